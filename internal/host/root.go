@@ -1,0 +1,103 @@
+// Package host is the machine as the rest of the program sees it: a file tree
+// (Root), a way to run commands (Runner) and a clock (Clock). Everything that
+// touches the machine goes through these three, so that a test, the demo and
+// dispatch's CHARM_ROOT can put another machine in place. It decides nothing
+// and knows nothing of Juju, Concourse or GPUs.
+package host
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// Root is the directory that stands for "/". Paths given to its methods are
+// absolute paths of the machine it stands for.
+type Root string
+
+// Path returns p below the root, as this process has to open it.
+func (r Root) Path(p string) string { return filepath.Join(string(r), p) }
+
+// Real reports whether the root is the running machine's own "/".
+func (r Root) Real() bool { return r == "" || filepath.Clean(string(r)) == "/" }
+
+// Rel turns a path below the root back into a path of the machine.
+func (r Root) Rel(p string) string {
+	if r.Real() {
+		return p
+	}
+	return "/" + strings.TrimPrefix(strings.TrimPrefix(p, filepath.Clean(string(r))), "/")
+}
+
+// ReadFile reads a whole file.
+func (r Root) ReadFile(p string) ([]byte, error) { return os.ReadFile(r.Path(p)) }
+
+// ReadText reads a one-value file as sysfs has them: surrounding white space
+// is cut off. A missing or unreadable file is an error, never "".
+func (r Root) ReadText(p string) (string, error) {
+	b, err := os.ReadFile(r.Path(p))
+	return strings.TrimSpace(string(b)), err
+}
+
+// Stat follows symbolic links.
+func (r Root) Stat(p string) (fs.FileInfo, error) { return os.Stat(r.Path(p)) }
+
+// Lstat does not follow symbolic links.
+func (r Root) Lstat(p string) (fs.FileInfo, error) { return os.Lstat(r.Path(p)) }
+
+// Exists reports whether p can be reached, following links.
+func (r Root) Exists(p string) bool {
+	_, err := os.Stat(r.Path(p))
+	return err == nil
+}
+
+// ReadDir lists a directory, sorted by name.
+func (r Root) ReadDir(p string) ([]fs.DirEntry, error) { return os.ReadDir(r.Path(p)) }
+
+// Glob returns the machine paths that match, sorted.
+func (r Root) Glob(pattern string) ([]string, error) {
+	found, err := filepath.Glob(r.Path(pattern))
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		found[i] = r.Rel(found[i])
+	}
+	sort.Strings(found)
+	return found, nil
+}
+
+// Readlink returns a link's text as it stands.
+func (r Root) Readlink(p string) (string, error) { return os.Readlink(r.Path(p)) }
+
+// Resolve follows every link of p and returns the machine path it ends at.
+func (r Root) Resolve(p string) (string, error) {
+	end, err := filepath.EvalSymlinks(r.Path(p))
+	if err != nil {
+		return "", err
+	}
+	if r.Real() {
+		return end, nil
+	}
+	base, err := filepath.EvalSymlinks(string(r))
+	if err != nil {
+		return "", err
+	}
+	return Root(base).Rel(end), nil
+}
+
+// MkdirAll makes a directory and its parents, whatever the umask.
+func (r Root) MkdirAll(p string, mode fs.FileMode) error {
+	return os.MkdirAll(r.Path(p), mode)
+}
+
+// Remove removes one file or empty directory; a missing one is no error.
+func (r Root) Remove(p string) error {
+	if err := os.Remove(r.Path(p)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

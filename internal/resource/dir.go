@@ -1,0 +1,64 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
+)
+
+// Dir is a directory with this mode. What is in it is not looked at.
+type Dir struct {
+	Path string
+	Mode fs.FileMode
+}
+
+// Diff implements plan.Resource.
+func (d Dir) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	st, err := h.Lstat(d.Path)
+	why := ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		why = "missing"
+	case err != nil:
+		return nil, fmt.Errorf("cannot compare %s: %w", d.Path, err)
+	case !st.IsDir():
+		return nil, fmt.Errorf("cannot use %s as a directory: a file has that name; move it away", d.Path)
+	case st.Mode().Perm() != d.Mode:
+		why = fmt.Sprintf("mode %04o, want %04o", st.Mode().Perm(), d.Mode)
+	default:
+		return nil, nil
+	}
+	return plan.Plan{{Op: "make directory " + d.Path, Why: why, Do: func(context.Context) error {
+		if err := h.MkdirAll(d.Path, d.Mode); err != nil {
+			return err
+		}
+		return os.Chmod(h.Path(d.Path), d.Mode)
+	}}}, nil
+}
+
+// Absent is a file, link or directory tree that must not be there.
+type Absent struct {
+	Path string
+	Why  string // why it is not wanted: "compute-runtime is none"
+	Tree bool   // remove a directory with all that is in it
+}
+
+// Diff implements plan.Resource.
+func (a Absent) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	if _, err := h.Lstat(a.Path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("cannot compare %s: %w", a.Path, err)
+	}
+	return plan.Plan{{Op: "remove " + a.Path, Why: a.Why, Do: func(context.Context) error {
+		if a.Tree {
+			return os.RemoveAll(h.Path(a.Path))
+		}
+		return h.Remove(a.Path)
+	}}}, nil
+}
