@@ -1,0 +1,190 @@
+package gpu
+
+import (
+	"cmp"
+	"path"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/host"
+)
+
+const pciDevices = "/sys/bus/pci/devices"
+
+// Discover finds the GPUs of the machine below r. A GPU that cannot be read
+// is in Inventory.Left and hides no other; the error says that sysfs itself
+// cannot be listed. A machine without sysfs has no GPU.
+func Discover(r host.Root) (Inventory, error) {
+	drm, err := drmDevices(r)
+	if err != nil {
+		return Inventory{}, err
+	}
+	d := &discovery{root: r, functions: map[string]function{}}
+	d.fromDRM(drm)
+	d.fromPCI()
+	if len(d.inv.Of(AMD)) > 0 || len(d.partitions) > 0 {
+		d.fromTopology(readTopology(r))
+	}
+	d.inv.sort()
+	d.inv.uniqueOnce()
+	fillNames(r, &d.inv)
+	d.inv.KFD = readKFD(r)
+	return d.inv, nil
+}
+
+type discovery struct {
+	root       host.Root
+	inv        Inventory
+	functions  map[string]function // every GPU-like PCI function, by address
+	partitions []*drmDevice
+}
+
+// fromDRM judges the devices that have DRM nodes: all GPUs whose driver works.
+func (d *discovery) fromDRM(drm *drmList) {
+	var order []function
+	nodes := map[string]*drmDevice{}
+	take := func(dev *drmDevice) {
+		if dev.partition() {
+			d.partitions = append(d.partitions, dev)
+			return
+		}
+		f, ok := readFunction(d.root, dev.dir)
+		switch {
+		case !ok: // simple framebuffers, vkms, GPUs that are not on PCI
+		case nodes[f.addr] != nil:
+			nodes[f.addr].join(dev)
+		default:
+			nodes[f.addr] = dev
+			order = append(order, f)
+		}
+	}
+	for _, dev := range drm.devs {
+		take(dev)
+	}
+	for _, f := range order {
+		if f.driver == "amdgpu" {
+			known := len(drm.devs)
+			drm.addPartitions(d.root)
+			for _, dev := range drm.devs[known:] {
+				take(dev)
+			}
+			break
+		}
+	}
+	for _, f := range order {
+		d.functions[f.addr] = f
+		d.judge(f, nodes[f.addr])
+	}
+}
+
+// fromPCI adds what has no DRM node: GPUs without a driver, or set aside for
+// virtual machines.
+func (d *discovery) fromPCI() {
+	entries, err := d.root.ReadDir(pciDevices)
+	if err != nil {
+		return // not on PCI, or not shown: there is nothing more to report
+	}
+	for _, e := range entries {
+		if _, seen := d.functions[e.Name()]; seen {
+			continue
+		}
+		dir := path.Join(pciDevices, e.Name())
+		f, ok := readFunction(d.root, dir)
+		if _, seen := d.functions[f.addr]; !ok || seen || !f.gpuClass() {
+			continue
+		}
+		f.dir = cmp.Or(target(d.root, dir), dir)
+		d.functions[f.addr] = f
+		d.judge(f, &drmDevice{dir: f.dir})
+	}
+}
+
+// judge puts a PCI function among the GPUs that count, or among the others
+// with the first reason that is in the way, or nowhere when it is no GPU.
+func (d *discovery) judge(f function, dev *drmDevice) {
+	vendor := vendorOf(f.vendor)
+	switch {
+	case f.class == 0 && vendor != "":
+		d.leave(f, SysfsUnreadable, "sysfs gives no PCI class for it")
+	case !f.gpuClass() || vendor == "" && f.base() != classDisplay:
+		return
+	case isBMC(f.vendor):
+		d.leave(f, BMC, "%s", BMC.Text())
+	case vendor == "":
+		d.leave(f, OtherVendor, "PCI vendor %#04x is %s", f.vendor, OtherVendor.Text())
+	case f.driver == "":
+		d.leave(f, NoDriver, "%s", NoDriver.Text())
+	case f.driver == "vfio-pci" || f.driver == "pci-stub" || f.driver == "pciback":
+		d.leave(f, VFIO, "bound to %s: %s", f.driver, VFIO.Text())
+	case !computes(vendor, f.driver):
+		d.leave(f, OtherDriver, "bound to %s: %s", f.driver, OtherDriver.Text())
+	case dev.render == "":
+		d.leave(f, NoRenderNode, "driver %s made no render node", f.driver)
+	default:
+		d.count(f, dev)
+	}
+}
+
+// count adds the GPU if its render node is ours.
+func (d *discovery) count(f function, dev *drmDevice) *GPU {
+	render, bad := d.node(dev, dev.render)
+	if bad != nil {
+		d.leave(f, bad.reason, "%s", bad.text)
+		return nil
+	}
+	g := GPU{
+		Vendor: vendorOf(f.vendor), PCI: f.addr, DeviceID: f.device, Class: f.class, Driver: f.driver,
+		Revision: d.revision(f), Render: render, KFDNode: -1, Sysfs: f.dir, DRM: dev.class[cmp.Or(dev.card, dev.render)],
+	}
+	if dev.card != "" {
+		if card, bad := d.node(dev, dev.card); bad == nil {
+			g.Card = &card
+		}
+	}
+	if g.Vendor == AMD {
+		g.Name = value(d.root, path.Join(f.dir, "product_name"))
+		g.UniqueID = parseUniqueID(value(d.root, path.Join(f.dir, "unique_id")), 16)
+	}
+	d.inv.GPUs = append(d.inv.GPUs, g)
+	return &d.inv.GPUs[len(d.inv.GPUs)-1]
+}
+
+func (d *discovery) leave(f function, why Reason, format string, args ...any) {
+	l := left(f, why, format, args...)
+	if l.Vendor != "" {
+		l.Revision = d.revision(f)
+	}
+	d.inv.Left = append(d.inv.Left, l)
+}
+
+func (d *discovery) revision(f function) uint8 {
+	rev, _ := hex(value(d.root, path.Join(f.dir, "revision")), 8)
+	return uint8(rev)
+}
+
+// computes says which drivers give a render node that a task can use. A card
+// bound to radeon has one too, and no compute stack.
+func computes(v Vendor, driver string) bool {
+	switch v {
+	case AMD:
+		return driver == "amdgpu"
+	case NVIDIA:
+		return driver == "nvidia" || driver == "nouveau"
+	}
+	return false
+}
+
+// isBMC knows the makers of the display chips in server management
+// controllers: ASPEED, Matrox (G200e), HiSilicon (hibmc).
+func isBMC(vendor uint16) bool { return vendor == 0x1a03 || vendor == 0x102b || vendor == 0x19e5 }
+
+// parseUniqueID brings an id to 16 lower-case hex digits. sysfs has hex, KFD
+// decimal; 0 and an empty file both mean that the hardware has none.
+func parseUniqueID(text string, base int) string {
+	id, err := strconv.ParseUint(text, base, 64)
+	if err != nil || id == 0 {
+		return ""
+	}
+	s := strconv.FormatUint(id, 16)
+	return strings.Repeat("0", 16-len(s)) + s
+}

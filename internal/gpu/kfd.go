@@ -1,0 +1,108 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/host"
+)
+
+const (
+	kfdPath     = "/dev/kfd"
+	procDevices = "/proc/devices"
+)
+
+// KFDState is the state of /dev/kfd, the node that all ROCm programs open.
+type KFDState string
+
+// The states of /dev/kfd.
+const (
+	KFDAbsent     KFDState = "absent"
+	KFDPresent    KFDState = "present"
+	KFDWrongMajor KFDState = "wrong-major" // a node of another driver, or of none
+	KFDUnreadable KFDState = "unreadable"  // not even root of this container may open it, or no device
+)
+
+// KFD is /dev/kfd as it is found in this /dev.
+type KFD struct {
+	State KFDState
+	Node  host.Node // zero when absent
+	// WantMajor is the major of the kernel's kfd driver, 0 when it has none
+	// or the kernel does not tell. It is assigned anew at each boot, which is
+	// why a node made by hand can be of another driver.
+	WantMajor uint32
+	Err       error // why the node could not be looked at
+}
+
+// Usable reports whether ROCm programs can open /dev/kfd.
+func (k KFD) Usable() bool { return k.State == KFDPresent }
+
+// Text is the state as one line for people.
+func (k KFD) Text() string {
+	switch {
+	case k.State == KFDAbsent:
+		return "no /dev/kfd"
+	case k.State == KFDPresent:
+		return "/dev/kfd is there (" + k.Node.Number() + ")"
+	case k.State == KFDWrongMajor && k.WantMajor == 0:
+		return "/dev/kfd is " + k.Node.Number() + ", but the kernel has no kfd driver"
+	case k.State == KFDWrongMajor:
+		return fmt.Sprintf("/dev/kfd is %s, but the kernel's kfd driver has major %d", k.Node.Number(), k.WantMajor)
+	case k.Err != nil:
+		return k.Err.Error()
+	}
+	return unreachableText(k.Node)
+}
+
+func readKFD(r host.Root) KFD {
+	n, err := r.Node(kfdPath)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return KFD{State: KFDAbsent}
+	case errors.Is(err, host.ErrNotDevice):
+		return KFD{State: KFDUnreadable, Err: err} // which names the node
+	case err != nil:
+		return KFD{State: KFDUnreadable, Err: fmt.Errorf("cannot use %s: %w", kfdPath, err)}
+	}
+	k := KFD{State: KFDPresent, Node: n}
+	if text, err := read(r, procDevices); err == nil {
+		k.WantMajor, _ = charMajor(text, "kfd")
+		if !n.Is(k.WantMajor, n.Minor) {
+			k.State = KFDWrongMajor
+			return k
+		}
+		if n.Any {
+			k.Node.Major = k.WantMajor
+		}
+	}
+	if !reachable(r, n) {
+		k.State = KFDUnreadable
+	}
+	return k
+}
+
+// charMajor finds a character driver's major in /proc/devices (fs/proc/devices.c):
+// a "Character devices:" block of "%3d name" lines, then one of block devices.
+func charMajor(text, name string) (uint32, bool) {
+	char := false
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) != 2 {
+			continue
+		}
+		if f[1] == "devices:" {
+			char = f[0] == "Character"
+			continue
+		}
+		if !char || f[1] != name {
+			continue
+		}
+		if major, err := strconv.ParseUint(f[0], 10, 12); err == nil { // majors have 12 bits
+			return uint32(major), true
+		}
+	}
+	return 0, false
+}

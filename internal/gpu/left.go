@@ -1,0 +1,70 @@
+package gpu
+
+import "fmt"
+
+// Left is a GPU that sysfs shows and that does not count.
+type Left struct {
+	PCI    string
+	Vendor Vendor // "" for a maker whose GPUs never count
+	Name   string
+	Reason Reason
+	Detail string // one line for people: what exactly is in the way
+
+	DeviceID uint16
+	Revision uint8 // read for AMD and NVIDIA only
+}
+
+// Reason is why a GPU does not count.
+type Reason string
+
+// The reasons, from the outside in: of several the first is given.
+const (
+	BMC              Reason = "bmc"                // display of a server's management controller
+	OtherVendor      Reason = "other-vendor"       // display of a maker whose GPUs never count
+	NoDriver         Reason = "no-driver"          // nothing is bound to it
+	VFIO             Reason = "vfio"               // set aside for a virtual machine
+	OtherDriver      Reason = "other-driver"       // bound to a driver that cannot compute
+	NoRenderNode     Reason = "no-render-node"     // its driver made none
+	SysfsUnreadable  Reason = "sysfs-unreadable"   // sysfs does not give its number or identity
+	NotPassedThrough Reason = "not-passed-through" // the render node is not in this /dev
+	NotADevice       Reason = "not-a-device"       // something else has the node's name
+	WrongNumber      Reason = "wrong-number"       // the node is another device than sysfs means
+	Unreadable       Reason = "unreadable"         // not even root of this container may open the node
+)
+
+// Text is the reason as one line for people.
+func (r Reason) Text() string {
+	switch r {
+	case BMC:
+		return "the display of a management controller, not a GPU for computing"
+	case OtherVendor:
+		return "neither AMD nor NVIDIA"
+	case NoDriver:
+		return "no driver is bound to it"
+	case VFIO:
+		return "set aside for a virtual machine"
+	case OtherDriver:
+		return "its driver cannot compute"
+	case NoRenderNode:
+		return "its driver made no render node"
+	case SysfsUnreadable:
+		return "sysfs does not describe it"
+	case NotPassedThrough:
+		return "the host has it and did not pass it through to this unit"
+	case NotADevice:
+		return "its node is not a character device"
+	case WrongNumber:
+		return "its node has another device's number"
+	case Unreadable:
+		return "its node belongs to somebody outside this container"
+	}
+	return string(r)
+}
+
+func left(f function, why Reason, format string, args ...any) Left {
+	l := Left{PCI: f.addr, Vendor: vendorOf(f.vendor), DeviceID: f.device, Reason: why, Detail: fmt.Sprintf(format, args...)}
+	if l.Vendor == "" {
+		l.Name = fmt.Sprintf("display %04x:%04x", f.vendor, f.device)
+	}
+	return l
+}

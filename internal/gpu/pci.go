@@ -1,0 +1,139 @@
+package gpu
+
+import (
+	"cmp"
+	"path"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/host"
+)
+
+const (
+	classDisplay     = 0x03 // VGA, 3D and other display controllers
+	classAccelerator = 0x12 // processing accelerators: MI300X and later
+)
+
+// function is one PCI function as its sysfs directory describes it
+// (drivers/pci/pci-sysfs.c, pci_uevent in drivers/pci/pci-driver.c).
+type function struct {
+	dir            string // machine path
+	addr           string // 0000:03:00.0
+	vendor, device uint16
+	class          uint32 // base class, subclass, interface
+	driver         string // "" when none is bound
+}
+
+func (f function) base() uint8 { return uint8(f.class >> 16) }
+
+func (f function) gpuClass() bool { return f.base() == classDisplay || f.base() == classAccelerator }
+
+// readFunction reads what `uevent` gives in one go (class, ids, driver and
+// address) and asks the single files only for what is missing there. ok is
+// false for a device that is not on the PCI bus.
+func readFunction(r host.Root, dir string) (f function, ok bool) {
+	text, err := read(r, path.Join(dir, "uevent"))
+	if err == nil {
+		f = parseUevent(text)
+	}
+	f.dir = dir
+	if f.vendor == 0 {
+		v, isHex := hex(value(r, path.Join(dir, "vendor")), 16)
+		if !isHex {
+			return f, false
+		}
+		d, _ := hex(value(r, path.Join(dir, "device")), 16)
+		f.vendor, f.device = uint16(v), uint16(d)
+	}
+	if f.addr == "" {
+		if f.addr = path.Base(dir); !isAddress(f.addr) {
+			if f.addr = path.Base(target(r, dir)); !isAddress(f.addr) {
+				return f, false
+			}
+		}
+	}
+	if f.class == 0 {
+		c, _ := hex(value(r, path.Join(dir, "class")), 32)
+		f.class = uint32(c)
+	}
+	if f.driver == "" && vendorOf(f.vendor) != "" {
+		if to := target(r, path.Join(dir, "driver")); to != "" {
+			f.driver = path.Base(to)
+		}
+	}
+	return f, true
+}
+
+// parseUevent reads KEY=value lines; a value that is not in the kernel's
+// format counts as missing.
+func parseUevent(text string) (f function) {
+	for line := range strings.Lines(text) {
+		key, val, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch key {
+		case "DRIVER":
+			f.driver = val
+		case "PCI_CLASS":
+			c, _ := hex(val, 32)
+			f.class = uint32(c)
+		case "PCI_ID":
+			vendor, device, _ := strings.Cut(val, ":")
+			v, okV := hex(vendor, 16)
+			d, okD := hex(device, 16)
+			if okV && okD {
+				f.vendor, f.device = uint16(v), uint16(d)
+			}
+		case "PCI_SLOT_NAME":
+			if isAddress(val) {
+				f.addr = val
+			}
+		}
+	}
+	return f
+}
+
+// address is a PCI address as numbers, for order and comparison.
+type address struct {
+	domain                uint32
+	bus, device, function uint8
+}
+
+// parseAddress reads "0000:03:00.0" or, in domain 0, "03:00.0"; hex, in either
+// case. Domains may have more than four digits (those behind Intel VMD do).
+func parseAddress(s string) (a address, ok bool) {
+	if len(s) > 16 {
+		return a, false
+	}
+	parts := strings.Split(s, ":")
+	if len(parts) == 2 {
+		parts = append([]string{"0000"}, parts...)
+	}
+	if len(parts) != 3 || len(parts[0]) < 4 || len(parts[1]) != 2 {
+		return a, false
+	}
+	dev, fn, found := strings.Cut(parts[2], ".")
+	if !found || len(dev) != 2 || len(fn) != 1 {
+		return a, false
+	}
+	var v [4]uint64
+	for i, part := range []string{parts[0], parts[1], dev, fn} {
+		n, err := strconv.ParseUint(part, 16, 32)
+		if err != nil {
+			return a, false
+		}
+		v[i] = n
+	}
+	a = address{uint32(v[0]), uint8(v[1]), uint8(v[2]), uint8(v[3])}
+	return a, a.device < 32 && a.function < 8
+}
+
+func isAddress(s string) bool {
+	_, ok := parseAddress(s)
+	return ok
+}
+
+func compareAddresses(x, y string) int {
+	a, _ := parseAddress(x)
+	b, _ := parseAddress(y)
+	return cmp.Or(cmp.Compare(a.domain, b.domain), cmp.Compare(a.bus, b.bus),
+		cmp.Compare(a.device, b.device), cmp.Compare(a.function, b.function), cmp.Compare(x, y))
+}

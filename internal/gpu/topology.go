@@ -1,0 +1,177 @@
+package gpu
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/host"
+)
+
+const topologyNodes = "/sys/class/kfd/kfd/topology/nodes"
+
+// topologyNode is what a KFD topology node's `properties` say of its GPU
+// (drivers/gpu/drm/amd/amdkfd/kfd_topology.c, node_show).
+type topologyNode struct {
+	number    int
+	render    uint32 // drm_render_minor: 128 and above, 0 for a CPU
+	domain    uint32 // PCI domain
+	location  uint32 // bus<<8 | device<<3 | function; bits 28-31: partition
+	partition int    // from location; 0 also where the kernel does not say
+	target    uint64 // gfx_target_version
+	uniqueID  string // of the partition, in kernels that tell them apart
+}
+
+// address of the GPU that the node is part of.
+func (n topologyNode) address() string {
+	return fmt.Sprintf("%04x:%02x:%02x.%x", n.domain, n.location>>8&0xff, n.location>>3&0x1f, n.location&7)
+}
+
+// readTopology returns the GPU nodes that may be read. In a container the
+// kernel refuses (EPERM) those whose render node the device cgroup does not
+// allow: they are other tenants', and leaving them out is no fault.
+func readTopology(r host.Root) []topologyNode {
+	entries, err := r.ReadDir(topologyNodes)
+	if err != nil {
+		return nil
+	}
+	var nodes []topologyNode
+	for _, e := range entries {
+		number, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		text, err := read(r, path.Join(topologyNodes, e.Name(), "properties"))
+		if err != nil {
+			continue
+		}
+		if n := parseProperties(text); n.render != 0 {
+			n.number = number
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// parseProperties reads "name value" lines, values in decimal. A value that is
+// missing or not a number of its size counts as 0.
+func parseProperties(text string) (n topologyNode) {
+	for line := range strings.Lines(text) {
+		key, val, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch key {
+		case "drm_render_minor":
+			n.render = number32(val)
+		case "domain":
+			n.domain = number32(val)
+		case "location_id":
+			n.location = number32(val)
+			n.partition = int(n.location >> 28)
+		case "gfx_target_version":
+			n.target, _ = strconv.ParseUint(val, 10, 64)
+		case "unique_id":
+			n.uniqueID = parseUniqueID(val, 10)
+		}
+	}
+	return n
+}
+
+func number32(s string) uint32 {
+	v, err := strconv.ParseUint(s, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(v)
+}
+
+// GFXName turns KFD's gfx_target_version, major*10000 + minor*100 + stepping
+// in decimal, into the name that compilers use, where minor and stepping are
+// hex digits: 110000 is gfx1100, 90010 gfx90a. 0 gives "".
+func GFXName(target uint64) string {
+	if target == 0 {
+		return ""
+	}
+	return fmt.Sprintf("gfx%d%x%x", target/10000, target/100%100, target%100)
+}
+
+// fromTopology adds what KFD knows to the AMD GPUs, and their partitions.
+func (d *discovery) fromTopology(nodes []topologyNode) {
+	byRender := map[uint32]topologyNode{}
+	parts := map[string]int{} // nodes of each PCI address
+	for _, n := range nodes {
+		byRender[n.render] = n
+		parts[n.address()]++
+	}
+	for i := range d.inv.GPUs {
+		g := &d.inv.GPUs[i]
+		n, ok := byRender[g.Render.Minor]
+		if g.Vendor == AMD && ok && sameSlot(n, g.PCI) {
+			n.tell(g, parts[n.address()] > 1)
+		}
+	}
+	for _, dev := range d.partitions {
+		_, minor, _ := minorOf(dev.render)
+		n, ok := byRender[minor]
+		if !ok {
+			continue // a GPU keeps 7 of these at hand in any mode; KFD knows those in use
+		}
+		f, ok := d.functions[n.address()]
+		if !ok { // the first kernels with partitions put them into the function's bits
+			n.partition = int(n.location & 7)
+			n.location &^= 7
+			if f, ok = d.functions[n.address()]; !ok {
+				continue
+			}
+		}
+		if f.driver != "amdgpu" {
+			continue
+		}
+		if g := d.count(f, dev); g != nil {
+			g.DRM = dev.dir
+			g.Partition = n.partition
+			if g.Partition == 0 {
+				g.Partition = rank(nodes, n)
+			}
+			n.tell(g, true)
+		}
+	}
+}
+
+// tell copies what the node says into its GPU.
+func (n topologyNode) tell(g *GPU, partitioned bool) {
+	g.KFDNode, g.GFX = n.number, GFXName(n.target)
+	if n.uniqueID != "" && (partitioned || g.UniqueID == "") {
+		g.UniqueID = n.uniqueID
+	}
+}
+
+// sameSlot guards against a topology that counts render minors otherwise than
+// DRM does. Old kernels give neither domain nor function reliably.
+func sameSlot(n topologyNode, pci string) bool {
+	a, _ := parseAddress(pci)
+	return n.location == 0 || n.location>>8&0xff == uint32(a.bus) && n.location>>3&0x1f == uint32(a.device)
+}
+
+// rank is the partition's place among those of its GPU, which get their render
+// minors in order.
+func rank(nodes []topologyNode, of topologyNode) (place int) {
+	for _, n := range nodes {
+		if n.address() == of.address() && n.render < of.render {
+			place++
+		}
+	}
+	return place
+}
+
+// uniqueOnce keeps an id only at the first GPU that has it: older kernels give
+// each partition the id of the whole GPU.
+func (i *Inventory) uniqueOnce() {
+	seen := map[string]bool{}
+	for k := range i.GPUs {
+		g := &i.GPUs[k]
+		if seen[g.UniqueID] {
+			g.UniqueID = ""
+		}
+		seen[g.UniqueID] = true
+	}
+}
