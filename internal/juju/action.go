@@ -1,0 +1,99 @@
+package juju
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+)
+
+// ActionGet returns the action's parameters with the defaults of actions.yaml.
+// Values are as JSON has them, whole numbers as int64.
+func (t *Tools) ActionGet(ctx context.Context) (map[string]any, error) {
+	var out map[string]any
+	if err := t.read(ctx, &out, "action-get", "--format=json"); err != nil {
+		return nil, err
+	}
+	for k, v := range out {
+		if n, ok := v.(json.Number); ok {
+			out[k] = number(n)
+		}
+	}
+	return out, nil
+}
+
+// ActionSet adds to the action's results. Maps and lists in it become key
+// paths ("gpus.0.name"): Juju keeps strings under keys of lower-case letters,
+// digits and hyphens, and refuses others, as well as stdout and stderr. A value
+// longer than Juju's tools can take is cut, and says so. Nothing secret may go
+// here: it travels in arguments and is shown to the caller.
+func (t *Tools) ActionSet(ctx context.Context, results map[string]any) error {
+	flat := map[string]string{}
+	flatten(flat, "", results)
+	keys := make([]string, 0, len(flat))
+	for k := range flat {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	// Few calls, none longer than the kernel takes.
+	argv, size := []string{"action-set", "--"}, 0
+	for _, k := range keys {
+		arg := k + "=" + flat[k]
+		if size > 0 && size+len(arg) > 8*maxArg {
+			if err := t.change(ctx, argv...); err != nil {
+				return err
+			}
+			argv, size = []string{"action-set", "--"}, 0
+		}
+		argv, size = append(argv, arg), size+len(arg)
+	}
+	if size == 0 {
+		return nil
+	}
+	return t.change(ctx, argv...)
+}
+
+func flatten(into map[string]string, at string, v any) {
+	below := func(k string) string {
+		if at == "" {
+			return k
+		}
+		return at + "." + k
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			flatten(into, below(k), x)
+		}
+	case map[string]string:
+		for k, x := range v {
+			flatten(into, below(k), x)
+		}
+	case []any:
+		for i, x := range v {
+			flatten(into, below(fmt.Sprint(i)), x)
+		}
+	case []string:
+		for i, x := range v {
+			flatten(into, below(fmt.Sprint(i)), x)
+		}
+	default:
+		text, rest := cut(fmt.Sprint(v), 2*maxArg)
+		if rest != "" {
+			text += fmt.Sprintf("\n[cut: %d bytes more]", len(rest))
+		}
+		into[at] = text
+	}
+}
+
+// ActionFail marks the action as failed. The charm still exits 0.
+func (t *Tools) ActionFail(ctx context.Context, message string) error {
+	head, _ := cut(message, maxArg)
+	return t.change(ctx, "action-fail", "--", head)
+}
+
+// ActionLog shows a line of progress to whoever waits for the action.
+func (t *Tools) ActionLog(ctx context.Context, message string) error {
+	head, _ := cut(message, maxArg)
+	return t.change(ctx, "action-log", "--", head)
+}

@@ -1,0 +1,66 @@
+package juju
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Config returns the options that have a value, set or by default: a missing
+// key is an option without one. Values are string, int64, float64 or bool.
+func (t *Tools) Config(ctx context.Context) (map[string]any, error) {
+	var out map[string]any
+	if err := t.read(ctx, &out, "config-get", "--format=json"); err != nil {
+		return nil, err
+	}
+	for k, v := range out {
+		if n, ok := v.(json.Number); ok {
+			out[k] = number(n)
+		}
+	}
+	return out, nil
+}
+
+func number(n json.Number) any {
+	if i, err := n.Int64(); err == nil {
+		return i
+	}
+	f, err := n.Float64()
+	if err != nil {
+		return n.String()
+	}
+	return f
+}
+
+// IsLeader reports whether this unit leads its application for the next 30 s.
+func (t *Tools) IsLeader(ctx context.Context) (bool, error) {
+	var out bool
+	err := t.read(ctx, &out, "is-leader", "--format=json")
+	return out, err
+}
+
+// GoalState is what the model is meant to become.
+type GoalState struct {
+	Units     map[string]GoalStatus            `json:"units"`     // this application's, itself among them
+	Relations map[string]map[string]GoalStatus `json:"relations"` // by endpoint: remote applications and units
+}
+
+// GoalStatus is the state of one unit or relation.
+type GoalStatus struct {
+	Status string `json:"status"`
+}
+
+// GoalState asks which units and relations are there or about to be.
+func (t *Tools) GoalState(ctx context.Context) (GoalState, error) {
+	var out GoalState
+	err := t.read(ctx, &out, "goal-state", "--format=json")
+	return out, err
+}
+
+// Reboot asks for a reboot of the machine after this hook. With now it happens
+// at once, the calling program is killed, and the hook runs again afterwards.
+func (t *Tools) Reboot(ctx context.Context, now bool) error {
+	if now {
+		return t.change(ctx, "juju-reboot", "--now")
+	}
+	return t.change(ctx, "juju-reboot")
+}

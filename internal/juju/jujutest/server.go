@@ -1,0 +1,132 @@
+package jujutest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+type request struct {
+	ContextID string
+	Argv      []string
+	Stdin     []byte
+}
+
+type response struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// Server answers hook-tool commands on a unix socket.
+type Server struct {
+	listener net.Listener
+	wait     sync.WaitGroup
+}
+
+// Serve listens on a new unix socket and answers from the hook that current
+// returns; nil is no hook running. Commands of another hook are refused.
+func Serve(socket string, current func() *Context) (*Server, error) {
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("cannot serve hook tools: %w", err)
+	}
+	s := &Server{listener: l}
+	s.wait.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.wait.Go(func() {
+				defer conn.Close()
+				answer(conn, current)
+			})
+		}
+	})
+	return s, nil
+}
+
+// Close stops listening, removes the socket and waits for what is under way.
+func (s *Server) Close() error {
+	err := s.listener.Close()
+	s.wait.Wait()
+	return err
+}
+
+func answer(conn net.Conn, current func() *Context) {
+	var q request
+	if json.NewDecoder(io.LimitReader(conn, 2*maxFile)).Decode(&q) != nil || len(q.Argv) == 0 {
+		return
+	}
+	out := response{Stderr: fmt.Sprintf("ERROR bad request: wrong context ID; got %q\n", q.ContextID), Code: 1}
+	if c := current(); c != nil && c.ID == q.ContextID {
+		out.Stdout, out.Stderr, out.Code = c.Run(q.Argv, q.Stdin)
+	}
+	json.NewEncoder(conn).Encode(out) // a caller that has gone needs no answer
+}
+
+// InstallTools makes dir/<tool> a symbolic link to the program exe for every
+// hook tool. exe calls ToolMain when it is started by such a name.
+func InstallTools(dir, exe string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range ToolNames() {
+		if err := os.Symlink(exe, filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// IsTool reports whether a program started by this name has to call ToolMain.
+func IsTool(arg0 string) bool { return slices.Contains(ToolNames(), filepath.Base(arg0)) }
+
+// ToolMain is a hook-tool command: it asks the server of JUJU_AGENT_SOCKET_ADDRESS
+// on behalf of the hook JUJU_CONTEXT_ID, prints the answer and returns the exit
+// status. stdin is read only when the call says that content comes from there.
+func ToolMain(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
+	out, err := ask(args, stdin, env)
+	if err != nil {
+		fmt.Fprintf(stderr, "ERROR %v\n", err)
+		return 1
+	}
+	io.WriteString(stdout, out.Stdout)
+	io.WriteString(stderr, out.Stderr)
+	return out.Code
+}
+
+func ask(args []string, stdin io.Reader, env func(string) string) (out response, err error) {
+	for _, name := range []string{"JUJU_CONTEXT_ID", "JUJU_AGENT_SOCKET_ADDRESS"} {
+		if env(name) == "" {
+			return out, fmt.Errorf("%s not set", name)
+		}
+	}
+	q := request{ContextID: env("JUJU_CONTEXT_ID"), Argv: append([]string{filepath.Base(args[0])}, args[1:]...)}
+	if wantsStdin(args) {
+		if q.Stdin, err = io.ReadAll(io.LimitReader(stdin, maxFile)); err != nil {
+			return out, fmt.Errorf("cannot read stdin: %w", err)
+		}
+	}
+	conn, err := net.Dial("unix", env("JUJU_AGENT_SOCKET_ADDRESS"))
+	if err != nil {
+		return out, err
+	}
+	defer conn.Close()
+	if err := json.NewEncoder(conn).Encode(q); err != nil {
+		return out, err
+	}
+	return out, json.NewDecoder(conn).Decode(&out)
+}
+
+// wantsStdin looks for --file - in either spelling.
+func wantsStdin(args []string) bool {
+	k := slices.Index(args, "--file")
+	return slices.Contains(args, "--file=-") || k >= 0 && k+1 < len(args) && args[k+1] == "-"
+}

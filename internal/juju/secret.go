@@ -1,0 +1,178 @@
+package juju
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+)
+
+// SecretOwner says who may change a secret: every leader of the application,
+// or this unit alone.
+type SecretOwner string
+
+const (
+	OwnerApplication SecretOwner = "application"
+	OwnerUnit        SecretOwner = "unit"
+)
+
+// Secret is what SecretAdd and SecretSet write. Keys of Content start with a
+// letter, have 3 or more lower-case letters, digits and single hyphens (Juju,
+// core/secrets keyRegExp); all of it base64 encoded may be 1 MB.
+type Secret struct {
+	Label       string
+	Description string
+	Owner       SecretOwner       // "" is the application; SecretSet does not change it
+	Content     map[string]string // nil in SecretSet: leave it
+}
+
+// SecretInfo is the metadata of a secret that this unit or its application owns.
+type SecretInfo struct {
+	ID          string      `json:"-"` // without "secret:"
+	Revision    int         `json:"revision"`
+	Label       string      `json:"label"`
+	Owner       SecretOwner `json:"owner"`
+	Description string      `json:"description"`
+	Rotation    string      `json:"rotation"`
+}
+
+// SecretGet reads a secret by id ("secret:..." or bare), by label, or by id
+// while giving it the label. Without refresh a consumer keeps seeing the
+// revision it saw first.
+func (t *Tools) SecretGet(ctx context.Context, id, label string, refresh bool) (map[string]string, error) {
+	argv := []string{"secret-get", "--format=json"}
+	if label != "" {
+		argv = append(argv, "--label", label)
+	}
+	if refresh {
+		argv = append(argv, "--refresh")
+	}
+	if id != "" {
+		argv = append(argv, id)
+	}
+	out, err := t.exec(ctx, call{changes: refresh || (id != "" && label != "")}, argv...)
+	if err != nil {
+		return nil, err
+	}
+	var content map[string]string
+	return content, decode("secret-get", out, &content)
+}
+
+// SecretAdd makes a secret and returns its id, "secret:...". It exists for
+// others when the hook ends well.
+func (t *Tools) SecretAdd(ctx context.Context, s Secret) (string, error) {
+	var id string
+	err := t.withContent(s.Content, func(file ...string) error {
+		argv := append([]string{"secret-add"}, s.flags()...)
+		if s.Owner != "" {
+			argv = append(argv, "--owner", string(s.Owner))
+		}
+		out, err := t.exec(ctx, call{changes: true}, append(argv, file...)...)
+		id = strings.TrimSpace(string(out))
+		return err
+	})
+	return id, err
+}
+
+// SecretSet writes a new revision, or only label and description where there
+// is no content. Content equal to the present one makes no new revision.
+func (t *Tools) SecretSet(ctx context.Context, id string, s Secret) error {
+	return t.withContent(s.Content, func(file ...string) error {
+		return t.change(ctx, append(append([]string{"secret-set", id}, s.flags()...), file...)...)
+	})
+}
+
+func (s Secret) flags() (argv []string) {
+	if s.Label != "" {
+		argv = append(argv, "--label", s.Label)
+	}
+	if s.Description != "" {
+		argv = append(argv, "--description", s.Description)
+	}
+	return argv
+}
+
+// withContent keeps content in a root-only file while f runs. The tools have
+// no stdin for it, and their arguments are everybody's to read in /proc. Every
+// value is base64, so that any bytes arrive as they are.
+func (t *Tools) withContent(content map[string]string, f func(file ...string) error) error {
+	if len(content) == 0 {
+		return f()
+	}
+	encoded := make(map[string]string, len(content))
+	for k, v := range content {
+		encoded[k+"#base64"] = base64.StdEncoding.EncodeToString([]byte(v))
+	}
+	data, err := json.Marshal(encoded)
+	if err != nil {
+		return err
+	}
+	if t.TempDir != "" {
+		if err := os.MkdirAll(t.TempDir, 0o700); err != nil {
+			return fmt.Errorf("cannot hand over a secret: %w", err)
+		}
+	}
+	tmp, err := os.CreateTemp(t.TempDir, "secret-*") // mode 0600 from the start
+	if err != nil {
+		return fmt.Errorf("cannot hand over a secret: %w", err)
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(data)
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("cannot hand over a secret: %w", err)
+	}
+	return f("--file", tmp.Name())
+}
+
+// SecretGrant lets the other side of a relation read the secret; only one unit
+// of it where unit is not empty.
+func (t *Tools) SecretGrant(ctx context.Context, id, relation, unit string) error {
+	argv := []string{"secret-grant", id, "-r", relation}
+	if unit != "" {
+		argv = append(argv, "--unit", unit)
+	}
+	return t.change(ctx, argv...)
+}
+
+// SecretInfoGet finds a secret of ours by id or by label, one of them. There
+// being none is ErrNotFound.
+func (t *Tools) SecretInfoGet(ctx context.Context, id, label string) (SecretInfo, error) {
+	argv := []string{"secret-info-get", "--format=json"}
+	if id != "" {
+		argv = append(argv, id)
+	} else {
+		argv = append(argv, "--label", label)
+	}
+	var out map[string]SecretInfo
+	if err := t.read(ctx, &out, argv...); err != nil {
+		return SecretInfo{}, err
+	}
+	for id, info := range out {
+		info.ID = id
+		return info, nil
+	}
+	return SecretInfo{}, &ToolError{Tool: "secret-info-get", Code: 1, Text: "secret not found"}
+}
+
+// SecretRemove removes a secret of ours; only one revision where that is not 0.
+func (t *Tools) SecretRemove(ctx context.Context, id string, revision int) error {
+	argv := []string{"secret-remove", id}
+	if revision != 0 {
+		argv = append(argv, "--revision", fmt.Sprint(revision))
+	}
+	return t.change(ctx, argv...)
+}
+
+// SecretIDs lists what SecretInfoGet can find: bare ids, sorted.
+func (t *Tools) SecretIDs(ctx context.Context) ([]string, error) {
+	var out []string
+	err := t.read(ctx, &out, "secret-ids", "--format=json")
+	sort.Strings(out)
+	return out, err
+}

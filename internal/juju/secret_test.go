@@ -1,0 +1,95 @@
+package juju_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/juju/jujutest"
+)
+
+const pem = "-----BEGIN KEY-----\ns3cret==\n-----END KEY-----\n"
+
+func TestSecretFromMakingToRemoval(t *testing.T) {
+	both(t, hook, func(t *testing.T, m *jujutest.Model, c *jujutest.Context, tools *juju.Tools) {
+		_, err := tools.SecretInfoGet(ctx, "", "key")
+		require.ErrorIs(t, err, juju.ErrNotFound)
+		ids, err := tools.SecretIDs(ctx)
+		require.NoError(t, err)
+		require.Empty(t, ids)
+
+		id, err := tools.SecretAdd(ctx, juju.Secret{Label: "key", Description: "d", Content: map[string]string{"private": pem, "user": "u"}})
+		require.NoError(t, err)
+		require.Regexp(t, "^secret:[0-9a-v]{20}$", id, "without the newline that the tool prints")
+		content, err := tools.SecretGet(ctx, id, "", false)
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"private": pem, "user": "u"}, content)
+		require.NoError(t, tools.SecretGrant(ctx, id, "db:7", ""))
+		info, err := tools.SecretInfoGet(ctx, id, "")
+		require.NoError(t, err)
+		require.Equal(t, juju.SecretInfo{ID: strings.TrimPrefix(id, "secret:"), Revision: 1, Label: "key", Owner: juju.OwnerApplication, Description: "d"}, info)
+		require.NoError(t, tools.SecretSet(ctx, id, juju.Secret{Content: map[string]string{"private": pem + "2"}}))
+		require.NoError(t, tools.SecretSet(ctx, id, juju.Secret{Label: "other"}))
+		content, err = tools.SecretGet(ctx, "", "other", true)
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"private": pem + "2"}, content)
+		ids, err = tools.SecretIDs(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []string{info.ID}, ids)
+
+		for _, argv := range c.Calls {
+			require.NotContains(t, strings.Join(argv, " "), "s3cret")
+		}
+		left, err := os.ReadDir(tools.TempDir)
+		require.NoError(t, err)
+		require.Empty(t, left, "no secret stays in a file")
+
+		require.NoError(t, tools.SecretRemove(ctx, id, 0))
+		require.NoError(t, c.Commit())
+		require.Empty(t, m.Secrets)
+	})
+}
+
+// watcher looks at the file while the tool has it.
+type watcher struct {
+	host.Runner
+	see func(path string)
+}
+
+func (w watcher) Run(ctx context.Context, c host.Command) ([]byte, error) {
+	for k, a := range c.Argv {
+		if a == "--file" {
+			w.see(c.Argv[k+1])
+		}
+	}
+	return w.Runner.Run(ctx, c)
+}
+
+func TestSecretFileIsForRootOnly(t *testing.T) {
+	seen := 0
+	c := hook(jujutest.CaseModel(false))
+	tools := juju.New(watcher{c.Runner(nil), func(path string) {
+		seen++
+		st, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), st.Mode().Perm())
+		dir, err := os.Stat(filepath.Dir(path))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o700), dir.Mode().Perm())
+	}})
+	tools.TempDir = filepath.Join(t.TempDir(), "run")
+	_, err := tools.SecretAdd(ctx, juju.Secret{Owner: juju.OwnerUnit, Content: map[string]string{"key": pem}})
+	require.NoError(t, err)
+	_, err = tools.SecretAdd(ctx, juju.Secret{Content: map[string]string{"K": pem}})
+	require.EqualError(t, err, `cannot run secret-add: key "K" not valid`)
+	require.Equal(t, 2, seen)
+	left, err := os.ReadDir(tools.TempDir)
+	require.NoError(t, err)
+	require.Empty(t, left, "nor after a refusal")
+}

@@ -1,0 +1,72 @@
+package juju
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+)
+
+// Status is a workload status. Juju takes these four from a charm.
+type Status string
+
+const (
+	Maintenance Status = "maintenance"
+	Blocked     Status = "blocked"
+	Waiting     Status = "waiting"
+	Active      Status = "active"
+)
+
+// Level is a log level of Juju.
+type Level string
+
+const (
+	Debug   Level = "DEBUG"
+	Info    Level = "INFO"
+	Warning Level = "WARNING"
+	Error   Level = "ERROR"
+)
+
+// maxArg bounds what goes into one argument: Linux takes 128 KiB
+// (MAX_ARG_STRLEN, execve(2)), and Juju's log is read by people.
+const maxArg = 32 << 10
+
+// StatusSet shows a status at once, whatever becomes of the hook.
+func (t *Tools) StatusSet(ctx context.Context, s Status, message string) error {
+	head, _ := cut(message, maxArg)
+	return t.change(ctx, "status-set", "--", string(s), head)
+}
+
+// ApplicationVersionSet shows the workload's version, at once. It takes one
+// line; Juju shows it in `juju status`.
+func (t *Tools) ApplicationVersionSet(ctx context.Context, version string) error {
+	return t.change(ctx, "application-version-set", "--", version)
+}
+
+// Log writes to Juju's log. A long message becomes several, split at line ends
+// where there are some and never inside of a character.
+func (t *Tools) Log(ctx context.Context, level Level, message string) error {
+	for rest := strings.TrimRight(message, "\n"); rest != ""; {
+		var head string
+		head, rest = cut(rest, maxArg)
+		if rest != "" {
+			if i := strings.LastIndexByte(head, '\n'); i > 0 {
+				head, rest = head[:i], head[i+1:]+rest
+			}
+		}
+		if err := t.change(ctx, "juju-log", "--log-level", string(level), "--", head); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cut splits s after at most n bytes, at the border of a character.
+func cut(s string, n int) (head, rest string) {
+	if len(s) <= n {
+		return s, ""
+	}
+	for n > 1 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n], s[n:]
+}
