@@ -1,0 +1,81 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os/signal"
+	"syscall"
+
+	"concourse-ci-machine/internal/host"
+)
+
+// Exit statuses. A failed start must not be 0: the supervisor takes that for
+// work that is done.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// Run is the program. It serves until SIGTERM or SIGINT and returns its exit
+// status. version is only told, in --version and rocm_exporter_build_info.
+func Run(version string, args []string, stdout, stderr io.Writer) int {
+	o, fs, err := parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		usage(stdout, fs)
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "rocm-exporter: %v; see rocm-exporter --help\n", err)
+		return exitUsage
+	case o.version:
+		fmt.Fprintf(stdout, "rocm-exporter %s\n", version)
+		return exitOK
+	}
+	if err := run(version, o, stderr); err != nil {
+		fmt.Fprintf(stderr, "rocm-exporter: %v\n", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+func run(version string, o options, stderr io.Writer) error {
+	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	if err := endWithParent(); err != nil {
+		return err
+	}
+	root := host.Root(o.root)
+	if _, err := root.ReadDir("/"); err != nil {
+		return fmt.Errorf("cannot read --path.root: %w", err)
+	}
+	logs := log.New(stderr, "rocm-exporter: ", 0)
+	h, err := Handler(NewCollector(root, AMD(root), version), logs)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s: %w", o.listen, cause(err))
+	}
+	logs.Printf("listening on %s", l.Addr())
+	return serve(stop, l, h, logs)
+}
+
+// cause is the error without net's own "listen tcp :9401: bind: " before it.
+func cause(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		return no
+	}
+	return err
+}

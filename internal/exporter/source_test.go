@@ -1,0 +1,107 @@
+package exporter
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+func TestGPUsOfOthersAreNotReported(t *testing.T) {
+	for _, name := range []string{"nvidia-only", "bmc-vfio", "no-gpu"} {
+		t.Run(name, func(t *testing.T) {
+			list, err := AMD(hosttest.Host(t, name))()
+			require.NoError(t, err)
+			require.Empty(t, list)
+		})
+	}
+}
+
+func TestGPUThatGoesAndComesBackIsNoticed(t *testing.T) {
+	r := hosttest.Host(t, "amd")
+	c := newTestCollector(r, AMD(r))
+	with := scrape(t, c)
+	require.Len(t, series(with, "rocm_gpu_temperature{"), 1)
+
+	node := r.Path("/dev/dri/renderD128")
+	require.NoError(t, os.Rename(node, node+".away"))
+	require.Empty(t, series(scrape(t, c), "rocm_gpu"))
+
+	require.NoError(t, os.Rename(node+".away", node))
+	require.Equal(t, with, scrape(t, c))
+}
+
+func TestGPUWhoseDriverGoesAwayIsDown(t *testing.T) {
+	r := put(t, nil)
+	got := scrape(t, newTestCollector(r, one))
+	require.Contains(t, got, `rocm_exporter_device_up{gpu="0",pci_bus_id="0000:03:00.0",uuid="0000:03:00.0"} 0`)
+	require.Empty(t, series(got, "rocm_gpu_temperature"))
+}
+
+func TestBareCaptureListsAllThatTheDriverHolds(t *testing.T) {
+	r := hosttest.Host(t, "mi210x4")
+	want, err := AMD(r)()
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(r.Path("/dev")))
+	got, err := AMD(r)()
+	require.NoError(t, err)
+	require.Len(t, got, len(want))
+	for i := range got {
+		require.Equal(t, want[i].PCI, got[i].PCI)
+		require.Equal(t, want[i].Dir, got[i].Dir)
+		require.Contains(t, got[i].Name, "MI210")
+		require.Equal(t, want[i].UniqueID, got[i].UniqueID)
+		require.Equal(t, i, got[i].Index)
+	}
+}
+
+func TestBareCaptureWithoutSysfsIsAnError(t *testing.T) {
+	_, err := AMD(host.Root(t.TempDir()))()
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// captures are real machines' /sys/class/drm/cardN, kept outside this tree.
+const captures = "../../../shared/fixtures/sysfs"
+
+func TestRealCaptures(t *testing.T) {
+	if _, err := os.Stat(captures); err != nil {
+		t.Skipf("no captures of real GPUs at %s", captures)
+	}
+	for name, want := range map[string][]string{
+		"rx7900xtx/card0": {`rocm_gpu_temperature{} 53`, `rocm_gpu_utilization{} 3`, `rocm_power_usage{} 68`},
+		"rx6900xt/card0": {`rocm_gpu_temperature{} 56`, `rocm_gpu_utilization{} 3`, `rocm_memory_total{} 1.7163091968e+10`,
+			`rocm_memory_used{} 6.68274688e+08`, `rocm_memory_utilization{} 0`, `rocm_power_usage{} 36`},
+		"vega56/card0": {`rocm_gpu_temperature{} 38`, `rocm_gpu_utilization{} 0`, `rocm_memory_total{} 8.573157376e+09`,
+			`rocm_memory_used{} 1.6613376e+07`, `rocm_power_usage{} 8`},
+		"rx580/card0": {`rocm_gpu_temperature{} 44`, `rocm_gpu_utilization{} 11`, `rocm_memory_total{} 4.294967296e+09`,
+			`rocm_memory_used{} 5.36870912e+08`, `rocm_memory_utilization{} 2`, `rocm_power_usage{} 41.045`},
+		"phoenix/card1": {`rocm_gpu_temperature{} 25`, `rocm_gpu_utilization{} 0`, `rocm_memory_total{} 4.294967296e+09`,
+			`rocm_memory_used{} 1.27289344e+09`, `rocm_power_usage{} 3.103`},
+		"vangogh/card0":        {`rocm_gpu_temperature{} 56`, `rocm_gpu_utilization{} 0`, `rocm_power_usage{} 3.218`},
+		"r7-240/card1":         {`rocm_gpu_temperature{} 52`, `rocm_memory_total{} 2.147483648e+09`, `rocm_memory_used{} 4.95321088e+08`},
+		"nvidia/rtx4080/card1": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := host.Root(t.TempDir())
+			card := "/sys/class/drm/" + filepath.Base(name)
+			require.NoError(t, os.CopyFS(r.Path(card), os.DirFS(filepath.Join(captures, name))))
+			text := scrape(t, newTestCollector(r, AMD(r)))
+			var got []string
+			for _, prefix := range []string{"rocm_gpu_t", "rocm_gpu_u", "rocm_memory_", "rocm_power_"} {
+				for _, line := range series(text, prefix) {
+					head, _, _ := strings.Cut(line, "{")
+					_, value, _ := strings.Cut(line, "}")
+					got = append(got, head+"{}"+value)
+				}
+			}
+			require.Equal(t, want, got)
+			require.Empty(t, series(text, "rocm_exporter_read_errors_total{"))
+			require.Len(t, series(text, "rocm_exporter_device_up{"), min(len(want), 1))
+		})
+	}
+}
