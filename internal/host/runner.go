@@ -107,7 +107,9 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 		}
 		return out.Bytes(), e
 	}
-	if err != nil {
+	// A service that a command left running may hold its output open; that is
+	// no failure of the command, which had ended well.
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		e := fail(-1, err)
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {

@@ -19,6 +19,9 @@ func (e *HTTPError) Error() string {
 	return fmt.Sprintf("cannot fetch %s: the server answered %d %s", e.URL, e.Code, http.StatusText(e.Code))
 }
 
+// Temporary says that another try can help: servers recover, mirrors fill up.
+func (e *HTTPError) Temporary() bool { return true }
+
 const (
 	fetchDeadline = 30 * time.Second
 	fetchLimit    = 1 << 20 // bytes; keys have a few thousand

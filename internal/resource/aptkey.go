@@ -32,6 +32,11 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("cannot trust the key from %s: %s", e.From, e.Reason)
 }
 
+// Remedy says what the operator can do.
+func (e *KeyError) Remedy() string {
+	return e.Error() + "; set rocm-base-url to AMD's repository or a faithful mirror of it, or amd-container-toolkit=skip"
+}
+
 // Diff implements plan.Resource. It does not use the network.
 func (k AptKey) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	op := "fetch apt key " + k.Path

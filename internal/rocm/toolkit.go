@@ -139,7 +139,7 @@ func (t Toolkit) malformed() string {
 		return fmt.Sprintf("amd-container-toolkit-version: %q is not a version like %s", t.Version, ToolkitVersion)
 	}
 	u, err := url.Parse(t.base())
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(t.base(), " ?#") || u.Scheme != "http" && u.Scheme != "https" {
 		return "rocm-base-url: the value is not a URL like " + BaseURL + " (a password can't be part of it)"
 	}
 	return ""

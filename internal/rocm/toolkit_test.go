@@ -160,7 +160,8 @@ func TestToolkitRefusesValuesThatWouldEndUpInAURL(t *testing.T) {
 	for name, change := range map[string]func(*Toolkit){
 		"version empty": func(k *Toolkit) { k.Version = "" }, "version path": func(k *Toolkit) { k.Version = "../1" },
 		"version words": func(k *Toolkit) { k.Version = "1.2.0\nTrusted: yes" }, "version latest": func(k *Toolkit) { k.Version = "latest" },
-		"url": func(k *Toolkit) { k.BaseURL = "repo.example" }, "url scheme": func(k *Toolkit) { k.BaseURL = "file:///x" },
+		"url": func(k *Toolkit) { k.BaseURL = "repo.example" }, "url words": func(k *Toolkit) { k.BaseURL = "https://repo.example/a b" },
+		"url scheme":   func(k *Toolkit) { k.BaseURL = "file:///x" },
 		"url password": func(k *Toolkit) { k.BaseURL = "https://u:secret@repo.example" },
 	} {
 		h, _, k := unit(t, "")
