@@ -1,0 +1,182 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Call is what the wrapper has to know of one call of runc.
+type Call struct {
+	// Command is create, run or exec. It is empty for all that goes straight
+	// to the real runc: other commands, help, and calls that runc refuses.
+	Command string
+	// ID is the container's.
+	ID string
+	// Bundle is the bundle's directory; "." when not given.
+	Bundle string
+	// Log and LogFormat are the global flags, empty when not given.
+	Log, LogFormat string
+
+	process word // exec's --process
+}
+
+// A word is a flag's value and where it stands: args[at] is prefix + value.
+type word struct {
+	at            int
+	prefix, value string
+}
+
+// errUnknownFlag is told apart because a runc newer than this program may know
+// the flag: a container must not lose its GPU over that without a word.
+var errUnknownFlag = errors.New("unknown flag")
+
+// ParseArgs reads the arguments after the program's name as runc's own parser
+// (urfave/cli v1 over Go's flag package) does: one dash or two, value in the
+// next word or after "=", and for create and run also flags after the ID.
+func ParseArgs(args []string) (Call, error) {
+	var c Call
+	global, rest, err := parse(globalFlags(), positions(args))
+	c.Log, c.LogFormat = global["log"].value, global["log-format"].value
+	if err != nil {
+		if errors.Is(err, errUnknownFlag) && (slices.Contains(args, "create") || slices.Contains(args, "run")) {
+			return c, fmt.Errorf("cannot read the call of runc: %w", err)
+		}
+		return c, nil
+	}
+	if wantsHelp(global) || len(rest) == 0 {
+		return c, nil
+	}
+	command, rest := rest[0].value, rest[1:]
+	switch command {
+	case "create", "run":
+		return c, c.parseCreate(command, rest)
+	case "exec":
+		c.parseExec(rest)
+	}
+	return c, nil
+}
+
+func (c *Call) parseCreate(command string, words []word) error {
+	known := createFlags()
+	if command == "run" {
+		known = runFlags()
+	}
+	flags, ids, err := parse(known, reorder(known, words))
+	if errors.Is(err, errUnknownFlag) {
+		return fmt.Errorf("cannot read the call of runc %s: %w", command, err)
+	}
+	long, isLong := flags["bundle"]
+	short, isShort := flags["b"]
+	if err != nil || wantsHelp(flags) || len(ids) != 1 || isLong && isShort {
+		return nil
+	}
+	c.Command, c.ID = command, ids[0].value
+	c.Bundle = long.value + short.value
+	if c.Bundle == "" {
+		c.Bundle = "."
+	}
+	return nil
+}
+
+func (c *Call) parseExec(words []word) {
+	flags, ids, err := parse(execFlags(), words)
+	long, isLong := flags["process"]
+	short, isShort := flags["p"]
+	if err != nil || wantsHelp(flags) || len(ids) == 0 || isLong && isShort {
+		return
+	}
+	c.Command, c.ID, c.process = "exec", ids[0].value, long
+	if isShort {
+		c.process = short
+	}
+}
+
+func wantsHelp(flags map[string]word) bool {
+	for _, name := range []string{"help", "h", "version", "v"} {
+		if on, _ := strconv.ParseBool(flags[name].value); on {
+			return true
+		}
+	}
+	return false
+}
+
+func positions(args []string) []word {
+	words := make([]word, len(args))
+	for i, a := range args {
+		words[i] = word{at: i, value: a}
+	}
+	return words
+}
+
+// parse reads flags up to the first word that is none, as Go's flag package
+// does. The last one of a name wins. A flag without value is "true".
+func parse(known flagSet, words []word) (map[string]word, []word, error) {
+	found := map[string]word{}
+	for len(words) > 0 {
+		w := words[0]
+		if len(w.value) < 2 || w.value[0] != '-' {
+			break
+		}
+		words = words[1:]
+		if w.value == "--" {
+			break
+		}
+		name, value, inline := strings.Cut(strings.TrimPrefix(w.value[1:], "-"), "=")
+		takes, ok := known[name]
+		switch {
+		case name == "" || name[0] == '-':
+			return found, words, fmt.Errorf("bad flag syntax: %s", w.value)
+		case !ok:
+			return found, words, fmt.Errorf("%w %s", errUnknownFlag, w.value)
+		case inline:
+			found[name] = word{at: w.at, prefix: strings.TrimSuffix(w.value, value), value: value}
+		case !takes:
+			found[name] = word{at: w.at, value: "true"}
+		case len(words) == 0:
+			return found, words, fmt.Errorf("flag needs a value: %s", w.value)
+		default:
+			found[name] = words[0]
+			words = words[1:]
+		}
+		if _, err := strconv.ParseBool(found[name].value); !takes && err != nil {
+			return found, words, fmt.Errorf("flag is on or off: %s", w.value)
+		}
+	}
+	return found, words, nil
+}
+
+// reorder moves flags before the other words, as urfave/cli does for create
+// and run. It takes the word after any flag along, even where the flag has no
+// value, since runc does so too; such a call is then refused by runc.
+func reorder(known flagSet, words []word) []word {
+	var flags, others []word
+	mayBeValue := false
+	for i, w := range words {
+		switch {
+		case mayBeValue && !isFlag(known, w.value):
+			mayBeValue = false
+			flags = append(flags, w)
+		case w.value == "--":
+			flags = append(flags, w)
+			return append(append(flags, others...), words[i+1:]...)
+		case isFlag(known, w.value):
+			flags = append(flags, w)
+			mayBeValue = !strings.Contains(w.value, "=")
+		default:
+			others = append(others, w)
+		}
+	}
+	return append(flags, others...)
+}
+
+func isFlag(known flagSet, s string) bool {
+	if len(s) < 2 || s[0] != '-' || s == "--" {
+		return false
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(s[1:], "-"), "=")
+	_, ok := known[name]
+	return ok
+}

@@ -1,0 +1,89 @@
+package oci
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+const configName = "config.json"
+
+// bundle is an open bundle directory, so that no path is resolved twice.
+type bundle struct {
+	fd   int
+	path string
+	st   unix.Stat_t // config.json as it was read
+}
+
+// openBundle refuses a symbolic link at the end of the path.
+func openBundle(path string) (*bundle, error) {
+	path = filepath.Clean(path)
+	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open bundle %s: %w", path, err)
+	}
+	return &bundle{fd: fd, path: path}, nil
+}
+
+func (b *bundle) close() { unix.Close(b.fd) }
+
+// read returns config.json, which has to be a regular file of this user.
+func (b *bundle) read(euid uint32) ([]byte, error) {
+	name := filepath.Join(b.path, configName)
+	fd, err := unix.Openat(b.fd, configName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open %s: %w", name, err)
+	}
+	data, st, err := readFD(fd, name)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", name, err)
+	}
+	if st.Uid != euid {
+		return nil, fmt.Errorf("cannot use %s: it belongs to user %d, not to %d", name, st.Uid, euid)
+	}
+	b.st = st
+	return data, nil
+}
+
+// replace swaps config.json in one step, keeping its mode and owner. There is
+// no fsync: a bundle does not outlive the machine's running.
+func (b *bundle) replace(data []byte) error {
+	temp := fmt.Sprintf(".%s.%d", configName, os.Getpid())
+	unix.Unlinkat(b.fd, temp, 0) // of a process that had our number and was killed
+	fd, err := unix.Openat(b.fd, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", filepath.Join(b.path, temp), err)
+	}
+	err = b.fill(fd, data)
+	if err == nil {
+		err = unix.Renameat(b.fd, temp, b.fd, configName)
+	}
+	if err != nil {
+		unix.Unlinkat(b.fd, temp, 0)
+		return fmt.Errorf("cannot replace %s: %w", filepath.Join(b.path, configName), err)
+	}
+	return nil
+}
+
+func (b *bundle) fill(fd int, data []byte) error {
+	f := os.NewFile(uintptr(fd), configName)
+	defer f.Close()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Uid != b.st.Uid || st.Gid != b.st.Gid {
+		if err := unix.Fchown(fd, int(b.st.Uid), int(b.st.Gid)); err != nil {
+			return err
+		}
+	}
+	if err := unix.Fchmod(fd, b.st.Mode&0o7777); err != nil {
+		return err
+	}
+	return f.Close()
+}

@@ -1,0 +1,71 @@
+package oci
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// D47: temporary files stayed in bundles.
+func TestReplaceKeepsModeAndLeavesNothingElse(t *testing.T) {
+	b := newTestbed(t)
+	b.bundle(t, "task")
+	old, err := os.Open(b.path("bundle/config.json"))
+	require.NoError(t, err)
+	defer old.Close()
+	require.NoError(t, os.Chmod(b.path("bundle/config.json"), 0o604))
+	require.NoError(t, b.create())
+	st, err := os.Stat(b.path("bundle/config.json"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o604), st.Mode().Perm())
+	was, err := old.Stat()
+	require.NoError(t, err)
+	require.False(t, os.SameFile(st, was), "a reader of the old file never sees half of the new one")
+	entries, err := os.ReadDir(b.path("bundle"))
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}
+
+func TestOddBundlesAreRefused(t *testing.T) {
+	config := "bundle/config.json"
+	for want, change := range map[string]func(t *testing.T, b *testbed){
+		"cannot open bundle": func(t *testing.T, b *testbed) {
+			require.NoError(t, os.Rename(b.path("bundle"), b.path("real")))
+			require.NoError(t, os.Symlink(b.path("real"), b.path("bundle")))
+		},
+		"too many levels of symbolic links": func(t *testing.T, b *testbed) {
+			require.NoError(t, os.Rename(b.path(config), b.path("real")))
+			require.NoError(t, os.Symlink(b.path("real"), b.path(config)))
+		},
+		"it is not a regular file": func(t *testing.T, b *testbed) {
+			require.NoError(t, os.Remove(b.path(config)))
+			require.NoError(t, unix.Mkfifo(b.path(config), 0o600))
+		},
+		"more than the 16777216 allowed": func(t *testing.T, b *testbed) { require.NoError(t, os.Truncate(b.path(config), maxFile+1)) },
+		"no such file or directory":      func(t *testing.T, b *testbed) { require.NoError(t, os.Remove(b.path(config))) },
+		"unexpected end of JSON input":   func(t *testing.T, b *testbed) { require.NoError(t, os.Truncate(b.path(config), 500)) },
+		"it is null":                     func(t *testing.T, b *testbed) { b.put(t, config, "null") },
+		"exceeded max depth":             func(t *testing.T, b *testbed) { b.put(t, config, strings.Repeat(`{"a":`, 20000)) },
+		"cannot unmarshal":               func(t *testing.T, b *testbed) { b.put(t, config, `{"mounts":{}}`) },
+		"it belongs to user":             func(t *testing.T, b *testbed) { b.euid = 4242 },
+	} {
+		t.Run(want, func(t *testing.T) {
+			b := newTestbed(t)
+			b.bundle(t, "task")
+			change(t, b)
+			require.ErrorContains(t, b.create(), want)
+			require.Nil(t, b.argv)
+		})
+	}
+}
+
+// A trailing slash must not make the last link of the path be followed.
+func TestLinkWithTrailingSlashIsRefused(t *testing.T) {
+	b := newTestbed(t)
+	b.bundle(t, "task")
+	require.NoError(t, os.Symlink(b.path("bundle"), b.path("link")))
+	require.ErrorContains(t, b.call("create", "-b", b.path("link")+"/", "c1"), "cannot open bundle")
+}

@@ -1,0 +1,81 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// errNoNodes means that the kernel lets this process make no device nodes, as
+// in every user namespace, so inside an unprivileged LXD container.
+var errNoNodes = errors.New("this machine refuses new device nodes")
+
+// clone returns the path of a private node for the same device with mode 0666,
+// in a directory that only its owner can enter. A node of an earlier call is
+// taken as long as it is still what it has to be. Calls at the same time are
+// safe: each makes its own and renames it.
+func (m machine) clone(dir string, n liveNode) (string, error) {
+	if err := privateDir(dir, m.euid); errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS) {
+		return "", fmt.Errorf("%w: %w", errNoNodes, err)
+	} else if err != nil {
+		return "", err
+	}
+	dev := unix.Mkdev(n.major, n.minor)
+	path := filepath.Join(dir, fmt.Sprintf("c%d-%d", n.major, n.minor))
+	var st unix.Stat_t
+	if m.lstat(path, &st) == nil && st.Mode == unix.S_IFCHR|0o666 && st.Rdev == dev && st.Uid == m.euid {
+		return path, nil
+	}
+	temp := fmt.Sprintf("%s.%d", path, os.Getpid())
+	os.Remove(temp) // of a process that had our number and was killed
+	if err := m.mknod(temp, unix.S_IFCHR|0o600, int(dev)); errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return "", fmt.Errorf("%w: %w", errNoNodes, err)
+	} else if err != nil {
+		return "", fmt.Errorf("cannot make device node %s: %w", temp, err)
+	}
+	if err := finishClone(dir, temp, path); err != nil {
+		os.Remove(temp)
+		return "", err
+	}
+	return path, nil
+}
+
+func finishClone(dir, temp, path string) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return fmt.Errorf("cannot inspect file system of %s: %w", dir, err)
+	}
+	if fs.Flags&unix.ST_NODEV != 0 {
+		return fmt.Errorf("cannot use %s for device nodes: its file system is mounted nodev; choose another for nodes in the wrapper's config", dir)
+	}
+	if err := os.Chmod(temp, 0o666); err != nil { // past the umask
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+// privateDir makes a directory of mode 0700, or checks that the one that is
+// there has this mode, is ours, and is not a symbolic link.
+func privateDir(dir string, euid uint32) error {
+	var st unix.Stat_t
+	err := unix.Lstat(dir, &st)
+	if errors.Is(err, unix.ENOENT) {
+		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+			return err
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+		err = unix.Lstat(dir, &st)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot inspect directory %s: %w", dir, err)
+	}
+	if st.Mode != unix.S_IFDIR|0o700 || st.Uid != euid {
+		return fmt.Errorf("cannot use %s: it is not a directory of mode 0700 owned by %d; remove it, and it is made anew", dir, euid)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package oci
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// errBecameRunc is what the fake execve returns; the real one does not return.
+var errBecameRunc = errors.New("became runc")
+
+// testbed is a wrapper on a machine whose device nodes are made up, so that no
+// test needs root. Files and directories are real, in a directory of the test.
+type testbed struct {
+	wrapper
+	dir   string
+	nodes map[string]unix.Stat_t
+	argv  []string // what the real runc would have got
+	made  []string // device nodes made
+}
+
+func newTestbed(t *testing.T) *testbed {
+	t.Helper()
+	b := &testbed{dir: t.TempDir(), nodes: map[string]unix.Stat_t{}}
+	m := realMachine()
+	m.now = func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
+	m.lstat = func(path string, st *unix.Stat_t) error {
+		if n, ok := b.nodes[path]; ok {
+			*st = n
+			return nil
+		}
+		if strings.HasPrefix(path, "/dev/") {
+			return unix.ENOENT
+		}
+		return unix.Lstat(path, st)
+	}
+	m.mknod = func(path string, mode uint32, dev int) error {
+		b.made = append(b.made, path)
+		final := strings.TrimSuffix(path, fmt.Sprintf(".%d", os.Getpid()))
+		b.nodes[final] = unix.Stat_t{Mode: unix.S_IFCHR | 0o666, Rdev: uint64(dev), Uid: m.euid}
+		return os.WriteFile(path, nil, 0o600)
+	}
+	m.exec = func(_ string, argv, _ []string) error { b.argv = argv; return errBecameRunc }
+	b.wrapper = newWrapper(m, []string{EnvConfig + "=" + b.path("wrapper.json"), "PATH=/bin"})
+	b.put(t, "runc", "#!/bin/sh\n")
+	spec, err := os.ReadFile("testdata/amd.json")
+	require.NoError(t, err)
+	b.put(t, "amd.json", string(spec))
+	b.configure(t, func(*Config) {})
+	for _, n := range []struct {
+		path         string
+		major, minor uint32
+	}{{"/dev/kfd", 235, 0}, {"/dev/dri/card0", 226, 0}, {"/dev/dri/renderD128", 226, 128}, {"/dev/dri/card1", 226, 1}, {"/dev/dri/renderD129", 226, 129}} {
+		b.node(n.path, 0o660, 992, unix.Mkdev(n.major, n.minor))
+	}
+	return b
+}
+
+func (b *testbed) path(name string) string { return filepath.Join(b.dir, name) }
+
+func (b *testbed) put(t *testing.T, name, content string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(b.path(name)), 0o755))
+	require.NoError(t, os.WriteFile(b.path(name), []byte(content), 0o640))
+}
+
+func (b *testbed) node(path string, mode, gid uint32, dev uint64) {
+	b.nodes[path] = unix.Stat_t{Mode: unix.S_IFCHR | mode, Gid: gid, Rdev: dev}
+}
+
+// refuseMknod makes the machine one in an LXD container.
+func (b *testbed) refuseMknod() {
+	b.mknod = func(string, uint32, int) error { return unix.EPERM }
+}
+
+func (b *testbed) configure(t *testing.T, change func(*Config)) {
+	t.Helper()
+	c := Config{
+		Runtime: b.path("runc"), Specs: []string{b.path("amd.json")}, Devices: []string{"amd.com/gpu=GPU-1a2b"},
+		State: b.path("state"), Nodes: b.path("nodes"),
+	}
+	change(&c)
+	data, err := json.Marshal(c)
+	require.NoError(t, err)
+	b.put(t, "wrapper.json", string(data))
+}
+
+// bundle makes a bundle from a file of testdata, changed by the given functions.
+func (b *testbed) bundle(t *testing.T, name string, change ...func(map[string]any)) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+	require.NoError(t, err)
+	if len(change) > 0 {
+		var spec map[string]any
+		require.NoError(t, json.Unmarshal(data, &spec))
+		for _, c := range change {
+			c(spec)
+		}
+		data, err = json.Marshal(spec)
+		require.NoError(t, err)
+	}
+	b.put(t, "bundle/config.json", string(data))
+	return b.path("bundle")
+}
+
+// privileged takes the user namespace out, as Concourse does for `privileged: true`.
+func privileged(spec map[string]any) {
+	linux := spec["linux"].(map[string]any)
+	delete(linux, "uidMappings")
+	delete(linux, "gidMappings")
+	linux["namespaces"] = []any{map[string]any{"type": "pid"}, map[string]any{"type": "mount"}}
+}
+
+// call runs the wrapper and returns why it refused, nil where it became runc.
+func (b *testbed) call(args ...string) error {
+	b.argv = nil
+	c, err := ParseArgs(args)
+	if err == nil {
+		err = b.handOver(c, append([]string{"runc"}, args...))
+	}
+	if errors.Is(err, errBecameRunc) {
+		return nil
+	}
+	return err
+}
+
+func (b *testbed) create() error { return b.call("create", "--bundle", b.path("bundle"), "c1") }
+
+// result is the part of an edited config.json that tests look at.
+type result struct {
+	Mounts  []mount
+	Process struct {
+		User struct{ AdditionalGids []uint32 }
+	}
+	Linux struct {
+		Devices   []device
+		Resources struct{ Devices []rule }
+	}
+}
+
+func (b *testbed) result(t *testing.T) (r result) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(b.text(t)), &r))
+	return r
+}
+
+func (b *testbed) text(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(b.path("bundle/config.json"))
+	require.NoError(t, err)
+	return string(data)
+}

@@ -1,0 +1,126 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// overflowGID is the group that the kernel shows for one that has no number in
+// the current user namespace (/proc/sys/kernel/overflowgid, unless changed).
+const overflowGID = 65534
+
+// liveNode is a device node as it is on the machine now.
+type liveNode struct {
+	cdiNode
+	major, minor uint32
+	mode         uint32 // permission bits
+	gid          uint32
+}
+
+// inspect looks at the node itself and not at what the spec says of it: a
+// stale spec must never give a task another device.
+func (m machine) inspect(n cdiNode) (liveNode, error) {
+	var st unix.Stat_t
+	if err := m.lstat(n.HostPath, &st); err != nil {
+		if errors.Is(err, unix.ENOENT) {
+			return liveNode{}, fmt.Errorf("cannot give the task %s: there is no %s on this machine, though CDI spec %s lists it; "+
+				"the unit writes the spec anew at its next hook, and until then the GPU has to come back", n.Path, n.HostPath, n.spec)
+		}
+		return liveNode{}, fmt.Errorf("cannot give the task %s: cannot inspect %s: %w", n.Path, n.HostPath, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return liveNode{}, fmt.Errorf("cannot give the task %s: %s is not a character device", n.Path, n.HostPath)
+	}
+	live := liveNode{cdiNode: n, major: unix.Major(st.Rdev), minor: unix.Minor(st.Rdev), mode: st.Mode & 0o777, gid: st.Gid}
+	if (n.Major != 0 || n.Minor != 0) && (n.Major != int64(live.major) || n.Minor != int64(live.minor)) {
+		return liveNode{}, fmt.Errorf("cannot give the task %s: CDI spec %s is stale: it says %d:%d for %s, which is %d:%d now; "+
+			"the unit writes the spec anew at its next hook, run the task again after that",
+			n.Path, n.spec, n.Major, n.Minor, n.HostPath, live.major, live.minor)
+	}
+	return live, nil
+}
+
+// decide says what to change so that a process of any user in the container
+// can open the nodes. Reasons are at each branch; runc 1.1.5 and 1.4.0 agree.
+func (m machine) decide(f facts, nodes []cdiNode, nodesDir string) (edits, error) {
+	var e edits
+	for _, n := range nodes {
+		live, err := m.inspect(n)
+		if err != nil {
+			return edits{}, err
+		}
+		e.paths = append(e.paths, n.Path)
+		// Needed in every case: neither a mount nor linux.devices opens the
+		// device cgroup, and KFD hides each GPU that the cgroup does not allow.
+		e.rules = append(e.rules, rule{Allow: true, Type: "c", Major: live.major, Minor: live.minor, Access: "rw"})
+		if err := m.place(&e, f, live, nodesDir); err != nil {
+			return edits{}, err
+		}
+	}
+	return e, nil
+}
+
+// place chooses how the node gets into the container.
+func (m machine) place(e *edits, f facts, n liveNode, nodesDir string) error {
+	open := n.mode&0o006 == 0o006
+	if open && f.userNS {
+		// In a user namespace runc can't make nodes; this one suits as it is.
+		e.bind(n, n.HostPath)
+		return nil
+	}
+	clone := ""
+	if !open {
+		var err error
+		if clone, err = m.clone(nodesDir, n); errors.Is(err, errNoNodes) {
+			return e.bindWithGroup(f, n, err)
+		} else if err != nil {
+			return fmt.Errorf("cannot give the task %s: %w", n.Path, err)
+		}
+	}
+	if f.userNS {
+		// The host's node stays as closed as it is. Its copy is open to all,
+		// but stands in a directory that only root can enter.
+		e.bind(n, clone)
+		return nil
+	}
+	// runc makes a node of its own, with this mode, in the container's /dev.
+	e.devices = append(e.devices, device{Path: n.Path, Type: "c", Major: n.major, Minor: n.minor, FileMode: 0o666})
+	return nil
+}
+
+func (e *edits) bind(n liveNode, source string) {
+	e.mounts = append(e.mounts, mount{Destination: n.Path, Type: "bind", Source: source, Options: []string{"bind", "rw", "nosuid", "noexec"}})
+}
+
+// bindWithGroup is the way inside LXD, where no node can be made, neither by
+// the wrapper nor by runc: the host's node, and its group for each process.
+func (e *edits) bindWithGroup(f facts, n liveNode, why error) error {
+	inside, mapped := f.containerGID(n.gid)
+	problem := ""
+	switch {
+	case n.mode&0o060 != 0o060:
+		problem = fmt.Sprintf("its mode is %04o, which lets no group read and write", n.mode)
+	case n.gid == overflowGID:
+		problem = "its group has no number in this machine's user namespace"
+	case !mapped:
+		problem = fmt.Sprintf("its group %d has no number in the container's user namespace", n.gid)
+	}
+	if problem != "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "<container>"
+		}
+		return fmt.Errorf("cannot give the task %s: %s, and no private node can be made (%w); "+
+			"on the LXD host, open the device that passes it through: lxc config device set %s <device> mode=0666",
+			n.Path, problem, why, host)
+	}
+	e.bind(n, n.HostPath)
+	if !slices.Contains(e.groups, inside) {
+		e.groups = append(e.groups, inside)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package oci
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTaskIsKnownByItsWorkFolder(t *testing.T) {
+	for destination, want := range map[string]bool{
+		"/tmp/build/1c633350": true, "/tmp/build/1c633350/repo/out": true, "/tmp/build/00000000": true,
+		"/tmp/build/get": false, "/tmp/build/put/x": false, "/tmp/build/run": false, "/tmp/build": false, "/tmp/build/": false,
+		"/tmp/build/1C633350": false, "/tmp/build/1c63335": false, "/tmp/build/1c6333500": false, "/tmp/buildx/1c633350": false,
+		"/x/tmp/build/1c633350": false, "/tmp/build/put/1c633350": false,
+	} {
+		require.Equal(t, want, isTask(destination), destination)
+	}
+}
+
+// The predecessor edited with jq: its version 1.6 makes 2^64-1 a double, and
+// then runc refuses to start.
+func TestEditKeepsEverythingElse(t *testing.T) {
+	b := newTestbed(t)
+	b.bundle(t, "task")
+	before := b.text(t)
+	require.NoError(t, b.create())
+	after := b.text(t)
+	for _, s := range []string{`18446744073709551615`, `9007199254740993`, `a field <of> a later spec & runtime`, `"eth9"`} {
+		require.Contains(t, after, s)
+	}
+	// Taking our own additions out again gives what was there, in its order.
+	require.JSONEq(t, before, without(t, after, 3, 3))
+}
+
+func without(t *testing.T, text string, mounts, rules int) string {
+	t.Helper()
+	var spec map[string]any
+	require.NoError(t, json.Unmarshal([]byte(text), &spec))
+	linux := spec["linux"].(map[string]any)
+	delete(linux, "devices")
+	m := spec["mounts"].([]any)
+	spec["mounts"] = m[:len(m)-mounts]
+	resources := linux["resources"].(map[string]any)
+	r := resources["devices"].([]any)
+	resources["devices"] = r[:len(r)-rules]
+	out, err := json.Marshal(spec)
+	require.NoError(t, err)
+	return string(out)
+}
+
+func TestEditIsIdempotent(t *testing.T) {
+	for _, mknod := range []bool{true, false} {
+		for _, change := range []func(map[string]any){func(map[string]any) {}, privileged} {
+			b := newTestbed(t)
+			if !mknod {
+				b.refuseMknod()
+			}
+			b.bundle(t, "task", change)
+			require.NoError(t, b.create())
+			once := b.text(t)
+			require.NoError(t, b.create())
+			require.Equal(t, once, b.text(t))
+		}
+	}
+}
+
+// A private bind and a linux.devices entry for one path: the device would win.
+func TestOlderEntriesForThePathsAreDropped(t *testing.T) {
+	b := newTestbed(t)
+	b.bundle(t, "task", func(spec map[string]any) {
+		spec["mounts"] = append(spec["mounts"].([]any), map[string]any{"destination": "/dev/dri/../kfd", "source": "/evil"})
+		linux := spec["linux"].(map[string]any)
+		linux["devices"] = []any{map[string]any{"path": "/dev/kfd", "type": "c", "major": 1, "minor": 3}, map[string]any{"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229}}
+		resources := linux["resources"].(map[string]any)
+		resources["devices"] = append(resources["devices"].([]any), map[string]any{"allow": false, "access": "rwm"})
+	})
+	require.NoError(t, b.create())
+	r := b.result(t)
+	require.NotContains(t, b.text(t), "/evil")
+	require.Len(t, r.Linux.Devices, 1)
+	require.Equal(t, "/dev/fuse", r.Linux.Devices[0].Path)
+	require.Equal(t, gpu0[1:], r.Linux.Resources.Devices[2:], "after the deny-all")
+}
+
+func TestEditMakesWhatIsMissing(t *testing.T) {
+	doc, err := decodeDocument([]byte(`{"linux":{"resources":null},"process":null}`))
+	require.NoError(t, err)
+	e := edits{paths: []string{"/dev/a"}, mounts: []mount{bound("/dev/a", "/x")}, rules: []rule{{true, "c", 1, 2, "rw"}}, groups: []uint32{7}}
+	require.NoError(t, e.apply(doc))
+	text, err := doc.encode()
+	require.NoError(t, err)
+	require.JSONEq(t, `{"linux":{"resources":{"devices":[{"allow":true,"type":"c","major":1,"minor":2,"access":"rw"}]}},
+		"mounts":[{"destination":"/dev/a","type":"bind","source":"/x","options":["bind","rw","nosuid","noexec"]}],
+		"process":{"user":{"additionalGids":[7]}}}`, string(text))
+}
+
+// Real containers' files, where the machine has them.
+func TestRecordedContainersAreToldApart(t *testing.T) {
+	for kind, task := range map[string]bool{"task": true, "get": false, "check": false} {
+		data, err := os.ReadFile("../../../shared/samples/config-" + kind + ".json")
+		if err != nil {
+			t.Skip("no recorded containers on this machine: ", err)
+		}
+		b := newTestbed(t)
+		b.put(t, "bundle/config.json", string(data))
+		require.NoError(t, b.create())
+		if !task {
+			require.Equal(t, string(data), b.text(t), kind)
+			continue
+		}
+		require.JSONEq(t, string(data), without(t, b.text(t), 3, 3))
+		require.Len(t, b.result(t).Linux.Resources.Devices, 4)
+	}
+}
+
+func FuzzEdit(f *testing.F) {
+	for _, n := range []string{"task", "get", "check"} {
+		data, err := os.ReadFile("testdata/" + n + ".json")
+		require.NoError(f, err)
+		f.Add(data)
+	}
+	f.Add([]byte(`{"mounts":[null,1,{}],"linux":{"devices":[[]],"resources":{"devices":[{"allow":1}]}},"process":{"user":{"additionalGids":["x",7]}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		doc, err := decodeDocument(data)
+		if err != nil {
+			return
+		}
+		if _, err := readFacts(doc); err != nil {
+			return
+		}
+		e := edits{paths: []string{"/dev/a"}, mounts: []mount{bound("/dev/a", "/x")}, rules: []rule{{true, "c", 1, 2, "rw"}}, groups: []uint32{7}}
+		if e.apply(doc) != nil {
+			return
+		}
+		once, err := doc.encode()
+		if err != nil || !json.Valid(once) {
+			t.Fatalf("%v: %s", err, once)
+		}
+		again, err := decodeDocument(once)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.apply(again); err != nil {
+			t.Fatal(err)
+		}
+		if twice, _ := again.encode(); string(twice) != string(once) {
+			t.Fatalf("once  %s\ntwice %s", once, twice)
+		}
+	})
+}

@@ -1,0 +1,242 @@
+// Package oci is the logic of runc-amd-wrapper, which stands in front of runc
+// and adds the unit's GPUs to the containers of Concourse tasks: device nodes
+// and cgroup rules at create and run, groups at exec where those are needed.
+// All other calls become the real runc at once.
+//
+// It never starts a task without the GPUs that its unit promises: what can't
+// be done is refused with a reason. It never changes a node of the host, logs
+// nothing on success, and needs the standard library and golang.org/x/sys only.
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// wrapper is one call: who calls, and on which machine.
+type wrapper struct {
+	machine
+	config  string // path of the config file
+	runtime string // of the environment; empty when not given
+	env     []string
+}
+
+// Main runs the wrapper with os.Args and os.Environ. It returns an exit status
+// only when the real runc was not reached; otherwise this process becomes runc.
+func Main(args, env []string, stdout, stderr io.Writer) int {
+	return newWrapper(realMachine(), env).run(args, stdout, stderr)
+}
+
+func newWrapper(m machine, env []string) wrapper {
+	w := wrapper{machine: m, config: lookup(env, EnvConfig), runtime: lookup(env, EnvRuntime), env: env}
+	if w.config == "" {
+		w.config = DefaultConfig
+	}
+	return w
+}
+
+func lookup(env []string, name string) string {
+	for _, e := range env {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+func (w wrapper) run(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 2 && args[1] == "wrapper-info" { // no command of runc
+		version := "unknown"
+		if info, ok := debug.ReadBuildInfo(); ok {
+			version = info.Main.Version
+		}
+		fmt.Fprintf(stdout, "runc-amd-wrapper %s\nconfig %s\n", version, w.config)
+		return 0
+	}
+	if len(args) == 0 {
+		args = []string{"runc"}
+	}
+	call, err := ParseArgs(args[1:])
+	if err == nil {
+		err = w.handOver(call, args)
+	}
+	refuse(stderr, call, w.now(), err)
+	return 1
+}
+
+// handOver does what the call needs and becomes runc; it returns on failure only.
+func (w wrapper) handOver(call Call, args []string) error {
+	c := Config{Runtime: w.runtime}
+	var err error
+	switch call.Command {
+	case "":
+		if c.Runtime == "" {
+			c.Runtime, err = w.readRuntime()
+		}
+	default:
+		c, err = w.readConfig()
+	}
+	if err != nil {
+		return err
+	}
+	if err := w.checkRuntime(c.Runtime); err != nil {
+		return err
+	}
+	switch call.Command {
+	case "create", "run":
+		err = w.create(c, call)
+	case "exec":
+		args, err = w.exec(c, call, args)
+	}
+	if err != nil {
+		return err
+	}
+	argv := append([]string{c.Runtime}, args[1:]...)
+	return fmt.Errorf("cannot run the real runc %s: %w", c.Runtime, w.machine.exec(c.Runtime, argv, w.env))
+}
+
+func (w wrapper) readRuntime() (string, error) {
+	data, _, err := readRegular(w.config, false)
+	if err == nil {
+		var path string
+		if path, err = decodeRuntime(data); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("cannot find the real runc: cannot read %s: %w (%s can name it, too)", w.config, err, EnvRuntime)
+}
+
+func (w wrapper) readConfig() (Config, error) {
+	data, _, err := readRegular(w.config, false)
+	if err != nil {
+		return Config{}, fmt.Errorf("cannot read %s: %w", w.config, err)
+	}
+	c, err := DecodeConfig(data)
+	if err != nil {
+		return Config{}, fmt.Errorf("cannot use %s: %w", w.config, err)
+	}
+	if w.runtime != "" {
+		c.Runtime = w.runtime
+	}
+	return c, nil
+}
+
+// checkRuntime keeps the wrapper from calling itself for ever.
+func (w wrapper) checkRuntime(path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("cannot find the real runc: %q is not an absolute path; set runtime in %s, or %s", path, w.config, EnvRuntime)
+	}
+	var real, self unix.Stat_t
+	if err := unix.Stat(path, &real); err != nil {
+		return fmt.Errorf("cannot find the real runc %s: %w", path, err)
+	}
+	if err := unix.Stat(w.self, &self); err != nil {
+		return fmt.Errorf("cannot inspect this program: %w", err)
+	}
+	if real.Dev == self.Dev && real.Ino == self.Ino {
+		return fmt.Errorf("cannot use %s as the real runc: it is this wrapper itself; set runtime in %s to the runc of Concourse's release", path, w.config)
+	}
+	return nil
+}
+
+// create edits the bundle's config.json where the container gets GPUs.
+func (w wrapper) create(c Config, call Call) error {
+	marks := markers{c.State, w.euid}
+	if err := marks.forget(call.ID); err != nil {
+		return err
+	}
+	if len(c.Devices) == 0 {
+		return nil
+	}
+	b, err := openBundle(call.Bundle)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	data, err := b.read(w.euid)
+	if err != nil {
+		return err
+	}
+	groups, data, err := w.edit(c, data)
+	if err != nil {
+		return fmt.Errorf("%w [container %s]", err, call.ID)
+	}
+	if data == nil {
+		return nil
+	}
+	if len(groups) > 0 {
+		if err := marks.save(call.ID, call.Bundle, groups); err != nil {
+			return err
+		}
+	}
+	return b.replace(data)
+}
+
+// edit returns the new config.json, nil where it stays as it is.
+func (w wrapper) edit(c Config, data []byte) ([]uint32, []byte, error) {
+	doc, err := decodeDocument(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot decode %s: %w", configName, err)
+	}
+	f, err := readFacts(doc)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot decode %s: %w", configName, err)
+	}
+	if c.Containers == Tasks && !f.task {
+		return nil, nil, nil
+	}
+	nodes, err := readNodes(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := w.decide(f, nodes, c.Nodes)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := e.apply(doc); err != nil {
+		return nil, nil, fmt.Errorf("cannot edit %s: %w", configName, err)
+	}
+	data, err = doc.encode()
+	return e.groups, data, err
+}
+
+func readNodes(c Config) ([]cdiNode, error) {
+	var specs []cdiSpec
+	for _, file := range c.Specs {
+		data, _, err := readRegular(file, false)
+		if errors.Is(err, unix.ENOENT) {
+			return nil, fmt.Errorf("cannot give the task a GPU: there is no CDI spec %s; the unit writes it at its next hook", file)
+		} else if err != nil {
+			return nil, fmt.Errorf("cannot read CDI spec %s: %w", file, err)
+		}
+		s, err := decodeCDI(file, data)
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, s)
+	}
+	return resolve(specs, c.Devices)
+}
+
+// exec adds groups to the process file of a container that create has marked.
+// Without a process file runc takes groups from config.json, where they are.
+func (w wrapper) exec(c Config, call Call, args []string) ([]string, error) {
+	if call.process.value == "" {
+		return args, nil
+	}
+	groups, err := markers{c.State, w.euid}.load(call.ID)
+	if err != nil || len(groups) == 0 {
+		return args, err
+	}
+	swapped, err := addGroupsToProcess(args[1:], call.process, groups, w.euid)
+	if err != nil {
+		return nil, err
+	}
+	return append(args[:1:1], swapped...), nil
+}

@@ -1,0 +1,174 @@
+//go:build e2e
+
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const (
+	insideEnv  = "CONTAINER_TEST_INSIDE" // the directory with the built wrapper
+	dirOfTests = "container-test-"
+)
+
+// missing says why the tests can't run here; empty when they can.
+func missing() string {
+	if os.Geteuid() != 0 {
+		return "root is needed to make containers"
+	}
+	for _, tool := range []string{"runc", "busybox", "nsenter", "go"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return tool + " is not installed (Debian: runc busybox-static util-linux)"
+		}
+	}
+	if _, err := minors(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func need(t *testing.T) {
+	t.Helper()
+	if why := missing(); why != "" {
+		t.Skip(why)
+	}
+}
+
+func TestMain(m *testing.M) {
+	why := missing()
+	switch {
+	case why != "" && os.Getenv("E2E") == "1":
+		fmt.Fprintln(os.Stderr, "cannot run the container tests:", why)
+		os.Exit(1)
+	case why != "":
+		os.Exit(m.Run()) // each test skips and says why
+	case os.Getenv(insideEnv) != "":
+		if err := ownDev(); err != nil {
+			fmt.Fprintln(os.Stderr, "cannot set up /dev:", err)
+			os.Exit(1)
+		}
+		os.Exit(m.Run())
+	}
+	code, err := again()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot start the container tests:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// again builds the wrapper and runs this test program once more in a mount
+// namespace of its own.
+func again() (int, error) {
+	dir, err := os.MkdirTemp("", dirOfTests)
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // containers' users pass through
+		return 0, err
+	}
+	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "runc-amd-wrapper"), "concourse-ci-machine/src/runc-amd-wrapper")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("%w\n%s", err, out)
+	}
+	c := exec.Command("/proc/self/exe", os.Args[1:]...)
+	c.Env = append(os.Environ(), insideEnv+"="+dir)
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	err = c.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// standIns are device nodes in the places of a GPU's. Behind each is a device
+// that anybody who may open its node can open, and that runc does not allow by
+// default (a copy of /dev/null would prove nothing).
+var standIns = []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/renderD129"}
+
+// minors returns the stand-ins' minor numbers under major 10; which devices
+// there are depends on the kernel.
+func minors() (map[string]int, error) {
+	data, err := os.ReadFile("/proc/misc")
+	if err != nil {
+		return nil, err
+	}
+	there := map[string]int{}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) == 2 {
+			if there[f[1]], err = strconv.Atoi(f[0]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	found := map[string]int{}
+	for _, name := range []string{"autofs", "loop-control", "cpu_dma_latency", "userfaultfd", "vga_arbiter", "vsock"} {
+		if minor, ok := there[name]; ok && len(found) < len(standIns) {
+			found[standIns[len(found)]] = minor
+		}
+	}
+	if len(found) < len(standIns) {
+		return nil, errors.New("/proc/misc has too few devices to stand in for GPUs (autofs, loop-control, cpu_dma_latency, ...)")
+	}
+	return found, nil
+}
+
+// ownDev replaces /dev in this mount namespace.
+func ownDev() error {
+	dev := filepath.Join(os.Getenv(insideEnv), "dev")
+	if err := os.Mkdir(dev, 0o755); err != nil {
+		return err
+	}
+	if err := syscall.Mount("tmpfs", dev, "tmpfs", syscall.MS_NOSUID, "mode=755"); err != nil {
+		return err
+	}
+	for name, dev5 := range map[string][2]int{
+		"null": {1, 3}, "zero": {1, 5}, "full": {1, 7}, "random": {1, 8}, "urandom": {1, 9}, "tty": {5, 0}, "console": {5, 1},
+	} {
+		if err := node(filepath.Join(dev, name), 0o666, dev5[0], dev5[1]); err != nil {
+			return err
+		}
+	}
+	for _, d := range []string{"pts", "shm", "mqueue", "dri"} {
+		if err := os.Mkdir(filepath.Join(dev, d), 0o755); err != nil {
+			return err
+		}
+	}
+	for link, to := range map[string]string{"fd": "/proc/self/fd", "ptmx": "pts/ptmx"} {
+		if err := os.Symlink(to, filepath.Join(dev, link)); err != nil {
+			return err
+		}
+	}
+	numbers, err := minors()
+	if err != nil {
+		return err
+	}
+	for path, minor := range numbers {
+		if err := node(filepath.Join(filepath.Dir(dev), path), 0o660, 10, minor); err != nil {
+			return err
+		}
+	}
+	if err := syscall.Mount("/dev/pts", filepath.Join(dev, "pts"), "", syscall.MS_BIND|syscall.MS_REC, ""); err != nil {
+		return err
+	}
+	return syscall.Mount(dev, "/dev", "", syscall.MS_MOVE, "")
+}
+
+func node(path string, mode uint32, major, minor int) error {
+	if err := syscall.Mknod(path, syscall.S_IFCHR|mode, major<<8|minor&0xff|(minor&^0xff)<<12); err != nil {
+		return fmt.Errorf("cannot make %s: %w", path, err)
+	}
+	return os.Chmod(path, os.FileMode(mode))
+}

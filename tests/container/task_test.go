@@ -1,0 +1,81 @@
+//go:build e2e
+
+package container
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const absent = "absent"
+
+var selected = map[string]string{"kfd": "opens", "dri/renderD128": "opens", "dri/renderD129": absent}
+
+// D44: every task got all GPUs. D47: mounts without cgroup rules opened none.
+func TestTaskOpensItsGPUAndNoOther(t *testing.T) {
+	for _, mapping := range []struct {
+		name string
+		maps []idMap
+	}{{"privileged", nil}, {"concourse user namespace", concourse}, {"docker-like user namespace", []idMap{{0, 100000, 65536}}}} {
+		for _, mode := range []os.FileMode{0o660, 0o666} {
+			for _, uid := range []int{0, 1000} {
+				t.Run(fmt.Sprintf("%s, uid %d, host node %o", mapping.name, uid, mode), func(t *testing.T) {
+					b := newBed(t, mode)
+					b.maps, b.uid = mapping.maps, uid
+					require.Equal(t, selected, b.start(), "init")
+					require.Equal(t, selected, b.exec(uid), "exec")
+					require.Equal(t, selected, b.exec(54321), "exec by a user of no name")
+				})
+			}
+		}
+	}
+}
+
+func TestChecksAndGetsOpenNothing(t *testing.T) {
+	for _, kind := range []string{"check", "get"} {
+		for _, maps := range [][]idMap{nil, concourse} {
+			b := newBed(t, 0o666)
+			b.kind, b.maps = kind, maps
+			nothing := map[string]string{"kfd": absent, "dri/renderD128": absent, "dri/renderD129": absent}
+			require.Equal(t, nothing, b.start(), kind)
+			require.Equal(t, nothing, b.exec(0), kind)
+		}
+	}
+}
+
+// A privileged task can make a node of the other GPU; the cgroup keeps it shut.
+func TestUnselectedGPUStaysShutForAPrivilegedTask(t *testing.T) {
+	b := newBed(t, 0o666)
+	b.start()
+	script := ""
+	numbers, err := minors()
+	require.NoError(t, err)
+	for i, path := range standIns {
+		minor := numbers[path]
+		script += fmt.Sprintf("busybox mknod /tmp/n%d c 10 %d; if e=$( { exec 3<>/tmp/n%d; } 2>&1); then echo n%d: opens; else echo \"n%d: ${e##*: }\"; fi\n", i, minor, i, i, i)
+	}
+	b.write("process", process(0, script))
+	out := found(b.output(nil, "exec", "--process", b.path("process"), "--detach", b.id))
+	// Making nodes needs a rule with m, which only runc's defaults have.
+	require.Equal(t, map[string]string{"n0": "opens", "n1": "opens", "n2": "Operation not permitted"}, out)
+}
+
+func TestRefusedCreateIsInTheLogAndCanBeDeleted(t *testing.T) {
+	b := newBed(t, 0o660)
+	b.maps = concourse
+	b.bundle()
+	s := spec(t)
+	s["devices"].([]any)[0].(map[string]any)["containerEdits"].(map[string]any)["deviceNodes"].([]any)[0].(map[string]any)["minor"] = 1
+	b.write("amd.json", s)
+	var out bytes.Buffer
+	require.Error(t, b.runc(&out, "create", "--bundle", b.path("bundle"), b.id))
+	require.Contains(t, out.String(), "is stale: it says 10:1 for /dev/dri/renderD128")
+	log, err := os.ReadFile(b.path("bundle/log.json"))
+	require.NoError(t, err)
+	require.Regexp(t, `^\{"level":"error","msg":"runc-amd-wrapper: cannot give the task /dev/dri/renderD128: CDI spec .* is stale: .*","time":".*"\}\n$`, string(log))
+	require.NoError(t, b.runc(&out, "delete", "--force", b.id))
+}
