@@ -1,0 +1,46 @@
+// Package concourse is what the charm knows of running a Concourse worker:
+// getting a release, its folders and unit, its keys and environment, its tags
+// and name, how to drain it and how to ask it for its health. It returns data
+// and plan.Resource values; it never talks to Juju and never decides whether
+// a worker is wanted.
+package concourse
+
+// TestedVersion is the Concourse version that this charm was tested with. It
+// is what runs where neither the operator nor a web names a version.
+const TestedVersion = "8.2.5"
+
+// Unit is the worker's systemd unit.
+const Unit = "concourse-worker.service"
+
+// Paths of the machine. The release's own paths go through ReleaseLink, so
+// that an upgrade changes one link and nothing else.
+const (
+	HomeDir       = "/var/lib/concourse"
+	ReleasesDir   = HomeDir + "/releases"
+	ReleaseLink   = HomeDir + "/release"
+	BinDir        = ReleaseLink + "/bin"
+	ResourceTypes = ReleaseLink + "/resource-types"
+	WorkDir       = HomeDir + "/worker"
+
+	ConfigDir       = "/var/lib/concourse-worker"
+	KeyDir          = ConfigDir + "/keys"
+	WorkerKey       = KeyDir + "/worker_key"
+	WorkerKeyPublic = KeyDir + "/worker_key.pub"
+	TSAHostKey      = KeyDir + "/tsa_host_key.pub"
+	EnvFile         = ConfigDir + "/worker-config.env"
+	OperatorEnvFile = "/etc/default/concourse"
+	UnitFile        = "/etc/systemd/system/" + Unit
+
+	// RuntimeDir comes first on the PATH of containerd's shims, which look
+	// runc up there: its runc is the charm's wrapper.
+	RuntimeDir = "/opt/concourse-ci-machine/runtime"
+	Wrapper    = RuntimeDir + "/runc"
+	Launcher   = RuntimeDir + "/containerd"
+	// RealRunc and RealContainerd are the release's own (never the system's,
+	// never a copy that an upgrade forgets).
+	RealRunc       = BinDir + "/runc"
+	RealContainerd = BinDir + "/containerd"
+
+	// HealthURL answers while the worker is up, registered or not.
+	HealthURL = "http://127.0.0.1:8888/"
+)

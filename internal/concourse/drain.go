@@ -1,0 +1,122 @@
+package concourse
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
+)
+
+// Drain stops the worker for good: the web takes it from its list and gives
+// it no new step (SIGUSR2), its running tasks get Limit to finish, then the
+// unit is stopped and disabled and what is left of its containers is killed.
+// A restart for a change of configuration must not drain: SIGTERM and a prompt
+// start keep the tasks (KillMode=process).
+type Drain struct {
+	State    resource.UnitState // what ShowUnits said
+	Limit    time.Duration      // 0: don't wait, don't retire
+	Why      string             // why it is wanted down
+	Disrupts string             // see plan.Step
+	Sleep    func(time.Duration)
+}
+
+// poll is how often a retiring worker is looked at. It needs 30 to 60 s when
+// it has nothing to do.
+const poll = 2 * time.Second
+
+// Control groups of the unit itself (worker, containerd, shims) and of the
+// containers, for which Concourse names the group garden/<id> and runc takes
+// that relative to the parent of the group it is called in.
+const (
+	unitCgroup       = "/sys/fs/cgroup/system.slice/" + Unit
+	containersCgroup = "/sys/fs/cgroup/system.slice/garden"
+)
+
+// Diff implements plan.Resource.
+func (d Drain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
+	var p plan.Plan
+	up := d.State.Running() || d.State.Active == "activating"
+	if d.State.Running() && d.Limit > 0 {
+		p = append(p, plan.Step{Op: "drain " + Unit, Why: d.Why, Disrupts: d.Disrupts, Tolerate: true, Do: func(ctx context.Context) error {
+			return d.retire(ctx, h)
+		}})
+	}
+	stop, err := resource.Service{Unit: Unit, State: d.State, Up: false, Why: d.Why}.Diff(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	for i := range stop {
+		stop[i].Disrupts = d.Disrupts
+	}
+	p = append(p, stop...)
+	if up || populated(h.Root, containersCgroup) || populated(h.Root, unitCgroup) {
+		p = append(p, plan.Step{Op: "end the containers of " + Unit, Why: "they outlive the worker", Disrupts: d.Disrupts, Do: func(ctx context.Context) error {
+			return endLeft(h.Root)
+		}})
+	}
+	return p, nil
+}
+
+// retire sends the signal and waits. Time is counted in polls, so that it ends
+// whatever the clock does.
+func (d Drain) retire(ctx context.Context, h host.Host) error {
+	if _, err := h.Run(ctx, resource.Systemctl("kill", "--kill-whom=main", "--signal=SIGUSR2", Unit)); err != nil {
+		return err
+	}
+	sleep := d.Sleep
+	if sleep == nil {
+		sleep = time.Sleep
+	}
+	for waited := time.Duration(0); ; waited += poll {
+		states, err := resource.ShowUnits(ctx, h, Unit)
+		if err != nil {
+			return err
+		}
+		// Between two attempts to start it, it is as ended as it gets.
+		if s := states[Unit]; s.Sub == "auto-restart" || s.Active == "inactive" || s.Active == "failed" {
+			return nil
+		}
+		if waited >= d.Limit {
+			return fmt.Errorf("its tasks did not finish within %s", d.Limit)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		sleep(poll)
+	}
+}
+
+// populated reports whether a control group or one below it has a process
+// (cgroup-v2: cgroup.events). A group that is not there has none.
+func populated(root host.Root, group string) bool {
+	text, err := root.ReadText(path.Join(group, "cgroup.events"))
+	return err == nil && strings.Contains("\n"+text+"\n", "\npopulated 1\n")
+}
+
+// endLeft kills all processes in the groups (cgroup-v2: cgroup.kill, Linux
+// 5.14): containers first, so that no shim is left to report their end.
+func endLeft(root host.Root) error {
+	for _, group := range []string{containersCgroup, unitCgroup} {
+		if !populated(root, group) {
+			continue
+		}
+		f, err := os.OpenFile(root.Path(path.Join(group, "cgroup.kill")), os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString("1")
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package concourse
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
+)
+
+var (
+	running = resource.UnitState{Load: "loaded", Active: "active", Sub: "running", File: "enabled"}
+	gone    = resource.UnitState{Load: "loaded", Active: "inactive", Sub: "dead", File: "disabled"}
+)
+
+// draining answers as a systemd whose worker ends after so many looks.
+func draining(t *testing.T, looks int, end string) *hosttest.Runner {
+	r := hosttest.NewRunner(t)
+	r.On("systemctl show", func(host.Command) (string, error) {
+		if looks--; looks < 0 {
+			return "Id=" + Unit + "\n" + end, nil
+		}
+		return "Id=" + Unit + "\nActiveState=active\nSubState=running\n", nil
+	})
+	return r.Answer("systemctl kill", "").Answer("systemctl stop", "").Answer("systemctl disable", "")
+}
+
+func drainWith(t *testing.T, r host.Runner, root host.Root, limit time.Duration) ([]plan.Note, int) {
+	slept := 0
+	h := host.Host{Root: root, Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
+	d := Drain{State: running, Limit: limit, Why: "the unit is removed", Disrupts: "running tasks", Sleep: func(time.Duration) { slept++ }}
+	p, err := plan.Diff(context.Background(), h, d)
+	require.NoError(t, err)
+	for _, s := range p {
+		require.Equal(t, "running tasks", s.Disrupts, s.Op)
+	}
+	notes, err := p.Apply(context.Background(), nil)
+	require.NoError(t, err)
+	return notes, slept
+}
+
+// D18: a worker that goes for good is retired, so that no stalled one stays
+// in the web's list.
+func TestDrainRetiresThenStops_D18(t *testing.T) {
+	for name, end := range map[string]string{
+		"ended":      "ActiveState=inactive\nSubState=dead\n",
+		"failed":     "ActiveState=failed\nSubState=failed\n",
+		"restarting": "ActiveState=activating\nSubState=auto-restart\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := draining(t, 3, end)
+			notes, slept := drainWith(t, r, hosttest.Root(t), time.Minute)
+			require.Empty(t, notes)
+			require.Equal(t, 3, slept)
+			require.Equal(t, []string{
+				"systemctl kill --kill-whom=main --signal=SIGUSR2 concourse-worker.service",
+				"systemctl stop concourse-worker.service",
+				"systemctl disable concourse-worker.service",
+			}, r.Ran)
+		})
+	}
+}
+
+// D7: tasks that do not end do not hold the hook beyond the limit.
+func TestDrainEndsAtItsLimit_D7(t *testing.T) {
+	r := draining(t, 1000, "")
+	notes, slept := drainWith(t, r, hosttest.Root(t), time.Minute)
+	require.Len(t, notes, 1)
+	require.ErrorContains(t, notes[0].Err, "did not finish within 1m0s")
+	require.Equal(t, 30, slept)
+	require.Contains(t, r.Ran, "systemctl stop concourse-worker.service")
+}
+
+func TestDrainThatCanNotSignalStopsAllTheSame(t *testing.T) {
+	r := draining(t, 0, "").Fail("systemctl kill", 1, "no such process")
+	notes, _ := drainWith(t, r, hosttest.Root(t), time.Minute)
+	require.Len(t, notes, 1)
+	require.Contains(t, r.Ran, "systemctl stop concourse-worker.service")
+}
+
+func TestDrainWithoutALimitStopsAtOnce(t *testing.T) {
+	r := draining(t, 0, "")
+	drainWith(t, r, hosttest.Root(t), 0)
+	require.Equal(t, []string{"systemctl stop concourse-worker.service", "systemctl disable concourse-worker.service"}, r.Ran)
+}
+
+func TestDrainEndsTheContainersThatAreLeft(t *testing.T) {
+	root := hosttest.Root(t)
+	hosttest.Put(t, root, containersCgroup+"/cgroup.events", "populated 1\nfrozen 0\n")
+	hosttest.Put(t, root, containersCgroup+"/cgroup.kill", "")
+	hosttest.Put(t, root, unitCgroup+"/cgroup.events", "populated 0\nfrozen 0\n")
+	hosttest.Put(t, root, unitCgroup+"/cgroup.kill", "")
+	drainWith(t, draining(t, 0, "ActiveState=inactive\n"), root, time.Minute)
+	killed, err := root.ReadText(containersCgroup + "/cgroup.kill")
+	require.NoError(t, err)
+	require.Equal(t, "1", killed)
+	killed, err = root.ReadText(unitCgroup + "/cgroup.kill")
+	require.NoError(t, err)
+	require.Empty(t, killed, "an empty group is left alone")
+
+	// A stopped worker whose containers are still there is not done yet.
+	h := host.Host{Root: root, Runner: hosttest.NewRunner(t)}
+	require.Equal(t, []string{"end the containers of concourse-worker.service"}, ops(t, h, Drain{State: gone, Limit: time.Minute}))
+	hosttest.Put(t, root, containersCgroup+"/cgroup.events", "populated 0\nfrozen 0\n")
+	require.Empty(t, ops(t, h, Drain{State: gone, Limit: time.Minute}))
+	require.Empty(t, ops(t, h, Drain{}))
+}

@@ -1,0 +1,97 @@
+package concourse
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// HealthState is how the worker's own health endpoint looks.
+type HealthState string
+
+// The states. Healthy says nothing about registration.
+const (
+	Healthy   HealthState = "healthy"
+	Unhealthy HealthState = "unhealthy" // it answers that a part of it does not work
+	Down      HealthState = "down"      // it does not answer
+)
+
+// Health is a state and, unless it is Healthy, the reason in one line.
+type Health struct {
+	State HealthState
+	Why   string
+}
+
+// CheckHealth asks once, with a deadline of 5 seconds.
+func CheckHealth(ctx context.Context, url string) Health {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return Health{Down, err.Error()}
+	}
+	client := http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy: it is this machine
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(req)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return Health{Down, "no answer in 5 s"}
+	}
+	if err != nil {
+		return Health{Down, oneLine(err.Error())}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return Health{Down, oneLine(err.Error())}
+	}
+	return parseHealth(resp.StatusCode, body)
+}
+
+// parseHealth reads the answer: an object of parts with "healthy" and perhaps
+// "reason" or "error".
+func parseHealth(status int, body []byte) Health {
+	if status == http.StatusOK {
+		return Health{State: Healthy}
+	}
+	var parts map[string]map[string]any
+	if json.Unmarshal(body, &parts) == nil {
+		for _, name := range slices.Sorted(maps.Keys(parts)) {
+			if ok, said := parts[name]["healthy"].(bool); said && !ok {
+				why := name + " is unhealthy"
+				for _, key := range []string{"reason", "error", "message"} {
+					if text, ok := parts[name][key].(string); ok && text != "" {
+						why += ": " + text
+						break
+					}
+				}
+				return Health{Unhealthy, oneLine(why)}
+			}
+		}
+	}
+	return Health{Unhealthy, fmt.Sprintf("the health check says %d", status)}
+}
+
+// oneLine makes a text from elsewhere fit for a status.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > 200 {
+		s = string(r[:200]) + "..."
+	}
+	return s
+}

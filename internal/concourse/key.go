@@ -1,0 +1,98 @@
+package concourse
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/crypto/ssh"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
+)
+
+// WorkerKeyBits is the size of a new worker key.
+const WorkerKeyBits = 3072
+
+// Key is an RSA key pair as Concourse's key options need it: PKCS#1 PEM in
+// Path, 0600, and one OpenSSH line in Path.pub, 0644. A key that is there is
+// kept; one that can't be used is left alone and reported.
+type Key struct {
+	Path string
+	Bits int // of a new key
+}
+
+// Diff implements plan.Resource.
+func (k Key) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
+	data, err := h.ReadFile(k.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return plan.Plan{{Op: "make key " + k.Path, Why: "missing", Do: func(context.Context) error { return k.make(h.Root) }}}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", k.Path, err)
+	}
+	line, err := publicLine(k.Path, data)
+	if err != nil {
+		return plan.Plan{{Op: "use key " + k.Path, Why: "there", Do: func(context.Context) error { return err }}}, nil
+	}
+	return plan.Diff(ctx, h,
+		resource.File{Path: k.Path, Data: data, Mode: 0o600},
+		resource.File{Path: k.Path + ".pub", Data: []byte(line + "\n"), Mode: 0o644})
+}
+
+// make writes the public half first: a public half without a private one is
+// made anew, a private one is for good.
+func (k Key) make(root host.Root) error {
+	key, err := rsa.GenerateKey(rand.Reader, k.Bits)
+	if err != nil {
+		return err
+	}
+	private := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	line, err := publicLine(k.Path, private)
+	if err != nil {
+		return err
+	}
+	if err := root.WriteFile(k.Path+".pub", []byte(line+"\n"), 0o644); err != nil {
+		return err
+	}
+	return root.WriteFile(k.Path, private, 0o600)
+}
+
+// publicLine derives the OpenSSH line, without comment and line end.
+func publicLine(path string, private []byte) (string, error) {
+	raw, err := ssh.ParseRawPrivateKey(private)
+	if err != nil {
+		// The parser's own text may quote the content.
+		return "", &KeyError{Path: path, Problem: "it is not a private key in PEM form without a passphrase"}
+	}
+	key, ok := raw.(*rsa.PrivateKey)
+	if !ok {
+		return "", &KeyError{Path: path, Problem: "it is not an RSA key, and Concourse takes no other"}
+	}
+	public, err := ssh.NewPublicKey(&key.PublicKey)
+	if err != nil {
+		return "", &KeyError{Path: path, Problem: err.Error()}
+	}
+	return string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(public))), nil
+}
+
+// WorkerPublicKey is the line to publish to the web, derived from the private
+// key; ok is false while there is none. An unusable key is a *KeyError.
+func WorkerPublicKey(root host.Root) (line string, ok bool, err error) {
+	data, err := root.ReadFile(WorkerKey)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("cannot read %s: %w", WorkerKey, err)
+	}
+	line, err = publicLine(WorkerKey, data)
+	return line, err == nil, err
+}

@@ -1,0 +1,117 @@
+package concourse
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+// testBits keeps the tests quick; it is the least that crypto/rsa makes.
+const testBits = 1024
+
+func TestWorkerKeyIsMadeOnceInConcoursesForm(t *testing.T) {
+	h, k := machine(t), Key{Path: WorkerKey, Bits: testBits}
+	_, ok, err := WorkerPublicKey(h.Root)
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.NoError(t, apply(t, h, k))
+
+	private, err := h.ReadFile(WorkerKey)
+	require.NoError(t, err)
+	block, rest := pem.Decode(private)
+	require.Empty(t, rest)
+	require.Equal(t, "RSA PRIVATE KEY", block.Type)
+	_, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+	require.NoError(t, err)
+	for p, mode := range map[string]os.FileMode{WorkerKey: 0o600, WorkerKeyPublic: 0o644} {
+		st, err := h.Stat(p)
+		require.NoError(t, err)
+		require.Equal(t, mode, st.Mode())
+	}
+	line, ok, err := WorkerPublicKey(h.Root)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.True(t, strings.HasPrefix(line, "ssh-rsa AAAA"))
+	public, err := h.ReadFile(WorkerKeyPublic)
+	require.NoError(t, err)
+	require.Equal(t, line+"\n", string(public))
+	key, _, _, _, err := ssh.ParseAuthorizedKey(public)
+	require.NoError(t, err)
+	signer, err := ssh.ParsePrivateKey(private)
+	require.NoError(t, err)
+	require.Equal(t, signer.PublicKey().Marshal(), key.Marshal())
+	require.Empty(t, ops(t, h, k))
+}
+
+// D2: whatever of the pair is missing, any hook makes it good.
+func TestWorkerKeyIsCompletedAnyTime_D2(t *testing.T) {
+	h, k := machine(t), Key{Path: WorkerKey, Bits: testBits}
+	require.NoError(t, apply(t, h, k))
+	private, err := h.ReadFile(WorkerKey)
+	require.NoError(t, err)
+	for name, harm := range map[string]func(){
+		"public half missing":      func() { require.NoError(t, h.Remove(WorkerKeyPublic)) },
+		"public half of other key": func() { hosttest.Put(t, h.Root, WorkerKeyPublic, "ssh-rsa AAAA other") },
+		"private half readable":    func() { require.NoError(t, os.Chmod(h.Path(WorkerKey), 0o644)) },
+	} {
+		harm()
+		require.Len(t, ops(t, h, k), 1, name)
+		require.NoError(t, apply(t, h, k))
+		require.Empty(t, ops(t, h, k), name)
+		kept, err := h.ReadFile(WorkerKey)
+		require.NoError(t, err)
+		require.Equal(t, private, kept, name)
+		st, err := h.Stat(WorkerKey)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), st.Mode(), name)
+	}
+	require.NoError(t, h.Remove(WorkerKey))
+	require.NoError(t, apply(t, h, k), "a public half alone is no key")
+	require.Empty(t, ops(t, h, k))
+}
+
+func TestUnusableWorkerKeyIsReportedAndKept(t *testing.T) {
+	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.MarshalECPrivateKey(ec)
+	require.NoError(t, err)
+	for content, want := range map[string]string{
+		"": "not a private key in PEM form",
+		"-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n":   "not a private key in PEM form",
+		string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})): "not an RSA key",
+	} {
+		h := machine(t)
+		hosttest.Put(t, h.Root, WorkerKey, content)
+		err := apply(t, h, Key{Path: WorkerKey, Bits: testBits})
+		var bad *KeyError
+		require.ErrorAs(t, err, &bad)
+		require.Contains(t, bad.Remedy(), want)
+		require.Contains(t, bad.Remedy(), "sudo mv "+WorkerKey+" "+WorkerKey+".broken")
+		kept, rerr := h.ReadFile(WorkerKey)
+		require.NoError(t, rerr)
+		require.Equal(t, content, string(kept))
+		_, ok, err := WorkerPublicKey(h.Root)
+		require.False(t, ok)
+		require.ErrorAs(t, err, &bad)
+	}
+}
+
+func FuzzPublicLine(f *testing.F) {
+	f.Add([]byte("-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		line, err := publicLine("k", data)
+		if err == nil && (!strings.HasPrefix(line, "ssh-rsa ") || strings.Contains(line, "\n")) {
+			t.Fatal(line)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package concourse
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/host"
+)
+
+// RegistrationState is what the worker's log last said of its registration.
+type RegistrationState string
+
+// The states. Unknown is also what log levels above info leave of a worker
+// that registered, as it says so at info only.
+const (
+	Registered RegistrationState = "registered"
+	Lost       RegistrationState = "lost"
+	Unknown    RegistrationState = "unknown"
+)
+
+// Registration is a state and, where it is Lost, the worker's reason.
+type Registration struct {
+	State RegistrationState
+	Why   string
+}
+
+const (
+	registeredMessage = "worker.beacon-runner.beacon.registered"
+	failedMessage     = "worker.beacon-runner.failed"
+)
+
+var invocation = regexp.MustCompile(`(?m)^InvocationID=([0-9a-f]{32})$`)
+
+// CheckRegistration looks into the journal. Only lines of the running process
+// count: what it said before a restart does not hold any more.
+func CheckRegistration(ctx context.Context, r host.Runner) (Registration, error) {
+	out, err := r.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second,
+		Argv: []string{"systemctl", "show", "--property=InvocationID", Unit}})
+	if err != nil {
+		return Registration{State: Unknown}, fmt.Errorf("cannot ask for the registration: %w", err)
+	}
+	argv := []string{"journalctl", "--unit", Unit, "--output", "cat", "--no-pager", "--lines", "1",
+		"--grep", `worker\.beacon-runner\.(beacon\.registered|failed)`}
+	if m := invocation.FindSubmatch(out); m != nil {
+		argv = append(argv, "_SYSTEMD_INVOCATION_ID="+string(m[1]))
+	}
+	out, err = r.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second, Argv: argv})
+	var cmd *host.CommandError
+	if errors.As(err, &cmd) && cmd.Code == 1 && cmd.Stderr == "" {
+		return Registration{State: Unknown}, nil // it is how journalctl says that no line matched
+	}
+	if err != nil {
+		return Registration{State: Unknown}, fmt.Errorf("cannot ask for the registration: %w", err)
+	}
+	return parseRegistration(out), nil
+}
+
+// parseRegistration reads log lines of the worker (JSON objects, the message
+// of which is a dotted path); the last one that says something decides.
+func parseRegistration(out []byte) Registration {
+	reg := Registration{State: Unknown}
+	for line := range bytes.Lines(out) {
+		var entry struct {
+			Message string `json:"message"`
+			Data    struct {
+				Error any `json:"error"`
+			} `json:"data"`
+		}
+		if json.Unmarshal(line, &entry) != nil {
+			continue
+		}
+		switch entry.Message {
+		case registeredMessage:
+			reg = Registration{State: Registered}
+		case failedMessage:
+			reg = Registration{State: Lost}
+			if text, ok := entry.Data.Error.(string); ok {
+				reg.Why = oneLine(strings.TrimSpace(text))
+			}
+		}
+	}
+	return reg
+}

@@ -1,0 +1,74 @@
+package concourse
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+const (
+	registeredLine = `{"timestamp":"2026-01-02T03:04:05Z","level":"info","source":"worker","message":"worker.beacon-runner.beacon.registered","data":{"session":"4.1.1"}}` + "\n"
+	failedLine     = `{"timestamp":"2026-01-02T03:04:09Z","level":"error","source":"worker","message":"worker.beacon-runner.failed","data":{"error":"failed to dial: all hosts unreachable","session":"4.1"}}` + "\n"
+)
+
+func TestRegistrationIsTheLatestLine(t *testing.T) {
+	for in, want := range map[string]Registration{
+		registeredLine:              {Registered, ""},
+		failedLine:                  {Lost, "failed to dial: all hosts unreachable"},
+		failedLine + registeredLine: {Registered, ""},
+		registeredLine + failedLine: {Lost, "failed to dial: all hosts unreachable"},
+		"":                          {Unknown, ""},
+		"-- No entries --\n":        {Unknown, ""},
+		"worker.beacon-runner.beacon.registered\n":                                     {Unknown, ""},
+		`{"message":"other","data":{"text":"worker.beacon-runner.beacon.registered"}}`: {Unknown, ""},
+		`{"message":"worker.beacon-runner.failed","data":{"error":{"code":1}}}`:        {Lost, ""},
+	} {
+		require.Equal(t, want, parseRegistration([]byte(in)), in)
+	}
+}
+
+func TestRegistrationAsksForTheRunningProcessOnly(t *testing.T) {
+	id := strings.Repeat("0a", 16)
+	r := hosttest.NewRunner(t).Answer("systemctl show", "InvocationID="+id+"\n").Answer("journalctl", registeredLine)
+	got, err := CheckRegistration(context.Background(), r)
+	require.NoError(t, err)
+	require.Equal(t, Registered, got.State)
+	require.Equal(t, []string{
+		"systemctl show --property=InvocationID concourse-worker.service",
+		`journalctl --unit concourse-worker.service --output cat --no-pager --lines 1 --grep worker\.beacon-runner\.(beacon\.registered|failed) _SYSTEMD_INVOCATION_ID=` + id,
+	}, r.Asked)
+	require.Empty(t, r.Ran)
+}
+
+func TestRegistrationIsUnknownWithoutALine(t *testing.T) {
+	r := hosttest.NewRunner(t).Answer("systemctl show", "InvocationID=\n").Fail("journalctl", 1, "")
+	got, err := CheckRegistration(context.Background(), r)
+	require.NoError(t, err)
+	require.Equal(t, Registration{State: Unknown}, got)
+	require.NotContains(t, r.Asked[1], "INVOCATION")
+
+	for _, r := range []host.Runner{
+		hosttest.NewRunner(t).Answer("systemctl show", "").Fail("journalctl", 1, "Failed to open journal"),
+		hosttest.NewRunner(t).Fail("systemctl show", 1, "Failed to connect to bus"),
+	} {
+		got, err = CheckRegistration(context.Background(), r)
+		require.ErrorContains(t, err, "cannot ask for the registration")
+		require.Equal(t, Unknown, got.State)
+	}
+}
+
+func FuzzParseRegistration(f *testing.F) {
+	f.Add([]byte(registeredLine))
+	f.Add([]byte(failedLine + "{\"message\":1}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got := parseRegistration(data)
+		if got.State != Registered && got.State != Lost && got.State != Unknown || strings.Contains(got.Why, "\n") {
+			t.Fatalf("%+v", got)
+		}
+	})
+}

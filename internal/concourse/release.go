@@ -1,0 +1,222 @@
+package concourse
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
+)
+
+// Upstream is where Concourse publishes its releases.
+const Upstream = "https://github.com/concourse/concourse/releases/download"
+
+// Release is a Concourse release below ReleasesDir with ReleaseLink pointing
+// at it. It comes from the attached resource where there is one, else from
+// Mirror. Use one value for a run: it remembers the resource's hash.
+type Release struct {
+	Version  string // x.y.z; with a resource "" takes whatever version it is
+	Resource string // tarball as this process opens it; "" or an empty file: none
+	Mirror   string // base URL in place of Upstream, "" for Upstream
+	SHA256   string // of the tarball, lower-case hex; "" where the operator gave none
+	Arch     string // amd64 or arm64
+	Proxy    Proxy
+	Progress func(text string)                              // nil: nobody wants to know
+	Sleep    func(time.Duration)                            // nil: time.Sleep
+	client   *http.Client                                   // nil: one that knows Proxy
+	after    func(time.Duration, func()) (stop func() bool) // nil: time.AfterFunc
+	table    []Checksum                                     // nil: Checksums()
+	known    *target
+}
+
+// target is the release that is wanted, as far as it is known before it is
+// there.
+type target struct {
+	id        string
+	installed bool   // complete below ReleasesDir
+	from      origin // of the release where installed; of the resource where there is one
+	resource  bool
+}
+
+// ID names the folder below ReleasesDir that ReleaseLink names once the
+// release is installed. It is the same before and after, so it is an input of
+// the trigger that restarts the worker.
+func (r *Release) ID(root host.Root) (string, error) {
+	t, err := r.target(root)
+	return t.id, err
+}
+
+// Diff implements plan.Resource. Each step can be killed anywhere: downloads
+// resume, a release has its name only when it is complete, and the link is
+// switched by a rename.
+func (r *Release) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	t, err := r.target(h.Root)
+	if err != nil {
+		return nil, err
+	}
+	var p plan.Plan
+	if t.resource && r.SHA256 != "" && r.SHA256 != t.from.SHA256 {
+		return plan.Plan{{Op: "use the attached release", Why: "its SHA-256 is not release-sha256", Do: func(context.Context) error {
+			return &ChecksumError{Path: r.Resource, Want: r.SHA256, Got: t.from.SHA256, Source: "release-sha256"}
+		}}}, nil
+	}
+	if !t.installed {
+		p = append(p, r.install(h, t)...)
+	}
+	s, err := r.switchTo(h, t)
+	return append(p, s...), err
+}
+
+// install is the steps up to a complete folder below ReleasesDir.
+func (r *Release) install(h host.Host, t target) plan.Plan {
+	why := "no release is installed"
+	if v, _, ok := InstalledRelease(h.Root); ok {
+		why = "installed is " + v
+	}
+	if t.resource {
+		return plan.Plan{{Op: "unpack the attached Concourse release", Why: why, Do: func(ctx context.Context) error {
+			return r.unpack(ctx, h, t.id, r.Resource, t.from)
+		}}}
+	}
+	var p plan.Plan
+	tarball := downloadDir + "/" + r.name()
+	if !h.Exists(tarball) {
+		p = append(p, plan.Step{Op: "download Concourse " + r.Version, Why: why, Do: func(ctx context.Context) error {
+			return r.download(ctx, h, tarball)
+		}})
+	}
+	var sum string
+	return append(p,
+		plan.Step{Op: "verify the download of Concourse " + r.Version, Why: "nothing is unpacked unverified", Do: func(ctx context.Context) (err error) {
+			sum, err = r.verify(ctx, h, tarball)
+			return err
+		}},
+		plan.Step{Op: "unpack Concourse " + r.Version, Why: why, Do: func(ctx context.Context) error {
+			return r.unpack(ctx, h, t.id, h.Path(tarball), origin{Version: r.Version, SHA256: sum})
+		}})
+}
+
+// target finds out which release is wanted and whether it is there.
+func (r *Release) target(root host.Root) (target, error) {
+	if err := r.check(); err != nil {
+		return target{}, err
+	}
+	all, err := releases(root)
+	if err != nil {
+		return target{}, err
+	}
+	file, err := r.attached(all)
+	if err != nil {
+		return target{}, err
+	}
+	if file != nil {
+		if o, ok := findRelease(all, func(o origin) bool { return o.SHA256 == file.SHA256 }); ok {
+			file.Version = o.Version
+			return target{id: o.ID, installed: true, from: *file, resource: true}, nil
+		}
+		return target{id: "file-" + file.SHA256[:12], from: *file, resource: true}, nil
+	}
+	fits := func(o origin) bool { return o.Version == r.Version && (r.SHA256 == "" || r.SHA256 == o.SHA256) }
+	if _, id, ok := InstalledRelease(root); ok {
+		if o, ok := findRelease(all, func(o origin) bool { return o.ID == id && fits(o) }); ok {
+			return target{id: id, installed: true, from: o}, nil
+		}
+	}
+	if o, ok := findRelease(all, fits); ok {
+		return target{id: o.ID, installed: true, from: o}, nil
+	}
+	id := r.Version
+	if r.SHA256 != "" {
+		id += "-" + r.SHA256[:12]
+	}
+	return target{id: id}, nil
+}
+
+// attached describes the resource, nil where there is none. Its hash is its
+// identity: Juju gives every revision the same path.
+func (r *Release) attached(all []origin) (*origin, error) {
+	if r.Resource == "" {
+		return nil, nil
+	}
+	st, err := os.Stat(r.Resource)
+	if err == nil && st.Size() == 0 || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the attached release: %w", err)
+	}
+	o := origin{File: r.Resource, Size: st.Size(), Modified: st.ModTime().UTC()}
+	same := func(k origin) bool {
+		return k.File == o.File && k.Size == o.Size && k.Modified.Equal(o.Modified)
+	}
+	if k, ok := findRelease(all, same); ok {
+		o.SHA256 = k.SHA256
+	} else if r.known != nil && same(r.known.from) {
+		o.SHA256 = r.known.from.SHA256
+	} else if o.SHA256, err = hashFile(r.Resource); err != nil {
+		return nil, fmt.Errorf("cannot use the attached release: %w", err)
+	}
+	r.known = &target{from: o}
+	return &o, nil
+}
+
+func hashFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+}
+
+// check refuses what would be a programming error of the caller, or worse a
+// path: options have been validated before.
+func (r *Release) check() error {
+	if r.Version != "" || r.Resource == "" {
+		if err := CheckVersion(r.Version); err != nil {
+			return fmt.Errorf("cannot plan the release: %w", err)
+		}
+	}
+	if r.Arch != "amd64" && r.Arch != "arm64" {
+		return fmt.Errorf("cannot plan the release: Concourse has none for %q, only for amd64 and arm64", r.Arch)
+	}
+	if r.SHA256 != "" && !sumForm.MatchString(r.SHA256) {
+		return fmt.Errorf("cannot plan the release: %q is not a SHA-256", r.SHA256)
+	}
+	return nil
+}
+
+// name is the tarball's, as upstream and mirrors have it.
+func (r *Release) name() string { return fmt.Sprintf("concourse-%s-linux-%s.tgz", r.Version, r.Arch) }
+
+// url is where the tarball is.
+func (r *Release) url() (*url.URL, error) {
+	base := r.Mirror
+	if base == "" {
+		base = Upstream
+	}
+	u, err := url.Parse(strings.TrimRight(base, "/"))
+	if err != nil {
+		return nil, errors.New("cannot use release-mirror: it is not a URL")
+	}
+	return u.JoinPath("v"+r.Version, r.name()), nil
+}
+
+func (r *Release) say(format string, args ...any) {
+	if r.Progress != nil {
+		r.Progress(fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,110 @@
+package concourse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"concourse-ci-machine/internal/host"
+)
+
+var sumForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// wantSum is the SHA-256 that the tarball has to have, and who says so: the
+// operator, the table, or the file <tarball>.sha256 beside it, which is kept
+// so that all steps hold the tarball against the same sum.
+func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source string, err error) {
+	if r.SHA256 != "" {
+		return r.SHA256, "release-sha256", nil
+	}
+	table := r.table
+	if table == nil {
+		table = Checksums()
+	}
+	if c, ok := knownSum(table, r.Version, r.Arch); ok {
+		return c.SHA256, c.Source, nil
+	}
+	u, err := r.url()
+	if err != nil {
+		return "", "", err
+	}
+	where, asked := u.Redacted()+".sha256", u.String()+".sha256"
+	kept := downloadDir + "/" + r.name() + ".sha256"
+	if data, err := root.ReadFile(kept); err == nil {
+		if sum, ok := parseSum(data, r.name()); ok {
+			return sum, where, nil
+		}
+	}
+	err = r.retry(ctx, where, func() (err error) {
+		sum, err = r.fetchSum(ctx, asked, where)
+		return err
+	})
+	var gone *NotThereError
+	if errors.As(err, &gone) {
+		return "", "", &NoChecksumError{Version: r.Version, Arch: r.Arch, Name: r.name(), SidecarURL: where}
+	}
+	if err != nil {
+		return "", "", err
+	}
+	return sum, where, root.WriteFile(kept, []byte(sum+"\n"), 0o600)
+}
+
+func (r *Release) fetchSum(ctx context.Context, asked, where string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, stallDeadline)
+	defer cancel()
+	resp, err := r.request(ctx, asked, where, nil)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", lost{fmt.Errorf("the server says %s", resp.Status)}
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return "", lost{err}
+	}
+	sum, ok := parseSum(data, r.name())
+	if !ok {
+		// Sign-in pages and the like come with 200 too.
+		return "", &NotThereError{URL: where, Status: "something that is no SHA-256"}
+	}
+	return sum, nil
+}
+
+// parseSum reads what sha256sum prints: "<sum>  <name>" lines, of which the
+// one of this name counts, or a bare sum.
+func parseSum(data []byte, name string) (string, bool) {
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		if len(f) == 0 || len(f) > 2 || !sumForm.MatchString(strings.ToLower(f[0])) {
+			continue
+		}
+		if len(f) == 1 || strings.TrimLeft(f[1], "*./") == name {
+			return strings.ToLower(f[0]), true
+		}
+	}
+	return "", false
+}
+
+// verify compares the tarball with its sum. One that does not match is thrown
+// away together with the sum, so that the next run starts afresh.
+func (r *Release) verify(ctx context.Context, h host.Host, tarball string) (string, error) {
+	want, source, err := r.wantSum(ctx, h.Root)
+	if err != nil {
+		return "", err
+	}
+	got, err := hashFile(h.Path(tarball))
+	if err != nil {
+		return "", err
+	}
+	if got != want {
+		bad := &ChecksumError{Path: r.name(), Want: want, Got: got, Source: source}
+		return "", errors.Join(bad, h.Remove(tarball), h.Remove(tarball+".sha256"))
+	}
+	return got, nil
+}

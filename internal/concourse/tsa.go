@@ -1,0 +1,113 @@
+package concourse
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"concourse-ci-machine/internal/resource"
+)
+
+// TSA is the web's SSH server, at which workers register.
+type TSA struct {
+	Host          string // host:port, IPv6 in brackets
+	HostPublicKey string // one OpenSSH line without comment
+	Version       string // the web's Concourse, x.y.z, or "" where it is not known
+}
+
+// Complete reports whether a worker can register with what is known.
+func (t TSA) Complete() bool { return t.Host != "" && t.HostPublicKey != "" }
+
+// HostKeyFile is where the worker finds the server's key.
+func (t TSA) HostKeyFile() resource.File {
+	return resource.File{Path: TSAHostKey, Data: []byte(t.HostPublicKey + "\n"), Mode: 0o644}
+}
+
+// ParseTSA reads the databag of one web unit. Another machine wrote it, so
+// each value is checked before it becomes a line of a file; a value that is
+// wrong is a problem and left empty, one that is missing just empty.
+func ParseTSA(bag map[string]string) (t TSA, problems []string) {
+	var err error
+	bad := func(key string, err error) {
+		if err != nil {
+			problems = append(problems, key+": "+err.Error())
+		}
+	}
+	if v := strings.TrimSpace(bag["tsa-host"]); v != "" {
+		t.Host, err = hostPort(v)
+		bad("tsa-host", err)
+	}
+	if v := strings.TrimSpace(bag["tsa-public-key"]); v != "" {
+		t.HostPublicKey, err = keyLine(v)
+		bad("tsa-public-key", err)
+	}
+	if v := strings.TrimSpace(bag["concourse-version"]); v != "" {
+		if err = CheckVersion(v); err == nil {
+			t.Version = v
+		}
+		bad("concourse-version", err)
+	}
+	return t, problems
+}
+
+// FindTSA chooses among the databags of web units, by unit name: the first
+// complete one in the units' order, so that the choice does not wander from
+// hook to hook. The problems name the unit.
+func FindTSA(bags map[string]map[string]string) (t TSA, unit string, problems []string) {
+	for _, u := range slices.SortedFunc(maps.Keys(bags), compareUnits) {
+		found, bad := ParseTSA(bags[u])
+		for _, p := range bad {
+			problems = append(problems, u+" "+p)
+		}
+		if found.Complete() && !t.Complete() {
+			t, unit = found, u
+		}
+	}
+	return t, unit, problems
+}
+
+func compareUnits(a, b string) int {
+	x, m, _ := strings.Cut(a, "/")
+	y, n, _ := strings.Cut(b, "/")
+	i, _ := strconv.Atoi(m)
+	j, _ := strconv.Atoi(n)
+	if c := strings.Compare(x, y); c != 0 {
+		return c
+	}
+	return i - j
+}
+
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$`)
+
+func hostPort(s string) (string, error) {
+	h, p, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", fmt.Errorf("%.100q is not host:port", s)
+	}
+	if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("%.100q has no port between 1 and 65535", s)
+	}
+	if _, err := netip.ParseAddr(h); err != nil && !hostName.MatchString(h) {
+		return "", fmt.Errorf("%.100q names no host", s)
+	}
+	return net.JoinHostPort(h, p), nil
+}
+
+func keyLine(s string) (string, error) {
+	if strings.ContainsAny(s, "\r\n") || len(s) > 16<<10 {
+		return "", fmt.Errorf("want one OpenSSH line (ssh-rsa AAAA...)")
+	}
+	key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(s))
+	if err != nil || len(options) > 0 {
+		return "", fmt.Errorf("%.40q is not an OpenSSH public key (ssh-rsa AAAA...)", s)
+	}
+	return string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(key))), nil
+}

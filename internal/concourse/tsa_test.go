@@ -1,0 +1,107 @@
+package concourse
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+func hostKey(t testing.TB) string {
+	key, err := rsa.GenerateKey(rand.Reader, testBits)
+	require.NoError(t, err)
+	public, err := ssh.NewPublicKey(&key.PublicKey)
+	require.NoError(t, err)
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))
+}
+
+func TestParseTSA(t *testing.T) {
+	key := hostKey(t)
+	for name, tc := range map[string]struct {
+		bag  map[string]string
+		want TSA
+		bad  []string // parts of the problems
+	}{
+		"complete":        {map[string]string{"tsa-host": "10.0.0.2:2222", "tsa-public-key": key + " root@web\n", "concourse-version": "8.2.5"}, TSA{"10.0.0.2:2222", key, "8.2.5"}, nil},
+		"IPv6":            {map[string]string{"tsa-host": "[fd00::2]:2222", "tsa-public-key": key}, TSA{"[fd00::2]:2222", key, ""}, nil},
+		"host name":       {map[string]string{"tsa-host": "web.example:2222"}, TSA{Host: "web.example:2222"}, nil},
+		"nothing yet":     {nil, TSA{}, nil},
+		"only Juju's own": {map[string]string{"ingress-address": "10.0.0.2"}, TSA{}, nil},
+		"no port":         {map[string]string{"tsa-host": "10.0.0.2"}, TSA{}, []string{"tsa-host: \"10.0.0.2\" is not host:port"}},
+		"bare IPv6":       {map[string]string{"tsa-host": "fd00::2"}, TSA{}, []string{"is not host:port"}},
+		"bad port":        {map[string]string{"tsa-host": "10.0.0.2:0"}, TSA{}, []string{"no port between"}},
+		"bad host":        {map[string]string{"tsa-host": "a b\n:22"}, TSA{}, []string{"names no host"}},
+		"two keys":        {map[string]string{"tsa-public-key": key + "\n" + key}, TSA{}, []string{"want one OpenSSH line"}},
+		"key options":     {map[string]string{"tsa-public-key": "cert-authority " + key}, TSA{}, []string{"is not an OpenSSH public key"}},
+		"no key":          {map[string]string{"tsa-public-key": "ssh-rsa"}, TSA{}, []string{"is not an OpenSSH public key"}},
+		"all wrong":       {map[string]string{"tsa-host": "x", "tsa-public-key": "y", "concourse-version": "latest"}, TSA{}, []string{"tsa-host: ", "tsa-public-key: ", "concourse-version: \"latest\" is not a version"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, problems := ParseTSA(tc.bag)
+			require.Equal(t, tc.want, got)
+			require.Len(t, problems, len(tc.bad))
+			for i, part := range tc.bad {
+				require.Contains(t, problems[i], part)
+			}
+		})
+	}
+}
+
+// D4: without a complete databag there is no TSA, and no address of our own
+// in its place.
+func TestFindTSATakesTheFirstCompleteWeb_D4(t *testing.T) {
+	key := hostKey(t)
+	bag := func(host string) map[string]string { return map[string]string{"tsa-host": host, "tsa-public-key": key} }
+	got, unit, problems := FindTSA(map[string]map[string]string{
+		"web/10": bag("10.0.0.10:2222"), "web/2": bag("10.0.0.2:2222"), "web/1": {"tsa-host": "nonsense"},
+	})
+	require.Equal(t, "web/2", unit)
+	require.Equal(t, "10.0.0.2:2222", got.Host)
+	require.Equal(t, []string{`web/1 tsa-host: "nonsense" is not host:port`}, problems)
+	got, unit, problems = FindTSA(map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222"}})
+	require.False(t, got.Complete())
+	require.Empty(t, unit)
+	require.Empty(t, problems)
+}
+
+func TestHostKeyFileIsWhatTheWorkerReads(t *testing.T) {
+	h, tsa := machine(t), TSA{Host: "h:1", HostPublicKey: hostKey(t)}
+	require.NoError(t, apply(t, h, tsa.HostKeyFile()))
+	text, err := h.ReadText(TSAHostKey)
+	require.NoError(t, err)
+	require.Equal(t, tsa.HostPublicKey, text)
+}
+
+func FuzzParseTSA(f *testing.F) {
+	f.Add("10.0.0.2:2222", "ssh-rsa AAAA", "8.2.5")
+	f.Add("[fd00::2]:2222", "cert-authority ssh-rsa AAAA", "latest")
+	f.Fuzz(func(t *testing.T, host, key, version string) {
+		got, _ := ParseTSA(map[string]string{"tsa-host": host, "tsa-public-key": key, "concourse-version": version})
+		for _, s := range []string{got.Host, got.HostPublicKey, got.Version} {
+			if strings.ContainsAny(s, "\r\n\x00\"'\\") {
+				t.Fatalf("%q", s)
+			}
+		}
+	})
+}
+
+func TestWorkerNameChangesWithTheWorkFolder(t *testing.T) {
+	h := machine(t)
+	_, ok := ReadWorkerID(h.Root)
+	require.False(t, ok)
+	require.NoError(t, apply(t, h, WorkerID("0badcafe")))
+	id, ok := ReadWorkerID(h.Root)
+	require.True(t, ok)
+	require.Equal(t, "gpu-worker-3-0badcafe", WorkerName("gpu-worker/3", id))
+	require.Empty(t, ops(t, h, WorkerID(id)))
+	for _, broken := range []string{"", "0BADCAFE", "0badcafe1", "../../etc"} {
+		hosttest.Put(t, h.Root, WorkerIDFile, broken)
+		_, ok = ReadWorkerID(h.Root)
+		require.False(t, ok, broken)
+	}
+}

@@ -1,0 +1,41 @@
+package concourse
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+var versionForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$`)
+
+// CheckVersion says in an error what is wrong with a version and what to
+// write instead. Versions are part of file names and URLs, so nothing but
+// x.y.z passes.
+func CheckVersion(s string) error {
+	bare := strings.TrimPrefix(s, "v")
+	switch {
+	case versionForm.MatchString(s):
+		return nil
+	case versionForm.MatchString(bare):
+		return fmt.Errorf("%q has a leading v; write %s", s, bare)
+	case strings.EqualFold(s, "latest"):
+		return fmt.Errorf("%q is not a version; name one, such as %s", s, TestedVersion)
+	}
+	return fmt.Errorf("%q is not a version; want x.y.z, such as %s", s, TestedVersion)
+}
+
+// CompareVersions orders two versions that CheckVersion accepts: negative when
+// a is older than b, 0 when they are the same, positive when a is newer.
+func CompareVersions(a, b string) int {
+	x, y := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(x), len(y)) {
+		m, _ := strconv.Atoi(x[i])
+		n, _ := strconv.Atoi(y[i])
+		if c := cmp.Compare(m, n); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(len(x), len(y))
+}

@@ -1,0 +1,108 @@
+package concourse
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
+)
+
+func gpuWorker() WorkerConfig {
+	return WorkerConfig{
+		Name: "gpu-0-0badcafe", LogLevel: "info", TSA: TSA{Host: "10.0.0.2:2222", HostPublicKey: "ssh-rsa AAAA"},
+		Tags: []string{"gpu", "compute-runtime=rocm"}, Wrapped: true, DNSServers: []string{"10.0.0.53", "fd00::53"},
+		Proxy: Proxy{HTTP: "http://proxy:3128", HTTPS: "http://u:p@proxy:3128", No: "10.0.0.0/8,.internal"},
+	}
+}
+
+func TestWorkerEnvironment(t *testing.T) {
+	f, err := gpuWorker().File(nil)
+	require.NoError(t, err)
+	require.Equal(t, EnvFile, f.Path)
+	require.Equal(t, os.FileMode(0o640), f.Mode)
+	hosttest.Golden(t, "testdata/worker-config.env", string(f.Data))
+}
+
+// Concourse ignores names that it does not know, so each one is checked.
+func TestWorkerKnowsEveryVariable(t *testing.T) {
+	list, err := os.ReadFile("testdata/worker-variables-" + TestedVersion + ".txt")
+	require.NoError(t, err)
+	known := map[string]bool{}
+	for sc := bufio.NewScanner(bytes.NewReader(list)); sc.Scan(); {
+		known[sc.Text()] = true
+	}
+	proxied := gpuWorker()
+	proxied.DNSProxy = true
+	for _, c := range []WorkerConfig{gpuWorker(), proxied} {
+		for key := range c.Env() {
+			require.True(t, known[key] || strings.HasSuffix(key, "_proxy"), key)
+		}
+	}
+	for _, key := range retiredKeys() {
+		require.NotContains(t, gpuWorker().Env(), key)
+	}
+}
+
+// D31: no DNS server but those of the operator, and none beside the proxy.
+func TestDNSIsTheMachinesUnlessSaidOtherwise_D31(t *testing.T) {
+	c := gpuWorker()
+	c.DNSServers = nil
+	require.NotContains(t, c.Env(), "CONCOURSE_CONTAINERD_DNS_SERVER")
+	require.NotContains(t, c.Env(), "CONCOURSE_CONTAINERD_DNS_PROXY_ENABLE")
+	c = gpuWorker()
+	c.DNSProxy = true
+	require.NotContains(t, c.Env(), "CONCOURSE_CONTAINERD_DNS_SERVER")
+	require.Equal(t, "true", c.Env()["CONCOURSE_CONTAINERD_DNS_PROXY_ENABLE"])
+}
+
+// D26: everything that the charm can write it can also take back.
+func TestEveryKeyIsTakenBackWhenCleared_D26(t *testing.T) {
+	full, err := gpuWorker().File(nil)
+	require.NoError(t, err)
+	least, err := WorkerConfig{Name: "n", LogLevel: "info"}.File(full.Data)
+	require.NoError(t, err)
+	clean, err := WorkerConfig{Name: "n", LogLevel: "info"}.File(nil)
+	require.NoError(t, err)
+	require.Equal(t, string(clean.Data), string(least.Data))
+}
+
+// D35: the file is nobody else's to read, at any moment: it is created 0600
+// and replaced in one step.
+func TestWorkerEnvironmentIsWrittenClosed_D35(t *testing.T) {
+	h := machine(t)
+	hosttest.Put(t, h.Root, EnvFile, "CONCOURSE_NAME=old\n")
+	f, err := gpuWorker().File(nil)
+	require.NoError(t, err)
+	require.NoError(t, apply(t, h, f))
+	st, err := h.Stat(EnvFile)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o640), st.Mode())
+	require.Empty(t, ops(t, h, f))
+}
+
+// D16: the same facts give the same bytes, so nothing restarts for nothing.
+func TestSameFactsRestartNothing_D16(t *testing.T) {
+	h := machine(t)
+	h.Runner = hosttest.NewRunner(t).Answer("systemctl restart", "")
+	var restarts []string
+	for range 3 {
+		existing, _ := h.ReadFile(EnvFile)
+		f, err := gpuWorker().File(existing)
+		require.NoError(t, err)
+		unit, err := WorkerUnit()
+		require.NoError(t, err)
+		want := []plan.Resource{f, unit, resource.Trigger{Name: "worker", Inputs: [][]byte{f.Data, unit.Data}, Op: "restart",
+			Then: []host.Command{resource.Systemctl("restart", Unit)}}}
+		restarts = append(restarts, strings.Join(ops(t, h, want...), ","))
+		require.NoError(t, apply(t, h, want...))
+	}
+	require.Equal(t, []string{"write " + EnvFile + ",write " + UnitFile + ",restart", "", ""}, restarts)
+}

@@ -1,0 +1,28 @@
+// Package templates holds the files that the charm installs, as templates
+// (text/template) compiled into it. It only renders; what goes into them and
+// where they end up is decided elsewhere.
+package templates
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"text/template"
+)
+
+//go:embed *.service *.tmpl
+var files embed.FS
+
+// Render fills in the template of that file name. A value that data lacks is
+// an error, never an empty text.
+func Render(name string, data any) ([]byte, error) {
+	t, err := template.New(name).Option("missingkey=error").ParseFS(files, name)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read template %s: %w", name, err)
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return nil, fmt.Errorf("cannot fill in template %s: %w", name, err)
+	}
+	return b.Bytes(), nil
+}
