@@ -1,0 +1,90 @@
+# `make` lists the targets. A fresh machine needs Go 1.21 or newer, make and git.
+SHELL := /bin/sh
+
+HOSTARCH = $(shell go env GOHOSTARCH 2>/dev/null)
+GOARCH ?= $(HOSTARCH)
+# The programs for another architecture go beside this machine's own.
+BIN ?= $(if $(filter $(HOSTARCH),$(GOARCH)),bin,bin/$(GOARCH))
+CHARM ?= concourse-ci-machine_$(GOARCH).charm
+CHARM_TREE ?= bin/charm-$(GOARCH)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME ?= 10s
+# JSON=file: write the tests' results there, as `go test -json` does.
+JSON ?=
+
+# A GOARCH for the charm must not reach `go run` and `go test`.
+unexport GOARCH
+export CGO_ENABLED := 0
+# Distributions may pin Go to itself; unless the user said so, let it fetch the
+# version that go.mod names.
+ifeq ($(origin GOTOOLCHAIN),undefined)
+ifeq ($(shell grep -s '^GOTOOLCHAIN=' "$$(go env GOENV 2>/dev/null)"),)
+export GOTOOLCHAIN := auto
+endif
+endif
+
+# The packages with tests of the tag e2e; the others run under `make test`.
+E2E_PACKAGES = $(shell grep -rl --include='*_test.go' '^//go:build.*e2e' tests | sed 's|^|./|; s|/[^/]*$$||' | sort -u)
+
+PROGRAMS := dispatch runc-amd-wrapper rocm-exporter pebble
+PACKER = go run -buildvcs=false ./src/charmpack
+GOTEST = go test -buildvcs=false $(if $(JSON),-json)
+TO_JSON = $(if $(JSON), > $(JSON))
+
+.DEFAULT_GOAL := help
+.PHONY: help need-go build $(PROGRAMS) sandbox demo check test e2e charm charm-tree hooks bench fuzz clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+need-go:
+	@scripts/need-go.sh
+
+build: $(PROGRAMS) ## build the programs of the charm into bin/ (GOARCH=arm64: bin/arm64/)
+
+dispatch runc-amd-wrapper rocm-exporter: PACKAGE = ./src/$@
+dispatch runc-amd-wrapper rocm-exporter: X = -X main.version=$(VERSION) -X concourse-ci-machine/internal/version.Version=$(VERSION)
+pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
+pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
+$(PROGRAMS): need-go
+	GOOS=linux GOARCH=$(GOARCH) go build -trimpath -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
+
+sandbox: need-go
+	go build -trimpath -buildvcs=false -o bin/sandbox ./src/sandbox
+
+demo: build sandbox ## show the charm at work on this machine: no Juju, no GPU, no root needed
+	bin/sandbox demo
+
+check: need-go ## gofmt and go vet, with and without the e2e tests
+	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) && \
+	if [ -n "$$bad" ]; then echo "gofmt -w would change:"; echo "$$bad"; exit 1; fi
+	go vet -buildvcs=false ./...
+	go vet -buildvcs=false -tags e2e ./tests/...
+
+test: check ## every test that needs no root and no special machine
+	$(GOTEST) ./... $(TO_JSON)
+
+e2e: build ## tests that need root and Debian's or Ubuntu's packages; installs these
+	@scripts/e2e-packages.sh
+	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
+	$(GOTEST) -tags e2e -count=1 -p 1 -timeout 15m $(E2E_PACKAGES) $(TO_JSON)
+
+charm: build ## write concourse-ci-machine_amd64.charm (GOARCH=arm64: _arm64.charm)
+	$(PACKER) pack -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o $(CHARM)
+
+charm-tree: build ## write the charm's files into CHARM_TREE=folder; charmcraft uses it
+	$(PACKER) tree -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o "$(CHARM_TREE)"
+
+hooks: need-go ## make hooks/ match the relations in metadata.yaml
+	$(PACKER) hooks
+
+bench: build ## run the benchmarks in tests/bench: ratios against a floor of the same run
+	@found=$$(go list -e -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./tests/bench/*/) && \
+	if [ -z "$$found" ]; then echo "there is no program in tests/bench"; exit 1; fi; \
+	for p in $$found; do echo "== $$p"; go run -buildvcs=false "$$p" || exit 1; done
+
+fuzz: need-go ## fuzz each parser of outside input for FUZZTIME=10s
+	@scripts/fuzz.sh $(FUZZTIME)
+
+clean: ## remove what the other targets made
+	rm -rf bin concourse-ci-machine_*.charm

@@ -1,0 +1,106 @@
+package charmpack
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// Source says what to pack.
+type Source struct {
+	Root    string // the repository
+	Bin     string // folder of the built programs
+	Arch    string // GOARCH of these programs
+	Version string // one line, shown as charm-version
+}
+
+// Entry is one file or link of the charm.
+type Entry struct {
+	Name string      // slash-separated, relative to the charm's root
+	Mode fs.FileMode // 0o644, 0o755 or fs.ModeSymlink|0o777
+	Data []byte      // content, or the target of a link
+}
+
+// plain are the files taken from the root of the tree as they are.
+var plain = []string{
+	"LICENSE", "README.md", "actions.yaml", "config.yaml", "icon.svg",
+	"lxd-profile.yaml", "metadata.yaml",
+}
+
+// programs maps what the charm holds to its name in Source.Bin.
+var programs = map[string]string{
+	"dispatch":             "dispatch",
+	"bin/runc-amd-wrapper": "runc-amd-wrapper",
+	"bin/rocm-exporter":    "rocm-exporter",
+	"bin/pebble":           "pebble",
+}
+
+// Entries returns everything the charm holds, sorted by name. The error names
+// what is missing, or every problem that Juju would have with the files.
+func (s Source) Entries() ([]Entry, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	manifest, err := s.manifest()
+	if err != nil {
+		return nil, err
+	}
+	all := []Entry{
+		{"manifest.yaml", 0o644, manifest},
+		{"revision", 0o644, []byte("0\n")},
+		{"version", 0o644, []byte(strings.TrimSpace(s.Version) + "\n")},
+	}
+	for _, name := range plain {
+		data, err := os.ReadFile(filepath.Join(s.Root, name))
+		if err != nil {
+			return nil, fmt.Errorf("cannot pack %s: %w", name, err)
+		}
+		all = append(all, Entry{name, 0o644, data})
+	}
+	for name, built := range programs {
+		data, err := s.program(built)
+		if err != nil {
+			return nil, fmt.Errorf("cannot pack %s: %w", name, err)
+		}
+		all = append(all, Entry{name, 0o755, data})
+	}
+	shims, err := s.shims()
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, shims...)
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
+	return all, nil
+}
+
+// shims returns hooks/ as it is checked in: one script and links to it.
+func (s Source) shims() ([]Entry, error) {
+	names, err := s.hookNames()
+	if err != nil {
+		return nil, err
+	}
+	var out []Entry
+	for _, name := range names {
+		path := filepath.Join(s.Root, "hooks", name)
+		e := Entry{Name: "hooks/" + name, Mode: 0o755}
+		info, err := os.Lstat(path)
+		if err == nil && info.Mode().Type() == fs.ModeSymlink {
+			var target string
+			target, err = os.Readlink(path)
+			e.Mode, e.Data = fs.ModeSymlink|0o777, []byte(target)
+			if err == nil && target != shimScript {
+				err = fmt.Errorf("it links to %s, not to %s", target, shimScript)
+			}
+		} else if err == nil {
+			e.Data, err = os.ReadFile(path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot pack hooks/%s (`make hooks` makes the links): %w", name, err)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
