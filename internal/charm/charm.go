@@ -1,0 +1,164 @@
+// Package charm is the heart: it turns one Juju event into a machine that is
+// as the model wants it. Every hook runs the same pipeline, observe ->
+// validate -> desire -> plan -> guard -> apply -> publish -> status, so that
+// no hook depends on another having run, and a hook that was killed anywhere
+// is made good by the next one. Desire is pure; everything else is small.
+// Nothing imports this package but the dispatch program.
+package charm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
+)
+
+// Charm is one run of the charm.
+type Charm struct {
+	Host     host.Host
+	Tools    *juju.Tools
+	Event    juju.Event
+	CharmDir string              // where the charm is unpacked, as this process opens it
+	Sleep    func(time.Duration) // time.Sleep
+	NewID    func() string       // a fresh random id of 8 hex digits
+	Stderr   io.Writer           // goes to the unit's log
+}
+
+// LockFile keeps two runs apart: Juju starts one hook at a time, people do not.
+const LockFile = resource.StampDir + "/lock"
+
+// Hook runs the pipeline for a hook. A nil error means that the machine
+// converged, or that the status says honestly why it did not; an error means
+// that running the hook again can help, and Juju does so.
+func (c *Charm) Hook(ctx context.Context) error {
+	unlock, err := c.Host.Lock(LockFile)
+	if err != nil {
+		return jujuerrors.Annotatef(err, "cannot lock %s", LockFile)
+	}
+	defer unlock()
+	facts, want, problems, err := c.decide(ctx)
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return c.setStatus(ctx, statusOf("", causesOf(problems)))
+	}
+	todo, held, err := c.plan(ctx, want)
+	if err != nil {
+		return err
+	}
+	if err := c.logPlan(ctx, todo, held); err != nil {
+		return err
+	}
+	notes, err := todo.Apply(ctx, c.progress(ctx))
+	if err != nil {
+		return c.failed(ctx, want, err)
+	}
+	if err := c.forgetFailures(); err != nil {
+		return err
+	}
+	if want.Remove {
+		return c.setStatus(ctx, Status{Maintenance, "Worker stopped"})
+	}
+	if err := c.publish(ctx, facts); err != nil {
+		return err
+	}
+	causes := append(want.Causes, heldCauses(held)...)
+	causes = append(causes, c.noteCauses(want, notes)...)
+	causes = append(causes, c.check(ctx, want, len(todo) > 0)...)
+	return c.setStatus(ctx, statusOf(c.ready(want), causes))
+}
+
+// decide is the pipeline up to desire.
+func (c *Charm) decide(ctx context.Context) (Facts, Desired, []config.Problem, error) {
+	last, err := loadFacts(c.Host.Root)
+	if err != nil {
+		return last, Desired{}, nil, err
+	}
+	facts := last
+	if c.Tools != nil {
+		_, _, installed := concourse.InstalledRelease(c.Host.Root)
+		if facts, err = observeJuju(ctx, c.Tools, c.Event, last, installed); err != nil {
+			return facts, Desired{}, nil, err
+		}
+		if c.Event.Action == nil {
+			if err := saveFacts(c.Host.Root, last, facts); err != nil {
+				return facts, Desired{}, nil, jujuerrors.Annotate(err, "cannot keep what Juju says")
+			}
+		}
+	}
+	cfg, problems := config.Parse(facts.Config)
+	if len(problems) > 0 && !leaving(c.Event.Name) {
+		return facts, Desired{}, problems, nil
+	}
+	seen, err := c.observe(ctx, facts, cfg)
+	if err != nil {
+		return facts, Desired{}, nil, err
+	}
+	return facts, Desire(seen), nil, nil
+}
+
+// plan is what is missing, without the steps that the guard holds back.
+func (c *Charm) plan(ctx context.Context, want Desired) (todo, held plan.Plan, err error) {
+	all, err := plan.Diff(ctx, c.Host, want.Resources...)
+	if err != nil {
+		return nil, nil, jujuerrors.Trace(err)
+	}
+	todo, held = guard(all, c.Event.Name)
+	return todo, held, nil
+}
+
+func (c *Charm) logPlan(ctx context.Context, todo, held plan.Plan) error {
+	if len(todo) == 0 { // what is held back stands in the status, hook after hook
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString("plan:\n")
+	if err := printPlan(&b, todo, held); err != nil {
+		return err
+	}
+	return c.Tools.Log(ctx, juju.Info, strings.TrimSpace(b.String()))
+}
+
+// progress shows each step in the status while it is done. A status that can't
+// be set is no reason to stop in the middle of the work.
+func (c *Charm) progress(ctx context.Context) func(i, of int, s plan.Step) {
+	return func(i, of int, s plan.Step) {
+		c.say(ctx, fmt.Sprintf("%d/%d %s (%s)", i, of, s.Op, s.Why))
+	}
+}
+
+// say sets a passing maintenance status.
+func (c *Charm) say(ctx context.Context, text string) {
+	if c.Tools == nil {
+		return
+	}
+	if err := c.Tools.StatusSet(ctx, juju.Status(Maintenance), text); err != nil {
+		fmt.Fprintln(c.Stderr, err)
+	}
+}
+
+func (c *Charm) setStatus(ctx context.Context, s Status) error {
+	return jujuerrors.Annotate(c.Tools.StatusSet(ctx, juju.Status(s.Kind), s.Message), "cannot tell Juju the status")
+}
+
+// leaving reports whether the unit is going away.
+func leaving(event string) bool { return event == "stop" || event == "remove" }
+
+func causesOf(problems []config.Problem) []Cause {
+	var causes []Cause
+	for _, p := range problems {
+		causes = append(causes, Cause{Blocked, p.String()})
+	}
+	return causes
+}

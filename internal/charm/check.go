@@ -1,0 +1,117 @@
+package charm
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/rocm"
+)
+
+// A worker that was just started needs 4 to 6 s until it is up and registered.
+// A hook that started it looks again for so long, so that the status need not
+// wait for the next update-status.
+const (
+	settleTime = 15 * time.Second
+	settlePoll = 500 * time.Millisecond
+)
+
+// ready is the status text of a unit that works.
+func (c *Charm) ready(want Desired) string {
+	text := "Worker ready"
+	if version, _, ok := concourse.InstalledRelease(c.Host.Root); ok {
+		text += " (v" + version + ")"
+	}
+	return text + want.Suffix
+}
+
+// check looks at what runs, after applying: active is what answers, not what
+// was started (D4).
+func (c *Charm) check(ctx context.Context, want Desired, changed bool) []Cause {
+	var causes []Cause
+	if want.Worker {
+		cause := c.checkWorker(ctx, want)
+		for waited := time.Duration(0); cause != nil && changed && waited < settleTime; waited += settlePoll {
+			c.Sleep(settlePoll)
+			cause = c.checkWorker(ctx, want)
+		}
+		if cause != nil {
+			causes = append(causes, *cause)
+		}
+	}
+	if want.Exporter {
+		if why := c.checkExporter(ctx); why != "" {
+			causes = append(causes, Cause{Active, "no GPU metrics: " + why})
+		}
+	}
+	return causes
+}
+
+func (c *Charm) checkWorker(ctx context.Context, want Desired) *Cause {
+	url := c.healthURL()
+	if h := concourse.CheckHealth(ctx, url); h.State != concourse.Healthy {
+		return &Cause{Waiting, fmt.Sprintf("Worker not ready: %s; see journalctl --unit concourse-worker", h.Why)}
+	}
+	reg, err := concourse.CheckRegistration(ctx, c.Host)
+	switch {
+	case err != nil:
+		return &Cause{Waiting, err.Error()}
+	case reg.State == concourse.Lost:
+		return &Cause{Waiting, "Worker not registered at the web: " + reg.Why}
+	case reg.State == concourse.Unknown && (want.LogLevel == "info" || want.LogLevel == "debug"):
+		// It says that it registered at these levels only.
+		return &Cause{Waiting, "Worker not registered at the web yet; see journalctl --unit concourse-worker"}
+	}
+	return nil
+}
+
+// healthURL honours an operator's own port.
+func (c *Charm) healthURL() string {
+	data, err := c.Host.ReadFile(concourse.OperatorEnvFile)
+	if err != nil {
+		return concourse.HealthURL
+	}
+	for sc := bufio.NewScanner(bytes.NewReader(data)); sc.Scan(); {
+		if port, ok := strings.CutPrefix(strings.TrimSpace(sc.Text()), "CONCOURSE_HEALTHCHECK_BIND_PORT="); ok {
+			return "http://127.0.0.1:" + strings.Trim(port, `"'`) + "/"
+		}
+	}
+	return concourse.HealthURL
+}
+
+func (c *Charm) checkExporter(ctx context.Context) string {
+	state, err := resource.PebbleServices(ctx, c.Host.Root, PebbleSocket)
+	switch {
+	case err != nil:
+		return err.Error()
+	case state.Services[exporterService] != "active":
+		return fmt.Sprintf("service %s is %s; see sudo PEBBLE=%s %s logs", exporterService, state.Services[exporterService], PebbleDir, pebbleBin)
+	case state.Checks[exporterService] == "down":
+		return fmt.Sprintf("%s does not answer", exporterURL)
+	}
+	return ""
+}
+
+// noteCauses are remarks on steps that failed and were tolerated. The toolkit
+// keeps its own record, which says more than the step does.
+func (c *Charm) noteCauses(want Desired, notes []plan.Note) []Cause {
+	var causes []Cause
+	if want.Toolkit {
+		if a := rocm.ReadAttempt(c.Host.Root); a != nil {
+			causes = append(causes, Cause{Active, a.Text()})
+		}
+	}
+	for _, n := range notes {
+		if len(causes) == 0 && !errors.Is(n.Err, rocm.ErrSkipped) {
+			causes = append(causes, Cause{Active, fmt.Sprintf("could not %s: %s", n.Step.Op, lastLine(n.Err))})
+		}
+	}
+	return causes
+}

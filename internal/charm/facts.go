@@ -1,0 +1,119 @@
+package charm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/juju"
+)
+
+// StateDir holds what the charm itself has to remember. It is 0700.
+const StateDir = "/var/lib/concourse-charm"
+
+const factsFile = StateDir + "/juju.json"
+
+// Facts is what Juju says of the unit. The last hook's facts are kept in a
+// root-only file, so that `dispatch plan` can be asked by a person, who has no
+// hook tools.
+type Facts struct {
+	Unit     string         `json:"unit"`
+	Config   map[string]any `json:"config"` // as config-get gives it
+	Flights  []Flight       `json:"flights"`
+	Resource string         `json:"resource"` // path of the attached release, "" when none is
+	Proxy    juju.Proxy     `json:"proxy"`    // the model's
+}
+
+// Flight is one relation to a web's tsa endpoint.
+type Flight struct {
+	ID    string                       `json:"id"`    // "flight:7"
+	Own   map[string]string            `json:"own"`   // this unit's bag
+	Units map[string]map[string]string `json:"units"` // the remote units' bags
+}
+
+// observeJuju asks the hook tools. The attached release is asked for only
+// where it can have changed, as Juju runs upgrade-charm after attach-resource,
+// and as long as no release is installed: Juju does not say whether none was
+// attached or its own download failed.
+func observeJuju(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, installed bool) (Facts, error) {
+	f := Facts{Unit: e.Unit, Proxy: e.Proxy, Resource: last.Resource}
+	var err error
+	if f.Config, err = t.Config(ctx); err != nil {
+		return f, jujuerrors.Annotate(err, "cannot observe the configuration")
+	}
+	ids, err := t.RelationIDs(ctx, "flight")
+	if err != nil {
+		return f, jujuerrors.Annotate(err, "cannot observe the flight relation")
+	}
+	for _, id := range ids {
+		if e.Name == "flight-relation-broken" && e.Relation != nil && e.Relation.ID == id {
+			continue
+		}
+		fl, err := observeFlight(ctx, t, e, id)
+		if err != nil {
+			return f, jujuerrors.Annotatef(err, "cannot observe relation %s", id)
+		}
+		f.Flights = append(f.Flights, fl)
+	}
+	if !leaving(e.Name) && (e.Name == "upgrade-charm" || last.Unit == "" || !installed) {
+		f.Resource, err = t.ResourceGet(ctx, "concourse-release")
+		var none *juju.ResourceError
+		if err != nil && !errors.As(err, &none) {
+			return f, jujuerrors.Annotate(err, "cannot observe the resource concourse-release")
+		}
+	}
+	return f, nil
+}
+
+func observeFlight(ctx context.Context, t *juju.Tools, e juju.Event, id string) (Flight, error) {
+	f := Flight{ID: id, Units: map[string]map[string]string{}}
+	units, err := t.RelationUnits(ctx, id)
+	if err != nil {
+		return f, err
+	}
+	for _, u := range units {
+		if e.Name == "flight-relation-departed" && u == e.DepartingUnit {
+			continue
+		}
+		if f.Units[u], err = t.RelationGet(ctx, id, u); err != nil {
+			return f, err
+		}
+	}
+	f.Own, err = t.RelationGet(ctx, id, e.Unit)
+	return f, err
+}
+
+// loadFacts returns the zero Facts where no hook has run yet.
+func loadFacts(r host.Root) (Facts, error) {
+	var f Facts
+	data, err := r.ReadFile(factsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &f)
+	}
+	return f, jujuerrors.Annotatef(err, "cannot read %s", factsFile)
+}
+
+// saveFacts writes only what changed: most hooks change nothing.
+func saveFacts(r host.Root, last, now Facts) error {
+	a, err := json.Marshal(last)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(now)
+	if err != nil || string(a) == string(b) {
+		return err
+	}
+	if err := makeStateDir(r); err != nil {
+		return err
+	}
+	return r.WriteFile(factsFile, append(b, '\n'), 0o600)
+}
+
+func makeStateDir(r host.Root) error { return r.MkdirAll(StateDir, 0o700) }

@@ -1,0 +1,170 @@
+package charm
+
+import (
+	"fmt"
+	"slices"
+
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
+)
+
+// videoGID is the group video, which has this number on every Debian and
+// Ubuntu; the number of the group render differs from machine to machine.
+const videoGID = 44
+
+// GPUs is the decision on the unit's GPUs.
+type GPUs struct {
+	Vendor gpu.Vendor // "" when tasks get none
+	All    []gpu.GPU  // the vendor's GPUs of this unit, described in the CDI spec
+	Chosen []gpu.GPU  // those of them that tasks get; empty when a cause keeps them from working
+	Causes []Cause
+}
+
+// Suffix is the part of the ready status that names the GPUs.
+func (g GPUs) Suffix() string {
+	if len(g.Chosen) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (GPU: %dx %s)", len(g.Chosen), g.Vendor.Label())
+}
+
+func (g *GPUs) block(format string, args ...any) {
+	g.Causes = append(g.Causes, Cause{Blocked, fmt.Sprintf(format, args...)})
+}
+
+// decideGPUs says which GPUs tasks get. A unit that was asked for GPUs and
+// can't compute on them says why and what to run, gets none, and is no GPU
+// worker (D45).
+func decideGPUs(c config.Config, inv gpu.Inventory, m Machine) GPUs {
+	var g GPUs
+	switch c.ComputeRuntime {
+	case "rocm":
+		g.Vendor = gpu.AMD
+	case "cuda":
+		g.Vendor = gpu.NVIDIA
+	case "auto":
+		amd, nvidia := len(inv.Of(gpu.AMD)) > 0, len(inv.Of(gpu.NVIDIA)) > 0
+		switch {
+		case amd && nvidia:
+			g.block("compute-runtime: auto can't choose, AMD and NVIDIA GPUs are passed through; set it to rocm or cuda")
+		case amd:
+			g.Vendor = gpu.AMD
+		case nvidia:
+			g.Vendor = gpu.NVIDIA
+		default:
+			g.Causes = append(g.Causes, Cause{Active, "no GPU passed through"})
+		}
+	}
+	if g.Vendor == "" {
+		return g
+	}
+	g.All = inv.Of(g.Vendor)
+	if g.Vendor == gpu.NVIDIA {
+		g.block("compute-runtime: cuda is not available in this version of the charm (%d NVIDIA found); set it to rocm or none", len(g.All))
+		return g
+	}
+	if len(g.All) == 0 {
+		explainNoGPU(&g, inv, m)
+	}
+	explainKFD(&g, inv.KFD, m)
+	if len(g.All) > 0 {
+		chosen, problems := gpu.Select(g.All, c.GPUDeviceIDs)
+		for _, p := range problems {
+			g.block("%s", p)
+		}
+		if len(g.Causes) == 0 {
+			g.Chosen = chosen
+			explainGroups(&g, inv.KFD, m)
+		}
+	}
+	return g
+}
+
+// explainNoGPU says what stands between the unit and an AMD GPU. The id that
+// LXD wants is the host's to know; the PCI address stands in sysfs, which a
+// container shares with its host.
+func explainNoGPU(g *GPUs, inv gpu.Inventory, m Machine) {
+	left := inv.LeftOf(gpu.AMD)
+	for _, l := range left {
+		switch l.Reason {
+		case gpu.Unreadable:
+			g.block("AMD GPU %s: %s — on the LXD host run: lxc config device set %s gpu0 gid=%d mode=0660 (gpu0: the device's name in lxc config device show %s)",
+				l.PCI, l.Detail, m.Hostname, videoGID, m.Hostname)
+		case gpu.WrongNumber, gpu.NotADevice:
+			g.block("AMD GPU %s: %s — on the LXD host run: lxc restart %s", l.PCI, l.Detail, m.Hostname)
+		}
+	}
+	if len(g.Causes) > 0 {
+		return
+	}
+	if !m.LXD() {
+		explainMetal(g, left)
+		return
+	}
+	only := ""
+	if n := len(inv.Of(gpu.NVIDIA)); n > 0 {
+		only = fmt.Sprintf(" (only %d NVIDIA)", n)
+	}
+	i := slices.IndexFunc(left, func(l gpu.Left) bool { return l.Reason == gpu.NotPassedThrough })
+	if i < 0 {
+		g.block("no AMD GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu id=ID gid=%d, with the id of a card of vendor 1002 in: lxc query /1.0/resources", only, m.Hostname, videoGID)
+		return
+	}
+	g.block("no AMD GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu pci=%s gid=%d (or id=ID gid=%d, with the id of that card in: lxc query /1.0/resources)",
+		only, m.Hostname, left[i].PCI, videoGID, videoGID)
+}
+
+// explainMetal is explainNoGPU where no LXD host is in between.
+func explainMetal(g *GPUs, left []gpu.Left) {
+	if len(left) == 0 {
+		g.block("no AMD GPU in this machine; set compute-runtime=none or move the unit")
+	}
+	for _, l := range left {
+		switch l.Reason {
+		case gpu.NoDriver:
+			g.block("AMD GPU %s has no driver — run: sudo modprobe amdgpu", l.PCI)
+		default:
+			g.block("AMD GPU %s does not count: %s", l.PCI, l.Detail)
+		}
+	}
+}
+
+func explainKFD(g *GPUs, kfd gpu.KFD, m Machine) {
+	switch {
+	case kfd.Usable():
+	case !m.LXD():
+		g.block("%s — run: sudo modprobe amdgpu, and check that the kernel has CONFIG_HSA_AMD", kfd.Text())
+	case kfd.State == gpu.KFDAbsent:
+		g.block("no /dev/kfd — run: lxc config device add %s kfd unix-char source=/dev/kfd path=/dev/kfd gid=%d", m.Hostname, videoGID)
+	case kfd.State == gpu.KFDWrongMajor:
+		g.block("%s — on the LXD host run: lxc restart %s", kfd.Text(), m.Hostname)
+	default:
+		g.block("%s — on the LXD host run: lxc config device override %s kfd gid=%d mode=0660", kfd.Text(), m.Hostname, videoGID)
+	}
+}
+
+// explainGroups finds nodes that unprivileged tasks of an LXD unit could not
+// open: LXD gives them to root:root unless told otherwise, and the user
+// namespace of a Concourse task has no number for the group root. Elsewhere
+// the wrapper makes the task a node of its own, which an unprivileged LXD
+// container may not.
+func explainGroups(g *GPUs, kfd gpu.KFD, m Machine) {
+	if !m.LXD() || m.MakesNodes {
+		return
+	}
+	closed := func(n host.Node) bool { return n.GID == 0 && n.Mode&0o006 != 0o006 }
+	for _, of := range g.Chosen {
+		if closed(of.Render) {
+			g.block("tasks can't open %s, its group is root — on the LXD host run: lxc config device set %s gpu0 gid=%d (gpu0: the device's name in lxc config device show %s)",
+				of.Render.Path, m.Hostname, videoGID, m.Hostname)
+		}
+	}
+	if closed(kfd.Node) {
+		g.block("tasks can't open /dev/kfd, its group is root — on the LXD host run: lxc config device override %s kfd gid=%d (set instead of override where the device is the container's own)",
+			m.Hostname, videoGID)
+	}
+	if len(g.Causes) > 0 {
+		g.Chosen = nil
+	}
+}

@@ -1,0 +1,46 @@
+package charm
+
+import (
+	"fmt"
+	"io"
+
+	"concourse-ci-machine/internal/plan"
+)
+
+// RunningTasks is what stopping a worker for good disrupts. Restarting one
+// does not: its containers live on and the new process takes them over.
+const RunningTasks = "running tasks"
+
+// guard takes the steps out of a plan that the event does not warrant: tasks
+// are ended only where the operator said so, by removing the unit or its
+// relation. A web that goes away for a while does not end them.
+func guard(all plan.Plan, event string) (todo, held plan.Plan) {
+	for _, s := range all {
+		if s.Disrupts == RunningTasks && !leaving(event) && event != "flight-relation-broken" {
+			held = append(held, s)
+			continue
+		}
+		todo = append(todo, s)
+	}
+	return todo, held
+}
+
+func heldCauses(held plan.Plan) []Cause {
+	if len(held) == 0 {
+		return nil
+	}
+	return []Cause{{Waiting, fmt.Sprintf("the worker is left running: stopping it would end %s", held[0].Disrupts)}}
+}
+
+// printPlan writes a plan as people read it.
+func printPlan(w io.Writer, todo, held plan.Plan) error {
+	if err := todo.Print(w); err != nil {
+		return err
+	}
+	for _, s := range held {
+		if _, err := fmt.Fprintf(w, "held back: %s (%s): it would end %s\n", s.Op, s.Why, s.Disrupts); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+package charm
+
+import (
+	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/resource"
+)
+
+// desireNothing is the unit on its way out. stop ends what runs, after its
+// tasks had their time; remove takes away what the charm brought. Releases and
+// the work folder stay: they may be shared, and they hold no secret.
+func desireNothing(o Observed) Desired {
+	why := "the unit is being removed"
+	d := Desired{Remove: true}
+	d.Resources = append(d.Resources,
+		concourse.Drain{State: o.Units[concourse.Unit], Limit: o.Config.DrainTimeout, Why: why, Disrupts: RunningTasks},
+		resource.Service{Unit: PebbleUnit, State: o.Units[PebbleUnit], Why: why})
+	if o.Event != "remove" {
+		return d
+	}
+	for _, path := range []string{concourse.UnitFile, "/etc/systemd/system/" + PebbleUnit, cdi.Path,
+		oci.DefaultConfig} {
+		d.Resources = append(d.Resources, resource.Absent{Path: path, Why: why})
+	}
+	for _, path := range []string{concourse.ConfigDir, "/opt/concourse-ci-machine", resource.StampDir, StateDir} {
+		d.Resources = append(d.Resources, resource.Absent{Path: path, Why: why, Tree: true})
+	}
+	return d
+}

@@ -1,0 +1,69 @@
+package charm
+
+import (
+	"bufio"
+	"bytes"
+	"strings"
+
+	"concourse-ci-machine/internal/host"
+)
+
+// Machine is what the charm knows of the machine itself, read from files.
+type Machine struct {
+	Hostname  string // of an LXD unit also the container's name on its host
+	Container string // what contains it: "lxc", "docker"; "" for metal or a VM
+	Distro    string // ID of os-release: ubuntu
+	Series    string // VERSION_CODENAME of os-release: noble, jammy
+	// MakesNodes is true where root may make device nodes: not in a user
+	// namespace, as unprivileged LXD containers are.
+	MakesNodes bool
+}
+
+// LXD reports whether an LXD host decides what devices there are.
+func (m Machine) LXD() bool { return m.Container == "lxc" }
+
+func observeMachine(r host.Root) Machine {
+	m := Machine{Hostname: "this-container"}
+	if s, err := r.ReadText("/etc/hostname"); err == nil && s != "" {
+		m.Hostname = s
+	}
+	// systemd writes the kind of container there, in a container only.
+	if s, err := r.ReadText("/run/systemd/container"); err == nil {
+		m.Container = s
+	}
+	// Without systemd, LXC itself leaves its mark in init's environment.
+	if m.Container == "" {
+		if env, err := r.ReadFile("/proc/1/environ"); err == nil {
+			for kv := range bytes.SplitSeq(env, []byte{0}) {
+				if v, ok := bytes.CutPrefix(kv, []byte("container=")); ok {
+					m.Container = string(v)
+				}
+			}
+		}
+	}
+	if data, err := r.ReadFile("/etc/os-release"); err == nil {
+		m.Distro, m.Series = osRelease(data)
+	}
+	if text, err := r.ReadText("/proc/self/uid_map"); err == nil {
+		m.MakesNodes = strings.Join(strings.Fields(text), " ") == wholeUIDMap
+	}
+	return m
+}
+
+// wholeUIDMap is user_namespaces(7)'s uid_map of the first user namespace.
+const wholeUIDMap = "0 0 4294967295"
+
+// osRelease reads os-release(5): KEY=value lines with optional quotes.
+func osRelease(data []byte) (id, codename string) {
+	for sc := bufio.NewScanner(bytes.NewReader(data)); sc.Scan(); {
+		key, value, _ := strings.Cut(strings.TrimSpace(sc.Text()), "=")
+		value = strings.Trim(value, `"'`)
+		switch key {
+		case "ID":
+			id = value
+		case "VERSION_CODENAME":
+			codename = value
+		}
+	}
+	return id, codename
+}

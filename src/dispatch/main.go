@@ -1,0 +1,13 @@
+// dispatch is the charm: Juju starts it for every hook and action, people
+// start it on a unit for `dispatch plan` and `dispatch gpu list`.
+package main
+
+import (
+	"os"
+
+	"concourse-ci-machine/internal/charm/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args, os.Getenv, os.Stdout, os.Stderr))
+}
