@@ -1,0 +1,240 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"concourse-ci-machine/internal/host"
+)
+
+// Machine stands in for the parts of a machine that a throwaway root does not
+// have: systemd, its journal and apt. Commands that change something are
+// recorded, never run; the state that they would leave is kept, so that the
+// charm sees it in its next run. It is a stand-in and shown as one.
+type Machine struct {
+	Root host.Root
+	// OnUnit, if set, hears of units that are started or stopped.
+	OnUnit func(unit string, up bool)
+	// Fail, if set, makes a command fail with this text on stderr.
+	Fail func(line string) string
+
+	mu       sync.Mutex
+	units    map[string]*unit
+	recorded []string
+	listener net.Listener
+	health   *http.Server
+	port     int
+}
+
+type unit struct{ active, enabled bool }
+
+// machinePrograms are the commands that the Machine answers.
+var machinePrograms = []string{"systemctl", "journalctl", "apt-get"}
+
+const machineSocket = "SANDBOX_MACHINE"
+
+// Recorded returns the commands recorded since the last call.
+func (m *Machine) Recorded() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := m.recorded
+	m.recorded = nil
+	return out
+}
+
+// Up reports whether a unit is running.
+func (m *Machine) Up(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u := m.units[name]
+	return u != nil && u.active
+}
+
+// serve answers the programs on a unix socket, and the worker's health URL on
+// a free port of 127.0.0.1 as long as the worker's unit is up.
+func (m *Machine) serve(socket string) error {
+	m.units = map[string]*unit{}
+	var err error
+	if m.listener, err = net.Listen("unix", socket); err != nil {
+		return err
+	}
+	go func() {
+		for {
+			conn, err := m.listener.Accept()
+			if err != nil {
+				return
+			}
+			go m.answer(conn)
+		}
+	}()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	m.port = l.Addr().(*net.TCPAddr).Port
+	m.health = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !m.Up("concourse-worker.service") {
+			http.Error(w, "not running", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, `{"garden":{"healthy":true},"baggageclaim":{"healthy":true}}`)
+	})}
+	go m.health.Serve(l)
+	return nil
+}
+
+func (m *Machine) close() {
+	m.listener.Close()
+	m.health.Close()
+}
+
+type question struct{ Argv []string }
+
+type reply struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+func (m *Machine) answer(conn net.Conn) {
+	defer conn.Close()
+	var q question
+	if json.NewDecoder(conn).Decode(&q) == nil && len(q.Argv) > 0 {
+		json.NewEncoder(conn).Encode(m.run(q.Argv))
+	}
+}
+
+func (m *Machine) run(argv []string) reply {
+	line := strings.Join(argv, " ")
+	if m.Fail != nil {
+		if text := m.Fail(line); text != "" {
+			return reply{Stderr: text + "\n", Code: 100}
+		}
+	}
+	switch argv[0] {
+	case "journalctl":
+		if m.Up("concourse-worker.service") {
+			return reply{Stdout: `{"level":"info","source":"worker","message":"worker.beacon-runner.beacon.registered"}` + "\n"}
+		}
+		return reply{}
+	case "apt-get":
+		m.record(line)
+		return m.aptGet(argv[1:])
+	}
+	return m.systemctl(argv[1:], line)
+}
+
+func (m *Machine) record(line string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.recorded = append(m.recorded, line)
+}
+
+// aptGet notes an installed package in dpkg's status file.
+func (m *Machine) aptGet(args []string) reply {
+	if !slices.Contains(args, "install") {
+		return reply{}
+	}
+	name, version, _ := strings.Cut(args[len(args)-1], "=")
+	if version == "" || strings.HasSuffix(version, "*") {
+		version = strings.TrimSuffix(version, "*") + "1"
+	}
+	status, err := m.Root.ReadFile("/var/lib/dpkg/status")
+	if err != nil && !os.IsNotExist(err) {
+		return reply{Stderr: err.Error(), Code: 100}
+	}
+	status = fmt.Appendf(status, "Package: %s\nStatus: install ok installed\nVersion: %s\n\n", name, version)
+	if err := m.Root.WriteFile("/var/lib/dpkg/status", status, 0o644); err != nil {
+		return reply{Stderr: err.Error(), Code: 100}
+	}
+	return reply{}
+}
+
+func (m *Machine) systemctl(args []string, line string) reply {
+	var names []string
+	for _, a := range args[1:] {
+		if !strings.HasPrefix(a, "-") {
+			names = append(names, strings.TrimSuffix(a, ".service")+".service")
+		}
+	}
+	if args[0] == "show" {
+		return reply{Stdout: m.show(names)}
+	}
+	m.record(line)
+	for _, name := range names {
+		m.set(name, args[0])
+	}
+	return reply{}
+}
+
+func (m *Machine) set(name, verb string) {
+	m.mu.Lock()
+	u := m.units[name]
+	if u == nil {
+		u = &unit{}
+		m.units[name] = u
+	}
+	was := u.active
+	switch verb {
+	case "enable", "disable":
+		u.enabled = verb == "enable"
+	case "start", "restart":
+		u.active = true
+	case "stop", "kill": // the stand-in of a worker ends at any signal
+		u.active = false
+	}
+	now, restarted := u.active, verb == "restart" && was
+	m.mu.Unlock()
+	if m.OnUnit != nil && (was != now || restarted) {
+		m.OnUnit(name, now)
+	}
+}
+
+func (m *Machine) show(names []string) string {
+	var b strings.Builder
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range names {
+		load, active, sub, file := "not-found", "inactive", "dead", ""
+		if m.Root.Exists("/etc/systemd/system/" + name) {
+			load, file = "loaded", "disabled"
+			if u := m.units[name]; u != nil && u.enabled {
+				file = "enabled"
+			}
+		}
+		if u := m.units[name]; u != nil && u.active {
+			active, sub = "active", "running"
+		}
+		fmt.Fprintf(&b, "Id=%s\nLoadState=%s\nActiveState=%s\nSubState=%s\nUnitFileState=%s\n\n", name, load, active, sub, file)
+	}
+	return b.String()
+}
+
+// machineMain is a stand-in command: it asks the Machine and prints the answer.
+func machineMain(args []string, stdout, stderr io.Writer) int {
+	conn, err := net.Dial("unix", os.Getenv(machineSocket))
+	if err != nil {
+		fmt.Fprintln(stderr, "cannot reach the sandbox:", err)
+		return 1
+	}
+	defer conn.Close()
+	args = append([]string{filepath.Base(args[0])}, args[1:]...)
+	var r reply
+	if err = json.NewEncoder(conn).Encode(question{args}); err == nil {
+		err = json.NewDecoder(conn).Decode(&r)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "cannot reach the sandbox:", err)
+		return 1
+	}
+	io.WriteString(stdout, r.Stdout)
+	io.WriteString(stderr, r.Stderr)
+	return r.Code
+}

@@ -1,0 +1,193 @@
+// Package sandbox is a whole unit in a throwaway folder: a copy of a fixture
+// host as its root, an in-memory Juju model behind real hook-tool commands on
+// PATH, and stand-ins for systemd, its journal and apt that record instead of
+// acting. The built dispatch runs in it unchanged. The demo shows it, tests
+// and benchmarks drive it. It touches nothing outside its folder.
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/juju/jujutest"
+)
+
+// Options say what the unit is made of.
+type Options struct {
+	Host  string // the fixture host's tree
+	Charm string // the unpacked charm's folder: dispatch, bin/, config.yaml
+	Exe   string // this program: it calls Intercept first thing
+	Unit  string // "concourse-ci-machine/0"
+}
+
+// World is the unit.
+type World struct {
+	Dir     string
+	Root    host.Root
+	Model   *jujutest.Model
+	Machine *Machine
+
+	charm   string
+	tools   string
+	server  *jujutest.Server
+	current *jujutest.Context
+}
+
+// Intercept answers when this program was started as a hook tool or as a
+// stand-in command; then done is true and the program exits with code.
+func Intercept() (code int, done bool) {
+	base := filepath.Base(os.Args[0])
+	switch {
+	case slices.Contains(machinePrograms, base):
+		return machineMain(os.Args, os.Stdout, os.Stderr), true
+	case jujutest.IsTool(os.Args[0]) && os.Getenv("JUJU_CONTEXT_ID") != "":
+		return jujutest.ToolMain(os.Args, os.Stdin, os.Stdout, os.Stderr, os.Getenv), true
+	}
+	return 0, false
+}
+
+// New makes the unit. Close removes it.
+func New(o Options) (w *World, err error) {
+	dir, err := os.MkdirTemp("", "cci-")
+	if err != nil {
+		return nil, err
+	}
+	// Pebble's services run as nobody and have to reach their files.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	w = &World{Dir: dir, Root: host.Root(filepath.Join(dir, "root")), tools: filepath.Join(dir, "tools"), charm: o.Charm}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("cannot make a sandbox: %w", errors.Join(err, os.RemoveAll(dir)))
+		}
+	}()
+	if err := os.CopyFS(string(w.Root), os.DirFS(o.Host)); err != nil {
+		return nil, err
+	}
+	if err := jujutest.InstallTools(w.tools, o.Exe); err != nil {
+		return nil, err
+	}
+	for _, p := range machinePrograms {
+		if err := os.Symlink(o.Exe, filepath.Join(w.tools, p)); err != nil {
+			return nil, err
+		}
+	}
+	w.Model = jujutest.New(o.Unit)
+	w.Model.CharmDir = o.Charm
+	if err := w.Model.LoadConfig(filepath.Join(o.Charm, "config.yaml")); err != nil {
+		return nil, err
+	}
+	if w.server, err = jujutest.Serve(filepath.Join(dir, "juju.sock"), func() *jujutest.Context { return w.current }); err != nil {
+		return nil, err
+	}
+	w.Machine = &Machine{Root: w.Root}
+	if err := w.Machine.serve(filepath.Join(dir, "machine.sock")); err != nil {
+		return nil, err
+	}
+	// An operator's own setting: the worker's health port of this sandbox.
+	return w, w.Root.WriteFile("/etc/default/concourse", fmt.Appendf(nil, "CONCOURSE_HEALTHCHECK_BIND_PORT=%d\n", w.Machine.port), 0o644)
+}
+
+// Close removes the unit with all that is in it.
+func (w *World) Close() error {
+	w.Machine.close()
+	return errors.Join(w.server.Close(), os.RemoveAll(w.Dir))
+}
+
+// Result is what one run of dispatch left.
+type Result struct {
+	Code     int
+	Output   string // stdout and stderr
+	Statuses []jujutest.StatusLine
+	Logs     []jujutest.LogLine
+	Commands []string // recorded by the Machine
+	Calls    []string // hook tools called, with their arguments
+	Action   *jujutest.Action
+}
+
+// Status is the last status that the run set.
+func (r Result) Status() jujutest.StatusLine {
+	if len(r.Statuses) == 0 {
+		return jujutest.StatusLine{}
+	}
+	return r.Statuses[len(r.Statuses)-1]
+}
+
+// Plan is what the run planned, as it logged it; "" when there was nothing to do.
+func (r Result) Plan() string {
+	for _, l := range r.Logs {
+		// In a relation's hook Juju puts the relation before the message.
+		if _, text, ok := strings.Cut(l.Message, "plan:\n"); ok {
+			return text
+		}
+	}
+	return ""
+}
+
+// Hook runs a hook without a relation.
+func (w *World) Hook(name string) (Result, error) { return w.run(w.Model.Begin(jujutest.Hook(name))) }
+
+// RelationHook runs a hook of a relation: kind is joined, changed, departed...
+func (w *World) RelationHook(r *jujutest.Relation, kind, remoteUnit string) (Result, error) {
+	return w.run(w.Model.Begin(jujutest.RelationHook(r, kind, remoteUnit)))
+}
+
+// Event runs a hook as given.
+func (w *World) Event(e juju.Event) (Result, error) { return w.run(w.Model.Begin(e)) }
+
+// Action runs an action.
+func (w *World) Action(name string, params map[string]any) (Result, error) {
+	r, err := w.run(w.Model.BeginAction(name, params))
+	r.Action = w.Model.Actions[len(w.Model.Actions)-1]
+	return r, err
+}
+
+// Command returns dispatch as Juju would start it for the current hook.
+func (w *World) Command(ctx *jujutest.Context, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(w.charm, "dispatch"), args...)
+	cmd.Dir = w.charm
+	if ctx != nil {
+		cmd.Env = ctx.HookEnv(filepath.Join(w.Dir, "juju.sock"), w.tools)
+	}
+	// The stand-ins come before the machine's own commands.
+	cmd.Env = append(cmd.Env, "PATH="+w.tools+":/usr/bin:/bin", "CHARM_ROOT="+string(w.Root),
+		machineSocket+"="+filepath.Join(w.Dir, "machine.sock"))
+	return cmd
+}
+
+func (w *World) run(ctx *jujutest.Context) (Result, error) {
+	statuses, logs := len(w.Model.Statuses), len(w.Model.Logs)
+	w.Machine.Recorded()
+	w.current = ctx
+	var out bytes.Buffer
+	cmd := w.Command(ctx)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	w.current = nil
+	r := Result{Output: strings.TrimSpace(out.String()), Code: cmd.ProcessState.ExitCode()}
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		err = ctx.Commit()
+	case errors.As(err, &exit):
+		ctx.Rollback()
+		err = nil
+	default:
+		ctx.Rollback()
+	}
+	r.Statuses, r.Logs = w.Model.Statuses[statuses:], w.Model.Logs[logs:]
+	r.Commands = w.Machine.Recorded()
+	for _, c := range ctx.Calls {
+		r.Calls = append(r.Calls, strings.Join(c, " "))
+	}
+	return r, err
+}
