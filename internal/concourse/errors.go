@@ -38,7 +38,7 @@ func (e *NotThereError) Remedy() string {
 }
 
 // NoChecksumError is a release that nothing says the SHA-256 of.
-type NoChecksumError struct{ Version, Arch, Name, SidecarURL string }
+type NoChecksumError struct{ Version, Arch, Name string }
 
 func (e *NoChecksumError) Error() string {
 	return fmt.Sprintf("no SHA-256 of Concourse %s for %s is known", e.Version, e.Arch)

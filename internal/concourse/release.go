@@ -1,6 +1,7 @@
 package concourse
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -32,6 +33,8 @@ type Release struct {
 	Proxy    Proxy
 	Progress func(text string)                              // nil: nobody wants to know
 	Sleep    func(time.Duration)                            // nil: time.Sleep
+	api      string                                         // "": upstreamAPI
+	upstream string                                         // "": Upstream
 	client   *http.Client                                   // nil: one that knows Proxy
 	after    func(time.Duration, func()) (stop func() bool) // nil: time.AfterFunc
 	table    []Checksum                                     // nil: Checksums()
@@ -204,11 +207,7 @@ func (r *Release) name() string { return fmt.Sprintf("concourse-%s-linux-%s.tgz"
 
 // url is where the tarball is.
 func (r *Release) url() (*url.URL, error) {
-	base := r.Mirror
-	if base == "" {
-		base = Upstream
-	}
-	u, err := url.Parse(strings.TrimRight(base, "/"))
+	u, err := url.Parse(strings.TrimRight(cmp.Or(r.Mirror, r.upstream, Upstream), "/"))
 	if err != nil {
 		return nil, errors.New("cannot use release-mirror: it is not a URL")
 	}

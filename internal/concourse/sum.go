@@ -1,6 +1,7 @@
 package concourse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,9 @@ import (
 var sumForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // wantSum is the SHA-256 that the tarball has to have, and who says so: the
-// operator, the table, or the file <tarball>.sha256 beside it, which is kept
-// so that all steps hold the tarball against the same sum.
+// operator, the table, the file <tarball>.sha256 beside it on a mirror, or for
+// an upstream release GitHub's own record of it. What was fetched is kept, so
+// that all steps hold the tarball against the same sum.
 func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source string, err error) {
 	if r.SHA256 != "" {
 		return r.SHA256, "release-sha256", nil
@@ -32,7 +34,11 @@ func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source stri
 	if err != nil {
 		return "", "", err
 	}
-	where, asked := u.Redacted()+".sha256", u.String()+".sha256"
+	where, asked, parse := u.Redacted()+".sha256", u.String()+".sha256", parseSum
+	if r.Mirror == "" {
+		asked = cmp.Or(r.api, upstreamAPI) + r.Version
+		where, parse = asked, parseDigest
+	}
 	kept := downloadDir + "/" + r.name() + ".sha256"
 	if data, err := root.ReadFile(kept); err == nil {
 		if sum, ok := parseSum(data, r.name()); ok {
@@ -40,12 +46,12 @@ func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source stri
 		}
 	}
 	err = r.retry(ctx, where, func() (err error) {
-		sum, err = r.fetchSum(ctx, asked, where)
+		sum, err = r.fetchSum(ctx, asked, where, parse)
 		return err
 	})
 	var gone *NotThereError
 	if errors.As(err, &gone) {
-		return "", "", &NoChecksumError{Version: r.Version, Arch: r.Arch, Name: r.name(), SidecarURL: where}
+		return "", "", &NoChecksumError{Version: r.Version, Arch: r.Arch, Name: r.name()}
 	}
 	if err != nil {
 		return "", "", err
@@ -53,7 +59,7 @@ func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source stri
 	return sum, where, root.WriteFile(kept, []byte(sum+"\n"), 0o600)
 }
 
-func (r *Release) fetchSum(ctx context.Context, asked, where string) (string, error) {
+func (r *Release) fetchSum(ctx context.Context, asked, where string, parse func(data []byte, name string) (string, bool)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stallDeadline)
 	defer cancel()
 	resp, err := r.request(ctx, asked, where, nil)
@@ -64,11 +70,11 @@ func (r *Release) fetchSum(ctx context.Context, asked, where string) (string, er
 	if resp.StatusCode != http.StatusOK {
 		return "", lost{fmt.Errorf("the server says %s", resp.Status)}
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxSumAnswer))
 	if err != nil {
 		return "", lost{err}
 	}
-	sum, ok := parseSum(data, r.name())
+	sum, ok := parse(data, r.name())
 	if !ok {
 		// Sign-in pages and the like come with 200 too.
 		return "", &NotThereError{URL: where, Status: "something that is no SHA-256"}

@@ -1,0 +1,65 @@
+package concourse
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func upstreamOf(m *mirror) *Release {
+	r, _ := m.from("8.2.5")
+	r.Mirror, r.upstream, r.api = "", m.URL, m.URL+"/api/v"
+	return r
+}
+
+func githubSays(m *mirror, name, digest string) {
+	m.files["/api/v8.2.5"] = fmt.Appendf(nil, `{"tag_name":"v8.2.5","assets":[
+		{"name":"fly-8.2.5-linux-amd64.tgz","digest":"sha256:%s"},{"name":%q,"digest":%q}]}`, sumOf([]byte("fly")), name, digest)
+}
+
+// A deployment that names no checksum gets an upstream release all the same,
+// held against what GitHub recorded when it was uploaded (D36).
+func TestUpstreamReleaseIsHeldAgainstGitHubsDigest_D36(t *testing.T) {
+	h, m := machine(t), newMirror(t)
+	good := tarball(t, releaseEntries("8.2.5")...)
+	m.put("8.2.5", good, false)
+	githubSays(m, name825, "sha256:"+sumOf(good))
+	require.NoError(t, apply(t, h, upstreamOf(m)))
+	version, _, ok := InstalledRelease(h.Root)
+	require.True(t, ok)
+	require.Equal(t, "8.2.5", version)
+	require.Empty(t, ops(t, h, upstreamOf(m)))
+}
+
+func TestUpstreamReleaseThatIsNotGitHubsIsNotUnpacked_D36(t *testing.T) {
+	h, m := machine(t), newMirror(t)
+	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), false)
+	githubSays(m, name825, "sha256:"+sumOf([]byte("another")))
+	var bad *ChecksumError
+	require.ErrorAs(t, apply(t, h, upstreamOf(m)), &bad)
+}
+
+func TestUpstreamReleaseWithoutADigestIsRefused(t *testing.T) {
+	for name, answer := range map[string]string{
+		"older than digests": `{"assets":[{"name":"` + name825 + `","digest":null}]}`,
+		"another asset only": `{"assets":[{"name":"fly.tgz","digest":"sha256:` + sumOf(nil) + `"}]}`,
+		"a page":             `<html>`,
+		"a sha1":             `{"assets":[{"name":"` + name825 + `","digest":"sha1:da39a3ee5e6b4b0d3255bfef95601890afd80709"}]}`,
+	} {
+		h, m := machine(t), newMirror(t)
+		m.files["/api/v8.2.5"] = []byte(answer)
+		var none *NoChecksumError
+		require.ErrorAs(t, apply(t, h, upstreamOf(m)), &none, name)
+	}
+}
+
+func FuzzParseDigest(f *testing.F) {
+	f.Add([]byte(`{"assets":[{"name":"x","digest":"sha256:` + sumOf(nil) + `"}]}`))
+	f.Add([]byte(`{"assets":null}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if sum, ok := parseDigest(data, "x"); ok {
+			require.Regexp(t, sumForm, sum)
+		}
+	})
+}
