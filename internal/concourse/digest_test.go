@@ -2,7 +2,10 @@ package concourse
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -52,6 +55,21 @@ func TestUpstreamReleaseWithoutADigestIsRefused(t *testing.T) {
 		var none *NoChecksumError
 		require.ErrorAs(t, apply(t, h, upstreamOf(m)), &none, name)
 	}
+}
+
+// GitHub's limit passes by itself, so it is no reason to ask the operator.
+func TestTooManyQuestionsToGitHubAreTriedAgain(t *testing.T) {
+	h := machine(t)
+	limited := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "API rate limit exceeded", http.StatusForbidden)
+	}))
+	t.Cleanup(limited.Close)
+	r := &Release{Version: "8.2.5", Arch: "amd64", upstream: limited.URL, api: limited.URL + "/api/v", Sleep: func(time.Duration) {}}
+	var network *NetworkError
+	err := apply(t, h, r)
+	require.ErrorAs(t, err, &network)
+	require.ErrorContains(t, err, "403")
+	require.True(t, network.Temporary())
 }
 
 func FuzzParseDigest(f *testing.F) {

@@ -47,6 +47,10 @@ func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source stri
 	}
 	err = r.retry(ctx, where, func() (err error) {
 		sum, err = r.fetchSum(ctx, asked, where, parse)
+		if gone := (*NotThereError)(nil); r.Mirror == "" && errors.As(err, &gone) && strings.HasPrefix(gone.Status, "403") {
+			// How GitHub says that this address has asked too often in the last hour.
+			return lost{fmt.Errorf("the server says %s (GitHub allows 60 questions an hour; release-sha256 needs none)", gone.Status)}
+		}
 		return err
 	})
 	var gone *NotThereError
