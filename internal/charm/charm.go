@@ -91,7 +91,8 @@ func (c *Charm) decide(ctx context.Context) (Facts, Desired, []config.Problem, e
 		if facts, err = observeJuju(ctx, c.Tools, c.Event, last, installed); err != nil {
 			return facts, Desired{}, nil, err
 		}
-		if c.Event.Action == nil {
+		// What remove takes away is not made again.
+		if c.Event.Action == nil && c.Event.Name != "remove" {
 			if err := saveFacts(c.Host.Root, last, facts); err != nil {
 				return facts, Desired{}, nil, jujuerrors.Annotate(err, "cannot keep what Juju says")
 			}

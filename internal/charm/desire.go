@@ -53,6 +53,18 @@ func Desire(o Observed) Desired {
 	return d
 }
 
+// The triggers, which are also the names of their stamps.
+const (
+	reloadWorker  = "daemon-reload-worker"
+	restartWorker = "restart-worker"
+	reloadPebble  = "daemon-reload-pebble"
+	restartPebble = "restart-pebble"
+)
+
+// starts reports whether a unit that is wanted up is started by this run, with
+// all that was written before: one that is up or about to be is not.
+func starts(s resource.UnitState) bool { return !s.Running() && s.Active != "activating" }
+
 // impossible is desired state that could not be written down; it fails the
 // plan, so that nothing is applied by halves.
 type impossible struct{ err error }
@@ -94,25 +106,25 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	state := o.Units[concourse.Unit]
 	registers := o.TSA.Complete() && len(o.Facts.Flights) == 1
 	d.Resources = append(d.Resources, concourse.OperatorEnv{}, concourse.WorkerID(o.WorkerID), unit,
-		resource.Trigger{Name: "daemon-reload-worker", Inputs: [][]byte{unit.Data}, Op: "reload systemd for " + concourse.Unit,
+		resource.Trigger{Name: reloadWorker, Inputs: [][]byte{unit.Data}, Op: "reload systemd for " + concourse.Unit,
 			Then: []host.Command{resource.Systemctl("daemon-reload")}})
-	if registers || !state.Running() {
-		// A running worker whose web is away keeps what it was started with.
-		d.Resources = append(d.Resources, env)
-	}
 	d.Causes = append(d.Causes, webCauses(o)...)
 	if !registers {
 		why := "it has no web to register at"
 		d.Resources = append(d.Resources, concourse.Drain{State: state, Limit: o.Config.DrainTimeout, Why: why, Disrupts: RunningTasks})
+		if !state.Running() || endsTasks(o.Event) {
+			// A worker left running while its web is away keeps what it was started with.
+			d.Resources = append(d.Resources, env)
+		}
 		return nil
 	}
 	key := o.TSA.HostKeyFile()
 	d.Worker = true
-	d.Resources = append(d.Resources, key,
+	d.Resources = append(d.Resources, env, key,
 		resource.Service{Unit: concourse.Unit, State: state, Up: true},
 		// The new process takes the running tasks over, see concourse.Drain.
-		resource.Trigger{Name: "restart-worker", Inputs: [][]byte{unit.Data, env.Data, key.Data, []byte(o.ReleaseID)},
-			Op: "restart " + concourse.Unit, Adopt: !state.Running(),
+		resource.Trigger{Name: restartWorker, Inputs: [][]byte{unit.Data, env.Data, key.Data, []byte(o.ReleaseID)},
+			Op: "restart " + concourse.Unit, Adopt: starts(state),
 			Then: []host.Command{resource.Systemctl("restart", concourse.Unit)}})
 	return nil
 }

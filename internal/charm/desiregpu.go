@@ -119,10 +119,10 @@ func desireExporter(d *Desired, o Observed, g GPUs) error {
 	}
 	d.Exporter = true
 	d.Resources = append(d.Resources, resource.Dir{Path: PebbleDir, Mode: 0o755}, layer, resource.File{Path: unit, Data: data, Mode: 0o644},
-		resource.Trigger{Name: "daemon-reload-pebble", Inputs: [][]byte{data}, Op: "reload systemd for " + PebbleUnit, Then: reload},
+		resource.Trigger{Name: reloadPebble, Inputs: [][]byte{data}, Op: "reload systemd for " + PebbleUnit, Then: reload},
 		resource.Service{Unit: PebbleUnit, State: state, Up: true},
-		resource.Trigger{Name: "restart-pebble", Inputs: [][]byte{data, layer.Data, o.Programs},
-			Op: "restart " + PebbleUnit, Adopt: !state.Running(),
+		resource.Trigger{Name: restartPebble, Inputs: [][]byte{data, layer.Data, o.Programs},
+			Op: "restart " + PebbleUnit, Adopt: starts(state),
 			Then: []host.Command{resource.Systemctl("restart", PebbleUnit)}})
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
 	"strings"
 
 	jujuerrors "github.com/juju/errors"
@@ -67,8 +68,10 @@ func transient(err error) bool {
 	if errors.As(err, &t) && t.Temporary() {
 		return true
 	}
-	var n net.Error
-	if errors.As(err, &n) {
+	// Not net.Error: every error of a system call has its methods, a full disk too.
+	var op *net.OpError
+	var at *url.Error
+	if errors.As(err, &op) || errors.As(err, &at) {
 		return true
 	}
 	var cmd *host.CommandError

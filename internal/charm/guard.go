@@ -16,7 +16,7 @@ const RunningTasks = "running tasks"
 // relation. A web that goes away for a while does not end them.
 func guard(all plan.Plan, event string) (todo, held plan.Plan) {
 	for _, s := range all {
-		if s.Disrupts == RunningTasks && !leaving(event) && event != "flight-relation-broken" {
+		if s.Disrupts == RunningTasks && !endsTasks(event) {
 			held = append(held, s)
 			continue
 		}
@@ -24,6 +24,9 @@ func guard(all plan.Plan, event string) (todo, held plan.Plan) {
 	}
 	return todo, held
 }
+
+// endsTasks reports whether the operator's doing ends the worker's tasks.
+func endsTasks(event string) bool { return leaving(event) || event == "flight-relation-broken" }
 
 func heldCauses(held plan.Plan) []Cause {
 	if len(held) == 0 {

@@ -23,8 +23,13 @@ func desireNothing(o Observed) Desired {
 		oci.DefaultConfig} {
 		d.Resources = append(d.Resources, resource.Absent{Path: path, Why: why})
 	}
-	for _, path := range []string{concourse.ConfigDir, "/opt/concourse-ci-machine", resource.StampDir, StateDir} {
+	for _, path := range []string{concourse.ConfigDir, "/opt/concourse-ci-machine", StateDir} {
 		d.Resources = append(d.Resources, resource.Absent{Path: path, Why: why, Tree: true})
 	}
+	// Of the folder in /run only the lock stays: this run holds it.
+	for _, name := range []string{reloadWorker, restartWorker, reloadPebble, restartPebble} {
+		d.Resources = append(d.Resources, resource.Absent{Path: resource.StampDir + "/" + name + ".stamp", Why: why})
+	}
+	d.Resources = append(d.Resources, resource.Absent{Path: versionFile, Why: why})
 	return d
 }

@@ -57,11 +57,13 @@ func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config) (Ob
 	if leaving(c.Event.Name) {
 		return o, nil // what is wanted is nothing, whatever there is
 	}
-	if o.GPUs, err = gpu.Discover(c.Host.Root); err != nil {
-		return o, jujuerrors.Annotate(err, "cannot observe the GPUs")
-	}
-	if o.Toolkit, err = rocm.ObserveToolkit(c.Host.Root); err != nil {
-		return o, jujuerrors.Annotate(err, "cannot observe the AMD container toolkit")
+	if cfg.ComputeRuntime != "none" { // a worker without GPUs can't fail for theirs (D23)
+		if o.GPUs, err = gpu.Discover(c.Host.Root); err != nil {
+			return o, jujuerrors.Annotate(err, "cannot observe the GPUs")
+		}
+		if o.Toolkit, err = rocm.ObserveToolkit(c.Host.Root); err != nil {
+			return o, jujuerrors.Annotate(err, "cannot observe the AMD container toolkit")
+		}
 	}
 	o.TSA, o.TSAProblems = chooseTSA(facts.Flights)
 	o.Release = c.wantedRelease(facts, cfg, o.TSA.Version)

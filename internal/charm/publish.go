@@ -18,12 +18,13 @@ const versionFile = "/run/concourse-charm/version"
 // public key to the related webs, and the version that runs. It is tried in
 // every hook, so a key that was made late is published all the same (D20).
 func (c *Charm) publish(ctx context.Context, facts Facts) error {
-	key, ok, err := concourse.WorkerPublicKey(c.Host.Root)
+	// The plan has just seen to it that this is the private key's other half.
+	key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot publish the worker's key")
 	}
 	for _, f := range facts.Flights {
-		if !ok || f.Own["worker-public-key"] == key {
+		if f.Own["worker-public-key"] == key {
 			continue
 		}
 		if err := c.Tools.RelationSet(ctx, f.ID, false, map[string]string{"worker-public-key": key}); err != nil {

@@ -82,17 +82,3 @@ func publicLine(path string, private []byte) (string, error) {
 	}
 	return string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(public))), nil
 }
-
-// WorkerPublicKey is the line to publish to the web, derived from the private
-// key; ok is false while there is none. An unusable key is a *KeyError.
-func WorkerPublicKey(root host.Root) (line string, ok bool, err error) {
-	data, err := root.ReadFile(WorkerKey)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, fmt.Errorf("cannot read %s: %w", WorkerKey, err)
-	}
-	line, err = publicLine(WorkerKey, data)
-	return line, err == nil, err
-}

@@ -79,7 +79,10 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 	var out, errb bytes.Buffer
 	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
 	cmd.Env = append(os.Environ(), c.Env...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(c.Stdin), &out, &errb
+	cmd.Stdout, cmd.Stderr = &out, &errb
+	if len(c.Stdin) > 0 { // else /dev/null, which needs no pipe
+		cmd.Stdin = bytes.NewReader(c.Stdin)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second
 	fail := func(code int, err error) *CommandError {

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	jujuerrors "github.com/juju/errors"
@@ -88,7 +89,7 @@ func person(ctx context.Context, c *charm.Charm, args []string, stdout, stderr i
 		}
 		asJSON := len(args) == 3 && args[2] == "--json"
 		if len(args) > 2 && !asJSON {
-			return wrong("cannot list GPUs with %q: only --json is known", args[2])
+			return wrong("cannot list GPUs with %q: only --json is known", strings.Join(args[2:], " "))
 		}
 		if err := c.ListGPUs(stdout, asJSON); err != nil {
 			return fail(stderr, err)

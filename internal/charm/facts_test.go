@@ -1,0 +1,118 @@
+package charm
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/juju/jujutest"
+)
+
+// charmHost is a machine on which no command may run.
+func charmHost(t *testing.T, r host.Root) host.Host {
+	return host.Host{Root: r, Runner: hosttest.NewRunner(t), Clock: hosttest.Clock{T: hosttest.Now}}
+}
+
+func TestFactsArePrivateAndWrittenOnlyWhenTheyChange(t *testing.T) {
+	r := hosttest.Root(t)
+	none, err := loadFacts(r)
+	require.NoError(t, err)
+	require.Equal(t, Facts{}, none)
+	f := Facts{Unit: "worker/0", Config: map[string]any{"http-proxy": "http://u:hunter2@p:1"}, Flights: related(map[string]map[string]string{"web/0": webUnit()}),
+		Resource: "/r.tgz", Proxy: juju.Proxy{HTTP: "http://p"}}
+	require.NoError(t, saveFacts(r, none, f))
+	for path, mode := range map[string]fs.FileMode{StateDir: fs.ModeDir | 0o700, factsFile: 0o600} {
+		st, err := r.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, mode, st.Mode(), path)
+	}
+	back, err := loadFacts(r)
+	require.NoError(t, err)
+	require.Equal(t, f, back)
+
+	long := time.Unix(1, 0)
+	require.NoError(t, os.Chtimes(r.Path(factsFile), long, long))
+	require.NoError(t, saveFacts(r, back, f))
+	st, err := r.Stat(factsFile)
+	require.NoError(t, err)
+	require.True(t, st.ModTime().Equal(long), "nothing changed, nothing written")
+}
+
+func TestDamagedFactsAreAnErrorThatNamesTheFile(t *testing.T) {
+	r := hosttest.Root(t)
+	hosttest.Put(t, r, factsFile, "{")
+	_, err := loadFacts(r)
+	require.ErrorContains(t, err, "cannot read "+factsFile)
+}
+
+// The unit and the relation that the event takes away are gone for it, though
+// Juju's tools still tell of them.
+func TestFactsLeaveOutWhatTheEventTakesAway(t *testing.T) {
+	m := jujutest.New("concourse-ci-machine/0")
+	m.Config = map[string]any{"mode": "worker"}
+	flight := m.Relate(7, "flight", "web")
+	flight.Units = map[string]map[string]string{"web/0": webUnit(), "web/1": webUnit()}
+	for _, tt := range []struct {
+		kind, remote string
+		units        []string
+	}{
+		{"changed", "web/0", []string{"web/0", "web/1"}},
+		{"departed", "web/0", []string{"web/1"}},
+		{"broken", "", nil},
+	} {
+		ctx := m.Begin(jujutest.RelationHook(flight, tt.kind, tt.remote))
+		c := charmOf(t, hosttest.Root(t), m, ctx, nil)
+		f, err := observeJuju(t.Context(), c.Tools, c.Event, Facts{Unit: "concourse-ci-machine/0"}, true)
+		require.NoError(t, err)
+		var units []string
+		for _, fl := range f.Flights {
+			for u := range fl.Units {
+				units = append(units, u)
+			}
+		}
+		require.ElementsMatch(t, tt.units, units, tt.kind)
+		require.Empty(t, ctx.Called("resource-get"), "the release is there")
+	}
+}
+
+func TestAttachedReleaseIsAskedForWhenItCanHaveChanged(t *testing.T) {
+	for name, tt := range map[string]struct {
+		event     string
+		last      Facts
+		installed bool
+		asks      bool
+	}{
+		"first hook":          {"install", Facts{}, false, true},
+		"attach-resource":     {"upgrade-charm", Facts{Unit: "w/0"}, true, true},
+		"no release came yet": {"update-status", Facts{Unit: "w/0"}, false, true},
+		"all is well":         {"update-status", Facts{Unit: "w/0"}, true, false},
+		"on the way out":      {"remove", Facts{Unit: "w/0"}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := jujutest.New("w/0")
+			ctx := m.Begin(jujutest.Hook(tt.event))
+			c := charmOf(t, hosttest.Root(t), m, ctx, nil)
+			_, err := observeJuju(t.Context(), c.Tools, c.Event, tt.last, tt.installed)
+			require.NoError(t, err, "that there is none is no error")
+			require.Equal(t, tt.asks, len(ctx.Called("resource-get")) == 1)
+		})
+	}
+}
+
+func TestHookToolThatFailsEndsTheHook(t *testing.T) {
+	m := jujutest.New("w/0")
+	ctx := m.Begin(jujutest.Hook("install"))
+	ctx.Rollback() // from now on the agent refuses this hook's calls
+	c := charmOf(t, hosttest.Root(t), m, ctx, newMachine(t))
+	err := c.Hook(t.Context())
+	var tool *juju.ToolError
+	require.True(t, errors.As(err, &tool), "%v", err)
+	require.ErrorContains(t, err, "cannot observe the configuration")
+}

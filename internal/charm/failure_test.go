@@ -1,0 +1,120 @@
+package charm
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/sandbox"
+)
+
+func TestFailuresAreSorted(t *testing.T) {
+	apt := &host.CommandError{Argv: []string{"apt-get", "install", "x"}, Code: 100, Stderr: "W: old\nE: Unable to locate package x"}
+	for name, tt := range map[string]struct {
+		err    error
+		status string // "" where the hook fails
+	}{
+		"apt":            {apt, "waiting: cannot do it (attempt 1): E: Unable to locate package x; trying again; no web"},
+		"refused":        {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "waiting: cannot do it (attempt 1): dial: connection refused; trying again; no web"},
+		"a request":      {&url.Error{Op: "Get", URL: "http://x", Err: errors.New("no")}, `waiting: cannot do it (attempt 1): Get "http://x": no; trying again; no web`},
+		"says temporary": {fmt.Errorf("x: %w", &concourse.NetworkError{URL: "http://x", Attempts: 3, Err: errors.New("no")}), "waiting: cannot do it (attempt 1): x: cannot download http://x (attempt 3 of 3): no; trying again; no web"},
+		"has a remedy":   {fmt.Errorf("x: %w", &concourse.KeyError{Path: "/k", Problem: "it is broken"}), "blocked: cannot use /k: it is broken; move it away (sudo mv /k /k.broken) and a new key is made and published; no web"},
+		"systemctl":      {&host.CommandError{Argv: []string{"systemctl", "start", "x"}, Code: 1, Stderr: "masked"}, ""},
+		"no such tool":   {&host.CommandError{Argv: []string{"systemctl"}, Code: -1, Err: os.ErrNotExist}, ""},
+		"disk full":      {&os.PathError{Op: "write", Path: "/x", Err: syscall.ENOSPC}, ""},
+		"no permission":  {&os.PathError{Op: "open", Path: "/x", Err: syscall.EACCES}, ""},
+		"a bug":          {errors.New("what now"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := jujutest.New("concourse-ci-machine/0")
+			ctx := m.Begin(jujutest.Hook("install"))
+			c := charmOf(t, hosttest.Root(t), m, ctx, nil)
+			err := c.failed(t.Context(), Desired{Causes: []Cause{{Waiting, "no web"}}}, &plan.StepError{Op: "do it", Err: tt.err})
+			if tt.status == "" {
+				require.ErrorIs(t, err, tt.err)
+				require.ErrorContains(t, err, "cannot do it")
+				require.Empty(t, m.Statuses)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.status, m.Status().Status+": "+m.Status().Message)
+		})
+	}
+}
+
+func TestAttemptsAreCountedByStepInAPrivateFile(t *testing.T) {
+	m := jujutest.New("concourse-ci-machine/0")
+	r := hosttest.Root(t)
+	c := charmOf(t, r, m, m.Begin(jujutest.Hook("install")), nil)
+	count := func(op string) int {
+		n, err := c.countFailure(op)
+		require.NoError(t, err)
+		return n
+	}
+	require.Equal(t, []int{1, 2, 1, 1}, []int{count("a"), count("a"), count("b"), count("a")})
+	st, err := r.Stat(AttemptsFile)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), st.Mode())
+	hosttest.Put(t, r, AttemptsFile, "not JSON")
+	require.Equal(t, 1, count("a"))
+	require.NoError(t, c.forgetFailures())
+	require.NoError(t, c.forgetFailures(), "nothing to forget is no error")
+	require.Equal(t, 1, count("a"))
+}
+
+// D1: the predecessor's download error stayed until some other event came.
+func TestD1DownloadIsTriedAgainUntilTheServerIsBack(t *testing.T) {
+	tarball := filepath.Join(t.TempDir(), "release.tgz")
+	require.NoError(t, sandbox.StandInRelease(tarball, "8.2.5"))
+	data, err := os.ReadFile(tarball)
+	require.NoError(t, err)
+	down := true
+	mirror := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if down {
+			http.Error(w, "later", http.StatusServiceUnavailable)
+			return
+		}
+		w.Write(data)
+	}))
+	defer mirror.Close()
+
+	r, next := hosttest.Host(t, "no-gpu"), newMachine(t)
+	m := jujutest.New("concourse-ci-machine/0")
+	m.CharmDir = charmDir(t)
+	m.Config = map[string]any{"mode": "worker", "release-mirror": mirror.URL, "release-sha256": fmt.Sprintf("%x", sha256.Sum256(data))}
+	hook := func() string {
+		t.Helper()
+		ctx := m.Begin(jujutest.Hook("update-status"))
+		require.NoError(t, charmOf(t, r, m, ctx, next).Hook(context.Background()))
+		require.NoError(t, ctx.Commit())
+		return m.Status().Status + ": " + m.Status().Message
+	}
+	for n := 1; n <= 6; n++ {
+		kind, tail := "waiting", "; trying again"
+		if n >= maxAttempts {
+			kind, tail = "blocked", ""
+		}
+		require.Regexp(t, fmt.Sprintf(`^%s: cannot download Concourse 8\.2\.5 \(attempt %d\): .*the server says 503 Service Unavailable%s; Waiting for a web: `, kind, n, tail), hook())
+	}
+	down = false
+	require.Equal(t, "waiting: Waiting for a web: run juju integrate concourse-ci-machine:flight <web application>:tsa", hook())
+	require.False(t, r.Exists(AttemptsFile))
+	require.True(t, r.Exists(concourse.BinDir+"/concourse"))
+	require.Equal(t, []string{"systemctl daemon-reload"}, next.Ran)
+}

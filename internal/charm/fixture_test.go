@@ -1,0 +1,144 @@
+package charm
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/rocm"
+)
+
+// tsaKey is a made-up public key.
+const tsaKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ1Jq1s2cKQ0n3H8mDqk5m0vJqv5u0yF2n8mY6mJ2rD"
+
+func configOf(t *testing.T, set map[string]any) config.Config {
+	t.Helper()
+	raw := map[string]any{"mode": "worker"}
+	for k, v := range set {
+		raw[k] = v
+	}
+	c, problems := config.Parse(raw)
+	require.Empty(t, problems)
+	return c
+}
+
+// webUnit is what a complete web publishes.
+func webUnit() map[string]string {
+	return map[string]string{"tsa-host": "10.0.0.2:2222", "tsa-public-key": tsaKey, "concourse-version": "8.2.5"}
+}
+
+func related(units map[string]map[string]string) []Flight {
+	return []Flight{{ID: "flight:7", Own: map[string]string{}, Units: units}}
+}
+
+// observed is a worker on a fixture host, related to a web.
+func observed(t *testing.T, r host.Root, set map[string]any) Observed {
+	t.Helper()
+	inv, err := gpu.Discover(r)
+	require.NoError(t, err)
+	toolkit, err := rocm.ObserveToolkit(r)
+	require.NoError(t, err)
+	o := Observed{Event: "config-changed", Config: configOf(t, set), Machine: observeMachine(r), Arch: "amd64", CharmDir: charmDir(t),
+		Now: hosttest.Now, GPUs: inv, Toolkit: toolkit, Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"},
+		ReleaseID: "8.2.5", WorkerID: "0badcafe", Units: map[string]resource.UnitState{}, Programs: []byte("1")}
+	o.Facts = Facts{Unit: "concourse-ci-machine/0", Flights: related(map[string]map[string]string{"web/0": webUnit()})}
+	o.TSA, o.TSAProblems = chooseTSA(o.Facts.Flights)
+	return o
+}
+
+// running marks the units as up.
+func running(o Observed) Observed {
+	up := resource.UnitState{Load: "loaded", Active: "active", Sub: "running", File: "enabled"}
+	o.Units = map[string]resource.UnitState{concourse.Unit: up, PebbleUnit: up}
+	return o
+}
+
+func charmDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
+	for _, name := range []string{"pebble", "rocm-exporter", "runc-amd-wrapper"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte(name), 0o755))
+	}
+	return dir
+}
+
+// file is a desired file's content; ok is false where it is not wanted.
+func file(d Desired, path string) (data string, ok bool) {
+	for _, r := range d.Resources {
+		if f, is := r.(resource.File); is && f.Path == path {
+			return string(f.Data), true
+		}
+	}
+	return "", false
+}
+
+func absent(d Desired, path string) bool {
+	for _, r := range d.Resources {
+		if a, is := r.(resource.Absent); is && a.Path == path {
+			return true
+		}
+	}
+	return false
+}
+
+func trigger(t *testing.T, d Desired, name string) resource.Trigger {
+	t.Helper()
+	for _, r := range d.Resources {
+		if tr, is := r.(resource.Trigger); is && tr.Name == name {
+			return tr
+		}
+	}
+	require.Fail(t, "no trigger "+name)
+	return resource.Trigger{}
+}
+
+// env is the worker's environment as it is desired.
+func env(t *testing.T, d Desired) map[string]string {
+	t.Helper()
+	data, ok := file(d, concourse.EnvFile)
+	require.True(t, ok)
+	vars := map[string]string{}
+	for line := range strings.Lines(data) {
+		k, v, _ := strings.Cut(strings.TrimSpace(line), "=")
+		vars[k] = v
+	}
+	return vars
+}
+
+// machine answers what the charm asks of systemd, and runs the release.
+type machine struct{ *hosttest.Runner }
+
+func newMachine(t *testing.T) machine {
+	r := hosttest.NewRunner(t).Answer("systemctl show", "").Answer("systemctl daemon-reload", "")
+	return machine{r}
+}
+
+func (m machine) Run(ctx context.Context, c host.Command) ([]byte, error) {
+	if filepath.Base(c.Argv[0]) == "concourse" {
+		return host.Exec{}.Run(ctx, c)
+	}
+	return m.Runner.Run(ctx, c)
+}
+
+// charmOf is one run of the charm in this process.
+func charmOf(t *testing.T, r host.Root, m *jujutest.Model, ctx *jujutest.Context, next host.Runner) *Charm {
+	t.Helper()
+	run := ctx.Runner(next)
+	return &Charm{Host: host.Host{Root: r, Runner: run, Clock: hosttest.Clock{T: hosttest.Now}}, Tools: juju.New(run), Event: ctx.Event,
+		CharmDir: m.CharmDir, Sleep: func(time.Duration) {}, NewID: func() string { return "0badcafe" }, Stderr: io.Discard}
+}

@@ -1,0 +1,54 @@
+package charm
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/plan"
+)
+
+func TestStatusIsTheWorstCauseAndNamesAll(t *testing.T) {
+	for name, tt := range map[string]struct {
+		causes []Cause
+		want   string
+	}{
+		"none":                      {nil, "active: Ready"},
+		"remarks follow the text":   {[]Cause{{Active, "no toolkit"}, {Active, "no metrics"}}, "active: Ready; no toolkit; no metrics"},
+		"waiting hides ready":       {[]Cause{{Active, "no toolkit"}, {Waiting, "no web"}}, "waiting: no web; no toolkit"},
+		"blocked comes first":       {[]Cause{{Waiting, "no web"}, {Blocked, "no kfd"}}, "blocked: no kfd; no web"},
+		"order within a kind stays": {[]Cause{{Blocked, "b"}, {Waiting, "w"}, {Blocked, "a"}}, "blocked: b; a; w"},
+		"said once":                 {[]Cause{{Blocked, "x"}, {Blocked, "x"}, {Active, "x"}}, "blocked: x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tt.want, statusOf("Ready", tt.causes).String())
+		})
+	}
+}
+
+// D18: only the operator ends tasks: by removing the unit or its relation.
+func TestGuardHoldsBackWhatWouldEndTasks(t *testing.T) {
+	step := func(op, disrupts string) plan.Step {
+		return plan.Step{Op: op, Why: "because", Disrupts: disrupts, Do: func(context.Context) error { return nil }}
+	}
+	all := plan.Plan{step("write x", ""), step("stop worker", RunningTasks), step("restart exporter", "metrics")}
+	for event, held := range map[string]bool{
+		"config-changed": true, "update-status": true, "upgrade-charm": true, "flight-relation-departed": true, "start": true,
+		"plan-action": true, "flight-relation-broken": false, "stop": false, "remove": false,
+	} {
+		todo, kept := guard(all, event)
+		require.Len(t, append(todo, kept...), 3, event)
+		var b strings.Builder
+		require.NoError(t, printPlan(&b, todo, kept))
+		if !held {
+			require.Empty(t, kept, event)
+			require.Empty(t, heldCauses(kept))
+			continue
+		}
+		require.Equal(t, "1/2 write x (because)\n2/2 restart exporter (because)\n"+
+			"held back: stop worker (because): it would end running tasks\n", b.String(), event)
+		require.Equal(t, []Cause{{Waiting, "the worker is left running: stopping it would end running tasks"}}, heldCauses(kept))
+	}
+}

@@ -1,0 +1,200 @@
+package hooks
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	// What is tested is built by go build, which go test knows nothing of: this
+	// makes a changed charm a reason to run these tests again.
+	_ "concourse-ci-machine/internal/charm/cli"
+	"concourse-ci-machine/internal/charmpack"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/sandbox"
+)
+
+const (
+	unitName = "concourse-ci-machine/0"
+	// tsaKey is a made-up public key of a web that does not exist.
+	tsaKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ1Jq1s2cKQ0n3H8mDqk5m0vJqv5u0yF2n8mY6mJ2rD"
+	// nobodyListens is where the units here look for AMD's packages.
+	nobodyListens = "http://127.0.0.1:9"
+)
+
+// built is the unpacked charm and two stand-in releases, made once. Nothing
+// changes it after TestMain.
+var built string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if built, err = os.MkdirTemp("", "hooks-"); err == nil {
+		defer os.RemoveAll(built)
+		err = build()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// build makes the charm as `make charm` does.
+func build() error {
+	bin := filepath.Join(built, "bin") + string(filepath.Separator)
+	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", bin,
+		"../../src/dispatch", "../../src/runc-amd-wrapper", "../../src/rocm-exporter", "../../src/sandbox", "github.com/canonical/pebble/cmd/pebble")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build the charm's programs: %w\n%s", err, out)
+	}
+	var out strings.Builder
+	if charmpack.Run([]string{"tree", "-root", "../..", "-bin", bin, "-arch", runtime.GOARCH, "-version", "test", "-o", charmDir()}, &out, &out) != 0 {
+		return fmt.Errorf("cannot unpack the charm: %s", out.String())
+	}
+	if err := lighten(); err != nil {
+		return err
+	}
+	for _, version := range []string{"8.2.5", "8.3.0"} {
+		if err := sandbox.StandInRelease(release(version), version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lighten makes a charm whose programs other than dispatch, which nothing here
+// runs, are a few bytes: units are copied and compared a hundred times.
+func lighten() error {
+	if err := os.CopyFS(lightDir(), os.DirFS(charmDir())); err != nil {
+		return err
+	}
+	for _, name := range []string{"pebble", "rocm-exporter", "runc-amd-wrapper"} {
+		if err := os.WriteFile(filepath.Join(lightDir(), "bin", name), []byte("stands in for "+name+"\n"), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func lightDir() string { return filepath.Join(built, "light") }
+
+// tools is the program behind the hook tools and the recorded commands. (This
+// test's own could be, but takes twice as long to start.)
+func tools() string                 { return filepath.Join(built, "bin", "sandbox") }
+func charmDir() string              { return filepath.Join(built, "charm") }
+func release(version string) string { return filepath.Join(built, "concourse-"+version+".tgz") }
+
+// workerKey is a key like one that the charm makes, which takes its time.
+var workerKey = sync.OnceValue(func() []byte {
+	key, err := rsa.GenerateKey(rand.Reader, 3072)
+	if err != nil {
+		panic(err) // only where the machine has no randomness
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+})
+
+// unit is a World whose failures end its test.
+type unit struct {
+	*sandbox.World
+	t *testing.T
+}
+
+// options of units here that differ from the charm's defaults.
+type options = map[string]any
+
+func newUnit(t *testing.T, hostDir string, set options) *unit {
+	t.Helper()
+	return unitOf(t, lightDir(), hostDir, set)
+}
+
+func unitOf(t *testing.T, charm, hostDir string, set options) *unit {
+	t.Helper()
+	w, err := sandbox.New(sandbox.Options{Host: hostDir, Charm: charm, Exe: tools(), Unit: unitName})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.Close()) })
+	w.Model.Resources = map[string]string{"concourse-release": release("8.2.5")}
+	u := &unit{w, t}
+	u.set(options{"mode": "worker", "rocm-base-url": nobodyListens})
+	u.set(set)
+	return u
+}
+
+func fixture(name string) string { return filepath.Join(hosttest.HostsDir(), name) }
+
+func (u *unit) set(o options) {
+	u.t.Helper()
+	for name, value := range maps.All(o) {
+		require.NoError(u.t, u.Model.SetConfig(name, value))
+	}
+}
+
+// web relates the unit to a complete web.
+func (u *unit) web() *jujutest.Relation {
+	r := u.Model.Relate(7, "flight", "web")
+	r.Units = map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222", "tsa-public-key": tsaKey, "concourse-version": "8.2.5"}}
+	return r
+}
+
+// hook runs a hook that has to exit 0.
+func (u *unit) hook(name string) sandbox.Result {
+	u.t.Helper()
+	r, err := u.Hook(name)
+	return u.fine(name, r, err)
+}
+
+// flight is hook for the first relation's hooks.
+func (u *unit) flight(kind, remote string) sandbox.Result {
+	u.t.Helper()
+	r, err := u.RelationHook(u.Model.Relations[0], kind, remote)
+	return u.fine("flight-relation-"+kind, r, err)
+}
+
+func (u *unit) fine(name string, r sandbox.Result, err error) sandbox.Result {
+	u.t.Helper()
+	require.NoError(u.t, err, name)
+	require.Zero(u.t, r.Code, "%s: %s", name, r.Output)
+	require.Empty(u.t, r.Output, name)
+	return r
+}
+
+// worker is a unit with a running, registered worker.
+func worker(t *testing.T, hostDir string, set options) *unit {
+	t.Helper()
+	u := newUnit(t, hostDir, set)
+	u.giveKey()
+	u.hook("install")
+	u.web()
+	u.flight("changed", "web/0")
+	return u
+}
+
+// giveKey spares the unit the making of a key.
+func (u *unit) giveKey() {
+	u.t.Helper()
+	require.NoError(u.t, u.Root.WriteFile("/var/lib/concourse-worker/keys/worker_key", workerKey(), 0o600))
+}
+
+// read returns a file of the unit.
+func (u *unit) read(path string) string {
+	u.t.Helper()
+	data, err := u.Root.ReadFile(path)
+	require.NoError(u.t, err)
+	return string(data)
+}
