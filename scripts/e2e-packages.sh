@@ -4,13 +4,13 @@
 # separated, those that are not there, for the tests to give as their reason.
 set -eu
 # Programs that may have come with another package, and the package to get.
-programs="runc:runc unshare:util-linux ip:iproute2"
+programs="runc:runc containerd:containerd ctr:containerd gcc:gcc unshare:util-linux ip:iproute2"
 # Packages that must be these: a busybox may be a dynamic one, and a program
 # lxd one that fetches a snap.
-packages="busybox-static lxd lxd-client"
+packages="busybox-static libc6-dev lxd lxd-client"
 snaps=
 if grep -qs '^ID=ubuntu$' /etc/os-release; then
-	packages=busybox-static
+	packages="busybox-static libc6-dev"
 	snaps=lxd
 fi
 

@@ -27,6 +27,9 @@ const (
 	Kind = "amd.com/gpu"
 	// All is the name of the device that stands for all GPUs.
 	All = "all"
+	// PCIAnnotation is on each device that is one GPU, with its PCI address, so
+	// that a task can choose it by that. The wrapper reads it (oci.PCIAnnotation).
+	PCIAnnotation = "concourse-ci-machine/pci"
 )
 
 // Resource is the file with the description of gpus: devices "0" to "N-1" in
@@ -65,10 +68,14 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 			continue
 		}
 		edits := specs.ContainerEdits{DeviceNodes: nodes}
-		spec.Devices = append(spec.Devices, specs.Device{Name: strconv.Itoa(i), ContainerEdits: edits})
+		var notes map[string]string
+		if g.PCI != "" {
+			notes = map[string]string{PCIAnnotation: g.PCI}
+		}
+		spec.Devices = append(spec.Devices, specs.Device{Name: strconv.Itoa(i), Annotations: notes, ContainerEdits: edits})
 		// A unique id that two GPUs claim names neither of them.
 		if g.UniqueID != "" && named[g.UniqueID] == 1 {
-			byID = append(byID, specs.Device{Name: "GPU-" + g.UniqueID, ContainerEdits: edits})
+			byID = append(byID, specs.Device{Name: "GPU-" + g.UniqueID, Annotations: notes, ContainerEdits: edits})
 		}
 		all = append(all, nodes...)
 	}

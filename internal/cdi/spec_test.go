@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	wrapper "concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
 )
 
@@ -62,7 +63,8 @@ func TestSpecOfTwoGPUs(t *testing.T) {
 
 	spec, err := cdilib.ReadSpec(h.Path(Path), 0)
 	require.NoError(t, err)
-	require.Equal(t, "0.5.0", spec.Version, "device names that begin with a digit need 0.5.0 and nothing needs more")
+	require.Equal(t, "0.6.0", spec.Version, "annotations need 0.6.0 and nothing needs more")
+	require.Equal(t, wrapper.PCIAnnotation, PCIAnnotation, "the wrapper reads what is written here")
 }
 
 func TestInjectedDevicesAreTheNodes(t *testing.T) {

@@ -86,6 +86,7 @@ func (c *Charm) decide(ctx context.Context) (Facts, Desired, []config.Problem, e
 		return last, Desired{}, nil, err
 	}
 	facts := last
+	units := c.showUnits(ctx) // while Juju is asked: neither needs the other
 	if c.Tools != nil {
 		_, _, installed := concourse.InstalledRelease(c.Host.Root)
 		if facts, err = observeJuju(ctx, c.Tools, c.Event, last, installed); err != nil {
@@ -102,7 +103,7 @@ func (c *Charm) decide(ctx context.Context) (Facts, Desired, []config.Problem, e
 	if len(problems) > 0 && !leaving(c.Event.Name) {
 		return facts, Desired{}, problems, nil
 	}
-	seen, err := c.observe(ctx, facts, cfg)
+	seen, err := c.observe(facts, cfg, units)
 	if err != nil {
 		return facts, Desired{}, nil, err
 	}

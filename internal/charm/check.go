@@ -37,10 +37,10 @@ func (c *Charm) ready(want Desired) string {
 func (c *Charm) check(ctx context.Context, want Desired, changed bool) []Cause {
 	var causes []Cause
 	if want.Worker {
-		cause := c.checkWorker(ctx, want)
+		cause := c.checkWorker(ctx, want, changed)
 		for waited := time.Duration(0); cause != nil && changed && waited < settleTime; waited += settlePoll {
 			c.Sleep(settlePoll)
-			cause = c.checkWorker(ctx, want)
+			cause = c.checkWorker(ctx, want, changed)
 		}
 		if cause != nil {
 			causes = append(causes, *cause)
@@ -54,12 +54,15 @@ func (c *Charm) check(ctx context.Context, want Desired, changed bool) []Cause {
 	return causes
 }
 
-func (c *Charm) checkWorker(ctx context.Context, want Desired) *Cause {
-	url := c.healthURL()
-	if h := concourse.CheckHealth(ctx, url); h.State != concourse.Healthy {
+// checkWorker asks the worker and its journal. In a run that changed something
+// the process may be another than the one observed.
+func (c *Charm) checkWorker(ctx context.Context, want Desired, changed bool) *Cause {
+	health := make(chan concourse.Health, 1)
+	go func() { health <- concourse.CheckHealth(ctx, c.healthURL()) }()
+	reg, err := c.registration(ctx, want, changed)
+	if h := <-health; h.State != concourse.Healthy {
 		return &Cause{Waiting, fmt.Sprintf("Worker not ready: %s; see journalctl --unit concourse-worker", h.Why)}
 	}
-	reg, err := concourse.CheckRegistration(ctx, c.Host)
 	switch {
 	case err != nil:
 		return &Cause{Waiting, err.Error()}
@@ -70,6 +73,18 @@ func (c *Charm) checkWorker(ctx context.Context, want Desired) *Cause {
 		return &Cause{Waiting, "Worker not registered at the web yet; see journalctl --unit concourse-worker"}
 	}
 	return nil
+}
+
+func (c *Charm) registration(ctx context.Context, want Desired, changed bool) (concourse.Registration, error) {
+	invocation := want.Invocation
+	if changed {
+		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit)
+		if err != nil {
+			return concourse.Registration{}, err
+		}
+		invocation = units[concourse.Unit].Invocation
+	}
+	return concourse.CheckRegistration(ctx, c.Host, invocation)
 }
 
 // healthURL honours an operator's own port.

@@ -22,8 +22,10 @@ type Desired struct {
 
 	Worker   bool // the worker should be running after applying
 	LogLevel string
-	Exporter bool // the exporter should be running after applying
-	Toolkit  bool // the toolkit is wanted; a failed attempt belongs into the status
+	// Invocation is systemd's id of the worker's process as it was observed.
+	Invocation string
+	Exporter   bool // the exporter should be running after applying
+	Toolkit    bool // the toolkit is wanted; a failed attempt belongs into the status
 }
 
 // Desire decides, and does nothing else: the same Observed gives the same
@@ -32,10 +34,10 @@ func Desire(o Observed) Desired {
 	if leaving(o.Event) {
 		return desireNothing(o)
 	}
-	d := Desired{LogLevel: o.Config.LogLevel}
-	gpus := decideGPUs(o.Config, o.GPUs, o.Machine)
+	d := Desired{LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.Unit].Invocation}
+	gpus := decideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
 	d.Causes = append(d.Causes, gpus.Causes...)
-	d.Suffix = gpus.Suffix()
+	d.Suffix = gpus.Suffix() + folderSuffix(o)
 
 	d.Resources = append(d.Resources, concourse.Folders()...)
 	d.Resources = append(d.Resources, charmFiles(o)...)
@@ -149,8 +151,9 @@ func webCauses(o Observed) []Cause {
 
 func gpuTags(g GPUs) concourse.GPUTags {
 	t := concourse.GPUTags{Count: len(g.Chosen)}
-	if g.Vendor == gpu.AMD {
-		t.Runtime = "rocm"
+	t.Runtime = "rocm"
+	if g.Vendor == gpu.NVIDIA {
+		t.Runtime = "cuda"
 	}
 	for _, of := range g.Chosen {
 		t.Archs = append(t.Archs, of.GFX)

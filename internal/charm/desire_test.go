@@ -124,7 +124,7 @@ func TestD18StopAndRemoveDrainFirst(t *testing.T) {
 
 // D23: the predecessor set up GPUs on units that have none to set up.
 func TestD23NoRuntimeTouchesNoGPUPart(t *testing.T) {
-	o := observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "none", "amd-container-toolkit": "required"})
+	o := observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "none", "amd-container-toolkit": "required", "srv-folders": "none"})
 	d := Desire(o)
 	require.False(t, d.Toolkit)
 	require.False(t, d.Exporter)
@@ -155,7 +155,7 @@ func TestD26D49WhatWasClearedIsGone(t *testing.T) {
 
 	data, _ := file(d, concourse.EnvFile)
 	o.WorkerEnv = []byte(data + "CONCOURSE_OF_THE_OPERATOR=1\nCONCOURSE_CONTAINERD_CONFIG=/old\n")
-	o.Config = configOf(t, nil)
+	o.Config = configOf(t, map[string]any{"srv-folders": "none"})
 	d = Desire(o)
 	without := env(t, d)
 	for _, name := range []string{"CONCOURSE_TAG", "CONCOURSE_CONTAINERD_BIN", "CONCOURSE_CONTAINERD_CONFIG", "https_proxy"} {

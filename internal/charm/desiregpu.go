@@ -3,7 +3,9 @@ package charm
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strconv"
+	"strings"
 
 	"concourse-ci-machine/internal/cdi"
 	"concourse-ci-machine/internal/concourse"
@@ -13,7 +15,6 @@ import (
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
-	"concourse-ci-machine/templates"
 )
 
 // Diff implements plan.Resource.
@@ -35,21 +36,47 @@ func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 			d.Causes = append(d.Causes, Cause{Blocked, want.Blocked})
 		}
 	}
-	if len(g.Chosen) == 0 {
-		why := "tasks get no GPU"
-		d.Resources = append(d.Resources, resource.Absent{Path: oci.DefaultConfig, Why: why},
-			resource.Absent{Path: concourse.Launcher, Why: why}, resource.Absent{Path: cdi.Path, Why: why})
+	if g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
+		d.Resources = append(d.Resources, resource.Absent{Path: cdi.Path, Why: "tasks get no AMD GPU"})
+	} else {
+		spec, left, err := cdi.Resource(g.All, o.GPUs.KFD)
+		if err != nil {
+			return false, err
+		}
+		for _, l := range left {
+			d.Causes = append(d.Causes, Cause{Blocked, "left out of " + cdi.Path + ": " + l})
+		}
+		d.Resources = append(d.Resources, spec)
+	}
+	return desireWrapper(d, o, g)
+}
+
+// desireWrapper puts the wrapper in front of runc where tasks get GPUs or
+// folders, and takes it away where they get neither.
+func desireWrapper(d *Desired, o Observed, g GPUs) (wired bool, err error) {
+	config := oci.Config{Runtime: concourse.RealRunc, Containers: oci.Tasks}
+	if len(g.Chosen) > 0 {
+		if config.Env, err = taskEnv(o, g); err != nil {
+			d.Causes = append(d.Causes, Cause{Blocked, err.Error()})
+		}
+		config.Devices = cdiNames(g)
+		config.Specs, config.Visible = []string{cdi.Path}, []string{"AMD_VISIBLE_DEVICES"}
+		if g.Vendor == gpu.NVIDIA {
+			config.Specs, config.Visible = []string{nvidiaSpec}, []string{"NVIDIA_VISIBLE_DEVICES"}
+		}
+	}
+	if !o.Config.NoFolders {
+		config.Folders = &oci.Folders{Root: srv, Containers: o.Config.FoldersFor, Names: o.Config.Folders, Readonly: oci.Recursive}
+		if !o.Machine.RecursiveReadonly {
+			config.Folders.Readonly = oci.TopOnly
+		}
+	}
+	if len(config.Devices) == 0 && config.Folders == nil {
+		why := "tasks get neither GPUs nor folders"
+		d.Resources = append(d.Resources, resource.Absent{Path: oci.DefaultConfig, Why: why}, resource.Absent{Path: concourse.Launcher, Why: why})
 		return false, nil
 	}
-	spec, left, err := cdi.Resource(g.All, o.GPUs.KFD)
-	if err != nil {
-		return false, err
-	}
-	for _, l := range left {
-		d.Causes = append(d.Causes, Cause{Blocked, "left out of " + cdi.Path + ": " + l})
-	}
-	config, err := json.MarshalIndent(oci.Config{Runtime: concourse.RealRunc, Containers: oci.Tasks,
-		Specs: []string{cdi.Path}, Devices: cdiNames(g)}, "", "  ")
+	data, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
 		return false, err
 	}
@@ -57,25 +84,51 @@ func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	d.Resources = append(d.Resources, spec,
-		resource.File{Path: oci.DefaultConfig, Data: append(config, '\n'), Mode: 0o644}, launcher)
+	// task-env may hold a secret; only root reads the wrapper's config.
+	d.Resources = append(d.Resources, resource.File{Path: oci.DefaultConfig, Data: append(data, '\n'), Mode: 0o600}, launcher)
 	return true, nil
+}
+
+// taskEnv is the environment of GPU tasks. What the operator sets wins.
+func taskEnv(o Observed, g GPUs) (map[string]string, error) {
+	env := map[string]string{}
+	var err error
+	if g.Vendor == gpu.AMD {
+		var gfx []string
+		for _, of := range g.Chosen {
+			gfx = append(gfx, of.GFX)
+		}
+		if archs := rocm.Archs(gfx); len(archs) > 0 {
+			env["HIP_ARCHES"] = strings.Join(archs, ",")
+		}
+		version := o.Config.HSAOverride
+		if version == "auto" {
+			version, err = rocm.OverrideGFX(gfx)
+		}
+		if version != "" {
+			env["HSA_OVERRIDE_GFX_VERSION"] = version
+		}
+	}
+	maps.Copy(env, o.Config.TaskEnv)
+	return env, err
 }
 
 // cdiNames are the chosen GPUs as the wrapper's config names them: by unique
 // id, which stays with the GPU, else by index.
 func cdiNames(g GPUs) (names []string) {
+	kind := cdi.Kind
+	if g.Vendor == gpu.NVIDIA {
+		kind = nvidiaKind
+	}
 	for i, of := range g.All {
-		for _, chosen := range g.Chosen {
-			if of.Render.Path != chosen.Render.Path {
-				continue
-			}
-			name := strconv.Itoa(i)
-			if of.UniqueID != "" {
-				name = "GPU-" + of.UniqueID
-			}
-			names = append(names, cdi.Kind+"="+name)
+		if !contains(g.Chosen, of) {
+			continue
 		}
+		name := strconv.Itoa(i)
+		if of.UniqueID != "" && g.Vendor == gpu.AMD {
+			name = "GPU-" + of.UniqueID
+		}
+		names = append(names, kind+"="+name)
 	}
 	return names
 }
@@ -83,46 +136,4 @@ func cdiNames(g GPUs) (names []string) {
 func aptProxies(o Observed) resource.Proxies {
 	p := proxyOf(o.Facts, o.Config)
 	return resource.Proxies{HTTP: p.HTTP, HTTPS: p.HTTPS, No: p.No}
-}
-
-// Pebble's places.
-const (
-	PebbleUnit   = "concourse-pebble.service"
-	PebbleDir    = StateDir + "/pebble"
-	PebbleSocket = PebbleDir + "/.pebble.socket"
-
-	exporterService = "rocm-exporter"
-	exporterURL     = "http://127.0.0.1:9401/-/healthy"
-)
-
-// desireExporter is Pebble with the exporter, on units that have AMD GPUs and
-// were asked to use them.
-func desireExporter(d *Desired, o Observed, g GPUs) error {
-	layer, err := resource.PebbleLayer{Dir: PebbleDir + "/layers", Service: exporterService, Summary: "GPU metrics on port 9401",
-		Command: []string{exporterBin, "--web.listen-address=:9401", "--path.root=/"}, User: "nobody", Group: "nogroup",
-		Check: exporterService, URL: exporterURL}.File()
-	if err != nil {
-		return err
-	}
-	unit := "/etc/systemd/system/" + PebbleUnit
-	state := o.Units[PebbleUnit]
-	reload := []host.Command{resource.Systemctl("daemon-reload")}
-	if g.Vendor != gpu.AMD || len(g.All) == 0 {
-		why := "this unit has no AMD GPU to watch"
-		d.Resources = append(d.Resources, resource.Service{Unit: PebbleUnit, State: state, Why: why},
-			resource.Absent{Path: layer.Path, Why: why}, resource.Absent{Path: unit, Why: why})
-		return nil
-	}
-	data, err := templates.Render(PebbleUnit, map[string]string{"Dir": PebbleDir, "Pebble": pebbleBin})
-	if err != nil {
-		return err
-	}
-	d.Exporter = true
-	d.Resources = append(d.Resources, resource.Dir{Path: PebbleDir, Mode: 0o755}, layer, resource.File{Path: unit, Data: data, Mode: 0o644},
-		resource.Trigger{Name: reloadPebble, Inputs: [][]byte{data}, Op: "reload systemd for " + PebbleUnit, Then: reload},
-		resource.Service{Unit: PebbleUnit, State: state, Up: true},
-		resource.Trigger{Name: restartPebble, Inputs: [][]byte{data, layer.Data, o.Programs},
-			Op: "restart " + PebbleUnit, Adopt: starts(state),
-			Then: []host.Command{resource.Systemctl("restart", PebbleUnit)}})
-	return nil
 }

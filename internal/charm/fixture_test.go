@@ -87,6 +87,16 @@ func file(d Desired, path string) (data string, ok bool) {
 	return "", false
 }
 
+// mode is a desired file's mode.
+func mode(d Desired, path string) os.FileMode {
+	for _, r := range d.Resources {
+		if f, is := r.(resource.File); is && f.Path == path {
+			return f.Mode
+		}
+	}
+	return 0
+}
+
 func absent(d Desired, path string) bool {
 	for _, r := range d.Resources {
 		if a, is := r.(resource.Absent); is && a.Path == path {

@@ -3,6 +3,7 @@ package charm
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
@@ -33,10 +34,11 @@ func (g *GPUs) block(format string, args ...any) {
 	g.Causes = append(g.Causes, Cause{Blocked, fmt.Sprintf(format, args...)})
 }
 
-// decideGPUs says which GPUs tasks get. A unit that was asked for GPUs and
+// decideGPUs says which GPUs tasks get; nvidia is the devices that
+// nvidia-ctk described, nil where it did not. A unit that was asked for GPUs and
 // can't compute on them says why and what to run, gets none, and is no GPU
 // worker (D45).
-func decideGPUs(c config.Config, inv gpu.Inventory, m Machine) GPUs {
+func decideGPUs(c config.Config, inv gpu.Inventory, m Machine, nvidia []string) GPUs {
 	var g GPUs
 	switch c.ComputeRuntime {
 	case "rocm":
@@ -52,6 +54,8 @@ func decideGPUs(c config.Config, inv gpu.Inventory, m Machine) GPUs {
 			g.Vendor = gpu.AMD
 		case nvidia:
 			g.Vendor = gpu.NVIDIA
+		case slices.ContainsFunc(inv.LeftOf(gpu.AMD), meant):
+			g.Vendor = gpu.AMD
 		default:
 			g.Causes = append(g.Causes, Cause{Active, "no GPU passed through"})
 		}
@@ -60,39 +64,56 @@ func decideGPUs(c config.Config, inv gpu.Inventory, m Machine) GPUs {
 		return g
 	}
 	g.All = inv.Of(g.Vendor)
-	if g.Vendor == gpu.NVIDIA {
-		g.block("compute-runtime: cuda is not available in this version of the charm (%d NVIDIA found); set it to rocm or none", len(g.All))
-		return g
-	}
 	if len(g.All) == 0 {
 		explainNoGPU(&g, inv, m)
 	}
-	explainKFD(&g, inv.KFD, m)
-	if len(g.All) > 0 {
-		chosen, problems := gpu.Select(g.All, c.GPUDeviceIDs)
-		for _, p := range problems {
-			g.block("%s", p)
-		}
-		if len(g.Causes) == 0 {
-			g.Chosen = chosen
-			explainGroups(&g, inv.KFD, m)
-		}
+	if g.Vendor == gpu.AMD {
+		explainKFD(&g, inv.KFD, m)
+	}
+	if len(g.All) == 0 {
+		return g
+	}
+	chosen, problems := gpu.Select(g.All, c.GPUDeviceIDs)
+	for _, p := range problems {
+		g.block("%s", p)
+	}
+	if len(g.Causes) > 0 {
+		return g
+	}
+	g.Chosen = chosen
+	if g.Vendor == gpu.AMD {
+		explainGroups(&g, inv.KFD, m)
+	} else {
+		explainNVIDIA(&g, nvidia)
+	}
+	if len(g.Causes) > 0 {
+		g.Chosen = nil
 	}
 	return g
 }
 
-// explainNoGPU says what stands between the unit and an AMD GPU. The id that
+// meant reports whether a GPU does not count though somebody gave it to this
+// unit: its node is here and can't be used.
+func meant(l gpu.Left) bool {
+	return l.Reason == gpu.Unreadable || l.Reason == gpu.WrongNumber || l.Reason == gpu.NotADevice
+}
+
+// explainNoGPU says what stands between the unit and a GPU. The id that
 // LXD wants is the host's to know; the PCI address stands in sysfs, which a
 // container shares with its host.
 func explainNoGPU(g *GPUs, inv gpu.Inventory, m Machine) {
-	left := inv.LeftOf(gpu.AMD)
+	left, name := inv.LeftOf(g.Vendor), g.Vendor.Label()
+	other, id := gpu.NVIDIA, "1002"
+	if g.Vendor == gpu.NVIDIA {
+		other, id = gpu.AMD, "10de"
+	}
 	for _, l := range left {
 		switch l.Reason {
 		case gpu.Unreadable:
-			g.block("AMD GPU %s: %s — on the LXD host run: lxc config device set %s gpu0 gid=%d mode=0660 (gpu0: the device's name in lxc config device show %s)",
-				l.PCI, l.Detail, m.Hostname, videoGID, m.Hostname)
+			g.block("%s GPU %s: %s — on the LXD host run: lxc config device set %s gpu0 gid=%d mode=0660 (gpu0: the device's name in lxc config device show %s)",
+				name, l.PCI, l.Detail, m.Hostname, videoGID, m.Hostname)
 		case gpu.WrongNumber, gpu.NotADevice:
-			g.block("AMD GPU %s: %s — on the LXD host run: lxc restart %s", l.PCI, l.Detail, m.Hostname)
+			g.block("%s GPU %s: %s — on the LXD host run: lxc restart %s", name, l.PCI, l.Detail, m.Hostname)
 		}
 	}
 	if len(g.Causes) > 0 {
@@ -103,29 +124,34 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m Machine) {
 		return
 	}
 	only := ""
-	if n := len(inv.Of(gpu.NVIDIA)); n > 0 {
-		only = fmt.Sprintf(" (only %d NVIDIA)", n)
+	if n := len(inv.Of(other)); n > 0 {
+		only = fmt.Sprintf(" (only %d %s)", n, other.Label())
 	}
 	i := slices.IndexFunc(left, func(l gpu.Left) bool { return l.Reason == gpu.NotPassedThrough })
 	if i < 0 {
-		g.block("no AMD GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu id=ID gid=%d, with the id of a card of vendor 1002 in: lxc query /1.0/resources", only, m.Hostname, videoGID)
+		g.block("no %s GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu id=ID gid=%d, with the id of a card of vendor %s in: lxc query /1.0/resources",
+			name, only, m.Hostname, videoGID, id)
 		return
 	}
-	g.block("no AMD GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu pci=%s gid=%d (or id=ID gid=%d, with the id of that card in: lxc query /1.0/resources)",
-		only, m.Hostname, left[i].PCI, videoGID, videoGID)
+	g.block("no %s GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu pci=%s gid=%d (or id=ID gid=%d, with the id of that card in: lxc query /1.0/resources)",
+		name, only, m.Hostname, left[i].PCI, videoGID, videoGID)
 }
 
 // explainMetal is explainNoGPU where no LXD host is in between.
 func explainMetal(g *GPUs, left []gpu.Left) {
 	if len(left) == 0 {
-		g.block("no AMD GPU in this machine; set compute-runtime=none or move the unit")
+		g.block("no %s GPU in this machine; set compute-runtime=none or move the unit", g.Vendor.Label())
 	}
 	for _, l := range left {
 		switch l.Reason {
 		case gpu.NoDriver:
-			g.block("AMD GPU %s has no driver — run: sudo modprobe amdgpu", l.PCI)
+			module := "amdgpu"
+			if g.Vendor == gpu.NVIDIA {
+				module = "nvidia"
+			}
+			g.block("%s GPU %s has no driver — run: sudo modprobe %s", g.Vendor.Label(), l.PCI, module)
 		default:
-			g.block("AMD GPU %s does not count: %s", l.PCI, l.Detail)
+			g.block("%s GPU %s does not count: %s", g.Vendor.Label(), l.PCI, l.Detail)
 		}
 	}
 }
@@ -164,7 +190,30 @@ func explainGroups(g *GPUs, kfd gpu.KFD, m Machine) {
 		g.block("tasks can't open /dev/kfd, its group is root — on the LXD host run: lxc config device override %s kfd gid=%d (set instead of override where the device is the container's own)",
 			m.Hostname, videoGID)
 	}
-	if len(g.Causes) > 0 {
-		g.Chosen = nil
+}
+
+// nvidiaSpec is what NVIDIA's own tool writes; the charm only reads it.
+const (
+	nvidiaSpec     = "/etc/cdi/nvidia.json"
+	nvidiaKind     = "nvidia.com/gpu"
+	nvidiaGenerate = "sudo nvidia-ctk cdi generate --format=json --output=" + nvidiaSpec
+)
+
+// explainNVIDIA checks that the chosen GPUs are described: libraries and
+// device nodes of NVIDIA's driver are known to its own tool alone.
+func explainNVIDIA(g *GPUs, described []string) {
+	if described == nil {
+		g.block("no %s — on the unit install nvidia-container-toolkit and run: %s", nvidiaSpec, nvidiaGenerate)
+		return
 	}
+	for i, of := range g.All {
+		if contains(g.Chosen, of) && !slices.Contains(described, strconv.Itoa(i)) {
+			g.block("GPU %d is not in %s — on the unit run: %s", i, nvidiaSpec, nvidiaGenerate)
+		}
+	}
+}
+
+// contains tells GPUs apart by their render nodes: partitions share all else.
+func contains(gpus []gpu.GPU, g gpu.GPU) bool {
+	return slices.ContainsFunc(gpus, func(c gpu.GPU) bool { return c.Render.Path == g.Render.Path })
 }

@@ -5,6 +5,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/rocm"
 )
 
 // desireNothing is the unit on its way out. stop ends what runs, after its
@@ -19,8 +20,8 @@ func desireNothing(o Observed) Desired {
 	if o.Event != "remove" {
 		return d
 	}
-	for _, path := range []string{concourse.UnitFile, "/etc/systemd/system/" + PebbleUnit, cdi.Path,
-		oci.DefaultConfig} {
+	files := append(rocm.ToolkitFiles(), concourse.UnitFile, "/etc/systemd/system/"+PebbleUnit, cdi.Path, oci.DefaultConfig)
+	for _, path := range files {
 		d.Resources = append(d.Resources, resource.Absent{Path: path, Why: why})
 	}
 	for _, path := range []string{concourse.ConfigDir, "/opt/concourse-ci-machine", StateDir} {

@@ -3,6 +3,7 @@ package charm
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"strings"
 
 	"concourse-ci-machine/internal/host"
@@ -17,6 +18,9 @@ type Machine struct {
 	// MakesNodes is true where root may make device nodes: not in a user
 	// namespace, as unprivileged LXD containers are.
 	MakesNodes bool
+	// RecursiveReadonly is true where the kernel (5.12 and newer) can make a
+	// mount read-only with all that is mounted below it.
+	RecursiveReadonly bool
 }
 
 // LXD reports whether an LXD host decides what devices there are.
@@ -43,6 +47,12 @@ func observeMachine(r host.Root) Machine {
 	}
 	if data, err := r.ReadFile("/etc/os-release"); err == nil {
 		m.Distro, m.Series = osRelease(data)
+	}
+	if text, err := r.ReadText("/proc/sys/kernel/osrelease"); err == nil {
+		var major, minor int
+		if n, _ := fmt.Sscanf(text, "%d.%d", &major, &minor); n == 2 {
+			m.RecursiveReadonly = major > 5 || major == 5 && minor >= 12
+		}
 	}
 	if text, err := r.ReadText("/proc/self/uid_map"); err == nil {
 		m.MakesNodes = strings.Join(strings.Fields(text), " ") == wholeUIDMap

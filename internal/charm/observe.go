@@ -31,6 +31,8 @@ type Observed struct {
 	Now      time.Time
 
 	GPUs    gpu.Inventory
+	NVIDIA  []string // devices in NVIDIA's CDI spec; nil where there is none
+	Folders []string // directories in /srv
 	Toolkit rocm.ToolkitState
 
 	// Release is the one that is wanted, ReleaseID its identity once installed.
@@ -47,11 +49,11 @@ type Observed struct {
 
 // observe looks at the machine. It changes nothing and runs read-only
 // commands only.
-func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config) (Observed, error) {
+func (c *Charm) observe(facts Facts, cfg config.Config, units func() (map[string]resource.UnitState, error)) (Observed, error) {
 	o := Observed{Event: c.Event.Name, Facts: facts, Config: cfg, Arch: runtime.GOARCH, CharmDir: c.CharmDir,
 		Machine: observeMachine(c.Host.Root), Now: c.Host.Now()}
 	var err error
-	if o.Units, err = resource.ShowUnits(ctx, c.Host, concourse.Unit, PebbleUnit); err != nil {
+	if o.Units, err = units(); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the systemd units")
 	}
 	if leaving(c.Event.Name) {
@@ -64,6 +66,12 @@ func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config) (Ob
 		if o.Toolkit, err = rocm.ObserveToolkit(c.Host.Root); err != nil {
 			return o, jujuerrors.Annotate(err, "cannot observe the AMD container toolkit")
 		}
+	}
+	if o.NVIDIA, err = nvidiaDevices(c.Host.Root); err != nil {
+		return o, err
+	}
+	if o.Folders, err = srvFolders(c.Host.Root); err != nil {
+		return o, err
 	}
 	o.TSA, o.TSAProblems = chooseTSA(facts.Flights)
 	o.Release = c.wantedRelease(facts, cfg, o.TSA.Version)
@@ -82,6 +90,23 @@ func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config) (Ob
 		return o, jujuerrors.Annotate(err, "cannot observe the worker's environment")
 	}
 	return o, nil
+}
+
+// showUnits asks systemd in the background; the function waits for the answer.
+func (c *Charm) showUnits(ctx context.Context) func() (map[string]resource.UnitState, error) {
+	type answer struct {
+		units map[string]resource.UnitState
+		err   error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit, PebbleUnit)
+		done <- answer{units, err}
+	}()
+	return func() (map[string]resource.UnitState, error) {
+		a := <-done
+		return a.units, a.err
+	}
 }
 
 // programs identifies files that come with the charm, without reading them.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -35,22 +34,16 @@ const (
 	failedMessage     = "worker.beacon-runner.failed"
 )
 
-var invocation = regexp.MustCompile(`(?m)^InvocationID=([0-9a-f]{32})$`)
-
 // CheckRegistration looks into the journal. Only lines of the running process
-// count: what it said before a restart does not hold any more.
-func CheckRegistration(ctx context.Context, r host.Runner) (Registration, error) {
-	out, err := r.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second,
-		Argv: []string{"systemctl", "show", "--property=InvocationID", Unit}})
-	if err != nil {
-		return Registration{State: Unknown}, fmt.Errorf("cannot ask for the registration: %w", err)
-	}
+// count, that of the given invocation (resource.UnitState): what it said before
+// a restart does not hold any more. Without one all lines count.
+func CheckRegistration(ctx context.Context, r host.Runner, invocation string) (Registration, error) {
 	argv := []string{"journalctl", "--unit", Unit, "--output", "cat", "--no-pager", "--lines", "1",
 		"--grep", `worker\.beacon-runner\.(beacon\.registered|failed)`}
-	if m := invocation.FindSubmatch(out); m != nil {
-		argv = append(argv, "_SYSTEMD_INVOCATION_ID="+string(m[1]))
+	if invocation != "" {
+		argv = append(argv, "_SYSTEMD_INVOCATION_ID="+invocation)
 	}
-	out, err = r.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second, Argv: argv})
+	out, err := r.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second, Argv: argv})
 	var cmd *host.CommandError
 	if errors.As(err, &cmd) && cmd.Code == 1 && cmd.Stderr == "" {
 		return Registration{State: Unknown}, nil // it is how journalctl says that no line matched

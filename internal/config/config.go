@@ -22,6 +22,11 @@ type Config struct {
 	Tags           []string
 	ComputeRuntime string // none, auto, cuda, rocm; enable-gpu is worked in
 	GPUDeviceIDs   string // as written; internal/gpu.Select understands it
+	HSAOverride    string // "", auto or 11.0.0
+	TaskEnv        map[string]string
+	Folders        []string // of /srv; nil with NoFolders unset means all
+	NoFolders      bool
+	FoldersFor     string // tasks, all
 	Toolkit        string // auto, required, skip
 	ToolkitVersion string
 	ROCmBaseURL    string
@@ -93,6 +98,25 @@ func Options() []Option {
 			return nil
 		}},
 		{"gpu-device-ids", "all", text(func(c *Config, s string) error { c.GPUDeviceIDs = s; return nil })},
+		{"hsa-override-gfx-version", "", text(func(c *Config, s string) error {
+			c.HSAOverride = s
+			if s != "" && s != "auto" && !versionForm.MatchString(s) {
+				return fmt.Errorf("%q is not empty, auto or a version like 11.0.0", s)
+			}
+			return nil
+		})},
+		{"task-env", "", text(func(c *Config, s string) (err error) { c.TaskEnv, err = environment(s); return err })},
+		{"srv-folders", "all", text(func(c *Config, s string) (err error) {
+			if c.NoFolders = s == "none" || s == ""; c.NoFolders || s == "all" {
+				return nil
+			}
+			c.Folders, err = list(s, folder)
+			return err
+		})},
+		{"srv-folders-containers", "tasks", text(func(c *Config, s string) error {
+			c.FoldersFor = s
+			return oneOf(s, "tasks", "all")
+		})},
 		{"amd-container-toolkit", "auto", text(func(c *Config, s string) error {
 			c.Toolkit = s
 			return oneOf(s, "auto", "required", "skip")

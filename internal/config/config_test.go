@@ -37,7 +37,7 @@ func TestDefaultsAreAWholeWorkerOnceModeIsSet(t *testing.T) {
 	c, problems := Parse(map[string]any{"mode": "worker"})
 	require.Empty(t, problems)
 	require.Equal(t, Config{Mode: "worker", LogLevel: "info", ComputeRuntime: "none", GPUDeviceIDs: "all",
-		Toolkit: "auto", ToolkitVersion: "1.2.0", DNSServers: []string{"1.1.1.1", "8.8.8.8"}, DrainTimeout: 10 * time.Minute}, c)
+		FoldersFor: "tasks", Toolkit: "auto", ToolkitVersion: "1.2.0", DNSServers: []string{"1.1.1.1", "8.8.8.8"}, DrainTimeout: 10 * time.Minute}, c)
 }
 
 // The documented deploy line has enable-gpu=true and names no runtime.
@@ -68,6 +68,9 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"tag", "a b", `tag: "a b" is not a tag: want words with commas between them, without white space or quotes`},
 		{"compute-runtime", "rcom", `compute-runtime: "rcom" is not one of none, auto, cuda, rocm`},
 		{"enable-gpu", "yes", `enable-gpu: yes is not true or false`},
+		{"hsa-override-gfx-version", "11", `hsa-override-gfx-version: "11" is not empty, auto or a version like 11.0.0`},
+		{"srv-folders", "../etc", `srv-folders: "../etc" is not the name of a folder in /srv`},
+		{"srv-folders-containers", "some", `srv-folders-containers: "some" is not one of tasks, all`},
 		{"amd-container-toolkit", "maybe", `amd-container-toolkit: "maybe" is not one of auto, required, skip`},
 		{"amd-container-toolkit-version", "latest", `amd-container-toolkit-version: "latest" is not a version like 1.2.0`},
 		{"rocm-base-url", "ftp://x", `rocm-base-url: "ftp://x" is not an http or https URL`},

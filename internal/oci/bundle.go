@@ -1,9 +1,12 @@
 package oci
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,12 +20,21 @@ type bundle struct {
 	st   unix.Stat_t // config.json as it was read
 }
 
-// openBundle refuses a symbolic link at the end of the path.
-func openBundle(path string) (*bundle, error) {
+// openBundle refuses a symbolic link at the end of the path, and a directory
+// of another user.
+func openBundle(path string, euid uint32) (*bundle, error) {
 	path = filepath.Clean(path)
 	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open bundle %s: %w", path, err)
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && st.Uid != euid {
+		err = fmt.Errorf("it belongs to user %d, not to %d", st.Uid, euid)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("cannot use bundle %s: %w", path, err)
 	}
 	return &bundle{fd: fd, path: path}, nil
 }
@@ -36,7 +48,7 @@ func (b *bundle) read(euid uint32) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open %s: %w", name, err)
 	}
-	data, st, err := readFD(fd, name)
+	data, st, err := readFD(fd)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", name, err)
 	}
@@ -50,27 +62,30 @@ func (b *bundle) read(euid uint32) ([]byte, error) {
 // replace swaps config.json in one step, keeping its mode and owner. There is
 // no fsync: a bundle does not outlive the machine's running.
 func (b *bundle) replace(data []byte) error {
-	temp := fmt.Sprintf(".%s.%d", configName, os.Getpid())
-	unix.Unlinkat(b.fd, temp, 0) // of a process that had our number and was killed
-	fd, err := unix.Openat(b.fd, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	temp := "." + configName + "." + strconv.Itoa(os.Getpid())
+	fd, err := unix.Openat(b.fd, temp, flags, 0o600)
+	if errors.Is(err, unix.EEXIST) { // of a process that had our number and was killed
+		if err = unix.Unlinkat(b.fd, temp, 0); err == nil {
+			fd, err = unix.Openat(b.fd, temp, flags, 0o600)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", filepath.Join(b.path, temp), err)
 	}
-	err = b.fill(fd, data)
+	err = cmp.Or(b.fill(fd, data), unix.Close(fd))
 	if err == nil {
 		err = unix.Renameat(b.fd, temp, b.fd, configName)
 	}
 	if err != nil {
-		unix.Unlinkat(b.fd, temp, 0)
+		_ = unix.Unlinkat(b.fd, temp, 0) // the error that counts is the one above
 		return fmt.Errorf("cannot replace %s: %w", filepath.Join(b.path, configName), err)
 	}
 	return nil
 }
 
 func (b *bundle) fill(fd int, data []byte) error {
-	f := os.NewFile(uintptr(fd), configName)
-	defer f.Close()
-	if _, err := f.Write(data); err != nil {
+	if err := writeAll(fd, data); err != nil {
 		return err
 	}
 	var st unix.Stat_t
@@ -82,8 +97,8 @@ func (b *bundle) fill(fd int, data []byte) error {
 			return err
 		}
 	}
-	if err := unix.Fchmod(fd, b.st.Mode&0o7777); err != nil {
-		return err
+	if st.Mode == b.st.Mode {
+		return nil
 	}
-	return f.Close()
+	return unix.Fchmod(fd, b.st.Mode&0o7777)
 }

@@ -1,150 +1,198 @@
 package oci
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
+
+	"concourse-ci-machine/internal/oci/rawjson"
 )
+
+// PCIAnnotation is the annotation of a CDI device that has the GPU's PCI
+// address, such as 0000:03:00.0. The charm writes it into amd.json.
+const PCIAnnotation = "concourse-ci-machine/pci"
 
 // cdiSpec is the part of a CDI spec (container-device-interface SPEC.md) that
 // the wrapper uses. The CDI library itself is not used here: it costs 0.3 ms
-// at each start, and its way of injecting nodes fails in user namespaces.
+// at each start, and its way of injecting fails in user namespaces.
 type cdiSpec struct {
 	file    string
-	Version string      `json:"cdiVersion"`
-	Kind    string      `json:"kind"`
-	Devices []cdiDevice `json:"devices"`
-	Edits   cdiEdits    `json:"containerEdits"`
+	kind    string
+	devices []cdiDevice
+	edits   rawjson.Value // containerEdits of the spec
 }
 
+// cdiDevice keeps its edits as they are until somebody asks for the device.
 type cdiDevice struct {
-	Name  string   `json:"name"`
-	Edits cdiEdits `json:"containerEdits"`
+	name  string
+	pci   string // "" where the spec does not say
+	edits rawjson.Value
 }
 
-// cdiEdits leaves out additionalGids, which the device policy decides itself.
+// cdiEdits are container edits, as specs-go v1.1.1 has them.
 type cdiEdits struct {
-	Nodes []cdiNode `json:"deviceNodes"`
-
-	Env    []json.RawMessage `json:"env"`
-	Mounts []json.RawMessage `json:"mounts"`
-	Hooks  []json.RawMessage `json:"hooks"`
-	Nets   []json.RawMessage `json:"netDevices"`
-	RDT    json.RawMessage   `json:"intelRdt"`
+	nodes  []cdiNode
+	env    []string // NAME=value
+	mounts []cdiMount
+	hooks  []cdiHook
+	gids   []uint32 // of the host
 }
 
 // cdiNode says which node of the host appears where. Numbers of 0 are not
 // given. Mode, owner and permissions are not read: the policy sets them.
 type cdiNode struct {
-	Path     string `json:"path"`
-	HostPath string `json:"hostPath"`
-	Type     string `json:"type"`
-	Major    int64  `json:"major"`
-	Minor    int64  `json:"minor"`
+	path, hostPath string
+	major, minor   uint64
 
 	spec string // the file, for messages
 }
 
+type cdiMount struct {
+	hostPath, containerPath, kind string
+	options                       []string
+}
+
+// cdiHook is passed on as it was written, less the member hookName.
+type cdiHook struct {
+	name string // of the list in the OCI spec's hooks
+	json []byte
+}
+
 func decodeCDI(file string, data []byte) (cdiSpec, error) {
 	s := cdiSpec{file: file}
-	if err := json.Unmarshal(data, &s); err != nil {
+	doc, err := rawjson.Parse(data)
+	if err != nil {
 		return s, fmt.Errorf("cannot decode CDI spec %s: %w", file, err)
 	}
-	if !strings.HasPrefix(s.Version, "0.") && !strings.HasPrefix(s.Version, "1.") {
-		return s, fmt.Errorf("cannot use CDI spec %s: its cdiVersion %q is not 0.x or 1.x", file, s.Version)
+	version, err := s.decode(doc.Root())
+	if err != nil {
+		return s, fmt.Errorf("cannot decode CDI spec %s: %w", file, err)
 	}
-	if !strings.Contains(s.Kind, "/") {
-		return s, fmt.Errorf("cannot use CDI spec %s: its kind %q is not vendor/class", file, s.Kind)
+	if !strings.HasPrefix(version, "0.") && !strings.HasPrefix(version, "1.") {
+		return s, fmt.Errorf("cannot use CDI spec %s: its cdiVersion %q is not 0.x or 1.x", file, version)
+	}
+	if !strings.Contains(s.kind, "/") {
+		return s, fmt.Errorf("cannot use CDI spec %s: its kind %q is not vendor/class", file, s.kind)
 	}
 	return s, nil
 }
 
-// resolve returns the nodes of the named devices, each path once: first what
-// a spec has for all its devices, then the devices' own, in the order asked.
-func resolve(specs []cdiSpec, names []string) ([]cdiNode, error) {
-	var edits []cdiEdits
-	var files []string
-	add := func(s cdiSpec, e cdiEdits) {
-		edits, files = append(edits, e), append(files, s.file)
+func (s *cdiSpec) decode(root rawjson.Value) (version string, err error) {
+	if version, err = root.StringOf("cdiVersion"); err != nil {
+		return "", err
 	}
-	used := map[string]bool{}
-	for _, full := range names {
-		s, d, err := find(specs, full)
+	if s.kind, err = root.StringOf("kind"); err != nil {
+		return "", err
+	}
+	if s.edits, err = root.Of("containerEdits", rawjson.Object); err != nil {
+		return "", err
+	}
+	devices, err := root.Of("devices", rawjson.Array)
+	if err != nil {
+		return "", err
+	}
+	for v := range devices.Elements() {
+		var d cdiDevice
+		if d.name, err = v.StringOf("name"); err != nil {
+			return "", fmt.Errorf("devices: %w", err)
+		}
+		annotations, err := v.Of("annotations", rawjson.Object)
 		if err != nil {
-			return nil, err
+			return "", fmt.Errorf("device %s: %w", d.name, err)
 		}
-		if !used[s.file] {
-			used[s.file] = true
-			add(s, s.Edits)
+		if d.pci, err = annotations.StringOf(PCIAnnotation); err != nil {
+			return "", fmt.Errorf("device %s: %w", d.name, err)
 		}
-		add(s, d.Edits)
+		if d.edits, err = v.Of("containerEdits", rawjson.Object); err != nil {
+			return "", fmt.Errorf("device %s: %w", d.name, err)
+		}
+		s.devices = append(s.devices, d)
 	}
-	var nodes []cdiNode
-	for i, e := range edits {
-		if err := e.check(files[i]); err != nil {
-			return nil, err
-		}
-		for _, n := range e.Nodes {
-			n.spec = files[i]
-			if n.HostPath == "" {
-				n.HostPath = n.Path
-			}
-			known := slices.IndexFunc(nodes, func(o cdiNode) bool { return o.Path == n.Path })
-			if known < 0 {
-				nodes = append(nodes, n)
-			} else if nodes[known].HostPath != n.HostPath || nodes[known].Major != n.Major || nodes[known].Minor != n.Minor {
-				return nil, fmt.Errorf("cannot use CDI spec %s: it describes %s in two ways", n.spec, n.Path)
-			}
-		}
-	}
-	return nodes, nil
+	return version, nil
 }
 
-func find(specs []cdiSpec, full string) (cdiSpec, cdiDevice, error) {
-	kind, name, _ := strings.Cut(full, "=")
-	var there []string
-	for _, s := range specs {
-		if s.Kind != kind {
-			continue
+// decodeEdits reads container edits, and refuses what would otherwise be left
+// out in silence.
+func decodeEdits(file string, v rawjson.Value) (e cdiEdits, err error) {
+	for _, part := range []struct {
+		key  string
+		kind rawjson.Kind
+		read func(rawjson.Value) error
+	}{
+		{"deviceNodes", rawjson.Array, func(v rawjson.Value) error { return e.addNode(file, v) }},
+		{"mounts", rawjson.Array, e.addMount},
+		{"hooks", rawjson.Array, e.addHook},
+		{"env", rawjson.Array, e.addEnv},
+		{"additionalGids", rawjson.Array, e.addGID},
+		{"netDevices", rawjson.Array, unsupported},
+		{"intelRdt", rawjson.Object, nil},
+	} {
+		member, err := v.Of(part.key, part.kind)
+		if err == nil && part.read == nil && !member.None() {
+			err = fmt.Errorf("%s: %w", part.key, unsupported(member))
 		}
-		for _, d := range s.Devices {
-			if d.Name == name {
-				return s, d, nil
+		for element := range member.Elements() {
+			if err = part.read(element); err != nil {
+				err = fmt.Errorf("%s: %w", part.key, err)
+				break
 			}
-			there = append(there, d.Name)
+		}
+		if err != nil {
+			return cdiEdits{}, fmt.Errorf("cannot use CDI spec %s: %w", file, err)
 		}
 	}
-	if len(there) == 0 {
-		there = []string{"none"}
-	}
-	return cdiSpec{}, cdiDevice{}, fmt.Errorf("cannot find GPU %s: the CDI specs have of %s: %s",
-		full, kind, strings.Join(there, ", "))
+	return e, nil
 }
 
-// check refuses what would otherwise be left out in silence.
-func (e cdiEdits) check(file string) error {
-	if string(e.RDT) == "null" {
-		e.RDT = nil
+func unsupported(rawjson.Value) error {
+	return fmt.Errorf("this wrapper can't apply that; only deviceNodes, mounts, env, hooks and additionalGids")
+}
+
+func (e *cdiEdits) addNode(file string, v rawjson.Value) (err error) {
+	n := cdiNode{spec: file}
+	if n.path, err = v.StringOf("path"); err != nil {
+		return err
 	}
-	for _, f := range []struct {
-		name string
-		n    int
-	}{{"env", len(e.Env)}, {"mounts", len(e.Mounts)}, {"hooks", len(e.Hooks)}, {"netDevices", len(e.Nets)}, {"intelRdt", len(e.RDT)}} {
-		if f.n > 0 {
-			return fmt.Errorf("cannot use CDI spec %s: it has %s, and only deviceNodes can be applied", file, f.name)
+	if n.hostPath, err = v.StringOf("hostPath"); err != nil {
+		return err
+	}
+	if n.hostPath == "" {
+		n.hostPath = n.path
+	}
+	for _, p := range []string{n.path, n.hostPath} {
+		if !isCleanAbs(p) {
+			return fmt.Errorf("path %q is not absolute and clean", p)
 		}
 	}
-	for _, n := range e.Nodes {
-		for _, p := range []string{n.Path, n.HostPath} {
-			if p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) || n.Path == "" {
-				return fmt.Errorf("cannot use CDI spec %s: device node path %q is not absolute and clean", file, p)
-			}
+	kind, err := v.StringOf("type")
+	if err != nil {
+		return err
+	}
+	if kind != "" && kind != "c" && kind != "u" {
+		return fmt.Errorf("%s has type %q, only c can be applied", n.path, kind)
+	}
+	const limit = 1<<32 - 1
+	if n.major, err = v.NumberOf("major", limit); err != nil {
+		return fmt.Errorf("%s: %w", n.path, err)
+	}
+	if n.minor, err = v.NumberOf("minor", limit); err != nil {
+		return fmt.Errorf("%s: %w", n.path, err)
+	}
+	for _, known := range e.nodes {
+		if known.path == n.path {
+			return known.same(n)
 		}
-		if n.Type != "" && n.Type != "c" && n.Type != "u" {
-			return fmt.Errorf("cannot use CDI spec %s: %s has type %q, only c can be applied", file, n.Path, n.Type)
-		}
+	}
+	e.nodes = append(e.nodes, n)
+	return nil
+}
+
+// same fails where a node of the same path is another one.
+func (n cdiNode) same(o cdiNode) error {
+	if n.hostPath != o.hostPath || n.major != o.major || n.minor != o.minor {
+		return fmt.Errorf("it describes %s in two ways", o.path)
 	}
 	return nil
 }
+
+func isCleanAbs(p string) bool { return filepath.IsAbs(p) && filepath.Clean(p) == p }

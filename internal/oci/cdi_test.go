@@ -1,85 +1,124 @@
 package oci
 
 import (
+	"encoding/json"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/oci/rawjson"
 )
 
-func testSpec(t *testing.T) cdiSpec {
-	t.Helper()
-	data, err := os.ReadFile("testdata/amd.json")
-	require.NoError(t, err)
-	s, err := decodeCDI("testdata/amd.json", data)
-	require.NoError(t, err)
-	return s
+// resolved is what the named devices of one spec give.
+func resolved(data string, names ...string) (cdiEdits, error) {
+	s, err := decodeCDI("/x.json", []byte(data))
+	if err != nil {
+		return cdiEdits{}, err
+	}
+	devices, err := find([]cdiSpec{s}, names)
+	if err != nil {
+		return cdiEdits{}, err
+	}
+	return merge(devices)
 }
 
-func TestResolveGivesEachPathOnceAndTheSpecsOwnFirst(t *testing.T) {
-	nodes, err := resolve([]cdiSpec{testSpec(t)}, []string{"amd.com/gpu=1", "amd.com/gpu=all", "amd.com/gpu=GPU-3c4d"})
+func file(t testing.TB, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(data)
+}
+
+func TestDevicesGiveEachPathOnceAndTheSpecsOwnFirst(t *testing.T) {
+	e, err := resolved(file(t, "testdata/amd.json"), "amd.com/gpu=1", "amd.com/gpu=all", "amd.com/gpu=GPU-3c4d")
 	require.NoError(t, err)
 	var paths []string
-	for _, n := range nodes {
-		paths = append(paths, n.Path)
-		require.Equal(t, n.Path, n.HostPath)
+	for _, n := range e.nodes {
+		paths = append(paths, n.path)
+		require.Equal(t, n.path, n.hostPath)
 	}
 	require.Equal(t, []string{"/dev/kfd", "/dev/dri/card1", "/dev/dri/renderD129", "/dev/dri/card0", "/dev/dri/renderD128"}, paths)
 }
 
-func TestResolveNamesTheDevicesThereAre(t *testing.T) {
-	_, err := resolve([]cdiSpec{testSpec(t)}, []string{"amd.com/gpu=GPU-gone"})
+func TestUnknownDeviceIsRefusedWithThoseThereAre(t *testing.T) {
+	_, err := resolved(file(t, "testdata/amd.json"), "amd.com/gpu=GPU-gone")
 	require.EqualError(t, err, "cannot find GPU amd.com/gpu=GPU-gone: the CDI specs have of amd.com/gpu: 0, 1, all, GPU-1a2b, GPU-3c4d")
-	_, err = resolve([]cdiSpec{testSpec(t)}, []string{"nvidia.com/gpu=0"})
+	_, err = resolved(file(t, "testdata/amd.json"), "nvidia.com/gpu=0")
 	require.ErrorContains(t, err, "have of nvidia.com/gpu: none")
 }
 
 func TestSpecsThatCannotBeAppliedAreRefused(t *testing.T) {
 	const head = `{"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[{"name":"0","containerEdits":{`
 	for in, want := range map[string]string{
-		`{"cdiVersion":"2.0.0","kind":"a/b"}`: "is not 0.x or 1.x",
-		`{"kind":"a/b"}`:                      "is not 0.x or 1.x",
-		`{"cdiVersion":"0.5.0","kind":"gpu"}`: "is not vendor/class",
-		`{"cdiVersion":`:                      "cannot decode CDI spec /x.json",
-		head + `"hooks":[{"hookName":"createContainer","path":"/x"}]}}]}`:                    "it has hooks",
-		head + `"mounts":[{}]}}]}`:                                                           "it has mounts",
-		head + `"intelRdt":{}}}]}`:                                                           "it has intelRdt",
-		head + `"deviceNodes":[{"path":"dev/kfd"}]}}]}`:                                      "is not absolute and clean",
-		head + `"deviceNodes":[{"path":"/dev/../etc/x"}]}}]}`:                                "is not absolute and clean",
-		head + `"deviceNodes":[{"path":""}]}}]}`:                                             "is not absolute and clean",
+		`{"cdiVersion":"2.0.0","kind":"a/b"}`: `is not 0.x or 1.x`,
+		`{"kind":"a/b"}`:                      `is not 0.x or 1.x`,
+		`{"cdiVersion":"0.5.0","kind":"gpu"}`: `is not vendor/class`,
+		`{"cdiVersion":`:                      `cannot decode CDI spec /x.json: it ends too early`,
+		`[]`:                                  `cannot decode CDI spec /x.json: it is a list, not an object`,
+		`{"cdiVersion":7}`:                    `cdiVersion: it is a number, not a string`,
+		`{"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[7]}`:                          `devices: it is a number`,
+		head + `"hooks":[{"hookName":"createcontainer","path":"/x"}]}}]}`:                    `there is no hook "createcontainer"`,
+		head + `"hooks":[{"hookName":"prestart","path":"x"}]}}]}`:                            `path "x" of hook prestart is not absolute and clean`,
+		head + `"hooks":[{"hookName":"prestart","path":"/x","timeout":-1}]}}]}`:              `timeout: -1 is not a whole number`,
+		head + `"mounts":[{}]}}]}`:                                                           `containerPath "" is not absolute`,
+		head + `"mounts":[{"hostPath":"/x","containerPath":"/x","options":["ridmap"]}]}}]}`:  `has the option ridmap`,
+		head + `"env":["=x"]}}]}`:                                                            `"=x" is not NAME=value`,
+		head + `"env":{}}}]}`:                                                                `env: it is an object, not a list`,
+		head + `"additionalGids":[1.5]}}]}`:                                                  `1.5 is not a whole number`,
+		head + `"intelRdt":{}}}]}`:                                                           `intelRdt: this wrapper can't apply that`,
+		head + `"netDevices":[{"hostInterfaceName":"eth1","name":"e"}]}}]}`:                  `netDevices: this wrapper can't apply that`,
+		head + `"deviceNodes":[{"path":"dev/kfd"}]}}]}`:                                      `is not absolute and clean`,
+		head + `"deviceNodes":[{"path":"/dev/../etc/x"}]}}]}`:                                `is not absolute and clean`,
+		head + `"deviceNodes":[{"path":"/dev/a","hostPath":"a"}]}}]}`:                        `is not absolute and clean`,
+		head + `"deviceNodes":[{"path":""}]}}]}`:                                             `is not absolute and clean`,
 		head + `"deviceNodes":[{"path":"/dev/sda","type":"b"}]}}]}`:                          `type "b"`,
-		head + `"deviceNodes":[{"path":"/dev/a","minor":1},{"path":"/dev/a","minor":2}]}}]}`: "in two ways",
+		head + `"deviceNodes":[{"path":"/dev/a","major":4294967296}]}}]}`:                    `is more than 4294967295`,
+		head + `"deviceNodes":[{"path":"/dev/a","major":"7"}]}}]}`:                           `major: it is a string, not a number`,
+		head + `"deviceNodes":[{"path":"/dev/a","Path":"/dev/b"}]}}]}`:                       `key "Path" has to be written "path"`,
+		head + `"deviceNodes":[{"path":"/dev/a","path":"/dev/b"}]}}]}`:                       `key "path" is there twice`,
+		head + `"deviceNodes":[{"path":"/dev/a","minor":1},{"path":"/dev/a","minor":2}]}}]}`: `in two ways`,
 	} {
-		s, err := decodeCDI("/x.json", []byte(in))
-		if err == nil {
-			_, err = resolve([]cdiSpec{s}, []string{"amd.com/gpu=0"})
-		}
+		_, err := resolved(in, "amd.com/gpu=0")
 		require.ErrorContains(t, err, want, in)
 	}
-	s, err := decodeCDI("/x.json", []byte(head+`"intelRdt":null,"env":[],"additionalGids":[5]}}]}`))
-	require.NoError(t, err)
-	_, err = resolve([]cdiSpec{s}, []string{"amd.com/gpu=0"})
+	_, err := resolved(head+`"intelRdt":null,"env":[],"netDevices":[],"hooks":null,"additionalGids":[0,5]}}]}`, "amd.com/gpu=0")
 	require.NoError(t, err)
 }
 
 func FuzzDecodeCDI(f *testing.F) {
-	seed, err := os.ReadFile("testdata/amd.json")
-	require.NoError(f, err)
-	f.Add(seed)
+	for _, name := range []string{"amd", "nvidia"} {
+		f.Add([]byte(file(f, "testdata/"+name+".json")))
+	}
 	f.Add([]byte(`{"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[{"name":"all","containerEdits":{"deviceNodes":[null]}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := decodeCDI("x", data)
 		if err != nil {
 			return
 		}
-		nodes, err := resolve([]cdiSpec{s}, []string{s.Kind + "=all"})
-		if err != nil && nodes != nil {
-			t.Fatal("nodes of a refused spec")
-		}
-		for _, n := range nodes {
-			if n.Path == "" || n.Path[0] != '/' || n.HostPath == "" {
-				t.Fatalf("%+v", n)
+		for _, d := range s.devices {
+			e, err := merge([]chosen{{&s, d}})
+			if err != nil {
+				continue
 			}
+			for _, n := range e.nodes {
+				if !isCleanAbs(n.path) || !isCleanAbs(n.hostPath) {
+					t.Fatalf("%+v", n)
+				}
+			}
+			// What comes of it goes into config.json as JSON.
+			doc, err := rawjson.Parse([]byte("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := &edits{}
+			all.addCDI(facts{}, e)
+			if changed, err := all.apply(doc); err != nil || changed != nil && !json.Valid(changed) {
+				t.Fatalf("%v: %s", err, changed)
+			}
+		}
+		if _, err := unitGPUs([]cdiSpec{s}, nil); err != nil {
+			return
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,18 +14,39 @@ import (
 // in every user namespace, so inside an unprivileged LXD container.
 var errNoNodes = errors.New("this machine refuses new device nodes")
 
+// clones is the directory for private nodes, looked at once in a create.
+type clones struct {
+	path  string
+	known bool
+	err   error
+}
+
+func (c *clones) clone(m machine, n liveNode) (string, error) {
+	if !c.known {
+		c.known, c.err = true, m.nodesDir(c.path)
+	}
+	if c.err != nil {
+		return "", c.err
+	}
+	return m.clone(c.path, n)
+}
+
+// nodesDir makes the directory for private nodes, or checks the one there is.
+func (m machine) nodesDir(dir string) error {
+	err := privateDir(dir, m.euid)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS) {
+		return fmt.Errorf("%w: %w", errNoNodes, err)
+	}
+	return err
+}
+
 // clone returns the path of a private node for the same device with mode 0666,
-// in a directory that only its owner can enter. A node of an earlier call is
+// in that directory, which only its owner can enter. A node of an earlier call is
 // taken as long as it is still what it has to be. Calls at the same time are
 // safe: each makes its own and renames it.
 func (m machine) clone(dir string, n liveNode) (string, error) {
-	if err := privateDir(dir, m.euid); errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS) {
-		return "", fmt.Errorf("%w: %w", errNoNodes, err)
-	} else if err != nil {
-		return "", err
-	}
 	dev := unix.Mkdev(n.major, n.minor)
-	path := filepath.Join(dir, fmt.Sprintf("c%d-%d", n.major, n.minor))
+	path := dir + "/c" + strconv.FormatUint(uint64(n.major), 10) + "-" + strconv.FormatUint(uint64(n.minor), 10)
 	var st unix.Stat_t
 	if m.lstat(path, &st) == nil && st.Mode == unix.S_IFCHR|0o666 && st.Rdev == dev && st.Uid == m.euid {
 		return path, nil

@@ -1,15 +1,5 @@
 package oci
 
-import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"path/filepath"
-	"strings"
-)
-
 // Where the wrapper looks when nothing else is said.
 const (
 	// DefaultConfig is the config file; the environment variable EnvConfig overrides it.
@@ -55,66 +45,39 @@ type Config struct {
 	// Nodes is a directory for private device nodes; empty means DefaultNodes.
 	// Its file system must not be mounted nodev.
 	Nodes string `json:"nodes,omitempty"`
+	// Visible are the environment variables by which a task may narrow its GPUs
+	// to some of Devices, such as AMD_VISIBLE_DEVICES. Where a task sets more
+	// than one of them, it gets what all of them allow. None: nothing that a
+	// task sets has an effect.
+	Visible []string `json:"visible,omitempty"`
+	// Env is set in containers that get a GPU, at create and at each exec with a
+	// process file. A variable that the task or its image set stays as it is.
+	Env map[string]string `json:"env,omitempty"`
+	// Folders are the unit's folders that containers get; nil means none.
+	Folders *Folders `json:"folders,omitempty"`
 }
 
-// DecodeConfig reads a config file's content, fills in the defaults and checks it.
-func DecodeConfig(data []byte) (Config, error) {
-	var c Config
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
-		return Config{}, errors.New(strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return Config{}, errors.New("more than one JSON value")
-	}
-	for _, f := range []struct {
-		field    *string
-		standard string
-	}{{&c.Containers, Tasks}, {&c.State, DefaultState}, {&c.Nodes, DefaultNodes}} {
-		if *f.field == "" {
-			*f.field = f.standard
-		}
-	}
-	return c, c.check()
+// Folders are the directories right below Root, each bound at its own path in
+// a container: for reading, or for writing too where its name ends in _writable
+// or _rw. Symbolic links, files and hidden names are left out.
+type Folders struct {
+	// Root is the absolute path of the parent directory, usually /srv. One that
+	// does not exist is no error, as long as Names is empty.
+	Root string `json:"root"`
+	// Containers is Tasks or All; empty means Tasks.
+	Containers string `json:"containers,omitempty"`
+	// Names are the folders that are wanted; empty means all. One that is named
+	// and can't be given fails the container.
+	Names []string `json:"names,omitempty"`
+	// Readonly is Recursive or TopOnly; empty means Recursive.
+	Readonly string `json:"readonly,omitempty"`
 }
 
-// check says what is wrong with a config whose defaults are filled in. Runtime
-// may be empty, since the environment may name it.
-func (c Config) check() error {
-	if c.Containers != Tasks && c.Containers != All {
-		return fmt.Errorf("containers: %q is not one of %s, %s", c.Containers, Tasks, All)
-	}
-	paths := [][2]string{{"state", c.State}, {"nodes", c.Nodes}}
-	if c.Runtime != "" {
-		paths = append(paths, [2]string{"runtime", c.Runtime})
-	}
-	for _, s := range c.Specs {
-		paths = append(paths, [2]string{"specs", s})
-	}
-	for _, p := range paths {
-		if !filepath.IsAbs(p[1]) {
-			return fmt.Errorf("%s: %q is not an absolute path", p[0], p[1])
-		}
-	}
-	for _, d := range c.Devices {
-		kind, name, ok := strings.Cut(d, "=")
-		if !ok || name == "" || !strings.Contains(kind, "/") {
-			return fmt.Errorf("devices: %q is not a CDI name such as amd.com/gpu=0", d)
-		}
-	}
-	if len(c.Devices) > 0 && len(c.Specs) == 0 {
-		return errors.New("devices are given but no specs to find them in")
-	}
-	return nil
-}
-
-// decodeRuntime reads nothing but the real runc's path, and forgives all else:
-// a call such as `delete --force` has to pass with a config that create refuses.
-func decodeRuntime(data []byte) (string, error) {
-	var c struct {
-		Runtime string `json:"runtime"`
-	}
-	err := json.NewDecoder(bytes.NewReader(data)).Decode(&c)
-	return c.Runtime, err
-}
+// Values of Folders.Readonly.
+const (
+	// Recursive makes mounts below a folder read-only too, by the option rro.
+	// It needs Linux 5.12 and runc 1.1 (`runc features` lists rro). Default.
+	Recursive = "rro"
+	// TopOnly is for older ones: what is mounted below a folder stays writable.
+	TopOnly = "ro"
+)

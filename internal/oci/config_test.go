@@ -11,6 +11,8 @@ func TestConfigOfTheCharmIsReadBack(t *testing.T) {
 	c := Config{
 		Runtime: "/opt/concourse/bin/runc", Containers: All, Specs: []string{"/etc/cdi/amd.json"},
 		Devices: []string{"amd.com/gpu=GPU-1a2b"}, State: "/run/x", Nodes: "/dev/.x",
+		Visible: []string{"AMD_VISIBLE_DEVICES"}, Env: map[string]string{"HSA_OVERRIDE_GFX_VERSION": "11.0.0", "MOTD": "<a> & \"b\"\n\u2028 ü 😀"},
+		Folders: &Folders{Root: "/srv", Containers: All, Names: []string{"models", "out_rw"}, Readonly: TopOnly},
 	}
 	data, err := json.Marshal(c)
 	require.NoError(t, err)
@@ -20,14 +22,19 @@ func TestConfigOfTheCharmIsReadBack(t *testing.T) {
 }
 
 func TestConfigHasDefaults(t *testing.T) {
-	got, err := DecodeConfig([]byte(`{"runtime":"/usr/sbin/runc"}`))
+	got, err := DecodeConfig([]byte(`{"runtime":"/usr/sbin/runc","env":null,"specs":null,"folders":null}`))
 	require.NoError(t, err)
-	require.Equal(t, Config{Runtime: "/usr/sbin/runc", Containers: Tasks, State: DefaultState, Nodes: DefaultNodes}, got)
+	want := Config{Runtime: "/usr/sbin/runc", Containers: Tasks, State: DefaultState, Nodes: DefaultNodes}
+	require.Equal(t, want, got)
+	got, err = DecodeConfig([]byte(`{"runtime":"/usr/sbin/runc","folders":{"root":"/srv"}}`))
+	require.NoError(t, err)
+	want.Folders = &Folders{Root: "/srv", Containers: Tasks, Readonly: Recursive}
+	require.Equal(t, want, got)
 }
 
 func TestConfigErrorsNameTheField(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"runtme":"/x"}`:        `unknown field "runtme"`,
+		`{"runtme":"/x"}`:        `"runtme": this version of the wrapper does not know it`,
 		`{"containers":"some"}`:  `containers: "some" is not one of tasks, all`,
 		`{"runtime":"runc"}`:     `runtime: "runc" is not an absolute path`,
 		`{"specs":["amd.json"]}`: `specs: "amd.json" is not an absolute path`,
@@ -36,9 +43,23 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		`{"devices":["0"],"specs":["/etc/cdi/amd.json"]}`:     `devices: "0" is not a CDI name`,
 		`{"devices":["gpu=0"],"specs":["/etc/cdi/amd.json"]}`: `devices: "gpu=0" is not a CDI name`,
 		`{"devices":["amd.com/gpu=0"]}`:                       `no specs to find them in`,
-		`{"runtime":1}`:                                       `field Config.runtime`,
-		`{} {}`:                                               `more than one JSON value`,
-		`{`:                                                   `unexpected EOF`,
+		`{"runtime":1}`:                                       `"runtime": it is a number, not a string`,
+		`{"specs":[1]}`:                                       `"specs": one of them is a number, not a string`,
+		`{"runtime":"/a","runtime":"/b"}`:                     `"runtime" is there twice`,
+		`{"visible":["A=B"]}`:                                 `visible: "A=B" is not a name`,
+		`{"env":{"A B":"x"}}`:                                 `env: "A B" can't be set`,
+		`{"env":{"A":7}}`:                                     `"env": "A": it is a number`,
+		`{"env":{"A":"x\u0000"}}`:                             `env: "A" can't be set`,
+		`{"folders":{}}`:                                      `folders: root: "" is not an absolute path`,
+		`{"folders":{"root":"/srv","containers":"some"}}`:     `folders: containers: "some" is not one of`,
+		`{"folders":{"root":"/srv","readonly":"yes"}}`:        `folders: readonly: "yes" is not one of rro, ro`,
+		`{"folders":{"root":"/srv","names":["a/b"]}}`:         `folders: names: "a/b" is a path`,
+		`{"folders":{"root":"/srv","names":[".a"]}}`:          `folders: names: ".a" is hidden`,
+		`{"folders":{"root":"/srv","names":["a\nb"]}}`:        `has a control character`,
+		`{"folders":{"root":"/srv","name":["a"]}}`:            `"folders": "name": this version`,
+		`{} {}`: `byte 3 is '{': want the end`,
+		`{`:     `it ends too early`,
+		`[]`:    `it is a list, not an object`,
 	} {
 		_, err := DecodeConfig([]byte(in))
 		require.ErrorContains(t, err, want, in)
@@ -46,7 +67,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 }
 
 func TestRuntimeIsFoundInAConfigThatCreateRefuses(t *testing.T) {
-	got, err := decodeRuntime([]byte(`{"runtime":"/usr/sbin/runc","containers":7,"odd":true} trailing`))
+	got, err := decodeRuntime([]byte(`{"runtime":"/usr/sbin/runc","containers":7,"odd":true}`))
 	require.NoError(t, err)
 	require.Equal(t, "/usr/sbin/runc", got)
 }

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type testbed struct {
 	nodes map[string]unix.Stat_t
 	argv  []string // what the real runc would have got
 	made  []string // device nodes made
+	asked []string // directories that were probed
+	dead  map[string]string
 }
 
 func newTestbed(t *testing.T) *testbed {
@@ -48,6 +51,7 @@ func newTestbed(t *testing.T) *testbed {
 		b.nodes[final] = unix.Stat_t{Mode: unix.S_IFCHR | 0o666, Rdev: uint64(dev), Uid: m.euid}
 		return os.WriteFile(path, nil, 0o600)
 	}
+	m.probe = func(path string, _ time.Duration) string { b.asked = append(b.asked, path); return b.dead[path] }
 	m.exec = func(_ string, argv, _ []string) error { b.argv = argv; return errBecameRunc }
 	b.wrapper = newWrapper(m, []string{EnvConfig + "=" + b.path("wrapper.json"), "PATH=/bin"})
 	b.put(t, "runc", "#!/bin/sh\n")
@@ -69,7 +73,7 @@ func (b *testbed) path(name string) string { return filepath.Join(b.dir, name) }
 func (b *testbed) put(t *testing.T, name, content string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(b.path(name)), 0o755))
-	require.NoError(t, os.WriteFile(b.path(name), []byte(content), 0o640))
+	require.NoError(t, os.WriteFile(b.path(name), []byte(content), 0o600))
 }
 
 func (b *testbed) node(path string, mode, gid uint32, dev uint64) {
@@ -100,7 +104,9 @@ func (b *testbed) bundle(t *testing.T, name string, change ...func(map[string]an
 	require.NoError(t, err)
 	if len(change) > 0 {
 		var spec map[string]any
-		require.NoError(t, json.Unmarshal(data, &spec))
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber() // 2^64-1 has to stay that
+		require.NoError(t, d.Decode(&spec))
 		for _, c := range change {
 			c(spec)
 		}
@@ -139,6 +145,7 @@ type result struct {
 	Mounts  []mount
 	Process struct {
 		User struct{ AdditionalGids []uint32 }
+		Env  []string
 	}
 	Linux struct {
 		Devices   []device

@@ -1,21 +1,67 @@
 package oci
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/oci/rawjson"
 )
 
-// marker remembers, from create to exec, that each process of a container
-// needs more groups. Written only where no private node can be made.
+// marker remembers, from create to exec, what each process of a container
+// needs: Concourse takes the environment of an exec from its own records, not
+// from the config.json that create changed, and groups from /etc/passwd.
 type marker struct {
-	Bundle string   `json:"bundle"` // the marker is void when this is gone
-	Groups []uint32 `json:"groups"` // container-side
+	bundle string // absolute; the marker is void when this is gone
+	groups []uint32
+	env    environment
+}
+
+func (k marker) none() bool { return len(k.groups) == 0 && k.env.none() }
+
+func (k marker) json() []byte {
+	out := rawjson.AppendString(append(make([]byte, 0, 512), `{"bundle":`...), k.bundle)
+	out = append(out, `,"groups":[`...)
+	for i, g := range k.groups {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendUint(out, uint64(g), 10)
+	}
+	out = rawjson.AppendStrings(append(out, `],"set":`...), k.env.set)
+	out = rawjson.AppendStrings(append(out, `,"defaults":`...), k.env.defaults)
+	return append(out, '}')
+}
+
+func decodeMarker(data []byte) (k marker, err error) {
+	doc, err := rawjson.Parse(data)
+	if err != nil {
+		return k, err
+	}
+	if k.bundle, err = doc.Root().StringOf("bundle"); err != nil {
+		return k, err
+	}
+	groups, err := doc.Root().Of("groups", rawjson.Array)
+	if err != nil {
+		return k, err
+	}
+	for v := range groups.Elements() {
+		g, err := v.Whole(1<<32 - 1)
+		if err != nil {
+			return k, err
+		}
+		k.groups = append(k.groups, uint32(g))
+	}
+	if k.env.set, err = doc.Root().Strings("set"); err != nil {
+		return k, err
+	}
+	k.env.defaults, err = doc.Root().Strings("defaults")
+	return k, err
 }
 
 // markers is a directory of mode 0700 with one file of mode 0600 a container.
@@ -34,31 +80,31 @@ func (m markers) path(id string) (string, error) {
 	return filepath.Join(m.dir, id), nil
 }
 
-// load returns the groups that exec has to add; none is the usual case.
-func (m markers) load(id string) ([]uint32, error) {
+// load returns what exec has to add; nothing is the usual case.
+func (m markers) load(id string) (marker, error) {
 	path, err := m.path(id)
 	if err != nil {
-		return nil, err
+		return marker{}, err
 	}
 	data, st, err := readRegular(path, true)
 	if errors.Is(err, unix.ENOENT) {
-		return nil, nil
+		return marker{}, nil
 	}
 	if err == nil && st.Uid != m.euid {
 		err = fmt.Errorf("it belongs to user %d", st.Uid)
 	}
 	var k marker
 	if err == nil {
-		err = json.Unmarshal(data, &k)
+		k, err = decodeMarker(data)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read marker %s: %w", path, err)
+		return marker{}, fmt.Errorf("cannot read marker %s: %w", path, err)
 	}
-	return k.Groups, nil
+	return k, nil
 }
 
-// save writes the marker in one step and drops those of containers that are gone.
-func (m markers) save(id, bundlePath string, groups []uint32) error {
+// save writes the marker in one step and drops some of containers that are gone.
+func (m markers) save(id string, k marker) error {
 	path, err := m.path(id)
 	if err != nil {
 		return err
@@ -67,19 +113,15 @@ func (m markers) save(id, bundlePath string, groups []uint32) error {
 		return err
 	}
 	m.sweep()
-	if bundlePath, err = filepath.Abs(bundlePath); err != nil {
+	if k.bundle, err = filepath.Abs(k.bundle); err != nil {
 		return err
 	}
-	data, err := json.Marshal(marker{Bundle: bundlePath, Groups: groups})
-	if err != nil {
-		return err
-	}
-	temp := fmt.Sprintf("%s/%%%d", m.dir, os.Getpid()) // no ID has a %
-	if err = os.WriteFile(temp, data, 0o600); err == nil {
-		err = os.Rename(temp, path)
+	temp := m.dir + "/%" + strconv.Itoa(os.Getpid()) // no ID has a %
+	if err = writeNew(temp, k.json()); err == nil {
+		err = unix.Rename(temp, path)
 	}
 	if err != nil {
-		os.Remove(temp)
+		_ = unix.Unlink(temp) // the error that counts is the one above
 		return fmt.Errorf("cannot write marker of container %s: %w", id, err)
 	}
 	return nil
@@ -91,28 +133,37 @@ func (m markers) forget(id string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := unix.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("cannot remove marker of an earlier container: %w", err)
 	}
 	return nil
 }
 
-// sweep keeps the directory as small as the number of containers that live.
-// `delete` can't do it, as it goes straight to the real runc.
+// sweptAtOnce bounds what a create spends on markers of other containers. With
+// two looked at for each one added, there are at most about as many void ones
+// as live ones.
+const sweptAtOnce = 2
+
+// sweep removes markers whose bundle is gone, among a few that it picks by this
+// process's number. `delete` can't do it, as it goes straight to the real runc.
 func (m markers) sweep() {
 	entries, err := os.ReadDir(m.dir)
 	if err != nil {
 		return // save fails on the same directory next, and says why
 	}
-	for _, e := range entries {
-		path := filepath.Join(m.dir, e.Name())
-		var k marker
+	for i := range min(sweptAtOnce, len(entries)) {
+		path := filepath.Join(m.dir, entries[(os.Getpid()+i)%len(entries)].Name())
 		data, _, err := readRegular(path, true)
-		if err != nil || json.Unmarshal(data, &k) != nil || k.Bundle == "" {
+		if err != nil {
 			continue
 		}
-		if _, err := os.Lstat(filepath.Join(k.Bundle, configName)); errors.Is(err, unix.ENOENT) {
-			os.Remove(path)
+		k, err := decodeMarker(data)
+		if err != nil || k.bundle == "" {
+			continue
+		}
+		var st unix.Stat_t
+		if errors.Is(unix.Lstat(filepath.Join(k.bundle, configName), &st), unix.ENOENT) {
+			_ = unix.Unlink(path) // another create may have been quicker
 		}
 	}
 }

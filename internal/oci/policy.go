@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,60 +24,60 @@ type liveNode struct {
 // stale spec must never give a task another device.
 func (m machine) inspect(n cdiNode) (liveNode, error) {
 	var st unix.Stat_t
-	if err := m.lstat(n.HostPath, &st); err != nil {
+	if err := m.lstat(n.hostPath, &st); err != nil {
 		if errors.Is(err, unix.ENOENT) {
 			return liveNode{}, fmt.Errorf("cannot give the task %s: there is no %s on this machine, though CDI spec %s lists it; "+
-				"the unit writes the spec anew at its next hook, and until then the GPU has to come back", n.Path, n.HostPath, n.spec)
+				"the unit writes the spec anew at its next hook, and until then the GPU has to come back", n.path, n.hostPath, n.spec)
 		}
-		return liveNode{}, fmt.Errorf("cannot give the task %s: cannot inspect %s: %w", n.Path, n.HostPath, err)
+		return liveNode{}, fmt.Errorf("cannot give the task %s: cannot inspect %s: %w", n.path, n.hostPath, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
-		return liveNode{}, fmt.Errorf("cannot give the task %s: %s is not a character device", n.Path, n.HostPath)
+		return liveNode{}, fmt.Errorf("cannot give the task %s: %s is not a character device", n.path, n.hostPath)
 	}
 	live := liveNode{cdiNode: n, major: unix.Major(st.Rdev), minor: unix.Minor(st.Rdev), mode: st.Mode & 0o777, gid: st.Gid}
-	if (n.Major != 0 || n.Minor != 0) && (n.Major != int64(live.major) || n.Minor != int64(live.minor)) {
+	if (n.major != 0 || n.minor != 0) && (n.major != uint64(live.major) || n.minor != uint64(live.minor)) {
 		return liveNode{}, fmt.Errorf("cannot give the task %s: CDI spec %s is stale: it says %d:%d for %s, which is %d:%d now; "+
 			"the unit writes the spec anew at its next hook, run the task again after that",
-			n.Path, n.spec, n.Major, n.Minor, n.HostPath, live.major, live.minor)
+			n.path, n.spec, n.major, n.minor, n.hostPath, live.major, live.minor)
 	}
 	return live, nil
 }
 
 // decide says what to change so that a process of any user in the container
 // can open the nodes. Reasons are at each branch; runc 1.1.5 and 1.4.0 agree.
-func (m machine) decide(f facts, nodes []cdiNode, nodesDir string) (edits, error) {
-	var e edits
+func (m machine) decide(e *edits, f facts, nodes []cdiNode, nodesDir string) error {
+	dir := clones{path: nodesDir}
 	for _, n := range nodes {
 		live, err := m.inspect(n)
 		if err != nil {
-			return edits{}, err
+			return err
 		}
-		e.paths = append(e.paths, n.Path)
+		e.paths = append(e.paths, n.path)
 		// Needed in every case: neither a mount nor linux.devices opens the
 		// device cgroup, and KFD hides each GPU that the cgroup does not allow.
 		e.rules = append(e.rules, rule{Allow: true, Type: "c", Major: live.major, Minor: live.minor, Access: "rw"})
-		if err := m.place(&e, f, live, nodesDir); err != nil {
-			return edits{}, err
+		if err := m.place(e, f, live, &dir); err != nil {
+			return err
 		}
 	}
-	return e, nil
+	return nil
 }
 
 // place chooses how the node gets into the container.
-func (m machine) place(e *edits, f facts, n liveNode, nodesDir string) error {
+func (m machine) place(e *edits, f facts, n liveNode, dir *clones) error {
 	open := n.mode&0o006 == 0o006
 	if open && f.userNS {
 		// In a user namespace runc can't make nodes; this one suits as it is.
-		e.bind(n, n.HostPath)
+		e.bind(n, n.hostPath)
 		return nil
 	}
 	clone := ""
 	if !open {
 		var err error
-		if clone, err = m.clone(nodesDir, n); errors.Is(err, errNoNodes) {
+		if clone, err = dir.clone(m, n); errors.Is(err, errNoNodes) {
 			return e.bindWithGroup(f, n, err)
 		} else if err != nil {
-			return fmt.Errorf("cannot give the task %s: %w", n.Path, err)
+			return fmt.Errorf("cannot give the task %s: %w", n.path, err)
 		}
 	}
 	if f.userNS {
@@ -88,12 +87,12 @@ func (m machine) place(e *edits, f facts, n liveNode, nodesDir string) error {
 		return nil
 	}
 	// runc makes a node of its own, with this mode, in the container's /dev.
-	e.devices = append(e.devices, device{Path: n.Path, Type: "c", Major: n.major, Minor: n.minor, FileMode: 0o666})
+	e.devices = append(e.devices, device{Path: n.path, Type: "c", Major: n.major, Minor: n.minor, FileMode: 0o666})
 	return nil
 }
 
 func (e *edits) bind(n liveNode, source string) {
-	e.mounts = append(e.mounts, mount{Destination: n.Path, Type: "bind", Source: source, Options: []string{"bind", "rw", "nosuid", "noexec"}})
+	e.mounts = append(e.mounts, mount{Destination: n.path, Type: "bind", Source: source, Options: []string{"bind", "rw", "nosuid", "noexec"}})
 }
 
 // bindWithGroup is the way inside LXD, where no node can be made, neither by
@@ -116,11 +115,9 @@ func (e *edits) bindWithGroup(f facts, n liveNode, why error) error {
 		}
 		return fmt.Errorf("cannot give the task %s: %s, and no private node can be made (%w); "+
 			"on the LXD host, open the device that passes it through: lxc config device set %s <device> mode=0666",
-			n.Path, problem, why, host)
+			n.path, problem, why, host)
 	}
-	e.bind(n, n.HostPath)
-	if !slices.Contains(e.groups, inside) {
-		e.groups = append(e.groups, inside)
-	}
+	e.bind(n, n.hostPath)
+	e.addGroup(inside)
 	return nil
 }

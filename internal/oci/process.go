@@ -3,17 +3,83 @@ package oci
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/oci/rawjson"
 )
 
-// addGroupsToProcess returns the arguments of an exec call with the process
-// file swapped for a copy that has the groups. The caller's file stands in a
-// shared directory and is not touched. The copy is a sealed memory file that
-// runc inherits: nobody else can open it, and it is gone when runc is.
-func addGroupsToProcess(args []string, file word, groups []uint32, euid uint32) ([]string, error) {
+// environment is what the wrapper wants in the environment of a process.
+type environment struct {
+	set      []string // NAME=value, in place of what is there: CDI's rule
+	defaults []string // NAME=value, where the process has no such variable
+}
+
+func (v environment) none() bool { return len(v.set)+len(v.defaults) == 0 }
+
+// editProcess adds groups to user.additionalGids, and the environment.
+func editProcess(process *rawjson.Node, groups []uint32, env environment) error {
+	if !env.none() {
+		if err := env.apply(process); err != nil {
+			return err
+		}
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	user, err := process.Child("user")
+	if err != nil {
+		return err
+	}
+	numbers := each(groups, func(g uint32) []byte { return strconv.AppendUint(nil, uint64(g), 10) })
+	return user.Append("additionalGids", numbers, oneOf(numbers))
+}
+
+func (v environment) apply(process *rawjson.Node) error {
+	own, err := process.Strings("env")
+	if err != nil {
+		return err
+	}
+	want := slices.Clone(v.set)
+	for _, text := range v.defaults {
+		name, _, _ := strings.Cut(text, "=")
+		_, there := lookupLast(own, name)
+		if _, set := lookupLast(want, name); !there && !set {
+			want = append(want, text)
+		}
+	}
+	// A variable with another value, or twice, goes; one that is right stays.
+	want = slices.DeleteFunc(want, func(text string) bool { return count(own, nameOf(text)) == 1 && slices.Contains(own, text) })
+	return process.Append("env", each(want, func(s string) []byte { return rawjson.AppendString(nil, s) }), func(e rawjson.Value) bool {
+		text := e.Text()
+		return slices.ContainsFunc(want, func(w string) bool { return nameOf(w) == nameOf(text) })
+	})
+}
+
+func nameOf(text string) string {
+	name, _, _ := strings.Cut(text, "=")
+	return name
+}
+
+func count(env []string, name string) (n int) {
+	for _, e := range env {
+		if nameOf(e) == name {
+			n++
+		}
+	}
+	return n
+}
+
+// changeProcess returns the arguments of an exec call with the process file
+// swapped for a copy that has the groups and the environment. The caller's file
+// stands in a shared directory and is not touched. The copy is a sealed memory
+// file that runc inherits: nobody else can open it, and it is gone when runc is.
+func changeProcess(args []string, file word, k marker, euid uint32) ([]string, error) {
 	fail := func(err error) ([]string, error) {
-		return nil, fmt.Errorf("cannot add groups to process file %s: %w", file.value, err)
+		return nil, fmt.Errorf("cannot change process file %s: %w", file.value, err)
 	}
 	data, st, err := readRegular(file.value, true)
 	if err != nil {
@@ -22,22 +88,27 @@ func addGroupsToProcess(args []string, file word, groups []uint32, euid uint32) 
 	if st.Uid != euid {
 		return fail(fmt.Errorf("it belongs to user %d, not to %d", st.Uid, euid))
 	}
-	process, err := decodeObject(data)
+	doc, err := rawjson.Parse(data)
 	if err != nil {
 		return fail(err)
 	}
-	if err := addGroups(process, groups); err != nil {
+	edit, err := rawjson.NewEdit(doc)
+	if err != nil {
 		return fail(err)
 	}
-	if data, err = process.encode(); err != nil {
+	if err := editProcess(edit.Root(), k.groups, k.env); err != nil {
 		return fail(err)
 	}
-	fd, err := memoryFile(data)
+	changed := edit.Bytes()
+	if changed == nil {
+		return args, nil
+	}
+	fd, err := memoryFile(changed)
 	if err != nil {
 		return fail(err)
 	}
 	swapped := append([]string(nil), args...)
-	swapped[file.at] = fmt.Sprintf("%s/proc/self/fd/%d", file.prefix, fd)
+	swapped[file.at] = file.prefix + "/proc/self/fd/" + strconv.Itoa(fd)
 	return swapped, nil
 }
 
@@ -56,12 +127,8 @@ func memoryFile(data []byte) (int, error) {
 		return -1, fmt.Errorf("cannot make a memory file: %w", err)
 	}
 	defer unix.Close(fd)
-	for len(data) > 0 {
-		n, err := unix.Write(fd, data)
-		if err != nil {
-			return -1, err
-		}
-		data = data[n:]
+	if err := writeAll(fd, data); err != nil {
+		return -1, err
 	}
 	if err := unix.Fchmod(fd, 0o600); err != nil {
 		return -1, err

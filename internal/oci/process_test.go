@@ -92,15 +92,15 @@ func TestOddProcessFilesAreRefused(t *testing.T) {
 		"symbolic links": func(t *testing.T, b *testbed) {
 			require.NoError(t, os.Symlink(filepath.Join(b.dir, "process"), b.path("odd")))
 		},
-		"not a regular file":           func(t *testing.T, b *testbed) { require.NoError(t, unix.Mkfifo(b.path("odd"), 0o600)) },
-		"no such file":                 func(*testing.T, *testbed) {},
-		"unexpected end of JSON input": func(t *testing.T, b *testbed) { b.put(t, "odd", `{"user":`) },
-		"cannot unmarshal":             func(t *testing.T, b *testbed) { b.put(t, "odd", `{"user":{"additionalGids":{}}}`) },
+		"not a regular file":              func(t *testing.T, b *testbed) { require.NoError(t, unix.Mkfifo(b.path("odd"), 0o600)) },
+		"no such file":                    func(*testing.T, *testbed) {},
+		"it ends too early":               func(t *testing.T, b *testbed) { b.put(t, "odd", `{"user":`) },
+		"additionalGids: it is an object": func(t *testing.T, b *testbed) { b.put(t, "odd", `{"user":{"additionalGids":{}}}`) },
 	} {
 		b := marked(t)
 		change(t, b)
 		err := b.call("exec", "-p", b.path("odd"), "c1")
-		require.ErrorContains(t, err, "cannot add groups to process file")
+		require.ErrorContains(t, err, "cannot change process file")
 		require.ErrorContains(t, err, want)
 		require.Nil(t, b.argv)
 	}

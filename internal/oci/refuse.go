@@ -5,7 +5,11 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+
+	"concourse-ci-machine/internal/oci/rawjson"
 )
 
 // refuse says why a call fails, where a person can find it: on stderr, and as
@@ -13,7 +17,7 @@ import (
 // containerd reads that file after a failed create, and so the text reaches
 // the build's output; what is on stderr alone is lost there.
 func refuse(stderr io.Writer, c Call, now time.Time, reason error) {
-	text := "runc-amd-wrapper: " + reason.Error()
+	text := "runc-amd-wrapper: " + oneLine(reason.Error())
 	fmt.Fprintln(stderr, text)
 	if c.Log == "" {
 		return
@@ -29,17 +33,30 @@ func refuse(stderr io.Writer, c Call, now time.Time, reason error) {
 	}
 }
 
+// oneLine writes control characters as Go does between quotes. They come from
+// names of the outside, and the text is one line in a log and on a terminal.
+func oneLine(text string) string {
+	if !strings.ContainsFunc(text, unicode.IsControl) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
 func logLine(format, text string, now time.Time) []byte {
 	stamp := now.Format(time.RFC3339)
 	if format == "json" {
-		line, err := encode(struct {
-			Level string `json:"level"`
-			Msg   string `json:"msg"`
-			Time  string `json:"time"`
-		}{"error", text, stamp})
-		if err == nil {
-			return append(line, '\n')
-		}
+		line := rawjson.AppendString([]byte(`{"level":"error","msg":`), text)
+		line = rawjson.AppendString(append(line, `,"time":`...), stamp)
+		return append(line, "}\n"...)
 	}
 	return fmt.Appendf(nil, "time=%q level=error msg=%s\n", stamp, strconv.Quote(text))
 }

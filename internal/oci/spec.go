@@ -1,67 +1,93 @@
 package oci
 
 import (
-	"bytes"
-	"encoding/json"
+	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
+
+	"concourse-ci-machine/internal/oci/rawjson"
 )
 
-// facts are what the device policy has to know of a container's config.json.
+// facts are what the wrapper has to know of a container's config.json.
 type facts struct {
 	task    bool // a Concourse task step, see isTask
 	userNS  bool // it gets a user namespace of its own
 	gidMaps []idMap
+	env     []string          // of its first process
+	sources map[string]string // of its mounts, by clean destination
 }
 
 // idMap is one row of linux.gidMappings. 64 bits, so that sums can't overflow.
-type idMap struct {
-	ContainerID uint64 `json:"containerID"`
-	HostID      uint64 `json:"hostID"`
-	Size        uint64 `json:"size"`
-}
+type idMap struct{ containerID, hostID, size uint64 }
 
-// document is a config.json, with its largest part opened once.
-type document struct{ top, linux object }
-
-func decodeDocument(data []byte) (document, error) {
-	top, err := decodeObject(data)
+func readFacts(root rawjson.Value) (f facts, err error) {
+	if root.Kind() != rawjson.Object {
+		return f, fmt.Errorf("it is %s, not an object", root.Kind())
+	}
+	mounts, err := root.Of("mounts", rawjson.Array)
 	if err != nil {
-		return document{}, err
-	}
-	linux, err := top.child("linux")
-	return document{top, linux}, err
-}
-
-func (d document) encode() ([]byte, error) {
-	if err := d.top.set("linux", d.linux); err != nil {
-		return nil, err
-	}
-	return d.top.encode()
-}
-
-func readFacts(d document) (facts, error) {
-	var f facts
-	var mounts []struct {
-		Destination string `json:"destination"`
-	}
-	if err := d.top.read("mounts", &mounts); err != nil {
 		return f, err
 	}
-	for _, m := range mounts {
-		f.task = f.task || isTask(filepath.Clean(m.Destination))
+	f.sources = map[string]string{}
+	for m := range mounts.Elements() {
+		destination, source, err := readMount(m)
+		if err != nil {
+			return f, err
+		}
+		f.sources[destination] = source
+		f.task = f.task || isTask(destination)
 	}
-	var namespaces []struct {
-		Type string `json:"type"`
-	}
-	if err := d.linux.read("namespaces", &namespaces); err != nil {
+	process, err := root.Of("process", rawjson.Object)
+	if err != nil {
 		return f, err
 	}
-	for _, n := range namespaces {
-		f.userNS = f.userNS || n.Type == "user"
+	if f.env, err = process.Strings("env"); err != nil {
+		return f, err
 	}
-	return f, d.linux.read("gidMappings", &f.gidMaps)
+	linux, err := root.Of("linux", rawjson.Object)
+	if err != nil {
+		return f, err
+	}
+	namespaces, err := linux.Of("namespaces", rawjson.Array)
+	if err != nil {
+		return f, err
+	}
+	for n := range namespaces.Elements() {
+		kind, err := n.StringOf("type")
+		if err != nil {
+			return f, err
+		}
+		f.userNS = f.userNS || kind == "user"
+	}
+	return f, f.readMaps(linux)
+}
+
+func readMount(m rawjson.Value) (destination, source string, err error) {
+	if destination, err = m.StringOf("destination"); err != nil {
+		return "", "", err
+	}
+	source, err = m.StringOf("source")
+	return filepath.Clean(destination), source, err
+}
+
+func (f *facts) readMaps(linux rawjson.Value) error {
+	rows, err := linux.Of("gidMappings", rawjson.Array)
+	if err != nil {
+		return err
+	}
+	for row := range rows.Elements() {
+		var m idMap
+		for _, field := range []struct {
+			key string
+			to  *uint64
+		}{{"containerID", &m.containerID}, {"hostID", &m.hostID}, {"size", &m.size}} {
+			if *field.to, err = row.NumberOf(field.key, 1<<32-1); err != nil {
+				return err
+			}
+		}
+		f.gidMaps = append(f.gidMaps, m)
+	}
+	return nil
 }
 
 // isTask tells whether a mount's destination is that of a Concourse task's
@@ -83,111 +109,9 @@ func (f facts) containerGID(gid uint32) (uint32, bool) {
 		return gid, true
 	}
 	for _, m := range f.gidMaps {
-		if g := uint64(gid); g >= m.HostID && g-m.HostID < m.Size {
-			return uint32(m.ContainerID + g - m.HostID), true
+		if g := uint64(gid); g >= m.hostID && g-m.hostID < m.size {
+			return uint32(m.containerID + g - m.hostID), true
 		}
 	}
 	return 0, false
-}
-
-// The next three are shaped as the OCI runtime spec has them (config-linux.md).
-type mount struct {
-	Destination string   `json:"destination"`
-	Type        string   `json:"type"`
-	Source      string   `json:"source"`
-	Options     []string `json:"options"`
-}
-
-type device struct {
-	Path     string `json:"path"`
-	Type     string `json:"type"`
-	Major    uint32 `json:"major"`
-	Minor    uint32 `json:"minor"`
-	FileMode uint32 `json:"fileMode"`
-	UID      uint32 `json:"uid"`
-	GID      uint32 `json:"gid"`
-}
-
-type rule struct {
-	Allow  bool   `json:"allow"`
-	Type   string `json:"type"`
-	Major  uint32 `json:"major"`
-	Minor  uint32 `json:"minor"`
-	Access string `json:"access"`
-}
-
-// edits are all that the policy wants changed in config.json.
-type edits struct {
-	paths   []string // inside the container; older entries for them are dropped
-	mounts  []mount
-	devices []device
-	rules   []rule
-	groups  []uint32 // container-side
-}
-
-// apply changes the document. Doing it twice gives the same as doing it once.
-func (e edits) apply(d document) error {
-	ours := func(raw json.RawMessage) bool {
-		var entry struct {
-			Destination string `json:"destination"` // of a mount
-			Path        string `json:"path"`        // of a device
-		}
-		return json.Unmarshal(raw, &entry) == nil &&
-			(slices.Contains(e.paths, filepath.Clean(entry.Destination)) || slices.Contains(e.paths, filepath.Clean(entry.Path)))
-	}
-	if err := appendTo(d.top, "mounts", e.mounts, ours); err != nil {
-		return err
-	}
-	if err := appendTo(d.linux, "devices", e.devices, ours); err != nil {
-		return err
-	}
-	resources, err := d.linux.child("resources")
-	if err != nil {
-		return err
-	}
-	// Last, since runc applies rules in order: a deny-all after ours would win.
-	if err := appendTo(resources, "devices", e.rules, e.hasRule); err != nil {
-		return err
-	}
-	if err := d.linux.set("resources", resources); err != nil {
-		return err
-	}
-	if len(e.groups) == 0 {
-		return nil
-	}
-	process, err := d.top.child("process")
-	if err != nil {
-		return err
-	}
-	if err := addGroups(process, e.groups); err != nil {
-		return err
-	}
-	return d.top.set("process", process)
-}
-
-func (e edits) hasRule(raw json.RawMessage) bool {
-	var compact bytes.Buffer
-	if json.Compact(&compact, raw) != nil {
-		return false
-	}
-	return slices.ContainsFunc(e.rules, func(r rule) bool {
-		own, err := encode(r)
-		return err == nil && bytes.Equal(own, compact.Bytes())
-	})
-}
-
-// addGroups adds user.additionalGids to an OCI process.
-func addGroups(process object, groups []uint32) error {
-	user, err := process.child("user")
-	if err != nil {
-		return err
-	}
-	same := func(raw json.RawMessage) bool {
-		var g uint32
-		return json.Unmarshal(raw, &g) == nil && slices.Contains(groups, g)
-	}
-	if err := appendTo(user, "additionalGids", groups, same); err != nil {
-		return err
-	}
-	return process.set("user", user)
 }

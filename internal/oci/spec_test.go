@@ -1,11 +1,14 @@
 package oci
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/oci/rawjson"
 )
 
 func TestTaskIsKnownByItsWorkFolder(t *testing.T) {
@@ -84,16 +87,44 @@ func TestOlderEntriesForThePathsAreDropped(t *testing.T) {
 	require.Equal(t, gpu0[1:], r.Linux.Resources.Devices[2:], "after the deny-all")
 }
 
+func change(t testing.TB, e *edits, text string) string {
+	t.Helper()
+	doc, err := rawjson.Parse([]byte(text))
+	require.NoError(t, err)
+	changed, err := e.apply(doc)
+	require.NoError(t, err)
+	if changed == nil {
+		return text
+	}
+	return string(changed)
+}
+
+func everyEdit() *edits {
+	return &edits{
+		paths: []string{"/dev/a", "/dev/b"}, mounts: []mount{bound("/dev/a", "/x")}, rules: []rule{{true, "c", 1, 2, "rw"}},
+		devices: []device{{Path: "/dev/b", Type: "c"}}, groups: []uint32{7},
+		env:   environment{set: []string{"A=1"}, defaults: []string{"B=2", "C=3"}},
+		hooks: []cdiHook{{"prestart", []byte(`{"path":"/h"}`)}},
+	}
+}
+
 func TestEditMakesWhatIsMissing(t *testing.T) {
-	doc, err := decodeDocument([]byte(`{"linux":{"resources":null},"process":null}`))
-	require.NoError(t, err)
-	e := edits{paths: []string{"/dev/a"}, mounts: []mount{bound("/dev/a", "/x")}, rules: []rule{{true, "c", 1, 2, "rw"}}, groups: []uint32{7}}
-	require.NoError(t, e.apply(doc))
-	text, err := doc.encode()
-	require.NoError(t, err)
-	require.JSONEq(t, `{"linux":{"resources":{"devices":[{"allow":true,"type":"c","major":1,"minor":2,"access":"rw"}]}},
-		"mounts":[{"destination":"/dev/a","type":"bind","source":"/x","options":["bind","rw","nosuid","noexec"]}],
-		"process":{"user":{"additionalGids":[7]}}}`, string(text))
+	const want = `{"mounts":[{"destination":"/dev/a","type":"bind","source":"/x","options":["bind","rw","nosuid","noexec"]}],
+		"linux":{"devices":[{"path":"/dev/b","type":"c","major":0,"minor":0,"fileMode":0,"uid":0,"gid":0}],
+			"resources":{"devices":[{"allow":true,"type":"c","major":1,"minor":2,"access":"rw"}]}},
+		"process":{"user":{"additionalGids":[7]},"env":["A=1","B=2","C=3"]},"hooks":{"prestart":[{"path":"/h"}]}}`
+	for _, in := range []string{
+		`{}`, ` { } `, `{"linux":{"resources":null},"process":null}`, `{"linux":{"resources":{}},"process":{"user":{ }},"hooks":null}`,
+		`{"mounts":[],"linux":{"devices":null,"resources":{"devices":[ ]}},"process":{"env":[],"user":{"additionalGids":null}},"hooks":{}}`,
+	} {
+		once := change(t, everyEdit(), in)
+		require.JSONEq(t, want, once, in)
+		require.JSONEq(t, want, change(t, everyEdit(), once), in)
+	}
+}
+
+func TestWhatNeedsNoChangeIsNotChanged(t *testing.T) {
+	require.Equal(t, ` {"a": 1}`, change(t, &edits{}, ` {"a": 1}`))
 }
 
 // Real containers' files, where the machine has them.
@@ -115,37 +146,35 @@ func TestRecordedContainersAreToldApart(t *testing.T) {
 	}
 }
 
+func compact(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, json.Compact(&b, []byte(text)))
+	return b.String()
+}
+
 func FuzzEdit(f *testing.F) {
 	for _, n := range []string{"task", "get", "check"} {
-		data, err := os.ReadFile("testdata/" + n + ".json")
-		require.NoError(f, err)
-		f.Add(data)
+		f.Add([]byte(file(f, "testdata/"+n+".json")))
 	}
 	f.Add([]byte(`{"mounts":[null,1,{}],"linux":{"devices":[[]],"resources":{"devices":[{"allow":1}]}},"process":{"user":{"additionalGids":["x",7]}}}`))
+	f.Add([]byte(`{"process":{"env":["A=0","B=","\u0042=3","C"]},"hooks":{"prestart":[{"path":"/h"}]},"mounts":[{"destination":"/dev//a"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		doc, err := decodeDocument(data)
+		doc, err := rawjson.Parse(data)
 		if err != nil {
 			return
 		}
-		if _, err := readFacts(doc); err != nil {
+		if _, err := readFacts(doc.Root()); err != nil {
 			return
 		}
-		e := edits{paths: []string{"/dev/a"}, mounts: []mount{bound("/dev/a", "/x")}, rules: []rule{{true, "c", 1, 2, "rw"}}, groups: []uint32{7}}
-		if e.apply(doc) != nil {
-			return
-		}
-		once, err := doc.encode()
-		if err != nil || !json.Valid(once) {
-			t.Fatalf("%v: %s", err, once)
-		}
-		again, err := decodeDocument(once)
+		once, err := everyEdit().apply(doc)
 		if err != nil {
-			t.Fatal(err)
+			return
 		}
-		if err := e.apply(again); err != nil {
-			t.Fatal(err)
+		if !json.Valid(once) {
+			t.Fatalf("%s", once)
 		}
-		if twice, _ := again.encode(); string(twice) != string(once) {
+		if twice := change(t, everyEdit(), string(once)); compact(t, twice) != compact(t, string(once)) {
 			t.Fatalf("once  %s\ntwice %s", once, twice)
 		}
 	})

@@ -1,7 +1,8 @@
 // Package oci is the logic of runc-amd-wrapper, which stands in front of runc
-// and adds the unit's GPUs to the containers of Concourse tasks: device nodes
-// and cgroup rules at create and run, groups at exec where those are needed.
-// All other calls become the real runc at once.
+// and adds the unit's GPUs and folders to the containers of Concourse tasks:
+// what CDI specs and the unit's configuration say, under a device policy of its
+// own, at create and run; groups and environment at exec where those are
+// needed. All other calls become the real runc at once.
 //
 // It never starts a task without the GPUs that its unit promises: what can't
 // be done is refused with a reason. It never changes a node of the host, logs
@@ -9,11 +10,9 @@
 package oci
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -51,13 +50,14 @@ func lookup(env []string, name string) string {
 }
 
 func (w wrapper) run(args []string, stdout, stderr io.Writer) int {
-	if len(args) == 2 && args[1] == "wrapper-info" { // no command of runc
-		version := "unknown"
-		if info, ok := debug.ReadBuildInfo(); ok {
-			version = info.Main.Version
+	if len(args) > 1 { // neither is a command of runc
+		switch {
+		case len(args) == 2 && args[1] == infoCommand:
+			w.info(stdout)
+			return 0
+		case len(args) == 3 && args[1] == probeCommand:
+			return answerProbe(args[2])
 		}
-		fmt.Fprintf(stdout, "runc-amd-wrapper %s\nconfig %s\n", version, w.config)
-		return 0
 	}
 	if len(args) == 0 {
 		args = []string{"runc"}
@@ -113,7 +113,10 @@ func (w wrapper) readRuntime() (string, error) {
 }
 
 func (w wrapper) readConfig() (Config, error) {
-	data, _, err := readRegular(w.config, false)
+	data, st, err := readRegular(w.config, false)
+	if err == nil {
+		err = w.trusted(st)
+	}
 	if err != nil {
 		return Config{}, fmt.Errorf("cannot read %s: %w", w.config, err)
 	}
@@ -145,96 +148,17 @@ func (w wrapper) checkRuntime(path string) error {
 	return nil
 }
 
-// create edits the bundle's config.json where the container gets GPUs.
-func (w wrapper) create(c Config, call Call) error {
-	marks := markers{c.State, w.euid}
-	if err := marks.forget(call.ID); err != nil {
-		return err
-	}
-	if len(c.Devices) == 0 {
-		return nil
-	}
-	b, err := openBundle(call.Bundle)
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	data, err := b.read(w.euid)
-	if err != nil {
-		return err
-	}
-	groups, data, err := w.edit(c, data)
-	if err != nil {
-		return fmt.Errorf("%w [container %s]", err, call.ID)
-	}
-	if data == nil {
-		return nil
-	}
-	if len(groups) > 0 {
-		if err := marks.save(call.ID, call.Bundle, groups); err != nil {
-			return err
-		}
-	}
-	return b.replace(data)
-}
-
-// edit returns the new config.json, nil where it stays as it is.
-func (w wrapper) edit(c Config, data []byte) ([]uint32, []byte, error) {
-	doc, err := decodeDocument(data)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot decode %s: %w", configName, err)
-	}
-	f, err := readFacts(doc)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot decode %s: %w", configName, err)
-	}
-	if c.Containers == Tasks && !f.task {
-		return nil, nil, nil
-	}
-	nodes, err := readNodes(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	e, err := w.decide(f, nodes, c.Nodes)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := e.apply(doc); err != nil {
-		return nil, nil, fmt.Errorf("cannot edit %s: %w", configName, err)
-	}
-	data, err = doc.encode()
-	return e.groups, data, err
-}
-
-func readNodes(c Config) ([]cdiNode, error) {
-	var specs []cdiSpec
-	for _, file := range c.Specs {
-		data, _, err := readRegular(file, false)
-		if errors.Is(err, unix.ENOENT) {
-			return nil, fmt.Errorf("cannot give the task a GPU: there is no CDI spec %s; the unit writes it at its next hook", file)
-		} else if err != nil {
-			return nil, fmt.Errorf("cannot read CDI spec %s: %w", file, err)
-		}
-		s, err := decodeCDI(file, data)
-		if err != nil {
-			return nil, err
-		}
-		specs = append(specs, s)
-	}
-	return resolve(specs, c.Devices)
-}
-
-// exec adds groups to the process file of a container that create has marked.
-// Without a process file runc takes groups from config.json, where they are.
+// exec adds to the process file of a container that create has marked. Without
+// a process file runc takes groups and environment from config.json.
 func (w wrapper) exec(c Config, call Call, args []string) ([]string, error) {
 	if call.process.value == "" {
 		return args, nil
 	}
-	groups, err := markers{c.State, w.euid}.load(call.ID)
-	if err != nil || len(groups) == 0 {
+	k, err := markers{c.State, w.euid}.load(call.ID)
+	if err != nil || k.none() {
 		return args, err
 	}
-	swapped, err := addGroupsToProcess(args[1:], call.process, groups, w.euid)
+	swapped, err := changeProcess(args[1:], call.process, k, w.euid)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,9 @@ type UnitState struct {
 	Active string // ActiveState: active, inactive, failed, activating, deactivating
 	Sub    string // SubState: running, dead, auto-restart
 	File   string // UnitFileState: enabled, disabled, masked
+	// Invocation is the InvocationID of the running process's start, 32 hex
+	// digits, as the journal has it in _SYSTEMD_INVOCATION_ID.
+	Invocation string
 }
 
 // Running reports whether the unit is up.
@@ -26,7 +29,7 @@ func (s UnitState) Running() bool { return s.Active == "active" }
 // ShowUnits asks systemd for the states of all given units in one call.
 func ShowUnits(ctx context.Context, r host.Runner, units ...string) (map[string]UnitState, error) {
 	out, err := r.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second,
-		Argv: append([]string{"systemctl", "show", "--property=Id,LoadState,ActiveState,SubState,UnitFileState"}, units...)})
+		Argv: append([]string{"systemctl", "show", "--property=Id,LoadState,ActiveState,SubState,UnitFileState,InvocationID"}, units...)})
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +61,8 @@ func parseUnits(out []byte) map[string]UnitState {
 			s.Sub = value
 		case "UnitFileState":
 			s.File = value
+		case "InvocationID":
+			s.Invocation = value
 		}
 	}
 	flush()

@@ -25,8 +25,8 @@ type Trigger struct {
 	Op       string // "restart concourse-worker"
 	Why      string // default "its inputs changed since it last ran"
 	Disrupts string // see plan.Step
-	// Adopt writes the stamp without running the command where no stamp is
-	// there yet: what it would start has just been started by other means.
+	// Adopt writes the stamp without running the command: an earlier step of
+	// the same run starts what the command would restart, with these inputs.
 	Adopt bool
 	Then  []host.Command
 }
@@ -61,7 +61,7 @@ func (t Trigger) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	default:
 		step.Why = "its inputs changed since it last ran"
 	}
-	if t.Adopt && err != nil {
+	if t.Adopt {
 		step.Op, step.Disrupts = "note the inputs of "+t.Op, ""
 		step.Why = "just started with them"
 		step.Do = func(context.Context) error { return h.WriteFile(stamp.Path, stamp.Data, stamp.Mode) }

@@ -64,6 +64,11 @@ type Toolkit struct {
 	fingerprint string // "" means KeyFingerprint; tests have no key of AMD's
 }
 
+// ToolkitFiles are the files that the charm makes for the toolkit's repository.
+func ToolkitFiles() []string {
+	return []string{resource.AptSource{Name: sourceName}.Path(), keyPath}
+}
+
 // ToolkitState is what ObserveToolkit saw.
 type ToolkitState struct {
 	Package resource.PackageState

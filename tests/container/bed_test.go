@@ -22,8 +22,10 @@ import (
 type bed struct {
 	t      *testing.T
 	dir    string
-	enter  []string // words in front of each command: nsenter for a nested machine
-	offset int      // what a nested machine's root is on this one
+	real   string     // path of the real runc
+	unit   oci.Config // the wrapper's, as configured last
+	enter  []string   // words in front of each command: nsenter for a nested machine
+	offset int        // what a nested machine's root is on this one
 	id     string
 	kind   string // the last mounts' folder: task, get or check
 	maps   []idMap
@@ -46,7 +48,9 @@ func newBed(t *testing.T, nodeMode os.FileMode) *bed {
 	dir, err := os.MkdirTemp(os.Getenv(insideEnv), "bed-")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
-	b := &bed{t: t, dir: dir, id: filepath.Base(dir), kind: "task", before: map[string]syscall.Stat_t{}}
+	debian, err := exec.LookPath("runc")
+	require.NoError(t, err)
+	b := &bed{t: t, dir: dir, real: debian, id: filepath.Base(dir), kind: "task", before: map[string]syscall.Stat_t{}}
 	b.hostNodes(nodeMode, 0, 992)
 	b.write("amd.json", spec(t))
 	b.configure(oci.Config{Devices: []string{"amd.com/gpu=0"}})
@@ -69,10 +73,15 @@ func (b *bed) write(name string, v any) {
 }
 
 func (b *bed) configure(c oci.Config) {
-	runc, err := exec.LookPath("runc")
-	require.NoError(b.t, err)
-	c.Runtime, c.Specs, c.State = runc, []string{b.path("amd.json")}, b.path("state")
+	c.Runtime, c.Specs, c.State = b.real, []string{b.path("amd.json")}, b.path("state")
+	b.unit = c
 	b.write("wrapper.json", c)
+}
+
+// use puts another real runc behind the wrapper.
+func (b *bed) use(runc string) {
+	b.real = runc
+	b.configure(b.unit)
 }
 
 // spec says that GPU 0 is renderD128 and GPU 1 renderD129.

@@ -1,7 +1,9 @@
-// Package container tests the built runc-amd-wrapper in front of a real runc:
-// containers shaped as Concourse makes them open device nodes from inside.
+// Package container tests the built runc-amd-wrapper in front of real runcs,
+// Debian's and a later one that is built from the module proxy: containers
+// shaped as Concourse makes them open device nodes and folders from inside.
 //
-// The tests carry the build tag e2e and need root, runc and a static busybox
-// (Debian: runc, busybox-static). They run in a mount namespace of their own
-// with a /dev of their own, and never touch the machine's.
+// The tests carry the build tag e2e and need root, runc, containerd, a C
+// compiler and a static busybox (Debian: runc containerd gcc libc6-dev
+// busybox-static). They run in a mount namespace of their own with a /dev of
+// their own, and never touch the machine's.
 package container

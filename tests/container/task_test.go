@@ -11,42 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const absent = "absent"
-
-var selected = map[string]string{"kfd": "opens", "dri/renderD128": "opens", "dri/renderD129": absent}
-
-// D44: every task got all GPUs. D47: mounts without cgroup rules opened none.
-func TestTaskOpensItsGPUAndNoOther(t *testing.T) {
-	for _, mapping := range []struct {
-		name string
-		maps []idMap
-	}{{"privileged", nil}, {"concourse user namespace", concourse}, {"docker-like user namespace", []idMap{{0, 100000, 65536}}}} {
-		for _, mode := range []os.FileMode{0o660, 0o666} {
-			for _, uid := range []int{0, 1000} {
-				t.Run(fmt.Sprintf("%s, uid %d, host node %o", mapping.name, uid, mode), func(t *testing.T) {
-					b := newBed(t, mode)
-					b.maps, b.uid = mapping.maps, uid
-					require.Equal(t, selected, b.start(), "init")
-					require.Equal(t, selected, b.exec(uid), "exec")
-					require.Equal(t, selected, b.exec(54321), "exec by a user of no name")
-				})
-			}
-		}
-	}
-}
-
-func TestChecksAndGetsOpenNothing(t *testing.T) {
-	for _, kind := range []string{"check", "get"} {
-		for _, maps := range [][]idMap{nil, concourse} {
-			b := newBed(t, 0o666)
-			b.kind, b.maps = kind, maps
-			nothing := map[string]string{"kfd": absent, "dri/renderD128": absent, "dri/renderD129": absent}
-			require.Equal(t, nothing, b.start(), kind)
-			require.Equal(t, nothing, b.exec(0), kind)
-		}
-	}
-}
-
 // A privileged task can make a node of the other GPU; the cgroup keeps it shut.
 func TestUnselectedGPUStaysShutForAPrivilegedTask(t *testing.T) {
 	b := newBed(t, 0o666)

@@ -110,7 +110,7 @@ func TestRunKilledAnywhereConverges(t *testing.T) {
 	}{
 		{"install", fresh, nil, hook("install"), 15},
 		{"no key", installed, func(u *unit) { require.NoError(u.t, u.Root.Remove("/var/lib/concourse-worker/keys/worker_key")) }, hook("start"), 1},
-		{"GPUs wanted", installed, func(u *unit) { u.set(options{"compute-runtime": "rocm"}) }, hook("config-changed"), 15},
+		{"GPUs wanted", installed, func(u *unit) { u.set(options{"compute-runtime": "rocm"}) }, hook("config-changed"), 14},
 		{"related", installed, func(u *unit) { u.web() }, flight("changed", "web/0"), 5},
 		{"new tag", ready, func(u *unit) { u.set(options{"tag": "big"}) }, hook("config-changed"), 2},
 		{"new release", ready, func(u *unit) {

@@ -28,7 +28,7 @@ func TestD26D46D49MachineFollowsOptionsAndGPUs(t *testing.T) {
 	require.Equal(t, "active", r.Status().Status)
 	require.Equal(t, before, u.read("/etc/cdi/amd.json"))
 
-	u.set(options{"compute-runtime": "none", "tag": ""})
+	u.set(options{"compute-runtime": "none", "tag": "", "srv-folders": "none"})
 	r = u.hook("config-changed")
 	require.Equal(t, "Worker ready (v8.2.5)", r.Status().Message)
 	env := u.read("/var/lib/concourse-worker/worker-config.env")

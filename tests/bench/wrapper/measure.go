@@ -2,14 +2,13 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"concourse-ci-machine/internal/oci"
@@ -20,35 +19,53 @@ type variant struct {
 	name    string
 	program string
 	gpus    int // which config
-	args    []string
-	floor   string // the name of the floor's variant for the same call
+	words   func(i int) []string
+	times   int // how many at once; 1 or parallel
 
 	wall, cpu []time.Duration
 	rss       string // KiB
 }
 
+// The names by which the report finds variants.
+const (
+	bare, floor      = "bare", "floor"
+	create2, create8 = "create, 2 GPUs", "create, 8 GPUs"
+	marked           = "exec, marked"
+	otherCalls       = "state, start, kill, delete"
+	floor8x          = "8 x floor"
+	create8x2        = "8 x create, 2 GPUs"
+	create8x         = "8 x create, 8 GPUs"
+)
+
 func (b *bench) variants() []*variant {
 	globals := []string{"--root", b.path("root"), "--log", b.path("log.json"), "--log-format", "json"}
-	call := func(words ...string) []string { return append(slices.Clone(globals), words...) }
-	create := call("create", "--bundle", b.path("bundle"), "--pid-file", b.path("pid"), "--no-new-keyring", "c1")
-	state := call("state", "c1")
-	marked := call("exec", "--process", b.path("process"), "--detach", "--pid-file", b.path("pid"), "marked")
+	call := func(words ...string) func(int) []string {
+		return func(int) []string { return append(slices.Clone(globals), words...) }
+	}
+	create := func(i int) []string {
+		return append(slices.Clone(globals), "create", "--bundle", b.bundle(i), "--pid-file", b.path("pid"), "--no-new-keyring", "c"+strconv.Itoa(i))
+	}
+	const wrapper = "runc-amd-wrapper"
 	return []*variant{
-		{name: "bare", program: "true", gpus: 2, args: create},
-		{name: "floor", program: "floor", gpus: 2, args: create, floor: "floor"},
-		{name: "create, 2 GPUs", program: "runc-amd-wrapper", gpus: 2, args: create, floor: "floor"},
-		{name: "create, 8 GPUs", program: "runc-amd-wrapper", gpus: 8, args: create, floor: "floor"},
-		{name: "state", program: "runc-amd-wrapper", gpus: 8, args: state, floor: "floor"},
-		{name: "exec, marked", program: "runc-amd-wrapper", gpus: 8, args: marked, floor: "floor"},
+		{name: bare, program: "true", gpus: 2, words: create, times: 1},
+		{name: floor, program: "floor", gpus: 2, words: create, times: 1},
+		{name: create2, program: wrapper, gpus: 2, words: create, times: 1},
+		{name: create8, program: wrapper, gpus: 8, words: create, times: 1},
+		{name: "state", program: wrapper, gpus: 8, words: call("state", "c0"), times: 1},
+		{name: "start", program: wrapper, gpus: 8, words: call("start", "c0"), times: 1},
+		{name: "kill", program: wrapper, gpus: 8, words: call("kill", "--all", "c0", "9"), times: 1},
+		{name: "delete", program: wrapper, gpus: 8, words: call("delete", "--force", "c0"), times: 1},
+		{name: marked, program: wrapper, gpus: 8, times: 1,
+			words: call("exec", "--process", b.path("process"), "--detach", "--pid-file", b.path("pid"), "marked")},
+		{name: "8 x bare", program: "true", gpus: 8, words: create, times: parallel},
+		{name: floor8x, program: "floor", gpus: 8, words: create, times: parallel},
+		{name: create8x2, program: wrapper, gpus: 2, words: create, times: parallel},
+		{name: create8x, program: wrapper, gpus: 8, words: create, times: parallel},
 	}
 }
 
 func (b *bench) round(variants []*variant) error {
-	order := rand.Perm(len(variants))
-	for _, i := range order {
-		if err := os.WriteFile(b.path("bundle/config.json"), b.spec, 0o644); err != nil {
-			return err
-		}
+	for _, i := range rand.Perm(len(variants)) {
 		if err := b.measure(variants[i]); err != nil {
 			return fmt.Errorf("%s: %w", variants[i].name, err)
 		}
@@ -56,30 +73,55 @@ func (b *bench) round(variants []*variant) error {
 	return nil
 }
 
+// env leaves the wrapper to find the real runc in its config, as on a unit.
 func (b *bench) env(v *variant) []string {
-	return []string{
-		"PATH=/usr/bin:/bin", oci.EnvRuntime + "=" + b.path("true"),
-		fmt.Sprintf("%s=%s", oci.EnvConfig, b.path(fmt.Sprintf("wrapper%d.json", v.gpus))),
+	if v.program == "floor" {
+		return []string{"PATH=/usr/bin:/bin", oci.EnvRuntime + "=" + b.path("true")}
 	}
+	return []string{"PATH=/usr/bin:/bin", fmt.Sprintf("%s=%s", oci.EnvConfig, b.path(fmt.Sprintf("wrapper%d.json", v.gpus)))}
+}
+
+// fresh puts back the bundles as Concourse makes them.
+func (b *bench) fresh(n int) error {
+	for i := range n {
+		if err := os.WriteFile(filepath.Join(b.bundle(i), "config.json"), b.spec, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *bench) measure(v *variant) error {
+	if err := b.fresh(v.times); err != nil {
+		return err
+	}
 	program := b.path(v.program)
 	attr := &os.ProcAttr{Env: b.env(v), Files: []*os.File{nil, nil, os.Stderr}}
+	var argv [][]string
+	for i := range v.times {
+		argv = append(argv, append([]string{program}, v.words(i)...))
+	}
+	started := make([]*os.Process, v.times)
+	var cpu time.Duration
 	start := time.Now()
-	p, err := os.StartProcess(program, append([]string{program}, v.args...), attr)
-	if err != nil {
-		return err
+	for i := range started {
+		p, err := os.StartProcess(program, argv[i], attr)
+		if err != nil {
+			return err
+		}
+		started[i] = p
 	}
-	state, err := p.Wait()
-	if err != nil {
-		return err
+	for _, p := range started {
+		state, err := p.Wait()
+		if err != nil {
+			return err
+		}
+		if !state.Success() {
+			return fmt.Errorf("%s", state)
+		}
+		cpu += state.UserTime() + state.SystemTime()
 	}
-	v.wall = append(v.wall, time.Since(start))
-	if !state.Success() {
-		return fmt.Errorf("%s", state)
-	}
-	v.cpu = append(v.cpu, state.UserTime()+state.SystemTime())
+	v.wall, v.cpu = append(v.wall, time.Since(start)), append(v.cpu, cpu)
 	return nil
 }
 
@@ -88,13 +130,13 @@ func (b *bench) measure(v *variant) error {
 func (b *bench) memory(v *variant) error {
 	v.rss = "-"
 	busybox, err := exec.LookPath("busybox")
-	if err != nil {
+	if err != nil || v.times > 1 {
 		return nil
 	}
-	if err := os.WriteFile(b.path("bundle/config.json"), b.spec, 0o644); err != nil {
+	if err := b.fresh(1); err != nil {
 		return err
 	}
-	c := exec.Command(busybox, append([]string{"time", "-f", "%M", "-o", b.path("rss"), b.path(v.program)}, v.args...)...)
+	c := exec.Command(busybox, append([]string{"time", "-f", "%M", "-o", b.path("rss"), b.path(v.program)}, v.words(0)...)...)
 	c.Env = b.env(v)
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
@@ -107,33 +149,4 @@ func (b *bench) memory(v *variant) error {
 	kib, err := strconv.Atoi(strings.TrimSpace(string(data)))
 	v.rss = strconv.Itoa(kib * 1024 / os.Getpagesize())
 	return err
-}
-
-func median(values []time.Duration) time.Duration {
-	sorted := slices.Sorted(slices.Values(values))
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[len(sorted)/2]
-}
-
-func report(w io.Writer, variants []*variant) {
-	find := func(name string) *variant {
-		return variants[slices.IndexFunc(variants, func(v *variant) bool { return v.name == name })]
-	}
-	bare := median(find("bare").wall)
-	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "variant\tms\tadded ms\tadded / floor's\tCPU ms\tpeak RSS KiB\t")
-	for _, v := range variants {
-		wall := median(v.wall)
-		ratio := "-"
-		if v.floor != "" {
-			ratio = fmt.Sprintf("%.2f", float64(wall-bare)/float64(median(find(v.floor).wall)-bare))
-		}
-		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%s\t%.2f\t%s\t\n", v.name, ms(wall), ms(wall-bare), ratio, ms(median(v.cpu)), v.rss)
-	}
-	t.Flush()
-	two, eight := median(find("create, 2 GPUs").wall)-bare, median(find("create, 8 GPUs").wall)-bare
-	fmt.Fprintf(w, "create, 8 GPUs / 2 GPUs: %.2f\n", float64(eight)/float64(two))
 }

@@ -6,27 +6,35 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/oci"
 )
 
-// bench is a directory with the programs, one bundle, and a config for each
+// parallel is how many creates run at a time in the variants that have many.
+const parallel = 8
+
+// bench is a directory with the programs, bundles, and a config for each
 // number of GPUs.
 type bench struct {
-	dir, runtimeKind, nodeKind string
-	spec                       []byte // config.json as Concourse makes it
+	dir                   string // programs, configuration
+	fast                  string // bundles and state, where there is a tmpfs, as /run is
+	runtimeKind, nodeKind string
+	spec                  []byte // config.json as Concourse makes it
 }
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
-func setUp(dir string) (*bench, error) {
-	b := &bench{dir: dir, runtimeKind: "busybox true", nodeKind: "0660"}
+func (b *bench) bundle(i int) string { return filepath.Join(b.fast, "bundle"+strconv.Itoa(i)) }
+
+func setUp(dir, fast string) (*bench, error) {
+	b := &bench{dir: dir, fast: fast, runtimeKind: "busybox true", nodeKind: "0660"}
 	for name, pkg := range map[string]string{
 		"runc-amd-wrapper": "src/runc-amd-wrapper", "floor": "tests/bench/wrapper/floor", "noop": "tests/bench/wrapper/noop",
 	} {
-		c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", b.path(name), "concourse-ci-machine/"+pkg)
+		c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", b.path(name), "concourse-ci-machine/"+pkg)
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := c.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)
@@ -39,11 +47,18 @@ func setUp(dir string) (*bench, error) {
 	if err := os.Symlink(busybox, b.path("true")); err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(b.path("bundle"), 0o755); err != nil {
+	for i := range parallel {
+		if err := os.Mkdir(b.bundle(i), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if b.spec, err = json.MarshalIndent(taskSpec(), "", " "); err != nil {
 		return nil, err
 	}
-	if b.spec, err = json.Marshal(taskSpec()); err != nil {
-		return nil, err
+	for _, name := range []string{"models", "data sets", "cache_rw", "out_writable"} {
+		if err := os.MkdirAll(b.path("srv/"+name), 0o755); err != nil {
+			return nil, err
+		}
 	}
 	if err := b.makeNodes(); err != nil {
 		return nil, err
@@ -67,19 +82,21 @@ func (b *bench) makeNodes() error {
 		return nil
 	}
 	for i := range 17 {
-		if err := unix.Mknod(b.path(fmt.Sprintf("node%d", i)), unix.S_IFCHR|0o660, int(unix.Mkdev(226, uint32(i)))); err != nil {
+		if err := unix.Mknod(b.path("node"+strconv.Itoa(i)), unix.S_IFCHR|0o660, int(unix.Mkdev(226, uint32(i+1)))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// node is described with all that internal/cdi writes.
 func (b *bench) node(path string, i int) map[string]any {
-	host := b.path(fmt.Sprintf("node%d", i))
+	n := map[string]any{"path": b.path("node" + strconv.Itoa(i)), "type": "c", "major": 226, "minor": i + 1,
+		"fileMode": 432, "permissions": "rw", "uid": 0, "gid": 992}
 	if b.nodeKind != "0660" {
-		host = "/dev/null"
+		n["path"], n["hostPath"], n["major"], n["minor"] = path, "/dev/null", 1, 3
 	}
-	return map[string]any{"path": path, "hostPath": host, "type": "c", "permissions": "rw"}
+	return n
 }
 
 func (b *bench) configure(gpus int) error {
@@ -89,68 +106,45 @@ func (b *bench) configure(gpus int) error {
 		all = append(all, b.node(fmt.Sprintf("/dev/dri/card%d", g), 1+2*g), b.node(fmt.Sprintf("/dev/dri/renderD%d", 128+g), 2+2*g))
 	}
 	devices := []any{map[string]any{"name": "all", "containerEdits": edits(all...)}}
+	var names []string
 	for g := range gpus {
-		for _, name := range []string{fmt.Sprint(g), fmt.Sprintf("GPU-%016x", g+1)} {
-			devices = append(devices, map[string]any{"name": name, "containerEdits": edits(all[2*g : 2*g+2]...)})
+		id := fmt.Sprintf("GPU-%016x", g+1)
+		names = append(names, "amd.com/gpu="+id)
+		for _, name := range []string{strconv.Itoa(g), id} {
+			devices = append(devices, map[string]any{"name": name, "containerEdits": edits(all[2*g : 2*g+2]...),
+				"annotations": map[string]any{oci.PCIAnnotation: fmt.Sprintf("0000:%02x:00.0", 3+g)}})
 		}
 	}
 	spec := b.path(fmt.Sprintf("amd%d.json", gpus))
 	if err := writeJSON(spec, map[string]any{
-		"cdiVersion": "0.5.0", "kind": "amd.com/gpu", "containerEdits": edits(b.node("/dev/kfd", 0)), "devices": devices,
+		"cdiVersion": "0.6.0", "kind": "amd.com/gpu", "containerEdits": edits(b.node("/dev/kfd", 0)), "devices": devices,
 	}); err != nil {
 		return err
 	}
 	return writeJSON(b.path(fmt.Sprintf("wrapper%d.json", gpus)), oci.Config{
-		Runtime: b.path("true"), Specs: []string{spec}, Devices: []string{"amd.com/gpu=all"}, State: b.path("state"), Nodes: b.path("nodes"),
+		Runtime: b.path("true"), Specs: []string{spec}, Devices: names,
+		State: filepath.Join(b.fast, "state"), Nodes: b.path("nodes"), Visible: []string{"AMD_VISIBLE_DEVICES"},
+		Env:     map[string]string{"HSA_OVERRIDE_GFX_VERSION": "11.0.0", "HIP_ARCHES": "gfx1100"},
+		Folders: &oci.Folders{Root: b.path("srv")},
 	})
 }
 
-// mark makes the container "marked" one whose exec calls get a group.
+// mark makes the container "marked" one whose exec calls are changed.
 func (b *bench) mark() error {
-	if err := os.Mkdir(b.path("state"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(b.fast, "state"), 0o700); err != nil {
 		return err
 	}
-	if err := writeJSON(b.path("state/marked"), map[string]any{"bundle": b.path("bundle"), "groups": []int{992}}); err != nil {
+	if err := writeJSON(filepath.Join(b.fast, "state/marked"), map[string]any{"bundle": b.bundle(0), "groups": []int{992},
+		"defaults": []string{"HIP_ARCHES=gfx1100", "HSA_OVERRIDE_GFX_VERSION=11.0.0"}}); err != nil {
 		return err
 	}
 	return writeJSON(b.path("process"), taskSpec()["process"])
 }
 
 func writeJSON(path string, v any) error {
-	data, err := json.Marshal(v)
+	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(path, data, 0o600)
-}
-
-// taskSpec is a task's config.json of the size that Concourse makes: most of
-// it is the list of system calls that seccomp allows.
-func taskSpec() map[string]any {
-	var calls []string
-	for i := range 420 {
-		calls = append(calls, fmt.Sprintf("system_call_%d", i))
-	}
-	caps := []string{"CAP_CHOWN", "CAP_KILL", "CAP_MKNOD", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_CHROOT"}
-	var mounts []any
-	for _, d := range []string{"/proc", "/dev", "/dev/pts", "/dev/shm", "/sys", "/tmp/gdn-init", "/scratch", "/tmp/build/0badcafe", "/srv/a", "/srv/b", "/etc/hosts"} {
-		mounts = append(mounts, map[string]any{"destination": d, "type": "bind", "source": "/var/lib/volumes/0123456789abcdef/volume", "options": []string{"bind", "rw"}})
-	}
-	maps := []any{map[string]any{"containerID": 0, "hostID": 4294967294, "size": 1}, map[string]any{"containerID": 1, "hostID": 1, "size": 4294967293}}
-	var namespaces []any
-	for _, n := range []string{"pid", "ipc", "uts", "mount", "network", "user"} {
-		namespaces = append(namespaces, map[string]any{"type": n})
-	}
-	return map[string]any{
-		"ociVersion": "1.3.0", "hostname": "task", "root": map[string]any{"path": "/var/lib/volumes/root/rootfs"}, "mounts": mounts,
-		"process": map[string]any{
-			"user": map[string]any{"uid": 0, "gid": 0}, "args": []string{"/tmp/gdn-init"}, "cwd": "/", "env": []string{"BUILD_ID=3"},
-			"capabilities": map[string]any{"bounding": caps, "effective": caps, "inheritable": caps, "permitted": caps},
-		},
-		"linux": map[string]any{
-			"uidMappings": maps, "gidMappings": maps, "namespaces": namespaces, "cgroupsPath": "garden/task",
-			"resources": map[string]any{"devices": []any{map[string]any{"allow": true, "type": "c", "major": 10, "minor": 229, "access": "rwm"}}},
-			"seccomp":   map[string]any{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": []any{map[string]any{"names": calls, "action": "SCMP_ACT_ALLOW"}}},
-		},
-	}
 }

@@ -1,0 +1,77 @@
+package charm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/oci"
+)
+
+// srv holds the folders that tasks see at the same path.
+const srv = "/srv"
+
+// srvFolders lists what tasks may get. No folder is looked into: it may be a
+// mount whose server is gone. A machine without /srv has none (D53).
+func srvFolders(r host.Root) ([]string, error) {
+	entries, err := r.ReadDir(srv)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, jujuerrors.Annotatef(err, "cannot list %s", srv)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && oci.FolderNameProblem(e.Name()) == "" {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// folderSuffix is the part of the ready status that counts the folders.
+func folderSuffix(o Observed) string {
+	ro, rw := 0, 0
+	for _, name := range o.Folders {
+		switch {
+		case o.Config.NoFolders || len(o.Config.Folders) > 0 && !slices.Contains(o.Config.Folders, name):
+		case strings.HasSuffix(name, "_writable") || strings.HasSuffix(name, "_rw"):
+			rw++
+		default:
+			ro++
+		}
+	}
+	if ro+rw == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d folders: %d RO, %d RW)", ro+rw, ro, rw)
+}
+
+// nvidiaDevices reads the names in NVIDIA's CDI spec.
+func nvidiaDevices(r host.Root) ([]string, error) {
+	data, err := r.ReadFile(nvidiaSpec)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, jujuerrors.Annotatef(err, "cannot read %s", nvidiaSpec)
+	}
+	var spec struct {
+		Devices []struct{ Name string }
+	}
+	if json.Unmarshal(data, &spec) != nil {
+		return []string{}, nil // it describes nothing, and the status says how to make it anew
+	}
+	names := []string{}
+	for _, d := range spec.Devices {
+		names = append(names, d.Name)
+	}
+	return names, nil
+}

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// environment reads KEY=value words. Double quotes keep white space together
+// and are dropped; there are no escapes. The problem names a key, never a
+// value: it may be a secret.
+func environment(s string) (map[string]string, error) {
+	words, err := quotedWords(s)
+	if err != nil || len(words) == 0 {
+		return nil, err
+	}
+	env := map[string]string{}
+	for i, w := range words {
+		key, value, ok := strings.Cut(w, "=")
+		switch {
+		case !ok || !envName.MatchString(key):
+			return nil, fmt.Errorf("word %d is not KEY=value", i+1)
+		case strings.ContainsRune(value, 0):
+			return nil, fmt.Errorf("%s has a NUL byte", key)
+		}
+		if _, twice := env[key]; twice {
+			return nil, fmt.Errorf("%s is given twice", key)
+		}
+		env[key] = value
+	}
+	return env, nil
+}
+
+// quotedWords splits at white space outside double quotes.
+func quotedWords(s string) (words []string, err error) {
+	var b strings.Builder
+	quoted, begun := false, false
+	end := func() {
+		if begun {
+			words = append(words, b.String())
+		}
+		b.Reset()
+		begun = false
+	}
+	for _, r := range s {
+		switch {
+		case r == '"':
+			quoted, begun = !quoted, true
+		case !quoted && strings.ContainsRune(" \t\r\n", r):
+			end()
+		default:
+			b.WriteRune(r)
+			begun = true
+		}
+	}
+	if quoted {
+		return nil, fmt.Errorf("a double quote is not closed")
+	}
+	end()
+	return words, nil
+}
+
+// folder checks one name of srv-folders.
+func folder(s string) error {
+	if s == "" || s[0] == '.' || strings.ContainsAny(s, "/\x00") || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fmt.Errorf("%q is not the name of a folder in /srv", s)
+	}
+	return nil
+}

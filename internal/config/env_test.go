@@ -1,0 +1,68 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTaskEnvIsWords(t *testing.T) {
+	for text, want := range map[string]map[string]string{
+		"":                                   nil,
+		"A=1":                                {"A": "1"},
+		"A=1 B=2\n_C=":                       {"A": "1", "B": "2", "_C": ""},
+		`A="two words" B=x"y z"`:             {"A": "two words", "B": "xy z"},
+		"HIP_VISIBLE_DEVICES=0,1 X=a=b":      {"HIP_VISIBLE_DEVICES": "0,1", "X": "a=b"},
+		`NCCL_DEBUG=INFO "PATHS=/a:/b c:/d"`: {"NCCL_DEBUG": "INFO", "PATHS": "/a:/b c:/d"},
+	} {
+		got, err := environment(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+}
+
+// D27, D28: a wrong value is named by its place or key, never repeated.
+func TestWrongTaskEnvIsNamedWithoutItsValue(t *testing.T) {
+	for text, want := range map[string]string{
+		"A=1 hunter2":        "word 2 is not KEY=value",
+		"1A=x":               "word 1 is not KEY=value",
+		"A-B=x":              "word 1 is not KEY=value",
+		`A="hunter2`:         "a double quote is not closed",
+		"A=hunter2 A=second": "A is given twice",
+	} {
+		_, problems := Parse(map[string]any{"mode": "worker", "task-env": text})
+		require.Len(t, problems, 1, text)
+		require.Equal(t, "task-env: "+want, problems[0].String())
+		require.NotContains(t, problems[0].String(), "hunter2")
+	}
+}
+
+func TestFoldersAreAllNoneOrNames(t *testing.T) {
+	for text, want := range map[string]Config{
+		"all":       {},
+		"none":      {NoFolders: true},
+		"":          {NoFolders: true},
+		"a,data_rw": {Folders: []string{"a", "data_rw"}},
+	} {
+		c, problems := Parse(map[string]any{"mode": "worker", "srv-folders": text})
+		require.Empty(t, problems, text)
+		require.Equal(t, want.Folders, c.Folders, text)
+		require.Equal(t, want.NoFolders, c.NoFolders, text)
+	}
+	for _, text := range []string{"../etc", "a,,b", ".hidden", "a/b"} {
+		_, problems := Parse(map[string]any{"mode": "worker", "srv-folders": text})
+		require.Len(t, problems, 1, text)
+	}
+}
+
+func FuzzEnvironment(f *testing.F) {
+	f.Add(`A="b c" D=e`)
+	f.Fuzz(func(t *testing.T, text string) {
+		env, err := environment(text)
+		if err == nil {
+			for k := range env {
+				require.Regexp(t, envName, k)
+			}
+		}
+	})
+}

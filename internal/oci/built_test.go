@@ -1,0 +1,60 @@
+package oci
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// built is the program as `make build` makes it.
+func built(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "runc-amd-wrapper")
+	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "concourse-ci-machine/src/runc-amd-wrapper")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}
+
+// Each container's start pays for this program's size and for what it does
+// before main.
+func TestBuiltProgramIsSmallAndDoesNothingBeforeMain(t *testing.T) {
+	path := built(t)
+	st, err := os.Stat(path)
+	require.NoError(t, err)
+	require.LessOrEqual(t, st.Size(), int64(4<<20))
+
+	c := exec.Command(path, infoCommand)
+	c.Env = []string{"GODEBUG=inittrace=1", EnvConfig + "=/nowhere"}
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "init runtime @", "the trace is there")
+	for line := range strings.Lines(string(out)) {
+		require.False(t, strings.HasPrefix(line, "init concourse-ci-machine/"), line)
+	}
+}
+
+func TestProbeAnswersForTheDirectoryItself(t *testing.T) {
+	path := built(t)
+	for dir, want := range map[string]int{t.TempDir(): 0, "/nowhere": int(unix.ENOENT)} {
+		c := exec.Command(path, probeCommand, dir)
+		err := c.Run()
+		require.Equal(t, want, c.ProcessState.ExitCode(), "%s: %v", dir, err)
+	}
+}
+
+func TestTypeOfMountIsFoundByItsNumber(t *testing.T) {
+	var st unix.Statx_t
+	require.NoError(t, unix.Statx(unix.AT_FDCWD, "/proc", noSync, unix.STATX_MNT_ID, &st))
+	if st.Mask&unix.STATX_MNT_ID == 0 {
+		t.Skip("this kernel gives no mount numbers")
+	}
+	require.Equal(t, "proc", typeOfMount(st.Mnt_id))
+	require.Empty(t, typeOfMount(1<<62))
+}

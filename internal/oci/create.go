@@ -1,0 +1,109 @@
+package oci
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"concourse-ci-machine/internal/oci/rawjson"
+)
+
+// create edits the bundle's config.json where the container gets GPUs or
+// folders, and leaves a marker for exec where that needs one.
+func (w wrapper) create(c Config, call Call) error {
+	marks := markers{c.State, w.euid}
+	if err := marks.forget(call.ID); err != nil {
+		return err
+	}
+	if len(c.Devices) == 0 && c.Folders == nil {
+		return nil
+	}
+	b, err := openBundle(call.Bundle, w.euid)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	data, err := b.read(w.euid)
+	if err != nil {
+		return err
+	}
+	doc, err := rawjson.Parse(data)
+	if err != nil {
+		return fmt.Errorf("cannot decode %s: %w [container %s]", configName, err, call.ID)
+	}
+	e, err := w.decideAll(c, doc)
+	if err != nil {
+		return fmt.Errorf("%w [container %s]", err, call.ID)
+	}
+	if e.none() {
+		return nil
+	}
+	if data, err = e.apply(doc); err != nil {
+		return fmt.Errorf("cannot edit %s: %w [container %s]", configName, err, call.ID)
+	}
+	if k := (marker{call.Bundle, e.groups, e.env}); !k.none() {
+		if err := marks.save(call.ID, k); err != nil {
+			return err
+		}
+	}
+	if data == nil {
+		return nil
+	}
+	return b.replace(data)
+}
+
+// decideAll says what this container gets.
+func (w wrapper) decideAll(c Config, doc *rawjson.Doc) (*edits, error) {
+	f, err := readFacts(doc.Root())
+	if err != nil {
+		return nil, fmt.Errorf("cannot decode %s: %w", configName, err)
+	}
+	e := &edits{}
+	if len(c.Devices) > 0 && (c.Containers == All || f.task) {
+		if err := w.addGPUs(e, c, f); err != nil {
+			return nil, err
+		}
+	}
+	if c.Folders != nil && (c.Folders.Containers == All || f.task) {
+		mounts, _, err := w.folderMounts(*c.Folders)
+		if err != nil {
+			return nil, err
+		}
+		e.addFolders(f, mounts)
+	}
+	return e, nil
+}
+
+// addGPUs adds the unit's GPUs, or those of them that the task asks for. A task
+// that asks for none is one without a GPU in every respect.
+func (w wrapper) addGPUs(e *edits, c Config, f facts) error {
+	specs, err := w.readSpecs(c.Specs)
+	if err != nil {
+		return err
+	}
+	devices, err := find(specs, c.Devices)
+	if err != nil {
+		return err
+	}
+	own, narrowed, err := visible(specs, devices, c.Visible, f.env)
+	if err != nil {
+		return err
+	}
+	if narrowed {
+		if devices = own; len(devices) == 0 {
+			return nil
+		}
+	}
+	all, err := merge(devices)
+	if err != nil {
+		return err
+	}
+	if err := w.decide(e, f, all.nodes, c.Nodes); err != nil {
+		return err
+	}
+	e.addCDI(f, all)
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		e.env.defaults = append(e.env.defaults, name+"="+c.Env[name])
+	}
+	return nil
+}

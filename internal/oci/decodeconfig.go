@@ -1,0 +1,221 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"concourse-ci-machine/internal/oci/rawjson"
+)
+
+// DecodeConfig reads a config file's content, fills in the defaults and checks it.
+func DecodeConfig(data []byte) (Config, error) {
+	doc, err := rawjson.Parse(data)
+	if err != nil {
+		return Config{}, err
+	}
+	var c Config
+	err = fields(doc.Root(), func(key string, v rawjson.Value) (err error) {
+		switch key {
+		case "runtime":
+			c.Runtime, err = text(v)
+		case "containers":
+			c.Containers, err = text(v)
+		case "specs":
+			c.Specs, err = texts(v)
+		case "devices":
+			c.Devices, err = texts(v)
+		case "state":
+			c.State, err = text(v)
+		case "nodes":
+			c.Nodes, err = text(v)
+		case "visible":
+			c.Visible, err = texts(v)
+		case "env":
+			c.Env, err = pairs(v)
+		case "folders":
+			c.Folders, err = decodeFolders(v)
+		default:
+			err = errUnknownField
+		}
+		return err
+	})
+	if err != nil {
+		return Config{}, err
+	}
+	c.fill()
+	return c, c.check()
+}
+
+var errUnknownField = errors.New("this version of the wrapper does not know it")
+
+// fields calls each for the members of an object, none of which may be twice.
+func fields(v rawjson.Value, each func(string, rawjson.Value) error) error {
+	if v.Kind() != rawjson.Object {
+		return fmt.Errorf("it is %s, not an object", v.Kind())
+	}
+	var seen []string
+	for key, member := range v.Members() {
+		for _, s := range seen {
+			if s == key {
+				return fmt.Errorf("%q is there twice", key)
+			}
+		}
+		seen = append(seen, key)
+		if err := each(key, member); err != nil {
+			return fmt.Errorf("%q: %w", key, err)
+		}
+	}
+	return nil
+}
+
+func decodeFolders(v rawjson.Value) (*Folders, error) {
+	if v.None() {
+		return nil, nil
+	}
+	var f Folders
+	return &f, fields(v, func(key string, v rawjson.Value) (err error) {
+		switch key {
+		case "root":
+			f.Root, err = text(v)
+		case "containers":
+			f.Containers, err = text(v)
+		case "names":
+			f.Names, err = texts(v)
+		case "readonly":
+			f.Readonly, err = text(v)
+		default:
+			err = errUnknownField
+		}
+		return err
+	})
+}
+
+func text(v rawjson.Value) (string, error) { return v.Text(), v.As(rawjson.String) }
+
+func texts(v rawjson.Value) (list []string, err error) {
+	if err := v.As(rawjson.Array); err != nil {
+		return nil, err
+	}
+	for e := range v.Elements() {
+		if e.Kind() != rawjson.String {
+			return nil, fmt.Errorf("one of them is %s, not a string", e.Kind())
+		}
+		list = append(list, e.Text())
+	}
+	return list, nil
+}
+
+func pairs(v rawjson.Value) (map[string]string, error) {
+	if v.None() {
+		return nil, nil
+	}
+	m := map[string]string{}
+	return m, fields(v, func(key string, v rawjson.Value) error {
+		if v.Kind() != rawjson.String {
+			return fmt.Errorf("it is %s, not a string", v.Kind())
+		}
+		m[key] = v.Text()
+		return nil
+	})
+}
+
+func (c *Config) fill() {
+	standard := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	standard(&c.Containers, Tasks)
+	standard(&c.State, DefaultState)
+	standard(&c.Nodes, DefaultNodes)
+	if c.Folders != nil {
+		standard(&c.Folders.Containers, Tasks)
+		standard(&c.Folders.Readonly, Recursive)
+	}
+}
+
+// check says what is wrong with a config whose defaults are filled in. Runtime
+// may be empty, since the environment may name it.
+func (c Config) check() error {
+	if err := whichContainers(c.Containers); err != nil {
+		return err
+	}
+	paths := [][2]string{{"state", c.State}, {"nodes", c.Nodes}}
+	if c.Runtime != "" {
+		paths = append(paths, [2]string{"runtime", c.Runtime})
+	}
+	for _, s := range c.Specs {
+		paths = append(paths, [2]string{"specs", s})
+	}
+	if c.Folders != nil {
+		paths = append(paths, [2]string{"folders: root", c.Folders.Root})
+	}
+	for _, p := range paths {
+		if !filepath.IsAbs(p[1]) {
+			return fmt.Errorf("%s: %q is not an absolute path", p[0], p[1])
+		}
+	}
+	for _, d := range c.Devices {
+		kind, name, ok := strings.Cut(d, "=")
+		if !ok || name == "" || !strings.Contains(kind, "/") {
+			return fmt.Errorf("devices: %q is not a CDI name such as amd.com/gpu=0", d)
+		}
+	}
+	if len(c.Devices) > 0 && len(c.Specs) == 0 {
+		return errors.New("devices are given but no specs to find them in")
+	}
+	for _, name := range c.Visible {
+		if !isEnvName(name) {
+			return fmt.Errorf("visible: %q is not a name of an environment variable", name)
+		}
+	}
+	for name, value := range c.Env {
+		if !isEnvName(name) || strings.ContainsRune(value, 0) {
+			return fmt.Errorf("env: %q can't be set as an environment variable", name)
+		}
+	}
+	return c.Folders.check()
+}
+
+func whichContainers(s string) error {
+	if s != Tasks && s != All {
+		return fmt.Errorf("containers: %q is not one of %s, %s", s, Tasks, All)
+	}
+	return nil
+}
+
+func (f *Folders) check() error {
+	if f == nil {
+		return nil
+	}
+	if err := whichContainers(f.Containers); err != nil {
+		return fmt.Errorf("folders: %w", err)
+	}
+	if f.Readonly != Recursive && f.Readonly != TopOnly {
+		return fmt.Errorf("folders: readonly: %q is not one of %s, %s", f.Readonly, Recursive, TopOnly)
+	}
+	for _, name := range f.Names {
+		if why := FolderNameProblem(name); why != "" {
+			return fmt.Errorf("folders: names: %q %s", name, why)
+		}
+	}
+	return nil
+}
+
+func isEnvName(s string) bool {
+	return s != "" && (s[0] < '0' || s[0] > '9') && !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+	})
+}
+
+// decodeRuntime reads nothing but the real runc's path, and forgives all else:
+// a call such as `delete --force` has to pass with a config that create refuses.
+func decodeRuntime(data []byte) (string, error) {
+	doc, err := rawjson.Parse(data)
+	if err != nil {
+		return "", err
+	}
+	return doc.Root().StringOf("runtime")
+}

@@ -1,0 +1,177 @@
+package oci
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// withFolders is a testbed of a unit that gives folders and no GPU.
+func withFolders(t *testing.T, change func(*Folders)) *testbed {
+	t.Helper()
+	b := newTestbed(t)
+	f := &Folders{Root: b.path("srv")}
+	for _, name := range []string{"models", "cache_rw", "out_writable", ".hidden", "odd\nname", "rw", "ünï,cödé"} {
+		require.NoError(t, os.MkdirAll(b.path("srv/"+name), 0o755))
+	}
+	require.NoError(t, os.WriteFile(b.path("srv/file_rw"), nil, 0o644))
+	require.NoError(t, os.Symlink("/etc", b.path("srv/link_rw")))
+	change(f)
+	b.configure(t, func(c *Config) { c.Devices, c.Folders = nil, f })
+	return b
+}
+
+func (b *testbed) folders(t *testing.T, before int) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	for _, m := range b.result(t).added(before) {
+		require.Equal(t, m.Source, m.Destination)
+		require.Equal(t, "bind", m.Type)
+		got[strings.TrimPrefix(m.Source, b.path("srv")+"/")] = strings.Join(m.Options, ",")
+	}
+	return got
+}
+
+const (
+	readOnly  = "rbind,ro,nosuid,nodev,rnosuid,rnodev,rro"
+	readWrite = "rbind,rw,nosuid,nodev,rnosuid,rnodev"
+)
+
+// D41, D53: only tasks get folders, and an odd one stops nobody.
+func TestTaskGetsTheUnitsFolders(t *testing.T) {
+	b := withFolders(t, func(*Folders) {})
+	b.bundle(t, "task")
+	before := len(b.result(t).Mounts)
+	require.NoError(t, b.create())
+	require.Equal(t, map[string]string{
+		"models": readOnly, "rw": readOnly, "ünï,cödé": readOnly, "cache_rw": readWrite, "out_writable": readWrite,
+	}, b.folders(t, before))
+	once := b.text(t)
+	require.NoError(t, b.create())
+	require.True(t, compact(t, once) == compact(t, b.text(t)), "twice is once")
+}
+
+func TestFoldersOfOtherContainersAreAnOption(t *testing.T) {
+	for _, kind := range []string{"get", "check"} {
+		b := withFolders(t, func(*Folders) {})
+		b.bundle(t, kind)
+		before := b.text(t)
+		require.NoError(t, b.create())
+		require.Equal(t, before, b.text(t))
+
+		b = withFolders(t, func(f *Folders) { f.Containers = All })
+		b.bundle(t, kind)
+		mounts := len(b.result(t).Mounts)
+		require.NoError(t, b.create())
+		require.Len(t, b.folders(t, mounts), 5)
+	}
+}
+
+func TestNamedFoldersAreGivenOrTheContainerIsRefused(t *testing.T) {
+	b := withFolders(t, func(f *Folders) { f.Names, f.Readonly = []string{"models", "cache_rw"}, TopOnly })
+	b.bundle(t, "task")
+	before := len(b.result(t).Mounts)
+	require.NoError(t, b.create())
+	require.Equal(t, map[string]string{"models": "rbind,ro,nosuid,nodev", "cache_rw": "rbind,rw,nosuid,nodev"}, b.folders(t, before))
+	for _, name := range []string{"gone", "file_rw", "link_rw"} {
+		b := withFolders(t, func(f *Folders) { f.Names = []string{"models", name} })
+		b.bundle(t, "task")
+		require.ErrorContains(t, b.create(), "cannot give the container the folder "+b.path("srv/"+name)+": there is no such directory (links are not followed)")
+		require.Nil(t, b.argv)
+	}
+}
+
+// D53: a unit without /srv was blocked.
+func TestNoFolderOfFoldersIsNoError(t *testing.T) {
+	b := withFolders(t, func(f *Folders) { f.Root = "/nowhere" })
+	b.bundle(t, "task")
+	require.NoError(t, b.create())
+	b = withFolders(t, func(f *Folders) { f.Root = f.Root + "/file_rw" })
+	b.bundle(t, "task")
+	require.ErrorContains(t, b.create(), "not a directory")
+}
+
+func TestMountOfTheTaskItselfWins(t *testing.T) {
+	b := withFolders(t, func(*Folders) {})
+	b.bundle(t, "task", func(spec map[string]any) {
+		spec["mounts"] = append(spec["mounts"].([]any), map[string]any{"destination": b.path("srv/models"), "source": "/var/lib/volume", "type": "bind"})
+	})
+	before := len(b.result(t).Mounts)
+	require.NoError(t, b.create())
+	require.NotContains(t, b.folders(t, before), "models")
+	require.Contains(t, b.text(t), "/var/lib/volume")
+}
+
+// asOf makes paths roots of mounts without a disk, as those of NFS are, and
+// records how each path is asked.
+func (b *testbed) mountRoots(t *testing.T, names ...string) *[]string {
+	var asked []string
+	b.statx = func(_ int, path string, flags, _ int, st *unix.Statx_t) error {
+		require.Equal(t, unix.AT_STATX_DONT_SYNC, flags&unix.AT_STATX_DONT_SYNC, "a server is asked")
+		require.Equal(t, unix.AT_SYMLINK_NOFOLLOW, flags&unix.AT_SYMLINK_NOFOLLOW)
+		asked = append(asked, path)
+		*st = unix.Statx_t{Dev_major: 8}
+		for _, n := range names {
+			if path == b.path(n) {
+				*st = unix.Statx_t{Attributes: unix.STATX_ATTR_MOUNT_ROOT}
+			}
+		}
+		return nil
+	}
+	return &asked
+}
+
+// The kernel is asked for what it knows of a folder; what a server has to
+// answer, another process asks.
+func TestDeadNetworkMountIsLeftOutAndNamedOneIsRefused(t *testing.T) {
+	b := withFolders(t, func(*Folders) {})
+	b.bundle(t, "task")
+	asked := b.mountRoots(t, "srv/models", "srv/rw")
+	b.dead = map[string]string{b.path("srv/models"): "does not answer"}
+	before := len(b.result(t).Mounts)
+	require.NoError(t, b.create())
+	require.NotContains(t, b.folders(t, before), "models")
+	require.Contains(t, b.folders(t, before), "rw")
+	require.Equal(t, []string{b.path("srv/models"), b.path("srv/rw")}, b.asked)
+	require.Len(t, *asked, 6, "the folder of folders and five in it, none below")
+
+	var out strings.Builder
+	require.Zero(t, b.run([]string{"x", "wrapper-info"}, &out, &out))
+	require.Contains(t, out.String(), "left out \""+b.path("srv/models")+"\" does not answer\n")
+	require.Contains(t, out.String(), `odd\nname" has a control character in its name`)
+	require.Contains(t, out.String(), "folder "+b.path("srv/cache_rw")+" rw for tasks\n")
+
+	b = withFolders(t, func(f *Folders) { f.Names = []string{"models"} })
+	b.bundle(t, "task")
+	b.mountRoots(t, "srv/models")
+	b.dead = map[string]string{b.path("srv/models"): "does not answer"}
+	require.ErrorContains(t, b.create(), "cannot give the container the folder "+b.path("srv/models")+": it does not answer")
+
+	b = withFolders(t, func(*Folders) {})
+	b.bundle(t, "task")
+	b.mountRoots(t, "srv")
+	b.dead = map[string]string{b.path("srv"): "does not answer"}
+	require.ErrorContains(t, b.create(), "cannot give the container the folders of "+b.path("srv")+": it does not answer")
+}
+
+// XFS without ftype, and others, keep no types in directories.
+func TestDirectoryWithoutTypesIsRead(t *testing.T) {
+	b := withFolders(t, func(*Folders) {})
+	fd, err := unix.Open(b.path("srv"), unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	buf := make([]byte, 8192)
+	n, err := unix.Getdents(fd, buf)
+	require.NoError(t, err)
+	for at := 0; at < n; at += int(buf[at+16]) {
+		buf[at+18] = unix.DT_UNKNOWN
+	}
+	names := []string{}
+	for _, e := range b.appendEntries(nil, buf[:n], fd) {
+		names = append(names, e.name)
+	}
+	require.ElementsMatch(t, []string{"models", "cache_rw", "out_writable", ".hidden", "odd\nname", "rw", "ünï,cödé"}, names)
+}

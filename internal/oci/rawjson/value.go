@@ -1,0 +1,195 @@
+package rawjson
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"unicode/utf8"
+)
+
+// Value is one value of a document. The zero Value is Absent.
+type Value struct {
+	doc *Doc
+	at  int
+}
+
+// Root is the document's value.
+func (d *Doc) Root() Value { return Value{d, 0} }
+
+// Kind tells what the value is.
+func (v Value) Kind() Kind {
+	if v.doc == nil {
+		return Absent
+	}
+	return v.doc.nodes[v.at].kind
+}
+
+// None reports whether there is nothing: absent or null.
+func (v Value) None() bool { return v.Kind() <= Null }
+
+// Raw is the value as it was written.
+func (v Value) Raw() []byte {
+	if v.doc == nil {
+		return nil
+	}
+	n := v.doc.nodes[v.at]
+	return v.doc.data[n.start:n.end]
+}
+
+// As fails with the value's kind where it is neither none nor of this kind.
+func (v Value) As(k Kind) error {
+	if v.None() || v.Kind() == k {
+		return nil
+	}
+	return fmt.Errorf("it is %s, not %s", v.Kind(), k)
+}
+
+// Elements are those of a list; none for any other kind.
+func (v Value) Elements() iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		if v.Kind() != Array {
+			return
+		}
+		for at, end := v.at+1, int(v.doc.nodes[v.at].next); at < end; at = int(v.doc.nodes[at].next) {
+			if !yield(Value{v.doc, at}) {
+				return
+			}
+		}
+	}
+}
+
+// Members are the keys and values of an object; none for any other kind.
+func (v Value) Members() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		if v.Kind() != Object {
+			return
+		}
+		for at, end := v.at+1, int(v.doc.nodes[v.at].next); at < end; at = int(v.doc.nodes[at+1].next) {
+			if !yield(Value{v.doc, at}.Text(), Value{v.doc, at + 1}) {
+				return
+			}
+		}
+	}
+}
+
+// Get returns a member of an object, Absent where there is none. A key that is
+// there twice, or in other letters, is an error: programs in Go read the last
+// of them, whatever its case, and would see another value than this one.
+func (v Value) Get(key string) (Value, error) {
+	var found Value
+	if err := v.As(Object); err != nil || v.Kind() != Object {
+		return found, err
+	}
+	nodes, data := v.doc.nodes, v.doc.data
+	for at, end := v.at+1, int(nodes[v.at].next); at < end; at = int(nodes[at+1].next) {
+		var same, alike bool
+		if n := nodes[at]; n.plain && isPlain(key) {
+			name := data[n.start+1 : n.end-1]
+			same = string(name) == key
+			alike = same || len(name) == len(key) && bytes.EqualFold(name, []byte(key))
+		} else {
+			name := Value{v.doc, at}.Text()
+			same, alike = name == key, strings.EqualFold(name, key)
+		}
+		switch {
+		case !alike:
+		case !same:
+			return Value{}, fmt.Errorf("key %s has to be written %q", Value{v.doc, at}.Raw(), key)
+		case found.doc != nil:
+			return Value{}, fmt.Errorf("key %q is there twice", key)
+		default:
+			found = Value{v.doc, at + 1}
+		}
+	}
+	return found, nil
+}
+
+func isPlain(key string) bool {
+	for i := range len(key) {
+		if key[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// Of is Get with a check of the member's kind, and the key in its errors.
+func (v Value) Of(key string, k Kind) (Value, error) {
+	member, err := v.Get(key)
+	if err == nil {
+		if err = member.As(k); err != nil {
+			err = fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return member, err
+}
+
+// Text is a string's content; "" for any other kind.
+func (v Value) Text() string {
+	if v.Kind() != String {
+		return ""
+	}
+	n := v.doc.nodes[v.at]
+	raw := v.doc.data[n.start+1 : n.end-1]
+	if n.plain {
+		return string(raw)
+	}
+	return unquote(raw)
+}
+
+// Strings are those of the list at key, which must hold nothing else.
+func (v Value) Strings(key string) ([]string, error) {
+	list, err := v.Of(key, Array)
+	if err != nil {
+		return nil, err
+	}
+	var texts []string
+	for e := range list.Elements() {
+		if e.Kind() != String {
+			return nil, fmt.Errorf("%s: one of them is %s, not a string", key, e.Kind())
+		}
+		texts = append(texts, e.Text())
+	}
+	return texts, nil
+}
+
+// StringOf is the string at key, "" where there is none.
+func (v Value) StringOf(key string) (string, error) {
+	member, err := v.Of(key, String)
+	return member.Text(), err
+}
+
+// NumberOf is the whole number at key, from 0 to limit; 0 where there is none.
+func (v Value) NumberOf(key string, limit uint64) (uint64, error) {
+	member, err := v.Of(key, Number)
+	if err != nil || member.None() {
+		return 0, err
+	}
+	n, err := member.Whole(limit)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", key, err)
+	}
+	return n, err
+}
+
+var errWhole = errors.New("not a whole number")
+
+// Whole is a number without sign, fraction and exponent, at most limit.
+func (v Value) Whole(limit uint64) (n uint64, err error) {
+	if v.Kind() != Number {
+		return 0, fmt.Errorf("it is %s, not a number", v.Kind())
+	}
+	for _, c := range v.Raw() {
+		if !isDigit(c) {
+			return 0, fmt.Errorf("%s is %w", v.Raw(), errWhole)
+		}
+		d := uint64(c - '0')
+		if n > (limit-d)/10 || d > limit {
+			return 0, fmt.Errorf("%s is more than %d", v.Raw(), limit)
+		}
+		n = n*10 + d
+	}
+	return n, nil
+}

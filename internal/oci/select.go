@@ -1,0 +1,122 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// chosen is one device of a spec that the container gets.
+type chosen struct {
+	spec   *cdiSpec
+	device cdiDevice
+}
+
+// readSpecs reads the spec files that the config names.
+func (w wrapper) readSpecs(files []string) ([]cdiSpec, error) {
+	specs := make([]cdiSpec, 0, len(files))
+	for _, file := range files {
+		data, st, err := readRegular(file, false)
+		if errors.Is(err, unix.ENOENT) {
+			return nil, fmt.Errorf("cannot give the task a GPU: there is no CDI spec %s; the unit writes it at its next hook", file)
+		} else if err == nil {
+			err = w.trusted(st)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read CDI spec %s: %w", file, err)
+		}
+		s, err := decodeCDI(file, data)
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, s)
+	}
+	return specs, nil
+}
+
+// trusted refuses a file that others than root and this user may have written:
+// what it says is done with root's rights.
+func (w wrapper) trusted(st unix.Stat_t) error {
+	if st.Uid != 0 && st.Uid != w.euid {
+		return fmt.Errorf("it belongs to user %d, not to root", st.Uid)
+	}
+	if st.Mode&0o022 != 0 {
+		return fmt.Errorf("its mode %04o lets others than its owner write to it", st.Mode&0o7777)
+	}
+	return nil
+}
+
+// find looks the unit's devices up by their full CDI names.
+func find(specs []cdiSpec, names []string) ([]chosen, error) {
+	devices := make([]chosen, 0, len(names))
+	for _, full := range names {
+		kind, name, _ := strings.Cut(full, "=")
+		c, ok := lookUp(specs, kind, name)
+		if !ok {
+			return nil, fmt.Errorf("cannot find GPU %s: the CDI specs have of %s: %s", full, kind, namesOf(specs, kind))
+		}
+		devices = append(devices, c)
+	}
+	return devices, nil
+}
+
+func lookUp(specs []cdiSpec, kind, name string) (chosen, bool) {
+	for i := range specs {
+		if specs[i].kind != kind {
+			continue
+		}
+		for k := range specs[i].devices {
+			if d := &specs[i].devices[k]; d.name == name {
+				return chosen{&specs[i], *d}, true
+			}
+		}
+	}
+	return chosen{}, false
+}
+
+func namesOf(specs []cdiSpec, kind string) string {
+	var names []string
+	for _, s := range specs {
+		for _, d := range s.devices {
+			if s.kind == kind {
+				names = append(names, d.name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// merge puts the edits of devices together: first what a spec has for all its
+// devices, then the devices' own, in the order asked.
+func merge(devices []chosen) (all cdiEdits, err error) {
+	var used []*cdiSpec
+	for _, c := range devices {
+		known := false
+		for _, s := range used {
+			known = known || s == c.spec
+		}
+		if !known {
+			used = append(used, c.spec)
+			e, err := decodeEdits(c.spec.file, c.spec.edits)
+			if err != nil {
+				return cdiEdits{}, err
+			}
+			if err := all.add(e); err != nil {
+				return cdiEdits{}, err
+			}
+		}
+		e, err := decodeEdits(c.spec.file, c.device.edits)
+		if err != nil {
+			return cdiEdits{}, fmt.Errorf("%w [device %s]", err, c.device.name)
+		}
+		if err := all.add(e); err != nil {
+			return cdiEdits{}, err
+		}
+	}
+	return all, nil
+}

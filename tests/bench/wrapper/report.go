@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+)
+
+func median(values []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(values))
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[len(sorted)/2]
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.2f", float64(d)/float64(time.Millisecond)) }
+
+// report prints all that was measured, and then the goals with what came of them.
+func report(w io.Writer, variants []*variant, size int64) {
+	wall := map[string]time.Duration{}
+	for _, v := range variants {
+		wall[v.name] = median(v.wall)
+	}
+	added := func(name string) float64 { return float64(wall[name] - wall[bare]) }
+	ratio := func(name string) float64 { return added(name) / added(floor) }
+
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "variant\tms\tadded ms\tadded / floor's\tCPU ms\tpeak RSS KiB\t")
+	peak := 0
+	for _, v := range variants {
+		more, times := "-", "-"
+		if v.times == 1 {
+			more, times = ms(wall[v.name]-wall[bare]), fmt.Sprintf("%.2f", ratio(v.name))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t\n", v.name, ms(wall[v.name]), more, times, ms(median(v.cpu)), v.rss)
+		if kib, err := strconv.Atoi(v.rss); err == nil {
+			peak = max(peak, kib)
+		}
+	}
+	t.Flush()
+
+	var others []time.Duration
+	for _, v := range variants {
+		if slices.Contains([]string{"state", "start", "kill", "delete"}, v.name) {
+			others = append(others, v.wall...)
+		}
+	}
+	wall[otherCalls] = median(others)
+	fmt.Fprintln(w)
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "what\tmeasured\tgoal\t")
+	for _, g := range []struct {
+		what           string
+		measured, goal float64
+	}{
+		{"create, 2 GPUs: added time / the floor's", ratio(create2), 1.8},
+		{"create, 8 GPUs: added time / the floor's", ratio(create8), 1.8},
+		{"create, 8 GPUs / 2 GPUs", added(create8) / added(create2), 1.15},
+		{"state, start, kill, delete / the floor's", ratio(otherCalls), 1.1},
+		{"exec of a marked container / the floor's", ratio(marked), 1.5},
+		{"8 creates in parallel, 2 GPUs / the floor's 8", float64(wall[create8x2]) / float64(wall[floor8x]), 1.3},
+		{"8 creates in parallel, 8 GPUs / the floor's 8", float64(wall[create8x]) / float64(wall[floor8x]), 1.3},
+		{"peak RSS, MiB", float64(peak) / 1024, 4},
+		{"binary, MiB", float64(size) / (1 << 20), 4},
+	} {
+		verdict := "met"
+		if g.measured > g.goal {
+			verdict = "MISSED"
+		}
+		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%s\n", g.what, g.measured, g.goal, verdict)
+	}
+	t.Flush()
+}
