@@ -20,8 +20,12 @@ const (
 // desireExporter is Pebble with the exporter, on units that have AMD GPUs and
 // were asked to use them.
 func desireExporter(d *Desired, o Observed, g GPUs) error {
+	command := []string{exporterBin, "--web.listen-address=:9401", "--path.root=/"}
+	if o.Config.DCGMAliases {
+		command = append(command, "--dcgm-aliases")
+	}
 	layer, err := resource.PebbleLayer{Dir: PebbleDir + "/layers", Service: exporterService, Summary: "GPU metrics on port 9401",
-		Command: []string{exporterBin, "--web.listen-address=:9401", "--path.root=/"}, User: "nobody", Group: "nogroup",
+		Command: command, User: "nobody", Group: "nogroup",
 		Check: exporterService, URL: exporterURL}.File()
 	if err != nil {
 		return err

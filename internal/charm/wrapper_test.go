@@ -122,3 +122,12 @@ func TestCUDAHonoursTheChosenGPUs_D44(t *testing.T) {
 	require.Equal(t, "GPU 0 is not in /etc/cdi/nvidia.json — on the unit run: sudo nvidia-ctk cdi generate --format=json --output=/etc/cdi/nvidia.json", d.Causes[0].Text)
 	require.Empty(t, d.Suffix)
 }
+
+func TestDCGMAliasesAreAFlagOfTheExporter(t *testing.T) {
+	for on, want := range map[bool]string{false: "--path.root=/\n", true: "--path.root=/ --dcgm-aliases\n"} {
+		d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm", "exporter-dcgm-aliases": on}))
+		layer, ok := file(d, PebbleDir+"/layers/001-rocm-exporter.yaml")
+		require.True(t, ok)
+		require.Contains(t, layer, want)
+	}
+}

@@ -30,6 +30,7 @@ type Config struct {
 	Toolkit        string // auto, required, skip
 	ToolkitVersion string
 	ROCmBaseURL    string
+	DCGMAliases    bool
 	DNSProxy       bool
 	DNSServers     []string
 	DrainTimeout   time.Duration
@@ -132,6 +133,7 @@ func Options() []Option {
 			c.ROCmBaseURL = strings.TrimRight(s, "/")
 			return httpURL(s)
 		})},
+		{"exporter-dcgm-aliases", false, func(c *Config, v any) (err error) { c.DCGMAliases, err = boolean(v); return err }},
 		{"containerd-dns-proxy-enable", false, func(c *Config, v any) (err error) { c.DNSProxy, err = boolean(v); return err }},
 		{"containerd-dns-server", "1.1.1.1,8.8.8.8", text(func(c *Config, s string) (err error) {
 			c.DNSServers, err = list(s, address)

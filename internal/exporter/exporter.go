@@ -4,10 +4,10 @@
 //
 // It is made to be a good neighbour to the machine. It never writes, never
 // wakes a GPU that runtime power management has suspended, never reads
-// xgmi_error (reading clears it) or pcie_bw (each read sleeps for a second in
-// the kernel), and never lets one GPU whose driver hangs hold up the others. A
-// value that the hardware does not have is left out: it is never 0 and never a
-// firmware's 65535.
+// xgmi_error (reading clears it), reads pcie_bw only when asked to and apart
+// from any scrape (each read sleeps for a second in the kernel), and never lets
+// one GPU whose driver hangs hold up the others. A value that the hardware does
+// not have is left out: it is never 0 and never a firmware's 65535.
 package exporter
 
 // Device is one GPU, or one partition of it, to report on.
@@ -19,8 +19,9 @@ type Device struct {
 	Name      string
 	GFX       string // "gfx1100", "" where it is not known
 	Dir       string // machine path of the PCI device's directory in sysfs
+	Own       string // the same, or that of the partition's own device; "" where it has none
 }
 
-// Source lists the GPUs to report on, by Index. It is asked at every scrape,
-// so that a GPU that appears or goes is noticed.
+// Source lists the GPUs to report on, by Index. It is asked when the lists of
+// DRM devices and nodes have changed, and once a minute.
 type Source func() ([]Device, error)

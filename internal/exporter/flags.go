@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // options are the command line.
@@ -12,6 +13,7 @@ type options struct {
 	listen  string
 	root    string
 	version bool
+	collect Options
 }
 
 // parse reads the command line. flag.ErrHelp asks for the usage text.
@@ -21,6 +23,9 @@ func parse(args []string) (options, *flag.FlagSet, error) {
 	fs.SetOutput(io.Discard) // errors and usage are the caller's to print
 	fs.StringVar(&o.listen, "web.listen-address", ":9401", "`address` to serve on; port 0 takes a free one")
 	fs.StringVar(&o.root, "path.root", "/", "`directory` to read as the machine's root")
+	fs.BoolVar(&o.collect.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")
+	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", false, "read pcie_bw every 30s, in the background: it takes a second each time")
+	fs.DurationVar(&o.collect.RASInterval, "ras.interval", defaultRAS, "`time` between readings of error counters and limits, 5s or more")
 	fs.BoolVar(&o.version, "version", false, "print the version and exit")
 	if err := fs.Parse(args); err != nil {
 		return o, fs, err
@@ -28,8 +33,18 @@ func parse(args []string) (options, *flag.FlagSet, error) {
 	if fs.NArg() > 0 {
 		return o, fs, fmt.Errorf("unexpected argument: %s", fs.Arg(0))
 	}
+	if o.collect.RASInterval < minRAS {
+		return o, fs, fmt.Errorf("invalid value %s for flag -ras.interval: at least %s", o.collect.RASInterval, minRAS)
+	}
 	return o, fs, nil
 }
+
+// Each reading of the error counters asks the hardware: AMD's own exporter does
+// so every 30 s.
+const (
+	defaultRAS = 30 * time.Second
+	minRAS     = 5 * time.Second
+)
 
 func usage(w io.Writer, fs *flag.FlagSet) {
 	fmt.Fprint(w, `Usage: rocm-exporter [flags]

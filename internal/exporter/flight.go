@@ -11,35 +11,54 @@ import (
 // hangs costs one thread, however often it is asked.
 type flights[T any] struct {
 	mu   sync.Mutex
-	open map[string]*flight[T]
+	open map[flightKey]*flight[T]
+}
+
+// flightKey is a device's directory and its partition; empty for the search.
+type flightKey struct {
+	dir       string
+	partition int
 }
 
 type flight[T any] struct {
 	done  chan struct{} // closed when value is there
 	value T
-	late  atomic.Bool // somebody gave up on it
-	at    atomic.Pointer[string]
+	late  atomic.Bool  // somebody gave up on it
+	users atomic.Int32 // who joined and has not let go of the value
+	at    *atomic.Pointer[string]
 }
 
-func newFlights[T any]() *flights[T] { return &flights[T]{open: map[string]*flight[T]{}} }
+func newFlights[T any]() *flights[T] { return &flights[T]{open: map[flightKey]*flight[T]{}} }
 
-// start begins the work, or joins the one that is outstanding.
-func (s *flights[T]) start(key string, work func(at *atomic.Pointer[string]) T) *flight[T] {
+// start begins the work, or joins the one that is outstanding. at, which may be
+// nil, is where the work notes what it is about to read.
+func (s *flights[T]) start(key flightKey, at *atomic.Pointer[string], work func() T) *flight[T] {
+	f, run := s.join(key, at, work)
+	if run != nil {
+		go run()
+	}
+	return f
+}
+
+// join returns the work that is outstanding, or new work that the caller has to
+// run, once.
+func (s *flights[T]) join(key flightKey, at *atomic.Pointer[string], work func() T) (f *flight[T], run func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.open[key]; f != nil {
-		return f
+		f.users.Add(1)
+		return f, nil
 	}
-	f := &flight[T]{done: make(chan struct{})}
+	f = &flight[T]{done: make(chan struct{}), at: at}
+	f.users.Store(1)
 	s.open[key] = f
-	go func() {
-		f.value = work(&f.at)
+	return f, func() {
+		f.value = work()
 		s.mu.Lock()
 		delete(s.open, key)
 		s.mu.Unlock()
 		close(f.done)
-	}()
-	return f
+	}
 }
 
 // wait returns the result, or false at the deadline. Work that was given up on
@@ -63,10 +82,25 @@ func (f *flight[T]) wait(deadline <-chan time.Time) (T, bool) {
 	}
 }
 
+// last reports whether the caller was the last to let go of the value, which
+// nobody can join any more. One who gave up never lets go.
+func (f *flight[T]) last() bool { return f.users.Add(-1) == 0 }
+
 // where is what the work was last about to read.
 func (f *flight[T]) where() string {
+	if f.at == nil {
+		return ""
+	}
 	if p := f.at.Load(); p != nil {
 		return *p
 	}
 	return ""
+}
+
+// late reports whether somebody gave up on work that is still outstanding.
+func (s *flights[T]) late(key flightKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.open[key]
+	return f != nil && f.late.Load()
 }

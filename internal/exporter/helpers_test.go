@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"io"
-	"log"
 	"net/http/httptest"
 	"os"
 	"regexp"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -25,21 +23,20 @@ const dev = "/sys/devices/pci0000:00/0000:03:00.0"
 func never(string) <-chan time.Time { return nil }
 
 func newTestCollector(r host.Root, s Source) *Collector {
-	c := NewCollector(r, s, "v0.0.0-test")
+	c := NewCollector(r, s, "v0.0.0-test", Options{RASInterval: time.Minute})
 	c.deadline = never
+	c.now = func() time.Time { return hosttest.Now }
 	return c
 }
 
 // one is a source of a single GPU at dev.
-func one() ([]Device, error) { return []Device{{PCI: "0000:03:00.0", Dir: dev}}, nil }
+func one() ([]Device, error) { return []Device{{PCI: "0000:03:00.0", Dir: dev, Own: dev}}, nil }
 
 // scrape gets /metrics as Prometheus would.
-func scrape(t testing.TB, c prometheus.Collector) string {
+func scrape(t testing.TB, c *Collector) string {
 	t.Helper()
-	h, err := Handler(c, log.New(io.Discard, "", 0))
-	require.NoError(t, err)
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	Handler(c).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	require.Equal(t, 200, w.Code, w.Body.String())
 	return goVersion.ReplaceAllString(w.Body.String(), `goversion="go"`)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 
+	"concourse-ci-machine/internal/exporter/sysfile"
 	"concourse-ci-machine/internal/host"
 )
 
@@ -15,10 +16,17 @@ type Identity struct {
 	VBIOS  string
 }
 
-func readIdentity(f *files, d Device) Identity {
-	serial, _, _ := f.text(path.Join(d.Dir, "serial_number"))
-	vbios, _, _ := f.text(path.Join(d.Dir, "vbios_version"))
-	return Identity{UUID: uuid(d, serial), Serial: serial, VBIOS: vbios}
+func readIdentity(root host.Root, at func(string), d Device) Identity {
+	read := func(name string) string {
+		at(name)
+		b, err := sysfile.ReadOnce(root.Path(path.Join(d.Dir, name)))
+		if err != nil {
+			return ""
+		}
+		return sysfile.Clean(b)
+	}
+	serial := read("serial_number")
+	return Identity{UUID: uuid(d, serial), Serial: serial, VBIOS: read("vbios_version")}
 }
 
 // uuid names the card for good where it can: GPU-<unique_id> as HIP has it,
@@ -41,8 +49,8 @@ func uuid(d Device, serial string) string {
 // loaded, else the kernel's release, whose driver then is in use.
 func driverVersion(r host.Root) string {
 	for _, p := range []string{"/sys/module/amdgpu/version", "/proc/sys/kernel/osrelease"} {
-		if b, err := readAttribute(r.Path(p)); err == nil {
-			if text := clean(b); text != "" {
+		if b, err := sysfile.ReadOnce(r.Path(p)); err == nil {
+			if text := sysfile.Clean(b); text != "" {
 				return text
 			}
 		}

@@ -8,7 +8,9 @@ import (
 	"io"
 	"log"
 	"net"
+	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"concourse-ci-machine/internal/host"
@@ -50,21 +52,26 @@ func run(version string, o options, stderr io.Writer) error {
 	if err := endWithParent(); err != nil {
 		return err
 	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		// Waking other processors costs more than a scrape, and they are there
+		// for the machine's own work. Readings wait in the kernel all the same,
+		// each in a thread of its own.
+		runtime.GOMAXPROCS(1)
+	}
 	root := host.Root(o.root)
 	if _, err := root.ReadDir("/"); err != nil {
 		return fmt.Errorf("cannot read --path.root: %w", err)
 	}
 	logs := log.New(stderr, "rocm-exporter: ", 0)
-	h, err := Handler(NewCollector(root, AMD(root), version), logs)
-	if err != nil {
-		return err
-	}
+	c := NewCollector(root, AMD(root), version, o.collect)
 	l, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w", o.listen, cause(err))
 	}
 	logs.Printf("listening on %s", l.Addr())
-	return serve(stop, l, h, logs)
+	go c.kernel.follow(stop, root, c.now)
+	go c.Watch(stop)
+	return serve(stop, l, Handler(c), logs)
 }
 
 // cause is the error without net's own "listen tcp :9401: bind: " before it.

@@ -1,69 +1,65 @@
 package exporter
 
-import "path"
+import "concourse-ci-machine/internal/exporter/expo"
 
-// Reading is one value in the unit of its metric.
-type Reading struct {
-	Metric metric
-	Value  float64
-}
-
-// Sample is what one device's files said in one scrape.
+// Sample is what one device said in one scrape.
 type Sample struct {
 	Identity Identity
-	Readings []Reading
+	Values   []expo.Sample
 	Failures []Failure
 	Alive    bool // it gave values, or there was a reason not to ask for any
+	heads    *heads
+	vitals   vitals
+	memory   *[]expo.Sample // that Values is in
 }
 
-// Plausible limits, wide of anything that hardware can be: they exist to keep
-// a firmware's "not available" (0xffff, 0xffffffff) out of the series.
-const (
-	maxCelsius = 250
-	maxWatts   = 10_000
-	maxBytes   = 1 << 50
-)
-
-// readSample reads one device. Where live is false only its identity is read:
-// the sensors belong to the whole GPU, and another partition reports them.
-func readSample(f *files, d Device, live bool) Sample {
-	s := Sample{Identity: readIdentity(f, d), Alive: true}
-	if live && !asleep(f, d.Dir) {
-		s.Readings = readLive(f, d.Dir)
-		s.Alive = len(s.Readings) > 0
-	}
-	s.Failures = f.failures
-	return s
+func (s *Sample) add(series *expo.Series, v float64) {
+	s.Values = append(s.Values, expo.Sample{Series: series, Value: v})
 }
 
-// asleep reports whether runtime power management has suspended the device.
-// Linux 6.1 resumes a GPU to answer nearly any other file of it
-// (pm_runtime_get_sync in amdgpu_pm.c); this one is answered by the core.
-func asleep(f *files, dir string) bool {
-	status, _, _ := f.text(path.Join(dir, "power/runtime_status"))
-	return status == "suspended" || status == "suspending"
+// vitals are the few values that the health judgement and the API need by
+// themselves.
+type vitals struct {
+	Suspended   bool
+	Temperature reading
+	Power       optional // W
+	PowerCap    optional // W
+	Used, Total optional // bytes of video memory
+	Activity    optional // 0 to 1
+	Memory      optional // busy time of the memory controller, 0 to 1
+	Hang        []string // signals
+	Verdict     verdict
 }
 
-// readLive reads the values that change. Each has its order of sources.
-func readLive(f *files, dir string) []Reading {
-	var out []Reading
-	add := func(m metric, v float64, ok bool) {
-		if ok {
-			out = append(out, Reading{m, v})
-		}
+// optional is a number that may be not known.
+type optional struct {
+	Value float64
+	Known bool
+}
+
+func known(v float64) optional { return optional{v, true} }
+
+// pointer is nil for what is not known, as JSON wants it.
+func (o optional) pointer() *float64 {
+	if !o.Known {
+		return nil
 	}
-	integer := func(m metric, file string, min, max int64) {
-		n, ok, _ := f.number(path.Join(dir, file), min, max)
-		add(m, float64(n), ok)
+	return &o.Value
+}
+
+// reading is a temperature with its limit, 0 where that is not known. Without a
+// sensor there is none.
+type reading struct {
+	Sensor       string
+	Value, Limit float64 // degrees Celsius
+}
+
+func (v *vitals) temperature(sensor string, t float64) {
+	v.Temperature = reading{Sensor: sensor, Value: t}
+}
+
+func (v *vitals) power(w float64) {
+	if !v.Power.Known {
+		v.Power = known(w)
 	}
-	sensors := findHwmon(f, dir)
-	t, ok := sensors.temperature(f)
-	add(temperature, t, ok)
-	integer(utilization, "gpu_busy_percent", 0, 100)
-	integer(memoryUtilization, "mem_busy_percent", 0, 100)
-	integer(memoryUsed, "mem_info_vram_used", 0, maxBytes)
-	integer(memoryTotal, "mem_info_vram_total", 1, maxBytes)
-	w, ok := sensors.power(f)
-	add(power, w, ok)
-	return out
 }

@@ -2,31 +2,57 @@ package exporter
 
 import (
 	"os"
-	"sync/atomic"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/exporter/expo"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
 )
 
 func sampleOf(r host.Root, live bool) Sample {
-	var at atomic.Pointer[string]
-	return readSample(&files{root: r, at: &at}, Device{PCI: "0000:03:00.0", Dir: dev}, live)
+	c := newCard(newCollector(r), Device{PCI: "0000:03:00.0", Dir: dev, Own: dev}, "")
+	return c.read(live, new([]expo.Sample))
 }
 
+func newCollector(r host.Root) *Collector {
+	c := NewCollector(r, one, "v0.0.0-test", Options{RASInterval: time.Minute})
+	c.now = func() time.Time { return hosttest.Now }
+	return c
+}
+
+// valuesOf are the values under the contract's own names.
 func valuesOf(s Sample) map[metric]float64 {
 	v := map[metric]float64{}
-	for _, r := range s.Readings {
-		v[r.Metric] = r.Value
+	for _, r := range s.Values {
+		if r.Series.ID <= power {
+			v[r.Series.ID] = r.Value
+		}
 	}
 	return v
 }
+
+// allOf are all values, by series without the labels that all have.
+func allOf(s Sample) map[string]float64 {
+	v := map[string]float64{}
+	for _, r := range s.Values {
+		head := strings.NewReplacer("{,", "{", "{}", "", " ", "").Replace(common.ReplaceAllString(r.Series.Head, ""))
+		v[head] = r.Value
+	}
+	return v
+}
+
+var common = regexp.MustCompile(`,?\b(gpu|pci_bus_id|uuid)="[^"]*"`)
 
 func TestSourcesOfEachValue(t *testing.T) {
 	for name, c := range map[string]struct {
 		files    map[string]string
 		want     map[metric]float64
+		other    map[string]float64 // values under other names
 		failures []Failure
 	}{
 		"channels are told apart by label, not by number": {
@@ -47,6 +73,7 @@ func TestSourcesOfEachValue(t *testing.T) {
 			files: map[string]string{"hwmon/hwmon4/temp1_label": "edge\n", "hwmon/hwmon4/temp1_input/x": "",
 				"hwmon/hwmon4/temp2_label": "junction\n", "hwmon/hwmon4/temp2_input": "68000\n"},
 			want:     map[metric]float64{},
+			other:    map[string]float64{`rocm_gpu_temperature_celsius{sensor="junction"}`: 68},
 			failures: []Failure{{"temp1_input", "EISDIR"}},
 		},
 		"frost is a temperature": {
@@ -56,7 +83,8 @@ func TestSourcesOfEachValue(t *testing.T) {
 		"unlabelled channels and other labels are no temperature of the GPU": {
 			files: map[string]string{"hwmon/hwmon4/temp1_input": "41000\n", "hwmon/hwmon4/temp3_label": "mem\n",
 				"hwmon/hwmon4/temp3_input": "44000\n", "hwmon/hwmon4/tempx_label": "edge\n"},
-			want: map[metric]float64{},
+			want:  map[metric]float64{},
+			other: map[string]float64{`rocm_gpu_temperature_celsius{sensor="mem"}`: 44},
 		},
 		"average power goes before the present draw": {
 			files: map[string]string{"hwmon/hwmon4/power1_average": "31250000\n", "hwmon/hwmon4/power1_input": "90000000\n"},
@@ -98,7 +126,10 @@ func TestSourcesOfEachValue(t *testing.T) {
 			s := sampleOf(put(t, c.files), true)
 			require.Equal(t, c.want, valuesOf(s))
 			require.Equal(t, c.failures, s.Failures)
-			require.Equal(t, len(c.want) > 0, s.Alive)
+			require.Equal(t, len(c.want)+len(c.other) > 0, s.Alive)
+			for name, v := range c.other {
+				require.Equal(t, v, allOf(s)[name], name)
+			}
 		})
 	}
 }
@@ -107,7 +138,7 @@ func TestSensorsOfOtherDriversAreNotTheGPUs(t *testing.T) {
 	s := sampleOf(put(t, map[string]string{"hwmon/hwmon4/name": "nvme\n",
 		"hwmon/hwmon4/temp1_label": "edge\n", "hwmon/hwmon4/temp1_input": "41000\n",
 		"hwmon/hwmon4/power1_average": "31000000\n"}), true)
-	require.Empty(t, s.Readings)
+	require.Empty(t, valuesOf(s))
 }
 
 // trap makes directories of the given names: to read one fails with EISDIR,
@@ -122,9 +153,11 @@ func TestSuspendedGPUIsNotWoken(t *testing.T) {
 	for _, status := range []string{"suspended", "suspending"} {
 		t.Run(status, func(t *testing.T) {
 			r := put(t, map[string]string{"power/runtime_status": status + "\n", "vbios_version": "113-X\n"})
-			trap(t, r, "gpu_busy_percent", "mem_busy_percent", "mem_info_vram_used", "mem_info_vram_total", "hwmon/hwmon4/name")
+			trap(t, r, "gpu_busy_percent", "mem_busy_percent", "mem_info_vram_used", "mem_info_vram_total", "hwmon/hwmon4/name",
+				"gpu_metrics", "ras/umc_err_count", "pp_dpm_sclk", "current_link_speed", "pcie_replay_count")
 			s := sampleOf(r, true)
-			require.Empty(t, s.Readings)
+			require.Empty(t, valuesOf(s))
+			require.Equal(t, 1.0, allOf(s)["rocm_gpu_suspended"])
 			require.Empty(t, s.Failures)
 			require.True(t, s.Alive)
 			require.Equal(t, "113-X", s.Identity.VBIOS)
@@ -141,15 +174,15 @@ func TestGPUWithoutRuntimePowerManagementIsRead(t *testing.T) {
 
 func TestFilesThatClearOrSleepAreNotRead(t *testing.T) {
 	r := put(t, map[string]string{"gpu_busy_percent": "3\n"})
-	trap(t, r, "xgmi_error", "pcie_bw", "ras/umc_err_count")
+	trap(t, r, "xgmi_error", "pcie_bw", "ras/xgmi_error")
 	require.Empty(t, sampleOf(r, true).Failures)
 }
 
 func TestIdentityPartitionReadsNoSensor(t *testing.T) {
 	r := put(t, map[string]string{"vbios_version": "113-X\n"})
-	trap(t, r, "gpu_busy_percent", "power/runtime_status")
+	trap(t, r, "gpu_busy_percent", "gpu_metrics", "hwmon/hwmon4/name", "ras/umc_err_count")
 	s := sampleOf(r, false)
-	require.Empty(t, s.Readings)
+	require.Empty(t, s.Values)
 	require.Empty(t, s.Failures)
 	require.True(t, s.Alive)
 }

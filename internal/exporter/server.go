@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,11 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strconv"
+	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"concourse-ci-machine/internal/exporter/expo"
 )
 
 const (
@@ -22,39 +24,87 @@ const (
 	drainTime = 4 * time.Second
 )
 
-const index = `<!DOCTYPE html>
+const page = `<!DOCTYPE html>
 <html lang="en">
 <head><meta charset="utf-8"><title>rocm-exporter</title></head>
 <body>
 <h1>rocm-exporter</h1>
 <p>AMD GPUs for Prometheus, from sysfs.</p>
-<ul><li><a href="metrics">metrics</a></li><li><a href="-/healthy">health</a></li></ul>
+<ul><li><a href="metrics">metrics</a></li><li><a href="api/v1/gpus">GPUs as JSON</a></li><li><a href="-/healthy">health</a></li></ul>
 </body>
 </html>
 `
 
-// Handler serves /metrics, /-/healthy and an index. Health is that of the
-// exporter: a sick GPU is in the metrics, and restarting would not heal it.
-func Handler(c prometheus.Collector, logs *log.Logger) (http.Handler, error) {
-	reg := prometheus.NewPedanticRegistry()
-	if err := reg.Register(c); err != nil {
-		return nil, fmt.Errorf("cannot register metrics: %w", err)
-	}
+// Handler serves /metrics, /api/v1/gpus, /-/healthy and an index. Health is that
+// of the exporter: a sick GPU is in the metrics, and restarting would not heal it.
+func Handler(c *Collector) http.Handler {
+	s := &scrapes{collector: c, free: make(chan struct{}, maxScrapes)}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{
-		ErrorLog:            logs,
-		ErrorHandling:       promhttp.ContinueOnError,
-		MaxRequestsInFlight: maxScrapes,
-	}))
+	mux.HandleFunc("GET /metrics", s.limited(s.metrics))
+	mux.HandleFunc("GET /api/v1/gpus", s.limited(s.gpus))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		io.WriteString(w, "rocm-exporter is healthy.\n")
 	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		io.WriteString(w, index)
+		io.WriteString(w, page)
 	})
-	return mux, nil
+	return mux
+}
+
+// scrapes answers what makes the collector read.
+type scrapes struct {
+	collector *Collector
+	free      chan struct{}
+	buffers   sync.Pool // *[]byte
+	zips      sync.Pool // *gzip.Writer
+}
+
+func (s *scrapes) limited(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case s.free <- struct{}{}:
+			defer func() { <-s.free }()
+			h(w, r)
+		default:
+			http.Error(w, "too many scrapes at once", http.StatusServiceUnavailable)
+		}
+	}
+}
+
+func (s *scrapes) metrics(w http.ResponseWriter, r *http.Request) {
+	format := expo.Negotiate(r.Header.Get("Accept"))
+	b, _ := s.buffers.Get().(*[]byte)
+	if b == nil {
+		b = new([]byte)
+	}
+	defer s.buffers.Put(b)
+	*b = s.collector.Write((*b)[:0], format)
+	s.send(w, r, format.ContentType(), *b)
+}
+
+// send compresses only for who asks: on a machine's own network a scrape is
+// sooner sent than compressed.
+func (s *scrapes) send(w http.ResponseWriter, r *http.Request, kind string, b []byte) {
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Vary", "Accept, Accept-Encoding")
+	if !expo.Gzip(r.Header.Get("Accept-Encoding")) {
+		h.Set("Content-Length", strconv.Itoa(len(b)))
+		w.Write(b)
+		return
+	}
+	h.Set("Content-Encoding", "gzip")
+	z, _ := s.zips.Get().(*gzip.Writer)
+	if z == nil {
+		z, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // a level that exists is no error
+	} else {
+		z.Reset(w)
+	}
+	z.Write(b)
+	z.Close()
+	s.zips.Put(z)
 }
 
 // serve answers until stop is done, then finishes what is in progress.

@@ -3,7 +3,6 @@ package exporter
 import (
 	"bytes"
 	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -15,8 +14,7 @@ import (
 
 func TestPaths(t *testing.T) {
 	r := hosttest.Host(t, "amd")
-	h, err := Handler(newTestCollector(r, AMD(r)), log.New(io.Discard, "", 0))
-	require.NoError(t, err)
+	h := Handler(newTestCollector(r, AMD(r)))
 	for _, c := range []struct {
 		method, path string
 		code         int
@@ -24,6 +22,7 @@ func TestPaths(t *testing.T) {
 		has          string
 	}{
 		{"GET", "/metrics", 200, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", "rocm_gpu_temperature{"},
+		{"GET", "/api/v1/gpus", 200, "application/json", `"state": "`},
 		{"GET", "/-/healthy", 200, "text/plain; charset=utf-8", "healthy"},
 		{"GET", "/", 200, "text/html; charset=utf-8", `href="metrics"`},
 		{"GET", "/metrics/", 404, "text/plain; charset=utf-8", ""},
@@ -44,8 +43,7 @@ func TestPaths(t *testing.T) {
 func TestHealthAnswersWhileAGPUHangs(t *testing.T) {
 	r := put(t, nil)
 	reached, end := fifo(t, r, dev+"/gpu_busy_percent")
-	h, err := Handler(newTestCollector(r, one), log.New(io.Discard, "", 0))
-	require.NoError(t, err)
+	h := Handler(newTestCollector(r, one))
 	scraped := make(chan int)
 	go func() {
 		w := httptest.NewRecorder()

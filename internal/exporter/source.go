@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"concourse-ci-machine/internal/exporter/sysfile"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 )
@@ -28,10 +29,19 @@ func AMD(root host.Root) Source {
 		var out []Device
 		for i, g := range inv.Of(gpu.AMD) {
 			out = append(out, Device{Index: i, PCI: g.PCI, Partition: g.Partition, UniqueID: g.UniqueID,
-				Name: g.Name, GFX: g.GFX, Dir: g.Sysfs})
+				Name: g.Name, GFX: g.GFX, Dir: g.Sysfs, Own: owner(g)})
 		}
 		return out, nil
 	}
+}
+
+// owner is the directory of the device that the GPU's own DRM nodes are below:
+// a partition after the first has a platform device (amdxcp).
+func owner(g gpu.GPU) string {
+	if g.Partition > 0 {
+		return g.DRM
+	}
+	return g.Sysfs
 }
 
 // captured lists the cards of a capture by PCI address. Their names come from
@@ -81,14 +91,14 @@ func isCard(name string) bool {
 // capturedDevice reads uevent, which has all of a PCI device's identity in one
 // file (pci_uevent in drivers/pci/pci-driver.c).
 func capturedDevice(root host.Root, dir string) (Device, bool) {
-	b, err := readAttribute(root.Path(path.Join(dir, "uevent")))
+	b, err := sysfile.ReadOnce(root.Path(path.Join(dir, "uevent")))
 	if err != nil {
 		return Device{}, false
 	}
-	d, ok := parseUevent(clean(b))
-	d.Dir = dir
-	if b, err := readAttribute(root.Path(path.Join(dir, "unique_id"))); err == nil {
-		d.UniqueID = clean(b)
+	d, ok := parseUevent(sysfile.Clean(b))
+	d.Dir, d.Own = dir, dir
+	if b, err := sysfile.ReadOnce(root.Path(path.Join(dir, "unique_id"))); err == nil {
+		d.UniqueID = sysfile.Clean(b)
 	}
 	return d, ok
 }

@@ -92,7 +92,7 @@ func TestRealCaptures(t *testing.T) {
 			require.NoError(t, os.CopyFS(r.Path(card), os.DirFS(filepath.Join(captures, name))))
 			text := scrape(t, newTestCollector(r, AMD(r)))
 			var got []string
-			for _, prefix := range []string{"rocm_gpu_t", "rocm_gpu_u", "rocm_memory_", "rocm_power_"} {
+			for _, prefix := range []string{"rocm_gpu_temperature{", "rocm_gpu_utilization{", "rocm_memory_", "rocm_power_"} {
 				for _, line := range series(text, prefix) {
 					head, _, _ := strings.Cut(line, "{")
 					_, value, _ := strings.Cut(line, "}")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -141,6 +142,10 @@ func (p *pebble) stop() error {
 	}
 }
 
+// shown is what the table has of all the exporter's series.
+var shown = []string{"rocm_gpu_info", "rocm_gpu_temperature", "rocm_gpu_utilization", "rocm_memory_utilization",
+	"rocm_memory_used", "rocm_memory_total", "rocm_power_usage", "rocm_gpu_health_score", "rocm_exporter_device_up"}
+
 // metrics prints a table from the exporter's /metrics.
 func (d *demo) metrics() error {
 	d.title("the real Pebble runs the real exporter on the fixture")
@@ -164,8 +169,13 @@ func (d *demo) metrics() error {
 	d.say("$ pebble services\n%s", strings.TrimRight(string(services), "\n"))
 	d.say("$ curl http://%s/metrics", d.pebble.addr)
 	var lines []string
+	series := 0
 	for sc := bufio.NewScanner(strings.NewReader(text)); sc.Scan(); {
-		if strings.HasPrefix(sc.Text(), "rocm_") {
+		name, _, _ := strings.Cut(sc.Text(), "{")
+		if !strings.HasPrefix(name, "#") {
+			series++
+		}
+		if slices.Contains(shown, name) {
 			lines = append(lines, sc.Text())
 		}
 	}
@@ -173,6 +183,7 @@ func (d *demo) metrics() error {
 	for _, row := range table(lines) {
 		d.say("  %-24s %s", row[0], row[1])
 	}
+	d.say("  and %d series more", series-len(lines))
 	r, err := d.world.Hook("update-status")
 	if err != nil || r.Code != 0 {
 		return fmt.Errorf("cannot run update-status: %v %s", err, r.Output)

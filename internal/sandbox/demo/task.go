@@ -45,7 +45,7 @@ func (d *demo) task() error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("cannot run the task container: %w\n%s", err, out.String())
 	}
-	d.say("%s", strings.TrimSpace(out.String()))
+	d.say("%s", strings.TrimRight(out.String(), "\n"))
 	if strings.Count(out.String(), "opened") != 4 {
 		return errors.New("the task could not open its GPU")
 	}

@@ -1,0 +1,84 @@
+package exporter
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+
+	"concourse-ci-machine/internal/exporter/health"
+)
+
+// Status is one GPU in /api/v1/gpus. What is not known is null, or missing.
+type Status struct {
+	Index     int    `json:"index"`
+	Name      string `json:"name"`
+	UUID      string `json:"uuid"`
+	PCI       string `json:"pci_bus_id"`
+	GFX       string `json:"gfx,omitempty"`
+	Partition int    `json:"partition"`
+	Up        bool   `json:"up"`
+	Suspended bool   `json:"suspended"`
+	Health    Health `json:"health"`
+
+	Temperature      *float64 `json:"temperature_celsius"`
+	TemperatureLimit *float64 `json:"temperature_limit_celsius"`
+	Sensor           string   `json:"temperature_sensor,omitempty"`
+	Power            *float64 `json:"power_watts"`
+	PowerCap         *float64 `json:"power_cap_watts"`
+	MemoryUsed       *float64 `json:"memory_used_bytes"`
+	MemoryTotal      *float64 `json:"memory_total_bytes"`
+	Activity         *float64 `json:"activity_ratio"`
+	MemoryActivity   *float64 `json:"memory_activity_ratio"`
+}
+
+// Health is a GPU's judgement; package health has the formula.
+type Health struct {
+	State  health.State `json:"state"`
+	Score  *float64     `json:"score"`
+	Reason string       `json:"reason"`
+	Hang   []string     `json:"hang_signals,omitempty"`
+}
+
+// Status reads all GPUs. A partition after the first has the health of its GPU,
+// whose sensors it shares, and no readings of its own.
+func (c *Collector) Status() []Status {
+	r := c.collect()
+	defer c.done(r)
+	out := make([]Status, 0, len(r.samples))
+	whole := map[string]Health{}
+	for i, s := range r.samples {
+		d, v := r.found.devices[i], s.vitals
+		st := Status{
+			Index: d.Index, Name: d.Name, UUID: s.Identity.UUID, PCI: d.PCI, GFX: d.GFX, Partition: d.Partition,
+			Up: r.up[i], Suspended: v.Suspended, Power: v.Power.pointer(), PowerCap: v.PowerCap.pointer(), MemoryUsed: v.Used.pointer(),
+			MemoryTotal: v.Total.pointer(), Activity: v.Activity.pointer(), MemoryActivity: v.Memory.pointer(),
+			Health: Health{State: v.Verdict.State, Reason: v.Verdict.Reason, Hang: v.Hang},
+		}
+		if score := math.Round(v.Verdict.Score*10) / 10; st.Health.State != "" && !math.IsNaN(score) {
+			st.Health.Score = &score
+		}
+		if t := v.Temperature; t.Sensor != "" {
+			st.Temperature, st.Sensor = &t.Value, t.Sensor
+			if t.Limit > 0 {
+				st.TemperatureLimit = &t.Limit
+			}
+		}
+		if shared, ok := whole[d.Dir]; ok && st.Health.State == "" {
+			st.Health = shared
+		}
+		if _, ok := whole[d.Dir]; !ok {
+			whole[d.Dir] = st.Health
+		}
+		out = append(out, st)
+	}
+	return out
+}
+
+func (s *scrapes) gpus(w http.ResponseWriter, r *http.Request) {
+	b, err := json.MarshalIndent(map[string]any{"gpus": s.collector.Status()}, "", "  ")
+	if err != nil {
+		http.Error(w, "cannot write GPUs: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	s.send(w, r, "application/json", append(b, '\n'))
+}

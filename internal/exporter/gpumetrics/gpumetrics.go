@@ -1,0 +1,125 @@
+// Package gpumetrics decodes the binary tables that amdgpu shows in the sysfs
+// files gpu_metrics and xcp/xcp_metrics. Their layouts are those of the
+// kernel's drivers/gpu/drm/amd/include/kgd_pp_interface.h (7.1), kept here as
+// tables of offsets, one a revision. All numbers are little-endian.
+//
+// A value that the firmware does not give is left out; it is never 0 and never
+// all ones. Values come in Prometheus' base units. The package reads no file,
+// and no input makes it panic or read past what it was given.
+package gpumetrics
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Revision is the version of a table, from its header.
+type Revision struct{ Format, Content uint8 }
+
+// String is the revision as the kernel writes it: "v1_3".
+func (r Revision) String() string { return fmt.Sprintf("v%d_%d", r.Format, r.Content) }
+
+// AtLeast compares within one format.
+func (r Revision) AtLeast(content uint8) bool { return r.Content >= content }
+
+// Value is one number of a table.
+type Value struct {
+	Field     Field
+	Partition uint8   // in the statistics by partition (v1_6 to v1_8), else 0
+	Bits      uint8   // width of the number: where a counter wraps around
+	Index     uint16  // place in an array, else 0
+	Raw       uint64  // as it stands; the one to use for bit masks
+	Value     float64 // in base units: degrees Celsius, W, J, Hz, V, A, s, bytes, ratio
+}
+
+// Errors of the decoders.
+var (
+	// ErrUnknown means a revision that has no table here.
+	ErrUnknown = errors.New("unknown revision")
+	// ErrDamaged means a table that contradicts itself or ends too early.
+	ErrDamaged = errors.New("damaged table")
+)
+
+const (
+	headerSize = 4
+	// MaxSize is the most that a table can be: sysfs attributes end with the
+	// page (sysfs_emit).
+	MaxSize = 4096
+)
+
+// Decode appends the values of a gpu_metrics table to values. The revision is
+// valid also with ErrUnknown. b may be longer than the table.
+func Decode(b []byte, values []Value) (Revision, []Value, error) {
+	return decode(b, values, layoutOf, Revision{1, 9})
+}
+
+// DecodePartition does the same for an xcp_metrics table, whose revisions have
+// the same numbers as those of gpu_metrics, and other layouts.
+func DecodePartition(b []byte, values []Value) (Revision, []Value, error) {
+	return decode(b, values, partitionLayoutOf, Revision{1, 1})
+}
+
+func layoutOf(r Revision) *layout {
+	switch r {
+	case Revision{1, 0}:
+		return &v1_0
+	case Revision{1, 1}:
+		return &v1_1
+	case Revision{1, 2}:
+		return &v1_2
+	case Revision{1, 3}:
+		return &v1_3
+	case Revision{1, 4}:
+		return &v1_4
+	case Revision{1, 5}:
+		return &v1_5
+	case Revision{1, 6}:
+		return &v1_6
+	case Revision{1, 7}:
+		return &v1_7
+	case Revision{1, 8}:
+		return &v1_8
+	case Revision{2, 0}:
+		return &v2_0
+	case Revision{2, 1}:
+		return &v2_1
+	case Revision{2, 2}:
+		return &v2_2
+	case Revision{2, 3}:
+		return &v2_3
+	case Revision{2, 4}:
+		return &v2_4
+	case Revision{3, 0}:
+		return &v3_0
+	}
+	return nil
+}
+
+func partitionLayoutOf(r Revision) *layout {
+	if r == (Revision{1, 0}) {
+		return &partition1_0
+	}
+	return nil
+}
+
+func decode(b []byte, values []Value, find func(Revision) *layout, stream Revision) (Revision, []Value, error) {
+	if len(b) < headerSize {
+		return Revision{}, values, fmt.Errorf("%w: %d bytes", ErrDamaged, len(b))
+	}
+	r := Revision{b[2], b[3]}
+	size := int(binary.LittleEndian.Uint16(b))
+	l := find(r)
+	switch {
+	case size < headerSize || r.Format == 0:
+		return r, values, fmt.Errorf("%w: header says %d bytes, %s", ErrDamaged, size, r)
+	case size > len(b):
+		return r, values, fmt.Errorf("%w: %d of %d bytes", ErrDamaged, len(b), size)
+	case r == stream:
+		out, err := decodeStream(b[:size], values)
+		return r, out, err
+	case l == nil:
+		return r, values, fmt.Errorf("%w: %s", ErrUnknown, r)
+	}
+	return r, l.decode(b[:size], values), nil
+}

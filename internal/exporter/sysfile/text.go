@@ -1,0 +1,59 @@
+package sysfile
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Absent reports whether the error means that this hardware has no such value:
+// the driver hides the file, or keeps it and answers "not supported".
+func Absent(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) ||
+		errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENODATA)
+}
+
+// Refused reports whether the driver turned the reading away for now: it is in
+// a reset, or asleep (amdgpu_pm_dev_state_check; EPERM before Linux 6.15).
+func Refused(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EBUSY) }
+
+// ErrnoName is the symbol of an error as in errno(3).
+func ErrnoName(err error) string {
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		if name := unix.ErrnoName(no); name != "" {
+			return name
+		}
+		return strconv.Itoa(int(no))
+	}
+	return "unknown"
+}
+
+// Clean makes a label of an attribute's bytes. Some captures of sysfs are
+// filled up with zero bytes to a page.
+func Clean(b []byte) string {
+	return strings.TrimSpace(strings.ToValidUTF8(string(Trim(b)), ""))
+}
+
+// Trim cuts off white space, and everything from the first zero byte on.
+func Trim(b []byte) []byte {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return bytes.TrimSpace(b)
+}
+
+// Number reads one decimal number, as the kernel's "%d\n" writes it. b is
+// trimmed.
+func Number(b []byte) (int64, error) { return strconv.ParseInt(string(b), 10, 64) }
+
+// Leading reads the number that the text begins with, as in "16.0 GT/s PCIe".
+func Leading(b []byte) (float64, bool) {
+	word, _, _ := bytes.Cut(b, []byte(" "))
+	v, err := strconv.ParseFloat(string(word), 64)
+	return v, err == nil && v >= 0 && v < 1e15
+}
