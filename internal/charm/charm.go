@@ -32,6 +32,13 @@ type Charm struct {
 	Sleep    func(time.Duration) // time.Sleep
 	NewID    func() string       // a fresh random id of 8 hex digits
 	Stderr   io.Writer           // goes to the unit's log
+
+	// Probe opens a device node and tells its DRM driver; nil does so in this
+	// process, where a node that hangs holds it up.
+	Probe func(ctx context.Context, node string) (driver string, err error)
+	// ReadStates reads the GPUs' health once; nil as with Probe.
+	ReadStates  func(ctx context.Context) ([]GPUState, error)
+	ExporterURL string // where the exporter lists its GPUs; "" for port 9401, of the machine's own root only
 }
 
 // LockFile keeps two runs apart: Juju starts one hook at a time, people do not.
@@ -70,7 +77,7 @@ func (c *Charm) Hook(ctx context.Context) error {
 	if want.Remove {
 		return c.setStatus(ctx, Status{Maintenance, "Worker stopped"})
 	}
-	if err := c.publish(ctx, facts); err != nil {
+	if err := c.publish(ctx, facts, want.Exporter); err != nil {
 		return err
 	}
 	causes := append(want.Causes, heldCauses(held)...)

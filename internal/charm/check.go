@@ -49,6 +49,8 @@ func (c *Charm) check(ctx context.Context, want Desired, changed bool) []Cause {
 	if want.Exporter {
 		if why := c.checkExporter(ctx); why != "" {
 			causes = append(causes, Cause{Active, "no GPU metrics: " + why})
+		} else {
+			causes = append(causes, c.healthRemarks(ctx)...)
 		}
 	}
 	return causes

@@ -74,6 +74,9 @@ func charmDir(t *testing.T) string {
 	for _, name := range []string{"pebble", "rocm-exporter", "runc-amd-wrapper"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte(name), 0o755))
 	}
+	for _, name := range []string{"prometheus_alert_rules", "grafana_dashboards"} {
+		require.NoError(t, os.CopyFS(filepath.Join(dir, "src", name), os.DirFS("../../src/"+name)))
+	}
 	return dir
 }
 

@@ -2,7 +2,6 @@ package charm
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,35 +62,36 @@ func (c *Charm) planText(ctx context.Context) (string, int, error) {
 }
 
 // Action runs the action that the event names. A failed action is no failed
-// run: Juju hears of it through action-fail.
+// run: Juju hears of it through action-fail, beside what results there are.
 func (c *Charm) Action(ctx context.Context) error {
-	results, err := c.actionResults(ctx)
-	if err != nil {
-		return jujuerrors.Annotate(c.Tools.ActionFail(ctx, err.Error()), "cannot report the failed action")
+	results, failed := c.actionResults(ctx)
+	if err := c.Tools.ActionSet(ctx, results); err != nil {
+		return jujuerrors.Annotate(err, "cannot report the action's results")
 	}
-	return jujuerrors.Annotate(c.Tools.ActionSet(ctx, results), "cannot report the action's results")
+	if failed != nil {
+		return jujuerrors.Annotate(c.Tools.ActionFail(ctx, failed.Error()), "cannot report the failed action")
+	}
+	return nil
 }
 
 func (c *Charm) actionResults(ctx context.Context) (map[string]any, error) {
-	switch c.Event.Action.Name {
-	case "plan":
-		unlock, err := c.Host.Lock(LockFile)
-		if err != nil {
-			return nil, fmt.Errorf("cannot lock %s: %w", LockFile, err)
-		}
-		defer unlock()
-		text, steps, err := c.planText(ctx)
-		return map[string]any{"plan": strings.TrimSpace(text), "steps": steps}, err
-	case "list-gpus":
-		params, err := c.Tools.ActionGet(ctx)
-		if err != nil {
-			return nil, err
-		}
-		var b strings.Builder
-		err = c.ListGPUs(&b, params["format"] == "json")
-		return map[string]any{"gpus": strings.TrimSpace(b.String())}, err
+	name := c.Event.Action.Name
+	if a, ok := c.answers()[name]; ok {
+		return c.answer(ctx, a)
 	}
-	return nil, fmt.Errorf("cannot run action %q: no such action", c.Event.Action.Name)
+	if name != "plan" {
+		return nil, fmt.Errorf("cannot run action %q: no such action", name)
+	}
+	unlock, err := c.Host.Lock(LockFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock %s: %w", LockFile, err)
+	}
+	defer unlock()
+	text, steps, err := c.planText(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"plan": strings.TrimSpace(text), "steps": steps}, nil
 }
 
 // ListedGPU is one GPU in the JSON list; numbers are those of the machine.
@@ -136,9 +136,7 @@ func (c *Charm) ListGPUs(w io.Writer, asJSON bool) error {
 	for _, l := range inv.Left {
 		out.Left = append(out.Left, UncountedGPU{l.PCI, l.Name, string(l.Reason), l.Detail})
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(out)
+	return writeJSON(w, out)
 }
 
 func listText(w io.Writer, inv gpu.Inventory) error {

@@ -15,9 +15,10 @@ import (
 const versionFile = "/run/concourse-charm/version"
 
 // publish tells Juju what others want to know, differences only: the worker's
-// public key to the related webs, and the version that runs. It is tried in
-// every hook, so a key that was made late is published all the same (D20).
-func (c *Charm) publish(ctx context.Context, facts Facts) error {
+// public key to the related webs, where the exporter listens, and the version
+// that runs. It is tried in every hook, so a key that was made late is published
+// all the same (D20).
+func (c *Charm) publish(ctx context.Context, facts Facts, exporter bool) error {
 	// The plan has just seen to it that this is the private key's other half.
 	key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
 	if err != nil {
@@ -30,6 +31,9 @@ func (c *Charm) publish(ctx context.Context, facts Facts) error {
 		if err := c.Tools.RelationSet(ctx, f.ID, false, map[string]string{"worker-public-key": key}); err != nil {
 			return jujuerrors.Annotatef(err, "cannot publish the worker's key in %s", f.ID)
 		}
+	}
+	if err := c.tellWatchers(ctx, facts, exporter); err != nil {
+		return err
 	}
 	version, _, ok := concourse.InstalledRelease(c.Host.Root)
 	if !ok {

@@ -1,6 +1,7 @@
 package charmpack
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -29,6 +30,10 @@ var plain = []string{
 	"LICENSE", "README.md", "actions.yaml", "config.yaml", "icon.svg",
 	"lxd-profile.yaml", "metadata.yaml",
 }
+
+// folders are taken with the files in them: where tools that look into charms,
+// and the charm itself, look for alert rules and dashboards.
+var folders = []string{"src/grafana_dashboards", "src/prometheus_alert_rules"}
 
 // programs maps what the charm holds to its name in Source.Bin.
 var programs = map[string]string{
@@ -60,6 +65,13 @@ func (s Source) Entries() ([]Entry, error) {
 		}
 		all = append(all, Entry{name, 0o644, data})
 	}
+	for _, dir := range folders {
+		files, err := s.folder(dir)
+		if err != nil {
+			return nil, fmt.Errorf("cannot pack %s: %w", dir, err)
+		}
+		all = append(all, files...)
+	}
 	for name, built := range programs {
 		data, err := s.program(built)
 		if err != nil {
@@ -74,6 +86,29 @@ func (s Source) Entries() ([]Entry, error) {
 	all = append(all, shims...)
 	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
 	return all, nil
+}
+
+// folder returns the files of one folder, of which there is at least one.
+func (s Source) folder(dir string) ([]Entry, error) {
+	list, err := os.ReadDir(filepath.Join(s.Root, dir))
+	if err == nil && len(list) == 0 {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []Entry
+	for _, e := range list {
+		if !e.Type().IsRegular() {
+			return nil, fmt.Errorf("%s is not a plain file", e.Name())
+		}
+		data, err := os.ReadFile(filepath.Join(s.Root, dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Entry{dir + "/" + e.Name(), 0o644, data})
+	}
+	return out, nil
 }
 
 // shims returns hooks/ as it is checked in: one script and links to it.

@@ -38,6 +38,7 @@ func TestZipKeepsLinksAndRunBits(t *testing.T) {
 	for name, want := range map[string]fs.FileMode{
 		"dispatch": 0o755, "bin/pebble": 0o755, "bin/rocm-exporter": 0o755,
 		"bin/runc-amd-wrapper": 0o755, "hooks/install": 0o755, "metadata.yaml": 0o644,
+		"src/grafana_dashboards/a.json": 0o644, "src/prometheus_alert_rules/a.yaml": 0o644,
 		"hooks/db-relation-broken": fs.ModeSymlink | 0o777,
 	} {
 		require.Equal(t, want, modes[name], name)
@@ -47,7 +48,22 @@ func TestZipKeepsLinksAndRunBits(t *testing.T) {
 	require.Equal(t, "v1.2-3-gabc\n", content["version"])
 	require.Equal(t, "0\n", content["revision"])
 	require.NotContains(t, content, "charmcraft.yaml")
-	require.Len(t, content, 14+len(unitHooks)+5, "the list is fixed: %v", modes)
+	require.Len(t, content, 16+len(unitHooks)+5, "the list is fixed: %v", modes)
+}
+
+func TestFolderOfAlertRulesOrDashboardsIsNotForgotten(t *testing.T) {
+	for _, dir := range folders {
+		s := small(t)
+		require.NoError(t, os.RemoveAll(filepath.Join(s.Root, dir)))
+		_, err := s.Entries()
+		require.ErrorContains(t, err, "cannot pack "+dir+": ")
+		require.NoError(t, os.Mkdir(filepath.Join(s.Root, dir), 0o755))
+		_, err = s.Entries()
+		require.ErrorContains(t, err, "cannot pack "+dir+": it is empty")
+		put(t, s, dir+"/deeper/a", "")
+		_, err = s.Entries()
+		require.ErrorContains(t, err, "deeper is not a plain file")
+	}
 }
 
 func TestSameTreeGivesTheSameBytes(t *testing.T) {
@@ -166,7 +182,7 @@ func TestCommandLine(t *testing.T) {
 		{"nowhere to write", []string{"pack"}, 2, "charmpack pack|tree|hooks"},
 		{"unknown flag", []string{"pack", "-nosuch"}, 2, "nosuch"},
 		{"no tree", []string{"pack", "-root", "/nonexistent", "-o", charm}, 1, "cannot check config.yaml"},
-		{"pack", []string{"pack", "-root", s.Root, "-bin", s.Bin, "-o", charm}, 0, "small_amd64.charm: 34 files"},
+		{"pack", []string{"pack", "-root", s.Root, "-bin", s.Bin, "-o", charm}, 0, "small_amd64.charm: 36 files"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -26,7 +26,9 @@ func small(t *testing.T) Source {
 		"actions.yaml":    "look: {description: l}\n",
 		"lxd-profile.yaml": "config: {security.nesting: \"true\"}\n" +
 			"devices: {kfd: {type: unix-char, path: /dev/kfd}}\n",
-		"hooks/install": "#!/bin/sh\n",
+		"hooks/install":                     "#!/bin/sh\n",
+		"src/grafana_dashboards/a.json":     "{}\n",
+		"src/prometheus_alert_rules/a.yaml": "groups: []\n",
 	} {
 		put(t, s, name, content)
 	}

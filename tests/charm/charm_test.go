@@ -121,7 +121,7 @@ func TestFilesAreInJujusFormat(t *testing.T) {
 
 // hooks/ and metadata.yaml are both checked in; `make hooks` brings them together.
 func TestHooksMatchTheMetadata(t *testing.T) {
-	want := charmpack.HookNames([]string{"flight"}, nil)
+	want := charmpack.HookNames([]string{"cos-agent", "flight", "monitoring"}, nil)
 	entries, err := os.ReadDir(filepath.Join(root, "hooks"))
 	require.NoError(t, err)
 	var have []string

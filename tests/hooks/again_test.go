@@ -93,15 +93,17 @@ func TestIdleHookAsksLittleAndAlwaysTheSame(t *testing.T) {
 		u := worker(t, dir, options{"compute-runtime": "rocm"})
 		for range 3 {
 			calls := u.hook("update-status").Calls
-			require.Len(t, calls, 6, "%q", calls)
+			require.Len(t, calls, 8, "%q", calls)
 			require.Equal(t, []string{
 				"config-get --format=json",
 				"relation-ids --format=json flight",
 				"relation-list --format=json -r flight:7",
 				"relation-get --format=json -r flight:7 - web/0",
 				"relation-get --format=json -r flight:7 - " + unitName,
-			}, calls[:5])
-			require.Contains(t, calls[5], "status-set -- ")
+				"relation-ids --format=json monitoring",
+				"relation-ids --format=json cos-agent",
+			}, calls[:7])
+			require.Contains(t, calls[7], "status-set -- ")
 		}
 	}
 }

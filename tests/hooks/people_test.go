@@ -32,8 +32,9 @@ func TestWrongCommandLinesAreExplained(t *testing.T) {
 	u := newUnit(t, fixture("amd"), nil)
 	for line, want := range map[string]string{
 		"nonsense":            `cannot run "nonsense": no such command; see dispatch --help`,
-		"gpu":                 "cannot run gpu without a command: want gpu list; see dispatch --help",
-		"gpu lost":            "cannot run gpu without a command: want gpu list; see dispatch --help",
+		"gpu":                 "cannot run gpu without a command: want gpu list, detect, verify or health; see dispatch --help",
+		"gpu lost":            `cannot run gpu "lost": want gpu list, detect, verify or health; see dispatch --help`,
+		"explain":             "cannot explain without a number: want explain N; dispatch errors lists them; see dispatch --help",
 		"gpu list --xml":      `cannot list GPUs with "--xml": only --json is known; see dispatch --help`,
 		"gpu list --json now": `cannot list GPUs with "--json now": only --json is known; see dispatch --help`,
 		"plan extra":          `cannot plan "extra": plan takes no arguments; see dispatch --help`,
@@ -54,7 +55,7 @@ func TestHelpAndVersion(t *testing.T) {
 		stdout, stderr, code := u.person(args...)
 		require.Zero(t, code, args)
 		require.Empty(t, stderr, args)
-		for _, word := range []string{"dispatch plan", "dispatch gpu list [--json]", "CHARM_ROOT"} {
+		for _, word := range []string{"dispatch plan", "dispatch gpu list [--json]", "dispatch explain N", "CHARM_ROOT"} {
 			require.Contains(t, stdout, word, args)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	jujuerrors "github.com/juju/errors"
@@ -20,27 +19,22 @@ import (
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/juju"
-	"concourse-ci-machine/internal/version"
 )
 
-const usage = `dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions.
-On a unit, as root, it also answers:
-
-  dispatch plan                 what the charm would change now, and why; changes nothing
-  dispatch gpu list [--json]    the unit's GPUs, and those that do not count with the reason
-  dispatch --version
-  dispatch --help
-
-Environment: CHARM_ROOT=/prefix works on the file tree below /prefix instead of /.
-`
+// program is this program's name. Under another one, as in tests, there is no
+// knowing whether it would understand being started to look at a GPU.
+const program = "dispatch"
 
 // Main runs dispatch. Exit status: 0 done or honestly reported in the unit's
 // status, 1 failed (Juju runs the hook again), 2 called wrongly.
 func Main(args []string, env func(string) string, stdout, stderr io.Writer) int {
 	ctx := context.Background()
 	c := &charm.Charm{Host: host.New(env("CHARM_ROOT")), Sleep: time.Sleep, NewID: newID, Stderr: stderr, CharmDir: charmDir(env)}
+	if exe, err := os.Executable(); err == nil && filepath.Base(exe) == program {
+		c.Probe, c.ReadStates = charm.NewProbe(c.Host, exe, "gpu", probe), charm.NewReader(c.Host, exe, "gpu", read)
+	}
 	if len(args) > 1 {
-		return person(ctx, c, args[1:], stdout, stderr)
+		return person(ctx, c, args[1:], env, stdout, stderr)
 	}
 	event, err := juju.ParseEvent(env)
 	if errors.Is(err, juju.ErrNotJuju) {
@@ -61,42 +55,6 @@ func Main(args []string, env func(string) string, stdout, stderr io.Writer) int 
 		return 1
 	}
 	return 0
-}
-
-func person(ctx context.Context, c *charm.Charm, args []string, stdout, stderr io.Writer) int {
-	wrong := func(format string, a ...any) int {
-		fmt.Fprintf(stderr, format+"; see dispatch --help\n", a...)
-		return 2
-	}
-	switch args[0] {
-	case "--help", "-h", "help":
-		fmt.Fprint(stdout, usage)
-		return 0
-	case "--version", "version":
-		fmt.Fprintln(stdout, "concourse-ci-machine", version.Version)
-		return 0
-	case "plan":
-		if len(args) > 1 {
-			return wrong("cannot plan %q: plan takes no arguments", args[1])
-		}
-		if err := c.ShowPlan(ctx, stdout); err != nil {
-			return fail(stderr, err)
-		}
-		return 0
-	case "gpu":
-		if len(args) < 2 || args[1] != "list" {
-			return wrong("cannot run gpu without a command: want gpu list")
-		}
-		asJSON := len(args) == 3 && args[2] == "--json"
-		if len(args) > 2 && !asJSON {
-			return wrong("cannot list GPUs with %q: only --json is known", strings.Join(args[2:], " "))
-		}
-		if err := c.ListGPUs(stdout, asJSON); err != nil {
-			return fail(stderr, err)
-		}
-		return 0
-	}
-	return wrong("cannot run %q: no such command", args[0])
 }
 
 func fail(stderr io.Writer, err error) int {

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+// dispatch runs a command line on a fixture host.
+func dispatch(t *testing.T, host, line string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	root := string(hosttest.Host(t, host))
+	code = Main(append([]string{"dispatch"}, strings.Fields(line)...), func(name string) string {
+		return map[string]string{"CHARM_ROOT": root}[name]
+	}, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestExitStatusTellsHowItIs(t *testing.T) {
+	for line, want := range map[string]struct {
+		host           string
+		code           int
+		stdout, stderr string
+	}{
+		"gpu detect":        {"both-passed", 0, "AMD GPU detected\nNVIDIA GPU detected\n", ""},
+		"gpu list":          {"no-gpu", 0, "No GPU detected\n", ""},
+		"gpu verify":        {"no-gpu", 1, "", "cannot verify: No GPU detected"},
+		"gpu verify --json": {"amd", 1, `"ok": false`, "cannot use every GPU node: 2 of 2 failed: "},
+		"gpu health":        {"amd", 0, "GPU 0   healthy", ""},
+		"gpu health --json": {"mi210x4", 1, `"state": "critical"`, "cannot rely on 1 of 4 GPUs: GPU 3: "},
+		"errors":            {"no-gpu", 0, "   2  Critical  GPU Hang\n", ""},
+		"errors --json":     {"no-gpu", 0, `"name": "GPU Hang"`, ""},
+		"explain 2":         {"no-gpu", 0, "2 GPU Hang  Critical\n", ""},
+		"explain 2 --json":  {"no-gpu", 0, `"severity": "Critical"`, ""},
+
+		"gpu probe /dev/dri/renderD128": {"amd", 1, "", "not a character device\n"},
+		"gpu probe /dev/kfd":            {"no-gpu", 1, "", "cannot open it for reading and writing: no such file or directory\n"},
+
+		"gpu read":        {"mi210x4", 0, `"state": "critical"`, ""},
+		"gpu read --json": {"amd", 2, "", `cannot run gpu "read": want gpu list, `},
+
+		"explain":             {"amd", 2, "", "cannot explain without a number: want explain N; dispatch errors lists them; see dispatch --help\n"},
+		"explain --json":      {"amd", 2, "", "cannot explain without a number: "},
+		"explain 9":           {"amd", 2, "", "cannot explain error code 9: want one of 1 GPU Memory Error, 2 GPU Hang, "},
+		"explain hang":        {"amd", 2, "", `cannot explain error code "hang": want one of 1 GPU Memory Error, `},
+		"explain 2 3":         {"amd", 2, "", `cannot explain an error with "3": only --json is known; see dispatch --help` + "\n"},
+		"errors all":          {"amd", 2, "", `cannot list errors with "all": only --json is known; see dispatch --help` + "\n"},
+		"gpu":                 {"amd", 2, "", "cannot run gpu without a command: want gpu list, detect, verify or health; see dispatch --help\n"},
+		"gpu lost":            {"amd", 2, "", `cannot run gpu "lost": want gpu list, detect, verify or health; see dispatch --help` + "\n"},
+		"gpu detect --json":   {"amd", 2, "", `cannot detect GPUs with "--json": detect takes no arguments; see dispatch --help` + "\n"},
+		"gpu health now":      {"amd", 2, "", `cannot judge GPUs with "now": only --json is known; see dispatch --help` + "\n"},
+		"gpu verify --json 1": {"amd", 2, "", `cannot verify GPUs with "--json 1": only --json is known; see dispatch --help` + "\n"},
+		"gpu probe":           {"amd", 2, "", `cannot run gpu "probe": want gpu list, detect, verify or health; see dispatch --help` + "\n"},
+	} {
+		code, stdout, stderr := dispatch(t, want.host, line)
+		require.Equal(t, want.code, code, "%s: %s", line, stderr)
+		require.Contains(t, stdout, want.stdout, line)
+		require.Contains(t, stderr, want.stderr, line)
+		require.NotContains(t, stdout, "\x1b", line)
+		if want.code != 1 {
+			require.Equal(t, want.stdout == "", stdout == "", line)
+			require.Equal(t, want.stderr == "", stderr == "", line)
+		}
+		if strings.HasSuffix(line, "--json") && code != 2 {
+			require.True(t, json.Valid([]byte(stdout)), line)
+		}
+	}
+}
+
+func TestUsageHasEveryCommand(t *testing.T) {
+	code, usage, _ := dispatch(t, "no-gpu", "--help")
+	require.Zero(t, code)
+	for _, c := range []string{"plan ", "gpu list [--json]", "gpu detect ", "gpu verify [--json]", "gpu health [--json]", "errors [--json]",
+		"explain N [--json]", "--version", "--help"} {
+		require.Contains(t, usage, "\n  dispatch "+c)
+	}
+	for line := range strings.Lines(usage) {
+		require.LessOrEqual(t, len(line), 96, line)
+	}
+}
+
+// terminal is a pseudo-terminal: what is written to slave is read from master.
+func terminal(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminals here: %v", err)
+	}
+	t.Cleanup(func() { master.Close() })
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { slave.Close() })
+	return master, slave
+}
+
+func TestColoursAreForTerminals(t *testing.T) {
+	master, slave := terminal(t)
+	_, plain, _ := dispatch(t, "no-gpu", "errors")
+	for name, c := range map[string]struct {
+		env     map[string]string
+		colours bool
+	}{
+		"a terminal":           {nil, true},
+		"NO_COLOR":             {map[string]string{"NO_COLOR": "1"}, false},
+		"a terminal without":   {map[string]string{"TERM": "dumb"}, false},
+		"an empty NO_COLOR":    {map[string]string{"NO_COLOR": ""}, true},
+		"a terminal with them": {map[string]string{"TERM": "xterm"}, true},
+	} {
+		var errs bytes.Buffer
+		require.Zero(t, Main([]string{"dispatch", "errors"}, func(key string) string { return c.env[key] }, slave, &errs))
+		buffer := make([]byte, 4096)
+		var got string
+		for !strings.Contains(got, "XGMI Link Error\r\n") {
+			n, err := master.Read(buffer)
+			require.NoError(t, err)
+			got += string(buffer[:n])
+		}
+		require.Equal(t, c.colours, strings.Contains(got, "\x1b[1;31mCritical\x1b[0m"), name)
+		if !c.colours {
+			require.Equal(t, plain, strings.ReplaceAll(got, "\r\n", "\n"), name)
+		}
+	}
+
+	file, err := os.Create(t.TempDir() + "/out")
+	require.NoError(t, err)
+	defer file.Close()
+	require.False(t, colours(file, func(string) string { return "" }))
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer null.Close()
+	require.False(t, colours(null, func(string) string { return "" }), "a character device, and no terminal")
+}

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/version"
+)
+
+const usage = `dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions.
+On a unit, as root, it also answers:
+
+  dispatch plan                 what the charm would change now, and why; changes nothing
+  dispatch gpu list [--json]    the unit's GPUs, and those that do not count with the reason
+  dispatch gpu detect           whose GPUs the unit has, in fixed words
+  dispatch gpu verify [--json]  open each GPU's node as a task would; wakes GPUs that sleep
+  dispatch gpu health [--json]  state, score and reason of each AMD GPU
+  dispatch errors [--json]      the errors of AMD GPUs, by number
+  dispatch explain N [--json]   what error N means, what causes it, and what to do
+  dispatch --version
+  dispatch --help
+
+Exit status: 0 done, 1 failed (gpu verify and gpu health: something is broken, or
+there is no GPU to look at), 2 wrong command line.
+Environment: CHARM_ROOT=/prefix works on the file tree below /prefix instead of /.
+NO_COLOR=1 leaves colours out; only a terminal gets them.
+`
+
+// The commands under gpu that dispatch starts itself with, to open one node and
+// to read all GPUs; see charm.NewProbe and charm.NewReader.
+const (
+	probe = "probe"
+	read  = "read"
+)
+
+// caller is a person, or a script of theirs.
+type caller struct {
+	ctx            context.Context
+	charm          *charm.Charm
+	stdout, stderr io.Writer
+	format         charm.Format
+}
+
+func person(ctx context.Context, c *charm.Charm, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	p := &caller{ctx, c, stdout, stderr, charm.Format{Colour: colours(stdout, env)}}
+	switch args[0] {
+	case "--help", "-h", "help":
+		fmt.Fprint(stdout, usage)
+		return 0
+	case "--version", "version":
+		fmt.Fprintln(stdout, "concourse-ci-machine", version.Version)
+		return 0
+	case "plan":
+		if len(args) > 1 {
+			return p.wrong("cannot plan %q: plan takes no arguments", args[1])
+		}
+		return p.done(c.ShowPlan(ctx, stdout))
+	case "gpu":
+		return p.gpu(args[1:])
+	case "errors":
+		if !p.json(args[1:]) {
+			return p.wrong("cannot list errors with %q: only --json is known", strings.Join(args[1:], " "))
+		}
+		return p.done(c.ListErrors(stdout, p.format))
+	case "explain":
+		if len(args) < 2 || strings.HasPrefix(args[1], "-") {
+			return p.wrong("cannot explain without a number: want explain N; dispatch errors lists them")
+		}
+		if !p.json(args[2:]) {
+			return p.wrong("cannot explain an error with %q: only --json is known", strings.Join(args[2:], " "))
+		}
+		if err := c.ExplainError(stdout, args[1], p.format); err != nil {
+			fmt.Fprintln(stderr, err)
+			return 2
+		}
+		return 0
+	}
+	return p.wrong("cannot run %q: no such command", args[0])
+}
+
+func (p *caller) gpu(args []string) int {
+	if len(args) == 0 {
+		return p.wrong("cannot run gpu without a command: want gpu list, detect, verify or health")
+	}
+	name, rest := args[0], args[1:]
+	switch {
+	case name == probe && len(rest) == 1:
+		driver, err := charm.ProbeNode(p.charm.Host.Root, rest[0])
+		if err == nil {
+			fmt.Fprintln(p.stdout, driver)
+		}
+		return p.done(err)
+	case name == read && len(rest) == 0:
+		return p.done(charm.WriteStates(p.stdout, charm.ReadStates(p.charm.Host.Root)))
+	}
+	do, known := map[string]func() error{
+		"list":   func() error { return p.charm.ListGPUs(p.stdout, p.format.JSON) },
+		"detect": func() error { return p.charm.DetectGPUs(p.stdout) },
+		"verify": func() error { return p.charm.VerifyGPUs(p.ctx, p.stdout, p.format) },
+		"health": func() error { return p.charm.GPUHealth(p.ctx, p.stdout, p.format) },
+	}[name]
+	switch {
+	case !known:
+		return p.wrong("cannot run gpu %q: want gpu list, detect, verify or health", name)
+	case name == "detect" && len(rest) > 0:
+		return p.wrong("cannot detect GPUs with %q: detect takes no arguments", strings.Join(rest, " "))
+	case !p.json(rest):
+		return p.wrong("cannot %s GPUs with %q: only --json is known", verb(name), strings.Join(rest, " "))
+	}
+	return p.done(do())
+}
+
+// verb is the command as a verb.
+func verb(name string) string {
+	if name == "health" {
+		return "judge"
+	}
+	return name
+}
+
+// json reads what may follow a command; false means something else.
+func (p *caller) json(args []string) bool {
+	p.format.JSON = len(args) == 1 && args[0] == "--json"
+	return len(args) == 0 || p.format.JSON
+}
+
+func (p *caller) wrong(format string, a ...any) int {
+	fmt.Fprintf(p.stderr, format+"; see dispatch --help\n", a...)
+	return 2
+}
+
+func (p *caller) done(err error) int {
+	if err != nil {
+		return fail(p.stderr, err)
+	}
+	return 0
+}

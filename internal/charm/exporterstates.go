@@ -1,0 +1,113 @@
+package charm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+
+	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/health"
+)
+
+const (
+	exporterGPUs = "http://127.0.0.1:9401/api/v1/gpus"
+	// exporterTime is more than the exporter waits for a GPU that hangs.
+	exporterTime  = exporter.Deadline + 3*time.Second
+	exporterLimit = 4 << 20 // bytes: some thousand GPUs
+	maxRemarks    = 4       // GPUs that a status names
+)
+
+// exporterStates asks the exporter. A hook gets what it knows of GPUs from there
+// alone: a process that reads a GPU that hangs can't end itself.
+func (c *Charm) exporterStates(ctx context.Context) ([]GPUState, error) {
+	url := c.ExporterURL
+	if url == "" {
+		if !c.Host.Real() {
+			return nil, errors.New("the exporter watches this machine, not CHARM_ROOT")
+		}
+		url = exporterGPUs
+	}
+	ctx, cancel := context.WithTimeout(ctx, exporterTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without a proxy
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, errors.New("the exporter does not answer")
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, exporterLimit))
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("the exporter answers %d", resp.StatusCode)
+	case err != nil:
+		return nil, errors.New("the exporter does not answer in full")
+	}
+	return parseStates(data)
+}
+
+// parseStates reads what listens on the exporter's port, which need not be the
+// exporter.
+func parseStates(data []byte) ([]GPUState, error) {
+	var answer struct {
+		GPUs []exporter.Status `json:"gpus"`
+	}
+	if json.Unmarshal(data, &answer) != nil {
+		return nil, errors.New("the exporter does not answer with its list of GPUs")
+	}
+	if len(answer.GPUs) == 0 {
+		return nil, errors.New("the exporter knows of no GPU")
+	}
+	return statesOf(answer.GPUs), nil
+}
+
+// printable is text for one line of a status or a terminal: bounded, and
+// without anything that moves a cursor.
+func printable(text string) string {
+	const limit = 300
+	runes := []rune(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text))
+	if len(runes) > limit {
+		return string(runes[:limit]) + "..."
+	}
+	return string(runes)
+}
+
+// healthRemarks are the GPUs that are critical, for the unit's status.
+func (c *Charm) healthRemarks(ctx context.Context) (causes []Cause) {
+	states, err := c.exporterStates(ctx)
+	if err != nil {
+		return nil // whether the exporter works is told by another remark
+	}
+	var seen []string
+	more := 0
+	for _, s := range states {
+		switch {
+		case s.State != health.Critical:
+		case len(seen) == maxRemarks:
+			more++
+		default:
+			seen = append(seen, fmt.Sprintf("GPU %d is critical: %s%s", s.Index, s.Reason, seeCodes(s.Codes)))
+		}
+	}
+	if more > 0 {
+		seen = append(seen, fmt.Sprintf("%d more GPUs are critical", more))
+	}
+	if len(seen) > 0 {
+		causes = append(causes, Cause{Active, strings.Join(seen, "; ")})
+	}
+	return causes
+}

@@ -1,0 +1,79 @@
+package charm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"concourse-ci-machine/internal/gpu"
+)
+
+// DetectGPUs writes one line for each vendor whose GPUs this unit has, in the
+// fixed words that other programs look for.
+func (c *Charm) DetectGPUs(w io.Writer) error {
+	inv, err := gpu.Discover(c.Host.Root)
+	if err != nil {
+		return err
+	}
+	text := ""
+	for _, v := range []gpu.Vendor{gpu.AMD, gpu.NVIDIA} {
+		if len(inv.Of(v)) > 0 {
+			text += v.Label() + " GPU detected\n"
+		}
+	}
+	if text == "" {
+		text = "No GPU detected\n"
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}
+
+// answer is an action whose result is the text that a person gets on the unit.
+type answer struct {
+	key   string // of the result
+	write func(ctx context.Context, w io.Writer, params map[string]any, f Format) error
+}
+
+func (c *Charm) answers() map[string]answer {
+	return map[string]answer{
+		"list-gpus": {"gpus", func(_ context.Context, w io.Writer, _ map[string]any, f Format) error {
+			return c.ListGPUs(w, f.JSON)
+		}},
+		"detect-gpus": {"detected", func(_ context.Context, w io.Writer, _ map[string]any, _ Format) error {
+			return c.DetectGPUs(w)
+		}},
+		"verify-gpu": {"verified", func(ctx context.Context, w io.Writer, _ map[string]any, f Format) error {
+			return c.VerifyGPUs(ctx, w, f)
+		}},
+		"gpu-health": {"health", func(ctx context.Context, w io.Writer, _ map[string]any, f Format) error {
+			return c.GPUHealth(ctx, w, f)
+		}},
+		"list-errors": {"errors", func(_ context.Context, w io.Writer, _ map[string]any, f Format) error {
+			return c.ListErrors(w, f)
+		}},
+		"explain-error": {"explanation", func(_ context.Context, w io.Writer, params map[string]any, f Format) error {
+			code := ""
+			if v, ok := params["code"]; ok {
+				code = fmt.Sprint(v)
+			}
+			return c.ExplainError(w, code, f)
+		}},
+	}
+}
+
+// answer runs an action of that kind. One that finds something broken has its
+// result all the same, beside the error.
+func (c *Charm) answer(ctx context.Context, a answer) (map[string]any, error) {
+	params, err := c.Tools.ActionGet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	err = a.write(ctx, &b, params, Format{JSON: params["format"] == "json"})
+	text := strings.TrimSpace(b.String())
+	if text == "" {
+		return nil, err
+	}
+	return map[string]any{a.key: text}, err
+}

@@ -1,0 +1,111 @@
+package charm
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju/jujutest"
+)
+
+// acted runs an action on a fixture host.
+func acted(t *testing.T, host, name string, params map[string]any, set func(*Charm)) *jujutest.Action {
+	t.Helper()
+	m := jujutest.New("concourse-ci-machine/0")
+	m.CharmDir = charmDir(t)
+	ctx := m.BeginAction(name, params)
+	c := charmOf(t, hosttest.Host(t, host), m, ctx, newMachine(t))
+	if set != nil {
+		set(c)
+	}
+	require.NoError(t, c.Action(t.Context()))
+	require.NoError(t, ctx.Commit())
+	return m.Actions[len(m.Actions)-1]
+}
+
+func TestExplainErrorAction(t *testing.T) {
+	a := acted(t, "no-gpu", "explain-error", map[string]any{"code": 7}, nil)
+	require.Equal(t, "completed", a.Status)
+	var want strings.Builder
+	require.NoError(t, (&Charm{}).ExplainError(&want, "7", Format{}))
+	require.Equal(t, strings.TrimSpace(want.String()), a.Results["explanation"])
+
+	for _, params := range []map[string]any{{"code": 9}, {"code": 0}, {"code": -7}, {"code": "memory"}, {"code": true}, {}} {
+		a := acted(t, "no-gpu", "explain-error", params, nil)
+		require.Equal(t, "failed", a.Status, params)
+		require.Contains(t, a.Message, "want one of 1 GPU Memory Error, 2 GPU Hang, ", params)
+		require.Empty(t, a.Results, params)
+	}
+}
+
+func TestActionsSayWhatThePersonOnTheUnitGets(t *testing.T) {
+	a := acted(t, "both-passed", "detect-gpus", nil, nil)
+	require.Equal(t, "AMD GPU detected\nNVIDIA GPU detected", a.Results["detected"])
+	a = acted(t, "no-gpu", "list-errors", map[string]any{"format": "text"}, nil)
+	require.Contains(t, a.Results["errors"], "   8  Critical  XGMI Link Error")
+	a = acted(t, "no-gpu", "list-errors", map[string]any{"format": "json"}, nil)
+	require.Contains(t, a.Results["errors"], `"name": "XGMI Link Error"`)
+}
+
+// A result without a failure, or a failure without its result, is half of it.
+func TestActionsThatFindSomethingBrokenFailAndShowIt(t *testing.T) {
+	closed := func(c *Charm) {
+		c.Probe = func(_ context.Context, node string) (string, error) {
+			if node == "/dev/kfd" {
+				return "", nil
+			}
+			return "", errors.New("worn out")
+		}
+	}
+	a := acted(t, "amd", "verify-gpu", map[string]any{"format": "text"}, closed)
+	require.Equal(t, "failed", a.Status)
+	require.Equal(t, "cannot use every GPU node: 1 of 2 failed: /dev/dri/renderD128: worn out", a.Message)
+	require.Contains(t, a.Results["verified"], "ok      /dev/kfd\n")
+	require.Contains(t, a.Results["verified"], "FAILED  /dev/dri/renderD128 ")
+
+	a = acted(t, "mi210x4", "gpu-health", map[string]any{"format": "json"}, nil)
+	require.Equal(t, "failed", a.Status)
+	require.Contains(t, a.Message, "GPU 3: 1 uncorrectable error")
+	require.Contains(t, a.Results["health"], `"state": "critical"`)
+
+	a = acted(t, "amd", "gpu-health", nil, nil)
+	require.Equal(t, "completed", a.Status, a.Message)
+	require.Contains(t, a.Results["health"], "GPU 0   healthy ")
+	a = acted(t, "no-gpu", "verify-gpu", nil, nil)
+	require.Equal(t, "failed", a.Status)
+	require.Contains(t, a.Message, "No GPU detected")
+	for _, r := range a.Results {
+		require.NotContains(t, r, "\x1b")
+	}
+}
+
+// Juju refuses a parameter of another type, and does not start the charm.
+func TestActionsYAMLNamesWhatTheCharmKnows(t *testing.T) {
+	data, err := os.ReadFile("../../actions.yaml")
+	require.NoError(t, err)
+	var declared map[string]struct {
+		Params map[string]struct {
+			Type string
+			Enum []string
+		}
+		Required []string
+	}
+	require.NoError(t, yaml.Unmarshal(data, &declared))
+	known := append(slices.Collect(maps.Keys((&Charm{}).answers())), "plan")
+	require.ElementsMatch(t, known, slices.Collect(maps.Keys(declared)))
+	require.Equal(t, "integer", declared["explain-error"].Params["code"].Type)
+	require.Equal(t, []string{"code"}, declared["explain-error"].Required)
+	for name, a := range declared {
+		if f, ok := a.Params["format"]; ok {
+			require.Equal(t, []string{"text", "json"}, f.Enum, name)
+		}
+	}
+}

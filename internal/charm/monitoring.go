@@ -1,0 +1,171 @@
+package charm
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/relation"
+)
+
+// The endpoints that tell others of the exporter.
+const (
+	monitoring = "monitoring"
+	cosAgent   = "cos-agent"
+)
+
+// charmName is the charm's own name, as metadata.yaml has it.
+const charmName = "concourse-ci-machine"
+
+// Watcher is one relation to those who watch the unit, with what it was told.
+type Watcher struct {
+	ID  string
+	Own map[string]string
+	App map[string]string // the application's bag; nil where this unit does not lead
+}
+
+// Watchers is what Juju says of these relations.
+type Watchers struct {
+	Monitoring, COSAgent []Watcher
+	Leader               bool
+	Address              string // of the endpoint monitoring, "" where Juju knows none
+}
+
+// observeWatchers asks two questions where nobody watches the unit.
+func observeWatchers(ctx context.Context, t *juju.Tools, e juju.Event) (Watchers, error) {
+	var w Watchers
+	ids, err := t.RelationIDs(ctx, monitoring)
+	if err != nil {
+		return w, err
+	}
+	if len(ids) > 0 {
+		if w.Leader, err = t.IsLeader(ctx); err != nil {
+			return w, err
+		}
+		n, err := t.NetworkGet(ctx, monitoring)
+		var refused *juju.ToolError
+		if err != nil && !(errors.As(err, &refused) && refused.Code == 1) {
+			return w, err // else the unit has no network yet: a later hook tells the address
+		}
+		w.Address = n.Ingress()
+	}
+	if w.Monitoring, err = observeBags(ctx, t, e, ids, w.Leader); err != nil {
+		return w, err
+	}
+	if ids, err = t.RelationIDs(ctx, cosAgent); err != nil {
+		return w, err
+	}
+	w.COSAgent, err = observeBags(ctx, t, e, ids, false)
+	return w, err
+}
+
+func observeBags(ctx context.Context, t *juju.Tools, e juju.Event, ids []string, app bool) ([]Watcher, error) {
+	var all []Watcher
+	for _, id := range ids {
+		if e.Relation != nil && e.Relation.ID == id && e.Name == e.Relation.Endpoint+"-relation-broken" {
+			continue
+		}
+		w := Watcher{ID: id}
+		var err error
+		if w.Own, err = t.RelationGet(ctx, id, e.Unit); err == nil && app {
+			w.App, err = t.RelationGetApp(ctx, id, e.App())
+		}
+		if errors.Is(err, juju.ErrNotFound) {
+			continue // the unit has not entered the relation yet; a hook follows when it has
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// tellWatchers publishes where the exporter listens, with the alerts and
+// dashboards for it, differences only. It is tried in every hook, so that no
+// event decides what is advertised (D56).
+func (c *Charm) tellWatchers(ctx context.Context, facts Facts, exporter bool) error {
+	w, err := observeWatchers(ctx, c.Tools, c.Event)
+	if err != nil {
+		return jujuerrors.Annotate(err, "cannot observe who watches the unit")
+	}
+	if len(w.Monitoring)+len(w.COSAgent) == 0 {
+		return nil
+	}
+	bags, err := c.watcherBags(w, facts, exporter)
+	if err != nil {
+		return jujuerrors.Annotate(err, "cannot write what is published for monitoring")
+	}
+	set := func(id string, app bool, own, want map[string]string, keys []string) error {
+		changes := relation.Changes(own, want, keys)
+		if len(changes) == 0 {
+			return nil
+		}
+		return jujuerrors.Annotatef(c.Tools.RelationSet(ctx, id, app, changes), "cannot publish in %s", id)
+	}
+	for _, m := range w.Monitoring {
+		if err := set(m.ID, false, m.Own, bags.unit, relation.ScrapeUnitKeys()); err != nil {
+			return err
+		}
+		if !w.Leader {
+			continue
+		}
+		if err := set(m.ID, true, m.App, bags.app, relation.ScrapeAppKeys()); err != nil {
+			return err
+		}
+	}
+	for _, a := range w.COSAgent {
+		if bags.silent && a.Own[relation.COSAgentKey] == "" {
+			continue // it was told nothing that would have to be taken back
+		}
+		if err := set(a.ID, false, a.Own, bags.agent, []string{relation.COSAgentKey}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watcherBags are the bags as they should be.
+type watcherBags struct {
+	unit, app, agent map[string]string
+	silent           bool // no unit of the application has an exporter
+}
+
+// watcherBags decides. The configuration is the same in all units, so it tells
+// whether any of them may have an exporter; only this unit's own job depends on
+// what it has itself.
+func (c *Charm) watcherBags(w Watchers, facts Facts, exporter bool) (b watcherBags, err error) {
+	cfg, _ := config.Parse(facts.Config) // checked before
+	if b.silent = !slices.Contains([]string{"auto", "rocm"}, cfg.ComputeRuntime); b.silent {
+		b.agent, err = relation.NoCOSAgent()
+		return b, err
+	}
+	rules, err := os.ReadFile(filepath.Join(c.CharmDir, "src/prometheus_alert_rules/amd-alerts.yaml"))
+	if err != nil {
+		return b, err
+	}
+	t := relation.Topology{Model: c.Event.ModelName, ModelUUID: c.Event.ModelUUID, App: c.Event.App(), Unit: c.Event.Unit, Charm: charmName}
+	if exporter {
+		b.unit = relation.ScrapeUnit(c.Event.Unit, w.Address)
+	}
+	if w.Leader {
+		if b.app, err = relation.ScrapeApp(t, rules); err != nil {
+			return b, err
+		}
+	}
+	if len(w.COSAgent) == 0 {
+		return b, nil
+	}
+	d := relation.Dashboard{Path: "src/grafana_dashboards/amd-gpu.json"}
+	if d.JSON, err = os.ReadFile(filepath.Join(c.CharmDir, d.Path)); err != nil {
+		return b, err
+	}
+	b.agent, err = relation.COSAgent(t, rules, []relation.Dashboard{d}, exporter)
+	return b, err
+}

@@ -1,0 +1,164 @@
+package charm
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/juju/jujutest"
+)
+
+// tell is one hook's telling, committed as Juju does it; it returns the calls.
+func tell(t *testing.T, m *jujutest.Model, e juju.Event, exporter bool) *jujutest.Context {
+	t.Helper()
+	ctx := m.Begin(e)
+	c := charmOf(t, hosttest.Root(t), m, ctx, nil)
+	require.NoError(t, c.tellWatchers(t.Context(), Facts{Unit: m.Unit, Config: m.Config}, exporter))
+	require.NoError(t, ctx.Commit())
+	return ctx
+}
+
+func watched(t *testing.T) (m *jujutest.Model, scrape, agent *jujutest.Relation) {
+	t.Helper()
+	m = jujutest.New("gpu-worker/0")
+	m.CharmDir = charmDir(t)
+	m.Config = map[string]any{"mode": "worker", "compute-runtime": "rocm"}
+	return m, m.Relate(8, "monitoring", "prometheus"), m.Relate(9, "cos-agent", "grafana-agent")
+}
+
+var update = jujutest.Hook("update-status")
+
+func jobs(t *testing.T, agent *jujutest.Relation) []any {
+	t.Helper()
+	var bag map[string]any
+	require.NoError(t, json.Unmarshal([]byte(agent.Local["config"]), &bag))
+	return bag["metrics_scrape_jobs"].([]any)
+}
+
+// said is the unit's bag without the addresses that Juju puts into each.
+func said(r *jujutest.Relation) map[string]string {
+	bag := maps.Clone(r.Local)
+	for _, key := range []string{"egress-subnets", "ingress-address", "private-address"} {
+		delete(bag, key)
+	}
+	return bag
+}
+
+func TestWatchersAreToldInAnyHookAndOnce(t *testing.T) {
+	m, scrape, agent := watched(t)
+	first := tell(t, m, update, true)
+	require.Len(t, first.Called("relation-set"), 3)
+	require.Equal(t, map[string]string{"prometheus_scrape_unit_address": "10.0.0.5", "prometheus_scrape_unit_name": "gpu-worker/0"}, said(scrape))
+	require.JSONEq(t, `[{"job_name": "rocm-exporter", "metrics_path": "/metrics", "static_configs": [{"targets": ["*:9401"]}]}]`, scrape.LocalApp["scrape_jobs"])
+	require.JSONEq(t, `{"model": "test", "model_uuid": "f47ac10b-58cc-4372-a567-0e02b2c3d479", "application": "gpu-worker",
+		"unit": "gpu-worker/0", "charm_name": "concourse-ci-machine"}`, scrape.LocalApp["scrape_metadata"])
+	require.Contains(t, scrape.LocalApp["alert_rules"], `"alert":"AMDGPUHang"`)
+	require.Len(t, jobs(t, agent), 1)
+	require.Empty(t, agent.LocalApp)
+	require.Empty(t, tell(t, m, update, true).Called("relation-set"), "nothing is new")
+}
+
+// D56: the predecessor forgot its exporter's job in relation-joined.
+func TestD56RelationHooksTellTheSame(t *testing.T) {
+	for _, kind := range []string{"created", "joined", "changed"} {
+		m, scrape, agent := watched(t)
+		remote := "prometheus/0"
+		if kind == "created" {
+			remote = ""
+		} else {
+			scrape.Units = map[string]map[string]string{remote: {}}
+		}
+		tell(t, m, jujutest.RelationHook(scrape, kind, remote), true)
+		require.Contains(t, scrape.LocalApp["scrape_jobs"], "9401", kind)
+		require.Len(t, jobs(t, agent), 1, kind)
+	}
+}
+
+// D55: the predecessor advertised what did not listen.
+func TestD55OnlyWhatListensIsAdvertised(t *testing.T) {
+	m, scrape, agent := watched(t)
+	tell(t, m, update, true)
+	tell(t, m, update, false)
+	require.Empty(t, said(scrape), "the wildcard has no target here")
+	require.Contains(t, scrape.LocalApp["scrape_jobs"], "9401", "other units may have GPUs")
+	require.Empty(t, jobs(t, agent))
+	require.Contains(t, agent.Local["config"], "AMDGPUHang", "rules are taken from any unit")
+
+	tell(t, m, update, true)
+	m.Config["compute-runtime"] = "none"
+	tell(t, m, update, false)
+	require.Empty(t, said(scrape))
+	require.Empty(t, scrape.LocalApp)
+	require.NotContains(t, agent.Local["config"], "AMDGPU")
+	require.Contains(t, agent.Local["config"], `"dashboards":[]`, "the other side keeps what it is not told otherwise")
+	require.Empty(t, tell(t, m, update, false).Called("relation-set"))
+}
+
+func TestUnitThatNeverHadAnExporterSaysNothing(t *testing.T) {
+	m, scrape, agent := watched(t)
+	m.Config["compute-runtime"] = "none"
+	require.Empty(t, tell(t, m, update, false).Called("relation-set"))
+	require.Empty(t, said(scrape))
+	require.Empty(t, said(agent))
+}
+
+func TestOnlyTheLeaderSpeaksForTheApplication(t *testing.T) {
+	m, scrape, _ := watched(t)
+	m.Leader = false
+	tell(t, m, update, true)
+	require.Empty(t, scrape.LocalApp)
+	require.NotEmpty(t, said(scrape))
+	m.Leader = true
+	tell(t, m, jujutest.Hook("leader-elected"), true)
+	require.NotEmpty(t, scrape.LocalApp)
+}
+
+func TestUnwatchedUnitAsksTwoQuestions(t *testing.T) {
+	m, _, _ := watched(t)
+	m.Relations = nil
+	m.CharmDir = t.TempDir() // nor does it read a file
+	ctx := tell(t, m, update, true)
+	require.Equal(t, []string{"--format=json monitoring", "--format=json cos-agent"}, ctx.Called("relation-ids"))
+	require.Empty(t, ctx.Called("is-leader"))
+	require.Empty(t, ctx.Called("network-get"))
+}
+
+func TestOnlyMonitoringNeedsALeader(t *testing.T) {
+	m, _, agent := watched(t)
+	m.Relations = []*jujutest.Relation{agent}
+	ctx := tell(t, m, update, true)
+	require.Empty(t, ctx.Called("is-leader"))
+	require.Len(t, jobs(t, agent), 1)
+}
+
+func TestUnitWithoutNetworkIsNoTargetUntilItHasOne(t *testing.T) {
+	m, scrape, agent := watched(t)
+	m.Address = ""
+	tell(t, m, update, true)
+	require.Empty(t, said(scrape))
+	require.Len(t, jobs(t, agent), 1, "the agent is on the same machine")
+	m.Address = "10.0.0.6"
+	tell(t, m, update, true)
+	require.Equal(t, "10.0.0.6", scrape.Local["prometheus_scrape_unit_address"])
+}
+
+func TestRelationThatIsBrokenIsLeftAlone(t *testing.T) {
+	m, scrape, agent := watched(t)
+	tell(t, m, jujutest.RelationHook(scrape, "broken", ""), true)
+	require.Empty(t, said(scrape))
+	require.NotEmpty(t, said(agent))
+}
+
+func TestCharmNameIsThatOfTheMetadata(t *testing.T) {
+	data, err := os.ReadFile("../../metadata.yaml")
+	require.NoError(t, err)
+	var meta struct{ Name string }
+	require.NoError(t, yaml.Unmarshal(data, &meta))
+	require.Equal(t, meta.Name, charmName)
+}

@@ -1,0 +1,134 @@
+//go:build e2e
+
+package prometheus
+
+import (
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+const dashboardFile = "../../src/grafana_dashboards/amd-gpu.json"
+
+type query struct{ panel, expr string }
+
+// queries are those of the panels as Grafana sends them, with every variable at
+// All, and how the variables get their values.
+func queries(t *testing.T) (panels []query, variables map[string]query) {
+	t.Helper()
+	var d struct {
+		Panels []struct {
+			Type, Title string
+			Targets     []struct{ Expr string }
+		}
+		Templating struct {
+			List []struct{ Type, Name, Definition, AllValue string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(readFile(t, dashboardFile)), &d))
+	all := []string{"$__rate_interval", "1m"}
+	variables = map[string]query{}
+	for _, v := range d.Templating.List {
+		if v.Type == "query" {
+			require.Equal(t, ".*", v.AllValue, v.Name)
+			all = append(all, `"$`+v.Name+`"`, `".*"`)
+			m := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`).FindStringSubmatch(v.Definition)
+			require.NotNil(t, m, v.Definition)
+			variables[m[2]] = query{"$" + v.Name, m[1]}
+		}
+	}
+	grafana := strings.NewReplacer(all...)
+	for label, v := range variables {
+		variables[label] = query{v.panel, grafana.Replace(v.expr)}
+	}
+	for _, p := range d.Panels {
+		require.Equal(t, p.Type == "row", len(p.Targets) == 0, p.Title)
+		for _, target := range p.Targets {
+			expr := grafana.Replace(target.Expr)
+			require.NotContains(t, expr, "$", "%s: a variable that nobody gives a value", p.Title)
+			panels = append(panels, query{p.Title, expr})
+		}
+	}
+	require.NotEmpty(t, panels)
+	return panels, variables
+}
+
+// watched is a Prometheus over every fixture host, and one with what these lack.
+func watched(t *testing.T) (*server, host.Root) {
+	t.Helper()
+	need(t, "prometheus")
+	bin := buildExporter(t)
+	busy := everything(t)
+	units := map[string]string{"everything": exporter(t, bin, string(busy))}
+	for _, name := range hosttest.HostNames() {
+		units[name] = exporter(t, bin, string(hosttest.Host(t, name)))
+	}
+	return start(t, units), busy
+}
+
+func TestDashboardAndRulesOnARealPrometheus(t *testing.T) {
+	panels, variables := queries(t)
+	s, busy := watched(t)
+	hosts := len(hosttest.HostNames()) + 1
+	s.until(func() bool { return len(s.query("up == 1")) == hosts }, "not every exporter is scraped: %v", s.query("up"))
+
+	t.Run("every query of the dashboard returns data", func(t *testing.T) {
+		for _, q := range panels {
+			t.Run(q.panel, func(t *testing.T) {
+				at := *s
+				at.t = t
+				at.until(func() bool { return len(at.query(q.expr)) > 0 }, "no data: %s", q.expr)
+				for _, r := range at.query(q.expr) {
+					require.NotEqual(t, "NaN", r.Value[1], "%s: %v", q.expr, r.Metric)
+				}
+			})
+		}
+	})
+	t.Run("every variable has values to choose from", func(t *testing.T) {
+		for label, v := range variables {
+			var values []string
+			s.get("/api/v1/label/"+label+"/values", url.Values{"match[]": {v.expr}}, &values)
+			require.NotEmpty(t, values, v.panel)
+		}
+	})
+	t.Run("the table of GPUs has a line for each", func(t *testing.T) {
+		for _, q := range panels {
+			if q.panel == "GPUs" && strings.Contains(q.expr, "rocm_gpu_info") {
+				require.Len(t, s.query(q.expr), len(s.query("rocm_gpu_info")), "each partition has the state of its GPU")
+			}
+		}
+	})
+	t.Run("every rule is evaluated without an error", func(t *testing.T) {
+		type rule struct{ Name, Health, LastError string }
+		s.until(func() bool {
+			var data struct{ Groups []struct{ Rules []rule } }
+			s.get("/api/v1/rules", nil, &data)
+			require.Len(t, data.Groups, 2)
+			known := true
+			for _, g := range data.Groups {
+				for _, r := range g.Rules {
+					require.NotEqual(t, "err", r.Health, "%s: %s", r.Name, r.LastError)
+					known = known && r.Health == "ok"
+				}
+			}
+			return known
+		}, "not every rule was evaluated")
+	})
+	t.Run("an error that the GPU counts fires", func(t *testing.T) {
+		fires := `ALERTS{alertname="AMDGPUMemoryError",alertstate="firing"}`
+		require.Empty(t, s.query(fires), "the errors of the fixtures are old")
+		require.NoError(t, busy.WriteFile(busyGPU+"ras/umc_err_count", []byte("ue: 1000\nce: 0\n"), 0o644))
+		s.until(func() bool { return len(s.query(fires)) > 0 }, "no alert")
+		alert := s.query(fires)[0].Metric
+		require.Equal(t, "everything/0", alert["juju_unit"])
+		require.Equal(t, "0000:0a:00.0", alert["pci_bus_id"])
+		require.Equal(t, "critical", alert["severity"])
+	})
+}

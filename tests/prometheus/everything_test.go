@@ -1,0 +1,79 @@
+//go:build e2e
+
+package prometheus
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+// Places in struct gpu_metrics_v1_7 (kgd_pp_interface.h).
+const (
+	tableSize           = 2208
+	accumulationCounter = 40
+	pptResidencyAcc     = 48
+)
+
+// busyGPU is the first GPU's folder.
+const busyGPU = "/sys/devices/pci0000:08/0000:08:01.1/0000:0a:00.0/"
+
+// everything is an MI300X at work: a fixture host whose firmware counters move,
+// on a machine with the driver's module, and with one file that has no number.
+func everything(t *testing.T) host.Root {
+	t.Helper()
+	r := host.Root(t.TempDir())
+	require.NoError(t, os.CopyFS(string(r), os.DirFS(filepath.Join(hosttest.HostsDir(), "mi300x-cpx"))))
+	put := func(path, text string) {
+		require.NoError(t, r.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, r.WriteFile(path, []byte(text), 0o644))
+	}
+	put("/sys/module/amdgpu/initstate", "live\n")
+	put("/proc/sys/kernel/osrelease", "6.14.0-32-generic\n")
+	put("/lib/modules/6.14.0-32-generic/modules.dep", "kernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko.zst:\n")
+	put(busyGPU+"gpu_busy_percent", "much\n")
+	move(t, r.Path(busyGPU+"gpu_metrics"))
+	return r
+}
+
+// move makes a gpu_metrics file whose counters go on until the test ends.
+func move(t *testing.T, path string) {
+	t.Helper()
+	le := binary.LittleEndian
+	table := bytes.Repeat([]byte{0xff}, tableSize) // which means that there is no value
+	le.PutUint16(table, tableSize)
+	table[2], table[3] = 1, 7
+	le.PutUint32(table[accumulationCounter:], 1000)
+	le.PutUint32(table[pptResidencyAcc:], 0)
+	require.NoError(t, os.WriteFile(path, table, 0o644))
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	end, ended := make(chan struct{}), make(chan error)
+	go func() {
+		for tick := time.NewTicker(100 * time.Millisecond); ; {
+			select {
+			case <-end:
+				tick.Stop()
+				ended <- f.Close()
+				return
+			case <-tick.C:
+				for at, step := range map[int]uint32{accumulationCounter: 100, pptResidencyAcc: 40} {
+					le.PutUint32(table[at:], le.Uint32(table[at:])+step)
+					f.WriteAt(table[at:at+4], int64(at)) // a failed one shows as a query without data
+				}
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(end)
+		require.NoError(t, <-ended)
+	})
+}

@@ -1,0 +1,107 @@
+//go:build e2e
+
+package prometheus
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"concourse-ci-machine/internal/relation"
+)
+
+const rulesFile = "../../src/prometheus_alert_rules/amd-alerts.yaml"
+
+// need skips where a program is missing, but not under `make e2e`.
+func need(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		if os.Getenv("E2E") == "1" && !strings.Contains(","+os.Getenv("E2E_WITHOUT")+",", ",prometheus,") {
+			require.NoError(t, err)
+		}
+		t.Skip(program + " is not installed (Debian: prometheus)")
+	}
+}
+
+func promtool(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	need(t, "promtool")
+	out, err := exec.Command("promtool", args...).CombinedOutput()
+	return string(out), err
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(data)
+}
+
+func writeFile(t *testing.T, path, text string) string {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	return path
+}
+
+func TestRulesPassPromtool(t *testing.T) {
+	out, err := promtool(t, "check", "rules", "--lint-fatal", rulesFile)
+	require.NoError(t, err, out)
+}
+
+// What goes over a relation is written to a file by the other side, as YAML.
+func TestPublishedRulesPassPromtool(t *testing.T) {
+	bag, err := relation.ScrapeApp(relation.Topology{Model: "ci", ModelUUID: "f47ac10b-58cc-4372-a567-0e02b2c3d479",
+		App: "gpu-worker", Unit: "gpu-worker/0", Charm: "concourse-ci-machine"}, []byte(readFile(t, rulesFile)))
+	require.NoError(t, err)
+	var groups any
+	require.NoError(t, json.Unmarshal([]byte(bag["alert_rules"]), &groups))
+	data, err := yaml.Marshal(groups)
+	require.NoError(t, err)
+	out, err := promtool(t, "check", "rules", "--lint-fatal", writeFile(t, filepath.Join(t.TempDir(), "published.yaml"), string(data)))
+	require.NoError(t, err, out)
+}
+
+// testRules runs the rules' own tests.
+func testRules(t *testing.T, rules string) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "amd-alerts.yaml"), rules)
+	return promtool(t, "test", "rules", writeFile(t, filepath.Join(dir, "test.yaml"), readFile(t, "testdata/amd-alerts.test.yaml")))
+}
+
+func TestAlertsFireAndClear(t *testing.T) {
+	out, err := testRules(t, readFile(t, rulesFile))
+	require.NoError(t, err, out)
+}
+
+// Each line is a fault that rules of this kind had or could have; the tests of
+// the rules have to see it.
+func TestFaultsInTheRulesAreNoticed(t *testing.T) {
+	rules := readFile(t, rulesFile)
+	for alert, fault := range map[string][2]string{
+		"AMDGPUMemoryError":       {"increase(rocm_gpu_ecc_errors_uncorrectable[15m]) > 0", "rocm_gpu_ecc_errors_uncorrectable > 0"},
+		"AMDGPUHang":              {" or increase(rocm_gpu_hang_events_total[5m]) > 0", ""},
+		"AMDGPULinkDown":          {" and max_over_time(rocm_xgmi_link_up[1d]) == 1", ""},
+		"AMDGPUHighTemperature":   {`sensor!="edge"} > 0.95 * rocm_gpu_temperature_crit_celsius`, `sensor!="edge"} > 85`},
+		"AMDGPUThermalThrottling": {"rocm_gpu_throttle_status > 0", "rocm_gpu_throttle_status > 2"},
+		"AMDGPUMemoryUsageHigh":   {"rocm_memory_total > 0.95", "rocm_memory_total > 0.9"},
+		"AMDGPUCorrectableErrors": {`sum without (block) (increase(rocm_gpu_ras_errors_total{severity="ce"}[1h])) > 100`, `rocm_gpu_ras_errors_total{severity="ce"} > 100`},
+		"AMDGPUBadPagesPending":   {`rocm_gpu_bad_pages{state="pending"}`, "rocm_gpu_bad_pages"},
+		"AMDGPUPCIeErrors":        {"increase(rocm_pcie_replays_total[15m]) > 100", "rocm_pcie_replays_total > 100"},
+		"AMDGPUExporterDown":      {`up{job=~".*rocm-exporter.*"}`, "up"},
+		"AMDGPUMetricsMissing":    {"present_over_time(rocm_exporter_gpus[1h]) unless", "present_over_time(rocm_exporter_gpus[1d]) unless"},
+	} {
+		t.Run(alert, func(t *testing.T) {
+			require.Equal(t, 1, strings.Count(rules, fault[0]), fault[0])
+			out, err := testRules(t, strings.Replace(rules, fault[0], fault[1], 1))
+			require.Error(t, err)
+			require.Contains(t, out, alert)
+		})
+	}
+}

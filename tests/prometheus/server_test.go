@@ -1,0 +1,141 @@
+//go:build e2e
+
+package prometheus
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patience bounds each wait.
+const patience = time.Minute
+
+// server is a running Prometheus.
+type server struct {
+	t       *testing.T
+	address string
+}
+
+// begin starts a program that ends with the test, and returns its stderr.
+func begin(t *testing.T, argv ...string) *bufio.Reader {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	errs, err := c.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	t.Cleanup(func() {
+		cancel()
+		c.Wait() // it was killed
+	})
+	return bufio.NewReader(errs)
+}
+
+// buildExporter makes the program once for a test.
+func buildExporter(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "rocm-exporter")
+	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin, "../../src/rocm-exporter")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return bin
+}
+
+// exporter serves a host's tree and returns its address.
+func exporter(t *testing.T, bin, root string) string {
+	t.Helper()
+	errs := begin(t, bin, "--web.listen-address=127.0.0.1:0", "--ras.interval=5s", "--path.root="+root)
+	line, err := errs.ReadString('\n')
+	require.NoError(t, err, line)
+	address, ok := strings.CutPrefix(strings.TrimSpace(line), "rocm-exporter: listening on ")
+	require.True(t, ok, line)
+	return address
+}
+
+// start runs a Prometheus with the charm's rules that scrapes each unit every
+// second, with the labels that a relation gives to its target.
+func start(t *testing.T, units map[string]string) *server {
+	t.Helper()
+	need(t, "prometheus")
+	dir := t.TempDir()
+	everySecond := regexp.MustCompile(`(?m)^    interval: \d+s$`).ReplaceAllString(readFile(t, rulesFile), "    interval: 1s")
+	require.Equal(t, 2, strings.Count(everySecond, "interval: 1s\n"))
+	rules := writeFile(t, filepath.Join(dir, "rules.yml"), everySecond)
+	var config strings.Builder
+	fmt.Fprintf(&config, "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\n"+
+		"scrape_configs:\n- job_name: rocm-exporter\n  static_configs:\n", rules)
+	for unit, address := range units {
+		fmt.Fprintf(&config, "  - targets: [%q]\n    labels: {juju_model: ci, juju_model_uuid: f47ac10b, juju_application: %s, juju_unit: %s/0}\n", address, unit, unit)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := free.Addr().String()
+	require.NoError(t, free.Close())
+	errs := begin(t, "prometheus", "--config.file="+writeFile(t, filepath.Join(dir, "prometheus.yml"), config.String()),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	for {
+		line, err := errs.ReadString('\n')
+		require.NoError(t, err, "Prometheus ended: %s", line)
+		if strings.Contains(line, "Server is ready to receive web requests") {
+			break
+		}
+	}
+	go errs.WriteTo(discard{}) // so that it never waits for a reader
+	return &server{t, address}
+}
+
+type discard struct{}
+
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+
+// get asks the API; into gets the field data.
+func (s *server) get(path string, query url.Values, into any) {
+	s.t.Helper()
+	resp, err := http.Get("http://" + s.address + path + "?" + query.Encode())
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	answer := struct {
+		Status, Error string
+		Data          any
+	}{Data: into}
+	require.NoError(s.t, json.NewDecoder(resp.Body).Decode(&answer))
+	require.Equal(s.t, "success", answer.Status, "%s: %s", query, answer.Error)
+}
+
+// sample is one series of an answer.
+type sample struct {
+	Metric map[string]string
+	Value  [2]any // time, text
+}
+
+func (s *server) query(expr string) []sample {
+	s.t.Helper()
+	var data struct{ Result []sample }
+	s.get("/api/v1/query", url.Values{"query": {expr}}, &data)
+	return data.Result
+}
+
+// until asks again until done, which the data of the next scrapes may make true.
+func (s *server) until(done func() bool, what string, args ...any) {
+	s.t.Helper()
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(patience); !done(); <-again.C {
+		require.True(s.t, time.Now().Before(end), append([]any{what}, args...)...)
+	}
+}
