@@ -7,6 +7,7 @@ import (
 
 	"concourse-ci-machine/internal/cdi"
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/oci"
 )
@@ -129,5 +130,13 @@ func TestDCGMAliasesAreAFlagOfTheExporter(t *testing.T) {
 		layer, ok := file(d, PebbleDir+"/layers/001-rocm-exporter.yaml")
 		require.True(t, ok)
 		require.Contains(t, layer, want)
+	}
+}
+
+// A name that the option takes and the wrapper refuses would stop every task.
+func TestOptionTakesTheFolderNamesThatTheWrapperTakes(t *testing.T) {
+	for _, name := range []string{"data", "out_rw", "ü", "two words", ".hidden", "a/b", "a\x01", "a\u0085b", "\xff", "a\nb"} {
+		_, problems := config.Parse(map[string]any{"mode": "worker", "srv-folders": name})
+		require.Equal(t, oci.FolderNameProblem(name) == "", len(problems) == 0, "%q", name)
 	}
 }

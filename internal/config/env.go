@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -62,9 +64,10 @@ func quotedWords(s string) (words []string, err error) {
 	return words, nil
 }
 
-// folder checks one name of srv-folders.
+// folder checks one name of srv-folders: no other name is ever given to a
+// container (oci.FolderNameProblem; a test of package charm holds them equal).
 func folder(s string) error {
-	if s == "" || s[0] == '.' || strings.ContainsAny(s, "/\x00") || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if s == "" || s[0] == '.' || strings.Contains(s, "/") || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
 		return fmt.Errorf("%q is not the name of a folder in /srv", s)
 	}
 	return nil

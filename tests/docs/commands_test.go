@@ -1,0 +1,112 @@
+package docs
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/charm/cli"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+var (
+	dispatchCommand = regexp.MustCompile(`^(?:sudo )?(?:\./)?dispatch( .*)?$`)
+	lxcCommand      = regexp.MustCompile(`^(?:sudo )?(lxc [^#]*)`)
+	makeCommand     = regexp.MustCompile(`^(?:\w+=\S+ )*make ([a-z0-9-]+)`)
+)
+
+// eachCommand calls f for every piece of code on every page that looks so.
+func eachCommand(t *testing.T, like *regexp.Regexp, f func(page string, m []string)) {
+	t.Helper()
+	n := 0
+	for name, md := range pages(t) {
+		for _, line := range code(md) {
+			for part := range strings.SplitSeq(line, " && ") {
+				if m := like.FindStringSubmatch(strings.TrimSpace(part)); m != nil {
+					n++
+					f(name, m)
+				}
+			}
+		}
+	}
+	require.Positive(t, n)
+}
+
+func dispatch(t *testing.T, args ...string) (code int, stdout string) {
+	t.Helper()
+	root := string(hosttest.Host(t, "amd-nvidia"))
+	var out, errs bytes.Buffer
+	code = cli.Main(append([]string{"dispatch"}, args...), func(key string) string {
+		if key == "CHARM_ROOT" {
+			return root
+		}
+		return ""
+	}, &out, &errs)
+	return code, out.String()
+}
+
+// Nothing that a person can ask of dispatch changes anything, so all of it is
+// run, on a fixture host that no hook has run on.
+func TestDispatchKnowsItsCommands(t *testing.T) {
+	eachCommand(t, dispatchCommand, func(page string, m []string) {
+		for _, args := range []string{strings.NewReplacer("[", "", "]", "").Replace(m[1]), strings.Split(m[1], " [")[0]} {
+			code, _ := dispatch(t, strings.Fields(args)...)
+			assert.NotEqual(t, 2, code, "%s: dispatch%s", page, args)
+		}
+	})
+}
+
+func TestCommandsPageIsTrue(t *testing.T) {
+	page := readFile(t, "docs/reference/commands.md")
+	code, out := dispatch(t, "gpu", "list")
+	require.Zero(t, code)
+	require.Contains(t, page, "\n```text\n"+out+"```\n")
+
+	_, usage := dispatch(t, "--help")
+	listed := ""
+	for _, row := range table(page, "command") {
+		listed += spans(row[0])[0] + "\n"
+	}
+	for _, m := range regexp.MustCompile(`(?m)^  (dispatch (?:gpu )?\S+)`).FindAllStringSubmatch(usage, -1) {
+		require.Regexp(t, "(?m)^"+regexp.QuoteMeta(m[1])+"( |$)", listed)
+	}
+
+	want := map[string][]string{"0": {"--version"}, "1": {"plan"}, "2": {"reboot"}}
+	rows := table(page, "exit status")
+	require.Len(t, rows, len(want))
+	for _, row := range rows {
+		code, _ := dispatch(t, want[row[0]]...)
+		require.Equal(t, row[0], string(rune('0'+code)), "dispatch %s", want[row[0]])
+	}
+}
+
+// The charm tells people which lxc commands to run; the pages tell the same.
+func TestLXCCommandsAreThoseOfTheStatuses(t *testing.T) {
+	m := &matcher{known: map[string]bool{}}
+	end := regexp.MustCompile(` \(|[,)]| — | where `)
+	for _, p := range readSource(t).patterns() {
+		for _, c := range strings.Split(p, "lxc ")[1:] {
+			m.join(strings.TrimSpace("lxc " + end.Split(c, 2)[0]))
+		}
+	}
+	require.NotEmpty(t, m.patterns)
+	// The one that no status names: the charm makes no folders.
+	m.join("lxc config device add " + hole + " " + hole + " disk source=" + hole + " path=" + hole)
+	require.False(t, m.prints("lxc config device add c gpu0 gpu"))
+	eachCommand(t, lxcCommand, func(page string, c []string) {
+		assert.True(t, m.prints(strings.TrimSpace(c[1])), "%s: the charm never says: %s", page, c[1])
+	})
+}
+
+func TestMakeTargetsAreThere(t *testing.T) {
+	makefile, err := os.ReadFile(root + "/Makefile")
+	require.NoError(t, err)
+	eachCommand(t, makeCommand, func(page string, m []string) {
+		assert.Regexp(t, `(?m)^(.* )?`+regexp.QuoteMeta(m[1])+`( .*)?:`, string(makefile), "%s: make %s", page, m[1])
+	})
+}

@@ -1,0 +1,66 @@
+package docs
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/rocm"
+)
+
+func TestErrorsPageIsTheCharmsTable(t *testing.T) {
+	const name = "docs/reference/gpu-errors.md"
+	var b strings.Builder
+	list := func(title, mark string, lines []string) {
+		fmt.Fprintf(&b, "\n%s:\n\n", title)
+		for _, l := range lines {
+			fmt.Fprintf(&b, "%s %s\n", mark, strings.ReplaceAll(l, "<", "&lt;"))
+		}
+	}
+	for _, e := range rocm.ErrorCodes() {
+		fmt.Fprintf(&b, "\n## %d %s\n\n%s. %s\n", e.Code, e.Name, e.Severity, e.Description)
+		list("Causes", "-", e.Causes)
+		list("What to do", "1.", e.Actions)
+		var shows []string
+		for _, s := range e.Detected {
+			what := s.What
+			if !strings.Contains(what, "`") {
+				what = "`" + what + "`"
+			}
+			shows = append(shows, string(s.Source)+": "+what)
+		}
+		list("How it shows", "-", shows)
+		fmt.Fprintf(&b, "\nMore: [%s](%s)\n", strings.TrimPrefix(e.Link, "https://"), e.Link)
+	}
+	b.WriteString("\n")
+	hosttest.Golden(t, filepath.Join(root, name), withSection(t, readFile(t, name), "errors", b.String()))
+}
+
+func TestAlertsPageIsTheRules(t *testing.T) {
+	const name = "docs/reference/alerts.md"
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr, For string
+				Labels           map[string]string
+			}
+		}
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "src/prometheus_alert_rules/amd-alerts.yaml")), &rules))
+	var b strings.Builder
+	b.WriteString("| alert | severity | when | for |\n|---|---|---|---|\n")
+	for _, g := range rules.Groups {
+		for _, r := range g.Rules {
+			expr := strings.ReplaceAll(strings.Join(strings.Fields(r.Expr), " "), "|", `\|`)
+			fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", r.Alert, r.Labels["severity"], expr, cmp.Or(r.For, "at once"))
+		}
+	}
+	require.Greater(t, strings.Count(b.String(), "\n"), 5)
+	hosttest.Golden(t, filepath.Join(root, name), withSection(t, readFile(t, name), "alerts", b.String()))
+}

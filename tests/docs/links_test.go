@@ -1,0 +1,67 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	notSlug = regexp.MustCompile(`[^\pL\d _-]`)
+)
+
+func TestLinksResolve(t *testing.T) {
+	for name, md := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(fence.ReplaceAllString(md, ""), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(m[1], "#")
+			to := name
+			if file != "" {
+				to = filepath.Join(filepath.Dir(name), file)
+			}
+			if _, err := os.Stat(filepath.Join(root, to)); !assert.NoError(t, err, "%s links to %s", name, m[1]) || anchor == "" {
+				continue
+			}
+			assert.Contains(t, slugs(readFile(t, to)), anchor, "%s links to %s", name, m[1])
+		}
+	}
+}
+
+// slugs are a page's headings as GitHub makes anchors of them.
+func slugs(md string) (out []string) {
+	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(md, ""), -1) {
+		out = append(out, strings.ReplaceAll(notSlug.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return out
+}
+
+func TestEveryPageIsInTheIndex(t *testing.T) {
+	index := readFile(t, "docs/index.md")
+	for name := range pages(t) {
+		if rest, ok := strings.CutPrefix(name, "docs/"); ok && rest != "index.md" {
+			require.Contains(t, index, "]("+rest+")")
+		}
+	}
+}
+
+func TestNamedPackagesAreThoseOfTheTree(t *testing.T) {
+	var listed, there []string
+	for _, row := range table(readFile(t, "docs/explanation/architecture.md"), "package") {
+		listed = append(listed, spans(row[0])[0])
+	}
+	entries, err := os.ReadDir(filepath.Join(root, "internal"))
+	require.NoError(t, err)
+	for _, e := range entries {
+		there = append(there, "internal/"+e.Name())
+	}
+	require.ElementsMatch(t, append(there, "internal/charm/cli", "templates"), listed)
+}

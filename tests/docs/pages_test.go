@@ -1,0 +1,110 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// root is the repository's, seen from this package.
+const root = "../.."
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, name))
+	require.NoError(t, err)
+	return string(data)
+}
+
+// pages are README.md, CONTRIBUTING.md and all of docs/, by name below the root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{"README.md": readFile(t, "README.md"), "CONTRIBUTING.md": readFile(t, "CONTRIBUTING.md")}
+	require.NoError(t, filepath.WalkDir(filepath.Join(root, "docs"), func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(p) != ".md" {
+			return err
+		}
+		name, err := filepath.Rel(root, p)
+		if err == nil {
+			all[name] = readFile(t, name)
+		}
+		return err
+	}))
+	return all
+}
+
+var (
+	codeSpan = regexp.MustCompile("``\\s?(.+?)\\s?``|`([^`]+)`")
+	fence    = regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```$")
+)
+
+// spans are the inline code of a piece of Markdown.
+func spans(md string) (out []string) {
+	for _, m := range codeSpan.FindAllStringSubmatch(md, -1) {
+		out = append(out, m[1]+m[2])
+	}
+	return out
+}
+
+// code is everything on a page that is set as code: spans and the lines of
+// blocks, fenced or indented by four.
+func code(md string) []string {
+	var out []string
+	for _, block := range fence.FindAllStringSubmatch(md, -1) {
+		out = append(out, strings.Split(strings.ReplaceAll(block[1], "\\\n", " "), "\n")...)
+	}
+	prose := fence.ReplaceAllString(md, "")
+	for line := range strings.Lines(prose) {
+		if rest, ok := strings.CutPrefix(line, "    "); ok {
+			out = append(out, strings.TrimSpace(rest))
+		} else {
+			out = append(out, spans(line)...)
+		}
+	}
+	return out
+}
+
+// table is the rows, without the heading, of the tables whose first heading
+// is the given one; each row is its cells.
+func table(md, heading string) (rows [][]string) {
+	in := false
+	for line := range strings.Lines(md) {
+		line = strings.TrimSpace(line)
+		cells := strings.Split(strings.Trim(line, "|"), " | ")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			in = false
+		case cells[0] == heading:
+			in = true
+		case in && !strings.HasPrefix(line, "|--"):
+			rows = append(rows, cells)
+		}
+	}
+	return rows
+}
+
+// withSection is the page with another text between the marks of a section.
+func withSection(t *testing.T, page, section, text string) string {
+	t.Helper()
+	begin, end := "<!-- made: "+section+" -->\n", "<!-- end -->\n"
+	before, rest, ok := strings.Cut(page, begin)
+	require.True(t, ok, begin)
+	_, after, ok := strings.Cut(rest, end)
+	require.True(t, ok, end)
+	return before + begin + text + end + after
+}
+
+func TestTableFindsRowsByHeading(t *testing.T) {
+	md := "| a | b |\n|---|---|\n| `x` | y |\n\ntext\n\n| c |\n|---|\n| z |\n"
+	require.Equal(t, [][]string{{"`x`", "y"}}, table(md, "a"))
+	require.Equal(t, [][]string{{"z"}}, table(md, "c"))
+	require.Equal(t, []string{"a `b` c", "d"}, spans("x ``a `b` c`` y `d`"))
+}

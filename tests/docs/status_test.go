@@ -1,0 +1,106 @@
+package docs
+
+import (
+	"go/ast"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const statusPage = "docs/reference/status.md"
+
+// Every text in a table headed "status" is one that the code prints, so a
+// change of a text has to change the pages that quote it.
+func TestQuotedStatusesAreTheCodes(t *testing.T) {
+	patterns := wrapperPatterns(t, readSource(t))
+	// The one text that is put together piece by piece, in Charm.ready.
+	version, gpus, folders := " (v"+hole+")", " (GPU: "+hole+"x "+hole+")", " ("+hole+" folders: "+hole+" RO, "+hole+" RW)"
+	require.Subset(t, patterns, []string{"Worker ready", version, gpus, folders})
+	// A unit and its problem have but a space between them, and servers' words
+	// are not the charm's.
+	progress := hole + "/" + hole + " " + hole + " (" + hole + ")"
+	require.Subset(t, patterns, []string{hole + " " + hole, progress})
+	patterns = append(patterns, "flight: "+hole+" "+hole+": "+hole, "404 "+http.StatusText(http.StatusNotFound))
+	m := newMatcher(append(patterns, "Worker ready"+version, "Worker ready"+version+gpus,
+		"Worker ready"+version+folders, "Worker ready"+version+gpus+folders))
+	m.join(progress)
+	for _, name := range []string{"README.md", statusPage, "docs/how-to/troubleshoot.md"} {
+		t.Run(name, func(t *testing.T) {
+			md := readFile(t, name)
+			rows := append(table(md, "status"), table(md, "message")...)
+			require.NotEmpty(t, rows)
+			for _, row := range rows {
+				quoted := spans(row[0])
+				require.NotEmpty(t, quoted, row)
+				for _, text := range quoted {
+					assert.True(t, m.prints(text), "the code prints nothing like: %s", text)
+				}
+			}
+		})
+	}
+}
+
+// What the reference does not list, nobody can look up.
+func TestReferenceListsEveryStatus(t *testing.T) {
+	var listed []string
+	for _, row := range table(readFile(t, statusPage), "status") {
+		listed = append(listed, spans(row[0])...)
+	}
+	texts := strings.Join(listed, "\n")
+	wanted := readSource(t).statuses()
+	require.Greater(t, len(wanted), 50)
+	for _, p := range wanted {
+		var re []string
+		for part := range strings.SplitSeq(p, hole) {
+			re = append(re, regexp.QuoteMeta(part))
+		}
+		assert.Regexp(t, strings.Join(re, ".*"), texts, "%s lacks %s", statusPage, strings.ReplaceAll(p, hole, "<...>"))
+	}
+}
+
+// statuses are the patterns of the texts that end up in a status: causes and
+// progress of package charm, remedies, option problems, and rocm's reasons.
+func (s *source) statuses() (out []string) {
+	s.each(func(pkg string, n ast.Node) bool {
+		var texts []ast.Expr
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			if id, ok := n.Type.(*ast.Ident); ok && len(n.Elts) == 2 && (id.Name == "Cause" || id.Name == "Status" && pkg == "charm") {
+				texts = n.Elts[1:]
+			}
+			if n.Type == nil && len(n.Elts) == 2 && pkg == "charm" { // in []Cause{{...}}
+				texts = n.Elts[1:]
+			}
+		case *ast.CallExpr:
+			f, _ := n.Fun.(*ast.SelectorExpr)
+			switch {
+			case f == nil:
+			case f.Sel.Name == "block", f.Sel.Name == "say", f.Sel.Name == "problem", f.Sel.Name == "Errorf" && pkg == "config":
+				texts = append([]ast.Expr{n}, n.Args...)
+				if f.Sel.Name == "say" && pkg == "charm" {
+					texts = n.Args[1:]
+				}
+			}
+		case *ast.FuncDecl:
+			if n.Name.Name == "Remedy" || pkg == "rocm" && (n.Name.Name == "impossible" || n.Name.Name == "malformed" || n.Name.Name == "cause") {
+				ast.Inspect(n, func(n ast.Node) bool {
+					if r, ok := n.(*ast.ReturnStmt); ok {
+						texts = append(texts, r.Results...)
+					}
+					return true
+				})
+			}
+		}
+		for _, e := range texts {
+			if p := s.eval(pkg, e); letters.MatchString(p) {
+				out = append(out, p)
+			}
+		}
+		return true
+	})
+	return out
+}
