@@ -44,7 +44,7 @@ func Resource(gpus []gpu.GPU, kfd gpu.KFD) (r plan.Resource, left []string, err 
 	if spec == nil {
 		return resource.Absent{Path: Path, Why: "there is no AMD GPU to describe"}, left, nil
 	}
-	data, err := json.MarshalIndent(spec, "", "  ")
+	data, err := json.Marshal(spec) // compact: the wrapper reads it for every container
 	if err != nil {
 		return nil, left, fmt.Errorf("cannot encode %s: %w", Path, err)
 	}

@@ -76,7 +76,7 @@ func desireWrapper(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 		d.Resources = append(d.Resources, resource.Absent{Path: oci.DefaultConfig, Why: why}, resource.Absent{Path: concourse.Launcher, Why: why})
 		return false, nil
 	}
-	data, err := json.MarshalIndent(config, "", "  ")
+	data, err := json.Marshal(config)
 	if err != nil {
 		return false, err
 	}

@@ -38,8 +38,8 @@ var errUnknownFlag = errors.New("unknown flag")
 // next word or after "=", and for create and run also flags after the ID.
 func ParseArgs(args []string) (Call, error) {
 	var c Call
-	global, rest, err := parse(globalFlags(), positions(args))
-	c.Log, c.LogFormat = global["log"].value, global["log-format"].value
+	global, rest, err := parse(globalFlags, positions(args))
+	c.Log, c.LogFormat = global.value("log"), global.value("log-format")
 	if err != nil {
 		if errors.Is(err, errUnknownFlag) && (slices.Contains(args, "create") || slices.Contains(args, "run")) {
 			return c, fmt.Errorf("cannot read the call of runc: %w", err)
@@ -60,16 +60,16 @@ func ParseArgs(args []string) (Call, error) {
 }
 
 func (c *Call) parseCreate(command string, words []word) error {
-	known := createFlags()
+	known := flagSet(createFlags)
 	if command == "run" {
-		known = runFlags()
+		known = runFlags
 	}
 	flags, ids, err := parse(known, reorder(known, words))
 	if errors.Is(err, errUnknownFlag) {
 		return fmt.Errorf("cannot read the call of runc %s: %w", command, err)
 	}
-	long, isLong := flags["bundle"]
-	short, isShort := flags["b"]
+	long, isLong := flags.get("bundle")
+	short, isShort := flags.get("b")
 	if err != nil || wantsHelp(flags) || len(ids) != 1 || isLong && isShort {
 		return nil
 	}
@@ -82,9 +82,9 @@ func (c *Call) parseCreate(command string, words []word) error {
 }
 
 func (c *Call) parseExec(words []word) {
-	flags, ids, err := parse(execFlags(), words)
-	long, isLong := flags["process"]
-	short, isShort := flags["p"]
+	flags, ids, err := parse(execFlags, words)
+	long, isLong := flags.get("process")
+	short, isShort := flags.get("p")
 	if err != nil || wantsHelp(flags) || len(ids) == 0 || isLong && isShort {
 		return
 	}
@@ -94,10 +94,12 @@ func (c *Call) parseExec(words []word) {
 	}
 }
 
-func wantsHelp(flags map[string]word) bool {
-	for _, name := range []string{"help", "h", "version", "v"} {
-		if on, _ := strconv.ParseBool(flags[name].value); on {
-			return true
+func wantsHelp(flags foundFlags) bool {
+	for _, name := range [...]string{"help", "h", "version", "v"} {
+		if w, there := flags.get(name); there {
+			if on, _ := strconv.ParseBool(w.value); on {
+				return true
+			}
 		}
 	}
 	return false
@@ -113,8 +115,8 @@ func positions(args []string) []word {
 
 // parse reads flags up to the first word that is none, as Go's flag package
 // does. The last one of a name wins. A flag without value is "true".
-func parse(known flagSet, words []word) (map[string]word, []word, error) {
-	found := map[string]word{}
+func parse(known flagSet, words []word) (foundFlags, []word, error) {
+	found := make(foundFlags, 0, 8)
 	for len(words) > 0 {
 		w := words[0]
 		if len(w.value) < 2 || w.value[0] != '-' {
@@ -125,24 +127,26 @@ func parse(known flagSet, words []word) (map[string]word, []word, error) {
 			break
 		}
 		name, value, inline := strings.Cut(strings.TrimPrefix(w.value[1:], "-"), "=")
-		takes, ok := known[name]
+		takes, ok := known(name)
+		f := word{at: w.at, value: "true"}
 		switch {
 		case name == "" || name[0] == '-':
 			return found, words, fmt.Errorf("bad flag syntax: %s", w.value)
 		case !ok:
 			return found, words, fmt.Errorf("%w %s", errUnknownFlag, w.value)
 		case inline:
-			found[name] = word{at: w.at, prefix: strings.TrimSuffix(w.value, value), value: value}
+			f.prefix, f.value = strings.TrimSuffix(w.value, value), value
 		case !takes:
-			found[name] = word{at: w.at, value: "true"}
 		case len(words) == 0:
 			return found, words, fmt.Errorf("flag needs a value: %s", w.value)
 		default:
-			found[name] = words[0]
-			words = words[1:]
+			f, words = words[0], words[1:]
 		}
-		if _, err := strconv.ParseBool(found[name].value); !takes && err != nil {
-			return found, words, fmt.Errorf("flag is on or off: %s", w.value)
+		found = append(found, foundFlag{name, f})
+		if !takes {
+			if _, err := strconv.ParseBool(f.value); err != nil {
+				return found, words, fmt.Errorf("flag is on or off: %s", w.value)
+			}
 		}
 	}
 	return found, words, nil
@@ -152,7 +156,7 @@ func parse(known flagSet, words []word) (map[string]word, []word, error) {
 // and run. It takes the word after any flag along, even where the flag has no
 // value, since runc does so too; such a call is then refused by runc.
 func reorder(known flagSet, words []word) []word {
-	var flags, others []word
+	flags, others := make([]word, 0, len(words)), make([]word, 0, 2)
 	mayBeValue := false
 	for i, w := range words {
 		switch {
@@ -177,6 +181,6 @@ func isFlag(known flagSet, s string) bool {
 		return false
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(s[1:], "-"), "=")
-	_, ok := known[name]
+	_, ok := known(name)
 	return ok
 }

@@ -91,6 +91,7 @@ func (s *cdiSpec) decode(root rawjson.Value) (version string, err error) {
 	if err != nil {
 		return "", err
 	}
+	s.devices = make([]cdiDevice, 0, devices.Len())
 	for v := range devices.Elements() {
 		var d cdiDevice
 		if d.name, err = v.StringOf("name"); err != nil {

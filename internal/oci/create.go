@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,47 +10,52 @@ import (
 )
 
 // create edits the bundle's config.json where the container gets GPUs or
-// folders, and leaves a marker for exec where that needs one.
+// folders, and leaves a marker for exec where that needs one, in place of that
+// of an earlier container of the same name.
 func (w wrapper) create(c Config, call Call) error {
+	b, data, k, err := w.change(c, call)
+	if b != nil {
+		defer b.close()
+	}
 	marks := markers{c.State, w.euid}
-	if err := marks.forget(call.ID); err != nil {
+	if err != nil || k.none() {
+		err = cmp.Or(err, marks.forget(call.ID))
+	} else {
+		err = marks.save(call.ID, k)
+	}
+	if err != nil || data == nil {
 		return err
 	}
+	return b.replace(data)
+}
+
+// change returns the open bundle, nil where it is not looked at; its new
+// config.json, nil where nothing changes; and what exec has to add.
+func (w wrapper) change(c Config, call Call) (b *bundle, data []byte, k marker, err error) {
 	if len(c.Devices) == 0 && c.Folders == nil {
-		return nil
+		return nil, nil, k, nil
 	}
-	b, err := openBundle(call.Bundle, w.euid)
-	if err != nil {
-		return err
+	if b, err = openBundle(call.Bundle, w.euid); err != nil {
+		return nil, nil, k, err
 	}
-	defer b.close()
-	data, err := b.read(w.euid)
-	if err != nil {
-		return err
+	if data, err = b.read(w.euid); err != nil {
+		return b, nil, k, err
 	}
 	doc, err := rawjson.Parse(data)
 	if err != nil {
-		return fmt.Errorf("cannot decode %s: %w [container %s]", configName, err, call.ID)
+		return b, nil, k, fmt.Errorf("cannot decode %s: %w [container %s]", configName, err, call.ID)
 	}
 	e, err := w.decideAll(c, doc)
 	if err != nil {
-		return fmt.Errorf("%w [container %s]", err, call.ID)
+		return b, nil, k, fmt.Errorf("%w [container %s]", err, call.ID)
 	}
 	if e.none() {
-		return nil
+		return b, nil, k, nil
 	}
 	if data, err = e.apply(doc); err != nil {
-		return fmt.Errorf("cannot edit %s: %w [container %s]", configName, err, call.ID)
+		return b, nil, k, fmt.Errorf("cannot edit %s: %w [container %s]", configName, err, call.ID)
 	}
-	if k := (marker{call.Bundle, e.groups, e.env}); !k.none() {
-		if err := marks.save(call.ID, k); err != nil {
-			return err
-		}
-	}
-	if data == nil {
-		return nil
-	}
-	return b.replace(data)
+	return b, data, marker{call.Bundle, e.groups, e.env}, nil
 }
 
 // decideAll says what this container gets.

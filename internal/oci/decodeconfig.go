@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/oci/rawjson"
@@ -55,7 +56,7 @@ func fields(v rawjson.Value, each func(string, rawjson.Value) error) error {
 	if v.Kind() != rawjson.Object {
 		return fmt.Errorf("it is %s, not an object", v.Kind())
 	}
-	var seen []string
+	seen := make([]string, 0, 16)
 	for key, member := range v.Members() {
 		for _, s := range seen {
 			if s == key {
@@ -98,6 +99,7 @@ func texts(v rawjson.Value) (list []string, err error) {
 	if err := v.As(rawjson.Array); err != nil {
 		return nil, err
 	}
+	list = slices.Grow(list, v.Len())
 	for e := range v.Elements() {
 		if e.Kind() != rawjson.String {
 			return nil, fmt.Errorf("one of them is %s, not a string", e.Kind())
@@ -142,7 +144,7 @@ func (c Config) check() error {
 	if err := whichContainers(c.Containers); err != nil {
 		return err
 	}
-	paths := [][2]string{{"state", c.State}, {"nodes", c.Nodes}}
+	paths := append(make([][2]string, 0, 8), [2]string{"state", c.State}, [2]string{"nodes", c.Nodes})
 	if c.Runtime != "" {
 		paths = append(paths, [2]string{"runtime", c.Runtime})
 	}

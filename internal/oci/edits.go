@@ -100,14 +100,14 @@ func (e *edits) apply(doc *rawjson.Doc) ([]byte, error) {
 			return err == nil && path != "" && e.has(filepath.Clean(path))
 		}
 	}
-	if err := root.Append("mounts", each(e.mounts, mount.json), at("destination")); err != nil {
+	if err := root.Append("mounts", each(e.mounts, mount.appendTo), at("destination")); err != nil {
 		return nil, err
 	}
 	linux, err := root.Child("linux")
 	if err != nil {
 		return nil, err
 	}
-	if err := linux.Append("devices", each(e.devices, device.json), at("path")); err != nil {
+	if err := linux.Append("devices", each(e.devices, device.appendTo), at("path")); err != nil {
 		return nil, err
 	}
 	resources, err := linux.Child("resources")
@@ -115,7 +115,7 @@ func (e *edits) apply(doc *rawjson.Doc) ([]byte, error) {
 		return nil, err
 	}
 	// Last, since runc applies rules in order: a deny-all after ours would win.
-	rules := each(e.rules, rule.json)
+	rules := each(e.rules, rule.appendTo)
 	if err := resources.Append("devices", rules, oneOf(rules)); err != nil {
 		return nil, err
 	}
@@ -163,16 +163,23 @@ func oneOf(own [][]byte) func(rawjson.Value) bool {
 	}
 }
 
-func each[T any](list []T, encode func(T) []byte) [][]byte {
-	out := make([][]byte, len(list))
-	for i, v := range list {
-		out[i] = encode(v)
+// each encodes a list. The texts share memory as long as they fit in.
+func each[T any](list []T, appendTo func(T, []byte) []byte) [][]byte {
+	if len(list) == 0 {
+		return nil
 	}
-	return out
+	const usual = 160
+	texts, all := make([][]byte, len(list)), make([]byte, 0, usual*len(list))
+	for i, v := range list {
+		from := len(all)
+		all = appendTo(v, all)
+		texts[i] = all[from:len(all):len(all)]
+	}
+	return texts
 }
 
-func (m mount) json() []byte {
-	out := rawjson.AppendString(append(make([]byte, 0, 200), `{"destination":`...), m.Destination)
+func (m mount) appendTo(out []byte) []byte {
+	out = rawjson.AppendString(append(out, `{"destination":`...), m.Destination)
 	if m.Type != "" {
 		out = rawjson.AppendString(append(out, `,"type":`...), m.Type)
 	}
@@ -183,10 +190,10 @@ func (m mount) json() []byte {
 	return append(out, '}')
 }
 
-func (d device) json() []byte {
-	out := rawjson.AppendString(append(make([]byte, 0, 120), `{"path":`...), d.Path)
+func (d device) appendTo(out []byte) []byte {
+	out = rawjson.AppendString(append(out, `{"path":`...), d.Path)
 	out = rawjson.AppendString(append(out, `,"type":`...), d.Type)
-	for _, f := range []struct {
+	for _, f := range [...]struct {
 		name  string
 		value uint32
 	}{{"major", d.Major}, {"minor", d.Minor}, {"fileMode", d.FileMode}, {"uid", d.UID}, {"gid", d.GID}} {
@@ -196,8 +203,8 @@ func (d device) json() []byte {
 	return append(out, '}')
 }
 
-func (r rule) json() []byte {
-	out := strconv.AppendBool(append(make([]byte, 0, 80), `{"allow":`...), r.Allow)
+func (r rule) appendTo(out []byte) []byte {
+	out = strconv.AppendBool(append(out, `{"allow":`...), r.Allow)
 	out = rawjson.AppendString(append(out, `,"type":`...), r.Type)
 	out = strconv.AppendUint(append(out, `,"major":`...), uint64(r.Major), 10)
 	out = strconv.AppendUint(append(out, `,"minor":`...), uint64(r.Minor), 10)

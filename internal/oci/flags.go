@@ -1,45 +1,69 @@
 package oci
 
-// A flagSet says for each of a command's flags whether it takes a value. Names
-// are those of runc 1.1.5 and 1.4.0 (main.go, create.go, run.go, exec.go), with
-// the aliases: runc reads -bundle as --bundle.
-type flagSet map[string]bool
+// A flagSet says whether a command has the flag, and whether the flag takes a
+// value. Names are those of runc 1.1.5 and 1.4.0 (main.go, create.go, run.go,
+// exec.go), with the aliases: runc reads -bundle as --bundle. It is code and
+// no map, because every call of runc would have to fill that first.
+type flagSet func(name string) (takes, known bool)
 
-const (
-	noValue   = false
-	withValue = true
-)
-
-func globalFlags() flagSet {
-	return flagSet{
-		"debug": noValue, "log": withValue, "log-format": withValue, "root": withValue,
-		"criu": withValue, "systemd-cgroup": noValue, "rootless": withValue,
-		"help": noValue, "h": noValue, "version": noValue, "v": noValue,
+func globalFlags(name string) (takes, known bool) {
+	switch name {
+	case "log", "log-format", "root", "criu", "rootless":
+		return true, true
+	case "debug", "systemd-cgroup", "help", "h", "version", "v":
+		return false, true
 	}
+	return false, false
 }
 
-func createFlags() flagSet {
-	return flagSet{
-		"bundle": withValue, "b": withValue, "console-socket": withValue, "pidfd-socket": withValue,
-		"pid-file": withValue, "no-pivot": noValue, "no-new-keyring": noValue, "preserve-fds": withValue,
-		"help": noValue, "h": noValue,
+func createFlags(name string) (takes, known bool) {
+	switch name {
+	case "bundle", "b", "console-socket", "pidfd-socket", "pid-file", "preserve-fds":
+		return true, true
+	case "no-pivot", "no-new-keyring", "help", "h":
+		return false, true
 	}
+	return false, false
 }
 
-func runFlags() flagSet {
-	f := createFlags()
-	f["detach"], f["d"], f["keep"], f["no-subreaper"] = noValue, noValue, noValue, noValue
-	return f
+func runFlags(name string) (takes, known bool) {
+	switch name {
+	case "detach", "d", "keep", "no-subreaper":
+		return false, true
+	}
+	return createFlags(name)
 }
 
-func execFlags() flagSet {
-	return flagSet{
-		"console-socket": withValue, "pidfd-socket": withValue, "cwd": withValue,
-		"env": withValue, "e": withValue, "tty": noValue, "t": noValue,
-		"user": withValue, "u": withValue, "additional-gids": withValue, "g": withValue,
-		"process": withValue, "p": withValue, "detach": noValue, "d": noValue,
-		"pid-file": withValue, "process-label": withValue, "apparmor": withValue,
-		"no-new-privs": noValue, "cap": withValue, "c": withValue, "preserve-fds": withValue,
-		"cgroup": withValue, "ignore-paused": noValue, "help": noValue, "h": noValue,
+func execFlags(name string) (takes, known bool) {
+	switch name {
+	case "console-socket", "pidfd-socket", "cwd", "env", "e", "user", "u", "additional-gids", "g",
+		"process", "p", "pid-file", "process-label", "apparmor", "cap", "c", "preserve-fds", "cgroup":
+		return true, true
+	case "tty", "t", "detach", "d", "no-new-privs", "ignore-paused", "help", "h":
+		return false, true
 	}
+	return false, false
+}
+
+// foundFlags are the flags of a call, in its order.
+type foundFlags []foundFlag
+
+type foundFlag struct {
+	name string
+	word
+}
+
+// get returns the last one of a name.
+func (f foundFlags) get(name string) (w word, there bool) {
+	for i := len(f) - 1; i >= 0; i-- {
+		if f[i].name == name {
+			return f[i].word, true
+		}
+	}
+	return word{}, false
+}
+
+func (f foundFlags) value(name string) string {
+	w, _ := f.get(name)
+	return w.value
 }

@@ -45,7 +45,7 @@ func (m machine) folderMounts(f Folders) ([]mount, []string, error) {
 	} else if err != nil {
 		return nil, nil, fmt.Errorf("cannot give the container the folders of %s: %w", f.Root, err)
 	}
-	var mounts []mount
+	mounts := make([]mount, 0, len(entries))
 	var skipped []string
 	for _, e := range entries {
 		named := slices.Contains(f.Names, e.name)
@@ -94,7 +94,7 @@ func (f Folders) options(name string) []string {
 // own at that path: a task's output may be there.
 func (e *edits) addFolders(f facts, mounts []mount) {
 	for _, m := range mounts {
-		if source, taken := f.sources[m.Destination]; taken && source != m.Source {
+		if source, taken := f.mountAt(m.Destination); taken && source != m.Source {
 			continue
 		}
 		e.paths = append(e.paths, m.Destination)

@@ -147,12 +147,17 @@ const sweptAtOnce = 2
 // sweep removes markers whose bundle is gone, among a few that it picks by this
 // process's number. `delete` can't do it, as it goes straight to the real runc.
 func (m markers) sweep() {
-	entries, err := os.ReadDir(m.dir)
+	fd, err := unix.Open(m.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return // save fails on the same directory next, and says why
 	}
-	for i := range min(sweptAtOnce, len(entries)) {
-		path := filepath.Join(m.dir, entries[(os.Getpid()+i)%len(entries)].Name())
+	defer unix.Close(fd)
+	names := make([]string, 0, 16)
+	if err := eachEntry(fd, func(_ byte, name string) error { names = append(names, name); return nil }); err != nil {
+		return
+	}
+	for i := range min(sweptAtOnce, len(names)) {
+		path := m.dir + "/" + names[(os.Getpid()+i)%len(names)]
 		data, _, err := readRegular(path, true)
 		if err != nil {
 			continue

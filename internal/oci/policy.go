@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,6 +48,12 @@ func (m machine) inspect(n cdiNode) (liveNode, error) {
 // can open the nodes. Reasons are at each branch; runc 1.1.5 and 1.4.0 agree.
 func (m machine) decide(e *edits, f facts, nodes []cdiNode, nodesDir string) error {
 	dir := clones{path: nodesDir}
+	// The wrapper lives so briefly that each growth of a slice counts; folders
+	// come after the nodes.
+	const more = 8
+	e.paths = slices.Grow(e.paths, len(nodes)+more)
+	e.mounts = slices.Grow(e.mounts, len(nodes)+more)
+	e.rules = slices.Grow(e.rules, len(nodes))
 	for _, n := range nodes {
 		live, err := m.inspect(n)
 		if err != nil {

@@ -34,7 +34,7 @@ func editProcess(process *rawjson.Node, groups []uint32, env environment) error 
 	if err != nil {
 		return err
 	}
-	numbers := each(groups, func(g uint32) []byte { return strconv.AppendUint(nil, uint64(g), 10) })
+	numbers := each(groups, func(g uint32, out []byte) []byte { return strconv.AppendUint(out, uint64(g), 10) })
 	return user.Append("additionalGids", numbers, oneOf(numbers))
 }
 
@@ -53,7 +53,7 @@ func (v environment) apply(process *rawjson.Node) error {
 	}
 	// A variable with another value, or twice, goes; one that is right stays.
 	want = slices.DeleteFunc(want, func(text string) bool { return count(own, nameOf(text)) == 1 && slices.Contains(own, text) })
-	return process.Append("env", each(want, func(s string) []byte { return rawjson.AppendString(nil, s) }), func(e rawjson.Value) bool {
+	return process.Append("env", each(want, func(s string, out []byte) []byte { return rawjson.AppendString(out, s) }), func(e rawjson.Value) bool {
 		text := e.Text()
 		return slices.ContainsFunc(want, func(w string) bool { return nameOf(w) == nameOf(text) })
 	})

@@ -28,22 +28,18 @@ func (m machine) listFolders(root string) ([]entry, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	var entries []entry
-	buf := make([]byte, 8192)
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if err == unix.EINTR {
-			continue
+	entries := make([]entry, 0, 8)
+	err = eachEntry(fd, func(kind byte, name string) error {
+		if m.isDir(fd, kind, name) {
+			entries = append(entries, entry{name, true})
 		}
-		if err != nil {
-			return nil, err
+		if len(entries) > maxEntries {
+			return fmt.Errorf("it has more than %d directories", maxEntries)
 		}
-		if n == 0 {
-			break
-		}
-		if entries = m.appendEntries(entries, buf[:n], fd); len(entries) > maxEntries {
-			return nil, fmt.Errorf("it has more than %d directories", maxEntries)
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	return entries, nil
@@ -51,36 +47,44 @@ func (m machine) listFolders(root string) ([]entry, error) {
 
 const maxEntries = 10000
 
-// appendEntries decodes struct linux_dirent64 (getdents(2)).
-func (m machine) appendEntries(entries []entry, buf []byte, fd int) []entry {
+// eachEntry visits what is in an open directory, less . and .. (struct
+// linux_dirent64, getdents(2)).
+func eachEntry(fd int, visit func(kind byte, name string) error) error {
 	const header = 19
-	for len(buf) > header {
-		size := int(binary.NativeEndian.Uint16(buf[16:]))
-		if size < header || size > len(buf) {
-			break
+	room := make([]byte, 8192)
+	for {
+		n, err := unix.Getdents(fd, room)
+		if err == unix.EINTR {
+			continue
 		}
-		kind, name := buf[18], buf[header:size]
-		buf = buf[size:]
-		if end := bytes.IndexByte(name, 0); end >= 0 {
-			name = name[:end]
+		if err != nil || n == 0 {
+			return err
 		}
-		if s := string(name); s != "." && s != ".." {
-			if kind == unix.DT_UNKNOWN {
-				kind = m.kindOf(fd, s)
+		for buf := room[:n]; len(buf) > header; {
+			size := int(binary.NativeEndian.Uint16(buf[16:]))
+			if size < header || size > len(buf) {
+				break
 			}
-			if kind == unix.DT_DIR {
-				entries = append(entries, entry{s, true})
+			kind, name := buf[18], buf[header:size]
+			buf = buf[size:]
+			if end := bytes.IndexByte(name, 0); end >= 0 {
+				name = name[:end]
+			}
+			if s := string(name); s != "." && s != ".." {
+				if err := visit(kind, s); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	return entries
 }
 
-// kindOf is for the few file systems that keep no types in directories.
-func (m machine) kindOf(fd int, name string) byte {
-	var st unix.Statx_t
-	if m.statx(fd, name, noSync, unix.STATX_TYPE, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return unix.DT_DIR
+// isDir tells by its type in the directory, or asks for it: a few file systems
+// keep none there.
+func (m machine) isDir(fd int, kind byte, name string) bool {
+	if kind != unix.DT_UNKNOWN {
+		return kind == unix.DT_DIR
 	}
-	return unix.DT_UNKNOWN
+	var st unix.Statx_t
+	return m.statx(fd, name, noSync, unix.STATX_TYPE, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
 }

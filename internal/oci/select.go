@@ -20,7 +20,7 @@ func (w wrapper) readSpecs(files []string) ([]cdiSpec, error) {
 	for _, file := range files {
 		data, st, err := readRegular(file, false)
 		if errors.Is(err, unix.ENOENT) {
-			return nil, fmt.Errorf("cannot give the task a GPU: there is no CDI spec %s; the unit writes it at its next hook", file)
+			return nil, fmt.Errorf("cannot give the task a GPU: there is no CDI spec %s; the status of the unit (juju status) says how it comes back", file)
 		} else if err == nil {
 			err = w.trusted(st)
 		}
@@ -95,6 +95,7 @@ func namesOf(specs []cdiSpec, kind string) string {
 // devices, then the devices' own, in the order asked.
 func merge(devices []chosen) (all cdiEdits, err error) {
 	var used []*cdiSpec
+	all.nodes = make([]cdiNode, 0, 2*len(devices)+8) // as many as an AMD GPU has
 	for _, c := range devices {
 		known := false
 		for _, s := range used {

@@ -13,9 +13,12 @@ type facts struct {
 	task    bool // a Concourse task step, see isTask
 	userNS  bool // it gets a user namespace of its own
 	gidMaps []idMap
-	env     []string          // of its first process
-	sources map[string]string // of its mounts, by clean destination
+	env     []string // of its first process
+	mounts  []place  // that it has already
 }
+
+// place is where a mount is, its path cleaned, and what is mounted there.
+type place struct{ destination, source string }
 
 // idMap is one row of linux.gidMappings. 64 bits, so that sums can't overflow.
 type idMap struct{ containerID, hostID, size uint64 }
@@ -28,13 +31,13 @@ func readFacts(root rawjson.Value) (f facts, err error) {
 	if err != nil {
 		return f, err
 	}
-	f.sources = map[string]string{}
+	f.mounts = make([]place, 0, mounts.Len())
 	for m := range mounts.Elements() {
 		destination, source, err := readMount(m)
 		if err != nil {
 			return f, err
 		}
-		f.sources[destination] = source
+		f.mounts = append(f.mounts, place{destination, source})
 		f.task = f.task || isTask(destination)
 	}
 	process, err := root.Of("process", rawjson.Object)
@@ -77,7 +80,7 @@ func (f *facts) readMaps(linux rawjson.Value) error {
 	}
 	for row := range rows.Elements() {
 		var m idMap
-		for _, field := range []struct {
+		for _, field := range [...]struct {
 			key string
 			to  *uint64
 		}{{"containerID", &m.containerID}, {"hostID", &m.hostID}, {"size", &m.size}} {
@@ -101,6 +104,16 @@ func isTask(destination string) bool {
 	}
 	dir, _, _ := strings.Cut(rest, "/")
 	return len(dir) == 8 && strings.Trim(dir, "0123456789abcdef") == ""
+}
+
+// mountAt returns what the container has at a path: the last one counts.
+func (f facts) mountAt(path string) (source string, there bool) {
+	for i := len(f.mounts) - 1; i >= 0; i-- {
+		if f.mounts[i].destination == path {
+			return f.mounts[i].source, true
+		}
+	}
+	return "", false
 }
 
 // containerGID returns the number that a group of the host has inside.

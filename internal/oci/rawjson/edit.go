@@ -73,11 +73,11 @@ func (n *Node) Append(key string, elements [][]byte, drop func(Value) bool) erro
 	}
 	if list.None() {
 		if len(elements) > 0 {
-			n.put(key, list, join(append([]byte(nil), '['), elements, ']'))
+			n.put(key, list, join("[", elements, ']'))
 		}
 		return nil
 	}
-	var kept [][]byte
+	kept := make([][]byte, 0, list.Len()+len(elements))
 	all := 0
 	for v := range list.Elements() {
 		if all++; drop == nil || !drop(v) {
@@ -88,18 +88,23 @@ func (n *Node) Append(key string, elements [][]byte, drop func(Value) bool) erro
 	start, end := int(span.start), int(span.end)
 	switch {
 	case len(kept) < all:
-		n.edit.change(start, end, join([]byte{'['}, append(kept, elements...), ']'))
+		n.edit.change(start, end, join("[", append(kept, elements...), ']'))
 	case len(elements) > 0:
-		var text []byte
+		first := ""
 		if all > 0 {
-			text = append(text, ',')
+			first = ","
 		}
-		n.edit.change(end-1, end, join(text, elements, ']'))
+		n.edit.change(end-1, end, join(first, elements, ']'))
 	}
 	return nil
 }
 
-func join(out []byte, elements [][]byte, last byte) []byte {
+func join(first string, elements [][]byte, last byte) []byte {
+	size := len(first) + len(elements) + 1
+	for _, e := range elements {
+		size += len(e)
+	}
+	out := append(make([]byte, 0, size), first...)
 	for i, e := range elements {
 		if i > 0 {
 			out = append(out, ',')

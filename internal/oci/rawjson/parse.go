@@ -6,6 +6,7 @@
 package rawjson
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 )
@@ -51,7 +52,7 @@ type Doc struct {
 }
 
 // Parse reads data, which has to hold one JSON value and must not change while
-// the Doc is in use.
+// the Doc, or a string from it, is in use.
 func Parse(data []byte) (*Doc, error) {
 	if uint64(len(data)) > 1<<31 {
 		return nil, errors.New("JSON: too large")
@@ -76,9 +77,26 @@ func (p *parser) bad(at int, want string) error {
 	return fmt.Errorf("it is not JSON: byte %d is %q: want %s", at, p.data[at], want)
 }
 
+// space returns where the next byte is that is none; short, to be inlined.
 func (p *parser) space(i int) int {
+	if i < len(p.data) && p.data[i] > ' ' {
+		return i
+	}
+	return p.skip(i)
+}
+
+func (p *parser) skip(i int) int {
 	data := p.data
-	for i < len(data) && data[i] <= ' ' && (data[i] == ' ' || data[i] == '\n' || data[i] == '\t' || data[i] == '\r') {
+	for i < len(data) {
+		if i+8 <= len(data) {
+			i += spaces(binary.LittleEndian.Uint64(data[i:]))
+			if i == len(data) {
+				break
+			}
+		}
+		if c := data[i]; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			break
+		}
 		i++
 	}
 	return i
@@ -92,16 +110,16 @@ func (p *parser) value(i, depth int) (end int, err error) {
 	if depth > maxDepth {
 		return i, fmt.Errorf("it nests deeper than %d levels, at byte %d", maxDepth, i)
 	}
+	if p.data[i] == '"' {
+		return p.string(i)
+	}
 	if len(p.nodes) >= maxValues {
-		return i, fmt.Errorf("it has more than %d values", maxValues)
+		return i, errMany()
 	}
 	at := len(p.nodes)
 	p.nodes = append(p.nodes, node{start: uint32(i)})
-	kind, plain := Null, false
+	kind := Null
 	switch c := p.data[i]; {
-	case c == '"':
-		kind = String
-		end, plain, err = p.text(i)
 	case c == '{':
 		kind = Object
 		end, err = p.object(i, depth)
@@ -123,7 +141,20 @@ func (p *parser) value(i, depth int) (end int, err error) {
 		return i, p.bad(i, "a value")
 	}
 	n := &p.nodes[at]
-	n.end, n.next, n.kind, n.plain = uint32(end), uint32(len(p.nodes)), kind, plain
+	n.end, n.next, n.kind = uint32(end), uint32(len(p.nodes)), kind
+	return end, err
+}
+
+func errMany() error { return fmt.Errorf("it has more than %d values", maxValues) }
+
+// string reads a string or a key. Most values are strings.
+func (p *parser) string(i int) (int, error) {
+	at := len(p.nodes)
+	if at >= maxValues {
+		return i, errMany()
+	}
+	end, plain, err := p.text(i)
+	p.nodes = append(p.nodes, node{uint32(i), uint32(end), uint32(at + 1), String, plain})
 	return end, err
 }
 
@@ -137,7 +168,7 @@ func (p *parser) object(i, depth int) (int, error) {
 			return i, p.bad(i, "a key")
 		}
 		var err error
-		if i, err = p.value(i, depth+1); err != nil {
+		if i, err = p.string(i); err != nil {
 			return i, err
 		}
 		if i = p.space(i); i >= len(p.data) || p.data[i] != ':' {

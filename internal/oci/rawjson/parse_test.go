@@ -156,3 +156,30 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Strings and blanks are read in steps of eight bytes.
+func TestEachByteAtEachPlaceIsReadAsEncodingJSONReadsIt(t *testing.T) {
+	for at := range 20 {
+		for c := range 256 {
+			text := []byte("[\"" + strings.Repeat("a", 20) + "\"]")
+			text[2+at] = byte(c)
+			blank := []byte("[" + strings.Repeat(" ", 20) + "1]")
+			blank[1+at] = byte(c)
+			for _, data := range [][]byte{text, blank} {
+				d, err := Parse(data)
+				require.Equal(t, json.Valid(data), err == nil, "%q", data)
+				if err != nil {
+					continue
+				}
+				var want []any
+				require.NoError(t, json.Unmarshal(data, &want))
+				require.Equal(t, len(want), d.Root().Len(), "%q", data)
+				if s, ok := want[0].(string); ok {
+					for v := range d.Root().Elements() {
+						require.Equal(t, s, v.Text(), "%q", data)
+					}
+				}
+			}
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Value is one value of a document. The zero Value is Absent.
@@ -60,6 +61,18 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
+// Len is the number of a list's elements; 0 for any other kind.
+func (v Value) Len() (n int) {
+	if v.Kind() != Array {
+		return 0
+	}
+	nodes := v.doc.nodes
+	for at, end := v.at+1, int(nodes[v.at].next); at < end; at = int(nodes[at].next) {
+		n++
+	}
+	return n
+}
+
 // Members are the keys and values of an object; none for any other kind.
 func (v Value) Members() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
@@ -82,13 +95,14 @@ func (v Value) Get(key string) (Value, error) {
 	if err := v.As(Object); err != nil || v.Kind() != Object {
 		return found, err
 	}
-	nodes, data := v.doc.nodes, v.doc.data
+	nodes, data, plain := v.doc.nodes, v.doc.data, isPlain(key)
 	for at, end := v.at+1, int(nodes[v.at].next); at < end; at = int(nodes[at+1].next) {
 		var same, alike bool
-		if n := nodes[at]; n.plain && isPlain(key) {
-			name := data[n.start+1 : n.end-1]
-			same = string(name) == key
-			alike = same || len(name) == len(key) && bytes.EqualFold(name, []byte(key))
+		if n := nodes[at]; n.plain && plain {
+			if name := data[n.start+1 : n.end-1]; len(name) == len(key) { // both are ASCII
+				same = string(name) == key
+				alike = same || bytes.EqualFold(name, []byte(key))
+			}
 		} else {
 			name := Value{v.doc, at}.Text()
 			same, alike = name == key, strings.EqualFold(name, key)
@@ -126,15 +140,16 @@ func (v Value) Of(key string, k Kind) (Value, error) {
 	return member, err
 }
 
-// Text is a string's content; "" for any other kind.
+// Text is a string's content; "" for any other kind. It shares the document's
+// memory where it can.
 func (v Value) Text() string {
 	if v.Kind() != String {
 		return ""
 	}
 	n := v.doc.nodes[v.at]
 	raw := v.doc.data[n.start+1 : n.end-1]
-	if n.plain {
-		return string(raw)
+	if n.plain && len(raw) > 0 {
+		return unsafe.String(&raw[0], len(raw)) // the document does not change
 	}
 	return unquote(raw)
 }
@@ -145,7 +160,10 @@ func (v Value) Strings(key string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var texts []string
+	if list.Len() == 0 {
+		return nil, nil
+	}
+	texts := make([]string, 0, list.Len())
 	for e := range list.Elements() {
 		if e.Kind() != String {
 			return nil, fmt.Errorf("%s: one of them is %s, not a string", key, e.Kind())

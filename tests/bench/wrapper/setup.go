@@ -142,7 +142,7 @@ func (b *bench) mark() error {
 }
 
 func writeJSON(path string, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
+	data, err := json.Marshal(v) // as the charm writes it
 	if err != nil {
 		return err
 	}
