@@ -60,14 +60,14 @@ func (c *Charm) Hook(ctx context.Context) error {
 	if len(problems) > 0 {
 		return c.setStatus(ctx, statusOf("", causesOf(problems)))
 	}
-	todo, held, err := c.plan(ctx, want)
+	due, held, err := c.plan(ctx, want)
 	if err != nil {
 		return err
 	}
-	if err := c.logPlan(ctx, todo, held); err != nil {
+	if err := c.logPlan(ctx, due, held); err != nil {
 		return err
 	}
-	notes, err := todo.Apply(ctx, c.progress(ctx))
+	notes, err := due.Apply(ctx, c.progress(ctx))
 	if err != nil {
 		return c.failed(ctx, want, err)
 	}
@@ -82,7 +82,7 @@ func (c *Charm) Hook(ctx context.Context) error {
 	}
 	causes := append(want.Causes, heldCauses(held)...)
 	causes = append(causes, c.noteCauses(want, notes)...)
-	causes = append(causes, c.check(ctx, want, len(todo) > 0)...)
+	causes = append(causes, c.check(ctx, want, len(due) > 0)...)
 	return c.setStatus(ctx, statusOf(c.ready(want), causes))
 }
 
@@ -118,22 +118,22 @@ func (c *Charm) decide(ctx context.Context) (Facts, Desired, []config.Problem, e
 }
 
 // plan is what is missing, without the steps that the guard holds back.
-func (c *Charm) plan(ctx context.Context, want Desired) (todo, held plan.Plan, err error) {
+func (c *Charm) plan(ctx context.Context, want Desired) (due, held plan.Plan, err error) {
 	all, err := plan.Diff(ctx, c.Host, want.Resources...)
 	if err != nil {
 		return nil, nil, jujuerrors.Trace(err)
 	}
-	todo, held = guard(all, c.Event.Name)
-	return todo, held, nil
+	due, held = guard(all, c.Event.Name)
+	return due, held, nil
 }
 
-func (c *Charm) logPlan(ctx context.Context, todo, held plan.Plan) error {
-	if len(todo) == 0 { // what is held back stands in the status, hook after hook
+func (c *Charm) logPlan(ctx context.Context, due, held plan.Plan) error {
+	if len(due) == 0 { // what is held back stands in the status, hook after hook
 		return nil
 	}
 	var b strings.Builder
 	b.WriteString("plan:\n")
-	if err := printPlan(&b, todo, held); err != nil {
+	if err := printPlan(&b, due, held); err != nil {
 		return err
 	}
 	return c.Tools.Log(ctx, juju.Info, strings.TrimSpace(b.String()))

@@ -14,15 +14,15 @@ const RunningTasks = "running tasks"
 // guard takes the steps out of a plan that the event does not warrant: tasks
 // are ended only where the operator said so, by removing the unit or its
 // relation. A web that goes away for a while does not end them.
-func guard(all plan.Plan, event string) (todo, held plan.Plan) {
+func guard(all plan.Plan, event string) (due, held plan.Plan) {
 	for _, s := range all {
 		if s.Disrupts == RunningTasks && !endsTasks(event) {
 			held = append(held, s)
 			continue
 		}
-		todo = append(todo, s)
+		due = append(due, s)
 	}
-	return todo, held
+	return due, held
 }
 
 // endsTasks reports whether the operator's doing ends the worker's tasks.
@@ -36,8 +36,8 @@ func heldCauses(held plan.Plan) []Cause {
 }
 
 // printPlan writes a plan as people read it.
-func printPlan(w io.Writer, todo, held plan.Plan) error {
-	if err := todo.Print(w); err != nil {
+func printPlan(w io.Writer, due, held plan.Plan) error {
+	if err := due.Print(w); err != nil {
 		return err
 	}
 	for _, s := range held {

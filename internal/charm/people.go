@@ -50,15 +50,15 @@ func (c *Charm) planText(ctx context.Context) (string, int, error) {
 		}
 		return b.String(), 0, nil
 	}
-	todo, held, err := c.plan(ctx, want)
+	due, held, err := c.plan(ctx, want)
 	if err != nil {
 		return "", 0, err
 	}
 	for _, cause := range want.Causes {
 		fmt.Fprintf(&b, "%s: %s\n", cause.Kind, cause.Text)
 	}
-	err = printPlan(&b, todo, held)
-	return b.String(), len(todo), err
+	err = printPlan(&b, due, held)
+	return b.String(), len(due), err
 }
 
 // Action runs the action that the event names. A failed action is no failed

@@ -38,10 +38,10 @@ func TestGuardHoldsBackWhatWouldEndTasks(t *testing.T) {
 		"config-changed": true, "update-status": true, "upgrade-charm": true, "flight-relation-departed": true, "start": true,
 		"plan-action": true, "flight-relation-broken": false, "stop": false, "remove": false,
 	} {
-		todo, kept := guard(all, event)
-		require.Len(t, append(todo, kept...), 3, event)
+		due, kept := guard(all, event)
+		require.Len(t, append(due, kept...), 3, event)
 		var b strings.Builder
-		require.NoError(t, printPlan(&b, todo, kept))
+		require.NoError(t, printPlan(&b, due, kept))
 		if !held {
 			require.Empty(t, kept, event)
 			require.Empty(t, heldCauses(kept))

@@ -106,7 +106,7 @@ func TestCreateWithAFlagOfALaterRuncIsRefused(t *testing.T) {
 	}
 }
 
-// A recorded session of a real worker, where the machine has one.
+// Calls recorded on a real worker, where the machine has one.
 func TestArgsOfRecordedCalls(t *testing.T) {
 	data, err := os.ReadFile("../../../shared/samples/runc-calls.log")
 	if err != nil {
