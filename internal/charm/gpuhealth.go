@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/exporter"
@@ -139,32 +138,8 @@ func statesOf(all []exporter.Status) (out []GPUState) {
 	for _, s := range all {
 		g := GPUState{Index: s.Index, Name: printable(s.Name), PCI: printable(s.PCI), Partition: s.Partition,
 			State: health.State(cmp.Or(printable(string(s.Health.State)), string(health.Unknown))),
-			Score: s.Health.Score, Reason: cmp.Or(printable(s.Health.Reason), "nothing is known of it"), Codes: []int{}}
-		if g.State == health.Critical || g.State == health.Warning {
-			g.Codes = codesOf(g.Reason)
-		}
+			Score: s.Health.Score, Reason: cmp.Or(printable(s.Health.Reason), "nothing is known of it"), Codes: exporter.Codes(s.Health)}
 		out = append(out, g)
 	}
 	return out
-}
-
-// reasonCodes are the words of package health's reasons, and the error that
-// each is about.
-var reasonCodes = [...]struct {
-	words string
-	code  int
-}{
-	{"bad memory page", 1}, {"hangs or is in reset", 2}, {"hangs and resets", 2}, {"does not answer", 2}, {"PCIe", 3}, {" °C", 4},
-	{"throttled by temperature", 4}, {" correctable error", 6}, {" deferred error", 7}, {" uncorrectable error", 7}, {"XGMI links up", 8},
-}
-
-// codesOf are the errors that a reason is about, by number, each once.
-func codesOf(reason string) []int {
-	codes := []int{}
-	for _, r := range reasonCodes {
-		if strings.Contains(reason, r.words) && !slices.Contains(codes, r.code) {
-			codes = append(codes, r.code)
-		}
-	}
-	return codes
 }

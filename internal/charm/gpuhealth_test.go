@@ -192,6 +192,6 @@ func TestReasonsLeadToTheirCodes(t *testing.T) {
 	} {
 		_, state, reason := health.Assess(c.in)
 		require.NotEqual(t, health.Healthy, state, reason)
-		require.Equal(t, c.want, codesOf(reason), reason)
+		require.Equal(t, c.want, exporter.Codes(exporter.Health{State: health.Critical, Reason: reason}), reason)
 	}
 }

@@ -29,6 +29,9 @@ type Status struct {
 	MemoryTotal      *float64 `json:"memory_total_bytes"`
 	Activity         *float64 `json:"activity_ratio"`
 	MemoryActivity   *float64 `json:"memory_activity_ratio"`
+
+	Explained []Explanation `json:"explained,omitempty"`
+	History   *History      `json:"history,omitempty"`
 }
 
 // Health is a GPU's judgement; package health has the formula.
@@ -39,9 +42,19 @@ type Health struct {
 	Hang   []string     `json:"hang_signals,omitempty"`
 }
 
-// Status reads all GPUs. A partition after the first has the health of its GPU,
-// whose sensors it shares, and no readings of its own.
+// Status reads all GPUs and adds what Record has kept of them. A partition after
+// the first has the health of its GPU, whose sensors it shares, and no readings
+// of its own.
 func (c *Collector) Status() []Status {
+	all := c.states()
+	for i := range all {
+		all[i].Explained, all[i].History = explain(all[i].Health), c.past.of(all[i])
+	}
+	return all
+}
+
+// states are the GPUs as they are now.
+func (c *Collector) states() []Status {
 	r := c.collect()
 	defer c.done(r)
 	out := make([]Status, 0, len(r.samples))

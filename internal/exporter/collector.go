@@ -49,6 +49,7 @@ type Collector struct {
 	dumpClass string // as this process opens it
 	traffic   traffic
 	kernel    kernelLog
+	past      record
 
 	buffers sync.Pool // *[]expo.Sample, of a whole scrape
 	values  sync.Pool // *[]expo.Sample, of one device

@@ -71,6 +71,7 @@ func run(version string, o options, stderr io.Writer) error {
 	logs.Printf("listening on %s", l.Addr())
 	go c.kernel.follow(stop, root, c.now)
 	go c.Watch(stop)
+	go c.Record(stop)
 	return serve(stop, l, Handler(c), logs)
 }
 

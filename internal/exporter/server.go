@@ -24,21 +24,10 @@ const (
 	drainTime = 4 * time.Second
 )
 
-const page = `<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8"><title>rocm-exporter</title></head>
-<body>
-<h1>rocm-exporter</h1>
-<p>AMD GPUs for Prometheus, from sysfs.</p>
-<ul><li><a href="metrics">metrics</a></li><li><a href="api/v1/gpus">GPUs as JSON</a></li><li><a href="-/healthy">health</a></li></ul>
-</body>
-</html>
-`
-
-// Handler serves /metrics, /api/v1/gpus, /-/healthy and an index. Health is that
+// Handler serves /metrics, /api/v1/gpus, /-/healthy and a page. Health is that
 // of the exporter: a sick GPU is in the metrics, and restarting would not heal it.
 func Handler(c *Collector) http.Handler {
-	s := &scrapes{collector: c, free: make(chan struct{}, maxScrapes)}
+	s := &scrapes{collector: c, free: make(chan struct{}, maxScrapes), people: sync.OnceValue(newPage)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", s.limited(s.metrics))
 	mux.HandleFunc("GET /api/v1/gpus", s.limited(s.gpus))
@@ -46,10 +35,7 @@ func Handler(c *Collector) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		io.WriteString(w, "rocm-exporter is healthy.\n")
 	})
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		io.WriteString(w, page)
-	})
+	mux.HandleFunc("GET /{$}", s.limited(s.page))
 	return mux
 }
 
@@ -57,6 +43,7 @@ func Handler(c *Collector) http.Handler {
 type scrapes struct {
 	collector *Collector
 	free      chan struct{}
+	people    func() *page
 	buffers   sync.Pool // *[]byte
 	zips      sync.Pool // *gzip.Writer
 }
