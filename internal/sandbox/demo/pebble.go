@@ -203,7 +203,9 @@ func table(series []string) (rows [][2]string) {
 		if name == "rocm_gpu_info" {
 			for l := range strings.SplitSeq(labels, ",") {
 				k, v, _ := strings.Cut(l, "=")
-				rows = append(rows, [2]string{k, strings.Trim(v, `"`)})
+				if v = strings.Trim(v, `"`); v != "" {
+					rows = append(rows, [2]string{k, v})
+				}
 			}
 			continue
 		}

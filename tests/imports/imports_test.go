@@ -1,0 +1,107 @@
+// Package imports keeps the direction of imports: src, charm, the subjects,
+// {resource, juju, config}, plan, host. It reads what `go list` says and
+// compiles nothing.
+package imports
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "concourse-ci-machine/"
+
+// listed is what go list says of a package; Deps is all that it needs.
+type listed struct {
+	ImportPath    string
+	Imports, Deps []string
+}
+
+func packages(t *testing.T) (all []listed) {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"src/...", module+"internal/...").Output()
+	require.NoError(t, err)
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err)
+		all = append(all, p)
+	}
+}
+
+// in reports whether a package is one of the folders, or below one.
+func in(p string, folders ...string) bool {
+	p = strings.TrimPrefix(p, module)
+	return slices.ContainsFunc(folders, func(f string) bool { return p == f || strings.HasPrefix(p, f+"/") })
+}
+
+// standIns are the packages that are no part of the charm: they play the
+// machine for the demo, tests and benchmarks.
+var standIns = []string{"internal/sandbox", "src/sandbox", "internal/juju/jujutest", "internal/host/hosttest"}
+
+func TestImportsRunOneWay(t *testing.T) {
+	layers := [][]string{
+		{"internal/host", "internal/version"},
+		{"internal/plan"},
+		{"internal/resource", "internal/juju", "internal/config"},
+		{"internal/concourse", "internal/rocm", "internal/cdi", "internal/relation", "internal/gpu", "internal/oci", "internal/exporter", "internal/drm"},
+		{"internal/charm"},
+		{"src"},
+	}
+	level := func(p string) int {
+		return slices.IndexFunc(layers, func(folders []string) bool { return in(p, folders...) })
+	}
+	seen := 0
+	for _, p := range packages(t) {
+		if in(p.ImportPath, standIns...) || level(p.ImportPath) < 0 {
+			continue
+		}
+		seen++
+		for _, i := range p.Imports {
+			require.LessOrEqual(t, level(i), level(p.ImportPath), "%s imports %s", p.ImportPath, i)
+		}
+	}
+	require.Greater(t, seen, 15, "go list found too little")
+}
+
+func TestOnlyOnePackageDoesEachDangerousThing(t *testing.T) {
+	for _, p := range packages(t) {
+		if in(p.ImportPath, standIns...) {
+			continue
+		}
+		if slices.Contains(p.Imports, "os/exec") {
+			require.True(t, in(p.ImportPath, "internal/host"), "%s starts programs", p.ImportPath)
+		}
+		if slices.Contains(p.Imports, "github.com/canonical/pebble/client") {
+			require.True(t, in(p.ImportPath, "internal/resource"), "%s speaks to Pebble", p.ImportPath)
+		}
+		if in(p.ImportPath, "internal/oci", "internal/exporter", "internal/gpu") {
+			require.False(t, slices.Contains(p.Deps, module+"internal/juju"), "%s needs Juju", p.ImportPath)
+		}
+	}
+}
+
+// What plays the machine is never shipped.
+func TestStandInsAreInNoShippedProgram(t *testing.T) {
+	found := 0
+	for _, p := range packages(t) {
+		if !slices.Contains([]string{"dispatch", "runc-amd-wrapper", "rocm-exporter"}, path.Base(p.ImportPath)) || !in(p.ImportPath, "src") {
+			continue
+		}
+		found++
+		for _, d := range p.Deps {
+			require.False(t, in(d, standIns...), "%s contains %s", p.ImportPath, d)
+		}
+	}
+	require.Equal(t, 3, found)
+}
