@@ -38,7 +38,10 @@ var errUnknownFlag = errors.New("unknown flag")
 // next word or after "=", and for create and run also flags after the ID.
 func ParseArgs(args []string) (Call, error) {
 	var c Call
-	global, rest, err := parse(globalFlags, positions(args))
+	// As much as runc is ever called with, on the stack.
+	var wordRoom [24]word
+	var flagRoom [8]foundFlag
+	global, rest, err := parse(globalFlags, positions(args, wordRoom[:0]), flagRoom[:0])
 	c.Log, c.LogFormat = global.value("log"), global.value("log-format")
 	if err != nil {
 		if errors.Is(err, errUnknownFlag) && (slices.Contains(args, "create") || slices.Contains(args, "run")) {
@@ -64,7 +67,9 @@ func (c *Call) parseCreate(command string, words []word) error {
 	if command == "run" {
 		known = runFlags
 	}
-	flags, ids, err := parse(known, reorder(known, words))
+	var wordRoom [24]word
+	var flagRoom [8]foundFlag
+	flags, ids, err := parse(known, reorder(known, words, wordRoom[:0]), flagRoom[:0])
 	if errors.Is(err, errUnknownFlag) {
 		return fmt.Errorf("cannot read the call of runc %s: %w", command, err)
 	}
@@ -82,7 +87,8 @@ func (c *Call) parseCreate(command string, words []word) error {
 }
 
 func (c *Call) parseExec(words []word) {
-	flags, ids, err := parse(execFlags, words)
+	var flagRoom [8]foundFlag
+	flags, ids, err := parse(execFlags, words, flagRoom[:0])
 	long, isLong := flags.get("process")
 	short, isShort := flags.get("p")
 	if err != nil || wantsHelp(flags) || len(ids) == 0 || isLong && isShort {
@@ -105,18 +111,17 @@ func wantsHelp(flags foundFlags) bool {
 	return false
 }
 
-func positions(args []string) []word {
-	words := make([]word, len(args))
+func positions(args []string, words []word) []word {
 	for i, a := range args {
-		words[i] = word{at: i, value: a}
+		words = append(words, word{at: i, value: a})
 	}
 	return words
 }
 
 // parse reads flags up to the first word that is none, as Go's flag package
-// does. The last one of a name wins. A flag without value is "true".
-func parse(known flagSet, words []word) (foundFlags, []word, error) {
-	found := make(foundFlags, 0, 8)
+// does, and adds them to found. The last one of a name wins. A flag without
+// value is "true".
+func parse(known flagSet, words []word, found foundFlags) (foundFlags, []word, error) {
 	for len(words) > 0 {
 		w := words[0]
 		if len(w.value) < 2 || w.value[0] != '-' {
@@ -154,9 +159,11 @@ func parse(known flagSet, words []word) (foundFlags, []word, error) {
 
 // reorder moves flags before the other words, as urfave/cli does for create
 // and run. It takes the word after any flag along, even where the flag has no
-// value, since runc does so too; such a call is then refused by runc.
-func reorder(known flagSet, words []word) []word {
-	flags, others := make([]word, 0, len(words)), make([]word, 0, 2)
+// value, since runc does so too; such a call is then refused by runc. The
+// result is added to flags.
+func reorder(known flagSet, words, flags []word) []word {
+	var room [2]word
+	others := room[:0]
 	mayBeValue := false
 	for i, w := range words {
 		switch {

@@ -15,7 +15,8 @@ import (
 func built(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "runc-amd-wrapper")
-	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "concourse-ci-machine/src/runc-amd-wrapper")
+	const version = "-X concourse-ci-machine/internal/version.Version=v1.2.3-4-gabc"
+	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w "+version, "-o", path, "concourse-ci-machine/src/runc-amd-wrapper")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -35,6 +36,7 @@ func TestBuiltProgramIsSmallAndDoesNothingBeforeMain(t *testing.T) {
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "init runtime @", "the trace is there")
+	require.Contains(t, string(out), "runc-amd-wrapper v1.2.3-4-gabc\n")
 	for line := range strings.Lines(string(out)) {
 		require.False(t, strings.HasPrefix(line, "init concourse-ci-machine/"), line)
 	}

@@ -22,11 +22,11 @@ type bundle struct {
 
 // openBundle refuses a symbolic link at the end of the path, and a directory
 // of another user.
-func openBundle(path string, euid uint32) (*bundle, error) {
+func openBundle(path string, euid uint32) (bundle, error) {
 	path = filepath.Clean(path)
 	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open bundle %s: %w", path, err)
+		return noBundle, fmt.Errorf("cannot open bundle %s: %w", path, err)
 	}
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil && st.Uid != euid {
@@ -34,26 +34,33 @@ func openBundle(path string, euid uint32) (*bundle, error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		return nil, fmt.Errorf("cannot use bundle %s: %w", path, err)
+		return noBundle, fmt.Errorf("cannot use bundle %s: %w", path, err)
 	}
-	return &bundle{fd: fd, path: path}, nil
+	return bundle{fd: fd, path: path}, nil
 }
 
-func (b *bundle) close() { unix.Close(b.fd) }
+var noBundle = bundle{fd: -1}
+
+func (b *bundle) close() {
+	if b.fd >= 0 {
+		unix.Close(b.fd)
+	}
+}
+
+func (b *bundle) name() string { return filepath.Join(b.path, configName) }
 
 // read returns config.json, which has to be a regular file of this user.
-func (b *bundle) read(euid uint32) ([]byte, error) {
-	name := filepath.Join(b.path, configName)
+func (b *bundle) read(euid uint32, mem *memory) ([]byte, error) {
 	fd, err := unix.Openat(b.fd, configName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open %s: %w", name, err)
+		return nil, fmt.Errorf("cannot open %s: %w", b.name(), err)
 	}
-	data, st, err := readFD(fd)
+	data, st, err := mem.readFD(fd)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", name, err)
+		return nil, fmt.Errorf("cannot read %s: %w", b.name(), err)
 	}
 	if st.Uid != euid {
-		return nil, fmt.Errorf("cannot use %s: it belongs to user %d, not to %d", name, st.Uid, euid)
+		return nil, fmt.Errorf("cannot use %s: it belongs to user %d, not to %d", b.name(), st.Uid, euid)
 	}
 	b.st = st
 	return data, nil
@@ -61,33 +68,34 @@ func (b *bundle) read(euid uint32) ([]byte, error) {
 
 // replace swaps config.json in one step, keeping its mode and owner. There is
 // no fsync: a bundle does not outlive the machine's running.
-func (b *bundle) replace(data []byte) error {
+func (b *bundle) replace(parts [][]byte) error {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	temp := "." + configName + "." + strconv.Itoa(os.Getpid())
-	fd, err := unix.Openat(b.fd, temp, flags, 0o600)
+	mode := b.st.Mode & 0o700 // never more open than the old one, whoever its group is
+	if b.st.Gid == uint32(os.Getegid()) {
+		mode = b.st.Mode & 0o777
+	}
+	fd, err := unix.Openat(b.fd, temp, flags, mode)
 	if errors.Is(err, unix.EEXIST) { // of a process that had our number and was killed
 		if err = unix.Unlinkat(b.fd, temp, 0); err == nil {
-			fd, err = unix.Openat(b.fd, temp, flags, 0o600)
+			fd, err = unix.Openat(b.fd, temp, flags, mode)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", filepath.Join(b.path, temp), err)
 	}
-	err = cmp.Or(b.fill(fd, data), unix.Close(fd))
+	err = cmp.Or(b.fill(fd, parts), unix.Close(fd))
 	if err == nil {
 		err = unix.Renameat(b.fd, temp, b.fd, configName)
 	}
 	if err != nil {
 		_ = unix.Unlinkat(b.fd, temp, 0) // the error that counts is the one above
-		return fmt.Errorf("cannot replace %s: %w", filepath.Join(b.path, configName), err)
+		return fmt.Errorf("cannot replace %s: %w", b.name(), err)
 	}
 	return nil
 }
 
-func (b *bundle) fill(fd int, data []byte) error {
-	if err := writeAll(fd, data); err != nil {
-		return err
-	}
+func (b *bundle) fill(fd int, parts [][]byte) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -97,8 +105,10 @@ func (b *bundle) fill(fd int, data []byte) error {
 			return err
 		}
 	}
-	if st.Mode == b.st.Mode {
-		return nil
+	if st.Mode != b.st.Mode { // the umask took some of it
+		if err := unix.Fchmod(fd, b.st.Mode&0o7777); err != nil {
+			return err
+		}
 	}
-	return unix.Fchmod(fd, b.st.Mode&0o7777)
+	return writeParts(fd, parts)
 }

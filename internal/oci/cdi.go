@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -58,13 +59,13 @@ type cdiHook struct {
 	json []byte
 }
 
-func decodeCDI(file string, data []byte) (cdiSpec, error) {
+func decodeCDI(mem *memory, file string, data []byte) (cdiSpec, error) {
 	s := cdiSpec{file: file}
 	doc, err := rawjson.Parse(data)
 	if err != nil {
 		return s, fmt.Errorf("cannot decode CDI spec %s: %w", file, err)
 	}
-	version, err := s.decode(doc.Root())
+	version, err := s.decode(mem, doc.Root())
 	if err != nil {
 		return s, fmt.Errorf("cannot decode CDI spec %s: %w", file, err)
 	}
@@ -77,7 +78,7 @@ func decodeCDI(file string, data []byte) (cdiSpec, error) {
 	return s, nil
 }
 
-func (s *cdiSpec) decode(root rawjson.Value) (version string, err error) {
+func (s *cdiSpec) decode(mem *memory, root rawjson.Value) (version string, err error) {
 	if version, err = root.StringOf("cdiVersion"); err != nil {
 		return "", err
 	}
@@ -91,7 +92,7 @@ func (s *cdiSpec) decode(root rawjson.Value) (version string, err error) {
 	if err != nil {
 		return "", err
 	}
-	s.devices = make([]cdiDevice, 0, devices.Len())
+	s.devices = room(&mem.devices, devices.Len())
 	for v := range devices.Elements() {
 		var d cdiDevice
 		if d.name, err = v.StringOf("name"); err != nil {
@@ -112,41 +113,49 @@ func (s *cdiSpec) decode(root rawjson.Value) (version string, err error) {
 	return version, nil
 }
 
-// decodeEdits reads container edits, and refuses what would otherwise be left
-// out in silence.
-func decodeEdits(file string, v rawjson.Value) (e cdiEdits, err error) {
-	for _, part := range []struct {
+// add takes over container edits of a spec, each node and hook once, and refuses
+// what would otherwise be left out in silence.
+func (e *cdiEdits) add(file string, v rawjson.Value) error {
+	for _, part := range [...]struct {
 		key  string
 		kind rawjson.Kind
-		read func(rawjson.Value) error
 	}{
-		{"deviceNodes", rawjson.Array, func(v rawjson.Value) error { return e.addNode(file, v) }},
-		{"mounts", rawjson.Array, e.addMount},
-		{"hooks", rawjson.Array, e.addHook},
-		{"env", rawjson.Array, e.addEnv},
-		{"additionalGids", rawjson.Array, e.addGID},
-		{"netDevices", rawjson.Array, unsupported},
-		{"intelRdt", rawjson.Object, nil},
+		{"deviceNodes", rawjson.Array}, {"mounts", rawjson.Array}, {"hooks", rawjson.Array}, {"env", rawjson.Array},
+		{"additionalGids", rawjson.Array}, {"netDevices", rawjson.Array}, {"intelRdt", rawjson.Object},
 	} {
 		member, err := v.Of(part.key, part.kind)
-		if err == nil && part.read == nil && !member.None() {
-			err = fmt.Errorf("%s: %w", part.key, unsupported(member))
+		if err == nil && part.key == "intelRdt" && !member.None() {
+			err = fmt.Errorf("%s: %w", part.key, errUnsupported)
 		}
 		for element := range member.Elements() {
-			if err = part.read(element); err != nil {
+			if err = e.addPart(file, part.key, element); err != nil {
 				err = fmt.Errorf("%s: %w", part.key, err)
 				break
 			}
 		}
 		if err != nil {
-			return cdiEdits{}, fmt.Errorf("cannot use CDI spec %s: %w", file, err)
+			return fmt.Errorf("cannot use CDI spec %s: %w", file, err)
 		}
 	}
-	return e, nil
+	return nil
 }
 
-func unsupported(rawjson.Value) error {
-	return fmt.Errorf("this wrapper can't apply that; only deviceNodes, mounts, env, hooks and additionalGids")
+var errUnsupported = errors.New("this wrapper can't apply that; only deviceNodes, mounts, env, hooks and additionalGids")
+
+func (e *cdiEdits) addPart(file, key string, v rawjson.Value) error {
+	switch key {
+	case "deviceNodes":
+		return e.addNode(file, v)
+	case "mounts":
+		return e.addMount(v)
+	case "hooks":
+		return e.addHook(v)
+	case "env":
+		return e.addEnv(v)
+	case "additionalGids":
+		return e.addGID(v)
+	}
+	return errUnsupported
 }
 
 func (e *cdiEdits) addNode(file string, v rawjson.Value) (err error) {

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"testing"
@@ -12,15 +13,15 @@ import (
 
 // resolved is what the named devices of one spec give.
 func resolved(data string, names ...string) (cdiEdits, error) {
-	s, err := decodeCDI("/x.json", []byte(data))
+	s, err := decodeCDI(newMemory(), "/x.json", []byte(data))
 	if err != nil {
 		return cdiEdits{}, err
 	}
-	devices, err := find([]cdiSpec{s}, names)
+	devices, err := find(newMemory(), []cdiSpec{s}, names)
 	if err != nil {
 		return cdiEdits{}, err
 	}
-	return merge(devices)
+	return merge(newMemory(), devices)
 }
 
 func file(t testing.TB, path string) string {
@@ -92,12 +93,12 @@ func FuzzDecodeCDI(f *testing.F) {
 	}
 	f.Add([]byte(`{"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[{"name":"all","containerEdits":{"deviceNodes":[null]}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := decodeCDI("x", data)
+		s, err := decodeCDI(newMemory(), "x", data)
 		if err != nil {
 			return
 		}
 		for _, d := range s.devices {
-			e, err := merge([]chosen{{&s, d}})
+			e, err := merge(newMemory(), []chosen{{&s, d}})
 			if err != nil {
 				continue
 			}
@@ -113,7 +114,8 @@ func FuzzDecodeCDI(f *testing.F) {
 			}
 			all := &edits{}
 			all.addCDI(facts{}, e)
-			if changed, err := all.apply(doc); err != nil || changed != nil && !json.Valid(changed) {
+			parts, err := all.apply(doc, nil)
+			if changed := bytes.Join(parts, nil); err != nil || parts != nil && !json.Valid(changed) {
 				t.Fatalf("%v: %s", err, changed)
 			}
 		}

@@ -75,7 +75,10 @@ func (e *cdiEdits) addHook(v rawjson.Value) error {
 		}
 		out = append(append(out, `,"timeout":`...), timeout.Raw()...)
 	}
-	e.hooks = append(e.hooks, cdiHook{name, append(out, '}')})
+	h := cdiHook{name, append(out, '}')}
+	if !slices.ContainsFunc(e.hooks, func(k cdiHook) bool { return k.name == h.name && string(k.json) == string(h.json) }) {
+		e.hooks = append(e.hooks, h)
+	}
 	return nil
 }
 
@@ -93,25 +96,4 @@ func (e *cdiEdits) addGID(v rawjson.Value) error {
 		e.gids = append(e.gids, uint32(gid))
 	}
 	return err
-}
-
-// add takes over what other edits have, each node and hook once.
-func (e *cdiEdits) add(o cdiEdits) error {
-	for _, n := range o.nodes {
-		known := slices.IndexFunc(e.nodes, func(k cdiNode) bool { return k.path == n.path })
-		if known < 0 {
-			e.nodes = append(e.nodes, n)
-		} else if err := e.nodes[known].same(n); err != nil {
-			return fmt.Errorf("cannot use CDI spec %s: %w", n.spec, err)
-		}
-	}
-	e.env = append(e.env, o.env...)
-	e.mounts = append(e.mounts, o.mounts...)
-	for _, h := range o.hooks {
-		if !slices.ContainsFunc(e.hooks, func(k cdiHook) bool { return k.name == h.name && string(k.json) == string(h.json) }) {
-			e.hooks = append(e.hooks, h)
-		}
-	}
-	e.gids = append(e.gids, o.gids...)
-	return nil
 }

@@ -16,20 +16,22 @@ func TestConfigOfTheCharmIsReadBack(t *testing.T) {
 	}
 	data, err := json.Marshal(c)
 	require.NoError(t, err)
-	got, err := DecodeConfig(data)
+	got, err := decodeConfig(data)
 	require.NoError(t, err)
-	require.Equal(t, c, got)
+	want := settings{Config: c, env: []string{"HSA_OVERRIDE_GFX_VERSION=11.0.0", "MOTD=" + c.Env["MOTD"]}}
+	want.Env = nil
+	require.Equal(t, want, got)
 }
 
 func TestConfigHasDefaults(t *testing.T) {
-	got, err := DecodeConfig([]byte(`{"runtime":"/usr/sbin/runc","env":null,"specs":null,"folders":null}`))
+	got, err := decodeConfig([]byte(`{"runtime":"/usr/sbin/runc","env":null,"specs":null,"folders":null}`))
 	require.NoError(t, err)
 	want := Config{Runtime: "/usr/sbin/runc", Containers: Tasks, State: DefaultState, Nodes: DefaultNodes}
-	require.Equal(t, want, got)
-	got, err = DecodeConfig([]byte(`{"runtime":"/usr/sbin/runc","folders":{"root":"/srv"}}`))
+	require.Equal(t, settings{Config: want}, got)
+	got, err = decodeConfig([]byte(`{"runtime":"/usr/sbin/runc","folders":{"root":"/srv"}}`))
 	require.NoError(t, err)
 	want.Folders = &Folders{Root: "/srv", Containers: Tasks, Readonly: Recursive}
-	require.Equal(t, want, got)
+	require.Equal(t, settings{Config: want}, got)
 }
 
 func TestConfigErrorsNameTheField(t *testing.T) {
@@ -47,9 +49,11 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		`{"specs":[1]}`:                                       `"specs": one of them is a number, not a string`,
 		`{"runtime":"/a","runtime":"/b"}`:                     `"runtime" is there twice`,
 		`{"visible":["A=B"]}`:                                 `visible: "A=B" is not a name`,
-		`{"env":{"A B":"x"}}`:                                 `env: "A B" can't be set`,
+		`{"env":{"A B":"x"}}`:                                 `env: "A B" can't be set as`,
+		`{"env":{"A=B":"x"}}`:                                 `env: "A=B" can't be set as`,
+		`{"env":{"A":"x","A":"y"}}`:                           `"A" is there twice`,
 		`{"env":{"A":7}}`:                                     `"env": "A": it is a number`,
-		`{"env":{"A":"x\u0000"}}`:                             `env: "A" can't be set`,
+		`{"env":{"A":"x\u0000"}}`:                             `env: "A" can't be set as`,
 		`{"folders":{}}`:                                      `folders: root: "" is not an absolute path`,
 		`{"folders":{"root":"/srv","containers":"some"}}`:     `folders: containers: "some" is not one of`,
 		`{"folders":{"root":"/srv","readonly":"yes"}}`:        `folders: readonly: "yes" is not one of rro, ro`,
@@ -61,7 +65,7 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		`{`:     `it ends too early`,
 		`[]`:    `it is a list, not an object`,
 	} {
-		_, err := DecodeConfig([]byte(in))
+		_, err := decodeConfig([]byte(in))
 		require.ErrorContains(t, err, want, in)
 	}
 }

@@ -3,8 +3,6 @@ package oci
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 
 	"concourse-ci-machine/internal/oci/rawjson"
 )
@@ -12,33 +10,32 @@ import (
 // create edits the bundle's config.json where the container gets GPUs or
 // folders, and leaves a marker for exec where that needs one, in place of that
 // of an earlier container of the same name.
-func (w wrapper) create(c Config, call Call) error {
-	b, data, k, err := w.change(c, call)
-	if b != nil {
-		defer b.close()
-	}
-	marks := markers{c.State, w.euid}
+func (w wrapper) create(c settings, call Call) error {
+	b, parts, k, err := w.change(c, call)
+	defer b.close()
+	marks := w.markers(c)
 	if err != nil || k.none() {
 		err = cmp.Or(err, marks.forget(call.ID))
 	} else {
 		err = marks.save(call.ID, k)
 	}
-	if err != nil || data == nil {
+	if err != nil || parts == nil {
 		return err
 	}
-	return b.replace(data)
+	return b.replace(parts)
 }
 
-// change returns the open bundle, nil where it is not looked at; its new
+// change returns the open bundle, noBundle where it is not looked at; its new
 // config.json, nil where nothing changes; and what exec has to add.
-func (w wrapper) change(c Config, call Call) (b *bundle, data []byte, k marker, err error) {
+func (w wrapper) change(c settings, call Call) (b bundle, parts [][]byte, k marker, err error) {
 	if len(c.Devices) == 0 && c.Folders == nil {
-		return nil, nil, k, nil
+		return noBundle, nil, k, nil
 	}
 	if b, err = openBundle(call.Bundle, w.euid); err != nil {
-		return nil, nil, k, err
+		return noBundle, nil, k, err
 	}
-	if data, err = b.read(w.euid); err != nil {
+	data, err := b.read(w.euid, w.mem)
+	if err != nil {
 		return b, nil, k, err
 	}
 	doc, err := rawjson.Parse(data)
@@ -52,28 +49,29 @@ func (w wrapper) change(c Config, call Call) (b *bundle, data []byte, k marker, 
 	if e.none() {
 		return b, nil, k, nil
 	}
-	if data, err = e.apply(doc); err != nil {
+	if parts, err = e.apply(doc, w.mem.rest()); err != nil {
 		return b, nil, k, fmt.Errorf("cannot edit %s: %w [container %s]", configName, err, call.ID)
 	}
-	return b, data, marker{call.Bundle, e.groups, e.env}, nil
+	return b, parts, marker{call.Bundle, e.groups, e.env}, nil
 }
 
 // decideAll says what this container gets.
-func (w wrapper) decideAll(c Config, doc *rawjson.Doc) (*edits, error) {
-	f, err := readFacts(doc.Root())
+func (w wrapper) decideAll(c settings, doc *rawjson.Doc) (e edits, err error) {
+	f, err := readFacts(w.mem, doc.Root())
 	if err != nil {
-		return nil, fmt.Errorf("cannot decode %s: %w", configName, err)
+		return e, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
-	e := &edits{}
+	const usual = 32
+	e = edits{paths: room(&w.mem.paths, usual), mounts: room(&w.mem.mounts, usual), rules: room(&w.mem.rules, usual)}
 	if len(c.Devices) > 0 && (c.Containers == All || f.task) {
-		if err := w.addGPUs(e, c, f); err != nil {
-			return nil, err
+		if err := w.addGPUs(&e, c, f); err != nil {
+			return e, err
 		}
 	}
 	if c.Folders != nil && (c.Folders.Containers == All || f.task) {
 		mounts, _, err := w.folderMounts(*c.Folders)
 		if err != nil {
-			return nil, err
+			return e, err
 		}
 		e.addFolders(f, mounts)
 	}
@@ -82,12 +80,12 @@ func (w wrapper) decideAll(c Config, doc *rawjson.Doc) (*edits, error) {
 
 // addGPUs adds the unit's GPUs, or those of them that the task asks for. A task
 // that asks for none is one without a GPU in every respect.
-func (w wrapper) addGPUs(e *edits, c Config, f facts) error {
+func (w wrapper) addGPUs(e *edits, c settings, f facts) error {
 	specs, err := w.readSpecs(c.Specs)
 	if err != nil {
 		return err
 	}
-	devices, err := find(specs, c.Devices)
+	devices, err := find(w.mem, specs, c.Devices)
 	if err != nil {
 		return err
 	}
@@ -100,7 +98,7 @@ func (w wrapper) addGPUs(e *edits, c Config, f facts) error {
 			return nil
 		}
 	}
-	all, err := merge(devices)
+	all, err := merge(w.mem, devices)
 	if err != nil {
 		return err
 	}
@@ -108,8 +106,6 @@ func (w wrapper) addGPUs(e *edits, c Config, f facts) error {
 		return err
 	}
 	e.addCDI(f, all)
-	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
-		e.env.defaults = append(e.env.defaults, name+"="+c.Env[name])
-	}
+	e.env.defaults = c.env
 	return nil
 }

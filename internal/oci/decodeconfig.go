@@ -10,13 +10,27 @@ import (
 	"concourse-ci-machine/internal/oci/rawjson"
 )
 
-// DecodeConfig reads a config file's content, fills in the defaults and checks it.
-func DecodeConfig(data []byte) (Config, error) {
+// settings are a Config as the wrapper uses it.
+type settings struct {
+	Config
+	env []string // NAME=value, in place of Config.Env: a map is too much work for one call
+}
+
+// CheckConfig says what the wrapper would not take of a config file's content,
+// for those who write one.
+func CheckConfig(data []byte) error {
+	_, err := decodeConfig(data)
+	return err
+}
+
+// decodeConfig reads a config file's content, fills in the defaults and checks it.
+func decodeConfig(data []byte) (settings, error) {
 	doc, err := rawjson.Parse(data)
 	if err != nil {
-		return Config{}, err
+		return settings{}, err
 	}
-	var c Config
+	var c settings
+	var odd []string
 	err = fields(doc.Root(), func(key string, v rawjson.Value) (err error) {
 		switch key {
 		case "runtime":
@@ -34,7 +48,7 @@ func DecodeConfig(data []byte) (Config, error) {
 		case "visible":
 			c.Visible, err = texts(v)
 		case "env":
-			c.Env, err = pairs(v)
+			c.env, odd, err = pairs(v)
 		case "folders":
 			c.Folders, err = decodeFolders(v)
 		default:
@@ -43,7 +57,10 @@ func DecodeConfig(data []byte) (Config, error) {
 		return err
 	})
 	if err != nil {
-		return Config{}, err
+		return settings{}, err
+	}
+	if len(odd) > 0 {
+		return settings{}, fmt.Errorf("env: %q can't be set as an environment variable", odd[0])
 	}
 	c.fill()
 	return c, c.check()
@@ -109,18 +126,23 @@ func texts(v rawjson.Value) (list []string, err error) {
 	return list, nil
 }
 
-func pairs(v rawjson.Value) (map[string]string, error) {
+// pairs are the members of an object of strings, each as NAME=value, and the
+// names of those that no environment can have.
+func pairs(v rawjson.Value) (list, odd []string, err error) {
 	if v.None() {
-		return nil, nil
+		return nil, nil, nil
 	}
-	m := map[string]string{}
-	return m, fields(v, func(key string, v rawjson.Value) error {
+	err = fields(v, func(key string, v rawjson.Value) error {
 		if v.Kind() != rawjson.String {
 			return fmt.Errorf("it is %s, not a string", v.Kind())
 		}
-		m[key] = v.Text()
+		if !isEnvName(key) || strings.IndexByte(v.Text(), 0) >= 0 {
+			odd = append(odd, key)
+		}
+		list = append(list, key+"="+v.Text())
 		return nil
 	})
+	return list, odd, err
 }
 
 func (c *Config) fill() {
@@ -140,7 +162,7 @@ func (c *Config) fill() {
 
 // check says what is wrong with a config whose defaults are filled in. Runtime
 // may be empty, since the environment may name it.
-func (c Config) check() error {
+func (c *Config) check() error {
 	if err := whichContainers(c.Containers); err != nil {
 		return err
 	}
@@ -171,11 +193,6 @@ func (c Config) check() error {
 	for _, name := range c.Visible {
 		if !isEnvName(name) {
 			return fmt.Errorf("visible: %q is not a name of an environment variable", name)
-		}
-	}
-	for name, value := range c.Env {
-		if !isEnvName(name) || strings.ContainsRune(value, 0) {
-			return fmt.Errorf("env: %q can't be set as an environment variable", name)
 		}
 	}
 	return c.Folders.check()

@@ -86,10 +86,10 @@ func (e *edits) addCDI(f facts, c cdiEdits) {
 
 func (e *edits) has(path string) bool { return slices.Contains(e.paths, path) }
 
-// apply returns the changed config.json, nil where nothing changes. Doing it
-// twice gives the same as doing it once.
-func (e *edits) apply(doc *rawjson.Doc) ([]byte, error) {
-	edit, err := rawjson.NewEdit(doc)
+// apply returns the changed config.json in pieces, nil where nothing changes.
+// Doing it twice gives the same as doing it once.
+func (e *edits) apply(doc *rawjson.Doc, room []byte) ([][]byte, error) {
+	edit, err := rawjson.NewEdit(doc, room)
 	if err != nil {
 		return nil, err
 	}
@@ -100,14 +100,14 @@ func (e *edits) apply(doc *rawjson.Doc) ([]byte, error) {
 			return err == nil && path != "" && e.has(filepath.Clean(path))
 		}
 	}
-	if err := root.Append("mounts", each(e.mounts, mount.appendTo), at("destination")); err != nil {
+	if err := rawjson.Append(root, "mounts", e.mounts, mount.appendTo, at("destination")); err != nil {
 		return nil, err
 	}
 	linux, err := root.Child("linux")
 	if err != nil {
 		return nil, err
 	}
-	if err := linux.Append("devices", each(e.devices, device.appendTo), at("path")); err != nil {
+	if err := rawjson.Append(linux, "devices", e.devices, device.appendTo, at("path")); err != nil {
 		return nil, err
 	}
 	resources, err := linux.Child("resources")
@@ -115,8 +115,7 @@ func (e *edits) apply(doc *rawjson.Doc) ([]byte, error) {
 		return nil, err
 	}
 	// Last, since runc applies rules in order: a deny-all after ours would win.
-	rules := each(e.rules, rule.appendTo)
-	if err := resources.Append("devices", rules, oneOf(rules)); err != nil {
+	if err := rawjson.Append(resources, "devices", e.rules, rule.appendTo, oneOf(e.rules, rule.appendTo)); err != nil {
 		return nil, err
 	}
 	process, err := root.Child("process")
@@ -129,7 +128,7 @@ func (e *edits) apply(doc *rawjson.Doc) ([]byte, error) {
 	if err := e.applyHooks(root); err != nil {
 		return nil, err
 	}
-	return edit.Bytes(), nil
+	return edit.Parts(), nil
 }
 
 func (e *edits) applyHooks(root *rawjson.Node) error {
@@ -141,42 +140,28 @@ func (e *edits) applyHooks(root *rawjson.Node) error {
 		return err
 	}
 	for _, name := range hookNames() {
-		var own [][]byte
+		var own []cdiHook
 		for _, h := range e.hooks {
 			if h.name == name {
-				own = append(own, h.json)
+				own = append(own, h)
 			}
 		}
-		if len(own) > 0 {
-			if err := hooks.Append(name, own, oneOf(own)); err != nil {
-				return err
-			}
+		if err := rawjson.Append(hooks, name, own, cdiHook.appendTo, oneOf(own, cdiHook.appendTo)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // oneOf finds elements that were written by this program before.
-func oneOf(own [][]byte) func(rawjson.Value) bool {
+func oneOf[T any](own []T, appendTo func(T, []byte) []byte) func(rawjson.Value) bool {
 	return func(v rawjson.Value) bool {
-		return slices.ContainsFunc(own, func(o []byte) bool { return string(o) == string(v.Raw()) })
+		var room [256]byte
+		return slices.ContainsFunc(own, func(o T) bool { return string(appendTo(o, room[:0])) == string(v.Raw()) })
 	}
 }
 
-// each encodes a list. The texts share memory as long as they fit in.
-func each[T any](list []T, appendTo func(T, []byte) []byte) [][]byte {
-	if len(list) == 0 {
-		return nil
-	}
-	const usual = 160
-	texts, all := make([][]byte, len(list)), make([]byte, 0, usual*len(list))
-	for i, v := range list {
-		from := len(all)
-		all = appendTo(v, all)
-		texts[i] = all[from:len(all):len(all)]
-	}
-	return texts
-}
+func (h cdiHook) appendTo(out []byte) []byte { return append(out, h.json...) }
 
 func (m mount) appendTo(out []byte) []byte {
 	out = rawjson.AppendString(append(out, `{"destination":`...), m.Destination)

@@ -3,18 +3,15 @@ package oci
 import (
 	"fmt"
 	"io"
-	"runtime/debug"
+
+	"concourse-ci-machine/internal/version"
 )
 
 // infoCommand prints what a person who looks for a cause wants to know.
 const infoCommand = "wrapper-info"
 
 func (w wrapper) info(out io.Writer) {
-	version := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-	}
-	fmt.Fprintf(out, "runc-amd-wrapper %s\nconfig %s\n", version, w.config)
+	fmt.Fprintf(out, "runc-amd-wrapper %s\nconfig %s\n", version.Version, w.config)
 	c, err := w.readConfig()
 	if err != nil {
 		fmt.Fprintf(out, "problem %v\n", err)

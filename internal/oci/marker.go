@@ -1,12 +1,14 @@
 package oci
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,8 +26,8 @@ type marker struct {
 
 func (k marker) none() bool { return len(k.groups) == 0 && k.env.none() }
 
-func (k marker) json() []byte {
-	out := rawjson.AppendString(append(make([]byte, 0, 512), `{"bundle":`...), k.bundle)
+func (k marker) appendTo(out []byte) []byte {
+	out = rawjson.AppendString(append(out, `{"bundle":`...), k.bundle)
 	out = append(out, `,"groups":[`...)
 	for i, g := range k.groups {
 		if i > 0 {
@@ -68,7 +70,11 @@ func decodeMarker(data []byte) (k marker, err error) {
 type markers struct {
 	dir  string
 	euid uint32
+	now  time.Time
+	mem  *memory
 }
+
+func (w wrapper) markers(c settings) markers { return markers{c.State, w.euid, w.now(), w.mem} }
 
 // path refuses IDs that are no plain file name; runc refuses them too.
 func (m markers) path(id string) (string, error) {
@@ -86,7 +92,7 @@ func (m markers) load(id string) (marker, error) {
 	if err != nil {
 		return marker{}, err
 	}
-	data, st, err := readRegular(path, true)
+	data, st, err := m.mem.readRegular(path, true)
 	if errors.Is(err, unix.ENOENT) {
 		return marker{}, nil
 	}
@@ -103,7 +109,7 @@ func (m markers) load(id string) (marker, error) {
 	return k, nil
 }
 
-// save writes the marker in one step and drops some of containers that are gone.
+// save writes the marker and, now and then, drops some of containers that are gone.
 func (m markers) save(id string, k marker) error {
 	path, err := m.path(id)
 	if err != nil {
@@ -112,19 +118,46 @@ func (m markers) save(id string, k marker) error {
 	if err := privateDir(m.dir, m.euid); err != nil {
 		return err
 	}
-	m.sweep()
+	if m.now.Nanosecond()/1000%sweepEvery == 0 { // as good as a die
+		m.sweep()
+	}
 	if k.bundle, err = filepath.Abs(k.bundle); err != nil {
 		return err
 	}
-	temp := m.dir + "/%" + strconv.Itoa(os.Getpid()) // no ID has a %
-	if err = writeNew(temp, k.json()); err == nil {
-		err = unix.Rename(temp, path)
-	}
-	if err != nil {
-		_ = unix.Unlink(temp) // the error that counts is the one above
+	if err := m.write(path, k); err != nil {
 		return fmt.Errorf("cannot write marker of container %s: %w", id, err)
 	}
 	return nil
+}
+
+// write makes the marker, or puts it in the place of another in one step. A new
+// one needs no second name: nobody asks for it before the container is there,
+// and that is not if this process ends here.
+func (m markers) write(path string, k marker) error {
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	var room [512]byte
+	data := k.appendTo(room[:0])
+	fd, err := unix.Open(path, flags, 0o600)
+	if err == nil {
+		if err = writeAll(fd, data); err != nil {
+			var st unix.Stat_t
+			if unix.Fstat(fd, &st) == nil && st.Nlink > 0 { // else another call has put its own there
+				_ = unix.Unlink(path) // the error that counts is the one before
+			}
+		}
+		return cmp.Or(err, unix.Close(fd))
+	}
+	if !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	temp := m.dir + "/%" + strconv.Itoa(os.Getpid()) // no ID has a %
+	if err = writeNew(temp, data); err == nil {
+		err = unix.Rename(temp, path)
+	}
+	if err != nil {
+		_ = unix.Unlink(temp) // the error that counts is the one before
+	}
+	return err
 }
 
 // forget drops the marker of an earlier container of the same name.
@@ -137,38 +170,4 @@ func (m markers) forget(id string) error {
 		return fmt.Errorf("cannot remove marker of an earlier container: %w", err)
 	}
 	return nil
-}
-
-// sweptAtOnce bounds what a create spends on markers of other containers. With
-// two looked at for each one added, there are at most about as many void ones
-// as live ones.
-const sweptAtOnce = 2
-
-// sweep removes markers whose bundle is gone, among a few that it picks by this
-// process's number. `delete` can't do it, as it goes straight to the real runc.
-func (m markers) sweep() {
-	fd, err := unix.Open(m.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return // save fails on the same directory next, and says why
-	}
-	defer unix.Close(fd)
-	names := make([]string, 0, 16)
-	if err := eachEntry(fd, func(_ byte, name string) error { names = append(names, name); return nil }); err != nil {
-		return
-	}
-	for i := range min(sweptAtOnce, len(names)) {
-		path := m.dir + "/" + names[(os.Getpid()+i)%len(names)]
-		data, _, err := readRegular(path, true)
-		if err != nil {
-			continue
-		}
-		k, err := decodeMarker(data)
-		if err != nil || k.bundle == "" {
-			continue
-		}
-		var st unix.Stat_t
-		if errors.Is(unix.Lstat(filepath.Join(k.bundle, configName), &st), unix.ENOENT) {
-			_ = unix.Unlink(path) // another create may have been quicker
-		}
-	}
 }

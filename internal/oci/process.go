@@ -34,8 +34,8 @@ func editProcess(process *rawjson.Node, groups []uint32, env environment) error 
 	if err != nil {
 		return err
 	}
-	numbers := each(groups, func(g uint32, out []byte) []byte { return strconv.AppendUint(out, uint64(g), 10) })
-	return user.Append("additionalGids", numbers, oneOf(numbers))
+	number := func(g uint32, out []byte) []byte { return strconv.AppendUint(out, uint64(g), 10) }
+	return rawjson.Append(user, "additionalGids", groups, number, oneOf(groups, number))
 }
 
 func (v environment) apply(process *rawjson.Node) error {
@@ -53,7 +53,8 @@ func (v environment) apply(process *rawjson.Node) error {
 	}
 	// A variable with another value, or twice, goes; one that is right stays.
 	want = slices.DeleteFunc(want, func(text string) bool { return count(own, nameOf(text)) == 1 && slices.Contains(own, text) })
-	return process.Append("env", each(want, func(s string, out []byte) []byte { return rawjson.AppendString(out, s) }), func(e rawjson.Value) bool {
+	quoted := func(s string, out []byte) []byte { return rawjson.AppendString(out, s) }
+	return rawjson.Append(process, "env", want, quoted, func(e rawjson.Value) bool {
 		text := e.Text()
 		return slices.ContainsFunc(want, func(w string) bool { return nameOf(w) == nameOf(text) })
 	})
@@ -77,11 +78,11 @@ func count(env []string, name string) (n int) {
 // swapped for a copy that has the groups and the environment. The caller's file
 // stands in a shared directory and is not touched. The copy is a sealed memory
 // file that runc inherits: nobody else can open it, and it is gone when runc is.
-func changeProcess(args []string, file word, k marker, euid uint32) ([]string, error) {
+func changeProcess(mem *memory, args []string, file word, k marker, euid uint32) ([]string, error) {
 	fail := func(err error) ([]string, error) {
 		return nil, fmt.Errorf("cannot change process file %s: %w", file.value, err)
 	}
-	data, st, err := readRegular(file.value, true)
+	data, st, err := mem.readRegular(file.value, true)
 	if err != nil {
 		return fail(err)
 	}
@@ -92,14 +93,14 @@ func changeProcess(args []string, file word, k marker, euid uint32) ([]string, e
 	if err != nil {
 		return fail(err)
 	}
-	edit, err := rawjson.NewEdit(doc)
+	edit, err := rawjson.NewEdit(doc, mem.rest())
 	if err != nil {
 		return fail(err)
 	}
 	if err := editProcess(edit.Root(), k.groups, k.env); err != nil {
 		return fail(err)
 	}
-	changed := edit.Bytes()
+	changed := edit.Parts()
 	if changed == nil {
 		return args, nil
 	}
@@ -117,7 +118,7 @@ func changeProcess(args []string, file word, k marker, euid uint32) ([]string, e
 const firstFD = 100
 
 // memoryFile returns a descriptor that survives execve.
-func memoryFile(data []byte) (int, error) {
+func memoryFile(parts [][]byte) (int, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate("process.json", flags|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
@@ -127,7 +128,7 @@ func memoryFile(data []byte) (int, error) {
 		return -1, fmt.Errorf("cannot make a memory file: %w", err)
 	}
 	defer unix.Close(fd)
-	if err := writeAll(fd, data); err != nil {
+	if err := writeParts(fd, parts); err != nil {
 		return -1, err
 	}
 	if err := unix.Fchmod(fd, 0o600); err != nil {

@@ -51,7 +51,7 @@ const maxEntries = 10000
 // linux_dirent64, getdents(2)).
 func eachEntry(fd int, visit func(kind byte, name string) error) error {
 	const header = 19
-	room := make([]byte, 8192)
+	room := make([]byte, 2048)
 	for {
 		n, err := unix.Getdents(fd, room)
 		if err == unix.EINTR {

@@ -18,7 +18,7 @@ type chosen struct {
 func (w wrapper) readSpecs(files []string) ([]cdiSpec, error) {
 	specs := make([]cdiSpec, 0, len(files))
 	for _, file := range files {
-		data, st, err := readRegular(file, false)
+		data, st, err := w.mem.readRegular(file, false)
 		if errors.Is(err, unix.ENOENT) {
 			return nil, fmt.Errorf("cannot give the task a GPU: there is no CDI spec %s; the status of the unit (juju status) says how it comes back", file)
 		} else if err == nil {
@@ -27,7 +27,7 @@ func (w wrapper) readSpecs(files []string) ([]cdiSpec, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot read CDI spec %s: %w", file, err)
 		}
-		s, err := decodeCDI(file, data)
+		s, err := decodeCDI(w.mem, file, data)
 		if err != nil {
 			return nil, err
 		}
@@ -49,8 +49,8 @@ func (w wrapper) trusted(st unix.Stat_t) error {
 }
 
 // find looks the unit's devices up by their full CDI names.
-func find(specs []cdiSpec, names []string) ([]chosen, error) {
-	devices := make([]chosen, 0, len(names))
+func find(mem *memory, specs []cdiSpec, names []string) ([]chosen, error) {
+	devices := room(&mem.chosen, len(names))
 	for _, full := range names {
 		kind, name, _ := strings.Cut(full, "=")
 		c, ok := lookUp(specs, kind, name)
@@ -93,9 +93,9 @@ func namesOf(specs []cdiSpec, kind string) string {
 
 // merge puts the edits of devices together: first what a spec has for all its
 // devices, then the devices' own, in the order asked.
-func merge(devices []chosen) (all cdiEdits, err error) {
+func merge(mem *memory, devices []chosen) (all cdiEdits, err error) {
 	var used []*cdiSpec
-	all.nodes = make([]cdiNode, 0, 2*len(devices)+8) // as many as an AMD GPU has
+	all.nodes = room(&mem.nodes, 2*len(devices)+8) // as many as an AMD GPU has
 	for _, c := range devices {
 		known := false
 		for _, s := range used {
@@ -103,20 +103,12 @@ func merge(devices []chosen) (all cdiEdits, err error) {
 		}
 		if !known {
 			used = append(used, c.spec)
-			e, err := decodeEdits(c.spec.file, c.spec.edits)
-			if err != nil {
-				return cdiEdits{}, err
-			}
-			if err := all.add(e); err != nil {
+			if err := all.add(c.spec.file, c.spec.edits); err != nil {
 				return cdiEdits{}, err
 			}
 		}
-		e, err := decodeEdits(c.spec.file, c.device.edits)
-		if err != nil {
+		if err := all.add(c.spec.file, c.device.edits); err != nil {
 			return cdiEdits{}, fmt.Errorf("%w [device %s]", err, c.device.name)
-		}
-		if err := all.add(e); err != nil {
-			return cdiEdits{}, err
 		}
 	}
 	return all, nil

@@ -23,10 +23,10 @@ func cards(n int) string {
 // asked returns the indexes of the GPUs that a task gets of a unit's.
 func asked(t testing.TB, spec string, unit []string, env ...string) (string, error) {
 	t.Helper()
-	s, err := decodeCDI("/x.json", []byte(spec))
+	s, err := decodeCDI(newMemory(), "/x.json", []byte(spec))
 	require.NoError(t, err)
 	specs := []cdiSpec{s}
-	devices, err := find(specs, unit)
+	devices, err := find(newMemory(), specs, unit)
 	require.NoError(t, err)
 	own, narrowed, err := visible(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env)
 	if !narrowed {
@@ -100,10 +100,10 @@ func TestUnknownAndMalformedValuesAreRefusedByName(t *testing.T) {
 
 // AMD's runtime needs 10 s and 1.8 GiB for a range of 20 million.
 func TestWorkDoesNotGrowWithANumber(t *testing.T) {
-	s, err := decodeCDI("/x.json", []byte(cards(8)))
+	s, err := decodeCDI(newMemory(), "/x.json", []byte(cards(8)))
 	require.NoError(t, err)
 	specs := []cdiSpec{s}
-	devices, err := find(specs, unitAll)
+	devices, err := find(newMemory(), specs, unitAll)
 	require.NoError(t, err)
 	gpus, err := unitGPUs(specs, devices)
 	require.NoError(t, err)
@@ -174,10 +174,10 @@ func FuzzVisible(f *testing.F) {
 	for _, s := range []string{"all", "0,1-3", "GPU-00a1b2c3d4e50001", "0xA1", "0000:03:00.0", "0-2000000000", " , ", "void"} {
 		f.Add(s)
 	}
-	s, err := decodeCDI("/x.json", []byte(cards(4)))
+	s, err := decodeCDI(newMemory(), "/x.json", []byte(cards(4)))
 	require.NoError(f, err)
 	specs := []cdiSpec{s}
-	devices, err := find(specs, []string{"amd.com/gpu=1", "amd.com/gpu=2"})
+	devices, err := find(newMemory(), specs, []string{"amd.com/gpu=1", "amd.com/gpu=2"})
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, value string) {
 		own, _, err := visible(specs, devices, []string{"V"}, []string{"V=" + value})

@@ -24,16 +24,18 @@ type wrapper struct {
 	config  string // path of the config file
 	runtime string // of the environment; empty when not given
 	env     []string
+	mem     *memory
 }
 
 // Main runs the wrapper with os.Args and os.Environ. It returns an exit status
 // only when the real runc was not reached; otherwise this process becomes runc.
 func Main(args, env []string, stdout, stderr io.Writer) int {
+	growStack(args)
 	return newWrapper(realMachine(), env).run(args, stdout, stderr)
 }
 
 func newWrapper(m machine, env []string) wrapper {
-	w := wrapper{machine: m, config: lookup(env, EnvConfig), runtime: lookup(env, EnvRuntime), env: env}
+	w := wrapper{machine: m, config: lookup(env, EnvConfig), runtime: lookup(env, EnvRuntime), env: env, mem: new(memory)}
 	if w.config == "" {
 		w.config = DefaultConfig
 	}
@@ -72,7 +74,8 @@ func (w wrapper) run(args []string, stdout, stderr io.Writer) int {
 
 // handOver does what the call needs and becomes runc; it returns on failure only.
 func (w wrapper) handOver(call Call, args []string) error {
-	c := Config{Runtime: w.runtime}
+	var c settings
+	c.Runtime = w.runtime
 	var err error
 	switch call.Command {
 	case "":
@@ -80,6 +83,7 @@ func (w wrapper) handOver(call Call, args []string) error {
 			c.Runtime, err = w.readRuntime()
 		}
 	default:
+		w.mem = newMemory()
 		c, err = w.readConfig()
 	}
 	if err != nil {
@@ -102,7 +106,7 @@ func (w wrapper) handOver(call Call, args []string) error {
 }
 
 func (w wrapper) readRuntime() (string, error) {
-	data, _, err := readRegular(w.config, false)
+	data, _, err := w.mem.readRegular(w.config, false)
 	if err == nil {
 		var path string
 		if path, err = decodeRuntime(data); err == nil {
@@ -112,17 +116,17 @@ func (w wrapper) readRuntime() (string, error) {
 	return "", fmt.Errorf("cannot find the real runc: cannot read %s: %w (%s can name it, too)", w.config, err, EnvRuntime)
 }
 
-func (w wrapper) readConfig() (Config, error) {
-	data, st, err := readRegular(w.config, false)
+func (w wrapper) readConfig() (settings, error) {
+	data, st, err := w.mem.readRegular(w.config, false)
 	if err == nil {
 		err = w.trusted(st)
 	}
 	if err != nil {
-		return Config{}, fmt.Errorf("cannot read %s: %w", w.config, err)
+		return settings{}, fmt.Errorf("cannot read %s: %w", w.config, err)
 	}
-	c, err := DecodeConfig(data)
+	c, err := decodeConfig(data)
 	if err != nil {
-		return Config{}, fmt.Errorf("cannot use %s: %w", w.config, err)
+		return settings{}, fmt.Errorf("cannot use %s: %w", w.config, err)
 	}
 	if w.runtime != "" {
 		c.Runtime = w.runtime
@@ -150,15 +154,15 @@ func (w wrapper) checkRuntime(path string) error {
 
 // exec adds to the process file of a container that create has marked. Without
 // a process file runc takes groups and environment from config.json.
-func (w wrapper) exec(c Config, call Call, args []string) ([]string, error) {
+func (w wrapper) exec(c settings, call Call, args []string) ([]string, error) {
 	if call.process.value == "" {
 		return args, nil
 	}
-	k, err := markers{c.State, w.euid}.load(call.ID)
+	k, err := w.markers(c).load(call.ID)
 	if err != nil || k.none() {
 		return args, err
 	}
-	swapped, err := changeProcess(args[1:], call.process, k, w.euid)
+	swapped, err := changeProcess(w.mem, args[1:], call.process, k, w.euid)
 	if err != nil {
 		return nil, err
 	}

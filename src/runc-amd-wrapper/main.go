@@ -1,3 +1,9 @@
+// One thread of this program works, for a millisecond: Go's runtime need not
+// look at the number of processors again, nor name its memory.
+//
+//go:debug updatemaxprocs=0
+//go:debug decoratemappings=0
+
 // The command runc-amd-wrapper stands in front of runc; see internal/oci.
 package main
 

@@ -11,6 +11,7 @@ type Edit struct {
 	doc     *Doc
 	root    *Node
 	changes []change
+	text    []byte // that of changes, one after the other
 }
 
 // change puts text in the place of the bytes from start to end.
@@ -28,9 +29,10 @@ type Node struct {
 	added    []byte // members, with commas between
 }
 
-// NewEdit starts to change a document.
-func NewEdit(d *Doc) (*Edit, error) {
-	e := &Edit{doc: d}
+// NewEdit starts to change a document. What is put in is written into room as
+// long as it fits; nil will do.
+func NewEdit(d *Doc, room []byte) (*Edit, error) {
+	e := &Edit{doc: d, text: room[:0], changes: make([]change, 0, 8)}
 	e.root = &Node{edit: e, value: d.Root()}
 	if d.Root().Kind() != Object {
 		return nil, fmt.Errorf("it is %s, not an object", d.Root().Kind())
@@ -60,10 +62,10 @@ func (n *Node) Child(key string) (*Node, error) {
 	return c, nil
 }
 
-// Append puts elements, each JSON, at the end of the list at key, after taking
-// out those that drop wants gone; nil takes out none. The others stay in their
-// order. It may be called once for a list.
-func (n *Node) Append(key string, elements [][]byte, drop func(Value) bool) error {
+// Append puts a list's elements, each as appendTo writes it in JSON, at the end
+// of the list at key, after taking out those that drop wants gone; nil takes out
+// none. The others stay in their order. It may be called once for a list.
+func Append[T any](n *Node, key string, elements []T, appendTo func(T, []byte) []byte, drop func(Value) bool) error {
 	list := Value{}
 	if !n.value.None() {
 		var err error
@@ -71,47 +73,52 @@ func (n *Node) Append(key string, elements [][]byte, drop func(Value) bool) erro
 			return err
 		}
 	}
-	if list.None() {
-		if len(elements) > 0 {
-			n.put(key, list, join("[", elements, ']'))
+	e := n.edit
+	from, all, dropped := len(e.text), 0, 0
+	for v := range list.Elements() {
+		if all++; drop != nil && drop(v) {
+			dropped++
 		}
+	}
+	if len(elements) == 0 && dropped == 0 {
 		return nil
 	}
-	kept := make([][]byte, 0, list.Len()+len(elements))
-	all := 0
-	for v := range list.Elements() {
-		if all++; drop == nil || !drop(v) {
-			kept = append(kept, v.Raw())
+	some := all > 0
+	if list.None() || dropped > 0 {
+		e.text = append(e.text, '[')
+		some = false
+		for v := range list.Elements() {
+			if drop != nil && drop(v) {
+				continue
+			}
+			e.text = append(comma(e.text, some), v.Raw()...)
+			some = true
 		}
 	}
-	span := n.edit.doc.nodes[list.at]
-	start, end := int(span.start), int(span.end)
-	switch {
-	case len(kept) < all:
-		n.edit.change(start, end, join("[", append(kept, elements...), ']'))
-	case len(elements) > 0:
-		first := ""
-		if all > 0 {
-			first = ","
-		}
-		n.edit.change(end-1, end, join(first, elements, ']'))
+	for _, element := range elements {
+		e.text = appendTo(element, comma(e.text, some))
+		some = true
+	}
+	e.text = append(e.text, ']')
+	text := e.text[from:len(e.text):len(e.text)]
+	if list.None() {
+		n.put(key, list, text)
+		return nil
+	}
+	span := e.doc.nodes[list.at]
+	if dropped > 0 {
+		e.change(int(span.start), int(span.end), text)
+	} else {
+		e.change(int(span.end)-1, int(span.end), text)
 	}
 	return nil
 }
 
-func join(first string, elements [][]byte, last byte) []byte {
-	size := len(first) + len(elements) + 1
-	for _, e := range elements {
-		size += len(e)
+func comma(out []byte, want bool) []byte {
+	if want {
+		out = append(out, ',')
 	}
-	out := append(make([]byte, 0, size), first...)
-	for i, e := range elements {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, e...)
-	}
-	return append(out, last)
+	return out
 }
 
 // put makes a member, or fills one that is null.
@@ -150,24 +157,20 @@ func (n *Node) finish() {
 	n.edit.change(int(span.end)-1, int(span.end), append(append(text, n.added...), '}'))
 }
 
-// Bytes returns the changed document, nil where nothing changes. It may be
-// called once.
-func (e *Edit) Bytes() []byte {
+// Parts returns the changed document in pieces, nil where nothing changes. It
+// may be called once.
+func (e *Edit) Parts() [][]byte {
 	e.root.finish()
 	if len(e.changes) == 0 {
 		return nil
 	}
 	slices.SortFunc(e.changes, func(a, b change) int { return cmp.Compare(a.start, b.start) })
-	size := len(e.doc.data)
+	parts, at := make([][]byte, 0, 2*len(e.changes)+1), 0
 	for _, c := range e.changes {
-		size += len(c.text)
-	}
-	out, at := make([]byte, 0, size), 0
-	for _, c := range e.changes {
-		out = append(append(out, e.doc.data[at:c.start]...), c.text...)
+		parts = append(parts, e.doc.data[at:c.start], c.text)
 		at = c.end
 	}
-	return append(out, e.doc.data[at:]...)
+	return append(parts, e.doc.data[at:])
 }
 
 // Strings are those of the list at key as they were before any change.

@@ -34,6 +34,9 @@ const (
 	// maxValues bounds the memory that a small file can ask for, at 16 bytes a
 	// value. The config.json of a container has about 1000.
 	maxValues = 1 << 20
+	// cheap is how many values fit into 28 KiB: Go's allocator has lists of that
+	// size ready, and needs more pages of its own for more than 32.
+	cheap = 28 << 10 / 16
 )
 
 // node is one value. Those inside it come right after it; a key is a value of
@@ -57,7 +60,10 @@ func Parse(data []byte) (*Doc, error) {
 	if uint64(len(data)) > 1<<31 {
 		return nil, errors.New("JSON: too large")
 	}
-	p := parser{Doc{data: data, nodes: make([]node, 0, len(data)/10+16)}}
+	// Compact JSON has a value in 7 bytes or more, as a rule, indented in 12.
+	// What is too much is never touched; too little would be copied.
+	room := min(len(data)/7+16, max(cheap, len(data)/12+16), maxValues)
+	p := parser{Doc{data: data, nodes: make([]node, 0, room)}}
 	end, err := p.value(p.space(0), 0)
 	if err != nil {
 		return nil, err

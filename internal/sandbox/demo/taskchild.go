@@ -82,8 +82,8 @@ func (c *child) wrapperConfig() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	config, err := oci.DecodeConfig(data)
-	if err != nil {
+	var config oci.Config
+	if err := json.Unmarshal(data, &config); err != nil {
 		return "", err
 	}
 	if config.Runtime, err = exec.LookPath("runc"); err != nil {

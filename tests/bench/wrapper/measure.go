@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -81,9 +83,13 @@ func (b *bench) env(v *variant) []string {
 	return []string{"PATH=/usr/bin:/bin", fmt.Sprintf("%s=%s", oci.EnvConfig, b.path(fmt.Sprintf("wrapper%d.json", v.gpus)))}
 }
 
-// fresh puts back the bundles as Concourse makes them.
+// fresh puts back the bundles as Concourse makes them, for containers that were
+// never there before.
 func (b *bench) fresh(n int) error {
 	for i := range n {
+		if err := os.Remove(filepath.Join(b.fast, "state", "c"+strconv.Itoa(i))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 		if err := os.WriteFile(filepath.Join(b.bundle(i), "config.json"), b.spec, 0o644); err != nil {
 			return err
 		}

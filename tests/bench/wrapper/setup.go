@@ -129,14 +129,21 @@ func (b *bench) configure(gpus int) error {
 	})
 }
 
-// mark makes the container "marked" one whose exec calls are changed.
+// mark makes the container "marked" one whose exec calls are changed, and more
+// of its kind, as on a busy worker.
 func (b *bench) mark() error {
 	if err := os.Mkdir(filepath.Join(b.fast, "state"), 0o700); err != nil {
 		return err
 	}
-	if err := writeJSON(filepath.Join(b.fast, "state/marked"), map[string]any{"bundle": b.bundle(0), "groups": []int{992},
-		"defaults": []string{"HIP_ARCHES=gfx1100", "HSA_OVERRIDE_GFX_VERSION=11.0.0"}}); err != nil {
-		return err
+	names := []string{"marked"}
+	for i := range 20 {
+		names = append(names, "other"+strconv.Itoa(i))
+	}
+	for _, name := range names {
+		if err := writeJSON(filepath.Join(b.fast, "state", name), map[string]any{"bundle": b.bundle(0), "groups": []int{992},
+			"defaults": []string{"HIP_ARCHES=gfx1100", "HSA_OVERRIDE_GFX_VERSION=11.0.0"}}); err != nil {
+			return err
+		}
 	}
 	return writeJSON(b.path("process"), taskSpec()["process"])
 }

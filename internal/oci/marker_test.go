@@ -1,0 +1,113 @@
+package oci
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// at makes the testbed's clock stand at a number of microseconds past a second.
+func (b *testbed) at(micros int) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, micros*1000, time.UTC)
+	b.now = func() time.Time { return now }
+}
+
+func (b *testbed) markers(t *testing.T) []string {
+	t.Helper()
+	entries, err := os.ReadDir(b.path("state"))
+	require.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestMarkerOfAnEarlierContainerIsReplacedInOneStep(t *testing.T) {
+	b := marked(t)
+	old, err := os.Open(b.path("state/c1"))
+	require.NoError(t, err)
+	defer old.Close()
+	require.NoError(t, os.Rename(b.path("bundle"), b.path("second")))
+	require.NoError(t, b.call("create", "-b", b.path("second"), "c1"))
+	data, err := os.ReadFile(b.path("state/c1"))
+	require.NoError(t, err)
+	require.Contains(t, string(data), b.path("second"))
+	was, err := old.Stat()
+	require.NoError(t, err)
+	is, err := os.Stat(b.path("state/c1"))
+	require.NoError(t, err)
+	require.False(t, os.SameFile(was, is), "an exec that reads the old one never sees half of the new one")
+	require.Equal(t, []string{"c1"}, b.markers(t))
+}
+
+// A link of that name was not made by this program, and is not followed.
+func TestMarkerIsNotWrittenThroughALink(t *testing.T) {
+	b := marked(t)
+	require.NoError(t, os.Remove(b.path("state/c1")))
+	b.put(t, "elsewhere", "untouched")
+	require.NoError(t, os.Symlink(b.path("elsewhere"), b.path("state/c1")))
+	b.bundle(t, "task")
+	require.NoError(t, b.create())
+	st, err := os.Lstat(b.path("state/c1"))
+	require.NoError(t, err)
+	require.True(t, st.Mode().IsRegular())
+	data, err := os.ReadFile(b.path("elsewhere"))
+	require.NoError(t, err)
+	require.Equal(t, "untouched", string(data))
+}
+
+// A create that is killed between the two steps of making a marker leaves an
+// empty one. Its container was never there; one that is being made may be.
+func TestEmptyMarkersGoWhenTheyAreOld(t *testing.T) {
+	b := marked(t)
+	b.at(0)
+	b.put(t, "state/old", "")
+	b.put(t, "state/young", "")
+	require.NoError(t, os.Chtimes(b.path("state/old"), time.Time{}, b.now().Add(-2*time.Minute)))
+	require.NoError(t, os.Chtimes(b.path("state/young"), time.Time{}, b.now()))
+	b.bundle(t, "task")
+	require.NoError(t, b.create())
+	require.Equal(t, []string{"c1", "young"}, b.markers(t))
+	require.ErrorContains(t, b.call("exec", "-p", b.path("process"), "young"), "cannot read marker")
+}
+
+// One create in sweepEvery looks at up to sweptAtOnce: twice as many as are
+// added meanwhile, so void ones can't pile up, and no create pays for them all.
+func TestVoidMarkersGoFasterThanNewOnesCome(t *testing.T) {
+	b := marked(t)
+	const void = 100
+	for i := range void {
+		b.put(t, "state/void"+strconv.Itoa(i), `{"bundle":"/nowhere"}`)
+	}
+	swept := 0
+	for i := range sweepEvery {
+		b.at(i + 1)
+		b.bundle(t, "task")
+		before := len(b.markers(t))
+		require.NoError(t, b.create())
+		if gone := before - len(b.markers(t)); gone > 0 {
+			swept++
+			require.LessOrEqual(t, gone, sweptAtOnce)
+			require.GreaterOrEqual(t, gone, sweptAtOnce-1, "c1 may be among them")
+		}
+	}
+	require.Equal(t, 1, swept)
+	require.FileExists(t, b.path("state/c1"))
+}
+
+func TestMarkersOfAllSizesAreReadBack(t *testing.T) {
+	m := markers{dir: filepath.Join(t.TempDir(), "state"), euid: uint32(os.Geteuid()), mem: new(memory)}
+	for i, value := range []string{"", "x", strings.Repeat("y", 500), strings.Repeat("z", 100_000)} {
+		k := marker{"/bundle", []uint32{7, 992}, environment{set: []string{"A=" + value}, defaults: []string{"B=\n\"" + value}}}
+		require.NoError(t, m.save("c"+strconv.Itoa(i), k))
+		got, err := m.load("c" + strconv.Itoa(i))
+		require.NoError(t, err)
+		require.Equal(t, k, got)
+	}
+}
