@@ -1,0 +1,39 @@
+package atctest
+
+// Site is a Concourse with two teams: jobs in every state, an instanced
+// pipeline, a paused and an archived one. Fields that the exporter does not use
+// are there as Concourse sends them, and so is its time for a build that never
+// started, -62135596800, and the job of an archived pipeline. Call it under Set.
+func (s *Server) Site() {
+	s.Answers[Teams] = `[{"id":2,"name":"dev","auth":{"owner":{"users":["local:viewer"]}}},{"id":1,"name":"main","auth":{"owner":{"groups":[],"users":["local:admin"]}}}]`
+	s.Answers[Pipelines] = `[
+{"id":2,"name":"deploy","instance_vars":{"branch":"main","n":1},"paused":false,"public":false,"archived":false,"team_name":"dev","last_updated":1795267260},
+{"id":3,"name":"deploy","instance_vars":{"branch":"yes","n":1},"paused":true,"paused_by":"viewer","public":false,"archived":false,"team_name":"dev","last_updated":1795267260},
+{"id":4,"name":"old","paused":true,"public":false,"archived":true,"team_name":"dev","last_updated":1795267260},
+{"id":1,"name":"plain","paused":false,"public":true,"archived":false,"team_name":"main","last_updated":1795267212}]`
+	s.Answers[Jobs] = `[
+{"id":1,"name":"succeeded","team_name":"main","pipeline_id":1,"pipeline_name":"plain","has_new_inputs":true,"groups":["all"],
+ "finished_build":{"id":11,"name":"3","status":"succeeded","start_time":1795267200,"end_time":1795267321,"team_name":"main","pipeline_id":1,"pipeline_name":"plain","job_name":"succeeded"},
+ "next_build":{"id":12,"name":"4","status":"started","start_time":1795267400,"end_time":-62135596800,"team_name":"main","pipeline_id":1,"pipeline_name":"plain","job_name":"succeeded"},
+ "transition_build":{"id":9,"name":"1","status":"succeeded","start_time":1795260000,"end_time":1795260001,"team_name":"main","pipeline_id":1,"pipeline_name":"plain","job_name":"succeeded"},
+ "inputs":[{"name":"repo","resource":"repo","trigger":true,"passed":["failed"]}],"outputs":[{"name":"image","resource":"image"}]},
+{"id":2,"name":"failed","team_name":"main","pipeline_id":1,"pipeline_name":"plain","paused":true,"paused_by":"admin","paused_at":1795267260,
+ "finished_build":{"id":13,"name":"1","status":"failed","start_time":1795267200,"end_time":1795267200,"team_name":"main","pipeline_id":1,"pipeline_name":"plain","job_name":"failed"}},
+{"id":3,"name":"errored","team_name":"main","pipeline_id":1,"pipeline_name":"plain",
+ "finished_build":{"id":14,"name":"1","status":"errored","start_time":1795267210,"end_time":1795267212,"team_name":"main","pipeline_id":1,"pipeline_name":"plain","job_name":"errored"}},
+{"id":4,"name":"aborted","team_name":"main","pipeline_id":1,"pipeline_name":"plain",
+ "finished_build":{"id":15,"name":"1","status":"aborted","start_time":-62135596800,"end_time":1795267221,"team_name":"main","pipeline_id":1,"pipeline_name":"plain","job_name":"aborted"}},
+{"id":5,"name":"started","team_name":"main","pipeline_id":1,"pipeline_name":"plain",
+ "next_build":{"id":16,"name":"1","status":"started","start_time":1795267400,"end_time":-62135596800,"team_name":"main","pipeline_id":1,"pipeline_name":"plain","job_name":"started"}},
+{"id":6,"name":"pending","team_name":"main","pipeline_id":1,"pipeline_name":"plain",
+ "next_build":{"id":17,"name":"1","status":"pending","start_time":-62135596800,"end_time":-62135596800,"team_name":"main","pipeline_id":1,"pipeline_name":"plain","job_name":"pending"}},
+{"id":7,"name":"never","team_name":"main","pipeline_id":1,"pipeline_name":"plain"},
+{"id":8,"name":"unheard-of","team_name":"main","pipeline_id":1,"pipeline_name":"plain",
+ "finished_build":{"id":18,"name":"1","status":"vanished","start_time":1795267210,"end_time":1795267212,"team_name":"main","pipeline_id":1,"pipeline_name":"plain","job_name":"unheard-of"}},
+{"id":9,"name":"ship \"it\"","team_name":"dev","pipeline_id":2,"pipeline_name":"deploy","pipeline_instance_vars":{"branch":"main","n":1},
+ "finished_build":{"id":19,"name":"1","status":"succeeded","start_time":1795267210,"end_time":1795267212,"team_name":"dev","pipeline_id":2,"pipeline_name":"deploy","pipeline_instance_vars":{"branch":"main","n":1},"job_name":"ship \"it\""}},
+{"id":10,"name":"ship \"it\"","team_name":"dev","pipeline_id":3,"pipeline_name":"deploy","pipeline_instance_vars":{"branch":"yes","n":1},
+ "finished_build":{"id":20,"name":"1","status":"failed","start_time":1795267210,"end_time":1795267213,"team_name":"dev","pipeline_id":3,"pipeline_name":"deploy","pipeline_instance_vars":{"branch":"yes","n":1},"job_name":"ship \"it\""}},
+{"id":11,"name":"of an archived pipeline","team_name":"dev","pipeline_id":4,"pipeline_name":"old",
+ "finished_build":{"id":21,"name":"1","status":"failed","start_time":1795267210,"end_time":1795267213,"team_name":"dev","pipeline_id":4,"pipeline_name":"old","job_name":"of an archived pipeline"}}]`
+}

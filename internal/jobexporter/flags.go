@@ -1,0 +1,61 @@
+package jobexporter
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"time"
+)
+
+const intro = `Usage: concourse-exporter [flags]
+
+Serves to Prometheus how the last builds of Concourse's jobs ended. It asks
+Concourse's API on a timer, needs no fly and no root, and ends with the process
+that started it. SIGHUP: log in anew and ask at once.
+
+`
+
+// options are the command line.
+type options struct {
+	listen      string
+	credentials string
+	interval    time.Duration
+	timeout     time.Duration
+	keep        time.Duration
+	version     bool
+}
+
+// parse reads the command line. flag.ErrHelp asks for the usage text.
+func parse(args []string, getenv func(string) string) (options, *flag.FlagSet, error) {
+	var o options
+	fs := flag.NewFlagSet("concourse-exporter", flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // errors and usage are the caller's to print
+	fs.StringVar(&o.listen, "web.listen-address", fmt.Sprintf(":%d", DefaultPort), "`address` to serve on; port 0 takes a free one")
+	fs.StringVar(&o.credentials, "credentials-file", "", "`file`, 0600, with Concourse's url, username and password as JSON; or $"+CredentialsEnv)
+	fs.DurationVar(&o.interval, "poll.interval", defaultInterval, fmt.Sprintf("`time` between two polls of Concourse, %s or more", minInterval))
+	fs.DurationVar(&o.timeout, "poll.timeout", defaultTimeout, fmt.Sprintf("`time` that one poll may take, from %s to --poll.interval", minTimeout))
+	fs.DurationVar(&o.keep, "poll.keep", defaultKeep, "`time` to show the last answer for while Concourse does not answer")
+	fs.BoolVar(&o.version, "version", false, "print the version and exit")
+	if err := fs.Parse(args); err != nil {
+		return o, fs, err
+	}
+	if o.version {
+		return o, fs, nil
+	}
+	if o.credentials == "" {
+		o.credentials = getenv(CredentialsEnv)
+	}
+	switch {
+	case fs.NArg() > 0:
+		return o, fs, fmt.Errorf("unexpected argument: %s", fs.Arg(0))
+	case o.credentials == "":
+		return o, fs, fmt.Errorf("no --credentials-file given")
+	case o.interval < minInterval:
+		return o, fs, fmt.Errorf("invalid value %s for flag -poll.interval: at least %s", o.interval, minInterval)
+	case o.timeout < minTimeout || o.timeout > o.interval:
+		return o, fs, fmt.Errorf("invalid value %s for flag -poll.timeout: from %s to -poll.interval, which is %s", o.timeout, minTimeout, o.interval)
+	case o.keep < 0:
+		return o, fs, fmt.Errorf("invalid value %s for flag -poll.keep: at least 0s", o.keep)
+	}
+	return o, fs, nil
+}

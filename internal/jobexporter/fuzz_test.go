@@ -1,0 +1,91 @@
+package jobexporter
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/exporter/expo"
+)
+
+// Whatever Concourse answers, what is served of it can be read, and no series is
+// there twice.
+func FuzzAnswers(f *testing.F) {
+	f.Add(`[{"id":1,"name":"b","paused":true,"archived":true,"team_name":"a"}]`, `[{"name":"c","team_name":"a","pipeline_name":"b","next_build":{"status":"started","end_time":-62135596800}}]`)
+	f.Add("null", "[]")
+	f.Add(`[{"name":"a","team_name":"t","instance_vars":{"a":{"b":[]}}}]`, `[{"name":"\n\\\"","team_name":"t","pipeline_name":"a","finished_build":{"status":"x","end_time":9e18}}]`)
+	f.Add(`[{"name":"a","team_name":"t"},{"name":"a","team_name":"t"}] []`, `[{},null,{}]`)
+	f.Fuzz(func(t *testing.T, pipelines, jobs string) {
+		v := newView()
+		if decodeList(strings.NewReader(pipelines), v.addPipeline) != nil || decodeList(strings.NewReader(jobs), v.addJob) != nil {
+			return
+		}
+		text := expo.NewWriter(Families()).Append(nil, expo.Text, v.finish(1))
+		_, err := promlint.New(bytes.NewReader(text)).Lint()
+		require.NoError(t, err, "%s", text)
+		seen := map[string]bool{}
+		for line := range strings.Lines(string(text)) {
+			if !strings.HasPrefix(line, "#") {
+				head := line[:strings.LastIndexByte(line, ' ')]
+				require.False(t, seen[head], head)
+				seen[head] = true
+			}
+		}
+	})
+}
+
+func FuzzToken(f *testing.F) {
+	f.Add(`{"access_token":"a/b","token_type":"bearer","expires_in":86399}`)
+	f.Add(`{"access_token":"a","token_type":"bearer","expires_in":1e308}`)
+	f.Add(`[]`)
+	f.Fuzz(func(t *testing.T, answer string) {
+		text, life, err := decodeToken(&bounded{strings.NewReader(answer), maxToken})
+		if err != nil {
+			return
+		}
+		require.NotEmpty(t, text)
+		require.False(t, strings.ContainsAny(text, "\r\n \x00"), "it goes into a header")
+		require.GreaterOrEqual(t, life, 0*life)
+		require.LessOrEqual(t, life, maxLife)
+	})
+}
+
+func FuzzCredentials(f *testing.F) {
+	f.Add([]byte(`{"url":"http://127.0.0.1:8080","username":"admin","password":"x"}`))
+	f.Add([]byte(`{"url":"https://a/b","username":"a","password":"\u0000","ca-file":"/x","server-name":"y"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := ParseCredentials(data)
+		if err != nil {
+			return
+		}
+		again, err := c.Marshal()
+		require.NoError(t, err)
+		back, err := ParseCredentials(again)
+		require.NoError(t, err)
+		require.Equal(t, c, back)
+	})
+}
+
+// Two sets of variables have one name only where they are the same.
+func FuzzReference(f *testing.F) {
+	f.Add(`{"a":"b"}`, `{"a":{"b":1}}`)
+	f.Add(`{"a.b":1}`, `{"a":{"b":1}}`)
+	f.Add(`{"a":"1"}`, `{"a":1}`)
+	f.Add(`{"a":"b","c":"d"}`, `{"a":"b,c:d"}`)
+	f.Add(`{"a":"x\ny"}`, `{"a":"x\\ny"}`)
+	f.Fuzz(func(t *testing.T, a, b string) {
+		var x, y map[string]any
+		if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
+			return
+		}
+		require.Equal(t, reference("p", x), reference("p", x), "always the same")
+		if name := reference("p", x); name != "" && !reflect.DeepEqual(x, y) {
+			require.NotEqual(t, name, reference("p", y))
+		}
+	})
+}

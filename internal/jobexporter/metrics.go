@@ -1,0 +1,192 @@
+package jobexporter
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"concourse-ci-machine/internal/exporter/expo"
+)
+
+// The families. The first six have the names, labels and values of the exporter
+// of the charm's Python predecessor; two of its gauges end in _total for that.
+const (
+	jobStatus expo.ID = iota
+	jobDuration
+	jobTimestamp
+	pipelinesTotal
+	jobsTotal
+	exporterInfo
+
+	jobPaused
+	pipelinePaused
+	pipelinesArchived
+	teams
+	up
+	lastSuccess
+	pollDuration
+	polls
+	skipped
+)
+
+// Families are all metrics, in the order of their documentation.
+func Families() []expo.Family {
+	g := func(name, help string) expo.Family { return expo.Family{Name: name, Help: help} }
+	c := func(name, help string) expo.Family { return expo.Family{Name: name, Help: help, Kind: expo.Counter} }
+	return []expo.Family{
+		jobStatus:      g("concourse_job_last_build_status", "How the job's last finished build ended, or what its first one does: 1 succeeded, 0 failed, -1 errored, -2 aborted, -3 started, -4 pending or never built, -999 unknown."),
+		jobDuration:    g("concourse_job_last_build_duration_seconds", "How long the job's last finished build ran in seconds; absent where it ended before it started."),
+		jobTimestamp:   g("concourse_job_last_build_timestamp", "When the job's last finished build ended, in seconds since 1970."),
+		pipelinesTotal: g("concourse_pipelines_total", "Pipelines, each instance of an instanced one and archived ones included."),
+		jobsTotal:      g("concourse_jobs_total", "Jobs of all pipelines that are not archived."),
+		exporterInfo:   g("concourse_exporter_info", "Always 1; the label has the exporter's version."),
+
+		jobPaused:         g("concourse_job_paused", "1 while the job is paused, else 0; a paused pipeline does not count."),
+		pipelinePaused:    g("concourse_pipeline_paused", "1 while the pipeline is paused, else 0; archived ones are left out."),
+		pipelinesArchived: g("concourse_pipelines_archived", "Archived pipelines."),
+		teams:             g("concourse_teams", "Teams that the exporter's user may see."),
+		up:                g("concourse_exporter_up", "1 if Concourse answered the last time it was asked, else 0."),
+		lastSuccess:       g("concourse_exporter_last_success_timestamp_seconds", "When Concourse last answered, in seconds since 1970; absent where it never has."),
+		pollDuration:      g("concourse_exporter_poll_duration_seconds", "How long it took to ask Concourse the last time, in seconds."),
+		polls:             c("concourse_exporter_polls_total", "How often Concourse was asked, by what came of it."),
+		skipped:           g("concourse_exporter_skipped", "Jobs and pipelines of the last answer that are not shown: without a name, with one over 1024 bytes, or of the same name as another."),
+	}
+}
+
+// Values of concourse_job_last_build_status; the predecessor's.
+var (
+	finishedValues = map[string]float64{"succeeded": 1, "failed": 0, "errored": -1, "aborted": -2}
+	runningValues  = map[string]float64{"started": -3, "pending": neverBuilt}
+)
+
+const (
+	neverBuilt    = -4
+	unknownStatus = -999
+)
+
+// results are the values of the label result, in order; see Poller.Poll.
+var results = []result{resultOK, resultCredentials, resultLogin, resultRefused, resultUnreachable, resultAnswer}
+
+func label(name, value string) expo.Label { return expo.Label{Name: name, Value: value} }
+
+// view is one answer of Concourse as samples.
+type view struct {
+	samples []expo.Sample
+	seen    map[string]bool
+	skipped map[string]int // by kind
+	jobs    int
+	lines   int                // pipelines
+	archive map[[2]string]bool // archived ones, by team and name
+	table   []expo.Family
+}
+
+func newView() *view {
+	return &view{seen: map[string]bool{}, skipped: map[string]int{}, archive: map[[2]string]bool{}, table: Families()}
+}
+
+func (v *view) put(id expo.ID, value float64, labels ...expo.Label) {
+	s := expo.NewSeries(id, v.table[id].Name, labels...)
+	v.samples = append(v.samples, expo.Sample{Series: &s, Value: value}.Fix())
+}
+
+// named reports whether a thing can be shown. Two of the same labels would make
+// Prometheus refuse them all.
+func (v *view) named(kind string, names ...string) bool {
+	key := kind
+	for _, n := range names {
+		if n == "" || len(n) > maxName {
+			v.skipped[kind]++
+			return false
+		}
+		key += "\x00" + n
+	}
+	if v.seen[key] {
+		v.skipped[kind]++
+		return false
+	}
+	v.seen[key] = true
+	return true
+}
+
+// addJob comes after all of addPipeline: Concourse goes on listing the jobs of
+// archived pipelines, which have no configuration any more.
+func (v *view) addJob(j job) {
+	ref := reference(j.Pipeline, j.Vars)
+	if v.archive[[2]string{j.Team, ref}] {
+		return
+	}
+	v.jobs++
+	if j.Pipeline == "" || !v.named("job", j.Team, ref, j.Name) {
+		if j.Pipeline == "" {
+			v.skipped["job"]++
+		}
+		return
+	}
+	labels := []expo.Label{label("team", j.Team), label("pipeline", ref), label("job", j.Name)}
+	value := float64(neverBuilt)
+	switch {
+	case j.Finished != nil:
+		value = lookup(finishedValues, j.Finished.Status)
+	case j.Next != nil:
+		value = lookup(runningValues, j.Next.Status)
+	}
+	v.put(jobStatus, value, labels...)
+	v.put(jobPaused, truth(j.Paused), labels...)
+	b := j.Finished
+	if b == nil || b.End <= 0 {
+		return
+	}
+	status := b.Status
+	if _, known := finishedValues[status]; !known {
+		status = "unknown" // a label takes no text of others' making
+	}
+	labels = append(labels, label("status", status))
+	v.put(jobTimestamp, float64(b.End), labels...)
+	if b.Start > 0 && b.Start <= b.End {
+		v.put(jobDuration, float64(b.End-b.Start), labels...)
+	}
+}
+
+func lookup(values map[string]float64, status string) float64 {
+	if value, ok := values[status]; ok {
+		return value
+	}
+	return unknownStatus
+}
+
+func (v *view) addPipeline(p pipeline) {
+	v.lines++
+	ref := reference(p.Name, p.Vars)
+	switch {
+	case p.Name == "":
+		v.skipped["pipeline"]++
+	case !v.named("pipeline", p.Team, ref):
+	case p.Archived:
+		v.archive[[2]string{p.Team, ref}] = true
+	default:
+		v.put(pipelinePaused, truth(p.Paused), label("team", p.Team), label("pipeline", ref))
+	}
+}
+
+// finish adds the sums and sorts.
+func (v *view) finish(teamsSeen int) []expo.Sample {
+	v.put(jobsTotal, float64(v.jobs))
+	v.put(pipelinesTotal, float64(v.lines))
+	v.put(pipelinesArchived, float64(len(v.archive)))
+	v.put(teams, float64(teamsSeen))
+	for _, kind := range []string{"job", "pipeline"} {
+		v.put(skipped, float64(v.skipped[kind]), label("kind", kind))
+	}
+	slices.SortStableFunc(v.samples, func(a, b expo.Sample) int { return cmp.Compare(a.Series.Head, b.Series.Head) })
+	return v.samples
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// seconds since 1970, with thousandths.
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

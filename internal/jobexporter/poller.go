@@ -1,0 +1,154 @@
+package jobexporter
+
+import (
+	"bytes"
+	"context"
+	"log"
+	"sync"
+	"time"
+
+	"concourse-ci-machine/internal/exporter/expo"
+)
+
+// Options are the settings of a Poller.
+type Options struct {
+	CredentialsFile string
+	Timeout         time.Duration // of one poll, login included
+	Keep            time.Duration // how long an answer is shown that no other has replaced
+	Version         string
+	Logs            *log.Logger
+	Now             func() time.Time
+}
+
+// Poller asks Concourse and keeps its last answer. Poll is for one goroutine;
+// the rest for any.
+type Poller struct {
+	o      Options
+	writer *expo.Writer
+	file   []byte // content that client was made of
+	ca     []byte
+	client *client
+
+	mu      sync.Mutex
+	answer  []expo.Sample // never changed, only replaced
+	success time.Time     // zero: never
+	took    time.Duration
+	err     error // of the last poll
+	polled  bool
+	count   map[result]int
+}
+
+// NewPoller has asked nothing yet.
+func NewPoller(o Options) *Poller {
+	return &Poller{o: o, writer: expo.NewWriter(Families()), count: map[result]int{}}
+}
+
+// Poll asks once: for the teams, pipelines and jobs that the user may see. Its
+// error is the one that Ready has from then on; nil is an answer.
+func (p *Poller) Poll(stop context.Context) error {
+	started := p.o.Now()
+	ctx, cancel := context.WithTimeout(stop, p.o.Timeout)
+	defer cancel()
+	samples, err := p.ask(ctx)
+	if err != nil && stop.Err() != nil {
+		return err // the end of the program is no outage
+	}
+	now := p.o.Now()
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.took = now.Sub(started)
+	p.tell(err)
+	p.err, p.polled = err, true
+	if err == nil {
+		p.answer, p.success = samples, now
+		p.count[resultOK]++
+		return nil
+	}
+	p.count[kind(err)]++
+	if !p.fresh(now) {
+		p.answer = nil // its memory is of use to nobody
+	}
+	return err
+}
+
+// tell logs what is new: an outage has two lines, not two a minute.
+func (p *Poller) tell(err error) {
+	switch {
+	case err != nil && (p.err == nil || p.err.Error() != err.Error()):
+		p.o.Logs.Print(err)
+	case err == nil && (p.err != nil || !p.polled):
+		p.o.Logs.Printf("Concourse answers at %s", p.client.credentials.URL)
+	}
+}
+
+// Reload makes the next Poll log in anew, at once also where the credentials
+// have just been refused. Like Poll it is for one goroutine.
+func (p *Poller) Reload() { p.drop() }
+
+func (p *Poller) drop() {
+	if p.client != nil {
+		p.client.close()
+		p.client = nil
+	}
+}
+
+// load reads the credentials file; where it or its ca-file says something new,
+// there is a new client. Reading what it says each time misses no change, as
+// looking at its time could.
+func (p *Poller) load() error {
+	data, err := readSecret(p.o.CredentialsFile)
+	if err != nil {
+		return fail(resultCredentials, "cannot use credentials file %s: %w", p.o.CredentialsFile, err)
+	}
+	c, err := ParseCredentials(data)
+	if err != nil {
+		return fail(resultCredentials, "cannot use credentials file %s: %w", p.o.CredentialsFile, err)
+	}
+	var ca []byte
+	if c.CAFile != "" {
+		if ca, err = readCA(c.CAFile); err != nil {
+			return fail(resultCredentials, "cannot use ca-file %s: %w", c.CAFile, err)
+		}
+	}
+	if p.client != nil && bytes.Equal(data, p.file) && bytes.Equal(ca, p.ca) {
+		return nil
+	}
+	p.drop()
+	p.client, err = newClient(c, ca, p.o.Now)
+	if err != nil {
+		p.client = nil
+		return &failure{resultCredentials, err}
+	}
+	p.file, p.ca = data, ca
+	return nil
+}
+
+func (p *Poller) ask(ctx context.Context) ([]expo.Sample, error) {
+	if err := p.load(); err != nil {
+		p.drop() // old credentials are not used once theirs are gone
+		return nil, err
+	}
+	var found int
+	if err := list(ctx, p.client, "/api/v1/teams", func(team) { found++ }); err != nil {
+		return nil, err
+	}
+	if found == 0 {
+		// Concourse would answer with public pipelines alone, as if all else
+		// had been removed.
+		return nil, fail(resultRefused, "cannot see any team: %s is in none of %s", p.client.credentials.Username, p.client.credentials.URL)
+	}
+	v := newView()
+	if err := list(ctx, p.client, "/api/v1/pipelines", v.addPipeline); err != nil {
+		return nil, err
+	}
+	if err := list(ctx, p.client, "/api/v1/jobs", v.addJob); err != nil {
+		return nil, err
+	}
+	return v.finish(found), nil
+}
+
+// fresh reports whether the answer may still be shown.
+func (p *Poller) fresh(now time.Time) bool {
+	return !p.success.IsZero() && (p.err == nil || now.Sub(p.success) <= p.o.Keep)
+}

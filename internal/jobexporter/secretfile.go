@@ -1,0 +1,68 @@
+package jobexporter
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// readSecret reads a small file that only its owner may reach. The owner has to
+// be root or the user that this process runs as: anybody else could change what
+// it says.
+func readSecret(path string) ([]byte, error) {
+	// O_NONBLOCK: a FIFO in its place must not hold up the program.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, pathless(err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, pathless(err)
+	}
+	if !st.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	if mode := st.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("its mode is %#o, so others than its owner may use it; run: chmod 0600 %s", mode, path)
+	}
+	if owner := st.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
+		return nil, fmt.Errorf("it belongs to user %d, and this program runs as user %d", owner, os.Geteuid())
+	}
+	return readSome(f, maxFile)
+}
+
+// readCA reads a ca-file; it is public.
+func readCA(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, pathless(err)
+	}
+	defer f.Close()
+	return readSome(f, maxCA)
+}
+
+func readSome(f *os.File, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, pathless(err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("it has more than %d bytes", limit)
+	}
+	return data, nil
+}
+
+// pathless is the error alone: the caller has named the file.
+func pathless(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

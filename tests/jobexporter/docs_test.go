@@ -1,0 +1,141 @@
+// Package jobexporter holds concourse-exporter against its page and, under
+// `make e2e`, against promtool and a real Concourse.
+package jobexporter
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/exporter/expo"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/jobexporter"
+)
+
+const (
+	page   = "../../docs/reference/job-metrics.md"
+	source = "../../internal/jobexporter/"
+)
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// labels are those of each metric in the golden of a whole site.
+func labels(t *testing.T) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	for _, m := range regexp.MustCompile(`(?m)^(\w+)\{(.*)\} `).FindAllStringSubmatch(read(t, source+"testdata/site.prom"), -1) {
+		if out[m[1]] == nil {
+			for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[2], -1) {
+				out[m[1]] = append(out[m[1]], l[1])
+			}
+		}
+	}
+	return out
+}
+
+func withSection(t *testing.T, md, name, text string) string {
+	t.Helper()
+	begin, end := "<!-- made: "+name+" -->\n", "<!-- end -->\n"
+	before, rest, ok := strings.Cut(md, begin)
+	require.True(t, ok, begin)
+	_, after, ok := strings.Cut(rest, end)
+	require.True(t, ok, end)
+	return before + begin + text + end + after
+}
+
+func TestPageIsTheExporters(t *testing.T) {
+	var metrics strings.Builder
+	metrics.WriteString("| metric | type | labels | what it is |\n|---|---|---|---|\n")
+	of := labels(t)
+	for _, f := range jobexporter.Families() {
+		shown := ""
+		if l := of[f.Name]; l != nil {
+			shown = "`" + strings.Join(l, "`, `") + "`"
+		}
+		kind := map[expo.Kind]string{expo.Gauge: "gauge", expo.Counter: "counter"}[f.Kind]
+		fmt.Fprintf(&metrics, "| `%s` | %s | %s | %s |\n", f.Name, kind, shown, f.Help)
+	}
+	file, err := jobexporter.Credentials{
+		URL: "https://10.0.0.2:8443", Username: "admin", Password: "...",
+		CAFile: "/etc/ssl/certs/ci.pem", ServerName: "ci.example.com",
+	}.Marshal()
+	require.NoError(t, err)
+	md := read(t, page)
+	md = withSection(t, md, "metrics", metrics.String())
+	md = withSection(t, md, "credentials", "```json\n"+string(file)+"```\n")
+	md = withSection(t, md, "help", "```text\n"+read(t, source+"testdata/help.txt")+"```\n")
+	hosttest.Golden(t, page, md)
+}
+
+// firsts are the code spans of the first cells of a table.
+func firsts(t *testing.T, heading string) (out []string) {
+	t.Helper()
+	_, rest, ok := strings.Cut(read(t, page), "\n| "+heading+" |")
+	require.True(t, ok, heading)
+	rest, _, _ = strings.Cut(rest, "\n\n")
+	for line := range strings.Lines(rest) {
+		if cells := strings.Split(line, " | "); strings.HasPrefix(line, "| `") {
+			for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[0], -1) {
+				out = append(out, m[1])
+			}
+		}
+	}
+	return out
+}
+
+func TestEveryLabelResultAndKeyIsExplained(t *testing.T) {
+	var want []string
+	for _, l := range labels(t) {
+		want = append(want, l...)
+	}
+	slices.Sort(want)
+	require.ElementsMatch(t, slices.Compact(want), firsts(t, "label"))
+
+	want = nil
+	for _, m := range regexp.MustCompile(`polls_total\{result="(\w+)"`).FindAllStringSubmatch(read(t, source+"testdata/site.prom"), -1) {
+		want = append(want, m[1])
+	}
+	require.ElementsMatch(t, want, append(firsts(t, "result"), "ok"))
+
+	want = nil
+	for _, m := range regexp.MustCompile("`json:\"([a-z-]+)").FindAllStringSubmatch(read(t, source+"credentials.go"), -1) {
+		want = append(want, m[1])
+	}
+	require.ElementsMatch(t, want, firsts(t, "key"))
+}
+
+func TestNamedMetricsAndFlagsAreThoseOfTheExporter(t *testing.T) {
+	known := map[string]bool{}
+	for _, f := range jobexporter.Families() {
+		known[f.Name] = true
+	}
+	md := read(t, page)
+	for _, m := range regexp.MustCompile("`(concourse_[a-z_]+)`").FindAllStringSubmatch(md, -1) {
+		require.True(t, known[m[1]], m[1])
+	}
+	help := read(t, source+"testdata/help.txt")
+	for _, m := range regexp.MustCompile("`(--[a-z.-]+)`").FindAllStringSubmatch(md, -1) {
+		require.Contains(t, help, "  "+m[1]+"=")
+	}
+	require.Contains(t, md, fmt.Sprintf(":%d/metrics", jobexporter.DefaultPort))
+	require.Contains(t, md, "$"+jobexporter.CredentialsEnv)
+	constants := read(t, source+"jobexporter.go") + read(t, source+"token.go")
+	for value, shown := range map[string]string{
+		"maxAnswer = 64 << 20": "over 64 MiB", "maxItems  = 100_000": "over 100,000 elements",
+		"maxName   = 1024": "over 1024 bytes", "refusedPause = 5 * time.Minute": "tried again after 5 minutes",
+		"defaultKeep     = 5 * time.Minute": "shown for 5 minutes more", "defaultInterval = 30 * time.Second": "asked every 30 s",
+	} {
+		require.Contains(t, constants, value)
+		require.Contains(t, md, shown)
+	}
+}
