@@ -24,6 +24,10 @@ type Options struct {
 	DCGM          bool          // repeat values under NVIDIA's names
 	PCIeBandwidth bool          // read pcie_bw in the background
 	RASInterval   time.Duration // between readings of error counters and limits
+
+	Usage           bool          // tell which containers use the GPUs
+	UsageInterval   time.Duration // between looks at the processes
+	UsageContainers int           // shown for each GPU
 }
 
 // Collector is all metrics of the exporter. It may be used by several
@@ -48,6 +52,7 @@ type Collector struct {
 	watch     *watch
 	dumpClass string // as this process opens it
 	traffic   traffic
+	users     *users // nil: not wanted
 	kernel    kernelLog
 	past      record
 
@@ -69,6 +74,9 @@ func NewCollector(root host.Root, source Source, version string, o Options) *Col
 		limit: sysfile.NewLimit(), families: families(),
 		searches: newFlights[search](), reads: newFlights[Sample](), polls: newFlights[[]Failure](),
 		cards: map[flightKey]*card{}, ids: map[Device]Identity{}, silent: map[flightKey]*hangState{}, errors: map[[3]string]float64{},
+	}
+	if o.Usage {
+		c.users = newUsers(root, o, func() time.Time { return c.now() })
 	}
 	c.watch, c.dumpClass = newWatch(root), root.Path("/sys/class/devcoredump")
 	c.writer = expo.NewWriter(c.families)
@@ -284,7 +292,9 @@ func (c *Collector) samples(out []expo.Sample, r report) []expo.Sample {
 		}
 		out = append(out, expo.Sample{Series: s.heads.info, Value: 1})
 		out = c.traffic.add(out, s.heads.labels, r.found.devices[i], c.options.DCGM)
+		out = c.users.add(out, s.heads.labels, r.found.devices[i])
 	}
+	out = c.users.addLeftOut(out, c.families)
 	if v, ok := r.found.match.value(); ok {
 		s := expo.NewSeries(driverMatch, c.families[driverMatch].Name,
 			label("running", r.found.match.running), label("selected", r.found.match.selected))

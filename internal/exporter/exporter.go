@@ -1,13 +1,15 @@
-// Package exporter serves the state of AMD GPUs to Prometheus, from sysfs
-// alone: no ROCm, no vendor library, no agent, no privilege. It is the
-// workload behind port 9401.
+// Package exporter serves the state of AMD GPUs to Prometheus, from sysfs, and
+// who uses them, from /proc: no ROCm, no vendor library, no agent, and no privilege
+// but to see other users' processes. It is the workload behind port 9401.
 //
 // It is made to be a good neighbour to the machine. It never writes, never
 // wakes a GPU that runtime power management has suspended, never reads
 // xgmi_error (reading clears it), reads pcie_bw only when asked to and apart
 // from any scrape (each read sleeps for a second in the kernel), and never lets
-// one GPU whose driver hangs hold up the others. A value that the hardware does
-// not have is left out: it is never 0 and never a firmware's 65535.
+// one GPU whose driver hangs hold up the others. Processes are looked at beside
+// the scrapes, within limits, and not in their memory or environment. A value
+// that the hardware does not have is left out: it is never 0 and never a
+// firmware's 65535.
 package exporter
 
 // Device is one GPU, or one partition of it, to report on.

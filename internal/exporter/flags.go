@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"concourse-ci-machine/internal/exporter/usage"
 )
 
 // options are the command line.
@@ -26,6 +28,9 @@ func parse(args []string) (options, *flag.FlagSet, error) {
 	fs.BoolVar(&o.collect.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")
 	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", false, "read pcie_bw every 30s, in the background: it takes a second each time")
 	fs.DurationVar(&o.collect.RASInterval, "ras.interval", defaultRAS, "`time` between readings of error counters and limits, 5s or more")
+	fs.BoolVar(&o.collect.Usage, "collect.usage", true, "tell which containers use the GPUs; =false leaves processes alone")
+	fs.DurationVar(&o.collect.UsageInterval, "usage.interval", defaultUsage, "`time` between looks at the users of the GPUs, 5s or more")
+	fs.IntVar(&o.collect.UsageContainers, "usage.containers", usage.DefaultContainers, "`number` of containers to show on each GPU, the rest as one")
 	fs.BoolVar(&o.version, "version", false, "print the version and exit")
 	if err := fs.Parse(args); err != nil {
 		return o, fs, err
@@ -35,6 +40,12 @@ func parse(args []string) (options, *flag.FlagSet, error) {
 	}
 	if o.collect.RASInterval < minRAS {
 		return o, fs, fmt.Errorf("invalid value %s for flag -ras.interval: at least %s", o.collect.RASInterval, minRAS)
+	}
+	if o.collect.UsageInterval < minUsage {
+		return o, fs, fmt.Errorf("invalid value %s for flag -usage.interval: at least %s", o.collect.UsageInterval, minUsage)
+	}
+	if n := o.collect.UsageContainers; n < 1 || n > maxContainers {
+		return o, fs, fmt.Errorf("invalid value %d for flag -usage.containers: 1 to %d", n, maxContainers)
 	}
 	return o, fs, nil
 }
@@ -46,11 +57,20 @@ const (
 	minRAS     = 5 * time.Second
 )
 
-func usage(w io.Writer, fs *flag.FlagSet) {
+// A look through 10,000 processes takes tens of milliseconds. Each container has
+// about eight series on each GPU.
+const (
+	defaultUsage  = 15 * time.Second
+	minUsage      = 5 * time.Second
+	maxContainers = 1000
+)
+
+func help(w io.Writer, fs *flag.FlagSet) {
 	fmt.Fprint(w, `Usage: rocm-exporter [flags]
 
-Serves the state of this machine's AMD GPUs to Prometheus, read from sysfs.
-It needs no ROCm and no privilege, and ends with the process that started it.
+Serves the state of this machine's AMD GPUs to Prometheus, read from sysfs, and
+who uses them, from /proc. It needs no ROCm, and no privilege but to see other
+users' processes. It ends with the process that started it.
 
 `)
 	fs.VisitAll(func(f *flag.Flag) {

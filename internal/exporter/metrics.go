@@ -68,6 +68,10 @@ const (
 	healthScore
 	healthy
 	healthInfo
+	containerProcesses
+	containerMemory
+	containerEngine
+	containerUnits
 	driverMatch
 
 	deviceUp
@@ -75,6 +79,8 @@ const (
 	buildInfo
 	readErrors
 	unknownTables
+	usageLeftOut
+	usageSeconds
 
 	dcgmTemp
 	dcgmUtil
@@ -156,6 +162,10 @@ func families() []expo.Family {
 		healthScore:          g("rocm_gpu_health_score", "0 to 100: package health of the exporter has the formula. Absent where too little is known."),
 		healthy:              g("rocm_gpu_healthy", "0 when the GPU is in a critical state, 1 when it is healthy or has a warning. Absent where too little is known."),
 		healthInfo:           g("rocm_gpu_health_info", "Always 1; the state is healthy, warning, critical or unknown."),
+		containerProcesses:   g("rocm_gpu_container_processes", "Processes of a container that hold the GPU open; container is empty for those in none."),
+		containerMemory:      g("rocm_gpu_container_memory_bytes", "Memory that a container's processes hold, by kind; kfd is what KFD counts for itself, mostly a part of vram."),
+		containerEngine:      c("rocm_gpu_container_engine_seconds_total", "Busy time of each engine for a container's processes. Work that ROCm hands to the GPU by itself is not counted by the kernel."),
+		containerUnits:       g("rocm_gpu_container_compute_units", "Compute units with ROCm work of a container in them, where the GPU tells."),
 		driverMatch:          g("concourse_gpu_driver_match", "1 when the amdgpu module in use is the one that would be loaded at the next boot. Absent where that can't be told, as in a container."),
 
 		deviceUp:      g("rocm_exporter_device_up", "1 when the GPU answered in time or was left asleep, 0 when its files fail or hang."),
@@ -163,6 +173,9 @@ func families() []expo.Family {
 		buildInfo:     g("rocm_exporter_build_info", "Always 1; the labels tell the exporter's version."),
 		readErrors:    c("rocm_exporter_read_errors_total", "Files that had no usable value, by error: an errno, or format, range, damaged or timeout."),
 		unknownTables: c("rocm_exporter_unknown_tables_total", "Binary tables of a revision that the exporter has no layout for."),
+
+		usageLeftOut: g("rocm_exporter_usage_left_out", "What the last look at the users of the GPUs could not tell about, by reason."),
+		usageSeconds: g("rocm_exporter_usage_scan_seconds", "How long the last look through the machine's processes took."),
 
 		dcgmTemp:    g("DCGM_FI_DEV_GPU_TEMP", "rocm_gpu_temperature under the name that NVIDIA's exporter has."),
 		dcgmUtil:    g("DCGM_FI_DEV_GPU_UTIL", "rocm_gpu_utilization under the name that NVIDIA's exporter has."),

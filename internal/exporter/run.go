@@ -30,7 +30,7 @@ func Run(version string, args []string, stdout, stderr io.Writer) int {
 	o, fs, err := parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		usage(stdout, fs)
+		help(stdout, fs)
 		return exitOK
 	case err != nil:
 		fmt.Fprintf(stderr, "rocm-exporter: %v; see rocm-exporter --help\n", err)

@@ -170,10 +170,20 @@ func (c *Collector) Watch(ctx context.Context) {
 		c.search(time.After(Deadline))
 		go c.readTraffic()
 	}
+	var looks <-chan time.Time
+	if c.users != nil {
+		t := time.NewTicker(c.options.UsageInterval)
+		defer t.Stop()
+		looks = t.C
+		c.search(time.After(Deadline))
+		go c.readUsers(ctx)
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-looks:
+			go c.readUsers(ctx)
 		case <-ras.C:
 			c.Poll()
 		case <-bandwidth:

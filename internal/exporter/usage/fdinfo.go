@@ -1,0 +1,133 @@
+package usage
+
+import (
+	"strconv"
+	"strings"
+)
+
+// The kinds of memory that are told apart; kindKFD is KFD's own count.
+const (
+	kindVRAM = iota
+	kindGTT
+	kindCPU
+	kindKFD
+	numKinds
+)
+
+var kinds = [numKinds]string{"vram", "gtt", "cpu", "kfd"}
+
+const (
+	maxInfo    = 8 << 10 // bytes of a fdinfo that are read; amdgpu's has about 1000
+	maxEngines = 16      // of a client; amdgpu has 7
+	maxName    = 32
+	maxBytes   = 1 << 50 // more than any machine has: a number beyond is no number
+)
+
+// info is what the fdinfo of a DRM file says.
+type info struct {
+	driver  string
+	pci     string
+	client  uint64
+	known   bool // there is a client id
+	pasid   uint64
+	memory  [numKinds]int64 // bytes; -1 is not said
+	engines []engine
+}
+
+// engine is the busy time of one, for one client.
+type engine struct {
+	name string
+	ns   uint64
+}
+
+// parseInfo reads the keys of Documentation/gpu/drm-usage-stats.rst, and
+// amdgpu's own pasid (amdgpu_fdinfo.c). Lines it does not understand are passed
+// over. Where a kernel has both, drm-resident-* counts, of which drm-memory-* is
+// the older name.
+func parseInfo(text string) info {
+	in := info{memory: [numKinds]int64{-1, -1, -1, -1}}
+	resident := [numKinds]bool{}
+	for line := range strings.Lines(text) {
+		key, value, ok := strings.Cut(line, ":")
+		if !ok || !strings.HasSuffix(line, "\n") { // the end of what was read may be half a line
+			continue
+		}
+		value = strings.TrimSpace(value)
+		switch key {
+		case "drm-driver":
+			in.driver = value
+		case "drm-pdev":
+			in.pci = value
+		case "drm-client-id":
+			in.client, in.known = parseID(value, 64)
+		case "pasid":
+			in.pasid, _ = parseID(value, 32)
+		default:
+			if name, ok := strings.CutPrefix(key, "drm-engine-"); ok {
+				in.addEngine(name, value)
+			} else if name, ok := strings.CutPrefix(key, "drm-resident-"); ok {
+				in.addMemory(name, value, &resident, true)
+			} else if name, ok := strings.CutPrefix(key, "drm-memory-"); ok {
+				in.addMemory(name, value, &resident, false)
+			}
+		}
+	}
+	return in
+}
+
+// parseID is 0 for what is no number of so many bits.
+func parseID(text string, bits int) (uint64, bool) {
+	n, err := strconv.ParseUint(text, 10, bits)
+	if err != nil {
+		return 0, false
+	}
+	return n, true
+}
+
+func (in *info) addMemory(name, value string, resident *[numKinds]bool, better bool) {
+	for k, kind := range kinds[:kindKFD] {
+		if kind != name || resident[k] && !better {
+			continue
+		}
+		if n, ok := parseSize(value); ok {
+			in.memory[k], resident[k] = n, better
+		}
+	}
+}
+
+// addEngine takes "1234 ns". The capacity of an engine, whose key begins alike,
+// has no unit.
+func (in *info) addEngine(name, value string) {
+	number, ok := strings.CutSuffix(value, " ns")
+	n, err := strconv.ParseUint(number, 10, 63)
+	if !ok || err != nil || !plain(name) || len(in.engines) == maxEngines {
+		return
+	}
+	for _, e := range in.engines {
+		if e.name == name {
+			return
+		}
+	}
+	in.engines = append(in.engines, engine{name, n})
+}
+
+// plain is for what becomes a label.
+func plain(name string) bool {
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxName
+}
+
+// parseSize reads a number with a unit of KiB, MiB or none.
+func parseSize(value string) (int64, bool) {
+	number, unit, _ := strings.Cut(value, " ")
+	n, err := strconv.ParseInt(number, 10, 64)
+	factor := map[string]int64{"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[strings.TrimSpace(unit)]
+	if err != nil || factor == 0 || n < 0 || n > maxBytes/factor {
+		return 0, false
+	}
+	return n * factor, true
+}

@@ -1,0 +1,197 @@
+package usage
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	// remember is for how many scans a client that was not seen is known: one
+	// that comes back must not have its time counted twice.
+	remember = 4
+	// linger is how long a container without clients stays at least, so that
+	// its last numbers are scraped; after that, as long as its control group.
+	linger = 5 * time.Minute
+)
+
+// use is what one client holds, and what it has done so far.
+type use struct {
+	client  clientKey
+	place   place
+	pid     int
+	memory  [numKinds]int64 // bytes; -1 is not said
+	engines []engine
+	units   int64 // compute units at work; -1 is not said
+}
+
+// clientKey names a client of one GPU: by its DRM id, or as a process of KFD.
+type clientKey struct {
+	kfd bool
+	id  uint64
+}
+
+// ledger is the account of one GPU.
+type ledger struct {
+	clients map[clientKey]*client
+	totals  map[string]*total // by container
+}
+
+// client is what was counted of a client.
+type client struct {
+	done map[string]uint64 // ns by engine
+	turn uint64
+}
+
+// total is what a container's clients have done since it was first seen.
+type total struct {
+	ns    map[string]uint64
+	place place
+	seen  time.Time
+}
+
+func newLedger() *ledger {
+	return &ledger{clients: map[clientKey]*client{}, totals: map[string]*total{}}
+}
+
+// less orders the holders of a file that several processes have: it is that of
+// the container rather than of the machine, and then of the process with the
+// lowest number, which is mostly the one that opened it.
+func less(a place, apid int, b place, bpid int) bool {
+	if host := a.container == ""; host != (b.container == "") {
+		return !host
+	}
+	return apid < bpid
+}
+
+// oncePerClient leaves the first of each client's uses, which are sorted.
+func oncePerClient(sorted []use) []use {
+	var out []use
+	seen := map[clientKey]bool{}
+	for _, u := range sorted {
+		if !seen[u.client] {
+			seen[u.client] = true
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// update counts what was done since the last scan, and returns the rows. What
+// a client did is added to the container that it is in now, so the totals never
+// fall, whichever clients end and whichever containers share the row Other.
+func (l *ledger) update(now time.Time, turn uint64, uses []use, limit int, gone func(place) bool) []Row {
+	slices.SortStableFunc(uses, func(a, b use) int {
+		switch {
+		case less(a.place, a.pid, b.place, b.pid):
+			return -1
+		case less(b.place, b.pid, a.place, a.pid):
+			return 1
+		}
+		return 0
+	})
+	rows := map[string]*row{}
+	processes := map[string]map[int]bool{}
+	for _, u := range uses { // also those of clients that several processes hold
+		name := l.rowFor(u.place, limit)
+		t := l.totals[name]
+		t.place, t.seen = u.place, now
+		if processes[name] == nil {
+			processes[name] = map[int]bool{}
+		}
+		processes[name][u.pid] = true
+	}
+	for _, u := range oncePerClient(uses) {
+		name := l.rowFor(u.place, limit)
+		l.count(l.totals[name], u, turn)
+		r := rows[name]
+		if r == nil {
+			r = &row{memory: [numKinds]int64{-1, -1, -1, -1}, units: -1}
+			rows[name] = r
+		}
+		r.add(u)
+	}
+	maps.DeleteFunc(l.clients, func(_ clientKey, c *client) bool { return turn-c.turn > remember })
+	maps.DeleteFunc(l.totals, func(name string, t *total) bool {
+		return name != "" && name != Other && now.Sub(t.seen) >= linger && gone(t.place)
+	})
+	out := make([]Row, 0, len(l.totals))
+	for _, name := range slices.Sorted(maps.Keys(l.totals)) {
+		r := Row{Container: name, Processes: len(processes[name])}
+		if sum := rows[name]; sum != nil {
+			r.Memory, r.Units = sum.amounts()
+		}
+		for _, e := range slices.Sorted(maps.Keys(l.totals[name].ns)) {
+			r.Engines = append(r.Engines, Amount{e, float64(l.totals[name].ns[e]) / 1e9})
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// rowFor is the row of a container: its own while there is room, and for as long
+// as it lives then. Those without one go into the row Other until one is free.
+func (l *ledger) rowFor(p place, limit int) string {
+	name := p.container
+	if l.totals[name] == nil && name != "" {
+		own := len(l.totals)
+		for _, shared := range []string{"", Other} {
+			if l.totals[shared] != nil {
+				own--
+			}
+		}
+		if own >= limit {
+			name = Other
+		}
+	}
+	if l.totals[name] == nil {
+		l.totals[name] = &total{ns: map[string]uint64{}}
+	}
+	return name
+}
+
+// count adds what the client did since it was last seen. A driver may say less
+// than before for a while; the larger number stands until it is reached again.
+func (l *ledger) count(t *total, u use, turn uint64) {
+	c := l.clients[u.client]
+	if c == nil {
+		c = &client{done: map[string]uint64{}}
+		l.clients[u.client] = c
+	}
+	c.turn = turn
+	for _, e := range u.engines {
+		if before := c.done[e.name]; e.ns > before {
+			t.ns[e.name] += e.ns - before
+			c.done[e.name] = e.ns
+		}
+	}
+}
+
+// row is what the clients of a container hold together.
+type row struct {
+	memory [numKinds]int64
+	units  int64
+}
+
+func (r *row) add(u use) {
+	for k, n := range u.memory {
+		if n >= 0 {
+			r.memory[k] = max(0, r.memory[k]) + n
+		}
+	}
+	if u.units >= 0 {
+		r.units = max(0, r.units) + u.units
+	}
+}
+
+func (r *row) amounts() (memory, units []Amount) {
+	for k, n := range r.memory {
+		if n >= 0 {
+			memory = append(memory, Amount{kinds[k], float64(n)})
+		}
+	}
+	if r.units >= 0 {
+		units = []Amount{{Value: float64(r.units)}}
+	}
+	return memory, units
+}

@@ -1,0 +1,117 @@
+// Package usage tells who uses each AMD GPU: the memory and the engine time of
+// every container, and of what runs in none.
+//
+// DRM drivers print what a client holds and has done into the fdinfo of its file
+// descriptor (Documentation/gpu/drm-usage-stats.rst); KFD, the compute interface,
+// keeps a folder for each of its processes (kfd_process.c). The container is in
+// the process's control group. No program is asked, nothing is written, no
+// environment, command line or memory of a process is read, and no GPU is woken:
+// the driver answers from its own books.
+//
+// It is bounded in all that it does, whatever the processes of the machine do:
+// in files looked at, in GPU clients read, in containers shown, and in readings
+// that hang, of which there is at most one for each GPU and source. It belongs
+// on a timer beside the scrapes, which take the last result.
+package usage
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"concourse-ci-machine/internal/host"
+)
+
+// Device is a GPU, or a partition of one, that clients are counted for.
+type Device struct {
+	PCI       string // "0000:03:00.0"; partitions have their parent's address
+	Partition int
+	Own       string // machine path of the folder in sysfs that has its DRM nodes, in drm/
+}
+
+// Amount is a number with the name of what it counts.
+type Amount struct {
+	Name  string
+	Value float64
+}
+
+// Row is what one container uses of one GPU.
+type Row struct {
+	Container string   // "" is no container; Other is all beyond the limit
+	Processes int      // that hold the GPU open; 0 when it did so before
+	Memory    []Amount // bytes, by kind: vram, gtt, cpu, and kfd, the part of vram that KFD counts
+	Engines   []Amount // seconds since the container was first seen, by engine; never less than before
+	Units     []Amount // one: compute units at work, where the GPU tells
+}
+
+// Other is the container that stands for those beyond the limit.
+const Other = "other"
+
+// Result is one finished scan.
+type Result struct {
+	At   time.Time
+	Took time.Duration // of the walk over the processes
+	Left LeftOut
+	rows map[Device][]Row
+}
+
+// LeftOut counts what a scan could not tell about.
+type LeftOut struct {
+	Namespace  int // KFD processes of the host that have no process here
+	Unreadable int // processes that may not be looked at
+	Limit      int // processes and clients beyond what one scan looks at
+}
+
+// Of are the rows of a device, by the container's name; none where its driver
+// did not answer.
+func (r *Result) Of(d Device) []Row { return r.rows[d] }
+
+// Options are the scanner's limits; 0 stands for the default.
+type Options struct {
+	Containers int // shown for each GPU; 64
+	Links      int // descriptors looked at in a scan, and as many of known users; 20,000
+	Clients    int // read for each GPU in a scan; 4096
+}
+
+// The defaults.
+const (
+	DefaultContainers = 64
+	defaultLinks      = 20_000
+	defaultClients    = 4096
+)
+
+// Scanner scans the machine below a root again and again.
+type Scanner struct {
+	root    host.Root
+	options Options
+	now     func() time.Time
+	last    atomic.Pointer[Result]
+
+	scanning sync.Mutex // one scan at a time; guards what follows
+	walk     walk
+	ledgers  map[Device]*ledger
+
+	mu   sync.Mutex
+	busy map[string]bool // readings that have not come back
+}
+
+// New makes a scanner. now may be nil.
+func New(root host.Root, o Options, now func() time.Time) *Scanner {
+	if o.Containers <= 0 {
+		o.Containers = DefaultContainers
+	}
+	if o.Links <= 0 {
+		o.Links = defaultLinks
+	}
+	if o.Clients <= 0 {
+		o.Clients = defaultClients
+	}
+	if now == nil {
+		now = time.Now
+	}
+	return &Scanner{root: root, options: o, now: now, ledgers: map[Device]*ledger{}, busy: map[string]bool{},
+		walk: newWalk(root, o.Links)}
+}
+
+// Last is the latest result, nil before the first.
+func (s *Scanner) Last() *Result { return s.last.Load() }

@@ -1,0 +1,109 @@
+package exporter
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+const handle = "eb2a4fe8-e932-49c4-b519-4f1da1901416"
+
+// newWatching is a collector that looks at processes, with a task that uses a GPU.
+func newWatching(t *testing.T, r host.Root, node, fdinfo string) *Collector {
+	t.Helper()
+	hosttest.Put(t, r, "/proc/100/cgroup", "0::/garden/"+handle+"\n")
+	hosttest.Link(t, r, "/proc/100/fd/7", "/dev/dri/"+node)
+	hosttest.Put(t, r, "/proc/100/fdinfo/7", fdinfo)
+	c := NewCollector(r, AMD(r), "v0.0.0-test", Options{RASInterval: time.Minute, Usage: true, UsageInterval: defaultUsage, UsageContainers: 4})
+	c.deadline = never
+	c.now = func() time.Time { return hosttest.Now }
+	return c
+}
+
+func amdgpu(pci string) string {
+	return fmt.Sprintf("drm-driver:\tamdgpu\ndrm-pdev:\t%s\ndrm-client-id:\t7\npasid:\t32771\ndrm-memory-vram:\t1024 KiB\n"+
+		"drm-memory-gtt: \t2048 KiB\ndrm-engine-gfx:\t2500000000 ns\n", pci)
+}
+
+func TestContainersOfEachGPUAreInAScrape(t *testing.T) {
+	r := hosttest.Host(t, "amd")
+	c := newWatching(t, r, "renderD128", amdgpu("0000:03:00.0"))
+	require.Empty(t, series(scrape(t, c), "rocm_gpu_container"), "nothing is read in a scrape")
+	c.readUsers(context.Background())
+	text := scrape(t, c)
+	const of = `{container="` + handle + `",`
+	gpu := `gpu="0",%spci_bus_id="0000:03:00.0",uuid="GPU-`
+	for _, want := range []string{
+		"rocm_gpu_container_processes" + of + fmt.Sprintf(gpu, ""),
+		"rocm_gpu_container_memory_bytes" + of + fmt.Sprintf(gpu, `kind="vram",`),
+		"rocm_gpu_container_memory_bytes" + of + fmt.Sprintf(gpu, `kind="gtt",`),
+		"rocm_gpu_container_engine_seconds_total" + of + `engine="gfx",` + fmt.Sprintf(gpu, ""),
+	} {
+		require.Contains(t, text, want)
+	}
+	require.True(t, strings.HasSuffix(series(text, "rocm_gpu_container_engine")[0], "} 2.5"), text)
+	require.Equal(t, []string{`rocm_exporter_usage_left_out{reason="limit"} 0`, `rocm_exporter_usage_left_out{reason="namespace"} 0`,
+		`rocm_exporter_usage_left_out{reason="unreadable"} 0`}, series(text, "rocm_exporter_usage_left_out{"))
+	require.Len(t, series(text, "rocm_exporter_usage_scan_seconds "), 1)
+	require.Equal(t, series(text, "rocm_gpu_container"), series(scrape(t, c), "rocm_gpu_container"), "until the next look")
+
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	require.NoError(t, err)
+	for _, p := range problems {
+		require.Contains(t, acceptedLint, p.Metric)
+	}
+
+	c.now = func() time.Time { return hosttest.Now.Add(5 * defaultUsage) }
+	require.Empty(t, series(scrape(t, c), "rocm_gpu_container"), "what is too old says nothing")
+}
+
+func TestContainersOfAnAPUAreInAScrape(t *testing.T) {
+	r := hosttest.Host(t, "apu-gfx1103")
+	c := newWatching(t, r, "renderD128", amdgpu("0000:c4:00.0"))
+	scrape(t, c)
+	c.readUsers(context.Background())
+	text := scrape(t, c)
+	require.Len(t, series(text, `rocm_gpu_container_memory_bytes{container="`+handle+`",gpu="0",kind="gtt",pci_bus_id="0000:c4:00.0"`), 1)
+	require.Len(t, series(text, `rocm_gpu_container_engine_seconds_total{container="`+handle+`",engine="gfx",gpu="0",pci_bus_id="0000:c4:00.0"`), 1)
+}
+
+// Without the flag, and without a GPU, no process is looked at.
+func TestProcessesAreLeftAloneWithoutNeed(t *testing.T) {
+	r := hosttest.Host(t, "amd")
+	c := newTestCollector(r, AMD(r))
+	require.Nil(t, c.users)
+	require.Empty(t, series(scrape(t, c), "rocm_exporter_usage"))
+
+	r = hosttest.Host(t, "no-gpu")
+	c = newWatching(t, r, "renderD128", amdgpu("0000:03:00.0"))
+	scrape(t, c)
+	c.readUsers(context.Background())
+	require.Nil(t, c.users.scanner.Last())
+}
+
+func TestFlagsOfUsage(t *testing.T) {
+	o, _, err := parse(nil)
+	require.NoError(t, err)
+	require.True(t, o.collect.Usage)
+	require.Equal(t, 15*time.Second, o.collect.UsageInterval)
+	require.Equal(t, 64, o.collect.UsageContainers)
+	o, _, err = parse([]string{"--collect.usage=false", "--usage.interval=1m", "--usage.containers=8"})
+	require.NoError(t, err)
+	require.Equal(t, Options{RASInterval: defaultRAS, UsageInterval: time.Minute, UsageContainers: 8}, o.collect)
+	for arg, want := range map[string]string{
+		"--usage.interval=4s":     "invalid value 4s for flag -usage.interval: at least 5s",
+		"--usage.containers=0":    "invalid value 0 for flag -usage.containers: 1 to 1000",
+		"--usage.containers=1001": "invalid value 1001 for flag -usage.containers: 1 to 1000",
+	} {
+		_, _, err := parse([]string{arg})
+		require.EqualError(t, err, want)
+	}
+}
