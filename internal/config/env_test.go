@@ -30,7 +30,7 @@ func TestWrongTaskEnvIsNamedWithoutItsValue(t *testing.T) {
 		`A="hunter2`:         "a double quote is not closed",
 		"A=hunter2 A=second": "A is given twice",
 	} {
-		_, problems := Parse(map[string]any{"mode": "worker", "task-env": text})
+		_, problems := Parse(map[string]any{"mode": "worker", "task-env": text}, nil)
 		require.Len(t, problems, 1, text)
 		require.Equal(t, "task-env: "+want, problems[0].String())
 		require.NotContains(t, problems[0].String(), "hunter2")
@@ -44,13 +44,13 @@ func TestFoldersAreAllNoneOrNames(t *testing.T) {
 		"":          {NoFolders: true},
 		"a,data_rw": {Folders: []string{"a", "data_rw"}},
 	} {
-		c, problems := Parse(map[string]any{"mode": "worker", "srv-folders": text})
+		c, problems := Parse(map[string]any{"mode": "worker", "srv-folders": text}, nil)
 		require.Empty(t, problems, text)
 		require.Equal(t, want.Folders, c.Folders, text)
 		require.Equal(t, want.NoFolders, c.NoFolders, text)
 	}
 	for _, text := range []string{"../etc", "a,,b", ".hidden", "a/b"} {
-		_, problems := Parse(map[string]any{"mode": "worker", "srv-folders": text})
+		_, problems := Parse(map[string]any{"mode": "worker", "srv-folders": text}, nil)
 		require.Len(t, problems, 1, text)
 	}
 }

@@ -1,0 +1,134 @@
+package config
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// settings says which options have another value than their default.
+type settings map[string]bool
+
+// check is what no option can tell alone. It adds notes to the config.
+func check(c *Config, options []Option, set settings) []Problem {
+	var problems []Problem
+	for _, one := range []struct {
+		option string
+		err    error
+	}{
+		{"tls-port", tlsPort(c)},
+		{"extra-local-users", extraUsers(c)},
+		{"default-build-logs-to-retain", retention(c, "default-build-logs-to-retain", "max-build-logs-to-retain")},
+		{"default-days-to-retain-build-logs", retention(c, "default-days-to-retain-build-logs", "max-days-to-retain-build-logs")},
+		{"vault-url", vaultLogin(c, set)},
+		{"vault-client-key", clientPair(c, set)},
+	} {
+		if one.err != nil {
+			problems = append(problems, Problem{one.option, one.err.Error()})
+		}
+	}
+	if c.WebEnv[envKey("secret-cache-enabled")] == "false" {
+		delete(c.WebEnv, envKey("secret-cache-duration"))
+		delete(c.WebEnv, envKey("secret-cache-duration-notfound"))
+	}
+	for _, l := range logins() {
+		problems = append(problems, l.check(c, options, set)...)
+	}
+	if c.AutoUpgrade && c.Version != "" {
+		c.Notes = append(c.Notes, "auto-upgrade has no effect while version names one")
+	}
+	return problems
+}
+
+func tlsPort(c *Config) error {
+	if c.TLS && c.TLSPort == c.WebPort && c.TLSPort != 0 {
+		return fmt.Errorf("%d is web-port, too; give one of them another port", c.TLSPort)
+	}
+	return nil
+}
+
+func extraUsers(c *Config) error {
+	for i, pair := range pairs(c.ExtraLocalUsers) {
+		if name, _, _ := strings.Cut(pair, ":"); name == c.AdminUser {
+			return fmt.Errorf("pair %d has the name of initial-admin-username; the charm makes that user", i+1)
+		}
+	}
+	return nil
+}
+
+// retention compares what jobs keep by default with the most they may keep.
+func retention(c *Config, standard, most string) error {
+	limit, limited := c.WebEnv[envKey(most)]
+	kept, _ := strconv.Atoi(c.WebEnv[envKey(standard)]) // 0 where there is none: as much as may be
+	if n, _ := strconv.Atoi(limit); limited && kept > n {
+		return fmt.Errorf("%d is more than the %d of %s; lower it or raise that", kept, n, most)
+	}
+	return nil
+}
+
+// vaultLogin: Concourse does not start with a Vault that it can't log in to.
+// Its other ways to do that have no option.
+func vaultLogin(c *Config, set settings) error {
+	byFlag := slices.ContainsFunc(c.ExtraWebFlags, func(f string) bool { return strings.HasPrefix(f, "--vault-") })
+	if set["vault-url"] && !set["vault-client-token"] && !set["vault-auth-backend"] && !byFlag {
+		return errors.New("Concourse can't log in there; set vault-client-token, or vault-auth-backend and vault-auth-param")
+	}
+	return nil
+}
+
+func clientPair(c *Config, set settings) error {
+	if set["vault-client-key"] != set["vault-client-cert"] {
+		return errors.New("vault-client-cert and vault-client-key go together; set both or none")
+	}
+	cert, key := c.Files[envKey("vault-client-cert")], c.Files[envKey("vault-client-key")]
+	if cert == "" || key == "" {
+		return nil
+	}
+	if _, err := tls.X509KeyPair([]byte(cert), []byte(key)); err != nil {
+		return errors.New("the key is not that of the first certificate in vault-client-cert")
+	}
+	return nil
+}
+
+// login is a way to log in that works only with all of its needed options:
+// Concourse leaves an incomplete one out, or does not start.
+type login struct {
+	prefix string
+	needs  []string
+}
+
+func logins() []login {
+	return []login{
+		{"ldap-", []string{"ldap-host", "ldap-bind-dn", "ldap-bind-pw", "ldap-user-search-base-dn", "ldap-user-search-username"}},
+		{"oauth-", []string{"oauth-client-id", "oauth-client-secret", "oauth-auth-url", "oauth-token-url", "oauth-userinfo-url"}},
+		{"oidc-", []string{"oidc-issuer", "oidc-client-id", "oidc-client-secret"}},
+	}
+}
+
+// check names what is missing, at the first of its options that is set. People
+// of the main team that nobody can log in as do no harm: that is a note.
+func (l login) check(c *Config, options []Option, set settings) []Problem {
+	var missing []string
+	for _, name := range l.needs {
+		if !set[name] {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	for _, o := range options {
+		if set[o.Name] && strings.HasPrefix(o.Name, l.prefix) {
+			return []Problem{{o.Name, fmt.Sprintf("this way to log in is incomplete; set %s as well, or reset %s", strings.Join(missing, ", "), o.Name)}}
+		}
+	}
+	for _, o := range options {
+		if set[o.Name] && strings.HasPrefix(o.Name, "main-team-"+l.prefix) {
+			c.Notes = append(c.Notes, fmt.Sprintf("%s has no effect without %s", o.Name, strings.Join(missing, ", ")))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+var (
+	flagForm = regexp.MustCompile(`^--[a-z0-9][a-z0-9-]*$`)
+	// secretFlag are the flags of concourse web (--help) whose values nobody
+	// but the web may read; a flag stands in the list of processes.
+	secretFlag = regexp.MustCompile(`(password|-secret|-secret-key|-access-key|-token|-api-key|-auth-param|-bind-pw|^client-secret|^add-client|^dummy-creds-var|-otlp-header)$`)
+)
+
+// webFlags reads extra-web-flags into words, each --flag or --flag=value. It
+// refuses those that show a secret, and those that the charm sets itself: an
+// argument wins over the environment that the charm writes (D28). Problems
+// name flags and repeat no values.
+func webFlags(s string) ([]string, error) {
+	words, err := shellWords(s)
+	if err != nil {
+		return nil, err
+	}
+	var flags []string
+	options := ofCharm()
+	bare := false // the flag before had no value
+	for i, w := range words {
+		name, _, valued := strings.Cut(w, "=")
+		switch {
+		case !printable(w):
+			return nil, fmt.Errorf("word %d has a line end or another control character", i+1)
+		case bare && !strings.HasPrefix(w, "-"): // --flag value
+			flags[len(flags)-1] += "=" + w
+			bare = false
+			continue
+		case !flagForm.MatchString(name):
+			return nil, fmt.Errorf("word %d is no flag of concourse web; write --flag or --flag=value, in quotes where there is white space", i+1)
+		}
+		if err := allowed(name, options); err != nil {
+			return nil, err
+		}
+		flags, bare = append(flags, w), !valued
+	}
+	return flags, nil
+}
+
+// ofCharm are flags that the charm sets itself, with the option that changes
+// what they set, if there is one. Those of secret options are among them; the
+// others' win over the option.
+func ofCharm() map[string]string {
+	flags := map[string]string{
+		"bind-port": "web-port", "tls-bind-port": "tls-port", "tls-cert": "tls-enabled", "tls-key": "tls-enabled",
+		"external-url": "external-url", "log-level": "log-level", "peer-address": "", "cluster-name": "",
+		"add-local-user": "extra-local-users", "main-team-local-user": "main-team-local-user",
+		"encryption-key": "encryption-key", "encryption-key-base64": "encryption-key", "encryption-key-hex": "encryption-key",
+		"old-encryption-key": "encryption-key", "old-encryption-key-base64": "encryption-key", "old-encryption-key-hex": "encryption-key",
+		"prometheus-bind-ip": "enable-metrics", "prometheus-bind-port": "enable-metrics",
+		"session-signing-key": "", "tsa-host-key": "", "tsa-authorized-keys": "", "tsa-bind-port": "",
+		"help": "", "version": "version",
+	}
+	for _, o := range Options() {
+		if o.Secret {
+			flags[o.Name] = o.Name
+		}
+	}
+	return flags
+}
+
+// allowed says why a flag can't be an extra one.
+func allowed(flag string, options map[string]string) error {
+	name := strings.TrimPrefix(flag, "--")
+	option, own := options[name]
+	switch {
+	case own && option != "":
+		return fmt.Errorf("%s is the charm's to set; use the option %s", flag, option)
+	case own || strings.HasPrefix(name, "postgres-"):
+		return fmt.Errorf("%s is the charm's to set; leave it out", flag)
+	case secretFlag.MatchString(name):
+		return fmt.Errorf("%s would show a secret to every user of the unit; leave it out and write %s=<value> into config.env on the units", flag, envKey(name))
+	}
+	return nil
+}
+
+// shellWords splits at white space as a shell does: 'as it is', "with \" and
+// \\", and \ before any other character; nothing is expanded.
+func shellWords(s string) (words []string, err error) {
+	var b strings.Builder
+	var quote rune // the open one, or 0
+	escaped, begun := false, false
+	for _, r := range s {
+		switch {
+		case escaped:
+			if quote == '"' && r != '"' && r != '\\' {
+				b.WriteRune('\\')
+			}
+			b.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			escaped, begun = true, true
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '\'' || r == '"'):
+			quote, begun = r, true
+		case quote == 0 && strings.ContainsRune(" \t\r\n", r):
+			if begun {
+				words = append(words, b.String())
+			}
+			b.Reset()
+			begun = false
+		default:
+			b.WriteRune(r)
+			begun = true
+		}
+	}
+	switch {
+	case quote != 0:
+		return nil, errors.New("a quote is not closed")
+	case escaped:
+		return nil, errors.New("there is nothing after the last backslash")
+	case begun:
+		words = append(words, b.String())
+	}
+	return words, nil
+}

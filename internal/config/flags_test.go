@@ -1,0 +1,98 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestExtraWebFlagsAreWordsAsInAShell(t *testing.T) {
+	for text, want := range map[string][]string{
+		"": nil,
+		"--enable-across-step --enable-resource-causality":                                  {"--enable-across-step", "--enable-resource-causality"},
+		"--max-checks-per-second=-1":                                                        {"--max-checks-per-second=-1"},
+		"--default-task-timeout 1h --enable-across-step":                                    {"--default-task-timeout=1h", "--enable-across-step"},
+		`--oidc-issuer-url='https://a b'`:                                                   {"--oidc-issuer-url=https://a b"},
+		`"--datadog-prefix=a \"b\" \\ \n"`:                                                  {`--datadog-prefix=a "b" \ \n`},
+		`--datadog-prefix=a\ b`:                                                             {"--datadog-prefix=a b"},
+		"  --log-cluster-name\n\t--datadog-prefix=''  ":                                     {"--log-cluster-name", "--datadog-prefix="},
+		"--datadog-prefix=$HOME;%h`id`":                                                     {"--datadog-prefix=$HOME;%h`id`"}, // nothing is expanded
+		"--config-rbac=/etc/rbac.yml":                                                       {"--config-rbac=/etc/rbac.yml"},
+		"--container-placement-strategy=limit-active-tasks --max-active-tasks-per-worker 2": {"--container-placement-strategy=limit-active-tasks", "--max-active-tasks-per-worker=2"},
+	} {
+		c, problems := Parse(map[string]any{"extra-web-flags": text}, nil)
+		require.Empty(t, problems, text)
+		require.Equal(t, want, c.ExtraWebFlags, text)
+	}
+}
+
+// D28: nothing goes into the unit file as it is, and no flag takes from the
+// charm what it sets itself or shows a secret in the list of processes.
+func TestD28WrongWebFlagsAreRefused(t *testing.T) {
+	const own, out = " is the charm's to set; use the option ", " is the charm's to set; leave it out"
+	const form = " is no flag of concourse web; write --flag or --flag=value, in quotes where there is white space"
+	const shows = " would show a secret to every user of the unit; leave it out and write CONCOURSE_"
+	for text, want := range map[string]string{
+		"hunter2":                            "word 1" + form,
+		"-v":                                 "word 1" + form,
+		"--a=1 hunter2":                      "word 2" + form,
+		"--a b hunter2":                      "word 3" + form,
+		"--max-checks-per-second -1":         "word 2" + form,
+		"--":                                 "word 1" + form,
+		"--A":                                "word 1" + form,
+		"; rm":                               "word 1" + form,
+		"--a 'b":                             "a quote is not closed",
+		`--a="hunter2`:                       "a quote is not closed",
+		`--a=hunter2\`:                       "there is nothing after the last backslash",
+		"--a='x\ny'":                         "word 1 has a line end or another control character",
+		"--bind-port=80":                     "--bind-port" + own + "web-port",
+		"--bind-port 80":                     "--bind-port" + own + "web-port",
+		"--tls-key=/k":                       "--tls-key" + own + "tls-enabled",
+		"--tsa-host-key=/k":                  "--tsa-host-key" + out,
+		"--session-signing-key /k":           "--session-signing-key" + out,
+		"--postgres-host=db":                 "--postgres-host" + out,
+		"--postgres-password=hunter2":        "--postgres-password" + out,
+		"--help":                             "--help" + out,
+		"--old-encryption-key=hunter2":       "--old-encryption-key" + own + "encryption-key",
+		"--add-local-user=a:hunter2":         "--add-local-user" + own + "extra-local-users",
+		"--ldap-bind-pw=hunter2":             "--ldap-bind-pw" + own + "ldap-bind-pw",
+		"--oidc-client-secret hunter2":       "--oidc-client-secret" + own + "oidc-client-secret",
+		"--github-client-secret=hunter2":     "--github-client-secret" + shows + "GITHUB_CLIENT_SECRET=<value> into config.env on the units",
+		"--client-secret=hunter2":            "--client-secret" + shows + "CLIENT_SECRET=<value> into config.env on the units",
+		"--add-client=fly:hunter2":           "--add-client" + shows + "ADD_CLIENT=<value> into config.env on the units",
+		"--influxdb-password=hunter2":        "--influxdb-password" + shows + "INFLUXDB_PASSWORD=<value> into config.env on the units",
+		"--aws-ssm-secret-key hunter2":       "--aws-ssm-secret-key" + shows + "AWS_SSM_SECRET_KEY=<value> into config.env on the units",
+		"--tracing-honeycomb-api-key=hunter": "--tracing-honeycomb-api-key" + shows + "TRACING_HONEYCOMB_API_KEY=<value> into config.env on the units",
+	} {
+		c, problems := Parse(map[string]any{"extra-web-flags": text}, nil)
+		require.Len(t, problems, 1, text)
+		require.Equal(t, "extra-web-flags: "+want, problems[0].String())
+		require.NotContains(t, problems[0].String(), "hunter2")
+		require.Empty(t, c.ExtraWebFlags)
+	}
+}
+
+func FuzzWebFlags(f *testing.F) {
+	for _, s := range []string{`--a=b --c d`, `--a='x "y"' "--b=\"" --c\ d`, `--a="b`, `\`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		flags, err := webFlags(text)
+		if err != nil {
+			return
+		}
+		var quoted []string
+		options := ofCharm()
+		for _, flag := range flags {
+			name, _, _ := strings.Cut(flag, "=")
+			require.Regexp(t, flagForm, name)
+			require.NoError(t, allowed(name, options))
+			require.True(t, printable(flag), "%q", flag)
+			quoted = append(quoted, "'"+strings.ReplaceAll(flag, "'", `'\''`)+"'")
+		}
+		again, err := webFlags(strings.Join(quoted, " "))
+		require.NoError(t, err)
+		require.Equal(t, flags, again)
+	})
+}

@@ -1,0 +1,169 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Option is one row of the table. A test holds it against config.yaml.
+type Option struct {
+	Name    string
+	Default any    // string, bool or int
+	Secret  bool   // takes the URI of a secret too; no problem repeats its value
+	Env     string // the environment key that is its whole effect, or ""
+
+	in in
+	// set checks the value and puts it into the config; its error is the
+	// problem's text.
+	set func(c *Config, v any) error
+}
+
+// Options returns the table, in the order of config.yaml.
+func Options() []Option {
+	return slices.Concat(commonOptions(), webOptions(), buildOptions(), vaultOptions(), ldapOptions(),
+		oauthOptions(), oidcOptions(), workerOptions(), gpuOptions(), retiredOptions())
+}
+
+// in is which environment an option's key belongs to. No option is a key of
+// concourse worker: those that it has are fields of Config.
+type in func(c *Config) *map[string]string
+
+func web(c *Config) *map[string]string   { return &c.WebEnv }
+func vault(c *Config) *map[string]string { return &c.VaultEnv }
+
+// WebEnvKeys are the environment keys of concourse web that options can write,
+// those of VaultEnv and Files too, sorted: one that an option does not write
+// any more has to leave the file.
+func WebEnvKeys() []string {
+	keys := map[string]bool{}
+	for _, o := range Options() {
+		if o.Env != "" {
+			keys[o.Env] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
+// secret marks an option that may hold a secret.
+func secret(o Option) Option {
+	set := o.set
+	o.Secret, o.set = true, func(c *Config, v any) error {
+		if _, ok := v.(string); !ok {
+			return errors.New("the value is not text")
+		}
+		return set(c, v)
+	}
+	return o
+}
+
+func text(name, standard string, set func(*Config, string) error) Option {
+	return Option{Name: name, Default: standard, set: func(c *Config, v any) error {
+		s, ok := v.(string)
+		if !ok {
+			return fmt.Errorf("%v is not text", v)
+		}
+		return set(c, s)
+	}}
+}
+
+func boolean(name string, standard bool, set func(*Config, bool)) Option {
+	return Option{Name: name, Default: standard, set: func(c *Config, v any) error {
+		on, ok := v.(bool)
+		if !ok {
+			return fmt.Errorf("%v is not true or false", v)
+		}
+		set(c, on)
+		return nil
+	}}
+}
+
+// integer takes whole numbers from low to high. JSON has them as floats.
+func integer(name string, standard, low, high int, set func(*Config, int) error) Option {
+	return Option{Name: name, Default: standard, set: func(c *Config, v any) error {
+		n, ok := whole(v)
+		if !ok || n < low || n > high {
+			return fmt.Errorf("%v is not a whole number between %d and %d", v, low, high)
+		}
+		return set(c, n)
+	}}
+}
+
+func whole(v any) (int, bool) {
+	switch v := v.(type) {
+	case int:
+		return v, true
+	case int64:
+		return int(v), true
+	case float64:
+		return int(v), v == math.Trunc(v) && math.Abs(v) < 1<<53
+	case json.Number:
+		n, err := strconv.Atoi(v.String())
+		return n, err == nil
+	}
+	return 0, false
+}
+
+// rule checks a text that is not empty, and returns it as Concourse gets it.
+type rule func(s string) (string, error)
+
+// envKey is the environment key that Concourse has for a flag, and this charm
+// an option for.
+func envKey(name string) string {
+	return "CONCOURSE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// env is an option that is one environment key, of its own name.
+func env(where in, o Option) Option {
+	o.Env, o.in = envKey(o.Name), where
+	return o
+}
+
+func (o Option) write(c *Config, value string) {
+	into := o.in(c)
+	if *into == nil {
+		*into = map[string]string{}
+	}
+	(*into)[o.Env] = value
+}
+
+func envText(where in, name, standard string, check rule) Option {
+	o := env(where, Option{Name: name})
+	filled := text(name, standard, func(c *Config, s string) error {
+		if s == "" {
+			return nil
+		}
+		s, err := check(s)
+		if err == nil {
+			o.write(c, s)
+		}
+		return err
+	})
+	return env(where, filled)
+}
+
+// envCount writes a number only if it is not 0, which is Concourse's default.
+func envCount(where in, name string) Option {
+	o := env(where, Option{Name: name})
+	return env(where, integer(name, 0, 0, 1_000_000_000, func(c *Config, n int) error {
+		if n != 0 {
+			o.write(c, strconv.Itoa(n))
+		}
+		return nil
+	}))
+}
+
+// envSwitch writes true, and false where that is not Concourse's default.
+func envSwitch(where in, name string, standard bool) Option {
+	o := env(where, Option{Name: name})
+	return env(where, boolean(name, standard, func(c *Config, on bool) {
+		if on || standard {
+			o.write(c, strconv.FormatBool(on))
+		}
+	}))
+}

@@ -1,0 +1,42 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// buildOptions are how the web treats builds and what it keeps of them.
+func buildOptions() []Option {
+	return []Option{
+		envText(web, "container-placement-strategy", "volume-locality", placement),
+		envCount(web, "default-build-logs-to-retain"),
+		envCount(web, "default-days-to-retain-build-logs"),
+		envCount(web, "max-build-logs-to-retain"),
+		envCount(web, "max-days-to-retain-build-logs"),
+		envText(web, "gc-failed-grace-period", "", duration),
+		envSwitch(web, "secret-cache-enabled", true),
+		envText(web, "secret-cache-duration", "5m", duration),
+		envText(web, "secret-cache-duration-notfound", "1m", duration),
+	}
+}
+
+// placement checks the strategies that Concourse 7 and 8 know (concourse web
+// --help); several are applied in turn, and random leaves nothing to the next.
+func placement(s string) (string, error) {
+	strategies, err := list(s, func(s string) error {
+		return oneOf(s, "volume-locality", "random", "fewest-build-containers", "limit-active-tasks", "limit-active-containers", "limit-active-volumes")
+	})
+	if err != nil {
+		return "", err
+	}
+	for i, one := range strategies {
+		if slices.Contains(strategies[:i], one) {
+			return "", fmt.Errorf("%s is given twice", one)
+		}
+	}
+	if len(strategies) > 1 && slices.Contains(strategies, "random") {
+		return "", fmt.Errorf("random goes with no other strategy; write it alone or leave it out")
+	}
+	return strings.Join(strategies, ","), nil
+}

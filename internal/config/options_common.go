@@ -1,0 +1,84 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+var (
+	versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
+	sha256Form  = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// commonOptions are those of every unit.
+func commonOptions() []Option {
+	return []Option{
+		text("mode", "auto", func(c *Config, s string) error {
+			c.Mode = s
+			if s == "all" || s == "both" {
+				return fmt.Errorf("%q is not possible: a unit runs the web or a worker; write auto (the leader runs the web), web or worker", s)
+			}
+			return oneOf(s, "auto", "web", "worker")
+		}),
+		text("version", "", func(c *Config, s string) error { c.Version = s; return version(s) }),
+		boolean("auto-upgrade", false, func(c *Config, on bool) { c.AutoUpgrade = on }),
+		secret(text("github-token", "", func(c *Config, s string) error { c.GitHubToken = s; return token(s) })),
+		text("release-mirror", "", func(c *Config, s string) error {
+			c.ReleaseMirror = strings.TrimRight(s, "/")
+			return httpURL(s)
+		}),
+		text("release-sha256", "", func(c *Config, s string) error {
+			c.ReleaseSHA256 = strings.ToLower(s)
+			if s != "" && !sha256Form.MatchString(c.ReleaseSHA256) {
+				return fmt.Errorf("%q is not a SHA-256: want the 64 hex digits that sha256sum prints", s)
+			}
+			return nil
+		}),
+		text("shared-storage", "none", func(c *Config, s string) error {
+			c.SharedStorage = s
+			return oneOf(s, "none", "lxc")
+		}),
+		text("log-level", "info", func(c *Config, s string) error {
+			c.LogLevel = s
+			if s == "warn" { // Concourse says nothing at this level, and refuses to start with it
+				c.LogLevel = "error"
+			}
+			return oneOf(s, "debug", "info", "warn", "error", "fatal")
+		}),
+		secret(text("http-proxy", "", func(c *Config, s string) error { c.HTTPProxy = s; return secretURL(s) })),
+		secret(text("https-proxy", "", func(c *Config, s string) error { c.HTTPSProxy = s; return secretURL(s) })),
+		text("no-proxy", "", func(c *Config, s string) error {
+			c.NoProxy = s
+			if strings.ContainsAny(s, " \t\r\n\"'\\") || !printable(s) {
+				return fmt.Errorf("%q has white space, quotes or backslashes; want hosts with commas between them", s)
+			}
+			return nil
+		}),
+	}
+}
+
+func version(s string) error {
+	switch {
+	case s == "" || versionForm.MatchString(s):
+		return nil
+	case strings.HasPrefix(s, "v") && versionForm.MatchString(s[1:]):
+		return fmt.Errorf("%q has a leading v; write %s", s, s[1:])
+	}
+	return fmt.Errorf("%q is not a version like 8.2.5; leave it empty for the one that this charm was tested with", s)
+}
+
+// retiredOptions are accepted, so that a deployment of the Python charm can be
+// refreshed, and have no effect: Concourse has no such settings, and never had
+// while they existed (D29).
+func retiredOptions() []Option {
+	retired := func(name string, standard int) Option {
+		return integer(name, standard, -1_000_000_000, 1_000_000_000, func(c *Config, n int) error {
+			if n != standard {
+				c.Notes = append(c.Notes, fmt.Sprintf("%s has no effect: Concourse has no such setting; run: juju config <application> --reset %s", name, name))
+			}
+			return nil
+		})
+	}
+	return []Option{retired("worker-procs", 1), retired("max-concurrent-downloads", 10)}
+}

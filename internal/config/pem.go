@@ -1,0 +1,97 @@
+package config
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// pemText is an option that Concourse wants the path of a file for. It takes
+// paths, and PEM text as well (D28): that becomes a file of the charm.
+func pemText(where in, name string, check func(string) error) Option {
+	o := env(where, Option{Name: name})
+	return env(where, text(name, "", func(c *Config, s string) error {
+		switch {
+		case s == "":
+			return nil
+		case !strings.Contains(s, "-----BEGIN"):
+			return o.paths(c, s)
+		}
+		if err := check(s); err != nil {
+			return err
+		}
+		if c.Files == nil {
+			c.Files = map[string]string{}
+		}
+		c.Files[o.Env] = s + "\n"
+		return nil
+	}))
+}
+
+// paths takes several with commas between them, as Concourse does.
+func (o Option) paths(c *Config, s string) error {
+	paths, err := list(s, func(p string) error {
+		if !path.IsAbs(p) || !printable(p) {
+			return errors.New("the value is neither the path of a file on the unit such as /etc/ssl/certs/ca.pem nor PEM text; give a file's text with juju config <application> <option>=@<file>")
+		}
+		return nil
+	})
+	if err == nil {
+		o.write(c, strings.Join(paths, ","))
+	}
+	return err
+}
+
+// certificates are one or more, and nothing else.
+func certificates(s string) error {
+	return blocks(s, func(i int, b *pem.Block) error {
+		if b.Type != "CERTIFICATE" {
+			return fmt.Errorf("PEM block %d is a %s; want certificates only", i, b.Type)
+		}
+		if _, err := x509.ParseCertificate(b.Bytes); err != nil {
+			return fmt.Errorf("PEM block %d is no readable certificate", i)
+		}
+		return nil
+	})
+}
+
+// privateKey is one that no passphrase protects: nobody is there to type it.
+func privateKey(s string) error {
+	keys := 0
+	err := blocks(s, func(i int, b *pem.Block) error {
+		switch {
+		case b.Type == "ENCRYPTED PRIVATE KEY" || b.Headers["Proc-Type"] != "":
+			return errors.New("the key has a passphrase; write one without, as openssl pkey makes it")
+		case strings.HasSuffix(b.Type, "PRIVATE KEY"):
+			keys++
+		case b.Type != "EC PARAMETERS":
+			return fmt.Errorf("PEM block %d is no private key", i)
+		}
+		return nil
+	})
+	if err == nil && keys != 1 {
+		err = fmt.Errorf("the PEM text has %d private keys; want one", keys)
+	}
+	return err
+}
+
+// blocks gives each block its number from 1, and refuses text that is in none:
+// Concourse would read less than was written.
+func blocks(s string, f func(i int, b *pem.Block) error) error {
+	rest := []byte(s)
+	for i := 1; len(rest) > 0; i++ {
+		b, after := pem.Decode(rest)
+		read := string(rest[:len(rest)-len(after)])
+		if b == nil || !strings.HasPrefix(read, "-----BEGIN") || strings.Count(read, "-----BEGIN") > 1 {
+			return fmt.Errorf("PEM block %d is damaged: want its lines as the file has them, from -----BEGIN to -----END", i)
+		}
+		if err := f(i, b); err != nil {
+			return err
+		}
+		rest = []byte(strings.TrimSpace(string(after)))
+	}
+	return nil
+}

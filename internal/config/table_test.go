@@ -1,0 +1,143 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// No option exists in one place only, and the generated page has the order of
+// the table.
+func TestTableAgreesWithConfigYAML(t *testing.T) {
+	options, order := configYAML(t)
+	var names []string
+	for _, o := range Options() {
+		names = append(names, o.Name)
+		kind := map[bool]string{true: "string"}
+		switch o.Default.(type) {
+		case bool:
+			kind[true] = "boolean"
+		case int:
+			kind[true] = "int"
+		}
+		require.Equal(t, o.Default, options[o.Name].Default, o.Name)
+		require.Equal(t, kind[true], options[o.Name].Type, o.Name)
+		require.Greater(t, len(options[o.Name].Description), 15, o.Name)
+		require.Equal(t, o.Secret, strings.Contains(strings.Join(strings.Fields(options[o.Name].Description), " "), "URI of a Juju secret"), o.Name)
+	}
+	require.Equal(t, order, names)
+}
+
+// full is a configuration in which every option has an effect.
+func full(t *testing.T) map[string]any {
+	return map[string]any{
+		"extra-local-users": "ann:secret-1", "vault-url": "https://vault.example.com:8200", "vault-client-token": "token",
+		"ldap-host": "ldap.example.com", "ldap-bind-dn": "cn=reader,dc=example", "ldap-bind-pw": "secret-2",
+		"ldap-user-search-base-dn": "ou=people,dc=example", "ldap-user-search-username": "uid",
+		"oauth-client-id": "ci", "oauth-client-secret": "secret-3", "oauth-auth-url": "https://login.example.com/auth",
+		"oauth-token-url": "https://login.example.com/token", "oauth-userinfo-url": "https://login.example.com/me",
+		"oidc-issuer": "https://oidc.example.com", "oidc-client-id": "ci", "oidc-client-secret": "secret-4",
+		"vault-client-cert": "/etc/vault/cert.pem", "vault-client-key": "/etc/vault/key.pem", "tls-enabled": true,
+	}
+}
+
+// others is another legal value of each option that is no plain text.
+func others(t *testing.T) map[string]any {
+	cert, _ := certificate(t)
+	return map[string]any{
+		"mode": "worker", "version": "8.2.5", "release-mirror": "https://mirror", "release-sha256": strings.Repeat("a", 64),
+		"shared-storage": "lxc", "log-level": "debug", "http-proxy": "http://proxy:3128", "https-proxy": "http://proxy:3128",
+		"external-url": "https://ci.example.com", "extra-local-users": "bob:secret-9", "encryption-key": "0123456789abcdef",
+		"extra-web-flags": "--enable-across-step", "container-placement-strategy": "random", "gc-failed-grace-period": "1h",
+		"secret-cache-duration": "7m", "secret-cache-duration-notfound": "7s", "vault-url": "http://other:8200",
+		"vault-auth-backend-max-ttl": "1h", "vault-auth-param": "role_id:a,secret_id:b", "vault-ca-cert": cert,
+		"vault-client-cert": "/c", "vault-client-key": "/k", "vault-lookup-templates": "/{{.Team}}/{{.Secret}}",
+		"ldap-user-search-base-dn": "dc=o", "ldap-group-search-base-dn": "dc=o", "ldap-user-search-filter": "(a=b)",
+		"ldap-group-search-filter": "(&(a=b)(c=d))", "oauth-auth-url": "https://o", "oauth-token-url": "https://o",
+		"oauth-userinfo-url": "https://o", "oidc-issuer": "https://o", "oauth-ca-cert": cert, "oidc-ca-cert": "/ca.pem",
+		"srv-folders": "data", "srv-folders-containers": "all", "containerd-dns-server": "10.0.0.53", "worker-drain-timeout": "1m",
+		"compute-runtime": "rocm", "hsa-override-gfx-version": "auto", "task-env": "A=b", "amd-container-toolkit": "skip",
+		"amd-container-toolkit-version": "1.3.0", "rocm-base-url": "https://mirror",
+	}
+}
+
+// D29: no option is merely accepted. Each alone changes the configuration, or
+// the operator is told that it has no effect.
+func TestD29EveryOptionHasAnEffectOrANote(t *testing.T) {
+	base, problems := Parse(full(t), nil)
+	require.Empty(t, problems)
+	require.Empty(t, base.Notes)
+	legal := others(t)
+	for _, o := range Options() {
+		raw := full(t)
+		switch v := o.Default.(type) {
+		case bool:
+			raw[o.Name] = !v
+			if _, given := full(t)[o.Name]; given {
+				raw[o.Name] = v
+			}
+		case int:
+			raw[o.Name] = v + 7
+		case string:
+			if raw[o.Name] = legal[o.Name]; raw[o.Name] == nil {
+				raw[o.Name] = "other"
+			}
+		}
+		c, problems := Parse(raw, nil)
+		require.Empty(t, problems, o.Name)
+		require.NotEqual(t, base, c, o.Name)
+		if retired := o.Name == "worker-procs" || o.Name == "max-concurrent-downloads"; retired {
+			require.Equal(t, []string{o.Name + " has no effect: Concourse has no such setting; run: juju config <application> --reset " + o.Name}, c.Notes)
+			c.Notes = nil
+			require.Equal(t, base, c)
+		} else {
+			require.Empty(t, c.Notes, o.Name)
+		}
+		if o.Env == "" {
+			continue
+		}
+		require.Contains(t, WebEnvKeys(), o.Env)
+		_, file := c.Files[o.Env]
+		require.True(t, file || c.WebEnv[o.Env] != "" || c.VaultEnv[o.Env] != "" || o.Default == true, o.Name)
+	}
+}
+
+// D26: what an option writes is gone with its value.
+func TestD26AClearedOptionWritesNothing(t *testing.T) {
+	standard, problems := Parse(nil, nil)
+	require.Empty(t, problems)
+	require.Equal(t, map[string]string{"CONCOURSE_CONTAINER_PLACEMENT_STRATEGY": "volume-locality", "CONCOURSE_SECRET_CACHE_ENABLED": "true",
+		"CONCOURSE_SECRET_CACHE_DURATION": "5m", "CONCOURSE_SECRET_CACHE_DURATION_NOTFOUND": "1m"}, standard.WebEnv)
+	require.Equal(t, map[string]string{"CONCOURSE_VAULT_ENABLE_KV_MOUNT_CACHE": "true"}, standard.VaultEnv)
+	require.Empty(t, standard.Files)
+
+	c, problems := Parse(full(t), nil)
+	require.Empty(t, problems)
+	require.Equal(t, "secret-2", c.WebEnv["CONCOURSE_LDAP_BIND_PW"])
+	for key := range c.WebEnv {
+		require.Contains(t, WebEnvKeys(), key)
+		require.NotContains(t, c.VaultEnv, key)
+	}
+	for key := range c.VaultEnv {
+		require.Contains(t, WebEnvKeys(), key)
+	}
+	raw := full(t)
+	for name := range raw {
+		raw[name] = ""
+	}
+	raw["tls-enabled"] = false
+	c, problems = Parse(raw, nil)
+	require.Empty(t, problems)
+	require.Equal(t, standard, c)
+
+	c, problems = Parse(map[string]any{"container-placement-strategy": "", "secret-cache-duration": "", "secret-cache-duration-notfound": ""}, nil)
+	require.Empty(t, problems)
+	require.Equal(t, map[string]string{"CONCOURSE_SECRET_CACHE_ENABLED": "true"}, c.WebEnv) // Concourse's own defaults
+
+	c, problems = Parse(map[string]any{"secret-cache-enabled": false}, nil)
+	require.Empty(t, problems)
+	require.Equal(t, "false", c.WebEnv["CONCOURSE_SECRET_CACHE_ENABLED"])
+	require.NotContains(t, c.WebEnv, "CONCOURSE_SECRET_CACHE_DURATION")
+	require.NotContains(t, c.WebEnv, "CONCOURSE_SECRET_CACHE_DURATION_NOTFOUND")
+}

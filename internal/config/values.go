@@ -1,0 +1,125 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// as is a check as a rule that changes nothing.
+func as(check func(string) error) rule {
+	return func(s string) (string, error) { return s, check(s) }
+}
+
+var (
+	errLine = errors.New("the value has a line end or another control character; write one line of text")
+	errWord = errors.New("the value has white space or a control character in it; write it without")
+)
+
+// printable reports whether an environment file can hold the text in a line.
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// line is any text of one line (D28).
+func line(s string) (string, error) {
+	if !printable(s) {
+		return "", errLine
+	}
+	return s, nil
+}
+
+// word is a line without white space.
+func word(s string) error {
+	if !printable(s) || strings.ContainsFunc(s, unicode.IsSpace) {
+		return errWord
+	}
+	return nil
+}
+
+// token is a secret that is sent in a header.
+func token(s string) error {
+	for _, c := range s {
+		if c <= ' ' || c > '~' {
+			return errors.New("the value is not a token: it has white space or characters that are not ASCII")
+		}
+	}
+	return nil
+}
+
+// names are lines with commas between them, none empty.
+func names(s string) (string, error) {
+	parts, err := list(s, func(part string) error {
+		if part == "" {
+			return errors.New("there is nothing between two commas; want names with one comma between them")
+		}
+		_, err := line(part)
+		return err
+	})
+	return strings.Join(parts, ","), err
+}
+
+func oneOf(s string, legal ...string) error {
+	for _, l := range legal {
+		if s == l {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not one of %s", s, strings.Join(legal, ", "))
+}
+
+// duration is a time as Concourse reads it, which is Go's way.
+func duration(s string) (string, error) {
+	if d, err := time.ParseDuration(s); err != nil || d < 0 {
+		return "", fmt.Errorf("%q is not a time such as 30s, 10m or 1h30m", s)
+	}
+	return s, nil
+}
+
+// list splits at commas and checks every part; "" is no parts.
+func list(s string, check func(string) error) ([]string, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var out []string
+	for part := range strings.SplitSeq(s, ",") {
+		part = strings.TrimSpace(part)
+		if err := check(part); err != nil {
+			return nil, err
+		}
+		out = append(out, part)
+	}
+	return out, nil
+}
+
+func address(s string) error {
+	if _, err := netip.ParseAddr(s); err != nil {
+		return fmt.Errorf("%q is not an IP address; want addresses with commas between them", s)
+	}
+	return nil
+}
+
+func httpURL(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") || !printable(s) || strings.ContainsFunc(s, unicode.IsSpace) {
+		return fmt.Errorf("%q is not an http or https URL", s)
+	}
+	return nil
+}
+
+// secretURL is httpURL for a value that may hold a password: its problem
+// does not repeat the value (statuses and logs are read by many).
+func secretURL(s string) error {
+	if httpURL(s) != nil || strings.ContainsAny(s, " \t\r\n\"'\\") {
+		return errors.New("the value is not a URL like http://proxy.example:3128")
+	}
+	return nil
+}
