@@ -7,10 +7,10 @@ set -eu
 programs="runc:runc containerd:containerd ctr:containerd gcc:gcc unshare:util-linux ip:iproute2 promtool:prometheus chromium:chromium"
 # Packages that must be these: a busybox may be a dynamic one, and a program
 # lxd one that fetches a snap.
-packages="busybox-static libc6-dev lxd lxd-client"
+packages="busybox-static libc6-dev lxd lxd-client postgresql"
 snaps=
 if grep -qs '^ID=ubuntu$' /etc/os-release; then
-	packages="busybox-static libc6-dev"
+	packages="busybox-static libc6-dev postgresql"
 	snaps=lxd
 fi
 

@@ -7,5 +7,5 @@ grep -r --include='*_test.go' '^func Fuzz' internal src tests | sort |
 	sed 's|^\(.*\)/[^/]*:func \(Fuzz[A-Za-z0-9_]*\)(.*|\1 \2|' |
 	while read -r folder name; do
 		echo "== $folder $name"
-		go test -buildvcs=false -run '^$' -fuzz "^$name\$" -fuzztime "$time" "./$folder"
+		go test -buildvcs=false -run '^$' -fuzz "^$name\$" -fuzztime "$time" -fuzzminimizetime 10x "./$folder"
 	done

@@ -31,9 +31,9 @@ type agentData struct {
 }
 
 // COSAgent is a unit's bag. Rules and dashboards are the same in all units, as
-// the other side takes them from any one of an application; the job is there
-// only where the exporter listens (D55).
-func COSAgent(t Topology, rules []byte, dashboards []Dashboard, listens bool) (map[string]string, error) {
+// the other side takes them from any one of an application; jobs are those
+// that listen on this unit (D55).
+func COSAgent(t Topology, rules []byte, dashboards []Dashboard, jobs []Job) (map[string]string, error) {
 	groups, err := alertRules(t, rules)
 	if err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func COSAgent(t Topology, rules []byte, dashboards []Dashboard, listens bool) (m
 		}
 		d.Dashboards = append(d.Dashboards, packed)
 	}
-	if listens {
-		d.Jobs = append(d.Jobs, job{t.App + "_" + exporterJob, "/metrics", []target{{[]string{fmt.Sprintf("localhost:%d", ExporterPort)}}}})
+	for _, j := range jobs {
+		d.Jobs = append(d.Jobs, j.scraped(t.App+"_"+j.Name, "localhost"))
 	}
 	return d.bag()
 }

@@ -1,16 +1,28 @@
-// Package relation makes what the charm publishes for monitoring: the databags
-// of the interfaces prometheus_scrape and cos_agent, as the charm libraries of
-// Canonical's observability stack read them (prometheus_scrape v0, cos_agent v0
-// and cosl). Everything here is a pure function of its arguments: it calls no
-// hook tool, reads no file and decides neither when nor where data is published.
+// Package relation is what the charm and the applications that it is related to
+// write for each other: the databags of prometheus_scrape and cos_agent, as the
+// libraries of Canonical's observability stack read them (prometheus_scrape v0,
+// cos_agent v0 and cosl), and of concourse-ci_tsa, postgresql_client
+// (data_interfaces v0), vault-kv and tls-certificates (v1 to v4). What others
+// wrote is checked here before anybody uses it; what is wrong is a problem that
+// names the key, and never a secret. Everything here is a pure function of its
+// arguments: it calls no hook tool, reads no file and decides neither when nor
+// where data is published.
 package relation
 
 // ExporterPort is where rocm-exporter serves /metrics.
 const ExporterPort = 9401
 
-// exporterJob is the job's name. Both sides put something before or after it;
-// the alert on an exporter that is down looks for it in the label job.
-const exporterJob = "rocm-exporter"
+// Job is something that listens for Prometheus at /metrics.
+type Job struct {
+	// Name is the job's name. Both sides put something before or after it; the
+	// alert on an exporter that is down looks for it in the label job.
+	Name string
+	Port int
+	Host string // of one unit; "" is every unit that gave its address
+}
+
+// ExporterJob is that of rocm-exporter.
+func ExporterJob() Job { return Job{Name: "rocm-exporter", Port: ExporterPort} }
 
 // Topology says whose metrics these are.
 type Topology struct {

@@ -42,7 +42,7 @@ func shown(t *testing.T, bag map[string]string) string {
 }
 
 func TestBagsAreAsTheLibrariesReadThem(t *testing.T) {
-	app, err := ScrapeApp(topology, rules(t))
+	app, err := ScrapeApp(topology, rules(t), []Job{ExporterJob()})
 	require.NoError(t, err)
 	require.ElementsMatch(t, ScrapeAppKeys(), slices.Collect(maps.Keys(app)))
 	hosttest.Golden(t, "testdata/scrape-app.golden", shown(t, app))
@@ -51,7 +51,7 @@ func TestBagsAreAsTheLibrariesReadThem(t *testing.T) {
 	require.ElementsMatch(t, ScrapeUnitKeys(), slices.Collect(maps.Keys(unit)))
 	hosttest.Golden(t, "testdata/scrape-unit.golden", shown(t, unit))
 
-	agent, err := COSAgent(topology, rules(t), []Dashboard{{"src/grafana_dashboards/x.json", []byte(`{"title": "X <1>", "tags": ["gpu"]}`)}}, true)
+	agent, err := COSAgent(topology, rules(t), []Dashboard{{"src/grafana_dashboards/x.json", []byte(`{"title": "X <1>", "tags": ["gpu"]}`)}}, []Job{ExporterJob()})
 	require.NoError(t, err)
 	hosttest.Golden(t, "testdata/cos-agent.golden", shown(t, agent))
 	none, err := NoCOSAgent()
@@ -61,9 +61,9 @@ func TestBagsAreAsTheLibrariesReadThem(t *testing.T) {
 
 func TestBagsAreTheSameEachTime(t *testing.T) {
 	for range 20 {
-		a, err := ScrapeApp(topology, rules(t))
+		a, err := ScrapeApp(topology, rules(t), []Job{ExporterJob()})
 		require.NoError(t, err)
-		b, err := ScrapeApp(topology, rules(t))
+		b, err := ScrapeApp(topology, rules(t), []Job{ExporterJob()})
 		require.NoError(t, err)
 		require.Equal(t, a, b, "a bag that differs wakes the other side")
 	}
@@ -72,7 +72,7 @@ func TestBagsAreTheSameEachTime(t *testing.T) {
 // D55: the predecessor advertised a port that nothing listened on.
 func TestD55UnitWithoutExporterIsNoTarget(t *testing.T) {
 	require.Empty(t, ScrapeUnit("gpu-worker/1", ""))
-	agent, err := COSAgent(topology, rules(t), nil, false)
+	agent, err := COSAgent(topology, rules(t), nil, nil)
 	require.NoError(t, err)
 	var bag agentData
 	require.NoError(t, json.Unmarshal([]byte(agent[COSAgentKey]), &bag))
@@ -93,10 +93,10 @@ func TestOnlyDifferencesAreSet(t *testing.T) {
 }
 
 func TestDamagedFilesAreErrorsThatNameThem(t *testing.T) {
-	_, err := ScrapeApp(topology, []byte("groups: [{name: x, rulez: []}]"))
+	_, err := ScrapeApp(topology, []byte("groups: [{name: x, rulez: []}]"), nil)
 	require.ErrorContains(t, err, "cannot read the alert rules: ")
 	require.ErrorContains(t, err, "rulez")
-	_, err = COSAgent(topology, rules(t), []Dashboard{{"src/x.json", []byte("{")}}, true)
+	_, err = COSAgent(topology, rules(t), []Dashboard{{"src/x.json", []byte("{")}}, []Job{ExporterJob()})
 	require.ErrorContains(t, err, "cannot read dashboard src/x.json: ")
 }
 

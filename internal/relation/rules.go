@@ -36,6 +36,9 @@ func alertRules(t Topology, file []byte) (ruleGroups, error) {
 	d := yaml.NewDecoder(strings.NewReader(string(file)))
 	d.KnownFields(true) // a key that is not passed on must not be lost silently
 	out := ruleGroups{Groups: []ruleGroup{}}
+	if len(file) == 0 {
+		return out, nil
+	}
 	if err := d.Decode(&out); err != nil {
 		return out, fmt.Errorf("cannot read the alert rules: %w", err)
 	}

@@ -26,17 +26,29 @@ type target struct {
 	Targets []string `json:"targets"`
 }
 
-// ScrapeApp is the application's bag. Its one job has a wildcard for a host: the
-// other side puts there the address of each unit that gave one, see ScrapeUnit.
-// rules is the text of a rules file.
-func ScrapeApp(t Topology, rules []byte) (map[string]string, error) {
+func (j Job) scraped(name, host string) job {
+	return job{name, "/metrics", []target{{[]string{fmt.Sprintf("%s:%d", host, j.Port)}}}}
+}
+
+// ScrapeApp is the application's bag. A job without a host has a wildcard there:
+// the other side puts in its place the address of each unit that gave one, see
+// ScrapeUnit. rules is the text of a rules file, nil for none.
+func ScrapeApp(t Topology, rules []byte, jobs []Job) (map[string]string, error) {
 	groups, err := alertRules(t, rules)
 	if err != nil {
 		return nil, err
 	}
+	scraped := []job{}
+	for _, j := range jobs {
+		host := "*"
+		if j.Host != "" {
+			host = bracket(j.Host)
+		}
+		scraped = append(scraped, j.scraped(j.Name, host))
+	}
 	bag := map[string]string{}
 	for key, value := range map[string]any{
-		"scrape_jobs":     []job{{exporterJob, "/metrics", []target{{[]string{fmt.Sprintf("*:%d", ExporterPort)}}}}},
+		"scrape_jobs":     scraped,
 		"scrape_metadata": metadata{t.Model, t.ModelUUID, t.App, t.Unit, t.Charm},
 		"alert_rules":     groups,
 	} {

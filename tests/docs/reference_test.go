@@ -43,42 +43,65 @@ func TestActionsAreThoseOfActionsYAML(t *testing.T) {
 
 func TestRelationsAreThoseOfTheCode(t *testing.T) {
 	var meta struct {
-		Requires, Provides map[string]struct{ Interface string }
-		Peers              map[string]any
+		Requires, Provides, Peers map[string]struct{ Interface string }
 	}
 	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "metadata.yaml")), &meta))
-	require.Empty(t, meta.Peers, "describe these, too")
 	page := readFile(t, "docs/reference/relations.md")
 	endpoints := map[string]string{}
-	for name, e := range meta.Requires {
-		endpoints[name] = "requires " + e.Interface
-	}
-	for name, e := range meta.Provides {
-		endpoints[name] = "provides " + e.Interface
+	for role, all := range map[string]map[string]struct{ Interface string }{"requires ": meta.Requires, "provides ": meta.Provides, "peer ": meta.Peers} {
+		for name, e := range all {
+			endpoints[name] = role + e.Interface
+		}
 	}
 	listed := map[string]string{}
 	for _, row := range table(page, "endpoint") {
 		listed[spans(row[0])[0]] = row[1] + " " + spans(row[2])[0]
 	}
 	require.Equal(t, endpoints, listed)
-	var keys []string
-	for _, row := range table(page, "key") {
-		keys = append(keys, spans(row[0])[0])
-	}
-	var used []string
-	bag := regexp.MustCompile(`(?:bag|Own)\["([a-z-]+)"\]`)
-	for _, file := range []string{"internal/concourse/tsa.go", "internal/charm/publish.go"} {
-		for _, m := range bag.FindAllStringSubmatch(readFile(t, file), -1) {
-			used = append(used, m[1])
+	for heading, want := range bagKeys(t) {
+		var keys []string
+		for _, row := range table(page, heading) {
+			keys = append(keys, spans(row[0])...)
 		}
+		require.ElementsMatch(t, want, keys, heading)
 	}
-	require.ElementsMatch(t, used, keys)
 
 	var watched []string
 	for _, row := range table(page, "monitoring key") {
 		watched = append(watched, spans(row[0])[0])
 	}
 	require.ElementsMatch(t, slices.Concat(relation.ScrapeAppKeys(), relation.ScrapeUnitKeys(), []string{relation.COSAgentKey}), watched)
+}
+
+// bagKeys are the keys that each table of the page has to list: those that are
+// written, and those that the code looks for in what others wrote.
+func bagKeys(t *testing.T) map[string][]string {
+	t.Helper()
+	looked := func(file string) (keys []string) {
+		lookup := regexp.MustCompile(`(?:app|bag)\["([a-z_-]+)"\]|(?:\.get|secret|role)\((?:app, |content, )?"([a-z-]+)"|"(worker-[a-z-]+)":`)
+		for _, m := range lookup.FindAllStringSubmatch(readFile(t, file), -1) {
+			keys = append(keys, m[1]+m[2]+m[3])
+		}
+		require.NotEmpty(t, keys, file)
+		return keys
+	}
+	const folder = "internal/relation/"
+	vaultApp, vaultUnit := relation.VaultRequest("x", nil)
+	tsa := slices.Concat(slices.Collect(maps.Keys(relation.TSABag("h", "k", "v"))), slices.Collect(maps.Keys(relation.WorkerBag("k", "n"))))
+	require.Subset(t, tsa, looked("internal/concourse/tsa.go"))
+	require.Subset(t, tsa, looked(folder+"tsa.go"))
+	require.Contains(t, readFile(t, "internal/charm/factsweb.go"), `webSecretKey = "web-secret"`)
+	unique := func(parts ...[]string) []string {
+		return slices.Compact(slices.Sorted(slices.Values(slices.Concat(parts...))))
+	}
+	keysOf := func(bag map[string]string) []string { return slices.Collect(maps.Keys(bag)) }
+	return map[string][]string{
+		"key":              tsa,
+		"peers key":        append([]string{"web-secret"}, tsa...),
+		"postgresql key":   unique(keysOf(relation.DatabaseRequest()), keysOf(relation.DatabaseUnitRequest()), looked(folder+"postgresql.go")),
+		"vault-kv key":     unique(keysOf(vaultApp), keysOf(vaultUnit), looked(folder+"vault.go")),
+		"certificates key": unique(keysOf(relation.CertificateBag("x")), looked(folder+"certificates.go")),
+	}
 }
 
 func TestOverridesAreThoseOfTheCode(t *testing.T) {

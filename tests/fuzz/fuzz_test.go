@@ -18,18 +18,32 @@ func fuzzTime() string {
 	return "60s"
 }
 
-// Each fuzzer has one worker, so that two run at a time on two cores.
 func TestFuzzersOfTheWrapperFindNothing(t *testing.T) {
-	for _, target := range [][2]string{
+	fuzz(t, [][2]string{
 		{"FuzzParseArgs", "concourse-ci-machine/internal/oci"},
 		{"FuzzEdit", "concourse-ci-machine/internal/oci"},
 		{"FuzzDecodeCDI", "concourse-ci-machine/internal/oci"},
 		{"FuzzVisible", "concourse-ci-machine/internal/oci"},
 		{"FuzzParse", "concourse-ci-machine/internal/oci/rawjson"},
-	} {
+	})
+}
+
+func TestFuzzersOfTheRelationsFindNothing(t *testing.T) {
+	fuzz(t, [][2]string{
+		{"FuzzParseWorker", "concourse-ci-machine/internal/relation"},
+		{"FuzzParseDatabase", "concourse-ci-machine/internal/relation"},
+		{"FuzzParseVault", "concourse-ci-machine/internal/relation"},
+		{"FuzzParseCertificates", "concourse-ci-machine/internal/relation"},
+	})
+}
+
+// Each fuzzer has one worker, so that two run at a time on two cores. Little is
+// spent on making inputs short: with certificates in them that takes all the time.
+func fuzz(t *testing.T, targets [][2]string) {
+	for _, target := range targets {
 		t.Run(target[0], func(t *testing.T) {
 			t.Parallel()
-			out, err := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+target[0]+"$", "-fuzztime", fuzzTime(), "-parallel", "1", target[1]).CombinedOutput()
+			out, err := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+target[0]+"$", "-fuzztime", fuzzTime(), "-fuzzminimizetime", "10x", "-parallel", "1", target[1]).CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			require.Contains(t, string(out), "\nPASS\n")
 			t.Logf("%s", out[max(0, len(out)-300):])

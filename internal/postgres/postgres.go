@@ -1,0 +1,181 @@
+// Package postgres asks a PostgreSQL server whether it takes the web's user,
+// and puts privileges right that this user has lost on Concourse's tables. It
+// never makes, changes or reads a table. It takes nothing from the environment,
+// and no error has a password in it.
+package postgres
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Each connection and all that is done with it has to end within these, however
+// the context of the caller is.
+const (
+	connectTime = 10 * time.Second
+	workTime    = 60 * time.Second
+)
+
+// Config is a database and who to be there.
+type Config struct {
+	Host     string // a name or an address; IPv6 without brackets
+	Port     int
+	User     string
+	Password string
+	Name     string // of the database
+	SSLMode  string // disable, require, verify-ca or verify-full, as Concourse takes them
+	CA       string // PEM; the two that verify need it
+}
+
+func (db Config) place() string {
+	return fmt.Sprintf("the database %s at %s as user %s", db.Name, net.JoinHostPort(db.Host, strconv.Itoa(db.Port)), db.User)
+}
+
+// Ping logs in and sees that the server takes writes. An error says which part
+// does not work: the way there, TLS, the login, the database.
+func Ping(ctx context.Context, db Config) error {
+	ctx, cancel := context.WithTimeout(ctx, workTime)
+	defer cancel()
+	c, err := connect(ctx, db)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	rows, err := c.query(ctx, "select pg_catalog.pg_is_in_recovery()")
+	if err != nil {
+		return fmt.Errorf("cannot use %s: %w", db.place(), err)
+	}
+	if rows[0][0] == "t" {
+		return fmt.Errorf("cannot use %s: that server is a replica, which takes no writes", db.place())
+	}
+	return nil
+}
+
+type conn struct{ *pgconn.PgConn }
+
+func connect(ctx context.Context, db Config) (conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	if db.Port < 1 || db.Port > 65535 {
+		return conn{}, fmt.Errorf("cannot use %s: there is no such port", db.place())
+	}
+	encryption, err := db.tls()
+	if err != nil {
+		return conn{}, fmt.Errorf("cannot use %s: %w", db.place(), err)
+	}
+	// A configuration can only be had by parsing one, which takes in PGHOST and
+	// the like. So all that leads somewhere is set afterwards, and not even the
+	// password goes through the parser.
+	c, err := pgconn.ParseConfig("host=localhost sslmode=disable target_session_attrs=any")
+	if err != nil {
+		return conn{}, fmt.Errorf("cannot use %s: variables PG... of the environment are in the way", db.place())
+	}
+	c.Host, c.Port, c.User, c.Password, c.Database = db.Host, uint16(db.Port), db.User, db.Password, db.Name
+	c.TLSConfig, c.SSLNegotiation, c.Fallbacks, c.KerberosSrvName, c.KerberosSpn = encryption, "", nil, "", ""
+	// No other parameters: a PgBouncer in between refuses those that it can't keep.
+	c.RuntimeParams = map[string]string{"application_name": "concourse-ci-machine"}
+	p, err := pgconn.ConnectConfig(ctx, c)
+	if err != nil {
+		return conn{}, fmt.Errorf("cannot reach %s: %w", db.place(), reason(ctx, err))
+	}
+	return conn{p}, nil
+}
+
+// reason makes a failed connection short: the driver's text names the place
+// again, once for each address.
+func reason(ctx context.Context, err error) error {
+	var refused *pgconn.PgError
+	var name x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	var network *net.OpError
+	switch {
+	case errors.As(err, &refused) && refused.Code == "28P01":
+		return errors.New("the server refuses the password")
+	case errors.As(err, &refused):
+		return fmt.Errorf("%s (SQLSTATE %s)", refused.Message, refused.Code)
+	case errors.As(err, &name):
+		return fmt.Errorf("the server's certificate is another host's: %w", name)
+	case errors.As(err, &authority):
+		return errors.New("the server's certificate is not signed by the CA that the relation gave")
+	case ctx.Err() != nil:
+		return errors.New("no answer in time")
+	case errors.As(err, &network):
+		return network
+	}
+	var inner *pgconn.ConnectError
+	if errors.As(err, &inner) {
+		return inner.Unwrap()
+	}
+	return err
+}
+
+func (c conn) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c.Close(ctx) // whether the server heard of it does not matter any more
+}
+
+// query runs one statement; its rows are text, "" for null.
+func (c conn) query(ctx context.Context, sql string, args ...string) ([][]string, error) {
+	values := make([][]byte, len(args))
+	for i, a := range args {
+		values[i] = []byte(a)
+	}
+	result := c.ExecParams(ctx, sql, values, nil, nil, nil).Read()
+	if result.Err != nil {
+		return nil, clean(result.Err)
+	}
+	rows := make([][]string, len(result.Rows))
+	for i, row := range result.Rows {
+		for _, cell := range row {
+			rows[i] = append(rows[i], string(cell))
+		}
+	}
+	return rows, nil
+}
+
+// clean is an error without the driver's prefix.
+func clean(err error) error {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return fmt.Errorf("%s (SQLSTATE %s)", refused.Message, refused.Code)
+	}
+	return err
+}
+
+// tls is what an sslmode asks for, as libpq has it.
+func (db Config) tls() (*tls.Config, error) {
+	switch db.SSLMode {
+	case "disable":
+		return nil, nil
+	case "require":
+		return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, nil
+	case "verify-ca", "verify-full":
+	default:
+		return nil, fmt.Errorf("sslmode %.40q is none of disable, require, verify-ca and verify-full", db.SSLMode)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(db.CA)) {
+		return nil, fmt.Errorf("sslmode %s needs the certificate of a CA in PEM form", db.SSLMode)
+	}
+	if db.SSLMode == "verify-full" {
+		return &tls.Config{RootCAs: roots, ServerName: db.Host, MinVersion: tls.VersionTLS12}, nil
+	}
+	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, VerifyConnection: func(s tls.ConnectionState) error {
+		// What is skipped is the name alone.
+		between := x509.NewCertPool()
+		for _, c := range s.PeerCertificates[1:] {
+			between.AddCert(c)
+		}
+		_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between})
+		return err
+	}}, nil
+}

@@ -1,0 +1,109 @@
+package relation
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+)
+
+// oneLine holds for all that is told to people and for all that becomes a value
+// of the environment.
+func oneLine(t *testing.T, texts ...string) {
+	for _, text := range texts {
+		if strings.ContainsFunc(text, unicode.IsControl) {
+			t.Errorf("%q has a control character", text)
+		}
+	}
+}
+
+func FuzzParseWorker(f *testing.F) {
+	f.Add(line(f, "a"), "gpu-3-0badcafe")
+	f.Add(`command="x" `+line(f, "a")+"\n"+line(f, "b"), "../x\n")
+	f.Fuzz(func(t *testing.T, key, name string) {
+		k, n, problems := ParseWorker(map[string]string{"worker-public-key": key, "worker-name": name})
+		oneLine(t, append(problems, k, n)...)
+		if k == "" {
+			return
+		}
+		again, _, problems := ParseWorker(WorkerBag(k, n))
+		if again != k || len(problems) > 0 || strings.Count(k, " ") != 1 {
+			t.Errorf("%q is not one key", k)
+		}
+	})
+}
+
+func FuzzParseDatabase(f *testing.F) {
+	b := provider()
+	f.Add(b.app["endpoints"], b.user["username"], b.user["password"], b.user["uris"], "concourse", "True", caPEM(f))
+	f.Add("[fd00::9]:5432,x", "", "", "postgres://u:p%20q@h1,h2/d?x", "", "false", "")
+	f.Add("fe80::1%\n:1", "", "p", "postgresql://u@[::1]:0/", "\x00", "x", damaged)
+	f.Fuzz(func(t *testing.T, endpoints, user, password, uris, name, tls, ca string) {
+		secrets := map[string]map[string]string{userID: {"username": user, "password": password, "uris": uris}, tlsID: {"tls": tls, "tls-ca": ca}}
+		db, ok, problems := ParseDatabase(map[string]string{"secret-user": userID, "secret-tls": tlsID, "endpoints": endpoints, "database": name}, nil, secrets)
+		oneLine(t, problems...)
+		if !ok {
+			require.Zero(t, db)
+			return
+		}
+		require.Empty(t, problems)
+		oneLine(t, db.Host, db.User, db.Password, db.Name)
+		if !isHost(db.Host) || db.Port < 1 || db.Port > 65535 || db.User == "" || db.Password == "" || db.Name == "" {
+			t.Errorf("%q:%d %q/%q is no database", db.Host, db.Port, db.User, db.Name)
+		}
+		if password != "" && db.Password != password {
+			t.Errorf("the password became %q", db.Password)
+		}
+		if db.CA != "" {
+			_, err := certificates(db.CA)
+			require.NoError(t, err)
+		}
+	})
+}
+
+func FuzzParseVault(f *testing.F) {
+	app, secrets := vault(f)
+	f.Add(app["vault_url"], app["ca_certificate"], app["mount"], app["credentials"], secrets[vaultID]["role-id"], secrets[vaultID]["role-secret-id"])
+	f.Add("https://[fe80::1%25a]/", damaged, "/a/../b", `{"`+nonce+`": 1}`, "a,b", "\n")
+	f.Fuzz(func(t *testing.T, url, ca, mount, credentials, role, key string) {
+		app := map[string]string{"vault_url": url, "ca_certificate": ca, "mount": mount, "credentials": credentials}
+		content := map[string]string{"role-id": role, "role-secret-id": key}
+		v, ok, problems := ParseVault(app, nonce, map[string]map[string]string{VaultSecret(app, nonce): content})
+		oneLine(t, problems...)
+		if id := VaultSecret(app, nonce); strings.HasPrefix(id, "-") || strings.ContainsAny(id, " \n") {
+			t.Errorf("%q is no id", id)
+		}
+		if !ok {
+			return
+		}
+		for _, value := range v.Env("/x") {
+			oneLine(t, value)
+		}
+		if got := strings.Count(v.Env("/x")["CONCOURSE_VAULT_AUTH_PARAM"], ","); got != 1 {
+			t.Errorf("%d commas", got)
+		}
+	})
+}
+
+func FuzzParseCertificates(f *testing.F) {
+	b := newBed(f)
+	f.Add(given(f, b.entry(b.middle.cert, b.root.cert))["certificates"])
+	f.Add(`[{"certificate": "x", "chain": null, "revoked": null}, 1]`)
+	f.Fuzz(func(t *testing.T, list string) {
+		got, ok, problems := ParseCertificates(map[string]string{"certificates": list}, b.csr)
+		oneLine(t, problems...)
+		if !ok {
+			require.Zero(t, got)
+			return
+		}
+		for _, text := range []string{got.Cert, got.CA} {
+			certs, err := certificates(text)
+			require.NoError(t, err)
+			require.Equal(t, text, pemOf(certs...))
+		}
+		_, err := json.Marshal(got)
+		require.NoError(t, err)
+	})
+}

@@ -1,0 +1,95 @@
+package relation
+
+import (
+	"bytes"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// tsaPort is where the web's SSH server listens, which workers register at.
+const tsaPort = 2222
+
+// TSABag is a web unit's bag of concourse-ci_tsa: its address, as host:port or
+// without a port, the public key of its SSH server, and the version that it
+// runs, "" where that is not known. Address and key come together: one alone is
+// of no use to a worker.
+func TSABag(host, publicKey, version string) map[string]string {
+	bag := map[string]string{}
+	if publicKey = strings.TrimSpace(publicKey); host != "" && publicKey != "" {
+		bag["tsa-host"], bag["tsa-public-key"] = withPort(host), publicKey
+	}
+	if version != "" {
+		bag["concourse-version"] = version
+	}
+	return bag
+}
+
+func withPort(host string) string {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host
+	}
+	return joinHostPort(host, strconv.Itoa(tsaPort))
+}
+
+// WorkerBag is a worker unit's bag: the public key that the web has to
+// authorise, and the name that the worker registers under.
+func WorkerBag(publicKey, name string) map[string]string {
+	return map[string]string{"worker-public-key": strings.TrimSpace(publicKey), "worker-name": name}
+}
+
+// maxWorkerName is longer than a unit's name and its id.
+const maxWorkerName = 255
+
+var workerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// ParseWorker reads a worker's bag. The key becomes a line of the file of those
+// that may register, so it is one OpenSSH key and nothing beside: no options, no
+// second line, no comment. A value that is missing is "" and no problem: the
+// Python charm's workers have no name there.
+func ParseWorker(bag map[string]string) (key, name string, problems []string) {
+	var r reader
+	var err error
+	if s := strings.TrimSpace(bag["worker-public-key"]); s != "" {
+		key, err = keyLine(s)
+		r.bad("worker-public-key", err)
+	}
+	if s := strings.TrimSpace(bag["worker-name"]); s != "" {
+		if len(s) <= maxWorkerName && workerName.MatchString(s) {
+			name = s
+		} else {
+			r.bad("worker-name", fmt.Errorf("%.100q is not the name of a worker (letters, digits and ._-)", s))
+		}
+	}
+	return key, name, r.problems
+}
+
+const minRSABits = 2048
+
+func keyLine(s string) (string, error) {
+	if strings.ContainsAny(s, "\r\n\x00") || len(s) > 16<<10 {
+		return "", errors.New("want one OpenSSH line (ssh-rsa AAAA...)")
+	}
+	key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(s))
+	if err != nil {
+		return "", fmt.Errorf("%.40q is not an OpenSSH public key (ssh-rsa AAAA...)", s)
+	}
+	if len(options) > 0 {
+		return "", errors.New("want an OpenSSH public key without options before it")
+	}
+	if _, ok := key.(*ssh.Certificate); ok {
+		return "", errors.New("it is a certificate, and not a key")
+	}
+	if c, ok := key.(ssh.CryptoPublicKey); ok {
+		if k, ok := c.CryptoPublicKey().(*rsa.PublicKey); ok && k.N.BitLen() < minRSABits {
+			return "", fmt.Errorf("an RSA key of %d bits is too short, want %d", k.N.BitLen(), minRSABits)
+		}
+	}
+	return string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(key))), nil
+}
