@@ -15,11 +15,23 @@ import (
 // old file or the new one; a crash leaves the old one. The parent directory is
 // made 0755 where it is missing.
 func (r Root) WriteFile(p string, data []byte, mode fs.FileMode) error {
+	return r.WriteFileAs(p, data, mode, -1, -1)
+}
+
+// WriteFileAs is WriteFile for a file of another user: it belongs to uid and gid
+// before it has its name or its mode, so that what is secret is at no moment
+// somebody else's. -1 leaves the user or the group as it is made.
+func (r Root) WriteFileAs(p string, data []byte, mode fs.FileMode, uid, gid int) error {
 	w, err := r.Create(p, mode)
 	if err != nil {
 		return err
 	}
 	defer w.Cancel()
+	if uid >= 0 || gid >= 0 {
+		if err := w.Chown(uid, gid); err != nil {
+			return err
+		}
+	}
 	if _, err := w.Write(data); err != nil {
 		return err
 	}

@@ -61,6 +61,13 @@ func (t *Tools) SecretGet(ctx context.Context, id, label string, refresh bool) (
 	return content, decode("secret-get", out, &content)
 }
 
+// SecretPeek reads the newest revision of a secret by id and leaves which one
+// this unit is told of changes to as it is.
+func (t *Tools) SecretPeek(ctx context.Context, id string) (map[string]string, error) {
+	var content map[string]string
+	return content, t.read(ctx, &content, "secret-get", "--format=json", "--peek", id)
+}
+
 // SecretAdd makes a secret and returns its id, "secret:...". It exists for
 // others when the hook ends well.
 func (t *Tools) SecretAdd(ctx context.Context, s Secret) (string, error) {

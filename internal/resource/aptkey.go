@@ -40,7 +40,7 @@ func (e *KeyError) Remedy() string {
 // Diff implements plan.Resource. It does not use the network.
 func (k AptKey) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	op := "fetch apt key " + k.Path
-	why, err := fileMode(h, k.Path, 0o644)
+	why, err := fileMode(h, k.Path, 0o644, "")
 	if err != nil {
 		return nil, err
 	}

@@ -13,8 +13,9 @@ import (
 
 // Dir is a directory with this mode. What is in it is not looked at.
 type Dir struct {
-	Path string
-	Mode fs.FileMode
+	Path  string
+	Mode  fs.FileMode
+	Owner string // as in File
 }
 
 // Diff implements plan.Resource.
@@ -31,11 +32,22 @@ func (d Dir) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	case st.Mode().Perm() != d.Mode:
 		why = fmt.Sprintf("mode %04o, want %04o", st.Mode().Perm(), d.Mode)
 	default:
-		return nil, nil
+		if why, err = ownerDiffers(h, st, d.Owner); err != nil || why == "" {
+			return nil, err
+		}
 	}
 	return plan.Plan{{Op: "make directory " + d.Path, Why: why, Do: func(context.Context) error {
+		uid, gid, err := ids(h, d.Owner)
+		if err != nil {
+			return err
+		}
 		if err := h.MkdirAll(d.Path, d.Mode); err != nil {
 			return err
+		}
+		if uid >= 0 {
+			if err := os.Lchown(h.Path(d.Path), uid, gid); err != nil {
+				return err
+			}
 		}
 		return os.Chmod(h.Path(d.Path), d.Mode)
 	}}}, nil

@@ -23,6 +23,10 @@ type File struct {
 	Path string
 	Data []byte
 	Mode fs.FileMode
+	// Owner is a user of the machine, to whom and to whose primary group the
+	// file belongs; "" leaves that as it is. A process that is not root neither
+	// looks at it nor sets it.
+	Owner string
 }
 
 // Diff implements plan.Resource.
@@ -32,12 +36,16 @@ func (f File) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		return nil, err
 	}
 	return plan.Plan{{Op: "write " + f.Path, Why: why, Do: func(context.Context) error {
-		return h.WriteFile(f.Path, f.Data, f.Mode)
+		uid, gid, err := ids(h, f.Owner)
+		if err != nil {
+			return err
+		}
+		return h.WriteFileAs(f.Path, f.Data, f.Mode, uid, gid)
 	}}}, nil
 }
 
 func (f File) missing(h host.Host) (string, error) {
-	why, err := fileMode(h, f.Path, f.Mode)
+	why, err := fileMode(h, f.Path, f.Mode, f.Owner)
 	if err != nil || why != "" {
 		return why, err
 	}
@@ -51,8 +59,8 @@ func (f File) missing(h host.Host) (string, error) {
 	return "", nil
 }
 
-// fileMode says why p is not a regular file of that mode, "" when it is.
-func fileMode(h host.Host, p string, mode fs.FileMode) (string, error) {
+// fileMode says why p is not a regular file of that mode and owner, "" when it is.
+func fileMode(h host.Host, p string, mode fs.FileMode, owner string) (string, error) {
 	st, err := h.Lstat(p)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -64,7 +72,7 @@ func fileMode(h host.Host, p string, mode fs.FileMode) (string, error) {
 	case st.Mode().Perm() != mode:
 		return fmt.Sprintf("mode %04o, want %04o", st.Mode().Perm(), mode), nil
 	}
-	return "", nil
+	return ownerDiffers(h, st, owner)
 }
 
 // Copy is a file with the content of another, which may lie outside the
@@ -81,7 +89,7 @@ func (c Copy) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot install %s: %w", c.Path, err)
 	}
-	why, err := fileMode(h, c.Path, c.Mode)
+	why, err := fileMode(h, c.Path, c.Mode, "")
 	if err != nil {
 		return nil, err
 	}

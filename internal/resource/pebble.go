@@ -28,13 +28,14 @@ type PebbleLayer struct {
 var layerName = regexp.MustCompile(`^[a-z](-?[a-z0-9]){2,}$`)
 
 // The times of a service. A check acts only at the moment when its threshold
-// is crossed, and that moment is lost while the service waits to be restarted:
-// so the wait stays far below the time that the check needs to fail, and a
-// service that hangs is killed soon.
+// is crossed. That moment is lost while the service waits to be restarted, and
+// no other comes before the check has succeeded: so the wait stays far below
+// the time that the check needs to fail, and the programs watch themselves too,
+// sooner than the third check. A scrape in progress has the kill delay to end.
 const (
 	pebbleBackoff      = 500 * time.Millisecond
 	pebbleBackoffLimit = 5 * time.Second
-	pebbleKillDelay    = 2 * time.Second
+	pebbleKillDelay    = 5 * time.Second
 	pebbleCheckPeriod  = 10 * time.Second
 	pebbleCheckTimeout = 3 * time.Second
 	pebbleThreshold    = 3

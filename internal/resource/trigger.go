@@ -25,10 +25,12 @@ type Trigger struct {
 	Op       string // "restart concourse-worker"
 	Why      string // default "its inputs changed since it last ran"
 	Disrupts string // see plan.Step
+	Tolerate bool   // see plan.Step; it is due again in the next run
 	// Adopt writes the stamp without running the command: an earlier step of
 	// the same run starts what the command would restart, with these inputs.
 	Adopt bool
 	Then  []host.Command
+	Do    func(context.Context) error // after Then; nil: nothing more
 }
 
 // Diff implements plan.Resource.
@@ -46,9 +48,14 @@ func (t Trigger) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err == nil && string(have) == string(stamp.Data) {
 		return nil, nil
 	}
-	step := plan.Step{Op: t.Op, Why: t.Why, Disrupts: t.Disrupts, Do: func(ctx context.Context) error {
+	step := plan.Step{Op: t.Op, Why: t.Why, Disrupts: t.Disrupts, Tolerate: t.Tolerate, Do: func(ctx context.Context) error {
 		for _, c := range t.Then {
 			if _, err := h.Run(ctx, c); err != nil {
+				return err
+			}
+		}
+		if t.Do != nil {
+			if err := t.Do(ctx); err != nil {
 				return err
 			}
 		}
