@@ -13,11 +13,13 @@ const TestedVersion = "8.2.5"
 const Unit = "concourse-worker.service"
 
 // Paths of the machine. The release's own paths go through ReleaseLink, so
-// that an upgrade changes one link and nothing else.
+// that an upgrade changes one link and nothing else. HomeDir may be shared
+// with other units; the link never is, so that each unit upgrades by itself
+// and none changes what another runs (D50).
 const (
 	HomeDir       = "/var/lib/concourse"
 	ReleasesDir   = HomeDir + "/releases"
-	ReleaseLink   = HomeDir + "/release"
+	ReleaseLink   = "/opt/concourse-ci-machine/release"
 	BinDir        = ReleaseLink + "/bin"
 	ResourceTypes = ReleaseLink + "/resource-types"
 	WorkDir       = HomeDir + "/worker"

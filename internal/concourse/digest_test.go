@@ -72,6 +72,37 @@ func TestTooManyQuestionsToGitHubAreTriedAgain(t *testing.T) {
 	require.True(t, network.Temporary())
 }
 
+// The token is for GitHub's API, and for nobody else.
+func TestTokenGoesToTheAPIAlone(t *testing.T) {
+	good := tarball(t, releaseEntries("8.2.5")...)
+	m := newMirror(t)
+	m.put("8.2.5", good, true)
+	githubSays(m, name825, "sha256:"+sumOf(good))
+	var with []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if auth := r.Header.Get("Authorization"); auth != "" {
+			with = append(with, r.URL.Path+" "+auth)
+		}
+		m.serve(w, r)
+	}))
+	defer s.Close()
+	require.NoError(t, apply(t, machine(t), &Release{Version: "8.2.5", Arch: "amd64", Token: "a", upstream: s.URL, api: s.URL + "/api/v"}))
+	require.NoError(t, apply(t, machine(t), &Release{Version: "8.2.5", Arch: "amd64", Token: "a", Mirror: s.URL}))
+	require.Equal(t, []string{"/api/v8.2.5 Bearer a"}, with)
+}
+
+func TestTokenThatIsRefusedIsNamed(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "Bad credentials", http.StatusUnauthorized)
+	}))
+	defer s.Close()
+	err := apply(t, machine(t), &Release{Version: "8.2.5", Arch: "amd64", Token: "geheim", upstream: s.URL, api: s.URL + "/api/v"})
+	var refused *TokenError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, "GitHub refuses github-token; set another one, or none", refused.Remedy())
+	require.NotContains(t, err.Error(), "geheim")
+}
+
 func FuzzParseDigest(f *testing.F) {
 	f.Add([]byte(`{"assets":[{"name":"x","digest":"sha256:` + sumOf(nil) + `"}]}`))
 	f.Add([]byte(`{"assets":null}`))

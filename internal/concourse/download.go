@@ -145,12 +145,7 @@ func (r *Release) request(ctx context.Context, u string, shown string, header ht
 	}
 	resp, err := r.http().Do(req)
 	if err != nil {
-		// A redirect's address may hold a token: the cause is enough.
-		var at *url.Error
-		if errors.As(err, &at) {
-			err = at.Err
-		}
-		return nil, lost{err}
+		return nil, lost{bare(err)}
 	}
 	switch s := resp.StatusCode; {
 	case s == http.StatusOK || s == http.StatusPartialContent || s == http.StatusRequestedRangeNotSatisfiable:
@@ -162,6 +157,15 @@ func (r *Release) request(ctx context.Context, u string, shown string, header ht
 	}
 	resp.Body.Close()
 	return nil, err
+}
+
+// bare is the cause alone: a redirect's address may hold a token.
+func bare(err error) error {
+	var at *url.Error
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }
 
 func syncDir(dir string) error {

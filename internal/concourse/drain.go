@@ -26,6 +26,25 @@ type Drain struct {
 	Sleep    func(time.Duration)
 }
 
+// Retire lets the tasks of a worker end for Limit, so that its programs can be
+// replaced, and leaves the unit to whoever starts it again.
+type Retire struct {
+	State resource.UnitState
+	Limit time.Duration // 0: don't wait, don't retire
+	Why   string
+	Sleep func(time.Duration)
+}
+
+// Diff implements plan.Resource. Tasks that do not end in time are no reason to
+// stop: the worker that is started next takes them over.
+func (r Retire) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	if !r.State.Running() || r.Limit <= 0 {
+		return nil, nil
+	}
+	d := Drain{Limit: r.Limit, Sleep: r.Sleep}
+	return plan.Plan{{Op: "drain " + Unit, Why: r.Why, Tolerate: true, Do: func(ctx context.Context) error { return d.retire(ctx, h) }}}, nil
+}
+
 // poll is how often a retiring worker is looked at. It needs 30 to 60 s when
 // it has nothing to do.
 const poll = 2 * time.Second

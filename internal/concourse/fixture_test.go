@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
@@ -24,9 +25,32 @@ import (
 // machine is a throwaway root on which commands run for real: the release's
 // concourse is a script.
 func machine(t testing.TB) host.Host {
-	h := host.Host{Root: hosttest.Root(t), Runner: host.Exec{}, Clock: hosttest.Clock{T: hosttest.Now}}
+	h := machineAt(string(hosttest.Root(t)))
 	require.NoError(t, h.MkdirAll(ReleasesDir, 0o755))
 	return h
+}
+
+func machineAt(root string) host.Host {
+	return host.Host{Root: host.Root(root), Runner: host.Exec{}, Clock: hosttest.Clock{T: hosttest.Now}}
+}
+
+func planned(t testing.TB, h host.Host, want ...plan.Resource) plan.Plan {
+	t.Helper()
+	p, err := plan.Diff(context.Background(), h, want...)
+	require.NoError(t, err)
+	return p
+}
+
+func applied(t testing.TB, p plan.Plan) {
+	t.Helper()
+	_, err := p.Apply(context.Background(), nil)
+	require.NoError(t, err)
+}
+
+// withUmask does something as a process of that umask would.
+func withUmask(mask int, do func() error) error {
+	defer unix.Umask(unix.Umask(mask))
+	return do()
 }
 
 func apply(t testing.TB, h host.Host, want ...plan.Resource) error {

@@ -14,7 +14,7 @@ import (
 	"unicode"
 )
 
-// HealthState is how the worker's own health endpoint looks.
+// HealthState is how a service's own health endpoint looks.
 type HealthState string
 
 // The states. Healthy says nothing about registration.
@@ -32,11 +32,21 @@ type Health struct {
 
 // CheckHealth asks once, with a deadline of 5 seconds.
 func CheckHealth(ctx context.Context, url string) Health {
+	status, body, err := ask(ctx, url)
+	if err != nil {
+		return Health{Down, err.Error()}
+	}
+	return parseHealth(status, body)
+}
+
+// ask gets an answer of this machine: no proxy, no redirection, 64 KiB at
+// most. Its error is one line.
+func ask(ctx context.Context, url string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return Health{Down, err.Error()}
+		return 0, nil, errors.New(oneLine(err.Error()))
 	}
 	client := http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy: it is this machine
@@ -44,17 +54,16 @@ func CheckHealth(ctx context.Context, url string) Health {
 	}
 	resp, err := client.Do(req)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return Health{Down, "no answer in 5 s"}
+		return 0, nil, errors.New("no answer in 5 s")
 	}
 	if err != nil {
-		return Health{Down, oneLine(err.Error())}
+		return 0, nil, errors.New(oneLine(err.Error()))
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	if err != nil {
-		return Health{Down, oneLine(err.Error())}
+	if body, err = io.ReadAll(io.LimitReader(resp.Body, 64<<10)); err != nil {
+		return 0, nil, errors.New(oneLine(err.Error()))
 	}
-	return parseHealth(resp.StatusCode, body)
+	return resp.StatusCode, body, nil
 }
 
 // parseHealth reads the answer: an object of parts with "healthy" and perhaps

@@ -101,8 +101,12 @@ func writeOrigin(root host.Root, dir string, o origin) error {
 }
 
 // syncTree makes the names of a tree durable; the files' contents were synced
-// when they were written.
+// when they were written. Folders get their mode whatever the umask is: users
+// that are not this process's run what is in them.
 func syncTree(dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err

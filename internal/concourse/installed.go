@@ -31,25 +31,15 @@ type origin struct {
 // InstalledRelease is the release that ReleaseLink names, with its version
 // (x.y.z) and the name of its folder in ReleasesDir.
 func InstalledRelease(r host.Root) (version, id string, ok bool) {
-	id, ok = linkedRelease(r, ReleaseLink, "releases/")
-	if !ok || !r.Exists(BinDir+"/concourse") {
+	id, ok = currentRelease(r)
+	if !ok || !r.Exists(path.Join(ReleasesDir, id, "bin/concourse")) {
 		return "", "", false
 	}
-	version, err := r.ReadText(ReleaseLink + "/VERSION")
+	version, err := r.ReadText(path.Join(ReleasesDir, id, "VERSION"))
 	if err != nil || CheckVersion(version) != nil {
 		return "", "", false
 	}
 	return version, id, true
-}
-
-// linkedRelease reads a link whose text is prefix + id.
-func linkedRelease(r host.Root, link, prefix string) (string, bool) {
-	text, err := r.Readlink(link)
-	if err != nil {
-		return "", false
-	}
-	id, ok := strings.CutPrefix(text, prefix)
-	return id, ok && id != "" && !strings.ContainsAny(id, "/") && id != "." && id != ".."
 }
 
 // releases returns the records of all complete releases, by id. A folder has

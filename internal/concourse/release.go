@@ -30,7 +30,11 @@ type Release struct {
 	Mirror   string // base URL in place of Upstream, "" for Upstream
 	SHA256   string // of the tarball, lower-case hex; "" where the operator gave none
 	Arch     string // amd64 or arm64
+	Token    string // option github-token, for GitHub's API alone; "" without
 	Proxy    Proxy
+	Shared   bool                                           // HomeDir is shared storage, see SharedStorage
+	Before   plan.Resource                                  // comes just before another release takes the place of the one in use; nil: nothing
+	Unit     string                                         // this unit, "worker/0"; needed where Shared
 	Progress func(text string)                              // nil: nobody wants to know
 	Sleep    func(time.Duration)                            // nil: time.Sleep
 	api      string                                         // "": upstreamAPI
@@ -39,6 +43,7 @@ type Release struct {
 	after    func(time.Duration, func()) (stop func() bool) // nil: time.AfterFunc
 	table    []Checksum                                     // nil: Checksums()
 	known    *target
+	avoid    *Failed
 }
 
 // target is the release that is wanted, as far as it is known before it is
@@ -48,6 +53,7 @@ type target struct {
 	installed bool   // complete below ReleasesDir
 	from      origin // of the release where installed; of the resource where there is one
 	resource  bool
+	back      bool // the release before, as the wanted one failed here
 }
 
 // ID names the folder below ReleasesDir that ReleaseLink names once the
@@ -60,22 +66,35 @@ func (r *Release) ID(root host.Root) (string, error) {
 
 // Diff implements plan.Resource. Each step can be killed anywhere: downloads
 // resume, a release has its name only when it is complete, and the link is
-// switched by a rename.
-func (r *Release) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+// switched by a rename. With shared storage any unit can be killed anywhere
+// beside any other.
+func (r *Release) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	t, err := r.target(h.Root)
 	if err != nil {
 		return nil, err
 	}
-	var p plan.Plan
+	if r.Shared && !h.Exists(SharedMarker) { // else it would land on the container's own disk
+		return plan.Plan{{Op: "use the shared storage", Why: "releases are in it", Do: func(context.Context) error {
+			return cmp.Or(SharedStorage(h.Root), error(errNotMounted))
+		}}}, nil
+	}
+	p := r.forget(h.Root, t)
 	if t.resource && r.SHA256 != "" && r.SHA256 != t.from.SHA256 {
 		return plan.Plan{{Op: "use the attached release", Why: "its SHA-256 is not release-sha256", Do: func(context.Context) error {
 			return &ChecksumError{Path: r.Resource, Want: r.SHA256, Got: t.from.SHA256, Source: "release-sha256"}
 		}}}, nil
 	}
+	if r.Shared {
+		c, err := r.claim(h, r.kept(h.Root, t))
+		if err != nil {
+			return nil, err
+		}
+		p = append(p, c...)
+	}
 	if !t.installed {
 		p = append(p, r.install(h, t)...)
 	}
-	s, err := r.switchTo(h, t)
+	s, err := r.switchTo(ctx, h, t)
 	return append(p, s...), err
 }
 
@@ -84,6 +103,15 @@ func (r *Release) install(h host.Host, t target) plan.Plan {
 	why := "no release is installed"
 	if v, _, ok := InstalledRelease(h.Root); ok {
 		why = "installed is " + v
+	}
+	if r.Shared {
+		what := "Concourse " + r.Version
+		if t.resource {
+			what = "the attached Concourse release"
+		}
+		return plan.Plan{{Op: "install " + what + " into the shared storage", Why: why, Do: func(ctx context.Context) error {
+			return r.installShared(ctx, h, t)
+		}}}
 	}
 	if t.resource {
 		return plan.Plan{{Op: "unpack the attached Concourse release", Why: why, Do: func(ctx context.Context) error {
@@ -108,8 +136,50 @@ func (r *Release) install(h host.Host, t target) plan.Plan {
 		}})
 }
 
-// target finds out which release is wanted and whether it is there.
+// installShared is install as one step, for one unit at a time. What another
+// unit has finished since the plan was made is not done again.
+func (r *Release) installShared(ctx context.Context, h host.Host, t target) error {
+	unlock, err := tryLock(h.Root)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, done := complete(h.Root, t.id); done {
+		return nil
+	}
+	if err := r.sweep(h.Root); err != nil {
+		return err
+	}
+	if t.resource {
+		return r.unpack(ctx, h, t.id, r.Resource, t.from)
+	}
+	tarball := downloadDir + "/" + r.name()
+	if !h.Exists(tarball) {
+		if err := r.download(ctx, h, tarball); err != nil {
+			return err
+		}
+	}
+	sum, err := r.verify(ctx, h, tarball)
+	if err == nil {
+		err = r.unpack(ctx, h, t.id, h.Path(tarball), origin{Version: r.Version, SHA256: sum})
+	}
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(h.Path(downloadDir))
+}
+
+// target finds out which release is to be used and whether it is there.
 func (r *Release) target(root host.Root) (target, error) {
+	t, err := r.wanted(root)
+	if err != nil {
+		return t, err
+	}
+	return r.instead(root, t), nil
+}
+
+// wanted is the release as the options say.
+func (r *Release) wanted(root host.Root) (target, error) {
 	if err := r.check(); err != nil {
 		return target{}, err
 	}
@@ -129,7 +199,7 @@ func (r *Release) target(root host.Root) (target, error) {
 		return target{id: "file-" + file.SHA256[:12], from: *file, resource: true}, nil
 	}
 	fits := func(o origin) bool { return o.Version == r.Version && (r.SHA256 == "" || r.SHA256 == o.SHA256) }
-	if _, id, ok := InstalledRelease(root); ok {
+	if id, ok := currentRelease(root); ok {
 		if o, ok := findRelease(all, func(o origin) bool { return o.ID == id && fits(o) }); ok {
 			return target{id: id, installed: true, from: o}, nil
 		}
@@ -198,6 +268,9 @@ func (r *Release) check() error {
 	}
 	if r.SHA256 != "" && !sumForm.MatchString(r.SHA256) {
 		return fmt.Errorf("cannot plan the release: %q is not a SHA-256", r.SHA256)
+	}
+	if r.Shared && !plainName(strings.Replace(r.Unit, "/", "-", 1)) {
+		return fmt.Errorf("cannot plan the release: %q is no unit, which shared storage needs", r.Unit)
 	}
 	return nil
 }

@@ -49,12 +49,15 @@ func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source stri
 		sum, err = r.fetchSum(ctx, asked, where, parse)
 		if gone := (*NotThereError)(nil); r.Mirror == "" && errors.As(err, &gone) && strings.HasPrefix(gone.Status, "403") {
 			// How GitHub says that this address has asked too often in the last hour.
-			return lost{fmt.Errorf("the server says %s (GitHub allows 60 questions an hour; release-sha256 needs none)", gone.Status)}
+			return lost{fmt.Errorf("the server says %s (GitHub allows 60 questions an hour; github-token allows more, release-sha256 needs none)", gone.Status)}
 		}
 		return err
 	})
 	var gone *NotThereError
 	if errors.As(err, &gone) {
+		if r.Mirror == "" && r.Token != "" && strings.HasPrefix(gone.Status, "401") {
+			return "", "", &TokenError{}
+		}
 		return "", "", &NoChecksumError{Version: r.Version, Arch: r.Arch, Name: r.name()}
 	}
 	if err != nil {
@@ -66,7 +69,11 @@ func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source stri
 func (r *Release) fetchSum(ctx context.Context, asked, where string, parse func(data []byte, name string) (string, bool)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stallDeadline)
 	defer cancel()
-	resp, err := r.request(ctx, asked, where, nil)
+	var header http.Header
+	if r.Mirror == "" && r.Token != "" {
+		header = http.Header{"Authorization": {"Bearer " + r.Token}}
+	}
+	resp, err := r.request(ctx, asked, where, header)
 	if err != nil {
 		return "", err
 	}

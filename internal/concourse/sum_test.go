@@ -113,3 +113,41 @@ func FuzzParseSum(f *testing.F) {
 		}
 	})
 }
+
+// D36: a checksum that can't be fetched costs no second download of the
+// release, and gets nothing unpacked.
+func TestChecksumThatIsAwayKeepsTheDownload_D36(t *testing.T) {
+	h, m := machine(t), newMirror(t)
+	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
+	sidecar := "/v8.2.5/" + name825 + ".sha256"
+	sum := m.files[sidecar]
+	r, _ := m.from("8.2.5")
+	applied(t, planned(t, h, r)[:1])
+	require.NoError(t, h.Remove(downloadDir+"/"+name825+".sha256"))
+	delete(m.files, sidecar)
+	for range 2 {
+		next, _ := m.from("8.2.5")
+		require.Error(t, apply(t, h, next))
+		require.False(t, h.Exists(ReleasesDir+"/8.2.5"))
+	}
+	m.files[sidecar] = sum
+	next, _ := m.from("8.2.5")
+	require.NoError(t, apply(t, h, next))
+	require.Equal(t, 1, tarballs(m))
+}
+
+// D36: with shared storage as well.
+func TestSharedReleaseIsVerified_D36(t *testing.T) {
+	a, _ := sharing(t)
+	m := newMirror(t)
+	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
+	m.files["/v8.2.5/"+name825] = bigRelease(t, "8.2.5")
+	var bad *ChecksumError
+	require.ErrorAs(t, apply(t, a, m.shared("web/0", "8.2.5")), &bad)
+	found, err := a.Glob(ReleasesDir + "/*")
+	require.NoError(t, err)
+	require.Equal(t, []string{downloadDir}, found)
+	left, err := a.Glob(downloadDir + "/*")
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

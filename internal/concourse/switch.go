@@ -7,61 +7,82 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strings"
 
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
 )
 
-// previousLink names the release that ran before, which is kept: containers
-// that it started still use its programs, and going back needs no download.
-const previousLink = ReleasesDir + "/.previous"
-
 // switchTo is the steps after the release is unpacked: the link, the names
 // that the predecessor used, and what is not needed any more.
-func (r *Release) switchTo(h host.Host, t target) (plan.Plan, error) {
+func (r *Release) switchTo(ctx context.Context, h host.Host, t target) (plan.Plan, error) {
 	var p plan.Plan
-	now, linked := linkedRelease(h.Root, ReleaseLink, "releases/")
-	if !linked || now != t.id || (t.installed && r.wrongVersion(t.from.Version)) {
+	now, used := currentRelease(h.Root)
+	if _, linked := linkedRelease(h.Root, ReleaseLink); !linked || now != t.id || (t.installed && r.wrongVersion(t)) {
 		why := "no release is in use"
-		if linked {
+		switch {
+		case t.back:
+			why = r.avoid.Version + " failed here"
+		case used && now == t.id && !linked:
+			why = "it is in use by " + oldReleaseLink
+		case used:
 			why = "in use is " + now
 		}
+		if used && now != t.id && r.Before != nil {
+			s, err := r.Before.Diff(ctx, h)
+			if err != nil {
+				return nil, err
+			}
+			p = append(p, s...)
+		}
 		p = append(p, plan.Step{Op: "switch " + ReleaseLink + " to " + t.id, Why: why, Do: func(context.Context) error {
-			return r.link(h.Root, t.id)
+			return r.link(h.Root, t)
 		}})
 	}
 	if t.installed && t.resource {
 		p = append(p, note(h.Root, t)...)
 	}
-	for _, name := range []string{"bin", "resource-types"} {
-		s, err := compat(h.Root, name)
-		if err != nil {
-			return nil, err
+	if !r.Shared { // there, units of the Python charm may still run what is in these
+		p = append(p, moveOldLinks(h.Root)...)
+		for _, name := range []string{"bin", "resource-types"} {
+			s, err := compat(h.Root, name)
+			if err != nil {
+				return nil, err
+			}
+			p = append(p, s...)
 		}
-		p = append(p, s...)
 	}
-	s, err := r.clean(h.Root, t, now)
+	s, err := r.clean(h, t)
 	return append(p, s...), err
 }
 
-func (r *Release) wrongVersion(v string) bool { return r.Version != "" && v != r.Version }
+// wrongVersion reports whether an attached release is not the wanted one.
+func (r *Release) wrongVersion(t target) bool {
+	return r.Version != "" && !t.back && t.from.Version != r.Version
+}
 
-// link switches ReleaseLink, remembering what it named.
-func (r *Release) link(root host.Root, id string) error {
-	version, err := root.ReadText(path.Join(ReleasesDir, id, "VERSION"))
+// link switches ReleaseLink, remembering what it named, unless that failed.
+func (r *Release) link(root host.Root, t target) error {
+	version, err := root.ReadText(path.Join(ReleasesDir, t.id, "VERSION"))
+	if r.Shared && errors.Is(err, fs.ErrNotExist) {
+		// Removed just before this unit's record named it.
+		return &WaitError{fmt.Sprintf("Another unit removed Concourse %s, installing it again...", t.id)}
+	}
 	if err != nil {
 		return err
 	}
-	if r.wrongVersion(version) {
+	if t.from.Version = version; r.wrongVersion(t) {
 		return &VersionError{Path: "the attached release", Want: r.Version, Got: version}
 	}
-	if now, ok := linkedRelease(root, ReleaseLink, "releases/"); ok && now != id {
-		if err := replaceLink(root, previousLink, now); err != nil {
+	if err := root.MkdirAll(path.Dir(ReleaseLink), 0o755); err != nil {
+		return err
+	}
+	failed := r.avoid != nil
+	if now, ok := currentRelease(root); ok && now != t.id && !(failed && now == r.avoid.ID) {
+		if err := replaceLink(root, previousLink, releaseFolder(root, now)); err != nil {
 			return err
 		}
 	}
-	return replaceLink(root, ReleaseLink, "releases/"+id)
+	return replaceLink(root, ReleaseLink, releaseFolder(root, t.id))
 }
 
 // replaceLink makes or changes a symbolic link in one step.
@@ -98,7 +119,7 @@ func note(root host.Root, t target) plan.Plan {
 // compat keeps HomeDir/bin and HomeDir/resource-types working for people and
 // scripts. The predecessor's folders are moved aside as they are.
 func compat(root host.Root, name string) (plan.Plan, error) {
-	link, to := path.Join(HomeDir, name), "release/"+name
+	link, to := path.Join(HomeDir, name), ReleaseLink+"/"+name
 	st, err := root.Lstat(link)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot compare %s: %w", link, err)
@@ -114,7 +135,7 @@ func compat(root host.Root, name string) (plan.Plan, error) {
 		return nil, nil // our link, or something that the operator put there
 	}
 	return append(p, plan.Step{Op: "link " + link + " to " + to, Why: "missing", Do: func(context.Context) error {
-		return replaceLink(root, link, to)
+		return replaceLink(root, link, linkText(root, to))
 	}}), nil
 }
 
@@ -131,64 +152,4 @@ func moveAside(root host.Root, name string) error {
 		}
 		return os.Rename(root.Path(path.Join(HomeDir, name)), root.Path(path.Join(dir, name)))
 	}
-}
-
-// clean removes downloads, what a killed run left, and releases older than
-// the previous one. Folders without our record are left alone.
-func (r *Release) clean(root host.Root, t target, now string) (plan.Plan, error) {
-	keep := map[string]bool{t.id: true, now: true}
-	if now == "" || now == t.id {
-		if prev, ok := linkedRelease(root, previousLink, ""); ok {
-			keep[prev] = true
-		}
-	}
-	all, err := releases(root)
-	if err != nil {
-		return nil, err
-	}
-	var gone []string
-	for _, o := range all {
-		if !keep[o.ID] {
-			gone = append(gone, path.Join(ReleasesDir, o.ID))
-		}
-	}
-	left, err := root.Glob(ReleasesDir + "/.unpack-*")
-	if err != nil {
-		return nil, err
-	}
-	for _, dir := range left {
-		if t.installed || path.Base(dir) != ".unpack-"+t.id { // the next unpacking uses that one
-			gone = append(gone, dir)
-		}
-	}
-	if root.Exists(downloadDir) || (!t.installed && !t.resource) {
-		gone = append(gone, downloadDir)
-	}
-	var p plan.Plan
-	for _, dir := range gone {
-		why := "older than the previous release"
-		if strings.HasPrefix(path.Base(dir), ".") {
-			why = "not needed any more"
-		}
-		p = append(p, plan.Step{Op: "remove " + dir, Why: why, Do: func(context.Context) error {
-			return removeTree(root, dir)
-		}})
-	}
-	return p, nil
-}
-
-// removeTree takes the folder its name first: a release that is half removed
-// must not look like one.
-func removeTree(root host.Root, dir string) error {
-	gone := dir
-	if base := path.Base(dir); !strings.HasPrefix(base, ".") {
-		gone = path.Join(path.Dir(dir), ".unpack-old-"+base)
-		if err := os.RemoveAll(root.Path(gone)); err != nil {
-			return err
-		}
-		if err := os.Rename(root.Path(dir), root.Path(gone)); err != nil {
-			return err
-		}
-	}
-	return os.RemoveAll(root.Path(gone))
 }

@@ -99,7 +99,8 @@ func hostPort(s string) (string, error) {
 	if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
 		return "", fmt.Errorf("%.100q has no port between 1 and 65535", s)
 	}
-	if _, err := netip.ParseAddr(h); err != nil && (len(h) > maxHostName || !hostName.MatchString(h)) {
+	a, err := netip.ParseAddr(h)
+	if err == nil && a.Zone() != "" || err != nil && (len(h) > maxHostName || !hostName.MatchString(h)) { // any text can be a zone
 		return "", fmt.Errorf("%.100q names no host", s)
 	}
 	return net.JoinHostPort(h, p), nil

@@ -92,16 +92,16 @@ func FuzzParseTSA(f *testing.F) {
 
 func TestWorkerNameChangesWithTheWorkFolder(t *testing.T) {
 	h := machine(t)
-	_, ok := ReadWorkerID(h.Root)
+	_, ok := ReadWorkerID(h.Root, WorkDir)
 	require.False(t, ok)
-	require.NoError(t, apply(t, h, WorkerID("0badcafe")))
-	id, ok := ReadWorkerID(h.Root)
+	require.NoError(t, apply(t, h, WorkerID(WorkDir, "0badcafe")))
+	id, ok := ReadWorkerID(h.Root, WorkDir)
 	require.True(t, ok)
 	require.Equal(t, "gpu-worker-3-0badcafe", WorkerName("gpu-worker/3", id))
-	require.Empty(t, ops(t, h, WorkerID(id)))
+	require.Empty(t, ops(t, h, WorkerID(WorkDir, id)))
 	for _, broken := range []string{"", "0BADCAFE", "0badcafe1", "../../etc"} {
-		hosttest.Put(t, h.Root, WorkerIDFile, broken)
-		_, ok = ReadWorkerID(h.Root)
+		hosttest.Put(t, h.Root, workerIDFile(WorkDir), broken)
+		_, ok = ReadWorkerID(h.Root, WorkDir)
 		require.False(t, ok, broken)
 	}
 }

@@ -48,12 +48,10 @@ func (OperatorEnv) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// Folders are the directories of a worker.
-func Folders() []plan.Resource {
+// Folders are the directories of a worker, beside ReleaseFolders.
+func Folders(shared bool) []plan.Resource {
 	return []plan.Resource{
-		resource.Dir{Path: HomeDir, Mode: 0o755},
-		resource.Dir{Path: ReleasesDir, Mode: 0o755},
-		resource.Dir{Path: WorkDir, Mode: 0o755},
+		resource.Dir{Path: WorkFolder(shared), Mode: 0o755},
 		resource.Dir{Path: ConfigDir, Mode: 0o755},
 		resource.Dir{Path: KeyDir, Mode: 0o700},
 		resource.Dir{Path: RuntimeDir, Mode: 0o755},

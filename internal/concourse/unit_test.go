@@ -75,8 +75,8 @@ func TestOperatorsFileIsMadeOnce(t *testing.T) {
 
 func TestFoldersAreMadeOnce(t *testing.T) {
 	h := machine(t)
-	require.NoError(t, apply(t, h, Folders()...))
-	require.Empty(t, ops(t, h, Folders()...))
+	require.NoError(t, apply(t, h, Folders(false)...))
+	require.Empty(t, ops(t, h, Folders(false)...))
 	st, err := h.Stat(KeyDir)
 	require.NoError(t, err)
 	require.Equal(t, os.ModeDir|0o700, st.Mode())

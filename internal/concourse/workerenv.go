@@ -10,6 +10,7 @@ import (
 // WorkerConfig is what the worker's environment is made of.
 type WorkerConfig struct {
 	Name       string // see WorkerName
+	WorkDir    string // see WorkFolder
 	LogLevel   string // debug, info, warn, error, fatal
 	TSA        TSA
 	Tags       []string
@@ -27,7 +28,7 @@ func (c WorkerConfig) Env() map[string]string {
 		"CONCOURSE_TSA_HOST":               c.TSA.Host,
 		"CONCOURSE_TSA_PUBLIC_KEY":         TSAHostKey,
 		"CONCOURSE_TSA_WORKER_PRIVATE_KEY": WorkerKey,
-		"CONCOURSE_WORK_DIR":               WorkDir,
+		"CONCOURSE_WORK_DIR":               c.WorkDir,
 		"CONCOURSE_RESOURCE_TYPES":         ResourceTypes,
 		"CONCOURSE_RUNTIME":                "containerd",
 		"CONCOURSE_BAGGAGECLAIM_DRIVER":    "naive",
@@ -61,7 +62,7 @@ func (c WorkerConfig) Env() map[string]string {
 
 // File is EnvFile with this configuration; existing is what is there now.
 func (c WorkerConfig) File(existing []byte) (resource.File, error) {
-	data, err := RenderEnv(existing, c.Env())
+	data, err := RenderEnv(existing, c.Env(), workerOwns)
 	return resource.File{Path: EnvFile, Data: data, Mode: 0o640}, err
 }
 
@@ -72,13 +73,13 @@ func retiredKeys() []string {
 	return []string{"CONCOURSE_WORKER_PROCS", "CONCOURSE_CONTAINERD_CONFIG", "PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
 }
 
-// owned reports whether this charm or its predecessor ever wrote the key. An
+// workerOwns reports whether this charm or its predecessor ever wrote the key. An
 // operator overrides one of these in OperatorEnvFile, which is read later.
-func owned(key string) bool {
+func workerOwns(key string) bool {
 	if slices.Contains(retiredKeys(), key) {
 		return true
 	}
-	full := WorkerConfig{Name: "x", LogLevel: "x", TSA: TSA{Host: "x"}, Tags: []string{"x"}, Wrapped: true,
+	full := WorkerConfig{Name: "x", WorkDir: "x", LogLevel: "x", TSA: TSA{Host: "x"}, Tags: []string{"x"}, Wrapped: true,
 		DNSServers: []string{"x"}, Proxy: Proxy{"x", "x", "x"}}
 	if _, ok := full.Env()[key]; ok {
 		return true

@@ -1,7 +1,11 @@
-# Environment variables of `concourse worker` 8.2.5 on Linux, as its --help
-# names them. Left out: CONCOURSE_GARDEN_*, with which a containerd worker
-# refuses to start. Unknown names are ignored silently, so a misspelt one would
-# go unnoticed without this list.
+package flags
+
+import "strings"
+
+// Worker is the variables of `concourse worker` on Linux, sorted. Without those
+// of CONCOURSE_GARDEN_*, with which a worker that runs containerd does not start.
+func Worker() []string {
+	return strings.Fields(`
 CONCOURSE_BAGGAGECLAIM_BIND_IP
 CONCOURSE_BAGGAGECLAIM_BIND_PORT
 CONCOURSE_BAGGAGECLAIM_BTRFS_BIN
@@ -74,3 +78,5 @@ CONCOURSE_TSA_WORKER_PRIVATE_KEY
 CONCOURSE_VERSION
 CONCOURSE_VOLUME_SWEEPER_MAX_IN_FLIGHT
 CONCOURSE_WORK_DIR
+`)
+}

@@ -1,0 +1,162 @@
+package concourse
+
+import (
+	"cmp"
+	"context"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAPIListsAndPrunesAndLandsWorkers(t *testing.T) {
+	web, ctx := newFakeWeb(t, false), context.Background()
+	api := NewAPI(web.URL+"/", "admin", fakePassword, "")
+	info, err := api.Info(ctx)
+	require.NoError(t, err)
+	require.Equal(t, WebInfo{Version: "8.2.5", WorkerVersion: "2.5", ExternalURL: "http://ci", ClusterName: "lab"}, info)
+	require.Zero(t, web.logins, "the version needs no login")
+
+	workers, err := api.Workers(ctx)
+	require.NoError(t, err)
+	slices.SortFunc(workers, func(a, b WorkerInfo) int { return cmp.Compare(a.Name, b.Name) })
+	require.Len(t, workers, 3)
+	require.Equal(t, WorkerInfo{Name: "a", State: "running", Tags: []string{"gpu"}, Platform: "linux", Version: "2.5",
+		ActiveContainers: 3, ActiveTasks: 1, StartTime: 1795267341}, workers[0])
+
+	require.NoError(t, api.Prune(ctx, "b"))
+	require.NoError(t, api.Prune(ctx, "b"), "one that is gone already")
+	require.NoError(t, api.Prune(ctx, "weird/name"), "its name is one part of the path")
+	require.NoError(t, api.Land(ctx, "a"))
+	require.Equal(t, map[string]string{"a": "landing"}, web.workers)
+	require.Equal(t, 1, web.logins, "the token is kept")
+
+	err = api.Land(ctx, "gone")
+	require.EqualError(t, err, "cannot land worker gone: the web says 404 Not Found")
+}
+
+func TestARunningWorkerIsNotPruned(t *testing.T) {
+	web := newFakeWeb(t, false)
+	err := NewAPI(web.URL, "admin", fakePassword, "").Prune(context.Background(), "a")
+	require.EqualError(t, err, "cannot prune worker a: the web says 400 Bad Request: cannot prune running worker")
+	var answer *APIError
+	require.ErrorAs(t, err, &answer)
+	require.False(t, answer.Temporary())
+	require.Contains(t, web.workers, "a")
+}
+
+// A web that was restarted with another session key knows no old token.
+func TestAPILogsInAgainOnceWhenItsTokenIsNotTaken(t *testing.T) {
+	web, ctx := newFakeWeb(t, false), context.Background()
+	api := NewAPI(web.URL, "admin", fakePassword, "")
+	_, err := api.Workers(ctx)
+	require.NoError(t, err)
+	web.token = "of another life"
+	_, err = api.Workers(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 2, web.logins)
+
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/sky/issuer/token" {
+			w.Write([]byte(`{"access_token":"x"}`))
+			return
+		}
+		http.Error(w, "not authorized", http.StatusUnauthorized)
+	}))
+	defer refusing.Close()
+	_, err = NewAPI(refusing.URL, "admin", "x", "").Workers(ctx)
+	require.EqualError(t, err, "cannot list the workers: the web says 401 Unauthorized: not authorized", "and not for ever")
+}
+
+func TestAPIErrorsSayWhatToDoAndNoSecret(t *testing.T) {
+	web, ctx := newFakeWeb(t, false), context.Background()
+	for name, c := range map[string]struct {
+		base, password, want string
+	}{
+		"wrong password": {web.URL, "wrong-hunter3", "cannot list the workers: the web does not take the password of user admin"},
+		"web down":       {"http://127.0.0.1:1", fakePassword, "cannot list the workers: the web at http://127.0.0.1:1 does not answer: dial tcp"},
+		"no URL":         {"http://\x00", fakePassword, "does not answer"},
+	} {
+		_, err := NewAPI(c.base, "admin", c.password, "").Workers(ctx)
+		require.ErrorContains(t, err, c.want, name)
+		remedy, ok := err.(interface{ Remedy() string })
+		require.True(t, ok, name)
+		require.Regexp(t, "juju run <unit> restart-services|journalctl --unit concourse-server", remedy.Remedy(), name)
+		for _, secret := range []string{"hunter", "Zmx5", "token-"} {
+			require.NotContains(t, remedy.Remedy(), secret, name)
+		}
+	}
+	_, err := NewAPI("http://127.0.0.1:1", "a", "b", "/nowhere/ca.pem").Info(ctx)
+	require.ErrorContains(t, err, "cannot ask the web for its version: open /nowhere/ca.pem")
+}
+
+// An answer of somebody else's server is no surprise: a page, a redirection,
+// one without end.
+func TestAPIOfAnotherServer(t *testing.T) {
+	long := strings.Repeat("x", maxAnswer+2)
+	elsewhere := 0
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
+	defer other.Close()
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		want    string
+	}{
+		"a page":       {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }, "200 OK: what answers is not Concourse"},
+		"an error":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>no", 503) }, "503 Service Unavailable"},
+		"elsewhere":    {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 307) }, "307 Temporary Redirect"},
+		"without end":  {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(long)) }, "the answer is longer than 16 MiB"},
+		"breaking off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "does not answer: EOF"},
+	} {
+		s := httptest.NewServer(c.handler)
+		_, err := NewAPI(s.URL, "admin", "x", "").Info(context.Background())
+		require.ErrorContains(t, err, c.want, name)
+		_, err = NewAPI(s.URL, "admin", "x", "").Workers(context.Background())
+		require.Error(t, err, name)
+		s.Close()
+	}
+	require.Zero(t, elsewhere, "neither password nor token go elsewhere")
+}
+
+func TestAPIByTLSTrustsTheGivenAuthorityOnly(t *testing.T) {
+	web := newFakeWeb(t, true)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})
+	require.NoError(t, os.WriteFile(ca, data, 0o644))
+	_, err := NewAPI(web.URL, "admin", fakePassword, ca).Workers(context.Background())
+	require.NoError(t, err)
+	_, err = NewAPI(web.URL, "admin", fakePassword, "").Workers(context.Background())
+	require.ErrorContains(t, err, "certificate")
+	require.Equal(t, 1, web.logins)
+	require.NoError(t, os.WriteFile(ca, []byte("no PEM"), 0o644))
+	_, err = NewAPI(web.URL, "admin", fakePassword, ca).Workers(context.Background())
+	require.ErrorContains(t, err, "holds no certificate")
+}
+
+func TestCheckWeb(t *testing.T) {
+	web := newFakeWeb(t, false)
+	require.Equal(t, Health{State: Healthy}, CheckWeb(context.Background(), web.URL+"/"))
+	require.Equal(t, []string{"GET /api/v1/info"}, web.asked)
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		want    Health
+	}{
+		"an error":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, Health{Unhealthy, "the health check says 500"}},
+		"another page": {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }, Health{Unhealthy, "what answers at URL is not Concourse"}},
+		"other JSON":   {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("{}")) }, Health{Unhealthy, "what answers at URL is not Concourse"}},
+	} {
+		s := httptest.NewServer(c.handler)
+		got := CheckWeb(context.Background(), s.URL)
+		got.Why = strings.ReplaceAll(got.Why, s.URL, "URL")
+		require.Equal(t, c.want, got, name)
+		s.Close()
+	}
+	down := CheckWeb(context.Background(), "http://127.0.0.1:1")
+	require.Equal(t, Down, down.State)
+	require.Contains(t, down.Why, "refused")
+}

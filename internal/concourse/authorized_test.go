@@ -1,0 +1,57 @@
+package concourse
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func workerLine(t testing.TB, s WebSecrets) string {
+	t.Helper()
+	line, err := s.HostPublicKey()
+	require.NoError(t, err)
+	return line
+}
+
+// D16: the same keys in any order give the same bytes, so that nothing is
+// reloaded for nothing.
+func TestAuthorizedKeysAreTheSameInAnyOrder_D16(t *testing.T) {
+	other, err := newWebSecrets(testBits)
+	require.NoError(t, err)
+	a, b := workerLine(t, secrets(t)), workerLine(t, other)
+	p := WebFiles(true)
+	f := p.Authorized([]string{a, b})
+	require.Equal(t, "/var/lib/concourse-web/keys/authorized_worker_keys", f.Path)
+	require.Equal(t, os.FileMode(0o644), f.Mode)
+	require.Equal(t, "concourse", f.Owner)
+	require.Len(t, strings.Split(string(f.Data), "\n"), 3)
+	require.Equal(t, f, p.Authorized([]string{b, a, b + "  gpu-0", " " + a + "\n"}), "comments and copies make no difference")
+}
+
+// D19: a key that is not asked for any more is gone; without any there is a
+// file all the same, as the web starts with none missing.
+func TestKeysOfGoneWorkersAreTakenBack_D19(t *testing.T) {
+	a := workerLine(t, secrets(t))
+	h := machine(t)
+	p := WebPaths{Dir: HomeDir}
+	write := func(keys ...string) string {
+		f := p.Authorized(keys)
+		f.Owner = "" // the user is not the subject here
+		require.NoError(t, apply(t, h, f))
+		text, err := h.ReadFile(f.Path)
+		require.NoError(t, err)
+		return string(text)
+	}
+	require.Equal(t, a+"\n", write(a))
+	require.Empty(t, write())
+}
+
+// What comes from another machine can't bring a second line or options along.
+func TestOnlyKeysAreAuthorized(t *testing.T) {
+	a := workerLine(t, secrets(t))
+	for _, bad := range []string{"", "garbage", "ssh-rsa", a + "\n" + a, `environment="A=b" ` + a, "# " + a, a[:len(a)/2]} {
+		require.Empty(t, WebFiles(false).Authorized([]string{bad}).Data, "%q", bad)
+	}
+}

@@ -1,0 +1,80 @@
+package concourse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
+)
+
+// CutOff ends the established connections from addr, an IP address, to the
+// TSA of this machine, without a word to either side (ss(8), --kill). The web
+// does not do so when a worker's key goes: it checks keys only at the next
+// connection. Take the key away and reload the web first, or the worker is back
+// within 5 seconds; one that is still trusted registers again by itself.
+//
+// It needs CAP_NET_ADMIN over the network namespace, which root of an LXD
+// container has, and a kernel with CONFIG_INET_DIAG_DESTROY. Without them ss
+// says so on stderr and still exits 0: Disconnect looks for itself.
+func CutOff(addr string) host.Command {
+	return host.Command{Argv: append([]string{"ss", "--no-header", "--tcp", "--numeric", "--kill"}, toTSA(addr)...), Deadline: 30 * time.Second}
+}
+
+// toTSA is ss's filter.
+func toTSA(addr string) []string {
+	if a, err := netip.ParseAddr(addr); err == nil {
+		addr = a.Unmap().WithZone("").String()
+		if a.Unmap().Is6() {
+			addr = "[" + addr + "]"
+		}
+	}
+	return []string{"state", "established", "dst", addr, "sport", "=", ":" + strconv.Itoa(TSAPort)}
+}
+
+// Disconnect is a machine without a connection from Addr to the TSA. It is
+// tolerated when it fails: such a worker stays until it connects anew, 4 hours
+// later at most.
+type Disconnect struct {
+	Addr string // IP address
+	Why  string // "gpu/0 has gone"
+}
+
+// Diff implements plan.Resource.
+func (d Disconnect) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
+	if _, err := netip.ParseAddr(d.Addr); err != nil {
+		return nil, fmt.Errorf("cannot end connections of %q: it is not an IP address", d.Addr)
+	}
+	there, err := d.connected(ctx, h)
+	if err == nil && !there {
+		return nil, nil
+	}
+	// Where ss can't even list, the step says so, tolerated.
+	return plan.Plan{{Op: "end the connections of " + d.Addr + " to the TSA", Why: d.Why, Tolerate: true, Do: func(ctx context.Context) error {
+		if _, err := h.Run(ctx, CutOff(d.Addr)); err != nil {
+			return d.remark(err)
+		}
+		if there, err := d.connected(ctx, h); err != nil {
+			return d.remark(err)
+		} else if there {
+			return d.remark(errors.New("they are still there after ss --kill, which needs CAP_NET_ADMIN and a kernel with CONFIG_INET_DIAG_DESTROY"))
+		}
+		return nil
+	}}}, nil
+}
+
+// connected reports whether ss lists anything.
+func (d Disconnect) connected(ctx context.Context, h host.Host) (bool, error) {
+	out, err := h.Run(ctx, host.Command{Argv: append([]string{"ss", "--no-header", "--tcp", "--numeric"}, toTSA(d.Addr)...),
+		ReadOnly: true, Deadline: 30 * time.Second})
+	return strings.TrimSpace(string(out)) != "", err
+}
+
+func (d Disconnect) remark(err error) error {
+	return fmt.Errorf("the worker at %s keeps its connection until it restarts: %w", d.Addr, err)
+}

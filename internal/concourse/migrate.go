@@ -1,0 +1,141 @@
+package concourse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/host"
+)
+
+// DatabaseVersions asks a release (a folder of ReleasesDir, or ReleaseLink) for
+// the version of the database's schema and for the newest one that it can make
+// or use itself. current is 0 for a database that no web has used yet. env may
+// hold more variables for it (the encryption keys), as WebConfig.Env gives them.
+// A web that starts migrates by itself up to supported, never down.
+func DatabaseVersions(ctx context.Context, h host.Host, release string, db WebDatabase, env map[string]string) (current, supported int, err error) {
+	m := migration{h, release, db, env}
+	if supported, err = m.number(ctx, "--supported-db-version"); err != nil {
+		return 0, 0, fmt.Errorf("cannot ask %s for the database version it supports: %w", release, err)
+	}
+	current, err = m.number(ctx, "--current-db-version")
+	var cmd *host.CommandError
+	if errors.As(err, &cmd) && strings.Contains(cmd.Stderr, noHistory) {
+		return 0, supported, nil
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot ask for the version of the database: %w", err)
+	}
+	return current, supported, nil
+}
+
+// noHistory is PostgreSQL's word for the table of versions not being there.
+const noHistory = `relation "migrations_history" does not exist`
+
+// Migrate brings the database's schema to a version of this release, up or
+// down, and looks whether it did. No web may run meanwhile, and going down loses
+// what the newer version kept there: have a backup. Only the release that knows
+// both versions can do it.
+func Migrate(ctx context.Context, h host.Host, release string, db WebDatabase, env map[string]string, to int) error {
+	current, supported, err := DatabaseVersions(ctx, h, release, db, env)
+	if err != nil {
+		return err
+	}
+	// Concourse itself reports success for a version that it does not know.
+	if to <= 0 || to > supported {
+		return fmt.Errorf("cannot migrate the database to version %d: this release knows none above %d; current is %d", to, supported, current)
+	}
+	if current > supported {
+		return fmt.Errorf("cannot migrate the database from version %d: this release knows none above %d; use the release that made it", current, supported)
+	}
+	if current == to {
+		return nil
+	}
+	m := migration{h, release, db, env}
+	if _, err := m.run(ctx, false, "--migrate-db-to-version="+strconv.Itoa(to)); err != nil {
+		return fmt.Errorf("cannot migrate the database from version %d to %d: %w", current, to, err)
+	}
+	if current, err = m.number(ctx, "--current-db-version"); err != nil {
+		return fmt.Errorf("cannot ask for the version of the database: %w", err)
+	}
+	if current != to {
+		return fmt.Errorf("cannot migrate the database to version %d: it is at %d now, as no migration has that number", to, current)
+	}
+	return nil
+}
+
+// migrationLimit bounds a migration of a large database; asking takes
+// askLimit at most, and Concourse waits 5 minutes for a connection by itself.
+const (
+	migrationLimit = time.Hour
+	askLimit       = 30 * time.Second
+)
+
+type migration struct {
+	h       host.Host
+	release string
+	db      WebDatabase
+	env     map[string]string
+}
+
+// number runs a question; the answer is its last line.
+func (m migration) number(ctx context.Context, flag string) (int, error) {
+	out, err := m.run(ctx, true, flag)
+	if err != nil {
+		return 0, err
+	}
+	lines := strings.Fields(string(out))
+	if len(lines) == 0 {
+		return 0, errors.New("it prints nothing")
+	}
+	n, err := strconv.Atoi(lines[len(lines)-1])
+	if err != nil {
+		return 0, fmt.Errorf("%.100q is no version", lines[len(lines)-1])
+	}
+	return n, nil
+}
+
+// run passes the password and the encryption keys in the environment, and
+// takes them out of what the command says.
+func (m migration) run(ctx context.Context, readOnly bool, flag string) ([]byte, error) {
+	env := map[string]string{"CONCOURSE_POSTGRES_CONNECT_TIMEOUT": "10s"}
+	var secrets []string
+	for _, from := range []map[string]string{m.env, m.db.env()} {
+		for key, value := range from {
+			if value != "" && migrates(key) {
+				env[key] = value
+				if strings.HasSuffix(key, "_PASSWORD") || strings.Contains(key, "ENCRYPTION_KEY") {
+					secrets = append(secrets, value)
+				}
+			}
+		}
+	}
+	c := host.Command{Argv: []string{m.h.Path(path.Join(m.release, "bin", "concourse")), "migrate", flag},
+		ReadOnly: readOnly, Deadline: migrationLimit}
+	if readOnly {
+		c.Deadline = askLimit
+	}
+	for _, key := range slices.Sorted(maps.Keys(env)) {
+		c.Env = append(c.Env, key+"="+env[key])
+	}
+	out, err := m.h.Run(ctx, c)
+	var cmd *host.CommandError
+	if errors.As(err, &cmd) {
+		for _, s := range secrets {
+			cmd.Stderr = strings.ReplaceAll(cmd.Stderr, s, "***")
+		}
+	}
+	return out, err
+}
+
+// migrates reports whether the variable is one of `concourse migrate`.
+func migrates(key string) bool {
+	return strings.HasPrefix(key, "CONCOURSE_POSTGRES_") ||
+		strings.HasPrefix(key, "CONCOURSE_ENCRYPTION_KEY") || strings.HasPrefix(key, "CONCOURSE_OLD_ENCRYPTION_KEY")
+}

@@ -1,0 +1,71 @@
+package concourse
+
+import (
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+// The Python charm's database stays encrypted when the option is cleared (D26);
+// the key is the only way to read it.
+func TestEncryptionKeyThatTheOptionForgotIsTakenOver(t *testing.T) {
+	h, _ := predecessor(t, "web")
+	paths := WebFiles(false)
+	key, old := paths.PredecessorEncryption(h.Root)
+	require.Equal(t, "0123456789abcdef", key)
+	require.Empty(t, old)
+
+	// A run that was killed after it wrote the file, before it told Juju.
+	file, err := WebConfig{Paths: paths, OldEncryptionKey: key}.File(nil)
+	require.NoError(t, err)
+	hosttest.Put(t, h.Root, paths.Env(), string(file.Data))
+	now, old := paths.PredecessorEncryption(h.Root)
+	require.Empty(t, now)
+	require.Equal(t, key, old)
+
+	key, old = WebFiles(true).PredecessorEncryption(h.Root)
+	require.Empty(t, key+old)
+}
+
+func TestValuesAreReadAsSystemdDoes(t *testing.T) {
+	for raw, want := range map[string]string{
+		"":                 "",
+		"plain":            "plain",
+		"  two words \t":   "two words",
+		`"two  words" `:    "two  words",
+		`'it is "so" \n'`:  `it is "so" \n`,
+		`"a\"b\\c\$d\x"`:   `a"b\c$d\x`,
+		`a\ b\\`:           `a b\`,
+		`a"b"c`:            `a"b"c`,
+		`"a" 'b'c`:         "abc",
+		"\"one \\\nline\"": "one line",
+		"one\\\nline":      "oneline",
+		"\"two\nlines\"":   "two\nlines",
+		`trailing\ `:       "trailing ",
+		`\`:                "",
+	} {
+		require.Equal(t, want, envValue(raw), raw)
+	}
+}
+
+// What is written is what is read, and what anyone wrote is read as the model of
+// systemd in this package's tests reads it.
+func FuzzEnvValue(f *testing.F) {
+	f.Add("0123456789abcdef")
+	f.Add(`with "quotes", \ and $VARIABLES`)
+	f.Fuzz(func(t *testing.T, value string) {
+		if !utf8.ValidString(value) {
+			return // the model reads characters
+		}
+		line := "K=" + value
+		if all := parseEnv([]byte(line)); len(all) == 1 && all[0].raw == line {
+			require.Equal(t, systemdReads(line)["K"], envValue(value), "%q", value)
+		}
+		if quoted, err := quoteEnv(value); err == nil {
+			require.Equal(t, value, envValue(quoted))
+		}
+	})
+}

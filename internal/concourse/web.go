@@ -1,0 +1,75 @@
+package concourse
+
+import (
+	"path"
+
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
+)
+
+// The web's systemd unit and the user that it runs as.
+const (
+	WebUnit     = "concourse-server.service"
+	WebUnitFile = "/etc/systemd/system/" + WebUnit
+	WebUser     = "concourse"
+)
+
+// Ports of a web: workers register at TSAPort, metrics are on MetricsPort.
+const (
+	TSAPort     = 2222
+	MetricsPort = 9391
+)
+
+// WebPaths is where a web keeps its own: never on storage that it shares with
+// other units, as its keys and its user's id are this machine's alone (D10, D11).
+type WebPaths struct{ Dir string }
+
+// WebFiles is HomeDir, or a folder of its own where HomeDir is shared.
+func WebFiles(shared bool) WebPaths {
+	if shared {
+		return WebPaths{"/var/lib/concourse-web"}
+	}
+	return WebPaths{HomeDir}
+}
+
+// Env is the unit's environment file.
+func (p WebPaths) Env() string { return path.Join(p.Dir, "config.env") }
+
+// KeyDir is the folder of everything that the web's user reads.
+func (p WebPaths) KeyDir() string { return path.Join(p.Dir, "keys") }
+
+// TSAHostKey is the private key that workers know the TSA by.
+func (p WebPaths) TSAHostKey() string { return path.Join(p.KeyDir(), "tsa_host_key") }
+
+// TSAHostKeyPublic is its public half.
+func (p WebPaths) TSAHostKeyPublic() string { return p.TSAHostKey() + ".pub" }
+
+// SessionKey signs the tokens of users and of the TSA.
+func (p WebPaths) SessionKey() string { return path.Join(p.KeyDir(), "session_signing_key") }
+
+// AuthorizedKeys has the public keys of the workers that may register.
+func (p WebPaths) AuthorizedKeys() string { return path.Join(p.KeyDir(), "authorized_worker_keys") }
+
+// DatabaseCA is the CA of the database's certificate.
+func (p WebPaths) DatabaseCA() string { return path.Join(p.KeyDir(), "database-ca.pem") }
+
+// TLSCert is the web's certificate and its chain.
+func (p WebPaths) TLSCert() string { return path.Join(p.KeyDir(), "tls.crt") }
+
+// TLSKey is the certificate's private key.
+func (p WebPaths) TLSKey() string { return path.Join(p.KeyDir(), "tls.key") }
+
+// VaultCA is the CA of Vault's certificate.
+func (p WebPaths) VaultCA() string { return path.Join(p.KeyDir(), "vault-ca.pem") }
+
+// Folders are the directories of a web. They come after the user. A HomeDir
+// that is shared is not among them: its mode is its owner's (D11).
+func (p WebPaths) Folders() []plan.Resource {
+	return []plan.Resource{
+		resource.Dir{Path: p.Dir, Mode: 0o755},
+		resource.Dir{Path: p.KeyDir(), Mode: 0o700, Owner: WebUser},
+	}
+}
+
+// User is the system user that the web runs as.
+func (p WebPaths) User() plan.Resource { return resource.User{Name: WebUser, Home: HomeDir} }

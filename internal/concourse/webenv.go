@@ -1,0 +1,186 @@
+package concourse
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/resource"
+)
+
+// WebDatabase is the PostgreSQL that the web keeps everything in.
+type WebDatabase struct {
+	Host     string
+	Port     int
+	User     string
+	Password string
+	Name     string
+	SSLMode  string // disable, require, verify-ca, verify-full
+	CAFile   string // for the modes that verify
+}
+
+// env is the database as all commands of Concourse read it.
+func (d WebDatabase) env() map[string]string {
+	return map[string]string{
+		"CONCOURSE_POSTGRES_HOST":     d.Host,
+		"CONCOURSE_POSTGRES_PORT":     number(d.Port),
+		"CONCOURSE_POSTGRES_USER":     d.User,
+		"CONCOURSE_POSTGRES_PASSWORD": d.Password,
+		"CONCOURSE_POSTGRES_DATABASE": d.Name,
+		"CONCOURSE_POSTGRES_SSLMODE":  d.SSLMode,
+		"CONCOURSE_POSTGRES_CA_CERT":  d.CAFile,
+	}
+}
+
+// WebConfig is what the web's environment is made of. What is empty, 0 or
+// false is left to Concourse.
+type WebConfig struct {
+	Paths       WebPaths
+	BindPort    int    // of plain HTTP; the charm's own requests go there with TLS too
+	LogLevel    string // debug, info, warn, error, fatal
+	ExternalURL string
+	PeerAddress string // this machine's, at which all webs reach the workers that registered here
+	// Peers are the PeerAddress of the other webs. They matter with a Proxy only,
+	// which would be asked for workers that registered there.
+	Peers       []string
+	ClusterName string
+	TLSPort     int // 0: no TLS
+
+	AdminUser, AdminPassword string
+	MainTeamUser             string // "": the first user
+	ExtraLocalUsers          string // name:password,name:password
+
+	Database                        WebDatabase
+	EncryptionKey, OldEncryptionKey string // 16 or 32 bytes
+	Metrics                         bool
+
+	// Options and Vault are variables that options and the relation to Vault
+	// set; Vault's come before those of the options, and the charm's own before
+	// both. OptionKeys are all that options can ever set: one of them that is
+	// not set is taken out of the file (D26).
+	Options, Vault map[string]string
+	OptionKeys     []string
+	Proxy          Proxy
+}
+
+// Env is the environment, by variable. Nothing that is empty is in it. It
+// holds secrets.
+func (c WebConfig) Env() map[string]string {
+	env := map[string]string{}
+	maps.Copy(env, c.Options)
+	maps.Copy(env, c.Vault)
+	for key, value := range c.own() {
+		if value != "" {
+			env[key] = value
+		}
+	}
+	maps.DeleteFunc(env, func(_, value string) bool { return value == "" })
+	return env
+}
+
+// own is what the fields give, empty values included.
+func (c WebConfig) own() map[string]string {
+	env := map[string]string{
+		"CONCOURSE_BIND_PORT":            number(c.BindPort),
+		"CONCOURSE_LOG_LEVEL":            c.LogLevel,
+		"CONCOURSE_TSA_LOG_LEVEL":        c.LogLevel,
+		"CONCOURSE_EXTERNAL_URL":         c.ExternalURL,
+		"CONCOURSE_PEER_ADDRESS":         c.PeerAddress,
+		"CONCOURSE_CLUSTER_NAME":         c.ClusterName,
+		"CONCOURSE_TSA_HOST_KEY":         c.Paths.TSAHostKey(),
+		"CONCOURSE_TSA_AUTHORIZED_KEYS":  c.Paths.AuthorizedKeys(),
+		"CONCOURSE_SESSION_SIGNING_KEY":  c.Paths.SessionKey(),
+		"CONCOURSE_ADD_LOCAL_USER":       c.localUsers(),
+		"CONCOURSE_MAIN_TEAM_LOCAL_USER": c.MainTeamUser,
+		"CONCOURSE_ENCRYPTION_KEY":       c.EncryptionKey,
+		"CONCOURSE_OLD_ENCRYPTION_KEY":   c.OldEncryptionKey,
+		"CONCOURSE_TLS_BIND_PORT":        "",
+		"CONCOURSE_TLS_CERT":             "",
+		"CONCOURSE_TLS_KEY":              "",
+		"CONCOURSE_PROMETHEUS_BIND_IP":   "",
+		"CONCOURSE_PROMETHEUS_BIND_PORT": "",
+		"http_proxy":                     c.Proxy.HTTP,
+		"https_proxy":                    c.Proxy.HTTPS,
+		"no_proxy":                       c.noProxy(),
+	}
+	maps.Copy(env, c.Database.env())
+	if c.MainTeamUser == "" {
+		env["CONCOURSE_MAIN_TEAM_LOCAL_USER"] = c.AdminUser
+	}
+	if c.TLSPort != 0 {
+		env["CONCOURSE_TLS_BIND_PORT"] = number(c.TLSPort)
+		env["CONCOURSE_TLS_CERT"] = c.Paths.TLSCert()
+		env["CONCOURSE_TLS_KEY"] = c.Paths.TLSKey()
+	}
+	if c.Metrics {
+		env["CONCOURSE_PROMETHEUS_BIND_IP"] = "0.0.0.0"
+		env["CONCOURSE_PROMETHEUS_BIND_PORT"] = number(MetricsPort)
+	}
+	return env
+}
+
+// noProxy is the operator's list and the webs themselves: a web asks a worker
+// by HTTP at the PeerAddress of the web where it registered, and with a proxy
+// in between no worker is ever accepted.
+func (c WebConfig) noProxy() string {
+	if c.Proxy.HTTP == "" && c.Proxy.HTTPS == "" {
+		return c.Proxy.No
+	}
+	var all []string
+	for entry := range strings.SplitSeq(c.Proxy.No, ",") {
+		all = append(all, strings.TrimSpace(entry))
+	}
+	for _, web := range append([]string{c.PeerAddress}, slices.Sorted(slices.Values(c.Peers))...) {
+		if !slices.Contains(all, web) {
+			all = append(all, web)
+		}
+	}
+	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return s == "" }), ",")
+}
+
+// localUsers never names a user without a password (D24).
+func (c WebConfig) localUsers() string {
+	if c.AdminUser == "" || c.AdminPassword == "" {
+		return c.ExtraLocalUsers
+	}
+	users := c.AdminUser + ":" + c.AdminPassword
+	if c.ExtraLocalUsers != "" {
+		users += "," + c.ExtraLocalUsers
+	}
+	return users
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// File is the environment file with this configuration; existing is what is
+// there now. Only root reads it: systemd does, before it starts the web.
+func (c WebConfig) File(existing []byte) (resource.File, error) {
+	data, err := RenderEnv(existing, c.Env(), c.owns)
+	return resource.File{Path: c.Paths.Env(), Data: data, Mode: 0o600, Owner: "root"}, err
+}
+
+// owns reports whether the charm or its predecessor ever wrote the key.
+func (c WebConfig) owns(key string) bool {
+	if _, ok := (WebConfig{}).own()[key]; ok {
+		return true
+	}
+	return slices.Contains(c.OptionKeys, key) || slices.Contains(vaultKeys(), key) || slices.Contains(retiredWebKeys(), key)
+}
+
+// vaultKeys are what the relation to Vault sets, here so that they go with it.
+func vaultKeys() []string {
+	return []string{"CONCOURSE_VAULT_URL", "CONCOURSE_VAULT_AUTH_BACKEND", "CONCOURSE_VAULT_AUTH_PARAM",
+		"CONCOURSE_VAULT_CA_CERT", "CONCOURSE_VAULT_PATH_PREFIX"}
+}
+
+// retiredWebKeys are those that the predecessor wrote and that the web has no
+// use for.
+func retiredWebKeys() []string {
+	return []string{"CONCOURSE_TSA_PUBLIC_KEY", "CONCOURSE_ENABLE_METRICS", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
+}
