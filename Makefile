@@ -26,7 +26,7 @@ endif
 # The packages with tests of the tag e2e; the others run under `make test`.
 E2E_PACKAGES = $(shell grep -rl --include='*_test.go' '^//go:build.*e2e' tests | sed 's|^|./|; s|/[^/]*$$||' | sort -u)
 
-PROGRAMS := dispatch runc-amd-wrapper rocm-exporter pebble
+PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter pebble
 PACKER = go run -buildvcs=false ./src/charmpack
 GOTEST = go test -buildvcs=false $(if $(JSON),-json)
 TO_JSON = $(if $(JSON), > $(JSON))
@@ -42,8 +42,8 @@ need-go:
 
 build: $(PROGRAMS) ## build the programs of the charm into bin/ (GOARCH=arm64: bin/arm64/)
 
-dispatch runc-amd-wrapper rocm-exporter: PACKAGE = ./src/$@
-dispatch runc-amd-wrapper rocm-exporter: X = -X main.version=$(VERSION) -X concourse-ci-machine/internal/version.Version=$(VERSION)
+dispatch runc-amd-wrapper rocm-exporter concourse-exporter: PACKAGE = ./src/$@
+dispatch runc-amd-wrapper rocm-exporter concourse-exporter: X = -X main.version=$(VERSION) -X concourse-ci-machine/internal/version.Version=$(VERSION)
 pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
 pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
 $(PROGRAMS): need-go
@@ -78,7 +78,7 @@ charm-tree: build ## write the charm's files into CHARM_TREE=folder; charmcraft 
 hooks: need-go ## make hooks/ match the relations in metadata.yaml
 	$(PACKER) hooks
 
-bench: build ## run the benchmarks in tests/bench: ratios against a floor of the same run
+bench: build ## run the benchmarks in tests/bench, some 7 minutes: ratios against a floor, hooks of a web with 1,000 workers
 	@found=$$(go list -e -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./tests/bench/*/) && \
 	if [ -z "$$found" ]; then echo "there is no program in tests/bench"; exit 1; fi; \
 	for p in $$found; do echo "== $$p"; go run -buildvcs=false "$$p" || exit 1; done

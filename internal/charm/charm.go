@@ -31,7 +31,9 @@ type Charm struct {
 	CharmDir string              // where the charm is unpacked, as this process opens it
 	Sleep    func(time.Duration) // time.Sleep
 	NewID    func() string       // a fresh random id of 8 hex digits
-	Stderr   io.Writer           // goes to the unit's log
+	// NewSecrets makes a web's keys and password; nil makes real ones.
+	NewSecrets func() (concourse.WebSecrets, error)
+	Stderr     io.Writer // goes to the unit's log
 
 	// Probe opens a device node and tells its DRM driver; nil does so in this
 	// process, where a node that hangs holds it up.
@@ -53,36 +55,64 @@ func (c *Charm) Hook(ctx context.Context) error {
 		return jujuerrors.Annotatef(err, "cannot lock %s", LockFile)
 	}
 	defer unlock()
+	back, err := c.converge(ctx, true)
+	if back {
+		_, err = c.converge(ctx, false)
+	}
+	return err
+}
+
+// converge is one run. back says that it started another release, which ended
+// at once: another run goes back to the one before, and stays there (watch is
+// false) however that one fares.
+func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error) {
 	facts, want, problems, err := c.decide(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(problems) > 0 {
-		return c.setStatus(ctx, statusOf("", causesOf(problems)))
+		return false, c.setStatus(ctx, statusOf("", causesOf(problems)))
+	}
+	upgrades := false
+	if !want.Remove {
+		_, _, upgrades = concourse.Upgrades(c.Host.Root, want.Release)
 	}
 	due, held, err := c.plan(ctx, want)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := c.logPlan(ctx, due, held); err != nil {
-		return err
+		return false, err
 	}
 	notes, err := due.Apply(ctx, c.progress(ctx))
 	if err != nil {
-		return c.failed(ctx, want, err)
+		return false, c.failed(ctx, want, err)
 	}
 	if err := c.forgetFailures(); err != nil {
-		return err
+		return false, err
 	}
 	if want.Remove {
-		return c.setStatus(ctx, Status{Maintenance, "Worker stopped"})
+		return false, c.setStatus(ctx, Status{Maintenance, "Stopped"})
 	}
-	if err := c.publish(ctx, facts, want.Exporter); err != nil {
+	if upgrades && watch {
+		if back, err := c.watchUpgrade(ctx, want); back || err != nil {
+			return back, err
+		}
+	}
+	return false, c.tell(ctx, facts, want, held, notes, len(due) > 0)
+}
+
+// tell is what comes after applying: relations, secrets, and the status.
+func (c *Charm) tell(ctx context.Context, facts Facts, want Desired, held plan.Plan, notes []plan.Note, changed bool) error {
+	if err := c.publish(ctx, facts, want); err != nil {
+		return err
+	}
+	if err := c.forgetGone(facts); err != nil {
 		return err
 	}
 	causes := append(want.Causes, heldCauses(held)...)
 	causes = append(causes, c.noteCauses(want, notes)...)
-	causes = append(causes, c.check(ctx, want, len(due) > 0)...)
+	causes = append(causes, c.check(ctx, want, changed)...)
 	return c.setStatus(ctx, statusOf(c.ready(want), causes))
 }
 
@@ -99,14 +129,19 @@ func (c *Charm) decide(ctx context.Context) (Facts, Desired, []config.Problem, e
 		if facts, err = observeJuju(ctx, c.Tools, c.Event, last, installed); err != nil {
 			return facts, Desired{}, nil, err
 		}
-		// What remove takes away is not made again.
-		if c.Event.Action == nil && c.Event.Name != "remove" {
-			if err := saveFacts(c.Host.Root, last, facts); err != nil {
-				return facts, Desired{}, nil, jujuerrors.Annotate(err, "cannot keep what Juju says")
-			}
+	}
+	cfg, problems := config.Parse(facts.Config, facts.Secrets)
+	if len(problems) == 0 {
+		if err := c.completeSecret(&facts, cfg); err != nil {
+			return facts, Desired{}, nil, err
 		}
 	}
-	cfg, problems := config.Parse(facts.Config)
+	// What remove takes away is not made again.
+	if c.Tools != nil && c.Event.Action == nil && c.Event.Name != "remove" {
+		if err := saveFacts(c.Host.Root, last, facts); err != nil {
+			return facts, Desired{}, nil, jujuerrors.Annotate(err, "cannot keep what Juju says")
+		}
+	}
 	if len(problems) > 0 && !leaving(c.Event.Name) {
 		return facts, Desired{}, problems, nil
 	}

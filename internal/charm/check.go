@@ -26,8 +26,14 @@ const (
 // ready is the status text of a unit that works.
 func (c *Charm) ready(want Desired) string {
 	text := "Worker ready"
+	if want.WebURL != "" {
+		text = "Web server ready"
+	}
 	if version, _, ok := concourse.InstalledRelease(c.Host.Root); ok {
 		text += " (v" + version + ")"
+	}
+	if want.WebURL != "" {
+		text += " " + want.WebURL
 	}
 	return text + want.Suffix
 }
@@ -46,8 +52,18 @@ func (c *Charm) check(ctx context.Context, want Desired, changed bool) []Cause {
 			causes = append(causes, *cause)
 		}
 	}
+	if want.Web {
+		if cause := c.checkWeb(ctx, want, changed); cause != nil {
+			causes = append(causes, *cause)
+		}
+	}
+	if want.Jobs {
+		if why := c.checkPebble(ctx, jobsService, jobsURL); why != "" {
+			causes = append(causes, Cause{Active, "no metrics of jobs: " + why})
+		}
+	}
 	if want.Exporter {
-		if why := c.checkExporter(ctx); why != "" {
+		if why := c.checkPebble(ctx, exporterService, exporterURL); why != "" {
 			causes = append(causes, Cause{Active, "no GPU metrics: " + why})
 		} else {
 			causes = append(causes, c.healthRemarks(ctx)...)
@@ -101,19 +117,6 @@ func (c *Charm) healthURL() string {
 		}
 	}
 	return concourse.HealthURL
-}
-
-func (c *Charm) checkExporter(ctx context.Context) string {
-	state, err := resource.PebbleServices(ctx, c.Host.Root, PebbleSocket)
-	switch {
-	case err != nil:
-		return err.Error()
-	case state.Services[exporterService] != "active":
-		return fmt.Sprintf("service %s is %s; see sudo PEBBLE=%s %s logs", exporterService, state.Services[exporterService], PebbleDir, pebbleBin)
-	case state.Checks[exporterService] == "down":
-		return fmt.Sprintf("%s does not answer", exporterURL)
-	}
-	return ""
 }
 
 // noteCauses are remarks on steps that failed and were tolerated. The toolkit

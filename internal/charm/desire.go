@@ -1,6 +1,7 @@
 package charm
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -8,7 +9,9 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/postgres"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -20,11 +23,24 @@ type Desired struct {
 
 	Remove bool // the unit is going away
 
-	Worker   bool // the worker should be running after applying
-	LogLevel string
+	Worker      bool   // the worker should be running after applying
+	Web         bool   // the web should be running after applying
+	WebURL      string // where people find it
+	LocalURL    string // where this machine does
+	Shared      bool   // the release lies on shared storage
+	Release     *concourse.Release
+	Secret      map[string]string // what the application's secret should hold, nil where this unit has no say
+	Request     string            // for a certificate, PEM
+	Ports       []juju.Port
+	TSA         concourse.TSA         // where the worker registers
+	Database    concourse.WebDatabase // of a web that is to be running, as Concourse takes it
+	Repair      postgres.Config       // the same, for the charm's own connections
+	Environment map[string]string     // of that web
+	LogLevel    string
 	// Invocation is systemd's id of the worker's process as it was observed.
 	Invocation string
-	Exporter   bool // the exporter should be running after applying
+	Exporter   bool // rocm-exporter should be running after applying
+	Jobs       bool // concourse-exporter should be, and Concourse's own metrics
 	Toolkit    bool // the toolkit is wanted; a failed attempt belongs into the status
 }
 
@@ -34,18 +50,25 @@ func Desire(o Observed) Desired {
 	if leaving(o.Event) {
 		return desireNothing(o)
 	}
-	d := Desired{LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.Unit].Invocation}
+	if o.Facts.Role == WebRole {
+		return desireWebUnit(o)
+	}
+	d := Desired{Shared: o.shared(), Release: o.Release, LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.Unit].Invocation}
 	gpus := decideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
 	d.Causes = append(d.Causes, gpus.Causes...)
 	d.Suffix = gpus.Suffix() + folderSuffix(o)
 
-	d.Resources = append(d.Resources, concourse.Folders()...)
+	d.Resources = append(d.Resources, notWeb(o)...)
+	d.Resources = append(d.Resources, concourse.Folders(o.shared())...)
 	d.Resources = append(d.Resources, charmFiles(o)...)
-	d.Resources = append(d.Resources, o.Release, concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
+	o.Release.Before = beforeWorkerSwitch(o)
+	desireRelease(&d, o)
+	d.Resources = append(d.Resources, concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
 	wired, err := desireGPUs(&d, o, gpus)
 	if err == nil {
 		err = desireWorker(&d, o, gpus, wired)
 	}
+	d.takeOver(o)
 	if err == nil {
 		err = desireExporter(&d, o, gpus)
 	}
@@ -53,6 +76,12 @@ func Desire(o Observed) Desired {
 		d.Resources = append(d.Resources, impossible{err})
 	}
 	return d
+}
+
+// takeOver comes when the unit's own service is as it should be, and before an
+// exporter, whose port the Python charm's has.
+func (d *Desired) takeOver(o Observed) {
+	d.Resources = append(d.Resources, o.Predecessor...)
 }
 
 // The triggers, which are also the names of their stamps.
@@ -76,24 +105,27 @@ type impossible struct{ err error }
 const (
 	BinDir      = "/opt/concourse-ci-machine/bin"
 	exporterBin = BinDir + "/rocm-exporter"
+	jobsBin     = BinDir + "/concourse-exporter"
 	pebbleBin   = BinDir + "/pebble"
 )
 
+// charmFiles are the charm's own programs that a unit of its role runs.
 func charmFiles(o Observed) []plan.Resource {
-	from := func(name string) string { return filepath.Join(o.CharmDir, "bin", name) }
-	return []plan.Resource{
-		resource.Dir{Path: StateDir, Mode: 0o700},
-		resource.Copy{Path: exporterBin, From: from("rocm-exporter"), Mode: 0o755},
-		resource.Copy{Path: pebbleBin, From: from("pebble"), Mode: 0o755},
-		resource.Copy{Path: concourse.Wrapper, From: from("runc-amd-wrapper"), Mode: 0o755},
+	copy := func(path, name string) resource.Copy {
+		return resource.Copy{Path: path, From: filepath.Join(o.CharmDir, "bin", name), Mode: 0o755}
 	}
+	files := []plan.Resource{resource.Dir{Path: StateDir, Mode: 0o700}, copy(pebbleBin, "pebble")}
+	if o.Facts.Role == WebRole {
+		return append(files, copy(jobsBin, "concourse-exporter"))
+	}
+	return append(files, copy(exporterBin, "rocm-exporter"), copy(concourse.Wrapper, "runc-amd-wrapper"))
 }
 
 // desireWorker is the worker itself. It is up only with a web to register at:
 // one that has none waits, and is never active (D4).
 func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	cfg := concourse.WorkerConfig{
-		Name: concourse.WorkerName(o.Facts.Unit, o.WorkerID), LogLevel: o.Config.LogLevel, TSA: o.TSA,
+		Name: workerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: concourse.WorkFolder(o.shared()), LogLevel: o.Config.LogLevel, TSA: o.TSA,
 		Tags: concourse.Tags(o.Config.Tags, gpuTags(gpus)), Wrapped: wired,
 		DNSProxy: o.Config.DNSProxy, DNSServers: o.Config.DNSServers, Proxy: proxyOf(o.Facts, o.Config),
 	}
@@ -106,8 +138,12 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 		return err
 	}
 	state := o.Units[concourse.Unit]
-	registers := o.TSA.Complete() && len(o.Facts.Flights) == 1
-	d.Resources = append(d.Resources, concourse.OperatorEnv{}, concourse.WorkerID(o.WorkerID), unit,
+	d.TSA = o.TSA
+	registers := o.TSA.Complete() && (modeOf(o.Facts.Config) == "auto" || len(o.Facts.Flights) == 1)
+	if o.KeptName != "" {
+		d.Resources = append(d.Resources, concourse.WorkerNameKept(concourse.WorkFolder(o.shared()), o.KeptName))
+	}
+	d.Resources = append(d.Resources, concourse.OperatorEnv{}, concourse.WorkerID(concourse.WorkFolder(o.shared()), o.WorkerID), unit,
 		resource.Trigger{Name: reloadWorker, Inputs: [][]byte{unit.Data}, Op: "reload systemd for " + concourse.Unit,
 			Then: []host.Command{resource.Systemctl("daemon-reload")}})
 	d.Causes = append(d.Causes, webCauses(o)...)
@@ -121,6 +157,11 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 		return nil
 	}
 	key := o.TSA.HostKeyFile()
+	if o.Landed {
+		d.Resources = append(d.Resources, env, key)
+		d.Causes = append(d.Causes, Cause{Waiting, "Worker landed by an action: run restart-services to make it take work again"})
+		return nil
+	}
 	d.Worker = true
 	d.Resources = append(d.Resources, env, key,
 		resource.Service{Unit: concourse.Unit, State: state, Up: true},
@@ -131,11 +172,18 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	return nil
 }
 
+// workerName is the one that the web knows the worker by.
+func workerName(kept, unit, id string) string { return cmp.Or(kept, concourse.WorkerName(unit, id)) }
+
 // webCauses says what is missing to reach a web.
 func webCauses(o Observed) []Cause {
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
 	var causes []Cause
 	switch {
+	case modeOf(o.Facts.Config) == "auto":
+		if !o.TSA.Complete() {
+			causes = append(causes, Cause{Waiting, "Waiting for the leader's web: it says in juju status what it waits for"})
+		}
 	case len(o.Facts.Flights) == 0:
 		causes = append(causes, Cause{Waiting, fmt.Sprintf("Waiting for a web: run juju integrate %s:flight <web application>:tsa", app)})
 	case len(o.Facts.Flights) > 1:

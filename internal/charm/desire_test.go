@@ -35,7 +35,7 @@ func TestD4WithoutAWebTheWorkerIsNotStartedAndSaysWhatIsMissing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := observed(t, hosttest.Host(t, "amd"), nil)
 			o.Facts.Flights = tt.flights
-			o.TSA, o.TSAProblems = chooseTSA(tt.flights)
+			o.TSA, o.TSAProblems = chooseTSA(Facts{Config: workerMode(), Flights: tt.flights})
 			d := Desire(o)
 			require.Equal(t, tt.want, statusOf("Ready", d.Causes).String())
 			require.False(t, d.Worker)
@@ -81,7 +81,7 @@ func TestD16D17OnlyWhatTheWorkerUsesRestartsIt(t *testing.T) {
 			before := trigger(t, Desire(base()), restartWorker)
 			o := base()
 			tt.change(&o)
-			o.TSA, o.TSAProblems = chooseTSA(o.Facts.Flights)
+			o.TSA, o.TSAProblems = chooseTSA(o.Facts)
 			after := trigger(t, Desire(o), restartWorker)
 			require.False(t, after.Adopt, "a running worker was not just started")
 			if tt.restarts {
@@ -116,7 +116,7 @@ func TestD18StopAndRemoveDrainFirst(t *testing.T) {
 	}
 	o := running(observed(t, hosttest.Host(t, "amd"), nil))
 	o.Event, o.Facts.Flights = "flight-relation-broken", nil
-	o.TSA, o.TSAProblems = chooseTSA(nil)
+	o.TSA, o.TSAProblems = chooseTSA(Facts{Config: workerMode()})
 	d := Desire(o)
 	_, rewritten := file(d, concourse.EnvFile)
 	require.True(t, rewritten, "the next hook has nothing left to do")
@@ -176,9 +176,9 @@ func TestD44D51WrapperGetsTheChosenGPUsAndTheReleasesRunc(t *testing.T) {
 		d := Desire(o)
 		data, ok := file(d, oci.DefaultConfig)
 		require.True(t, ok)
-		c, err := oci.DecodeConfig([]byte(data))
+		c, err := decodeWrapper(data)
 		require.NoError(t, err)
-		require.Equal(t, "/var/lib/concourse/release/bin/runc", c.Runtime)
+		require.Equal(t, concourse.RealRunc, c.Runtime)
 		require.Equal(t, oci.Tasks, c.Containers)
 		require.Equal(t, []string{cdi.Path}, c.Specs)
 		require.Len(t, c.Devices, want)

@@ -77,6 +77,9 @@ func desireWrapper(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 		return false, nil
 	}
 	data, err := json.Marshal(config)
+	if err == nil {
+		err = oci.CheckConfig(data)
+	}
 	if err != nil {
 		return false, err
 	}

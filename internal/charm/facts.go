@@ -8,6 +8,7 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
+	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/juju"
 )
@@ -22,10 +23,17 @@ const factsFile = StateDir + "/juju.json"
 // hook tools.
 type Facts struct {
 	Unit     string         `json:"unit"`
-	Config   map[string]any `json:"config"` // as config-get gives it
+	Config   map[string]any `json:"config"`            // as config-get gives it
+	Secrets  config.Secrets `json:"secrets,omitempty"` // what options that name a secret stand for
+	Tracked  []string       `json:"tracked,omitempty"` // ids of the secrets that this unit has read
+	Leader   bool           `json:"leader,omitempty"`  // not asked where mode=worker
+	Role     Role           `json:"role"`
 	Flights  []Flight       `json:"flights"`
-	Resource string         `json:"resource"` // path of the attached release, "" when none is
-	Proxy    juju.Proxy     `json:"proxy"`    // the model's
+	Peer     *Link          `json:"peer,omitempty"` // nil where mode=worker, or before there is one
+	TSAs     []TSARelation  `json:"tsas,omitempty"` // not asked where mode=worker, but when Juju is asked for all
+	Web      *WebFacts      `json:"web,omitempty"`  // of a web only
+	Resource string         `json:"resource"`       // path of the attached release, "" when none is
+	Proxy    juju.Proxy     `json:"proxy"`          // the model's
 }
 
 // Flight is one relation to a web's tsa endpoint.
@@ -45,6 +53,14 @@ func observeJuju(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, i
 	if f.Config, err = t.Config(ctx); err != nil {
 		return f, jujuerrors.Annotate(err, "cannot observe the configuration")
 	}
+	o := observer{t: t, e: e, last: last}
+	if f.Secrets, err = o.options(ctx, f.Config); err != nil {
+		return f, err
+	}
+	if err := o.role(ctx, &f); err != nil {
+		return f, err
+	}
+	f.Tracked = o.tracked
 	ids, err := t.RelationIDs(ctx, "flight")
 	if err != nil {
 		return f, jujuerrors.Annotate(err, "cannot observe the flight relation")
@@ -114,6 +130,18 @@ func saveFacts(r host.Root, last, now Facts) error {
 		return err
 	}
 	return r.WriteFile(factsFile, append(b, '\n'), 0o600)
+}
+
+// forgetGone is called when those who left have been cut off.
+func (c *Charm) forgetGone(f Facts) error {
+	if f.Web == nil || len(f.Web.Gone) == 0 {
+		return nil
+	}
+	now := f
+	web := *f.Web
+	web.Gone = nil
+	now.Web = &web
+	return jujuerrors.Annotate(saveFacts(c.Host.Root, f, now), "cannot keep what Juju says")
 }
 
 func makeStateDir(r host.Root) error { return r.MkdirAll(StateDir, 0o700) }

@@ -44,6 +44,10 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	if !errors.As(err, &step) {
 		return jujuerrors.Trace(err)
 	}
+	var w interface{ Waiting() string }
+	if errors.As(err, &w) {
+		return c.setStatus(ctx, statusOf("", append([]Cause{{Waiting, w.Waiting()}}, want.Causes...)))
+	}
 	var r remedy
 	if errors.As(err, &r) {
 		return c.setStatus(ctx, statusOf("", append([]Cause{{Blocked, r.Remedy()}}, want.Causes...)))

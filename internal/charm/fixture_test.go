@@ -2,6 +2,7 @@ package charm
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
 )
@@ -31,7 +33,7 @@ func configOf(t *testing.T, set map[string]any) config.Config {
 	for k, v := range set {
 		raw[k] = v
 	}
-	c, problems := config.Parse(raw)
+	c, problems := config.Parse(raw, nil)
 	require.Empty(t, problems)
 	return c
 }
@@ -40,6 +42,8 @@ func configOf(t *testing.T, set map[string]any) config.Config {
 func webUnit() map[string]string {
 	return map[string]string{"tsa-host": "10.0.0.2:2222", "tsa-public-key": tsaKey, "concourse-version": "8.2.5"}
 }
+
+func workerMode() map[string]any { return map[string]any{"mode": "worker"} }
 
 func related(units map[string]map[string]string) []Flight {
 	return []Flight{{ID: "flight:7", Own: map[string]string{}, Units: units}}
@@ -55,8 +59,8 @@ func observed(t *testing.T, r host.Root, set map[string]any) Observed {
 	o := Observed{Event: "config-changed", Config: configOf(t, set), Machine: observeMachine(r), Arch: "amd64", CharmDir: charmDir(t),
 		Now: hosttest.Now, GPUs: inv, Toolkit: toolkit, Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"},
 		ReleaseID: "8.2.5", WorkerID: "0badcafe", Units: map[string]resource.UnitState{}, Programs: []byte("1")}
-	o.Facts = Facts{Unit: "concourse-ci-machine/0", Flights: related(map[string]map[string]string{"web/0": webUnit()})}
-	o.TSA, o.TSAProblems = chooseTSA(o.Facts.Flights)
+	o.Facts = Facts{Unit: "concourse-ci-machine/0", Role: WorkerRole, Config: workerMode(), Flights: related(map[string]map[string]string{"web/0": webUnit()})}
+	o.TSA, o.TSAProblems = chooseTSA(o.Facts)
 	return o
 }
 
@@ -71,7 +75,7 @@ func charmDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
-	for _, name := range []string{"pebble", "rocm-exporter", "runc-amd-wrapper"} {
+	for _, name := range []string{"concourse-exporter", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte(name), 0o755))
 	}
 	for _, name := range []string{"prometheus_alert_rules", "grafana_dashboards"} {
@@ -154,4 +158,12 @@ func charmOf(t *testing.T, r host.Root, m *jujutest.Model, ctx *jujutest.Context
 	run := ctx.Runner(next)
 	return &Charm{Host: host.Host{Root: r, Runner: run, Clock: hosttest.Clock{T: hosttest.Now}}, Tools: juju.New(run), Event: ctx.Event,
 		CharmDir: m.CharmDir, Sleep: func(time.Duration) {}, NewID: func() string { return "0badcafe" }, Stderr: io.Discard}
+}
+
+// decodeWrapper reads what was marshalled; that the wrapper reads it is shown
+// where the wrapper is tested.
+func decodeWrapper(data string) (c oci.Config, err error) {
+	d := json.NewDecoder(strings.NewReader(data))
+	d.DisallowUnknownFields()
+	return c, d.Decode(&c)
 }

@@ -99,7 +99,7 @@ func TestActionsYAMLNamesWhatTheCharmKnows(t *testing.T) {
 		Required []string
 	}
 	require.NoError(t, yaml.Unmarshal(data, &declared))
-	known := append(slices.Collect(maps.Keys((&Charm{}).answers())), "plan")
+	known := slices.Concat(slices.Collect(maps.Keys((&Charm{}).answers())), slices.Collect(maps.Keys((&Charm{}).works())))
 	require.ElementsMatch(t, known, slices.Collect(maps.Keys(declared)))
 	require.Equal(t, "integer", declared["explain-error"].Params["code"].Type)
 	require.Equal(t, []string{"code"}, declared["explain-error"].Required)

@@ -16,11 +16,18 @@ func desireNothing(o Observed) Desired {
 	d := Desired{Remove: true}
 	d.Resources = append(d.Resources,
 		concourse.Drain{State: o.Units[concourse.Unit], Limit: o.Config.DrainTimeout, Why: why, Disrupts: RunningTasks},
+		resource.Service{Unit: concourse.WebUnit, State: o.Units[concourse.WebUnit], Why: why},
 		resource.Service{Unit: PebbleUnit, State: o.Units[PebbleUnit], Why: why})
 	if o.Event != "remove" {
 		return d
 	}
-	files := append(rocm.ToolkitFiles(), concourse.UnitFile, "/etc/systemd/system/"+PebbleUnit, cdi.Path, oci.DefaultConfig)
+	files := append(rocm.ToolkitFiles(), concourse.UnitFile, "/etc/systemd/system/"+PebbleUnit, cdi.Path, oci.DefaultConfig, concourse.UnitRecord(o.Facts.Unit),
+		concourse.WebUnitFile, jobsCredentials)
+	for _, shared := range []bool{false, true} {
+		paths := concourse.WebFiles(shared)
+		files = append(files, paths.Env())
+		d.Resources = append(d.Resources, resource.Absent{Path: paths.KeyDir(), Why: why, Tree: true})
+	}
 	for _, path := range files {
 		d.Resources = append(d.Resources, resource.Absent{Path: path, Why: why})
 	}
@@ -28,7 +35,7 @@ func desireNothing(o Observed) Desired {
 		d.Resources = append(d.Resources, resource.Absent{Path: path, Why: why, Tree: true})
 	}
 	// Of the folder in /run only the lock stays: this run holds it.
-	for _, name := range []string{reloadWorker, restartWorker, reloadPebble, restartPebble} {
+	for _, name := range []string{reloadWorker, restartWorker, reloadPebble, restartPebble, reloadWebUnit, restartWeb, reloadWeb, repairDatabase} {
 		d.Resources = append(d.Resources, resource.Absent{Path: resource.StampDir + "/" + name + ".stamp", Why: why})
 	}
 	d.Resources = append(d.Resources, resource.Absent{Path: versionFile, Why: why})

@@ -9,7 +9,9 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
+	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/jobexporter"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/relation"
 )
@@ -87,10 +89,10 @@ func observeBags(ctx context.Context, t *juju.Tools, e juju.Event, ids []string,
 	return all, nil
 }
 
-// tellWatchers publishes where the exporter listens, with the alerts and
+// tellWatchers publishes where the exporters listen, with the alerts and
 // dashboards for it, differences only. It is tried in every hook, so that no
 // event decides what is advertised (D56).
-func (c *Charm) tellWatchers(ctx context.Context, facts Facts, exporter bool) error {
+func (c *Charm) tellWatchers(ctx context.Context, facts Facts, up listening) error {
 	w, err := observeWatchers(ctx, c.Tools, c.Event)
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot observe who watches the unit")
@@ -98,7 +100,7 @@ func (c *Charm) tellWatchers(ctx context.Context, facts Facts, exporter bool) er
 	if len(w.Monitoring)+len(w.COSAgent) == 0 {
 		return nil
 	}
-	bags, err := c.watcherBags(w, facts, exporter)
+	bags, err := c.watcherBags(w, facts, up)
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot write what is published for monitoring")
 	}
@@ -134,38 +136,71 @@ func (c *Charm) tellWatchers(ctx context.Context, facts Facts, exporter bool) er
 // watcherBags are the bags as they should be.
 type watcherBags struct {
 	unit, app, agent map[string]string
-	silent           bool // no unit of the application has an exporter
+	silent           bool // no unit of the application has anything to scrape
+}
+
+// listening is what is up on this unit.
+type listening struct {
+	GPU bool // rocm-exporter
+	Web bool // the web's own metrics and concourse-exporter's
+}
+
+// webJobs are those of a web with enable-metrics.
+func webJobs(host string) []relation.Job {
+	return []relation.Job{{Name: "concourse", Port: concourse.MetricsPort, Host: host}, {Name: "concourse-exporter", Port: jobexporter.DefaultPort, Host: host}}
 }
 
 // watcherBags decides. The configuration is the same in all units, so it tells
-// whether any of them may have an exporter; only this unit's own job depends on
+// whether any of them may have an exporter; only this unit's own jobs depend on
 // what it has itself.
-func (c *Charm) watcherBags(w Watchers, facts Facts, exporter bool) (b watcherBags, err error) {
-	cfg, _ := config.Parse(facts.Config) // checked before
-	if b.silent = !slices.Contains([]string{"auto", "rocm"}, cfg.ComputeRuntime); b.silent {
+func (c *Charm) watcherBags(w Watchers, facts Facts, up listening) (b watcherBags, err error) {
+	cfg, _ := config.Parse(facts.Config, facts.Secrets) // checked before
+	gpus := cfg.Mode != "web" && slices.Contains([]string{"auto", "rocm"}, cfg.ComputeRuntime)
+	webs := cfg.Mode != "worker" && cfg.Metrics
+	if b.silent = !gpus && !webs; b.silent {
 		b.agent, err = relation.NoCOSAgent()
 		return b, err
 	}
-	rules, err := os.ReadFile(filepath.Join(c.CharmDir, "src/prometheus_alert_rules/amd-alerts.yaml"))
-	if err != nil {
-		return b, err
+	var rules []byte
+	var all, here []relation.Job
+	if gpus {
+		all = append(all, relation.ExporterJob())
+		if rules, err = os.ReadFile(filepath.Join(c.CharmDir, "src/prometheus_alert_rules/amd-alerts.yaml")); err != nil {
+			return b, err
+		}
+	}
+	switch {
+	case webs && cfg.Mode == "web":
+		all = append(all, webJobs("")...)
+	case webs && up.Web && w.Address != "": // with mode=auto the leader is the one web
+		all = append(all, webJobs(w.Address)...)
+	}
+	if up.GPU {
+		here = append(here, relation.ExporterJob())
+	}
+	if up.Web {
+		here = append(here, webJobs("")...)
 	}
 	t := relation.Topology{Model: c.Event.ModelName, ModelUUID: c.Event.ModelUUID, App: c.Event.App(), Unit: c.Event.Unit, Charm: charmName}
-	if exporter {
+	if up.GPU || up.Web && cfg.Mode == "web" {
 		b.unit = relation.ScrapeUnit(c.Event.Unit, w.Address)
 	}
 	if w.Leader {
-		if b.app, err = relation.ScrapeApp(t, rules); err != nil {
+		if b.app, err = relation.ScrapeApp(t, rules, all); err != nil {
 			return b, err
 		}
 	}
 	if len(w.COSAgent) == 0 {
 		return b, nil
 	}
-	d := relation.Dashboard{Path: "src/grafana_dashboards/amd-gpu.json"}
-	if d.JSON, err = os.ReadFile(filepath.Join(c.CharmDir, d.Path)); err != nil {
-		return b, err
+	var boards []relation.Dashboard
+	if gpus {
+		d := relation.Dashboard{Path: "src/grafana_dashboards/amd-gpu.json"}
+		if d.JSON, err = os.ReadFile(filepath.Join(c.CharmDir, d.Path)); err != nil {
+			return b, err
+		}
+		boards = append(boards, d)
 	}
-	b.agent, err = relation.COSAgent(t, rules, []relation.Dashboard{d}, exporter)
+	b.agent, err = relation.COSAgent(t, rules, boards, here)
 	return b, err
 }

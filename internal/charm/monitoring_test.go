@@ -19,7 +19,7 @@ func tell(t *testing.T, m *jujutest.Model, e juju.Event, exporter bool) *jujutes
 	t.Helper()
 	ctx := m.Begin(e)
 	c := charmOf(t, hosttest.Root(t), m, ctx, nil)
-	require.NoError(t, c.tellWatchers(t.Context(), Facts{Unit: m.Unit, Config: m.Config}, exporter))
+	require.NoError(t, c.tellWatchers(t.Context(), Facts{Unit: m.Unit, Config: m.Config}, listening{GPU: exporter}))
 	require.NoError(t, ctx.Commit())
 	return ctx
 }

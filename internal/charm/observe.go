@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
 )
@@ -33,15 +34,31 @@ type Observed struct {
 	GPUs    gpu.Inventory
 	NVIDIA  []string // devices in NVIDIA's CDI spec; nil where there is none
 	Folders []string // directories in /srv
+	Landed  bool     // the operator landed this worker
 	Toolkit rocm.ToolkitState
 
 	// Release is the one that is wanted, ReleaseID its identity once installed.
 	Release   *concourse.Release
 	ReleaseID string
-	WorkerID  string // of the work folder; a fresh one where it has none
-	WorkerEnv []byte // worker-config.env as it is
-	Units     map[string]resource.UnitState
-	Programs  []byte // tells whether the charm's own programs changed
+	// Storage is why the shared storage can't be used; nil where it can, or
+	// where there is none.
+	Storage error
+	// Remarks are about the release: what auto-upgrade leaves to the operator, or
+	// that a version was given up here.
+	Remarks  []string
+	WorkerID string // of the work folder; a fresh one where it has none
+	KeptName string // of a worker that the Python charm registered; "" for others
+	// Predecessor takes away what the Python charm left; OldStorage is for shared storage, once the secret has the keys.
+	Predecessor, OldStorage []plan.Resource
+	WorkerEnv               []byte // worker-config.env as it is
+	WebEnv                  []byte // config.env as it is
+	Certify                 Certify
+	TLS                     bool // the web has its certificate
+
+	// ClusterName tells this Concourse from others in what it logs and serves.
+	ClusterName string
+	Units       map[string]resource.UnitState
+	Programs    []byte // tells whether the charm's own programs changed
 
 	TSA         concourse.TSA // of the web that was chosen
 	TSAProblems []string
@@ -51,13 +68,17 @@ type Observed struct {
 // commands only.
 func (c *Charm) observe(facts Facts, cfg config.Config, units func() (map[string]resource.UnitState, error)) (Observed, error) {
 	o := Observed{Event: c.Event.Name, Facts: facts, Config: cfg, Arch: runtime.GOARCH, CharmDir: c.CharmDir,
-		Machine: observeMachine(c.Host.Root), Now: c.Host.Now()}
+		Machine: observeMachine(c.Host.Root), Now: c.Host.Now(), ClusterName: c.Event.ModelName}
 	var err error
 	if o.Units, err = units(); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the systemd units")
 	}
 	if leaving(c.Event.Name) {
 		return o, nil // what is wanted is nothing, whatever there is
+	}
+	o.Predecessor, o.Remarks = concourse.Predecessor(c.Host.Root), append(o.Remarks, concourse.PredecessorRemarks(c.Host.Root)...)
+	if facts.Role == WebRole {
+		return c.observeWeb(o)
 	}
 	if cfg.ComputeRuntime != "none" { // a worker without GPUs can't fail for theirs (D23)
 		if o.GPUs, err = gpu.Discover(c.Host.Root); err != nil {
@@ -73,15 +94,16 @@ func (c *Charm) observe(facts Facts, cfg config.Config, units func() (map[string
 	if o.Folders, err = srvFolders(c.Host.Root); err != nil {
 		return o, err
 	}
-	o.TSA, o.TSAProblems = chooseTSA(facts.Flights)
-	o.Release = c.wantedRelease(facts, cfg, o.TSA.Version)
-	if o.ReleaseID, err = o.Release.ID(c.Host.Root); err != nil {
-		return o, jujuerrors.Annotate(err, "cannot observe the Concourse releases")
+	o.Landed = c.Host.Exists(landedFile)
+	o.TSA, o.TSAProblems = chooseTSA(facts)
+	if err := c.observeRelease(&o, o.TSA.Version); err != nil {
+		return o, err
 	}
 	var ok bool
-	if o.WorkerID, ok = concourse.ReadWorkerID(c.Host.Root); !ok {
+	if o.WorkerID, ok = concourse.ReadWorkerID(c.Host.Root, concourse.WorkFolder(o.shared())); !ok {
 		o.WorkerID = c.NewID()
 	}
+	o.KeptName, _ = concourse.PredecessorName(c.Host.Root, concourse.WorkFolder(o.shared()))
 	if o.Programs, err = programs(c.CharmDir, "pebble", "rocm-exporter"); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")
 	}
@@ -100,7 +122,7 @@ func (c *Charm) showUnits(ctx context.Context) func() (map[string]resource.UnitS
 	}
 	done := make(chan answer, 1)
 	go func() {
-		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit, PebbleUnit)
+		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit, concourse.WebUnit, PebbleUnit)
 		done <- answer{units, err}
 	}()
 	return func() (map[string]resource.UnitState, error) {
@@ -128,28 +150,44 @@ func attached(path string) bool {
 	return err == nil && st.Size() > 0
 }
 
-// chooseTSA takes the first complete web unit of the first relation.
-func chooseTSA(flights []Flight) (t concourse.TSA, problems []string) {
-	if len(flights) == 0 {
+// chooseTSA takes the first complete web unit of the first relation; with
+// mode=auto the web is the peers' leader, who tells in the application's bag.
+func chooseTSA(f Facts) (t concourse.TSA, problems []string) {
+	if modeOf(f.Config) == "auto" {
+		if f.Peer == nil {
+			return t, nil
+		}
+		return concourse.ParseTSA(f.Peer.Remote)
+	}
+	if len(f.Flights) == 0 {
 		return t, nil
 	}
-	t, _, problems = concourse.FindTSA(flights[0].Units)
+	t, _, problems = concourse.FindTSA(f.Flights[0].Units)
 	return t, problems
 }
 
-// wantedRelease is the operator's version, else the web's, else the one that
-// this charm was tested with.
-func (c *Charm) wantedRelease(facts Facts, cfg config.Config, web string) *concourse.Release {
-	version := cfg.Version
-	if version == "" {
-		version = web
+// observeWeb looks at what a web depends on.
+func (c *Charm) observeWeb(o Observed) (Observed, error) {
+	err := c.observeRelease(&o, "")
+	if err != nil {
+		return o, err
 	}
-	if version == "" && !attached(facts.Resource) {
-		version = concourse.TestedVersion
+	if o.Programs, err = programs(c.CharmDir, "pebble", "concourse-exporter"); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")
 	}
-	return &concourse.Release{Version: version, Resource: facts.Resource, Mirror: cfg.ReleaseMirror, SHA256: cfg.ReleaseSHA256,
-		Arch: runtime.GOARCH, Proxy: proxyOf(facts, cfg), Sleep: c.Sleep,
-		Progress: func(text string) { c.say(context.Background(), text) }}
+	env, err := readOptional(c.Host.Root, concourse.WebFiles(o.Config.SharedStorage != "none").TakeOverFrom(c.Host.Root).Env())
+	if err != nil {
+		return o, err
+	}
+	o.WebEnv = []byte(env)
+	if o.Facts.Leader && o.Facts.Web.SecretID != "" {
+		o.OldStorage = concourse.PredecessorShared(c.Host.Root)
+	}
+	if o.Certify, err = observeCertify(c.Host.Root, o.Config, o.Facts.Web); err != nil {
+		return o, err
+	}
+	_, o.TLS, _ = certificateOf(o)
+	return o, nil
 }
 
 // proxyOf is the operator's proxies, else the model's.

@@ -10,6 +10,7 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
+	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/juju"
 )
@@ -42,6 +43,10 @@ func (c *Charm) planText(ctx context.Context) (string, int, error) {
 	if err != nil {
 		return "", 0, err
 	}
+	return c.planOf(ctx, want, problems)
+}
+
+func (c *Charm) planOf(ctx context.Context, want Desired, problems []config.Problem) (string, int, error) {
 	var b strings.Builder
 	if len(problems) > 0 {
 		b.WriteString("nothing is done until these options are right:\n")
@@ -79,19 +84,10 @@ func (c *Charm) actionResults(ctx context.Context) (map[string]any, error) {
 	if a, ok := c.answers()[name]; ok {
 		return c.answer(ctx, a)
 	}
-	if name != "plan" {
-		return nil, fmt.Errorf("cannot run action %q: no such action", name)
+	if w, ok := c.works()[name]; ok {
+		return c.work(ctx, w)
 	}
-	unlock, err := c.Host.Lock(LockFile)
-	if err != nil {
-		return nil, fmt.Errorf("cannot lock %s: %w", LockFile, err)
-	}
-	defer unlock()
-	text, steps, err := c.planText(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]any{"plan": strings.TrimSpace(text), "steps": steps}, nil
+	return nil, fmt.Errorf("cannot run action %q: no such action", name)
 }
 
 // ListedGPU is one GPU in the JSON list; numbers are those of the machine.

@@ -61,7 +61,7 @@ func TestActionsReportFailuresToWhoeverAsked(t *testing.T) {
 		require.NoError(t, ctx.Commit())
 		return m.Actions[len(m.Actions)-1]
 	}
-	m.Config = map[string]any{"mode": "web"}
+	m.Config = map[string]any{"mode": "all"}
 	a := run("plan")
 	require.Equal(t, "completed", a.Status)
 	require.Contains(t, a.Results["plan"], "nothing is done until these options are right:\n  mode: ")

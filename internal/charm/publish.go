@@ -14,25 +14,29 @@ import (
 // reboot may forget: there is no hook tool to ask.
 const versionFile = "/run/concourse-charm/version"
 
-// publish tells Juju what others want to know, differences only: the worker's
-// public key to the related webs, where the exporter listens, and the version
-// that runs. It is tried in every hook, so a key that was made late is published
-// all the same (D20).
-func (c *Charm) publish(ctx context.Context, facts Facts, exporter bool) error {
-	// The plan has just seen to it that this is the private key's other half.
-	key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
+// publish tells Juju what others want to know, differences only: a worker's
+// public key or a web's address, where the exporters listen, and the version
+// that runs. It is tried in every hook, so that no event decides what is told
+// (D20, D56).
+func (c *Charm) publish(ctx context.Context, facts Facts, want Desired) error {
+	if err := c.retract(ctx, facts); err != nil {
+		return err
+	}
+	var err error
+	if facts.Role == WebRole {
+		err = c.publishWeb(ctx, facts, want)
+	} else {
+		err = c.publishWorkerKey(ctx, facts, want)
+	}
 	if err != nil {
-		return jujuerrors.Annotate(err, "cannot publish the worker's key")
+		return err
 	}
-	for _, f := range facts.Flights {
-		if f.Own["worker-public-key"] == key {
-			continue
-		}
-		if err := c.Tools.RelationSet(ctx, f.ID, false, map[string]string{"worker-public-key": key}); err != nil {
-			return jujuerrors.Annotatef(err, "cannot publish the worker's key in %s", f.ID)
+	if facts.Role == WebRole || resyncs(c.Event.Name) {
+		if err := c.publishPorts(ctx, want.Ports); err != nil {
+			return err
 		}
 	}
-	if err := c.tellWatchers(ctx, facts, exporter); err != nil {
+	if err := c.tellWatchers(ctx, facts, listening{GPU: want.Exporter, Web: want.Jobs}); err != nil {
 		return err
 	}
 	version, _, ok := concourse.InstalledRelease(c.Host.Root)

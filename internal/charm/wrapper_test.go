@@ -16,7 +16,7 @@ func wrapperOf(t *testing.T, d Desired) oci.Config {
 	t.Helper()
 	data, ok := file(d, oci.DefaultConfig)
 	require.True(t, ok, "the wrapper is not configured")
-	c, err := oci.DecodeConfig([]byte(data))
+	c, err := decodeWrapper(data)
 	require.NoError(t, err)
 	return c
 }
@@ -136,7 +136,7 @@ func TestDCGMAliasesAreAFlagOfTheExporter(t *testing.T) {
 // A name that the option takes and the wrapper refuses would stop every task.
 func TestOptionTakesTheFolderNamesThatTheWrapperTakes(t *testing.T) {
 	for _, name := range []string{"data", "out_rw", "ü", "two words", ".hidden", "a/b", "a\x01", "a\u0085b", "\xff", "a\nb"} {
-		_, problems := config.Parse(map[string]any{"mode": "worker", "srv-folders": name})
+		_, problems := config.Parse(map[string]any{"mode": "worker", "srv-folders": name}, nil)
 		require.Equal(t, oci.FolderNameProblem(name) == "", len(problems) == 0, "%q", name)
 	}
 }

@@ -37,10 +37,11 @@ var folders = []string{"src/grafana_dashboards", "src/prometheus_alert_rules"}
 
 // programs maps what the charm holds to its name in Source.Bin.
 var programs = map[string]string{
-	"dispatch":             "dispatch",
-	"bin/runc-amd-wrapper": "runc-amd-wrapper",
-	"bin/rocm-exporter":    "rocm-exporter",
-	"bin/pebble":           "pebble",
+	"dispatch":               "dispatch",
+	"bin/runc-amd-wrapper":   "runc-amd-wrapper",
+	"bin/rocm-exporter":      "rocm-exporter",
+	"bin/concourse-exporter": "concourse-exporter",
+	"bin/pebble":             "pebble",
 }
 
 // Entries returns everything the charm holds, sorted by name. The error names

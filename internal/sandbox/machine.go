@@ -25,21 +25,33 @@ type Machine struct {
 	OnUnit func(unit string, up bool)
 	// Fail, if set, makes a command fail with this text on stderr.
 	Fail func(line string) string
+	// Ends, if set, says that a unit ends as soon as it was started: its substate
+	// then, auto-restart or failed, "" for one that runs.
+	Ends func(unit string) string
+	// Web, if set, answers in place of the web while that is up.
+	Web http.Handler
 
 	mu       sync.Mutex
 	units    map[string]*unit
 	recorded []string
 	listener net.Listener
-	health   *http.Server
-	port     int
+	servers  []*http.Server
+	port     int // of the worker's health check
+	webPort  int // of the web
 }
 
-type unit struct{ active, enabled bool }
+type unit struct {
+	active, enabled bool
+	sub             string // of one that is not active, "" for dead
+}
 
 // machinePrograms are the commands that the Machine answers.
-var machinePrograms = []string{"systemctl", "journalctl", "apt-get"}
+var machinePrograms = []string{"systemctl", "journalctl", "apt-get", "useradd", "ss"}
 
-const machineSocket = "SANDBOX_MACHINE"
+const (
+	machineSocket = "SANDBOX_MACHINE"
+	webUnit       = "concourse-server.service"
+)
 
 // Recorded returns the commands recorded since the last call.
 func (m *Machine) Recorded() []string {
@@ -58,8 +70,8 @@ func (m *Machine) Up(name string) bool {
 	return u != nil && u.active
 }
 
-// serve answers the programs on a unix socket, and the worker's health URL on
-// a free port of 127.0.0.1 as long as the worker's unit is up.
+// serve answers the programs on a unix socket, and on free ports of 127.0.0.1
+// what the worker and the web answer as long as their units are up.
 func (m *Machine) serve(socket string) error {
 	m.units = map[string]*unit{}
 	var err error
@@ -75,25 +87,42 @@ func (m *Machine) serve(socket string) error {
 			go m.answer(conn)
 		}
 	}()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if m.port, err = m.serveUnit("concourse-worker.service", `{"garden":{"healthy":true},"baggageclaim":{"healthy":true}}`); err != nil {
 		return err
 	}
-	m.port = l.Addr().(*net.TCPAddr).Port
-	m.health = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if !m.Up("concourse-worker.service") {
+	m.webPort, err = m.serveUnit(webUnit, `{"version":"8.2.5","worker_version":"2.5"}`)
+	return err
+}
+
+func (m *Machine) serveUnit(name, text string) (port int, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !m.Up(name) {
 			http.Error(w, "not running", http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(w, `{"garden":{"healthy":true},"baggageclaim":{"healthy":true}}`)
+		if name == webUnit && m.Web != nil {
+			m.Web.ServeHTTP(w, r)
+			return
+		}
+		fmt.Fprintln(w, text)
 	})}
-	go m.health.Serve(l)
-	return nil
+	m.servers = append(m.servers, s)
+	go s.Serve(l)
+	return l.Addr().(*net.TCPAddr).Port, nil
 }
+
+// WebPort is where the web of this machine answers.
+func (m *Machine) WebPort() int { return m.webPort }
 
 func (m *Machine) close() {
 	m.listener.Close()
-	m.health.Close()
+	for _, s := range m.servers {
+		s.Close()
+	}
 }
 
 type question struct{ Argv []string }
@@ -127,6 +156,12 @@ func (m *Machine) run(argv []string) reply {
 	case "apt-get":
 		m.record(line)
 		return m.aptGet(argv[1:])
+	case "useradd":
+		m.record(line)
+		return m.addUser(argv[len(argv)-1])
+	case "ss":
+		m.record(line)
+		return reply{}
 	}
 	return m.systemctl(argv[1:], line)
 }
@@ -157,6 +192,20 @@ func (m *Machine) aptGet(args []string) reply {
 	return reply{}
 }
 
+// addUser notes a user with the ids of this process: the sandbox's files are
+// its own.
+func (m *Machine) addUser(name string) reply {
+	passwd, err := m.Root.ReadFile("/etc/passwd")
+	if err == nil || os.IsNotExist(err) {
+		passwd = fmt.Appendf(passwd, "%s:x:%d:%d::/nonexistent:/usr/sbin/nologin\n", name, os.Getuid(), os.Getgid())
+		err = m.Root.WriteFile("/etc/passwd", passwd, 0o644)
+	}
+	if err != nil {
+		return reply{Stderr: err.Error(), Code: 1}
+	}
+	return reply{}
+}
+
 func (m *Machine) systemctl(args []string, line string) reply {
 	var names []string
 	for _, a := range args[1:] {
@@ -175,6 +224,10 @@ func (m *Machine) systemctl(args []string, line string) reply {
 }
 
 func (m *Machine) set(name, verb string) {
+	ends := ""
+	if m.Ends != nil && (verb == "start" || verb == "restart") {
+		ends = m.Ends(name)
+	}
 	m.mu.Lock()
 	u := m.units[name]
 	if u == nil {
@@ -186,9 +239,9 @@ func (m *Machine) set(name, verb string) {
 	case "enable", "disable":
 		u.enabled = verb == "enable"
 	case "start", "restart":
-		u.active = true
+		u.active, u.sub = ends == "", ends
 	case "stop", "kill": // the stand-in of a worker ends at any signal
-		u.active = false
+		u.active, u.sub = false, ""
 	}
 	now, restarted := u.active, verb == "restart" && was
 	m.mu.Unlock()
@@ -209,8 +262,13 @@ func (m *Machine) show(names []string) string {
 				file = "enabled"
 			}
 		}
-		if u := m.units[name]; u != nil && u.active {
+		switch u := m.units[name]; {
+		case u != nil && u.active:
 			active, sub = "active", "running"
+		case u != nil && u.sub == "auto-restart":
+			active, sub = "activating", u.sub
+		case u != nil && u.sub != "":
+			active, sub = "failed", u.sub
 		}
 		fmt.Fprintf(&b, "Id=%s\nLoadState=%s\nActiveState=%s\nSubState=%s\nUnitFileState=%s\n\n", name, load, active, sub, file)
 	}

@@ -8,8 +8,25 @@ import (
 	"os"
 )
 
+// Schema is the file of a sandbox that holds the version of its database's
+// schema, a number; without it no web has used the database yet.
+const Schema = "/database-schema"
+
+// standIn is a program of a Concourse release. What it knows beside its version
+// is `concourse migrate`: a release x.y.z has the schema xyz.
+const standIn = `#!/bin/sh
+# A stand-in of a Concourse release: it knows its version, and one of a database.
+root=${0%%/var/lib/concourse/*} root=${root%%/opt/concourse-ci-machine/*} schema=$root` + Schema + `
+case "$1 $2" in
+"migrate --supported-db-version") echo %[1]s | tr -d . ;;
+"migrate --current-db-version") cat "$schema" || { echo 'relation "migrations_history" does not exist' >&2; exit 1; } ;;
+"migrate --migrate-db-to-version="*) echo "${2#*=}" >"$schema" ;;
+*) echo %[1]s ;;
+esac
+`
+
 // StandInRelease writes a tarball with the layout of a Concourse release whose
-// programs print a version and do nothing else. It lets the charm's own code
+// programs print their version and little else. It lets the charm's own code
 // unpack and switch a release where no real one is at hand.
 func StandInRelease(path, version string) error {
 	var b bytes.Buffer
@@ -24,8 +41,7 @@ func StandInRelease(path, version string) error {
 		return err
 	}
 	for _, name := range []string{"concourse", "containerd", "containerd-shim-runc-v2", "runc", "init"} {
-		script := fmt.Sprintf("#!/bin/sh\n# A stand-in of a Concourse release: it knows its version only.\necho %s\n", version)
-		if err := add("bin/"+name, 0o755, script); err != nil {
+		if err := add("bin/"+name, 0o755, fmt.Sprintf(standIn, version)); err != nil {
 			return err
 		}
 	}

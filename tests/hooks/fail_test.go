@@ -68,7 +68,7 @@ func TestUnwritablePlaceIsAnErrorThatNamesIt(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ path, want string }{
 		"a file where a directory has to be": {"/var/lib/concourse/worker", "cannot use /var/lib/concourse/worker as a directory: a file has that name; move it away"},
-		"a file above a file":                {"/etc/systemd/system", "/etc/systemd/system/concourse-worker.service"},
+		"a file above a file":                {"/etc/systemd/system", "/etc/systemd/system/concourse-server.service"},
 		"a file where the charm keeps notes": {"/var/lib/concourse-charm", "/var/lib/concourse-charm"},
 		"a file where the lock has to be":    {"/run/concourse-charm", "cannot lock /run/concourse-charm/lock"},
 	} {
@@ -107,9 +107,9 @@ func TestD1RequiredToolkitIsWaitedForAndGivenUpInTheEnd(t *testing.T) {
 
 func TestWrongOptionsAreNamedAllAtOnce(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, fixture("amd"), options{"compute-runtime": "rcom", "log-level": "loud", "mode": "web"})
+	u := newUnit(t, fixture("amd"), options{"compute-runtime": "rcom", "log-level": "loud", "mode": "both"})
 	r := u.hook("install")
-	require.Equal(t, jujutest.StatusLine{Status: "blocked", Message: `mode: "web" is not available in this version of the charm; set mode=worker; ` +
+	require.Equal(t, jujutest.StatusLine{Status: "blocked", Message: `mode: "both" is not possible: a unit runs the web or a worker; write auto (the leader runs the web), web or worker; ` +
 		`log-level: "loud" is not one of debug, info, warn, error, fatal; compute-runtime: "rcom" is not one of none, auto, cuda, rocm`}, r.Status())
 	require.Empty(t, r.Plan())
 	require.Empty(t, r.Commands)
@@ -124,7 +124,7 @@ func TestWrongOptionsDoNotKeepAUnitFromGoing(t *testing.T) {
 	u.hook("stop")
 	require.False(t, u.Machine.Up("concourse-worker.service"))
 	u.hook("remove")
-	require.False(t, u.Root.Exists("/etc/systemd/system/concourse-worker.service"))
+	require.False(t, u.Root.Exists("/etc/systemd/system/concourse-server.service"))
 }
 
 // People may start dispatch while Juju does.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -59,7 +60,7 @@ func run(m *testing.M) int {
 func build() error {
 	bin := filepath.Join(built, "bin") + string(filepath.Separator)
 	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", bin,
-		"../../src/dispatch", "../../src/runc-amd-wrapper", "../../src/rocm-exporter", "../../src/sandbox", "github.com/canonical/pebble/cmd/pebble")
+		"../../src/dispatch", "../../src/runc-amd-wrapper", "../../src/rocm-exporter", "../../src/concourse-exporter", "../../src/sandbox", "github.com/canonical/pebble/cmd/pebble")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the charm's programs: %w\n%s", err, out)
@@ -85,7 +86,7 @@ func lighten() error {
 	if err := os.CopyFS(lightDir(), os.DirFS(charmDir())); err != nil {
 		return err
 	}
-	for _, name := range []string{"pebble", "rocm-exporter", "runc-amd-wrapper"} {
+	for _, name := range []string{"concourse-exporter", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
 		if err := os.WriteFile(filepath.Join(lightDir(), "bin", name), []byte("stands in for "+name+"\n"), 0o755); err != nil {
 			return err
 		}
@@ -102,18 +103,44 @@ func charmDir() string              { return filepath.Join(built, "charm") }
 func release(version string) string { return filepath.Join(built, "concourse-"+version+".tgz") }
 
 // workerKey is a key like one that the charm makes, which takes its time.
-var workerKey = sync.OnceValue(func() []byte {
-	key, err := rsa.GenerateKey(rand.Reader, 3072)
-	if err != nil {
-		panic(err) // only where the machine has no randomness
+func workerKey() []byte { return keys("all") }
+
+var made struct {
+	sync.Mutex
+	keys map[string][]byte
+}
+
+// keys is one key for each name, made when it is first asked for.
+func keys(name string) []byte {
+	made.Lock()
+	defer made.Unlock()
+	if made.keys[name] == nil {
+		key, err := rsa.GenerateKey(rand.Reader, 3072)
+		if err != nil {
+			panic(err) // only where the machine has no randomness
+		}
+		if made.keys == nil {
+			made.keys = map[string][]byte{}
+		}
+		made.keys[name] = pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-})
+	return made.keys[name]
+}
 
 // unit is a World whose failures end its test.
 type unit struct {
 	*sandbox.World
 	t *testing.T
+}
+
+// told are the hook tools' calls and the commands of all hooks that went well,
+// by World.
+var told sync.Map
+
+func (u *unit) said() []string {
+	all, _ := told.Load(u.World)
+	lines, _ := all.([]string)
+	return lines
 }
 
 // options of units here that differ from the charm's defaults.
@@ -171,6 +198,7 @@ func (u *unit) fine(name string, r sandbox.Result, err error) sandbox.Result {
 	require.NoError(u.t, err, name)
 	require.Zero(u.t, r.Code, "%s: %s", name, r.Output)
 	require.Empty(u.t, r.Output, name)
+	told.Store(u.World, slices.Concat(u.said(), r.Calls, r.Commands))
 	return r
 }
 

@@ -75,7 +75,8 @@ func TestNewReleaseIsSwitchedToAndTheWorkerRestartedOnce(t *testing.T) {
 	require.Empty(t, r.Plan(), "Juju says upgrade-charm after attach-resource")
 	u.Model.Relations[0].Units["web/0"]["concourse-version"] = "8.3.0"
 	r = u.hook("upgrade-charm")
-	require.Equal(t, []string{"systemctl restart concourse-worker.service"}, r.Commands)
+	require.Equal(t, []string{"systemctl kill --kill-whom=main --signal=SIGUSR2 concourse-worker.service",
+		"systemctl restart concourse-worker.service"}, r.Commands)
 	require.Equal(t, "Worker ready (v8.3.0)", r.Status().Message)
 	require.Equal(t, "8.3.0", u.Model.Version)
 }

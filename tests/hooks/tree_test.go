@@ -39,7 +39,7 @@ func tree(u *unit, below ...string) map[string]string {
 				if err != nil {
 					return err
 				}
-				text += " -> " + to
+				text += " -> " + strings.TrimPrefix(to, string(u.Root))
 			case d.Type().IsRegular() && !personal(path):
 				data, err := os.ReadFile(p)
 				if err != nil {

@@ -57,7 +57,7 @@ func TestRulesPassPromtool(t *testing.T) {
 // What goes over a relation is written to a file by the other side, as YAML.
 func TestPublishedRulesPassPromtool(t *testing.T) {
 	bag, err := relation.ScrapeApp(relation.Topology{Model: "ci", ModelUUID: "f47ac10b-58cc-4372-a567-0e02b2c3d479",
-		App: "gpu-worker", Unit: "gpu-worker/0", Charm: "concourse-ci-machine"}, []byte(readFile(t, rulesFile)))
+		App: "gpu-worker", Unit: "gpu-worker/0", Charm: "concourse-ci-machine"}, []byte(readFile(t, rulesFile)), []relation.Job{relation.ExporterJob()})
 	require.NoError(t, err)
 	var groups any
 	require.NoError(t, json.Unmarshal([]byte(bag["alert_rules"]), &groups))

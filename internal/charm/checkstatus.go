@@ -1,0 +1,162 @@
+package charm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/postgres"
+	"concourse-ci-machine/internal/resource"
+)
+
+const toolDeadline = 10 * time.Second
+
+// Checked is one thing that check-status looked at.
+type Checked struct {
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	Text string `json:"text"`
+}
+
+// report collects them.
+type report struct{ checks []Checked }
+
+func (r *report) add(name string, err error, text string) {
+	if err != nil {
+		text = err.Error()
+	}
+	r.checks = append(r.checks, Checked{name, err == nil, text})
+}
+
+func (r *report) cause(name string, cause *Cause, text string) {
+	if cause == nil {
+		r.add(name, nil, text)
+		return
+	}
+	r.add(name, fmt.Errorf("%s", cause.Text), "")
+}
+
+// checkStatus looks at everything that has to work on this unit, and fails when
+// something does not (D25). With verbose it says more of what works.
+func (c *Charm) checkStatus(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+	verbose, _ := params["verbose"].(bool)
+	var r report
+	for _, p := range u.Problems {
+		r.add("options", fmt.Errorf("%s", p), "")
+	}
+	for _, cause := range u.Want.Causes {
+		if cause.Kind != Active {
+			r.add("ready", fmt.Errorf("%s: %s", cause.Kind, cause.Text), "")
+		}
+	}
+	if len(u.Problems) == 0 {
+		c.checkServices(ctx, u, &r)
+		if verbose {
+			c.checkDetails(ctx, u, &r)
+		}
+	}
+	status := "ok"
+	var bad []string
+	for _, check := range r.checks {
+		if !check.OK {
+			status = "failed"
+			bad = append(bad, check.Name+": "+check.Text)
+		}
+	}
+	var text, data strings.Builder
+	for _, check := range r.checks {
+		mark := "ok    "
+		if !check.OK {
+			mark = "FAILED"
+		}
+		fmt.Fprintf(&text, "%s  %s: %s\n", mark, check.Name, check.Text)
+	}
+	if err := writeJSON(&data, r.checks); err != nil {
+		return nil, err
+	}
+	version, _, _ := concourse.InstalledRelease(c.Host.Root)
+	results := map[string]any{"status": status, "role": string(u.Facts.Role), "version": version,
+		"checks": strings.TrimSpace(text.String()), "json": strings.TrimSpace(data.String())}
+	if len(bad) > 0 {
+		return results, fmt.Errorf("cannot call this unit well: %s", strings.Join(bad, "; "))
+	}
+	return results, nil
+}
+
+func (c *Charm) checkServices(ctx context.Context, u unitNow, r *report) {
+	if u.Want.Web {
+		r.cause("web", c.checkWeb(ctx, u.Want, false), u.Want.WebURL)
+		db := u.Want.Database
+		r.add("database", postgres.Ping(ctx, u.Want.Repair), fmt.Sprintf("%s at %s", db.Name, db.Host))
+	}
+	if u.Want.Worker {
+		r.cause("worker", c.checkWorker(ctx, u.Want, true), "healthy and registered at "+u.Want.TSA.Host)
+	}
+	for _, p := range []struct {
+		on           bool
+		service, url string
+	}{{u.Want.Exporter, exporterService, exporterURL}, {u.Want.Jobs, jobsService, jobsURL}} {
+		if !p.on {
+			continue
+		}
+		var err error
+		if why := c.checkPebble(ctx, p.service, p.url); why != "" {
+			err = fmt.Errorf("%s", why)
+		}
+		r.add(p.service, err, "running and healthy")
+	}
+	if u.Want.Exporter {
+		c.checkGPUs(ctx, r)
+	}
+}
+
+func (c *Charm) checkGPUs(ctx context.Context, r *report) {
+	states, err := c.exporterStates(ctx)
+	if err != nil {
+		r.add("gpu health", err, "")
+		return
+	}
+	for _, s := range states {
+		name := fmt.Sprintf("gpu %d", s.Index)
+		if s.State == health.Critical {
+			r.add(name, fmt.Errorf("%s: %s", s.State, s.Reason), "")
+			continue
+		}
+		r.add(name, nil, strings.TrimSpace(fmt.Sprintf("%s %s", s.State, s.Reason)))
+	}
+}
+
+// checkDetails are facts that people ask for when something is wrong.
+func (c *Charm) checkDetails(ctx context.Context, u unitNow, r *report) {
+	if states, err := resource.ShowUnits(ctx, c.Host, concourse.WebUnit, concourse.Unit, PebbleUnit); err != nil {
+		r.add("systemd", err, "")
+	} else {
+		for _, unit := range []string{concourse.WebUnit, concourse.Unit, PebbleUnit} {
+			if s, ok := states[unit]; ok && s.Load != "not-found" {
+				r.add(unit, nil, fmt.Sprintf("%s (%s), %s", s.Active, s.Sub, s.File))
+			}
+		}
+	}
+	for _, name := range []string{"runc", "containerd"} {
+		if v := c.releaseTool(ctx, name); v != "" && u.Facts.Role == WorkerRole {
+			r.add(name, nil, v)
+		}
+	}
+	if u.Facts.Role == WebRole && u.Want.Web {
+		workers, err := c.api(u).Workers(ctx)
+		r.add("workers", err, fmt.Sprintf("%d", len(workers)))
+		for _, w := range workers {
+			r.add("worker "+w.Name, nil, strings.TrimSpace(w.State+" "+strings.Join(w.Tags, ",")))
+		}
+		return
+	}
+	if inv, err := gpu.Discover(c.Host.Root); err != nil {
+		r.add("kfd", err, "")
+	} else {
+		r.add("kfd", nil, inv.KFD.Text())
+	}
+}

@@ -1,0 +1,41 @@
+package charm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/resource"
+)
+
+// webSettleTime is how long a hook that started the web waits for it: it
+// prepares the database first.
+const webSettleTime = 60 * time.Second
+
+// checkWeb asks the web itself; systemd only knows that a process runs.
+func (c *Charm) checkWeb(ctx context.Context, want Desired, changed bool) *Cause {
+	h := concourse.CheckWeb(ctx, want.LocalURL)
+	for waited := time.Duration(0); h.State != concourse.Healthy && changed && waited < webSettleTime; waited += settlePoll {
+		c.Sleep(settlePoll)
+		h = concourse.CheckWeb(ctx, want.LocalURL)
+	}
+	if h.State == concourse.Healthy {
+		return nil
+	}
+	return &Cause{Waiting, fmt.Sprintf("Web not ready: %s; see journalctl --unit concourse-server", h.Why)}
+}
+
+// checkPebble says what is wrong with a service under Pebble, "" for nothing.
+func (c *Charm) checkPebble(ctx context.Context, service, url string) string {
+	state, err := resource.PebbleServices(ctx, c.Host.Root, PebbleSocket)
+	switch {
+	case err != nil:
+		return err.Error()
+	case state.Services[service] != "active":
+		return fmt.Sprintf("service %s is %s; see sudo PEBBLE=%s %s logs", service, state.Services[service], PebbleDir, pebbleBin)
+	case state.Checks[service] == "down":
+		return fmt.Sprintf("%s does not answer", url)
+	}
+	return ""
+}

@@ -1,0 +1,63 @@
+package charm
+
+import (
+	"fmt"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
+)
+
+// desireWebUnit is a unit that is a web and nothing else.
+func desireWebUnit(o Observed) Desired {
+	d := Desired{LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.WebUnit].Invocation,
+		WebURL: webURL(o), LocalURL: localURL(o), Shared: o.shared(), Release: o.Release, Request: o.Certify.Request,
+		Ports: []juju.Port{juju.TCP(o.Config.WebPort)}}
+	if o.TLS {
+		d.Ports = append(d.Ports, juju.TCP(o.Config.TLSPort))
+	}
+	d.Resources = append(d.Resources, charmFiles(o)...)
+	// The web first: what a worker of this unit still ran is lost with the web
+	// that it was registered at, but the others wait for this one.
+	err := desireWeb(&d, o)
+	d.Resources = append(d.Resources, notWorker(o)...)
+	d.takeOver(o)
+	if err == nil {
+		err = desireJobExporter(&d, o)
+	}
+	if err != nil {
+		d.Resources = append(d.Resources, impossible{err})
+	}
+	return d
+}
+
+// localURL is for this machine's own programs. With TLS the web still answers
+// there: what it sends elsewhere are requests for its external name.
+func localURL(o Observed) string {
+	return fmt.Sprintf("http://127.0.0.1:%d", o.Config.WebPort)
+}
+
+// notWorker is a web's unit without what a worker left: its role can change
+// when another unit leads (D3, D21).
+func notWorker(o Observed) []plan.Resource {
+	why := "this unit is the web"
+	return []plan.Resource{
+		concourse.Drain{State: o.Units[concourse.Unit], Why: why},
+		resource.Absent{Path: concourse.UnitFile, Why: why},
+		resource.Absent{Path: concourse.EnvFile, Why: why},
+		resource.Absent{Path: concourse.TSAHostKey, Why: why},
+	}
+}
+
+// notWeb is a worker's unit without what a web left: its credentials above all.
+func notWeb(o Observed) []plan.Resource {
+	why := "this unit is a worker"
+	paths := concourse.WebFiles(o.Config.SharedStorage != "none")
+	return []plan.Resource{
+		resource.Service{Unit: concourse.WebUnit, State: o.Units[concourse.WebUnit], Why: why},
+		resource.Absent{Path: concourse.WebUnitFile, Why: why},
+		resource.Absent{Path: paths.Env(), Why: why},
+		resource.Absent{Path: paths.KeyDir(), Why: why, Tree: true},
+	}
+}

@@ -1,0 +1,205 @@
+package charm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/postgres"
+	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/resource"
+)
+
+// The triggers of a web.
+const (
+	reloadWebUnit  = "daemon-reload-web"
+	restartWeb     = "restart-web"
+	reloadWeb      = "reload-web"
+	repairDatabase = "repair-database"
+)
+
+// desireWeb is the web itself. It is up only with a database; without one it
+// is stopped, and its credentials are gone from the disk.
+func desireWeb(d *Desired, o Observed) error {
+	w := o.Facts.Web
+	paths := concourse.WebFiles(o.Config.SharedStorage != "none")
+	d.Resources = append(d.Resources, resource.User{Name: concourse.WebUser, Home: concourse.HomeDir})
+	d.Resources = append(d.Resources, paths.Folders()...)
+	d.Resources = append(d.Resources, concourse.OperatorEnv{})
+	desireRelease(d, o)
+	unit, err := concourse.WebUnitFileFor(paths, o.Config.ExtraWebFlags)
+	if err != nil {
+		return err
+	}
+	d.Resources = append(d.Resources, unit, resource.Trigger{Name: reloadWebUnit, Inputs: [][]byte{unit.Data},
+		Op: "reload systemd for " + concourse.WebUnit, Then: []host.Command{resource.Systemctl("daemon-reload")}})
+
+	state := o.Units[concourse.WebUnit]
+	secrets, err := concourse.ParseWebSecrets(secretContent(o))
+	db, ready, causes := databaseOf(o)
+	if err != nil {
+		causes = append(causes, secretCause(o, err))
+	} else {
+		d.Secret = secretContent(o)
+	}
+	if w.Address == "" {
+		causes = append(causes, Cause{Waiting, "Waiting for this unit's address: Juju knows none yet"})
+	}
+	files, fileCauses := webFiles(o, paths, db)
+	d.Causes = append(append(d.Causes, causes...), fileCauses...)
+	for _, f := range certifyFiles(o, paths) {
+		d.Resources = append(d.Resources, f)
+	}
+	if err != nil || !ready || w.Address == "" {
+		d.Resources = append(d.Resources, resource.Service{Unit: concourse.WebUnit, State: state, Why: "it has no " + missingPart(ready, err)})
+		env, err := webConfig(o, paths, concourse.WebSecrets{}, concourse.WebDatabase{}).File(o.WebEnv)
+		d.Resources = append(d.Resources, env)
+		return err
+	}
+	return desireWebUp(d, o, paths, secrets, db, append([]resource.File{unit}, files...))
+}
+
+func missingPart(ready bool, err error) string {
+	switch {
+	case !ready:
+		return "database"
+	case err != nil:
+		return "keys"
+	}
+	return "address"
+}
+
+// desireWebUp is the web with all that it needs; of the files the first is
+// desired already.
+func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets concourse.WebSecrets, db relation.Database, files []resource.File) error {
+	w, state := o.Facts.Web, o.Units[concourse.WebUnit]
+	keys, err := paths.Keys(secrets)
+	if err != nil {
+		return err
+	}
+	d.Resources = append(d.Resources, keys...)
+	inputs := [][]byte{[]byte(secrets.TSAHostKey), []byte(secrets.SessionSigningKey), []byte(o.ReleaseID)}
+	for i, f := range files {
+		if inputs = append(inputs, f.Data); i > 0 {
+			d.Resources = append(d.Resources, f)
+		}
+	}
+	d.Database, d.Repair = webDatabase(db, paths), repairConfig(db)
+	config := webConfig(o, paths, secrets, d.Database)
+	d.Environment = config.Env()
+	o.Release.Before = beforeWebSwitch(o, d.Database, d.Environment)
+	env, err := config.File(o.WebEnv)
+	if err != nil {
+		return err
+	}
+	authorized := paths.Authorized(w.authorized())
+	d.Web = true
+	d.Resources = append(d.Resources, env, authorized,
+		resource.Trigger{Name: repairDatabase, Inputs: [][]byte{[]byte(fmt.Sprintf("%s %d %s %s", db.Host, db.Port, db.Name, db.User))},
+			Op: "check this web's rights in the database", Do: func(ctx context.Context) error {
+				_, err := postgres.Repair(ctx, repairConfig(db))
+				return err
+			}},
+		resource.Service{Unit: concourse.WebUnit, State: state, Up: true},
+		// A key that comes or goes needs no restart: the web reads the file again
+		// (D16). Before the restart, as a web that was just started ends of it.
+		resource.Trigger{Name: reloadWeb, Inputs: [][]byte{authorized.Data}, Op: "reload " + concourse.WebUnit, Adopt: starts(state), Tolerate: true,
+			Then: []host.Command{resource.Systemctl("reload", concourse.WebUnit)}},
+		resource.Trigger{Name: restartWeb, Inputs: append(inputs, env.Data), Op: "restart " + concourse.WebUnit, Adopt: starts(state),
+			Then: []host.Command{resource.Systemctl("restart", concourse.WebUnit)}})
+	d.Resources = append(d.Resources, o.OldStorage...)
+	for _, gone := range w.Gone {
+		if net.ParseIP(gone.Address) == nil {
+			continue // it published none, so there is nothing to find it by
+		}
+		d.Resources = append(d.Resources, cutOff(gone))
+	}
+	for _, at := range slices.Sorted(maps.Keys(w.Workers)) {
+		if k := w.Workers[at]; k.Problem != "" {
+			d.Causes = append(d.Causes, Cause{Active, k.Unit + " can't register: " + k.Problem})
+		}
+	}
+	return nil
+}
+
+// cutOff ends the connections of a worker whose key was taken back: the web
+// looks at keys when a worker connects, and at no other time (D19).
+func cutOff(w Worker) plan.Resource {
+	return concourse.Disconnect{Addr: w.Address, Why: w.Unit + " is not related any more"}
+}
+
+// step is a resource that is due in this run, whatever the machine is like.
+type step struct {
+	plan.Step
+	do func(context.Context, host.Host) error
+}
+
+// Diff implements plan.Resource.
+func (s step) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	p := s.Step
+	p.Do = func(ctx context.Context) error { return s.do(ctx, h) }
+	return plan.Plan{p}, nil
+}
+
+// databaseOf is where Concourse keeps its data, or why it has nowhere yet.
+func databaseOf(o Observed) (db relation.Database, ready bool, causes []Cause) {
+	l := o.Facts.Web.Database
+	if l == nil {
+		app, _, _ := strings.Cut(o.Facts.Unit, "/")
+		return db, false, []Cause{{Blocked, fmt.Sprintf("PostgreSQL database required: run juju integrate %s:postgresql <postgresql application>:database", app)}}
+	}
+	db, ready, problems := relation.ParseDatabase(l.Remote, l.Units, l.Secrets)
+	for _, p := range problems {
+		causes = append(causes, Cause{Waiting, "postgresql: " + p})
+	}
+	if !ready {
+		causes = append(causes, Cause{Waiting, "Waiting for PostgreSQL database..."})
+	}
+	return db, ready, causes
+}
+
+func secretCause(o Observed, err error) Cause {
+	if len(o.Facts.Web.Secret) == 0 {
+		return Cause{Waiting, "Waiting for the leader to share the web's keys"}
+	}
+	return Cause{Blocked, fmt.Sprintf("%s; run juju run <leader unit> rotate-keys", err)}
+}
+
+// webURL is where people find the web.
+func webURL(o Observed) string {
+	switch {
+	case o.Config.ExternalURL != "":
+		return o.Config.ExternalURL
+	case o.TLS:
+		return "https://" + net.JoinHostPort(o.Facts.Web.Address, strconv.Itoa(o.Config.TLSPort))
+	}
+	return "http://" + net.JoinHostPort(o.Facts.Web.Address, strconv.Itoa(o.Config.WebPort))
+}
+
+// webConfig is the environment that options, relations and secrets come to.
+func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db concourse.WebDatabase) concourse.WebConfig {
+	w, content := o.Facts.Web, secretContent(o)
+	c := concourse.WebConfig{Paths: paths, BindPort: o.Config.WebPort, LogLevel: o.Config.LogLevel, ExternalURL: webURL(o),
+		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.ClusterName, AdminUser: o.Config.AdminUser, AdminPassword: s.AdminPassword,
+		MainTeamUser: o.Config.MainTeamUser, ExtraLocalUsers: o.Config.ExtraLocalUsers, Database: db,
+		Metrics: o.Config.Metrics, Options: maps.Clone(o.Config.WebEnv), OptionKeys: config.WebEnvKeys(), Proxy: proxyOf(o.Facts, o.Config)}
+	if db != (concourse.WebDatabase{}) {
+		c.EncryptionKey, c.OldEncryptionKey = content[encryptionKey], content[oldEncryptionKey]
+	}
+	if o.TLS {
+		c.TLSPort = o.Config.TLSPort
+	}
+	c.Vault = vaultEnv(o, paths)
+	for _, key := range optionFiles(o) {
+		c.Options[key] = optionFile(paths, key)
+	}
+	return c
+}

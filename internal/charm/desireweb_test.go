@@ -1,0 +1,228 @@
+package charm
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/resource"
+)
+
+// webSecrets are keys like those that a leader makes, which takes its time.
+var webSecrets = sync.OnceValue(func() concourse.WebSecrets {
+	s, err := concourse.NewWebSecrets()
+	if err != nil {
+		panic(err) // only where the machine has no randomness
+	}
+	return s
+})
+
+// databaseLink is what PostgreSQL's charm publishes.
+func databaseLink() *Link {
+	return &Link{ID: "postgresql:4", App: "postgresql", Own: map[string]string{}, OwnApp: map[string]string{},
+		Remote:  map[string]string{"database": "concourse", "endpoints": "10.0.0.9:5432", "secret-user": "secret:d2user0000000000000g"},
+		Secrets: map[string]map[string]string{"secret:d2user0000000000000g": {"username": "relation_4", "password": "p%s w:rd/@"}}}
+}
+
+// observedWeb is a web that has all that it needs.
+func observedWeb(t *testing.T, set map[string]any) Observed {
+	t.Helper()
+	raw := map[string]any{"mode": "web"}
+	for k, v := range set {
+		raw[k] = v
+	}
+	cfg, problems := config.Parse(raw, nil)
+	require.Empty(t, problems)
+	return Observed{Event: "config-changed", Config: cfg, Arch: "amd64", CharmDir: charmDir(t), Now: hosttest.Now,
+		Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"}, ReleaseID: "8.2.5", ClusterName: "ci", Programs: []byte("1"),
+		Units: map[string]resource.UnitState{},
+		Facts: Facts{Unit: "concourse-ci-machine/0", Config: raw, Leader: true, Role: WebRole, Web: &WebFacts{Address: "10.0.0.2", PeerAddress: "10.0.0.3",
+			SecretID: "secret:d2web00000000000000g", Secret: webSecrets().Content(), Database: databaseLink(), Workers: map[string]Worker{}}}}
+}
+
+func webEnv(t *testing.T, d Desired) map[string]string {
+	t.Helper()
+	data, ok := file(d, "/var/lib/concourse/config.env")
+	require.True(t, ok)
+	vars := map[string]string{}
+	for line := range strings.Lines(data) {
+		k, v, _ := strings.Cut(strings.TrimSpace(line), "=")
+		vars[k] = strings.Trim(v, `"`)
+	}
+	return vars
+}
+
+func TestWebHasItsKeysDatabaseAndAddress(t *testing.T) {
+	d := Desire(observedWeb(t, nil))
+	require.Empty(t, d.Causes)
+	require.True(t, d.Web)
+	require.False(t, d.Worker)
+	env := webEnv(t, d)
+	for key, want := range map[string]string{
+		"CONCOURSE_POSTGRES_HOST": "10.0.0.9", "CONCOURSE_POSTGRES_PORT": "5432", "CONCOURSE_POSTGRES_USER": "relation_4",
+		"CONCOURSE_POSTGRES_PASSWORD": "p%s w:rd/@", "CONCOURSE_POSTGRES_DATABASE": "concourse",
+		"CONCOURSE_EXTERNAL_URL": "http://10.0.0.2:8080", "CONCOURSE_PEER_ADDRESS": "10.0.0.3", "CONCOURSE_BIND_PORT": "8080",
+		"CONCOURSE_ADD_LOCAL_USER": "admin:" + webSecrets().AdminPassword, "CONCOURSE_CLUSTER_NAME": "ci",
+	} {
+		require.Equal(t, want, env[key], key)
+	}
+	require.Equal(t, 0o600, int(mode(d, "/var/lib/concourse/config.env")))
+	key, ok := file(d, "/var/lib/concourse/keys/tsa_host_key")
+	require.True(t, ok)
+	require.Equal(t, webSecrets().TSAHostKey, key)
+	require.Equal(t, []juju.Port{juju.TCP(8080)}, d.Ports)
+}
+
+// D3: the predecessor's web units had keys of their own each.
+func TestD3EveryWebHasTheSameKeys(t *testing.T) {
+	leader, other := observedWeb(t, nil), observedWeb(t, nil)
+	other.Facts.Leader = false
+	a, b := Desire(leader), Desire(other)
+	for _, path := range []string{"/var/lib/concourse/keys/tsa_host_key", "/var/lib/concourse/keys/session_signing_key"} {
+		x, ok := file(a, path)
+		require.True(t, ok)
+		y, _ := file(b, path)
+		require.Equal(t, x, y, path)
+	}
+	other.Facts.Web.Secret, other.Facts.Web.SecretID = nil, ""
+	d := Desire(other)
+	require.False(t, d.Web)
+	require.Equal(t, []Cause{{Waiting, "Waiting for the leader to share the web's keys"}}, d.Causes)
+}
+
+// D5: without a database the web is down, and the status says what to run.
+func TestD5WebWithoutADatabaseIsDownAndHasNoCredentials(t *testing.T) {
+	up := observedWeb(t, nil)
+	up.WebEnv = []byte("CONCOURSE_POSTGRES_PASSWORD=old\nMY_OWN=kept\n")
+	for name, tt := range map[string]struct {
+		link *Link
+		want Cause
+	}{
+		"no relation":        {nil, Cause{Blocked, "PostgreSQL database required: run juju integrate concourse-ci-machine:postgresql <postgresql application>:database"}},
+		"no credentials yet": {&Link{ID: "postgresql:4"}, Cause{Waiting, "Waiting for PostgreSQL database..."}},
+	} {
+		o := up
+		web := *up.Facts.Web
+		web.Database = tt.link
+		o.Facts.Web = &web
+		d := Desire(o)
+		require.Contains(t, d.Causes, tt.want, name)
+		require.False(t, d.Web, name)
+		env := webEnv(t, d)
+		require.NotContains(t, env, "CONCOURSE_POSTGRES_PASSWORD", name)
+		require.Equal(t, "kept", env["MY_OWN"], name)
+		require.False(t, service(t, d, concourse.WebUnit).Up, name)
+	}
+}
+
+func service(t *testing.T, d Desired, unit string) resource.Service {
+	t.Helper()
+	for _, r := range d.Resources {
+		if s, is := r.(resource.Service); is && s.Unit == unit {
+			return s
+		}
+	}
+	require.Fail(t, "no service "+unit)
+	return resource.Service{}
+}
+
+// D16: a worker's key restarts nothing.
+func TestD16KeysOfWorkersReloadAndNeverRestart(t *testing.T) {
+	o := observedWeb(t, nil)
+	before := Desire(o)
+	o.Facts.Web.Workers = map[string]Worker{"tsa:3 gpu/0": {Unit: "gpu/0", Key: tsaKey}}
+	after := Desire(o)
+	require.Equal(t, trigger(t, before, restartWeb).Inputs, trigger(t, after, restartWeb).Inputs)
+	require.NotEqual(t, trigger(t, before, reloadWeb).Inputs, trigger(t, after, reloadWeb).Inputs)
+	keys, ok := file(after, "/var/lib/concourse/keys/authorized_worker_keys")
+	require.True(t, ok)
+	require.Equal(t, tsaKey+"\n", keys)
+}
+
+// D21, D3: no role's leftovers keep running.
+func TestD21EachRoleTakesAwayTheOther(t *testing.T) {
+	d := Desire(observedWeb(t, nil))
+	require.True(t, absent(d, concourse.UnitFile))
+	require.True(t, absent(d, concourse.EnvFile))
+	require.True(t, drains(d))
+
+	d = Desire(observed(t, hosttest.Host(t, "no-gpu"), nil))
+	require.False(t, service(t, d, concourse.WebUnit).Up)
+	require.True(t, absent(d, concourse.WebUnitFile))
+	require.True(t, absent(d, "/var/lib/concourse/config.env"))
+	require.True(t, absent(d, "/var/lib/concourse/keys"))
+}
+
+func drains(d Desired) bool {
+	for _, r := range d.Resources {
+		if _, is := r.(concourse.Drain); is {
+			return true
+		}
+	}
+	return false
+}
+
+// D23: a web has nothing to do with GPUs.
+func TestD23WebIgnoresGPUOptions(t *testing.T) {
+	d := Desire(observedWeb(t, map[string]any{"compute-runtime": "rocm"}))
+	require.Empty(t, d.Causes)
+	require.False(t, d.Exporter)
+	require.False(t, absent(d, "/etc/cdi/amd.json"))
+}
+
+// D19: keys of workers that left are taken back, and their connections end.
+func TestD19WorkersThatLeftAreCutOff(t *testing.T) {
+	o := observedWeb(t, nil)
+	o.Facts.Web.Gone = []Worker{{Unit: "gpu/1", Key: tsaKey, Address: "10.0.0.8"}, {Unit: "gpu/2", Key: tsaKey}}
+	var cut []concourse.Disconnect
+	reloaded := false
+	for _, r := range Desire(o).Resources {
+		switch r := r.(type) {
+		case resource.Trigger:
+			reloaded = reloaded || r.Name == reloadWeb
+		case concourse.Disconnect:
+			require.True(t, reloaded, "first the web reads the keys again")
+			cut = append(cut, r)
+		}
+	}
+	require.Equal(t, []concourse.Disconnect{{Addr: "10.0.0.8", Why: "gpu/1 is not related any more"}}, cut, "gpu/2 told no address")
+}
+
+func TestNewEncryptionKeyKeepsTheOldOne(t *testing.T) {
+	o := observedWeb(t, map[string]any{"encryption-key": "0123456789abcdef"})
+	d := Desire(o)
+	require.Equal(t, "0123456789abcdef", d.Secret[encryptionKey])
+	require.NotContains(t, d.Secret, oldEncryptionKey)
+	require.Equal(t, "0123456789abcdef", webEnv(t, d)["CONCOURSE_ENCRYPTION_KEY"])
+
+	o.Facts.Web.Secret = d.Secret
+	o.Config.EncryptionKey = "fedcba9876543210"
+	d = Desire(o)
+	env := webEnv(t, d)
+	require.Equal(t, "fedcba9876543210", env["CONCOURSE_ENCRYPTION_KEY"])
+	require.Equal(t, "0123456789abcdef", env["CONCOURSE_OLD_ENCRYPTION_KEY"])
+
+	o.Facts.Web.Secret, o.Config.EncryptionKey = d.Secret, ""
+	env = webEnv(t, Desire(o))
+	require.NotContains(t, env, "CONCOURSE_ENCRYPTION_KEY", "what was encrypted is read with the old key, and written plain")
+	require.Equal(t, "fedcba9876543210", env["CONCOURSE_OLD_ENCRYPTION_KEY"])
+
+	o.Facts.Leader, o.Facts.Web.Secret, o.Config.EncryptionKey = false, d.Secret, "another key 0123"
+	require.Equal(t, "fedcba9876543210", webEnv(t, Desire(o))["CONCOURSE_ENCRYPTION_KEY"], "the leader says when")
+}
+
+func TestCredentialsOfADatabaseAreCheckedOnceAndAgainWhenTheyChange(t *testing.T) {
+	o := observedWeb(t, nil)
+	before := trigger(t, Desire(o), repairDatabase)
+	require.NotNil(t, before.Do)
+	l := databaseLink()
+	l.Secrets["secret:d2user0000000000000g"]["username"] = "relation_5"
+	o.Facts.Web.Database = l
+	require.NotEqual(t, before.Inputs, trigger(t, Desire(o), repairDatabase).Inputs)
+}

@@ -1,0 +1,96 @@
+package charm
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/juju"
+)
+
+// Link is a relation of an endpoint that has one at most.
+type Link struct {
+	ID     string            `json:"id"`                // "postgresql:4"
+	App    string            `json:"app"`               // the application at the other end
+	Remote map[string]string `json:"remote"`            // its bag; of a peer relation, this application's
+	Own    map[string]string `json:"own"`               // this unit's bag
+	OwnApp map[string]string `json:"own_app,omitempty"` // this application's bag, where this unit leads
+	// Units are the bags of the remote units, where they are of interest.
+	Units map[string]map[string]string `json:"units,omitempty"`
+	// Secrets are those that the remote bag names, by id, as far as they can be
+	// read.
+	Secrets map[string]map[string]string `json:"secrets,omitempty"`
+	More    int                          `json:"more,omitempty"` // relations beside this one
+}
+
+// relations lists an endpoint's relations without one that is ending.
+func (o *observer) relations(ctx context.Context, endpoint string) ([]string, error) {
+	ids, err := o.t.RelationIDs(ctx, endpoint)
+	if err != nil {
+		return nil, jujuerrors.Annotatef(err, "cannot observe the relations of %s", endpoint)
+	}
+	return slices.DeleteFunc(ids, func(id string) bool {
+		return o.e.Name == endpoint+"-relation-broken" && o.e.Relation != nil && o.e.Relation.ID == id
+	}), nil
+}
+
+// link reads the bags of an endpoint's first relation; nil where there is none.
+func (o *observer) link(ctx context.Context, endpoint string) (*Link, error) {
+	ids, err := o.relations(ctx, endpoint)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	l := &Link{ID: ids[0], More: len(ids) - 1}
+	if l.Own, err = o.t.RelationGet(ctx, l.ID, o.e.Unit); errors.Is(err, juju.ErrNotFound) {
+		return nil, nil // the unit has not entered the relation yet; a hook follows when it has
+	}
+	if err == nil && endpoint == peers {
+		l.App = o.e.App()
+	} else if err == nil {
+		l.App, err = o.t.RelationRemoteApp(ctx, l.ID)
+	}
+	if err == nil {
+		l.Remote, err = o.t.RelationGetApp(ctx, l.ID, l.App)
+	}
+	if err == nil && o.leader && endpoint != peers {
+		l.OwnApp, err = o.t.RelationGetApp(ctx, l.ID, o.e.App())
+	}
+	return l, jujuerrors.Annotatef(err, "cannot observe relation %s", l.ID)
+}
+
+// secrets reads what the remote bag names. One that can't be read is left out:
+// it is granted in a later hook.
+func (o *observer) secrets(ctx context.Context, l *Link, ids []string) error {
+	for _, id := range ids {
+		content, err := o.secret(ctx, id)
+		var refused *juju.ToolError
+		if errors.As(err, &refused) && refused.Code > 0 {
+			continue
+		}
+		if err != nil {
+			return jujuerrors.Annotatef(err, "cannot read the secret of %s", l.ID)
+		}
+		if l.Secrets == nil {
+			l.Secrets = map[string]map[string]string{}
+		}
+		l.Secrets[id] = content
+	}
+	return nil
+}
+
+// bags reads the bags of all remote units.
+func (o *observer) bags(ctx context.Context, id string) (map[string]map[string]string, error) {
+	units, err := o.t.RelationUnits(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]map[string]string{}
+	for _, u := range units {
+		if all[u], err = o.t.RelationGet(ctx, id, u); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,102 @@
+package charm
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/juju"
+)
+
+// The endpoints of a unit that is a web, and of its application.
+const (
+	peers        = "peers"
+	tsa          = "tsa"
+	postgresql   = "postgresql"
+	vaultKV      = "vault-kv"
+	certificates = "certificates"
+)
+
+// observer asks Juju for what depends on the unit's role.
+type observer struct {
+	t       *juju.Tools
+	e       juju.Event
+	last    Facts
+	leader  bool
+	tracked []string
+}
+
+// role asks whether this unit leads, where the mode makes that matter, and
+// then what its role needs to know.
+func (o *observer) role(ctx context.Context, f *Facts) (err error) {
+	mode := modeOf(f.Config)
+	if mode == "worker" && !resyncs(o.e.Name) {
+		f.Role = WorkerRole
+		return nil
+	}
+	if o.leader, err = o.t.IsLeader(ctx); err != nil {
+		return jujuerrors.Annotate(err, "cannot observe who leads")
+	}
+	f.Leader = o.leader
+	if f.Role = roleOf(mode, f.Leader); f.Role == "" {
+		return nil // the option's problem is the status
+	}
+	if f.Peer, err = o.link(ctx, peers); err != nil {
+		return err
+	}
+	if f.TSAs, err = o.tsas(ctx); err != nil {
+		return jujuerrors.Annotate(err, "cannot observe the tsa relations")
+	}
+	if f.Role != WebRole || leaving(o.e.Name) {
+		return nil
+	}
+	f.Web, err = o.web(ctx, f)
+	return jujuerrors.Annotate(err, "cannot observe what the web needs")
+}
+
+// options reads the secrets that options name. One that can't be read is a
+// problem of its option, not of the hook.
+func (o *observer) options(ctx context.Context, raw map[string]any) (config.Secrets, error) {
+	var all config.Secrets
+	for _, uri := range config.SecretURIs(raw) {
+		content, err := o.secret(ctx, uri)
+		v := config.SecretValue{Content: content}
+		var refused *juju.ToolError
+		if errors.As(err, &refused) && refused.Code > 0 {
+			v.Problem = refused.Text
+		} else if err != nil {
+			return nil, jujuerrors.Annotatef(err, "cannot read %s", uri)
+		}
+		if all == nil {
+			all = config.Secrets{}
+		}
+		all[uri] = v
+	}
+	return all, nil
+}
+
+// secret reads the newest revision. The first time, and in the hook that tells
+// of a new one, it is read so that Juju tells of the next.
+func (o *observer) secret(ctx context.Context, id string) (content map[string]string, err error) {
+	switch {
+	case o.e.Name == "secret-changed" && bareID(o.e.SecretID) == bareID(id):
+		content, err = o.t.SecretGet(ctx, id, "", true)
+	case slices.Contains(o.last.Tracked, bareID(id)):
+		content, err = o.t.SecretPeek(ctx, id)
+	default:
+		content, err = o.t.SecretGet(ctx, id, "", false)
+	}
+	if err == nil && !slices.Contains(o.tracked, bareID(id)) {
+		o.tracked = append(o.tracked, bareID(id))
+	}
+	return content, err
+}
+
+// bareID is a secret's id without scheme and model: Juju writes it both ways.
+func bareID(id string) string {
+	return id[strings.LastIndexAny(id, ":/")+1:]
+}

@@ -1,0 +1,142 @@
+package charm
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/relation"
+)
+
+// WebFacts is what Juju says to a unit that is a web.
+type WebFacts struct {
+	// Address is where workers and people reach the unit, PeerAddress where
+	// other webs do; "" where Juju knows none yet.
+	Address     string `json:"address"`
+	PeerAddress string `json:"peer_address"`
+	// Peers are the addresses of the other webs; none where mode=auto.
+	Peers []string `json:"peers,omitempty"`
+
+	SecretID string            `json:"secret_id"` // of the application's keys and passwords, "" before there is one
+	Secret   map[string]string `json:"secret"`    // its content
+
+	Workers map[string]Worker `json:"workers"`        // by relation and unit, "tsa:3 gpu/0"
+	Gone    []Worker          `json:"gone,omitempty"` // to be cut off yet
+
+	Database     *Link    `json:"database,omitempty"`
+	Vault        *Link    `json:"vault,omitempty"`
+	Egress       []string `json:"egress,omitempty"` // of the endpoint vault-kv, CIDR
+	Certificates *Link    `json:"certificates,omitempty"`
+}
+
+// TSARelation is one relation of this web's endpoint tsa.
+type TSARelation struct {
+	ID  string            `json:"id"`
+	Own map[string]string `json:"own"` // this unit's bag
+}
+
+// web asks for all that a web depends on.
+func (o *observer) web(ctx context.Context, f *Facts) (*WebFacts, error) {
+	w := &WebFacts{}
+	var err error
+	if w.Address, _, err = o.address(ctx, tsa); err != nil {
+		return nil, err
+	}
+	if w.PeerAddress, _, err = o.address(ctx, peers); err != nil {
+		return nil, err
+	}
+	if w.Address == "" {
+		w.Address = w.PeerAddress
+	}
+	if err := o.otherWebs(ctx, f, w); err != nil {
+		return nil, err
+	}
+	if err := o.webSecret(ctx, f, w); err != nil {
+		return nil, err
+	}
+	if err := o.workers(ctx, f, w); err != nil {
+		return nil, err
+	}
+	if w.Database, err = o.link(ctx, postgresql); err == nil && w.Database != nil {
+		err = o.database(ctx, w.Database)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.Vault, err = o.link(ctx, vaultKV); err == nil && w.Vault != nil {
+		if _, w.Egress, err = o.address(ctx, vaultKV); err == nil {
+			err = o.secrets(ctx, w.Vault, words(relation.VaultSecret(w.Vault.Remote, w.Vault.Own["nonce"])))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.Certificates, err = o.link(ctx, certificates)
+	return w, err
+}
+
+// address asks for an endpoint's own address; "" is no error, as a unit may
+// have no network yet.
+func (o *observer) address(ctx context.Context, endpoint string) (ingress string, egress []string, err error) {
+	n, err := o.t.NetworkGet(ctx, endpoint)
+	var refused *juju.ToolError
+	if errors.As(err, &refused) && refused.Code == 1 {
+		return "", nil, nil
+	}
+	return n.Ingress(), n.EgressSubnets, err
+}
+
+// database reads the credentials; without a secret for them, the units' bags
+// of older versions of PostgreSQL's charm.
+func (o *observer) database(ctx context.Context, l *Link) (err error) {
+	ids := relation.DatabaseSecrets(l.Remote)
+	if len(ids) == 0 {
+		l.Units, err = o.bags(ctx, l.ID)
+		return err
+	}
+	return o.secrets(ctx, l, ids)
+}
+
+// otherWebs are reached directly, whatever the proxy.
+func (o *observer) otherWebs(ctx context.Context, f *Facts, w *WebFacts) error {
+	if f.Peer == nil || modeOf(f.Config) != "web" {
+		return nil
+	}
+	bags, err := o.bags(ctx, f.Peer.ID)
+	for _, unit := range slices.Sorted(maps.Keys(bags)) {
+		if a := bags[unit]["ingress-address"]; a != "" {
+			w.Peers = append(w.Peers, a)
+		}
+	}
+	return err
+}
+
+// webSecretKey is where the peers' application bag tells the id of the secret
+// with the web's keys and passwords.
+const webSecretKey = "web-secret"
+
+// webSecret reads the application's keys and passwords, the same on all webs
+// (D3). What a leader made in a hook that failed is used again.
+func (o *observer) webSecret(ctx context.Context, f *Facts, w *WebFacts) (err error) {
+	if f.Peer != nil {
+		w.SecretID = f.Peer.Remote[webSecretKey]
+	}
+	if w.SecretID != "" {
+		w.Secret, err = o.secret(ctx, w.SecretID)
+		return err
+	}
+	if o.last.Web != nil && f.Leader {
+		w.Secret = maps.Clone(o.last.Web.Secret)
+	}
+	return nil
+}
+
+// words is s as a list, empty where s is.
+func words(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}

@@ -1,0 +1,124 @@
+package charm
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/relation"
+)
+
+// Worker is what a unit that registers here published.
+type Worker struct {
+	Unit    string `json:"unit"`
+	Key     string `json:"key,omitempty"`     // one OpenSSH line, "" where it has none yet
+	Name    string `json:"name,omitempty"`    // under which it registers
+	Address string `json:"address,omitempty"` // where its connections come from
+	Problem string `json:"problem,omitempty"` // why its key is not taken
+}
+
+// resyncs reports whether the hook reads the bags of all workers again. All
+// others read one unit's: a thousand workers join with a thousand hooks.
+func resyncs(event string) bool {
+	return slices.Contains([]string{"config-changed", "upgrade-charm", "start", "leader-elected"}, event)
+}
+
+// tsas reads what this unit told in its relations of tsa.
+func (o *observer) tsas(ctx context.Context) (all []TSARelation, err error) {
+	ids, err := o.relations(ctx, tsa)
+	for _, id := range ids {
+		r := TSARelation{ID: id}
+		r.Own, err = o.t.RelationGet(ctx, id, o.e.Unit)
+		if errors.Is(err, juju.ErrNotFound) {
+			continue // the unit has not entered the relation yet; a hook follows when it has
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, err
+}
+
+// workers reads who may register: the remote units of all relations of tsa,
+// and with mode=auto the other units of this application.
+func (o *observer) workers(ctx context.Context, f *Facts, w *WebFacts) error {
+	known := map[string]Worker{}
+	if o.last.Web != nil && !resyncs(o.e.Name) {
+		known = o.last.Web.Workers
+	}
+	w.Workers = map[string]Worker{}
+	for _, r := range f.TSAs {
+		if err := o.workersOf(ctx, r.ID, known, w.Workers); err != nil {
+			return err
+		}
+	}
+	if f.Peer != nil && modeOf(f.Config) == "auto" {
+		if err := o.workersOf(ctx, f.Peer.ID, known, w.Workers); err != nil {
+			return err
+		}
+	}
+	w.Gone = o.gone(w.Workers)
+	return nil
+}
+
+func (o *observer) workersOf(ctx context.Context, id string, known, all map[string]Worker) error {
+	units, err := o.t.RelationUnits(ctx, id)
+	if err != nil {
+		return err
+	}
+	own := o.e.Relation != nil && o.e.Relation.ID == id
+	for _, u := range units {
+		if own && u == o.e.DepartingUnit && strings.HasSuffix(o.e.Name, "-relation-departed") {
+			continue
+		}
+		key := id + " " + u
+		if k, ok := known[key]; ok && !(own && u == o.e.RemoteUnit) {
+			all[key] = k
+			continue
+		}
+		bag, err := o.t.RelationGet(ctx, id, u)
+		if err != nil {
+			return err
+		}
+		k := Worker{Unit: u, Address: bag["ingress-address"]}
+		var problems []string
+		k.Key, k.Name, problems = relation.ParseWorker(bag)
+		k.Problem = strings.Join(problems, ", ")
+		all[key] = k
+	}
+	return nil
+}
+
+// gone are the workers whose key is to be taken back and that may still be
+// connected: those of before, and those that have left since.
+func (o *observer) gone(now map[string]Worker) []Worker {
+	if o.last.Web == nil {
+		return nil
+	}
+	keys := map[string]bool{}
+	for _, w := range now {
+		keys[w.Key] = true
+	}
+	left := slices.Clone(o.last.Web.Gone)
+	for _, at := range slices.Sorted(maps.Keys(o.last.Web.Workers)) {
+		if w := o.last.Web.Workers[at]; w.Key != "" && !keys[w.Key] {
+			left = append(left, w)
+		}
+	}
+	return slices.DeleteFunc(left, func(w Worker) bool { return keys[w.Key] })
+}
+
+// authorized are the keys that may register.
+func (w *WebFacts) authorized() []string {
+	var keys []string
+	for _, k := range w.Workers {
+		if k.Key != "" {
+			keys = append(keys, k.Key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,214 @@
+package charm
+
+import (
+	"context"
+	"maps"
+	"net"
+	"strconv"
+	"strings"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/relation"
+)
+
+// secretLabel is the label of the application's secret, for people.
+const secretLabel = "concourse-web"
+
+// differences are the keys of want that own has otherwise; "" in want removes
+// a key that is there.
+func differences(own, want map[string]string) map[string]string {
+	changes := map[string]string{}
+	for key, value := range want {
+		if own[key] != value {
+			changes[key] = value
+		}
+	}
+	return changes
+}
+
+// bag publishes differences in one bag.
+func (c *Charm) bag(ctx context.Context, id string, app bool, own, want map[string]string) error {
+	return jujuerrors.Annotatef(c.Tools.RelationSet(ctx, id, app, differences(own, want)), "cannot publish in %s", id)
+}
+
+// publishWorkerKey tells webs which key this worker has, in flight and, with
+// mode=auto, among the peers. It is tried in every hook, so a key that was made
+// late is published all the same (D20).
+func (c *Charm) publishWorkerKey(ctx context.Context, facts Facts, want Desired) error {
+	// The plan has just seen to it that this is the private key's other half.
+	key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
+	if err != nil {
+		return jujuerrors.Annotate(err, "cannot publish the worker's key")
+	}
+	id, _ := concourse.ReadWorkerID(c.Host.Root, concourse.WorkFolder(want.Shared))
+	kept, _ := concourse.PredecessorName(c.Host.Root, concourse.WorkFolder(want.Shared))
+	bag := relation.WorkerBag(key, workerName(kept, facts.Unit, id))
+	for _, f := range facts.Flights {
+		if err := c.bag(ctx, f.ID, false, f.Own, bag); err != nil {
+			return err
+		}
+	}
+	if facts.Peer == nil || modeOf(facts.Config) != "auto" {
+		return nil
+	}
+	return c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, bag)
+}
+
+// publishWeb tells the model what a web has to tell: its address and public
+// key to workers, its keys to the other webs in a secret, and its requests to
+// PostgreSQL, Vault and the authority for certificates.
+func (c *Charm) publishWeb(ctx context.Context, facts Facts, want Desired) error {
+	w := facts.Web
+	told := map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
+	if want.Web {
+		public, err := c.Host.ReadText(concourse.WebFiles(want.Shared).TSAHostKeyPublic())
+		if err != nil {
+			return jujuerrors.Annotate(err, "cannot publish the web's key")
+		}
+		version, _, _ := concourse.InstalledRelease(c.Host.Root)
+		maps.Copy(told, relation.TSABag(net.JoinHostPort(w.Address, strconv.Itoa(concourse.TSAPort)), public, version))
+	}
+	for _, t := range facts.TSAs {
+		if err := c.bag(ctx, t.ID, false, t.Own, told); err != nil {
+			return err
+		}
+	}
+	if err := c.publishSecret(ctx, facts, want, told); err != nil {
+		return err
+	}
+	if l := w.Database; l != nil {
+		if err := c.request(ctx, l, facts.Leader, relation.DatabaseRequest(), relation.DatabaseUnitRequest()); err != nil {
+			return err
+		}
+	}
+	if l := w.Vault; l != nil {
+		nonce := l.Own["nonce"]
+		if nonce == "" {
+			nonce = c.NewID() + c.NewID() + c.NewID() + c.NewID()
+		}
+		app, unit := relation.VaultRequest(nonce, w.Egress)
+		if err := c.request(ctx, l, facts.Leader, app, unit); err != nil {
+			return err
+		}
+	}
+	if l := w.Certificates; l != nil && want.Request != "" {
+		return c.request(ctx, l, facts.Leader, nil, relation.CertificateBag(want.Request))
+	}
+	return nil
+}
+
+func (c *Charm) request(ctx context.Context, l *Link, leader bool, app, unit map[string]string) error {
+	if leader {
+		if err := c.bag(ctx, l.ID, true, l.OwnApp, app); err != nil {
+			return err
+		}
+	}
+	return c.bag(ctx, l.ID, false, l.Own, unit)
+}
+
+// publishSecret keeps the application's secret, and tells the peers which one
+// it is and, with mode=auto, where the web is. What the predecessor kept there
+// in clear goes (D33).
+func (c *Charm) publishSecret(ctx context.Context, facts Facts, want Desired, told map[string]string) error {
+	// Without the peers' bag nobody would find it again: a hook follows when
+	// there is one.
+	if !facts.Leader || want.Secret == nil || facts.Peer == nil {
+		return nil
+	}
+	id := facts.Web.SecretID
+	s := juju.Secret{Label: secretLabel, Description: "Keys and passwords of the Concourse web", Content: want.Secret}
+	switch {
+	case id == "":
+		s.Owner = juju.OwnerApplication
+		var err error
+		if id, err = c.Tools.SecretAdd(ctx, s); err != nil {
+			return jujuerrors.Annotate(err, "cannot keep the web's keys in a secret")
+		}
+	case !maps.Equal(want.Secret, facts.Web.Secret):
+		if err := c.Tools.SecretSet(ctx, id, juju.Secret{Content: want.Secret}); err != nil {
+			return jujuerrors.Annotate(err, "cannot change the secret of the web's keys")
+		}
+	}
+	bag := map[string]string{webSecretKey: id, "tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
+	if modeOf(facts.Config) == "auto" {
+		maps.Copy(bag, told)
+	}
+	for key := range facts.Peer.Remote {
+		if predecessorKey(key) {
+			bag[key] = ""
+		}
+	}
+	return c.bag(ctx, facts.Peer.ID, true, facts.Peer.Remote, bag)
+}
+
+// predecessorKey is a key of the peers' application bag that the Python charm
+// wrote and that has no use any more.
+func predecessorKey(key string) bool {
+	switch key {
+	case adminPassword, "upgrade-state", "target-version", "initiated-by", "timestamp", "worker-ready-count", "expected-worker-count":
+		return true
+	}
+	return strings.HasPrefix(key, "vault-")
+}
+
+// retract takes back what this unit told in another role: a worker no web's
+// address, a web no worker's key.
+func (c *Charm) retract(ctx context.Context, facts Facts) error {
+	gone := []string{"web-ip", "worker-key-authorized-at", "upgrade-ready", "upgrade-ready-timestamp", "last-started-version",
+		"tsa-public-key", "concourse-version"}
+	if facts.Role == WebRole {
+		gone = append(gone, "worker-public-key", "worker-name")
+	}
+	bag := map[string]string{}
+	for _, key := range gone {
+		bag[key] = ""
+	}
+	if facts.Peer != nil {
+		if err := c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, bag); err != nil {
+			return err
+		}
+	}
+	if facts.Role == WebRole {
+		for _, f := range facts.Flights {
+			if err := c.bag(ctx, f.ID, false, f.Own, map[string]string{"worker-public-key": "", "worker-name": ""}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, t := range facts.TSAs {
+		if err := c.bag(ctx, t.ID, false, t.Own, map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": ""}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publishPorts opens the web's port and closes what a charm opened before.
+func (c *Charm) publishPorts(ctx context.Context, ports []juju.Port) error {
+	have, err := c.Tools.OpenedPorts(ctx)
+	if err != nil {
+		return jujuerrors.Annotate(err, "cannot observe the open ports")
+	}
+	open := map[juju.Port]bool{}
+	for _, p := range have {
+		open[p] = true
+	}
+	for _, p := range ports {
+		if !open[p] {
+			if err := c.Tools.OpenPort(ctx, p); err != nil {
+				return jujuerrors.Annotatef(err, "cannot open port %s", p)
+			}
+		}
+		delete(open, p)
+	}
+	for p := range open {
+		if err := c.Tools.ClosePort(ctx, p); err != nil {
+			return jujuerrors.Annotatef(err, "cannot close port %s", p)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package charm
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
+)
+
+// shared reports whether the releases lie on storage of several units.
+func (o Observed) shared() bool { return o.Config.SharedStorage != "none" }
+
+// observeRelease decides on the release: the operator's version, else the
+// web's, else with auto-upgrade the newest, else the one that this charm was
+// tested with (D14). One that did not start here is not tried again.
+func (c *Charm) observeRelease(o *Observed, web string) error {
+	if o.shared() && c.Tools != nil && c.Event.Action == nil { // it writes a probe
+		o.Storage = concourse.SharedStorage(c.Host.Root)
+	}
+	version := o.Config.Version
+	if version == "" {
+		version = web
+	}
+	attached := attached(o.Facts.Resource)
+	if version == "" && !attached {
+		version = concourse.TestedVersion
+		if o.Config.AutoUpgrade {
+			installed, _, _ := concourse.InstalledRelease(c.Host.Root)
+			var remark string
+			version, remark = concourse.Newest(context.Background(), c.Host, concourse.NewestQuery{Installed: installed, Arch: runtime.GOARCH,
+				Token: o.Config.GitHubToken, Proxy: proxyOf(o.Facts, o.Config), Offline: c.Tools == nil || c.Event.Action != nil})
+			if remark != "" {
+				o.Remarks = append(o.Remarks, remark)
+			}
+		}
+	}
+	r := &concourse.Release{Version: version, Resource: o.Facts.Resource, Mirror: o.Config.ReleaseMirror, SHA256: o.Config.ReleaseSHA256,
+		Arch: runtime.GOARCH, Proxy: proxyOf(o.Facts, o.Config), Sleep: c.Sleep, Shared: o.shared(), Unit: o.Facts.Unit, Token: o.Config.GitHubToken,
+		Progress: func(text string) { c.say(context.Background(), text) }}
+	r.Avoid(concourse.ReadFailed(c.Host.Root))
+	if f, is := r.Avoided(c.Host.Root); is {
+		o.Remarks = append(o.Remarks, fmt.Sprintf("Concourse %s did not start here (%s), so the one before it runs: set version=, or run restart-services force=true to try it again", f.Version, f.Why))
+	}
+	o.Release = r
+	var err error
+	o.ReleaseID, err = r.ID(c.Host.Root)
+	return jujuerrors.Annotate(err, "cannot observe the Concourse releases")
+}
+
+// desireRelease is the release and its folders. Where the storage can't be
+// used, the run ends there, and the status says why.
+func desireRelease(d *Desired, o Observed) {
+	for _, text := range o.Remarks {
+		d.Causes = append(d.Causes, Cause{Active, text})
+	}
+	for _, text := range o.Config.Notes {
+		d.Causes = append(d.Causes, Cause{Active, text})
+	}
+	if o.Storage != nil {
+		d.Resources = append(d.Resources, step{plan.Step{Op: "use the shared storage", Why: "shared-storage=" + o.Config.SharedStorage},
+			func(context.Context, host.Host) error { return o.Storage }})
+		return
+	}
+	d.Resources = append(d.Resources, concourse.ReleaseFolders(o.shared())...)
+	d.Resources = append(d.Resources, o.Release)
+}

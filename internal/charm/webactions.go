@@ -1,0 +1,177 @@
+package charm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/resource"
+)
+
+// adminPassword tells the first user's name and password. It is never one that
+// nobody uses: without a secret there is no answer (D24). Juju's tool takes
+// results as arguments and in no other way, so for as long as it runs, a user of
+// this very machine could read it.
+func (c *Charm) adminPassword(_ context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
+	if err := u.usable("tell the password", WebRole); err != nil {
+		return nil, err
+	}
+	password := u.Facts.Web.Secret[adminPassword]
+	if u.Facts.Web.SecretID == "" || password == "" {
+		return nil, fmt.Errorf("cannot tell the password: there is none yet; juju status says what the web waits for")
+	}
+	return map[string]any{"username": u.Config.AdminUser, "password": password,
+		"message": "Use these credentials to login to Concourse web UI"}, nil
+}
+
+// runMigrations brings the database to the version that the release supports
+// or to an older one, with the web stopped meanwhile.
+func (c *Charm) runMigrations(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+	if err := u.usable("migrate", WebRole); err != nil {
+		return nil, err
+	}
+	if !u.Want.Web {
+		return nil, fmt.Errorf("cannot migrate: the web has no database yet; juju status says what it waits for")
+	}
+	current, supported, err := concourse.DatabaseVersions(ctx, c.Host, concourse.ReleaseLink, u.Want.Database, u.Want.Environment)
+	if err != nil {
+		return nil, err
+	}
+	results := map[string]any{"before": current, "supported": supported, "after": current}
+	to := supported
+	if text, _ := params["target-version"].(string); text != "" {
+		if to, err = strconv.Atoi(text); err != nil || to < 1 {
+			return results, fmt.Errorf("cannot migrate to %q: want a version of the database's schema like %d, or nothing for that", text, supported)
+		}
+	}
+	if to == current {
+		results["message"] = "the database has this version"
+		return results, nil
+	}
+	if _, err := c.Host.Run(ctx, resource.Systemctl("stop", concourse.WebUnit)); err != nil {
+		return results, err
+	}
+	failed := concourse.Migrate(ctx, c.Host, concourse.ReleaseLink, u.Want.Database, u.Want.Environment, to)
+	if failed == nil {
+		results["after"] = to
+	}
+	if to < supported && failed == nil {
+		// A web that starts migrates up again.
+		results["message"] = "the web is stopped: set version= to the release that this version is for, or run restart-services to go up again"
+		return results, nil
+	}
+	if _, err := c.Host.Run(ctx, resource.Systemctl("start", concourse.WebUnit)); err != nil && failed == nil {
+		failed = err
+	}
+	return results, failed
+}
+
+// rotated are the keys that rotate-keys makes anew.
+var rotated = map[string][]string{
+	"session":        {sessionKey},
+	"tsa-host":       {tsaHostKey},
+	"admin-password": {adminPassword},
+	"all":            {sessionKey, tsaHostKey, adminPassword},
+}
+
+// rotateKeys makes new keys: on the web's leader those of the application, on a
+// worker its own.
+func (c *Charm) rotateKeys(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+	if err := u.usable("rotate keys", ""); err != nil {
+		return nil, err
+	}
+	if u.Facts.Role == WorkerRole {
+		return c.rotateWorkerKey(ctx, u)
+	}
+	which, _ := params["keys"].(string)
+	if which == "" {
+		which = "all"
+	}
+	keys, ok := rotated[which]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("cannot rotate %q: want one of %s", which, strings.Join(slices.Sorted(maps.Keys(rotated)), ", "))
+	case !u.Facts.Leader:
+		return nil, fmt.Errorf("cannot rotate keys on this unit: the leader owns them; run it on the leader (juju run %s/leader rotate-keys)", c.Event.App())
+	case u.Facts.Web.SecretID == "":
+		return nil, fmt.Errorf("cannot rotate keys: there are none yet; juju status says what the web waits for")
+	}
+	fresh, err := c.newSecrets()
+	if err != nil {
+		return nil, err
+	}
+	facts, web := u.Facts, *u.Facts.Web
+	before := maps.Clone(web.Secret)
+	for _, key := range keys {
+		before[key] = fresh.Content()[key]
+	}
+	web.Secret = before
+	facts.Web = &web
+	want, err := c.desire(ctx, facts, u)
+	if err != nil {
+		return nil, err
+	}
+	// What Juju has is the old content: publish sees the difference.
+	was := *u.Facts.Web
+	told := facts
+	told.Web = &was
+	if err := c.apply(ctx, told, want); err != nil {
+		return nil, err
+	}
+	return map[string]any{"rotated": strings.Join(keys, " "), "message": rotationNote(keys)}, nil
+}
+
+func rotationNote(keys []string) string {
+	var notes []string
+	if slices.Contains(keys, sessionKey) {
+		notes = append(notes, "people log in again")
+	}
+	if slices.Contains(keys, tsaHostKey) {
+		notes = append(notes, "workers are told the web's new key and connect again")
+	}
+	if slices.Contains(keys, adminPassword) {
+		notes = append(notes, "get-admin-password tells the new password")
+	}
+	return strings.Join(notes, "; ")
+}
+
+// desire is the rest of the pipeline for facts that an action changed.
+func (c *Charm) desire(ctx context.Context, facts Facts, u unitNow) (Desired, error) {
+	seen, err := c.observe(facts, u.Config, c.showUnits(ctx))
+	if err != nil {
+		return Desired{}, err
+	}
+	return Desire(seen), nil
+}
+
+func (c *Charm) rotateWorkerKey(ctx context.Context, u unitNow) (map[string]any, error) {
+	for _, path := range []string{concourse.WorkerKey, concourse.WorkerKeyPublic} {
+		if err := c.Host.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.apply(ctx, u.Facts, u.Want); err != nil {
+		return nil, err
+	}
+	if u.Want.Worker { // it takes its tasks over, and asks until the web knows the new key
+		if _, err := c.Host.Run(ctx, resource.Systemctl("restart", concourse.Unit)); err != nil {
+			return nil, err
+		}
+	}
+	return map[string]any{"rotated": "worker-key", "message": "the web is told when this action ends"}, nil
+}
+
+// releaseTool asks a program of the release for its version, "" where it can't.
+func (c *Charm) releaseTool(ctx context.Context, name string) string {
+	out, err := c.Host.Run(ctx, host.Command{Argv: []string{c.Host.Path(concourse.BinDir + "/" + name), "--version"}, ReadOnly: true, Deadline: toolDeadline})
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return line
+}

@@ -1,0 +1,213 @@
+package charm
+
+import (
+	"crypto"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/postgres"
+	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/resource"
+)
+
+// Certify is this web's TLS: its private key and the request for a certificate.
+type Certify struct {
+	Key, Request string // PEM
+}
+
+// observeCertify reads the key and request; both are made here, the request
+// anew when the web's names change. They are written with everything else.
+func observeCertify(r host.Root, cfg config.Config, w *WebFacts) (c Certify, err error) {
+	if !cfg.TLS || w == nil {
+		return c, nil
+	}
+	paths := concourse.WebFiles(cfg.SharedStorage != "none")
+	if c.Key, err = readOptional(r, paths.TLSKey()); err != nil {
+		return c, err
+	}
+	if c.Request, err = readOptional(r, requestPath(paths)); err != nil {
+		return c, err
+	}
+	names := webNames(cfg, w)
+	switch {
+	case c.Key == "":
+		c.Key, c.Request, err = relation.NewCertificateRequest(names)
+	case !requestFits(c.Request, c.Key, names):
+		c.Request, err = relation.CertificateRequestFor(c.Key, names)
+	}
+	return c, jujuerrors.Annotate(err, "cannot make the certificate request")
+}
+
+// requestFits reports whether a request is for this key and these names.
+func requestFits(request, key string, names []string) bool {
+	r, _ := pem.Decode([]byte(request))
+	k, _ := pem.Decode([]byte(key))
+	if r == nil || k == nil {
+		return false
+	}
+	req, err := x509.ParseCertificateRequest(r.Bytes)
+	if err != nil {
+		return false
+	}
+	private, err := x509.ParsePKCS8PrivateKey(k.Bytes)
+	signer, ok := private.(crypto.Signer)
+	if err != nil || !ok {
+		return false
+	}
+	public, ok := signer.Public().(interface{ Equal(crypto.PublicKey) bool })
+	have := slices.Clone(req.DNSNames)
+	for _, ip := range req.IPAddresses {
+		have = append(have, ip.String())
+	}
+	return ok && public.Equal(req.PublicKey) && slices.Equal(slices.Sorted(slices.Values(have)), slices.Sorted(slices.Values(names)))
+}
+
+func requestPath(p concourse.WebPaths) string { return p.TLSCert() + ".request" }
+
+// webNames are the names that the certificate is to have, the first one first.
+func webNames(cfg config.Config, w *WebFacts) (names []string) {
+	if u, err := url.Parse(cfg.ExternalURL); err == nil && u.Hostname() != "" {
+		names = append(names, u.Hostname())
+	}
+	if w.Address != "" && !slices.Contains(names, w.Address) {
+		names = append(names, w.Address)
+	}
+	return names
+}
+
+func readOptional(r host.Root, path string) (string, error) {
+	data, err := r.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(data), jujuerrors.Annotatef(err, "cannot observe %s", path)
+}
+
+// certificateOf is the certificate for the request, ok where there is one.
+func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []Cause) {
+	if !o.Config.TLS {
+		return cert, false, nil
+	}
+	app, _, _ := strings.Cut(o.Facts.Unit, "/")
+	l := o.Facts.Web.Certificates
+	if l == nil {
+		return cert, false, []Cause{{Blocked, "tls-enabled: a certificate is missing; run juju integrate " + app + ":certificates <certificates application>, or set tls-enabled=false"}}
+	}
+	cert, ok, problems := relation.ParseCertificates(l.Remote, o.Certify.Request)
+	for _, p := range problems {
+		causes = append(causes, Cause{Waiting, "certificates: " + p})
+	}
+	if !ok {
+		causes = append(causes, Cause{Waiting, "Waiting for the certificate of " + l.App})
+	}
+	return cert, ok, causes
+}
+
+// webFiles are the files beside the environment that the web reads.
+func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files []resource.File, causes []Cause) {
+	own := func(path, data string, mode fs.FileMode) {
+		files = append(files, resource.File{Path: path, Data: []byte(data), Mode: mode, Owner: concourse.WebUser})
+	}
+	if db.CA != "" {
+		own(paths.DatabaseCA(), db.CA, 0o644)
+	}
+	v, ok, problems := vaultOf(o)
+	if ok && v.CA != "" {
+		own(paths.VaultCA(), v.CA, 0o644)
+	}
+	for _, p := range problems {
+		causes = append(causes, Cause{Waiting, "vault-kv: " + p})
+	}
+	if o.Facts.Web.Vault != nil && !ok && len(problems) == 0 {
+		causes = append(causes, Cause{Active, "vault-kv: no credentials for this unit yet; run the action of Vault's charm that authorizes it"})
+	}
+	for _, key := range optionFiles(o) {
+		own(optionFile(paths, key), o.Config.Files[key], 0o600)
+	}
+	cert, ok, more := certificateOf(o)
+	if ok {
+		own(paths.TLSCert(), cert.Cert+cert.Chain, 0o644)
+	}
+	return files, append(causes, more...)
+}
+
+// certifyFiles are the private key and the request of a certificate. They are
+// written whether the web can run or not: a request that is not kept would be
+// another one in the next hook.
+func certifyFiles(o Observed, paths concourse.WebPaths) []resource.File {
+	if o.Certify.Key == "" {
+		return nil
+	}
+	return []resource.File{{Path: paths.TLSKey(), Data: []byte(o.Certify.Key), Mode: 0o600, Owner: concourse.WebUser},
+		{Path: requestPath(paths), Data: []byte(o.Certify.Request), Mode: 0o644, Owner: concourse.WebUser}}
+}
+
+// optionFiles are the variables whose option holds PEM text; not Vault's where
+// a relation says how to reach it.
+func optionFiles(o Observed) []string {
+	keys := slices.Sorted(maps.Keys(o.Config.Files))
+	if _, related, _ := vaultOf(o); related {
+		keys = slices.DeleteFunc(keys, func(k string) bool { return strings.HasPrefix(k, "CONCOURSE_VAULT_") })
+	}
+	return keys
+}
+
+// optionFile is where an option's PEM text lies that Concourse wants a path of.
+func optionFile(p concourse.WebPaths, env string) string {
+	return p.KeyDir() + "/" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(env, "CONCOURSE_"), "_", "-")) + ".pem"
+}
+
+func vaultOf(o Observed) (relation.Vault, bool, []string) {
+	l := o.Facts.Web.Vault
+	if l == nil {
+		return relation.Vault{}, false, nil
+	}
+	return relation.ParseVault(l.Remote, l.Own["nonce"], l.Secrets)
+}
+
+// vaultEnv is how the web finds Vault. A relation wins over the options, of
+// which only the prefix still counts (D60).
+func vaultEnv(o Observed, paths concourse.WebPaths) map[string]string {
+	const prefix, cache = "CONCOURSE_VAULT_PATH_PREFIX", "CONCOURSE_VAULT_ENABLE_KV_MOUNT_CACHE"
+	options := o.Config.VaultEnv
+	v, ok, _ := vaultOf(o)
+	if !ok {
+		if options["CONCOURSE_VAULT_URL"] == "" {
+			return nil
+		}
+		return options
+	}
+	env := maps.Clone(v.Env(paths.VaultCA()))
+	if p := options[prefix]; p != "" {
+		env[prefix] = "/" + strings.TrimLeft(p, "/")
+	}
+	if c := options[cache]; c != "" {
+		env[cache] = c
+	}
+	return env
+}
+
+// webDatabase and repairConfig are the database as Concourse and as the repair
+// of rights take it.
+func webDatabase(db relation.Database, paths concourse.WebPaths) concourse.WebDatabase {
+	d := concourse.WebDatabase{Host: db.Host, Port: db.Port, User: db.User, Password: db.Password, Name: db.Name, SSLMode: db.SSLMode()}
+	if db.CA != "" {
+		d.CAFile = paths.DatabaseCA()
+	}
+	return d
+}
+
+func repairConfig(db relation.Database) postgres.Config {
+	return postgres.Config{Host: db.Host, Port: db.Port, User: db.User, Password: db.Password, Name: db.Name, SSLMode: db.SSLMode(), CA: db.CA}
+}

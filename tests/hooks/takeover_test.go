@@ -1,0 +1,98 @@
+package hooks
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/sandbox"
+)
+
+// oldUnit is a unit of the Python charm, with keys that are keys.
+func oldUnit(t *testing.T, name, keyDir string, set options) *unit {
+	t.Helper()
+	root := hosttest.Predecessor(t, name)
+	for _, key := range []string{"worker_key", "tsa_host_key", "session_signing_key"} {
+		require.NoError(t, root.WriteFile(keyDir+"/"+key, workerKey(), 0o600))
+	}
+	w, err := sandbox.New(sandbox.Options{Host: string(root), Charm: lightDir(), Exe: tools(), Unit: unitName})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.Close()) })
+	w.Model.Resources = map[string]string{"concourse-release": release("8.2.5")}
+	u := &unit{w, t}
+	u.set(set)
+	return u
+}
+
+// The hook that Juju runs after a refresh makes a worker of the Python charm
+// this one's; the next one has nothing to do.
+func TestWorkerOfThePythonCharmIsTakenOver(t *testing.T) {
+	for _, name := range []string{"worker", "rocm"} {
+		t.Run(name, func(t *testing.T) {
+			set := options{"mode": "worker", "amd-container-toolkit": "skip"}
+			if name == "rocm" {
+				set["compute-runtime"] = "rocm"
+			}
+			u := oldUnit(t, name, "/var/lib/concourse-worker/keys", set)
+			u.web()
+			volume := u.read("/var/lib/concourse/worker/volumes/live/9f3c/volume/file")
+			hostname := strings.TrimSpace(u.read("/etc/hostname"))
+			u.hook("upgrade-charm")
+			require.Contains(t, u.Model.Status().Message, "Worker ready (v8.2.5)")
+			env := u.read("/var/lib/concourse-worker/worker-config.env")
+			require.Contains(t, env, "CONCOURSE_NAME="+hostname+"\n")
+			require.Contains(t, env, "CONCOURSE_CONTAINERD_MAX_CONTAINERS=400\n")
+			require.Contains(t, env, "CONCOURSE_WORK_DIR=/var/lib/concourse/worker\n")
+			require.NotContains(t, env, "old-tag")
+			require.Equal(t, hostname, u.Model.Relations[0].Local["worker-name"])
+			require.Equal(t, string(workerKey()), u.read("/var/lib/concourse-worker/keys/worker_key"))
+			require.Equal(t, volume, u.read("/var/lib/concourse/worker/volumes/live/9f3c/volume/file"))
+			require.Equal(t, "runc of 7.14.3, stand-in\n", u.read("/var/lib/concourse/releases/predecessor-1/bin/runc"))
+			for _, gone := range []string{"/opt/bin", "/usr/local/bin/runc-wrapper", "/usr/bin/runc.real", "/var/lib/concourse/containerd-gpu.toml",
+				"/var/lib/concourse-worker/keys/session_signing_key"} {
+				require.False(t, u.Root.Exists(gone), gone)
+			}
+			require.Empty(t, u.hook("update-status").Commands)
+		})
+	}
+}
+
+// A web of the Python charm goes on with its keys, its password and the key of
+// its database, which its option has forgotten.
+func TestWebOfThePythonCharmIsTakenOver(t *testing.T) {
+	c := &cluster{t: t}
+	var err error
+	c.pg, err = sandbox.NewPostgres()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.pg.Close()) })
+	u := oldUnit(t, "web", "/var/lib/concourse/keys", options{"mode": "web", "enable-metrics": true})
+	u.set(options{"web-port": u.Machine.WebPort()})
+	u.Model.Leader, u.Model.Address = true, "10.0.0.10"
+	c.units = []*unit{u}
+	peers := u.Model.Relate(1, "peers", "concourse-ci-machine")
+	peers.LocalApp = map[string]string{"admin-password": "Adm!nPassw0rd", "vault-role-secret-id": "s3cret", "upgrade-state": "idle"}
+	c.database()
+	did := u.hook("upgrade-charm")
+	require.Contains(t, c.status(0), "active: Web server ready (v8.2.5) ")
+	for _, key := range []string{"tsa_host_key", "session_signing_key"} {
+		require.Equal(t, string(workerKey()), u.read("/var/lib/concourse/keys/"+key))
+	}
+	env := u.read("/var/lib/concourse/config.env")
+	for _, kept := range []string{"CONCOURSE_ENABLE_ACROSS_STEP=true", "CONCOURSE_OLD_ENCRYPTION_KEY=0123456789abcdef", "Adm!nPassw0rd"} {
+		require.Contains(t, env, kept)
+	}
+	for _, gone := range []string{"LDAP", "CONCOURSE_ENCRYPTION_KEY", "https_proxy"} {
+		require.NotContains(t, env, gone)
+	}
+	require.Equal(t, []string{"web-secret"}, slices.Collect(maps.Keys(peers.LocalApp)), "nothing in clear is left")
+	require.Contains(t, did.Commands, "systemctl disable --now concourse-exporter.service")
+	for _, gone := range []string{"/etc/concourse-exporter.env", "/usr/local/bin/concourse-exporter.py", "/etc/systemd/system/concourse-exporter.service", "/root/.flyrc"} {
+		require.False(t, u.Root.Exists(gone), gone)
+	}
+	require.True(t, u.Root.Exists("/usr/local/bin/fly"))
+	require.Empty(t, u.hook("update-status").Commands)
+}
