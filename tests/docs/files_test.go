@@ -40,6 +40,8 @@ func TestListedFilesOccurInTheCode(t *testing.T) {
 		"/var/lib/concourse/resource-types": {"/var/lib/concourse/" + hole, "resource-types"},
 		"/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml": {
 			"/var/lib/concourse-charm/pebble/layers", hole + "/001-" + hole + ".yaml", "rocm-exporter"},
+		"/var/lib/concourse-charm/pebble/layers/001-concourse-exporter.yaml": {
+			"/var/lib/concourse-charm/pebble/layers", hole + "/001-" + hole + ".yaml", "concourse-exporter"},
 	}
 	for path := range listedFiles(t) {
 		if parts, ok := apart[path]; ok {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/jobexporter"
+
 	"concourse-ci-machine/internal/host/hosttest"
 )
 
@@ -99,6 +101,9 @@ func TestNamedMetricsAreThoseOfTheExporter(t *testing.T) {
 	known := map[string]bool{}
 	for _, f := range families(t) {
 		known[f.name] = true
+	}
+	for _, f := range jobexporter.Families() {
+		known[f.Name] = true
 	}
 	for name, md := range pages(t) {
 		for _, m := range regexp.MustCompile("`((?:rocm|concourse)_[a-z_]+)`").FindAllStringSubmatch(md, -1) {

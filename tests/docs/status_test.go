@@ -17,7 +17,8 @@ const statusPage = "docs/reference/status.md"
 // change of a text has to change the pages that quote it.
 func TestQuotedStatusesAreTheCodes(t *testing.T) {
 	patterns := wrapperPatterns(t, readSource(t))
-	// The one text that is put together piece by piece, in Charm.ready.
+	// The texts that are put together piece by piece, in Charm.ready and by
+	// concourse.StorageError.
 	version, gpus, folders := " (v"+hole+")", " (GPU: "+hole+"x "+hole+")", " ("+hole+" folders: "+hole+" RO, "+hole+" RW)"
 	require.Subset(t, patterns, []string{"Worker ready", version, gpus, folders})
 	// A unit and its problem have but a space between them, and servers' words
@@ -25,6 +26,11 @@ func TestQuotedStatusesAreTheCodes(t *testing.T) {
 	progress := hole + "/" + hole + " " + hole + " (" + hole + ")"
 	require.Subset(t, patterns, []string{hole + " " + hole, progress})
 	patterns = append(patterns, "flight: "+hole+" "+hole+": "+hole, "404 "+http.StatusText(http.StatusNotFound))
+	gone, readonly := "Shared storage unavailable - mount may have been removed.", "Shared storage not writable: "+hole+". Check mount permissions."
+	way := "On the LXD host run: lxc config device "
+	add, set := way+"add "+hole+" shared-storage disk source=<folder> path=/var/lib/concourse shift=true", way+"set "+hole+" shared-storage shift=true"
+	require.Subset(t, patterns, []string{"Web server ready", gone, readonly, add, set})
+	patterns = append(patterns, "Web server ready"+version+" "+hole, gone+" "+add, readonly+" "+set)
 	m := newMatcher(append(patterns, "Worker ready"+version, "Worker ready"+version+gpus,
 		"Worker ready"+version+folders, "Worker ready"+version+gpus+folders))
 	m.join(progress)
