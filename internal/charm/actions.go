@@ -2,6 +2,7 @@ package charm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -161,9 +162,11 @@ func (c *Charm) landWorker(ctx context.Context, u unitNow, _ map[string]any) (ma
 	if err := c.Host.WriteFile(landedFile, nil, 0o600); err != nil {
 		return nil, err
 	}
-	kill := resource.Systemctl("kill", "--kill-whom=main", "--signal=SIGUSR1", concourse.Unit)
-	if _, err := c.Host.Run(ctx, kill); err != nil {
-		return nil, err
+	// Disabled, as it would come back with the machine.
+	for _, args := range [][]string{{"disable", concourse.Unit}, {"kill", "--kill-whom=main", "--signal=SIGUSR1", concourse.Unit}} {
+		if _, err := c.Host.Run(ctx, resource.Systemctl(args...)); err != nil {
+			return nil, errors.Join(err, c.Host.Remove(landedFile)) // the next hook enables it again
+		}
 	}
 	for waited := time.Duration(0); waited < u.Config.DrainTimeout; waited += landPoll {
 		states, err := resource.ShowUnits(ctx, c.Host, concourse.Unit)

@@ -8,6 +8,7 @@ package charm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -107,7 +108,7 @@ func (c *Charm) tell(ctx context.Context, facts Facts, want Desired, held plan.P
 	if err := c.publish(ctx, facts, want); err != nil {
 		return err
 	}
-	if err := c.forgetGone(facts); err != nil {
+	if err := c.forgetGone(facts, notes); err != nil {
 		return err
 	}
 	causes := append(want.Causes, heldCauses(held)...)
@@ -119,7 +120,7 @@ func (c *Charm) tell(ctx context.Context, facts Facts, want Desired, held plan.P
 // decide is the pipeline up to desire.
 func (c *Charm) decide(ctx context.Context) (Facts, Desired, []config.Problem, error) {
 	last, err := loadFacts(c.Host.Root)
-	if err != nil {
+	if err != nil && (c.Tools == nil || !errors.Is(err, errDamaged)) {
 		return last, Desired{}, nil, err
 	}
 	facts := last

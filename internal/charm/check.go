@@ -129,7 +129,7 @@ func (c *Charm) noteCauses(want Desired, notes []plan.Note) []Cause {
 		}
 	}
 	for _, n := range notes {
-		if len(causes) == 0 && !errors.Is(n.Err, rocm.ErrSkipped) {
+		if len(causes) == 0 && !errors.Is(n.Err, resource.ErrSkipped) {
 			causes = append(causes, Cause{Active, fmt.Sprintf("could not %s: %s", n.Step.Op, lastLine(n.Err))})
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +23,8 @@ const (
 	restartWeb     = "restart-web"
 	reloadWeb      = "reload-web"
 	repairDatabase = "repair-database"
+
+	reloadWebOp = "reload " + concourse.WebUnit
 )
 
 // desireWeb is the web itself. It is up only with a database; without one it
@@ -111,7 +112,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		resource.Service{Unit: concourse.WebUnit, State: state, Up: true},
 		// A key that comes or goes needs no restart: the web reads the file again
 		// (D16). Before the restart, as a web that was just started ends of it.
-		resource.Trigger{Name: reloadWeb, Inputs: [][]byte{authorized.Data}, Op: "reload " + concourse.WebUnit, Adopt: starts(state), Tolerate: true,
+		resource.Trigger{Name: reloadWeb, Inputs: [][]byte{authorized.Data}, Op: reloadWebOp, Adopt: starts(state), Tolerate: true,
 			Then: []host.Command{resource.Systemctl("reload", concourse.WebUnit)}},
 		resource.Trigger{Name: restartWeb, Inputs: append(inputs, env.Data), Op: "restart " + concourse.WebUnit, Adopt: starts(state),
 			Then: []host.Command{resource.Systemctl("restart", concourse.WebUnit)}})
@@ -122,11 +123,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		}
 		d.Resources = append(d.Resources, cutOff(gone))
 	}
-	for _, at := range slices.Sorted(maps.Keys(w.Workers)) {
-		if k := w.Workers[at]; k.Problem != "" {
-			d.Causes = append(d.Causes, Cause{Active, k.Unit + " can't register: " + k.Problem})
-		}
-	}
+	d.Causes = append(d.Causes, w.refused()...)
 	return nil
 }
 

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"slices"
 
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/plan"
 )
 
 // StateDir holds what the charm itself has to remember. It is 0700.
@@ -103,6 +105,10 @@ func observeFlight(ctx context.Context, t *juju.Tools, e juju.Event, id string) 
 	return f, err
 }
 
+// errDamaged is a facts file that can't be read back. A hook asks Juju for all
+// of it anew; only what left while nobody looked is not known any more.
+var errDamaged = errors.New("the file is damaged; the next hook writes it anew")
+
 // loadFacts returns the zero Facts where no hook has run yet.
 func loadFacts(r host.Root) (Facts, error) {
 	var f Facts
@@ -110,8 +116,8 @@ func loadFacts(r host.Root) (Facts, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(data, &f)
+	if err == nil && json.Unmarshal(data, &f) != nil {
+		f, err = Facts{}, errDamaged
 	}
 	return f, jujuerrors.Annotatef(err, "cannot read %s", factsFile)
 }
@@ -132,9 +138,11 @@ func saveFacts(r host.Root, last, now Facts) error {
 	return r.WriteFile(factsFile, append(b, '\n'), 0o600)
 }
 
-// forgetGone is called when those who left have been cut off.
-func (c *Charm) forgetGone(f Facts) error {
-	if f.Web == nil || len(f.Web.Gone) == 0 {
+// forgetGone is called when those who left have been cut off. A web that could
+// not be reloaded lets them in again: they are cut off once more after that.
+func (c *Charm) forgetGone(f Facts, notes []plan.Note) error {
+	stale := slices.ContainsFunc(notes, func(n plan.Note) bool { return n.Step.Op == reloadWebOp })
+	if f.Web == nil || len(f.Web.Gone) == 0 || stale {
 		return nil
 	}
 	now := f

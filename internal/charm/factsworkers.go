@@ -3,6 +3,7 @@ package charm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -121,4 +122,26 @@ func (w *WebFacts) authorized() []string {
 		}
 	}
 	return keys
+}
+
+// maxRefused is how many workers a status names.
+const maxRefused = 3
+
+// refused are remarks on workers whose key is not taken, the first by name: a
+// status with a thousand of them would be read by nobody.
+func (w *WebFacts) refused() (causes []Cause) {
+	more := 0
+	for _, at := range slices.Sorted(maps.Keys(w.Workers)) {
+		switch k := w.Workers[at]; {
+		case k.Problem == "":
+		case len(causes) == maxRefused:
+			more++
+		default:
+			causes = append(causes, Cause{Active, k.Unit + " can't register: " + k.Problem})
+		}
+	}
+	if more > 0 {
+		causes = append(causes, Cause{Active, fmt.Sprintf("%d more workers can't register either", more)})
+	}
+	return causes
 }

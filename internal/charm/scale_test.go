@@ -202,6 +202,20 @@ func TestHookThatFailedAfterReadingAWorkerLosesNothing(t *testing.T) {
 	}
 }
 
+// A web that does not reload still trusts who left: cutting its connections
+// helps only when it is tried again after the reload.
+func TestD19WorkerIsCutOffAfterTheReloadThatForgetsIt(t *testing.T) {
+	w := newScaleWeb(t, "web", 7)
+	tsa := w.model.Relations[2]
+	w.fill(tsa, 3)
+	w.refuse = "systemctl reload"
+	delete(tsa.Units, "gpu7/1")
+	w.try(jujutest.RelationHook(tsa, "departed", "gpu7/1"))
+	w.refuse, w.linked[workerAddress(1)] = "", true // it is back, as the web let it in
+	require.Equal(t, []string{reloaded[0], concourse.CutOff(workerAddress(1)).String()}, w.hook("update-status").commands)
+	w.quiet(func() ran { return w.hook("update-status") })
+}
+
 func TestWorkersOfSeveralRelationsAndPeersAtOnce(t *testing.T) {
 	w := newScaleWeb(t, "auto", 7, 8)
 	peer, one, two := w.model.Relations[0], w.model.Relations[2], w.model.Relations[3]
@@ -277,5 +291,35 @@ func TestGarbageOfWorkersIsNamedAndNeverWritten(t *testing.T) {
 			require.NotContains(t, w.model.Status().Message, bad)
 			require.Len(t, w.keys(), 4)
 		})
+	}
+}
+
+func TestStatusNamesAFewOfManyWorkersThatCannotRegister(t *testing.T) {
+	w := newScaleWeb(t, "web", 7)
+	tsa := w.model.Relations[2]
+	for i := range manyWorkers {
+		tsa.Units[w.joins(tsa, i, "")]["worker-public-key"] = "garbage"
+	}
+	w.hook("config-changed")
+	message := w.model.Status().Message
+	require.Equal(t, maxRefused, strings.Count(message, "garbage"))
+	require.Contains(t, message, "; 297 more workers can't register either")
+	require.Empty(t, w.keys())
+}
+
+// A machine that lost its power in a bad moment needs no operator for this.
+func TestDamagedFactsAreWrittenAnewByAHook(t *testing.T) {
+	for _, text := range []string{"", "{", `{"web":{"workers":[]}}`, "\x00\x00\x00\x00"} {
+		w := newScaleWeb(t, "web", 7)
+		tsa := w.model.Relations[2]
+		w.fill(tsa, 20)
+		keys, secret := w.keys(), w.model.Secrets[1].Revisions
+		require.NoError(t, w.root.WriteFile(factsFile, []byte(text), 0o600))
+		got := w.hook("update-status")
+		require.Len(t, got.read(tsa), 20, "of what is not known all is read")
+		require.Empty(t, got.commands)
+		require.Equal(t, keys, w.keys())
+		require.Equal(t, secret, w.model.Secrets[1].Revisions)
+		w.quiet(func() ran { return w.hook("config-changed") })
 	}
 }

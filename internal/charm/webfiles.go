@@ -1,9 +1,6 @@
 package charm
 
 import (
-	"crypto"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"io/fs"
 	"maps"
@@ -26,54 +23,27 @@ type Certify struct {
 	Key, Request string // PEM
 }
 
-// observeCertify reads the key and request; both are made here, the request
-// anew when the web's names change. They are written with everything else.
+// observeCertify reads the key, or makes one, and makes the request: for the
+// same names it is always the same one. Without a name, which Juju may not know
+// yet, there is nothing to ask for.
 func observeCertify(r host.Root, cfg config.Config, w *WebFacts) (c Certify, err error) {
 	if !cfg.TLS || w == nil {
 		return c, nil
 	}
-	paths := concourse.WebFiles(cfg.SharedStorage != "none")
-	if c.Key, err = readOptional(r, paths.TLSKey()); err != nil {
-		return c, err
-	}
-	if c.Request, err = readOptional(r, requestPath(paths)); err != nil {
-		return c, err
-	}
 	names := webNames(cfg, w)
-	switch {
-	case c.Key == "":
+	if len(names) == 0 {
+		return c, nil
+	}
+	if c.Key, err = readOptional(r, concourse.WebFiles(cfg.SharedStorage != "none").TLSKey()); err != nil {
+		return c, err
+	}
+	if c.Key == "" {
 		c.Key, c.Request, err = relation.NewCertificateRequest(names)
-	case !requestFits(c.Request, c.Key, names):
+	} else {
 		c.Request, err = relation.CertificateRequestFor(c.Key, names)
 	}
 	return c, jujuerrors.Annotate(err, "cannot make the certificate request")
 }
-
-// requestFits reports whether a request is for this key and these names.
-func requestFits(request, key string, names []string) bool {
-	r, _ := pem.Decode([]byte(request))
-	k, _ := pem.Decode([]byte(key))
-	if r == nil || k == nil {
-		return false
-	}
-	req, err := x509.ParseCertificateRequest(r.Bytes)
-	if err != nil {
-		return false
-	}
-	private, err := x509.ParsePKCS8PrivateKey(k.Bytes)
-	signer, ok := private.(crypto.Signer)
-	if err != nil || !ok {
-		return false
-	}
-	public, ok := signer.Public().(interface{ Equal(crypto.PublicKey) bool })
-	have := slices.Clone(req.DNSNames)
-	for _, ip := range req.IPAddresses {
-		have = append(have, ip.String())
-	}
-	return ok && public.Equal(req.PublicKey) && slices.Equal(slices.Sorted(slices.Values(have)), slices.Sorted(slices.Values(names)))
-}
-
-func requestPath(p concourse.WebPaths) string { return p.TLSCert() + ".request" }
 
 // webNames are the names that the certificate is to have, the first one first.
 func webNames(cfg config.Config, w *WebFacts) (names []string) {
@@ -142,15 +112,13 @@ func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files
 	return files, append(causes, more...)
 }
 
-// certifyFiles are the private key and the request of a certificate. They are
-// written whether the web can run or not: a request that is not kept would be
-// another one in the next hook.
+// certifyFiles is the private key of a certificate. It is written whether the
+// web can run or not: one that is not kept would be another in the next hook.
 func certifyFiles(o Observed, paths concourse.WebPaths) []resource.File {
 	if o.Certify.Key == "" {
 		return nil
 	}
-	return []resource.File{{Path: paths.TLSKey(), Data: []byte(o.Certify.Key), Mode: 0o600, Owner: concourse.WebUser},
-		{Path: requestPath(paths), Data: []byte(o.Certify.Request), Mode: 0o644, Owner: concourse.WebUser}}
+	return []resource.File{{Path: paths.TLSKey(), Data: []byte(o.Certify.Key), Mode: 0o600, Owner: concourse.WebUser}}
 }
 
 // optionFiles are the variables whose option holds PEM text; not Vault's where

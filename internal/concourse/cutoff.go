@@ -37,8 +37,9 @@ func toTSA(addr string) []string {
 	return []string{"state", "established", "dst", addr, "sport", "=", ":" + strconv.Itoa(TSAPort)}
 }
 
-// Disconnect is a machine without a connection from Addr to the TSA. It is
-// tolerated when it fails: such a worker stays until it connects anew, 4 hours
+// Disconnect ends the connections from Addr to the TSA. It is always due: a worker
+// that is not connected now may be in a moment, as long as the web has not read
+// the keys again. It is tolerated when it fails: such a worker stays until it connects anew, 4 hours
 // later at most.
 type Disconnect struct {
 	Addr string // IP address
@@ -46,15 +47,10 @@ type Disconnect struct {
 }
 
 // Diff implements plan.Resource.
-func (d Disconnect) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
+func (d Disconnect) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if _, err := netip.ParseAddr(d.Addr); err != nil {
 		return nil, fmt.Errorf("cannot end connections of %q: it is not an IP address", d.Addr)
 	}
-	there, err := d.connected(ctx, h)
-	if err == nil && !there {
-		return nil, nil
-	}
-	// Where ss can't even list, the step says so, tolerated.
 	return plan.Plan{{Op: "end the connections of " + d.Addr + " to the TSA", Why: d.Why, Tolerate: true, Do: func(ctx context.Context) error {
 		if _, err := h.Run(ctx, CutOff(d.Addr)); err != nil {
 			return d.remark(err)

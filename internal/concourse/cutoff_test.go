@@ -33,7 +33,7 @@ func TestDisconnect_D19(t *testing.T) {
 		steps  int
 		remark string
 	}{
-		"not connected": {func(r *hosttest.Runner) { r.Answer(list, "") }, 0, ""},
+		"not connected": {func(r *hosttest.Runner) { r.Answer(list, "").Answer(kill, "") }, 1, ""},
 		"connected": {func(r *hosttest.Runner) {
 			there := "0 0 10.0.0.2:2222 10.0.0.5:40000\n"
 			r.On(list, func(host.Command) (string, error) { return there, nil })

@@ -73,9 +73,6 @@ func TestConnectionsOfOneAddressAreCutOff_D19(t *testing.T) {
 			require.True(t, ended(t, worker))
 			require.True(t, ended(t, again))
 			require.False(t, ended(t, other), "another worker's stays")
-			p, err = plan.Diff(context.Background(), h, d)
-			require.NoError(t, err)
-			require.Empty(t, p)
 			dial(c.worker) // the TSA listens on
 		})
 	}
