@@ -195,8 +195,8 @@ func TestHookThatFailedAfterReadingAWorkerLosesNothing(t *testing.T) {
 			second := w.related(tsa, "departed", "gpu7/3")
 			require.NotContains(t, w.keys(), fakeKey(t, 3))
 			require.Len(t, w.keys(), 20)
-			ran := append(first.commands, second.commands...)
-			require.Equal(t, []string{reloaded[0], concourse.CutOff(workerAddress(3)).String()}, slices.Compact(ran),
+			commands := append(first.commands, second.commands...)
+			require.Equal(t, []string{reloaded[0], concourse.CutOff(workerAddress(3)).String()}, slices.Compact(commands),
 				"who left in a hook that failed is cut off all the same, by the last hook that tried")
 			w.quiet(func() ran { return w.hook("update-status") })
 		})
