@@ -38,6 +38,7 @@ type card struct {
 	dir, sensorDir directory    // what they were when the files were opened
 	looked         time.Time    // by path, last
 	opened         bool
+	again          atomic.Bool // open the files anew
 	heads          *heads
 	id             Identity
 	attrs          *attributes
@@ -160,6 +161,10 @@ func (c *card) current() bool {
 // now. A device that was removed and found again has other directories; one
 // whose driver was bound again has another hwmon.
 func (c *card) refresh() {
+	if c.again.Swap(false) && c.files != nil {
+		c.files.Close() // each is opened when it is read
+		c.looked = time.Time{}
+	}
 	if c.current() {
 		return
 	}

@@ -49,6 +49,7 @@ type Collector struct {
 	reads     *flights[Sample]
 	polls     *flights[[]Failure]
 	known     atomic.Pointer[search] // the last search that worked
+	again     atomic.Bool            // search, though nothing changed
 	watch     *watch
 	dumpClass string // as this process opens it
 	traffic   traffic

@@ -12,10 +12,11 @@ import (
 
 // options are the command line.
 type options struct {
-	listen  string
-	root    string
-	version bool
-	collect Options
+	listen   string
+	root     string
+	watchdog time.Duration // 0: none
+	version  bool
+	collect  Options
 }
 
 // parse reads the command line. flag.ErrHelp asks for the usage text.
@@ -24,6 +25,7 @@ func parse(args []string) (options, *flag.FlagSet, error) {
 	fs := flag.NewFlagSet("rocm-exporter", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors and usage are the caller's to print
 	fs.StringVar(&o.listen, "web.listen-address", ":9401", "`address` to serve on; port 0 takes a free one")
+	fs.DurationVar(&o.watchdog, "web.watchdog", defaultWatchdog, "`time` without an answer to its own health check that ends the program, 2s or more; 0s is never")
 	fs.StringVar(&o.root, "path.root", "/", "`directory` to read as the machine's root")
 	fs.BoolVar(&o.collect.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")
 	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", false, "read pcie_bw every 30s, in the background: it takes a second each time")
@@ -38,6 +40,9 @@ func parse(args []string) (options, *flag.FlagSet, error) {
 	if fs.NArg() > 0 {
 		return o, fs, fmt.Errorf("unexpected argument: %s", fs.Arg(0))
 	}
+	if o.watchdog < 0 || o.watchdog > 0 && o.watchdog < minWatchdog {
+		return o, fs, fmt.Errorf("invalid value %s for flag -web.watchdog: at least %s, or 0s", o.watchdog, minWatchdog)
+	}
 	if o.collect.RASInterval < minRAS {
 		return o, fs, fmt.Errorf("invalid value %s for flag -ras.interval: at least %s", o.collect.RASInterval, minRAS)
 	}
@@ -49,6 +54,13 @@ func parse(args []string) (options, *flag.FlagSet, error) {
 	}
 	return o, fs, nil
 }
+
+// The supervisor's check fails for the third time 23 s after a hang at the
+// soonest. It acts only that once, so the watchdog comes first.
+const (
+	defaultWatchdog = 20 * time.Second
+	minWatchdog     = 2 * time.Second
+)
 
 // Each reading of the error counters asks the hardware: AMD's own exporter does
 // so every 30 s.
@@ -70,7 +82,8 @@ func help(w io.Writer, fs *flag.FlagSet) {
 
 Serves the state of this machine's AMD GPUs to Prometheus, read from sysfs, and
 who uses them, from /proc. It needs no ROCm, and no privilege but to see other
-users' processes. It ends with the process that started it.
+users' processes. It ends with the process that started it, and opens all files
+anew at SIGHUP.
 
 `)
 	fs.VisitAll(func(f *flag.Flag) {

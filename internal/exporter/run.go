@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"syscall"
 
+	"concourse-ci-machine/internal/exporter/watchdog"
 	"concourse-ci-machine/internal/host"
 )
 
@@ -24,8 +25,8 @@ const (
 	exitUsage  = 2
 )
 
-// Run is the program. It serves until SIGTERM or SIGINT and returns its exit
-// status. version is only told, in --version and rocm_exporter_build_info.
+// Run is the program. It serves until SIGTERM or SIGINT, opens everything anew
+// at SIGHUP, and returns its exit status. version is only told, in --version and rocm_exporter_build_info.
 func Run(version string, args []string, stdout, stderr io.Writer) int {
 	o, fs, err := parse(args)
 	switch {
@@ -47,10 +48,21 @@ func Run(version string, args []string, stdout, stderr io.Writer) int {
 }
 
 func run(version string, o options, stderr io.Writer) error {
+	// Before anything else: a SIGHUP that came earlier would end the program.
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGHUP)
+	defer signal.Stop(again)
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	if err := endWithParent(); err != nil {
 		return err
+	}
+	var dog *watchdog.Watchdog
+	if o.watchdog > 0 {
+		var err error
+		if dog, err = watchdog.Start(o.watchdog); err != nil {
+			return err
+		}
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
 		// Waking other processors costs more than a scrape, and they are there
@@ -72,6 +84,10 @@ func run(version string, o options, stderr io.Writer) error {
 	go c.kernel.follow(stop, root, c.now)
 	go c.Watch(stop)
 	go c.Record(stop)
+	go c.reloads(stop, again, logs)
+	if dog != nil {
+		go dog.Watch(watchdog.Healthy(l.Addr().String(), healthPath), logs.Printf)
+	}
 	return serve(stop, l, Handler(c), logs)
 }
 

@@ -27,7 +27,7 @@ const searchEvery = time.Minute
 // on, for their own files tell how each of them is.
 func (c *Collector) search(deadline <-chan time.Time) search {
 	f := c.searches.start(flightKey{}, nil, func() search {
-		if last := c.known.Load(); last != nil && !c.watch.changed(c.now()) {
+		if last := c.known.Load(); last != nil && !c.again.Swap(false) && !c.watch.changed(c.now()) {
 			s := *last
 			s.dumps = c.dumps()
 			return s

@@ -24,6 +24,9 @@ const (
 	drainTime = 4 * time.Second
 )
 
+// healthPath answers at once, whatever the GPUs do.
+const healthPath = "/-/healthy"
+
 // Handler serves /metrics, /api/v1/gpus, /-/healthy and a page. Health is that
 // of the exporter: a sick GPU is in the metrics, and restarting would not heal it.
 func Handler(c *Collector) http.Handler {
@@ -31,7 +34,7 @@ func Handler(c *Collector) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", s.limited(s.metrics))
 	mux.HandleFunc("GET /api/v1/gpus", s.limited(s.gpus))
-	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		io.WriteString(w, "rocm-exporter is healthy.\n")
 	})

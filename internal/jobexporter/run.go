@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"concourse-ci-machine/internal/exporter/watchdog"
 	"concourse-ci-machine/internal/jobexporter/program"
 )
 
@@ -37,6 +38,11 @@ func Run(version string, args []string, getenv func(string) string, stdout, stde
 	return program.ExitOK
 }
 
+// watchTime is how long the program may fail to answer itself before the kernel
+// ends it: Pebble's own check acts once, and not again on a program that hangs
+// again.
+const watchTime = 20 * time.Second
+
 func run(version string, o options, stderr io.Writer) error {
 	// Before anything else: a SIGHUP that came earlier would end the program.
 	again := make(chan os.Signal, 1)
@@ -45,6 +51,10 @@ func run(version string, o options, stderr io.Writer) error {
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	if err := program.EndWithParent(); err != nil {
+		return err
+	}
+	dog, err := watchdog.Start(watchTime)
+	if err != nil {
 		return err
 	}
 	l, err := program.Listen(o.listen)
@@ -64,6 +74,7 @@ func run(version string, o options, stderr io.Writer) error {
 		defer tick.Stop()
 		p.follow(stop, tick.C, again)
 	}()
+	go dog.Watch(watchdog.Healthy(l.Addr().String(), "/-/healthy"), logs.Printf)
 	err = program.Serve(stop, l, Handler(p), logs)
 	cancel()
 	<-done
