@@ -145,7 +145,10 @@ func Upgrades(root host.Root, r *Release) (from, to string, is bool) {
 
 // DowngradeError is a release that is older than the one that made the
 // database what it is.
-type DowngradeError struct{ From, To string }
+type DowngradeError struct {
+	From, To string
+	Schema   int // newest version of a database that To knows
+}
 
 func (e *DowngradeError) Error() string {
 	return fmt.Sprintf("cannot go from Concourse %s back to %s: the database was migrated by %s", e.From, e.To, e.From)
@@ -153,7 +156,7 @@ func (e *DowngradeError) Error() string {
 
 // Remedy says what the operator can do.
 func (e *DowngradeError) Remedy() string {
-	return fmt.Sprintf("%s; run juju config <application> version=%s, or first take the database back: juju run <unit> run-migrations target-version=%s", e.Error(), e.From, e.To)
+	return fmt.Sprintf("%s; run juju config <application> version=%s, or first take the database back: juju run <unit> run-migrations target-version=%d", e.Error(), e.From, e.Schema)
 }
 
 // complete is the record of the release id, if it is there whole.

@@ -53,6 +53,9 @@ func Ping(ctx context.Context, db Config) error {
 	if err != nil {
 		return fmt.Errorf("cannot use %s: %w", db.place(), err)
 	}
+	if len(rows) != 1 || len(rows[0]) != 1 {
+		return fmt.Errorf("cannot use %s: it does not answer as PostgreSQL does", db.place())
+	}
 	if rows[0][0] == "t" {
 		return fmt.Errorf("cannot use %s: that server is a replica, which takes no writes", db.place())
 	}

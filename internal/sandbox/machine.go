@@ -46,12 +46,15 @@ type unit struct {
 }
 
 // machinePrograms are the commands that the Machine answers.
-var machinePrograms = []string{"systemctl", "journalctl", "apt-get", "useradd", "ss"}
+var machinePrograms = []string{"systemctl", "journalctl", "apt-get", "useradd", "ss", "nvidia-ctk"}
 
 const (
 	machineSocket = "SANDBOX_MACHINE"
 	webUnit       = "concourse-server.service"
 )
+
+// nvidiaCDI is what NVIDIA's tool writes of a machine with one GPU, in short.
+const nvidiaCDI = `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia0"}]}},{"name":"all","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia0"}]}}]}` + "\n"
 
 // Recorded returns the commands recorded since the last call.
 func (m *Machine) Recorded() []string {
@@ -108,11 +111,21 @@ func (m *Machine) serveUnit(name, text string) (port int, err error) {
 			m.Web.ServeHTTP(w, r)
 			return
 		}
+		if own, ok := webAnswers[r.URL.Path]; ok && name == webUnit {
+			fmt.Fprintln(w, own)
+			return
+		}
 		fmt.Fprintln(w, text)
 	})}
 	m.servers = append(m.servers, s)
 	go s.Serve(l)
 	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// webAnswers are those of a web without workers that lets everybody in.
+var webAnswers = map[string]string{
+	"/sky/issuer/token": `{"access_token":"stand-in","token_type":"bearer","expires_in":3600}`,
+	"/api/v1/workers":   `[]`,
 }
 
 // WebPort is where the web of this machine answers.
@@ -154,11 +167,16 @@ func (m *Machine) run(argv []string) reply {
 		}
 		return reply{}
 	case "apt-get":
-		m.record(line)
+		if !slices.Contains(argv, "--simulate") {
+			m.record(line)
+		}
 		return m.aptGet(argv[1:])
 	case "useradd":
 		m.record(line)
 		return m.addUser(argv[len(argv)-1])
+	case "nvidia-ctk":
+		m.record(line)
+		return reply{Stdout: nvidiaCDI}
 	case "ss":
 		m.record(line)
 		return reply{}
@@ -174,6 +192,9 @@ func (m *Machine) record(line string) {
 
 // aptGet notes an installed package in dpkg's status file.
 func (m *Machine) aptGet(args []string) reply {
+	if slices.Contains(args, "remove") {
+		return m.aptRemove(args[len(args)-1], slices.Contains(args, "--simulate"))
+	}
 	if !slices.Contains(args, "install") {
 		return reply{}
 	}
@@ -187,6 +208,26 @@ func (m *Machine) aptGet(args []string) reply {
 	}
 	status = fmt.Appendf(status, "Package: %s\nStatus: install ok installed\nVersion: %s\n\n", name, version)
 	if err := m.Root.WriteFile("/var/lib/dpkg/status", status, 0o644); err != nil {
+		return reply{Stderr: err.Error(), Code: 100}
+	}
+	return reply{}
+}
+
+func (m *Machine) aptRemove(name string, simulate bool) reply {
+	if simulate {
+		return reply{Stdout: "Remv " + name + " [1]\n"}
+	}
+	status, err := m.Root.ReadFile("/var/lib/dpkg/status")
+	var kept []string
+	for stanza := range strings.SplitSeq(string(status), "\n\n") {
+		if stanza != "" && !strings.HasPrefix(stanza, "Package: "+name+"\n") {
+			kept = append(kept, stanza+"\n\n")
+		}
+	}
+	if err == nil {
+		err = m.Root.WriteFile("/var/lib/dpkg/status", []byte(strings.Join(kept, "")), 0o644)
+	}
+	if err != nil {
 		return reply{Stderr: err.Error(), Code: 100}
 	}
 	return reply{}
@@ -210,7 +251,10 @@ func (m *Machine) systemctl(args []string, line string) reply {
 	var names []string
 	for _, a := range args[1:] {
 		if !strings.HasPrefix(a, "-") {
-			names = append(names, strings.TrimSuffix(a, ".service")+".service")
+			if !strings.ContainsRune(a, '.') {
+				a += ".service"
+			}
+			names = append(names, a)
 		}
 	}
 	if args[0] == "show" {

@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,4 +83,48 @@ func TestSandboxThatCannotBeMadeLeavesNothing(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+func TestUnitThatEndsAtItsStartIsSeenTrying(t *testing.T) {
+	m := machineOf(t)
+	hosttest.Put(t, m.Root, "/etc/systemd/system/x.service", "[Unit]\n")
+	show := func() string { return m.run([]string{"systemctl", "show", "x.service"}).Stdout }
+	for sub, active := range map[string]string{"auto-restart": "activating", "failed": "failed"} {
+		m.Ends = func(string) string { return sub }
+		m.run([]string{"systemctl", "restart", "x"})
+		require.False(t, m.Up("x.service"))
+		require.Contains(t, show(), "ActiveState="+active+"\nSubState="+sub+"\n")
+	}
+	m.run([]string{"systemctl", "stop", "x"})
+	require.Contains(t, show(), "ActiveState=inactive\nSubState=dead\n")
+	m.Ends = nil
+	m.run([]string{"systemctl", "start", "x"})
+	require.True(t, m.Up("x.service"))
+}
+
+func TestStandInReleaseKnowsItsVersionAndADatabases(t *testing.T) {
+	root, dir := hosttest.Root(t), t.TempDir()
+	require.NoError(t, StandInRelease(dir+"/8.3.0.tgz", "8.3.0"))
+	home := root.Path("/var/lib/concourse/releases/8.3.0")
+	require.NoError(t, os.MkdirAll(home, 0o755))
+	out, err := exec.Command("tar", "xzf", dir+"/8.3.0.tgz", "-C", home, "--strip-components=1").CombinedOutput()
+	require.NoError(t, err, string(out))
+	run := func(args ...string) (string, error) {
+		out, err := exec.Command(home+"/bin/concourse", args...).CombinedOutput()
+		return strings.TrimSpace(string(out)), err
+	}
+	for _, tt := range []struct {
+		args, want string
+		fails      bool
+	}{
+		{"--version", "8.3.0", false},
+		{"migrate --supported-db-version", "830", false},
+		{"migrate --current-db-version", `relation "migrations_history" does not exist`, true},
+		{"migrate --migrate-db-to-version=825", "", false},
+		{"migrate --current-db-version", "825", false},
+	} {
+		got, err := run(strings.Fields(tt.args)...)
+		require.Equal(t, tt.fails, err != nil, tt.args)
+		require.Contains(t, got, tt.want, tt.args)
+	}
 }

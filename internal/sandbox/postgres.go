@@ -2,14 +2,22 @@ package sandbox
 
 import (
 	"net"
+	"strings"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Postgres stands in for a database server that lets everybody in and in which
-// nothing is: every query has an empty answer. What the charm does to a real
+// Postgres stands in for a database server that lets everybody in, is no replica,
+// and in which nothing is: every other query has an empty answer. What the charm does to a real
 // one is shown where PostgreSQL can be installed.
-type Postgres struct{ listener net.Listener }
+type Postgres struct {
+	listener net.Listener
+	refuse   atomic.Bool
+}
+
+// Refuse makes it refuse every password, or take it again.
+func (p *Postgres) Refuse(on bool) { p.refuse.Store(on) }
 
 // NewPostgres serves on a free port of 127.0.0.1.
 func NewPostgres() (*Postgres, error) {
@@ -17,16 +25,17 @@ func NewPostgres() (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
+	p := &Postgres{listener: l}
 	go func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go answerQueries(conn)
+			go p.answer(conn)
 		}
 	}()
-	return &Postgres{l}, nil
+	return p, nil
 }
 
 // Address is host:port.
@@ -35,13 +44,19 @@ func (p *Postgres) Address() string { return p.listener.Addr().String() }
 // Close ends it.
 func (p *Postgres) Close() error { return p.listener.Close() }
 
-func answerQueries(conn net.Conn) {
+func (p *Postgres) answer(conn net.Conn) {
 	defer conn.Close()
 	b := pgproto3.NewBackend(conn, conn)
 	if _, err := b.ReceiveStartupMessage(); err != nil {
 		return
 	}
 	ready := &pgproto3.ReadyForQuery{TxStatus: 'I'}
+	recovery := false // the question is whether it is a replica
+	if p.refuse.Load() {
+		b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "28P01", Message: "password authentication failed"})
+		b.Flush() // whoever asked hears of it, or has gone
+		return
+	}
 	b.Send(&pgproto3.AuthenticationOk{})
 	b.Send(&pgproto3.BackendKeyData{ProcessID: 1, SecretKey: 1})
 	b.Send(ready)
@@ -50,17 +65,25 @@ func answerQueries(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		switch msg.(type) {
+		switch msg := msg.(type) {
 		case *pgproto3.Query:
 			b.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT 0")})
 			b.Send(ready)
 		case *pgproto3.Parse:
+			recovery = strings.Contains(msg.Query, "pg_is_in_recovery")
 			b.Send(&pgproto3.ParseComplete{})
 		case *pgproto3.Bind:
 			b.Send(&pgproto3.BindComplete{})
 		case *pgproto3.Describe:
+			if recovery {
+				b.Send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("pg_is_in_recovery"), DataTypeOID: 16, DataTypeSize: 1, TypeModifier: -1}}})
+				continue
+			}
 			b.Send(&pgproto3.NoData{})
 		case *pgproto3.Execute:
+			if recovery {
+				b.Send(&pgproto3.DataRow{Values: [][]byte{[]byte("f")}})
+			}
 			b.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT 0")})
 		case *pgproto3.Sync:
 			b.Send(ready)

@@ -189,3 +189,5 @@ func (n *network) goes(c *cluster) *unit {
 	u.hook("remove")
 	return u
 }
+
+func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -168,6 +168,12 @@ func TestDatabaseThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	require.Contains(t, c.status(0), "waiting: cannot check this web's rights in the database (attempt 1): ")
 	require.Contains(t, c.status(0), "trying again")
 	relationOf(c.units[0], "postgresql").AppData["endpoints"] = c.pg.Address()
+	c.pg.Refuse(true) // its charm has not told the server yet
+	c.hook(0, "update-status")
+	require.Contains(t, c.status(0), "waiting: cannot check this web's rights in the database (attempt 2): ")
+	require.Contains(t, c.status(0), "the server refuses the password; trying again")
+	require.Empty(t, c.up(0))
+	c.pg.Refuse(false)
 	c.hook(0, "update-status")
 	require.Equal(t, "active: Web server ready (v8.2.5) "+url(c.units[0]), c.status(0))
 }
@@ -278,4 +284,25 @@ func TestWebThatDoesNotAnswerIsNotReady(t *testing.T) {
 	require.Empty(t, r.Commands, "systemd is trying already")
 	require.Contains(t, c.status(0), "waiting: Web not ready: ")
 	require.Contains(t, c.status(0), "; see journalctl --unit concourse-server")
+}
+
+// D32, D35: a proxy's password is in files of root alone, and in no log.
+func TestD32D35ProxyIsToldToNobody(t *testing.T) {
+	t.Parallel()
+	const proxy = "http://user:hidden@proxy.example.org:3128"
+	c := webs(t, 2, options{"http-proxy": proxy, "https-proxy": proxy, "no-proxy": "10.0.0.0/8"})
+	networkOf(c).settle()
+	for k, u := range c.units {
+		c.hook(k, "config-changed")
+		env := u.read(webEnvFile)
+		require.Contains(t, env, "http_proxy="+proxy+"\n")
+		require.Equal(t, "no_proxy=10.0.0.0/8,"+u.Model.Address+","+c.units[1-k].Model.Address+"\n", lineOf(env, "no_proxy="), "webs reach each other directly")
+		require.NotEmpty(t, u.holding("hidden"))
+		u.keeps("hidden")
+		u.set(options{"http-proxy": "", "https-proxy": "", "no-proxy": ""})
+		c.hook(k, "config-changed")
+		require.NotContains(t, u.read(webEnvFile), "http_proxy=", "D26")
+		require.Empty(t, u.holding("hidden"))
+	}
+	c.idle()
 }
