@@ -10,7 +10,7 @@ import (
 	"text/template"
 )
 
-//go:embed *.service *.tmpl
+//go:embed *.service *.path *.timer *.tmpl *.rules
 var files embed.FS
 
 // Render fills in the template of that file name. A value that data lacks is

@@ -30,6 +30,7 @@ func (c *Charm) works() map[string]work {
 		"rotate-keys":        c.rotateKeys,
 		"land-worker":        c.landWorker,
 		"prune-worker":       c.pruneWorker,
+		"reset-rocm":         c.resetROCm,
 	}
 }
 
@@ -163,8 +164,9 @@ func (c *Charm) landWorker(ctx context.Context, u unitNow, _ map[string]any) (ma
 		return nil, err
 	}
 	// Disabled, as it would come back with the machine.
-	for _, args := range [][]string{{"disable", concourse.Unit}, {"kill", "--kill-whom=main", "--signal=SIGUSR1", concourse.Unit}} {
-		if _, err := c.Host.Run(ctx, resource.Systemctl(args...)); err != nil {
+	for _, command := range []host.Command{resource.Systemctl("disable", concourse.Unit),
+		resource.Systemctl("kill", "--kill-whom=main", "--signal=SIGUSR1", concourse.Unit)} {
+		if _, err := c.Host.Run(ctx, command); err != nil {
 			return nil, errors.Join(err, c.Host.Remove(landedFile)) // the next hook enables it again
 		}
 	}

@@ -63,9 +63,10 @@ func (c *Charm) Hook(ctx context.Context) error {
 	return err
 }
 
-// converge is one run. back says that it started another release, which ended
-// at once: another run goes back to the one before, and stays there (watch is
-// false) however that one fares.
+// converge is one run. back says that it has to be followed by another: it
+// started another release, which ended at once, and the next run goes back to the
+// one before, and stays there (watch is false) however that one fares; or it had
+// GPUs described, which the next one hands out.
 func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error) {
 	facts, want, problems, err := c.decide(ctx)
 	if err != nil {
@@ -100,6 +101,12 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 			return back, err
 		}
 	}
+	if watch && want.brought(len(due) > 0) {
+		return true, nil
+	}
+	if watch && c.described(want) {
+		return true, nil
+	}
 	return false, c.tell(ctx, facts, want, held, notes, len(due) > 0)
 }
 
@@ -114,6 +121,11 @@ func (c *Charm) tell(ctx context.Context, facts Facts, want Desired, held plan.P
 	causes := append(want.Causes, heldCauses(held)...)
 	causes = append(causes, c.noteCauses(want, notes)...)
 	causes = append(causes, c.check(ctx, want, changed)...)
+	reboot, err := c.reboot(ctx, want)
+	if err != nil {
+		return err
+	}
+	causes = append(causes, reboot...)
 	return c.setStatus(ctx, statusOf(c.ready(want), causes))
 }
 
@@ -146,7 +158,7 @@ func (c *Charm) decide(ctx context.Context) (Facts, Desired, []config.Problem, e
 	if len(problems) > 0 && !leaving(c.Event.Name) {
 		return facts, Desired{}, problems, nil
 	}
-	seen, err := c.observe(facts, cfg, units)
+	seen, err := c.observe(ctx, facts, cfg, units)
 	if err != nil {
 		return facts, Desired{}, nil, err
 	}

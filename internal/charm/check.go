@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
@@ -119,12 +120,22 @@ func (c *Charm) healthURL() string {
 	return concourse.HealthURL
 }
 
-// noteCauses are remarks on steps that failed and were tolerated. The toolkit
-// keeps its own record, which says more than the step does.
+// noteCauses are remarks on steps that failed and were tolerated. The toolkits
+// keep records of their own, which say more than the step does.
 func (c *Charm) noteCauses(want Desired, notes []plan.Note) []Cause {
 	var causes []Cause
 	if want.Toolkit {
 		if a := rocm.ReadAttempt(c.Host.Root); a != nil {
+			causes = append(causes, Cause{Active, a.Text()})
+		}
+	}
+	if want.NVIDIA {
+		if a := nvidia.ReadAttempt(c.Host.Root); a != nil {
+			causes = append(causes, Cause{Active, a.Text()})
+		}
+	}
+	if len(notes) > 0 && want.Toolkit {
+		if a := rocm.ObserveInstall(c.Host.Root).Attempt; a != nil {
 			causes = append(causes, Cause{Active, a.Text()})
 		}
 	}

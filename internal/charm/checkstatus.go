@@ -132,6 +132,7 @@ func (c *Charm) checkGPUs(ctx context.Context, r *report) {
 
 // checkDetails are facts that people ask for when something is wrong.
 func (c *Charm) checkDetails(ctx context.Context, u unitNow, r *report) {
+	c.checkPreflight(ctx, r)
 	if states, err := resource.ShowUnits(ctx, c.Host, concourse.WebUnit, concourse.Unit, PebbleUnit); err != nil {
 		r.add("systemd", err, "")
 	} else {

@@ -42,6 +42,9 @@ type Desired struct {
 	Exporter   bool // rocm-exporter should be running after applying
 	Jobs       bool // concourse-exporter should be, and Concourse's own metrics
 	Toolkit    bool // the toolkit is wanted; a failed attempt belongs into the status
+	NVIDIA     bool // the same for NVIDIA's
+	Describes  bool // applying can give tasks NVIDIA GPUs that they have not now
+	Driver     *Driver
 }
 
 // Desire decides, and does nothing else: the same Observed gives the same
@@ -64,6 +67,7 @@ func Desire(o Observed) Desired {
 	o.Release.Before = beforeWorkerSwitch(o)
 	desireRelease(&d, o)
 	d.Resources = append(d.Resources, concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
+	desireDriver(&d, o, gpus)
 	wired, err := desireGPUs(&d, o, gpus)
 	if err == nil {
 		err = desireWorker(&d, o, gpus, wired)

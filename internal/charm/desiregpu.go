@@ -36,26 +36,60 @@ func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 			d.Causes = append(d.Causes, Cause{Blocked, want.Blocked})
 		}
 	}
-	if g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
-		d.Resources = append(d.Resources, resource.Absent{Path: cdi.Path, Why: "tasks get no AMD GPU"})
-	} else {
-		spec, left, err := cdi.Resource(g.All, o.GPUs.KFD)
-		if err != nil {
-			return false, err
-		}
-		for _, l := range left {
-			d.Causes = append(d.Causes, Cause{Blocked, "left out of " + cdi.Path + ": " + l})
-		}
-		d.Resources = append(d.Resources, spec)
+	desireNVIDIA(d, o, g)
+	d.Resources = append(d.Resources, goBack(o, g)...)
+	if err := desireSpec(d, o, g); err != nil {
+		return false, err
+	}
+	if err := desireRefresh(d, o, g); err != nil {
+		return false, err
 	}
 	return desireWrapper(d, o, g)
+}
+
+// desireSpec is the description of the unit's AMD GPUs.
+func desireSpec(d *Desired, o Observed, g GPUs) error {
+	if g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
+		d.Resources = append(d.Resources, cdi.Gone{Why: "tasks get no AMD GPU"})
+		return nil
+	}
+	spec, left, err := cdi.Resource(g.All, o.GPUs.KFD)
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		d.Causes = append(d.Causes, Cause{Blocked, "left out of " + cdi.Path + ": " + l})
+	}
+	d.Resources = append(d.Resources, cdi.Keep{}, spec)
+	return nil
 }
 
 // desireWrapper puts the wrapper in front of runc where tasks get GPUs or
 // folders, and takes it away where they get neither.
 func desireWrapper(d *Desired, o Observed, g GPUs) (wired bool, err error) {
+	config := wrapperConfig(d, o, g)
+	if len(config.Devices) == 0 && config.Folders == nil {
+		why := "tasks get neither GPUs nor folders"
+		d.Resources = append(d.Resources, resource.Absent{Path: oci.DefaultConfig, Why: why}, resource.Absent{Path: concourse.Launcher, Why: why})
+		return false, nil
+	}
+	file, err := wrapperFile(config)
+	if err != nil {
+		return false, err
+	}
+	launcher, err := concourse.ContainerdLauncher()
+	if err != nil {
+		return false, err
+	}
+	d.Resources = append(d.Resources, file, launcher)
+	return true, nil
+}
+
+// wrapperConfig says what the wrapper hands to tasks.
+func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 	config := oci.Config{Runtime: concourse.RealRunc, Containers: oci.Tasks}
 	if len(g.Chosen) > 0 {
+		var err error
 		if config.Env, err = taskEnv(o, g); err != nil {
 			d.Causes = append(d.Causes, Cause{Blocked, err.Error()})
 		}
@@ -71,25 +105,16 @@ func desireWrapper(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 			config.Folders.Readonly = oci.TopOnly
 		}
 	}
-	if len(config.Devices) == 0 && config.Folders == nil {
-		why := "tasks get neither GPUs nor folders"
-		d.Resources = append(d.Resources, resource.Absent{Path: oci.DefaultConfig, Why: why}, resource.Absent{Path: concourse.Launcher, Why: why})
-		return false, nil
-	}
+	return config
+}
+
+func wrapperFile(config oci.Config) (f resource.File, err error) {
 	data, err := json.Marshal(config)
 	if err == nil {
 		err = oci.CheckConfig(data)
 	}
-	if err != nil {
-		return false, err
-	}
-	launcher, err := concourse.ContainerdLauncher()
-	if err != nil {
-		return false, err
-	}
 	// task-env may hold a secret; only root reads the wrapper's config.
-	d.Resources = append(d.Resources, resource.File{Path: oci.DefaultConfig, Data: append(data, '\n'), Mode: 0o600}, launcher)
-	return true, nil
+	return resource.File{Path: oci.DefaultConfig, Data: append(data, '\n'), Mode: 0o600}, err
 }
 
 // taskEnv is the environment of GPU tasks. What the operator sets wins.

@@ -1,7 +1,9 @@
 package charm
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/juju"
@@ -22,6 +24,9 @@ func desireWebUnit(o Observed) Desired {
 	// that it was registered at, but the others wait for this one.
 	err := desireWeb(&d, o)
 	d.Resources = append(d.Resources, notWorker(o)...)
+	if err == nil {
+		desireOwnWorker(&d, o)
+	}
 	d.takeOver(o)
 	if err == nil {
 		err = desireJobExporter(&d, o)
@@ -47,7 +52,53 @@ func notWorker(o Observed) []plan.Resource {
 		resource.Absent{Path: concourse.UnitFile, Why: why},
 		resource.Absent{Path: concourse.EnvFile, Why: why},
 		resource.Absent{Path: concourse.TSAHostKey, Why: why},
+		resource.Absent{Path: landedFile, Why: why},
 	}
+}
+
+// desireOwnWorker is what a web of mode=auto does about the worker that it was or
+// will be: its key is there and published, so that another leader lets it in at
+// once; and the web, once it is up, forgets the worker that it was, which would
+// look as if it ran for a while yet.
+func desireOwnWorker(d *Desired, o Observed) {
+	if modeOf(o.Facts.Config) == "auto" {
+		d.Resources = append(d.Resources, resource.Dir{Path: concourse.ConfigDir, Mode: 0o755}, resource.Dir{Path: concourse.KeyDir, Mode: 0o700},
+			concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
+	}
+	if !d.Web || o.WorkerID == "" {
+		return
+	}
+	name := workerName(o.KeptName, o.Facts.Unit, o.WorkerID)
+	url, user, password := d.LocalURL, o.Config.AdminUser, d.Secret[adminPassword]
+	d.Resources = append(d.Resources, resource.Trigger{Name: forgetWorker, Inputs: [][]byte{[]byte(name)}, Tolerate: true,
+		Op: "forget the worker " + name, Why: "this unit is the web now",
+		Do: func(ctx context.Context) error {
+			return forgetOwnWorker(ctx, concourse.NewAPI(url, user, password, ""), url, name)
+		}})
+}
+
+// forgetOwnWorker waits for the web, which was just started, and takes the
+// worker from its list.
+func forgetOwnWorker(ctx context.Context, api *concourse.API, url, name string) error {
+	for waited := time.Duration(0); concourse.CheckWeb(ctx, url).State != concourse.Healthy && waited < webSettleTime; waited += settlePoll {
+		time.Sleep(settlePoll)
+	}
+	workers, err := api.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range workers {
+		if w.Name != name {
+			continue
+		}
+		if w.State == "running" {
+			if err := api.Land(ctx, name); err != nil {
+				return err
+			}
+		}
+		return api.Prune(ctx, name)
+	}
+	return nil
 }
 
 // notWeb is a worker's unit without what a web left: its credentials above all.
@@ -59,5 +110,6 @@ func notWeb(o Observed) []plan.Resource {
 		resource.Absent{Path: concourse.WebUnitFile, Why: why},
 		resource.Absent{Path: paths.Env(), Why: why},
 		resource.Absent{Path: paths.KeyDir(), Why: why, Tree: true},
+		resource.Absent{Path: resource.StampDir + "/" + forgetWorker + ".stamp", Why: why},
 	}
 }

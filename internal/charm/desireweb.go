@@ -23,6 +23,7 @@ const (
 	restartWeb     = "restart-web"
 	reloadWeb      = "reload-web"
 	repairDatabase = "repair-database"
+	forgetWorker   = "forget-worker"
 
 	reloadWebOp = "reload " + concourse.WebUnit
 )
@@ -106,8 +107,10 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 	d.Resources = append(d.Resources, env, authorized,
 		resource.Trigger{Name: repairDatabase, Inputs: [][]byte{[]byte(fmt.Sprintf("%s %d %s %s", db.Host, db.Port, db.Name, db.User))},
 			Op: "check this web's rights in the database", Do: func(ctx context.Context) error {
-				_, err := postgres.Repair(ctx, repairConfig(db))
-				return err
+				if _, err := postgres.Repair(ctx, repairConfig(db)); err != nil {
+					return databaseError{err}
+				}
+				return nil
 			}},
 		resource.Service{Unit: concourse.WebUnit, State: state, Up: true},
 		// A key that comes or goes needs no restart: the web reads the file again
@@ -126,6 +129,16 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 	d.Causes = append(d.Causes, w.refused()...)
 	return nil
 }
+
+// databaseError is a database that can't be used as it is: a password that does
+// not hold yet, a server that restarts, rights that somebody has to give. The
+// status says it, and every hook tries again.
+type databaseError struct{ error }
+
+func (e databaseError) Unwrap() error { return e.error }
+
+// Temporary says that another try can help.
+func (databaseError) Temporary() bool { return true }
 
 // cutOff ends the connections of a worker whose key was taken back: the web
 // looks at keys when a worker connects, and at no other time (D19).

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/cdi"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
@@ -78,6 +79,7 @@ func charmDir(t *testing.T) string {
 	for _, name := range []string{"concourse-exporter", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte(name), 0o755))
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "dispatch"), []byte("dispatch"), 0o755))
 	for _, name := range []string{"prometheus_alert_rules", "grafana_dashboards"} {
 		require.NoError(t, os.CopyFS(filepath.Join(dir, "src", name), os.DirFS("../../src/"+name)))
 	}
@@ -107,6 +109,9 @@ func mode(d Desired, path string) os.FileMode {
 func absent(d Desired, path string) bool {
 	for _, r := range d.Resources {
 		if a, is := r.(resource.Absent); is && a.Path == path {
+			return true
+		}
+		if _, is := r.(cdi.Gone); is && path == cdi.Path {
 			return true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/nvidia"
 )
 
 // videoGID is the group video, which has this number on every Debian and
@@ -192,10 +193,10 @@ func explainGroups(g *GPUs, kfd gpu.KFD, m Machine) {
 	}
 }
 
-// nvidiaSpec is what NVIDIA's own tool writes; the charm only reads it.
+// nvidiaSpec is what NVIDIA's own tool writes, run by the charm or by people.
 const (
-	nvidiaSpec     = "/etc/cdi/nvidia.json"
-	nvidiaKind     = "nvidia.com/gpu"
+	nvidiaSpec     = nvidia.Path
+	nvidiaKind     = nvidia.Kind
 	nvidiaGenerate = "sudo nvidia-ctk cdi generate --format=json --output=" + nvidiaSpec
 )
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/rocm"
 )
 
 // DetectGPUs writes one line for each vendor whose GPUs this unit has, in the
@@ -58,6 +59,12 @@ func (c *Charm) answers() map[string]answer {
 				code = fmt.Sprint(v)
 			}
 			return c.ExplainError(w, code, f)
+		}},
+		"preflight": {"checks", func(ctx context.Context, w io.Writer, _ map[string]any, f Format) error {
+			return c.ShowPreflight(ctx, w, f)
+		}},
+		"rocm-matrix": {"releases", func(_ context.Context, w io.Writer, _ map[string]any, _ Format) error {
+			return rocm.WriteMatrix(w)
 		}},
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
@@ -36,6 +37,11 @@ type Observed struct {
 	Folders []string // directories in /srv
 	Landed  bool     // the operator landed this worker
 	Toolkit rocm.ToolkitState
+
+	NVIDIAToolkit nvidia.State
+	Driver        *rocm.DriverFacts // nil where AMD's driver is not this unit's business
+	Install       rocm.InstallState
+	Kernel        string // uname -r
 
 	// Release is the one that is wanted, ReleaseID its identity once installed.
 	Release   *concourse.Release
@@ -66,12 +72,16 @@ type Observed struct {
 
 // observe looks at the machine. It changes nothing and runs read-only
 // commands only.
-func (c *Charm) observe(facts Facts, cfg config.Config, units func() (map[string]resource.UnitState, error)) (Observed, error) {
+func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config, units func() (map[string]resource.UnitState, error)) (Observed, error) {
 	o := Observed{Event: c.Event.Name, Facts: facts, Config: cfg, Arch: runtime.GOARCH, CharmDir: c.CharmDir,
 		Machine: observeMachine(c.Host.Root), Now: c.Host.Now(), ClusterName: c.Event.ModelName}
 	var err error
 	if o.Units, err = units(); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the systemd units")
+	}
+	o.Install = rocm.ObserveInstall(c.Host.Root)
+	if o.Kernel, err = c.Host.ReadText("/proc/sys/kernel/osrelease"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return o, jujuerrors.Annotate(err, "cannot observe the kernel")
 	}
 	if leaving(c.Event.Name) {
 		return o, nil // what is wanted is nothing, whatever there is
@@ -86,6 +96,12 @@ func (c *Charm) observe(facts Facts, cfg config.Config, units func() (map[string
 		}
 		if o.Toolkit, err = rocm.ObserveToolkit(c.Host.Root); err != nil {
 			return o, jujuerrors.Annotate(err, "cannot observe the AMD container toolkit")
+		}
+		if o.NVIDIAToolkit, err = nvidia.Observe(c.Host.Root); err != nil {
+			return o, jujuerrors.Annotate(err, "cannot observe NVIDIA's container toolkit")
+		}
+		if err := c.observeDriver(ctx, &o); err != nil {
+			return o, err
 		}
 	}
 	if o.NVIDIA, err = nvidiaDevices(c.Host.Root); err != nil {
@@ -122,7 +138,7 @@ func (c *Charm) showUnits(ctx context.Context) func() (map[string]resource.UnitS
 	}
 	done := make(chan answer, 1)
 	go func() {
-		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit, concourse.WebUnit, PebbleUnit)
+		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit, concourse.WebUnit, PebbleUnit, refreshUnit)
 		done <- answer{units, err}
 	}()
 	return func() (map[string]resource.UnitState, error) {
@@ -172,6 +188,8 @@ func (c *Charm) observeWeb(o Observed) (Observed, error) {
 	if err != nil {
 		return o, err
 	}
+	o.WorkerID, _ = concourse.ReadWorkerID(c.Host.Root, concourse.WorkFolder(o.shared()))
+	o.KeptName, _ = concourse.PredecessorName(c.Host.Root, concourse.WorkFolder(o.shared()))
 	if o.Programs, err = programs(c.CharmDir, "pebble", "concourse-exporter"); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")
 	}

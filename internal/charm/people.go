@@ -62,6 +62,11 @@ func (c *Charm) planOf(ctx context.Context, want Desired, problems []config.Prob
 	for _, cause := range want.Causes {
 		fmt.Fprintf(&b, "%s: %s\n", cause.Kind, cause.Text)
 	}
+	if want.Driver != nil {
+		if err := want.Driver.Decision.Print(&b); err != nil {
+			return "", 0, err
+		}
+	}
 	err = printPlan(&b, due, held)
 	return b.String(), len(due), err
 }

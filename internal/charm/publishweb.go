@@ -51,10 +51,15 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts Facts, want Desired)
 			return err
 		}
 	}
-	if facts.Peer == nil || modeOf(facts.Config) != "auto" {
+	switch {
+	case facts.Peer == nil:
 		return nil
+	case modeOf(facts.Config) == "auto":
+		return c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, bag)
+	case facts.Leader: // no web of this application does it (D33)
+		return c.bag(ctx, facts.Peer.ID, true, facts.Peer.Remote, scrubbed(facts.Peer.Remote))
 	}
-	return c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, bag)
+	return nil
 }
 
 // publishWeb tells the model what a web has to tell: its address and public
@@ -78,6 +83,15 @@ func (c *Charm) publishWeb(ctx context.Context, facts Facts, want Desired) error
 	}
 	if err := c.publishSecret(ctx, facts, want, told); err != nil {
 		return err
+	}
+	if facts.Peer != nil && modeOf(facts.Config) == "auto" {
+		key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
+		if err == nil {
+			err = c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, map[string]string{"worker-public-key": key})
+		}
+		if err != nil {
+			return jujuerrors.Annotate(err, "cannot publish the key of the worker that this unit can become")
+		}
 	}
 	if l := w.Database; l != nil {
 		if err := c.request(ctx, l, facts.Leader, relation.DatabaseRequest(), relation.DatabaseUnitRequest()); err != nil {
@@ -136,12 +150,19 @@ func (c *Charm) publishSecret(ctx context.Context, facts Facts, want Desired, to
 	if modeOf(facts.Config) == "auto" {
 		maps.Copy(bag, told)
 	}
-	for key := range facts.Peer.Remote {
+	maps.Copy(bag, scrubbed(facts.Peer.Remote))
+	return c.bag(ctx, facts.Peer.ID, true, facts.Peer.Remote, bag)
+}
+
+// scrubbed is the predecessor's keys of the peers' bag, to be removed.
+func scrubbed(remote map[string]string) map[string]string {
+	bag := map[string]string{}
+	for key := range remote {
 		if predecessorKey(key) {
 			bag[key] = ""
 		}
 	}
-	return c.bag(ctx, facts.Peer.ID, true, facts.Peer.Remote, bag)
+	return bag
 }
 
 // predecessorKey is a key of the peers' application bag that the Python charm
@@ -160,7 +181,10 @@ func (c *Charm) retract(ctx context.Context, facts Facts) error {
 	gone := []string{"web-ip", "worker-key-authorized-at", "upgrade-ready", "upgrade-ready-timestamp", "last-started-version",
 		"tsa-public-key", "concourse-version"}
 	if facts.Role == WebRole {
-		gone = append(gone, "worker-public-key", "worker-name")
+		gone = append(gone, "worker-name")
+		if modeOf(facts.Config) != "auto" { // else another leader is to let this unit in, see desireOwnWorker
+			gone = append(gone, "worker-public-key")
+		}
 	}
 	bag := map[string]string{}
 	for _, key := range gone {

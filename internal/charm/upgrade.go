@@ -52,22 +52,13 @@ func beforeWebSwitch(o Observed, db concourse.WebDatabase, env map[string]string
 			from, _, _ := concourse.InstalledRelease(h.Root)
 			current, supported, err := concourse.DatabaseVersions(ctx, h, path.Join(concourse.ReleasesDir, o.ReleaseID), db, env)
 			if err == nil && current > supported {
-				err = &tooOld{concourse.DowngradeError{From: from, To: o.Release.Version}, supported}
+				return &concourse.DowngradeError{From: from, To: o.Release.Version, Schema: supported}
 			}
-			return err
+			if err != nil {
+				return databaseError{err}
+			}
+			return nil
 		}}
-}
-
-// tooOld is a release that is older than the database; Schema is the newest
-// version of a database that it knows.
-type tooOld struct {
-	concourse.DowngradeError
-	Schema int
-}
-
-// Remedy says what the operator can do.
-func (e *tooOld) Remedy() string {
-	return fmt.Sprintf("%s; run juju config <application> version=%s, or first take the database back: juju run <unit> run-migrations target-version=%d", e.Error(), e.From, e.Schema)
 }
 
 // watchUpgrade looks whether the unit stays up with its new release. If not,

@@ -123,13 +123,19 @@ func (c *Charm) rotateKeys(ctx context.Context, u unitNow, params map[string]any
 	if err := c.apply(ctx, told, want); err != nil {
 		return nil, err
 	}
-	return map[string]any{"rotated": strings.Join(keys, " "), "message": rotationNote(keys)}, nil
+	results := map[string]any{"rotated": strings.Join(keys, " "), "message": rotationNote(keys)}
+	if want.Web {
+		if cause := c.checkWeb(ctx, want, true); cause != nil {
+			return results, fmt.Errorf("cannot reach the web with its new keys: %s", cause.Text)
+		}
+	}
+	return results, nil
 }
 
 func rotationNote(keys []string) string {
 	var notes []string
 	if slices.Contains(keys, sessionKey) {
-		notes = append(notes, "people log in again")
+		notes = append(notes, "logins under way begin anew; who is logged in stays so until the token ends, a day later")
 	}
 	if slices.Contains(keys, tsaHostKey) {
 		notes = append(notes, "workers are told the web's new key and connect again")
@@ -142,7 +148,7 @@ func rotationNote(keys []string) string {
 
 // desire is the rest of the pipeline for facts that an action changed.
 func (c *Charm) desire(ctx context.Context, facts Facts, u unitNow) (Desired, error) {
-	seen, err := c.observe(facts, u.Config, c.showUnits(ctx))
+	seen, err := c.observe(ctx, facts, u.Config, c.showUnits(ctx))
 	if err != nil {
 		return Desired{}, err
 	}

@@ -182,7 +182,7 @@ func TestCommandLine(t *testing.T) {
 		{"nowhere to write", []string{"pack"}, 2, "charmpack pack|tree|hooks"},
 		{"unknown flag", []string{"pack", "-nosuch"}, 2, "nosuch"},
 		{"no tree", []string{"pack", "-root", "/nonexistent", "-o", charm}, 1, "cannot check config.yaml"},
-		{"pack", []string{"pack", "-root", s.Root, "-bin", s.Bin, "-o", charm}, 0, "small_amd64.charm: 36 files"},
+		{"pack", []string{"pack", "-root", s.Root, "-bin", s.Bin, "-o", charm}, 0, "small_amd64.charm: 37 files"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

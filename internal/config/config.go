@@ -45,10 +45,21 @@ type Config struct {
 	Toolkit        string // auto, required, skip
 	ToolkitVersion string
 	ROCmBaseURL    string
-	DCGMAliases    bool
-	DNSProxy       bool
-	DNSServers     []string
-	DrainTimeout   time.Duration
+	ROCmVersion    string   // "" or x.y.z: a row of internal/rocm's table
+	ROCmUsecases   []string // user space of AMD's packages for the unit itself
+	ROCmTools      string   // none, smi
+	// How far the charm may go with the kernel driver.
+	InstallDriver        string // auto, always, never
+	AllowDriverChange    bool
+	AllowReboot          bool
+	ModuleParams         string // name=value words of amdgpu with one space between two
+	DeviceMode           string // 0660, 0666
+	MinDisk, MinRAM      uint64 // bytes; 0 is no check
+	NVIDIAToolkitVersion string // "" or x.y.z
+	DCGMAliases          bool
+	DNSProxy             bool
+	DNSServers           []string
+	DrainTimeout         time.Duration
 
 	// Environment keys of Concourse, from the options whose whole effect is
 	// one. Nothing empty is in them. They hold secrets.

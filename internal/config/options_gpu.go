@@ -41,6 +41,26 @@ func gpuOptions() []Option {
 			c.ROCmBaseURL = strings.TrimRight(s, "/")
 			return httpURL(s)
 		}),
+		text("rocm-version", "", func(c *Config, s string) error { c.ROCmVersion = s; return rocmVersion(s) }),
+		text("rocm-usecases", "", func(c *Config, s string) (err error) { c.ROCmUsecases, err = list(s, usecase); return err }),
+		text("rocm-tools", "none", func(c *Config, s string) error { c.ROCmTools = s; return oneOf(s, "none", "smi") }),
+		text("install-driver", "auto", func(c *Config, s string) error {
+			c.InstallDriver = s
+			return oneOf(s, "auto", "always", "never")
+		}),
+		boolean("allow-driver-change", false, func(c *Config, on bool) { c.AllowDriverChange = on }),
+		boolean("allow-reboot", false, func(c *Config, on bool) { c.AllowReboot = on }),
+		text("amdgpu-module-params", "", func(c *Config, s string) (err error) { c.ModuleParams, err = moduleParams(s); return err }),
+		text("gpu-device-mode", "0660", func(c *Config, s string) error { c.DeviceMode = s; return oneOf(s, "0660", "0666") }),
+		integer("min-disk-gb", 20, 0, 100_000, func(c *Config, n int) error { c.MinDisk = uint64(n) * gigabyte; return nil }),
+		integer("min-ram-gb", 4, 0, 100_000, func(c *Config, n int) error { c.MinRAM = uint64(n) * gigabyte; return nil }),
+		text("nvidia-container-toolkit-version", "", func(c *Config, s string) error {
+			c.NVIDIAToolkitVersion = s
+			if s != "" && !versionForm.MatchString(s) {
+				return fmt.Errorf("%q is not empty or a version like 1.17.8", s)
+			}
+			return nil
+		}),
 		boolean("exporter-dcgm-aliases", false, func(c *Config, on bool) { c.DCGMAliases = on }),
 	}
 }

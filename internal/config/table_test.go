@@ -59,6 +59,8 @@ func others(t *testing.T) map[string]any {
 		"srv-folders": "data", "srv-folders-containers": "all", "containerd-dns-server": "10.0.0.53", "worker-drain-timeout": "1m",
 		"compute-runtime": "rocm", "hsa-override-gfx-version": "auto", "task-env": "A=b", "amd-container-toolkit": "skip",
 		"amd-container-toolkit-version": "1.3.0", "rocm-base-url": "https://mirror",
+		"rocm-version": "6.4.3", "rocm-usecases": "rocm,hip", "rocm-tools": "smi", "install-driver": "never", "amdgpu-module-params": "gpu_recovery=1",
+		"gpu-device-mode": "0666", "nvidia-container-toolkit-version": "1.17.8",
 	}
 }
 

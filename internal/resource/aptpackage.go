@@ -106,6 +106,7 @@ func (p Package) install(st PackageState) host.Command {
 	}
 	argv := []string{"apt-get", "install", "--yes", "--no-install-recommends",
 		"-o", fmt.Sprintf("DPkg::Lock::Timeout=%d", int(lockTimeout.Seconds())),
+		"-o", "Dpkg::Use-Pty=0", // else what dpkg says of a failure is not on stderr
 		"-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"}
 	if st.Version != "" && !versionMatches(st.Version, p.Version) {
 		argv = append(argv, "--allow-downgrades") // the wanted version may be the older one

@@ -126,7 +126,7 @@ func TestPackageIsInstalledWithoutTouchingLocks(t *testing.T) {
 	require.Equal(t, "not installed", steps[1].Why)
 	require.Equal(t, []string{
 		"apt-get update --error-on=any -o Dir::Etc::sourcelist=sources.list.d/test.sources -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0",
-		"apt-get install --yes --no-install-recommends -o DPkg::Lock::Timeout=600 -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold pkg=1.2.0*",
+		"apt-get install --yes --no-install-recommends -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold pkg=1.2.0*",
 	}, r.Ran)
 	require.Empty(t, r.Asked)
 	require.True(t, h.Exists("/var/lib/dpkg/lock-frontend"))

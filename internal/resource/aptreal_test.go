@@ -54,6 +54,7 @@ func TestAptAcceptsKeySourceAndCommands(t *testing.T) {
 		sha256.Sum256([]byte(packages)), len(packages))
 	files := map[string][]byte{
 		"/key": public, "/good/dists/noble/main/binary-amd64/Packages": []byte(packages), "/good/dists/noble/InRelease": sign(release),
+		"/flat/Packages": []byte(packages), "/flat/InRelease": sign(strings.ReplaceAll(release, "main/binary-amd64/", "")),
 		"/bad/dists/noble/main/binary-amd64/Packages": []byte(packages), "/bad/dists/noble/InRelease": forge(release),
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +66,7 @@ func TestAptAcceptsKeySourceAndCommands(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 
-	for _, repo := range []string{"good", "bad"} {
+	for _, repo := range []string{"good", "flat", "bad"} {
 		h := host.Host{Root: hosttest.Root(t), Runner: host.Exec{}, Clock: hosttest.Clock{T: hosttest.Now}}
 		conf := fmt.Sprintf("Dir \"%s\";\nDir::State::status \"%s\";\nDir::Bin::methods \"/usr/lib/apt/methods\";\n"+
 			"APT::Architecture \"amd64\";\nAPT::Sandbox::User \"\";\nAcquire::Retries \"0\";\nAcquire::http::Proxy \"false\";\n", h.Path("/"), h.Path(dpkgStatus))
@@ -84,6 +85,9 @@ func TestAptAcceptsKeySourceAndCommands(t *testing.T) {
 		apply(t, h, key)
 		s := AptSource{Name: "test", URIs: []string{server.URL + "/" + repo}, Suites: []string{"noble"}, Components: []string{"main"},
 			Architectures: []string{"amd64"}, SignedBy: h.Path(keyPath)}
+		if repo == "flat" {
+			s.Suites, s.Components = []string{"/"}, nil
+		}
 		apply(t, h, s)
 		steps := diff(t, h, Package{Name: "pkg", Version: "1.2.0", Source: &s})
 		err := steps[0].Do(context.Background())
@@ -93,6 +97,10 @@ func TestAptAcceptsKeySourceAndCommands(t *testing.T) {
 		}
 		require.NoError(t, err, "the broken source next to it is not asked")
 		require.True(t, h.Exists(lists+"other.example_dists_noble_InRelease"), "other lists are kept")
+		own, err := h.Glob(lists + "127.0.0.1*InRelease")
+		require.NoError(t, err)
+		require.Len(t, own, 1)
+		require.True(t, s.lists(filepath.Base(own[0])), "apt names its lists as is thought here: %s", own[0])
 
 		require.NoError(t, os.WriteFile(apt, []byte(conf+"APT::Get::Simulate \"true\";\n"), 0o644))
 		require.NoError(t, steps[1].Do(context.Background()))

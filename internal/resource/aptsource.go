@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -12,7 +13,8 @@ import (
 )
 
 // AptSource is an apt repository as a deb822 file (sources.list(5)) below
-// /etc/apt/sources.list.d, mode 0644, tied to one key.
+// /etc/apt/sources.list.d, mode 0644, tied to one key. A suite that ends in "/"
+// is a path of a flat repository, which has no components.
 type AptSource struct {
 	Name          string // file name without .sources
 	URIs          []string
@@ -52,6 +54,12 @@ func (s AptSource) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 				return nil, fmt.Errorf("cannot write apt source %s: %s has the value %q, want one word", s.Name, f.key, v)
 			}
 		}
+		if f.key == "Components" && s.flat() {
+			if len(f.values) > 0 {
+				return nil, fmt.Errorf("cannot write apt source %s: a flat repository has no Components", s.Name)
+			}
+			continue
+		}
 		if len(f.values) == 0 {
 			return nil, fmt.Errorf("cannot write apt source %s: %s is not given", s.Name, f.key)
 		}
@@ -64,12 +72,17 @@ func (s AptSource) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	return p, err
 }
 
+func (s AptSource) flat() bool {
+	return slices.ContainsFunc(s.Suites, func(suite string) bool { return strings.HasSuffix(suite, "/") })
+}
+
 // lists reports whether the file in /var/lib/apt/lists belongs to the source:
 // apt names it after the URI, with "/" and other signs turned into "_".
 func (s AptSource) lists(file string) bool {
 	for _, u := range s.URIs {
 		_, rest, _ := strings.Cut(u, "://")
-		if strings.HasPrefix(file, strings.ReplaceAll(strings.TrimRight(rest, "/"), "/", "_")+"_dists_") {
+		own := strings.ReplaceAll(strings.TrimRight(rest, "/"), "/", "_")
+		if strings.HasPrefix(file, own+"_dists_") || s.flat() && strings.HasPrefix(file, own+"_") && !strings.Contains(file, "_dists_") {
 			return true
 		}
 	}

@@ -31,6 +31,10 @@ const (
 	keyPath    = "/etc/apt/keyrings/concourse-ci-amd.gpg"
 	sourceName = "concourse-ci-amd-container-toolkit"
 
+	// attemptPath keeps the last try that failed.
+	attemptPath  = "/var/lib/concourse-charm/toolkit-attempt.json"
+	notInstalled = ToolkitPackage + " not installed"
+
 	// driverDir is what the package's preinst looks for: it refuses to be
 	// installed where the kernel has no amdgpu.
 	driverDir = "/sys/module/amdgpu/drivers"
@@ -69,11 +73,20 @@ func ToolkitFiles() []string {
 	return []string{resource.AptSource{Name: sourceName}.Path(), keyPath}
 }
 
+// ForgetToolkit is no failed attempt to install the toolkit.
+func ForgetToolkit(why string) plan.Resource { return resource.Absent{Path: attemptPath, Why: why} }
+
 // ToolkitState is what ObserveToolkit saw.
 type ToolkitState struct {
 	Package resource.PackageState
-	Driver  bool     // the kernel has amdgpu
-	Attempt *Attempt // the last one, if it failed
+	Driver  bool              // the kernel has amdgpu
+	Attempt *resource.Attempt // the last one, if it failed
+}
+
+// ReadAttempt returns the last attempt to install the toolkit, nil where it did
+// not fail.
+func ReadAttempt(r host.Root) *resource.Attempt {
+	return resource.ReadAttempt(r, attemptPath, notInstalled)
 }
 
 // ObserveToolkit looks at the machine, reading only.
@@ -105,7 +118,7 @@ func (t Toolkit) Want() ToolkitWant {
 		return ToolkitWant{Blocked: problem}
 	}
 	if problem := t.impossible(); problem != "" {
-		text := ToolkitPackage + " not installed: " + problem
+		text := notInstalled + ": " + problem
 		if t.Mode == ToolkitRequired {
 			return ToolkitWant{Blocked: text + ", or set amd-container-toolkit=auto"}
 		}
@@ -116,7 +129,7 @@ func (t Toolkit) Want() ToolkitWant {
 	if last != nil && last.Inputs != t.inputs() {
 		last = nil
 	}
-	if t.Mode == ToolkitAuto && last != nil && last.pausing(t.Now) {
+	if t.Mode == ToolkitAuto && last != nil && last.Pausing(t.Now) {
 		return ToolkitWant{Note: last.Text()}
 	}
 	source := resource.AptSource{Name: sourceName, URIs: []string{t.base() + repoURL + t.Version},
@@ -125,14 +138,14 @@ func (t Toolkit) Want() ToolkitWant {
 	if last != nil {
 		number = last.Attempt + 1
 	}
-	return ToolkitWant{Resources: []plan.Resource{chain{
-		links: []plan.Resource{
+	return ToolkitWant{Resources: []plan.Resource{resource.Chain{
+		Links: []plan.Resource{
 			resource.AptKey{Path: keyPath, URL: t.base() + keyURL, Fingerprint: cmp.Or(t.fingerprint, KeyFingerprint), Proxies: t.Proxies},
 			source,
-			resource.Package{Name: ToolkitPackage, Version: t.Version, Source: &source, Proxies: t.Proxies},
+			resource.Brought{Package: resource.Package{Name: ToolkitPackage, Version: t.Version, Source: &source, Proxies: t.Proxies}},
 		},
-		tolerate: t.Mode == ToolkitAuto, host: t.hostname(),
-		next: Attempt{Attempt: number, Inputs: t.inputs()},
+		Tolerate: t.Mode == ToolkitAuto, File: attemptPath, Done: ToolkitPackage + " is installed", Host: t.hostname(), Vendor: "AMD",
+		Next: resource.Attempt{Attempt: number, Inputs: t.inputs(), What: notInstalled},
 	}}}
 }
 

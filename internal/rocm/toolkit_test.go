@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
 )
 
 // The smallest thing that has the form of a public key.
@@ -222,8 +223,8 @@ func TestFailedToolkitIsLeftAloneForHalfAnHour(t *testing.T) {
 	_, _, notes, err := hook(t, h, k)
 	require.NoError(t, err, "what follows goes on")
 	require.Len(t, notes, 2)
-	require.NotErrorIs(t, notes[0].Err, ErrSkipped)
-	require.ErrorIs(t, notes[1].Err, ErrSkipped)
+	require.NotErrorIs(t, notes[0].Err, resource.ErrSkipped)
+	require.ErrorIs(t, notes[1].Err, resource.ErrSkipped)
 	st, err := h.Stat(attemptPath)
 	require.NoError(t, err)
 	require.Equal(t, "-rw-------", st.Mode().String())

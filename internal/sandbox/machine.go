@@ -46,7 +46,7 @@ type unit struct {
 }
 
 // machinePrograms are the commands that the Machine answers.
-var machinePrograms = []string{"systemctl", "journalctl", "apt-get", "useradd", "ss", "nvidia-ctk"}
+var machinePrograms = []string{"systemctl", "journalctl", "apt-get", "useradd", "ss", "nvidia-ctk", "udevadm", "modprobe", "depmod", "update-initramfs"}
 
 const (
 	machineSocket = "SANDBOX_MACHINE"
@@ -93,7 +93,7 @@ func (m *Machine) serve(socket string) error {
 	if m.port, err = m.serveUnit("concourse-worker.service", `{"garden":{"healthy":true},"baggageclaim":{"healthy":true}}`); err != nil {
 		return err
 	}
-	m.webPort, err = m.serveUnit(webUnit, `{"version":"8.2.5","worker_version":"2.5"}`)
+	m.webPort, err = m.serveUnit(webUnit, "")
 	return err
 }
 
@@ -111,9 +111,8 @@ func (m *Machine) serveUnit(name, text string) (port int, err error) {
 			m.Web.ServeHTTP(w, r)
 			return
 		}
-		if own, ok := webAnswers[r.URL.Path]; ok && name == webUnit {
-			fmt.Fprintln(w, own)
-			return
+		if name == webUnit {
+			text = WebAnswer(r.URL.Path)
 		}
 		fmt.Fprintln(w, text)
 	})}
@@ -122,10 +121,16 @@ func (m *Machine) serveUnit(name, text string) (port int, err error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// webAnswers are those of a web without workers that lets everybody in.
-var webAnswers = map[string]string{
-	"/sky/issuer/token": `{"access_token":"stand-in","token_type":"bearer","expires_in":3600}`,
-	"/api/v1/workers":   `[]`,
+// WebAnswer is what the stand-in of a web answers to a path: it lets everybody
+// in and has no workers.
+func WebAnswer(path string) string {
+	switch path {
+	case "/sky/issuer/token":
+		return `{"access_token":"stand-in","token_type":"bearer","expires_in":3600}`
+	case "/api/v1/workers":
+		return `[]`
+	}
+	return `{"version":"8.2.5","worker_version":"2.5"}`
 }
 
 // WebPort is where the web of this machine answers.
@@ -177,6 +182,9 @@ func (m *Machine) run(argv []string) reply {
 	case "nvidia-ctk":
 		m.record(line)
 		return reply{Stdout: nvidiaCDI}
+	case "udevadm", "modprobe", "depmod", "update-initramfs":
+		m.record(line)
+		return reply{}
 	case "ss":
 		m.record(line)
 		return reply{}

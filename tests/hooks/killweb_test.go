@@ -20,8 +20,8 @@ func peered(t *testing.T, set options) *unit {
 	t.Helper()
 	u := newUnit(t, fixture("no-gpu"), set)
 	u.giveKey()
-	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, `{"version":"8.2.5","worker_version":"2.5"}`)
+	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, sandbox.WebAnswer(r.URL.Path))
 	}))
 	t.Cleanup(answers.Close)
 	u.set(options{"web-port": answers.Listener.Addr().(*net.TCPAddr).Port})

@@ -277,6 +277,6 @@ func TestLeaderWithoutPeersYetMakesItsSecretOnce(t *testing.T) {
 		c.hook(0, name)
 	}
 	require.Len(t, u.Model.Secrets, 1)
-	require.Equal(t, "secret:"+u.Model.Secrets[0].ID, relationOf(u, "peers").LocalApp["web-secret"])
+	require.Equal(t, "secret://"+u.Model.ModelUUID+"/"+u.Model.Secrets[0].ID, relationOf(u, "peers").LocalApp["web-secret"])
 	require.Len(t, u.Model.Ports, 1)
 }

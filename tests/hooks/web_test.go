@@ -79,7 +79,7 @@ func (u *unit) secretChanged(id string) sandbox.Result {
 
 func (u *unit) secret(id string) *jujutest.Secret {
 	u.t.Helper()
-	id = strings.TrimPrefix(id, "secret:")
+	id = id[strings.LastIndexAny(id, ":/")+1:]
 	i := slices.IndexFunc(u.Model.Secrets, func(s *jujutest.Secret) bool { return s.ID == id })
 	require.GreaterOrEqual(u.t, i, 0, id)
 	return u.Model.Secrets[i]

@@ -67,7 +67,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		{"internal/host", "internal/version"},
 		{"internal/plan"},
 		{"internal/resource", "internal/juju", "internal/config"},
-		{"internal/concourse", "internal/rocm", "internal/cdi", "internal/relation", "internal/gpu", "internal/oci", "internal/exporter", "internal/drm", "internal/jobexporter", "internal/postgres"},
+		{"internal/concourse", "internal/rocm", "internal/nvidia", "internal/cdi", "internal/relation", "internal/gpu", "internal/oci", "internal/exporter", "internal/drm", "internal/jobexporter", "internal/postgres"},
 		{"internal/charm"},
 		{"src"},
 	}

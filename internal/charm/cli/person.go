@@ -18,13 +18,17 @@ On a unit, as root, it also answers:
   dispatch gpu detect           whose GPUs the unit has, in fixed words
   dispatch gpu verify [--json]  open each GPU's node as a task would; wakes GPUs that sleep
   dispatch gpu health [--json]  state, score and reason of each AMD GPU
+  dispatch rocm plan            what was seen of the driver of AMD GPUs, and what is decided
+  dispatch rocm matrix          releases of ROCm and driver that are known to work
+  dispatch preflight [--json]   what this machine lacks or has, and what to do about it
+  dispatch cdi refresh          describe the GPUs for tasks anew; restarts nothing
   dispatch errors [--json]      the errors of AMD GPUs, by number
   dispatch explain N [--json]   what error N means, what causes it, and what to do
   dispatch --version
   dispatch --help
 
-Exit status: 0 done, 1 failed (gpu verify and gpu health: something is broken, or
-there is no GPU to look at), 2 wrong command line.
+Exit status: 0 done, 1 failed (gpu verify, gpu health and preflight: something is
+broken, or there is no GPU to look at), 2 wrong command line.
 Environment: CHARM_ROOT=/prefix works on the file tree below /prefix instead of /.
 NO_COLOR=1 leaves colours out; only a terminal gets them.
 `
@@ -60,6 +64,18 @@ func person(ctx context.Context, c *charm.Charm, args []string, env func(string)
 		return p.done(c.ShowPlan(ctx, stdout))
 	case "gpu":
 		return p.gpu(args[1:])
+	case "rocm":
+		return p.rocm(args[1:])
+	case "preflight":
+		if !p.json(args[1:]) {
+			return p.wrong("cannot check with %q: only --json is known", strings.Join(args[1:], " "))
+		}
+		return p.done(c.ShowPreflight(ctx, stdout, p.format))
+	case "cdi":
+		if len(args) != 2 || args[1] != "refresh" {
+			return p.wrong("cannot run cdi %q: want cdi refresh", strings.Join(args[1:], " "))
+		}
+		return p.done(c.RefreshCDI(ctx, stdout))
 	case "errors":
 		if !p.json(args[1:]) {
 			return p.wrong("cannot list errors with %q: only --json is known", strings.Join(args[1:], " "))
@@ -111,6 +127,16 @@ func (p *caller) gpu(args []string) int {
 		return p.wrong("cannot %s GPUs with %q: only --json is known", verb(name), strings.Join(rest, " "))
 	}
 	return p.done(do())
+}
+
+func (p *caller) rocm(args []string) int {
+	switch {
+	case len(args) == 1 && args[0] == "plan":
+		return p.done(p.charm.ShowDriver(p.ctx, p.stdout))
+	case len(args) == 1 && args[0] == "matrix":
+		return p.done(p.charm.ShowReleases(p.stdout))
+	}
+	return p.wrong("cannot run rocm %q: want rocm plan or rocm matrix", strings.Join(args, " "))
 }
 
 // verb is the command as a verb.

@@ -1,0 +1,70 @@
+package cdi
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+func content(t *testing.T, h host.Host) string {
+	t.Helper()
+	data, err := h.ReadFile(Path)
+	require.NoError(t, err)
+	return string(data)
+}
+
+func TestGoingBackIsExact(t *testing.T) {
+	for name, before := range map[string]string{
+		"AMD's tool":  `{"cdiVersion":"0.6.0","kind":"amd.com/gpu","devices":[{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/dri/card0"}]}}]}`,
+		"not JSON":    "kind: amd.com/gpu\n",
+		"annotations": `{"devices":[{"name":"0","annotations":{"site":"x"}}]}`,
+		"empty":       "",
+	} {
+		h := host.Host{Root: hosttest.Root(t), Runner: hosttest.NewRunner(t), Clock: hosttest.Clock{T: hosttest.Now}}
+		hosttest.Put(t, h.Root, "/etc/cdi/other.json", "{}")
+		hosttest.Put(t, h.Root, Path, before)
+		require.Empty(t, apply(t, h, Gone{"compute-runtime is none"}), name)
+		require.Equal(t, before, content(t, h), name)
+
+		r, _, err := Resource([]gpu.GPU{card(0)}, kfd())
+		require.NoError(t, err)
+		require.Equal(t, "move "+Path+" to "+Saved, apply(t, h, Keep{})[0].Op, name)
+		require.Empty(t, apply(t, h, Keep{}), name)
+		apply(t, h, r)
+		require.Empty(t, apply(t, h, Keep{}), name)
+		require.Empty(t, apply(t, h, r), name)
+
+		require.Len(t, apply(t, h, Gone{"compute-runtime is none"}), 1, name)
+		require.Equal(t, before, content(t, h), name)
+		require.False(t, h.Exists(Saved), name)
+		require.Empty(t, apply(t, h, Gone{"compute-runtime is none"}), name)
+		require.True(t, h.Exists("/etc/cdi/other.json"), name)
+	}
+}
+
+func TestOwnDescriptionIsRemoved(t *testing.T) {
+	r, _, err := Resource([]gpu.GPU{card(0)}, kfd())
+	require.NoError(t, err)
+	h, _ := install(t, r)
+	p := apply(t, h, Gone{"compute-runtime is none"})
+	require.Len(t, p, 1)
+	require.Equal(t, "compute-runtime is none", p[0].Why)
+	require.False(t, h.Exists(Path))
+	require.Empty(t, apply(t, h, Gone{""}))
+}
+
+func FuzzOwn(f *testing.F) {
+	f.Add([]byte(`{"devices":[{"annotations":{"concourse-ci-machine/pci":""}}]}`))
+	f.Add([]byte(`[`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := host.Root(t.TempDir())
+		hosttest.Put(t, r, Path, string(data))
+		there, _, err := own(r)
+		require.NoError(t, err)
+		require.True(t, there)
+	})
+}

@@ -1,0 +1,194 @@
+package charm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/nvidia"
+	"concourse-ci-machine/internal/oci"
+)
+
+// settled is a unit after its hooks: what Juju said, the descriptions, and the
+// wrapper's settings lie there.
+func settled(t *testing.T, hostName string, set map[string]any) (*Charm, *hosttest.Runner, Observed) {
+	t.Helper()
+	r := hosttest.NewRunner(t)
+	h := host.Host{Root: hosttest.Host(t, hostName), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
+	o := observed(t, h.Root, set)
+	raw := map[string]any{"mode": "worker"}
+	for k, v := range set {
+		raw[k] = v
+	}
+	require.NoError(t, saveFacts(h.Root, Facts{}, Facts{Unit: "concourse-ci-machine/0", Role: WorkerRole, Config: raw}))
+	o.NVIDIA, _ = nvidiaDevices(h.Root)
+	p := changes(t, h, refreshed(o))
+	_, err := p.Apply(context.Background(), nil)
+	require.NoError(t, err)
+	return &Charm{Host: h}, r, o
+}
+
+func refresh(t *testing.T, c *Charm) string {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, c.RefreshCDI(context.Background(), &b))
+	return b.String()
+}
+
+func wrapperNow(t *testing.T, r host.Root) oci.Config {
+	t.Helper()
+	data, err := r.ReadFile(oci.DefaultConfig)
+	require.NoError(t, err)
+	c, err := decodeWrapper(string(data))
+	require.NoError(t, err)
+	return c
+}
+
+func TestRefreshFollowsGPUsThatGoAndComeBack(t *testing.T) {
+	c, r, _ := settled(t, "mi210x4", map[string]any{"compute-runtime": "rocm"})
+	require.Equal(t, "nothing to do\n", refresh(t, c), "a hook has just done it")
+	before := wrapperNow(t, c.Host.Root)
+	require.Len(t, before.Devices, 4)
+
+	inv, err := gpu.Discover(c.Host.Root)
+	require.NoError(t, err)
+	node := inv.GPUs[1].Render.Path
+	data, err := c.Host.ReadFile(node)
+	require.NoError(t, err)
+	require.NoError(t, c.Host.Remove(node))
+	require.Equal(t, "1/2 write /etc/cdi/amd.json (content differs)\n2/2 write /etc/concourse-ci-machine/wrapper.json (content differs)\n", refresh(t, c))
+	require.Len(t, wrapperNow(t, c.Host.Root).Devices, 3)
+	spec, err := c.Host.ReadFile(cdi.Path)
+	require.NoError(t, err)
+	require.NotContains(t, string(spec), node)
+
+	hosttest.Put(t, c.Host.Root, node, string(data))
+	refresh(t, c)
+	require.Equal(t, before, wrapperNow(t, c.Host.Root))
+	require.Empty(t, r.Ran, "it restarts nothing")
+	require.Empty(t, r.Asked)
+}
+
+// The last GPU: the wrapper stays in front of runc, and hands out nothing; a
+// hook takes it away, with the restart that this takes.
+func TestRefreshWithoutAnyGPULeavesTheWrapperInPlace(t *testing.T) {
+	c, r, o := settled(t, "amd", map[string]any{"compute-runtime": "rocm", "srv-folders": "none"})
+	require.NoError(t, c.Host.Remove(o.GPUs.GPUs[0].Render.Path))
+	text := refresh(t, c)
+	require.Contains(t, text, "remove /etc/cdi/amd.json (tasks get no AMD GPU)")
+	require.Empty(t, wrapperNow(t, c.Host.Root).Devices)
+	require.Empty(t, r.Ran)
+	require.Equal(t, "nothing to do\n", refresh(t, c))
+}
+
+func TestRefreshKeepsEverythingElse(t *testing.T) {
+	c, _, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm", "task-env": "TOKEN=x", "srv-folders": "data"})
+	hosttest.Put(t, c.Host.Root, "/etc/cdi/other.json", "{}")
+	before := wrapperNow(t, c.Host.Root)
+	require.NoError(t, c.Host.Remove(cdi.Path))
+	refresh(t, c)
+	require.True(t, c.Host.Exists(cdi.Path))
+	require.Equal(t, before, wrapperNow(t, c.Host.Root))
+	require.True(t, c.Host.Exists("/etc/cdi/other.json"))
+	st, err := c.Host.Stat(oci.DefaultConfig)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, st.Mode().Perm(), "task-env may hold a secret")
+}
+
+func TestRefreshHasNoBusinessWhereTasksGetNoGPUs(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *Charm){
+		"not set up": func(t *testing.T, c *Charm) { require.NoError(t, c.Host.Remove(oci.DefaultConfig)) },
+		"a web": func(t *testing.T, c *Charm) {
+			put(t, c, Facts{Unit: "x/0", Role: WebRole, Config: map[string]any{"compute-runtime": "rocm"}})
+		},
+		"turned off": func(t *testing.T, c *Charm) { put(t, c, Facts{Unit: "x/0", Role: WorkerRole, Config: workerMode()}) },
+	} {
+		c, _, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
+		change(t, c)
+		require.NoError(t, c.Host.Remove(cdi.Path))
+		require.Equal(t, "nothing to do: tasks of this unit get no GPUs\n", refresh(t, c), name)
+		require.False(t, c.Host.Exists(cdi.Path), name)
+	}
+	c, _, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
+	require.NoError(t, c.Host.Remove(factsFile))
+	require.ErrorContains(t, c.RefreshCDI(context.Background(), &bytes.Buffer{}), "no hook has run on this machine yet")
+	put(t, c, Facts{Unit: "x/0", Role: WorkerRole, Config: map[string]any{"compute-runtime": "rcom"}})
+	require.ErrorContains(t, c.RefreshCDI(context.Background(), &bytes.Buffer{}), "cannot describe the GPUs until this option is right: compute-runtime: ")
+}
+
+func put(t *testing.T, c *Charm, f Facts) {
+	t.Helper()
+	data, err := json.Marshal(f)
+	require.NoError(t, err)
+	require.NoError(t, c.Host.WriteFile(factsFile, data, 0o600))
+}
+
+// It and a hook never write at the same time.
+func TestRefreshWaitsForAHook(t *testing.T) {
+	c, _, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
+	require.NoError(t, c.Host.Remove(cdi.Path))
+	unlock, err := c.Host.Lock(LockFile)
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() { done <- c.RefreshCDI(context.Background(), &bytes.Buffer{}) }()
+	select {
+	case <-done:
+		require.Fail(t, "it did not wait")
+	default:
+	}
+	require.False(t, c.Host.Exists(cdi.Path))
+	unlock()
+	require.NoError(t, <-done)
+	require.True(t, c.Host.Exists(cdi.Path))
+}
+
+// D52: NVIDIA's description is made anew where the charm had it made; another
+// is left alone.
+func TestD52RefreshOfNVIDIAsDescription(t *testing.T) {
+	set := map[string]any{"compute-runtime": "cuda"}
+	c, r, _ := settled(t, "nvidia-only", set)
+	theirs := `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[{"name":"0"}]}`
+	hosttest.Put(t, c.Host.Root, nvidia.Path, theirs)
+	refresh(t, c)
+	data, err := c.Host.ReadText(nvidia.Path)
+	require.NoError(t, err)
+	require.Equal(t, theirs, data)
+	require.Equal(t, []string{"nvidia.com/gpu=0"}, wrapperNow(t, c.Host.Root).Devices)
+
+	hosttest.Put(t, c.Host.Root, nvidia.Path, `{"annotations":{"concourse-ci-machine/from":"old"},"kind":"nvidia.com/gpu","devices":[]}`)
+	r.Answer("nvidia-ctk", theirs)
+	require.Contains(t, refresh(t, c), "1/1 write /etc/cdi/nvidia.json (the driver or the GPUs are others than those it was made from)")
+	require.Equal(t, []string{"nvidia-ctk cdi generate --format=json"}, r.Ran)
+	require.Equal(t, []string{"nvidia.com/gpu=0"}, wrapperNow(t, c.Host.Root).Devices)
+}
+
+// systemd itself reads the units; the program is replaced by one that exists.
+func TestSystemdUnderstandsTheRefreshUnits(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("systemd-analyze is not installed: the units' syntax was not checked")
+	}
+	d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"}))
+	dir := t.TempDir()
+	var files []string
+	for _, name := range []string{refreshService, refreshTimer, refreshUnit} {
+		text := strings.ReplaceAll(mustFile(t, d, unitDir+name), dispatchBin, "/bin/true")
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		files = append(files, filepath.Join(dir, name))
+	}
+	out, err := exec.Command("systemd-analyze", append([]string{"verify", "--man=no", "--recursive-errors=no"}, files...)...).CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		require.NotContains(t, line, "concourse-cdi-refresh", "systemd-analyze: %s", out)
+	}
+	require.NoError(t, err, "systemd-analyze: %s", out)
+}

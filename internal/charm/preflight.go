@@ -1,0 +1,174 @@
+package charm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/resource"
+)
+
+// Level is how a preflight check came out.
+type Level string
+
+// The levels. A warning is something that can go wrong later, or that could
+// not be looked at.
+const (
+	CheckOK      Level = "ok"
+	CheckWarning Level = "warning"
+	CheckFailure Level = "failure"
+)
+
+// Preflight is one check of the machine.
+type Preflight struct {
+	Name   string `json:"name"`
+	Level  Level  `json:"level"`
+	Text   string `json:"text"`             // what was found
+	Remedy string `json:"remedy,omitempty"` // what to do about it
+}
+
+func ok(name, format string, a ...any) Preflight {
+	return Preflight{Name: name, Level: CheckOK, Text: fmt.Sprintf(format, a...)}
+}
+
+func warn(name, remedy, format string, a ...any) Preflight {
+	return Preflight{name, CheckWarning, fmt.Sprintf(format, a...), remedy}
+}
+
+func failure(name, remedy, format string, a ...any) Preflight {
+	return Preflight{name, CheckFailure, fmt.Sprintf(format, a...), remedy}
+}
+
+// preflight is one look at the machine. What no file of it says comes from
+// functions.
+type preflight struct {
+	*Charm
+	facts   Facts
+	cfg     config.Config
+	machine Machine
+
+	free   func(path string) (total, free uint64, err error) // bytes
+	synced func() (bool, error)                              // whether the kernel's clock follows a server
+	reach  func(ctx context.Context, url string, p resource.Proxies) error
+}
+
+// newPreflight takes what Juju said in the last hook, or the defaults where
+// none has run.
+func (c *Charm) newPreflight() (*preflight, error) {
+	facts, err := loadFacts(c.Host.Root)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("cannot check: %s is readable by root only; run it with sudo", factsFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	cfg, problems := config.Parse(facts.Config, facts.Secrets)
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("cannot check until this option is right: %s", problems[0])
+	}
+	return &preflight{Charm: c, facts: facts, cfg: cfg, machine: observeMachine(c.Host.Root),
+		free: c.diskSpace, synced: clockSynced, reach: reach}, nil
+}
+
+func (c *Charm) diskSpace(path string) (total, free uint64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(c.Host.Path(path), &st); err != nil {
+		return 0, 0, err
+	}
+	return st.Blocks * uint64(st.Bsize), st.Bavail * uint64(st.Bsize), nil
+}
+
+// clockSynced asks the kernel (adjtimex(2)), changing nothing.
+func clockSynced() (bool, error) {
+	var t unix.Timex
+	state, err := unix.Adjtimex(&t)
+	return err == nil && state != unix.TIME_ERROR, err
+}
+
+// run does all checks, each on its own: none hides another.
+func (p *preflight) run(ctx context.Context) []Preflight {
+	sources := make(chan []Preflight, 1)
+	go func() { sources <- p.sources(ctx) }()
+	checks := []Preflight{p.series(), p.kernel(), p.cpu(), p.memory()}
+	checks = append(checks, p.disks()...)
+	checks = append(checks, p.clock())
+	if p.facts.Role != WebRole {
+		checks = append(checks, p.cgroups(), p.userns(), p.apparmor(), p.runc(ctx))
+		checks = append(checks, p.gpus()...)
+	}
+	return append(checks, <-sources...)
+}
+
+// ShowPreflight writes what came of each check, and fails where one failed.
+func (c *Charm) ShowPreflight(ctx context.Context, w io.Writer, f Format) error {
+	p, err := c.newPreflight()
+	if err != nil {
+		return err
+	}
+	return writePreflight(w, f, p.run(ctx))
+}
+
+func writePreflight(w io.Writer, f Format, checks []Preflight) error {
+	var failed []string
+	var b strings.Builder
+	for _, c := range checks {
+		colour, mark := green, string(c.Level)
+		switch c.Level {
+		case CheckWarning:
+			colour = yellow
+		case CheckFailure:
+			colour, mark = red, "FAILURE"
+			failed = append(failed, c.Name+": "+c.Text)
+		}
+		fmt.Fprintf(&b, "%s  %s: %s\n", f.column(colour, mark, 7), c.Name, c.Text)
+		if c.Remedy != "" {
+			fmt.Fprintf(&b, "         %s\n", c.Remedy)
+		}
+	}
+	var err error
+	if f.JSON {
+		err = writeJSON(w, struct {
+			OK     bool        `json:"ok"`
+			Checks []Preflight `json:"checks"`
+		}{len(failed) == 0, checks})
+	} else {
+		_, err = io.WriteString(w, b.String())
+	}
+	if err == nil && len(failed) > 0 {
+		err = fmt.Errorf("cannot call this machine fit: %s", strings.Join(failed, "; "))
+	}
+	return err
+}
+
+// checkPreflight adds the checks to those of check-status.
+func (c *Charm) checkPreflight(ctx context.Context, r *report) {
+	p, err := c.newPreflight()
+	if err != nil {
+		r.add("preflight", err, "")
+		return
+	}
+	for _, check := range p.run(ctx) {
+		text := check.Text
+		if check.Remedy != "" {
+			text += " — " + check.Remedy
+		}
+		switch check.Level {
+		case CheckFailure:
+			r.add("preflight "+check.Name, errors.New(text), "")
+		case CheckWarning:
+			r.add("preflight "+check.Name, nil, "warning: "+text)
+		default:
+			r.add("preflight "+check.Name, nil, text)
+		}
+	}
+}
+
+// reachTime is for one source, all of which are asked at once.
+const reachTime = 10 * time.Second

@@ -1,0 +1,298 @@
+package charm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/nvidia"
+	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/rocm"
+)
+
+const runcFull = `{"mountOptions":["ro","rro"],"linux":{"namespaces":["mount","user"],"cgroup":{"v1":true,"v2":true},"seccomp":{"enabled":true}}}`
+
+// fit is a machine on which every check is ok.
+func fit(t *testing.T, hostName string, set map[string]any) (*preflight, *hosttest.Runner) {
+	t.Helper()
+	r := hosttest.NewRunner(t)
+	h := host.Host{Root: hosttest.Host(t, hostName), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
+	for path, text := range map[string]string{
+		"/proc/cpuinfo":                           "processor\t: 0\nmodel name\t: x\n\nprocessor\t: 1\n",
+		"/proc/meminfo":                           "MemTotal:       16384000 kB\nMemFree: 1 kB\n",
+		"/sys/fs/cgroup/cgroup.controllers":       "cpuset cpu io memory pids\n",
+		"/proc/sys/user/max_user_namespaces":      "96365\n",
+		"/sys/module/apparmor/parameters/enabled": "Y\n",
+		"/proc/self/attr/current":                 "lxd-juju-1_</var/snap/lxd> (enforce)\n",
+		"/etc/group":                              "root:x:0:\nvideo:x:44:\nrender:x:992:\n",
+		"/var/lib/dpkg/status":                    "Package: " + rocm.ToolkitPackage + "\nStatus: install ok installed\nVersion: 1.2.0\n\n",
+		concourse.RealRunc:                        "",
+	} {
+		hosttest.Put(t, h.Root, path, text)
+	}
+	r.Answer(h.Path(concourse.RealRunc)+" --version", "runc version 1.3.4\ncommit: x\n").Answer(h.Path(concourse.RealRunc)+" features", runcFull)
+	c := &Charm{Host: h}
+	raw := map[string]any{"mode": "worker"}
+	for k, v := range set {
+		raw[k] = v
+	}
+	put(t, c, Facts{Unit: "x/0", Role: WorkerRole, Config: raw})
+	p, err := c.newPreflight()
+	require.NoError(t, err)
+	p.free = func(string) (uint64, uint64, error) { return 100 * gigabyte, 50 * gigabyte, nil }
+	p.synced = func() (bool, error) { return true, nil }
+	p.reach = func(context.Context, string, resource.Proxies) error { return nil }
+	return p, r
+}
+
+func named(t *testing.T, checks []Preflight, name string) Preflight {
+	t.Helper()
+	for _, c := range checks {
+		if c.Name == name {
+			return c
+		}
+	}
+	require.Fail(t, "there is no check "+name)
+	return Preflight{}
+}
+
+func TestFitMachineHasNothingToSay(t *testing.T) {
+	p, _ := fit(t, "amd", map[string]any{"compute-runtime": "rocm"})
+	checks := p.run(context.Background())
+	var names []string
+	for _, c := range checks {
+		require.Equal(t, CheckOK, c.Level, "%s: %s", c.Name, c.Text)
+		require.Empty(t, c.Remedy, c.Name)
+		names = append(names, c.Name)
+	}
+	require.Equal(t, []string{"series", "kernel", "cpu", "memory", "disk /", "time", "cgroups", "user namespaces", "apparmor", "runc",
+		"node /dev/kfd", "node /dev/dri/renderD128", "gpu", "groups", "toolkit", "source Concourse's releases", "source AMD's packages"}, names)
+	require.Equal(t, "1.3.4, with user namespaces, cgroups 2, rro and seccomp", named(t, checks, "runc").Text)
+	require.Equal(t, "2 processors", named(t, checks, "cpu").Text)
+	require.Equal(t, "16.8 GB", named(t, checks, "memory").Text)
+	require.Equal(t, "50.0 GB of 100.0 GB are free", named(t, checks, "disk /").Text)
+	var b bytes.Buffer
+	require.NoError(t, writePreflight(&b, Format{}, checks))
+	require.Contains(t, b.String(), "ok       groups: video 44, render 992\n")
+}
+
+// Each check with what makes it something else than ok.
+func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
+	file := func(path, text string) func(*testing.T, *preflight, *hosttest.Runner) {
+		return func(t *testing.T, p *preflight, _ *hosttest.Runner) {
+			hosttest.Put(t, p.Host.Root, path, text)
+			p.machine = observeMachine(p.Host.Root)
+		}
+	}
+	gone := func(paths ...string) func(*testing.T, *preflight, *hosttest.Runner) {
+		return func(t *testing.T, p *preflight, _ *hosttest.Runner) {
+			for _, path := range paths {
+				require.NoError(t, os.RemoveAll(p.Host.Path(path)))
+			}
+			p.machine = observeMachine(p.Host.Root)
+		}
+	}
+	space := func(total, free uint64, err error) func(*testing.T, *preflight, *hosttest.Runner) {
+		return func(_ *testing.T, p *preflight, _ *hosttest.Runner) {
+			p.free = func(string) (uint64, uint64, error) { return total, free, err }
+		}
+	}
+	metal := func(synced bool, err error) func(*testing.T, *preflight, *hosttest.Runner) {
+		return func(t *testing.T, p *preflight, r *hosttest.Runner) {
+			gone("/run/systemd/container")(t, p, r)
+			p.synced = func() (bool, error) { return synced, err }
+		}
+	}
+	runc := func(features string) func(*testing.T, *preflight, *hosttest.Runner) {
+		return func(_ *testing.T, p *preflight, r *hosttest.Runner) {
+			r.Answer(p.Host.Path(concourse.RealRunc)+" features", features)
+		}
+	}
+	features := func(old, new string) string { return strings.Replace(runcFull, old, new, 1) }
+	for name, c := range map[string]struct {
+		change       func(*testing.T, *preflight, *hosttest.Runner)
+		check        string
+		level        Level
+		text, remedy string
+	}{
+		"Debian":         {file("/etc/os-release", "ID=debian\nVERSION_CODENAME=trixie\n"), "series", CheckWarning, "debian trixie is not tested with this charm", "ubuntu@24.04"},
+		"newer series":   {file("/etc/os-release", "ID=ubuntu\nVERSION_CODENAME=plucky\n"), "series", CheckWarning, "ubuntu plucky is not tested", "ubuntu@24.04"},
+		"no series":      {gone("/etc/os-release"), "series", CheckWarning, "names no series", "ubuntu@24.04"},
+		"ancient kernel": {file("/proc/sys/kernel/osrelease", "4.15.0-200-generic\n"), "kernel", CheckFailure, "Linux 4.15.0-200-generic is too old", "5.15"},
+		"old kernel":     {file("/proc/sys/kernel/osrelease", "5.4.0-100-generic\n"), "kernel", CheckWarning, "can't make what is mounted below folders of /srv read-only", "5.12"},
+		"no kernel":      {gone("/proc/sys/kernel/osrelease"), "kernel", CheckWarning, "can't be read", "uname"},
+		"one processor":  {file("/proc/cpuinfo", "processor : 0\n"), "cpu", CheckWarning, "1 processor;", "cores=2"},
+		"no processor":   {file("/proc/cpuinfo", "Features : fp\n"), "cpu", CheckWarning, "names no processor", "nproc"},
+		"little memory":  {file("/proc/meminfo", "MemTotal: 2000000 kB\n"), "memory", CheckWarning, "2.0 GB; min-ram-gb is 4", "min-ram-gb"},
+		"no memory":      {file("/proc/meminfo", "x\n"), "memory", CheckWarning, "tells no total", "free"},
+		"full disk":      {space(100*gigabyte, 4*gigabyte, nil), "disk /", CheckFailure, "4.0 GB of 100.0 GB are free; builds fail soon", "larger disk"},
+		"little disk":    {space(100*gigabyte, 19*gigabyte, nil), "disk /", CheckWarning, "min-disk-gb is 20", "min-disk-gb"},
+		"unknown disk":   {space(0, 0, errors.New("input/output error")), "disk /", CheckWarning, "input/output error", "df"},
+		"clock of 1970": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) {
+			p.Host.Clock = hosttest.Clock{T: time.Unix(0, 0)}
+		}, "time", CheckFailure, "the clock says 1970-01-01", "timedatectl"},
+		"no time server": {metal(false, nil), "time", CheckWarning, "no time server keeps it right", "timedatectl set-ntp true"},
+		"time not known": {metal(false, errors.New("not permitted")), "time", CheckWarning, "not permitted", "timedatectl"},
+		"cgroup 1": {func(t *testing.T, p *preflight, r *hosttest.Runner) {
+			gone("/sys/fs/cgroup/cgroup.controllers")(t, p, r)
+			hosttest.Put(t, p.Host.Root, "/sys/fs/cgroup/memory/tasks", "")
+		}, "cgroups", CheckWarning, "version 1", "cgroup v2"},
+		"no cgroups":         {gone("/sys/fs/cgroup/cgroup.controllers"), "cgroups", CheckFailure, "tasks can't run without", "security.nesting=true"},
+		"no cgroup folder":   {gone("/sys/fs/cgroup"), "cgroups", CheckWarning, "there is no /sys/fs/cgroup", "findmnt"},
+		"few controllers":    {file("/sys/fs/cgroup/cgroup.controllers", "cpu pids\n"), "cgroups", CheckWarning, "version 2 without memory", "from the host"},
+		"no user namespaces": {file("/proc/sys/user/max_user_namespaces", "0\n"), "user namespaces", CheckFailure, "unprivileged tasks can't run", "sysctl -w"},
+		"userns not known":   {gone("/proc/sys/user"), "user namespaces", CheckWarning, "can't be read", "unshare"},
+		"confined":           {file("/proc/self/attr/current", "snap.x (enforce)\n"), "apparmor", CheckWarning, "confined by snap.x (enforce)", "security.nesting"},
+		"no release":         {gone(concourse.RealRunc), "runc", CheckWarning, "no release of Concourse is installed yet", "juju status"},
+		"runc that fails": {func(_ *testing.T, p *preflight, r *hosttest.Runner) {
+			r.Fail(p.Host.Path(concourse.RealRunc)+" features", 1, "x").Fail(p.Host.Path(concourse.RealRunc)+" --version", 126, "exec format error")
+		}, "runc", CheckFailure, "does not run", "restart-services"},
+		"runc 1.0": {func(_ *testing.T, p *preflight, r *hosttest.Runner) {
+			r.Fail(p.Host.Path(concourse.RealRunc)+" features", 1, "No help topic for 'features'")
+		}, "runc", CheckWarning, "1.3.4 does not tell its features", "newer"},
+		"runc's nonsense":     {runc("x"), "runc", CheckWarning, "features that can't be read", "newer"},
+		"runc without userns": {runc(features(`,"user"`, "")), "runc", CheckFailure, "no user namespaces", "release"},
+		"runc without v2":     {runc(features(`"v2":true`, `"v2":false`)), "runc", CheckFailure, "no cgroups of version 2", "newer"},
+		"runc without rro":    {runc(features(`,"rro"`, "")), "runc", CheckWarning, "can't make what is mounted below folders of /srv read-only", "newer"},
+		"no seccomp":          {runc(features(`"enabled":true`, `"enabled":false`)), "runc", CheckWarning, "without seccomp", "release"},
+		"no group render":     {file("/etc/group", "video:x:44:\n"), "groups", CheckWarning, "there is no group render", "groupadd --system render"},
+		"no groups":           {file("/etc/group", "root:x:0:\n"), "groups", CheckWarning, "there is no group video and no group render", "groupadd"},
+		"no kfd":              {gone("/dev/kfd"), "gpu", CheckFailure, "no /dev/kfd", "lxc config device add"},
+		"no node":             {gone("/dev/dri/renderD128"), "gpu", CheckFailure, "no AMD GPU passed through", "lxc config device add"},
+		"no toolkit":          {file("/var/lib/dpkg/status", ""), "toolkit", CheckWarning, "amd-container-toolkit is not installed", "next hook"},
+		"half a toolkit":      {file("/var/lib/dpkg/status", "Package: "+rocm.ToolkitPackage+"\nStatus: install ok half-configured\nVersion: 1\n\n"), "toolkit", CheckWarning, "half-configured", "dpkg --configure -a"},
+		"release unreachable": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) { p.reach = unreached }, "source Concourse's releases", CheckFailure, "https://github.com/concourse/concourse/releases/download: no answer", "release-mirror"},
+		"AMD unreachable":     {func(_ *testing.T, p *preflight, _ *hosttest.Runner) { p.reach = unreached }, "source AMD's packages", CheckWarning, "https://repo.radeon.com: no answer", "rocm-base-url"},
+	} {
+		p, r := fit(t, "amd", map[string]any{"compute-runtime": "rocm"})
+		c.change(t, p, r)
+		checks := p.run(context.Background())
+		got := named(t, checks, c.check)
+		require.Equal(t, c.level, got.Level, "%s: %s", name, got.Text)
+		require.Contains(t, got.Text, c.text, name)
+		require.Contains(t, got.Remedy, c.remedy, name)
+		var b bytes.Buffer
+		err := writePreflight(&b, Format{JSON: true}, checks)
+		var out struct {
+			OK     bool
+			Checks []Preflight
+		}
+		require.NoError(t, json.Unmarshal(b.Bytes(), &out), name)
+		require.Equal(t, checks, out.Checks, name)
+		require.Equal(t, err == nil, out.OK, name)
+		if c.level == CheckFailure {
+			require.False(t, out.OK, name)
+			require.ErrorContains(t, err, c.check+": ", name)
+		}
+	}
+}
+
+func unreached(context.Context, string, resource.Proxies) error { return errors.New("no answer") }
+
+func TestPreflightOfNVIDIA(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		level Level
+		text  string
+	}{
+		"nothing": {nil, CheckWarning, "there is no nvidia-ctk"},
+		"failed": {map[string]string{"/var/lib/concourse-charm/nvidia-attempt.json": `{"attempt":2,"error":"cannot reach nvidia.github.io"}`},
+			CheckFailure, "NVIDIA GPUs not described: cannot reach nvidia.github.io (attempt 2)"},
+		"foreign": {map[string]string{nvidia.Path: `{"devices":[{"name":"0"}]}`}, CheckOK, "is not the charm's, and is left as it is"},
+		"package": {map[string]string{"/var/lib/dpkg/status": "Package: " + nvidia.Package + "\nStatus: install ok installed\nVersion: 1.17.8-1\n\n"}, CheckOK, nvidia.Package + " 1.17.8-1"},
+		"broken":  {map[string]string{"/var/lib/dpkg/status": "Package: " + nvidia.Package + "\nStatus: install ok unpacked\nVersion: 1\n\n"}, CheckWarning, "unpacked"},
+		"by hand": {map[string]string{"/usr/local/bin/nvidia-ctk": ""}, CheckOK, "not from a package"},
+	} {
+		p, _ := fit(t, "nvidia-only", map[string]any{"compute-runtime": "cuda"})
+		for path, text := range c.files {
+			hosttest.Put(t, p.Host.Root, path, text)
+		}
+		checks := p.run(context.Background())
+		got := named(t, checks, "toolkit")
+		require.Equal(t, c.level, got.Level, "%s: %s", name, got.Text)
+		require.Contains(t, got.Text, c.text, name)
+		named(t, checks, "source NVIDIA's packages")
+	}
+}
+
+// A web and a worker without GPUs are asked nothing of what they do not have.
+func TestPreflightAsksWhatTheUnitNeeds(t *testing.T) {
+	p, _ := fit(t, "no-gpu", nil)
+	require.Equal(t, "compute-runtime is none: tasks get no GPUs", named(t, p.run(context.Background()), "gpu").Text)
+	put(t, p.Charm, Facts{Unit: "x/0", Role: WebRole, Config: map[string]any{"mode": "web"}})
+	p, err := p.newPreflight()
+	require.NoError(t, err)
+	p.reach = unreached
+	for _, c := range p.run(context.Background()) {
+		require.NotContains(t, []string{"gpu", "cgroups", "runc", "groups"}, c.Name)
+	}
+	resourceFile := filepath.Join(t.TempDir(), "release.tgz")
+	require.NoError(t, os.WriteFile(resourceFile, []byte("x"), 0o600))
+	p.facts.Resource = resourceFile
+	require.Empty(t, p.sources(context.Background()), "an attached release is fetched from nowhere")
+}
+
+func TestSourcesAreReallyAsked(t *testing.T) {
+	code := http.StatusOK
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.Equal(t, http.MethodHead, r.Method)
+		w.WriteHeader(code)
+	}))
+	defer s.Close()
+	ctx := context.Background()
+	for answer, want := range map[int]string{200: "", 302: "", 403: "", 404: "", 407: "the proxy wants another name or password", 502: "it answers 502 Bad Gateway"} {
+		code = answer
+		err := reach(ctx, s.URL, resource.Proxies{})
+		if want == "" {
+			require.NoError(t, err, answer)
+			continue
+		}
+		require.EqualError(t, err, want)
+	}
+	code = http.StatusOK
+	require.NoError(t, reach(ctx, "http://repository.invalid/x", resource.Proxies{HTTP: s.URL}), "by the proxy")
+	require.EqualError(t, reach(ctx, "http://repository.invalid/x", resource.Proxies{HTTP: "http://user:secret@127.0.0.1:9"}), "the proxy does not answer")
+	require.ErrorContains(t, reach(ctx, "http://127.0.0.1:9", resource.Proxies{No: "*"}), "cannot connect: ")
+	require.EqualError(t, reach(ctx, "http://\x7f", resource.Proxies{}), "it is not a URL")
+	require.Equal(t, "http://u:xxxxx@h/x", shownURL("http://u:p@h/x"))
+	require.Equal(t, "the configured URL", shownURL("http://\x7f"))
+}
+
+func TestPreflightIsAnActionAndPartOfCheckStatus(t *testing.T) {
+	a := acted(t, "no-gpu", "preflight", map[string]any{"format": "json"}, func(c *Charm) { c.Host.Runner = hosttest.NewRunner(t) })
+	require.Contains(t, a.Results["checks"], `"name": "series"`)
+
+	p, _ := fit(t, "amd", map[string]any{"compute-runtime": "rocm", "release-mirror": "http://127.0.0.1:9", "rocm-base-url": "http://127.0.0.1:9"})
+	hosttest.Put(t, p.Host.Root, "/proc/sys/user/max_user_namespaces", "0")
+	hosttest.Put(t, p.Host.Root, "/proc/cpuinfo", "processor: 0\n")
+	var r report
+	p.checkPreflight(context.Background(), &r)
+	text := fmt.Sprint(r.checks)
+	require.Contains(t, text, "{preflight user namespaces false /proc/sys/user/max_user_namespaces is 0; unprivileged tasks can't run — sysctl -w")
+	require.Contains(t, text, "{preflight cpu true warning: 1 processor")
+	require.Contains(t, text, "{preflight series true Ubuntu noble}")
+}
+
+func TestRealMachineAnswersTheKernelsQuestions(t *testing.T) {
+	c := &Charm{Host: host.New("")}
+	total, free, err := c.diskSpace("/")
+	require.NoError(t, err)
+	require.Greater(t, total, uint64(gigabyte))
+	require.LessOrEqual(t, free, total)
+	_, err = clockSynced()
+	require.NoError(t, err)
+}

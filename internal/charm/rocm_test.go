@@ -1,0 +1,298 @@
+package charm
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/rocm"
+)
+
+// driverHost is a machine of package rocm's fixtures.
+func driverHost(t *testing.T, name string) host.Root {
+	t.Helper()
+	r := hosttest.Root(t, filepath.Join("../rocm/testdata", name))
+	hosttest.Put(t, r, "/etc/os-release", "ID=ubuntu\nVERSION_CODENAME=noble\n")
+	hosttest.Put(t, r, "/etc/hostname", "rocm-0\n")
+	if name == "lxd" {
+		hosttest.Put(t, r, "/run/systemd/container", "lxc\n")
+	}
+	return r
+}
+
+// driverOf is the driver's part of what is desired on a fixture machine.
+func driverOf(t *testing.T, name string, set map[string]any, computes bool) Desired {
+	t.Helper()
+	r := driverHost(t, name)
+	c := &Charm{Host: host.Host{Root: r, Runner: driverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}}
+	if set == nil {
+		set = map[string]any{}
+	}
+	if set["compute-runtime"] == nil {
+		set["compute-runtime"] = "rocm"
+	}
+	set["min-disk-gb"] = 0 // the test machine's own disk is what it is
+	o := Observed{Event: "config-changed", Config: configOf(t, set), Machine: observeMachine(r), Arch: "amd64", Now: hosttest.Now}
+	o.Facts = Facts{Unit: "rocm-worker/0", Role: WorkerRole, Config: workerMode()}
+	require.NoError(t, c.observeDriver(t.Context(), &o))
+	g := GPUs{Vendor: gpu.AMD}
+	if computes {
+		g.Chosen = []gpu.GPU{{Vendor: gpu.AMD}}
+	}
+	d := Desired{}
+	desireDriver(&d, o, g)
+	return d
+}
+
+func driverCommands(t *testing.T) *hosttest.Runner {
+	return newMachine(t).Answer("modinfo", "version:        6.10.5\nsrcversion:     8B3A9B7E5866E52F63B9ACC\n").
+		Answer("apt-cache policy", "  Candidate: 6.8.0-52.53\n")
+}
+
+// What is wrong with the driver blocks a unit only where tasks can't compute,
+// and a container's driver is nothing to be blocked for.
+func TestDriverBlocksOnlyWhereTasksCannotCompute(t *testing.T) {
+	for _, c := range []struct {
+		host     string
+		computes bool
+		kind     Kind // "" for no cause
+		text     string
+	}{
+		{"metal-mixed", true, Active, "driver mixed: apt has AMD's driver from several releases: 6.3.3, 30.10.2 — remove all but one"},
+		{"metal-mixed", false, Blocked, "driver mixed: "},
+		{"metal-blacklisted", false, Blocked, "driver none: no driver serves 0000:03:00.0: amdgpu is blacklisted in /etc/modprobe.d/blacklist-gpu.conf:3"},
+		{"metal-fresh", false, "", ""}, // the plan installs it
+		{"vm-foreign", true, Active, "driver unsupported: amdgpu-dkms 1:6.7.0.60103-1787253.24.04 is in no row of the table of releases; it stays as it is"},
+		{"vm-foreign", false, Blocked, "driver unsupported: "},
+		{"lxd", true, "", ""},
+		{"lxd", false, "", ""},
+	} {
+		t.Run(c.host, func(t *testing.T) {
+			d := driverOf(t, c.host, nil, c.computes)
+			require.NotNil(t, d.Driver)
+			if c.kind == "" {
+				for _, cause := range d.Causes {
+					require.NotContains(t, cause.Text, "driver ")
+				}
+				return
+			}
+			require.NotEmpty(t, d.Causes)
+			require.Equal(t, c.kind, d.Causes[0].Kind)
+			require.Contains(t, d.Causes[0].Text, c.text)
+		})
+	}
+}
+
+func TestOptionsOfTheHostAreRemarksInAContainer(t *testing.T) {
+	for _, computes := range []bool{true, false} {
+		d := driverOf(t, "lxd", map[string]any{"install-driver": "always", "gpu-device-mode": "0666", "amdgpu-module-params": "gpu_recovery=1"}, computes)
+		require.Len(t, d.Causes, 3)
+		for _, cause := range d.Causes {
+			require.Equal(t, Active, cause.Kind)
+			require.Contains(t, cause.Text, "does nothing")
+		}
+	}
+}
+
+// A driver of the charm's own that serves nothing is no secret.
+func TestAnOwnDriverThatServesNothingIsSaid(t *testing.T) {
+	d := rocm.Decision{State: rocm.StateUnsupported, Driver: true, Reason: "it is loaded and serves nothing", Remedies: []string{"see why"}}
+	require.Equal(t, &Cause{Blocked, "driver unsupported: it is loaded and serves nothing — see why"}, driverCause(d, rocm.Wanted{}, false))
+	d.State = rocm.StateNone
+	require.Nil(t, driverCause(d, rocm.Wanted{}, false))
+}
+
+// B8: what runs and works stays as it is: nothing of AMD's is planned.
+func TestTheKernelsDriverIsLeftAlone(t *testing.T) {
+	for _, name := range []string{"lxd", "metal-mixed", "vm-foreign"} {
+		d := driverOf(t, name, nil, true)
+		require.False(t, d.Driver.Decision.Install, name)
+		h := host.Host{Root: driverHost(t, name), Runner: newMachine(t), Clock: hosttest.Clock{T: hosttest.Now}}
+		p, err := plan.Diff(t.Context(), h, d.Resources...)
+		require.NoError(t, err)
+		for _, s := range p {
+			require.NotContains(t, s.Op, "install ", name)
+			require.NotContains(t, s.Op, "apt", name)
+		}
+	}
+}
+
+func TestDriverIsNobodysBusinessWithoutAMDGPUs(t *testing.T) {
+	for _, runtime := range []string{"none", "cuda"} {
+		require.Nil(t, driverOf(t, "metal-fresh", map[string]any{"compute-runtime": runtime}, false).Driver, runtime)
+	}
+	require.NotNil(t, driverOf(t, "metal-fresh", map[string]any{"compute-runtime": "auto"}, false).Driver)
+
+	r := driverHost(t, "metal-fresh")
+	require.NoError(t, os.RemoveAll(r.Path("/sys/bus")))
+	c := &Charm{Host: host.Host{Root: r, Runner: driverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}}
+	o := Observed{Event: "config-changed", Config: configOf(t, map[string]any{"compute-runtime": "auto"}), Facts: Facts{Role: WorkerRole}}
+	require.NoError(t, c.observeDriver(t.Context(), &o))
+	require.Nil(t, o.Driver)
+	o.Config = configOf(t, map[string]any{"compute-runtime": "rocm"})
+	o.Event = "remove"
+	require.NoError(t, c.observeDriver(t.Context(), &o))
+	require.Nil(t, o.Driver)
+}
+
+// B15: one reboot for each reason, asked for at the end of a hook, and only
+// where the operator allows it.
+func TestRebootsOnceForAReason(t *testing.T) {
+	m := jujutest.New("rocm-worker/0")
+	m.CharmDir = charmDir(t)
+	r := driverHost(t, "metal-reboot")
+	hook := func(allow, computes bool) ([]Cause, string) {
+		t.Helper()
+		want := driverOf(t, "metal-reboot", map[string]any{"allow-reboot": allow}, computes)
+		require.NotEmpty(t, want.Driver.Decision.Reboot)
+		if data, err := r.ReadText("/proc/sys/kernel/random/boot_id"); err == nil {
+			want.Driver.Facts.BootID = data
+		}
+		ctx := m.Begin(jujutest.Hook("update-status"))
+		m.Reboot = ""
+		causes, err := charmOf(t, r, m, ctx, newMachine(t)).reboot(t.Context(), want)
+		require.NoError(t, err)
+		require.NoError(t, ctx.Commit())
+		return causes, m.Reboot
+	}
+	causes, asked := hook(false, true)
+	require.Empty(t, asked)
+	require.Equal(t, Active, causes[0].Kind)
+	require.Contains(t, causes[0].Text, "allow-reboot=true")
+	causes, _ = hook(false, false)
+	require.Equal(t, Blocked, causes[0].Kind)
+	require.False(t, r.Exists(rocm.RebootFile))
+
+	causes, asked = hook(true, false)
+	require.Equal(t, "after", asked)
+	require.Equal(t, []Cause{{Maintenance, "rebooting to activate amdgpu 6.10.5"}}, causes)
+	causes, asked = hook(true, false) // the machine did not go down yet
+	require.Empty(t, asked)
+	require.Contains(t, causes[0].Text, "reboot needed")
+	hosttest.Put(t, r, "/proc/sys/kernel/random/boot_id", "6f1d2c3e-0000-4000-8000-000000000002\n")
+	causes, asked = hook(true, false) // it did, in vain
+	require.Empty(t, asked)
+	require.Equal(t, Blocked, causes[0].Kind)
+	require.Contains(t, causes[0].Text, "did not help")
+
+	// Once the right module runs the same reason has its reboot again.
+	want := driverOf(t, "lxd", nil, true)
+	causes, err := charmOf(t, r, m, m.Begin(jujutest.Hook("update-status")), newMachine(t)).reboot(t.Context(), want)
+	require.NoError(t, err)
+	require.Empty(t, causes)
+	require.False(t, r.Exists(rocm.RebootFile))
+}
+
+// The reboot is the last word of a hook that ended well: with its status, after
+// all that the hook had to tell.
+func TestTheRebootIsTheLastOfAHook(t *testing.T) {
+	m := jujutest.New("rocm-worker/0")
+	m.CharmDir = charmDir(t)
+	r := driverHost(t, "metal-reboot")
+	want := driverOf(t, "metal-reboot", map[string]any{"allow-reboot": true}, true)
+	hosttest.Put(t, r, "/var/lib/concourse-worker/keys/worker_key.pub", tsaKey+"\n")
+	ctx := m.Begin(jujutest.Hook("update-status"))
+	c := charmOf(t, r, m, ctx, newMachine(t))
+	require.NoError(t, c.tell(t.Context(), Facts{Unit: "rocm-worker/0", Role: WorkerRole, Config: workerMode()}, want, nil, nil, false))
+	require.NoError(t, ctx.Commit())
+	require.Equal(t, "after", m.Reboot)
+	require.Equal(t, "maintenance", m.Status().Status)
+	require.Contains(t, m.Status().Message, "rebooting to activate amdgpu 6.10.5")
+}
+
+// A machine that can't be told apart from one that was rebooted already is not
+// rebooted.
+func TestNoRebootWithoutABootID(t *testing.T) {
+	want := driverOf(t, "metal-reboot", map[string]any{"allow-reboot": true}, false)
+	want.Driver.Facts.BootID = ""
+	m := jujutest.New("rocm-worker/0")
+	m.CharmDir = charmDir(t)
+	ctx := m.Begin(jujutest.Hook("update-status"))
+	causes, err := charmOf(t, driverHost(t, "metal-reboot"), m, ctx, newMachine(t)).reboot(t.Context(), want)
+	require.NoError(t, err)
+	require.Empty(t, ctx.Called("juju-reboot"))
+	require.Contains(t, causes[len(causes)-1].Text, "cannot reboot")
+}
+
+func TestRunsAgainOnlyForADriverThatTasksWaitFor(t *testing.T) {
+	fresh := driverOf(t, "metal-fresh", nil, false)
+	require.True(t, fresh.brought(true))
+	require.False(t, fresh.brought(false))
+	require.False(t, driverOf(t, "metal-fresh", nil, true).brought(true))
+	require.False(t, driverOf(t, "lxd", nil, false).brought(true))
+	require.False(t, Desired{}.brought(true))
+}
+
+// `dispatch rocm plan` works before the first hook, and says what it saw.
+func TestDriverPlanForAPerson(t *testing.T) {
+	c := &Charm{Host: host.Host{Root: driverHost(t, "metal-blacklisted"), Runner: driverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}}
+	var b strings.Builder
+	require.NoError(t, c.ShowDriver(t.Context(), &b))
+	require.Contains(t, b.String(), "machine:    metal, ubuntu noble")
+	require.Contains(t, b.String(), "driver: none: no driver serves 0000:03:00.0: amdgpu is blacklisted")
+	require.Contains(t, b.String(), "\n  1. sudo sed -i '3s/^/# /' /etc/modprobe.d/blacklist-gpu.conf")
+
+	require.NoError(t, saveFacts(c.Host.Root, Facts{}, Facts{Unit: "rocm-worker/3", Config: map[string]any{"mode": "worker", "install-driver": "sometimes"}}))
+	b.Reset()
+	require.NoError(t, c.ShowDriver(t.Context(), &b))
+	require.Contains(t, b.String(), `wrong option: install-driver: "sometimes" is not one of auto, always, never`)
+}
+
+// Destructive clean-up shows its plan and does nothing, unless told to.
+func TestResetShowsItsPlanFirst(t *testing.T) {
+	reset := func(r host.Root, run host.Runner, params map[string]any) *jujutest.Action {
+		t.Helper()
+		m := jujutest.New("rocm-worker/0")
+		m.CharmDir = charmDir(t)
+		ctx := m.BeginAction("reset-rocm", params)
+		require.NoError(t, charmOf(t, r, m, ctx, run).Action(t.Context()))
+		require.NoError(t, ctx.Commit())
+		return m.Actions[len(m.Actions)-1]
+	}
+	r := driverHost(t, "metal-mixed")
+	a := reset(r, driverCommands(t), nil)
+	require.Equal(t, "completed", a.Status, a.Message)
+	require.Contains(t, a.Results["plan"], "purge rocm-core")
+	require.Contains(t, a.Results["plan"], "remove /etc/apt/sources.list.d/amdgpu.list")
+	require.Contains(t, a.Results["message"], "nothing was changed")
+	require.True(t, r.Exists("/etc/apt/preferences.d/rocm-pin-600"))
+
+	a = reset(r, driverCommands(t).Answer("apt-get purge", ""), map[string]any{"apply": true})
+	require.Equal(t, "completed", a.Status, a.Message)
+	require.False(t, r.Exists("/etc/apt/preferences.d/rocm-pin-600"))
+	require.True(t, r.Exists("/etc/apt/preferences.d/ubuntu"))
+	require.False(t, r.Exists("/etc/apt/sources.list.d/amdgpu.list"))
+	require.True(t, r.Exists("/etc/apt/sources.list.d/more.sources"), "it names others, too")
+}
+
+func TestMatrixActionPrintsTheTable(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, rocm.WriteMatrix(&b))
+	require.Equal(t, strings.TrimSpace(b.String()), acted(t, "no-gpu", "rocm-matrix", nil, nil).Results["releases"])
+}
+
+// What the options take is what the packages have.
+func TestOptionsAgreeWithTheReleases(t *testing.T) {
+	for _, u := range rocm.Usecases() {
+		_, problems := config.Parse(map[string]any{"mode": "worker", "rocm-usecases": u}, nil)
+		require.Empty(t, problems, u)
+	}
+	for _, u := range []string{"dkms", "graphics", "workstation", "amf", "rocm;hip", "rocmdev"} {
+		_, problems := config.Parse(map[string]any{"mode": "worker", "rocm-usecases": u}, nil)
+		require.Len(t, problems, 1, u)
+	}
+	c := configOf(t, map[string]any{"rocm-usecases": "rocm, rocmdevtools,lrt,hip,hiplibsdk,opencl,openclsdk,openmpsdk,mllib,mlsdk"})
+	require.ElementsMatch(t, rocm.Usecases(), c.ROCmUsecases)
+	standard, err := rocm.FindRelease(c.ROCmVersion, "")
+	require.NoError(t, err)
+	require.Equal(t, c.ToolkitVersion, standard.ToolkitVersion)
+}

@@ -1,0 +1,90 @@
+package charm
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/sandbox"
+)
+
+// upgradedTo is a machine that went from 8.2.5 to 8.3.0.
+func upgradedTo(t *testing.T, run host.Runner) (host.Host, *concourse.Release) {
+	t.Helper()
+	h := host.Host{Root: hosttest.Root(t), Runner: run, Clock: hosttest.Clock{T: hosttest.Now}}
+	var r *concourse.Release
+	for _, version := range []string{"8.2.5", "8.3.0"} {
+		file := filepath.Join(t.TempDir(), version+".tgz")
+		require.NoError(t, sandbox.StandInRelease(file, version))
+		r = &concourse.Release{Version: version, Resource: file, Arch: "amd64"}
+		p, err := plan.Diff(t.Context(), h, append(concourse.ReleaseFolders(false), r)...)
+		require.NoError(t, err)
+		_, err = p.Apply(t.Context(), func(int, int, plan.Step) {})
+		require.NoError(t, err)
+	}
+	version, _, ok := concourse.InstalledRelease(h.Root)
+	require.True(t, ok)
+	require.Equal(t, "8.3.0", version)
+	return h, r
+}
+
+// A release that ends at its start is given up for the one before, unless it is
+// a web's that has changed the database already.
+func TestUpgradeIsTakenBackOnlyWhereTheDatabaseFits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		want   Desired
+		state  string
+		schema string
+		back   bool
+	}{
+		"worker ends":                {Desired{Worker: true}, "activating\nSubState=auto-restart", "", true},
+		"worker failed":              {Desired{Worker: true}, "failed\nSubState=failed", "", true},
+		"worker that starts slowly":  {Desired{Worker: true}, "active\nSubState=running", "", false},
+		"web ends":                   {Desired{Web: true}, "activating\nSubState=auto-restart", "825", true},
+		"web that migrated ends":     {Desired{Web: true}, "activating\nSubState=auto-restart", "830", false},
+		"nothing is to be running":   {Desired{}, "inactive\nSubState=dead", "", false},
+		"web without a schema, ends": {Desired{Web: true}, "failed\nSubState=failed", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := newMachine(t)
+			run.On("systemctl show", func(c host.Command) (string, error) {
+				return "Id=" + c.Argv[len(c.Argv)-1] + "\nLoadState=loaded\nActiveState=" + tt.state + "\nUnitFileState=enabled\n\n", nil
+			})
+			h, r := upgradedTo(t, run)
+			if tt.schema != "" {
+				hosttest.Put(t, h.Root, sandbox.Schema, tt.schema+"\n")
+			}
+			m := jujutest.New("ci/0")
+			c := charmOf(t, h.Root, m, m.Begin(jujutest.Hook("upgrade-charm")), run)
+			tt.want.Release, tt.want.LocalURL = r, "http://127.0.0.1:9" // nobody answers
+			hosttest.Put(t, h.Root, concourse.OperatorEnvFile, "CONCOURSE_HEALTHCHECK_BIND_PORT=9\n")
+			back, err := c.watchUpgrade(t.Context(), tt.want)
+			require.NoError(t, err)
+			require.Equal(t, tt.back, back)
+			failed := concourse.ReadFailed(h.Root)
+			require.Equal(t, tt.back, failed != nil)
+			if tt.back {
+				require.Equal(t, "8.3.0", failed.Version)
+				require.Contains(t, m.Status().Message, "Going back to Concourse 8.2.5: 8.3.0 ended when it was started")
+				r.Avoid(failed)
+				f, is := r.Avoided(h.Root)
+				require.True(t, is)
+				require.Equal(t, *failed, f)
+			}
+		})
+	}
+}
+
+// What people are told to type is what the action takes.
+func TestD15RemedyOfADowngradeNamesASchema(t *testing.T) {
+	e := &concourse.DowngradeError{From: "8.3.0", To: "8.2.5", Schema: 1700000000}
+	require.ErrorContains(t, e, "cannot go from Concourse 8.3.0 back to 8.2.5")
+	require.Contains(t, e.Remedy(), "run-migrations target-version=1700000000")
+	require.Contains(t, e.Remedy(), "version=8.3.0")
+}

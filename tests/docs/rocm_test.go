@@ -1,0 +1,37 @@
+package docs
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/rocm"
+)
+
+func TestReleasesPageIsTheCharmsTable(t *testing.T) {
+	const name = "docs/reference/rocm-releases.md"
+	hosttest.Golden(t, filepath.Join(root, name), withSection(t, readFile(t, name), "releases", "\n"+rocm.MatrixPage()+"\n"))
+}
+
+// The page for people names every state that a driver can be in, and the
+// version it installs.
+func TestROCmPageHasEveryState(t *testing.T) {
+	page := readFile(t, "docs/how-to/rocm.md")
+	var states []string
+	for _, row := range table(page, "state") {
+		states = append(states, spans(row[0])[0])
+	}
+	var want []string
+	for _, s := range rocm.States() {
+		want = append(want, string(s))
+	}
+	require.ElementsMatch(t, want, states)
+	r, err := rocm.FindRelease("", "")
+	require.NoError(t, err)
+	for _, text := range []string{r.ROCm, r.DriverRepo()[1:], r.ROCmRepo()[1:]} {
+		require.True(t, strings.Contains(page, text), text)
+	}
+}
