@@ -1,0 +1,108 @@
+package scripts
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// alone runs a script where it finds bash's and the system's own tools only.
+func alone(t *testing.T, script string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	c := exec.Command("../../scripts/"+script, args...)
+	c.Env = []string{"PATH=" + os.Getenv("PATH")}
+	var o, e bytes.Buffer
+	c.Stdout, c.Stderr = &o, &e
+	c.Run() // its status is looked at by the caller
+	return c.ProcessState.ExitCode(), o.String(), e.String()
+}
+
+func TestUsage(t *testing.T) {
+	for script, rows := range map[string][]struct{ args, want string }{
+		"pass-gpu.sh": {
+			{"", "which unit?"},
+			{"worker", `"worker" is no unit, such as rocm-worker/0`},
+			{"w/0;reboot", "is no unit"},
+			{"w/0 w/1", "one unit at a time, not w/0 and w/1"},
+			{"w/0 --vendor", "--vendor needs a value"},
+			{"w/0 --vendor --remove", "--vendor needs a value"},
+			{"w/0 --vendor=intel", `"intel" is not one of amd, nvidia`},
+			{"w/0 --pci 3:0", `"3:0" is no PCI address, such as 0000:03:00.0`},
+			{"w/0 --force", "there is no option --force; there are: --vendor --pci --remove --dry-run --help"},
+		},
+		"deploy-test.sh": {
+			{"--mode=all", `"all" is not one of auto, web+worker`},
+			{"--mode", "there is no option --mode; there are: --mode="},
+			{"--goto=pytorch", "there is no option --goto=pytorch"},
+			{"--steps=", "--steps needs a value"},
+			{"--steps=deploy,,verify", `there is no step ""`},
+			{"--charm=a --channel=b", "--charm or --channel, not both"},
+			{"--pci=03:00.0 --gpu-id=1", "--pci or --gpu-id, not both"},
+			{"--pci=x", "is no PCI address"},
+			{"--gpu-id=x", `"x" is no number`},
+			{"extra", "there is no option extra"},
+		},
+	} {
+		for _, row := range rows {
+			t.Run(script+" "+row.args, func(t *testing.T) {
+				code, out, errs := alone(t, script, strings.Fields(row.args)...)
+				require.Equal(t, 2, code)
+				require.Empty(t, out)
+				require.Contains(t, errs, row.want)
+				require.Contains(t, errs, "Run "+script+" --help for the options.")
+			})
+		}
+	}
+}
+
+// gpu was no step and CI passed with it for a year.
+func TestD62UnknownStepsAreRefused(t *testing.T) {
+	for _, dry := range []string{"", "--dry-run"} {
+		code, out, errs := alone(t, "deploy-test.sh", strings.Fields(dry+" --steps=deploy,gpu")...)
+		require.Equal(t, 2, code)
+		require.Empty(t, out)
+		require.Contains(t, errs, `there is no step "gpu"; there are: deploy verify mounts tagged rocm cuda upgrade scale-out config vault destroy`)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, script := range []string{"pass-gpu.sh", "deploy-test.sh"} {
+		code, out, errs := alone(t, script, "--help")
+		require.Zero(t, code, errs)
+		golden(t, script+".help", out)
+	}
+	// Every step has a line, and one function.
+	_, out, _ := alone(t, "deploy-test.sh", "--help")
+	_, listed, _ := strings.Cut(out, "\nSteps:\n")
+	for _, step := range allSteps {
+		require.Regexp(t, `(?m)^  `+step+` +\w`, listed)
+	}
+}
+
+var allSteps = strings.Fields("deploy verify mounts tagged rocm cuda upgrade scale-out config vault destroy")
+
+func TestDryRun(t *testing.T) {
+	for name, args := range map[string]string{"auto": "", "web+worker": "--mode=web+worker --skip-cleanup --channel=latest/edge --gpu-id=1",
+		"pci": "--steps=rocm,cuda --pci=03:00.0 --charm=my.charm"} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := alone(t, "deploy-test.sh", append(strings.Fields(args), "--dry-run")...)
+			require.Zero(t, code, errs)
+			// The architecture of this machine's charm is no matter of the script's.
+			out = regexp.MustCompile(`_(amd64|arm64)\.charm`).ReplaceAllString(out, "_ARCH.charm")
+			golden(t, "dry-run-"+name+".txt", out)
+		})
+	}
+}
+
+// A task that fails must have a tag that a worker has: those of the pipelines.
+func TestD43TasksRunWithTheWorkersTags(t *testing.T) {
+	_, out, _ := alone(t, "deploy-test.sh", "--dry-run", "--steps=rocm,cuda")
+	for _, runtime := range []string{"rocm", "cuda"} {
+		require.Contains(t, out, " --tag gpu --tag compute-runtime="+runtime+" ")
+	}
+}
