@@ -94,7 +94,7 @@ func TestPlanForPeople(t *testing.T) {
 	r, err := u.Action("plan", nil)
 	u.fine("plan", r, err)
 	require.Equal(t, "completed", r.Action.Status)
-	require.Equal(t, map[string]any{"plan": "1/1 write /etc/cdi/amd.json (missing)", "steps": "1"}, r.Action.Results)
+	require.Equal(t, map[string]any{"plan": driverLine + "1/1 write /etc/cdi/amd.json (missing)", "steps": "1"}, r.Action.Results)
 	require.Empty(t, r.Commands)
 }
 
