@@ -32,7 +32,7 @@ GOTEST = go test -buildvcs=false $(if $(JSON),-json)
 TO_JSON = $(if $(JSON), > $(JSON))
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go build $(PROGRAMS) sandbox demo check test e2e charm charm-tree hooks bench fuzz clean
+.PHONY: help need-go build $(PROGRAMS) sandbox demo check test e2e test-juju charm charm-tree hooks bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -68,6 +68,12 @@ e2e: build ## tests that need root and Debian's or Ubuntu's packages; installs t
 	@scripts/e2e-packages.sh
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
 	$(GOTEST) -tags e2e -count=1 -p 1 -timeout 15m $(E2E_PACKAGES) $(TO_JSON)
+	$(MAKE) test-juju
+
+# A module of its own: it links Juju, which is AGPL-3.0. E2E runs it last; the
+# results go behind those that are in the file already.
+test-juju: need-go ## the built charm under Juju 3.6.11's own agent and hook tools; downloads Juju, needs no root
+	cd tests/juju && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -timeout 15m ./... $(if $(JSON), >> $(abspath $(JSON)))
 
 charm: build ## write concourse-ci-machine_amd64.charm (GOARCH=arm64: _arm64.charm)
 	$(PACKER) pack -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o $(CHARM)

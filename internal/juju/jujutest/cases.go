@@ -12,6 +12,7 @@ type Case struct {
 	Name     string
 	In       string     // the hook: "" config-changed; created, joined, broken: of relation db:7; action: diagnose
 	Follower bool       // the unit does not lead
+	Keeps    bool       // the application has a secret already, OwnSecret
 	Before   [][]string // calls made before in the same hook; they succeed
 	Args     []string   // argv; $OUT in it is what the last call of Before printed
 	Stdin    string
@@ -19,10 +20,14 @@ type Case struct {
 	Stdout, Stderr string
 	Code           int
 	Pattern        bool // Stdout and Stderr are regular expressions
-	// ModelOnly marks an answer that comes from the controller, of which only
-	// the model knows: a double behind Juju's own tools words it in its own way.
-	ModelOnly bool
+	// Refused is in what the controller says at the end of the hook, where it
+	// keeps nothing of it.
+	Refused string
 }
+
+// OwnSecret is the secret of the application in cases that have one: label keys,
+// content token=one.
+const OwnSecret = "secret:d2keep00000000000000"
 
 // CaseModel is the unit that the cases are about: gpu/0 with options of each
 // type, a relation with one remote unit, a peer relation without any.
@@ -56,6 +61,9 @@ func CaseParams() map[string]any {
 
 // Begin starts the case's hook in a model.
 func (c Case) Begin(m *Model) *Context {
+	if c.Keeps {
+		m.Secrets = append(m.Secrets, &Secret{ID: strings.TrimPrefix(OwnSecret, "secret:"), Label: "keys", Owner: m.App(), Revisions: []map[string]string{{"token": "one"}}})
+	}
 	switch c.In {
 	case "":
 		return m.Begin(Hook("config-changed"))

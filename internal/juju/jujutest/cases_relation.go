@@ -25,8 +25,10 @@ func relationCases() []Case {
 		{Name: "application where a unit belongs", Args: words("relation-get -r db:7 - db"), Stderr: "ERROR expected unit name, got application name \"db\"\n", Code: 2},
 		{Name: "no unit's name", Args: words("relation-get -r db:7 - DB/x"), Stderr: "ERROR invalid unit name \"DB/x\"\n", Code: 2},
 		{Name: "nobody's bag", Args: words("relation-get -r db:7"), Stderr: "ERROR no unit or application specified\n", Code: 2},
-		{Name: "bag of a unit that is not there", ModelOnly: true, Args: words("relation-get -r db:7 - db/5"), Stderr: "ERROR permission denied\n", Code: 1},
-		{Name: "own application's bag as follower", Follower: true, ModelOnly: true, Args: words("relation-get -r db:7 --app - gpu"), Stderr: "ERROR permission denied\n", Code: 1},
+		{Name: "bag of a unit that is not there", Args: words("relation-get -r db:7 - db/5"), Stderr: "ERROR cannot read settings for unit \"db/5\" in relation \"gpu:db db:db\": unit \"db/5\": settings not found\n", Code: 1},
+		{Name: "bag of a stranger's unit", Args: words("relation-get -r db:7 - web/0"), Stderr: "ERROR permission denied\n", Code: 1},
+		{Name: "bag of a stranger", Args: words("relation-get -r db:7 --app - web"), Stderr: "ERROR permission denied\n", Code: 1},
+		{Name: "own application's bag as follower", Follower: true, Args: words("relation-get -r db:7 --app - gpu"), Stderr: "ERROR permission denied\n", Code: 1},
 		{Name: "own bag with what was set", Before: before("relation-set -r db:7 a=1"), Args: words("relation-get --format=json -r db:7 - gpu/0"), Stdout: `{"a":"1","ingress-address":"10.0.0.5"}` + "\n"},
 		{Name: "empty value removes", Before: before("relation-set -r db:7 a=1 ingress-address=", "relation-set -r db:7 a="), Args: words("relation-get --format=json -r db:7 - gpu/0"), Stdout: "{}\n"},
 		{Name: "application bag as leader", Before: before("relation-set -r db:7 --app a=1"), Args: words("relation-get --format=json -r db:7 --app - gpu"), Stdout: `{"a":"1"}` + "\n"},
@@ -37,6 +39,11 @@ func relationCases() []Case {
 		{Name: "setting twice", Args: words("relation-set -r db:7 a=1 a=2"), Stderr: "ERROR key \"a\" specified more than once\n", Code: 2},
 		{Name: "setting of no relation", Args: words("relation-set a=1"), Stderr: "ERROR no relation id specified\n", Code: 2},
 		{Name: "setting in the hook's relation", In: "joined", Args: words("relation-set a=1")},
+		{Name: "peers' bag as leader", Before: before("relation-set -r cluster:1 --app a=1"), Args: words("relation-get --format=json -r cluster:1 --app - gpu"), Stdout: `{"a":"1"}` + "\n"},
+		{Name: "peers' bag as follower", Follower: true, Args: words("relation-get --format=json -r cluster:1 --app - gpu"), Stdout: "{}\n"},
+		{Name: "peers' bag written by a follower", Follower: true, Args: words("relation-set -r cluster:1 --app a=1"), Stderr: "ERROR cannot write relation settings\n", Code: 1},
+		{Name: "peers' bag told by a follower", Follower: true, Before: before("relation-set -r cluster:1 a=1"), Args: words("relation-get --format=json -r cluster:1 - gpu/0"), Stdout: `{"a":"1","ingress-address":"10.0.0.5"}` + "\n"},
+		{Name: "peers' remote application is the own one", Args: words("relation-list --format=json -r cluster:1 --app"), Stdout: "\"gpu\"\n"},
 	}
 }
 

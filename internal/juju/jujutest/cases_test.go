@@ -36,6 +36,11 @@ func runCase(t *testing.T, c Case, run answers) {
 		require.Equal(t, c.Stderr, stderr)
 	}
 	require.Equal(t, c.Code, code)
+	if err := ctx.Commit(); c.Refused == "" {
+		require.NoError(t, err)
+	} else {
+		require.ErrorContains(t, err, c.Refused)
+	}
 }
 
 func match(t *testing.T, pattern, got string) {

@@ -8,7 +8,8 @@
 // It never runs hooks, decides their order or enforces what other units may
 // do: the test says what the rest of the model looks like by setting fields.
 // Not modelled: storage, payloads, leader settings, -o of the reading tools,
-// the access list of secret-info-get, and YAML output deeper than one level.
+// the access list of secret-info-get, network-get of endpoints that the charm does
+// not have, and YAML output deeper than one level.
 package jujutest
 
 import (

@@ -3,6 +3,7 @@ package jujutest
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,7 +99,7 @@ func TestSecretRevisionsAreSeenOnRefresh(t *testing.T) {
 func TestSecretOfOursGetsOneRevisionAHook(t *testing.T) {
 	m := CaseModel(false)
 	c := m.Begin(Hook("install"))
-	id := ok(t, c, "secret-add --label l token=one")[:27]
+	id := strings.TrimSpace(ok(t, c, "secret-add --label l token=one"))
 	ok(t, c, "secret-set "+id+" token=uno")
 	require.NoError(t, c.Commit())
 	require.Equal(t, []map[string]string{{"token": "uno"}}, m.Secrets[0].Revisions)
@@ -118,8 +119,10 @@ func TestSecretOfOursGetsOneRevisionAHook(t *testing.T) {
 	require.Equal(t, []Grant{{"db:7", "db"}}, m.Secrets[0].Grants)
 
 	m.Leader = false
-	_, stderr, _ := m.Begin(Hook("start")).Run(words("secret-set "+id+" token=four"), nil)
-	require.Equal(t, "ERROR this unit is not the leader\n", stderr)
+	c = m.Begin(Hook("start"))
+	ok(t, c, "secret-set "+id+" token=four")
+	require.EqualError(t, c.Commit(), `"gpu/0" is not leader of "gpu"`)
+	require.Len(t, m.Secrets[0].Revisions, 2)
 }
 
 func TestRefusedCommitChangesNothing(t *testing.T) {

@@ -141,6 +141,11 @@ func (i *invocation) bag(r *Relation, who string, app bool) (map[string]string, 
 	if bag, ok := r.Units[who]; ok {
 		return bag, nil
 	}
+	if app := juju.AppOf(who); app == r.RemoteApp || app == own {
+		// Juju's key has the requirer first, which this model does not know.
+		return nil, fmt.Errorf("cannot read settings for unit %q in relation \"%s:%s %s:%s\": unit %q: settings not found",
+			who, own, r.Endpoint, r.RemoteApp, r.Endpoint, who)
+	}
 	return nil, errPermission
 }
 

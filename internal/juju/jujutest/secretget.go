@@ -25,7 +25,11 @@ func secretGet(i *invocation) error {
 	}
 	s := i.book.secret(id)
 	if s == nil && id != "" {
-		return fmt.Errorf("secret %q not found", id)
+		name := i.args[0]
+		if !strings.HasPrefix(name, "secret://") {
+			name = "secret:" + id
+		}
+		return fmt.Errorf("secret %q not found", name)
 	}
 	if s == nil {
 		k := slices.IndexFunc(i.book.Secrets, func(s *Secret) bool { return s.Label == label })
@@ -123,6 +127,9 @@ func secretInfoGet(i *invocation) error {
 	out := info{len(s.Revisions), s.Label, "application", s.Description, s.Rotate}
 	if n := i.committed(s); n > 0 {
 		out.Revision = n // of the controller, until the hook ends
+		if out.Rotation == "" {
+			out.Rotation = "never" // as the controller tells of a secret that it keeps
+		}
 	}
 	if s.Owner == i.model.Unit {
 		out.Owner = "unit"

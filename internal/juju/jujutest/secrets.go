@@ -110,7 +110,7 @@ func secretAdd(i *invocation) error {
 	s.ID = i.model.newSecretID()
 	i.created[s.ID] = true
 	i.book.Secrets = append(i.book.Secrets, s)
-	fmt.Fprintf(&i.stdout, "secret:%s\n", s.ID)
+	fmt.Fprintf(&i.stdout, "secret://%s/%s\n", i.model.ModelUUID, s.ID)
 	return nil
 }
 
@@ -160,16 +160,17 @@ func (i *invocation) secretArg() (*Secret, error) {
 
 func (c *Context) mayChange(s *Secret) bool { return c.owned(s) }
 
-// refuse is how Juju treats a change of a secret that is not this unit's: an
-// application's own is refused to a unit that does not lead at once, any other
-// by the controller when the hook ends.
+// refuse is how Juju treats a change of a secret that is not this unit's, its
+// application's too where it does not lead: the tool takes it, and the controller
+// refuses it when the hook ends.
 func (i *invocation) refuse(s *Secret, uri string) error {
-	if s != nil && s.Owner == i.model.App() {
-		return errNotLeader
-	}
-	i.failing = errPermission
-	if s == nil {
+	switch {
+	case s == nil:
 		i.failing = fmt.Errorf("secret %q not found", uri)
+	case s.Owner == i.model.App():
+		i.failing = fmt.Errorf("%q is not leader of %q", i.model.Unit, i.model.App())
+	default:
+		i.failing = errPermission
 	}
 	return nil
 }

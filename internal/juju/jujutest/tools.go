@@ -79,14 +79,15 @@ func goalState(i *invocation) error {
 	out := map[string]any{"units": map[string]entry{i.model.Unit: {"status": i.model.status().Status}}}
 	relations := map[string]map[string]entry{}
 	for _, r := range i.book.Relations {
+		if r.RemoteApp == i.model.App() {
+			continue // Juju leaves peers out (UniterAPI.goalStateRelations)
+		}
 		at := relations[r.Endpoint]
 		if at == nil {
 			at = map[string]entry{}
 			relations[r.Endpoint] = at
 		}
-		if r.RemoteApp != i.model.App() {
-			at[r.RemoteApp] = entry{"status": "joined"}
-		}
+		at[r.RemoteApp] = entry{"status": "joined"}
 		for u := range r.Units {
 			at[u] = entry{"status": "active"}
 		}
