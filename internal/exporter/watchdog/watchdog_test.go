@@ -56,7 +56,7 @@ func watched(how string) error {
 			return nil
 		}
 		if how == "blocked" {
-			select {}
+			time.Sleep(stuck) // and no select{}, at which Go itself ends the program
 		}
 		return errors.New("no answer")
 	}, say)
