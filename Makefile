@@ -68,10 +68,10 @@ e2e: build ## tests that need root and Debian's or Ubuntu's packages; installs t
 	@scripts/e2e-packages.sh
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
 	$(GOTEST) -tags e2e -count=1 -p 1 -timeout 15m $(E2E_PACKAGES) $(TO_JSON)
-	$(MAKE) test-juju
 
-# A module of its own: it links Juju, which is AGPL-3.0. E2E runs it last; the
-# results go behind those that are in the file already.
+# A module of its own: it links Juju, which is AGPL-3.0. Downloading and compiling
+# Juju takes minutes that .ci/run does not have. Results go behind those that are
+# in the file already.
 test-juju: need-go ## the built charm under Juju 3.6.11's own agent and hook tools; downloads Juju, needs no root
 	cd tests/juju && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -timeout 15m ./... $(if $(JSON), >> $(abspath $(JSON)))
 

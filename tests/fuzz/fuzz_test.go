@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FUZZTIME may be set to another time than a minute.
-func fuzzTime() string {
+// FUZZTIME may be set to another time.
+func fuzzTime(usual string) string {
 	if t := os.Getenv("FUZZTIME"); t != "" {
 		return t
 	}
-	return "60s"
+	return usual
 }
 
 func TestFuzzersOfTheWrapperFindNothing(t *testing.T) {
-	fuzz(t, [][2]string{
+	fuzz(t, "60s", [][2]string{
 		{"FuzzParseArgs", "concourse-ci-machine/internal/oci"},
 		{"FuzzEdit", "concourse-ci-machine/internal/oci"},
 		{"FuzzDecodeCDI", "concourse-ci-machine/internal/oci"},
@@ -28,22 +28,25 @@ func TestFuzzersOfTheWrapperFindNothing(t *testing.T) {
 	})
 }
 
-func TestFuzzersOfTheRelationsFindNothing(t *testing.T) {
-	fuzz(t, [][2]string{
+// Other applications, and people, are trusted more than images and tasks.
+func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
+	fuzz(t, "15s", [][2]string{
 		{"FuzzParseWorker", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseDatabase", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseVault", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseCertificates", "concourse-ci-machine/internal/relation"},
+		{"FuzzParse", "concourse-ci-machine/internal/config"},
+		{"FuzzWebFlags", "concourse-ci-machine/internal/config"},
 	})
 }
 
 // Each fuzzer has one worker, so that two run at a time on two cores. Little is
 // spent on making inputs short: with certificates in them that takes all the time.
-func fuzz(t *testing.T, targets [][2]string) {
+func fuzz(t *testing.T, usual string, targets [][2]string) {
 	for _, target := range targets {
 		t.Run(target[0], func(t *testing.T) {
 			t.Parallel()
-			out, err := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+target[0]+"$", "-fuzztime", fuzzTime(), "-fuzzminimizetime", "10x", "-parallel", "1", target[1]).CombinedOutput()
+			out, err := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+target[0]+"$", "-fuzztime", fuzzTime(usual), "-fuzzminimizetime", "10x", "-parallel", "1", target[1]).CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			require.Contains(t, string(out), "\nPASS\n")
 			t.Logf("%s", out[max(0, len(out)-300):])
