@@ -313,7 +313,9 @@ func TestDispatchInstallsTheDriver(t *testing.T) {
 	t.Parallel()
 	m := newMetal(t)
 	for _, name := range []string{"modprobe", "udevadm", "depmod", "update-initramfs"} {
-		require.NoError(t, os.WriteFile(filepath.Join(m.Dir, "tools", name), []byte("#!/bin/sh\n"), 0o755))
+		tool := filepath.Join(m.Dir, "tools", name)
+		require.NoError(t, os.RemoveAll(tool)) // else what is written goes where a link leads
+		require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\n"), 0o755))
 	}
 	m.site.publish(repository, keys.good, time.Time{}, toolkit)
 	for name, value := range map[string]any{"compute-runtime": "rocm", "rocm-base-url": m.url(), "rocm-tools": "smi",
