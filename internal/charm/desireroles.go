@@ -104,7 +104,7 @@ func forgetOwnWorker(ctx context.Context, api *concourse.API, url, name string) 
 // notWeb is a worker's unit without what a web left: its credentials above all.
 func notWeb(o Observed) []plan.Resource {
 	why := "this unit is a worker"
-	paths := concourse.WebFiles(o.Config.SharedStorage != "none")
+	paths := concourse.WebFiles(o.shared())
 	return []plan.Resource{
 		resource.Service{Unit: concourse.WebUnit, State: o.Units[concourse.WebUnit], Why: why},
 		resource.Absent{Path: concourse.WebUnitFile, Why: why},

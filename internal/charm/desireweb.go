@@ -32,7 +32,7 @@ const (
 // is stopped, and its credentials are gone from the disk.
 func desireWeb(d *Desired, o Observed) error {
 	w := o.Facts.Web
-	paths := concourse.WebFiles(o.Config.SharedStorage != "none")
+	paths := concourse.WebFiles(o.shared())
 	d.Resources = append(d.Resources, resource.User{Name: concourse.WebUser, Home: concourse.HomeDir})
 	d.Resources = append(d.Resources, paths.Folders()...)
 	d.Resources = append(d.Resources, concourse.OperatorEnv{})

@@ -88,7 +88,7 @@ func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config, uni
 	}
 	o.Predecessor, o.Remarks = concourse.Predecessor(c.Host.Root), append(o.Remarks, concourse.PredecessorRemarks(c.Host.Root)...)
 	if facts.Role == WebRole {
-		return c.observeWeb(o)
+		return c.observeWeb(ctx, o)
 	}
 	if cfg.ComputeRuntime != "none" { // a worker without GPUs can't fail for theirs (D23)
 		if o.GPUs, err = gpu.Discover(c.Host.Root); err != nil {
@@ -112,7 +112,7 @@ func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config, uni
 	}
 	o.Landed = c.Host.Exists(landedFile)
 	o.TSA, o.TSAProblems = chooseTSA(facts)
-	if err := c.observeRelease(&o, o.TSA.Version); err != nil {
+	if err := c.observeRelease(ctx, &o, o.TSA.Version); err != nil {
 		return o, err
 	}
 	var ok bool
@@ -183,8 +183,8 @@ func chooseTSA(f Facts) (t concourse.TSA, problems []string) {
 }
 
 // observeWeb looks at what a web depends on.
-func (c *Charm) observeWeb(o Observed) (Observed, error) {
-	err := c.observeRelease(&o, "")
+func (c *Charm) observeWeb(ctx context.Context, o Observed) (Observed, error) {
+	err := c.observeRelease(ctx, &o, "")
 	if err != nil {
 		return o, err
 	}
@@ -193,7 +193,7 @@ func (c *Charm) observeWeb(o Observed) (Observed, error) {
 	if o.Programs, err = programs(c.CharmDir, "pebble", "concourse-exporter"); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")
 	}
-	env, err := readOptional(c.Host.Root, concourse.WebFiles(o.Config.SharedStorage != "none").TakeOverFrom(c.Host.Root).Env())
+	env, err := readOptional(c.Host.Root, concourse.WebFiles(o.shared()).TakeOverFrom(c.Host.Root).Env())
 	if err != nil {
 		return o, err
 	}

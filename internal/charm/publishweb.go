@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,21 +18,9 @@ import (
 // secretLabel is the label of the application's secret, for people.
 const secretLabel = "concourse-web"
 
-// differences are the keys of want that own has otherwise; "" in want removes
-// a key that is there.
-func differences(own, want map[string]string) map[string]string {
-	changes := map[string]string{}
-	for key, value := range want {
-		if own[key] != value {
-			changes[key] = value
-		}
-	}
-	return changes
-}
-
 // bag publishes differences in one bag.
 func (c *Charm) bag(ctx context.Context, id string, app bool, own, want map[string]string) error {
-	return jujuerrors.Annotatef(c.Tools.RelationSet(ctx, id, app, differences(own, want)), "cannot publish in %s", id)
+	return jujuerrors.Annotatef(c.Tools.RelationSet(ctx, id, app, relation.Changes(own, want, slices.Collect(maps.Keys(want)))), "cannot publish in %s", id)
 }
 
 // publishWorkerKey tells webs which key this worker has, in flight and, with

@@ -1,6 +1,8 @@
 package charm
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,6 +10,7 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/relation"
 )
 
 // The web's ports are open, those of before are closed, and nothing is asked for
@@ -31,8 +34,9 @@ func TestPortsFollowTheWeb(t *testing.T) {
 
 func TestDifferencesAreWhatChanged(t *testing.T) {
 	own := map[string]string{"same": "1", "other": "1", "gone": "1", "stays": "1"}
+	want := map[string]string{"same": "1", "other": "2", "gone": "", "new": "1", "never": ""}
 	require.Equal(t, map[string]string{"other": "2", "gone": "", "new": "1"},
-		differences(own, map[string]string{"same": "1", "other": "2", "gone": "", "new": "1", "never": ""}))
+		relation.Changes(own, want, slices.Collect(maps.Keys(want))))
 }
 
 // D33: what the predecessor kept in clear, and nothing else.

@@ -18,7 +18,7 @@ func (o Observed) shared() bool { return o.Config.SharedStorage != "none" }
 // observeRelease decides on the release: the operator's version, else the
 // web's, else with auto-upgrade the newest, else the one that this charm was
 // tested with (D14). One that did not start here is not tried again.
-func (c *Charm) observeRelease(o *Observed, web string) error {
+func (c *Charm) observeRelease(ctx context.Context, o *Observed, web string) error {
 	if o.shared() && c.Tools != nil && c.Event.Action == nil { // it writes a probe
 		o.Storage = concourse.SharedStorage(c.Host.Root)
 	}
@@ -32,7 +32,7 @@ func (c *Charm) observeRelease(o *Observed, web string) error {
 		if o.Config.AutoUpgrade {
 			installed, _, _ := concourse.InstalledRelease(c.Host.Root)
 			var remark string
-			version, remark = concourse.Newest(context.Background(), c.Host, concourse.NewestQuery{Installed: installed, Arch: runtime.GOARCH,
+			version, remark = concourse.Newest(ctx, c.Host, concourse.NewestQuery{Installed: installed, Arch: runtime.GOARCH,
 				Token: o.Config.GitHubToken, Proxy: proxyOf(o.Facts, o.Config), Offline: c.Tools == nil || c.Event.Action != nil})
 			if remark != "" {
 				o.Remarks = append(o.Remarks, remark)
@@ -41,7 +41,7 @@ func (c *Charm) observeRelease(o *Observed, web string) error {
 	}
 	r := &concourse.Release{Version: version, Resource: o.Facts.Resource, Mirror: o.Config.ReleaseMirror, SHA256: o.Config.ReleaseSHA256,
 		Arch: runtime.GOARCH, Proxy: proxyOf(o.Facts, o.Config), Sleep: c.Sleep, Shared: o.shared(), Unit: o.Facts.Unit, Token: o.Config.GitHubToken,
-		Progress: func(text string) { c.say(context.Background(), text) }}
+		Progress: func(text string) { c.say(ctx, text) }}
 	r.Avoid(concourse.ReadFailed(c.Host.Root))
 	if f, is := r.Avoided(c.Host.Root); is {
 		o.Remarks = append(o.Remarks, fmt.Sprintf("Concourse %s did not start here (%s), so the one before it runs: set version=, or run restart-services force=true to try it again", f.Version, f.Why))

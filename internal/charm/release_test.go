@@ -33,7 +33,7 @@ func TestD14D15WhichVersionIsWanted(t *testing.T) {
 			hosttest.Put(t, r, concourse.NewestFile, `{"asked":"2026-01-01T00:00:00Z","version":"`+tt.newest+`"}`)
 			c := &Charm{Host: host.Host{Root: r, Clock: hosttest.Clock{T: hosttest.Now}}} // no tools: GitHub is not asked
 			o := Observed{Config: configOf(t, tt.set), Facts: Facts{Unit: "w/0"}}
-			require.NoError(t, c.observeRelease(&o, tt.web))
+			require.NoError(t, c.observeRelease(t.Context(), &o, tt.web))
 			require.Equal(t, tt.want, o.Release.Version)
 			if tt.remark == "" {
 				require.Empty(t, o.Remarks)

@@ -93,5 +93,5 @@ func (s *scrapes) gpus(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "cannot write GPUs: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
-	s.send(w, r, "application/json", append(b, '\n'))
+	s.Send(w, r, "application/json", append(b, '\n'))
 }

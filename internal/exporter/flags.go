@@ -4,9 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/exporter/program"
 	"concourse-ci-machine/internal/exporter/usage"
 )
 
@@ -78,7 +78,7 @@ const (
 )
 
 func help(w io.Writer, fs *flag.FlagSet) {
-	fmt.Fprint(w, `Usage: rocm-exporter [flags]
+	program.Usage(w, fs, `Usage: rocm-exporter [flags]
 
 Serves the state of this machine's AMD GPUs to Prometheus, read from sysfs, and
 who uses them, from /proc. It needs no ROCm, and no privilege but to see other
@@ -86,16 +86,4 @@ users' processes. It ends with the process that started it, and opens all files
 anew at SIGHUP.
 
 `)
-	fs.VisitAll(func(f *flag.Flag) {
-		value, text := flag.UnquoteUsage(f)
-		line := "  --" + f.Name
-		if value != "" {
-			line += "=" + strings.ToUpper(value)
-		}
-		if f.DefValue != "" && f.DefValue != "false" {
-			text += " (default " + f.DefValue + ")"
-		}
-		fmt.Fprintf(w, "%-34s %s\n", line, text)
-	})
-	fmt.Fprintf(w, "%-34s %s\n", "  --help", "print this text and exit")
 }

@@ -82,7 +82,7 @@ func (s *scrapes) page(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
-	s.send(w, r, "text/html; charset=utf-8", b.Bytes())
+	s.Send(w, r, "text/html; charset=utf-8", b.Bytes())
 }
 
 func shownOf(s Status) shownGPU {

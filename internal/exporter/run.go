@@ -7,22 +7,14 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"os"
 	"os/signal"
 	"runtime"
 	"syscall"
 
+	"concourse-ci-machine/internal/exporter/program"
 	"concourse-ci-machine/internal/exporter/watchdog"
 	"concourse-ci-machine/internal/host"
-)
-
-// Exit statuses. A failed start must not be 0: the supervisor takes that for
-// work that is done.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
 )
 
 // Run is the program. It serves until SIGTERM or SIGINT, opens everything anew
@@ -32,19 +24,19 @@ func Run(version string, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		help(stdout, fs)
-		return exitOK
+		return program.ExitOK
 	case err != nil:
 		fmt.Fprintf(stderr, "rocm-exporter: %v; see rocm-exporter --help\n", err)
-		return exitUsage
+		return program.ExitUsage
 	case o.version:
 		fmt.Fprintf(stdout, "rocm-exporter %s\n", version)
-		return exitOK
+		return program.ExitOK
 	}
 	if err := run(version, o, stderr); err != nil {
 		fmt.Fprintf(stderr, "rocm-exporter: %v\n", err)
-		return exitFailed
+		return program.ExitFailed
 	}
-	return exitOK
+	return program.ExitOK
 }
 
 func run(version string, o options, stderr io.Writer) error {
@@ -54,7 +46,7 @@ func run(version string, o options, stderr io.Writer) error {
 	defer signal.Stop(again)
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
-	if err := endWithParent(); err != nil {
+	if err := program.EndWithParent(); err != nil {
 		return err
 	}
 	var dog *watchdog.Watchdog
@@ -76,9 +68,9 @@ func run(version string, o options, stderr io.Writer) error {
 	}
 	logs := log.New(stderr, "rocm-exporter: ", 0)
 	c := NewCollector(root, AMD(root), version, o.collect)
-	l, err := net.Listen("tcp", o.listen)
+	l, err := program.Listen(o.listen)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", o.listen, cause(err))
+		return err
 	}
 	logs.Printf("listening on %s", l.Addr())
 	go c.kernel.follow(stop, root, c.now)
@@ -88,18 +80,5 @@ func run(version string, o options, stderr io.Writer) error {
 	if dog != nil {
 		go dog.Watch(watchdog.Healthy(l.Addr().String(), healthPath), logs.Printf)
 	}
-	return serve(stop, l, Handler(c), logs)
-}
-
-// cause is the error without net's own "listen tcp :9401: bind: " before it.
-func cause(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
-		err = op.Err
-	}
-	var no syscall.Errno
-	if errors.As(err, &no) {
-		return no
-	}
-	return err
+	return program.Serve(stop, l, Handler(c), logs)
 }

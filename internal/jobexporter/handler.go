@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"concourse-ci-machine/internal/exporter/expo"
-	"concourse-ci-machine/internal/jobexporter/program"
+	"concourse-ci-machine/internal/exporter/program"
 )
 
 // Handler serves /metrics, /-/healthy and /-/ready. Healthy is about the

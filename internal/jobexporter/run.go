@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"concourse-ci-machine/internal/exporter/program"
 	"concourse-ci-machine/internal/exporter/watchdog"
-	"concourse-ci-machine/internal/jobexporter/program"
 )
 
 // Run is the program. It serves until SIGTERM or SIGINT and returns its exit

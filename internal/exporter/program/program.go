@@ -46,6 +46,11 @@ func Usage(w io.Writer, fs *flag.FlagSet, intro string) {
 // EndWithParent has the kernel send SIGTERM when the parent dies. A supervisor
 // that is killed cannot stop its services; one that lived on would hold the
 // port, and its successor could never start.
+//
+// The kernel keeps the request with the thread that made it, and acts when the
+// parent's thread that started this process ends. Go ends no thread but one that
+// a goroutine was locked to; there is none here and none in Pebble. The signal is
+// dropped when a program changes its user, so nothing may do so after this.
 func EndWithParent() error {
 	parent := os.Getppid()
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
