@@ -31,18 +31,23 @@ func oldUnit(t *testing.T, name, keyDir string, set options) *unit {
 // The hook that Juju runs after a refresh makes a worker of the Python charm
 // this one's; the next one has nothing to do.
 func TestWorkerOfThePythonCharmIsTakenOver(t *testing.T) {
-	for _, name := range []string{"worker", "rocm"} {
+	for name, runtime := range map[string]string{"worker": "none", "rocm": "rocm", "cuda": "cuda"} {
 		t.Run(name, func(t *testing.T) {
-			set := options{"mode": "worker", "amd-container-toolkit": "skip"}
-			if name == "rocm" {
-				set["compute-runtime"] = "rocm"
+			set := options{"mode": "worker", "amd-container-toolkit": "skip", "compute-runtime": runtime}
+			if name == "cuda" {
+				set["https-proxy"] = nobodyListens // NVIDIA's repository is never asked
 			}
 			u := oldUnit(t, name, "/var/lib/concourse-worker/keys", set)
 			u.web()
 			volume := u.read("/var/lib/concourse/worker/volumes/live/9f3c/volume/file")
 			hostname := strings.TrimSpace(u.read("/etc/hostname"))
 			u.hook("upgrade-charm")
-			require.Contains(t, u.Model.Status().Message, "Worker ready (v8.2.5)")
+			if name == "cuda" { // the worker works; its GPUs wait for NVIDIA's repository
+				require.Contains(t, u.Model.Status().Message, "NVIDIA GPUs not described: ")
+				require.True(t, u.Machine.Up("concourse-worker.service"))
+			} else {
+				require.Contains(t, u.Model.Status().Message, "Worker ready (v8.2.5)")
+			}
 			env := u.read("/var/lib/concourse-worker/worker-config.env")
 			require.Contains(t, env, "CONCOURSE_NAME="+hostname+"\n")
 			require.Contains(t, env, "CONCOURSE_CONTAINERD_MAX_CONTAINERS=400\n")
@@ -56,9 +61,48 @@ func TestWorkerOfThePythonCharmIsTakenOver(t *testing.T) {
 				"/var/lib/concourse-worker/keys/session_signing_key"} {
 				require.False(t, u.Root.Exists(gone), gone)
 			}
+			if name == "cuda" {
+				require.False(t, u.Root.Exists("/usr/bin/nvidia-container-runtime.real"), "NVIDIA's own runtime is back in its place")
+				require.NotContains(t, u.read("/etc/nvidia-container-runtime/config.toml"), "/opt/bin")
+			}
 			require.Empty(t, u.hook("update-status").Commands)
 		})
 	}
+}
+
+// On shared storage other units of the Python charm may go on: what is in the
+// shared folder stays, this unit's own is taken over.
+func TestWorkerOnSharedStorageOfThePythonCharmIsTakenOver(t *testing.T) {
+	u := oldUnit(t, "lxc", "/var/lib/concourse-worker/keys", options{"mode": "worker", "shared-storage": "lxc"})
+	u.web()
+	// As it is: tree leaves out what this unit's own key is.
+	contents := func() map[string]string {
+		found := map[string]string{}
+		for path := range tree(u, "/var/lib/concourse") {
+			if data, err := u.Root.ReadFile(path); err == nil {
+				found[path] = string(data)
+			}
+		}
+		return found
+	}
+	before := contents()
+	require.Greater(t, len(before), 8)
+	u.hook("upgrade-charm")
+	require.Equal(t, "active: Worker ready (v8.2.5)", u.Model.Status().Status+": "+u.Model.Status().Message)
+	env := u.read("/var/lib/concourse-worker/worker-config.env")
+	require.Contains(t, env, "CONCOURSE_WORK_DIR=/var/lib/concourse-work\n", "no two workers have one work folder")
+	require.Equal(t, string(workerKey()), u.read("/var/lib/concourse-worker/keys/worker_key"))
+	require.False(t, u.Root.Exists("/opt/bin"))
+	require.False(t, u.Root.Exists("/var/lib/concourse-worker/keys/session_signing_key"))
+	after := contents()
+	for path, was := range before {
+		if strings.HasSuffix(path, ".download_in_progress") {
+			require.NotContains(t, after, path, "D8: a mark that nobody will take away")
+			continue
+		}
+		require.Equal(t, was, after[path], path)
+	}
+	require.Empty(t, u.hook("update-status").Commands)
 }
 
 // A web of the Python charm goes on with its keys, its password and the key of
