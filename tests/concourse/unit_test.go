@@ -50,6 +50,7 @@ func newWorld(t *testing.T, n int, hardware, release string) *unit {
 	w.Model.Resources = map[string]string{"concourse-release": release}
 	w.Model.Address = fmt.Sprintf("10.99.0.%d", 10+n)
 	w.Model.Leader = n == 0
+	standIns(t, w.Root)
 	return u
 }
 
