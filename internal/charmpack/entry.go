@@ -41,6 +41,7 @@ var programs = map[string]string{
 	"bin/runc-amd-wrapper":   "runc-amd-wrapper",
 	"bin/rocm-exporter":      "rocm-exporter",
 	"bin/concourse-exporter": "concourse-exporter",
+	"bin/gpu-baseline":       "gpu-baseline",
 	"bin/pebble":             "pebble",
 }
 

@@ -1,0 +1,136 @@
+package baseline
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// profile makes a profile of ok examples that took a second.
+func profile(names ...string) Profile {
+	p := Profile{File: "p"}
+	for _, n := range names {
+		second := Amount(perUnit)
+		p.Examples = append(p.Examples, Example{n, Measured{Status: StatusOK, Duration: &second}})
+	}
+	return p
+}
+
+// results are a report's rows in their order, with what was renamed.
+func results(r Report) (out []string) {
+	for _, row := range r.Rows {
+		s := row.Name + " " + string(row.Result)
+		if row.RenamedFrom != nil {
+			s = *row.RenamedFrom + " -> " + s
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func TestRenamesPairExamples(t *testing.T) {
+	for name, c := range map[string]struct {
+		base, now Profile
+		renames   []string
+		want      []string
+		stale     int
+		err       string
+	}{
+		"none":                      {profile("a", "b"), profile("b", "c"), nil, []string{"a missing", "b within", "c new"}, 0, ""},
+		"one":                       {profile("a", "b"), profile("b", "c"), []string{"a=c"}, []string{"a -> c within", "b within"}, 0, ""},
+		"to a name of another":      {profile("a", "b"), profile("b"), []string{"a=b"}, []string{"a -> b within", "b missing"}, 0, ""},
+		"exchanged":                 {profile("a", "b"), profile("a", "b"), []string{"a=b", "b=a"}, []string{"a -> b within", "b -> a within"}, 0, ""},
+		"the old name came back":    {profile("a"), profile("a", "b"), []string{"a=b"}, []string{"a -> b within", "a new"}, 0, ""},
+		"done already":              {profile("b"), profile("b"), []string{"a=b"}, []string{"b within"}, 1, ""},
+		"no baseline":               {profile(), profile("b"), []string{"a=b"}, []string{"b new"}, 1, ""},
+		"equals signs":              {profile("n=1"), profile("n=2"), []string{"n=1=n=2"}, []string{"n=1 -> n=2 within"}, 0, ""},
+		"equals signs, two ways":    {profile("a", "a=b"), profile("b=c", "c"), []string{"a=b=c"}, nil, 0, "more than one of its equals signs"},
+		"no equals sign":            {profile("a"), profile("a"), []string{"a"}, nil, 0, `cannot rename with "a": want OLD=NEW`},
+		"half of one":               {profile("a"), profile("a"), []string{"a="}, nil, 0, `cannot rename with "a=": want OLD=NEW`},
+		"not in new":                {profile("a"), profile("a"), []string{"a=c"}, nil, 0, `no example "c" in p`},
+		"not in the baseline":       {profile("a"), profile("a", "c"), []string{"b=c"}, nil, 0, `no example "b" in p`},
+		"two to one":                {profile("a", "b"), profile("c"), []string{"a=c", "b=c"}, nil, 0, "another --rename makes that of another example"},
+		"one to two":                {profile("a"), profile("b", "c"), []string{"a=b", "a=c"}, nil, 0, `another --rename makes it "b"`},
+		"one that is the same name": {profile("a"), profile("a"), []string{"a=a"}, []string{"a within"}, 0, ""},
+	} {
+		r, err := Compare(c.base, c.now, Limits{}, c.renames)
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, c.want, results(r), name)
+		require.Len(t, r.Stale, c.stale, name)
+	}
+}
+
+func TestHintsAtARenameWhereOneIsMissingAndOneNew(t *testing.T) {
+	for name, c := range map[string]struct {
+		base, now Profile
+		want      *Hint
+	}{
+		"one each":    {profile("a", "b"), profile("a", "c"), &Hint{"b", "c"}},
+		"two new":     {profile("a", "b"), profile("a", "c", "d"), nil},
+		"two missing": {profile("a", "b", "c"), profile("a", "d"), nil},
+		"none":        {profile("a"), profile("a"), nil},
+	} {
+		r, err := Compare(c.base, c.now, Limits{}, nil)
+		require.NoError(t, err)
+		require.Equal(t, c.want, r.Probably, name)
+	}
+	// What can't be typed is not told to be typed.
+	r, err := Compare(profile("a\n"), profile("b"), Limits{}, nil)
+	require.NoError(t, err)
+	require.Contains(t, r.Text(), `if "b" is "a\n" under a new name, say so`+"\n")
+}
+
+// As floating point 1.1-1.0 is more than 0.1, and 110 % of 1.0 more than 1.1.
+func TestGrowthOfExactlyTheLimitIsWithinIt(t *testing.T) {
+	for _, c := range []struct {
+		base, now, pct, seconds string
+		want                    Result
+	}{
+		{"1", "1.1", "10", "0.1", Within},
+		{"1", "1.1", "9.9999", "0.1", Beyond},
+		{"1", "1.1", "10", "0.099999", Beyond},
+		{"0.3", "0.6", "100", "0.3", Within},
+		{"1000000000", "1000000000", "0", "0", Within},
+		{"999999999.999999", "1000000000", "1", "0", Beyond},
+		{"3", "1", "0", "0", Within},
+	} {
+		pct, err := parsePercent(c.pct)
+		require.NoError(t, err)
+		limits := Limits{DurationPct: &pct, Duration: amount(t, c.seconds)}
+		r := limits.row(&Example{"a", Measured{StatusOK, amount(t, c.base), nil}}, &Example{"a", Measured{StatusOK, amount(t, c.now), nil}})
+		require.Equal(t, c.want, r.Result, "%+v: %v", c, r.Reasons)
+	}
+}
+
+func amount(t *testing.T, s string) *Amount {
+	a, err := ParseAmount(s)
+	require.NoError(t, err)
+	return &a
+}
+
+// A percentage of next to nothing is large, and still a number that JSON has.
+func TestPercentageOfATinyBaselineIsANumber(t *testing.T) {
+	p := percent(*amount(t, "1000000000"), *amount(t, "0.000001"))
+	require.Equal(t, "100000000000000000", p.String())
+	require.Nil(t, percent(1, 0))
+}
+
+func TestAmountsAreShownAsTheyWereGiven(t *testing.T) {
+	for in, want := range map[string]string{
+		"0": "0", "-0": "0", "1": "1", "1.50": "1.5", "0.000001": "0.000001", "0.0000004": "0", "0.0000005": "0.000001",
+		"1e3": "1000", "1000000000": "1000000000", "123456789.123456": "123456789.123456", "100": "100",
+	} {
+		a, err := ParseAmount(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, a.String(), in)
+	}
+	require.Equal(t, "-1.5", Amount(-1500000).String())
+	require.Equal(t, "-0.000001", Amount(-1).String())
+	require.Equal(t, "+2", signed("2"))
+	require.Equal(t, "0", percent(-0, 1).String())
+	require.Equal(t, "0", percent(-1, maxAmount*perUnit).String(), "no minus before what rounds to nothing")
+}

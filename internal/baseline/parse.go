@@ -1,0 +1,155 @@
+package baseline
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxName is how many bytes a name may have.
+const maxName = 500
+
+// maxProblems is how many problems of one file are told at once.
+const maxProblems = 10
+
+// reader turns a file's JSON into a profile and notes all that is wrong with it.
+type reader struct {
+	problems []string
+	seen     map[string]bool
+	out      []Example
+}
+
+func (r *reader) note(format string, a ...any) {
+	r.problems = append(r.problems, fmt.Sprintf(format, a...))
+}
+
+// Parse reads a profile. The examples are a list, or a list or an object below
+// "examples" or "results" of an object. Fields that are not known are left out. The
+// error names the file, and the example and the field of each problem.
+func Parse(file string, data []byte) (Profile, error) {
+	tree, err := parseTree(data)
+	if err != nil {
+		return Profile{}, fmt.Errorf("cannot read %s: %w", visible(file), err)
+	}
+	r := &reader{seen: map[string]bool{}}
+	r.top(tree)
+	if len(r.problems) == 0 {
+		return Profile{file, r.out}, nil
+	}
+	told := r.problems
+	if more := len(told) - maxProblems; more > 0 {
+		told = append(told[:maxProblems:maxProblems], fmt.Sprintf("and %d more problems", more))
+	}
+	prefix := "cannot read " + visible(file) + ": "
+	return Profile{}, fmt.Errorf("%s", prefix+strings.Join(told, "\n"+prefix))
+}
+
+func (r *reader) top(tree value) {
+	in, where := tree, "the file"
+	if tree.kind == object {
+		found := false
+		for _, key := range []string{"examples", "results"} {
+			v, n := tree.get(key)
+			switch {
+			case n > 1:
+				r.note("%q is there twice", key)
+				return
+			case n == 1 && found:
+				r.note(`it has both "examples" and "results"; want one of them`)
+				return
+			case n == 1:
+				in, where, found = v, fmt.Sprintf("%q", key), true
+			}
+		}
+		if !found {
+			r.note(`it has neither "examples" nor "results", and is no list of examples`)
+			return
+		}
+	}
+	switch in.kind {
+	case object:
+		for _, m := range in.members {
+			r.example(m.key, m.value)
+		}
+	case array:
+		for i, item := range in.items {
+			r.listed(i+1, item)
+		}
+	default:
+		r.note("%s is %s; want a list or an object of examples", where, in)
+	}
+}
+
+// listed reads an example that has its name in it.
+func (r *reader) listed(number int, v value) {
+	if v.kind != object {
+		r.note("example number %d is %s; want an object", number, v)
+		return
+	}
+	name, n := v.get("name")
+	switch {
+	case n == 0:
+		r.note("example number %d has no name", number)
+	case n > 1:
+		r.note("example number %d has name twice", number)
+	case name.kind != text:
+		r.note("example number %d: name is %s; want a string", number, name)
+	default:
+		r.example(name.text, v)
+	}
+}
+
+func (r *reader) example(name string, v value) {
+	switch {
+	case name == "":
+		r.note("an example has an empty name")
+	case len(name) > maxName:
+		r.note("example %s: its name has %d bytes; %d is the limit", quoted(short(name)), len(name), maxName)
+	case r.seen[name]:
+		r.note("example %s is there twice", quoted(name))
+	case v.kind != object:
+		r.note("example %s is %s; want an object", quoted(name), v)
+	default:
+		r.seen[name] = true
+		r.out = append(r.out, Example{name, Measured{
+			Status:   r.status(name, v),
+			Duration: r.amount(name, "duration_s", v),
+			Memory:   r.amount(name, "peak_memory_mb", v),
+		}})
+	}
+}
+
+func (r *reader) status(name string, v value) Status {
+	s, n := v.get("status")
+	known, ok := words[strings.ToLower(s.text)]
+	switch {
+	case n == 0:
+		r.note("example %s has no status", quoted(name))
+	case n > 1:
+		r.note("example %s has status twice", quoted(name))
+	case s.kind != text:
+		r.note("example %s: status is %s; want a string", quoted(name), s)
+	case !ok:
+		r.note("example %s: status is %s; want ok, failed or skipped", quoted(name), s)
+	}
+	return known
+}
+
+// amount reads a number that may be missing or null.
+func (r *reader) amount(name, field string, v value) *Amount {
+	f, n := v.get(field)
+	switch {
+	case n == 0 || n == 1 && f.kind == null:
+		return nil
+	case n > 1:
+		r.note("example %s has %s twice", quoted(name), field)
+	case f.kind != number:
+		r.note("example %s: %s is %s; want a number", quoted(name), field, f)
+	default:
+		a, err := ParseAmount(f.text)
+		if err != nil {
+			r.note("example %s: %s %v", quoted(name), field, err)
+		}
+		return &a
+	}
+	return nil
+}

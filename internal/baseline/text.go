@@ -1,0 +1,163 @@
+package baseline
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+// JSON is the report for programs.
+func (r Report) JSON() string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(r); err != nil {
+		panic(err) // no type in it can fail
+	}
+	return b.String()
+}
+
+// Verdict is the report in one line, without names from outside.
+func (r Report) Verdict() string {
+	c := r.Counts
+	word := "OK"
+	if !r.OK {
+		word = "FAILED"
+	}
+	parts := []string{}
+	for _, p := range []struct {
+		n    int
+		what Result
+	}{
+		{c.Within, Within}, {c.Beyond, Beyond}, {c.Regressed, Regressed}, {c.Missing, Missing},
+		{c.Skipped, Skipped}, {c.Failing, Failing}, {c.Fixed, Fixed}, {c.New, New},
+	} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprint(p.n, " ", p.what))
+		}
+	}
+	if len(parts) == 0 {
+		parts = []string{"no examples"}
+	}
+	return word + ": " + strings.Join(parts, ", ") + "; " + r.Limits.String()
+}
+
+// String names the limits.
+func (l Limits) String() string {
+	var parts []string
+	if l.DurationPct != nil {
+		parts = append(parts, fmt.Sprintf("duration +%s %%", l.DurationPct))
+	}
+	if l.Duration != nil {
+		parts = append(parts, fmt.Sprintf("duration +%s s", l.Duration))
+	}
+	if l.Memory != nil {
+		parts = append(parts, fmt.Sprintf("peak memory +%s MB", l.Memory))
+	}
+	s := "limits: " + strings.Join(parts, ", ")
+	if len(parts) == 0 {
+		s = "no limits given, so only statuses decide"
+		if !l.AllowMissing {
+			s = "no limits given, so only statuses and missing examples decide"
+		}
+	}
+	if l.AllowMissing {
+		s += "; missing allowed"
+	}
+	return s
+}
+
+// cells are a row's numbers for people, the same in text and Markdown.
+func (r Row) cells(arrow string) []string {
+	var was, is Measured
+	if r.Base != nil {
+		was = *r.Base
+	}
+	if r.New != nil {
+		is = *r.New
+	}
+	duration := change(r.Duration, "s")
+	switch {
+	case r.DurationPct != nil:
+		duration += " (" + signed(r.DurationPct.String()) + " %)"
+	case r.Duration != nil:
+		duration += " (n/a %)"
+	}
+	return []string{
+		fromTo(was.Duration, is.Duration, arrow), duration,
+		fromTo(was.Memory, is.Memory, arrow), change(r.Memory, "MB"),
+	}
+}
+
+func fromTo(was, is *Amount, arrow string) string {
+	if was == nil && is == nil {
+		return "-"
+	}
+	side := func(a *Amount) string {
+		if a == nil {
+			return "-"
+		}
+		return a.String()
+	}
+	return side(was) + " " + arrow + " " + side(is)
+}
+
+func change(a *Amount, unit string) string {
+	if a == nil {
+		return "-"
+	}
+	return signed(a.String()) + " " + unit
+}
+
+// Text is the report for a terminal or a build's log.
+func (r Report) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s compared with the baseline %s\n\n", visible(r.New), visible(r.Base))
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "EXAMPLE\tRESULT\tDURATION s\tCHANGE\tPEAK MEMORY MB\tCHANGE")
+	for _, row := range r.Rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", visible(row.Name), row.Result, strings.Join(row.cells("->"), "\t"))
+	}
+	w.Flush()
+	section := func(title string, lines []string) {
+		if len(lines) > 0 {
+			fmt.Fprintf(&b, "\n%s:\n  %s\n", title, strings.Join(lines, "\n  "))
+		}
+	}
+	reasons, notes := r.lines(quoted, visible)
+	section("Why it failed", reasons)
+	section("Notes", notes)
+	fmt.Fprintf(&b, "\n%s\n", r.Verdict())
+	return b.String()
+}
+
+// lines are the reasons and notes for people; name shows a name from outside, and
+// command what to type.
+func (r Report) lines(name, command func(string) string) (reasons, notes []string) {
+	reasons = append(reasons, r.Reasons...)
+	for _, row := range r.Rows {
+		if row.RenamedFrom != nil {
+			notes = append(notes, name(row.Name)+": in the baseline it is "+name(*row.RenamedFrom))
+		}
+		for _, s := range row.Reasons {
+			reasons = append(reasons, name(row.Name)+": "+s)
+		}
+		for _, s := range row.Notes {
+			notes = append(notes, name(row.Name)+": "+s)
+		}
+	}
+	notes = append(notes, r.Notes...)
+	for _, spec := range r.Stale {
+		notes = append(notes, command("--rename "+spec)+" has no effect: the baseline has nothing under the old name")
+	}
+	if h := r.Probably; h != nil {
+		hint := fmt.Sprintf("if %s is %s under a new name, say so", name(h.To), name(h.From))
+		if word, ok := shellWord(h.From + "=" + h.To); ok {
+			hint += " with " + command("--rename "+word)
+		}
+		notes = append(notes, hint)
+	}
+	return reasons, notes
+}
