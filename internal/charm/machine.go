@@ -28,8 +28,12 @@ func (m Machine) LXD() bool { return m.Container == "lxc" }
 
 func observeMachine(r host.Root) Machine {
 	m := Machine{Hostname: "this-container"}
-	if s, err := r.ReadText("/etc/hostname"); err == nil && s != "" {
-		m.Hostname = s
+	// The kernel's name, the later one, is what LXD calls the container, whatever
+	// the image's file says; the remedies name it.
+	for _, file := range []string{"/etc/hostname", "/proc/sys/kernel/hostname"} {
+		if s, err := r.ReadText(file); err == nil && s != "" {
+			m.Hostname = s
+		}
 	}
 	// systemd writes the kind of container there, in a container only.
 	if s, err := r.ReadText("/run/systemd/container"); err == nil {

@@ -57,7 +57,7 @@ require (
 	github.com/josharian/intern v1.0.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/juju/ansiterm v1.0.0 // indirect
-	github.com/juju/charm/v12 v12.1.1 // indirect
+	github.com/juju/charm/v12 v12.1.1
 	github.com/juju/clock v1.1.1 // indirect
 	github.com/juju/cmd/v3 v3.2.2 // indirect
 	github.com/juju/collections v1.0.4 // indirect

@@ -54,7 +54,7 @@ func build() error {
 			return fmt.Errorf("cannot build %s: %w\n%s", c.packages, err, out)
 		}
 	}
-	others := []string{"concourse-exporter", "pebble", "rocm-exporter", "runc-amd-wrapper"}
+	others := []string{"concourse-exporter", "gpu-baseline", "pebble", "rocm-exporter", "runc-amd-wrapper"}
 	for _, name := range others { // the packer looks whether they are programs
 		if err := os.Link(standIns(), filepath.Join(bin, name)); err != nil {
 			return err

@@ -154,14 +154,16 @@ func TestEveryActionWithGoodAndWrongParameters(t *testing.T) {
 	u := w.deploy("gpu", 1, 1, fixture("amd"), options{"mode": "worker", "compute-runtime": "rocm", "amd-container-toolkit": "skip"})[0]
 	w.strange("gpu")
 	w.settle()
-	good := map[string]map[string]any{"explain-error": {"code": 2}, "prune-worker": {"worker": "old"}}
+	good := map[string]map[string]any{"explain-error": {"code": 2}, "prune-worker": {"worker": "old"}, "gpu-release": {"gpu": 0}}
 	wrong := map[string][]map[string]any{
 		"list-gpus": {{"format": "xml"}, {"format": 1}}, "verify-gpu": {{"format": true}}, "gpu-health": {{"format": "html"}}, "list-errors": {{"format": nil}},
 		"explain-error": {nil, {"code": "two"}, {"code": 1.5}}, "check-status": {{"verbose": "yes"}}, "restart-services": {{"force": 1}},
 		"run-migrations": {{"target-version": 7}}, "rotate-keys": {{"keys": "some"}}, "prune-worker": {nil, {"worker": 1}},
+		"gpu-status": {{"format": "xml"}}, "gpu-release": {nil, {"gpu": "0", "force": "yes"}}, "coverage": {{"format": "xml"}},
 	}
 	// What a worker without a web's API and without real GPU nodes can't do, it says.
 	fails := map[string]string{"get-admin-password": "this unit is a worker", "run-migrations": "worker", "prune-worker": "worker",
+		"coverage": "worker", "gpu-release": "GPUs are not leased",
 		"verify-gpu": "", "gpu-health": "", "check-status": ""}
 	for name := range u.Actions() {
 		a, ran := u.Act(name, good[name])

@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds each wait and each command.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // daemon is one private LXD on a host of its own.
 type daemon struct {
@@ -32,8 +32,9 @@ type daemon struct {
 }
 
 // start brings the daemon up and has it stopped at the end of the test, also
-// when that fails or the test program dies.
-func start(t *testing.T) *daemon {
+// when that fails or the test program dies. setting is what testdata/host.sh
+// is told: KEY=value.
+func start(t *testing.T, setting ...string) *daemon {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lxd-e2e-") // short: its socket's path has a limit of 107 bytes
 	require.NoError(t, err)
@@ -47,7 +48,7 @@ func start(t *testing.T) *daemon {
 	var out bytes.Buffer
 	d.host = exec.Command("unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork",
 		"--kill-child", "--propagation", "private", "--mount-proc", "sh", script)
-	d.host.Env = append(os.Environ(), "LXD_DIR="+dir+"/lxd")
+	d.host.Env = append(append(os.Environ(), "LXD_DIR="+dir+"/lxd"), setting...)
 	d.host.Stdout, d.host.Stderr, d.host.WaitDelay = &out, &out, patience
 	// The signal comes when the thread that started it ends, hence the lock.
 	runtime.LockOSThread()
@@ -131,10 +132,22 @@ func (d *daemon) try(stdin string, argv ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	c.Env = append(os.Environ(), "LXD_DIR="+d.dir+"/lxd", "LXD_CONF="+d.dir+"/client", "HOME="+d.dir)
+	c.Env = d.env()
 	c.Stdin, c.WaitDelay = strings.NewReader(stdin), time.Second
 	out, err := c.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
+}
+
+// env is the environment of what talks to the daemon.
+func (d *daemon) env() []string {
+	return append(os.Environ(), "LXD_DIR="+d.dir+"/lxd", "LXD_CONF="+d.dir+"/client", "HOME="+d.dir)
+}
+
+// command is one that is started by its caller.
+func (d *daemon) command(argv ...string) *exec.Cmd {
+	c := exec.Command(argv[0], argv[1:]...)
+	c.Env = d.env()
+	return c
 }
 
 func (d *daemon) run(stdin string, argv ...string) string {

@@ -30,8 +30,9 @@ type profile struct {
 }
 
 // need skips where this machine has no LXD to run privately. Under `make e2e`
-// (E2E=1) only a release without the package is a reason to skip.
-func need(t *testing.T) {
+// (E2E=1) only a release without the package is a reason to skip. more are other
+// programs that the test needs.
+func need(t *testing.T, more ...string) {
 	t.Helper()
 	for _, p := range strings.Split(os.Getenv("E2E_WITHOUT"), ",") {
 		if p == "lxd" || p == "lxd-client" {
@@ -44,6 +45,11 @@ func need(t *testing.T) {
 	}
 	if os.Getuid() != 0 {
 		missing("needs root")
+	}
+	for _, name := range more {
+		if _, err := exec.LookPath(name); err != nil {
+			missing("%v; `make e2e` installs it", err)
+		}
 	}
 	for _, name := range []string{"lxc", "busybox", "unshare", "nsenter", "lxd"} {
 		path, err := exec.LookPath(name)

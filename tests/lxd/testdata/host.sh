@@ -2,13 +2,20 @@
 # The host of one LXD daemon: first process of fresh mount, network, process,
 # IPC and UTS namespaces. /dev is a new one without /dev/kfd; /sys shows this
 # network namespace; /run is empty. Everything goes with this process.
-# LXD_DIR is where the daemon keeps everything.
+# LXD_DIR is where the daemon keeps everything. GPUS is a script that adds GPUs
+# to the host, or unset. With CGROUP=2 the host has the unified hierarchy of
+# control groups alone, as an Ubuntu of today.
 set -eu
 mount -t tmpfs tmpfs /run
 mkdir -p /run/lock /run/lxc /run/cgroup /run/dev
 mount --rbind /sys/fs/cgroup /run/cgroup
 mount -t sysfs sysfs /sys
-mount --rbind /run/cgroup /sys/fs/cgroup
+if [ "${CGROUP:-}" = 2 ]; then
+	umount -R /run/cgroup
+	mount -t cgroup2 none /sys/fs/cgroup
+else
+	mount --rbind /run/cgroup /sys/fs/cgroup
+fi
 mount -t tmpfs -o mode=755 tmpfs /run/dev
 cd /run/dev
 mkdir pts shm net mqueue
@@ -29,4 +36,5 @@ fuse 666 10 229
 NODES
 cd /
 mount --move /run/dev /dev
+[ -z "${GPUS:-}" ] || . "$GPUS"
 exec lxd --group root

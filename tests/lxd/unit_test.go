@@ -1,0 +1,84 @@
+//go:build e2e
+
+package lxd
+
+import (
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// unit is a container that Juju would make for a unit of the charm.
+type unit struct {
+	d       *daemon
+	name    string // of the container
+	parts   string // what it sees as /opt/parts
+	options map[string]any
+	agent   *agent
+}
+
+// must runs a shell line in the unit, which has to succeed.
+func (u *unit) must(line string) string {
+	u.d.t.Helper()
+	out, err := u.d.inside(u.name, line)
+	require.NoError(u.d.t, err, "%s: %s", line, out)
+	return out
+}
+
+// device runs lxc config device for the unit's container.
+func (u *unit) device(words ...string) {
+	u.d.t.Helper()
+	argv := append([]string{"lxc", "config", "device", words[0], u.name}, words[1:]...)
+	u.d.run("", argv...)
+}
+
+// up waits until systemd has started all that it has to.
+func (u *unit) up() {
+	u.d.t.Helper()
+	u.eventually(func() bool {
+		state, _ := u.d.inside(u.name, "systemctl is-system-running --wait") // it fails until systemd answers
+		return state == "running"
+	}, "systemd is not up")
+}
+
+// failed lists the units of systemd that failed.
+func (u *unit) failed() string {
+	out, _ := u.d.inside(u.name, "systemctl --failed --no-legend")
+	return out
+}
+
+// nodes are the GPUs' nodes in the unit: "/dev/kfd 10:235 0:44".
+func (u *unit) nodes() []string {
+	u.d.t.Helper()
+	return strings.Fields(u.must("ls -d /dev/kfd /dev/dri/* 2>/dev/null || true"))
+}
+
+// active are those of the units of systemd that run.
+func (u *unit) active(names ...string) (run []string) {
+	for _, name := range names {
+		if out, _ := u.d.inside(u.name, "systemctl is-active "+name); out == "active" {
+			run = append(run, name)
+		}
+	}
+	return run
+}
+
+// eventually waits until something is so, asking in the test's own goroutine.
+func (u *unit) eventually(is func() bool, why string) {
+	u.d.t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			failed := u.failed()
+			require.Fail(u.d.t, why, "not so within %s; failed: %s; the unit's last status: %s", patience, failed, u.said())
+		}
+	}
+}
+
+// said is the unit's last status.
+func (u *unit) said() string {
+	if u.agent == nil {
+		return "none"
+	}
+	return u.agent.last.status()
+}
