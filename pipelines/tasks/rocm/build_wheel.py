@@ -1,0 +1,43 @@
+"""Builds source/ as a wheel for ARCHITECTURES, and archives it in built/.
+
+The image's torch compiles the extension, so the build is not isolated from it.
+"""
+import os
+import platform
+import subprocess
+import sys
+import time
+
+import rocm_arches
+import rocm_git
+import rocm_wheel
+
+
+def main():
+    archs = rocm_arches.parse(os.environ["ARCHITECTURES"])
+    commit = rocm_git.commit("source")
+    # Torch's extensions read the first, other builds of HIP the second.
+    env = dict(os.environ, PYTORCH_ROCM_ARCH=";".join(archs), HIP_ARCHES=",".join(archs))
+    print(f"building {commit} for {' '.join(archs)}", flush=True)
+    install = os.environ["INSTALL_COMMAND"]
+    if install:
+        subprocess.run(["sh", "-ec", install], cwd="source", env=env, check=True)
+    os.makedirs("wheel", exist_ok=True)
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "--no-build-isolation",
+                    "--wheel-dir", os.path.abspath("wheel"), "."], cwd="source", env=env, check=True)
+    wheels = [n for n in os.listdir("wheel") if n.endswith(".whl")]
+    if len(wheels) != 1:
+        raise ValueError(f"the build made {len(wheels)} wheels, want 1")
+    wheel = os.path.join("wheel", wheels[0])
+    rocm_wheel.check_architectures(wheel, archs)
+    stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime())
+    build = rocm_wheel.pack(f"built/wheel-{stamp}-{commit[:12]}.tar", wheel,
+                            {"commit": commit, "architectures": archs, "python": platform.python_version()})
+    print(f"{build['wheel']} {build['sha256']}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (OSError, ValueError, subprocess.CalledProcessError) as e:
+        sys.exit(f"FAILED: {e}")

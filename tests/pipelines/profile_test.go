@@ -1,0 +1,152 @@
+package pipelines
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestUnitRunsTheCommands(t *testing.T) {
+	s := newStep(t)
+	s.checkout(t, "source")
+	s.vars["install-command"] = `echo "installs in ${PWD##*/}"`
+	s.vars["unit-command"] = `echo "compiles for $PYTORCH_ROCM_ARCH"`
+	require.Equal(t, "installs in source\ncompiles for gfx90a\n", s.passes(t, "unit"))
+
+	for want, change := range map[string]func(s *step){
+		"UNIT_COMMAND exits with 5":           func(s *step) { s.vars["unit-command"] = "exit 5" },
+		"UNIT_COMMAND exits with 1":           func(s *step) { s.vars["unit-command"] = "false; echo passed" },
+		"UNIT_COMMAND is empty":               func(s *step) { s.vars["unit-command"] = "" },
+		"INSTALL_COMMAND exits with 7":        func(s *step) { s.vars["install-command"] = "exit 7" },
+		"the list of architectures is empty;": func(s *step) { s.vars["gfx"] = "" },
+	} {
+		other := newStep(t)
+		require.NoError(t, os.Mkdir(other.path("source"), 0o755))
+		change(other)
+		other.fails(t, "unit", want)
+	}
+}
+
+func TestProfileIsKeptUnderItsCommit(t *testing.T) {
+	s := newStep(t)
+	commit := s.checkout(t, "source")
+	s.vars["profile-command"] = `echo '{"examples": {}}' >"$PROFILE_JSON"; echo "compiled for $PYTORCH_ROCM_ARCH"`
+	require.Contains(t, s.passes(t, "profile"), "compiled for gfx90a\n")
+	require.Regexp(t, `^profile-[0-9]{14}-`+commit[:12]+`\.json$`, filepath.Base(s.one(t, "profile/*")))
+
+	for command, want := range map[string]string{
+		`exit 3`:                      "returned non-zero exit status 3",
+		`false; true`:                 "returned non-zero exit status 1",
+		`true`:                        "PROFILE_COMMAND did not write $PROFILE_JSON",
+		` `:                           "PROFILE_COMMAND is empty",
+		`echo done >"$PROFILE_JSON"`:  "what PROFILE_COMMAND wrote is no JSON",
+		`echo {} >"$PROFILE_JSON"; x`: "returned non-zero exit status 127",
+	} {
+		s.vars["profile-command"] = command
+		s.fails(t, "profile", want)
+	}
+}
+
+const (
+	before = `{"examples": {"matmul": {"status": "ok", "duration_s": 1, "peak_memory_mb": 1000}}}`
+	slower = `{"examples": {"matmul": {"status": "ok", "duration_s": 1.2, "peak_memory_mb": 1000}}}`
+	bigger = `{"examples": {"matmul": {"status": "ok", "duration_s": 1, "peak_memory_mb": 1513}}}`
+	within = `{"examples": {"matmul": {"status": "ok", "duration_s": 1.1, "peak_memory_mb": 1512}}}`
+	failed = `{"examples": {"matmul": {"status": "failed"}}}`
+)
+
+// comparing is a step with a profile, a baseline of that name, and the program.
+func comparing(t *testing.T, profile, name, baseline string) *step {
+	t.Helper()
+	s := newStep(t)
+	program := filepath.Join(shared, "gpu-baseline")
+	if _, err := os.Stat(program); err != nil {
+		out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../../src/gpu-baseline").CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	s.vars["gpu-baseline"] = program
+	for folder, data := range map[string]string{"profile/profile-20261121163000-0123456789ab.json": profile, "baseline/" + name: baseline, "baseline/version": "7"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(s.path(folder)), 0o755))
+		require.NoError(t, os.WriteFile(s.path(folder), []byte(data), 0o644))
+	}
+	return s
+}
+
+const stored = "baseline-20261120000000.json"
+
+func (s *step) next(t *testing.T) (name, text string) {
+	t.Helper()
+	file := s.one(t, "next/*")
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return filepath.Base(file), string(data)
+}
+
+func TestProfileIsComparedWithTheBaseline(t *testing.T) {
+	s := comparing(t, within, stored, before)
+	require.Contains(t, s.passes(t, "compare-profile"), "| `matmul` | within |")
+	name, text := s.next(t)
+	require.Equal(t, stored, name, "the same version of the resource")
+	require.Equal(t, before, text)
+
+	s = comparing(t, slower, stored, before)
+	s.fails(t, "compare-profile", "worse than baseline/"+stored+" by more than 10 % or 512 MB")
+	s.vars["max-duration-pct"] = "25"
+	s.passes(t, "compare-profile")
+
+	comparing(t, bigger, stored, before).fails(t, "compare-profile", "peak memory grew by 513 MB")
+	comparing(t, failed, stored, before).fails(t, "compare-profile", "it was ok and failed now")
+	comparing(t, `{"examples": {"another": {"status": "ok"}}}`, stored, before).fails(t, "compare-profile", "it is in the baseline and missing now")
+	comparing(t, `{}`, stored, before).fails(t, "compare-profile", "gpu-baseline exits with 2")
+	comparing(t, within, stored, `{"examples": {}}`).fails(t, "compare-profile", "gpu-baseline exits with 2")
+
+	s = comparing(t, within, stored, before)
+	s.vars["max-memory-mb"] = ""
+	s.fails(t, "compare-profile", "gpu-baseline exits with 2")
+}
+
+func TestFirstProfileBecomesTheBaseline(t *testing.T) {
+	s := comparing(t, slower, "baseline-0.json", `{"examples": {}}`)
+	out := s.passes(t, "compare-profile")
+	require.Contains(t, out, "no baseline yet: profile/profile-20261121163000-0123456789ab.json becomes the baseline, and nothing was compared\n")
+	name, text := s.next(t)
+	require.Regexp(t, `^baseline-[0-9]{14}\.json$`, name)
+	require.Equal(t, slower, text)
+
+	for profile, want := range map[string]string{failed: "can't be a baseline: an example failed", `{"examples": {}}`: "can't be a baseline (exit status 2)", "[": "can't be a baseline (exit status 2)"} {
+		s := comparing(t, profile, "baseline-0.json", `{"examples": {}}`)
+		s.fails(t, "compare-profile", want)
+		none, err := filepath.Glob(s.path("next/*"))
+		require.NoError(t, err)
+		require.Empty(t, none)
+	}
+}
+
+func TestAWorseProfileBecomesTheBaselineByHand(t *testing.T) {
+	s := comparing(t, slower, stored, before)
+	s.env = []string{"ACCEPT=true"}
+	require.Contains(t, s.passes(t, "compare-profile"), "accepted: ")
+	name, text := s.next(t)
+	require.NotEqual(t, stored, name)
+	require.Equal(t, slower, text)
+
+	s = comparing(t, failed, stored, before)
+	s.env = []string{"ACCEPT=true"}
+	s.fails(t, "compare-profile", "an example failed")
+}
+
+func TestCompareNeedsItsProgramAndOneFileOfEach(t *testing.T) {
+	s := comparing(t, within, stored, before)
+	s.vars["gpu-baseline"] = "/srv/nothing/gpu-baseline"
+	s.fails(t, "compare-profile", "no program /srv/nothing/gpu-baseline")
+
+	s = comparing(t, within, stored, before)
+	require.NoError(t, os.WriteFile(s.path("profile/profile-1-a.json"), []byte(within), 0o644))
+	s.fails(t, "compare-profile", "want one file, have: profile/profile-1-a.json profile/profile-2026")
+
+	s = comparing(t, within, "other.json", before)
+	s.fails(t, "compare-profile", "want one file, have: baseline/baseline-*.json")
+}

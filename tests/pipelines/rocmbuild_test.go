@@ -1,0 +1,286 @@
+package pipelines
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+)
+
+// doing is a step of rocm-build.yml.
+type doing struct {
+	Get, Put, Task, Resource, File, Image string
+	Trigger                               bool
+	Passed                                []string
+	Tags                                  any
+	Vars                                  map[string]string
+	Params                                map[string]any
+	InParallel                            []doing `yaml:"in_parallel"`
+}
+
+type job struct {
+	Name string
+	Plan []doing
+}
+
+type resource struct {
+	Name, Type string
+	Tags       any
+	Source     map[string]any
+}
+
+func rocmBuild(t *testing.T) (p struct {
+	Resources []resource
+	Jobs      []job
+}) {
+	t.Helper()
+	read(t, filepath.Join(dir, "rocm-build.yml"), &p)
+	for i, j := range p.Jobs {
+		var flat []doing
+		for _, d := range j.Plan {
+			flat = append(append(flat, d.InParallel...), d)
+		}
+		p.Jobs[i].Plan = slices.DeleteFunc(flat, func(d doing) bool { return d.InParallel != nil })
+	}
+	return p
+}
+
+const withBuildTags = "((build-tags))"
+
+func onGPU(tags any) bool { _, ok := tags.([]any); return ok }
+
+// D43: five tags, of which no worker had some.
+func TestD43ROCmBuildRunsOnTagsThatWorkersHave(t *testing.T) {
+	p := rocmBuild(t)
+	worker := concourse.Tags(nil, concourse.GPUTags{Runtime: "rocm", Count: 1, Archs: []string{"gfx90a"}})
+	for _, r := range p.Resources {
+		require.Equal(t, withBuildTags, r.Tags, r.Name)
+	}
+	needGPU := map[string]bool{"hip-check": true, "unit": true, "profile": true, "compare-profile": true}
+	for _, j := range p.Jobs {
+		for _, d := range j.Plan {
+			if d.Put != "" || !needGPU[d.Task] && d.Task != "" {
+				require.Equal(t, withBuildTags, d.Tags, "%s: %s", j.Name, d.Put+d.Task)
+				continue
+			}
+			if d.Task != "" {
+				require.True(t, onGPU(d.Tags), "%s: %s", j.Name, d.Task)
+			}
+			if !onGPU(d.Tags) {
+				require.Equal(t, withBuildTags, d.Tags, "%s: %s", j.Name, d.Get)
+				continue
+			}
+			for _, tag := range d.Tags.([]any) {
+				require.Contains(t, worker, strings.ReplaceAll(tag.(string), "((gfx))", "gfx90a"))
+			}
+		}
+	}
+}
+
+// chain follows passed from a job back to the first.
+func TestROCmBuildIsOneChain(t *testing.T) {
+	p := rocmBuild(t)
+	passed := map[string][]string{} // of what triggers the job
+	for _, j := range p.Jobs {
+		for _, d := range j.Plan {
+			if d.Get == "source" || d.Get == "wheels" {
+				passed[j.Name] = append(passed[j.Name], d.Passed...)
+				require.Equal(t, j.Name != "release", d.Trigger, j.Name)
+			}
+			if d.Get == "ci" && j.Name != "hip-check" {
+				require.NotEmpty(t, d.Passed, "%s: other tasks than those that passed", j.Name)
+			}
+		}
+	}
+	require.Equal(t, map[string][]string{
+		"hip-check": nil, "unit": {"hip-check"}, "profile": {"unit"}, "wheel": {"profile"},
+		"linux-verify": {"wheel"}, "release": {"wheel", "linux-verify"},
+	}, passed)
+}
+
+func TestROCmBuildReleasesTagsToGitHub(t *testing.T) {
+	p := rocmBuild(t)
+	byName := map[string]resource{}
+	for _, r := range p.Resources {
+		byName[r.Name] = r
+	}
+	require.Equal(t, "v*", byName["tag"].Source["tag_filter"])
+	require.Equal(t, byName["source"].Source["uri"], byName["tag"].Source["uri"])
+	i := slices.IndexFunc(p.Jobs, func(j job) bool { return j.Name == "release" })
+	last := p.Jobs[i].Plan[len(p.Jobs[i].Plan)-1]
+	require.Equal(t, "github-release", byName[last.Put].Type)
+	require.True(t, slices.ContainsFunc(p.Jobs[i].Plan, func(d doing) bool { return d.Get == "tag" && d.Trigger }))
+	for _, name := range []string{"profiles", "baseline", "wheels"} {
+		require.Equal(t, "s3", byName[name].Type)
+		require.True(t, slices.ContainsFunc(p.Jobs, func(j job) bool {
+			return slices.ContainsFunc(j.Plan, func(d doing) bool { return d.Put == name })
+		}), name)
+	}
+	// What is stored under a name that the resource does not find is never got.
+	for name, file := range map[string]string{
+		"profiles": "project/profiles/gfx90a/profile-20261121163000-0123456789ab.json",
+		"baseline": "project/baselines/gfx90a/baseline-20261121163000.json",
+		"wheels":   "project/wheels/wheel-20261121163000-0123456789ab.tar",
+	} {
+		pattern := strings.NewReplacer("((s3-prefix))", "project", "((gfx))", "gfx90a").Replace(byName[name].Source["regexp"].(string))
+		require.Equal(t, "20261121163000", regexp.MustCompile("^" + pattern + "$").FindStringSubmatch(file)[1])
+	}
+	first := strings.NewReplacer("((s3-prefix))", "project", "((gfx))", "gfx90a").Replace(byName["baseline"].Source["initial_path"].(string))
+	require.Equal(t, "project/baselines/gfx90a/baseline-0.json", first)
+}
+
+// A task in a file is looked at when its build runs: too late for a missing variable
+// or an input that nobody makes.
+func TestTasksOfROCmBuildGetWhatTheyNeed(t *testing.T) {
+	p := rocmBuild(t)
+	for _, j := range p.Jobs {
+		have := map[string]bool{}
+		tasks := 0
+		for _, d := range j.Plan {
+			switch {
+			case d.Get != "":
+				have[d.Get] = true
+			case d.Put != "":
+				for _, file := range strings.Fields(flatten(d.Params)) {
+					require.True(t, have[strings.Split(file, "/")[0]], "%s: put %s of %s", j.Name, d.Put, file)
+				}
+			default:
+				tasks++
+				name, ok := strings.CutPrefix(d.File, "ci/pipelines/")
+				require.True(t, ok, d.File)
+				path := filepath.Join(dir, name)
+				var own task
+				read(t, path, &own)
+				for _, in := range own.Inputs {
+					require.True(t, have[in["name"]], "%s: task %s needs %s", j.Name, d.Task, in["name"])
+				}
+				for _, out := range own.Outputs {
+					have[out["name"]] = true
+				}
+				require.True(t, have[d.Image], "%s: image %s", j.Name, d.Image)
+				data, err := os.ReadFile(path)
+				require.NoError(t, err)
+				for _, v := range variable.FindAllSubmatch(data, -1) {
+					require.Contains(t, d.Vars, string(v[1]), "%s: task %s", j.Name, d.Task)
+				}
+				for param := range d.Params {
+					require.True(t, param == "GPU_COUNT" || own.Params[param] == "", "%s: %s is the task's own", j.Name, param)
+				}
+				script := own.Run.Args[0]
+				require.FileExists(t, filepath.Join("../..", strings.TrimPrefix(script, "ci/")))
+			}
+		}
+		require.Positive(t, tasks, j.Name)
+	}
+}
+
+// flatten is the paths of a put's params.
+func flatten(params map[string]any) string {
+	var all []string
+	for _, v := range params {
+		switch v := v.(type) {
+		case string:
+			all = append(all, v)
+		case []any:
+			for _, e := range v {
+				all = append(all, e.(string))
+			}
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// What needs no GPU takes none, so no lease either.
+func TestOnlyTasksThatComputeTakeGPUs(t *testing.T) {
+	for name, want := range map[string]string{"hip-check": "", "unit": "", "profile": "", "compare-profile": "none", "wheel": "none", "linux-verify": "none", "release": "none"} {
+		var own task
+		read(t, filepath.Join(dir, "tasks", name+".yml"), &own)
+		require.Equal(t, want, own.Params["AMD_VISIBLE_DEVICES"], name)
+	}
+}
+
+func TestVariablesOfROCmBuildAreOneList(t *testing.T) {
+	secret := []string{"github-token", "s3-access-key", "s3-secret-key"}
+	var given map[string]any
+	read(t, filepath.Join(dir, "vars", "rocm-build.yml"), &given)
+	data, err := os.ReadFile(filepath.Join(dir, "rocm-build.yml"))
+	require.NoError(t, err)
+	page, err := os.ReadFile("../../docs/how-to/rocm-ci.md")
+	require.NoError(t, err)
+	used := map[string]bool{}
+	for _, line := range strings.Split(string(data), "\n") {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		for _, v := range variable.FindAllStringSubmatch(line, -1) {
+			used[v[1]] = true
+		}
+	}
+	for name := range used {
+		if slices.Contains(secret, name) {
+			require.NotContains(t, given, name, "a secret")
+		} else {
+			require.Contains(t, given, name)
+		}
+		require.Contains(t, string(page), "`"+name+"`", "docs/how-to/rocm-ci.md")
+	}
+	for name := range given {
+		require.True(t, used[name], "%s is in vars/ and not used", name)
+	}
+}
+
+func TestShellCheckFindsNothing(t *testing.T) {
+	if _, err := exec.LookPath("shellcheck"); err != nil {
+		t.Skip("needs shellcheck: sudo apt-get install -y shellcheck")
+	}
+	out, err := exec.Command("shellcheck", files(t, "tasks/*/*.sh")...).CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// Every text that the page explains is one that a script prints.
+func TestPageQuotesWhatTheTasksSay(t *testing.T) {
+	var said strings.Builder
+	for _, path := range files(t, "tasks/rocm/*") {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		said.Write(data)
+	}
+	// A text that goes on in the next line of a script, and a shell's variable.
+	source := regexp.MustCompile(`"\n\s+"`).ReplaceAllString(said.String(), "")
+	page, err := os.ReadFile("../../docs/how-to/rocm-ci.md")
+	require.NoError(t, err)
+	quoted := regexp.MustCompile("(?m)^\\| `FAILED: ([^`]+)` \\|").FindAllStringSubmatch(string(page), -1)
+	require.Greater(t, len(quoted), 10)
+	for _, q := range quoted {
+		for _, piece := range strings.Split(q[1], "...") {
+			require.Contains(t, source, strings.TrimSpace(piece), q[1])
+		}
+	}
+}
+
+// The page's matrix is in the form in which the action prints it.
+func TestPageShowsTheMatrixOfTheAction(t *testing.T) {
+	page, err := os.ReadFile("../../docs/how-to/rocm-ci.md")
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(page), "```yaml\narchitectures:")
+	require.True(t, ok)
+	text, _, _ := strings.Cut("architectures:"+rest, "```")
+	printed, err := os.ReadFile("../../internal/charm/testdata/coverage.golden")
+	require.NoError(t, err)
+	key := regexp.MustCompile(`(\w+): `)
+	keys := func(text string) (all []string) {
+		for _, m := range key.FindAllStringSubmatch(strings.ReplaceAll(text, ":\n", ": \n"), -1) {
+			all = append(all, m[1])
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	require.Equal(t, keys(string(printed)), keys(text))
+}

@@ -1,0 +1,46 @@
+"""Stands in for PyTorch. FAKE_TORCH says what it is and sees: JSON with hip, built
+(the architectures it was built for, null: too old to tell) and gpus, each with
+name, arch (null: too old to tell), error and sum."""
+import json
+import os
+from types import SimpleNamespace
+
+_told = json.loads(os.environ["FAKE_TORCH"])
+__version__ = _told.get("version", "2.6.0")
+version = SimpleNamespace(hip=_told.get("hip"))
+_gpus = _told.get("gpus", [])
+
+
+def _properties(i):
+    p = SimpleNamespace(name=_gpus[i]["name"])
+    if _gpus[i].get("arch") is not None:
+        p.gcnArchName = _gpus[i]["arch"]
+    return p
+
+
+cuda = SimpleNamespace(
+    is_available=lambda: bool(_gpus),
+    device_count=lambda: len(_gpus),
+    get_device_name=lambda i: _gpus[i]["name"],
+    get_device_properties=_properties,
+)
+if _told.get("built") is not None:
+    cuda.get_arch_list = lambda: _told["built"]
+
+
+class _Vector:
+    def __init__(self, gpu, n, each):
+        self.gpu, self.n, self.each = gpu, n, each
+
+    def __add__(self, other):
+        return _Vector(self.gpu, self.n, self.each + other.each)
+
+    def sum(self):
+        return SimpleNamespace(item=lambda: self.gpu.get("sum", self.n * self.each))
+
+
+def ones(n, device):
+    gpu = _gpus[int(device.split(":")[1])]
+    if gpu.get("error"):
+        raise RuntimeError(gpu["error"])
+    return _Vector(gpu, n, 1)
