@@ -23,6 +23,7 @@ type work func(ctx context.Context, u unitNow, params map[string]any) (map[strin
 func (c *Charm) works() map[string]work {
 	return map[string]work{
 		"plan":               c.planAction,
+		"coverage":           c.coverage,
 		"get-admin-password": c.adminPassword,
 		"check-status":       c.checkStatus,
 		"restart-services":   c.restartServices,

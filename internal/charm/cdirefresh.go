@@ -102,6 +102,7 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 	if o.GPUs, err = gpu.Discover(c.Host.Root); err != nil {
 		return err
 	}
+	c.observeLinks(&o)
 	p, err := c.refreshNVIDIA(ctx, o)
 	if err != nil {
 		return err

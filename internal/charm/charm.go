@@ -66,7 +66,8 @@ func (c *Charm) Hook(ctx context.Context) error {
 // converge is one run. back says that it has to be followed by another: it
 // started another release, which ended at once, and the next run goes back to the
 // one before, and stays there (watch is false) however that one fares; or it had
-// GPUs described, which the next one hands out.
+// GPUs described, which the next one hands out, or installed a release that the
+// next one asks what its worker can limit.
 func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error) {
 	facts, want, problems, err := c.decide(ctx)
 	if err != nil {
@@ -104,7 +105,7 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 	if watch && want.brought(len(due) > 0) {
 		return true, nil
 	}
-	if watch && c.described(want) {
+	if watch && (c.described(want) || c.unasked(want)) {
 		return true, nil
 	}
 	return false, c.tell(ctx, facts, want, held, notes, len(due) > 0)

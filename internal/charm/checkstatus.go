@@ -112,6 +112,7 @@ func (c *Charm) checkServices(ctx context.Context, u unitNow, r *report) {
 	if u.Want.Exporter {
 		c.checkGPUs(ctx, r)
 	}
+	c.checkLeases(r)
 }
 
 func (c *Charm) checkGPUs(ctx context.Context, r *report) {

@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/postgres"
+	"concourse-ci-machine/internal/relation"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -39,11 +40,13 @@ type Desired struct {
 	LogLevel    string
 	// Invocation is systemd's id of the worker's process as it was observed.
 	Invocation string
-	Exporter   bool // rocm-exporter should be running after applying
-	Jobs       bool // concourse-exporter should be, and Concourse's own metrics
-	Toolkit    bool // the toolkit is wanted; a failed attempt belongs into the status
-	NVIDIA     bool // the same for NVIDIA's
-	Describes  bool // applying can give tasks NVIDIA GPUs that they have not now
+	GPUs       relation.WorkerGPUs // of a worker, as the web is told
+	asked      string              // release that was asked for its limit
+	Exporter   bool                // rocm-exporter should be running after applying
+	Jobs       bool                // concourse-exporter should be, and Concourse's own metrics
+	Toolkit    bool                // the toolkit is wanted; a failed attempt belongs into the status
+	NVIDIA     bool                // the same for NVIDIA's
+	Describes  bool                // applying can give tasks NVIDIA GPUs that they have not now
 	Driver     *Driver
 }
 
@@ -60,6 +63,7 @@ func Desire(o Observed) Desired {
 	gpus := decideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
 	d.Causes = append(d.Causes, gpus.Causes...)
 	d.Suffix = gpus.Suffix() + folderSuffix(o)
+	d.GPUs = publishedGPUs(o, gpus)
 
 	d.Resources = append(d.Resources, notWeb(o)...)
 	d.Resources = append(d.Resources, concourse.Folders(o.shared())...)
@@ -128,9 +132,10 @@ func charmFiles(o Observed) []plan.Resource {
 // desireWorker is the worker itself. It is up only with a web to register at:
 // one that has none waits, and is never active (D4).
 func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
+	tasks := desireWorkerLimit(d, o)
 	cfg := concourse.WorkerConfig{
 		Name: workerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: concourse.WorkFolder(o.shared()), LogLevel: o.Config.LogLevel, TSA: o.TSA,
-		Tags: concourse.Tags(o.Config.Tags, gpuTags(gpus)), Wrapped: wired,
+		Tags: concourse.Tags(o.Config.Tags, gpuTags(gpus)), Wrapped: wired, GPUWait: gpuWait(o, gpus), MaxTasks: tasks,
 		DNSProxy: o.Config.DNSProxy, DNSServers: o.Config.DNSServers, Proxy: proxyOf(o.Facts, o.Config),
 	}
 	env, err := cfg.File(o.WorkerEnv)

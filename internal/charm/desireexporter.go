@@ -2,6 +2,7 @@ package charm
 
 import (
 	"strconv"
+	"strings"
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
@@ -34,11 +35,17 @@ func desireExporter(d *Desired, o Observed, g GPUs) error {
 	if o.Config.DCGMAliases {
 		command = append(command, "--dcgm-aliases")
 	}
+	var report []string
+	job := ""
+	if leases(o, g) != nil {
+		job, report = "gpu-leases", []string{dispatchBin, "gpu", "leases"}
+		command = append(command, "--leases.report="+LeaseReport)
+	}
 	d.Exporter = g.Vendor == gpu.AMD && len(g.All) > 0
 	d.Resources = append(d.Resources, resource.Absent{Path: jobsCredentials, Why: "this unit is a worker"})
 	return desirePebble(d, o, "this unit has no AMD GPU to watch", d.Exporter, jobsService, resource.PebbleLayer{
 		Service: exporterService, Summary: "GPU metrics on port 9401", Command: command, User: "nobody", Group: "nogroup",
-		Check: exporterService, URL: exporterURL})
+		Check: exporterService, URL: exporterURL, Job: job, JobCommand: report})
 }
 
 // desireJobExporter is Pebble with the exporter of Concourse's jobs, on a web
@@ -57,9 +64,13 @@ func desireJobExporter(d *Desired, o Observed) error {
 	} else {
 		d.Resources = append(d.Resources, resource.Absent{Path: jobsCredentials, Why: why})
 	}
+	command := []string{jobsBin, "--credentials-file=" + jobsCredentials}
+	if len(o.Config.RequiredArchs) > 0 {
+		command = append(command, "--required-archs="+strings.Join(o.Config.RequiredArchs, ","))
+	}
 	return desirePebble(d, o, why, d.Jobs, exporterService, resource.PebbleLayer{
 		Service: jobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(jobexporter.DefaultPort),
-		Command: []string{jobsBin, "--credentials-file=" + jobsCredentials}, User: concourse.WebUser, Group: concourse.WebUser,
+		Command: command, User: concourse.WebUser, Group: concourse.WebUser,
 		Check: jobsService, URL: jobsURL})
 }
 

@@ -1,6 +1,7 @@
 package charm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -44,6 +45,7 @@ func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 	if err := desireRefresh(d, o, g); err != nil {
 		return false, err
 	}
+	desireLeases(d, o, g)
 	return desireWrapper(d, o, g)
 }
 
@@ -93,9 +95,11 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 		if config.Env, err = taskEnv(o, g); err != nil {
 			d.Causes = append(d.Causes, Cause{Blocked, err.Error()})
 		}
-		config.Devices = cdiNames(g)
+		config.Devices, config.Leases = cdiNames(g), leases(o, g)
 		config.Specs, config.Visible = []string{cdi.Path}, []string{"AMD_VISIBLE_DEVICES"}
+		config.RootfsEnv = map[string]map[string]string{rocm.Home: rocm.TaskEnv()}
 		if g.Vendor == gpu.NVIDIA {
+			config.RootfsEnv = nil
 			config.Specs, config.Visible = []string{nvidiaSpec}, []string{"NVIDIA_VISIBLE_DEVICES"}
 		}
 	}
@@ -126,12 +130,17 @@ func taskEnv(o Observed, g GPUs) (map[string]string, error) {
 		for _, of := range g.Chosen {
 			gfx = append(gfx, of.GFX)
 		}
-		if archs := rocm.Archs(gfx); len(archs) > 0 {
+		var archs []string
+		if archs, err = rocm.HIPArches(gfx, o.Config.HIPArches); len(archs) > 0 {
 			env["HIP_ARCHES"] = strings.Join(archs, ",")
+		} else if o.Config.TaskEnv["HIP_ARCHES"] != "" {
+			err = nil // the operator says it there
 		}
 		version := o.Config.HSAOverride
 		if version == "auto" {
-			version, err = rocm.OverrideGFX(gfx)
+			var wrong error
+			version, wrong = rocm.OverrideGFX(gfx)
+			err = cmp.Or(wrong, err)
 		}
 		if version != "" {
 			env["HSA_OVERRIDE_GFX_VERSION"] = version

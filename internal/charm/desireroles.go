@@ -53,6 +53,7 @@ func notWorker(o Observed) []plan.Resource {
 		resource.Absent{Path: concourse.EnvFile, Why: why},
 		resource.Absent{Path: concourse.TSAHostKey, Why: why},
 		resource.Absent{Path: landedFile, Why: why},
+		resource.Absent{Path: workerLimitFile, Why: why},
 	}
 }
 
@@ -109,6 +110,7 @@ func notWeb(o Observed) []plan.Resource {
 		resource.Service{Unit: concourse.WebUnit, State: o.Units[concourse.WebUnit], Why: why},
 		resource.Absent{Path: concourse.WebUnitFile, Why: why},
 		resource.Absent{Path: paths.Env(), Why: why},
+		resource.Absent{Path: webLimitFile, Why: why},
 		resource.Absent{Path: paths.KeyDir(), Why: why, Tree: true},
 		resource.Absent{Path: resource.StampDir + "/" + forgetWorker + ".stamp", Why: why},
 	}

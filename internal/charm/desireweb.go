@@ -62,8 +62,9 @@ func desireWeb(d *Desired, o Observed) error {
 	}
 	if err != nil || !ready || w.Address == "" {
 		d.Resources = append(d.Resources, resource.Service{Unit: concourse.WebUnit, State: state, Why: "it has no " + missingPart(ready, err)})
-		env, err := webConfig(o, paths, concourse.WebSecrets{}, concourse.WebDatabase{}).File(o.WebEnv)
-		d.Resources = append(d.Resources, env)
+		config := webConfig(o, paths, concourse.WebSecrets{}, concourse.WebDatabase{})
+		env, err := config.File(o.WebEnv)
+		d.Resources = append(d.Resources, withLimits(o, env, config.LimitsNow())...)
 		return err
 	}
 	return desireWebUp(d, o, paths, secrets, db, append([]resource.File{unit}, files...))
@@ -104,7 +105,8 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 	}
 	authorized := paths.Authorized(w.authorized())
 	d.Web = true
-	d.Resources = append(d.Resources, env, authorized,
+	d.Resources = append(d.Resources, withLimits(o, env, config.LimitsNow())...)
+	d.Resources = append(d.Resources, authorized,
 		resource.Trigger{Name: repairDatabase, Inputs: [][]byte{[]byte(fmt.Sprintf("%s %d %s %s", db.Host, db.Port, db.Name, db.User))},
 			Op: "check this web's rights in the database", Do: func(ctx context.Context) error {
 				if _, err := postgres.Repair(ctx, repairConfig(db)); err != nil {
@@ -126,7 +128,8 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		}
 		d.Resources = append(d.Resources, cutOff(gone))
 	}
-	d.Causes = append(d.Causes, w.refused()...)
+	_, limited := taskLimit(o)
+	d.Causes = append(append(append(d.Causes, w.refused()...), w.missing(o.Config.RequiredArchs)...), limited...)
 	return nil
 }
 
@@ -207,6 +210,8 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db 
 	if o.TLS {
 		c.TLSPort = o.Config.TLSPort
 	}
+	c.TaskLimit, _ = taskLimit(o)
+	c.RequestTimeout, c.Limits = webTimeout(o), o.Limits
 	c.Vault = vaultEnv(o, paths)
 	for _, key := range optionFiles(o) {
 		c.Options[key] = optionFile(paths, key)

@@ -19,6 +19,9 @@ type Worker struct {
 	Name    string `json:"name,omitempty"`    // under which it registers
 	Address string `json:"address,omitempty"` // where its connections come from
 	Problem string `json:"problem,omitempty"` // why its key is not taken
+
+	GPUs    relation.WorkerGPUs `json:"gpus,omitzero"`
+	GPUsOdd string              `json:"gpus_odd,omitempty"` // what it tells wrong of them
 }
 
 // resyncs reports whether the hook reads the bags of all workers again. All
@@ -89,6 +92,8 @@ func (o *observer) workersOf(ctx context.Context, id string, known, all map[stri
 		var problems []string
 		k.Key, k.Name, problems = relation.ParseWorker(bag)
 		k.Problem = strings.Join(problems, ", ")
+		k.GPUs, problems = relation.ParseWorkerGPUs(bag)
+		k.GPUsOdd = strings.Join(problems, ", ")
 		all[key] = k
 	}
 	return nil
@@ -127,21 +132,29 @@ func (w *WebFacts) authorized() []string {
 // maxRefused is how many workers a status names.
 const maxRefused = 3
 
-// refused are remarks on workers whose key is not taken, the first by name: a
-// status with a thousand of them would be read by nobody.
-func (w *WebFacts) refused() (causes []Cause) {
-	more := 0
-	for _, at := range slices.Sorted(maps.Keys(w.Workers)) {
-		switch k := w.Workers[at]; {
-		case k.Problem == "":
-		case len(causes) == maxRefused:
-			more++
-		default:
-			causes = append(causes, Cause{Active, k.Unit + " can't register: " + k.Problem})
+// refused are remarks on workers whose key is not taken, or that tell wrong of
+// their GPUs.
+func (w *WebFacts) refused() []Cause {
+	var keys, gpus []string
+	for _, k := range w.sortedWorkers() {
+		if k.Problem != "" {
+			keys = append(keys, k.Unit+" can't register: "+k.Problem)
+		}
+		if k.GPUsOdd != "" {
+			gpus = append(gpus, k.Unit+" tells wrong of its GPUs: "+k.GPUsOdd)
 		}
 	}
-	if more > 0 {
-		causes = append(causes, Cause{Active, fmt.Sprintf("%d more workers can't register either", more)})
+	return append(few(keys, "%d more workers can't register either"), few(gpus, "%d more workers tell wrong of theirs, too")...)
+}
+
+// few are the first of many remarks: a status with a thousand of them would be
+// read by nobody.
+func few(texts []string, more string) (causes []Cause) {
+	for _, text := range texts[:min(len(texts), maxRefused)] {
+		causes = append(causes, Cause{Active, text})
+	}
+	if n := len(texts) - maxRefused; n > 0 {
+		causes = append(causes, Cause{Active, fmt.Sprintf(more, n)})
 	}
 	return causes
 }

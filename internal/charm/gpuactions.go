@@ -2,6 +2,7 @@ package charm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -50,6 +51,17 @@ func (c *Charm) answers() map[string]answer {
 		"gpu-health": {"health", func(ctx context.Context, w io.Writer, _ map[string]any, f Format) error {
 			return c.GPUHealth(ctx, w, f)
 		}},
+		"gpu-status": {"leases", func(_ context.Context, w io.Writer, _ map[string]any, f Format) error {
+			return c.GPUStatus(w, f)
+		}},
+		"gpu-release": {"released", func(_ context.Context, w io.Writer, params map[string]any, _ Format) error {
+			which, ok := params["gpu"]
+			if !ok {
+				return errors.New("cannot release a GPU without its number or name: give gpu=<gpu>, as gpu-status shows it")
+			}
+			force, _ := params["force"].(bool)
+			return c.GPURelease(w, fmt.Sprint(which), force)
+		}},
 		"list-errors": {"errors", func(_ context.Context, w io.Writer, _ map[string]any, f Format) error {
 			return c.ListErrors(w, f)
 		}},
@@ -60,8 +72,9 @@ func (c *Charm) answers() map[string]answer {
 			}
 			return c.ExplainError(w, code, f)
 		}},
-		"preflight": {"checks", func(ctx context.Context, w io.Writer, _ map[string]any, f Format) error {
-			return c.ShowPreflight(ctx, w, f)
+		"preflight": {"checks", func(ctx context.Context, w io.Writer, params map[string]any, f Format) error {
+			hosts, _ := params["hosts"].(string)
+			return c.ShowPreflight(ctx, w, hosts, f)
 		}},
 		"rocm-matrix": {"releases", func(_ context.Context, w io.Writer, _ map[string]any, _ Format) error {
 			return rocm.WriteMatrix(w)

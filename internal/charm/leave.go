@@ -2,6 +2,7 @@ package charm
 
 import (
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/resource"
 )
@@ -21,7 +22,7 @@ func desireNothing(o Observed) Desired {
 		return d
 	}
 	files := []string{concourse.UnitFile, "/etc/systemd/system/" + PebbleUnit, oci.DefaultConfig, concourse.UnitRecord(o.Facts.Unit),
-		concourse.WebUnitFile, jobsCredentials}
+		concourse.WebUnitFile, jobsCredentials, LeaseReport}
 	for _, shared := range []bool{false, true} {
 		paths := concourse.WebFiles(shared)
 		files = append(files, paths.Env())
@@ -32,7 +33,7 @@ func desireNothing(o Observed) Desired {
 	for _, path := range files {
 		d.Resources = append(d.Resources, resource.Absent{Path: path, Why: why})
 	}
-	for _, path := range []string{concourse.ConfigDir, "/opt/concourse-ci-machine", StateDir} {
+	for _, path := range []string{concourse.ConfigDir, "/opt/concourse-ci-machine", StateDir, lease.DefaultDir} {
 		d.Resources = append(d.Resources, resource.Absent{Path: path, Why: why, Tree: true})
 	}
 	// Of the folder in /run only the lock stays: this run holds it.

@@ -150,6 +150,25 @@ func webJobs(host string) []relation.Job {
 	return []relation.Job{{Name: "concourse", Port: concourse.MetricsPort, Host: host}, {Name: "concourse-exporter", Port: jobexporter.DefaultPort, Host: host}}
 }
 
+// alertRules are the files of what the application may serve, as the documents of
+// one YAML text.
+func (c *Charm) alertRules(gpus, webs bool) (rules []byte, err error) {
+	for _, file := range []struct {
+		name   string
+		wanted bool
+	}{{"amd-alerts.yaml", gpus}, {"concourse-alerts.yaml", webs}} {
+		if !file.wanted {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(c.CharmDir, "src/prometheus_alert_rules", file.name))
+		if err != nil {
+			return nil, err
+		}
+		rules = append(append(rules, "---\n"...), data...)
+	}
+	return rules, nil
+}
+
 // watcherBags decides. The configuration is the same in all units, so it tells
 // whether any of them may have an exporter; only this unit's own jobs depend on
 // what it has itself.
@@ -165,9 +184,9 @@ func (c *Charm) watcherBags(w Watchers, facts Facts, up listening) (b watcherBag
 	var all, here []relation.Job
 	if gpus {
 		all = append(all, relation.ExporterJob())
-		if rules, err = os.ReadFile(filepath.Join(c.CharmDir, "src/prometheus_alert_rules/amd-alerts.yaml")); err != nil {
-			return b, err
-		}
+	}
+	if rules, err = c.alertRules(gpus, webs); err != nil {
+		return b, err
 	}
 	switch {
 	case webs && cfg.Mode == "web":

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	jujuerrors "github.com/juju/errors"
@@ -33,9 +34,10 @@ type Observed struct {
 	Now      time.Time
 
 	GPUs    gpu.Inventory
-	NVIDIA  []string // devices in NVIDIA's CDI spec; nil where there is none
-	Folders []string // directories in /srv
-	Landed  bool     // the operator landed this worker
+	Links   [][]gpu.Link // between GPUs.GPUs, where they are leased
+	NVIDIA  []string     // devices in NVIDIA's CDI spec; nil where there is none
+	Folders []string     // directories in /srv
+	Landed  bool         // the operator landed this worker
 	Toolkit rocm.ToolkitState
 
 	NVIDIAToolkit nvidia.State
@@ -56,8 +58,11 @@ type Observed struct {
 	KeptName string // of a worker that the Python charm registered; "" for others
 	// Predecessor takes away what the Python charm left; OldStorage is for shared storage, once the secret has the keys.
 	Predecessor, OldStorage []plan.Resource
-	WorkerEnv               []byte // worker-config.env as it is
-	WebEnv                  []byte // config.env as it is
+	WorkerEnv               []byte   // worker-config.env as it is
+	WebEnv                  []byte   // config.env as it is
+	Limits                  []string // variables of limits in it that are the charm's
+	WorkerLimit             workerLimit
+	Asked                   string // the release that was asked for it, or could not be
 	Certify                 Certify
 	TLS                     bool // the web has its certificate
 
@@ -94,6 +99,7 @@ func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config, uni
 		if o.GPUs, err = gpu.Discover(c.Host.Root); err != nil {
 			return o, jujuerrors.Annotate(err, "cannot observe the GPUs")
 		}
+		c.observeLinks(&o)
 		if o.Toolkit, err = rocm.ObserveToolkit(c.Host.Root); err != nil {
 			return o, jujuerrors.Annotate(err, "cannot observe the AMD container toolkit")
 		}
@@ -108,6 +114,9 @@ func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config, uni
 		return o, err
 	}
 	if o.Folders, err = srvFolders(c.Host.Root); err != nil {
+		return o, err
+	}
+	if err := c.observeWorkerLimit(ctx, &o); err != nil {
 		return o, err
 	}
 	o.Landed = c.Host.Exists(landedFile)
@@ -198,6 +207,11 @@ func (c *Charm) observeWeb(ctx context.Context, o Observed) (Observed, error) {
 		return o, err
 	}
 	o.WebEnv = []byte(env)
+	limits, err := readOptional(c.Host.Root, webLimitFile)
+	if err != nil {
+		return o, err
+	}
+	o.Limits = strings.Fields(limits)
 	if o.Facts.Leader && o.Facts.Web.SecretID != "" {
 		o.OldStorage = concourse.PredecessorShared(c.Host.Root)
 	}

@@ -53,6 +53,7 @@ type preflight struct {
 	facts   Facts
 	cfg     config.Config
 	machine Machine
+	hosts   []string // URLs of what tasks fetch from
 
 	free   func(path string) (total, free uint64, err error) // bytes
 	synced func() (bool, error)                              // whether the kernel's clock follows a server
@@ -95,7 +96,7 @@ func clockSynced() (bool, error) {
 // run does all checks, each on its own: none hides another.
 func (p *preflight) run(ctx context.Context) []Preflight {
 	sources := make(chan []Preflight, 1)
-	go func() { sources <- p.sources(ctx) }()
+	go func() { sources <- append(p.sources(ctx), p.outbound(ctx)...) }()
 	checks := []Preflight{p.series(), p.kernel(), p.cpu(), p.memory()}
 	checks = append(checks, p.disks()...)
 	checks = append(checks, p.clock())
@@ -106,10 +107,14 @@ func (p *preflight) run(ctx context.Context) []Preflight {
 	return append(checks, <-sources...)
 }
 
-// ShowPreflight writes what came of each check, and fails where one failed.
-func (c *Charm) ShowPreflight(ctx context.Context, w io.Writer, f Format) error {
+// ShowPreflight writes what came of each check, and fails where one failed. hosts
+// are what tasks fetch from, see hostURLs.
+func (c *Charm) ShowPreflight(ctx context.Context, w io.Writer, hosts string, f Format) error {
 	p, err := c.newPreflight()
 	if err != nil {
+		return err
+	}
+	if err := p.withHosts(hosts); err != nil {
 		return err
 	}
 	return writePreflight(w, f, p.run(ctx))

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -80,7 +81,7 @@ func TestFitMachineHasNothingToSay(t *testing.T) {
 		names = append(names, c.Name)
 	}
 	require.Equal(t, []string{"series", "kernel", "cpu", "memory", "disk /", "time", "cgroups", "user namespaces", "apparmor", "runc",
-		"node /dev/kfd", "node /dev/dri/renderD128", "gpu", "groups", "toolkit", "source Concourse's releases", "source AMD's packages"}, names)
+		"node /dev/kfd", "node /dev/dri/renderD128", "gpu", "groups", "toolkit", "toolchain", "source Concourse's releases", "source AMD's packages"}, names)
 	require.Equal(t, "1.3.4, with user namespaces, cgroups 2, rro and seccomp", named(t, checks, "runc").Text)
 	require.Equal(t, "2 processors", named(t, checks, "cpu").Text)
 	require.Equal(t, "16.8 GB", named(t, checks, "memory").Text)
@@ -175,6 +176,12 @@ func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		"no node":             {gone("/dev/dri/renderD128"), "gpu", CheckFailure, "no AMD GPU passed through", "lxc config device add"},
 		"no toolkit":          {file("/var/lib/dpkg/status", ""), "toolkit", CheckWarning, "amd-container-toolkit is not installed", "next hook"},
 		"half a toolkit":      {file("/var/lib/dpkg/status", "Package: "+rocm.ToolkitPackage+"\nStatus: install ok half-configured\nVersion: 1\n\n"), "toolkit", CheckWarning, "half-configured", "dpkg --configure -a"},
+		"no ROCm yet": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) { p.cfg.ROCmUsecases = []string{"hip", "opencl"} }, "toolchain", CheckWarning,
+			"rocm-usecases is hip,opencl, and there is no ROCm in /opt/rocm", "next hook"},
+		"host unreachable": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {
+			require.NoError(t, p.withHosts(""))
+			p.reach = unreached
+		}, "host pypi.org", CheckWarning, "no answer", "hosts="},
 		"release unreachable": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) { p.reach = unreached }, "source Concourse's releases", CheckFailure, "https://github.com/concourse/concourse/releases/download: no answer", "release-mirror"},
 		"AMD unreachable":     {func(_ *testing.T, p *preflight, _ *hosttest.Runner) { p.reach = unreached }, "source AMD's packages", CheckWarning, "https://repo.radeon.com: no answer", "rocm-base-url"},
 	} {
@@ -202,6 +209,46 @@ func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 }
 
 func unreached(context.Context, string, resource.Proxies) error { return errors.New("no answer") }
+
+// What tasks fetch from is asked where tasks have GPUs, or where somebody says
+// which hosts; it is no failure, as the charm can't know what a task needs.
+func TestHostsOfTasksAreAsked(t *testing.T) {
+	for name, c := range map[string]struct {
+		runtime, hosts string
+		want           []string
+		err            string
+	}{
+		"usual":        {"rocm", "", []string{"https://github.com", "https://pypi.org", "https://registry-1.docker.io", "https://repo.radeon.com"}, ""},
+		"without GPUs": {"none", "", nil, ""},
+		"none":         {"rocm", "none", nil, ""},
+		"some":         {"none", "pypi.example:8443, http://mirror/simple", []string{"https://pypi.example:8443", "http://mirror/simple"}, ""},
+		"empty":        {"rocm", "pypi.org,", nil, `cannot check hosts: "" is no host such as pypi.org, and no URL`},
+		"a space":      {"rocm", "pypi org", nil, `cannot check hosts: "pypi org" is no host such as pypi.org, and no URL`},
+		"a file":       {"rocm", "file:///etc/passwd", nil, `cannot check hosts: "file:///etc/passwd" is no host such as pypi.org, and no URL`},
+		"many":         {"rocm", "a" + strings.Repeat(",a", 32), nil, "cannot check hosts: want at most 32"},
+	} {
+		p, _ := fit(t, "amd", map[string]any{"compute-runtime": c.runtime})
+		err := p.withHosts(c.hosts)
+		if c.err != "" {
+			require.EqualError(t, err, c.err, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, c.want, p.hosts, name)
+	}
+	p, _ := fit(t, "amd", map[string]any{"compute-runtime": "rocm"})
+	require.NoError(t, p.withHosts("pypi.org,http://u:secret@mirror/simple"))
+	var asked sync.Map
+	p.reach = func(_ context.Context, url string, _ resource.Proxies) error { asked.Store(url, true); return nil }
+	checks := p.run(context.Background())
+	require.Equal(t, "it answers", named(t, checks, "host pypi.org").Text)
+	require.Equal(t, CheckOK, named(t, checks, "host http://u:xxxxx@mirror/simple").Level)
+	_, known := asked.Load("http://u:secret@mirror/simple")
+	require.True(t, known)
+
+	hosttest.Put(t, p.Host.Root, "/opt/rocm/.info/version", "6.4.3-128\n")
+	require.Equal(t, "ROCm 6.4.3-128 in /opt/rocm of the unit; tasks have that of their images", named(t, p.run(context.Background()), "toolchain").Text)
+}
 
 func TestPreflightOfNVIDIA(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -36,7 +36,7 @@ func (p *preflight) gpus() []Preflight {
 	}
 	checks = append(checks, p.groups())
 	if g.Vendor == gpu.AMD {
-		checks = append(checks, p.toolkitAMD())
+		checks = append(checks, p.toolkitAMD(), p.toolchain())
 	}
 	if g.Vendor == gpu.NVIDIA {
 		checks = append(checks, p.toolkitNVIDIA())

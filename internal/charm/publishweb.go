@@ -23,8 +23,8 @@ func (c *Charm) bag(ctx context.Context, id string, app bool, own, want map[stri
 	return jujuerrors.Annotatef(c.Tools.RelationSet(ctx, id, app, relation.Changes(own, want, slices.Collect(maps.Keys(want)))), "cannot publish in %s", id)
 }
 
-// publishWorkerKey tells webs which key this worker has, in flight and, with
-// mode=auto, among the peers. It is tried in every hook, so a key that was made
+// publishWorkerKey tells webs which key this worker has, and which GPUs, in
+// flight and, with mode=auto, among the peers. It is tried in every hook, so a key that was made
 // late is published all the same (D20).
 func (c *Charm) publishWorkerKey(ctx context.Context, facts Facts, want Desired) error {
 	// The plan has just seen to it that this is the private key's other half.
@@ -35,6 +35,7 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts Facts, want Desired)
 	id, _ := concourse.ReadWorkerID(c.Host.Root, concourse.WorkFolder(want.Shared))
 	kept, _ := concourse.PredecessorName(c.Host.Root, concourse.WorkFolder(want.Shared))
 	bag := relation.WorkerBag(key, workerName(kept, facts.Unit, id))
+	maps.Copy(bag, want.GPUs.Bag())
 	for _, f := range facts.Flights {
 		if err := c.bag(ctx, f.ID, false, f.Own, bag); err != nil {
 			return err
@@ -179,14 +180,19 @@ func (c *Charm) retract(ctx context.Context, facts Facts) error {
 	for _, key := range gone {
 		bag[key] = ""
 	}
+	noGPUs := relation.WorkerGPUs{}.Bag()
+	if facts.Role == WebRole {
+		maps.Copy(bag, noGPUs)
+	}
 	if facts.Peer != nil {
 		if err := c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, bag); err != nil {
 			return err
 		}
 	}
 	if facts.Role == WebRole {
+		noGPUs["worker-public-key"], noGPUs["worker-name"] = "", ""
 		for _, f := range facts.Flights {
-			if err := c.bag(ctx, f.ID, false, f.Own, map[string]string{"worker-public-key": "", "worker-name": ""}); err != nil {
+			if err := c.bag(ctx, f.ID, false, f.Own, noGPUs); err != nil {
 				return err
 			}
 		}

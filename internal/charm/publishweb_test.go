@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/juju/jujutest"
@@ -44,4 +45,35 @@ func TestD33ScrubbedAreThePredecessorsKeys(t *testing.T) {
 	require.Equal(t, map[string]string{"admin-password": "", "vault-role-secret-id": "", "vault-url": "", "upgrade-state": "", "worker-ready-count": ""},
 		scrubbed(map[string]string{"admin-password": "x", "vault-role-secret-id": "x", "vault-url": "x", "upgrade-state": "idle", "worker-ready-count": "0",
 			"web-secret": "secret:x", "tsa-host": "10.0.0.2:2222", "somebody-elses": "1"}))
+}
+
+// With mode=auto a worker tells the peers of its GPUs as well; the web that it
+// becomes when it leads takes that back, there and in flight.
+func TestPeersAreToldOfAWorkersGPUsUntilItIsTheWeb(t *testing.T) {
+	m := jujutest.New("ci/1")
+	peer, flight := m.Relate(1, "peers", "ci"), m.Relate(7, "flight", "other")
+	r := hosttest.Root(t)
+	hosttest.Put(t, r, concourse.WorkerKeyPublic, tsaKey+"\n")
+	gpus := relation.WorkerGPUs{Runtime: "rocm", Count: 2, Archs: []relation.ArchCount{{Arch: "gfx1100", GPUs: 2}}}
+	run := func(do func(c *Charm, f Facts) error, role Role) {
+		t.Helper()
+		ctx := m.Begin(jujutest.Hook("update-status"))
+		f := Facts{Unit: "ci/1", Role: role, Config: map[string]any{"mode": "auto"}, Peer: &Link{ID: "peers:1", Own: peer.Local}, Flights: []Flight{{ID: "flight:7", Own: flight.Local}}}
+		require.NoError(t, do(charmOf(t, r, m, ctx, nil), f))
+		require.NoError(t, ctx.Commit())
+	}
+	run(func(c *Charm, f Facts) error { return c.publishWorkerKey(t.Context(), f, Desired{GPUs: gpus}) }, WorkerRole)
+	for _, bag := range []map[string]string{peer.Local, flight.Local} {
+		got, problems := relation.ParseWorkerGPUs(bag)
+		require.Empty(t, problems)
+		require.Equal(t, gpus, got)
+	}
+	run(func(c *Charm, f Facts) error { return c.retract(t.Context(), f) }, WebRole)
+	for _, bag := range []map[string]string{peer.Local, flight.Local} {
+		for key := range gpus.Bag() {
+			require.NotContains(t, bag, key)
+		}
+	}
+	require.Contains(t, peer.Local, "worker-public-key", "another leader is to let this unit in")
+	require.NotContains(t, flight.Local, "worker-public-key")
 }

@@ -28,6 +28,7 @@ func TestGPUTasksGetTheirEnvironment(t *testing.T) {
 		want map[string]string
 	}{
 		"architectures":        {"mi210x4", nil, map[string]string{"HIP_ARCHES": "gfx90a"}},
+		"what to build for":    {"mi210x4", map[string]any{"hip-arches": "gfx942,gfx90a:xnack-:sramecc+"}, map[string]string{"HIP_ARCHES": "gfx942,gfx90a:sramecc+:xnack-"}},
 		"no override needed":   {"amd", map[string]any{"hsa-override-gfx-version": "auto"}, map[string]string{"HIP_ARCHES": "gfx1100"}},
 		"override of an APU":   {"apu-gfx1103", map[string]any{"hsa-override-gfx-version": "auto"}, map[string]string{"HIP_ARCHES": "gfx1103", "HSA_OVERRIDE_GFX_VERSION": "11.0.0"}},
 		"override by value":    {"amd", map[string]any{"hsa-override-gfx-version": "10.3.0"}, map[string]string{"HIP_ARCHES": "gfx1100", "HSA_OVERRIDE_GFX_VERSION": "10.3.0"}},
@@ -40,6 +41,8 @@ func TestGPUTasksGetTheirEnvironment(t *testing.T) {
 		}
 		got := wrapperOf(t, Desire(observed(t, hosttest.Host(t, c.host), set)))
 		require.Equal(t, c.want, got.Env, name)
+		require.Equal(t, map[string]string{"ROCM_PATH": "/opt/rocm", "ROCM_HOME": "/opt/rocm", "HIP_PATH": "/opt/rocm", "LD_LIBRARY_PATH": "/opt/rocm/lib"},
+			got.RootfsEnv["/opt/rocm"], name)
 		require.Equal(t, []string{"AMD_VISIBLE_DEVICES"}, got.Visible, name)
 	}
 }

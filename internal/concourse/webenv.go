@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/resource"
 )
@@ -55,6 +56,14 @@ type WebConfig struct {
 	EncryptionKey, OldEncryptionKey string // 16 or 32 bytes
 	Metrics                         bool
 
+	// TaskLimit is how many tasks the web sends to one worker at once, whichever
+	// it is, RequestTimeout how long it waits for a worker to make a container; 0
+	// is none of the charm's. Limits are the variables that the charm wrote for
+	// them before: without that one in the file is the operator's own.
+	TaskLimit      int
+	RequestTimeout time.Duration
+	Limits         []string
+
 	// Options and Vault are variables that options and the relation to Vault
 	// set; Vault's come before those of the options, and the charm's own before
 	// both. OptionKeys are all that options can ever set: one of them that is
@@ -74,6 +83,13 @@ func (c WebConfig) Env() map[string]string {
 		if value != "" {
 			env[key] = value
 		}
+	}
+	if c.TaskLimit > 0 {
+		env[TaskLimitKey] = strconv.Itoa(c.TaskLimit)
+		env[StrategyKey] = limited(env[StrategyKey])
+	}
+	if c.RequestTimeout > 0 {
+		env[RequestTimeoutKey] = c.RequestTimeout.String()
 	}
 	maps.DeleteFunc(env, func(_, value string) bool { return value == "" })
 	return env
@@ -169,6 +185,9 @@ func (c WebConfig) File(existing []byte) (resource.File, error) {
 func (c WebConfig) owns(key string) bool {
 	if _, ok := (WebConfig{}).own()[key]; ok {
 		return true
+	}
+	if key == TaskLimitKey || key == RequestTimeoutKey {
+		return slices.Contains(c.Limits, key) || slices.Contains(c.LimitsNow(), key)
 	}
 	return slices.Contains(c.OptionKeys, key) || slices.Contains(vaultKeys(), key) || slices.Contains(retiredWebKeys(), key)
 }

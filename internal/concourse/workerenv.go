@@ -3,6 +3,7 @@ package concourse
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/resource"
 )
@@ -18,7 +19,19 @@ type WorkerConfig struct {
 	DNSProxy   bool
 	DNSServers []string // not used with DNSProxy; none: the machine's own (D31)
 	Proxy      Proxy
+	// GPUWait is how long the start of a task may wait for GPUs in the wrapper.
+	GPUWait time.Duration
+	// MaxTasks is how many tasks the worker takes at once, 0: any number. A
+	// release that LimitsItself knows it.
+	MaxTasks int
 }
+
+// Concourse gives up on a container that containerd did not create in time, and
+// does not try again.
+const (
+	requestTimeout = 5 * time.Minute // Concourse's own
+	startTime      = 2 * time.Minute // for what else a start takes, beside waiting for GPUs
+)
 
 // Env is the environment, by variable. Nothing that is empty is in it.
 func (c WorkerConfig) Env() map[string]string {
@@ -43,6 +56,7 @@ func (c WorkerConfig) Env() map[string]string {
 		"no_proxy":                              c.Proxy.No,
 		"CONCOURSE_CONTAINERD_DNS_SERVER":       strings.Join(c.DNSServers, ","),
 		"CONCOURSE_CONTAINERD_BIN":              "",
+		workerLimitKey:                          number(c.MaxTasks),
 		"CONCOURSE_CONTAINERD_DNS_PROXY_ENABLE": "",
 	}
 	if c.DNSProxy {
@@ -51,6 +65,9 @@ func (c WorkerConfig) Env() map[string]string {
 	}
 	if c.Wrapped {
 		env["CONCOURSE_CONTAINERD_BIN"] = Launcher
+	}
+	if c.GPUWait > 0 {
+		env["CONCOURSE_CONTAINERD_REQUEST_TIMEOUT"] = max(c.GPUWait+startTime, requestTimeout).String()
 	}
 	for key, value := range env {
 		if value == "" {
@@ -80,7 +97,7 @@ func workerOwns(key string) bool {
 		return true
 	}
 	full := WorkerConfig{Name: "x", WorkDir: "x", LogLevel: "x", TSA: TSA{Host: "x"}, Tags: []string{"x"}, Wrapped: true,
-		DNSServers: []string{"x"}, Proxy: Proxy{"x", "x", "x"}}
+		DNSServers: []string{"x"}, Proxy: Proxy{"x", "x", "x"}, GPUWait: time.Second, MaxTasks: 1}
 	if _, ok := full.Env()[key]; ok {
 		return true
 	}

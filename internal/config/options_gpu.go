@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // gpuOptions are how tasks get GPUs, and how those are watched.
@@ -18,6 +19,17 @@ func gpuOptions() []Option {
 			}
 		}),
 		text("gpu-device-ids", "all", func(c *Config, s string) error { c.GPUDeviceIDs = s; return nil }),
+		text("gpu-sharing", "shared", func(c *Config, s string) error {
+			c.Exclusive = s == "exclusive"
+			return oneOf(s, "shared", "exclusive")
+		}),
+		text("gpu-wait", "0s", func(c *Config, s string) (err error) {
+			c.GPUWait, err = time.ParseDuration(s)
+			if err != nil || c.GPUWait < 0 || c.GPUWait > 12*time.Hour || c.GPUWait%time.Second != 0 {
+				return fmt.Errorf("%q is not a time between 0s and 12h in whole seconds, such as 30s, 10m or 1h", s)
+			}
+			return nil
+		}),
 		text("hsa-override-gfx-version", "", func(c *Config, s string) error {
 			c.HSAOverride = s
 			if s != "" && s != "auto" && !versionForm.MatchString(s) {
@@ -25,6 +37,7 @@ func gpuOptions() []Option {
 			}
 			return nil
 		}),
+		text("hip-arches", "", func(c *Config, s string) (err error) { c.HIPArches, err = hipArches(s); return err }),
 		text("task-env", "", func(c *Config, s string) (err error) { c.TaskEnv, err = environment(s); return err }),
 		text("amd-container-toolkit", "auto", func(c *Config, s string) error {
 			c.Toolkit = s

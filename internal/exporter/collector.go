@@ -28,6 +28,8 @@ type Options struct {
 	Usage           bool          // tell which containers use the GPUs
 	UsageInterval   time.Duration // between looks at the processes
 	UsageContainers int           // shown for each GPU
+
+	Leases string // path of the LeaseReport; "": the GPUs are not leased
 }
 
 // Collector is all metrics of the exporter. It may be used by several
@@ -286,6 +288,7 @@ func (c *Collector) Write(b []byte, format expo.Format) []byte {
 // samples appends all series of a scrape, each family's in the order of the GPUs.
 func (c *Collector) samples(out []expo.Sample, r report) []expo.Sample {
 	out = append(out, expo.Sample{Series: c.build, Value: 1}, expo.Sample{Series: c.total, Value: float64(len(r.samples))})
+	leases := c.readLeases()
 	for i, s := range r.samples {
 		out = append(out, expo.Sample{Series: s.heads.up, Value: oneIf(r.up[i])})
 		if r.up[i] || len(s.vitals.Hang) > 0 || !s.Alive {
@@ -294,7 +297,9 @@ func (c *Collector) samples(out []expo.Sample, r report) []expo.Sample {
 		out = append(out, expo.Sample{Series: s.heads.info, Value: 1})
 		out = c.traffic.add(out, s.heads.labels, r.found.devices[i], c.options.DCGM)
 		out = c.users.add(out, s.heads.labels, r.found.devices[i])
+		out = c.addLease(out, leases, s.heads.labels, r.found.devices[i])
 	}
+	out = c.addLeases(out, leases)
 	out = c.users.addLeftOut(out, c.families)
 	if v, ok := r.found.match.value(); ok {
 		s := expo.NewSeries(driverMatch, c.families[driverMatch].Name,

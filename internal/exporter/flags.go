@@ -33,6 +33,7 @@ func parse(args []string) (options, *flag.FlagSet, error) {
 	fs.BoolVar(&o.collect.Usage, "collect.usage", true, "tell which containers use the GPUs; =false leaves processes alone")
 	fs.DurationVar(&o.collect.UsageInterval, "usage.interval", defaultUsage, "`time` between looks at the users of the GPUs, 5s or more")
 	fs.IntVar(&o.collect.UsageContainers, "usage.containers", usage.DefaultContainers, "`number` of containers to show on each GPU, the rest as one")
+	fs.StringVar(&o.collect.Leases, "leases.report", "", "`file` below path.root in which a process of root tells who leases the GPUs; empty: they are not leased")
 	fs.BoolVar(&o.version, "version", false, "print the version and exit")
 	if err := fs.Parse(args); err != nil {
 		return o, fs, err

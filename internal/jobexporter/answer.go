@@ -44,6 +44,13 @@ type team struct {
 	Name string `json:"name"`
 }
 
+// worker is an element of GET /api/v1/workers: those of all teams for an
+// administrator, else those that the user's teams may use.
+type worker struct {
+	State string   `json:"state"`
+	Tags  []string `json:"tags"`
+}
+
 // decodeList reads a JSON array element by element, so that only what is used
 // of it is ever held. Concourse may answer null for an empty one.
 func decodeList[T any](r io.Reader, each func(T)) error {

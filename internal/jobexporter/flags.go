@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -22,6 +24,7 @@ type options struct {
 	interval    time.Duration
 	timeout     time.Duration
 	keep        time.Duration
+	archs       []string
 	version     bool
 }
 
@@ -35,6 +38,10 @@ func parse(args []string, getenv func(string) string) (options, *flag.FlagSet, e
 	fs.DurationVar(&o.interval, "poll.interval", defaultInterval, fmt.Sprintf("`time` between two polls of Concourse, %s or more", minInterval))
 	fs.DurationVar(&o.timeout, "poll.timeout", defaultTimeout, fmt.Sprintf("`time` that one poll may take, from %s to --poll.interval", minTimeout))
 	fs.DurationVar(&o.keep, "poll.keep", defaultKeep, "`time` to show the last answer for while Concourse does not answer")
+	fs.Func("required-archs", "count the running workers with the tags gfx= of these `architectures`, with commas between", func(s string) (err error) {
+		o.archs, err = parseArchs(s)
+		return err
+	})
 	fs.BoolVar(&o.version, "version", false, "print the version and exit")
 	if err := fs.Parse(args); err != nil {
 		return o, fs, err
@@ -58,4 +65,23 @@ func parse(args []string, getenv func(string) string) (options, *flag.FlagSet, e
 		return o, fs, fmt.Errorf("invalid value %s for flag -poll.keep: at least 0s", o.keep)
 	}
 	return o, fs, nil
+}
+
+// maxArchs is far above what one release of ROCm knows.
+const maxArchs = 64
+
+// parseArchs takes names that are fit for a label and a tag, each once.
+func parseArchs(s string) (archs []string, err error) {
+	for arch := range strings.SplitSeq(s, ",") {
+		if arch = strings.TrimSpace(arch); arch == "" || clip(arch, 32) != arch || strings.Contains(arch, " ") {
+			return nil, fmt.Errorf("want architectures such as gfx90a,gfx942")
+		}
+		if !slices.Contains(archs, arch) {
+			archs = append(archs, arch)
+		}
+	}
+	if len(archs) > maxArchs {
+		return nil, fmt.Errorf("want at most %d architectures", maxArchs)
+	}
+	return archs, nil
 }

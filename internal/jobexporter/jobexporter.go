@@ -1,6 +1,7 @@
 // Package jobexporter serves the state of Concourse's jobs to Prometheus: how
-// the last build of each job of each team ended, when, and how long it took. It
-// is the workload behind port 9358.
+// the last build of each job of each team ended, when, and how long it took; and
+// how many workers have the architectures that the site requires. It is the
+// workload behind port 9358.
 //
 // It asks Concourse's HTTP API on a timer of its own, never because somebody
 // scrapes, and shows the last answer. Its user's password stands in a file that

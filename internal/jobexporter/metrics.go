@@ -22,6 +22,7 @@ const (
 	pipelinePaused
 	pipelinesArchived
 	teams
+	requiredArch
 	up
 	lastSuccess
 	pollDuration
@@ -45,6 +46,7 @@ func Families() []expo.Family {
 		pipelinePaused:    g("concourse_pipeline_paused", "1 while the pipeline is paused, else 0; archived ones are left out."),
 		pipelinesArchived: g("concourse_pipelines_archived", "Archived pipelines."),
 		teams:             g("concourse_teams", "Teams that the exporter's user may see."),
+		requiredArch:      g("concourse_required_arch_workers", "Running workers with the tag gfx= of an architecture of --required-archs; absent where none is required."),
 		up:                g("concourse_exporter_up", "1 if Concourse answered the last time it was asked, else 0."),
 		lastSuccess:       g("concourse_exporter_last_success_timestamp_seconds", "When Concourse last answered, in seconds since 1970; absent where it never has."),
 		pollDuration:      g("concourse_exporter_poll_duration_seconds", "How long it took to ask Concourse the last time, in seconds."),
@@ -165,6 +167,24 @@ func (v *view) addPipeline(p pipeline) {
 		v.archive[[2]string{p.Team, ref}] = true
 	default:
 		v.put(pipelinePaused, truth(p.Paused), label("team", p.Team), label("pipeline", ref))
+	}
+}
+
+// archWorkers counts the workers of each architecture that has to be there. One
+// that does not run is no help to a build.
+type archWorkers map[string]int
+
+func (n archWorkers) add(w worker) {
+	for arch := range n {
+		if w.State == "running" && slices.Contains(w.Tags, "gfx="+arch) {
+			n[arch]++
+		}
+	}
+}
+
+func (v *view) addArchs(n archWorkers) {
+	for arch, workers := range n {
+		v.put(requiredArch, float64(workers), label("arch", arch))
 	}
 }
 

@@ -17,9 +17,28 @@ import (
 
 func TestMetricsOfASite(t *testing.T) {
 	b := newBed(t)
+	b.o.RequiredArchs = []string{"gfx942", "gfx90a", "gfx1100"}
 	b.web.Set((*atctest.Server).Site)
 	require.NoError(t, b.poll(t))
 	hosttest.Golden(t, "testdata/site.prom", b.scrape(t))
+}
+
+// Workers are no business of a site that requires no architecture; a worker that
+// does not run and one that has another architecture do not count.
+func TestWorkersAreCountedWhereArchitecturesAreRequired(t *testing.T) {
+	b := newBed(t)
+	b.web.Set((*atctest.Server).Site)
+	require.NoError(t, b.poll(t))
+	asked, _ := b.web.Seen()
+	require.NotContains(t, asked, "GET "+atctest.Workers)
+	require.NotContains(t, b.scrape(t), "concourse_required_arch_workers{")
+
+	b.o.RequiredArchs = []string{"gfx942", "gfx1100"}
+	require.NoError(t, b.poll(t))
+	require.Contains(t, b.scrape(t), "concourse_required_arch_workers{arch=\"gfx1100\"} 0\nconcourse_required_arch_workers{arch=\"gfx942\"} 1\n")
+
+	b.web.Set(func(s *atctest.Server) { s.Answers[atctest.Workers] = `[{"tags":"gfx=gfx942"}]` })
+	require.ErrorContains(t, b.poll(t), "cannot read /api/v1/workers of ")
 }
 
 func TestMetricsBeforeTheFirstAnswer(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 type Options struct {
 	CredentialsFile string
 	Timeout         time.Duration // of one poll, login included
+	RequiredArchs   []string      // of which workers are counted
 	Keep            time.Duration // how long an answer is shown that no other has replaced
 	Version         string
 	Logs            *log.Logger
@@ -43,7 +44,8 @@ func NewPoller(o Options) *Poller {
 	return &Poller{o: o, writer: expo.NewWriter(Families()), count: map[result]int{}}
 }
 
-// Poll asks once: for the teams, pipelines and jobs that the user may see. Its
+// Poll asks once: for the teams, pipelines and jobs that the user may see, and
+// for workers where they are to be counted. Its
 // error is the one that Ready has from then on; nil is an answer.
 func (p *Poller) Poll(stop context.Context) error {
 	started := p.o.Now()
@@ -144,6 +146,16 @@ func (p *Poller) ask(ctx context.Context) ([]expo.Sample, error) {
 	}
 	if err := list(ctx, p.client, "/api/v1/jobs", v.addJob); err != nil {
 		return nil, err
+	}
+	if len(p.o.RequiredArchs) > 0 {
+		n := archWorkers{}
+		for _, arch := range p.o.RequiredArchs {
+			n[arch] = 0 // one that nobody has is told, too
+		}
+		if err := list(ctx, p.client, "/api/v1/workers", n.add); err != nil {
+			return nil, err
+		}
+		v.addArchs(n)
 	}
 	return v.finish(found), nil
 }

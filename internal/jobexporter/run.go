@@ -64,7 +64,7 @@ func run(version string, o options, stderr io.Writer) error {
 	logs := log.New(stderr, "concourse-exporter: ", 0)
 	logs.Printf("listening on %s", l.Addr())
 	p := NewPoller(Options{
-		CredentialsFile: o.credentials, Timeout: o.timeout, Keep: o.keep,
+		CredentialsFile: o.credentials, Timeout: o.timeout, Keep: o.keep, RequiredArchs: o.archs,
 		Version: version, Logs: logs, Now: time.Now,
 	})
 	done := make(chan struct{})

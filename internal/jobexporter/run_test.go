@@ -2,6 +2,7 @@ package jobexporter
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"testing"
 
@@ -14,6 +15,10 @@ func none(string) string { return "" }
 
 func TestCommandLine(t *testing.T) {
 	const file = "--credentials-file=/nonexistent"
+	many := "gfx0"
+	for i := range 64 {
+		many += fmt.Sprintf(",gfx%d", i+1)
+	}
 	for name, c := range map[string]struct {
 		args           []string
 		code           int
@@ -30,6 +35,9 @@ func TestCommandLine(t *testing.T) {
 		"no time to answer":    {[]string{file, "--poll.timeout=0s"}, 2, "", "invalid value 0s for flag -poll.timeout: from 1s to -poll.interval, which is 30s"},
 		"too long to answer":   {[]string{file, "--poll.timeout=31s"}, 2, "", "invalid value 31s for flag -poll.timeout"},
 		"kept for less than 0": {[]string{file, "--poll.keep=-1s"}, 2, "", "invalid value -1s for flag -poll.keep"},
+		"no architecture":      {[]string{file, "--required-archs=gfx942,"}, 2, "", `invalid value "gfx942," for flag -required-archs: want architectures such as gfx90a,gfx942`},
+		"no label":             {[]string{file, "--required-archs=gfx\n942"}, 2, "", "want architectures such as gfx90a,gfx942"},
+		"too many":             {[]string{file, "--required-archs=" + many}, 2, "", "want at most 64 architectures"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
@@ -46,7 +54,7 @@ func TestCredentialsFileCanComeFromTheEnvironment(t *testing.T) {
 	env := func(key string) string { return map[string]string{CredentialsEnv: "/from/env"}[key] }
 	o, _, err := parse(nil, env)
 	require.NoError(t, err)
-	require.Equal(t, options{":9358", "/from/env", defaultInterval, defaultTimeout, defaultKeep, false}, o)
+	require.Equal(t, options{":9358", "/from/env", defaultInterval, defaultTimeout, defaultKeep, nil, false}, o)
 	o, _, err = parse([]string{"--credentials-file=/from/flag"}, env)
 	require.NoError(t, err)
 	require.Equal(t, "/from/flag", o.credentials)

@@ -17,6 +17,9 @@ type Call struct {
 	ID string
 	// Bundle is the bundle's directory; "." when not given.
 	Bundle string
+	// PidFile is where create and run write the number of the container's first
+	// process, empty when not given.
+	PidFile string
 	// Log and LogFormat are the global flags, empty when not given.
 	Log, LogFormat string
 
@@ -80,6 +83,7 @@ func (c *Call) parseCreate(command string, words []word) error {
 	}
 	c.Command, c.ID = command, ids[0].value
 	c.Bundle = long.value + short.value
+	c.PidFile = flags.value("pid-file")
 	if c.Bundle == "" {
 		c.Bundle = "."
 	}

@@ -19,7 +19,8 @@ func TestArgs(t *testing.T) {
 	logged := func(c Call) Call { c.Log, c.LogFormat = "/b/log.json", "json"; return c }
 	for line, want := range map[string]Call{
 		// As containerd's shim calls runc for Concourse.
-		globals + "create --bundle /b --pid-file /b/init.pid --no-new-keyring c1":    logged(create("/b")),
+		globals + "create --bundle /b --pid-file /b/init.pid --no-new-keyring c1": logged(
+			Call{Command: "create", ID: "c1", Bundle: "/b", PidFile: "/b/init.pid"}),
 		globals + "exec --process /tmp/p --detach --pid-file /b/x c1":                logged(exec(8, "", "/tmp/p")),
 		globals + "exec --process /tmp/p --console-socket /tmp/s -d --pid-file x c1": logged(exec(8, "", "/tmp/p")),
 		globals + "start c1":          logged(Call{}),
@@ -53,6 +54,7 @@ func TestArgs(t *testing.T) {
 		"run -b /b c1":                                     {Command: "run", ID: "c1", Bundle: "/b"},
 		"run -d --keep -b /b c1":                           {Command: "run", ID: "c1", Bundle: "/b"},
 		"run --no-subreaper --bundle=/b c1":                {Command: "run", ID: "c1", Bundle: "/b"},
+		"run --pid-file=x c1 --pid-file y":                 {Command: "run", ID: "c1", Bundle: ".", PidFile: "y"},
 		// exec: nothing after the ID is a flag of runc.
 		"exec -p /tmp/p c1":          exec(2, "", "/tmp/p"),
 		"exec -p=/tmp/p c1":          exec(1, "-p=", "/tmp/p"),

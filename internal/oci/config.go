@@ -53,8 +53,15 @@ type Config struct {
 	// Env is set in containers that get a GPU, at create and at each exec with a
 	// process file. A variable that the task or its image set stays as it is.
 	Env map[string]string `json:"env,omitempty"`
+	// RootfsEnv is more of Env, for containers whose image has the directory that
+	// is its key (an absolute path), or which have something mounted there. It
+	// needs Linux 5.6; before that nothing of it is set.
+	RootfsEnv map[string]map[string]string `json:"rootfs_env,omitempty"`
 	// Folders are the unit's folders that containers get; nil means none.
 	Folders *Folders `json:"folders,omitempty"`
+	// Leases make GPUs exclusive: no GPU is in two containers at a time. nil means
+	// that each container gets all of Devices that it does not decline.
+	Leases *Leases `json:"leases,omitempty"`
 }
 
 // Folders are the directories right below Root, each bound at its own path in

@@ -3,6 +3,7 @@ package oci
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"concourse-ci-machine/internal/oci/rawjson"
 )
@@ -10,19 +11,28 @@ import (
 // create edits the bundle's config.json where the container gets GPUs or
 // folders, and leaves a marker for exec where that needs one, in place of that
 // of an earlier container of the same name.
-func (w wrapper) create(c settings, call Call) error {
+//
+// GPUs are leased before the marker and config.json say anything of them, and
+// both before runc runs: whatever ends this in between, the lease ends with it,
+// and no container can have a GPU that it did not lease. It returns what gives
+// the lease back, for a caller who does not become runc after all.
+func (w wrapper) create(c settings, call Call) (giveBack func(), err error) {
 	b, parts, k, err := w.change(c, call)
 	defer b.close()
+	giveBack = func() { w.giveBack(c, call, k) }
 	marks := w.markers(c)
 	if err != nil || k.none() {
 		err = cmp.Or(err, marks.forget(call.ID))
 	} else {
 		err = marks.save(call.ID, k)
 	}
-	if err != nil || parts == nil {
-		return err
+	if err == nil && parts != nil {
+		err = b.replace(parts)
 	}
-	return b.replace(parts)
+	if err != nil {
+		giveBack()
+	}
+	return giveBack, err
 }
 
 // change returns the open bundle, noBundle where it is not looked at; its new
@@ -42,7 +52,8 @@ func (w wrapper) change(c settings, call Call) (b bundle, parts [][]byte, k mark
 	if err != nil {
 		return b, nil, k, fmt.Errorf("cannot decode %s: %w [container %s]", configName, err, call.ID)
 	}
-	e, err := w.decideAll(c, doc)
+	e, err := w.decideAll(c, call, b, doc)
+	k.lease = e.lease
 	if err != nil {
 		return b, nil, k, fmt.Errorf("%w [container %s]", err, call.ID)
 	}
@@ -52,11 +63,13 @@ func (w wrapper) change(c settings, call Call) (b bundle, parts [][]byte, k mark
 	if parts, err = e.apply(doc, w.mem.rest()); err != nil {
 		return b, nil, k, fmt.Errorf("cannot edit %s: %w [container %s]", configName, err, call.ID)
 	}
-	return b, parts, marker{call.Bundle, e.groups, e.env}, nil
+	k.bundle, k.groups, k.env = call.Bundle, e.groups, e.env
+	return b, parts, k, nil
 }
 
-// decideAll says what this container gets.
-func (w wrapper) decideAll(c settings, doc *rawjson.Doc) (e edits, err error) {
+// decideAll says what this container gets. With an error, edits.lease still has
+// what was leased before.
+func (w wrapper) decideAll(c settings, call Call, b bundle, doc *rawjson.Doc) (e edits, err error) {
 	f, err := readFacts(w.mem, doc.Root())
 	if err != nil {
 		return e, fmt.Errorf("cannot decode %s: %w", configName, err)
@@ -64,7 +77,7 @@ func (w wrapper) decideAll(c settings, doc *rawjson.Doc) (e edits, err error) {
 	const usual = 32
 	e = edits{paths: room(&w.mem.paths, usual), mounts: room(&w.mem.mounts, usual), rules: room(&w.mem.rules, usual)}
 	if len(c.Devices) > 0 && (c.Containers == All || f.task) {
-		if err := w.addGPUs(&e, c, f); err != nil {
+		if err := w.addGPUs(&e, c, call, b, doc, f); err != nil {
 			return e, err
 		}
 	}
@@ -78,9 +91,10 @@ func (w wrapper) decideAll(c settings, doc *rawjson.Doc) (e edits, err error) {
 	return e, nil
 }
 
-// addGPUs adds the unit's GPUs, or those of them that the task asks for. A task
-// that asks for none is one without a GPU in every respect.
-func (w wrapper) addGPUs(e *edits, c settings, f facts) error {
+// addGPUs adds the unit's GPUs, or those of them that the task asks for and,
+// where they are exclusive, has leased. A task that asks for none is one without
+// a GPU in every respect.
+func (w wrapper) addGPUs(e *edits, c settings, call Call, b bundle, doc *rawjson.Doc, f facts) error {
 	specs, err := w.readSpecs(c.Specs)
 	if err != nil {
 		return err
@@ -89,7 +103,13 @@ func (w wrapper) addGPUs(e *edits, c settings, f facts) error {
 	if err != nil {
 		return err
 	}
-	own, narrowed, err := visible(specs, devices, c.Visible, f.env)
+	var own []chosen
+	narrowed := c.Leases != nil
+	if narrowed {
+		own, e.lease, err = w.leaseGPUs(c, call, doc, specs, devices, f.env)
+	} else {
+		own, narrowed, err = visible(specs, devices, c.Visible, f.env)
+	}
 	if err != nil {
 		return err
 	}
@@ -106,6 +126,10 @@ func (w wrapper) addGPUs(e *edits, c settings, f facts) error {
 		return err
 	}
 	e.addCDI(f, all)
-	e.env.defaults = c.env
+	ofImage, err := b.rootfsDefaults(c.rootfsEnv, doc, f)
+	if err != nil {
+		return fmt.Errorf("cannot decode %s: %w", configName, err)
+	}
+	e.env.defaults = slices.Concat(c.env, ofImage) // the earlier one counts
 	return nil
 }

@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci/rawjson"
 )
 
 // settings are a Config as the wrapper uses it.
 type settings struct {
 	Config
-	env []string // NAME=value, in place of Config.Env: a map is too much work for one call
+	env       []string // NAME=value, in place of Config.Env: a map is too much work for one call
+	rootfsEnv []rootfsEnv
 }
 
 // CheckConfig says what the wrapper would not take of a config file's content,
@@ -49,8 +51,12 @@ func decodeConfig(data []byte) (settings, error) {
 			c.Visible, err = texts(v)
 		case "env":
 			c.env, odd, err = pairs(v)
+		case "rootfs_env":
+			c.rootfsEnv, err = decodeRootfsEnv(v)
 		case "folders":
 			c.Folders, err = decodeFolders(v)
+		case "leases":
+			c.Leases, err = decodeLeases(v)
 		default:
 			err = errUnknownField
 		}
@@ -158,6 +164,9 @@ func (c *Config) fill() {
 		standard(&c.Folders.Containers, Tasks)
 		standard(&c.Folders.Readonly, Recursive)
 	}
+	if c.Leases != nil {
+		standard(&c.Leases.Dir, lease.DefaultDir)
+	}
 }
 
 // check says what is wrong with a config whose defaults are filled in. Runtime
@@ -194,6 +203,9 @@ func (c *Config) check() error {
 		if !isEnvName(name) {
 			return fmt.Errorf("visible: %q is not a name of an environment variable", name)
 		}
+	}
+	if err := c.Leases.check(c.Devices); err != nil {
+		return err
 	}
 	return c.Folders.check()
 }

@@ -41,6 +41,8 @@ type edits struct {
 	groups  []uint32 // container-side
 	env     environment
 	hooks   []cdiHook
+
+	lease held // of the GPUs among these
 }
 
 func (e *edits) addGroup(gid uint32) {

@@ -21,6 +21,9 @@ func (w wrapper) info(out io.Writer) {
 	for _, d := range c.Devices {
 		fmt.Fprintf(out, "device %s for %s\n", d, c.Containers)
 	}
+	if c.Leases != nil {
+		fmt.Fprintf(out, "leases in %s, waiting up to %s\n", c.Leases.Dir, c.Leases.wait())
+	}
 	if c.Folders == nil {
 		return
 	}

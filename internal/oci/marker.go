@@ -17,14 +17,19 @@ import (
 
 // marker remembers, from create to exec, what each process of a container
 // needs: Concourse takes the environment of an exec from its own records, not
-// from the config.json that create changed, and groups from /etc/passwd.
+// from the config.json that create changed, and groups from /etc/passwd. And
+// which GPUs the container leased.
 type marker struct {
 	bundle string // absolute; the marker is void when this is gone
 	groups []uint32
 	env    environment
+	lease  held // none where GPUs are shared
 }
 
-func (k marker) none() bool { return len(k.groups) == 0 && k.env.none() }
+func (k marker) none() bool { return !k.adds() && k.lease.none() }
+
+// adds tells whether the process file of an exec has to change.
+func (k marker) adds() bool { return len(k.groups) > 0 || !k.env.none() }
 
 func (k marker) appendTo(out []byte) []byte {
 	out = rawjson.AppendString(append(out, `{"bundle":`...), k.bundle)
@@ -37,6 +42,9 @@ func (k marker) appendTo(out []byte) []byte {
 	}
 	out = rawjson.AppendStrings(append(out, `],"set":`...), k.env.set)
 	out = rawjson.AppendStrings(append(out, `,"defaults":`...), k.env.defaults)
+	if !k.lease.none() {
+		out = k.lease.appendTo(append(out, `,"lease":`...))
+	}
 	return append(out, '}')
 }
 
@@ -62,7 +70,10 @@ func decodeMarker(data []byte) (k marker, err error) {
 	if k.env.set, err = doc.Root().Strings("set"); err != nil {
 		return k, err
 	}
-	k.env.defaults, err = doc.Root().Strings("defaults")
+	if k.env.defaults, err = doc.Root().Strings("defaults"); err != nil {
+		return k, err
+	}
+	k.lease, err = decodeHeld(doc.Root())
 	return k, err
 }
 

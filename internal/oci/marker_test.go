@@ -104,7 +104,10 @@ func TestVoidMarkersGoFasterThanNewOnesCome(t *testing.T) {
 func TestMarkersOfAllSizesAreReadBack(t *testing.T) {
 	m := markers{dir: filepath.Join(t.TempDir(), "state"), euid: uint32(os.Geteuid()), mem: new(memory)}
 	for i, value := range []string{"", "x", strings.Repeat("y", 500), strings.Repeat("z", 100_000)} {
-		k := marker{"/bundle", []uint32{7, 992}, environment{set: []string{"A=" + value}, defaults: []string{"B=\n\"" + value}}}
+		k := marker{bundle: "/bundle", groups: []uint32{7, 992}, env: environment{set: []string{"A=" + value}, defaults: []string{"B=\n\"" + value}}}
+		if i > 0 {
+			k.lease = held{gpus: []string{"0", "GPU-" + value}, pidFile: "/bundle/\"" + value, cgroup: value}
+		}
 		require.NoError(t, m.save("c"+strconv.Itoa(i), k))
 		got, err := m.load("c" + strconv.Itoa(i))
 		require.NoError(t, err)

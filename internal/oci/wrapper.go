@@ -2,7 +2,8 @@
 // and adds the unit's GPUs and folders to the containers of Concourse tasks:
 // what CDI specs and the unit's configuration say, under a device policy of its
 // own, at create and run; groups and environment at exec where those are
-// needed. All other calls become the real runc at once.
+// needed. Where GPUs are exclusive it leases them first (internal/lease). All
+// other calls become the real runc at once.
 //
 // It never starts a task without the GPUs that its unit promises: what can't
 // be done is refused with a reason. It never changes a node of the host, logs
@@ -25,6 +26,7 @@ type wrapper struct {
 	runtime string // of the environment; empty when not given
 	env     []string
 	mem     *memory
+	stderr  io.Writer
 }
 
 // Main runs the wrapper with os.Args and os.Environ. It returns an exit status
@@ -35,7 +37,7 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 }
 
 func newWrapper(m machine, env []string) wrapper {
-	w := wrapper{machine: m, config: lookup(env, EnvConfig), runtime: lookup(env, EnvRuntime), env: env, mem: new(memory)}
+	w := wrapper{machine: m, config: lookup(env, EnvConfig), runtime: lookup(env, EnvRuntime), env: env, mem: new(memory), stderr: io.Discard}
 	if w.config == "" {
 		w.config = DefaultConfig
 	}
@@ -64,6 +66,7 @@ func (w wrapper) run(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		args = []string{"runc"}
 	}
+	w.stderr = stderr
 	call, err := ParseArgs(args[1:])
 	if err == nil {
 		err = w.handOver(call, args)
@@ -92,9 +95,10 @@ func (w wrapper) handOver(call Call, args []string) error {
 	if err := w.checkRuntime(c.Runtime); err != nil {
 		return err
 	}
+	giveBack := func() {}
 	switch call.Command {
 	case "create", "run":
-		err = w.create(c, call)
+		giveBack, err = w.create(c, call)
 	case "exec":
 		args, err = w.exec(c, call, args)
 	}
@@ -102,7 +106,9 @@ func (w wrapper) handOver(call Call, args []string) error {
 		return err
 	}
 	argv := append([]string{c.Runtime}, args[1:]...)
-	return fmt.Errorf("cannot run the real runc %s: %w", c.Runtime, w.machine.exec(c.Runtime, argv, w.env))
+	err = w.machine.exec(c.Runtime, argv, w.env)
+	giveBack()
+	return fmt.Errorf("cannot run the real runc %s: %w", c.Runtime, err)
 }
 
 func (w wrapper) readRuntime() (string, error) {
@@ -152,19 +158,23 @@ func (w wrapper) checkRuntime(path string) error {
 	return nil
 }
 
-// exec adds to the process file of a container that create has marked. Without
-// a process file runc takes groups and environment from config.json.
+// exec adds to the process file of a container that create has marked, and
+// enters its lease. Without a process file runc takes groups and environment
+// from config.json.
 func (w wrapper) exec(c settings, call Call, args []string) ([]string, error) {
-	if call.process.value == "" {
+	if call.process.value == "" && c.Leases == nil {
 		return args, nil
 	}
 	k, err := w.markers(c).load(call.ID)
 	if err != nil || k.none() {
 		return args, err
 	}
-	swapped, err := changeProcess(w.mem, args[1:], call.process, k, w.euid)
-	if err != nil {
-		return nil, err
+	if call.process.value != "" && k.adds() {
+		swapped, err := changeProcess(w.mem, args[1:], call.process, k, w.euid)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args[:1:1], swapped...)
 	}
-	return append(args[:1:1], swapped...), nil
+	return args, w.enter(c, call, k) // last, as nothing may fail after it
 }

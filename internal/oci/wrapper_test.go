@@ -139,7 +139,11 @@ func TestInfoNamesTheConfig(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	require.Zero(t, b.run([]string{"runc-amd-wrapper", "wrapper-info"}, &stdout, &stderr))
 	require.Contains(t, stdout.String(), "config "+b.path("wrapper.json"))
+	require.NotContains(t, stdout.String(), "leases")
 	require.Empty(t, stderr.String())
+	b.configure(t, func(c *Config) { c.Leases = &Leases{WaitSeconds: 600} })
+	require.Zero(t, b.run([]string{"runc-amd-wrapper", "wrapper-info"}, &stdout, &stderr))
+	require.Contains(t, stdout.String(), "leases in /run/concourse-gpu, waiting up to 10m0s\n")
 }
 
 // On the hot path of every container, so nothing else may come in.
@@ -160,6 +164,7 @@ func TestWrapperNeedsOnlyTheStandardLibraryAndXSys(t *testing.T) {
 	require.Equal(t, map[string]bool{
 		"concourse-ci-machine/src/runc-amd-wrapper": true, "concourse-ci-machine/internal/oci": true,
 		"concourse-ci-machine/internal/oci/rawjson": true, "concourse-ci-machine/internal/version": true,
-		"golang.org/x/sys/unix": true,
+		"concourse-ci-machine/internal/lease": true,
+		"golang.org/x/sys/unix":               true,
 	}, found)
 }

@@ -1,7 +1,9 @@
 package relation
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 
@@ -29,9 +31,10 @@ type rule struct {
 
 var notOfAName = regexp.MustCompile(`[^a-zA-Z0-9_:]`)
 
-// alertRules is a rules file as cosl hands it on: the groups' names are unique
-// among applications, and each rule has the labels of its own. The expressions
-// stay as they are: whoever reads the bag narrows them down by these labels.
+// alertRules is a rules file, or several as the documents of one YAML text, as
+// cosl hands them on: the groups' names are unique among applications, and each
+// rule has the labels of its own. The expressions stay as they are: whoever reads
+// the bag narrows them down by these labels.
 func alertRules(t Topology, file []byte) (ruleGroups, error) {
 	d := yaml.NewDecoder(strings.NewReader(string(file)))
 	d.KnownFields(true) // a key that is not passed on must not be lost silently
@@ -39,8 +42,16 @@ func alertRules(t Topology, file []byte) (ruleGroups, error) {
 	if len(file) == 0 {
 		return out, nil
 	}
-	if err := d.Decode(&out); err != nil {
-		return out, fmt.Errorf("cannot read the alert rules: %w", err)
+	for {
+		var one ruleGroups
+		err := d.Decode(&one)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return out, fmt.Errorf("cannot read the alert rules: %w", err)
+		}
+		out.Groups = append(out.Groups, one.Groups...)
 	}
 	for i := range out.Groups {
 		g := &out.Groups[i]

@@ -21,6 +21,12 @@ type PebbleLayer struct {
 	Group   string
 	Check   string // name of the check
 	URL     string // http URL that answers 2xx while the service is well
+
+	// Job names what Pebble itself, as root, runs every 15 s beside the service;
+	// "" for nothing. It is a check that nothing acts on: pebble checks shows
+	// whether it works.
+	Job        string
+	JobCommand []string
 }
 
 // layerName is what Pebble's daemon takes after "001-"; it does not start at
@@ -39,6 +45,9 @@ const (
 	pebbleCheckPeriod  = 10 * time.Second
 	pebbleCheckTimeout = 3 * time.Second
 	pebbleThreshold    = 3
+
+	pebbleJobPeriod  = 15 * time.Second
+	pebbleJobTimeout = 10 * time.Second
 )
 
 type layerFile struct {
@@ -63,14 +72,21 @@ type layerService struct {
 }
 
 type layerCheck struct {
-	Override  string `yaml:"override"`
-	Level     string `yaml:"level"`
-	Period    string `yaml:"period"`
-	Timeout   string `yaml:"timeout"`
-	Threshold int    `yaml:"threshold"`
-	HTTP      struct {
-		URL string `yaml:"url"`
-	} `yaml:"http"`
+	Override  string     `yaml:"override"`
+	Level     string     `yaml:"level,omitempty"`
+	Period    string     `yaml:"period"`
+	Timeout   string     `yaml:"timeout"`
+	Threshold int        `yaml:"threshold"`
+	HTTP      *layerHTTP `yaml:"http,omitempty"`
+	Exec      *layerExec `yaml:"exec,omitempty"`
+}
+
+type layerHTTP struct {
+	URL string `yaml:"url"`
+}
+
+type layerExec struct {
+	Command string `yaml:"command"`
 }
 
 // File is the layer as the file that Pebble reads when it starts. The service
@@ -85,9 +101,12 @@ func (l PebbleLayer) File() (File, error) {
 	if slices.Contains(l.Command, "[") || slices.Contains(l.Command, "]") {
 		return File{}, fmt.Errorf("cannot make Pebble layer %s: [ and ] as words of a command mark its optional part", l.Service)
 	}
-	check := layerCheck{Override: "replace", Level: "alive", Period: pebbleCheckPeriod.String(),
-		Timeout: pebbleCheckTimeout.String(), Threshold: pebbleThreshold}
-	check.HTTP.URL = l.URL
+	checks := map[string]layerCheck{l.Check: {Override: "replace", Level: "alive", Period: pebbleCheckPeriod.String(),
+		Timeout: pebbleCheckTimeout.String(), Threshold: pebbleThreshold, HTTP: &layerHTTP{l.URL}}}
+	if l.Job != "" {
+		checks[l.Job] = layerCheck{Override: "replace", Period: pebbleJobPeriod.String(), Timeout: pebbleJobTimeout.String(),
+			Threshold: pebbleThreshold, Exec: &layerExec{shellWords(l.JobCommand)}}
+	}
 	data, err := yaml.Marshal(layerFile{
 		Summary: l.Summary,
 		Services: map[string]layerService{l.Service: {
@@ -96,7 +115,7 @@ func (l PebbleLayer) File() (File, error) {
 			OnCheckFailure: map[string]string{l.Check: "restart"}, BackoffDelay: pebbleBackoff.String(),
 			BackoffLimit: pebbleBackoffLimit.String(), KillDelay: pebbleKillDelay.String(),
 		}},
-		Checks: map[string]layerCheck{l.Check: check},
+		Checks: checks,
 	})
 	if err != nil {
 		return File{}, fmt.Errorf("cannot make Pebble layer %s: %w", l.Service, err)

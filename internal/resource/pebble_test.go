@@ -49,6 +49,20 @@ func TestPebbleLayerFile(t *testing.T) {
 	require.Equal(t, "/pebble/layers/001-rocm-exporter.yaml", f.Path)
 	require.Regexp(t, regexp.MustCompile(`^[0-9]{3}-[a-z](-?[a-z0-9]){2,}\.yaml$`), filepath.Base(f.Path))
 	hosttest.Golden(t, "testdata/001-rocm-exporter.yaml", string(f.Data))
+
+	l := layer("127.0.0.1:9401")
+	l.Job, l.JobCommand = "gpu-leases", []string{"/bin/dispatch", "gpu", "leases"}
+	f, err = l.File()
+	require.NoError(t, err)
+	require.Contains(t, string(f.Data), `
+    gpu-leases:
+        override: replace
+        period: 15s
+        timeout: 10s
+        threshold: 3
+        exec:
+            command: /bin/dispatch gpu leases
+`)
 }
 
 func TestPebbleLayerThatWouldStopTheDaemonIsRefused(t *testing.T) {
@@ -113,9 +127,10 @@ func TestPebbleRunsTheLayer(t *testing.T) {
 	l := layer(address)
 	l.Command[0], err = os.Executable()
 	require.NoError(t, err)
+	h := host.Host{Root: host.Root(dir), Runner: hosttest.NewRunner(t)}
+	l.Job, l.JobCommand = "gpu-leases", []string{"/bin/sh", "-c", `id -u > "$0"`, h.Path("/job's file")}
 	f, err := l.File()
 	require.NoError(t, err)
-	h := host.Host{Root: host.Root(dir), Runner: hosttest.NewRunner(t)}
 	apply(t, h, f)
 
 	daemon := exec.Command(pebble, "run")
@@ -160,7 +175,13 @@ func TestPebbleRunsTheLayer(t *testing.T) {
 	checked, err := c.RefreshCheck(&client.RefreshCheckOptions{Name: l.Check})
 	require.NoError(t, err)
 	require.Empty(t, checked.Error, "the check reaches the service")
-	want := PebbleState{Services: map[string]string{l.Service: "active"}, Checks: map[string]string{l.Check: "up"}}
+	ran, err := c.RefreshCheck(&client.RefreshCheckOptions{Name: l.Job})
+	require.NoError(t, err)
+	require.Empty(t, ran.Error, "the job runs")
+	user, err := h.ReadText("/job's file")
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprint(os.Geteuid()), user, "as Pebble's own user")
+	want := PebbleState{Services: map[string]string{l.Service: "active"}, Checks: map[string]string{l.Check: "up", l.Job: "up"}}
 	state, err := PebbleServices(context.Background(), h.Root, socket)
 	require.NoError(t, err)
 	require.Equal(t, want, state)

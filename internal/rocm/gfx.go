@@ -58,6 +58,25 @@ func OverrideGFX(gfx []string) (string, error) {
 	return "", fmt.Errorf("hsa-override-gfx-version: auto can't serve %s at once; choose GPUs of one kind with gpu-device-ids, or set a value", strings.Join(Archs(gfx), " and "))
 }
 
+// HIPArches is what tasks build for: what the operator says, else the GPUs'
+// architectures as the kernel tells them. One that it does not tell is an error
+// and never a guess: a build for another GPU fails late, or runs wrong.
+func HIPArches(gfx, operator []string) ([]string, error) {
+	if len(operator) > 0 {
+		return operator, nil
+	}
+	unknown := 0
+	for _, g := range gfx {
+		if g == "" {
+			unknown++
+		}
+	}
+	if unknown > 0 {
+		return nil, fmt.Errorf("hip-arches: the kernel does not tell the architecture of %d of the %d GPUs of tasks; set the option to what tasks shall build for, such as gfx942", unknown, len(gfx))
+	}
+	return Archs(gfx), nil
+}
+
 // Archs is each architecture once, in order; what is not known is left out.
 func Archs(gfx []string) (archs []string) {
 	for _, g := range gfx {

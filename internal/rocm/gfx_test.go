@@ -46,6 +46,30 @@ func TestOverrideTableIsConsistent(t *testing.T) {
 	}
 }
 
+func TestTasksBuildForWhatTheKernelTellsOrTheOperatorSaysAndNothingElse(t *testing.T) {
+	for name, c := range map[string]struct {
+		gfx, operator []string
+		want          string
+		err           string
+	}{
+		"the kernel tells":      {gfx: []string{"gfx942", "gfx90a", "gfx942"}, want: "gfx942,gfx90a"},
+		"the operator says":     {gfx: []string{"gfx942"}, operator: []string{"gfx90a:xnack-", "gfx942"}, want: "gfx90a:xnack-,gfx942"},
+		"only the operator can": {gfx: []string{""}, operator: []string{"gfx1201"}, want: "gfx1201"},
+		"nobody says":           {gfx: []string{""}, err: "does not tell the architecture of 1 of the 1 GPUs"},
+		"one is not told":       {gfx: []string{"gfx942", ""}, err: "does not tell the architecture of 1 of the 2 GPUs"},
+		"no GPU":                {},
+	} {
+		got, err := HIPArches(c.gfx, c.operator)
+		require.Equal(t, c.want, strings.Join(got, ","), name)
+		if c.err == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, c.err, name)
+		require.ErrorContains(t, err, "hip-arches: ", name)
+	}
+}
+
 func TestArchsAreDistinctAndInOrder(t *testing.T) {
 	require.Equal(t, []string{"gfx942", "gfx90a"}, Archs([]string{"gfx942", "gfx90a", "", "gfx942"}))
 	require.Empty(t, Archs(nil))

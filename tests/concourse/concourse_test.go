@@ -48,6 +48,7 @@ func TestAnApplicationOfModeAuto(t *testing.T) {
 		{"the build shows why the wrapper refuses a task", s.refusal},
 		{"the metrics of a job are served", s.metrics},
 		{"a check, a get and a task without tags have no GPU", s.others},
+		{"a GPU is one task's at a time where it is exclusive", s.exclusive},
 		{"another leader is the web with the same keys, and the old one a worker", s.leads},
 		{"a worker whose unit has left is cut off and does not come back", s.leaves},
 		{"new keys are told to all", s.rotates},

@@ -54,7 +54,7 @@ func (s *story) ownTasks(t *testing.T) {
 	require.Contains(t, out, "/dev/dri/renderD128 opens")
 	require.Contains(t, out, "ROCm sees: gfx1100")
 
-	with["GPU_COUNT"] = "2"
+	with["EXPECTED_GPUS"] = "2"
 	out, err = s.shipped("verify-gpu-amd.yml", with, image...)
 	require.Error(t, err, out)
 	require.Contains(t, out, "FAILED: 1 GPUs, want 2")

@@ -30,6 +30,10 @@ type bed struct {
 	kind   string // the last mounts' folder: task, get or check
 	maps   []idMap
 	uid    int
+	env    []string // of the first process, besides PATH
+	init   string   // a script that stands in for Concourse's gdn-init; "": a probe is the first process
+	mounts []any    // besides the usual ones
+	hook   string   // a program that runc runs while it creates
 	before map[string]syscall.Stat_t
 }
 
@@ -102,7 +106,9 @@ func spec(t *testing.T) map[string]any {
 }
 
 func (b *bed) hostNodes(mode os.FileMode, uid, gid int) {
-	for _, path := range standIns {
+	numbers, err := minors()
+	require.NoError(b.t, err)
+	for path := range numbers {
 		require.NoError(b.t, os.Chown(path, uid, gid))
 		require.NoError(b.t, os.Chmod(path, mode))
 		var st syscall.Stat_t

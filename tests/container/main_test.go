@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -103,12 +106,32 @@ func again() (int, error) {
 	c.Env = append(os.Environ(), insideEnv+"="+dir, laterEnv+"="+later)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-	err = c.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return exit.ExitCode(), nil
+	return runAndReap(c)
+}
+
+// runAndReap runs a program, and meanwhile takes in what it leaves behind: the
+// containers' first processes, which runc waits for when it deletes one. Not
+// every machine's own first process does that at once.
+func runAndReap(c *exec.Cmd) (int, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 0, err
 	}
-	return 0, err
+	if err := c.Start(); err != nil {
+		return 0, err
+	}
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return 0, err
+		case pid == c.Process.Pid && status.Signaled():
+			return 128 + int(status.Signal()), nil
+		case pid == c.Process.Pid:
+			return status.ExitStatus(), nil
+		}
+	}
 }
 
 // buildRunc builds a runc newer than Debian's from the module proxy, once: it
@@ -137,6 +160,9 @@ func buildRunc() (string, error) {
 // default (a copy of /dev/null would prove nothing).
 var standIns = []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/renderD129"}
 
+// moreStandIns make it four GPUs, where the kernel has as many devices.
+var moreStandIns = []string{"/dev/dri/renderD130", "/dev/dri/renderD131"}
+
 // minors returns the stand-ins' minor numbers under major 10; which devices
 // there are depends on the kernel.
 func minors() (map[string]int, error) {
@@ -152,10 +178,10 @@ func minors() (map[string]int, error) {
 			}
 		}
 	}
-	found := map[string]int{}
-	for _, name := range []string{"autofs", "loop-control", "cpu_dma_latency", "userfaultfd", "vga_arbiter", "vsock"} {
-		if minor, ok := there[name]; ok && len(found) < len(standIns) {
-			found[standIns[len(found)]] = minor
+	found, all := map[string]int{}, slices.Concat(standIns, moreStandIns)
+	for _, name := range []string{"autofs", "loop-control", "cpu_dma_latency", "userfaultfd", "vga_arbiter", "vsock", "btrfs-control", "kvm", "rfkill", "udmabuf"} {
+		if minor, ok := there[name]; ok && len(found) < len(all) {
+			found[all[len(found)]] = minor
 		}
 	}
 	if len(found) < len(standIns) {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -13,12 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// nestedRoot is what a nested machine's root is on this one.
+const nestedRoot = 1000000
+
 // nested makes the bed one inside an LXD-like machine: all commands run in a
 // user namespace, whose root can make no device nodes. Nodes are the machine's.
 func nested(t *testing.T, mode os.FileMode, gid int) *bed {
 	t.Helper()
 	need(t)
-	const base, size = 1000000, 65536
+	const base, size = nestedRoot, 65536
 	keeper := exec.Command("busybox", "sleep", "600")
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: base, Size: size}}
 	keeper.SysProcAttr = &syscall.SysProcAttr{
@@ -38,6 +42,27 @@ func nested(t *testing.T, mode os.FileMode, gid int) *bed {
 	b.write("amd.json", spec(t)) // again, as that root's
 	b.configure(b.unit)
 	return b
+}
+
+// ownCgroup makes a cgroup that a nested machine's root may divide, as LXD does,
+// and returns what a command of that machine has to go through to be in it. A
+// lease can see the container's processes only by a cgroup of theirs.
+func ownCgroup(t *testing.T, name string, owner int) (enter []string) {
+	t.Helper()
+	dir := "/sys/fs/cgroup/pids/" + name
+	files := []string{"", "cgroup.procs", "tasks"}
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil { // cgroup v2
+		dir, files = "/sys/fs/cgroup/"+name, []string{"", "cgroup.procs", "cgroup.subtree_control"}
+	}
+	own := filepath.Join(dir, "own") // with cgroup v2 runc makes the container's beside its own
+	for _, d := range []string{dir, own} {
+		require.NoError(t, os.Mkdir(d, 0o755))
+		t.Cleanup(func() { require.NoError(t, os.Remove(d)) })
+		for _, f := range files {
+			require.NoError(t, os.Chown(filepath.Join(d, f), owner, owner))
+		}
+	}
+	return []string{"busybox", "sh", "-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, own}
 }
 
 // concourseNested is what Concourse makes of 65536 IDs.

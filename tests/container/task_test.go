@@ -5,10 +5,14 @@ package container
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/oci"
 )
 
 // A privileged task can make a node of the other GPU; the cgroup keeps it shut.
@@ -26,6 +30,34 @@ func TestUnselectedGPUStaysShutForAPrivilegedTask(t *testing.T) {
 	out := found(b.output(nil, "exec", "--process", b.path("process"), "--detach", b.id))
 	// Making nodes needs a rule with m, which only runc's defaults have.
 	require.Equal(t, map[string]string{"n0": "opens", "n1": "opens", "n2": "Operation not permitted"}, out)
+}
+
+// ROCm of the image is found by what comes by exec, as tasks do. An image without
+// it, or one whose link leads nowhere in it, gets nothing.
+func TestTaskFindsTheROCmOfItsImage(t *testing.T) {
+	for name, c := range map[string]struct {
+		link string // of /opt/rocm in the image
+		want string
+	}{
+		"ROCm is there":             {"/opt/rocm-6.3.2", "path=/opt/rocm"},
+		"no ROCm":                   {"", "path="},
+		"the link leads to nothing": {"../../../../../../../../../opt/rocm-of-the-host", "path="},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, 0o660)
+			b.maps = concourse
+			b.configure(oci.Config{Devices: []string{"amd.com/gpu=0"}, RootfsEnv: map[string]map[string]string{"/opt/rocm": {"ROCM_PATH": "/opt/rocm"}}})
+			b.bundle()
+			require.NoError(t, os.MkdirAll(b.path("bundle/rootfs/opt/rocm-6.3.2"), 0o755))
+			if c.link != "" {
+				require.NoError(t, os.Symlink(c.link, b.path("bundle/rootfs/opt/rocm")))
+			}
+			b.output(func() error { return b.runc(io.Discard, "start", b.id) }, "create", "--bundle", b.path("bundle"), b.id)
+			b.write("process", process(0, "echo path=$ROCM_PATH\n"))
+			out := b.output(nil, "exec", "--process", b.path("process"), b.id)
+			require.Contains(t, strings.Fields(out), c.want)
+		})
+	}
 }
 
 func TestRefusedCreateIsInTheLogAndCanBeDeleted(t *testing.T) {

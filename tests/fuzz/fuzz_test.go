@@ -28,15 +28,28 @@ func TestFuzzersOfTheWrapperFindNothing(t *testing.T) {
 	})
 }
 
+// What is the unit's own, and what a task says of GPUs where they are leased.
+func TestFuzzersOfLeasesFindNothing(t *testing.T) {
+	fuzz(t, "10s", [][2]string{
+		{"FuzzConfig", "concourse-ci-machine/internal/oci"},
+		{"FuzzMarker", "concourse-ci-machine/internal/oci"},
+		{"FuzzWant", "concourse-ci-machine/internal/oci"},
+		{"FuzzDecodeRecord", "concourse-ci-machine/internal/lease"},
+		{"FuzzDecodeWaiter", "concourse-ci-machine/internal/lease"},
+	})
+}
+
 // Other applications, and people, are trusted more than images and tasks.
 func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
 	fuzz(t, "15s", [][2]string{
 		{"FuzzParseWorker", "concourse-ci-machine/internal/relation"},
+		{"FuzzParseWorkerGPUs", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseDatabase", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseVault", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseCertificates", "concourse-ci-machine/internal/relation"},
 		{"FuzzParse", "concourse-ci-machine/internal/config"},
 		{"FuzzWebFlags", "concourse-ci-machine/internal/config"},
+		{"FuzzHIPArches", "concourse-ci-machine/internal/config"},
 	})
 }
 

@@ -60,7 +60,7 @@ func run(m *testing.M) int {
 func build() error {
 	bin := filepath.Join(built, "bin") + string(filepath.Separator)
 	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", bin,
-		"../../src/dispatch", "../../src/runc-amd-wrapper", "../../src/rocm-exporter", "../../src/concourse-exporter", "../../src/sandbox", "github.com/canonical/pebble/cmd/pebble")
+		"../../src/dispatch", "../../src/runc-amd-wrapper", "../../src/rocm-exporter", "../../src/concourse-exporter", "../../src/gpu-baseline", "../../src/sandbox", "github.com/canonical/pebble/cmd/pebble")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the charm's programs: %w\n%s", err, out)
@@ -86,7 +86,7 @@ func lighten() error {
 	if err := os.CopyFS(lightDir(), os.DirFS(charmDir())); err != nil {
 		return err
 	}
-	for _, name := range []string{"concourse-exporter", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
+	for _, name := range []string{"concourse-exporter", "gpu-baseline", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
 		if err := os.WriteFile(filepath.Join(lightDir(), "bin", name), []byte("stands in for "+name+"\n"), 0o755); err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func newExporter(t *testing.T, at, user, password string, now func() time.Time) 
 	e.credentials(t, at, user, password)
 	e.Poller = jobexporter.NewPoller(jobexporter.Options{
 		CredentialsFile: e.file, Timeout: time.Minute, Keep: time.Minute,
-		Version: "e2e", Logs: log.New(io.Discard, "", 0), Now: now,
+		Version: "e2e", RequiredArchs: []string{"gfx942"}, Logs: log.New(io.Discard, "", 0), Now: now,
 	})
 	return e
 }
@@ -59,6 +59,7 @@ func TestJobsOfARealConcourse(t *testing.T) {
 	e := newExporter(t, web.url, "admin", "s3 cr&t", time.Now)
 	require.NoError(t, e.Poll(t.Context()))
 	require.Contains(t, e.text(), "\nconcourse_jobs_total 0\n")
+	require.Contains(t, e.text(), "\nconcourse_required_arch_workers{arch=\"gfx942\"} 0\n")
 
 	admin.ask(t, "PUT", "/api/v1/teams/dev", `{"auth":{"owner":{"users":["local:other"]}}}`)
 	admin.ask(t, "PUT", "/api/v1/teams/main/pipelines/plain/config", config)

@@ -5,6 +5,7 @@ package prometheus
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	rocm "concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 )
@@ -40,8 +42,28 @@ func everything(t *testing.T) host.Root {
 	put("/proc/sys/kernel/osrelease", "6.14.0-32-generic\n")
 	put("/lib/modules/6.14.0-32-generic/modules.dep", "kernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko.zst:\n")
 	put(busyGPU+"gpu_busy_percent", "much\n")
+	put(leases, leaseReport(t, r))
 	move(t, r.Path(busyGPU+"gpu_metrics"))
 	return r
+}
+
+// leases is where exporters look for a report of leases; one host has one.
+const leases = "/run/leases.json"
+
+// leaseReport says that a task has each GPU. It is of a while from now, as
+// nobody writes it anew and an old one tells nothing.
+func leaseReport(t *testing.T, r host.Root) string {
+	t.Helper()
+	devices, err := rocm.AMD(r)()
+	require.NoError(t, err)
+	require.NotEmpty(t, devices)
+	since, report := time.Now().Add(-time.Hour), rocm.LeaseReport{At: time.Now().Add(90 * time.Second)}
+	for _, d := range devices {
+		report.GPUs = append(report.GPUs, rocm.LeasedGPU{Name: rocm.LeaseName(d.UniqueID, d.Index), Held: true, Container: "4f1c", Since: &since})
+	}
+	data, err := json.Marshal(report)
+	require.NoError(t, err)
+	return string(data)
 }
 
 // move makes a gpu_metrics file whose counters go on until the test ends.

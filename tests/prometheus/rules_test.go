@@ -16,7 +16,11 @@ import (
 	"concourse-ci-machine/internal/relation"
 )
 
-const rulesFile = "../../src/prometheus_alert_rules/amd-alerts.yaml"
+const (
+	rulesDir  = "../../src/prometheus_alert_rules/"
+	rulesFile = rulesDir + "amd-alerts.yaml"
+	webRules  = rulesDir + "concourse-alerts.yaml"
+)
 
 // need skips where a program is missing, but not under `make e2e`.
 func need(t *testing.T, program string) {
@@ -50,15 +54,17 @@ func writeFile(t *testing.T, path, text string) string {
 }
 
 func TestRulesPassPromtool(t *testing.T) {
-	out, err := promtool(t, "check", "rules", "--lint-fatal", rulesFile)
+	out, err := promtool(t, "check", "rules", "--lint-fatal", rulesFile, webRules)
 	require.NoError(t, err, out)
 }
 
 // What goes over a relation is written to a file by the other side, as YAML.
 func TestPublishedRulesPassPromtool(t *testing.T) {
 	bag, err := relation.ScrapeApp(relation.Topology{Model: "ci", ModelUUID: "f47ac10b-58cc-4372-a567-0e02b2c3d479",
-		App: "gpu-worker", Unit: "gpu-worker/0", Charm: "concourse-ci-machine"}, []byte(readFile(t, rulesFile)), []relation.Job{relation.ExporterJob()})
+		App: "gpu-worker", Unit: "gpu-worker/0", Charm: "concourse-ci-machine"}, []byte(readFile(t, rulesFile)+"---\n"+readFile(t, webRules)), []relation.Job{relation.ExporterJob()})
 	require.NoError(t, err)
+	require.Contains(t, bag["alert_rules"], "AMDGPUMemoryError")
+	require.Contains(t, bag["alert_rules"], "ConcourseRequiredArchMissing")
 	var groups any
 	require.NoError(t, json.Unmarshal([]byte(bag["alert_rules"]), &groups))
 	data, err := yaml.Marshal(groups)
@@ -67,17 +73,31 @@ func TestPublishedRulesPassPromtool(t *testing.T) {
 	require.NoError(t, err, out)
 }
 
-// testRules runs the rules' own tests.
-func testRules(t *testing.T, rules string) (string, error) {
+// testRules runs the own tests of a file of rules.
+func testRules(t *testing.T, name, rules string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "amd-alerts.yaml"), rules)
-	return promtool(t, "test", "rules", writeFile(t, filepath.Join(dir, "test.yaml"), readFile(t, "testdata/amd-alerts.test.yaml")))
+	writeFile(t, filepath.Join(dir, name+".yaml"), rules)
+	return promtool(t, "test", "rules", writeFile(t, filepath.Join(dir, "test.yaml"), readFile(t, "testdata/"+name+".test.yaml")))
 }
 
 func TestAlertsFireAndClear(t *testing.T) {
-	out, err := testRules(t, readFile(t, rulesFile))
+	out, err := testRules(t, "amd-alerts", readFile(t, rulesFile))
 	require.NoError(t, err, out)
+	out, err = testRules(t, "concourse-alerts", readFile(t, webRules))
+	require.NoError(t, err, out)
+}
+
+func TestFaultsInTheWebsRulesAreNoticed(t *testing.T) {
+	rules := readFile(t, webRules)
+	for _, fault := range [][2]string{
+		{"max without (juju_unit, instance) (concourse_required_arch_workers) == 0", "concourse_required_arch_workers == 0"},
+		{"== 0", "<= 1"}, {"for: 10m", "for: 5m"}, {"for: 10m", "for: 30m"},
+	} {
+		require.Equal(t, 1, strings.Count(rules, fault[0]), fault[0])
+		_, err := testRules(t, "concourse-alerts", strings.Replace(rules, fault[0], fault[1], 1))
+		require.Error(t, err, fault[1])
+	}
 }
 
 // Each line is a fault that rules of this kind had or could have; the tests of
@@ -94,12 +114,15 @@ func TestFaultsInTheRulesAreNoticed(t *testing.T) {
 		"AMDGPUCorrectableErrors": {`sum without (block) (increase(rocm_gpu_ras_errors_total{severity="ce"}[1h])) > 100`, `rocm_gpu_ras_errors_total{severity="ce"} > 100`},
 		"AMDGPUBadPagesPending":   {`rocm_gpu_bad_pages{state="pending"}`, "rocm_gpu_bad_pages"},
 		"AMDGPUPCIeErrors":        {"increase(rocm_pcie_replays_total[15m]) > 100", "rocm_pcie_replays_total > 100"},
+		"AMDGPUTasksWait":         {"rocm_gpu_lease_oldest_wait_seconds > 1800", "rocm_gpu_lease_oldest_wait_seconds > 1700"},
+		"AMDGPULeaseInDoubt":      {"rocm_gpu_lease_doubtful == 1", "rocm_gpu_lease_held == 1"},
+		"AMDGPULeasesUnknown":     {"rocm_exporter_lease_report_age_seconds > 120", "rocm_exporter_lease_report_age_seconds > 10"},
 		"AMDGPUExporterDown":      {`up{job=~".*rocm-exporter.*"}`, "up"},
 		"AMDGPUMetricsMissing":    {"present_over_time(rocm_exporter_gpus[1h]) unless", "present_over_time(rocm_exporter_gpus[1d]) unless"},
 	} {
 		t.Run(alert, func(t *testing.T) {
 			require.Equal(t, 1, strings.Count(rules, fault[0]), fault[0])
-			out, err := testRules(t, strings.Replace(rules, fault[0], fault[1], 1))
+			out, err := testRules(t, "amd-alerts", strings.Replace(rules, fault[0], fault[1], 1))
 			require.Error(t, err)
 			require.Contains(t, out, alert)
 		})

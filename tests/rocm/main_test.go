@@ -188,7 +188,7 @@ func build() error {
 	}
 	bin := filepath.Join(top, "bin") + string(filepath.Separator)
 	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-overlay", overlay, "-o", bin,
-		"../../src/dispatch", "../../src/runc-amd-wrapper", "../../src/rocm-exporter", "../../src/concourse-exporter", "../../src/sandbox", "github.com/canonical/pebble/cmd/pebble")
+		"../../src/dispatch", "../../src/runc-amd-wrapper", "../../src/rocm-exporter", "../../src/concourse-exporter", "../../src/gpu-baseline", "../../src/sandbox", "github.com/canonical/pebble/cmd/pebble")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the charm's programs: %w\n%s", err, out)
@@ -197,7 +197,7 @@ func build() error {
 	if charmpack.Run([]string{"tree", "-root", "../..", "-bin", bin, "-arch", runtime.GOARCH, "-version", "test", "-o", charmDir()}, &out, &out) != 0 {
 		return fmt.Errorf("cannot unpack the charm: %s", out.String())
 	}
-	for _, name := range []string{"concourse-exporter", "pebble", "rocm-exporter", "runc-amd-wrapper"} { // nothing here runs them
+	for _, name := range []string{"concourse-exporter", "gpu-baseline", "pebble", "rocm-exporter", "runc-amd-wrapper"} { // nothing here runs them
 		if err := os.WriteFile(filepath.Join(charmDir(), "bin", name), []byte("stands in for "+name+"\n"), 0o755); err != nil {
 			return err
 		}

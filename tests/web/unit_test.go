@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,7 +51,7 @@ func newUnit(t *testing.T, n int, pg *postgres, secrets concourse.WebSecrets) *u
 	db.CAFile = p.DatabaseCA()
 	u.config = concourse.WebConfig{Paths: p, BindPort: 80 + n, LogLevel: "info", ExternalURL: fmt.Sprintf("https://127.0.0.1:%d", 443+n),
 		PeerAddress: "127.0.0.1", ClusterName: "a test", TLSPort: 443 + n, AdminUser: "admin", AdminPassword: secrets.AdminPassword,
-		ExtraLocalUsers: `eve:e"v$e\ `, Database: db, EncryptionKey: "0123456789abcdef", Metrics: n == 0,
+		ExtraLocalUsers: `eve:e"v$e\ `, Database: db, EncryptionKey: "0123456789abcdef", Metrics: n == 0, TaskLimit: 4, RequestTimeout: 12 * time.Minute,
 		Options: map[string]string{"CONCOURSE_DEFAULT_BUILD_LOGS_TO_RETAIN": "7"}}
 	cert, key := certificate(t)
 	u.files = []plan.Resource{

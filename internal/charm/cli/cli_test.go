@@ -48,18 +48,32 @@ func TestExitStatusTellsHowItIs(t *testing.T) {
 		"gpu read":        {"mi210x4", 0, `"state": "critical"`, ""},
 		"gpu read --json": {"amd", 2, "", `cannot run gpu "read": want gpu list, `},
 
-		"explain":             {"amd", 2, "", "cannot explain without a number: want explain N; dispatch errors lists them; see dispatch --help\n"},
-		"explain --json":      {"amd", 2, "", "cannot explain without a number: "},
-		"explain 9":           {"amd", 2, "", "cannot explain error code 9: want one of 1 GPU Memory Error, 2 GPU Hang, "},
-		"explain hang":        {"amd", 2, "", `cannot explain error code "hang": want one of 1 GPU Memory Error, `},
-		"explain 2 3":         {"amd", 2, "", `cannot explain an error with "3": only --json is known; see dispatch --help` + "\n"},
-		"errors all":          {"amd", 2, "", `cannot list errors with "all": only --json is known; see dispatch --help` + "\n"},
-		"gpu":                 {"amd", 2, "", "cannot run gpu without a command: want gpu list, detect, verify or health; see dispatch --help\n"},
-		"gpu lost":            {"amd", 2, "", `cannot run gpu "lost": want gpu list, detect, verify or health; see dispatch --help` + "\n"},
-		"gpu detect --json":   {"amd", 2, "", `cannot detect GPUs with "--json": detect takes no arguments; see dispatch --help` + "\n"},
-		"gpu health now":      {"amd", 2, "", `cannot judge GPUs with "now": only --json is known; see dispatch --help` + "\n"},
-		"gpu verify --json 1": {"amd", 2, "", `cannot verify GPUs with "--json 1": only --json is known; see dispatch --help` + "\n"},
-		"gpu probe":           {"amd", 2, "", `cannot run gpu "probe": want gpu list, detect, verify or health; see dispatch --help` + "\n"},
+		"explain":               {"amd", 2, "", "cannot explain without a number: want explain N; dispatch errors lists them; see dispatch --help\n"},
+		"explain --json":        {"amd", 2, "", "cannot explain without a number: "},
+		"explain 9":             {"amd", 2, "", "cannot explain error code 9: want one of 1 GPU Memory Error, 2 GPU Hang, "},
+		"explain hang":          {"amd", 2, "", `cannot explain error code "hang": want one of 1 GPU Memory Error, `},
+		"explain 2 3":           {"amd", 2, "", `cannot explain an error with "3": only --json is known; see dispatch --help` + "\n"},
+		"errors all":            {"amd", 2, "", `cannot list errors with "all": only --json is known; see dispatch --help` + "\n"},
+		"gpu":                   {"amd", 2, "", "cannot run gpu without a command: want gpu list, detect, verify, health, status or release; see dispatch --help\n"},
+		"gpu lost":              {"amd", 2, "", `cannot run gpu "lost": want gpu list, detect, verify, health, status or release; see dispatch --help` + "\n"},
+		"gpu detect --json":     {"amd", 2, "", `cannot detect GPUs with "--json": detect takes no arguments; see dispatch --help` + "\n"},
+		"gpu health now":        {"amd", 2, "", `cannot judge GPUs with "now": only --json is known; see dispatch --help` + "\n"},
+		"gpu verify --json 1":   {"amd", 2, "", `cannot verify GPUs with "--json 1": only --json is known; see dispatch --help` + "\n"},
+		"gpu status":            {"amd", 0, "gpu-sharing=shared: GPUs are not leased\n", ""},
+		"gpu status --json":     {"amd", 0, `"sharing": "shared"`, ""},
+		"gpu status 0":          {"amd", 2, "", `cannot tell of leased GPUs with "0": only --json is known; see dispatch --help` + "\n"},
+		"gpu release":           {"amd", 2, "", `cannot release "": want gpu release GPU, or gpu release GPU --force; see dispatch --help` + "\n"},
+		"gpu release --force":   {"amd", 2, "", `cannot release "--force": want gpu release GPU`},
+		"gpu release 0 now":     {"amd", 2, "", `cannot release "0 now": want gpu release GPU`},
+		"gpu release 0":         {"amd", 1, "", `cannot release GPU "0": gpu-sharing=shared: GPUs are not leased` + "\n"},
+		"gpu release 0 --force": {"amd", 1, "", `cannot release GPU "0": gpu-sharing=shared: GPUs are not leased` + "\n"},
+		"gpu leases":            {"amd", 0, "gpu-sharing=shared: GPUs are not leased\n", ""},
+		"gpu probe":             {"amd", 2, "", `cannot run gpu "probe": want gpu list, detect, verify, health, status or release; see dispatch --help` + "\n"},
+
+		"gpu-baseline --help":      {"amd", 0, "Usage: dispatch gpu-baseline compare BASE NEW [flags]\n", ""},
+		"gpu-baseline --version":   {"amd", 0, "dispatch gpu-baseline dev\n", ""},
+		"gpu-baseline":             {"amd", 2, "", "dispatch gpu-baseline: cannot run without a command: want compare BASE NEW; see dispatch gpu-baseline --help\n"},
+		"gpu-baseline compare - -": {"amd", 2, "", "cannot read both files from standard input"},
 	} {
 		code, stdout, stderr := dispatch(t, want.host, line)
 		require.Equal(t, want.code, code, "%s: %s", line, stderr)
@@ -79,8 +93,8 @@ func TestExitStatusTellsHowItIs(t *testing.T) {
 func TestUsageHasEveryCommand(t *testing.T) {
 	code, usage, _ := dispatch(t, "no-gpu", "--help")
 	require.Zero(t, code)
-	for _, c := range []string{"plan ", "gpu list [--json]", "gpu detect ", "gpu verify [--json]", "gpu health [--json]", "errors [--json]",
-		"explain N [--json]", "--version", "--help"} {
+	for _, c := range []string{"plan ", "gpu list [--json]", "gpu detect ", "gpu verify [--json]", "gpu health [--json]", "gpu status [--json]", "gpu release GPU [--force]", "errors [--json]",
+		"explain N [--json]", "gpu-baseline --help", "--version", "--help"} {
 		require.Contains(t, usage, "\n  dispatch "+c)
 	}
 	for line := range strings.Lines(usage) {

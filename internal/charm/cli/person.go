@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
+	"concourse-ci-machine/internal/baseline"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/version"
 )
@@ -18,12 +20,16 @@ On a unit, as root, it also answers:
   dispatch gpu detect           whose GPUs the unit has, in fixed words
   dispatch gpu verify [--json]  open each GPU's node as a task would; wakes GPUs that sleep
   dispatch gpu health [--json]  state, score and reason of each AMD GPU
+  dispatch gpu status [--json]  who leases each GPU, and who waits, with gpu-sharing=exclusive
+  dispatch gpu release GPU [--force]
+                                free a GPU whose lease is damaged or in doubt
   dispatch rocm plan            what was seen of the driver of AMD GPUs, and what is decided
   dispatch rocm matrix          releases of ROCm and driver that are known to work
   dispatch preflight [--json]   what this machine lacks or has, and what to do about it
   dispatch cdi refresh          describe the GPUs for tasks anew; restarts nothing
   dispatch errors [--json]      the errors of AMD GPUs, by number
   dispatch explain N [--json]   what error N means, what causes it, and what to do
+  dispatch gpu-baseline --help  compare two profiles of examples, within limits
   dispatch --version
   dispatch --help
 
@@ -39,6 +45,10 @@ const (
 	probe = "probe"
 	read  = "read"
 )
+
+// leases is what Pebble starts: it writes down who leases the GPUs, see
+// charm.ReportLeases.
+const leases = "leases"
 
 // caller is a person, or a script of theirs.
 type caller struct {
@@ -64,13 +74,15 @@ func person(ctx context.Context, c *charm.Charm, args []string, env func(string)
 		return p.done(c.ShowPlan(ctx, stdout))
 	case "gpu":
 		return p.gpu(args[1:])
+	case "gpu-baseline": // its files are the caller's, wherever CHARM_ROOT is
+		return baseline.Run("dispatch gpu-baseline", version.Version, args[1:], baseline.Streams{In: os.Stdin, Out: stdout, Err: stderr})
 	case "rocm":
 		return p.rocm(args[1:])
 	case "preflight":
 		if !p.json(args[1:]) {
 			return p.wrong("cannot check with %q: only --json is known", strings.Join(args[1:], " "))
 		}
-		return p.done(c.ShowPreflight(ctx, stdout, p.format))
+		return p.done(c.ShowPreflight(ctx, stdout, "", p.format))
 	case "cdi":
 		if len(args) != 2 || args[1] != "refresh" {
 			return p.wrong("cannot run cdi %q: want cdi refresh", strings.Join(args[1:], " "))
@@ -99,7 +111,7 @@ func person(ctx context.Context, c *charm.Charm, args []string, env func(string)
 
 func (p *caller) gpu(args []string) int {
 	if len(args) == 0 {
-		return p.wrong("cannot run gpu without a command: want gpu list, detect, verify or health")
+		return p.wrong("cannot run gpu without a command: want gpu list, detect, verify, health, status or release")
 	}
 	name, rest := args[0], args[1:]
 	switch {
@@ -111,16 +123,25 @@ func (p *caller) gpu(args []string) int {
 		return p.done(err)
 	case name == read && len(rest) == 0:
 		return p.done(charm.WriteStates(p.stdout, charm.ReadStates(p.charm.Host.Root)))
+	case name == leases && len(rest) == 0:
+		return p.done(p.charm.ReportLeases(p.ctx, p.stdout))
+	case name == "release":
+		force := len(rest) == 2 && rest[1] == "--force"
+		if len(rest) != 1 && !force || strings.HasPrefix(rest[0], "-") {
+			return p.wrong("cannot release %q: want gpu release GPU, or gpu release GPU --force", strings.Join(rest, " "))
+		}
+		return p.done(p.charm.GPURelease(p.stdout, rest[0], force))
 	}
 	do, known := map[string]func() error{
 		"list":   func() error { return p.charm.ListGPUs(p.stdout, p.format.JSON) },
 		"detect": func() error { return p.charm.DetectGPUs(p.stdout) },
 		"verify": func() error { return p.charm.VerifyGPUs(p.ctx, p.stdout, p.format) },
 		"health": func() error { return p.charm.GPUHealth(p.ctx, p.stdout, p.format) },
+		"status": func() error { return p.charm.GPUStatus(p.stdout, p.format) },
 	}[name]
 	switch {
 	case !known:
-		return p.wrong("cannot run gpu %q: want gpu list, detect, verify or health", name)
+		return p.wrong("cannot run gpu %q: want gpu list, detect, verify, health, status or release", name)
 	case name == "detect" && len(rest) > 0:
 		return p.wrong("cannot detect GPUs with %q: detect takes no arguments", strings.Join(rest, " "))
 	case !p.json(rest):
@@ -141,8 +162,11 @@ func (p *caller) rocm(args []string) int {
 
 // verb is the command as a verb.
 func verb(name string) string {
-	if name == "health" {
+	switch name {
+	case "health":
 		return "judge"
+	case "status":
+		return "tell of leased"
 	}
 	return name
 }

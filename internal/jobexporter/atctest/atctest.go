@@ -1,5 +1,5 @@
 // Package atctest plays the part of Concourse's web that an exporter of jobs
-// speaks to: logins and the lists of teams, pipelines and jobs, with the codes,
+// speaks to: logins and the lists of teams, pipelines, jobs and workers, with the codes,
 // headers and fields that Concourse 8.2.5 answers with.
 package atctest
 
@@ -21,6 +21,7 @@ const (
 	Teams     = "/api/v1/teams"
 	Pipelines = "/api/v1/pipelines"
 	Jobs      = "/api/v1/jobs"
+	Workers   = "/api/v1/workers"
 )
 
 // Server is a web. Change it under Set.
@@ -47,7 +48,7 @@ func NewTLS(t testing.TB) *Server { return start(t, (*httptest.Server).StartTLS)
 func start(t testing.TB, how func(*httptest.Server)) *Server {
 	s := &Server{
 		Users: map[string]string{"admin": "s3 cr&t"}, Life: 24 * time.Hour,
-		Answers: map[string]string{Teams: `[{"id":1,"name":"main","auth":{"owner":{"groups":[],"users":["local:admin"]}}}]`, Pipelines: "[]", Jobs: "[]"},
+		Answers: map[string]string{Teams: `[{"id":1,"name":"main","auth":{"owner":{"groups":[],"users":["local:admin"]}}}]`, Pipelines: "[]", Jobs: "[]", Workers: "[]"},
 		Handle:  map[string]http.HandlerFunc{}, tokens: map[string]bool{},
 	}
 	s.Server = httptest.NewUnstartedServer(s)

@@ -1,7 +1,7 @@
 package atctest
 
 // Site is a Concourse with two teams: jobs in every state, an instanced
-// pipeline, a paused and an archived one. Fields that the exporter does not use
+// pipeline, a paused and an archived one, and three workers of which one stalls. Fields that the exporter does not use
 // are there as Concourse sends them, and so is its time for a build that never
 // started, -62135596800, and the job of an archived pipeline. Call it under Set.
 func (s *Server) Site() {
@@ -11,6 +11,11 @@ func (s *Server) Site() {
 {"id":3,"name":"deploy","instance_vars":{"branch":"yes","n":1},"paused":true,"paused_by":"viewer","public":false,"archived":false,"team_name":"dev","last_updated":1795267260},
 {"id":4,"name":"old","paused":true,"public":false,"archived":true,"team_name":"dev","last_updated":1795267260},
 {"id":1,"name":"plain","paused":false,"public":true,"archived":false,"team_name":"main","last_updated":1795267212}]`
+	s.Answers[Workers] = `[
+{"addr":"10.0.0.5:7777","baggageclaim_url":"http://10.0.0.5:7788","active_containers":4,"active_volumes":9,"active_tasks":1,"resource_types":[{"type":"git","image":"/git","version":"1"}],
+ "platform":"linux","ephemeral":false,"tags":["gpu","compute-runtime=rocm","rocm","gpu-count=2","gfx=gfx942","gfx=gfx90a"],"team":"","name":"gpu-0-0badcafe","version":"2.5","start_time":1795260000,"state":"running"},
+{"addr":"10.0.0.6:7777","active_containers":0,"platform":"linux","tags":["gpu","gfx=gfx942","gfx=gfx1100"],"team":"dev","name":"gpu-1-0badcafe","version":"2.5","start_time":1795260000,"state":"stalled"},
+{"addr":"10.0.0.7:7777","active_containers":0,"platform":"linux","tags":null,"team":"","name":"plain-0-0badcafe","version":"2.5","start_time":1795260000,"state":"running"}]`
 	s.Answers[Jobs] = `[
 {"id":1,"name":"succeeded","team_name":"main","pipeline_id":1,"pipeline_name":"plain","has_new_inputs":true,"groups":["all"],
  "finished_build":{"id":11,"name":"3","status":"succeeded","start_time":1795267200,"end_time":1795267321,"team_name":"main","pipeline_id":1,"pipeline_name":"plain","job_name":"succeeded"},

@@ -48,6 +48,11 @@ func (b *bench) join(n int, kind string) (s sample, err error) {
 		for k, v := range relation.WorkerBag(key, fmt.Sprintf("worker-%d-0badcafe", n-1)) {
 			all[k] = v
 		}
+		// The same for all, so that the web's limit of tasks stays as it is.
+		gpus := relation.WorkerGPUs{Runtime: "rocm", Count: 8, Exclusive: true, Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: 8}}}
+		for k, v := range gpus.Bag() {
+			all[k] = v
+		}
 	}
 	b.tsa.Units[unit(n)] = all
 	return b.hook(jujutest.RelationHook(b.tsa, kind, unit(n)))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,7 +21,8 @@ import (
 type variant struct {
 	name    string
 	program string
-	gpus    int // which config
+	config  string // which one: wrapper<config>.json
+	env     string // of the container, besides the usual
 	words   func(i int) []string
 	times   int // how many at once; 1 or parallel
 
@@ -37,6 +39,11 @@ const (
 	floor8x          = "8 x floor"
 	create8x2        = "8 x create, 2 GPUs"
 	create8x         = "8 x create, 8 GPUs"
+	create1          = "create, 1 of 8 GPUs"
+	leased1          = "create leased, 1 of 8 GPUs"
+	leasedLast       = "create leased, the last of 8"
+
+	usualEnv = "JOB=4"
 )
 
 func (b *bench) variants() []*variant {
@@ -49,20 +56,23 @@ func (b *bench) variants() []*variant {
 	}
 	const wrapper = "runc-amd-wrapper"
 	return []*variant{
-		{name: bare, program: "true", gpus: 2, words: create, times: 1},
-		{name: floor, program: "floor", gpus: 2, words: create, times: 1},
-		{name: create2, program: wrapper, gpus: 2, words: create, times: 1},
-		{name: create8, program: wrapper, gpus: 8, words: create, times: 1},
-		{name: "state", program: wrapper, gpus: 8, words: call("state", "c0"), times: 1},
-		{name: "start", program: wrapper, gpus: 8, words: call("start", "c0"), times: 1},
-		{name: "kill", program: wrapper, gpus: 8, words: call("kill", "--all", "c0", "9"), times: 1},
-		{name: "delete", program: wrapper, gpus: 8, words: call("delete", "--force", "c0"), times: 1},
-		{name: marked, program: wrapper, gpus: 8, times: 1,
+		{name: bare, program: "true", config: "2", words: create, times: 1},
+		{name: floor, program: "floor", config: "2", words: create, times: 1},
+		{name: create2, program: wrapper, config: "2", words: create, times: 1},
+		{name: create8, program: wrapper, config: "8", words: create, times: 1},
+		{name: create1, program: wrapper, config: "8", env: "AMD_VISIBLE_DEVICES=0", words: create, times: 1},
+		{name: leased1, program: wrapper, config: "8-leased", words: create, times: 1},
+		{name: leasedLast, program: wrapper, config: "8-busy", words: create, times: 1},
+		{name: "state", program: wrapper, config: "8", words: call("state", "c0"), times: 1},
+		{name: "start", program: wrapper, config: "8", words: call("start", "c0"), times: 1},
+		{name: "kill", program: wrapper, config: "8", words: call("kill", "--all", "c0", "9"), times: 1},
+		{name: "delete", program: wrapper, config: "8", words: call("delete", "--force", "c0"), times: 1},
+		{name: marked, program: wrapper, config: "8", times: 1,
 			words: call("exec", "--process", b.path("process"), "--detach", "--pid-file", b.path("pid"), "marked")},
-		{name: "8 x bare", program: "true", gpus: 8, words: create, times: parallel},
-		{name: floor8x, program: "floor", gpus: 8, words: create, times: parallel},
-		{name: create8x2, program: wrapper, gpus: 2, words: create, times: parallel},
-		{name: create8x, program: wrapper, gpus: 8, words: create, times: parallel},
+		{name: "8 x bare", program: "true", config: "8", words: create, times: parallel},
+		{name: floor8x, program: "floor", config: "8", words: create, times: parallel},
+		{name: create8x2, program: wrapper, config: "2", words: create, times: parallel},
+		{name: create8x, program: wrapper, config: "8", words: create, times: parallel},
 	}
 }
 
@@ -80,17 +90,24 @@ func (b *bench) env(v *variant) []string {
 	if v.program == "floor" {
 		return []string{"PATH=/usr/bin:/bin", oci.EnvRuntime + "=" + b.path("true")}
 	}
-	return []string{"PATH=/usr/bin:/bin", fmt.Sprintf("%s=%s", oci.EnvConfig, b.path(fmt.Sprintf("wrapper%d.json", v.gpus)))}
+	return []string{"PATH=/usr/bin:/bin", oci.EnvConfig + "=" + b.path("wrapper"+v.config+".json")}
 }
 
 // fresh puts back the bundles as Concourse makes them, for containers that were
 // never there before.
-func (b *bench) fresh(n int) error {
-	for i := range n {
+func (b *bench) fresh(v *variant) error {
+	spec := b.spec
+	if v.env != "" {
+		var err error
+		if spec, err = json.MarshalIndent(taskSpec(v.env), "", " "); err != nil {
+			return err
+		}
+	}
+	for i := range v.times {
 		if err := os.Remove(filepath.Join(b.fast, "state", "c"+strconv.Itoa(i))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(b.bundle(i), "config.json"), b.spec, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(b.bundle(i), "config.json"), spec, 0o644); err != nil {
 			return err
 		}
 	}
@@ -98,7 +115,7 @@ func (b *bench) fresh(n int) error {
 }
 
 func (b *bench) measure(v *variant) error {
-	if err := b.fresh(v.times); err != nil {
+	if err := b.fresh(v); err != nil {
 		return err
 	}
 	program := b.path(v.program)
@@ -139,7 +156,7 @@ func (b *bench) memory(v *variant) error {
 	if err != nil || v.times > 1 {
 		return nil
 	}
-	if err := b.fresh(1); err != nil {
+	if err := b.fresh(v); err != nil {
 		return err
 	}
 	c := exec.Command(busybox, append([]string{"time", "-f", "%M", "-o", b.path("rss"), b.path(v.program)}, v.words(0)...)...)

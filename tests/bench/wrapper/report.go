@@ -62,6 +62,8 @@ func report(w io.Writer, variants []*variant, size int64) {
 		{"create, 8 GPUs / 2 GPUs", added(create8) / added(create2), 1.15},
 		{"state, start, kill, delete / the floor's", ratio(otherCalls), 1.1},
 		{"exec of a marked container / the floor's", ratio(marked), 1.5},
+		{"create leased, 1 of 8 GPUs / shared create of all 8", float64(wall[leased1]) / float64(wall[create8]), 1.3},
+		{"create leased, the last of 8 / shared create of all 8", float64(wall[leasedLast]) / float64(wall[create8]), 1.3},
 		{"8 creates in parallel, 2 GPUs / the floor's 8", float64(wall[create8x2]) / float64(wall[floor8x]), 1.3},
 		{"8 creates in parallel, 8 GPUs / the floor's 8", float64(wall[create8x]) / float64(wall[floor8x]), 1.3},
 		{"peak RSS, MiB", float64(peak) / 1024, 4},
@@ -74,4 +76,6 @@ func report(w io.Writer, variants []*variant, size int64) {
 		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%s\n", g.what, g.measured, g.goal, verdict)
 	}
 	t.Flush()
+	fmt.Fprintf(w, "not judged, of the last of 8: added time / that of the shared create of all 8: %.2f, of one: %.2f; whole / shared create of one: %.2f\n",
+		added(leasedLast)/added(create8), added(leasedLast)/added(create1), float64(wall[leasedLast])/float64(wall[create1]))
 }

@@ -7,9 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
 )
 
@@ -52,7 +54,7 @@ func setUp(dir, fast string) (*bench, error) {
 			return nil, err
 		}
 	}
-	if b.spec, err = json.MarshalIndent(taskSpec(), "", " "); err != nil {
+	if b.spec, err = json.MarshalIndent(taskSpec(usualEnv), "", " "); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{"models", "data sets", "cache_rw", "out_writable"} {
@@ -121,12 +123,56 @@ func (b *bench) configure(gpus int) error {
 	}); err != nil {
 		return err
 	}
-	return writeJSON(b.path(fmt.Sprintf("wrapper%d.json", gpus)), oci.Config{
+	config := oci.Config{
 		Runtime: b.path("true"), Specs: []string{spec}, Devices: names,
 		State: filepath.Join(b.fast, "state"), Nodes: b.path("nodes"), Visible: []string{"AMD_VISIBLE_DEVICES"},
 		Env:     map[string]string{"HSA_OVERRIDE_GFX_VERSION": "11.0.0", "HIP_ARCHES": "gfx1100"},
 		Folders: &oci.Folders{Root: b.path("srv")},
-	})
+	}
+	if err := writeJSON(b.path(fmt.Sprintf("wrapper%d.json", gpus)), config); err != nil {
+		return err
+	}
+	for _, kind := range []string{"leased", "busy"} {
+		config.Leases = &oci.Leases{Dir: filepath.Join(b.fast, kind+strconv.Itoa(gpus)), Links: links(gpus)}
+		if err := writeJSON(b.path(fmt.Sprintf("wrapper%d-%s.json", gpus, kind)), config); err != nil {
+			return err
+		}
+	}
+	return b.hold(config)
+}
+
+// hold leases all GPUs but one to containers whose runc is this program, which
+// lives as long as it measures.
+func (b *bench) hold(config oci.Config) error {
+	l := lease.Leases{Dir: config.Leases.Dir, Links: config.Leases.Links, Euid: uint32(os.Geteuid())}
+	for _, d := range config.Devices {
+		l.GPUs = append(l.GPUs, strings.TrimPrefix(d, "amd.com/gpu="))
+	}
+	if err := os.WriteFile(b.path("held.pid"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		return err
+	}
+	for i := range len(l.GPUs) - 1 {
+		name := "held" + strconv.Itoa(i)
+		call := lease.Call{Container: name, Bundle: b.bundle(0), PidFile: b.path("held.pid"), Cgroup: name, PID: os.Getpid()}
+		if _, err := l.Take(call, lease.Want{Count: 1}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// links joins all GPUs by XGMI, as on a node with eight.
+func links(gpus int) (rows [][]int) {
+	for i := range gpus {
+		row := make([]int, gpus)
+		for j := range gpus {
+			if i != j {
+				row[j] = lease.LinkXGMI
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // mark makes the container "marked" one whose exec calls are changed, and more
@@ -145,7 +191,7 @@ func (b *bench) mark() error {
 			return err
 		}
 	}
-	return writeJSON(b.path("process"), taskSpec()["process"])
+	return writeJSON(b.path("process"), taskSpec(usualEnv)["process"])
 }
 
 func writeJSON(path string, v any) error {

@@ -4,7 +4,7 @@ import "fmt"
 
 // taskSpec is a task's config.json of the size that Concourse makes, 13 KB with
 // its indentation: most of it is the list of system calls that seccomp allows.
-func taskSpec() map[string]any {
+func taskSpec(env string) map[string]any {
 	var calls []string
 	for i := range 430 {
 		calls = append(calls, fmt.Sprintf("call_%d", i))
@@ -26,7 +26,7 @@ func taskSpec() map[string]any {
 	return map[string]any{
 		"ociVersion": "1.3.0", "hostname": "task", "root": map[string]any{"path": "/var/lib/volumes/root/rootfs"}, "mounts": mounts,
 		"process": map[string]any{
-			"user": map[string]any{"uid": 0, "gid": 0}, "args": []string{"/tmp/gdn-init"}, "cwd": "/", "env": []string{"BUILD_ID=3"},
+			"user": map[string]any{"uid": 0, "gid": 0}, "args": []string{"/tmp/gdn-init"}, "cwd": "/", "env": []string{"BUILD_ID=3", env},
 			"capabilities": map[string]any{"bounding": caps, "effective": caps, "inheritable": caps, "permitted": caps},
 		},
 		"annotations": map[string]any{"user": "root"}, "hooks": map[string]any{},

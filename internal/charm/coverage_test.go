@@ -1,0 +1,90 @@
+package charm
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/relation"
+)
+
+// fleet is one worker of each kind.
+func fleet() []Worker {
+	mixed := gpuWorker("mixed/0", 3, true, false)
+	mixed.GPUs.Archs = []relation.ArchCount{{Arch: "gfx90a", GPUs: 1}, {Arch: "gfx942", GPUs: 1}}
+	nvidia := gpuWorker("nvidia/0", 2, false, false)
+	nvidia.GPUs.Runtime, nvidia.GPUs.Archs = "cuda", nil
+	old := Worker{Unit: "old/0", Key: "ssh-ed25519 AAAA old"} // a charm that tells nothing of GPUs
+	return []Worker{gpuWorker("gpu/0", 8, false, false), gpuWorker("gpu/1", 8, true, true), mixed, nvidia, old}
+}
+
+// told is what the action coverage answers.
+func told(t *testing.T, u unitNow, params map[string]any) (text, missing string) {
+	t.Helper()
+	results, err := (&Charm{}).coverage(t.Context(), u, params)
+	require.NoError(t, err)
+	return results["coverage"].(string), results["missing"].(string)
+}
+
+func coveredBy(workers []Worker, required ...string) unitNow {
+	web := &WebFacts{Workers: map[string]Worker{}}
+	for _, w := range workers {
+		web.Workers["tsa:7 "+w.Unit] = w
+	}
+	return unitNow{Facts: Facts{Role: WebRole, Web: web}, Config: config.Config{RequiredArchs: required}}
+}
+
+func TestCoverageIsAMatrixOfArchitecturesAndWorkers(t *testing.T) {
+	u := coveredBy(fleet(), "gfx950", "gfx942")
+	text, missing := told(t, u, nil)
+	hosttest.Golden(t, "testdata/coverage.golden", text+"\n")
+	require.Equal(t, "gfx950", missing)
+	asJSON, _ := told(t, u, map[string]any{"format": "json"})
+	hosttest.Golden(t, "testdata/coverage-json.golden", asJSON+"\n")
+	var a, b any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &a))
+	require.NoError(t, json.Unmarshal([]byte(asJSON), &b))
+	one, err := json.Marshal(a)
+	require.NoError(t, err)
+	two, err := json.Marshal(b)
+	require.NoError(t, err)
+	require.JSONEq(t, string(two), string(one), "both say the same")
+
+	text, missing = told(t, coveredBy(nil), nil)
+	require.Equal(t, "architectures: []\nmissing: []\nunknown: []\nothers: []\nworkers:\n  all: 0\n  with_gpus: 0", text)
+	require.Empty(t, missing)
+}
+
+// Every web sees the same relations: a follower tells the same, a worker can't.
+func TestCoverageIsToldByAnyWebAndByNoWorker(t *testing.T) {
+	u := coveredBy(fleet(), "gfx942")
+	leader, _ := told(t, u, nil)
+	u.Facts.Leader = true
+	follower, _ := told(t, u, nil)
+	require.Equal(t, leader, follower)
+	u.Facts.Role = WorkerRole
+	_, err := (&Charm{}).coverage(t.Context(), u, nil)
+	require.EqualError(t, err, "cannot tell the coverage: this unit is a worker; run it on the web's unit")
+}
+
+func TestStatusNamesRequiredArchitecturesThatNoWorkerHas(t *testing.T) {
+	o := withWorkers(observedWeb(t, map[string]any{"required-archs": "gfx950,gfx942,gfx1201"}), fleet()[0])
+	require.Equal(t, []Cause{{Active, "no worker has gfx950, gfx1201 (required-archs)"}}, Desire(o).Causes)
+	one := fleet()[0]
+	one.GPUs.Archs = []relation.ArchCount{{Arch: "gfx950", GPUs: 4}, {Arch: "gfx1201", GPUs: 4}}
+	require.Empty(t, Desire(withWorkers(o, one, fleet()[1])).Causes)
+}
+
+func TestExporterCountsTheWorkersOfRequiredArchitectures(t *testing.T) {
+	layer := func(set map[string]any) string {
+		data, ok := file(Desire(observedWeb(t, set)), PebbleDir+"/layers/001-concourse-exporter.yaml")
+		require.True(t, ok)
+		return data
+	}
+	require.Contains(t, layer(map[string]any{"enable-metrics": true, "required-archs": "gfx950,gfx942"}), "--required-archs=gfx950,gfx942")
+	require.NotContains(t, layer(map[string]any{"enable-metrics": true}), "required-archs")
+}

@@ -1,0 +1,88 @@
+package charm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"time"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/resource"
+)
+
+// Where tasks have their GPUs for their own, the cluster shall send no more of
+// them than there are GPUs: the worker says so itself, where its release can;
+// else the web does, with its one limit for all workers; else gpu-wait lets them
+// queue on the unit.
+
+// workerLimitFile remembers what the installed release says of itself, as asking
+// it takes longer than the rest of a hook.
+const workerLimitFile = StateDir + "/worker-limit.json"
+
+// workerLimit is whether a release's workers can limit their tasks.
+type workerLimit struct {
+	Release string `json:"release"` // its id; "" where it was not asked
+	Own     bool   `json:"own"`
+}
+
+// observeWorkerLimit asks the installed release, once for each. One that can't be
+// asked is asked again in the next hook, and until then counts as one that can't.
+func (c *Charm) observeWorkerLimit(ctx context.Context, o *Observed) error {
+	_, id, installed := concourse.InstalledRelease(c.Host.Root)
+	if !o.Config.Exclusive || !installed {
+		return nil
+	}
+	data, err := c.Host.ReadFile(workerLimitFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return jujuerrors.Annotate(err, "cannot observe what the release can limit")
+	}
+	o.Asked = id
+	if json.Unmarshal(data, &o.WorkerLimit) == nil && o.WorkerLimit.Release == id {
+		return nil
+	}
+	o.WorkerLimit = workerLimit{}
+	if own, err := concourse.LimitsItself(ctx, c.Host); err == nil {
+		o.WorkerLimit = workerLimit{Release: id, Own: own}
+	}
+	return nil
+}
+
+// unasked reports whether the run that ended installed a release that has not
+// been asked: another run then knows what its worker can limit.
+func (c *Charm) unasked(want Desired) bool {
+	_, id, installed := concourse.InstalledRelease(c.Host.Root)
+	return want.GPUs.Exclusive && installed && want.asked != id
+}
+
+// desireWorkerLimit is how many tasks the worker takes at once, 0 for any
+// number, and what is remembered for it.
+func desireWorkerLimit(d *Desired, o Observed) (tasks int) {
+	d.asked = o.Asked
+	switch data, err := json.Marshal(o.WorkerLimit); {
+	case err != nil:
+		d.Resources = append(d.Resources, impossible{err})
+	case o.WorkerLimit.Release != "":
+		d.Resources = append(d.Resources, resource.File{Path: workerLimitFile, Data: append(data, '\n'), Mode: 0o600})
+	case !o.Config.Exclusive:
+		d.Resources = append(d.Resources, resource.Absent{Path: workerLimitFile, Why: "GPUs are not leased"})
+	}
+	if d.GPUs.Limited {
+		return d.GPUs.Count
+	}
+	return 0
+}
+
+// publishedGPUs is what the web is told of the unit's GPUs.
+func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
+	if len(g.Chosen) == 0 {
+		return relation.WorkerGPUs{}
+	}
+	tags := gpuTags(g)
+	exclusive := leases(o, g) != nil
+	return relation.WorkerGPUs{Runtime: tags.Runtime, Count: tags.Count, Archs: relation.CountArchs(tags.Archs),
+		Exclusive: exclusive, Limited: exclusive && o.WorkerLimit.Own, Wait: int(gpuWait(o, g) / time.Second)}
+}

@@ -1,0 +1,87 @@
+package concourse
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/host"
+)
+
+// workerLimitKey is the worker's own limit, in releases after 8.2.
+const workerLimitKey = "CONCOURSE_MAX_ACTIVE_TASKS"
+
+// workerLimitFlag is its flag in the help. Where that is read by no terminal, names
+// of variables are broken into pieces, and flags are not.
+var workerLimitFlag = regexp.MustCompile(`(?m)^ +--max-active-tasks=`)
+
+// LimitsItself reports whether a worker of the installed release can be told how
+// many tasks it may take at once: its own help names the flag then.
+func LimitsItself(ctx context.Context, h host.Host) (bool, error) {
+	help, err := h.Run(ctx, host.Command{Argv: []string{h.Path(BinDir + "/concourse"), "worker", "--help"}, ReadOnly: true, Deadline: helpDeadline})
+	return err == nil && workerLimitFlag.Match(help), err
+}
+
+// helpDeadline is for one answer; a release's takes a fifth of a second.
+const helpDeadline = 20 * time.Second
+
+// The variables that limit the tasks of a worker, in every release since 5.5
+// (concourse web --help). The first has an effect with the strategy
+// LimitStrategy only, and is one number for all workers.
+const (
+	TaskLimitKey  = "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"
+	StrategyKey   = "CONCOURSE_CONTAINER_PLACEMENT_STRATEGY"
+	LimitStrategy = "limit-active-tasks"
+
+	// RequestTimeoutKey is how long the web waits for a worker that makes a
+	// container, 5 minutes unless it is set.
+	RequestTimeoutKey = "CONCOURSE_GARDEN_REQUEST_TIMEOUT"
+
+	usualStrategy = "volume-locality" // where there is none
+	aloneStrategy = "random"          // takes no other beside it
+)
+
+// LimitsNow are the variables that this configuration has for limits.
+func (c WebConfig) LimitsNow() (keys []string) {
+	if c.RequestTimeout > 0 {
+		keys = append(keys, RequestTimeoutKey)
+	}
+	if c.TaskLimit > 0 {
+		keys = append(keys, TaskLimitKey)
+	}
+	return keys
+}
+
+// RequestTimeout is how long the other side has to wait for a container of a task
+// that itself waits so long for GPUs; 0 where Concourse's own time is enough.
+func RequestTimeout(wait time.Duration) time.Duration {
+	if wait+startTime <= requestTimeout {
+		return 0
+	}
+	return wait + startTime
+}
+
+// Limitable reports whether LimitStrategy can stand beside the strategies.
+func Limitable(strategies string) bool {
+	return !slices.Contains(strings.Split(strategies, ","), aloneStrategy)
+}
+
+// limited are the strategies with LimitStrategy before them: strategies are
+// applied in their order, and one that chooses among workers that are full, too,
+// would wait for them while others are free.
+func limited(strategies string) string {
+	switch {
+	case strategies == "":
+		return LimitStrategy + "," + usualStrategy
+	case slices.Contains(strings.Split(strategies, ","), LimitStrategy):
+		return strategies
+	}
+	return LimitStrategy + "," + strategies
+}
+
+// SetsEnv reports whether an environment file sets the variable.
+func SetsEnv(file []byte, key string) bool {
+	return slices.ContainsFunc(parseEnv(file), func(a assignment) bool { return a.key == key })
+}

@@ -1,0 +1,147 @@
+package exporter
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+const reportFile = "/run/leases.json"
+
+// leasing is host mi210x4 with a report of its leases.
+func leasing(t *testing.T, r LeaseReport) (host.Root, *Collector) {
+	t.Helper()
+	root := hosttest.Host(t, "mi210x4")
+	data, err := json.Marshal(r)
+	require.NoError(t, err)
+	hosttest.Put(t, root, reportFile, string(data))
+	return root, leaseCollector(root)
+}
+
+func leaseCollector(root host.Root) *Collector {
+	c := NewCollector(root, AMD(root), "test", Options{RASInterval: Deadline, Leases: reportFile})
+	c.now = func() time.Time { return hosttest.Now }
+	return c
+}
+
+// reported is a report of two held GPUs, one of them in doubt, and two waiters.
+func reported(t *testing.T) LeaseReport {
+	t.Helper()
+	devices, err := AMD(hosttest.Host(t, "mi210x4"))()
+	require.NoError(t, err)
+	require.Len(t, devices, 4)
+	since, r := hosttest.Now.Add(-10*time.Minute), LeaseReport{At: hosttest.Now.Add(-5 * time.Second)}
+	for _, d := range devices {
+		r.GPUs = append(r.GPUs, LeasedGPU{Name: LeaseName(d.UniqueID, d.Index), PCI: d.PCI})
+	}
+	r.GPUs[1].Held, r.GPUs[1].Container, r.GPUs[1].Since = true, "4f1c", &since
+	r.GPUs[2].Held, r.GPUs[2].Doubt = true, "the record is damaged"
+	r.GPUs = append(r.GPUs, LeasedGPU{Name: "GPU-gone", Held: true, Container: "gone", Since: &since})
+	r.Waiting = []LeaseWaiter{{Container: "a", Count: 2, Since: hosttest.Now.Add(-90 * time.Second)}, {Container: "b", Count: 1, Since: hosttest.Now}}
+	r.Counters = LeaseCounters{Granted: 41, Waited: 5, Busy: 3, Timeout: 2, Impossible: 1, WaitedSeconds: 730.5, HeldSeconds: 86400.25}
+	return r
+}
+
+// leaseLines are the series of leases in a scrape.
+func leaseLines(t *testing.T, c *Collector) string {
+	t.Helper()
+	var b strings.Builder
+	for line := range strings.Lines(scrape(t, c)) {
+		if strings.Contains(line, "_lease") && line[0] != '#' || strings.Contains(line, `file="leases"`) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+func TestLeasesAreSeries(t *testing.T) {
+	_, c := leasing(t, reported(t))
+	hosttest.Golden(t, "testdata/leases.golden", leaseLines(t, c))
+	problems, err := promlint.New(strings.NewReader(scrape(t, c))).Lint()
+	require.NoError(t, err)
+	for _, p := range problems {
+		require.NotContains(t, p.Metric, "_lease", p.Text)
+	}
+}
+
+func TestUnitsThatShareTheirGPUsHaveNoSeriesOfLeases(t *testing.T) {
+	root, _ := leasing(t, reported(t))
+	require.Empty(t, leaseLines(t, newTestCollector(root, AMD(root))))
+}
+
+// A report that nobody writes any more must not look like GPUs that are free or
+// held now; counters go on, and its age tells what is wrong.
+func TestOldReportTellsNothingOfNow(t *testing.T) {
+	for _, age := range []time.Duration{2 * time.Minute, time.Hour, -time.Hour} {
+		r := reported(t)
+		r.At = hosttest.Now.Add(-age)
+		_, c := leasing(t, r)
+		got := leaseLines(t, c)
+		for _, name := range []string{"lease_held{", "lease_age", "doubtful", "waiting", "oldest"} {
+			require.NotContains(t, got, name, age)
+		}
+		require.Contains(t, got, "rocm_gpu_leases_granted_total 41\n")
+		require.Contains(t, got, "rocm_exporter_lease_report_age_seconds ")
+	}
+}
+
+func TestReportThatCannotBeReadIsCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		put  func(host.Root)
+		want string
+	}{
+		"not yet written": {func(r host.Root) { require.NoError(t, r.Remove(reportFile)) }, ""},
+		"damaged":         {func(r host.Root) { hosttest.Put(t, r, reportFile, `{"gpus": [{"name"`) }, `errno="damaged"`},
+		"of other types":  {func(r host.Root) { hosttest.Put(t, r, reportFile, `{"gpus": 1}`) }, `errno="damaged"`},
+		"huge":            {func(r host.Root) { hosttest.Put(t, r, reportFile, strings.Repeat(" ", maxReport+1)) }, `errno="damaged"`},
+		"a directory": {func(r host.Root) {
+			require.NoError(t, r.Remove(reportFile))
+			require.NoError(t, os.Mkdir(r.Path(reportFile), 0o755))
+		}, `errno="EISDIR"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, collector := leasing(t, reported(t))
+			c.put(root)
+			got := leaseLines(t, collector)
+			if c.want == "" {
+				require.Empty(t, got)
+				return
+			}
+			require.Regexp(t, `^rocm_exporter_read_errors_total\{.*`+c.want+`.* 1\n$`, got)
+		})
+	}
+}
+
+func TestClocksThatDifferGiveNoNegativeAges(t *testing.T) {
+	r := reported(t)
+	ahead := hosttest.Now.Add(time.Minute)
+	r.At, r.GPUs[1].Since, r.Waiting = ahead, &ahead, []LeaseWaiter{{Since: ahead}}
+	_, c := leasing(t, r)
+	require.NotContains(t, leaseLines(t, c), " -")
+}
+
+func TestLeaseNames(t *testing.T) {
+	require.Equal(t, "GPU-00a1", LeaseName("00a1", 3))
+	require.Equal(t, "3", LeaseName("", 3))
+}
+
+func FuzzLeaseReport(f *testing.F) {
+	f.Add(`{"at":"2026-01-02T03:04:05Z","gpus":[{"name":"0","held":true,"since":"2026-01-02T03:04:05Z"}],"waiting":[{}],"since_boot":{}}`)
+	f.Add(`{"gpus":null}`)
+	root := host.Root(f.TempDir())
+	c := leaseCollector(root)
+	f.Fuzz(func(t *testing.T, text string) {
+		hosttest.Put(t, root, reportFile, text)
+		r := c.readLeases()
+		c.addLeases(nil, r)
+		c.addLease(nil, r, labels{names: c.families, gpu: "0"}, Device{})
+	})
+}

@@ -1,0 +1,141 @@
+package gpu
+
+import (
+	"cmp"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/host"
+)
+
+// Link is how two GPUs reach each other.
+type Link struct {
+	Same bool // they are partitions of one GPU
+	Hops int  // over XGMI, without the processor; 0 where no XGMI joins them
+	NUMA bool // they hang on the same NUMA node
+}
+
+// Links of KFD's topology (drivers/gpu/drm/amd/amdkfd/kfd_crat.h).
+const (
+	linkXGMI  = 11 // CRAT_IOLINK_TYPE_XGMI
+	xgmiOfOne = 15 // KFD_CRAT_XGMI_WEIGHT: the weight of one hop
+)
+
+// ReadLinks tells how the GPUs are joined: [i][j] is of gpus[i] and gpus[j], the
+// same both ways. Sources are the io_links and p2p_links of KFD's topology, and
+// numa_node of the PCI devices; where that is not known (-1), the processor that
+// KFD says is nearest. What can't be read, as in a container the links to GPUs
+// that are others', counts as no link.
+func ReadLinks(r host.Root, gpus []GPU) [][]Link {
+	links := make([][]Link, len(gpus))
+	ends := make([]end, len(gpus))
+	for i, g := range gpus {
+		links[i] = make([]Link, len(gpus))
+		ends[i] = readEnd(r, g)
+	}
+	for i, g := range gpus {
+		for j := range i {
+			l := Link{Same: g.PCI == gpus[j].PCI, Hops: nearer(ends[i].hops[gpus[j].KFDNode], ends[j].hops[g.KFDNode]),
+				NUMA: sameNUMA(ends[i], ends[j])}
+			links[i][j], links[j][i] = l, l
+		}
+	}
+	return links
+}
+
+// end is what is known of one GPU's links.
+type end struct {
+	hops map[int]int // over XGMI, by KFD node
+	numa int         // -1: not known
+	cpu  int         // KFD node of the nearest processor; -1: not known
+}
+
+func readEnd(r host.Root, g GPU) end {
+	e := end{hops: map[int]int{}, numa: -1, cpu: -1}
+	if n, err := strconv.Atoi(value(r, path.Join(g.Sysfs, "numa_node"))); err == nil {
+		e.numa = max(n, -1)
+	}
+	if g.KFDNode < 0 {
+		return e
+	}
+	nearest := uint32(math.MaxUint32)
+	for _, kind := range []string{"io_links", "p2p_links"} {
+		dir := path.Join(topologyNodes, strconv.Itoa(g.KFDNode), kind)
+		entries, err := r.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, entry := range entries {
+			text, err := read(r, path.Join(dir, entry.Name(), "properties"))
+			if err != nil {
+				continue
+			}
+			l, ok := parseLink(text)
+			if !ok || l.from != g.KFDNode || l.to == g.KFDNode {
+				continue
+			}
+			if isProcessor(r, l.to) {
+				if l.weight < nearest {
+					nearest, e.cpu = l.weight, l.to
+				}
+			} else if l.kind == linkXGMI {
+				e.hops[l.to] = nearer(e.hops[l.to], max(int(l.weight/xgmiOfOne), 1))
+			}
+		}
+	}
+	return e
+}
+
+// kfdLink is the `properties` of a link (kfd_topology.c, iolink_show).
+type kfdLink struct {
+	kind, weight uint32
+	from, to     int
+}
+
+// parseLink reads "name value" lines, values in decimal. ok is false where an
+// end of the link is missing.
+func parseLink(text string) (l kfdLink, ok bool) {
+	l.from, l.to = -1, -1
+	for line := range strings.Lines(text) {
+		key, val, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, err := strconv.ParseUint(val, 10, 31)
+		if err != nil {
+			continue
+		}
+		switch key {
+		case "type":
+			l.kind = uint32(n)
+		case "weight":
+			l.weight = uint32(n)
+		case "node_from":
+			l.from = int(n)
+		case "node_to":
+			l.to = int(n)
+		}
+	}
+	return l, l.from >= 0 && l.to >= 0
+}
+
+// isProcessor: the node of a processor may always be read, and has no render
+// node.
+func isProcessor(r host.Root, node int) bool {
+	text, err := read(r, path.Join(topologyNodes, strconv.Itoa(node), "properties"))
+	return err == nil && parseProperties(text).render == 0
+}
+
+// nearer is the smaller number of hops, where 0 is no way.
+func nearer(a, b int) int {
+	if a == 0 || b == 0 {
+		return cmp.Or(a, b)
+	}
+	return min(a, b)
+}
+
+func sameNUMA(a, b end) bool {
+	if a.numa >= 0 && b.numa >= 0 {
+		return a.numa == b.numa
+	}
+	return a.cpu >= 0 && a.cpu == b.cpu
+}

@@ -1,0 +1,157 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	queueName    = "queue"
+	countersName = "counters"
+)
+
+// openDir opens the directory of leases. With create it is made where there is
+// none; else -1 stands for none.
+func (l Leases) openDir(create bool) (int, error) {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Open(l.Dir, flags, 0)
+	if errors.Is(err, unix.ENOENT) {
+		if !create {
+			return -1, nil
+		}
+		l.before("mkdir", l.Dir)
+		if err = unix.Mkdir(l.Dir, 0o700); err == nil || errors.Is(err, unix.EEXIST) {
+			fd, err = unix.Open(l.Dir, flags, 0)
+		}
+	}
+	if err != nil {
+		return -1, fmt.Errorf("cannot open directory of GPU leases %s: %w; it has to be a directory of mode 0700, no link: remove what is there, and it is made anew", l.Dir, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("cannot inspect %s: %w", l.Dir, err)
+	}
+	if st.Mode&0o7777 != 0o700 || st.Uid != l.Euid {
+		unix.Close(fd)
+		return -1, fmt.Errorf("cannot use %s: it is not a directory of mode 0700 owned by user %d; remove it, and it is made anew", l.Dir, l.Euid)
+	}
+	return fd, nil
+}
+
+// checkNames refuses names that are no plain file names, or taken.
+func (l Leases) checkNames() error {
+	for i, name := range l.GPUs {
+		if !plain(name) || name == queueName || name == countersName {
+			return fmt.Errorf("cannot lease GPU %q: its name has to be at most 200 letters, digits, _ . and -", name)
+		}
+		for _, other := range l.GPUs[:i] {
+			if other == name {
+				return fmt.Errorf("cannot lease GPU %s: it is there twice", name)
+			}
+		}
+	}
+	return nil
+}
+
+func plain(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && c != '_' && c != '.' && c != '-' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 200 && name[0] != '.'
+}
+
+// openFile opens a file below dir to read and write; with create it is made.
+func openFile(dir int, name string, create bool) (int, error) {
+	flags := unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
+	if create {
+		flags |= unix.O_CREAT
+	}
+	for {
+		fd, err := unix.Openat(dir, name, flags, 0o600)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+func flock(fd, how int) error {
+	for {
+		if err := unix.Flock(fd, how); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// pread fills room from the file's start as far as there is something.
+func pread(fd int, room []byte) ([]byte, error) {
+	for {
+		n, err := unix.Pread(fd, room, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		return room[:max(n, 0)], err
+	}
+}
+
+func pwrite(fd int, data []byte) error {
+	for {
+		n, err := unix.Pwrite(fd, data, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if err == nil && n != len(data) {
+			err = errors.New("it was written in part")
+		}
+		return err
+	}
+}
+
+// names lists an open directory, which is read from its start.
+func names(dir int) ([]string, error) {
+	if _, err := unix.Seek(dir, 0, 0); err != nil {
+		return nil, err
+	}
+	var list []string
+	var room [1024]byte
+	for {
+		n, err := unix.ReadDirent(dir, room[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return list, err
+		}
+		_, _, list = unix.ParseDirent(room[:n], -1, list)
+	}
+}
+
+// readAll reads a small file of the kernel's.
+func readAll(path string) (string, error) {
+	const most = 1 << 20
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	var room [1024]byte
+	var text strings.Builder
+	for {
+		n, err := unix.Read(fd, room[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return text.String(), err
+		}
+		if text.Write(room[:n]); text.Len() > most {
+			return "", errors.New("it has more than 1 MiB")
+		}
+	}
+}

@@ -1,0 +1,116 @@
+// Package lease gives GPUs to tasks for their own: no GPU is ever held by two
+// containers, and none stays held by one whose task is gone. State is files
+// below /run and the kernel's own knowledge of processes; nothing runs in
+// between, and nobody has to say that a task has ended.
+//
+// A record in a GPU's file says who got it. It counts only as long as a process
+// bears it out: the runc call that it names, or what that call started in the
+// container. All that decides or changes is done with the files of the GPUs
+// locked, for milliseconds; kill -9 leaves records that nothing bears out.
+//
+// It is linked into runc-amd-wrapper, and so needs the standard library,
+// golang.org/x/sys and the wrapper's own JSON only.
+package lease
+
+import (
+	"time"
+)
+
+// DefaultDir is where leases lie. Below /run, so that a reboot ends them.
+const DefaultDir = "/run/concourse-gpu"
+
+// Leases are those of one unit.
+type Leases struct {
+	Dir  string   // DefaultDir, if not a test's; its parent has to be there
+	GPUs []string // names of the unit's GPUs, each a plain file name; the order gives the indexes below
+	// Links[i][j] tells how well GPUs i and j are joined: LinkSame, LinkXGMI,
+	// LinkNUMA or 0. Empty: not known.
+	Links [][]int
+
+	// What a test replaces; zero values mean the real thing.
+	Proc   string // /proc
+	Cgroup string // /sys/fs/cgroup
+	Now    func() time.Time
+	Sleep  func(time.Duration)
+	Euid   uint32
+
+	pid  int               // of this process
+	step func(next string) // called before each change of a file; may never return
+}
+
+// Weights of Leases.Links, the better the greater.
+const (
+	LinkNUMA = 1  // on the same NUMA node
+	LinkXGMI = 8  // one XGMI hop
+	LinkSame = 64 // partitions of the same GPU
+)
+
+// Call is the wrapper's call that leases: it becomes runc by execve, with the
+// same process id and start time.
+type Call struct {
+	Container string // runc's id of the container
+	Bundle    string // absolute
+	PidFile   string // absolute; where runc's create writes the pid of init
+	// Cgroup is what an element of the path of each of its processes in
+	// /proc/PID/cgroup has: "4f1c" is in "/garden/4f1c" and in
+	// "/system.slice/runc-4f1c.scope".
+	Cgroup string
+	PID    int
+}
+
+// Want is what a task asks for.
+type Want struct {
+	Of    []int         // indexes of the GPUs it may get; nil: any
+	Count int           // how many of these, 1 or more
+	Wait  time.Duration // how long it may wait for them
+}
+
+// State is what is known of one GPU's lease.
+type State struct {
+	GPU       string
+	Held      bool
+	Container string    // who holds it, or held it last; "" when nobody is known
+	Since     time.Time // of the lease
+	PID       int       // of the container's init, 0 when it has none
+	Doubt     string    // why it counts as held though that can't be seen; "" usually
+}
+
+// Waiter is one create that waits.
+type Waiter struct {
+	Container string
+	PID       int
+	Count     int
+	Of        []string // names of the GPUs it would take; nil: any
+	Since     time.Time
+	Deadline  time.Time
+}
+
+// Counters since the boot. Times are in milliseconds. WaitedMS is of those that
+// got their GPUs. HeldMS is summed over GPUs, and added when a call first finds
+// that a lease has ended, which can be later than it did.
+type Counters struct {
+	Granted, Waited, Busy, Timeout, Impossible uint64 // Busy, Timeout and Impossible are refusals
+	WaitedMS, HeldMS                           uint64
+}
+
+func (l Leases) now() time.Time {
+	if l.Now != nil {
+		return l.Now()
+	}
+	return time.Now()
+}
+
+func (l Leases) sleep(d time.Duration) {
+	if l.Sleep != nil {
+		l.Sleep(d)
+		return
+	}
+	time.Sleep(d)
+}
+
+// before is where a test may end the process.
+func (l Leases) before(verb, file string) {
+	if l.step != nil {
+		l.step(verb + " " + file)
+	}
+}

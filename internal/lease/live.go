@@ -1,0 +1,143 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// execDue is how long a container keeps its GPUs after its create though no
+// exec came. Concourse's comes within a second.
+const execDue = time.Minute
+
+// verdict is what the kernel says of a record.
+type verdict struct {
+	live  bool
+	init  int    // the container's init, 0 for none
+	doubt string // why it counts as live though that can't be seen
+}
+
+func doubtful(init int, err error) verdict { return verdict{true, init, err.Error()} }
+
+// judge tells whether somebody can use the GPU for whom the record was made. A
+// record that is not live never gets so by itself: what starts a process in a
+// container is an exec, and that asks Enter first.
+func (l Leases) judge(r *record, boot string, now time.Time) verdict {
+	if r.phase == ended || r.boot != boot {
+		return verdict{}
+	}
+	// Calls first: a call that is gone has put its process into the cgroup, and
+	// its pid into the file, before it went.
+	var calling bool
+	for _, c := range r.calls {
+		alive, err := l.alive(c)
+		if err != nil {
+			return doubtful(0, err)
+		}
+		calling = calling || alive
+	}
+	init, groups, err := l.initOf(r)
+	switch {
+	case err != nil:
+		return doubtful(init, err)
+	case calling || init == 0:
+		return verdict{live: calling, init: init}
+	case r.phase == created: // a clock that was set back holds it no longer either
+		return verdict{live: now.Sub(r.called).Abs() < execDue, init: init}
+	}
+	others, err := l.others(groups, init)
+	if err != nil {
+		if again, _, gone := l.initOf(r); again == 0 && gone == nil { // and so is its cgroup
+			return verdict{}
+		}
+		return doubtful(init, err)
+	}
+	return verdict{live: others, init: init}
+}
+
+// process is the one that has this id now.
+func (l Leases) process(pid int) (p process, alive bool, err error) {
+	path := l.proc() + "/" + strconv.Itoa(pid) + "/stat"
+	text, err := readAll(path)
+	if gone(err) {
+		return p, false, nil
+	}
+	if err == nil {
+		p.pid = pid
+		if p.start, alive, err = decodeStat(text); err == nil {
+			return p, alive, nil
+		}
+	}
+	return p, false, fmt.Errorf("cannot read %s: %w", path, err)
+}
+
+func (l Leases) alive(was process) (bool, error) {
+	is, alive, err := l.process(was.pid)
+	return alive && is == was, err
+}
+
+// gone is how files of a process, or of a cgroup, say that it is.
+func gone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
+}
+
+// decodeStat reads /proc/PID/stat: the name in parentheses can hold anything,
+// state is the field after it, then the number of threads is the 20th and the
+// start time the 22nd of all. A zombie is alive as long as it has other threads:
+// a kill ends the first one sooner, and the rest still has the open files.
+func decodeStat(text string) (start uint64, alive bool, err error) {
+	const state, threads, startTime = 3, 20, 22
+	at, found := state, ""
+	for field := range strings.FieldsSeq(text[strings.LastIndexByte(text, ')')+1:]) {
+		switch at {
+		case state:
+			alive = field != "Z" && field != "X" && field != "x"
+		case threads:
+			alive = alive || field != "0" && field != "1"
+		case startTime:
+			found = field
+		}
+		at++
+	}
+	if start, err = strconv.ParseUint(found, 10, 64); err != nil {
+		return 0, false, fmt.Errorf("it has no start time: %q", text)
+	}
+	return start, alive, nil
+}
+
+// initOf returns the container's init, 0 for none, and where its cgroup may lie.
+func (l Leases) initOf(r *record) (pid int, groups []string, err error) {
+	text, err := readAll(r.pidFile)
+	if gone(err) || errors.Is(err, unix.ENOTDIR) {
+		return 0, nil, nil
+	}
+	if err == nil {
+		pid, err = strconv.Atoi(strings.TrimSpace(text))
+	}
+	if err == nil && pid < 1 {
+		err = errors.New("it holds no process id")
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("cannot read %s: %w", r.pidFile, err)
+	}
+	if _, alive, err := l.process(pid); err != nil || !alive {
+		return 0, nil, err
+	}
+	path := l.proc() + "/" + strconv.Itoa(pid) + "/cgroup"
+	text, err = readAll(path)
+	if gone(err) {
+		return 0, nil, nil
+	}
+	if err != nil {
+		return pid, nil, fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	groups, within := l.groupsOf(text, r.cgroup)
+	if !within { // another process has its number
+		return 0, nil, nil
+	}
+	return pid, groups, nil
+}

@@ -1,0 +1,149 @@
+package lease
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func sample() record {
+	return record{
+		boot: "b", container: "c1", bundle: "/run/\"odd\" ü", pidFile: "/run/c1/init.pid", cgroup: "c1",
+		calls: []process{{7, 1 << 60}, {1<<31 - 1, 0}}, phase: entered, since: time.UnixMilli(1), called: time.UnixMilli(1700000000123), gpus: 64,
+	}
+}
+
+func TestRecordComesBackAsItWas(t *testing.T) {
+	data, err := sample().encode()
+	require.NoError(t, err)
+	require.Len(t, data, recordSize)
+	require.Equal(t, byte('\n'), data[recordSize-1])
+	got, err := decodeRecord(data)
+	require.NoError(t, err)
+	require.Equal(t, sample(), *got)
+}
+
+func TestRecordThatDoesNotFitIsRefused(t *testing.T) {
+	r := sample()
+	r.bundle = strings.Repeat("x", recordSize)
+	_, err := r.encode()
+	require.ErrorContains(t, err, "cannot record the lease of container c1")
+}
+
+func TestDecodeRecordNamesWhatIsWrong(t *testing.T) {
+	whole := string(sample().appendTo(nil))
+	for _, c := range []struct{ name, data, want string }{
+		{"empty", "", ""},
+		{"blank", strings.Repeat(" ", 10) + "\n", ""},
+		{"cut", whole[:50], "it ends too early"},
+		{"a list", "[]", "it is a list, not an object"},
+		{"null", "null", `phase is ""`},
+		{"another phase", strings.Replace(whole, "entered", "gone", 1), `phase is "gone"`},
+		{"no container", strings.Replace(whole, `"c1"`, `""`, 1), "it lacks container"},
+		{"a call that is none", strings.Replace(whole, "[7,", "[0,", 1), "0 is not a process id"},
+		{"a call of three", strings.Replace(whole, "[7,", "[7,7,", 1), "is not a pair"},
+		{"a call of text", strings.Replace(whole, "[7,", `["7",`, 1), "it is a string, not a number"},
+		{"many calls", strings.Replace(whole, "[7,", strings.Repeat("[1,1],", 8)+"[7,", 1), "calls are 10, more than 8"},
+		{"a time in words", strings.Replace(whole, `"since":1,`, `"since":"now",`, 1), "since: it is a string"},
+		{"zeros", "\x00\x00", "it is not JSON"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := decodeRecord([]byte(c.data))
+			require.Nil(t, got)
+			if c.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.want)
+			}
+		})
+	}
+}
+
+func FuzzDecodeRecord(f *testing.F) {
+	f.Add(sample().appendTo(nil))
+	f.Add([]byte(" \n"))
+	f.Add([]byte(`{"container":"a","phase":"ended","boot":"b","pid_file":"/p","cgroup":"a"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := decodeRecord(data)
+		if r == nil || err != nil {
+			return
+		}
+		again, err := decodeRecord(r.appendTo(nil))
+		require.NoError(t, err)
+		require.Equal(t, r, again)
+		require.LessOrEqual(t, len(r.calls), maxCalls)
+	})
+}
+
+func FuzzDecodeWaiter(f *testing.F) {
+	f.Add(Waiter{Container: "c", PID: 1, Count: 2, Of: []string{"a"}}.appendTo(nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		w, err := decodeWaiter(data)
+		if err != nil {
+			return
+		}
+		again, err := decodeWaiter(w.appendTo(nil))
+		require.NoError(t, err)
+		require.Equal(t, w, again)
+	})
+}
+
+func FuzzDecodeStat(f *testing.F) {
+	f.Add("12 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 5\n")
+	f.Fuzz(func(t *testing.T, text string) { _, _, _ = decodeStat(text) })
+}
+
+func TestDecodeStat(t *testing.T) {
+	const (
+		rest    = " 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 18 4711 5\n"
+		threads = " 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 4 18 4711 5\n"
+	)
+	for _, c := range []struct {
+		name, text string
+		alive      bool
+		bad        bool
+	}{
+		{"plain", "12 (runc) S" + rest, true, false},
+		{"spaces and parentheses in its name", "12 (x) R 1 (y S) 2) S" + rest, true, false},
+		{"a newline in its name", "12 (a\nb) D" + rest, true, false},
+		{"stopped", "12 (a) T" + rest, true, false},
+		{"zombie", "12 (a) Z" + rest, false, false},
+		{"zombie with threads that still end", "12 (a) Z" + threads, true, false},
+		{"dead", "12 (a) X" + rest, false, false},
+		{"cut", "12 (a) S 1 2 3", false, true},
+		{"empty", "", false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			start, alive, err := decodeStat(c.text)
+			if c.bad {
+				require.ErrorContains(t, err, "it has no start time")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, uint64(4711), start)
+			require.Equal(t, c.alive, alive)
+		})
+	}
+}
+
+func TestCountersComeBackAndBeginAnewWhenDamaged(t *testing.T) {
+	c := Counters{1, 2, 3, 4, 5, 6, 1 << 62}
+	got, err := decodeCounters(pad(c.appendTo(nil)))
+	require.NoError(t, err)
+	require.Equal(t, c, got)
+
+	w := newWorld(t, true)
+	l := w.leases("a")
+	_, err = l.Take(w.call("c1", w.spawn("")), Want{Count: 1})
+	require.NoError(t, err)
+	w.put(l.path("counters"), "{")
+	_, _, _, err = l.Read()
+	require.ErrorContains(t, err, "remove it, and they begin anew")
+	_, err = l.Take(w.call("c2", w.spawn("")), Want{Count: 1})
+	require.ErrorContains(t, err, "cannot lease 1 GPU")
+	_, _, c, err = l.Read()
+	require.NoError(t, err)
+	require.Equal(t, Counters{Busy: 1}, c)
+}

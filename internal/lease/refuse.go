@@ -1,0 +1,154 @@
+package lease
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Reason is why GPUs are refused.
+type Reason string
+
+// The reasons of a Refusal.
+const (
+	Busy       Reason = "busy"       // others hold them
+	Timeout    Reason = "timeout"    // others held them for as long as it could wait
+	Impossible Reason = "impossible" // there are not that many
+)
+
+// Refusal says why a container gets no GPUs, and what its owner can do.
+type Refusal struct {
+	Reason Reason
+	Count  int           // how many it wants
+	Of     []string      // names of the GPUs it may get; nil: any
+	Total  int           // how many the unit has
+	States []State       // of those it may get
+	Ahead  int           // how many creates wait that came before
+	Waited time.Duration // how long it did
+	At     time.Time
+	Again  string // the container that had them before and lost them
+
+	indexes []int // those of States
+}
+
+// Error is the whole text, which reaches the output of the build.
+func (r *Refusal) Error() string {
+	const again = "run the task again"
+	switch {
+	case r.Reason == Impossible && r.Of != nil:
+		return fmt.Sprintf("cannot lease %s: the task names %d; ask for fewer by GPU_COUNT", gpus(r.Count), len(r.Of))
+	case r.Reason == Impossible:
+		return fmt.Sprintf("cannot lease %s: this unit has %d; ask for fewer by GPU_COUNT", gpus(r.Count), r.Total)
+	case r.Again != "":
+		return fmt.Sprintf("cannot use %s in container %s again: its task has ended, and since then %s; %s", gpus(r.Count), r.Again, r.holders(), again)
+	}
+	of := "of " + strconv.Itoa(r.Total)
+	if r.Of != nil {
+		of = "of the " + strconv.Itoa(len(r.Of)) + " that the task names"
+	}
+	free := 0
+	for _, s := range r.States {
+		if !s.Held {
+			free++
+		}
+	}
+	is := "are"
+	if free == 1 {
+		is = "is"
+	}
+	text := fmt.Sprintf("cannot lease %s: ", gpus(r.Count))
+	if r.Reason == Timeout {
+		text += fmt.Sprintf("waited %s, as long as gpu-wait allows; ", r.Waited.Round(time.Second))
+	}
+	text += fmt.Sprintf("%d %s %s free", free, of, is)
+	if r.Ahead > 0 {
+		text += fmt.Sprintf(", and %d came before and wait", r.Ahead)
+		if r.Ahead == 1 {
+			text = strings.TrimSuffix(text, "wait") + "waits"
+		}
+	}
+	if holders := r.holders(); holders != "" {
+		text += "; " + holders
+	}
+	text += "; " + again + " later"
+	if r.Reason == Busy {
+		text += ", set gpu-wait on the worker to let tasks queue"
+	} else {
+		text += ", set a longer gpu-wait on the worker"
+	}
+	if r.Count > 1 {
+		text += ", or ask for fewer by GPU_COUNT"
+	}
+	return text
+}
+
+func gpus(n int) string {
+	if n == 1 {
+		return "1 GPU"
+	}
+	return strconv.Itoa(n) + " GPUs"
+}
+
+// maxHolders bounds the text: a unit can have 64 partitions.
+const maxHolders = 8
+
+// holders says who holds what, one container after the other.
+func (r *Refusal) holders() string {
+	var parts []string
+	said := make([]bool, len(r.States))
+	for i, s := range r.States {
+		if !s.Held || said[i] {
+			continue
+		}
+		if len(parts) == maxHolders {
+			return strings.Join(parts, ", ") + " and others hold the rest"
+		}
+		var list []string
+		for j, o := range r.States {
+			if o.Held && o.Container == s.Container && o.Since.Equal(s.Since) && o.Doubt == s.Doubt {
+				said[j] = true
+				list = append(list, r.name(j))
+			}
+		}
+		parts = append(parts, r.holder(strings.Join(list, ", "), len(list), s))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (r *Refusal) holder(list string, n int, s State) string {
+	text := list + " is held"
+	if n > 1 {
+		text = list + " are held"
+	}
+	if s.Container != "" {
+		text += fmt.Sprintf(" by container %s since %s (%s)", s.Container, s.Since.UTC().Format("15:04:05 UTC"), short(r.At.Sub(s.Since)))
+	}
+	if s.Doubt != "" {
+		text += " [" + s.Doubt + "]"
+	}
+	return text
+}
+
+// name is that of a GPU, after its index, by which tasks name it.
+func (r *Refusal) name(i int) string {
+	index := strconv.Itoa(i)
+	if i < len(r.indexes) {
+		index = strconv.Itoa(r.indexes[i])
+	}
+	if r.States[i].GPU == index {
+		return index
+	}
+	return index + " (" + r.States[i].GPU + ")"
+}
+
+// short has one unit: 40s, 12m, 26h.
+func short(d time.Duration) string {
+	switch d = max(0, d); {
+	case d < time.Minute:
+		return strconv.Itoa(int(d/time.Second)) + "s"
+	case d < 2*time.Hour:
+		return strconv.Itoa(int(d/time.Minute)) + "m"
+	}
+	return strconv.Itoa(int(d/time.Hour)) + "h"
+}

@@ -1,0 +1,101 @@
+package lease
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Forget gives back what this process took for a container whose create goes no
+// further. Without it the lease ends with the process.
+func (l Leases) Forget(container string) error {
+	dir, err := l.openDir(false)
+	if dir < 0 || err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	pid := l.pid
+	if pid == 0 {
+		pid = os.Getpid()
+	}
+	self, err := l.caller(pid)
+	if err != nil {
+		return err
+	}
+	s, err := l.lock(dir, l.all())
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	now := l.now()
+	if err := l.read(s, "", now); err != nil {
+		return err
+	}
+	var held uint64
+	for _, o := range s {
+		if r := o.record; r == nil || r.container != container || r.phase != created || len(r.calls) != 1 || r.calls[0] != self {
+			continue
+		}
+		if err := l.blank(o); err != nil {
+			return err
+		}
+		held += millis(now.Sub(o.record.since))
+	}
+	l.count(dir, func(n *Counters) { n.HeldMS += held })
+	return nil
+}
+
+// Release makes a GPU free and returns its state before. One that is held it
+// leaves alone, unless forced: then its holder may still be using the GPU when
+// another gets it.
+func (l Leases) Release(gpu int, force bool) (State, error) {
+	if err := l.checkNames(); err != nil {
+		return State{}, err
+	}
+	if err := l.checkIndexes([]int{gpu}); err != nil {
+		return State{}, err
+	}
+	dir, err := l.openDir(true)
+	if err != nil {
+		return State{}, err
+	}
+	defer unix.Close(dir)
+	boot, err := l.boot()
+	if err != nil {
+		return State{}, err
+	}
+	s, err := l.lock(dir, []int{gpu})
+	if err != nil {
+		return State{}, err
+	}
+	defer s.close()
+	now := l.now()
+	if err := l.read(s, boot, now); err != nil {
+		return State{}, err
+	}
+	was := s[0].state()
+	if s[0].live && !force {
+		r := Refusal{Count: 1, States: []State{was}, At: now, indexes: []int{gpu}}
+		return was, fmt.Errorf("cannot release GPU: %s; abort the build, or give force=true when no task uses it", r.holders())
+	}
+	if len(s[0].raw) == 0 {
+		return was, nil
+	}
+	if err := l.blank(s[0]); err != nil {
+		return was, err
+	}
+	if r := s[0].record; r != nil && r.phase != ended {
+		l.count(dir, func(n *Counters) { n.HeldMS += millis(now.Sub(r.since)) })
+	}
+	return was, nil
+}
+
+// blank writes that nobody has the GPU.
+func (l Leases) blank(s slot) error {
+	l.before("blank", s.name)
+	if err := pwrite(s.fd, pad(nil)); err != nil {
+		return fmt.Errorf("cannot write %s: %w", l.path(s.name), err)
+	}
+	return nil
+}

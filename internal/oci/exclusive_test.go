@@ -1,0 +1,240 @@
+package oci
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/lease"
+)
+
+// exclusive is a testbed whose two GPUs are leased. Its calls are all of this
+// process, which lives: what one container leased, no other gets.
+func exclusive(t *testing.T, change ...func(*Config)) *testbed {
+	t.Helper()
+	b := newTestbed(t)
+	b.configure(t, func(c *Config) {
+		c.Devices, c.Visible = []string{"amd.com/gpu=GPU-3c4d", "amd.com/gpu=GPU-1a2b"}, []string{"AMD_VISIBLE_DEVICES"}
+		c.Leases = &Leases{Dir: b.path("leases")}
+		for _, f := range change {
+			f(c)
+		}
+	})
+	return b
+}
+
+// task creates a container that is a task with this environment.
+func (b *testbed) task(t *testing.T, id string, env ...any) error {
+	t.Helper()
+	b.bundle(t, "task", func(spec map[string]any) {
+		spec["process"].(map[string]any)["env"] = append([]any{"HOME=/root"}, env...)
+	})
+	return b.call("create", "--bundle", b.path("bundle"), "--pid-file", b.path("init.pid"), id)
+}
+
+func (b *testbed) held(t *testing.T) (containers []string) {
+	t.Helper()
+	l := lease.Leases{Dir: b.path("leases"), GPUs: []string{"GPU-1a2b", "GPU-3c4d"}, Euid: uint32(os.Geteuid())}
+	states, _, _, err := l.Read()
+	require.NoError(t, err)
+	for _, s := range states {
+		container := ""
+		if s.Held {
+			container = s.Container
+		}
+		containers = append(containers, container)
+	}
+	return containers
+}
+
+// nodes are the GPU nodes that the edited config.json has, and rules for.
+func (b *testbed) given(t *testing.T) (nodes []string) {
+	t.Helper()
+	r := b.result(t)
+	for _, m := range r.Mounts {
+		if strings.HasPrefix(m.Destination, "/dev/dri/render") {
+			nodes = append(nodes, m.Destination)
+		}
+	}
+	var minors []uint32
+	for _, d := range r.Linux.Resources.Devices {
+		if d.Major == 226 {
+			minors = append(minors, d.Minor)
+		}
+	}
+	require.Len(t, minors, 2*len(nodes), "a rule for card and render node of each, and no other")
+	return nodes
+}
+
+func TestTaskGetsTheGPUsThatItLeased(t *testing.T) {
+	b := exclusive(t)
+	require.NoError(t, b.task(t, "c1", "AMD_VISIBLE_DEVICES=0"))
+	require.Equal(t, []string{"/dev/dri/renderD128"}, b.given(t))
+	require.Equal(t, []string{"c1", ""}, b.held(t))
+	require.NoError(t, b.task(t, "c2"))
+	require.Equal(t, []string{"/dev/dri/renderD129"}, b.given(t))
+	require.Equal(t, []string{"c1", "c2"}, b.held(t))
+
+	require.EqualError(t, b.task(t, "c3"), "cannot lease 1 GPU: 0 of 2 are free; "+
+		"1 (GPU-3c4d, 0000:c4:00.0) is held by container c2 since 03:04:05 UTC (0s), 0 (GPU-1a2b, 0000:03:00.0) is held by container c1 since 03:04:05 UTC (0s); "+
+		"run the task again later, set gpu-wait on the worker to let tasks queue [container c3]", "named as tasks name them, whatever the order of devices")
+	require.NotContains(t, b.text(t), "/dev/dri")
+	require.NoFileExists(t, b.path("state/c3"))
+	require.NoError(t, b.task(t, "c4", "GPU_COUNT=0"), "who wants none need not wait")
+	require.NotContains(t, b.text(t), "/dev/kfd")
+}
+
+func TestTaskOfSeveralGPUsGetsThemAll(t *testing.T) {
+	b := exclusive(t)
+	require.NoError(t, b.task(t, "c1", "GPU_COUNT=all"))
+	require.ElementsMatch(t, []string{"/dev/dri/renderD128", "/dev/dri/renderD129"}, b.given(t))
+	require.Equal(t, []string{"c1", "c1"}, b.held(t))
+	require.ErrorContains(t, b.task(t, "c2", "GPU_COUNT=3"), "cannot lease 3 GPUs: this unit has 2")
+}
+
+func TestContainersWithoutGPULeaseNone(t *testing.T) {
+	b := exclusive(t)
+	b.bundle(t, "check")
+	require.NoError(t, b.create())
+	require.NoError(t, b.task(t, "c1", "AMD_VISIBLE_DEVICES=none"))
+	require.NoDirExists(t, b.path("leases"))
+	require.NoDirExists(t, b.path("state"))
+}
+
+// With Containers=all a check is as good as a task.
+func TestAllContainersLeaseWhereAllGetGPUs(t *testing.T) {
+	b := exclusive(t, func(c *Config) { c.Containers = All })
+	b.bundle(t, "check")
+	require.NoError(t, b.call("create", "--bundle", b.path("bundle"), "--pid-file", b.path("init.pid"), "k1"))
+	require.Contains(t, strings.Join(b.held(t), " "), "k1")
+	require.Len(t, b.given(t), 1)
+}
+
+// Whatever goes wrong after the lease: the GPU is free at once, and the caller's
+// files are as they were.
+func TestLeaseIsGivenBackWhenTheCreateFails(t *testing.T) {
+	for want, breaks := range map[string]func(t *testing.T, b *testbed){
+		"there is no /dev/kfd":     func(_ *testing.T, b *testbed) { delete(b.nodes, "/dev/kfd") },
+		"is stale":                 func(_ *testing.T, b *testbed) { b.node("/dev/kfd", 0o660, 992, 7) },
+		"cannot use " /* state */ : func(t *testing.T, b *testbed) { b.put(t, "state", "a file") },
+		"cannot run the real runc": func(_ *testing.T, b *testbed) {
+			b.machine.exec = func(string, []string, []string) error { return errors.New("no") }
+		},
+		"cannot give the container the": func(t *testing.T, b *testbed) { b.folder(t) },
+	} {
+		b := exclusive(t)
+		breaks(t, b)
+		require.ErrorContains(t, b.task(t, "c1", "GPU_COUNT=2"), want)
+		require.Equal(t, []string{"", ""}, b.held(t), want)
+	}
+}
+
+// folder names a folder that is not there.
+func (b *testbed) folder(t *testing.T) {
+	var c Config
+	data, err := os.ReadFile(b.path("wrapper.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &c))
+	c.Folders = &Folders{Root: b.path("srv"), Names: []string{"gone"}}
+	data, err = json.Marshal(c)
+	require.NoError(t, err)
+	b.put(t, "wrapper.json", string(data))
+}
+
+func TestMarkerOfALeaseNamesItsGPUs(t *testing.T) {
+	b := exclusive(t)
+	require.NoError(t, b.task(t, "c1", "AMD_VISIBLE_DEVICES=0"))
+	k, err := b.wrapper.markers(settings{Config: Config{State: b.path("state")}}).load("c1")
+	require.NoError(t, err)
+	require.Equal(t, marker{bundle: b.path("bundle"), lease: held{gpus: []string{"GPU-1a2b"}, pidFile: b.path("init.pid"), cgroup: "task-1"}}, k)
+}
+
+// How one is let in needs a container: tests/container.
+func TestExecAsksForTheLeaseOfItsContainer(t *testing.T) {
+	b := exclusive(t)
+	b.put(t, "process", process)
+	require.NoError(t, b.task(t, "c1", "AMD_VISIBLE_DEVICES=0"))
+	exec := []string{"exec", "--process", b.path("process"), "--detach", "c1"}
+	require.ErrorContains(t, b.call(exec...), "cannot enter container c1, which has GPUs of its own: its first process is gone")
+	require.NoError(t, b.call("exec", "other", "sh"), "of a container without a lease")
+
+	_, err := lease.Leases{Dir: b.path("leases"), GPUs: []string{"GPU-1a2b"}, Euid: b.euid}.Release(0, true)
+	require.NoError(t, err)
+	require.NoError(t, b.task(t, "c2", "AMD_VISIBLE_DEVICES=0"))
+	for _, call := range [][]string{exec, {"exec", "c1", "sh"}, {"exec", "-t", "c1", "sh", "-p"}} {
+		err := b.call(call...)
+		require.ErrorContains(t, err, "since then GPU-1a2b is held by container c2 since ")
+		require.ErrorContains(t, err, "[container c1]")
+		require.Nil(t, b.argv)
+	}
+
+	b.configure(t, func(c *Config) { c.Devices = nil; c.Leases = &Leases{Dir: b.path("leases")} })
+	require.ErrorContains(t, b.call(exec...), "held by container c2", "whatever GPUs the unit gives now")
+	b.configure(t, func(*Config) {})
+	require.NoError(t, b.call(exec...), "GPUs are shared now")
+}
+
+func TestFirstProcessHasToBeConcourses(t *testing.T) {
+	b := exclusive(t)
+	b.bundle(t, "task", func(spec map[string]any) { spec["process"].(map[string]any)["args"] = []any{"sh"} })
+	require.ErrorContains(t, b.call("create", "-b", b.path("bundle"), "--pid-file", "/p", "c1"),
+		"cannot lease GPUs to a container whose first process is not Concourse's /tmp/gdn-init: ")
+	require.NoDirExists(t, b.path("leases"))
+}
+
+// Else a process of an ended task could hold a GPU that is free to others.
+func TestContainerHasToEndWithItsFirstProcess(t *testing.T) {
+	for _, namespaces := range [][]any{{}, {map[string]any{"type": "mount"}}, {map[string]any{"type": "pid", "path": "/proc/1/ns/pid"}}} {
+		b := exclusive(t)
+		b.bundle(t, "task", func(spec map[string]any) { spec["linux"].(map[string]any)["namespaces"] = namespaces })
+		require.ErrorContains(t, b.call("create", "-b", b.path("bundle"), "--pid-file", "/p", "c1"), "cannot lease GPUs to a container without a new pid namespace: ")
+		require.NoDirExists(t, b.path("leases"))
+	}
+}
+
+func TestCgroupsAreKnownByTheirLastName(t *testing.T) {
+	for path, want := range map[string]string{
+		"garden/1f": "1f", "/garden/1f": "1f", "/garden/1f/": "1f", "1f": "1f", "": "c1",
+		"system.slice:runc:1f": "1f", "/garden/a.b_c-d": "a.b_c-d",
+	} {
+		b := exclusive(t)
+		b.bundle(t, "task", func(spec map[string]any) { spec["linux"].(map[string]any)["cgroupsPath"] = path })
+		require.NoError(t, b.call("create", "-b", b.path("bundle"), "--pid-file", "/p", "c1"))
+		k, err := b.wrapper.markers(settings{Config: Config{State: b.path("state")}}).load("c1")
+		require.NoError(t, err)
+		require.Equal(t, want, k.lease.cgroup, path)
+	}
+}
+
+// Where GPUs are shared, nothing of this is looked at: D37's rule for all calls.
+func TestSharedGPUsKnowNothingOfLeases(t *testing.T) {
+	b := newTestbed(t)
+	for i := range 3 {
+		require.NoError(t, b.task(t, "c"+strconv.Itoa(i), "GPU_COUNT=wrong"))
+		require.Equal(t, []string{"/dev/dri/renderD128"}, b.given(t))
+	}
+	require.NoDirExists(t, b.path("state"))
+	files, err := filepath.Glob(b.path("*"))
+	require.NoError(t, err)
+	require.Len(t, files, 5, "runc, amd.json, wrapper.json, bundle and nodes: %v", files)
+}
+
+func TestRefusedTaskIsToldSoInItsLog(t *testing.T) {
+	b := exclusive(t)
+	require.NoError(t, b.task(t, "c1", "GPU_COUNT=2"))
+	b.bundle(t, "task")
+	var stdout, stderr bytes.Buffer
+	code := b.run([]string{"runc", "--log", b.path("log"), "--log-format", "json", "create", "-b", b.path("bundle"), "--pid-file", b.path("pid"), "c2"}, &stdout, &stderr)
+	require.Equal(t, 1, code)
+	var line struct{ Level, Msg string }
+	require.NoError(t, json.Unmarshal([]byte(file(t, b.path("log"))), &line))
+	require.Equal(t, line.Msg+"\n", stderr.String())
+	require.Contains(t, line.Msg, "are held by container c1 since ")
+}

@@ -1,0 +1,84 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/lease"
+)
+
+// want says which of the unit's GPUs a task asks for where they are leased, as
+// indexes in devices; a count of 0 is a task without a GPU. With a list in
+// AMD_VISIBLE_DEVICES that is all of the list, with GPU_COUNT so many of it;
+// without a list, GPU_COUNT of any. The list none is none, whatever GPU_COUNT
+// says. Images often set AMD_VISIBLE_DEVICES=all: that is no list, and the task
+// gets one.
+func want(specs []cdiSpec, devices []chosen, visibleNames, env []string) (w lease.Want, err error) {
+	nodes, err := distinctNodes(devices)
+	if err != nil {
+		return w, err
+	}
+	own, narrowed, err := visible(specs, devices, visibleNames, env)
+	if err != nil {
+		return w, err
+	}
+	w.Count = 1
+	if narrowed {
+		w.Of = make([]int, 0, len(own))
+		for i, d := range devices {
+			listed := func(o chosen) bool { return o.spec == d.spec && nodesAre(o, nodes[i]) }
+			if slices.ContainsFunc(own, listed) {
+				w.Of = append(w.Of, i)
+			}
+		}
+		w.Count = len(w.Of)
+	}
+	value, set := lookupLast(env, CountVariable)
+	// A param of a task is often there without a value.
+	if value = strings.TrimSpace(value); !set || value == "" || narrowed && len(w.Of) == 0 {
+		return w, nil
+	}
+	if strings.EqualFold(value, "all") {
+		if !narrowed {
+			w.Count = len(devices)
+		}
+		return w, nil
+	}
+	count, err := strconv.ParseUint(value, 10, 31)
+	if err != nil || !isDecimal(value) {
+		return w, fmt.Errorf("cannot give the task %s=%s GPUs: it is not a whole number or all", CountVariable, shorten(value))
+	}
+	w.Count = int(count)
+	return w, nil
+}
+
+var errSameGPU = errors.New("a GPU must be there once, or two tasks could lease it")
+
+// distinctNodes are the device nodes of each, by which it is known that no GPU
+// is leased under two names.
+func distinctNodes(devices []chosen) ([]string, error) {
+	nodes := make([]string, len(devices))
+	for i, d := range devices {
+		var err error
+		if nodes[i], err = nodesOf(d.spec, d.device.edits); err != nil {
+			return nil, err
+		}
+		if nodes[i] == "" {
+			return nil, fmt.Errorf("cannot lease GPU %s: CDI spec %s lists no device nodes of it, by which GPUs are told apart", d.device.name, d.spec.file)
+		}
+		for k, e := range devices[:i] {
+			if nodes[k] == nodes[i] {
+				return nil, fmt.Errorf("cannot lease GPU %s: it has the device nodes of %s; %w", d.device.name, e.device.name, errSameGPU)
+			}
+		}
+	}
+	return nodes, nil
+}
+
+func nodesAre(d chosen, want string) bool {
+	nodes, err := nodesOf(d.spec, d.device.edits)
+	return err == nil && nodes == want
+}

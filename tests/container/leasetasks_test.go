@@ -1,0 +1,114 @@
+//go:build e2e
+
+package container
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Sixteen tasks at once of which twelve have to wait: no two ever have the same
+// GPU open, four of them run as long as there are four, and all come to their
+// end. Containers of ended tasks stay, as Concourse's do.
+func TestSixteenTasksAtOnceShareFourGPUsOneByOne(t *testing.T) {
+	u := newUnit(t, 4)
+	const tasks = 16
+	failed := make(chan error, tasks)
+	goOn := map[string]*os.File{}
+	for i := range tasks {
+		b := u.container(settings[i%3], 600)
+		b.bundle()
+		goOn[b.id] = u.fifo(b.id)
+		p := process(0, task)
+		p["env"] = []string{"PATH=/bin", "TASK=" + b.id}
+		b.write("process", p)
+		go func() {
+			err := b.up()
+			if err == nil {
+				err = b.runExec()
+			}
+			if err != nil {
+				fmt.Fprintln(u.events, "!", err)
+			}
+			failed <- err
+		}()
+	}
+	holds := map[string]string{} // task by GPU
+	for running, left := 0, tasks; left > 0; {
+		if running == min(u.gpus, left) { // as many as can be: one has to end for the next
+			gpus := slices.Sorted(maps.Keys(holds))
+			_, err := goOn[holds[gpus[left%len(gpus)]]].WriteString("\n")
+			require.NoError(t, err)
+		}
+		switch e := u.event(); e[0] {
+		case "+":
+			require.Len(t, e, 3, "one GPU: %v", e)
+			require.NotContains(t, holds, e[2], "held twice, by %s too", e[1])
+			holds[e[2]] = e[1]
+			running++
+		case "-":
+			maps.DeleteFunc(holds, func(_, task string) bool { return task == e[1] })
+			running--
+			left--
+		default:
+			t.Fatal(e)
+		}
+	}
+	for range tasks {
+		require.NoError(t, <-failed)
+	}
+	_, waiters, counters, err := u.leases().Read()
+	require.NoError(t, err)
+	require.Empty(t, waiters)
+	require.EqualValues(t, tasks, counters.Granted)
+	require.GreaterOrEqual(t, counters.Waited, uint64(tasks-u.gpus))
+	require.Zero(t, counters.Busy+counters.Timeout+counters.Impossible)
+}
+
+// Tasks of one to three GPUs that end when they like.
+func TestTasksOfSeveralGPUsNeverShareOne(t *testing.T) {
+	u := newUnit(t, 4)
+	wants := []string{"3", "1", "2", "all", "2", "1", "3", "1", "2"}
+	for i, count := range wants {
+		b := u.container(settings[i%3], 600, "GPU_COUNT="+count)
+		b.bundle()
+		_, err := u.fifo(b.id).WriteString("\n")
+		require.NoError(t, err)
+		p := process(0, task)
+		p["env"] = []string{"PATH=/bin", "TASK=" + b.id}
+		b.write("process", p)
+		go func() {
+			err := b.up()
+			if err == nil {
+				err = b.runExec()
+			}
+			if err != nil {
+				fmt.Fprintln(u.events, "!", err)
+			}
+		}()
+	}
+	holds, got := map[string]string{}, []string{}
+	for ended := 0; ended < len(wants); {
+		switch e := u.event(); e[0] {
+		case "+":
+			for _, gpu := range e[2:] {
+				require.NotContains(t, holds, gpu, "held twice, by %s too", e[1])
+				holds[gpu] = e[1]
+			}
+			got = append(got, strconv.Itoa(len(e)-2))
+		case "-":
+			maps.DeleteFunc(holds, func(_, task string) bool { return task == e[1] })
+			ended++
+		default:
+			t.Fatal(e)
+		}
+	}
+	wants[3] = "4"
+	require.ElementsMatch(t, wants, got)
+}
