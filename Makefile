@@ -26,7 +26,7 @@ endif
 # The packages with tests of the tag e2e; the others run under `make test`.
 E2E_PACKAGES = $(shell grep -rl --include='*_test.go' '^//go:build.*e2e' tests | sed 's|^|./|; s|/[^/]*$$||' | sort -u)
 
-PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter pebble
+PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline pebble
 PACKER = go run -buildvcs=false ./src/charmpack
 GOTEST = go test -buildvcs=false $(if $(JSON),-json)
 TO_JSON = $(if $(JSON), > $(JSON))
@@ -42,8 +42,8 @@ need-go:
 
 build: $(PROGRAMS) ## build the programs of the charm into bin/ (GOARCH=arm64: bin/arm64/)
 
-dispatch runc-amd-wrapper rocm-exporter concourse-exporter: PACKAGE = ./src/$@
-dispatch runc-amd-wrapper rocm-exporter concourse-exporter: X = -X main.version=$(VERSION) -X concourse-ci-machine/internal/version.Version=$(VERSION)
+dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline: PACKAGE = ./src/$@
+dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline: X = -X main.version=$(VERSION) -X concourse-ci-machine/internal/version.Version=$(VERSION)
 pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
 pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
 $(PROGRAMS): need-go
@@ -69,11 +69,10 @@ e2e: build ## tests that need root and Debian's or Ubuntu's packages; installs t
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
 	$(GOTEST) -tags e2e -count=1 -p 1 -timeout 15m $(E2E_PACKAGES) $(TO_JSON)
 
-# A module of its own: it links Juju, which is AGPL-3.0. Downloading and compiling
-# Juju takes minutes that .ci/run does not have. Results go behind those that are
-# in the file already.
+# A module of its own: it links Juju, which is AGPL-3.0. Its hooks mostly wait for
+# one another's processes, hence more at a time than there are cores.
 test-juju: need-go ## the built charm under Juju 3.6.11's own agent and hook tools; downloads Juju, needs no root
-	cd tests/juju && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -timeout 15m ./... $(if $(JSON), >> $(abspath $(JSON)))
+	cd tests/juju && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -parallel 4 -timeout 15m ./... $(if $(JSON), > $(abspath $(JSON)))
 
 charm: build ## write concourse-ci-machine_amd64.charm (GOARCH=arm64: _arm64.charm)
 	$(PACKER) pack -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o $(CHARM)

@@ -65,3 +65,11 @@ func TestNamedPackagesAreThoseOfTheTree(t *testing.T) {
 	}
 	require.ElementsMatch(t, append(there, "internal/charm/cli", "templates"), listed)
 }
+
+func TestNamedProgramsAreThoseOfTheMakefile(t *testing.T) {
+	made := regexp.MustCompile(`(?m)^PROGRAMS := (.+)$`).FindStringSubmatch(readFile(t, "Makefile"))
+	require.NotNil(t, made)
+	listed := regexp.MustCompile(`(?s)\w+ programs come of it: (.+?)\n\n`).FindStringSubmatch(readFile(t, "docs/explanation/architecture.md"))
+	require.NotNil(t, listed)
+	require.ElementsMatch(t, strings.Fields(made[1]), spans(listed[1]))
+}

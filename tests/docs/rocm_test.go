@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/rocm"
 )
 
@@ -33,5 +34,13 @@ func TestROCmPageHasEveryState(t *testing.T) {
 	require.NoError(t, err)
 	for _, text := range []string{r.ROCm, r.DriverRepo()[1:], r.ROCmRepo()[1:]} {
 		require.True(t, strings.Contains(page, text), text)
+	}
+}
+
+// A key that changes without the page is one that nobody compares.
+func TestSecurityPageHasTheKeysOfTheRepositories(t *testing.T) {
+	page := readFile(t, "docs/explanation/security.md")
+	for _, key := range []string{rocm.KeyFingerprint, nvidia.KeyFingerprint} {
+		require.Contains(t, page, "`"+key+"`")
 	}
 }

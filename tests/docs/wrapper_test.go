@@ -13,7 +13,7 @@ import (
 
 const wrapperPage = "docs/reference/wrapper.md"
 
-func ofWrapper(pkg string) bool { return pkg == "oci" || pkg == "rawjson" }
+func ofWrapper(pkg string) bool { return pkg == "oci" || pkg == "rawjson" || pkg == "lease" }
 
 // wrapperPatterns are what the code prints, with what it puts together piece
 // by piece: an entry of a task's variable and what is wrong with it.
@@ -21,7 +21,13 @@ func wrapperPatterns(t *testing.T, s *source) []string {
 	t.Helper()
 	patterns := s.patterns()
 	require.Subset(t, patterns, []string{hole + " " + hole})
-	return append(patterns, "cannot give the task the GPUs of "+hole+"="+hole+": "+hole+" "+hole+"; there are: "+hole,
+	const holders = "; " + hole + " is held by container " + hole + " since " + hole + " UTC (" + hole + "); run the task again"
+	return append(patterns, "cannot lease "+hole+": "+hole+" of "+hole+" are free"+holders+" later, set gpu-wait on the worker to let tasks queue, or ask for fewer by GPU_COUNT",
+		"cannot lease "+hole+": waited "+hole+", as long as gpu-wait allows; "+hole+" of the "+hole+" that the task names is free, and "+hole+" came before and wait"+
+			holders+" later, set a longer gpu-wait on the worker, or ask for fewer by GPU_COUNT",
+		"container "+hole+" waits up to "+hole+" for "+hole+" of the unit's "+hole+" GPUs"+strings.TrimSuffix(holders, " ("+hole+"); run the task again"),
+		"cannot use "+hole+" in container "+hole+" again: its task has ended, and since then "+holders[2:],
+		"cannot give the task the GPUs of "+hole+"="+hole+": "+hole+" "+hole+"; there are: "+hole,
 		"unknown flag "+hole, hole+" is no GPU that this unit gives", hole+" is not a whole number", "folders: names: "+hole+" "+hole)
 }
 
@@ -103,11 +109,11 @@ func (s *source) refusals() (out []string) {
 func TestWrapperPageListsTheFieldsOfItsConfig(t *testing.T) {
 	var fields []string
 	prefix := ""
-	for line := range strings.Lines(readFile(t, "internal/oci/config.go")) {
-		if strings.HasPrefix(line, "type Folders ") {
-			prefix = "folders."
+	for line := range strings.Lines(readFile(t, "internal/oci/config.go") + readFile(t, "internal/oci/leases.go")) {
+		if m := regexp.MustCompile(`^type (Folders|Leases) `).FindStringSubmatch(line); m != nil {
+			prefix = strings.ToLower(m[1]) + "."
 		}
-		if m := regexp.MustCompile("`json:\"([a-z]+)").FindStringSubmatch(line); m != nil {
+		if m := regexp.MustCompile("`json:\"([a-z_]+)").FindStringSubmatch(line); m != nil {
 			fields = append(fields, prefix+m[1])
 		}
 	}

@@ -1,0 +1,216 @@
+package docs
+
+import (
+	"bytes"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/jobexporter"
+	"concourse-ci-machine/internal/jobexporter/atctest"
+)
+
+// checked are the programs whose commands other tests here hold to something:
+// the charm's own files, texts and programs, the Makefile, or the program's help.
+var checked = []string{"juju", "lxc", "make", "fly", "./dispatch", "go", "scripts/pass-gpu.sh", "scripts/deploy-test.sh"}
+
+// tried are the programs whose commands TestCommandsRun runs, here and now.
+var tried = []string{"curl", "jq", "promtool"}
+
+// notRun are the commands of blocks that no test can run as they are, with the
+// reason. A new one has to be put here, so that somebody has thought of it.
+var notRun = map[string]string{
+	// On a unit, or on an LXD host.
+	"cd /var/lib/concourse":                                                                 "a unit's folder",
+	"cd /var/lib/juju/agents/unit-rocm-worker-0/charm":                                      "a unit's folder",
+	"sudo systemctl stop concourse-worker concourse-server":                                 "stops services",
+	"sudo rm bin resource-types /var/lib/concourse-worker/worker-config.env config.env":     "takes a unit's files away",
+	"sudo mv releases/predecessor-1/bin releases/predecessor-1/resource-types .":            "a unit's files",
+	"sudo mkdir /srv/models":                                                                "root's folder",
+	"sudo chmod 1777 /srv/cache_rw":                                                         "root's folder",
+	"sudo chown 1000 /srv/cache_rw":                                                         "root's folder",
+	"sudo modprobe amdgpu":                                                                  "loads a driver",
+	"sudo apt-get install linux-modules-extra-$(uname -r)":                                  "installs a package",
+	"sudo nvidia-ctk cdi generate --format=json --output=/etc/cdi/nvidia.json":              "needs NVIDIA's tool and GPU; the text is the charm's own, see TestQuotedStatusesAreTheCodes",
+	"nvidia-smi --list-gpus":                                                                "needs NVIDIA's driver",
+	"ls -l /dev/kfd /dev/dri":                                                               "needs a GPU",
+	"sudo install fly /usr/local/bin/":                                                      "root's folder",
+	"cp src/prometheus_alert_rules/*.yaml /etc/prometheus/":                                 "root's folder",
+	"sha256sum concourse-8.2.5-linux-amd64.tgz":                                             "needs the release",
+	"sudo /opt/concourse-ci-machine/runtime/runc wrapper-info":                              "the wrapper is tested in internal/oci and tests/container",
+	"sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble logs": "Pebble is tested in tests/pebble",
+	"sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble signal HUP rocm-exporter": "Pebble is tested in tests/pebble",
+	// Of programs that are tried otherwise.
+	"curl -fL -o fly 'http://10.0.0.10:8080/api/v1/cli?arch=amd64&platform=linux'":                              "needs a running web; scripts/deploy-test.sh does the same",
+	"curl -fLO https://github.com/concourse/concourse/releases/download/v8.2.5/concourse-8.2.5-linux-amd64.tgz": "fetches from the internet",
+	"promtool check config /etc/prometheus/prometheus.yml":                                                      "the page's own configuration is checked by TestPrometheusTakesTheConfiguration",
+}
+
+// shown are lines of blocks that are no commands: what is printed, and YAML.
+var shown = regexp.MustCompile(`^\S+/\d+\*?\s+(active|blocked|waiting)\s|^params: \{`)
+
+// A command that no test checks, runs or knows of is found here.
+func TestEveryCommandOfABlockIsKnown(t *testing.T) {
+	used := map[string]bool{}
+	for page, md := range pages(t) {
+		for _, line := range blockLines(md) {
+			if shown.MatchString(line) {
+				continue
+			}
+			if _, ok := notRun[line]; ok {
+				used[line] = true
+				continue
+			}
+			for _, argv := range simple(line) {
+				known := slices.Contains(checked, argv[0]) || slices.Contains(tried, argv[0]) || argv[0] == "grep" && len(simple(line)) > 1
+				assert.True(t, known, "%s: %s: nothing checks this command: run it in a test, or put it into notRun with the reason", page, line)
+			}
+		}
+	}
+	for line := range notRun {
+		assert.True(t, used[line], "no page has this command any more: %s", line)
+	}
+}
+
+// servers are the exporters as pages address them: those of GPUs on a fixture
+// host with an AMD GPU, that of jobs at a web of the tests.
+func servers(t *testing.T) *strings.Replacer {
+	t.Helper()
+	root := hosttest.Host(t, "amd")
+	gpus := httptest.NewServer(exporter.Handler(exporter.NewCollector(root, exporter.AMD(root), "test", exporter.Options{})))
+	web := atctest.New(t)
+	web.Set((*atctest.Server).Site)
+	login := filepath.Join(t.TempDir(), "credentials.json")
+	require.NoError(t, os.WriteFile(login, fmt.Appendf(nil, `{"url": %q, "username": "admin", "password": "s3 cr&t"}`, web.URL), 0o600))
+	p := jobexporter.NewPoller(jobexporter.Options{CredentialsFile: login, Timeout: time.Minute, Keep: time.Hour, Now: time.Now, Logs: log.New(t.Output(), "", 0)})
+	require.NoError(t, p.Poll(t.Context()))
+	jobs := httptest.NewServer(jobexporter.Handler(p))
+	t.Cleanup(func() { gpus.Close(); jobs.Close() })
+	return strings.NewReplacer("http://10.0.0.11:9401", gpus.URL, "http://127.0.0.1:9401", gpus.URL, "http://10.0.0.10:9358", jobs.URL)
+}
+
+// shell runs a line in the project's folder. A program that is not here is a
+// reason to skip, not to pass.
+// promtool ends with 3 where it has remarks: a page has to name them.
+func shell(t *testing.T, line, page string) string {
+	t.Helper()
+	for _, argv := range simple(line) {
+		if _, err := exec.LookPath(argv[0]); err != nil && !strings.Contains(argv[0], "/") {
+			t.Skipf("%s is not installed", argv[0])
+		}
+	}
+	c := exec.CommandContext(t.Context(), "bash", "-o", "pipefail", "-c", line)
+	c.Dir, c.Env = root, append(os.Environ(), "no_proxy=127.0.0.1", "NO_PROXY=127.0.0.1")
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	if strings.HasSuffix(line, "promtool check metrics") && c.ProcessState.ExitCode() == 3 {
+		for remark := range strings.Lines(errs.String()) {
+			require.Contains(t, page, strings.TrimSpace(remark), line)
+		}
+		return errs.String()
+	}
+	require.NoError(t, err, "%s\n%s%s", line, out.String(), errs.String())
+	return out.String()
+}
+
+// What runs without Juju, LXD and a GPU is run as it stands on the page.
+func TestCommandsRun(t *testing.T) {
+	here := servers(t)
+	ran := 0
+	for page, md := range pages(t) {
+		for _, line := range blockLines(md) {
+			commands := simple(line)
+			if _, not := notRun[line]; not || len(commands) == 0 || !slices.Contains(tried, commands[0][0]) {
+				continue
+			}
+			ran++
+			t.Run(page+" "+line, func(t *testing.T) {
+				out := shell(t, here.Replace(line), md)
+				require.NotEmpty(t, out)
+				if strings.Contains(line, "jq ") {
+					require.NotContains(t, out, ": null", "there is nothing of such a name")
+				}
+			})
+		}
+	}
+	require.Greater(t, ran, 5)
+}
+
+func TestURLsOfTheExportersAnswer(t *testing.T) {
+	here, n := servers(t), 0
+	path := regexp.MustCompile(`http://(?:10\.0\.0\.1[01]|127\.0\.0\.1):(?:9401|9358)[\w/-]*`)
+	for page, md := range pages(t) {
+		for _, url := range path.FindAllString(md, -1) {
+			n++
+			url := strings.Replace(url, "127.0.0.1:9358", "10.0.0.10:9358", 1)
+			resp, err := http.Get(here.Replace(url))
+			require.NoError(t, err, "%s: %s", page, url)
+			resp.Body.Close()
+			assert.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", page, url)
+		}
+	}
+	require.Positive(t, n)
+}
+
+// The scripts say themselves which flags they take. deploy-test.sh shows what it
+// would do; pass-gpu.sh asks Juju and LXD first, so tests/scripts runs it.
+func TestScriptsTakeTheirFlags(t *testing.T) {
+	flag := regexp.MustCompile(`(?m)^  (--[a-z-]+)`)
+	for _, c := range commands(t, "scripts/pass-gpu.sh", "scripts/deploy-test.sh") {
+		help := shell(t, c.argv[0]+" --help", "")
+		var known []string
+		for _, m := range flag.FindAllStringSubmatch(help, -1) {
+			known = append(known, m[1])
+		}
+		for _, word := range c.argv[1:] {
+			if name, _, _ := strings.Cut(word, "="); strings.HasPrefix(name, "-") {
+				assert.Contains(t, known, name, "%s: %s", c.page, c.line)
+			}
+		}
+		if c.argv[0] == "scripts/deploy-test.sh" && !c.span {
+			require.Contains(t, shell(t, strings.Join(append(c.argv, "--dry-run"), " "), ""), "step", c.line)
+		}
+	}
+}
+
+func TestPrometheusTakesTheConfiguration(t *testing.T) {
+	if _, err := exec.LookPath("promtool"); err != nil {
+		t.Skip("promtool is not installed")
+	}
+	config := ""
+	for _, m := range fenced.FindAllStringSubmatch(readFile(t, "docs/how-to/monitoring.md"), -1) {
+		if strings.Contains(m[2], "scrape_configs:") {
+			config = m[2]
+		}
+	}
+	require.NotEmpty(t, config)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644))
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "src/prometheus_alert_rules"))))
+	out, err := exec.Command("promtool", "check", "config", filepath.Join(dir, "prometheus.yml")).CombinedOutput()
+	require.NoError(t, err, string(out))
+	entries, err := os.ReadDir(filepath.Join(root, "src/prometheus_alert_rules"))
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.Contains(t, config, "  - "+e.Name()+"\n", "it has no such rules")
+	}
+	// One alert finds the exporter by the name of its job.
+	job := regexp.MustCompile(`up\{job=~"([^"]+)"\}`).FindStringSubmatch(readFile(t, "src/prometheus_alert_rules/amd-alerts.yaml"))
+	require.NotNil(t, job)
+	require.Regexp(t, `job_name: `+job[1]+`\n`, config)
+}
