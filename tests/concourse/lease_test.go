@@ -4,6 +4,8 @@ package concourse
 
 import (
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +46,7 @@ type oneBuild struct {
 func (s *story) starts(name string) *oneBuild {
 	s.t.Helper()
 	b := &oneBuild{name: name, done: make(chan struct{})}
-	args := s.oneOff(fmt.Sprintf("echo %s >/srv/out_rw/%[1]s; while [ ! -e /srv/out_rw/end ]; do sleep 1; done; echo %[1]s has ended", name))
+	args := s.oneOff(name, fmt.Sprintf("echo %s >/srv/out_rw/%[1]s; while [ ! -e /srv/out_rw/end ]; do sleep 1; done; echo %[1]s has ended", name))
 	go func() {
 		defer close(b.done)
 		b.out, b.err = s.fly.run(args...)
@@ -87,6 +89,16 @@ func (s *story) letGo(builds ...*oneBuild) {
 	}
 }
 
+// leases is what the action gpu-status prints, asked on the machine itself: the
+// World's dispatch sees neither its /run nor its processes.
+func (u *unit) leases() string {
+	u.t.Helper()
+	out, err := exec.Command("nsenter", "--target", fmt.Sprint(u.machine.Process.Pid), "--mount", "--pid", "--cgroup",
+		filepath.Join(charmDir(), "dispatch"), "gpu", "status").CombinedOutput()
+	require.NoError(u.t, err, string(out))
+	return string(out)
+}
+
 // exclusive: two workers of one GPU each. With nobody to hold tasks back a task
 // too many is refused, and its build says who has the GPU; with gpu-wait it
 // waits its turn; and the web's own limit lets it queue there.
@@ -110,8 +122,7 @@ func (s *story) exclusive(t *testing.T) {
 	holder, _, _ := strings.Cut(after, " ")
 	told := ""
 	for _, u := range s.app.units[1:] {
-		text, _ := u.action("gpu-status", nil)["leases"].(string)
-		told += text + "\n"
+		told += u.leases() + "\n"
 	}
 	require.Contains(t, told, "by container "+holder, "gpu-status names the same")
 	s.letGo(held...)
@@ -129,8 +140,7 @@ func (s *story) exclusive(t *testing.T) {
 	}
 	until(t, func() bool {
 		for _, u := range s.app.units[1:] {
-			text, _ := u.action("gpu-status", nil)["leases"].(string)
-			if strings.Contains(text, "waits") {
+			if strings.Contains(u.leases(), "\nwaits") {
 				return true
 			}
 		}

@@ -29,12 +29,14 @@ run:
 // execute runs a one-off build on a worker with the tags of these.
 func (s *story) execute(script string) (string, error) {
 	s.t.Helper()
-	return s.fly.run(s.oneOff(script)...)
+	return s.fly.run(s.oneOff("task", script)...)
 }
 
-func (s *story) oneOff(script string) []string {
+// oneOff is such a build's arguments. Builds that begin at once need names of
+// their own, as fly reads the task's file later.
+func (s *story) oneOff(name, script string) []string {
 	s.t.Helper()
-	args := []string{"execute", "-c", s.fly.write("task.yml", fmt.Sprintf(taskFile, script))}
+	args := []string{"execute", "-c", s.fly.write(name+".yml", fmt.Sprintf(taskFile, script))}
 	for _, tag := range s.tags {
 		args = append(args, "--tag", tag)
 	}
@@ -225,7 +227,7 @@ func (s *story) drains(t *testing.T) {
 		err error
 	}
 	ended := make(chan result, 1)
-	build := s.oneOff("echo made > /srv/out_rw/started; sleep 20; echo finished")
+	build := s.oneOff("task", "echo made > /srv/out_rw/started; sleep 20; echo finished")
 	go func() {
 		out, err := s.fly.run(build...)
 		ended <- result{out, err}
