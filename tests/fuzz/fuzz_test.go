@@ -5,7 +5,9 @@ package fuzz
 import (
 	"os"
 	"os/exec"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -51,6 +53,18 @@ func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
 		{"FuzzWebFlags", "concourse-ci-machine/internal/config"},
 		{"FuzzHIPArches", "concourse-ci-machine/internal/config"},
 	})
+}
+
+// Leases against their model, with other steps each time and five times as many
+// as in the package's own test. What fails names its seed.
+func TestMoreStepsOfLeasesAgreeWithTheirModel(t *testing.T) {
+	t.Parallel()
+	seed := strconv.FormatInt(time.Now().UnixNano(), 10)
+	out, err := exec.Command("go", "test", "-count=1", "-v", "-run", "^TestNoGPUIsHeldTwiceAndNoneIsLost$", "concourse-ci-machine/internal/lease",
+		"-lease.steps", "50000", "-lease.seed", seed).CombinedOutput()
+	require.NoError(t, err, "seed %s: %s", seed, out)
+	require.Contains(t, string(out), "\nPASS\n")
+	t.Logf("seed %s", seed)
 }
 
 // Each fuzzer has one worker, so that two run at a time on two cores. Little is
