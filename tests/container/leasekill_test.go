@@ -201,14 +201,7 @@ func (u *unit) useRunc(b *bed) {
 // isFreeFor runs a whole task, to its end.
 func (u *unit) isFreeFor(s setting) {
 	u.t.Helper()
-	b := u.container(s, 0)
-	b.bundle()
-	require.NoError(u.t, b.up())
-	_, err := u.fifo(b.id).WriteString("\n")
-	require.NoError(u.t, err)
-	require.NoError(u.t, b.run(task))
-	require.Equal(u.t, []string{"+", b.id, "128"}, u.event())
-	require.Equal(u.t, []string{"-", b.id}, u.event())
+	u.ended(s)
 	u.isFree()
 }
 

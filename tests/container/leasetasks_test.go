@@ -13,31 +13,40 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// launch starts a bundled container and its task, and waits for neither. That it
+// failed is an event, too.
+func (u *unit) launch(b *bed) (failed <-chan error) {
+	u.t.Helper()
+	p := process(0, task)
+	p["env"] = []string{"PATH=/bin", "TASK=" + b.id}
+	b.write("process", p)
+	said := make(chan error, 1)
+	go func() {
+		err := b.up()
+		if err == nil {
+			err = b.runExec()
+		}
+		if err != nil {
+			fmt.Fprintln(u.events, "!", err)
+		}
+		said <- err
+	}()
+	return said
+}
+
 // Sixteen tasks at once of which twelve have to wait: no two ever have the same
 // GPU open, four of them run as long as there are four, and all come to their
 // end. Containers of ended tasks stay, as Concourse's do.
 func TestSixteenTasksAtOnceShareFourGPUsOneByOne(t *testing.T) {
 	u := newUnit(t, 4)
 	const tasks = 16
-	failed := make(chan error, tasks)
+	var failed []<-chan error
 	goOn := map[string]*os.File{}
 	for i := range tasks {
 		b := u.container(settings[i%3], 600)
 		b.bundle()
 		goOn[b.id] = u.fifo(b.id)
-		p := process(0, task)
-		p["env"] = []string{"PATH=/bin", "TASK=" + b.id}
-		b.write("process", p)
-		go func() {
-			err := b.up()
-			if err == nil {
-				err = b.runExec()
-			}
-			if err != nil {
-				fmt.Fprintln(u.events, "!", err)
-			}
-			failed <- err
-		}()
+		failed = append(failed, u.launch(b))
 	}
 	holds := map[string]string{} // task by GPU
 	for running, left := 0, tasks; left > 0; {
@@ -60,8 +69,8 @@ func TestSixteenTasksAtOnceShareFourGPUsOneByOne(t *testing.T) {
 			t.Fatal(e)
 		}
 	}
-	for range tasks {
-		require.NoError(t, <-failed)
+	for _, task := range failed {
+		require.NoError(t, <-task)
 	}
 	_, waiters, counters, err := u.leases().Read()
 	require.NoError(t, err)
@@ -80,18 +89,7 @@ func TestTasksOfSeveralGPUsNeverShareOne(t *testing.T) {
 		b.bundle()
 		_, err := u.fifo(b.id).WriteString("\n")
 		require.NoError(t, err)
-		p := process(0, task)
-		p["env"] = []string{"PATH=/bin", "TASK=" + b.id}
-		b.write("process", p)
-		go func() {
-			err := b.up()
-			if err == nil {
-				err = b.runExec()
-			}
-			if err != nil {
-				fmt.Fprintln(u.events, "!", err)
-			}
-		}()
+		u.launch(b)
 	}
 	holds, got := map[string]string{}, []string{}
 	for ended := 0; ended < len(wants); {

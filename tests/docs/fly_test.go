@@ -1,59 +1,19 @@
 package docs
 
 import (
-	"archive/tar"
-	"compress/gzip"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
-)
 
-// fly finds fly in a folder of a Concourse release: unpacked beside it, or in
-// the archive that the web hands out.
-func fly(t *testing.T) string {
-	t.Helper()
-	release := os.Getenv("CONCOURSE_RELEASE")
-	if release == "" {
-		t.Skip("needs fly: set CONCOURSE_RELEASE to the folder of a Concourse release")
-	}
-	archive := filepath.Join(release, "fly-assets", "fly-linux-amd64.tgz")
-	f, err := os.Open(archive)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // it may be the tarball
-		path, err := exec.LookPath(filepath.Join(release, "fly"))
-		if err != nil {
-			t.Skipf("CONCOURSE_RELEASE has neither fly nor %s", archive)
-		}
-		return path
-	}
-	require.NoError(t, err)
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	require.NoError(t, err)
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		require.NoError(t, err, "no fly in %s", archive)
-		if filepath.Base(h.Name) != "fly" {
-			continue
-		}
-		path := filepath.Join(t.TempDir(), "fly")
-		out, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
-		require.NoError(t, err)
-		_, err = io.Copy(out, r)
-		require.NoError(t, err)
-		require.NoError(t, out.Close())
-		return path
-	}
-}
+	"concourse-ci-machine/tests/fly"
+)
 
 // flyFlag is a flag in the help of fly: -t, --target= or --json.
 var flyFlag = regexp.MustCompile(`(?m)^\s+(?:(-\w), |    )(--[a-z-]+)(=?)`)
@@ -104,7 +64,7 @@ func flyProblem(t *testing.T, program string, argv []string) string {
 }
 
 func TestFlyKnowsItsCommands(t *testing.T) {
-	program := fly(t)
+	program := fly.Program(t)
 	for _, c := range commands(t, "fly") {
 		if strings.Contains(c.line, "...") {
 			continue
@@ -168,7 +128,7 @@ func flyYAML(t *testing.T) map[string]string {
 var image = []any{map[string]any{"name": "image", "type": "registry-image", "source": map[string]any{"repository": "r"}}}
 
 func TestFlyTakesTheYAMLOfThePages(t *testing.T) {
-	program := fly(t)
+	program := fly.Program(t)
 	for name, text := range flyYAML(t) {
 		path := filepath.Join(t.TempDir(), "pipeline.yml")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))

@@ -5,6 +5,7 @@ package rocm
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"concourse-ci-machine/internal/charmpack"
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/tests/debian"
 )
 
 // insideEnv is set in the namespaces of the tests: the folder of all they make.
@@ -128,8 +130,8 @@ func prepare() error {
 	if err := os.Mkdir(tmp, 0o755); err != nil {
 		return err
 	}
-	debian := make(chan error, 1)
-	go func() { debian <- makeDebian() }()
+	made := make(chan error, 1)
+	go func() { made <- makeDebian() }()
 	err := makeKeys()
 	if err == nil {
 		stock, err = makeStock()
@@ -138,45 +140,21 @@ func prepare() error {
 		err = build()
 	}
 	os.Setenv("TMPDIR", tmp) // units are made on the tmpfs, where a chroot finds them
-	return errors.Join(err, <-debian)
+	return errors.Join(err, <-made)
 }
 
-// makeDebian makes the root that all units lie over. udev is in it for its
-// udevadm.
+// makeDebian makes the root that all units lie over.
 func makeDebian() error {
-	mirror, suite, err := mirror()
+	ctx := context.Background() // it ends with this program
+	base, err := debian.Base(ctx)
 	if err != nil {
 		return err
 	}
-	c := exec.Command("debootstrap", "--variant=minbase", "--include=udev,ca-certificates", suite, baseDir(), mirror)
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot make a Debian of %s %s: %w: %s", mirror, suite, err, out)
+	if err := debian.Unpack(ctx, base, baseDir()); err != nil {
+		return err
 	}
 	// What dispatch opens at its own path, a chroot has there too.
 	return os.MkdirAll(filepath.Join(baseDir(), top), 0o755)
-}
-
-// mirror is this machine's own, as apt knows it.
-func mirror() (uri, suite string, err error) {
-	release, err := os.ReadFile("/etc/os-release")
-	if err != nil {
-		return "", "", err
-	}
-	for line := range strings.Lines(string(release)) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "VERSION_CODENAME="); ok {
-			suite = strings.Trim(v, `"`)
-		}
-	}
-	out, err := exec.Command("apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME) $(COMPONENT)", "Created-By: Packages").Output()
-	if err != nil {
-		return "", "", fmt.Errorf("cannot tell this machine's mirror: %w", err)
-	}
-	for line := range strings.Lines(string(out)) {
-		if f := strings.Fields(line); len(f) == 3 && f[1] == suite && f[2] == "main" && strings.HasPrefix(f[0], "http") {
-			return f[0], suite, nil
-		}
-	}
-	return "", "", fmt.Errorf("cannot tell this machine's mirror of %s: apt-get indextargets has none; run apt-get update", suite)
 }
 
 // build makes the charm as `make charm` does, except that its dispatch trusts
