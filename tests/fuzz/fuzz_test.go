@@ -32,7 +32,7 @@ func TestFuzzersOfTheWrapperFindNothing(t *testing.T) {
 
 // What is the unit's own, and what a task says of GPUs where they are leased.
 func TestFuzzersOfLeasesFindNothing(t *testing.T) {
-	fuzz(t, "10s", [][2]string{
+	fuzz(t, "5s", [][2]string{
 		{"FuzzConfig", "concourse-ci-machine/internal/oci"},
 		{"FuzzMarker", "concourse-ci-machine/internal/oci"},
 		{"FuzzWant", "concourse-ci-machine/internal/oci"},
@@ -43,7 +43,7 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 
 // Other applications, and people, are trusted more than images and tasks.
 func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
-	fuzz(t, "15s", [][2]string{
+	fuzz(t, "5s", [][2]string{
 		{"FuzzParseWorker", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseWorkerGPUs", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseDatabase", "concourse-ci-machine/internal/relation"},
@@ -55,13 +55,13 @@ func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
 	})
 }
 
-// Leases against their model, with other steps each time and five times as many
+// Leases against their model, with other steps each time and more than twice as many
 // as in the package's own test. What fails names its seed.
 func TestMoreStepsOfLeasesAgreeWithTheirModel(t *testing.T) {
 	t.Parallel()
 	seed := strconv.FormatInt(time.Now().UnixNano(), 10)
 	out, err := exec.Command("go", "test", "-count=1", "-v", "-run", "^TestNoGPUIsHeldTwiceAndNoneIsLost$", "concourse-ci-machine/internal/lease",
-		"-lease.steps", "50000", "-lease.seed", seed).CombinedOutput()
+		"-lease.steps", "25000", "-lease.seed", seed).CombinedOutput()
 	require.NoError(t, err, "seed %s: %s", seed, out)
 	require.Contains(t, string(out), "\nPASS\n")
 	t.Logf("seed %s", seed)
