@@ -51,7 +51,7 @@ func (u *unit) failed() string {
 // nodes are the GPUs' nodes in the unit: "/dev/kfd 10:235 0:44".
 func (u *unit) nodes() []string {
 	u.d.t.Helper()
-	return strings.Fields(u.must("ls -d /dev/kfd /dev/dri/* 2>/dev/null || true"))
+	return strings.Fields(u.must("for f in /dev/dri/* /dev/kfd; do if [ -e $f ]; then echo $f; fi; done"))
 }
 
 // active are those of the units of systemd that run.
