@@ -15,11 +15,11 @@ import (
 
 var imageOf = regexp.MustCompile(`(?m)^image_resource:\n(  .*\n)+`)
 
-// shipped runs a task of pipelines/ on the image that the release brings, as
+// shipped runs a task of this repository on the image that the release brings, as
 // registries can't be reached. Tags as scripts/deploy-test.sh gives them.
 func (s *story) shipped(name string, params map[string]string, vars ...string) (string, error) {
 	s.t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../pipelines/tasks", name))
+	text, err := os.ReadFile(filepath.Join("../..", name))
 	require.NoError(s.t, err)
 	require.Regexp(s.t, imageOf, string(text), name)
 	task := imageOf.ReplaceAllString(string(text), "image_resource: {type: mock, source: {mirror_self: true}}\n")
@@ -32,7 +32,7 @@ func (s *story) shipped(name string, params map[string]string, vars ...string) (
 		require.Contains(s.t, task, "\nparams:\n")
 		task = strings.Replace(task, "\nparams:\n", "\nparams:\n  "+key+`: "`+value+"\"\n", 1)
 	}
-	args := []string{"execute", "--tag", "gpu", "--tag", "compute-runtime=rocm", "-c", s.fly.write(name, task)}
+	args := []string{"execute", "--tag", "gpu", "--tag", "compute-runtime=rocm", "-c", s.fly.write(filepath.Base(name), task)}
 	for _, v := range vars {
 		args = append(args, "--var", v)
 	}
@@ -49,33 +49,41 @@ func (s *story) ownTasks(t *testing.T) {
 	// Not PATH itself: Concourse gives tasks one of its own, whatever params say.
 	with := map[string]string{"TOOLS": "/srv/models/bin"}
 	image := []string{"repository=none", "image-tag=none"}
-	out, err := s.shipped("verify-gpu-amd.yml", with, image...)
+	out, err := s.shipped("scripts/deploy-test/hello.yml", nil)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "a task ran on ")
+
+	out, err = s.shipped("pipelines/tasks/verify-gpu-amd.yml", with, image...)
 	require.NoError(t, err, out)
 	require.Contains(t, out, "/dev/dri/renderD128 opens")
 	require.Contains(t, out, "ROCm sees: gfx1100")
 
 	with["EXPECTED_GPUS"] = "2"
-	out, err = s.shipped("verify-gpu-amd.yml", with, image...)
+	out, err = s.shipped("pipelines/tasks/verify-gpu-amd.yml", with, image...)
 	require.Error(t, err, out)
 	require.Contains(t, out, "FAILED: 1 GPUs, want 2")
 
-	out, err = s.shipped("verify-rocm-tools.yml", nil, image...)
+	out, err = s.shipped("pipelines/tasks/verify-rocm-tools.yml", nil, image...)
 	require.Error(t, err, out)
 	require.Contains(t, out, "FAILED: the image has no rocminfo")
 
+	out, err = s.shipped("pipelines/tasks/verify-gpu-cuda.yml", nil, image...)
+	require.Error(t, err, out)
+	require.Contains(t, out, "FAILED: ", "no NVIDIA GPU is here")
+
 	for folder, said := range map[string]string{"models": "can be read and not written", "out_rw": "can be read and written"} {
-		out, err := s.shipped("mounts.yml", nil, append(image, "folder="+folder)...)
+		out, err := s.shipped("pipelines/tasks/mounts.yml", nil, append(image, "folder="+folder)...)
 		require.NoError(t, err, out)
 		require.Contains(t, out, "/srv/"+folder+" "+said)
 	}
-	out, err = s.shipped("mounts.yml", nil, append(image, "folder=nowhere")...)
+	out, err = s.shipped("pipelines/tasks/mounts.yml", nil, append(image, "folder=nowhere")...)
 	require.Error(t, err, out)
 	require.Contains(t, out, "FAILED: no /srv/nowhere")
 }
 
 // refusal: what the wrapper says reaches the build's output word for word.
 func (s *story) refusal(t *testing.T) {
-	out, err := s.shipped("verify-gpu-amd.yml", map[string]string{"AMD_VISIBLE_DEVICES": "7"}, "repository=none", "image-tag=none")
+	out, err := s.shipped("pipelines/tasks/verify-gpu-amd.yml", map[string]string{"AMD_VISIBLE_DEVICES": "7"}, "repository=none", "image-tag=none")
 	require.Error(t, err, out)
 	require.Contains(t, out, `OCI runtime create failed: runc-amd-wrapper: cannot give the task the GPUs of AMD_VISIBLE_DEVICES="7": `+
 		`"7" is no GPU that this unit gives; there are: 0 (GPU-`)
