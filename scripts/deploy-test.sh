@@ -32,8 +32,9 @@ usage() {
 Usage: deploy-test.sh [options]
 
 Deploys the charm with PostgreSQL into a new model of the current Juju controller,
-runs the steps, prints what came of each, and destroys the model. Exits with 1
-when a step fails; the steps after it are not run.
+runs the steps, prints what came of each, and destroys the model. Your current
+model stays the current one. Exits with 1 when a step fails; the steps after it
+are not run.
 
   --mode=MODE       auto (default): one application, the leader is the web;
                     web+worker: an application each

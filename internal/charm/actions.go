@@ -23,6 +23,7 @@ type work func(ctx context.Context, u unitNow, params map[string]any) (map[strin
 func (c *Charm) works() map[string]work {
 	return map[string]work{
 		"plan":               c.planAction,
+		"accept-gpus":        c.acceptGPUs,
 		"coverage":           c.coverage,
 		"get-admin-password": c.adminPassword,
 		"check-status":       c.checkStatus,
@@ -47,7 +48,7 @@ func (u unitNow) paths() concourse.WebPaths { return concourse.WebFiles(u.Want.S
 
 // work runs one of them.
 func (c *Charm) work(ctx context.Context, w work) (map[string]any, error) {
-	params, err := c.Tools.ActionGet(ctx)
+	params, err := c.params(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +69,9 @@ func (c *Charm) work(ctx context.Context, w work) (map[string]any, error) {
 func (u unitNow) usable(action string, role Role) error {
 	if len(u.Problems) > 0 {
 		return fmt.Errorf("cannot %s: options are wrong: %s", action, u.Problems[0])
+	}
+	if len(u.Want.Refused) > 0 {
+		return fmt.Errorf("cannot %s: the unit is not taken over from the Python charm yet: %s", action, u.Want.Refused[0].Text)
 	}
 	if role != "" && u.Facts.Role != role {
 		other := map[Role]string{WebRole: "a worker; run it on the web's unit", WorkerRole: "the web; run it on a worker's unit"}[role]

@@ -39,7 +39,7 @@ func leaveAMD(o Observed, why string) []plan.Resource {
 	for _, path := range rocm.ToolkitFiles() {
 		rs = append(rs, resource.Absent{Path: path, Why: why})
 	}
-	return append(rs, rocm.ForgetToolkit(why), resource.TakeBack{Name: rocm.ToolkitPackage, Why: why})
+	return append(rs, rocm.ForgetToolkit(why), rocm.LeaveToolkit(why))
 }
 
 // leaveGPUs is a unit without GPUs, and without all that the charm brought for

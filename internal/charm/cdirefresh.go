@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
@@ -43,13 +44,14 @@ func desireRefresh(d *Desired, o Observed, g GPUs) error {
 		return nil
 	}
 	var all [][]byte
+	var paths []string
 	files := []plan.Resource{resource.Copy{Path: dispatchBin, From: filepath.Join(o.CharmDir, "dispatch"), Mode: 0o755}}
 	for _, name := range []string{refreshService, refreshTimer, refreshUnit} {
 		data, err := templates.Render(name, map[string]string{"Dispatch": dispatchBin})
 		if err != nil {
 			return err
 		}
-		all = append(all, data)
+		all, paths = append(all, data), append(paths, unitDir+name)
 		files = append(files, resource.File{Path: unitDir + name, Data: data, Mode: 0o644})
 	}
 	then := []host.Command{resource.Systemctl("daemon-reload")}
@@ -58,7 +60,7 @@ func desireRefresh(d *Desired, o Observed, g GPUs) error {
 	}
 	d.Resources = append(d.Resources, files...)
 	d.Resources = append(d.Resources,
-		resource.Trigger{Name: reloadRefresh, Inputs: all, Op: "reload systemd for " + refreshUnit, Then: then},
+		resource.Trigger{Name: reloadRefresh, Inputs: all, Files: paths, Op: "reload systemd for " + refreshUnit, Then: then},
 		resource.Service{Unit: refreshUnit, State: state, Up: true})
 	return nil
 }
@@ -81,6 +83,10 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 		return fmt.Errorf("cannot lock %s: %w", LockFile, err)
 	}
 	defer unlock()
+	begun, err := c.putBack(ctx)
+	if err != nil {
+		return err
+	}
 	facts, err := loadFacts(c.Host.Root)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("cannot describe the GPUs: %s is readable by root only; run it with sudo", factsFile)
@@ -98,7 +104,7 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 		_, err := io.WriteString(w, "nothing to do: tasks of this unit get no GPUs\n")
 		return err
 	}
-	o := Observed{Facts: facts, Config: cfg, Arch: runtime.GOARCH, Machine: observeMachine(c.Host.Root), Now: c.Host.Now()}
+	o := Observed{Facts: facts, Config: cfg, Arch: runtime.GOARCH, Machine: observeMachine(c.Host.Root).under(facts.Juju), Now: c.Host.Now()}
 	if o.GPUs, err = gpu.Discover(c.Host.Root); err != nil {
 		return err
 	}
@@ -117,7 +123,7 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 	if _, err := rest.Apply(ctx, nil); err != nil {
 		return err
 	}
-	return append(p, rest...).Print(w)
+	return slices.Concat(begun, p, rest).Print(w)
 }
 
 // refreshNVIDIA has NVIDIA's tool describe its GPUs anew where the charm had it

@@ -22,6 +22,7 @@ import (
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/rocm"
 )
 
 // Charm is one run of the charm.
@@ -56,11 +57,29 @@ func (c *Charm) Hook(ctx context.Context) error {
 		return jujuerrors.Annotatef(err, "cannot lock %s", LockFile)
 	}
 	defer unlock()
+	p, err := c.putBack(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.logPlan(ctx, p, nil); err != nil {
+		return err
+	}
 	back, err := c.converge(ctx, true)
 	if back {
 		_, err = c.converge(ctx, false)
 	}
 	return err
+}
+
+// putBack ends what a run began that was killed while others' files were away,
+// before anybody looks at the machine: it is to be seen as it was.
+func (c *Charm) putBack(ctx context.Context) (plan.Plan, error) {
+	p, err := rocm.ToolkitKept().Diff(ctx, c.Host)
+	if err != nil {
+		return nil, err
+	}
+	_, err = p.Apply(ctx, c.progress(ctx))
+	return p, err
 }
 
 // converge is one run. back says that it has to be followed by another: it
@@ -75,6 +94,9 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 	}
 	if len(problems) > 0 {
 		return false, c.setStatus(ctx, statusOf("", causesOf(problems)))
+	}
+	if len(want.Refused) > 0 {
+		return false, c.setStatus(ctx, statusOf("", want.Refused))
 	}
 	upgrades := false
 	if !want.Remove {
@@ -116,8 +138,11 @@ func (c *Charm) tell(ctx context.Context, facts Facts, want Desired, held plan.P
 	if err := c.publish(ctx, facts, want); err != nil {
 		return err
 	}
-	if err := c.forgetGone(facts, notes); err != nil {
+	if err := c.forgetGone(facts, want, notes); err != nil {
 		return err
+	}
+	if err := want.Known.write(c.Host.Root); err != nil {
+		return jujuerrors.Annotate(err, "cannot remember which GPUs there are")
 	}
 	causes := append(want.Causes, heldCauses(held)...)
 	causes = append(causes, c.noteCauses(want, notes)...)
@@ -145,8 +170,9 @@ func (c *Charm) decide(ctx context.Context) (Facts, Desired, []config.Problem, e
 		}
 	}
 	cfg, problems := config.Parse(facts.Config, facts.Secrets)
+	var refused []error
 	if len(problems) == 0 {
-		if err := c.completeSecret(&facts, cfg); err != nil {
+		if refused, err = c.completeSecret(&facts, cfg); err != nil {
 			return facts, Desired{}, nil, err
 		}
 	}
@@ -163,6 +189,7 @@ func (c *Charm) decide(ctx context.Context) (Facts, Desired, []config.Problem, e
 	if err != nil {
 		return facts, Desired{}, nil, err
 	}
+	seen.Refused = append(seen.Refused, refused...)
 	return facts, Desire(seen), nil, nil
 }
 

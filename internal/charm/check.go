@@ -16,9 +16,9 @@ import (
 	"concourse-ci-machine/internal/rocm"
 )
 
-// A worker that was just started needs 4 to 6 s until it is up and registered.
-// A hook that started it looks again for so long, so that the status need not
-// wait for the next update-status.
+// A worker that was just started needs 4 to 6 s until it is up and registered, one
+// that lost its web tries again every 5 s. A hook that finds either looks again for
+// so long, so that the status need not wait for the next update-status.
 const (
 	settleTime = 15 * time.Second
 	settlePoll = 500 * time.Millisecond
@@ -44,12 +44,7 @@ func (c *Charm) ready(want Desired) string {
 func (c *Charm) check(ctx context.Context, want Desired, changed bool) []Cause {
 	var causes []Cause
 	if want.Worker {
-		cause := c.checkWorker(ctx, want, changed)
-		for waited := time.Duration(0); cause != nil && changed && waited < settleTime; waited += settlePoll {
-			c.Sleep(settlePoll)
-			cause = c.checkWorker(ctx, want, changed)
-		}
-		if cause != nil {
+		if cause := c.settledWorker(ctx, want, changed); cause != nil {
 			causes = append(causes, *cause)
 		}
 	}
@@ -73,25 +68,36 @@ func (c *Charm) check(ctx context.Context, want Desired, changed bool) []Cause {
 	return causes
 }
 
+// settledWorker is what checkWorker says in the end.
+func (c *Charm) settledWorker(ctx context.Context, want Desired, changed bool) *Cause {
+	cause, connects := c.checkWorker(ctx, want, changed)
+	for waited := time.Duration(0); cause != nil && (changed || connects) && waited < settleTime; waited += settlePoll {
+		c.Sleep(settlePoll)
+		cause, connects = c.checkWorker(ctx, want, true)
+	}
+	return cause
+}
+
 // checkWorker asks the worker and its journal. In a run that changed something
-// the process may be another than the one observed.
-func (c *Charm) checkWorker(ctx context.Context, want Desired, changed bool) *Cause {
+// the process may be another than the one observed. connects says that nothing
+// but the registration lacks, for which the worker tries again by itself.
+func (c *Charm) checkWorker(ctx context.Context, want Desired, changed bool) (cause *Cause, connects bool) {
 	health := make(chan concourse.Health, 1)
 	go func() { health <- concourse.CheckHealth(ctx, c.healthURL()) }()
 	reg, err := c.registration(ctx, want, changed)
 	if h := <-health; h.State != concourse.Healthy {
-		return &Cause{Waiting, fmt.Sprintf("Worker not ready: %s; see journalctl --unit concourse-worker", h.Why)}
+		return &Cause{Waiting, fmt.Sprintf("Worker not ready: %s; see journalctl --unit concourse-worker", h.Why)}, false
 	}
 	switch {
 	case err != nil:
-		return &Cause{Waiting, err.Error()}
+		return &Cause{Waiting, err.Error()}, false
 	case reg.State == concourse.Lost:
-		return &Cause{Waiting, "Worker not registered at the web: " + reg.Why}
+		return &Cause{Waiting, "Worker not registered at the web: " + reg.Why}, true
 	case reg.State == concourse.Unknown && (want.LogLevel == "info" || want.LogLevel == "debug"):
 		// It says that it registered at these levels only.
-		return &Cause{Waiting, "Worker not registered at the web yet; see journalctl --unit concourse-worker"}
+		return &Cause{Waiting, "Worker not registered at the web yet; see journalctl --unit concourse-worker"}, true
 	}
-	return nil
+	return nil, false
 }
 
 func (c *Charm) registration(ctx context.Context, want Desired, changed bool) (concourse.Registration, error) {

@@ -9,7 +9,6 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/postgres"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -17,9 +16,10 @@ const toolDeadline = 10 * time.Second
 
 // Checked is one thing that check-status looked at.
 type Checked struct {
-	Name string `json:"name"`
-	OK   bool   `json:"ok"`
-	Text string `json:"text"`
+	Name    string `json:"name"`
+	OK      bool   `json:"ok"`
+	Warning bool   `json:"warning,omitempty"` // it works, and somebody should look at it
+	Text    string `json:"text"`
 }
 
 // report collects them.
@@ -29,7 +29,11 @@ func (r *report) add(name string, err error, text string) {
 	if err != nil {
 		text = err.Error()
 	}
-	r.checks = append(r.checks, Checked{name, err == nil, text})
+	r.checks = append(r.checks, Checked{Name: name, OK: err == nil, Text: text})
+}
+
+func (r *report) warn(name, text string) {
+	r.checks = append(r.checks, Checked{Name: name, OK: true, Warning: true, Text: text})
 }
 
 func (r *report) cause(name string, cause *Cause, text string) {
@@ -38,6 +42,31 @@ func (r *report) cause(name string, cause *Cause, text string) {
 		return
 	}
 	r.add(name, fmt.Errorf("%s", cause.Text), "")
+}
+
+// failed are those that do not work, with the reason.
+func (r *report) failed() (bad []string) {
+	for _, check := range r.checks {
+		if !check.OK {
+			bad = append(bad, check.Name+": "+check.Text)
+		}
+	}
+	return bad
+}
+
+func (r *report) text() string {
+	var b strings.Builder
+	for _, check := range r.checks {
+		mark := "ok"
+		switch {
+		case !check.OK:
+			mark = "FAILED"
+		case check.Warning:
+			mark = "warn"
+		}
+		fmt.Fprintf(&b, "%-6s  %s: %s\n", mark, check.Name, check.Text)
+	}
+	return b.String()
 }
 
 // checkStatus looks at everything that has to work on this unit, and fails when
@@ -59,28 +88,17 @@ func (c *Charm) checkStatus(ctx context.Context, u unitNow, params map[string]an
 			c.checkDetails(ctx, u, &r)
 		}
 	}
-	status := "ok"
-	var bad []string
-	for _, check := range r.checks {
-		if !check.OK {
-			status = "failed"
-			bad = append(bad, check.Name+": "+check.Text)
-		}
+	status, bad := "ok", r.failed()
+	if len(bad) > 0 {
+		status = "failed"
 	}
-	var text, data strings.Builder
-	for _, check := range r.checks {
-		mark := "ok    "
-		if !check.OK {
-			mark = "FAILED"
-		}
-		fmt.Fprintf(&text, "%s  %s: %s\n", mark, check.Name, check.Text)
-	}
+	var data strings.Builder
 	if err := writeJSON(&data, r.checks); err != nil {
 		return nil, err
 	}
 	version, _, _ := concourse.InstalledRelease(c.Host.Root)
 	results := map[string]any{"status": status, "role": string(u.Facts.Role), "version": version,
-		"checks": strings.TrimSpace(text.String()), "json": strings.TrimSpace(data.String())}
+		"checks": strings.TrimSpace(r.text()), "json": strings.TrimSpace(data.String())}
 	if len(bad) > 0 {
 		return results, fmt.Errorf("cannot call this unit well: %s", strings.Join(bad, "; "))
 	}
@@ -91,10 +109,10 @@ func (c *Charm) checkServices(ctx context.Context, u unitNow, r *report) {
 	if u.Want.Web {
 		r.cause("web", c.checkWeb(ctx, u.Want, false), u.Want.WebURL)
 		db := u.Want.Database
-		r.add("database", postgres.Ping(ctx, u.Want.Repair), fmt.Sprintf("%s at %s", db.Name, db.Host))
+		r.add("database", databaseWorks(ctx, u.Want), fmt.Sprintf("%s at %s", db.Name, db.Host))
 	}
 	if u.Want.Worker {
-		r.cause("worker", c.checkWorker(ctx, u.Want, true), "healthy and registered at "+u.Want.TSA.Host)
+		r.cause("worker", c.settledWorker(ctx, u.Want, false), "healthy and registered at "+u.Want.TSA.Host)
 	}
 	for _, p := range []struct {
 		on           bool
@@ -123,11 +141,14 @@ func (c *Charm) checkGPUs(ctx context.Context, r *report) {
 	}
 	for _, s := range states {
 		name := fmt.Sprintf("gpu %d", s.Index)
-		if s.State == health.Critical {
+		switch s.State {
+		case health.Critical:
 			r.add(name, fmt.Errorf("%s: %s", s.State, s.Reason), "")
-			continue
+		case health.Warning:
+			r.warn(name, s.Reason)
+		default:
+			r.add(name, nil, strings.TrimSpace(fmt.Sprintf("%s %s", s.State, s.Reason)))
 		}
-		r.add(name, nil, strings.TrimSpace(fmt.Sprintf("%s %s", s.State, s.Reason)))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/postgres"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -23,7 +24,19 @@ func (c *Charm) checkWeb(ctx context.Context, want Desired, changed bool) *Cause
 	if h.State == concourse.Healthy {
 		return nil
 	}
-	return &Cause{Waiting, fmt.Sprintf("Web not ready: %s; see journalctl --unit concourse-server", h.Why)}
+	why := h.Why
+	if err := databaseWorks(ctx, want); err != nil {
+		why = lastLine(err) // a web without its database ends, and all that shows is a closed port
+	}
+	return &Cause{Waiting, fmt.Sprintf("Web not ready: %s; see journalctl --unit concourse-server", why)}
+}
+
+// databaseWorks logs in as the web and looks at its rights.
+func databaseWorks(ctx context.Context, want Desired) error {
+	if err := postgres.Ping(ctx, want.Repair); err != nil {
+		return err
+	}
+	return postgres.Rights(ctx, want.Repair)
 }
 
 // checkPebble says what is wrong with a service under Pebble, "" for nothing.

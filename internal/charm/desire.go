@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/postgres"
 	"concourse-ci-machine/internal/relation"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/rocm"
 )
 
 // Desired is what the machine and the relations should be.
@@ -23,6 +24,9 @@ type Desired struct {
 	Suffix    string  // of the status text when nothing is in the way: " (GPU: 1x AMD)"
 
 	Remove bool // the unit is going away
+	// Refused is why nothing at all is done: the Python charm's service can't be
+	// taken over yet, and runs on.
+	Refused []Cause
 
 	Worker      bool   // the worker should be running after applying
 	Web         bool   // the web should be running after applying
@@ -41,6 +45,7 @@ type Desired struct {
 	// Invocation is systemd's id of the worker's process as it was observed.
 	Invocation string
 	GPUs       relation.WorkerGPUs // of a worker, as the web is told
+	Known      knownGPUs           // to be remembered
 	asked      string              // release that was asked for its limit
 	Exporter   bool                // rocm-exporter should be running after applying
 	Jobs       bool                // concourse-exporter should be, and Concourse's own metrics
@@ -53,15 +58,29 @@ type Desired struct {
 // Desire decides, and does nothing else: the same Observed gives the same
 // Desired, except for functions in resources that cannot be compared.
 func Desire(o Observed) Desired {
+	d := desire(o)
+	// Of every unit, and done by a hook before all else: here for who asks for the plan.
+	d.Resources = append([]plan.Resource{rocm.ToolkitKept()}, d.Resources...)
+	return d
+}
+
+func desire(o Observed) Desired {
 	if leaving(o.Event) {
 		return desireNothing(o)
 	}
+	d := desireRole(o)
+	d.Refused = refusals(o, d)
+	return d
+}
+
+func desireRole(o Observed) Desired {
 	if o.Facts.Role == WebRole {
 		return desireWebUnit(o)
 	}
 	d := Desired{Shared: o.shared(), Release: o.Release, LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.Unit].Invocation}
 	gpus := decideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
-	d.Causes = append(d.Causes, gpus.Causes...)
+	d.Known = gpus.miss(o)
+	d.Causes = append(append(d.Causes, gpus.Causes...), gpus.Remarks...)
 	d.Suffix = gpus.Suffix() + folderSuffix(o)
 	d.GPUs = publishedGPUs(o, gpus)
 
@@ -135,7 +154,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	tasks := desireWorkerLimit(d, o)
 	cfg := concourse.WorkerConfig{
 		Name: workerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: concourse.WorkFolder(o.shared()), LogLevel: o.Config.LogLevel, TSA: o.TSA,
-		Tags: concourse.Tags(o.Config.Tags, gpuTags(gpus)), Wrapped: wired, GPUWait: gpuWait(o, gpus), MaxTasks: tasks,
+		Tags: concourse.Tags(o.Config.Tags, gpuTags(gpus)), Wrapped: wired, MaxTasks: tasks,
 		DNSProxy: o.Config.DNSProxy, DNSServers: o.Config.DNSServers, Proxy: proxyOf(o.Facts, o.Config),
 	}
 	env, err := cfg.File(o.WorkerEnv)
@@ -153,7 +172,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 		d.Resources = append(d.Resources, concourse.WorkerNameKept(concourse.WorkFolder(o.shared()), o.KeptName))
 	}
 	d.Resources = append(d.Resources, concourse.OperatorEnv{}, concourse.WorkerID(concourse.WorkFolder(o.shared()), o.WorkerID), unit,
-		resource.Trigger{Name: reloadWorker, Inputs: [][]byte{unit.Data}, Op: "reload systemd for " + concourse.Unit,
+		resource.Trigger{Name: reloadWorker, Inputs: [][]byte{unit.Data}, Files: []string{unit.Path}, Op: "reload systemd for " + concourse.Unit,
 			Then: []host.Command{resource.Systemctl("daemon-reload")}})
 	d.Causes = append(d.Causes, webCauses(o)...)
 	if !registers {
@@ -172,10 +191,14 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 		return nil
 	}
 	d.Worker = true
+	if gpus.Asked && len(gpus.Chosen) == 0 {
+		d.Causes = append(d.Causes, Cause{Active, "steps without tags go to other workers meanwhile: this one keeps the tag gpu-count=0"})
+	}
 	d.Resources = append(d.Resources, env, key,
 		resource.Service{Unit: concourse.Unit, State: state, Up: true},
 		// The new process takes the running tasks over, see concourse.Drain.
 		resource.Trigger{Name: restartWorker, Inputs: [][]byte{unit.Data, env.Data, key.Data, []byte(o.ReleaseID)},
+			Files: []string{unit.Path, env.Path, key.Path}, Unit: concourse.Unit, State: state,
 			Op: "restart " + concourse.Unit, Adopt: starts(state),
 			Then: []host.Command{resource.Systemctl("restart", concourse.Unit)}})
 	return nil
@@ -208,6 +231,9 @@ func webCauses(o Observed) []Cause {
 
 func gpuTags(g GPUs) concourse.GPUTags {
 	t := concourse.GPUTags{Count: len(g.Chosen)}
+	if !g.Asked {
+		return t
+	}
 	t.Runtime = "rocm"
 	if g.Vendor == gpu.NVIDIA {
 		t.Runtime = "cuda"

@@ -107,8 +107,8 @@ func TestD18StopAndRemoveDrainFirst(t *testing.T) {
 		o.Event = event
 		d := Desire(o)
 		require.True(t, d.Remove)
-		drain, ok := d.Resources[0].(concourse.Drain)
-		require.True(t, ok, "%T", d.Resources[0])
+		drain, ok := d.Resources[1].(concourse.Drain) // after what a killed run left
+		require.True(t, ok, "%T", d.Resources[1])
 		require.Equal(t, 30*time.Second, drain.Limit)
 		require.Equal(t, event == "remove", absent(d, concourse.ConfigDir), "keys go when the unit does")
 		require.Equal(t, event == "remove", absent(d, StateDir))

@@ -84,6 +84,9 @@ func desireWrapper(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 		return false, err
 	}
 	d.Resources = append(d.Resources, file, launcher)
+	if given := foldersOfTasks(o.Config, o.Folders); len(given) > 0 {
+		d.Resources = append(d.Resources, resource.Nosuid{Dir: srv, Why: "what tasks leave there must not run as another user of this machine"})
+	}
 	return true, nil
 }
 
@@ -117,8 +120,8 @@ func wrapperFile(config oci.Config) (f resource.File, err error) {
 	if err == nil {
 		err = oci.CheckConfig(data)
 	}
-	// task-env may hold a secret; only root reads the wrapper's config.
-	return resource.File{Path: oci.DefaultConfig, Data: append(data, '\n'), Mode: 0o600}, err
+	// task-env may hold a secret, so only root reads it; the wrapper takes root's alone.
+	return resource.File{Path: oci.DefaultConfig, Data: append(data, '\n'), Mode: 0o600, Owner: "root"}, err
 }
 
 // taskEnv is the environment of GPU tasks. What the operator sets wins.

@@ -2,7 +2,6 @@ package charm
 
 import (
 	"slices"
-	"time"
 
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/lease"
@@ -28,15 +27,16 @@ func leases(o Observed, g GPUs) *oci.Leases {
 	if !o.Config.Exclusive || len(g.Chosen) == 0 {
 		return nil
 	}
-	return &oci.Leases{Dir: lease.DefaultDir, WaitSeconds: int(o.Config.GPUWait / time.Second), Links: weights(o, handed(g))}
+	return &oci.Leases{Dir: lease.DefaultDir, GPUs: leasedGPUs(handed(g)), Links: weights(o, handed(g))}
 }
 
-// gpuWait is how long a task's start may wait for GPUs.
-func gpuWait(o Observed, g GPUs) time.Duration {
-	if leases(o, g) == nil {
-		return 0
+// leasedGPUs are the GPUs by their slots: an index or a name of a description can
+// become another GPU's while a task computes on the one that had it.
+func leasedGPUs(gpus []gpu.GPU) (list []oci.LeasedGPU) {
+	for _, g := range gpus {
+		list = append(list, oci.LeasedGPU{Name: gpu.Slot(g.PCI, g.Partition), Nodes: []string{g.Render.Path}})
 	}
-	return o.Config.GPUWait
+	return list
 }
 
 // handed are the GPUs that tasks get, in the order in which the wrapper's config

@@ -2,9 +2,11 @@ package charm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,7 +43,7 @@ func desireWeb(d *Desired, o Observed) error {
 	if err != nil {
 		return err
 	}
-	d.Resources = append(d.Resources, unit, resource.Trigger{Name: reloadWebUnit, Inputs: [][]byte{unit.Data},
+	d.Resources = append(d.Resources, unit, resource.Trigger{Name: reloadWebUnit, Inputs: [][]byte{unit.Data}, Files: []string{unit.Path},
 		Op: "reload systemd for " + concourse.WebUnit, Then: []host.Command{resource.Systemctl("daemon-reload")}})
 
 	state := o.Units[concourse.WebUnit]
@@ -90,8 +92,9 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 	}
 	d.Resources = append(d.Resources, keys...)
 	inputs := [][]byte{[]byte(secrets.TSAHostKey), []byte(secrets.SessionSigningKey), []byte(o.ReleaseID)}
+	read := []string{paths.TSAHostKey(), paths.SessionKey(), paths.Env()}
 	for i, f := range files {
-		if inputs = append(inputs, f.Data); i > 0 {
+		if inputs, read = append(inputs, f.Data), append(read, f.Path); i > 0 {
 			d.Resources = append(d.Resources, f)
 		}
 	}
@@ -103,7 +106,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 	if err != nil {
 		return err
 	}
-	authorized := paths.Authorized(w.authorized())
+	authorized := paths.Authorized(w.authorized(), o.OtherKeys...)
 	d.Web = true
 	d.Resources = append(d.Resources, withLimits(o, env, config.LimitsNow())...)
 	d.Resources = append(d.Resources, authorized,
@@ -117,9 +120,10 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		resource.Service{Unit: concourse.WebUnit, State: state, Up: true},
 		// A key that comes or goes needs no restart: the web reads the file again
 		// (D16). Before the restart, as a web that was just started ends of it.
-		resource.Trigger{Name: reloadWeb, Inputs: [][]byte{authorized.Data}, Op: reloadWebOp, Adopt: starts(state), Tolerate: true,
+		resource.Trigger{Name: reloadWeb, Inputs: [][]byte{authorized.Data}, Files: []string{authorized.Path}, Unit: concourse.WebUnit, State: state, Op: reloadWebOp, Adopt: starts(state), Tolerate: true,
 			Then: []host.Command{resource.Systemctl("reload", concourse.WebUnit)}},
-		resource.Trigger{Name: restartWeb, Inputs: append(inputs, env.Data), Op: "restart " + concourse.WebUnit, Adopt: starts(state),
+		resource.Trigger{Name: restartWeb, Inputs: append(inputs, env.Data), Files: read, Unit: concourse.WebUnit, State: state,
+			Op: "restart " + concourse.WebUnit, Adopt: starts(state),
 			Then: []host.Command{resource.Systemctl("restart", concourse.WebUnit)}})
 	d.Resources = append(d.Resources, o.OldStorage...)
 	for _, gone := range w.Gone {
@@ -129,7 +133,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		d.Resources = append(d.Resources, cutOff(gone))
 	}
 	_, limited := taskLimit(o)
-	d.Causes = append(append(append(d.Causes, w.refused()...), w.missing(o.Config.RequiredArchs)...), limited...)
+	d.Causes = slices.Concat(d.Causes, w.refused(), strangers(authorized.Path, o.OtherKeys), w.missing(o.Config.RequiredArchs), limited)
 	return nil
 }
 
@@ -183,7 +187,13 @@ func secretCause(o Observed, err error) Cause {
 	if len(o.Facts.Web.Secret) == 0 {
 		return Cause{Waiting, "Waiting for the leader to share the web's keys"}
 	}
-	return Cause{Blocked, fmt.Sprintf("%s; run juju run <leader unit> rotate-keys", err)}
+	var bad *concourse.SecretError
+	which := "all"
+	if errors.As(err, &bad) {
+		which = rotatedBy(bad.Key)
+	}
+	app, _, _ := strings.Cut(o.Facts.Unit, "/")
+	return Cause{Blocked, fmt.Sprintf("%s; run juju run %s/leader rotate-keys keys=%s", err, app, which)}
 }
 
 // webURL is where people find the web.
@@ -211,7 +221,7 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db 
 		c.TLSPort = o.Config.TLSPort
 	}
 	c.TaskLimit, _ = taskLimit(o)
-	c.RequestTimeout, c.Limits = webTimeout(o), o.Limits
+	c.Limits = o.Limits
 	c.Vault = vaultEnv(o, paths)
 	for _, key := range optionFiles(o) {
 		c.Options[key] = optionFile(paths, key)

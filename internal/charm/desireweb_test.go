@@ -217,6 +217,27 @@ func TestNewEncryptionKeyKeepsTheOldOne(t *testing.T) {
 	require.Equal(t, "fedcba9876543210", webEnv(t, Desire(o))["CONCOURSE_ENCRYPTION_KEY"], "the leader says when")
 }
 
+// What metrics wait for is not the option.
+func TestMetricsWithoutAWebSayWhy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		metrics bool
+		want    string
+	}{"off": {false, "enable-metrics is off"}, "on": {true, "there is no web to ask"}} {
+		o := observedWeb(t, map[string]any{"enable-metrics": tc.metrics})
+		o.Facts.Web.Database = nil
+		var whys []string
+		for _, r := range Desire(o).Resources {
+			if a, is := r.(resource.Absent); is && strings.Contains(a.Path, "exporter") && a.Why != "this unit's role has no rocm-exporter" {
+				whys = append(whys, a.Why)
+			}
+			if s, is := r.(resource.Service); is && s.Unit == PebbleUnit {
+				whys = append(whys, s.Why)
+			}
+		}
+		require.Equal(t, []string{tc.want, tc.want, tc.want}, whys, name)
+	}
+}
+
 func TestCredentialsOfADatabaseAreCheckedOnceAndAgainWhenTheyChange(t *testing.T) {
 	o := observedWeb(t, nil)
 	before := trigger(t, Desire(o), repairDatabase)

@@ -36,6 +36,7 @@ type Facts struct {
 	Web      *WebFacts      `json:"web,omitempty"`  // of a web only
 	Resource string         `json:"resource"`       // path of the attached release, "" when none is
 	Proxy    juju.Proxy     `json:"proxy"`          // the model's
+	Juju     string         `json:"juju,omitempty"` // version of the unit's agent
 }
 
 // Flight is one relation to a web's tsa endpoint.
@@ -50,7 +51,7 @@ type Flight struct {
 // and as long as no release is installed: Juju does not say whether none was
 // attached or its own download failed.
 func observeJuju(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, installed bool) (Facts, error) {
-	f := Facts{Unit: e.Unit, Proxy: e.Proxy, Resource: last.Resource}
+	f := Facts{Unit: e.Unit, Proxy: e.Proxy, Juju: e.JujuVersion, Resource: last.Resource}
 	var err error
 	if f.Config, err = t.Config(ctx); err != nil {
 		return f, jujuerrors.Annotate(err, "cannot observe the configuration")
@@ -139,10 +140,11 @@ func saveFacts(r host.Root, last, now Facts) error {
 }
 
 // forgetGone is called when those who left have been cut off. A web that could
-// not be reloaded lets them in again: they are cut off once more after that.
-func (c *Charm) forgetGone(f Facts, notes []plan.Note) error {
+// not be reloaded lets them in again: they are cut off once more after that. Where
+// there is no web to be, its file of keys still has theirs.
+func (c *Charm) forgetGone(f Facts, want Desired, notes []plan.Note) error {
 	stale := slices.ContainsFunc(notes, func(n plan.Note) bool { return n.Step.Op == reloadWebOp })
-	if f.Web == nil || len(f.Web.Gone) == 0 || stale {
+	if f.Web == nil || len(f.Web.Gone) == 0 || !want.Web || stale {
 		return nil
 	}
 	now := f

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/relation"
 )
@@ -129,6 +130,12 @@ func (o *observer) webSecret(ctx context.Context, f *Facts, w *WebFacts) (err er
 	}
 	if o.last.Web != nil && f.Leader {
 		w.Secret = maps.Clone(o.last.Web.Secret)
+		// A key that nobody can use is read from the disk again, or made.
+		for _, key := range []string{tsaHostKey, sessionKey} {
+			if concourse.KeyProblem(w.Secret[key]) != "" {
+				delete(w.Secret, key)
+			}
+		}
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/relation"
 )
@@ -127,6 +129,33 @@ func (w *WebFacts) authorized() []string {
 		}
 	}
 	return keys
+}
+
+// otherKeys are the lines of the web's file of keys that are no worker's of Juju's,
+// now or lately. The key of a worker that the Python charm made for the web itself
+// has no use.
+func otherKeys(r host.Root, paths concourse.WebPaths, w *WebFacts) ([]string, error) {
+	existing, err := readOptional(r, paths.AuthorizedKeys())
+	if err != nil {
+		return nil, err
+	}
+	unused, err := readOptional(r, paths.UnusedWorkerKey())
+	if err != nil {
+		return nil, err
+	}
+	known := append(w.authorized(), unused)
+	for _, gone := range w.Gone {
+		known = append(known, gone.Key)
+	}
+	return concourse.OtherKeys([]byte(existing), known), nil
+}
+
+// strangers is a remark on such lines.
+func strangers(file string, others []string) []Cause {
+	if len(others) == 0 {
+		return nil
+	}
+	return []Cause{{Active, fmt.Sprintf("%s has keys of no related worker (%d), which may register: take their lines out to end that", file, len(others))}}
 }
 
 // maxRefused is how many workers a status names.

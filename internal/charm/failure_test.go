@@ -34,7 +34,7 @@ func TestFailuresAreSorted(t *testing.T) {
 		"refused":        {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "waiting: cannot do it (attempt 1): dial: connection refused; trying again; no web"},
 		"a request":      {&url.Error{Op: "Get", URL: "http://x", Err: errors.New("no")}, `waiting: cannot do it (attempt 1): Get "http://x": no; trying again; no web`},
 		"says temporary": {fmt.Errorf("x: %w", &concourse.NetworkError{URL: "http://x", Attempts: 3, Err: errors.New("no")}), "waiting: cannot do it (attempt 1): x: cannot download http://x (attempt 3 of 3): no; trying again; no web"},
-		"has a remedy":   {fmt.Errorf("x: %w", &concourse.KeyError{Path: "/k", Problem: "it is broken"}), "blocked: cannot use /k: it is broken; move it away (sudo mv /k /k.broken) and a new key is made and published; no web"},
+		"has a remedy":   {fmt.Errorf("x: %w", &concourse.KeyError{Path: "/k", Problem: "it is broken"}), "blocked: cannot use /k: it is broken; put the right one there, or move it away (sudo mv /k /k.broken) and a new key is made; no web"},
 		"systemctl":      {&host.CommandError{Argv: []string{"systemctl", "start", "x"}, Code: 1, Stderr: "masked"}, ""},
 		"no such tool":   {&host.CommandError{Argv: []string{"systemctl"}, Code: -1, Err: os.ErrNotExist}, ""},
 		"disk full":      {&os.PathError{Op: "write", Path: "/x", Err: syscall.ENOSPC}, ""},

@@ -80,6 +80,9 @@ func charmDir(t *testing.T) string {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte(name), 0o755))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "dispatch"), []byte("dispatch"), 0o755))
+	actions, err := os.ReadFile("../../actions.yaml")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "actions.yaml"), actions, 0o644))
 	for _, name := range []string{"prometheus_alert_rules", "grafana_dashboards"} {
 		require.NoError(t, os.CopyFS(filepath.Join(dir, "src", name), os.DirFS("../../src/"+name)))
 	}
@@ -112,6 +115,9 @@ func absent(d Desired, path string) bool {
 			return true
 		}
 		if _, is := r.(cdi.Gone); is && path == cdi.Path {
+			return true
+		}
+		if _, is := r.(stateGone); is && path == StateDir {
 			return true
 		}
 	}

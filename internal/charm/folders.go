@@ -10,6 +10,7 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
+	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/oci"
 )
@@ -36,15 +37,23 @@ func srvFolders(r host.Root) ([]string, error) {
 	return names, nil
 }
 
+// foldersOfTasks are those of /srv that the options give to tasks.
+func foldersOfTasks(c config.Config, names []string) (given []string) {
+	for _, name := range names {
+		if !c.NoFolders && (len(c.Folders) == 0 || slices.Contains(c.Folders, name)) {
+			given = append(given, name)
+		}
+	}
+	return given
+}
+
 // folderSuffix is the part of the ready status that counts the folders.
 func folderSuffix(o Observed) string {
 	ro, rw := 0, 0
-	for _, name := range o.Folders {
-		switch {
-		case o.Config.NoFolders || len(o.Config.Folders) > 0 && !slices.Contains(o.Config.Folders, name):
-		case strings.HasSuffix(name, "_writable") || strings.HasSuffix(name, "_rw"):
+	for _, name := range foldersOfTasks(o.Config, o.Folders) {
+		if strings.HasSuffix(name, "_writable") || strings.HasSuffix(name, "_rw") {
 			rw++
-		default:
+		} else {
 			ro++
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/nvidia"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/rocm"
 )
 
 // videoGID is the group video, which has this number on every Debian and
@@ -21,6 +23,9 @@ type GPUs struct {
 	All    []gpu.GPU  // the vendor's GPUs of this unit, described in the CDI spec
 	Chosen []gpu.GPU  // those of them that tasks get; empty when a cause keeps them from working
 	Causes []Cause
+
+	Asked   bool    // the unit is to be a worker with GPUs, whether it has any or not
+	Remarks []Cause // keep nothing from working
 }
 
 // Suffix is the part of the ready status that names the GPUs.
@@ -61,6 +66,7 @@ func decideGPUs(c config.Config, inv gpu.Inventory, m Machine, nvidia []string) 
 			g.Causes = append(g.Causes, Cause{Active, "no GPU passed through"})
 		}
 	}
+	g.Asked = g.Vendor != "" || slices.ContainsFunc(g.Causes, func(c Cause) bool { return c.Kind == Blocked })
 	if g.Vendor == "" {
 		return g
 	}
@@ -111,8 +117,7 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m Machine) {
 	for _, l := range left {
 		switch l.Reason {
 		case gpu.Unreadable:
-			g.block("%s GPU %s: %s — on the LXD host run: lxc config device set %s gpu0 gid=%d mode=0660 (gpu0: the device's name in lxc config device show %s)",
-				name, l.PCI, l.Detail, m.Hostname, videoGID, m.Hostname)
+			g.block("%s GPU %s: %s — on the LXD host run: %s", name, l.PCI, l.Detail, oci.OpenGPU(m.Hostname))
 		case gpu.WrongNumber, gpu.NotADevice:
 			g.block("%s GPU %s: %s — on the LXD host run: lxc restart %s", name, l.PCI, l.Detail, m.Hostname)
 		}
@@ -163,11 +168,15 @@ func explainKFD(g *GPUs, kfd gpu.KFD, m Machine) {
 	case !m.LXD():
 		g.block("%s — run: sudo modprobe amdgpu, and check that the kernel has CONFIG_HSA_AMD", kfd.Text())
 	case kfd.State == gpu.KFDAbsent:
-		g.block("no /dev/kfd — run: lxc config device add %s kfd unix-char source=/dev/kfd path=/dev/kfd gid=%d", m.Hostname, videoGID)
+		if m.NoProfiles {
+			g.block("no /dev/kfd, as Juju 4 has no LXD profiles of charms — run: lxc config device add %s "+rocm.KFDDevice+" (or scripts/pass-gpu.sh of the charm's project, which passes it with the GPU)", m.Hostname)
+			return
+		}
+		g.block("no /dev/kfd — run: lxc config device add %s "+rocm.KFDDevice, m.Hostname)
 	case kfd.State == gpu.KFDWrongMajor:
 		g.block("%s — on the LXD host run: lxc restart %s", kfd.Text(), m.Hostname)
 	default:
-		g.block("%s — on the LXD host run: lxc config device override %s kfd gid=%d mode=0660", kfd.Text(), m.Hostname, videoGID)
+		g.block("%s — on the LXD host run: %s", kfd.Text(), oci.OpenKFD(m.Hostname, m.kfdVerb()))
 	}
 }
 
@@ -183,13 +192,11 @@ func explainGroups(g *GPUs, kfd gpu.KFD, m Machine) {
 	closed := func(n host.Node) bool { return n.GID == 0 && n.Mode&0o006 != 0o006 }
 	for _, of := range g.Chosen {
 		if closed(of.Render) {
-			g.block("tasks can't open %s, its group is root — on the LXD host run: lxc config device set %s gpu0 gid=%d (gpu0: the device's name in lxc config device show %s)",
-				of.Render.Path, m.Hostname, videoGID, m.Hostname)
+			g.block("tasks can't open %s, its group is root — on the LXD host run: %s", of.Render.Path, oci.OpenGPU(m.Hostname))
 		}
 	}
 	if closed(kfd.Node) {
-		g.block("tasks can't open /dev/kfd, its group is root — on the LXD host run: lxc config device override %s kfd gid=%d (set instead of override where the device is the container's own)",
-			m.Hostname, videoGID)
+		g.block("tasks can't open /dev/kfd, its group is root — on the LXD host run: %s", oci.OpenKFD(m.Hostname, m.kfdVerb()))
 	}
 }
 

@@ -85,7 +85,7 @@ func (c *Charm) answers() map[string]answer {
 // answer runs an action of that kind. One that finds something broken has its
 // result all the same, beside the error.
 func (c *Charm) answer(ctx context.Context, a answer) (map[string]any, error) {
-	params, err := c.Tools.ActionGet(ctx)
+	params, err := c.params(ctx)
 	if err != nil {
 		return nil, err
 	}

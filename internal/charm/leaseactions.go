@@ -10,8 +10,8 @@ import (
 	"concourse-ci-machine/internal/lease"
 )
 
-// GPUStatus tells who leases each GPU, who waits for one, and what was counted
-// since the boot. Where tasks share the GPUs it says so.
+// GPUStatus tells who leases each GPU, and what was counted since the boot. Where
+// tasks share the GPUs it says so.
 func (c *Charm) GPUStatus(w io.Writer, f Format) error {
 	l, gpus, on, err := c.leased()
 	if err != nil {
@@ -60,25 +60,9 @@ func leaseText(r exporter.LeaseReport, gpus []leasedGPU, f Format) string {
 		}
 		b.WriteByte('\n')
 	}
-	for _, w := range r.Waiting {
-		fmt.Fprintf(&b, "waits  container %s for %s since %s, until %s\n", w.Container, wanted(w), clock(w.Since, r.At),
-			w.Deadline.Format("15:04:05 UTC"))
-	}
 	n := r.Counters
-	fmt.Fprintf(&b, "since the boot: %d tasks got GPUs, %d of them after waiting (%s in all); refused: %d busy, %d after gpu-wait, %d impossible\n",
-		n.Granted, n.Waited, time.Duration(n.WaitedSeconds*float64(time.Second)).Truncate(time.Second), n.Busy, n.Timeout, n.Impossible)
+	fmt.Fprintf(&b, "since the boot: %d tasks got GPUs; refused: %d as too few were free, %d as the unit has fewer\n", n.Granted, n.Busy, n.Impossible)
 	return b.String()
-}
-
-func wanted(w exporter.LeaseWaiter) string {
-	text := fmt.Sprintf("%d GPUs", w.Count)
-	if w.Count == 1 {
-		text = "1 GPU"
-	}
-	if len(w.Of) > 0 {
-		text += " of " + strings.Join(w.Of, ", ")
-	}
-	return text
 }
 
 // GPURelease frees a GPU whose lease is not given back by itself: a damaged
@@ -135,7 +119,7 @@ func (c *Charm) checkLeases(r *report) {
 			r.add("lease of "+gpus[i].String(), fmt.Errorf("in doubt: %s", g.Doubt), "")
 		}
 	}
-	r.add("leases", err, fmt.Sprintf("%d of %d GPUs held, %d tasks wait", held, len(now.GPUs), len(now.Waiting)))
+	r.add("leases", err, fmt.Sprintf("%d of %d GPUs held", held, len(now.GPUs)))
 }
 
 func sinceText(s lease.State, now time.Time) string {
@@ -145,15 +129,15 @@ func sinceText(s lease.State, now time.Time) string {
 	return " since " + clock(s.Since, now)
 }
 
-// findLeased takes the number that gpu-device-ids has, the name of the lease, or
-// the PCI address of a GPU without partitions.
+// findLeased takes the number that gpu-device-ids has, the name of the lease, the
+// unique id, or the PCI address of a GPU without partitions.
 func findLeased(gpus []leasedGPU, which string) (int, error) {
 	which = strings.TrimSpace(which)
 	var found, known []string
 	at := -1
 	for i, g := range gpus {
 		known = append(known, strings.TrimPrefix(g.String(), "GPU "))
-		if g.index >= 0 && which == fmt.Sprint(g.index) || strings.EqualFold(which, g.name) || strings.EqualFold(which, g.pci) && g.pci != "" {
+		if g.index >= 0 && which == fmt.Sprint(g.index) || strings.EqualFold(which, g.name) || strings.EqualFold(which, g.id) && g.id != "" || strings.EqualFold(which, g.pci) && g.pci != "" {
 			found, at = append(found, g.String()), i
 		}
 	}

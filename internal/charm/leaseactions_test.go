@@ -105,7 +105,7 @@ func TestCheckStatusFailsForALeaseInDoubt(t *testing.T) {
 	taken(t, c, "4f1c", 4711, time.Minute, lease.Want{Count: 1})
 	var r report
 	c.checkLeases(&r)
-	require.Equal(t, []Checked{{"leases", true, "1 of 4 GPUs held, 0 tasks wait"}}, r.checks)
+	require.Equal(t, []Checked{{Name: "leases", OK: true, Text: "1 of 4 GPUs held"}}, r.checks)
 
 	require.NoError(t, os.WriteFile(c.Host.Path(lease.DefaultDir+"/"+leasedName(t, c, 2)), []byte("{"), 0o600))
 	r = report{}
@@ -114,7 +114,7 @@ func TestCheckStatusFailsForALeaseInDoubt(t *testing.T) {
 	require.Equal(t, "lease of GPU 2 (GPU-d3481fe60972b5ac, 0000:83:00.0)", r.checks[0].Name)
 	require.False(t, r.checks[0].OK)
 	require.Contains(t, r.checks[0].Text, "in doubt: ")
-	require.Equal(t, Checked{"leases", true, "2 of 4 GPUs held, 0 tasks wait"}, r.checks[1])
+	require.Equal(t, Checked{Name: "leases", OK: true, Text: "2 of 4 GPUs held"}, r.checks[1])
 
 	require.NoError(t, os.Chmod(c.Host.Path(lease.DefaultDir), 0o755))
 	r = report{}
@@ -126,22 +126,6 @@ func TestCheckStatusFailsForALeaseInDoubt(t *testing.T) {
 	r = report{}
 	c.checkLeases(&r)
 	require.Empty(t, r.checks, "they are shared")
-}
-
-// A queue is the lease's own to test; here is what people read of it.
-func TestGPUStatusTellsWhoWaits(t *testing.T) {
-	at := time.Date(2026, 8, 1, 14, 15, 8, 0, time.UTC)
-	index := 0
-	r := exporter.LeaseReport{At: at, GPUs: []exporter.LeasedGPU{{Name: "0", Index: &index}},
-		Waiting: []exporter.LeaseWaiter{
-			{Container: "4f1c", Count: 2, Since: at.Add(-90 * time.Second), Deadline: at.Add(510 * time.Second)},
-			{Container: "77aa", Count: 1, Of: []string{"GPU-1", "GPU-2"}, Since: at, Deadline: at.Add(time.Minute)}},
-		Counters: exporter.LeaseCounters{Granted: 41, Waited: 5, WaitedSeconds: 730.5, Busy: 2, Timeout: 1}}
-	require.Equal(t, `free  GPU 0 (0000:03:00.0)
-waits  container 4f1c for 2 GPUs since 2026-08-01 14:13:38 UTC (1m30s), until 14:23:38 UTC
-waits  container 77aa for 1 GPU of GPU-1, GPU-2 since 2026-08-01 14:15:08 UTC (0s), until 14:16:08 UTC
-since the boot: 41 tasks got GPUs, 5 of them after waiting (12m10s in all); refused: 2 busy, 1 after gpu-wait, 0 impossible
-`, leaseText(r, []leasedGPU{{name: "0", index: 0, pci: "0000:03:00.0"}}, Format{}))
 }
 
 func TestGPUReleaseFreesWhatNoTaskHas(t *testing.T) {
@@ -189,16 +173,17 @@ func TestGPUReleaseFreesWhatNoTaskHas(t *testing.T) {
 }
 
 func TestGPUsAreFoundByWhatStatusShows(t *testing.T) {
-	gpus := []leasedGPU{{"GPU-00000000000000a1", 0, "0000:0a:00.0", 0}, {"1", 1, "0000:0a:00.0", 1}, {"GPU-ff", 3, "0000:1b:00.0", 0}, {"GPU-gone", -1, "", 0}}
-	for which, want := range map[string]int{"0": 0, " 1 ": 1, "3": 2, "gpu-FF": 2, "0000:1B:00.0": 2, "GPU-gone": 3} {
+	gpus := []leasedGPU{{"0000:0a:00.0", 0, "0000:0a:00.0", 0, "GPU-00000000000000a1"}, {"0000:0a:00.0-1", 1, "0000:0a:00.0", 1, ""},
+		{"0000:1b:00.0", 3, "0000:1b:00.0", 0, "GPU-ff"}, {"0000:2c:00.0", -1, "", 0, ""}}
+	for which, want := range map[string]int{"0": 0, " 1 ": 1, "3": 2, "gpu-FF": 2, "0000:1B:00.0": 2, "0000:0A:00.0-1": 1, "0000:2c:00.0": 3} {
 		i, err := findLeased(gpus, which)
 		require.NoError(t, err, which)
 		require.Equal(t, want, i, which)
 	}
 	for which, want := range map[string]string{
-		"2": `cannot release GPU "2": this unit leases 0 (GPU-00000000000000a1, 0000:0a:00.0), 1 (0000:0a:00.0), 3 (GPU-ff, 0000:1b:00.0), GPU-gone`,
+		"2": `cannot release GPU "2": this unit leases 0 (GPU-00000000000000a1, 0000:0a:00.0), 1 (0000:0a:00.0, partition 1), 3 (GPU-ff, 0000:1b:00.0), 0000:2c:00.0`,
 		"":  `cannot release GPU "": this unit leases `, "-1": "this unit leases", "all": "this unit leases",
-		"0000:0a:00.0": `cannot release GPU "0000:0a:00.0": that is GPU 0 (GPU-00000000000000a1, 0000:0a:00.0) and GPU 1 (0000:0a:00.0); name one of them`,
+		"0000:0a:00.0": `cannot release GPU "0000:0a:00.0": that is GPU 0 (GPU-00000000000000a1, 0000:0a:00.0) and GPU 1 (0000:0a:00.0, partition 1); name one of them`,
 	} {
 		_, err := findLeased(gpus, which)
 		require.ErrorContains(t, err, want, which)
@@ -281,20 +266,58 @@ func TestLeaseNamesAgree(t *testing.T) {
 		r := hosttest.Host(t, name)
 		devices, err := exporter.AMD(r)()
 		require.NoError(t, err)
-		o := observed(t, r, exclusive())
-		g := decideGPUs(o.Config, o.GPUs, o.Machine, nil)
-		names := cdiNames(g)
+		names := wrapperOf(t, Desire(linked(t, r, exclusive()))).Leases.GPUs
 		require.Len(t, devices, len(names), name)
 		for i, d := range devices {
-			kind, lease, _ := strings.Cut(names[i], "=")
-			require.Equal(t, exporter.LeaseName(d.UniqueID, d.Index), lease)
-			got := leasedOf(o.GPUs, kind, lease)
-			require.Equal(t, leasedGPU{lease, d.Index, d.PCI, d.Partition}, got)
+			require.Equal(t, gpu.Slot(d.PCI, d.Partition), names[i].Name)
+			got := leasedOf(observed(t, r, exclusive()).GPUs, names[i].Name)
+			require.Equal(t, []any{names[i].Name, d.Index, d.PCI, d.Partition}, []any{got.name, got.index, got.pci, got.partition})
 		}
 	}
 	both := observed(t, hosttest.Host(t, "both-passed"), map[string]any{"compute-runtime": "cuda"})
-	got := leasedOf(both.GPUs, nvidiaKind, "0")
-	require.Equal(t, both.GPUs.Of(gpu.NVIDIA)[0].PCI, got.pci)
+	nvidia := both.GPUs.Of(gpu.NVIDIA)[0]
+	require.Equal(t, leasedGPU{name: nvidia.PCI, pci: nvidia.PCI}, leasedOf(both.GPUs, nvidia.PCI))
+}
+
+// anonymous takes the GPUs' unique ids away.
+func anonymous(t *testing.T, r host.Root) {
+	t.Helper()
+	ids, err := r.Glob("/sys/devices/pci*/*/*/unique_id")
+	require.NoError(t, err)
+	require.NotEmpty(t, ids)
+	for _, path := range ids {
+		require.NoError(t, r.Remove(path))
+	}
+	nodes, err := r.Glob("/sys/class/kfd/kfd/topology/nodes/*/properties")
+	require.NoError(t, err)
+	for _, path := range nodes {
+		text, err := r.ReadText(path)
+		require.NoError(t, err)
+		hosttest.Put(t, r, path, strings.ReplaceAll(text, "unique_id ", "unknown ")+"\n")
+	}
+}
+
+// Two GPUs without a unique id, as consumer cards are: the first one goes away,
+// and the other becomes GPU 0.
+func TestLeaseStaysWithItsGPUWhenTheIndexMoves(t *testing.T) {
+	c := leaseUnit(t, exclusive("gpu-device-ids", "0,1"))
+	anonymous(t, c.Host.Root)
+	hook := func() {
+		data, ok := file(Desire(linked(t, c.Host.Root, exclusive())), oci.DefaultConfig)
+		require.True(t, ok)
+		require.NoError(t, c.Host.WriteFile(oci.DefaultConfig, []byte(data), 0o600))
+	}
+	hook()
+	runs(t, c.Host.Root, "4711")
+	taken(t, c, "4f1c", 4711, time.Minute, lease.Want{Count: 1, Of: []int{1}})
+	require.Contains(t, gpuStatus(t, c, Format{}), "held  GPU 1 (0000:43:00.0)\n      by container 4f1c")
+	require.NoError(t, c.Host.Remove("/dev/dri/renderD128"))
+	hook()
+	require.Contains(t, gpuStatus(t, c, Format{}), "held  GPU 0 (0000:43:00.0)\n      by container 4f1c")
+	l, _, _, err := c.leased()
+	require.NoError(t, err)
+	_, err = l.Take(lease.Call{Container: "77aa", Bundle: "/b", PidFile: "/p", Cgroup: "77aa", PID: 4711}, lease.Want{Count: 1, Of: []int{0}})
+	require.ErrorContains(t, err, "is held by container 4f1c")
 }
 
 func TestUnreadableConfigNamesSudo(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,21 +23,26 @@ const notLeased = "gpu-sharing=shared: GPUs are not leased"
 
 // leasedGPU is one of the GPUs that the wrapper leases.
 type leasedGPU struct {
-	name      string // of its lease
+	name      string // of its lease, see gpu.Slot
 	index     int    // the number that gpu-device-ids takes; -1 for a GPU that is gone
 	pci       string
 	partition int
+	id        string // GPU-<unique id>, "" for none
 }
 
 // String is the GPU as texts for people name it.
 func (g leasedGPU) String() string {
-	switch {
+	names := []string{g.id, g.pci}
+	if g.partition > 0 {
+		names = append(names, fmt.Sprintf("partition %d", g.partition))
+	}
+	switch names = slices.DeleteFunc(names, func(n string) bool { return n == "" }); {
 	case g.index < 0:
 		return "GPU " + g.name
-	case g.name == fmt.Sprint(g.index):
-		return fmt.Sprintf("GPU %d (%s)", g.index, g.pci)
+	case len(names) == 0:
+		return fmt.Sprintf("GPU %d", g.index)
 	}
-	return fmt.Sprintf("GPU %d (%s, %s)", g.index, g.name, g.pci)
+	return fmt.Sprintf("GPU %d (%s)", g.index, strings.Join(names, ", "))
 }
 
 // leased are the unit's leases as its wrapper has them, which is what counts:
@@ -63,29 +69,27 @@ func (c *Charm) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error) 
 	if err != nil {
 		return l, nil, false, err
 	}
-	for _, device := range config.Devices {
-		kind, name, _ := strings.Cut(device, "=")
-		gpus = append(gpus, leasedOf(inv, kind, name))
-		l.GPUs = append(l.GPUs, name)
+	l.GPUs, l.Before = config.LeaseNames()
+	for _, name := range l.GPUs {
+		gpus = append(gpus, leasedOf(inv, name))
 	}
 	l.Dir = c.Host.Path(config.Leases.Dir)
 	l.Proc, l.Cgroup, l.Euid, l.Now = c.Host.Path("/proc"), c.Host.Path("/sys/fs/cgroup"), uint32(os.Geteuid()), c.Host.Now
 	return l, gpus, true, nil
 }
 
-// leasedOf finds the GPU that cdiNames gave this name.
-func leasedOf(inv gpu.Inventory, kind, name string) leasedGPU {
-	vendor := gpu.AMD
-	if kind == nvidiaKind {
-		vendor = gpu.NVIDIA
-	}
-	for i, g := range inv.Of(vendor) {
-		id := g.UniqueID
-		if vendor == gpu.NVIDIA {
-			id = ""
-		}
-		if exporter.LeaseName(id, i) == name {
-			return leasedGPU{name, i, g.PCI, g.Partition}
+// leasedOf finds the GPU that is leased by this name.
+func leasedOf(inv gpu.Inventory, name string) leasedGPU {
+	for _, v := range []gpu.Vendor{gpu.AMD, gpu.NVIDIA} {
+		for i, g := range inv.Of(v) {
+			if gpu.Slot(g.PCI, g.Partition) != name {
+				continue
+			}
+			found := leasedGPU{name: name, index: i, pci: g.PCI, partition: g.Partition}
+			if g.UniqueID != "" {
+				found.id = "GPU-" + g.UniqueID
+			}
+			return found
 		}
 	}
 	return leasedGPU{name: name, index: -1}
@@ -93,8 +97,8 @@ func leasedOf(inv gpu.Inventory, kind, name string) leasedGPU {
 
 // leaseReport is what is known of the leases now.
 func (c *Charm) leaseReport(l lease.Leases, gpus []leasedGPU) (exporter.LeaseReport, error) {
-	r := exporter.LeaseReport{At: c.Host.Now().UTC(), GPUs: []exporter.LeasedGPU{}, Waiting: []exporter.LeaseWaiter{}}
-	states, waiters, n, err := l.Read()
+	r := exporter.LeaseReport{At: c.Host.Now().UTC(), GPUs: []exporter.LeasedGPU{}}
+	states, n, err := l.Read()
 	if err != nil {
 		return r, err
 	}
@@ -111,15 +115,9 @@ func (c *Charm) leaseReport(l lease.Leases, gpus []leasedGPU) (exporter.LeaseRep
 		}
 		r.GPUs = append(r.GPUs, one)
 	}
-	for _, w := range waiters {
-		r.Waiting = append(r.Waiting, exporter.LeaseWaiter{Container: w.Container, Count: w.Count, Of: w.Of, Since: w.Since.UTC(), Deadline: w.Deadline.UTC()})
-	}
-	r.Counters = exporter.LeaseCounters{Granted: n.Granted, Waited: n.Waited, Busy: n.Busy, Timeout: n.Timeout, Impossible: n.Impossible,
-		WaitedSeconds: seconds(n.WaitedMS), HeldSeconds: seconds(n.HeldMS)}
+	r.Counters = exporter.LeaseCounters{Granted: n.Granted, Busy: n.Busy, Impossible: n.Impossible, HeldSeconds: float64(n.HeldMS) / 1000}
 	return r, nil
 }
-
-func seconds(ms uint64) float64 { return float64(ms) / 1000 }
 
 // ReportLeases writes LeaseReport for the exporter, which may not look at the
 // leases itself: who can open their files can also lock them, and hold up tasks.

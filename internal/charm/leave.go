@@ -1,10 +1,15 @@
 package charm
 
 import (
+	"context"
+
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/rocm"
 )
 
 // desireNothing is the unit on its way out. stop ends what runs, after its
@@ -22,7 +27,7 @@ func desireNothing(o Observed) Desired {
 		return d
 	}
 	files := []string{concourse.UnitFile, "/etc/systemd/system/" + PebbleUnit, oci.DefaultConfig, concourse.UnitRecord(o.Facts.Unit),
-		concourse.WebUnitFile, jobsCredentials, LeaseReport}
+		concourse.WebUnitFile, jobsCredentials, LeaseReport, UsageReport}
 	for _, shared := range []bool{false, true} {
 		paths := concourse.WebFiles(shared)
 		files = append(files, paths.Env())
@@ -33,13 +38,33 @@ func desireNothing(o Observed) Desired {
 	for _, path := range files {
 		d.Resources = append(d.Resources, resource.Absent{Path: path, Why: why})
 	}
-	for _, path := range []string{concourse.ConfigDir, "/opt/concourse-ci-machine", StateDir, lease.DefaultDir} {
+	for _, path := range []string{concourse.ConfigDir, "/opt/concourse-ci-machine", lease.DefaultDir} {
 		d.Resources = append(d.Resources, resource.Absent{Path: path, Why: why, Tree: true})
 	}
+	d.Resources = append(d.Resources, stateGone{why})
 	// Of the folder in /run only the lock stays: this run holds it.
 	for _, name := range []string{reloadWorker, restartWorker, reloadPebble, restartPebble, reloadRefresh, reloadWebUnit, restartWeb, reloadWeb, repairDatabase, forgetWorker} {
 		d.Resources = append(d.Resources, resource.Absent{Path: resource.StampDir + "/" + name + ".stamp", Why: why})
 	}
 	d.Resources = append(d.Resources, resource.Absent{Path: versionFile, Why: why})
 	return d
+}
+
+// stateGone takes away what the charm keeps of itself. Files of others that are
+// still to be put back lie there, too: where that fails the hook does, and Juju
+// runs it again.
+type stateGone struct{ why string }
+
+// Diff implements plan.Resource.
+func (s stateGone) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
+	p, err := resource.Absent{Path: StateDir, Why: s.why, Tree: true}.Diff(ctx, h)
+	for i, step := range p {
+		p[i].Do = func(ctx context.Context) error {
+			if err := rocm.ToolkitKept().PutBack(ctx, h); err != nil {
+				return err
+			}
+			return step.Do(ctx)
+		}
+	}
+	return p, err
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"time"
 
 	jujuerrors "github.com/juju/errors"
 
@@ -16,8 +15,7 @@ import (
 
 // Where tasks have their GPUs for their own, the cluster shall send no more of
 // them than there are GPUs: the worker says so itself, where its release can;
-// else the web does, with its one limit for all workers; else gpu-wait lets them
-// queue on the unit.
+// else the web does, with its one limit for all workers. A task too many is refused.
 
 // workerLimitFile remembers what the installed release says of itself, as asking
 // it takes longer than the rest of a hook.
@@ -84,5 +82,5 @@ func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
 	tags := gpuTags(g)
 	exclusive := leases(o, g) != nil
 	return relation.WorkerGPUs{Runtime: tags.Runtime, Count: tags.Count, Archs: relation.CountArchs(tags.Archs),
-		Exclusive: exclusive, Limited: exclusive && o.WorkerLimit.Own, Wait: int(gpuWait(o, g) / time.Second)}
+		Exclusive: exclusive, Limited: exclusive && o.WorkerLimit.Own}
 }

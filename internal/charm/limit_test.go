@@ -52,7 +52,7 @@ func TestWebLimitsTasksWhereOneNumberFitsAllGPUWorkers(t *testing.T) {
 		"they limit theirs":    {nil, []Worker{gpuWorker("a/0", 4, true, true), gpuWorker("a/1", 8, true, true)}, "", "volume-locality", ""},
 		"one can't":            {nil, []Worker{gpuWorker("a/0", 4, true, true), gpuWorker("a/1", 4, true, false)}, "4", usual, ""},
 		"one can't, and less":  {nil, []Worker{gpuWorker("a/0", 8, true, true), gpuWorker("a/1", 4, true, false)}, "", "volume-locality", "workers have 4, 8 of them"},
-		"others have more":     {nil, []Worker{gpuWorker("a/0", 2, true, false), gpuWorker("b/0", 8, false, false)}, "", "volume-locality", "tasks are not limited to the GPUs: workers have 2, 8 of them, and the web has one limit for all; let tasks queue with gpu-wait, or set limit-gpu-tasks=off"},
+		"others have more":     {nil, []Worker{gpuWorker("a/0", 2, true, false), gpuWorker("b/0", 8, false, false)}, "", "volume-locality", "tasks are not limited to the GPUs: workers have 2, 8 of them, and the web has one limit for all; set --max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off"},
 		"many numbers":         {nil, []Worker{gpuWorker("a/0", 1, true, false), gpuWorker("a/1", 2, true, false), gpuWorker("a/2", 3, true, false), gpuWorker("a/3", 4, true, false), gpuWorker("a/4", 5, true, false)}, "", "volume-locality", "workers have 1, 2, 3, 4, ... of them"},
 		"workers without GPUs": {nil, []Worker{gpuWorker("a/0", 2, true, false), plain}, "2", usual, "no worker gets more than 2 tasks at once, as GPU workers have 2 GPUs and the web has one limit for all (limit-gpu-tasks)"},
 		"off":                  {map[string]any{"limit-gpu-tasks": "off"}, []Worker{gpuWorker("a/0", 2, true, false), plain}, "", "volume-locality", ""},
@@ -102,35 +102,14 @@ func TestOperatorsLimitInTheFileWinsAndTheCharmsGoes(t *testing.T) {
 	require.NotContains(t, webEnv(t, Desire(o)), "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER")
 }
 
-// A web that gave up earlier than the task that waits would make of gpu-wait a
-// failure that nobody understands.
-func TestWebWaitsForTheTaskThatWaitsLongest(t *testing.T) {
-	waits := func(unit string, seconds int) Worker {
-		w := gpuWorker(unit, 4, true, true)
-		w.GPUs.Wait = seconds
-		return w
-	}
-	keyless := waits("new/0", 40000)
-	keyless.Key = ""
+// Earlier versions had the web wait for tasks that waited for GPUs.
+func TestTimeThatTheCharmSetBeforeGoesAndTheOperatorsStays(t *testing.T) {
 	const key = "CONCOURSE_GARDEN_REQUEST_TIMEOUT"
-	for name, c := range map[string]struct {
-		flags   string
-		workers []Worker
-		want    string
-	}{
-		"nobody waits":     {"", []Worker{waits("a/0", 0), keyless}, ""},
-		"a little":         {"", []Worker{waits("a/0", 180)}, ""},
-		"the longest":      {"", []Worker{waits("a/0", 600), waits("b/0", 1800), waits("c/0", 60)}, "32m0s"},
-		"the operator's":   {"--garden-request-timeout=1h", []Worker{waits("a/0", 600)}, ""},
-		"and another flag": {"--garden-request=1", []Worker{waits("a/0", 600)}, "12m0s"},
-	} {
-		o := withWorkers(observedWeb(t, map[string]any{"extra-web-flags": c.flags}), c.workers...)
-		require.Equal(t, c.want, webEnv(t, Desire(o))[key], name)
-		o.WebEnv = []byte(key + "=9m\n")
-		require.Equal(t, "9m", webEnv(t, Desire(o))[key], "%s: in the file it is the operator's", name)
-		o.Limits = []string{key}
-		require.Equal(t, c.want, webEnv(t, Desire(o))[key], "%s: unless the charm wrote it", name)
-	}
+	o := observedWeb(t, nil)
+	o.WebEnv = []byte(key + "=9m\n")
+	require.Equal(t, "9m", webEnv(t, Desire(o))[key])
+	o.Limits = []string{key}
+	require.NotContains(t, webEnv(t, Desire(o)), key)
 }
 
 // A crash anywhere leaves a note that is true: of what the file may have.
@@ -244,7 +223,7 @@ func TestWorkerLimitsItselfWhereItsReleaseCan(t *testing.T) {
 		m.Resources["concourse-release"] = file
 	}
 	tarball("8.2.5")
-	m.Config = map[string]any{"mode": "worker", "compute-runtime": "rocm", "gpu-sharing": "exclusive", "gpu-wait": "10m", "amd-container-toolkit": "skip", "install-driver": "never"}
+	m.Config = map[string]any{"mode": "worker", "compute-runtime": "rocm", "gpu-sharing": "exclusive", "amd-container-toolkit": "skip", "install-driver": "never"}
 	flight := m.Relate(7, "flight", "web")
 	flight.Units = map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222", "tsa-public-key": tsaKey}}
 	hook := func(name string) {
@@ -263,7 +242,7 @@ func TestWorkerLimitsItselfWhereItsReleaseCan(t *testing.T) {
 		}
 		return ""
 	}
-	gpus := map[string]string{"compute-runtime": "rocm", "gpu-count": "4", "gpu-archs": "gfx90a=4", "gpu-sharing": "exclusive", "gpu-limit": "none", "gpu-wait": "600"}
+	gpus := map[string]string{"compute-runtime": "rocm", "gpu-count": "4", "gpu-archs": "gfx90a=4", "gpu-sharing": "exclusive", "gpu-limit": "none"}
 	published := func() map[string]string {
 		got := maps.Clone(flight.Local)
 		maps.DeleteFunc(got, func(k, _ string) bool { _, is := gpus[k]; return !is })

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/plan"
@@ -46,7 +45,7 @@ func taskLimit(o Observed) (limit int, causes []Cause) {
 		return 0, nil
 	case len(gpus) > 1:
 		slices.Sort(gpus)
-		return remark("tasks are not limited to the GPUs: workers have %s of them, and the web has one limit for all; let tasks queue with gpu-wait, or set limit-gpu-tasks=off", numbers(gpus))
+		return remark("tasks are not limited to the GPUs: workers have %s of them, and the web has one limit for all; set --max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off", numbers(gpus))
 	case fixed && !slices.Contains(strings.Split(strategy, ","), concourse.LimitStrategy):
 		return remark("tasks are not limited to the GPUs: extra-web-flags has a --container-placement-strategy without %s; add that, or set limit-gpu-tasks=off", concourse.LimitStrategy)
 	case !concourse.Limitable(strategy):
@@ -95,23 +94,6 @@ func strategies(o Observed) (text string, fixed, own bool) {
 // operatorsOwn reports whether the variable in the web's file is not the charm's.
 func operatorsOwn(o Observed, key string) bool {
 	return !slices.Contains(o.Limits, key) && concourse.SetsEnv(o.WebEnv, key)
-}
-
-// webTimeout is how long the web waits for a container, so that it does not
-// give up on a task that still waits for its GPUs; 0 leaves that to Concourse or
-// to the operator.
-func webTimeout(o Observed) time.Duration {
-	wait := 0
-	for _, w := range o.Facts.Web.Workers {
-		if w.Key != "" {
-			wait = max(wait, w.GPUs.Wait)
-		}
-	}
-	byFlag := slices.ContainsFunc(o.Config.ExtraWebFlags, func(f string) bool { return strings.HasPrefix(f, "--garden-request-timeout") })
-	if byFlag || operatorsOwn(o, concourse.RequestTimeoutKey) {
-		return 0
-	}
-	return concourse.RequestTimeout(time.Duration(wait) * time.Second)
 }
 
 // withLimits is the web's environment with the note of which limits in it are the

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"concourse-ci-machine/internal/host"
@@ -21,6 +22,25 @@ type Machine struct {
 	// RecursiveReadonly is true where the kernel (5.12 and newer) can make a
 	// mount read-only with all that is mounted below it.
 	RecursiveReadonly bool
+	// NoProfiles is true where Juju gives containers no LXD profile of a charm,
+	// which lxd-profile.yaml is before Juju 4. No file says so: Facts.Juju does.
+	NoProfiles bool
+}
+
+// under is the machine as the unit's Juju, such as 3.6.11 or 4.1-beta2, treats it.
+func (m Machine) under(juju string) Machine {
+	major, _, _ := strings.Cut(juju, ".")
+	n, err := strconv.Atoi(major)
+	m.NoProfiles = err == nil && n >= 4
+	return m
+}
+
+// kfdVerb changes the device kfd: the container's own, or that of a profile.
+func (m Machine) kfdVerb() string {
+	if m.NoProfiles {
+		return "set"
+	}
+	return "override"
 }
 
 // LXD reports whether an LXD host decides what devices there are.

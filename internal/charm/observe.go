@@ -38,6 +38,7 @@ type Observed struct {
 	NVIDIA  []string     // devices in NVIDIA's CDI spec; nil where there is none
 	Folders []string     // directories in /srv
 	Landed  bool         // the operator landed this worker
+	Known   knownGPUs    // the GPUs that it had
 	Toolkit rocm.ToolkitState
 
 	NVIDIAToolkit nvidia.State
@@ -56,10 +57,15 @@ type Observed struct {
 	Remarks  []string
 	WorkerID string // of the work folder; a fresh one where it has none
 	KeptName string // of a worker that the Python charm registered; "" for others
+	// TakesOver says that this unit's service is as the Python charm set it up;
+	// Refused are keys that it has and that are of no use.
+	TakesOver bool
+	Refused   []error
 	// Predecessor takes away what the Python charm left; OldStorage is for shared storage, once the secret has the keys.
 	Predecessor, OldStorage []plan.Resource
 	WorkerEnv               []byte   // worker-config.env as it is
 	WebEnv                  []byte   // config.env as it is
+	OtherKeys               []string // lines of the file of workers' keys that somebody added
 	Limits                  []string // variables of limits in it that are the charm's
 	WorkerLimit             workerLimit
 	Asked                   string // the release that was asked for it, or could not be
@@ -79,7 +85,7 @@ type Observed struct {
 // commands only.
 func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config, units func() (map[string]resource.UnitState, error)) (Observed, error) {
 	o := Observed{Event: c.Event.Name, Facts: facts, Config: cfg, Arch: runtime.GOARCH, CharmDir: c.CharmDir,
-		Machine: observeMachine(c.Host.Root), Now: c.Host.Now(), ClusterName: c.Event.ModelName}
+		Machine: observeMachine(c.Host.Root).under(facts.Juju), Now: c.Host.Now(), ClusterName: c.Event.ModelName}
 	var err error
 	if o.Units, err = units(); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the systemd units")
@@ -120,6 +126,9 @@ func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config, uni
 		return o, err
 	}
 	o.Landed = c.Host.Exists(landedFile)
+	if o.Known, err = readKnown(c.Host.Root); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe which GPUs there were")
+	}
 	o.TSA, o.TSAProblems = chooseTSA(facts)
 	if err := c.observeRelease(ctx, &o, o.TSA.Version); err != nil {
 		return o, err
@@ -136,7 +145,14 @@ func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config, uni
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return o, jujuerrors.Annotate(err, "cannot observe the worker's environment")
 	}
-	return o, nil
+	if o.TakesOver = concourse.PredecessorsWorker(o.WorkerEnv); !o.TakesOver {
+		return o, nil
+	}
+	key, err := readOptional(c.Host.Root, concourse.WorkerKey)
+	if problem := concourse.KeyProblem(key); err == nil && key != "" && problem != "" {
+		o.Refused = []error{&concourse.KeyError{Path: concourse.WorkerKey, Problem: problem}}
+	}
+	return o, err
 }
 
 // showUnits asks systemd in the background; the function waits for the answer.
@@ -202,11 +218,16 @@ func (c *Charm) observeWeb(ctx context.Context, o Observed) (Observed, error) {
 	if o.Programs, err = programs(c.CharmDir, "pebble", "concourse-exporter"); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")
 	}
-	env, err := readOptional(c.Host.Root, concourse.WebFiles(o.shared()).TakeOverFrom(c.Host.Root).Env())
+	paths := concourse.WebFiles(o.shared()).TakeOverFrom(c.Host.Root)
+	env, err := readOptional(c.Host.Root, paths.Env())
 	if err != nil {
 		return o, err
 	}
 	o.WebEnv = []byte(env)
+	o.TakesOver = concourse.PredecessorsWeb(o.WebEnv)
+	if o.OtherKeys, err = otherKeys(c.Host.Root, paths, o.Facts.Web); err != nil {
+		return o, err
+	}
 	limits, err := readOptional(c.Host.Root, webLimitFile)
 	if err != nil {
 		return o, err

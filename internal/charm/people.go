@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	jujuerrors "github.com/juju/errors"
@@ -55,6 +56,13 @@ func (c *Charm) planOf(ctx context.Context, want Desired, problems []config.Prob
 		}
 		return b.String(), 0, nil
 	}
+	if len(want.Refused) > 0 {
+		b.WriteString("nothing is done before the unit can be taken over from the Python charm:\n")
+		for _, cause := range want.Refused {
+			fmt.Fprintf(&b, "  %s: %s\n", cause.Kind, cause.Text)
+		}
+		return b.String(), 0, nil
+	}
 	due, held, err := c.plan(ctx, want)
 	if err != nil {
 		return "", 0, err
@@ -67,8 +75,19 @@ func (c *Charm) planOf(ctx context.Context, want Desired, problems []config.Prob
 			return "", 0, err
 		}
 	}
+	if len(due)+len(held) == 0 && want.operatorsTurn() {
+		b.WriteString("nothing to do for the charm: what is said above is the operator's part\n")
+		return b.String(), 0, nil
+	}
 	err = printPlan(&b, due, held)
 	return b.String(), len(due), err
+}
+
+// operatorsTurn reports whether something keeps the unit from its work that no
+// step of the charm's can mend.
+func (d Desired) operatorsTurn() bool {
+	return d.Driver != nil && len(d.Driver.Decision.Remedies) > 0 ||
+		slices.ContainsFunc(d.Causes, func(c Cause) bool { return c.Kind == Blocked })
 }
 
 // Action runs the action that the event names. A failed action is no failed

@@ -74,7 +74,7 @@ func (c *Charm) newPreflight() (*preflight, error) {
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("cannot check until this option is right: %s", problems[0])
 	}
-	return &preflight{Charm: c, facts: facts, cfg: cfg, machine: observeMachine(c.Host.Root),
+	return &preflight{Charm: c, facts: facts, cfg: cfg, machine: observeMachine(c.Host.Root).under(facts.Juju),
 		free: c.diskSpace, synced: clockSynced, reach: reach}, nil
 }
 
@@ -101,7 +101,7 @@ func (p *preflight) run(ctx context.Context) []Preflight {
 	checks = append(checks, p.disks()...)
 	checks = append(checks, p.clock())
 	if p.facts.Role != WebRole {
-		checks = append(checks, p.cgroups(), p.userns(), p.apparmor(), p.runc(ctx))
+		checks = append(checks, p.cgroups(), p.userns(), p.apparmor(), p.runc(ctx), p.folders())
 		checks = append(checks, p.gpus()...)
 	}
 	return append(checks, <-sources...)
@@ -168,7 +168,7 @@ func (c *Charm) checkPreflight(ctx context.Context, r *report) {
 		case CheckFailure:
 			r.add("preflight "+check.Name, errors.New(text), "")
 		case CheckWarning:
-			r.add("preflight "+check.Name, nil, "warning: "+text)
+			r.warn("preflight "+check.Name, text)
 		default:
 			r.add("preflight "+check.Name, nil, text)
 		}

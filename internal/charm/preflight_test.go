@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -80,7 +79,7 @@ func TestFitMachineHasNothingToSay(t *testing.T) {
 		require.Empty(t, c.Remedy, c.Name)
 		names = append(names, c.Name)
 	}
-	require.Equal(t, []string{"series", "kernel", "cpu", "memory", "disk /", "time", "cgroups", "user namespaces", "apparmor", "runc",
+	require.Equal(t, []string{"series", "kernel", "cpu", "memory", "disk /", "time", "cgroups", "user namespaces", "apparmor", "runc", "folders",
 		"node /dev/kfd", "node /dev/dri/renderD128", "gpu", "groups", "toolkit", "toolchain", "source Concourse's releases", "source AMD's packages"}, names)
 	require.Equal(t, "1.3.4, with user namespaces, cgroups 2, rro and seccomp", named(t, checks, "runc").Text)
 	require.Equal(t, "2 processors", named(t, checks, "cpu").Text)
@@ -152,9 +151,17 @@ func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 			gone("/sys/fs/cgroup/cgroup.controllers")(t, p, r)
 			hosttest.Put(t, p.Host.Root, "/sys/fs/cgroup/memory/tasks", "")
 		}, "cgroups", CheckWarning, "version 1", "cgroup v2"},
-		"no cgroups":         {gone("/sys/fs/cgroup/cgroup.controllers"), "cgroups", CheckFailure, "tasks can't run without", "security.nesting=true"},
-		"no cgroup folder":   {gone("/sys/fs/cgroup"), "cgroups", CheckWarning, "there is no /sys/fs/cgroup", "findmnt"},
-		"few controllers":    {file("/sys/fs/cgroup/cgroup.controllers", "cpu pids\n"), "cgroups", CheckWarning, "version 2 without memory", "from the host"},
+		"no cgroups":       {gone("/sys/fs/cgroup/cgroup.controllers"), "cgroups", CheckFailure, "tasks can't run without", "security.nesting=true"},
+		"no cgroup folder": {gone("/sys/fs/cgroup"), "cgroups", CheckWarning, "there is no /sys/fs/cgroup", "findmnt"},
+		"few controllers":  {file("/sys/fs/cgroup/cgroup.controllers", "cpu pids\n"), "cgroups", CheckWarning, "version 2 without memory", "from the host"},
+		"set-user-ID programs": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {
+			require.NoError(t, p.Host.MkdirAll("/srv/cache_rw", 0o755))
+			hosttest.Put(t, p.Host.Root, "/proc/self/mountinfo", "20 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n")
+		}, "folders", CheckWarning, "a task leaves in /srv/cache_rw count on this unit", "sudo mount -o remount,bind,nosuid,nodev /srv/cache_rw"},
+		"mounts not known": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {
+			require.NoError(t, p.Host.MkdirAll("/srv/cache_rw", 0o755))
+			hosttest.Put(t, p.Host.Root, "/proc/self/mountinfo", "x\n")
+		}, "folders", CheckWarning, "no line of mountinfo", "findmnt"},
 		"no user namespaces": {file("/proc/sys/user/max_user_namespaces", "0\n"), "user namespaces", CheckFailure, "unprivileged tasks can't run", "sysctl -w"},
 		"userns not known":   {gone("/proc/sys/user"), "user namespaces", CheckWarning, "can't be read", "unshare"},
 		"confined":           {file("/proc/self/attr/current", "snap.x (enforce)\n"), "apparmor", CheckWarning, "confined by snap.x (enforce)", "security.nesting"},
@@ -328,10 +335,10 @@ func TestPreflightIsAnActionAndPartOfCheckStatus(t *testing.T) {
 	hosttest.Put(t, p.Host.Root, "/proc/cpuinfo", "processor: 0\n")
 	var r report
 	p.checkPreflight(context.Background(), &r)
-	text := fmt.Sprint(r.checks)
-	require.Contains(t, text, "{preflight user namespaces false /proc/sys/user/max_user_namespaces is 0; unprivileged tasks can't run — sysctl -w")
-	require.Contains(t, text, "{preflight cpu true warning: 1 processor")
-	require.Contains(t, text, "{preflight series true Ubuntu noble}")
+	text := r.text()
+	require.Contains(t, text, "FAILED  preflight user namespaces: /proc/sys/user/max_user_namespaces is 0; unprivileged tasks can't run — sysctl -w")
+	require.Contains(t, text, "warn    preflight cpu: 1 processor")
+	require.Contains(t, text, "ok      preflight series: Ubuntu noble\n")
 }
 
 func TestRealMachineAnswersTheKernelsQuestions(t *testing.T) {

@@ -69,6 +69,33 @@ func (p *preflight) outbound(ctx context.Context) []Preflight {
 	return checks
 }
 
+// folders are those of /srv that tasks write to, as whoever they like: a program
+// that they leave there must not run as that user of the unit.
+func (p *preflight) folders() Preflight {
+	const name = "folders"
+	names, err := srvFolders(p.Host.Root)
+	given := foldersOfTasks(p.cfg, names)
+	var unsafe []string
+	for _, n := range given {
+		if err != nil {
+			break
+		}
+		dir, place := srv+"/"+n, ""
+		if place, err = resource.HonoursSetuid(p.Host.Root, dir); place != "" {
+			unsafe = append(unsafe, dir)
+		}
+	}
+	switch {
+	case err != nil:
+		return warn(name, "run findmnt on the unit", "%v", err)
+	case len(unsafe) > 0:
+		dir := unsafe[0]
+		return warn(name, fmt.Sprintf("the next hook does what it can for /srv; by hand, until the next boot: sudo mount --bind %[1]s %[1]s && sudo mount -o remount,bind,nosuid,nodev %[1]s", dir),
+			"set-user-ID programs that a task leaves in %s count on this unit: not mounted nosuid,nodev", strings.Join(unsafe, ", "))
+	}
+	return ok(name, "tasks get %d of %s, where set-user-ID programs have no effect", len(given), srv)
+}
+
 // toolchain is the user space of ROCm on the unit itself, which no task sees.
 func (p *preflight) toolchain() Preflight {
 	const name = "toolchain"

@@ -46,6 +46,9 @@ func (c *Charm) observeRelease(ctx context.Context, o *Observed, web string) err
 	if f, is := r.Avoided(c.Host.Root); is {
 		o.Remarks = append(o.Remarks, fmt.Sprintf("Concourse %s did not start here (%s), so the one before it runs: set version=, or run restart-services force=true to try it again", f.Version, f.Why))
 	}
+	if !attached && r.Unauthenticated() {
+		o.Remarks = append(o.Remarks, fmt.Sprintf("release-mirror is plain http, and the checksum of Concourse %s comes from there, too: anybody on the way can change both; set release-sha256, or use https", version))
+	}
 	o.Release = r
 	var err error
 	o.ReleaseID, err = r.ID(c.Host.Root)

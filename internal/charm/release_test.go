@@ -1,6 +1,7 @@
 package charm
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,9 @@ func TestD14D15WhichVersionIsWanted(t *testing.T) {
 		"the web's":               {map[string]any{"auto-upgrade": true}, "8.1.0", "8.9.0", "8.1.0", ""},
 		"the operator's":          {map[string]any{"version": "8.3.0"}, "8.1.0", "8.9.0", "8.3.0", ""},
 		"the operator's and auto": {map[string]any{"version": "8.3.0", "auto-upgrade": true}, "", "8.9.0", "8.3.0", ""},
+		"by plain http": {map[string]any{"release-mirror": "http://mirror.example"}, "", "8.9.0", concourse.TestedVersion, "release-mirror is plain http, and the checksum of Concourse " +
+			concourse.TestedVersion + " comes from there, too: anybody on the way can change both; set release-sha256, or use https"},
+		"by http and a sum": {map[string]any{"release-mirror": "http://mirror.example", "release-sha256": strings.Repeat("a", 64)}, "", "8.9.0", concourse.TestedVersion, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Root(t)

@@ -79,25 +79,37 @@ var rotated = map[string][]string{
 	"all":            {sessionKey, tsaHostKey, adminPassword},
 }
 
+func rotatable() string { return strings.Join(slices.Sorted(maps.Keys(rotated)), ", ") }
+
+// rotatedBy is the value of rotate-keys that makes one part of the secret anew.
+func rotatedBy(part string) string {
+	for name, parts := range rotated {
+		if len(parts) == 1 && parts[0] == part {
+			return name
+		}
+	}
+	return "all"
+}
+
 // rotateKeys makes new keys: on the web's leader those of the application, on a
 // worker its own.
 func (c *Charm) rotateKeys(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
 	if err := u.usable("rotate keys", ""); err != nil {
 		return nil, err
 	}
-	if u.Facts.Role == WorkerRole {
-		return c.rotateWorkerKey(ctx, u)
-	}
 	which, _ := params["keys"].(string)
-	if which == "" {
-		which = "all"
-	}
 	keys, ok := rotated[which]
 	switch {
+	case which == "":
+		return nil, fmt.Errorf("cannot rotate keys without being told which: give keys=all or one of %s", rotatable())
 	case !ok:
-		return nil, fmt.Errorf("cannot rotate %q: want one of %s", which, strings.Join(slices.Sorted(maps.Keys(rotated)), ", "))
+		return nil, fmt.Errorf("cannot rotate %q: want one of %s", which, rotatable())
+	case u.Facts.Role == WorkerRole && which != "all":
+		return nil, fmt.Errorf("cannot rotate %s: this unit is a worker, whose one key keys=all makes anew; the others are the web's", which)
+	case u.Facts.Role == WorkerRole:
+		return c.rotateWorkerKey(ctx, u)
 	case !u.Facts.Leader:
-		return nil, fmt.Errorf("cannot rotate keys on this unit: the leader owns them; run it on the leader (juju run %s/leader rotate-keys)", c.Event.App())
+		return nil, fmt.Errorf("cannot rotate keys on this unit: the leader owns them; run it on the leader (juju run %s/leader rotate-keys keys=%s)", c.Event.App(), which)
 	case u.Facts.Web.SecretID == "":
 		return nil, fmt.Errorf("cannot rotate keys: there are none yet; juju status says what the web waits for")
 	}

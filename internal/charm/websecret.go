@@ -23,10 +23,11 @@ const (
 // completeSecret gives the leader of a new application its keys and password.
 // What the predecessor left is taken over: the keys on this unit's disk, and
 // the password in the peers' bag (D33). The leader tells Juju when all is
-// applied; what it made is kept until then in the facts.
-func (c *Charm) completeSecret(f *Facts, cfg config.Config) error {
+// applied; what it made is kept until then in the facts. A key on the disk that
+// is of no use is refused, and nothing made in its place: whose it is decides.
+func (c *Charm) completeSecret(f *Facts, cfg config.Config) (refused []error, err error) {
 	if f.Role != WebRole || !f.Leader || f.Web == nil {
-		return nil
+		return nil, nil
 	}
 	if f.Web.Secret == nil {
 		f.Web.Secret = map[string]string{}
@@ -37,32 +38,48 @@ func (c *Charm) completeSecret(f *Facts, cfg config.Config) error {
 		// The database may be encrypted with a key whose option is empty by now.
 		s[encryptionKey], s[oldEncryptionKey] = paths.PredecessorEncryption(c.Host.Root)
 	}
-	for key, path := range map[string]string{tsaHostKey: paths.TSAHostKey(), sessionKey: paths.SessionKey()} {
-		if s[key] != "" {
+	for _, k := range []struct{ name, path string }{{tsaHostKey, paths.TSAHostKey()}, {sessionKey, paths.SessionKey()}} {
+		if s[k.name] != "" {
 			continue
 		}
-		data, err := c.Host.ReadFile(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return jujuerrors.Annotatef(err, "cannot take over %s", path)
+		data, err := c.Host.ReadFile(k.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
-		s[key] = string(data)
+		if err != nil {
+			return nil, jujuerrors.Annotatef(err, "cannot take over %s", k.path)
+		}
+		if problem := concourse.KeyProblem(string(data)); problem != "" {
+			refused = append(refused, &concourse.KeyError{Path: k.path, Problem: problem})
+			continue
+		}
+		s[k.name] = string(data)
 	}
-	if s[adminPassword] == "" && f.Peer != nil {
-		s[adminPassword] = f.Peer.Remote[adminPassword]
+	if s[adminPassword] == "" {
+		s[adminPassword] = predecessorPassword(*f)
 	}
-	if s[tsaHostKey] != "" && s[sessionKey] != "" && s[adminPassword] != "" {
-		return nil
+	if len(refused) > 0 || s[tsaHostKey] != "" && s[sessionKey] != "" && s[adminPassword] != "" {
+		return refused, nil
 	}
 	fresh, err := c.newSecrets()
 	if err != nil {
-		return jujuerrors.Annotate(err, "cannot make the web's keys")
+		return nil, jujuerrors.Annotate(err, "cannot make the web's keys")
 	}
 	for key, value := range fresh.Content() {
 		if s[key] == "" {
 			s[key] = value
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// predecessorPassword is the first user's that the Python charm keeps in the
+// peers' bag, "" where there is none of use.
+func predecessorPassword(f Facts) string {
+	if f.Peer == nil || concourse.CheckPassword(f.Peer.Remote[adminPassword]) != nil {
+		return ""
+	}
+	return f.Peer.Remote[adminPassword]
 }
 
 func (c *Charm) newSecrets() (concourse.WebSecrets, error) {
@@ -74,7 +91,8 @@ func (c *Charm) newSecrets() (concourse.WebSecrets, error) {
 
 // secretContent is what the application's secret should hold. A new encryption
 // key makes the one before the old one, with which Concourse reads what it then
-// encrypts anew (D29).
+// encrypts anew (D29). A password of the Python charm is the one in use, also
+// where that charm was gone back to and made another.
 func secretContent(o Observed) map[string]string {
 	s := maps.Clone(o.Facts.Web.Secret)
 	if s == nil {
@@ -82,6 +100,9 @@ func secretContent(o Observed) map[string]string {
 	}
 	if key := o.Config.EncryptionKey; o.Facts.Leader && key != s[encryptionKey] {
 		s[oldEncryptionKey], s[encryptionKey] = s[encryptionKey], key
+	}
+	if p := predecessorPassword(o.Facts); o.Facts.Leader && p != "" {
+		s[adminPassword] = p
 	}
 	for key, value := range s {
 		if value == "" {

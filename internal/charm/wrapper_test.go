@@ -10,6 +10,7 @@ import (
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/resource"
 )
 
 func wrapperOf(t *testing.T, d Desired) oci.Config {
@@ -52,6 +53,11 @@ func TestWrapperConfigIsRootsAlone(t *testing.T) {
 	h := charmHost(t, hosttest.Host(t, "amd"))
 	d := Desire(observed(t, h.Root, map[string]any{"compute-runtime": "rocm", "task-env": "TOKEN=x"}))
 	require.EqualValues(t, 0o600, mode(d, oci.DefaultConfig))
+	for _, r := range d.Resources { // the wrapper refuses another's, so a hook has to give it back
+		if f, is := r.(resource.File); is && f.Path == oci.DefaultConfig {
+			require.Equal(t, "root", f.Owner)
+		}
+	}
 }
 
 // D41: folders go to tasks only unless told otherwise, and a worker without
@@ -128,7 +134,7 @@ func TestCUDAHonoursTheChosenGPUs_D44(t *testing.T) {
 }
 
 func TestDCGMAliasesAreAFlagOfTheExporter(t *testing.T) {
-	for on, want := range map[bool]string{false: "--path.root=/\n", true: "--path.root=/ --dcgm-aliases\n"} {
+	for on, want := range map[bool]string{false: "=" + UsageReport + "\n", true: "=" + UsageReport + " --dcgm-aliases\n"} {
 		d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm", "exporter-dcgm-aliases": on}))
 		layer, ok := file(d, PebbleDir+"/layers/001-rocm-exporter.yaml")
 		require.True(t, ok)
@@ -141,5 +147,28 @@ func TestOptionTakesTheFolderNamesThatTheWrapperTakes(t *testing.T) {
 	for _, name := range []string{"data", "out_rw", "ü", "two words", ".hidden", "a/b", "a\x01", "a\u0085b", "\xff", "a\nb"} {
 		_, problems := config.Parse(map[string]any{"mode": "worker", "srv-folders": name}, nil)
 		require.Equal(t, oci.FolderNameProblem(name) == "", len(problems) == 0, "%q", name)
+	}
+}
+
+// A task writes to /srv as any user but root, a privileged one as root, too.
+func TestFoldersOfTasksAreMountedWithoutSetuid(t *testing.T) {
+	for name, c := range map[string]struct {
+		folders []string
+		set     map[string]any
+		want    bool
+	}{
+		"given":      {[]string{"cache_rw"}, nil, true},
+		"others":     {[]string{"cache_rw"}, map[string]any{"srv-folders": "models"}, false},
+		"none":       {[]string{"cache_rw"}, map[string]any{"srv-folders": "none"}, false},
+		"none there": {nil, nil, false},
+	} {
+		o := observed(t, hosttest.Host(t, "no-gpu"), c.set)
+		o.Folders = c.folders
+		found := false
+		for _, r := range Desire(o).Resources {
+			n, is := r.(resource.Nosuid)
+			found = found || is && n.Dir == "/srv"
+		}
+		require.Equal(t, c.want, found, name)
 	}
 }

@@ -53,7 +53,7 @@ func (s Source) Check() error {
 
 func (s Source) metadata() (metadata, error) {
 	var m metadata
-	data, err := os.ReadFile(filepath.Join(s.Root, "metadata.yaml"))
+	data, err := s.metadataFile()
 	if err == nil {
 		err = strict(data, &m)
 	}
@@ -151,6 +151,9 @@ func checkActions(data []byte) (bad []string) {
 		}
 		if action.Description == "" {
 			bad = append(bad, fmt.Sprintf("action %s has no description", name))
+		}
+		if action.AdditionalProperties == nil || *action.AdditionalProperties {
+			bad = append(bad, fmt.Sprintf("action %s takes any parameter, a misspelt one among them: it needs additionalProperties: false", name))
 		}
 		for _, r := range action.Required {
 			if _, ok := action.Params[r]; !ok {

@@ -28,6 +28,8 @@ func TestCheckNamesWhatJujuRefuses(t *testing.T) {
 		{"bad action name", "actions.yaml", "list_gpus: {description: d}\n", "action list_gpus"},
 		{"reserved action name", "actions.yaml", "juju-run: {description: d}\n", "action juju-run"},
 		{"required but not there", "actions.yaml", "a: {description: d, required: [x]}\n", "requires x"},
+		{"any parameter", "actions.yaml", "a: {description: d}\n", "action a takes any parameter"},
+		{"any parameter on purpose", "actions.yaml", "a: {description: d, additionalProperties: true}\n", "action a takes any parameter"},
 		{"action without text", "actions.yaml", "a: {}\n", "action a has no description"},
 		{"device Juju refuses", "lxd-profile.yaml", "devices: {root: {type: disk, path: /}}\n", `device root: type "disk"`},
 		{"device of no type", "lxd-profile.yaml", "devices: {kfd: {path: /dev/kfd}}\n", `device kfd: type ""`},

@@ -16,6 +16,8 @@ type Source struct {
 	Bin     string // folder of the built programs
 	Arch    string // GOARCH of these programs
 	Version string // one line, shown as charm-version
+	// Takeover leaves out the endpoints and the resource that the Python charm lacks.
+	Takeover bool
 }
 
 // Entry is one file or link of the charm.
@@ -62,6 +64,9 @@ func (s Source) Entries() ([]Entry, error) {
 	}
 	for _, name := range plain {
 		data, err := os.ReadFile(filepath.Join(s.Root, name))
+		if name == "metadata.yaml" {
+			data, err = s.metadataFile()
+		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot pack %s: %w", name, err)
 		}

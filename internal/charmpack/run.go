@@ -29,6 +29,7 @@ func Run(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&s.Bin, "bin", "bin", "folder of the built programs")
 	flags.StringVar(&s.Arch, "arch", "amd64", "their architecture")
 	flags.StringVar(&s.Version, "version", "unknown", "version to show")
+	flags.BoolVar(&s.Takeover, "takeover", false, "leave out the endpoints and the resource that the Python charm lacks")
 	out := flags.String("o", "", "the charm or folder to write")
 	if flags.Parse(args[1:]) != nil {
 		return 2

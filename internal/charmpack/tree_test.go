@@ -23,7 +23,7 @@ func small(t *testing.T) Source {
 		"charmcraft.yaml": "type: charm\nbase: ubuntu@24.04\nplatforms: {amd64: , arm64: }\n",
 		"metadata.yaml":   "name: small\nsummary: s\ndescription: d\nrequires: {db: {interface: pgsql}}\n",
 		"config.yaml":     "options: {port: {type: int, default: 80, description: p}}\n",
-		"actions.yaml":    "look: {description: l}\n",
+		"actions.yaml":    "look: {description: l, additionalProperties: false}\n",
 		"lxd-profile.yaml": "config: {security.nesting: \"true\"}\n" +
 			"devices: {kfd: {type: unix-char, path: /dev/kfd}}\n",
 		"hooks/install":                     "#!/bin/sh\n",

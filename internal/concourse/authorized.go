@@ -1,26 +1,58 @@
 package concourse
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
 
+	"golang.org/x/crypto/ssh"
+
 	"concourse-ci-machine/internal/resource"
 )
 
-// Authorized is the file of the worker keys that may register: exactly these
-// (D19), each once, without comments and sorted, so that the same keys give the
-// same bytes (D16). What is no OpenSSH line is left out; whoever reads it from a
-// databag has said so already. Without a key the file is empty: the web does
-// not start without a file. A running web reads it again at SIGHUP, without a
-// restart; a worker that is connected stays so until CutOff.
-func (p WebPaths) Authorized(keys []string) resource.File {
+// Authorized is the file of the worker keys that may register: these (D19), each
+// once, without comments, and others' lines as they are; sorted, so that the same
+// keys give the same bytes (D16). What is no OpenSSH line of keys is left out;
+// whoever reads it from a databag has said so already. Without a key the file is
+// empty: the web does not start without a file. A running web reads it again at
+// SIGHUP, without a restart; a worker that is connected stays so until CutOff.
+func (p WebPaths) Authorized(keys []string, others ...string) resource.File {
 	lines := map[string]bool{}
 	for _, k := range keys {
 		if line, err := keyLine(strings.TrimSpace(k)); err == nil {
 			lines[line+"\n"] = true
 		}
 	}
+	for _, line := range others {
+		lines[line+"\n"] = true
+	}
 	data := strings.Join(slices.Sorted(maps.Keys(lines)), "")
 	return resource.File{Path: p.AuthorizedKeys(), Data: []byte(data), Mode: 0o644, Owner: WebUser}
+}
+
+// OtherKeys are the lines of such a file whose key is none of the known ones:
+// somebody added them, for workers that Juju does not know. What no worker could
+// register by is none.
+func OtherKeys(existing []byte, known []string) (others []string) {
+	seen := map[string]bool{}
+	for _, k := range known {
+		seen[strings.TrimSpace(k)] = true
+	}
+	for line := range strings.Lines(string(existing)) {
+		line = strings.TrimSpace(line)
+		if line == "" || seen[line] {
+			continue
+		}
+		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+		if err != nil {
+			continue
+		}
+		plain := string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(key)))
+		if !seen[plain] {
+			others = append(others, line)
+		}
+		seen[plain] = true
+	}
+	return others
 }

@@ -2,10 +2,13 @@ package concourse
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host/hosttest"
 )
 
 func workerLine(t testing.TB, s WebSecrets) string {
@@ -54,4 +57,31 @@ func TestOnlyKeysAreAuthorized(t *testing.T) {
 	for _, bad := range []string{"", "garbage", "ssh-rsa", a + "\n" + a, `environment="A=b" ` + a, "# " + a, a[:len(a)/2]} {
 		require.Empty(t, WebFiles(false).Authorized([]string{bad}).Data, "%q", bad)
 	}
+}
+
+// What somebody added is known by its key, whatever is written around it.
+func TestKeysThatAreNobodysOfJujusAreFound(t *testing.T) {
+	line := func(name string) string { _, public := hosttest.Key(name); return strings.TrimSpace(public) }
+	a, b, c := line("a"), line("b"), line("c")
+	existing := strings.Join([]string{"# by hand", a, b + " somebody@elsewhere", "garbage", `from="10.0.0.1" ` + c, b, " " + a + " again", ""}, "\n")
+	others := OtherKeys([]byte(existing), []string{a + "\n"})
+	require.Equal(t, []string{b + " somebody@elsewhere", `from="10.0.0.1" ` + c}, others)
+	require.Empty(t, OtherKeys([]byte(existing), []string{a, b, c}))
+	require.Empty(t, OtherKeys(nil, nil))
+	f := WebFiles(false).Authorized([]string{a}, others...)
+	require.Equal(t, 3, strings.Count(string(f.Data), "\n"))
+	require.ElementsMatch(t, others, OtherKeys(f.Data, []string{a}), "the file that is written gives the same again")
+}
+
+func FuzzOtherKeys(f *testing.F) {
+	_, public := hosttest.Key("a")
+	f.Add([]byte(public), public)
+	f.Add([]byte("# x\nfrom=\"a\" "+public+"\r\n"), "")
+	f.Fuzz(func(t *testing.T, existing []byte, known string) {
+		others := OtherKeys(existing, []string{known})
+		again := OtherKeys(WebFiles(false).Authorized(nil, others...).Data, []string{known})
+		if slices.Sort(others); !slices.Equal(others, again) {
+			t.Fatalf("%q, then %q", others, again)
+		}
+	})
 }

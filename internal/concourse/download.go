@@ -45,7 +45,11 @@ func (r *Release) download(ctx context.Context, h host.Host, p string) error {
 		return err
 	}
 	// Without a checksum the download would be of no use: find that out first.
-	if _, _, err := r.wantSum(ctx, h.Root); err != nil {
+	sum, _, err := r.wantSum(ctx, h.Root)
+	if err == nil {
+		err = r.refusedBefore(h.Root, sum)
+	}
+	if err != nil {
 		return err
 	}
 	u, err := r.url()
@@ -75,7 +79,7 @@ func (r *Release) forgetOthers(root host.Root) error {
 	mine := downloadDir + "/" + r.name()
 	for _, f := range found {
 		switch f {
-		case mine, mine + ".part", mine + ".part.json", mine + ".sha256":
+		case mine, mine + ".part", mine + ".part.json", mine + ".sha256", r.refusalFile():
 		default:
 			if err := os.RemoveAll(root.Path(f)); err != nil {
 				return err

@@ -3,9 +3,6 @@ package concourse
 import (
 	"context"
 	"fmt"
-	"os"
-	"path"
-	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/host"
@@ -24,6 +21,7 @@ type Drain struct {
 	Why      string             // why it is wanted down
 	Disrupts string             // see plan.Step
 	Sleep    func(time.Duration)
+	Kill     func(pid int) error // SIGKILL; nil: on the running machine only
 }
 
 // Retire lets the tasks of a worker end for Limit, so that its programs can be
@@ -49,14 +47,6 @@ func (r Retire) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 // it has nothing to do.
 const poll = 2 * time.Second
 
-// Control groups of the unit itself (worker, containerd, shims) and of the
-// containers, for which Concourse names the group garden/<id> and runc takes
-// that relative to the parent of the group it is called in.
-const (
-	unitCgroup       = "/sys/fs/cgroup/system.slice/" + Unit
-	containersCgroup = "/sys/fs/cgroup/system.slice/garden"
-)
-
 // Diff implements plan.Resource.
 func (d Drain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	var p plan.Plan
@@ -74,9 +64,13 @@ func (d Drain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 		stop[i].Disrupts = d.Disrupts
 	}
 	p = append(p, stop...)
-	if up || populated(h.Root, containersCgroup) || populated(h.Root, unitCgroup) {
-		p = append(p, plan.Step{Op: "end the containers of " + Unit, Why: "they outlive the worker", Disrupts: d.Disrupts, Do: func(ctx context.Context) error {
-			return endLeft(h.Root)
+	left, err := leftBehind(h.Root)
+	if err != nil {
+		return nil, err
+	}
+	if up || len(left) > 0 {
+		p = append(p, plan.Step{Op: "end the containers of " + Unit, Why: "they outlive the worker", Disrupts: d.Disrupts, Tolerate: true, Do: func(ctx context.Context) error {
+			return d.endLeft(ctx, h.Root)
 		}})
 	}
 	return p, nil
@@ -87,10 +81,6 @@ func (d Drain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 func (d Drain) retire(ctx context.Context, h host.Host) error {
 	if _, err := h.Run(ctx, resource.Systemctl("kill", "--kill-whom=main", "--signal=SIGUSR2", Unit)); err != nil {
 		return err
-	}
-	sleep := d.Sleep
-	if sleep == nil {
-		sleep = time.Sleep
 	}
 	for waited := time.Duration(0); ; waited += poll {
 		states, err := resource.ShowUnits(ctx, h, Unit)
@@ -107,35 +97,14 @@ func (d Drain) retire(ctx context.Context, h host.Host) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		sleep(poll)
+		d.sleep(poll)
 	}
 }
 
-// populated reports whether a control group or one below it has a process
-// (cgroup-v2: cgroup.events). A group that is not there has none.
-func populated(root host.Root, group string) bool {
-	text, err := root.ReadText(path.Join(group, "cgroup.events"))
-	return err == nil && strings.Contains("\n"+text+"\n", "\npopulated 1\n")
-}
-
-// endLeft kills all processes in the groups (cgroup-v2: cgroup.kill, Linux
-// 5.14): containers first, so that no shim is left to report their end.
-func endLeft(root host.Root) error {
-	for _, group := range []string{containersCgroup, unitCgroup} {
-		if !populated(root, group) {
-			continue
-		}
-		f, err := os.OpenFile(root.Path(path.Join(group, "cgroup.kill")), os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		_, err = f.WriteString("1")
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
-			return err
-		}
+func (d Drain) sleep(t time.Duration) {
+	if d.Sleep == nil {
+		time.Sleep(t)
+		return
 	}
-	return nil
+	d.Sleep(t)
 }

@@ -88,25 +88,3 @@ func TestDrainWithoutALimitStopsAtOnce(t *testing.T) {
 	drainWith(t, r, hosttest.Root(t), 0)
 	require.Equal(t, []string{"systemctl stop concourse-worker.service", "systemctl disable concourse-worker.service"}, r.Ran)
 }
-
-func TestDrainEndsTheContainersThatAreLeft(t *testing.T) {
-	root := hosttest.Root(t)
-	hosttest.Put(t, root, containersCgroup+"/cgroup.events", "populated 1\nfrozen 0\n")
-	hosttest.Put(t, root, containersCgroup+"/cgroup.kill", "")
-	hosttest.Put(t, root, unitCgroup+"/cgroup.events", "populated 0\nfrozen 0\n")
-	hosttest.Put(t, root, unitCgroup+"/cgroup.kill", "")
-	drainWith(t, draining(t, 0, "ActiveState=inactive\n"), root, time.Minute)
-	killed, err := root.ReadText(containersCgroup + "/cgroup.kill")
-	require.NoError(t, err)
-	require.Equal(t, "1", killed)
-	killed, err = root.ReadText(unitCgroup + "/cgroup.kill")
-	require.NoError(t, err)
-	require.Empty(t, killed, "an empty group is left alone")
-
-	// A stopped worker whose containers are still there is not done yet.
-	h := host.Host{Root: root, Runner: hosttest.NewRunner(t)}
-	require.Equal(t, []string{"end the containers of concourse-worker.service"}, ops(t, h, Drain{State: gone, Limit: time.Minute}))
-	hosttest.Put(t, root, containersCgroup+"/cgroup.events", "populated 0\nfrozen 0\n")
-	require.Empty(t, ops(t, h, Drain{State: gone, Limit: time.Minute}))
-	require.Empty(t, ops(t, h, Drain{}))
-}

@@ -71,7 +71,7 @@ func (e *VersionError) Error() string {
 
 // Remedy says what the operator can do.
 func (e *VersionError) Remedy() string {
-	return fmt.Sprintf("%s; set version=%s, or attach the release %s as the resource concourse-release", e.Error(), e.Got, e.Want)
+	return fmt.Sprintf("%s; set version=%s, or give Concourse %s by release-mirror or as the resource concourse-release", e.Error(), e.Got, e.Want)
 }
 
 // BadReleaseError is a tarball that is not a Concourse release for this
@@ -87,12 +87,12 @@ func (e *BadReleaseError) Remedy() string {
 	return e.Error() + "; attach or mirror an unchanged concourse-<version>-linux-<arch>.tgz of this machine's architecture"
 }
 
-// KeyError is a worker key that Concourse can't use.
+// KeyError is a private key that Concourse can't use.
 type KeyError struct{ Path, Problem string }
 
 func (e *KeyError) Error() string { return fmt.Sprintf("cannot use %s: %s", e.Path, e.Problem) }
 
 // Remedy says what the operator can do.
 func (e *KeyError) Remedy() string {
-	return fmt.Sprintf("%s; move it away (sudo mv %s %s.broken) and a new key is made and published", e.Error(), e.Path, e.Path)
+	return fmt.Sprintf("%s; put the right one there, or move it away (sudo mv %s %s.broken) and a new key is made", e.Error(), e.Path, e.Path)
 }

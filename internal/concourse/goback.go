@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path"
 
 	"concourse-ci-machine/internal/host"
@@ -50,7 +49,7 @@ func MarkFailed(root host.Root, id, version, why string) error {
 	}
 	data, err := json.Marshal(f)
 	if err == nil {
-		err = os.MkdirAll(root.Path(stateDir), 0o700)
+		err = root.MkdirAll(stateDir, 0o700)
 	}
 	if err == nil {
 		err = root.WriteFile(FailedFile, append(data, '\n'), 0o600)

@@ -43,7 +43,7 @@ func (r *Release) unpack(ctx context.Context, h host.Host, id, from string, o or
 		o.Version, err = releaseVersion(ctx, h, dir)
 	}
 	if err == nil && r.Version != "" && o.File == "" && o.Version != r.Version {
-		err = &VersionError{Path: shown, Want: r.Version, Got: o.Version}
+		err = errors.Join(&VersionError{Path: shown, Want: r.Version, Got: o.Version}, r.refuse(h.Root, o.SHA256, o.Version))
 	}
 	if err != nil {
 		if errors.As(err, &bad) {

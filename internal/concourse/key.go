@@ -65,16 +65,18 @@ func (k Key) make(root host.Root) error {
 	return root.WriteFile(k.Path, private, 0o600)
 }
 
+// KeyProblem says why Concourse can't use the text of a private key, "" where it
+// can.
+func KeyProblem(private string) string {
+	_, problem := parseKey([]byte(private))
+	return problem
+}
+
 // publicLine derives the OpenSSH line, without comment and line end.
 func publicLine(path string, private []byte) (string, error) {
-	raw, err := ssh.ParseRawPrivateKey(private)
-	if err != nil {
-		// The parser's own text may quote the content.
-		return "", &KeyError{Path: path, Problem: "it is not a private key in PEM form without a passphrase"}
-	}
-	key, ok := raw.(*rsa.PrivateKey)
-	if !ok {
-		return "", &KeyError{Path: path, Problem: "it is not an RSA key, and Concourse takes no other"}
+	key, problem := parseKey(private)
+	if problem != "" {
+		return "", &KeyError{Path: path, Problem: problem}
 	}
 	public, err := ssh.NewPublicKey(&key.PublicKey)
 	if err != nil {
@@ -82,3 +84,28 @@ func publicLine(path string, private []byte) (string, error) {
 	}
 	return string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(public))), nil
 }
+
+// parseKey reads a private key as Concourse does (flag/private_key.go): the
+// first PEM block, PKCS#1 or else PKCS#8, whatever its label says. That of its
+// own generate-key is PKCS#1 under PKCS#8's label. A problem quotes nothing.
+func parseKey(private []byte) (key *rsa.PrivateKey, problem string) {
+	block, _ := pem.Decode(private)
+	if block == nil {
+		return nil, "it is not a private key in PEM form without a passphrase"
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return key, ""
+	}
+	if any, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
+		if key, ok := any.(*rsa.PrivateKey); ok {
+			return key, ""
+		}
+		return nil, notRSA
+	}
+	if _, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
+		return nil, notRSA
+	}
+	return nil, "it is not a private key in the form PKCS#1 or PKCS#8 without a passphrase"
+}
+
+const notRSA = "it is not an RSA key, and Concourse takes no other"

@@ -2,6 +2,7 @@ package concourse
 
 import (
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
@@ -80,7 +81,7 @@ func TestUnusableWorkerKeyIsReportedAndKept(t *testing.T) {
 	require.NoError(t, err)
 	for content, want := range map[string]string{
 		"": "not a private key in PEM form",
-		"-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n":   "not a private key in PEM form",
+		"-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n":   "not a private key in the form PKCS#1 or PKCS#8",
 		string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})): "not an RSA key",
 	} {
 		h := machine(t)
@@ -93,6 +94,40 @@ func TestUnusableWorkerKeyIsReportedAndKept(t *testing.T) {
 		kept, rerr := h.ReadFile(WorkerKey)
 		require.NoError(t, rerr)
 		require.Equal(t, content, string(kept))
+	}
+}
+
+// What a key is is in its bytes: generate-key's label says PKCS#8 of PKCS#1, and
+// Concourse looks at no label.
+func TestKeysAreReadAsConcourseReadsThem(t *testing.T) {
+	made, public := hosttest.Key("any")
+	block, _ := pem.Decode([]byte(made))
+	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+	require.NoError(t, err)
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	openssh, err := ssh.MarshalPrivateKey(key, "")
+	require.NoError(t, err)
+	_, ed, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	other, err := x509.MarshalPKCS8PrivateKey(ed)
+	require.NoError(t, err)
+	text := func(label string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: label, Bytes: der}))
+	}
+	for name, c := range map[string]struct{ private, problem string }{
+		"as generate-key writes it": {made, ""},
+		"PKCS#1":                    {text("RSA PRIVATE KEY", block.Bytes), ""},
+		"PKCS#8":                    {text("PRIVATE KEY", pkcs8), ""},
+		"PKCS#8, label of PKCS#1":   {text("RSA PRIVATE KEY", pkcs8), ""},
+		"OpenSSH's own form":        {string(pem.EncodeToMemory(openssh)), "it is not a private key in the form PKCS#1 or PKCS#8 without a passphrase"},
+		"another kind of key":       {text("PRIVATE KEY", other), "it is not an RSA key, and Concourse takes no other"},
+	} {
+		require.Equal(t, c.problem, KeyProblem(c.private), name)
+		if line, err := publicLine("k", []byte(c.private)); c.problem == "" {
+			require.NoError(t, err, name)
+			require.Equal(t, public, line+"\n", name)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ const (
 	LimitStrategy = "limit-active-tasks"
 
 	// RequestTimeoutKey is how long the web waits for a worker that makes a
-	// container, 5 minutes unless it is set.
+	// container. Earlier versions set it for tasks that waited for GPUs.
 	RequestTimeoutKey = "CONCOURSE_GARDEN_REQUEST_TIMEOUT"
 
 	usualStrategy = "volume-locality" // where there is none
@@ -45,22 +45,10 @@ const (
 
 // LimitsNow are the variables that this configuration has for limits.
 func (c WebConfig) LimitsNow() (keys []string) {
-	if c.RequestTimeout > 0 {
-		keys = append(keys, RequestTimeoutKey)
-	}
 	if c.TaskLimit > 0 {
 		keys = append(keys, TaskLimitKey)
 	}
 	return keys
-}
-
-// RequestTimeout is how long the other side has to wait for a container of a task
-// that itself waits so long for GPUs; 0 where Concourse's own time is enough.
-func RequestTimeout(wait time.Duration) time.Duration {
-	if wait+startTime <= requestTimeout {
-		return 0
-	}
-	return wait + startTime
 }
 
 // Limitable reports whether LimitStrategy can stand beside the strategies.

@@ -3,7 +3,6 @@ package concourse
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -87,16 +86,9 @@ func TestWorkerTakesNoMoreTasksThanItIsTold(t *testing.T) {
 	require.NotContains(t, string(f.Data), "CONCOURSE_MAX_ACTIVE_TASKS")
 }
 
-// The web gives up on a container after 5 minutes, however long a worker lets its
-// task wait for GPUs.
-func TestWebWaitsAsLongAsATaskMay(t *testing.T) {
-	for wait, want := range map[time.Duration]time.Duration{0: 0, 3 * time.Minute: 0, 3*time.Minute + 1: 5*time.Minute + 1, 12 * time.Hour: 12*time.Hour + 2*time.Minute} {
-		require.Equal(t, want, RequestTimeout(wait), wait)
-	}
-	c := WebConfig{RequestTimeout: 12 * time.Minute, TaskLimit: 2}
-	require.Equal(t, "12m0s", c.Env()["CONCOURSE_GARDEN_REQUEST_TIMEOUT"])
-	require.Equal(t, []string{RequestTimeoutKey, TaskLimitKey}, c.LimitsNow())
-	f, err := WebConfig{Limits: c.LimitsNow()}.File([]byte("CONCOURSE_GARDEN_REQUEST_TIMEOUT=12m0s\n"))
+// Earlier versions had the web wait longer for containers.
+func TestLimitThatIsTheCharmsNoMoreGoes(t *testing.T) {
+	f, err := WebConfig{Limits: []string{RequestTimeoutKey}}.File([]byte("CONCOURSE_GARDEN_REQUEST_TIMEOUT=12m0s\n"))
 	require.NoError(t, err)
 	require.NotContains(t, string(f.Data), "TIMEOUT")
 }

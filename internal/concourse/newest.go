@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -111,7 +110,7 @@ func (q NewestQuery) ask(ctx context.Context, h host.Host, a newestAnswer) newes
 func writeNewest(root host.Root, a newestAnswer) error {
 	data, err := json.Marshal(a)
 	if err == nil {
-		err = os.MkdirAll(root.Path(stateDir), 0o700)
+		err = root.MkdirAll(stateDir, 0o700)
 	}
 	if err == nil {
 		err = root.WriteFile(NewestFile, append(data, '\n'), 0o600)

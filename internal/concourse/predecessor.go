@@ -170,16 +170,18 @@ func (l *leftovers) exporter() {
 
 // unusedKeys are private keys that the Python charm made on every unit and that
 // the unit's role has no use for, and what it noted beside them. The worker's key
-// and the web's own stay: others know them.
+// and the web's own stay: others know them. So does a worker's tsa_host_key, which
+// nobody knows: the Python charm, gone back to, would make another one and with it
+// overwrite tsa_host_key.pub, which is the web's.
 func (l *leftovers) unusedKeys() {
-	for _, name := range []string{"tsa_host_key", "session_signing_key", "session_signing_key.pub", "authorized_worker_keys", ".last_key_authorized_at"} {
+	for _, name := range []string{"session_signing_key", "authorized_worker_keys", ".last_key_authorized_at"} {
 		l.remove(path.Join(KeyDir, name))
 	}
 	if l.shared() {
 		return
 	}
 	dir := WebFiles(false).KeyDir()
-	for _, name := range []string{"worker_key", "worker_key.pub", "session_signing_key.pub", ".last_key_authorized_at"} {
+	for _, name := range []string{"worker_key", "worker_key.pub", ".last_key_authorized_at"} {
 		l.remove(path.Join(dir, name))
 	}
 }

@@ -1,6 +1,7 @@
 package concourse
 
 import (
+	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/host"
@@ -14,6 +15,23 @@ import (
 func (p WebPaths) PredecessorEncryption(root host.Root) (key, old string) {
 	env := readEnv(root, p.Env())
 	return env["CONCOURSE_ENCRYPTION_KEY"], env["CONCOURSE_OLD_ENCRYPTION_KEY"]
+}
+
+// What only the Python charm wrote into the environment of a worker and of a web.
+const (
+	predecessorsWorker = "CONCOURSE_WORKER_PROCS"
+	predecessorsWeb    = "CONCOURSE_TSA_PUBLIC_KEY"
+)
+
+// PredecessorsWorker reports whether a worker's environment file is the Python
+// charm's.
+func PredecessorsWorker(env []byte) bool { return assigns(env, predecessorsWorker) }
+
+// PredecessorsWeb is that for a web's.
+func PredecessorsWeb(env []byte) bool { return assigns(env, predecessorsWeb) }
+
+func assigns(env []byte, key string) bool {
+	return slices.ContainsFunc(parseEnv(env), func(a assignment) bool { return a.key == key })
 }
 
 // readEnv is an environment file as systemd reads it; empty where there is none.

@@ -27,7 +27,7 @@ func PredecessorName(root host.Root, workDir string) (name string, ok bool) {
 		return name, machineName.MatchString(name)
 	}
 	env := readEnv(root, EnvFile)
-	_, procs := env["CONCOURSE_WORKER_PROCS"] // which only the Python charm wrote
+	_, procs := env[predecessorsWorker]
 	_, named := env["CONCOURSE_NAME"]
 	if !procs || named || env["CONCOURSE_WORK_DIR"] != workDir || !used(root, workDir) {
 		return "", false

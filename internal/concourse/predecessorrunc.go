@@ -24,7 +24,7 @@ const (
 	realSuffix      = ".real"
 	oldBundles      = "/run/containerd/io.containerd.runtime.v2.task/concourse"
 	leakedConfigs   = oldBundles + "/*/config.json.??????"
-	oldReleaseGlob  = ReleasesDir + "/predecessor-*/bin"
+	oldReleaseGlob  = ReleasesDir + "/*/bin"
 	oldReleaseNames = "predecessor-"
 	// oldContainerdConfig is what a GPU worker's containerd was started with.
 	oldContainerdConfig = HomeDir + "/containerd-gpu.toml"
@@ -138,13 +138,13 @@ func busy(root host.Root) bool {
 	return false
 }
 
-// releaseRunc puts runc back into the release that the Python charm unpacked and
-// that this one keeps, wherever that is by then.
+// releaseRunc puts runc back into the release that the Python charm unpacked, which
+// stays, and into those of this charm that an earlier version let it write to.
 func (l *leftovers) releaseRunc() {
 	if l.shared() || len(wrappedReleases(l.root)) == 0 {
 		return
 	}
-	l.do("put runc back into the Python charm's release", func(_ context.Context, h host.Host) error {
+	l.do("put runc back where a wrapper has its place", func(_ context.Context, h host.Host) error {
 		for _, dir := range wrappedReleases(h.Root) {
 			runc := path.Join(dir, "runc")
 			if st, err := h.Lstat(runc + realSuffix); err == nil && st.Mode().IsRegular() {
@@ -164,9 +164,8 @@ func (l *leftovers) releaseRunc() {
 // wrappedReleases are the folders of such releases whose runc is a link to a wrapper.
 func wrappedReleases(root host.Root) (dirs []string) {
 	l := leftovers{root: root}
-	aside, _ := root.Glob(oldReleaseGlob) // the pattern is right
-	for _, dir := range append([]string{HomeDir + "/bin"}, aside...) {
-		// HomeDir/bin is a link once the release in use is this charm's.
+	others, _ := root.Glob(oldReleaseGlob) // the pattern is right
+	for _, dir := range append([]string{HomeDir + "/bin"}, others...) {
 		if st, err := root.Lstat(dir); err == nil && st.IsDir() && l.ours(path.Join(dir, "runc")) {
 			dirs = append(dirs, dir)
 		}

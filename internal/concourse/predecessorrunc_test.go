@@ -34,21 +34,23 @@ func TestWrappersStayWhileTheirContainersRun(t *testing.T) {
 	}
 }
 
-// The run that moves the Python charm's release aside has planned before.
-func TestReleaseMovedAsideMeanwhileGetsItsRuncBack(t *testing.T) {
+// Earlier versions of this charm moved the Python charm's release aside, and let it
+// write into theirs.
+func TestReleasesThatTheWrapperGotIntoAreWholeAgain(t *testing.T) {
 	h, _ := predecessor(t, "worker")
-	p := diffed(t, h)
-	require.NoError(t, moveAside(h.Root, "bin"))
-	hosttest.Put(t, h.Root, ReleasesDir+"/8.2.5/bin/runc", "runc of 8.2.5\n")
-	hosttest.Link(t, h.Root, HomeDir+"/bin", "releases/8.2.5/bin")
-	_, err := p.Apply(t.Context(), nil)
-	require.NoError(t, err)
-	for path, want := range map[string]string{HomeDir + "/bin/runc": "runc of 8.2.5\n", ReleasesDir + "/predecessor-1/bin/runc": "runc of 7.14.3, stand-in\n"} {
-		got, err := h.ReadFile(path)
-		require.NoError(t, err)
-		require.Equal(t, want, string(got))
+	for _, id := range []string{"predecessor-1", "8.2.5"} {
+		hosttest.Put(t, h.Root, ReleasesDir+"/"+id+"/bin/runc.real", "runc of "+id)
+		hosttest.Link(t, h.Root, ReleasesDir+"/"+id+"/bin/runc", "/opt/bin/runc-wrapper")
 	}
-	require.False(t, h.Exists(ReleasesDir+"/predecessor-1/bin/runc.real"))
+	hosttest.Put(t, h.Root, ReleasesDir+"/8.2.4/bin/runc", "runc of 8.2.4")
+	_, err := diffed(t, h).Apply(t.Context(), nil)
+	require.NoError(t, err)
+	for _, id := range []string{"predecessor-1", "8.2.5", "8.2.4"} {
+		got, err := h.ReadFile(ReleasesDir + "/" + id + "/bin/runc")
+		require.NoError(t, err)
+		require.Equal(t, "runc of "+id, string(got))
+		require.False(t, h.Exists(ReleasesDir+"/"+id+"/bin/runc.real"))
+	}
 	require.Empty(t, diffed(t, h))
 }
 

@@ -3,6 +3,7 @@ package concourse
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -25,8 +26,6 @@ func TestReleaseFromAMirrorIsInstalledOnce(t *testing.T) {
 		"verify the download of Concourse 8.2.5",
 		"unpack Concourse 8.2.5",
 		"switch /opt/concourse-ci-machine/release to 8.2.5",
-		"link /var/lib/concourse/bin to /opt/concourse-ci-machine/release/bin",
-		"link /var/lib/concourse/resource-types to /opt/concourse-ci-machine/release/resource-types",
 		"remove /var/lib/concourse/releases/.download",
 	}, ops(t, h, r))
 	require.NoError(t, apply(t, h, r))
@@ -36,7 +35,7 @@ func TestReleaseFromAMirrorIsInstalledOnce(t *testing.T) {
 	require.Equal(t, "8.2.5", version)
 	require.Equal(t, before, id, "the id is known before the release is there")
 	for p, mode := range map[string]os.FileMode{"/bin/runc": 0o755, "/resource-types/git/resource_metadata.json": 0o644} {
-		st, err := h.Stat(HomeDir + p)
+		st, err := h.Stat(ReleaseLink + p)
 		require.NoError(t, err)
 		require.Equal(t, mode, st.Mode().Perm(), p)
 	}
@@ -98,21 +97,38 @@ func TestUpgradeKeepsThePreviousReleaseAndNoOlder_D48(t *testing.T) {
 	require.Equal(t, "runc of 8.2.4", runc, "D48: runc comes from the release in use")
 }
 
-func TestPredecessorsFoldersAreMovedAsideUnchanged(t *testing.T) {
-	h, m := machine(t), newMirror(t)
-	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
-	hosttest.Put(t, h.Root, "/var/lib/concourse/bin/concourse", "old")
-	hosttest.Put(t, h.Root, ReleasesDir+"/predecessor-1/bin/concourse", "older")
-	require.NoError(t, os.Symlink("/mnt/types", h.Path("/var/lib/concourse/resource-types")))
-	r, _ := m.from("8.2.5")
-	require.NoError(t, apply(t, h, r))
-	text, err := h.ReadText(ReleasesDir + "/predecessor-2/bin/concourse")
-	require.NoError(t, err)
-	require.Equal(t, "old", text)
-	to, err := h.Readlink("/var/lib/concourse/resource-types")
-	require.NoError(t, err)
-	require.Equal(t, "/mnt/types", to, "a link of the operator's stays")
-	require.Empty(t, ops(t, h, r))
+// Nothing leads from where the Python charm writes into this charm's release: its
+// own folders stay, and links that earlier versions made go.
+func TestReleaseIsOutOfThePythonCharmsReach(t *testing.T) {
+	for name, c := range map[string]struct{ link, left string }{
+		"its own folder":                    {"", "old"},
+		"a link of an earlier version":      {"/opt/concourse-ci-machine/release/bin", ""},
+		"a link of a still earlier version": {"release/bin", ""},
+		"a link of the operator's":          {"/mnt/programs", "operator's"},
+	} {
+		h, m := machine(t), newMirror(t)
+		m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
+		hosttest.Put(t, h.Root, "/mnt/programs/concourse", "operator's")
+		switch {
+		case c.link == "":
+			hosttest.Put(t, h.Root, HomeDir+"/bin/concourse", "old")
+		case filepath.IsAbs(c.link):
+			hosttest.Link(t, h.Root, HomeDir+"/bin", h.Path(c.link))
+		default:
+			hosttest.Link(t, h.Root, HomeDir+"/bin", c.link)
+		}
+		r, _ := m.from("8.2.5")
+		require.NoError(t, apply(t, h, r))
+		require.Empty(t, ops(t, h, r))
+		text, err := h.ReadText(HomeDir + "/bin/concourse")
+		require.Equal(t, c.left, text, name)
+		require.Equal(t, c.left == "", errors.Is(err, fs.ErrNotExist), name)
+		require.NoError(t, os.MkdirAll(h.Path(HomeDir+"/bin"), 0o755))
+		require.NoError(t, os.WriteFile(h.Path(HomeDir+"/bin/runc"), []byte("a wrapper"), 0o755))
+		runc, err := h.ReadText(RealRunc)
+		require.NoError(t, err)
+		require.Equal(t, "runc of 8.2.5", runc, name)
+	}
 }
 
 func attach(t *testing.T, data []byte) string {

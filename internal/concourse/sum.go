@@ -23,11 +23,7 @@ func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source stri
 	if r.SHA256 != "" {
 		return r.SHA256, "release-sha256", nil
 	}
-	table := r.table
-	if table == nil {
-		table = Checksums()
-	}
-	if c, ok := knownSum(table, r.Version, r.Arch); ok {
+	if c, ok := r.fromTable(); ok {
 		return c.SHA256, c.Source, nil
 	}
 	u, err := r.url()
@@ -64,6 +60,25 @@ func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source stri
 		return "", "", err
 	}
 	return sum, where, root.WriteFile(kept, []byte(sum+"\n"), 0o600)
+}
+
+// Unauthenticated reports whether nothing but a mirror without encryption says
+// what the tarball has to be: whoever is on the way can change both.
+func (r *Release) Unauthenticated() bool {
+	u, err := r.url()
+	if err != nil || u.Scheme != "http" || r.SHA256 != "" {
+		return false
+	}
+	_, known := r.fromTable()
+	return !known
+}
+
+func (r *Release) fromTable() (Checksum, bool) {
+	table := r.table
+	if table == nil {
+		table = Checksums()
+	}
+	return knownSum(table, r.Version, r.Arch)
 }
 
 func (r *Release) fetchSum(ctx context.Context, asked, where string, parse func(data []byte, name string) (string, bool)) (string, error) {

@@ -151,3 +151,23 @@ func TestSharedReleaseIsVerified_D36(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
+
+// A checksum from where the tarball comes from guards against nobody on the way.
+func TestPlainHTTPMirrorIsUnauthenticated(t *testing.T) {
+	sum := sumOf(nil)
+	for name, tc := range map[string]struct {
+		r    Release
+		want bool
+	}{
+		"http":                    {Release{Mirror: "http://mirror.example/concourse"}, true},
+		"HTTP":                    {Release{Mirror: "HTTP://mirror.example"}, true},
+		"https":                   {Release{Mirror: "https://mirror.example"}, false},
+		"upstream":                {Release{}, false},
+		"with release-sha256":     {Release{Mirror: "http://mirror.example", SHA256: sum}, false},
+		"in the table":            {Release{Mirror: "http://mirror.example", table: []Checksum{{"8.2.5", "amd64", sum, "here"}}}, false},
+		"in the table, not these": {Release{Mirror: "http://mirror.example", table: []Checksum{{"8.2.4", "amd64", sum, "here"}}}, true},
+	} {
+		tc.r.Version, tc.r.Arch = "8.2.5", "amd64"
+		require.Equal(t, tc.want, tc.r.Unauthenticated(), name)
+	}
+}

@@ -43,13 +43,8 @@ func (r *Release) switchTo(ctx context.Context, h host.Host, t target) (plan.Pla
 	}
 	if !r.Shared { // there, units of the Python charm may still run what is in these
 		p = append(p, moveOldLinks(h.Root)...)
-		for _, name := range []string{"bin", "resource-types"} {
-			s, err := compat(h.Root, name)
-			if err != nil {
-				return nil, err
-			}
-			p = append(p, s...)
-		}
+		p = append(p, withoutLink(h.Root, "bin")...)
+		p = append(p, withoutLink(h.Root, "resource-types")...)
 	}
 	s, err := r.clean(h, t)
 	return append(p, s...), err
@@ -116,40 +111,17 @@ func note(root host.Root, t target) plan.Plan {
 	}}}
 }
 
-// compat keeps HomeDir/bin and HomeDir/resource-types working for people and
-// scripts. The predecessor's folders are moved aside as they are.
-func compat(root host.Root, name string) (plan.Plan, error) {
-	link, to := path.Join(HomeDir, name), ReleaseLink+"/"+name
-	st, err := root.Lstat(link)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot compare %s: %w", link, err)
+// withoutLink takes a link from HomeDir into the release away that earlier
+// versions of this charm made: the Python charm, where somebody goes back to it,
+// writes through it, its own runc above all. A folder in its place is that charm's
+// own release. It stays, for containers that it started and for going back.
+func withoutLink(root host.Root, name string) plan.Plan {
+	link := path.Join(HomeDir, name)
+	to, err := root.Readlink(link)
+	if err != nil || to != linkText(root, path.Join(ReleaseLink, name)) && to != path.Join("release", name) {
+		return nil
 	}
-	var p plan.Plan
-	switch {
-	case err != nil:
-	case st.IsDir():
-		p = append(p, plan.Step{Op: "move " + link + " aside", Why: "a release of the previous charm, kept in " + ReleasesDir, Do: func(context.Context) error {
-			return moveAside(root, name)
-		}})
-	default:
-		return nil, nil // our link, or something that the operator put there
-	}
-	return append(p, plan.Step{Op: "link " + link + " to " + to, Why: "missing", Do: func(context.Context) error {
-		return replaceLink(root, link, linkText(root, to))
-	}}), nil
-}
-
-func moveAside(root host.Root, name string) error {
-	for n := 1; ; n++ {
-		dir := fmt.Sprintf("%s/predecessor-%d", ReleasesDir, n)
-		if _, err := root.Lstat(path.Join(dir, name)); err == nil {
-			continue
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err := root.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-		return os.Rename(root.Path(path.Join(HomeDir, name)), root.Path(path.Join(dir, name)))
-	}
+	return plan.Plan{{Op: "remove " + link, Why: "nothing but this charm is to write into its release", Do: func(context.Context) error {
+		return root.Remove(link)
+	}}}
 }

@@ -21,7 +21,7 @@ func TestTags_D43(t *testing.T) {
 		"mixed":                     {nil, GPUTags{"rocm", 3, []string{"gfx1100", "gfx1030", "gfx1100"}}, []string{"gpu", "compute-runtime=rocm", "rocm", "gpu-count=3", "gfx=gfx1100", "gfx=gfx1030"}},
 		"unknown arch":              {nil, GPUTags{"rocm", 1, []string{""}}, []string{"gpu", "compute-runtime=rocm", "rocm", "gpu-count=1"}},
 		"NVIDIA":                    {nil, GPUTags{"cuda", 2, nil}, []string{"gpu", "compute-runtime=cuda", "cuda", "gpu-count=2"}},
-		"asked for but none usable": {[]string{"a"}, GPUTags{Runtime: "rocm"}, []string{"a"}},
+		"asked for but none usable": {[]string{"a"}, GPUTags{Runtime: "rocm"}, []string{"a", "gpu-count=0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			operator := append([]string(nil), tc.operator...)

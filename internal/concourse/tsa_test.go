@@ -52,6 +52,17 @@ func TestParseTSA(t *testing.T) {
 	}
 }
 
+// What others wrote is told by its beginning: a status is for people.
+func TestProblemsWithABagAreShort(t *testing.T) {
+	for _, text := range []string{strings.Repeat("9", 10<<20), "v" + strings.Repeat("1.", 5<<20), "8" + strings.Repeat("\n", 10<<20) + ".2.5", "latest" + strings.Repeat("ü", 5<<20)} {
+		bag := map[string]string{"tsa-host": text, "tsa-public-key": text, "concourse-version": text}
+		got, problems := ParseTSA(bag)
+		require.Equal(t, TSA{}, got)
+		require.NotEmpty(t, problems)
+		require.Less(t, len(strings.Join(problems, "; ")), 1000)
+	}
+}
+
 // D4: without a complete databag there is no TSA, and no address of our own
 // in its place.
 func TestFindTSATakesTheFirstCompleteWeb_D4(t *testing.T) {

@@ -52,7 +52,7 @@ func (OperatorEnv) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 func Folders(shared bool) []plan.Resource {
 	return []plan.Resource{
 		resource.Dir{Path: WorkFolder(shared), Mode: 0o755},
-		resource.Dir{Path: ConfigDir, Mode: 0o755},
+		resource.Dir{Path: ConfigDir, Mode: 0o755, Owner: "root"}, // the wrapper looks who could write there
 		resource.Dir{Path: KeyDir, Mode: 0o700},
 		resource.Dir{Path: RuntimeDir, Mode: 0o755},
 	}

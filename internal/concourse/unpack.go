@@ -123,6 +123,10 @@ func unpackEntry(root *os.Root, tr io.Reader, h *tar.Header, name string) error 
 		if err != nil || to == "" {
 			return problem(fmt.Sprintf("the link %q leads out of the release", name))
 		}
+		// A second name of a symbolic link would lead elsewhere than the first.
+		if st, err := root.Lstat(to); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+			return problem(fmt.Sprintf("the link %q leads out of the release: it is a hard link to a symbolic one", name))
+		}
 		return refused(name, root.Link(to, name))
 	case tar.TypeXGlobalHeader:
 		return nil

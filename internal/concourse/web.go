@@ -50,6 +50,10 @@ func (p WebPaths) SessionKey() string { return path.Join(p.KeyDir(), "session_si
 // AuthorizedKeys has the public keys of the workers that may register.
 func (p WebPaths) AuthorizedKeys() string { return path.Join(p.KeyDir(), "authorized_worker_keys") }
 
+// UnusedWorkerKey is the public key of a worker that the Python charm made, and
+// authorized, on each of its webs.
+func (p WebPaths) UnusedWorkerKey() string { return path.Join(p.KeyDir(), "worker_key.pub") }
+
 // DatabaseCA is the CA of the database's certificate.
 func (p WebPaths) DatabaseCA() string { return path.Join(p.KeyDir(), "database-ca.pem") }
 

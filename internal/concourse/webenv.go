@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"concourse-ci-machine/internal/resource"
 )
@@ -57,12 +56,10 @@ type WebConfig struct {
 	Metrics                         bool
 
 	// TaskLimit is how many tasks the web sends to one worker at once, whichever
-	// it is, RequestTimeout how long it waits for a worker to make a container; 0
-	// is none of the charm's. Limits are the variables that the charm wrote for
-	// them before: without that one in the file is the operator's own.
-	TaskLimit      int
-	RequestTimeout time.Duration
-	Limits         []string
+	// it is; 0 is none of the charm's. Limits are the variables that the charm wrote
+	// for it before: without that one in the file is the operator's own.
+	TaskLimit int
+	Limits    []string
 
 	// Options and Vault are variables that options and the relation to Vault
 	// set; Vault's come before those of the options, and the charm's own before
@@ -87,9 +84,6 @@ func (c WebConfig) Env() map[string]string {
 	if c.TaskLimit > 0 {
 		env[TaskLimitKey] = strconv.Itoa(c.TaskLimit)
 		env[StrategyKey] = limited(env[StrategyKey])
-	}
-	if c.RequestTimeout > 0 {
-		env[RequestTimeoutKey] = c.RequestTimeout.String()
 	}
 	maps.DeleteFunc(env, func(_, value string) bool { return value == "" })
 	return env

@@ -11,7 +11,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 )
@@ -63,20 +62,26 @@ func (s WebSecrets) Content() map[string]string {
 	return map[string]string{secretTSAHostKey: s.TSAHostKey, secretSessionKey: s.SessionSigningKey, secretAdminPassword: s.AdminPassword}
 }
 
+// SecretError is a part of the secret that is missing or of no use.
+type SecretError struct{ Key, Problem string }
+
+func (e *SecretError) Error() string {
+	return fmt.Sprintf("cannot use the secret of the web: %s: %s", e.Key, e.Problem)
+}
+
 // ParseWebSecrets reads that content; other keys in it are not looked at. An
-// error names the key that is missing or of no use, never what is in it.
+// error is a *SecretError and names the first key that is of no use, never what
+// is in it.
 func ParseWebSecrets(content map[string]string) (WebSecrets, error) {
 	// Juju may give a PEM back without its last line end.
 	s := WebSecrets{pemText(content[secretTSAHostKey]), pemText(content[secretSessionKey]), content[secretAdminPassword]}
-	for key, text := range map[string]string{secretTSAHostKey: s.TSAHostKey, secretSessionKey: s.SessionSigningKey} {
-		if _, err := publicLine(key, []byte(text)); err != nil {
-			var bad *KeyError
-			errors.As(err, &bad)
-			return WebSecrets{}, fmt.Errorf("cannot use the secret of the web: %s: %s", key, bad.Problem)
+	for _, k := range []struct{ name, text string }{{secretTSAHostKey, s.TSAHostKey}, {secretSessionKey, s.SessionSigningKey}} {
+		if problem := KeyProblem(k.text); problem != "" {
+			return WebSecrets{}, &SecretError{k.name, problem}
 		}
 	}
 	if err := CheckPassword(s.AdminPassword); err != nil {
-		return WebSecrets{}, fmt.Errorf("cannot use the secret of the web: %s: %w", secretAdminPassword, err)
+		return WebSecrets{}, &SecretError{secretAdminPassword, err.Error()}
 	}
 	return s, nil
 }
@@ -100,22 +105,6 @@ func CheckPassword(s string) error {
 		return errors.New("it holds a comma, which separates users")
 	}
 	return nil
-}
-
-// Keep puts the keys that are on this machine in place of those of s: workers
-// and logins of a web that was there before go on. A file that is missing or
-// that holds no usable key changes nothing.
-func (p WebPaths) Keep(root host.Root, s WebSecrets) WebSecrets {
-	for file, into := range map[string]*string{p.TSAHostKey(): &s.TSAHostKey, p.SessionKey(): &s.SessionSigningKey} {
-		data, err := root.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		if _, err := publicLine(file, data); err == nil {
-			*into = pemText(string(data))
-		}
-	}
-	return s
 }
 
 // Keys are the files of the secrets, those of the private halves 0600.

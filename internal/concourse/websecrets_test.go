@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -102,20 +101,6 @@ func TestAllWebsHaveTheSameKeys_D3(t *testing.T) {
 	}, files)
 	_, err = p.Keys(WebSecrets{})
 	require.Error(t, err, "without secrets there are no files")
-}
-
-// Workers and logins of a web that ran here before go on.
-func TestKeysThatAreThereAreKept(t *testing.T) {
-	old, err := newWebSecrets(testBits)
-	require.NoError(t, err)
-	fresh := secrets(t)
-	p := WebFiles(false)
-	root := hosttest.Root(t)
-	require.Equal(t, fresh, p.Keep(root, fresh), "nothing is there")
-	hosttest.Put(t, root, p.TSAHostKey(), old.TSAHostKey)
-	hosttest.Put(t, root, p.SessionKey(), "damaged")
-	got := p.Keep(root, fresh)
-	require.Equal(t, WebSecrets{old.TSAHostKey, fresh.SessionSigningKey, fresh.AdminPassword}, got)
 }
 
 func FuzzParseWebSecrets(f *testing.F) {

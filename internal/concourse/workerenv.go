@@ -3,7 +3,6 @@ package concourse
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"concourse-ci-machine/internal/resource"
 )
@@ -19,19 +18,10 @@ type WorkerConfig struct {
 	DNSProxy   bool
 	DNSServers []string // not used with DNSProxy; none: the machine's own (D31)
 	Proxy      Proxy
-	// GPUWait is how long the start of a task may wait for GPUs in the wrapper.
-	GPUWait time.Duration
 	// MaxTasks is how many tasks the worker takes at once, 0: any number. A
 	// release that LimitsItself knows it.
 	MaxTasks int
 }
-
-// Concourse gives up on a container that containerd did not create in time, and
-// does not try again.
-const (
-	requestTimeout = 5 * time.Minute // Concourse's own
-	startTime      = 2 * time.Minute // for what else a start takes, beside waiting for GPUs
-)
 
 // Env is the environment, by variable. Nothing that is empty is in it.
 func (c WorkerConfig) Env() map[string]string {
@@ -66,9 +56,6 @@ func (c WorkerConfig) Env() map[string]string {
 	if c.Wrapped {
 		env["CONCOURSE_CONTAINERD_BIN"] = Launcher
 	}
-	if c.GPUWait > 0 {
-		env["CONCOURSE_CONTAINERD_REQUEST_TIMEOUT"] = max(c.GPUWait+startTime, requestTimeout).String()
-	}
 	for key, value := range env {
 		if value == "" {
 			delete(env, key)
@@ -83,11 +70,11 @@ func (c WorkerConfig) File(existing []byte) (resource.File, error) {
 	return resource.File{Path: EnvFile, Data: data, Mode: 0o640}, err
 }
 
-// retiredKeys are those that the predecessor wrote and that have no use any
-// more: Concourse knows no WORKER_PROCS, and a config of our own or a PATH
-// would replace what the release brings.
+// retiredKeys are those that the predecessor or an earlier version wrote and that
+// have no use any more: a start waits for no GPU, Concourse knows no WORKER_PROCS,
+// and a config of our own or a PATH would replace what the release brings.
 func retiredKeys() []string {
-	return []string{"CONCOURSE_WORKER_PROCS", "CONCOURSE_CONTAINERD_CONFIG", "PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
+	return []string{"CONCOURSE_WORKER_PROCS", "CONCOURSE_CONTAINERD_CONFIG", "CONCOURSE_CONTAINERD_REQUEST_TIMEOUT", "PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
 }
 
 // workerOwns reports whether this charm or its predecessor ever wrote the key. An
@@ -97,7 +84,7 @@ func workerOwns(key string) bool {
 		return true
 	}
 	full := WorkerConfig{Name: "x", WorkDir: "x", LogLevel: "x", TSA: TSA{Host: "x"}, Tags: []string{"x"}, Wrapped: true,
-		DNSServers: []string{"x"}, Proxy: Proxy{"x", "x", "x"}, GPUWait: time.Second, MaxTasks: 1}
+		DNSServers: []string{"x"}, Proxy: Proxy{"x", "x", "x"}, MaxTasks: 1}
 	if _, ok := full.Env()[key]; ok {
 		return true
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,31 +32,10 @@ func TestWorkerEnvironment(t *testing.T) {
 	hosttest.Golden(t, "testdata/worker-config.env", string(f.Data))
 }
 
-// A start that waits for GPUs must not be given up before the wait is over;
-// Concourse's own time is never cut, and not written without need.
-func TestTimeForAStartGrowsWithTheWaitForGPUs(t *testing.T) {
-	const key = "CONCOURSE_CONTAINERD_REQUEST_TIMEOUT"
-	for wait, want := range map[time.Duration]string{0: "", time.Second: "5m0s", 3 * time.Minute: "5m0s", 3*time.Minute + time.Second: "5m1s",
-		10 * time.Minute: "12m0s", 12 * time.Hour: "12h2m0s"} {
-		c := gpuWorker()
-		c.GPUWait = wait
-		require.Equal(t, want, c.Env()[key], wait)
-	}
-	c := gpuWorker()
-	c.GPUWait = time.Hour
-	waits, err := c.File([]byte("OWN=1\n"))
-	require.NoError(t, err)
-	require.Contains(t, string(waits.Data), key+"=1h2m0s\n")
-	again, err := gpuWorker().File(waits.Data)
-	require.NoError(t, err)
-	require.NotContains(t, string(again.Data), key)
-	require.Contains(t, string(again.Data), "OWN=1\n")
-}
-
 // Concourse ignores names that it does not know, so each one is checked.
 func TestWorkerKnowsEveryVariable(t *testing.T) {
 	proxied := gpuWorker()
-	proxied.DNSProxy, proxied.GPUWait = true, time.Minute
+	proxied.DNSProxy = true
 	for _, c := range []WorkerConfig{gpuWorker(), proxied} {
 		for key := range c.Env() {
 			require.True(t, slices.Contains(flags.Worker(), key) || strings.HasSuffix(key, "_proxy"), "%s is no variable of concourse worker %s", key, flags.Version)

@@ -40,9 +40,6 @@ func check(c *Config, options []Option, set settings) []Problem {
 	if c.AutoUpgrade && c.Version != "" {
 		c.Notes = append(c.Notes, "auto-upgrade has no effect while version names one")
 	}
-	if c.GPUWait > 0 && !c.Exclusive {
-		c.Notes = append(c.Notes, "gpu-wait has no effect without gpu-sharing=exclusive")
-	}
 	return problems
 }
 

@@ -37,12 +37,11 @@ type Config struct {
 	LimitTasks      bool     // the web may limit the tasks of all workers to the GPUs of one
 
 	Tags           []string
-	ComputeRuntime string        // none, auto, cuda, rocm; enable-gpu is worked in
-	GPUDeviceIDs   string        // as written; internal/gpu.Select understands it
-	Exclusive      bool          // gpu-sharing: a task has its GPUs for its own
-	GPUWait        time.Duration // how long it may wait for them; whole seconds
-	HSAOverride    string        // "", auto or 11.0.0
-	HIPArches      []string      // what tasks build for, gfx90a:xnack-: each once, in order
+	ComputeRuntime string   // none, auto, cuda, rocm; enable-gpu is worked in
+	GPUDeviceIDs   string   // as written; internal/gpu.Select understands it
+	Exclusive      bool     // gpu-sharing: a task has its GPUs for its own
+	HSAOverride    string   // "", auto or 11.0.0
+	HIPArches      []string // what tasks build for, gfx90a:xnack-: each once, in order
 	TaskEnv        map[string]string
 	Folders        []string // of /srv; nil with NoFolders unset means all
 	NoFolders      bool

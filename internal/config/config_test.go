@@ -93,6 +93,28 @@ func TestAProblemWithAProxyDoesNotRepeatIt(t *testing.T) {
 	}
 }
 
+// What is wrong with an address is said without the password and the token in it.
+func TestAProblemWithAURLHasNoPassword(t *testing.T) {
+	urls := 0
+	for _, o := range Options() {
+		name := o.Name
+		if !strings.HasSuffix(name, "-url") && !strings.HasSuffix(name, "-mirror") && !strings.HasSuffix(name, "-issuer") && !strings.HasSuffix(name, "-host") {
+			continue
+		}
+		for _, wrong := range []string{"htps://me:hunter2@mirror.example", "https://me:hunter2@mirror example/x", "me:hunter2@mirror.example",
+			"https://me:hun@ter2@mirror.example:port", "htps://mirror.example/?token=hunter2", "http://me:hunter2@mirror.example/?a=b c"} {
+			_, problems := Parse(map[string]any{"mode": "web", name: wrong}, nil)
+			require.NotEmpty(t, problems, "%s=%s", name, wrong)
+			for _, p := range problems {
+				require.NotContains(t, p.String(), "hunter2", name)
+				require.NotContains(t, p.String(), "hun@", name)
+			}
+		}
+		urls++
+	}
+	require.Greater(t, urls, 8)
+}
+
 // Any text in any option: no panic, nothing that no line of an environment
 // file can hold, and no secret in a problem.
 func FuzzParse(f *testing.F) {

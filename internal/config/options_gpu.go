@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 // gpuOptions are how tasks get GPUs, and how those are watched.
@@ -22,13 +21,6 @@ func gpuOptions() []Option {
 		text("gpu-sharing", "shared", func(c *Config, s string) error {
 			c.Exclusive = s == "exclusive"
 			return oneOf(s, "shared", "exclusive")
-		}),
-		text("gpu-wait", "0s", func(c *Config, s string) (err error) {
-			c.GPUWait, err = time.ParseDuration(s)
-			if err != nil || c.GPUWait < 0 || c.GPUWait > 12*time.Hour || c.GPUWait%time.Second != 0 {
-				return fmt.Errorf("%q is not a time between 0s and 12h in whole seconds, such as 30s, 10m or 1h", s)
-			}
-			return nil
 		}),
 		text("hsa-override-gfx-version", "", func(c *Config, s string) error {
 			c.HSAOverride = s

@@ -79,7 +79,7 @@ func hostPort(s string) error {
 		}
 	}
 	if host == "" || word(host) != nil || strings.ContainsAny(host, "/:@?#") {
-		return fmt.Errorf("%q is not a host such as ldap.example.com or ldap.example.com:636", s)
+		return fmt.Errorf("%q is not a host such as ldap.example.com or ldap.example.com:636", withoutPassword(s))
 	}
 	return nil
 }

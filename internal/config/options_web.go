@@ -13,7 +13,7 @@ func webOptions() []Option {
 		text("external-url", "", func(c *Config, s string) error {
 			c.ExternalURL = strings.TrimRight(s, "/")
 			if strings.ContainsAny(s, "?#@") {
-				return fmt.Errorf("%q has more than a host, a port and a path; write a URL like https://ci.example.com", s)
+				return fmt.Errorf("%q has more than a host, a port and a path; write a URL like https://ci.example.com", withoutPassword(s))
 			}
 			return httpURL(s)
 		}),

@@ -110,9 +110,21 @@ func httpURL(s string) error {
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") || !printable(s) || strings.ContainsFunc(s, unicode.IsSpace) {
-		return fmt.Errorf("%q is not an http or https URL", s)
+		return fmt.Errorf("%q is not an http or https URL", withoutPassword(s))
 	}
 	return nil
+}
+
+// withoutPassword is an address without what may be secret in it: all before an @,
+// where a user and a password stand, and a query, which may have a token.
+func withoutPassword(s string) string {
+	if i := strings.LastIndexByte(s, '@'); i >= 0 {
+		s = "xxxxx" + s[i:]
+	}
+	if i := strings.IndexByte(s, '?'); i >= 0 {
+		s = s[:i] + "?xxxxx"
+	}
+	return s
 }
 
 // secretURL is httpURL for a value that may hold a password: its problem

@@ -87,11 +87,11 @@ func (c *Collector) states() []Status {
 	return out
 }
 
-func (s *scrapes) gpus(w http.ResponseWriter, r *http.Request) {
-	b, err := json.MarshalIndent(map[string]any{"gpus": s.collector.Status()}, "", "  ")
+func (s *scrapes) gpus(w http.ResponseWriter, _ *http.Request, b []byte) (string, []byte) {
+	text, err := json.MarshalIndent(map[string]any{"gpus": s.collector.Status()}, "", "  ")
 	if err != nil {
 		http.Error(w, "cannot write GPUs: "+err.Error(), http.StatusInternalServerError)
-		return
+		return "", b
 	}
-	s.Send(w, r, "application/json", append(b, '\n'))
+	return "application/json", append(append(b, text...), '\n')
 }

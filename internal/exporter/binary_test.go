@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/exporter/program/siege"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 )
@@ -89,6 +90,10 @@ func TestBinary(t *testing.T) {
 		end("42\n")
 		require.Contains(t, <-body, "rocm_exporter_device_up{")
 		require.NoError(t, p.cmd.Wait())
+	})
+	t.Run("serves on when clients never read and keep all files open", func(t *testing.T) {
+		p := start(t, bin, hosttest.Host(t, "amd"), nil)
+		siege.Hold(t, p.address, p.cmd.Process.Pid)
 	})
 	t.Run("needs no privilege (D39)", func(t *testing.T) {
 		if os.Getuid() != 0 {

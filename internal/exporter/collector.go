@@ -28,6 +28,7 @@ type Options struct {
 	Usage           bool          // tell which containers use the GPUs
 	UsageInterval   time.Duration // between looks at the processes
 	UsageContainers int           // shown for each GPU
+	UsageReport     string        // path of what UsageReporter writes; "": this process looks itself
 
 	Leases string // path of the LeaseReport; "": the GPUs are not leased
 }
@@ -288,7 +289,7 @@ func (c *Collector) Write(b []byte, format expo.Format) []byte {
 // samples appends all series of a scrape, each family's in the order of the GPUs.
 func (c *Collector) samples(out []expo.Sample, r report) []expo.Sample {
 	out = append(out, expo.Sample{Series: c.build, Value: 1}, expo.Sample{Series: c.total, Value: float64(len(r.samples))})
-	leases := c.readLeases()
+	leases, look := c.readLeases(), c.lastUsers()
 	for i, s := range r.samples {
 		out = append(out, expo.Sample{Series: s.heads.up, Value: oneIf(r.up[i])})
 		if r.up[i] || len(s.vitals.Hang) > 0 || !s.Alive {
@@ -296,11 +297,11 @@ func (c *Collector) samples(out []expo.Sample, r report) []expo.Sample {
 		}
 		out = append(out, expo.Sample{Series: s.heads.info, Value: 1})
 		out = c.traffic.add(out, s.heads.labels, r.found.devices[i], c.options.DCGM)
-		out = c.users.add(out, s.heads.labels, r.found.devices[i])
+		out = c.users.add(out, look, s.heads.labels, r.found.devices[i])
 		out = c.addLease(out, leases, s.heads.labels, r.found.devices[i])
 	}
 	out = c.addLeases(out, leases)
-	out = c.users.addLeftOut(out, c.families)
+	out = addLeftOut(out, look, c.families)
 	if v, ok := r.found.match.value(); ok {
 		s := expo.NewSeries(driverMatch, c.families[driverMatch].Name,
 			label("running", r.found.match.running), label("selected", r.found.match.selected))

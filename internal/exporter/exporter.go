@@ -2,7 +2,8 @@
 // who uses them, from /proc: no ROCm, no vendor library, no agent, and no privilege
 // but to see other users' processes. It is the workload behind port 9401.
 //
-// It is made to be a good neighbour to the machine. It never writes, never
+// It is made to be a good neighbour to the machine. It writes nothing but the
+// report on users that it is asked for (--usage.write), never
 // wakes a GPU that runtime power management has suspended, never reads
 // xgmi_error (reading clears it), reads pcie_bw only when asked to and apart
 // from any scrape (each read sleeps for a second in the kernel), and never lets

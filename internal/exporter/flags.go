@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -12,11 +13,13 @@ import (
 
 // options are the command line.
 type options struct {
-	listen   string
-	root     string
-	watchdog time.Duration // 0: none
-	version  bool
-	collect  Options
+	listen string
+	root   string
+	// usageWrite is where to write who uses the GPUs, instead of serving anything.
+	usageWrite string
+	watchdog   time.Duration // 0: none
+	version    bool
+	collect    Options
 }
 
 // parse reads the command line. flag.ErrHelp asks for the usage text.
@@ -33,6 +36,8 @@ func parse(args []string) (options, *flag.FlagSet, error) {
 	fs.BoolVar(&o.collect.Usage, "collect.usage", true, "tell which containers use the GPUs; =false leaves processes alone")
 	fs.DurationVar(&o.collect.UsageInterval, "usage.interval", defaultUsage, "`time` between looks at the users of the GPUs, 5s or more")
 	fs.IntVar(&o.collect.UsageContainers, "usage.containers", usage.DefaultContainers, "`number` of containers to show on each GPU, the rest as one")
+	fs.StringVar(&o.collect.UsageReport, "usage.report", "", "`file` below path.root in which a process of root tells who uses the GPUs; empty: look at the processes itself")
+	fs.StringVar(&o.usageWrite, "usage.write", "", "serve nothing, but look at the processes and write that `file` below path.root")
 	fs.StringVar(&o.collect.Leases, "leases.report", "", "`file` below path.root in which a process of root tells who leases the GPUs; empty: they are not leased")
 	fs.BoolVar(&o.version, "version", false, "print the version and exit")
 	if err := fs.Parse(args); err != nil {
@@ -40,6 +45,9 @@ func parse(args []string) (options, *flag.FlagSet, error) {
 	}
 	if fs.NArg() > 0 {
 		return o, fs, fmt.Errorf("unexpected argument: %s", fs.Arg(0))
+	}
+	if o.usageWrite != "" && (!o.collect.Usage || o.collect.UsageReport != "") {
+		return o, fs, errors.New("flag -usage.write goes with neither -collect.usage=false nor -usage.report")
 	}
 	if o.watchdog < 0 || o.watchdog > 0 && o.watchdog < minWatchdog {
 		return o, fs, fmt.Errorf("invalid value %s for flag -web.watchdog: at least %s, or 0s", o.watchdog, minWatchdog)
@@ -83,7 +91,8 @@ func help(w io.Writer, fs *flag.FlagSet) {
 
 Serves the state of this machine's AMD GPUs to Prometheus, read from sysfs, and
 who uses them, from /proc. It needs no ROCm, and no privilege but to see other
-users' processes. It ends with the process that started it, and opens all files
+users' processes, which a second one can have in its place (--usage.write,
+--usage.report). It ends with the process that started it, and opens all files
 anew at SIGHUP.
 
 `)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 )
@@ -32,7 +33,7 @@ func leaseCollector(root host.Root) *Collector {
 	return c
 }
 
-// reported is a report of two held GPUs, one of them in doubt, and two waiters.
+// reported is a report of two held GPUs, one of them in doubt.
 func reported(t *testing.T) LeaseReport {
 	t.Helper()
 	devices, err := AMD(hosttest.Host(t, "mi210x4"))()
@@ -40,13 +41,12 @@ func reported(t *testing.T) LeaseReport {
 	require.Len(t, devices, 4)
 	since, r := hosttest.Now.Add(-10*time.Minute), LeaseReport{At: hosttest.Now.Add(-5 * time.Second)}
 	for _, d := range devices {
-		r.GPUs = append(r.GPUs, LeasedGPU{Name: LeaseName(d.UniqueID, d.Index), PCI: d.PCI})
+		r.GPUs = append(r.GPUs, LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition), PCI: d.PCI})
 	}
 	r.GPUs[1].Held, r.GPUs[1].Container, r.GPUs[1].Since = true, "4f1c", &since
 	r.GPUs[2].Held, r.GPUs[2].Doubt = true, "the record is damaged"
 	r.GPUs = append(r.GPUs, LeasedGPU{Name: "GPU-gone", Held: true, Container: "gone", Since: &since})
-	r.Waiting = []LeaseWaiter{{Container: "a", Count: 2, Since: hosttest.Now.Add(-90 * time.Second)}, {Container: "b", Count: 1, Since: hosttest.Now}}
-	r.Counters = LeaseCounters{Granted: 41, Waited: 5, Busy: 3, Timeout: 2, Impossible: 1, WaitedSeconds: 730.5, HeldSeconds: 86400.25}
+	r.Counters = LeaseCounters{Granted: 41, Busy: 3, Impossible: 1, HeldSeconds: 86400.25}
 	return r
 }
 
@@ -85,7 +85,7 @@ func TestOldReportTellsNothingOfNow(t *testing.T) {
 		r.At = hosttest.Now.Add(-age)
 		_, c := leasing(t, r)
 		got := leaseLines(t, c)
-		for _, name := range []string{"lease_held{", "lease_age", "doubtful", "waiting", "oldest"} {
+		for _, name := range []string{"lease_held{", "lease_age", "doubtful"} {
 			require.NotContains(t, got, name, age)
 		}
 		require.Contains(t, got, "rocm_gpu_leases_granted_total 41\n")
@@ -123,14 +123,9 @@ func TestReportThatCannotBeReadIsCounted(t *testing.T) {
 func TestClocksThatDifferGiveNoNegativeAges(t *testing.T) {
 	r := reported(t)
 	ahead := hosttest.Now.Add(time.Minute)
-	r.At, r.GPUs[1].Since, r.Waiting = ahead, &ahead, []LeaseWaiter{{Since: ahead}}
+	r.At, r.GPUs[1].Since = ahead, &ahead
 	_, c := leasing(t, r)
 	require.NotContains(t, leaseLines(t, c), " -")
-}
-
-func TestLeaseNames(t *testing.T) {
-	require.Equal(t, "GPU-00a1", LeaseName("00a1", 3))
-	require.Equal(t, "3", LeaseName("", 3))
 }
 
 func FuzzLeaseReport(f *testing.F) {

@@ -4,24 +4,19 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/exporter/expo"
-	"concourse-ci-machine/internal/exporter/sysfile"
+	"concourse-ci-machine/internal/gpu"
 )
 
 // staleLeases is the age from which a report tells nothing of the moment. It is
 // written every 15 s.
 const staleLeases = 2 * time.Minute
 
-// readLeases reads the report once a scrape. What is wrong with it is counted,
-// as with any other file.
+// readLeases reads the report once a scrape.
 func (c *Collector) readLeases() *LeaseReport {
 	if c.options.Leases == "" {
 		return nil
 	}
-	r, err := readLeases(c.root.Path(c.options.Leases))
-	if err != nil {
-		c.count("", Failure{File: "leases", Errno: reportErrno(err)})
-	}
-	return r
+	return decodeReport[LeaseReport](c, "leases", c.readReport("leases", c.options.Leases))
 }
 
 // addLeases adds what concerns no single GPU. Counters outlive a report that
@@ -33,24 +28,14 @@ func (c *Collector) addLeases(out []expo.Sample, r *LeaseReport) []expo.Sample {
 	names := c.families
 	add := func(s expo.Series, v float64) { out = append(out, expo.Sample{Series: &s, Value: v}) }
 	now := c.now()
-	if fresh(r, now) {
-		oldest := 0.0
-		for _, w := range r.Waiting {
-			oldest = max(oldest, now.Sub(w.Since).Seconds())
-		}
-		add(expo.NewSeries(leaseWaiting, names[leaseWaiting].Name), float64(len(r.Waiting)))
-		add(expo.NewSeries(leaseOldestWait, names[leaseOldestWait].Name), oldest)
-	}
 	n := r.Counters
 	add(expo.NewSeries(leaseGranted, names[leaseGranted].Name), float64(n.Granted))
-	add(expo.NewSeries(leaseWaited, names[leaseWaited].Name), float64(n.Waited))
 	for _, refused := range []struct {
 		reason string
 		number uint64
-	}{{"busy", n.Busy}, {"impossible", n.Impossible}, {"timeout", n.Timeout}} {
+	}{{"busy", n.Busy}, {"impossible", n.Impossible}} {
 		add(expo.NewSeries(leaseRefused, names[leaseRefused].Name, label("reason", refused.reason)), float64(refused.number))
 	}
-	add(expo.NewSeries(leaseWaitSeconds, names[leaseWaitSeconds].Name), n.WaitedSeconds)
 	add(expo.NewSeries(leaseHeldSeconds, names[leaseHeldSeconds].Name), n.HeldSeconds)
 	add(expo.NewSeries(leaseReportAge, names[leaseReportAge].Name), max(now.Sub(r.At).Seconds(), 0))
 	return out
@@ -62,7 +47,7 @@ func (c *Collector) addLease(out []expo.Sample, r *LeaseReport, l labels, d Devi
 	if r == nil || !fresh(r, now) {
 		return out
 	}
-	name := LeaseName(d.UniqueID, d.Index)
+	name := gpu.Slot(d.PCI, d.Partition)
 	for _, g := range r.GPUs {
 		if g.Name != name {
 			continue
@@ -74,14 +59,6 @@ func (c *Collector) addLease(out []expo.Sample, r *LeaseReport, l labels, d Devi
 		return append(out, expo.Sample{Series: l.series(leaseDoubtful), Value: oneIf(g.Doubt != "")})
 	}
 	return out
-}
-
-// reportErrno is the error's name among those that failures have.
-func reportErrno(err error) string {
-	if name := sysfile.ErrnoName(err); name != "unknown" {
-		return name
-	}
-	return "damaged"
 }
 
 func fresh(r *LeaseReport, now time.Time) bool { return now.Sub(r.At).Abs() < staleLeases }

@@ -77,12 +77,8 @@ const (
 	leaseHeld
 	leaseAge
 	leaseDoubtful
-	leaseWaiting
-	leaseOldestWait
 	leaseGranted
-	leaseWaited
 	leaseRefused
-	leaseWaitSeconds
 	leaseHeldSeconds
 
 	deviceUp
@@ -183,12 +179,8 @@ func families() []expo.Family {
 		leaseHeld:        g("rocm_gpu_lease_held", "1 while a task has the GPU for its own, 0 while it is free, with gpu-sharing=exclusive."),
 		leaseAge:         g("rocm_gpu_lease_age_seconds", "How long the container has had the GPU."),
 		leaseDoubtful:    g("rocm_gpu_lease_doubtful", "1 while the GPU counts as held though it could not be seen that its task lives; the action gpu-status says why."),
-		leaseWaiting:     g("rocm_gpu_lease_waiting", "Tasks that wait for GPUs of this unit to be free."),
-		leaseOldestWait:  g("rocm_gpu_lease_oldest_wait_seconds", "How long the first of the tasks that wait for GPUs has done so; 0 where none does."),
 		leaseGranted:     c("rocm_gpu_leases_granted_total", "Tasks that got GPUs for their own since the machine started."),
-		leaseWaited:      c("rocm_gpu_leases_waited_total", "Those of them that had to wait."),
-		leaseRefused:     c("rocm_gpu_leases_refused_total", "Tasks that got none: busy (all are held and gpu-wait is 0s), timeout (after gpu-wait), impossible (the unit has fewer)."),
-		leaseWaitSeconds: c("rocm_gpu_lease_wait_seconds_total", "Time that tasks waited for the GPUs that they got."),
+		leaseRefused:     c("rocm_gpu_leases_refused_total", "Tasks that got none: busy (too few are free), impossible (the unit has fewer)."),
 		leaseHeldSeconds: c("rocm_gpu_lease_held_seconds_total", "Time that tasks had GPUs, summed over the GPUs, counted when a lease's end is seen."),
 
 		deviceUp:      g("rocm_exporter_device_up", "1 when the GPU answered in time or was left asleep, 0 when its files fail or hang."),
@@ -200,7 +192,7 @@ func families() []expo.Family {
 		usageLeftOut: g("rocm_exporter_usage_left_out", "What the last look at the users of the GPUs could not tell about, by reason."),
 		usageSeconds: g("rocm_exporter_usage_scan_seconds", "How long the last look through the machine's processes took."),
 
-		leaseReportAge: g("rocm_exporter_lease_report_age_seconds", "How old what is known of leases is; from 120 on, leases and waiting tasks are not shown."),
+		leaseReportAge: g("rocm_exporter_lease_report_age_seconds", "How old what is known of leases is; from 120 on, leases are not shown."),
 
 		dcgmTemp:    g("DCGM_FI_DEV_GPU_TEMP", "rocm_gpu_temperature under the name that NVIDIA's exporter has."),
 		dcgmUtil:    g("DCGM_FI_DEV_GPU_UTIL", "rocm_gpu_utilization under the name that NVIDIA's exporter has."),

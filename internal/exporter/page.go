@@ -60,7 +60,7 @@ type bar struct {
 	Value, Max  float64
 }
 
-func (s *scrapes) page(w http.ResponseWriter, r *http.Request) {
+func (s *scrapes) page(w http.ResponseWriter, _ *http.Request, b []byte) (string, []byte) {
 	all := s.collector.Status()
 	view := struct {
 		Style         template.CSS
@@ -72,17 +72,17 @@ func (s *scrapes) page(w http.ResponseWriter, r *http.Request) {
 		view.GPUs = append(view.GPUs, shownOf(st))
 	}
 	people := s.people()
-	var b bytes.Buffer
-	if err := people.text.Execute(&b, view); err != nil {
+	text := bytes.NewBuffer(b)
+	if err := people.text.Execute(text, view); err != nil {
 		http.Error(w, "cannot write the page: "+err.Error(), http.StatusInternalServerError)
-		return
+		return "", b
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", people.policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
-	s.Send(w, r, "text/html; charset=utf-8", b.Bytes())
+	return "text/html; charset=utf-8", text.Bytes()
 }
 
 func shownOf(s Status) shownGPU {

@@ -50,9 +50,12 @@ func run(version string, o options, stderr io.Writer) error {
 		return err
 	}
 	var dog *watchdog.Watchdog
-	if o.watchdog > 0 {
+	if limit := o.watchdog; limit > 0 {
+		if o.usageWrite != "" {
+			limit += o.collect.UsageInterval
+		}
 		var err error
-		if dog, err = watchdog.Start(o.watchdog); err != nil {
+		if dog, err = watchdog.Start(limit); err != nil {
 			return err
 		}
 	}
@@ -68,6 +71,9 @@ func run(version string, o options, stderr io.Writer) error {
 	}
 	logs := log.New(stderr, "rocm-exporter: ", 0)
 	c := NewCollector(root, AMD(root), version, o.collect)
+	if o.usageWrite != "" {
+		return c.reportUsers(stop, o.usageWrite, dog.PutOff)
+	}
 	l, err := program.Listen(o.listen)
 	if err != nil {
 		return err

@@ -32,17 +32,9 @@ func Handler(c *Collector) http.Handler {
 type scrapes struct {
 	collector *Collector
 	people    func() *page
-	buffers   sync.Pool // *[]byte
-	program.Sender
 }
 
-func (s *scrapes) metrics(w http.ResponseWriter, r *http.Request) {
+func (s *scrapes) metrics(_ http.ResponseWriter, r *http.Request, b []byte) (string, []byte) {
 	format := expo.Negotiate(r.Header.Get("Accept"))
-	b, _ := s.buffers.Get().(*[]byte)
-	if b == nil {
-		b = new([]byte)
-	}
-	defer s.buffers.Put(b)
-	*b = s.collector.Write((*b)[:0], format)
-	s.Send(w, r, format.ContentType(), *b)
+	return format.ContentType(), s.collector.Write(b, format)
 }

@@ -171,7 +171,7 @@ func (c *Collector) Watch(ctx context.Context) {
 		go c.readTraffic()
 	}
 	var looks <-chan time.Time
-	if c.users != nil {
+	if c.users != nil && c.options.UsageReport == "" {
 		t := time.NewTicker(c.options.UsageInterval)
 		defer t.Stop()
 		looks = t.C

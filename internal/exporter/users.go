@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -13,14 +14,15 @@ import (
 )
 
 // users are those who use the GPUs, as the last look at them found. Nothing of
-// it is read in a scrape. A nil *users has nothing to tell.
+// a process is read in a scrape.
 type users struct {
 	scanner *usage.Scanner
-	busy    atomic.Bool // a look has not come back
-	now     func() time.Time
+	busy    atomic.Bool   // a look has not come back
 	old     time.Duration // when a look is no longer shown
 
 	mu    sync.Mutex
+	told  []byte // the report that was read last
+	said  *usage.Result
 	of    *usage.Result
 	ready map[flightKey]readySeries // text of the rows, for as long as of is the last look
 }
@@ -31,7 +33,7 @@ type readySeries struct {
 }
 
 func newUsers(root host.Root, o Options, now func() time.Time) *users {
-	return &users{scanner: usage.New(root, usage.Options{Containers: o.UsageContainers}, now), now: now,
+	return &users{scanner: usage.New(root, usage.Options{Containers: o.UsageContainers}, now),
 		old: 4 * o.UsageInterval, ready: map[flightKey]readySeries{}}
 }
 
@@ -56,21 +58,35 @@ func used(d Device) usage.Device {
 	return usage.Device{PCI: d.PCI, Partition: d.Partition, Own: d.Own}
 }
 
-// last is the last look, nil when it is too old to say anything.
-func (u *users) last() *usage.Result {
-	if u == nil {
+// lastUsers is the last look, this process's own or the one that another tells
+// of; nil when it is too old to say anything.
+func (c *Collector) lastUsers() *usage.Result {
+	if c.users == nil {
 		return nil
 	}
-	r := u.scanner.Last()
-	if r == nil || u.now().Sub(r.At) > u.old {
+	r := c.users.scanner.Last()
+	if c.options.UsageReport != "" {
+		r = c.users.read(c)
+	}
+	if r == nil || c.now().Sub(r.At).Abs() > c.users.old {
 		return nil
 	}
 	return r
 }
 
+// read is what the report says, which is decoded once.
+func (u *users) read(c *Collector) *usage.Result {
+	data := c.readReport("usage", c.options.UsageReport)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.said == nil || !bytes.Equal(data, u.told) {
+		u.told, u.said = data, decodeReport[usage.Result](c, "usage", data)
+	}
+	return u.said
+}
+
 // add adds the series of a device.
-func (u *users) add(out []expo.Sample, l labels, d Device) []expo.Sample {
-	r := u.last()
+func (u *users) add(out []expo.Sample, r *usage.Result, l labels, d Device) []expo.Sample {
 	if r == nil {
 		return out
 	}
@@ -111,8 +127,7 @@ func userSeries(l labels, rows []usage.Row) []expo.Sample {
 }
 
 // addLeftOut adds what the look says of itself.
-func (u *users) addLeftOut(out []expo.Sample, names []expo.Family) []expo.Sample {
-	r := u.last()
+func addLeftOut(out []expo.Sample, r *usage.Result, names []expo.Family) []expo.Sample {
 	if r == nil {
 		return out
 	}

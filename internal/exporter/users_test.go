@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,67 @@ func TestContainersOfAnAPUAreInAScrape(t *testing.T) {
 	require.Len(t, series(text, `rocm_gpu_container_engine_seconds_total{container="`+handle+`",engine="gfx",gpu="0",pci_bus_id="0000:c4:00.0"`), 1)
 }
 
+// Two processes: one that looks and writes, one that reads and serves.
+func TestReportIsShownAsAnOwnLook(t *testing.T) {
+	const file = "/run/usage.json"
+	r := hosttest.Host(t, "amd")
+	looks := newWatching(t, r, "renderD128", amdgpu("0000:03:00.0"))
+	serves := NewCollector(r, AMD(r), "v0.0.0-test", Options{RASInterval: time.Minute, Usage: true, UsageInterval: defaultUsage, UsageReport: file})
+	serves.deadline = never
+	now := hosttest.Now
+	serves.now = func() time.Time { return now }
+	require.Empty(t, series(scrape(t, serves), "rocm_exporter_usage"), "it does not look itself")
+
+	require.NoError(t, looks.reportLook(context.Background(), file))
+	st, err := r.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o644), st.Mode())
+	want, got := scrape(t, looks), scrape(t, serves)
+	require.Len(t, series(want, "rocm_gpu_container"), 4)
+	for _, prefix := range []string{"rocm_gpu_container", "rocm_exporter_usage"} {
+		require.Equal(t, series(want, prefix), series(got, prefix))
+	}
+
+	t.Run("the next one in its place", func(t *testing.T) {
+		hosttest.Put(t, r, "/proc/100/fdinfo/7", strings.Replace(amdgpu("0000:03:00.0"), "1024 KiB", "1 KiB", 1))
+		require.NoError(t, looks.reportLook(context.Background(), file))
+		require.Contains(t, series(scrape(t, serves), "rocm_gpu_container_memory_bytes")[0], "} 1024")
+	})
+	t.Run("not when it is old, by either clock", func(t *testing.T) {
+		for _, off := range []time.Duration{5 * defaultUsage, -5 * defaultUsage} {
+			now = hosttest.Now.Add(off)
+			require.Empty(t, series(scrape(t, serves), "rocm_gpu_container"))
+		}
+		now = hosttest.Now
+	})
+	t.Run("damage is counted", func(t *testing.T) {
+		hosttest.Put(t, r, file, `{"devices": 1}`)
+		require.Equal(t, []string{`rocm_exporter_read_errors_total{errno="damaged",file="usage",gpu=""} 1`}, series(scrape(t, serves), "rocm_exporter_read_errors_total"))
+		require.NoError(t, r.Remove(file))
+		require.Empty(t, series(scrape(t, serves), "rocm_gpu_container"), "nothing of one that is gone")
+	})
+}
+
+func TestReportIsNotWrittenWithoutAGPU(t *testing.T) {
+	r := hosttest.Host(t, "no-gpu")
+	c := newWatching(t, r, "renderD128", amdgpu("0000:03:00.0"))
+	require.NoError(t, c.reportLook(context.Background(), "/run/usage.json"))
+	require.False(t, r.Exists("/run/usage.json"))
+}
+
+func FuzzUsersReport(f *testing.F) {
+	f.Add(`{"at":"2026-01-02T03:04:05Z","took_ns":1,"left_out":{},"devices":[{"pci":"","partition":0,"rows":[{"container":"a","memory":[{"name":"vram","value":1}]}]}]}`)
+	f.Add(`{"devices":null}`)
+	root := host.Root(f.TempDir())
+	c := NewCollector(root, AMD(root), "test", Options{RASInterval: Deadline, Usage: true, UsageReport: "/usage.json"})
+	f.Fuzz(func(t *testing.T, text string) {
+		hosttest.Put(t, root, "/usage.json", text)
+		r := c.users.read(c)
+		c.users.add(nil, r, labels{names: c.families, gpu: "0"}, Device{})
+		addLeftOut(nil, r, c.families)
+	})
+}
+
 // Without the flag, and without a GPU, no process is looked at.
 func TestProcessesAreLeftAloneWithoutNeed(t *testing.T) {
 	r := hosttest.Host(t, "amd")
@@ -98,6 +160,8 @@ func TestFlagsOfUsage(t *testing.T) {
 	o, _, err = parse([]string{"--collect.usage=false", "--usage.interval=1m", "--usage.containers=8"})
 	require.NoError(t, err)
 	require.Equal(t, Options{RASInterval: defaultRAS, UsageInterval: time.Minute, UsageContainers: 8}, o.collect)
+	_, _, err = parse([]string{"--usage.write=/run/u", "--collect.usage=false"})
+	require.EqualError(t, err, "flag -usage.write goes with neither -collect.usage=false nor -usage.report")
 	for arg, want := range map[string]string{
 		"--usage.interval=4s":     "invalid value 4s for flag -usage.interval: at least 5s",
 		"--usage.containers=0":    "invalid value 0 for flag -usage.containers: 1 to 1000",

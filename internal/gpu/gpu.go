@@ -12,6 +12,7 @@ package gpu
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"concourse-ci-machine/internal/host"
 )
@@ -76,6 +77,16 @@ type GPU struct {
 	// DRM is the directory that the nodes came from: /sys/class/drm/cardN (or
 	// renderDN), for a partition /sys/devices/platform/amdgpu_xcp_N.
 	DRM string
+}
+
+// Slot names the place of a GPU, which no other one has as long as the machine
+// runs: its PCI address, "0000:03:00.0", and for a partition after the first one
+// its number, "0000:03:00.0-1".
+func Slot(pci string, partition int) string {
+	if partition == 0 {
+		return pci
+	}
+	return pci + "-" + strconv.Itoa(partition)
 }
 
 // Inventory is everything that Discover found.

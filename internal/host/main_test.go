@@ -14,6 +14,7 @@ import (
 // TestMain is also the other process of some tests:
 //
 //	test lock <root>     takes the lock, says so, and waits for its stdin to end
+//	test write <root>    writes half of secretPath, says so, and waits for its stdin to end
 //	test regroup <pipe>  leaves its process group, writes its id and hangs
 func TestMain(m *testing.M) {
 	switch {
@@ -22,6 +23,17 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Stdout.WriteString("locked\n")
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	case len(os.Args) == 3 && os.Args[1] == "write":
+		w, err := host.Root(os.Args[2]).Create(secretPath, 0o600)
+		if err == nil {
+			_, err = w.WriteString("PASSWORD=old")
+		}
+		if err != nil {
+			os.Exit(1)
+		}
+		os.Stdout.WriteString("written")
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	case len(os.Args) == 3 && os.Args[1] == "regroup":

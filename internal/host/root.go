@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Root is the directory that stands for "/". Paths given to its methods are
@@ -89,13 +91,43 @@ func (r Root) Resolve(p string) (string, error) {
 	return Root(base).Rel(end), nil
 }
 
-// MkdirAll makes a directory and its parents, whatever the umask.
-func (r Root) MkdirAll(p string, mode fs.FileMode) error {
-	return os.MkdirAll(r.Path(p), mode)
+// MkdirAll makes a directory and its parents where they are missing, all with
+// this mode, whatever the umask.
+func (r Root) MkdirAll(p string, mode fs.FileMode) error { return mkdirAll(r.Path(p), mode) }
+
+func mkdirAll(dir string, mode fs.FileMode) error {
+	if st, err := os.Stat(dir); err == nil && st.IsDir() {
+		return nil
+	}
+	if up := filepath.Dir(dir); up != dir {
+		if err := mkdirAll(up, mode); err != nil {
+			return err
+		}
+	}
+	err := os.Mkdir(dir, mode)
+	if errors.Is(err, fs.ErrExist) {
+		if st, serr := os.Stat(dir); serr == nil && st.IsDir() {
+			return nil // another process was first
+		}
+	}
+	if err != nil {
+		return err
+	}
+	// Not by its name: who has the parent may have put a link there by now.
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Chmod(mode)
 }
 
-// Remove removes one file or empty directory; a missing one is no error.
+// Remove removes one file or empty directory, and what killed writes of it left;
+// a missing one is no error.
 func (r Root) Remove(p string) error {
+	if err := sweep(r.Path(p)); err != nil {
+		return err
+	}
 	if err := os.Remove(r.Path(p)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -12,7 +12,8 @@ import (
 
 // WriteFile replaces p by data in one step: a temporary file in the same
 // directory, created 0600, given its mode, synced and renamed. Readers see the
-// old file or the new one; a crash leaves the old one. The parent directory is
+// old file or the new one; a crash leaves the old one, and beside it a temporary
+// file that the next write or removal of p takes away. The parent directory is
 // made 0755 where it is missing.
 func (r Root) WriteFile(p string, data []byte, mode fs.FileMode) error {
 	return r.WriteFileAs(p, data, mode, -1, -1)
@@ -63,10 +64,13 @@ type Pending struct {
 // Create starts a replacement of p.
 func (r Root) Create(p string, mode fs.FileMode) (*Pending, error) {
 	target := r.Path(p)
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+	if err := r.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*~")
+	if err := sweep(target); err != nil {
+		return nil, err
+	}
+	f, err := createTemp(target)
 	if err != nil {
 		return nil, err
 	}
@@ -82,16 +86,16 @@ func (w *Pending) Commit() error {
 	if err == nil {
 		err = w.Sync()
 	}
-	if cerr := w.Close(); err == nil {
-		err = cerr
-	}
 	if err == nil {
-		err = os.Rename(w.Name(), w.target)
+		err = os.Rename(w.Name(), w.target) // before it is closed, which unlocks it
 	}
 	if err != nil {
 		os.Remove(w.Name())
 	}
 	w.done = true
+	if cerr := w.Close(); err == nil {
+		err = cerr
+	}
 	return err
 }
 
@@ -114,12 +118,7 @@ func (r Root) Lock(p string) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
-			break
-		}
-	}
-	if err != nil {
+	if err := flock(f, unix.LOCK_EX); err != nil {
 		f.Close()
 		return nil, err
 	}

@@ -127,21 +127,102 @@ func TestReadersNeverSeeHalfAFile(t *testing.T) {
 
 const lockPath = "/run/charm/lock"
 
-func TestLockIsGivenBackWhenItsHolderIsKilled(t *testing.T) {
-	r := hosttest.Root(t)
+// other starts another process of this test and returns when it has said seven
+// letters; see TestMain.
+func other(t *testing.T, what string, r host.Root) *exec.Cmd {
+	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	holder := exec.Command(self, "lock", string(r))
-	in, err := holder.StdinPipe()
+	c := exec.Command(self, what, string(r))
+	in, err := c.StdinPipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { in.Close() })
-	out, err := holder.StdoutPipe()
+	out, err := c.StdoutPipe()
 	require.NoError(t, err)
-	require.NoError(t, holder.Start())
-	said := make([]byte, 7)
-	_, err = io.ReadFull(out, said)
+	require.NoError(t, c.Start())
+	_, err = io.ReadFull(out, make([]byte, 7))
 	require.NoError(t, err)
+	return c
+}
 
+const secretPath = "/var/lib/concourse/config.env"
+
+// What a killed write leaves holds a secret, and is another one each time.
+func TestKilledWriteLeavesNothingToTheNextOne(t *testing.T) {
+	for name, next := range map[string]struct {
+		do   func(r host.Root) error
+		left []string
+	}{
+		"write":  {func(r host.Root) error { return r.WriteFile(secretPath, []byte("new"), 0o600) }, []string{"config.env"}},
+		"remove": {func(r host.Root) error { return r.Remove(secretPath) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := hosttest.Root(t)
+			mine := []string{".config.env.bak~", ".config.env.1", "config.env.1~", ".config.env.old.12~"}
+			for _, file := range mine {
+				hosttest.Put(t, r, filepath.Join(filepath.Dir(secretPath), file), "mine")
+			}
+			for range 2 {
+				killed := other(t, "write", r)
+				require.NoError(t, killed.Process.Kill())
+				require.Error(t, killed.Wait())
+			}
+			working := other(t, "write", r)
+			before := names(t, r, filepath.Dir(secretPath))
+			require.NoError(t, next.do(r))
+			after := names(t, r, filepath.Dir(secretPath))
+			require.Len(t, before, len(mine)+1, "each takes the last one's away")
+			require.Len(t, after, len(mine)+1+len(next.left), "who still writes keeps his own: %v", after)
+			require.Subset(t, after, append(mine, next.left...))
+			require.NoError(t, working.Process.Kill())
+			require.Error(t, working.Wait())
+			require.NoError(t, next.do(r))
+			require.ElementsMatch(t, append(mine, next.left...), names(t, r, filepath.Dir(secretPath)))
+		})
+	}
+}
+
+func TestWritesOfOneFileAtOnceAllSucceed(t *testing.T) {
+	r := hosttest.Root(t)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 50 {
+				if err := r.WriteFile("/run/report", []byte(strings.Repeat(string(rune('a'+i)), 100)), 0o600); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got, err := r.ReadFile("/run/report")
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat(string(got[:1]), 100), string(got))
+	require.Equal(t, []string{"report"}, names(t, r, "/run"))
+}
+
+func TestDirectoriesHaveTheirModeWhateverTheUmask(t *testing.T) {
+	old := syscall.Umask(0o077)
+	t.Cleanup(func() { syscall.Umask(old) })
+	r := hosttest.Root(t)
+	require.NoError(t, os.Mkdir(r.Path("/opt"), 0o700))
+	require.NoError(t, r.MkdirAll("/opt/concourse/bin", 0o755))
+	require.NoError(t, r.MkdirAll("/opt/concourse/bin", 0o700), "it is there")
+	require.NoError(t, r.WriteFile("/srv/a/b/file", nil, 0o644))
+	require.NoError(t, os.Symlink("opt", r.Path("/link")))
+	require.NoError(t, r.MkdirAll("/link/below", 0o755))
+	for path, want := range map[string]os.FileMode{"/opt": 0o700, "/opt/concourse": 0o755, "/opt/concourse/bin": 0o755, "/srv": 0o755, "/srv/a/b": 0o755, "/opt/below": 0o755} {
+		st, err := r.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, want, st.Mode().Perm(), path)
+	}
+	hosttest.Put(t, r, "/file", "")
+	require.ErrorIs(t, r.MkdirAll("/file/below", 0o755), syscall.EEXIST)
+}
+
+func TestLockIsGivenBackWhenItsHolderIsKilled(t *testing.T) {
+	r := hosttest.Root(t)
+	holder := other(t, "lock", r)
 	f, err := os.Open(r.Path(lockPath))
 	require.NoError(t, err)
 	t.Cleanup(func() { f.Close() })

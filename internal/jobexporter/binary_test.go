@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/exporter/program/siege"
 	"concourse-ci-machine/internal/jobexporter/atctest"
 )
 
@@ -104,6 +105,10 @@ func TestBinary(t *testing.T) {
 			require.Equal(t, 1, exit.ExitCode())
 			require.Contains(t, string(out), "concourse-exporter: "+why)
 		}
+	})
+	t.Run("serves on when clients never read and keep all files open", func(t *testing.T) {
+		p := start(t, bin, newBed(t).file, nil)
+		siege.Hold(t, p.address, p.cmd.Process.Pid)
 	})
 	// It ran as root, with the password on fly's command line and the token in a
 	// file of root's.

@@ -11,12 +11,11 @@ import (
 // Handler serves /metrics, /-/healthy and /-/ready. Healthy is about the
 // exporter alone: starting it anew would not bring Concourse back.
 func Handler(p *Poller) http.Handler {
-	var out program.Sender
 	scrapes := program.NewLimited()
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", scrapes.Handle(func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /metrics", scrapes.Handle(func(_ http.ResponseWriter, r *http.Request, b []byte) (string, []byte) {
 		format := expo.Negotiate(r.Header.Get("Accept"))
-		out.Send(w, r, format.ContentType(), p.Write(nil, format))
+		return format.ContentType(), p.Write(b, format)
 	}))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
 		say(w, http.StatusOK, "concourse-exporter is healthy.\n")

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sort"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // SecretOwner says who may change a secret: every leader of the application,
@@ -72,7 +74,7 @@ func (t *Tools) SecretPeek(ctx context.Context, id string) (map[string]string, e
 // others when the hook ends well.
 func (t *Tools) SecretAdd(ctx context.Context, s Secret) (string, error) {
 	var id string
-	err := t.withContent(s.Content, func(file ...string) error {
+	err := withContent(s.Content, func(file ...string) error {
 		argv := append([]string{"secret-add"}, s.flags()...)
 		if s.Owner != "" {
 			argv = append(argv, "--owner", string(s.Owner))
@@ -87,7 +89,7 @@ func (t *Tools) SecretAdd(ctx context.Context, s Secret) (string, error) {
 // SecretSet writes a new revision, or only label and description where there
 // is no content. Content equal to the present one makes no new revision.
 func (t *Tools) SecretSet(ctx context.Context, id string, s Secret) error {
-	return t.withContent(s.Content, func(file ...string) error {
+	return withContent(s.Content, func(file ...string) error {
 		return t.change(ctx, append(append([]string{"secret-set", id}, s.flags()...), file...)...)
 	})
 }
@@ -102,10 +104,12 @@ func (s Secret) flags() (argv []string) {
 	return argv
 }
 
-// withContent keeps content in a root-only file while f runs. The tools have
-// no stdin for it, and their arguments are everybody's to read in /proc. Every
-// value is base64, so that any bytes arrive as they are.
-func (t *Tools) withContent(content map[string]string, f func(file ...string) error) error {
+// withContent keeps content in memory that has a path while f runs: the tools have
+// no stdin for it, their arguments are everybody's to read in /proc, and a file
+// would stay where the hook is killed. Juju's agent, root on the same machine,
+// opens the path, not the tool. Every value is base64, so that any bytes arrive as
+// they are.
+func withContent(content map[string]string, f func(file ...string) error) error {
 	if len(content) == 0 {
 		return f()
 	}
@@ -117,24 +121,19 @@ func (t *Tools) withContent(content map[string]string, f func(file ...string) er
 	if err != nil {
 		return err
 	}
-	if t.TempDir != "" {
-		if err := os.MkdirAll(t.TempDir, 0o700); err != nil {
-			return fmt.Errorf("cannot hand over a secret: %w", err)
-		}
-	}
-	tmp, err := os.CreateTemp(t.TempDir, "secret-*") // mode 0600 from the start
+	fd, err := unix.MemfdCreate("secret", unix.MFD_CLOEXEC)
 	if err != nil {
+		return fmt.Errorf("cannot hand over a secret: %w", os.NewSyscallError("memfd_create", err))
+	}
+	memory := os.NewFile(uintptr(fd), "secret")
+	defer memory.Close()
+	if err := memory.Chmod(0o600); err != nil {
 		return fmt.Errorf("cannot hand over a secret: %w", err)
 	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(data)
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if _, err := memory.Write(data); err != nil {
 		return fmt.Errorf("cannot hand over a secret: %w", err)
 	}
-	return f("--file", tmp.Name())
+	return f("--file", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd))
 }
 
 // SecretGrant lets the other side of a relation read the secret; only one unit

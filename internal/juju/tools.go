@@ -25,14 +25,7 @@ const (
 )
 
 // Tools calls hook tools. It works in a hook or action only.
-type Tools struct {
-	run host.Runner
-
-	// TempDir is where secret content lies, in a file of mode 0600, while a
-	// tool reads it; "" is the system's own. Juju's agent, not the tool, opens
-	// the file, so it has to be a path of the machine.
-	TempDir string
-}
+type Tools struct{ run host.Runner }
 
 // New returns the hook tools that r finds on its PATH.
 func New(r host.Runner) *Tools { return &Tools{run: r} }

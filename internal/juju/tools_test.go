@@ -31,7 +31,6 @@ func both(t *testing.T, begin func(*jujutest.Model) *jujutest.Context, f func(t 
 		m := jujutest.CaseModel(false)
 		c := begin(m)
 		tools := juju.New(c.Runner(nil))
-		tools.TempDir = filepath.Join(t.TempDir(), "run")
 		f(t, m, c, tools)
 	})
 	t.Run("real commands", func(t *testing.T) {
@@ -50,7 +49,6 @@ func both(t *testing.T, begin func(*jujutest.Model) *jujutest.Context, f func(t 
 		}
 		t.Setenv("GORACE", "atexit_sleep_ms=0") // the commands are this binary
 		tools := juju.New(ordered{m})
-		tools.TempDir = filepath.Join(dir, "run")
 		f(t, m, c, tools)
 	})
 }

@@ -94,37 +94,23 @@ func wordy(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
 }
 
-// others tells whether some process other than init is in the first of these
-// cgroups that is there, or below it.
-func (l Leases) others(dirs []string, init int) (found bool, err error) {
+// others tells whether some process other than init is seen in the first of these
+// cgroups that is there, or below it. That none is says nothing.
+func (l Leases) others(dirs []string, init int) bool {
 	for _, dir := range dirs {
-		found, err = look(dir, init)
-		if err == nil && !found { // who moved on meanwhile is met the second time
-			found, err = look(dir, init)
-		}
-		if !gone(err) {
-			return found, err
+		w := walk{init: strconv.Itoa(init)}
+		if err := w.visit(dir); !gone(err) {
+			return w.others
 		}
 	}
-	return false, fmt.Errorf("cannot find the cgroup of process %d below /sys/fs/cgroup", init)
-}
-
-func look(dir string, init int) (others bool, err error) {
-	w := walk{init: strconv.Itoa(init)}
-	if err := w.visit(dir); err != nil {
-		return false, fmt.Errorf("cannot read cgroup %s: %w", dir, err)
-	}
-	if !w.others && !w.seen {
-		return false, fmt.Errorf("cannot see who is in cgroup %s: process %d, its init, is not", dir, init)
-	}
-	return w.others, nil
+	return false
 }
 
 // walk looks for processes in a cgroup and all below.
 type walk struct {
-	init         string
-	seen, others bool // init, or another
-	groups       int
+	init   string
+	others bool
+	groups int
 }
 
 func (w *walk) visit(dir string) error {
@@ -137,9 +123,7 @@ func (w *walk) visit(dir string) error {
 		return err
 	}
 	for pid := range strings.FieldsSeq(text) {
-		if pid == w.init {
-			w.seen = true
-		} else { // 0 is one of another pid namespace
+		if pid != w.init { // 0 is one of another pid namespace
 			w.others = true
 			return nil
 		}

@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,6 +63,18 @@ func TestLeaseLivesWhileSomebodyIsInTheContainer(t *testing.T) {
 		{"it left somebody below", func(w *world, _, task int) { w.spawn("garden/c1/a/b"); w.reap(task) }, true, ""},
 		{"init is in a cgroup beside it", func(w *world, init, _ int) { w.move(init, "garden/c1/init") }, true, ""},
 		{"init is alone in a cgroup below", func(w *world, init, task int) { w.move(init, "garden/c1/init"); w.reap(task) }, false, ""},
+		{"the task left the cgroup", func(w *world, _, task int) { w.move(task, "") }, true, ""},
+		{"init and the task left the cgroup", func(w *world, init, task int) { w.move(init, ""); w.move(task, "garden/c9") }, true, ""},
+		{"init left the cgroup, and the task has ended", func(w *world, init, task int) { w.move(init, ""); w.reap(task) }, false, ""},
+		{"the task is a zombie outside of the cgroup", func(w *world, _, task int) { w.die(task) }, false, ""},
+		{"init's number is the init's of another container", func(w *world, init, task int) {
+			w.reap(task)
+			w.reap(init)
+			w.pick = func(free []int) int { return init }
+			w.spawn("garden/c9")
+			w.pick = func(free []int) int { return free[0] }
+			w.spawn("garden/c9")
+		}, false, ""},
 		{"init is a zombie", func(w *world, init, _ int) { w.die(init) }, false, ""},
 		{"init is gone", func(w *world, init, _ int) { w.reap(init) }, false, ""},
 		{"init's number is another's", func(w *world, init, task int) {
@@ -76,7 +90,7 @@ func TestLeaseLivesWhileSomebodyIsInTheContainer(t *testing.T) {
 				l := w.leases("a")
 				_, init, task := busy(t, w, l)
 				c.change(w, init, task)
-				states, _, _, err := l.Read()
+				states, _, err := l.Read()
 				require.NoError(t, err)
 				require.Equal(t, c.held, states[0].Held)
 				require.Equal(t, "c1", states[0].Container)
@@ -89,29 +103,36 @@ func TestLeaseLivesWhileSomebodyIsInTheContainer(t *testing.T) {
 func TestLeaseIsHeldWhereNobodyCanLook(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(t *testing.T, w *world, c Call, init int)
+		change func(t *testing.T, w *world, c Call, init, task int)
 		doubt  string
 	}{
-		{"no cgroup directory", func(_ *testing.T, w *world, c Call, _ int) { w.removeGroup("garden/c1") }, "cannot find the cgroup of process"},
-		{"a cgroup without init", func(_ *testing.T, w *world, c Call, _ int) { w.put(w.groupDir("garden/c1")+"/cgroup.procs", "") }, "its init, is not"},
-		{"a pid file of words", func(_ *testing.T, w *world, c Call, _ int) { w.put(c.PidFile, "many") }, "cannot read"},
-		{"a pid file with 0", func(_ *testing.T, w *world, c Call, _ int) { w.put(c.PidFile, "0") }, "it holds no process id"},
+		{"no namespace of its own", func(t *testing.T, w *world, _ Call, init, task int) {
+			w.move(task, "")
+			require.NoError(t, os.Remove(w.path("proc/self/ns/pid")))
+			require.NoError(t, os.Symlink(w.procs[init].space, w.path("proc/self/ns/pid")))
+		}, "has no pid namespace of its own"},
+		{"namespaces that can't be read", func(t *testing.T, w *world, _ Call, _, task int) {
+			w.move(task, "")
+			require.NoError(t, os.Remove(w.path("proc", strconv.Itoa(task), "ns/pid")))
+			w.put(w.path("proc", strconv.Itoa(task), "ns/pid"), "")
+		}, "cannot see the pid namespace of process"},
+		{"processes that are gone at each look", func(t *testing.T, w *world, _ Call, _, task int) {
+			w.move(task, "")
+			require.NoError(t, os.RemoveAll(w.path("proc", strconv.Itoa(task), "ns")))
+		}, "processes come and go too fast"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, true)
 			l := w.leases("a")
-			call, init, _ := busy(t, w, l)
-			c.change(t, w, call, init)
-			states, _, _, err := l.Read()
+			call, init, task := busy(t, w, l)
+			c.change(t, w, call, init, task)
+			states, _, err := l.Read()
 			require.NoError(t, err)
 			require.True(t, states[0].Held)
 			require.Contains(t, states[0].Doubt, c.doubt)
 			_, err = l.Take(w.call("c2", w.spawn("")), Want{Count: 1})
 			require.ErrorContains(t, err, c.doubt)
 			w.reap(init)
-			if c.doubt == "cannot read" || c.doubt == "it holds no process id" {
-				return
-			}
 			_, err = l.Take(w.call("c3", w.spawn("")), Want{Count: 1})
 			require.NoError(t, err, "init is gone, and so is the doubt")
 		})
@@ -124,10 +145,27 @@ func TestRebootEndsAllLeases(t *testing.T) {
 	l := w.leases("a")
 	call, _, _ := busy(t, w, l)
 	w.boot("boot-2")
-	states, _, _, err := l.Read()
+	states, _, err := l.Read()
 	require.NoError(t, err)
 	require.Equal(t, State{GPU: "a", Container: call.Container, Since: w.clock}, states[0])
 	got, err := l.Take(w.call("c2", w.spawn("")), Want{Count: 1})
 	require.NoError(t, err)
 	require.Equal(t, []int{0}, got)
+}
+
+// Before its first exec a container is known by its pid file.
+func TestPidFileThatIsNoneIsADoubt(t *testing.T) {
+	for text, doubt := range map[string]string{"many": "cannot read", "0": "it holds no process id"} {
+		w := newWorld(t, true)
+		l := w.leases("a")
+		c := w.call("c1", w.spawn(""))
+		_, err := l.Take(c, Want{Count: 1})
+		require.NoError(t, err)
+		w.up(c)
+		w.put(c.PidFile, text)
+		states, _, err := l.Read()
+		require.NoError(t, err)
+		require.True(t, states[0].Held)
+		require.Contains(t, states[0].Doubt, doubt)
+	}
 }

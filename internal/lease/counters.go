@@ -64,11 +64,8 @@ func readCounters(fd int) (Counters, error) {
 // each visits the counters by their names.
 func (c *Counters) each(visit func(name string, value *uint64)) {
 	visit("granted", &c.Granted)
-	visit("waited", &c.Waited)
 	visit("busy", &c.Busy)
-	visit("timeout", &c.Timeout)
 	visit("impossible", &c.Impossible)
-	visit("waited_ms", &c.WaitedMS)
 	visit("held_ms", &c.HeldMS)
 }
 

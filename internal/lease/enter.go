@@ -10,9 +10,8 @@ import (
 
 // Enter lets an exec into a container that leased these GPUs at its create; they
 // are in its cgroup for good. Where it holds them still, the exec is noted; where
-// its task has ended, it gets the same ones again if all are free, before those
-// who wait, as an exec can't. Else it is a *Refusal. c.PidFile is that of create,
-// or "" where its record is still there.
+// its task has ended, it gets the same ones again if all are free. Else it is a
+// *Refusal. c.PidFile is that of create, or "" where its record is still there.
 func (l Leases) Enter(c Call, gpus []int) error {
 	if len(gpus) == 0 {
 		return nil
@@ -54,13 +53,16 @@ func (l Leases) Enter(c Call, gpus []int) error {
 	if slices.ContainsFunc(s, func(o slot) bool { return o.live && !o.of(c.Container, boot) }) {
 		held := l.bury(s, now)
 		l.count(dir, func(n *Counters) { n.Busy, n.HeldMS = n.Busy+1, n.HeldMS+held })
-		return &Refusal{Reason: Busy, Count: len(gpus), Of: l.named(gpus), Total: len(l.GPUs), States: s.states(), At: now, Again: c.Container, indexes: gpus}
+		return &Refusal{Reason: Busy, Count: len(gpus), Of: l.named(gpus), Total: len(l.GPUs), States: l.states(s), At: now, Again: c.Container, indexes: gpus}
+	}
+	if c.Final && !holds {
+		return cannotEnter(r, errors.New("its task has ended, and the unit does not lease these GPUs any more"))
 	}
 	if r.pidFile == "" {
 		return withoutPidFile(c.Container)
 	}
 	// Who can't be seen could use the GPUs unseen.
-	if init, _, err := l.initOf(&r); err != nil || init == 0 {
+	if r.init, _, err = l.initOf(&r); err != nil || r.init.pid == 0 {
 		return cannotEnter(r, err)
 	}
 	if r.calls, err = l.stillCalling(r); err != nil {
@@ -88,7 +90,7 @@ func (r *record) succeed(s slots) (holds bool) {
 			holds = false
 			continue
 		}
-		r.bundle, r.pidFile, r.cgroup = o.record.bundle, o.record.pidFile, o.record.cgroup
+		r.bundle, r.pidFile, r.cgroup, r.init = o.record.bundle, o.record.pidFile, o.record.cgroup, o.record.init
 		for _, c := range o.record.calls {
 			if !slices.Contains(r.calls, c) {
 				r.calls = append(r.calls, c)

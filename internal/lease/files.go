@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	queueName    = "queue"
 	countersName = "counters"
+	queueName    = "queue" // of those that waited in earlier versions
 )
 
 // openDir opens the directory of leases. With create it is made where there is
@@ -44,9 +44,14 @@ func (l Leases) openDir(create bool) (int, error) {
 
 // checkNames refuses names that are no plain file names, or taken.
 func (l Leases) checkNames() error {
+	for _, name := range l.Before {
+		if name != "" && !plain(name) {
+			return fmt.Errorf("cannot lease a GPU that was named %q before: that is no plain file name", name)
+		}
+	}
 	for i, name := range l.GPUs {
 		if !plain(name) || name == queueName || name == countersName {
-			return fmt.Errorf("cannot lease GPU %q: its name has to be at most 200 letters, digits, _ . and -", name)
+			return fmt.Errorf("cannot lease GPU %q: its name has to be at most 200 letters, digits, _ . : and -", name)
 		}
 		for _, other := range l.GPUs[:i] {
 			if other == name {
@@ -60,7 +65,7 @@ func (l Leases) checkNames() error {
 func plain(name string) bool {
 	for i := range len(name) {
 		c := name[i]
-		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && c != '_' && c != '.' && c != '-' {
+		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && c != '_' && c != '.' && c != ':' && c != '-' {
 			return false
 		}
 	}
@@ -110,25 +115,6 @@ func pwrite(fd int, data []byte) error {
 			err = errors.New("it was written in part")
 		}
 		return err
-	}
-}
-
-// names lists an open directory, which is read from its start.
-func names(dir int) ([]string, error) {
-	if _, err := unix.Seek(dir, 0, 0); err != nil {
-		return nil, err
-	}
-	var list []string
-	var room [1024]byte
-	for {
-		n, err := unix.ReadDirent(dir, room[:])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n <= 0 {
-			return list, err
-		}
-		_, _, list = unix.ParseDirent(room[:n], -1, list)
 	}
 }
 

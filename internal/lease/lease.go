@@ -23,6 +23,10 @@ const DefaultDir = "/run/concourse-gpu"
 type Leases struct {
 	Dir  string   // DefaultDir, if not a test's; its parent has to be there
 	GPUs []string // names of the unit's GPUs, each a plain file name; the order gives the indexes below
+	// Before are names that earlier versions of this program leased the same GPUs
+	// by, "" for none. Where such a file is there, a GPU has two records, and is
+	// free when neither is live: the program of before may still be running.
+	Before []string
 	// Links[i][j] tells how well GPUs i and j are joined: LinkSame, LinkXGMI,
 	// LinkNUMA or 0. Empty: not known.
 	Links [][]int
@@ -31,8 +35,9 @@ type Leases struct {
 	Proc   string // /proc
 	Cgroup string // /sys/fs/cgroup
 	Now    func() time.Time
-	Sleep  func(time.Duration)
 	Euid   uint32
+
+	nested func(pid int) (bool, error) // in place of search.below
 
 	pid  int               // of this process
 	step func(next string) // called before each change of a file; may never return
@@ -56,13 +61,14 @@ type Call struct {
 	// "/system.slice/runc-4f1c.scope".
 	Cgroup string
 	PID    int
+	// Final keeps a container whose task has ended from its GPUs for good.
+	Final bool
 }
 
 // Want is what a task asks for.
 type Want struct {
-	Of    []int         // indexes of the GPUs it may get; nil: any
-	Count int           // how many of these, 1 or more
-	Wait  time.Duration // how long it may wait for them
+	Of    []int // indexes of the GPUs it may get; nil: any
+	Count int   // how many of these, 1 or more
 }
 
 // State is what is known of one GPU's lease.
@@ -75,22 +81,11 @@ type State struct {
 	Doubt     string    // why it counts as held though that can't be seen; "" usually
 }
 
-// Waiter is one create that waits.
-type Waiter struct {
-	Container string
-	PID       int
-	Count     int
-	Of        []string // names of the GPUs it would take; nil: any
-	Since     time.Time
-	Deadline  time.Time
-}
-
-// Counters since the boot. Times are in milliseconds. WaitedMS is of those that
-// got their GPUs. HeldMS is summed over GPUs, and added when a call first finds
-// that a lease has ended, which can be later than it did.
+// Counters since the boot. HeldMS, in milliseconds, is summed over GPUs, and added
+// when a call first finds that a lease has ended, which can be later than it did.
 type Counters struct {
-	Granted, Waited, Busy, Timeout, Impossible uint64 // Busy, Timeout and Impossible are refusals
-	WaitedMS, HeldMS                           uint64
+	Granted, Busy, Impossible uint64 // Busy and Impossible are refusals
+	HeldMS                    uint64
 }
 
 func (l Leases) now() time.Time {
@@ -98,14 +93,6 @@ func (l Leases) now() time.Time {
 		return l.Now()
 	}
 	return time.Now()
-}
-
-func (l Leases) sleep(d time.Duration) {
-	if l.Sleep != nil {
-		l.Sleep(d)
-		return
-	}
-	time.Sleep(d)
 }
 
 // before is where a test may end the process.

@@ -43,20 +43,25 @@ func (l Leases) judge(r *record, boot string, now time.Time) verdict {
 	init, groups, err := l.initOf(r)
 	switch {
 	case err != nil:
-		return doubtful(init, err)
-	case calling || init == 0:
-		return verdict{live: calling, init: init}
+		return doubtful(init.pid, err)
+	case calling || init.pid == 0:
+		return verdict{live: calling, init: init.pid}
 	case r.phase == created: // a clock that was set back holds it no longer either
-		return verdict{live: now.Sub(r.called).Abs() < execDue, init: init}
+		return verdict{live: now.Sub(r.called).Abs() < execDue, init: init.pid}
 	}
-	others, err := l.others(groups, init)
+	// Most of those that live are in the cgroup, which is quick to see. A
+	// privileged task can leave it, and only that the namespace is empty counts.
+	others := l.others(groups, init.pid)
+	if !others {
+		others, err = l.inside(init.pid)
+	}
 	if err != nil {
-		if again, _, gone := l.initOf(r); again == 0 && gone == nil { // and so is its cgroup
+		if again, _, gone := l.initOf(r); again.pid == 0 && gone == nil { // and so is all that was inside
 			return verdict{}
 		}
-		return doubtful(init, err)
+		return doubtful(init.pid, err)
 	}
-	return verdict{live: others, init: init}
+	return verdict{live: others, init: init.pid}
 }
 
 // process is the one that has this id now.
@@ -109,11 +114,40 @@ func decodeStat(text string) (start uint64, alive bool, err error) {
 	return start, alive, nil
 }
 
-// initOf returns the container's init, 0 for none, and where its cgroup may lie.
-func (l Leases) initOf(r *record) (pid int, groups []string, err error) {
-	text, err := readAll(r.pidFile)
+// initOf returns the container's init, the zero process for none, and where its
+// cgroup may lie. It is known by its start time, once an exec was let in: until
+// then nothing of the task's runs, which could leave the cgroup.
+func (l Leases) initOf(r *record) (init process, groups []string, err error) {
+	pid := r.init.pid
+	if pid == 0 {
+		if pid, err = l.readPID(r.pidFile); pid == 0 || err != nil {
+			return process{}, nil, err
+		}
+	}
+	init, alive, err := l.process(pid)
+	if err != nil || !alive || r.init.pid != 0 && init != r.init {
+		return process{}, nil, err
+	}
+	path := l.proc() + "/" + strconv.Itoa(pid) + "/cgroup"
+	text, err := readAll(path)
+	if gone(err) {
+		return process{}, nil, nil
+	}
+	if err != nil {
+		return init, nil, fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	groups, within := l.groupsOf(text, r.cgroup)
+	if !within && r.init.pid == 0 { // another process has its number
+		return process{}, nil, nil
+	}
+	return init, groups, nil
+}
+
+// readPID reads a pid file, 0 for none.
+func (l Leases) readPID(path string) (pid int, err error) {
+	text, err := readAll(path)
 	if gone(err) || errors.Is(err, unix.ENOTDIR) {
-		return 0, nil, nil
+		return 0, nil
 	}
 	if err == nil {
 		pid, err = strconv.Atoi(strings.TrimSpace(text))
@@ -122,22 +156,7 @@ func (l Leases) initOf(r *record) (pid int, groups []string, err error) {
 		err = errors.New("it holds no process id")
 	}
 	if err != nil {
-		return 0, nil, fmt.Errorf("cannot read %s: %w", r.pidFile, err)
+		return 0, fmt.Errorf("cannot read %s: %w", path, err)
 	}
-	if _, alive, err := l.process(pid); err != nil || !alive {
-		return 0, nil, err
-	}
-	path := l.proc() + "/" + strconv.Itoa(pid) + "/cgroup"
-	text, err = readAll(path)
-	if gone(err) {
-		return 0, nil, nil
-	}
-	if err != nil {
-		return pid, nil, fmt.Errorf("cannot read %s: %w", path, err)
-	}
-	groups, within := l.groupsOf(text, r.cgroup)
-	if !within { // another process has its number
-		return 0, nil, nil
-	}
-	return pid, groups, nil
+	return pid, nil
 }

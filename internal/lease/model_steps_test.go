@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -88,19 +89,7 @@ func (m *model) enter() {
 	}
 	call := c.Call
 	call.PID = m.spawn("")
-	k := taker{crashAt: m.dice()}
-	o := func() (o outcome) {
-		defer func() {
-			if r := recover(); r == any(crash{}) {
-				o.killed = true
-			} else if r != nil {
-				panic(r)
-			}
-		}()
-		l := m.l
-		l.step = func(string) { k.tick() }
-		return outcome{err: l.Enter(call, c.gpus)}
-	}()
+	o := m.mayDie(func(l Leases) outcome { return outcome{err: l.Enter(call, c.gpus)} })
 	switch {
 	case o.killed:
 		m.note("call killed")
@@ -116,6 +105,8 @@ func (m *model) enter() {
 	case !seen:
 		require.ErrorContains(m.t, o.err, "its first process is gone")
 		m.reap(call.PID)
+	case c.escaped && o.err != nil && strings.Contains(o.err.Error(), "its first process is gone"):
+		m.reap(call.PID) // its record was another's since, and with it who its init is
 	case len(c.calls) >= maxCalls:
 		require.ErrorContains(m.t, o.err, "other calls of runc are in progress", "step %d", m.n)
 		m.reap(call.PID)
@@ -156,7 +147,7 @@ func (m *model) forks() {
 	}
 	i := m.r.IntN(len(c.tasks))
 	parent := c.tasks[i]
-	c.tasks[i] = m.spawn(m.procs[parent].group)
+	c.tasks[i] = m.fork(parent)
 	m.reap(parent)
 	m.note("task left others")
 }
@@ -169,6 +160,19 @@ func (m *model) moveInit() {
 	}
 	m.move(c.init, "garden/"+c.Container+"/init")
 	m.note("moved")
+}
+
+// escapes is what a privileged task can do: it goes to another cgroup, with all.
+func (m *model) escapes() {
+	c := m.some(hasTasks)
+	if c == nil || m.r.IntN(2) == 0 {
+		return
+	}
+	for _, pid := range append([]int{c.init}, c.tasks...) {
+		m.move(pid, []string{"", "garden/elsewhere"}[m.r.IntN(2)])
+	}
+	c.escaped = true
+	m.note("escaped")
 }
 
 func (m *model) delete() {
@@ -249,9 +253,6 @@ func (m *model) damage() {
 }
 
 func (m *model) reboot() {
-	for len(m.queue) > 0 {
-		m.killWaiter(m.queue[0])
-	}
 	for pid := range m.procs {
 		m.reap(pid)
 	}

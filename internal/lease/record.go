@@ -41,6 +41,7 @@ type record struct {
 	bundle    string
 	pidFile   string
 	cgroup    string
+	init      process   // the container's, once an exec was let in; zero before
 	calls     []process // runc calls that may be in progress, at most maxCalls
 	phase     phase
 	since     time.Time // of the lease, in milliseconds
@@ -54,19 +55,27 @@ func (r record) appendTo(out []byte) []byte {
 	out = strconv.AppendInt(append(out, `,"gpus":`...), int64(r.gpus), 10)
 	out = strconv.AppendInt(append(out, `,"since":`...), r.since.UnixMilli(), 10)
 	out = strconv.AppendInt(append(out, `,"called":`...), r.called.UnixMilli(), 10)
-	out = append(out, `,"calls":[`...)
-	for i, c := range r.calls {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = strconv.AppendInt(append(out, '['), int64(c.pid), 10)
-		out = append(strconv.AppendUint(append(out, ','), c.start, 10), ']')
+	out = appendProcesses(append(out, `,"calls":`...), r.calls)
+	if r.init.pid != 0 {
+		out = appendProcesses(append(out, `,"init":`...), []process{r.init})
 	}
-	out = rawjson.AppendString(append(out, `],"boot":`...), r.boot)
+	out = rawjson.AppendString(append(out, `,"boot":`...), r.boot)
 	out = rawjson.AppendString(append(out, `,"bundle":`...), r.bundle)
 	out = rawjson.AppendString(append(out, `,"pid_file":`...), r.pidFile)
 	out = rawjson.AppendString(append(out, `,"cgroup":`...), r.cgroup)
 	return append(out, '}')
+}
+
+func appendProcesses(out []byte, list []process) []byte {
+	out = append(out, '[')
+	for i, p := range list {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(append(out, '['), int64(p.pid), 10)
+		out = append(strconv.AppendUint(append(out, ','), p.start, 10), ']')
+	}
+	return append(out, ']')
 }
 
 // encode returns the whole content of a file.
@@ -114,6 +123,9 @@ func decodeRecord(data []byte) (*record, error) {
 		since: f.time("since"), called: f.time("called"), gpus: f.number("gpus"),
 	}
 	r.calls = f.processes("calls")
+	if list := f.processes("init"); len(list) > 0 {
+		r.init = list[0]
+	}
 	switch {
 	case f.err != nil:
 	case r.phase != created && r.phase != entered && r.phase != ended:

@@ -77,19 +77,6 @@ func FuzzDecodeRecord(f *testing.F) {
 	})
 }
 
-func FuzzDecodeWaiter(f *testing.F) {
-	f.Add(Waiter{Container: "c", PID: 1, Count: 2, Of: []string{"a"}}.appendTo(nil))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		w, err := decodeWaiter(data)
-		if err != nil {
-			return
-		}
-		again, err := decodeWaiter(w.appendTo(nil))
-		require.NoError(t, err)
-		require.Equal(t, w, again)
-	})
-}
-
 func FuzzDecodeStat(f *testing.F) {
 	f.Add("12 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 5\n")
 	f.Fuzz(func(t *testing.T, text string) { _, _, _ = decodeStat(text) })
@@ -129,7 +116,7 @@ func TestDecodeStat(t *testing.T) {
 }
 
 func TestCountersComeBackAndBeginAnewWhenDamaged(t *testing.T) {
-	c := Counters{1, 2, 3, 4, 5, 6, 1 << 62}
+	c := Counters{1, 2, 3, 1 << 62}
 	got, err := decodeCounters(pad(c.appendTo(nil)))
 	require.NoError(t, err)
 	require.Equal(t, c, got)
@@ -139,11 +126,11 @@ func TestCountersComeBackAndBeginAnewWhenDamaged(t *testing.T) {
 	_, err = l.Take(w.call("c1", w.spawn("")), Want{Count: 1})
 	require.NoError(t, err)
 	w.put(l.path("counters"), "{")
-	_, _, _, err = l.Read()
+	_, _, err = l.Read()
 	require.ErrorContains(t, err, "remove it, and they begin anew")
 	_, err = l.Take(w.call("c2", w.spawn("")), Want{Count: 1})
 	require.ErrorContains(t, err, "cannot lease 1 GPU")
-	_, _, c, err = l.Read()
+	_, c, err = l.Read()
 	require.NoError(t, err)
 	require.Equal(t, Counters{Busy: 1}, c)
 }

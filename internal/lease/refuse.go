@@ -13,19 +13,16 @@ type Reason string
 // The reasons of a Refusal.
 const (
 	Busy       Reason = "busy"       // others hold them
-	Timeout    Reason = "timeout"    // others held them for as long as it could wait
 	Impossible Reason = "impossible" // there are not that many
 )
 
 // Refusal says why a container gets no GPUs, and what its owner can do.
 type Refusal struct {
 	Reason Reason
-	Count  int           // how many it wants
-	Of     []string      // names of the GPUs it may get; nil: any
-	Total  int           // how many the unit has
-	States []State       // of those it may get
-	Ahead  int           // how many creates wait that came before
-	Waited time.Duration // how long it did
+	Count  int      // how many it wants
+	Of     []string // names of the GPUs it may get; nil: any
+	Total  int      // how many the unit has
+	States []State  // of those it may get
 	At     time.Time
 	Again  string // the container that had them before and lost them
 
@@ -57,26 +54,11 @@ func (r *Refusal) Error() string {
 	if free == 1 {
 		is = "is"
 	}
-	text := fmt.Sprintf("cannot lease %s: ", gpus(r.Count))
-	if r.Reason == Timeout {
-		text += fmt.Sprintf("waited %s, as long as gpu-wait allows; ", r.Waited.Round(time.Second))
-	}
-	text += fmt.Sprintf("%d %s %s free", free, of, is)
-	if r.Ahead > 0 {
-		text += fmt.Sprintf(", and %d came before and wait", r.Ahead)
-		if r.Ahead == 1 {
-			text = strings.TrimSuffix(text, "wait") + "waits"
-		}
-	}
+	text := fmt.Sprintf("cannot lease %s: %d %s %s free", gpus(r.Count), free, of, is)
 	if holders := r.holders(); holders != "" {
 		text += "; " + holders
 	}
-	text += "; " + again + " later"
-	if r.Reason == Busy {
-		text += ", set gpu-wait on the worker to let tasks queue"
-	} else {
-		text += ", set a longer gpu-wait on the worker"
-	}
+	text += "; " + again + " later, or let tasks queue at the web (limit-gpu-tasks)"
 	if r.Count > 1 {
 		text += ", or ask for fewer by GPU_COUNT"
 	}

@@ -40,7 +40,9 @@ func (l Leases) Forget(container string) error {
 		if err := l.blank(o); err != nil {
 			return err
 		}
-		held += millis(now.Sub(o.record.since))
+		if !o.before {
+			held += millis(now.Sub(o.record.since))
+		}
 	}
 	l.count(dir, func(n *Counters) { n.HeldMS += held })
 	return nil
@@ -74,19 +76,21 @@ func (l Leases) Release(gpu int, force bool) (State, error) {
 	if err := l.read(s, boot, now); err != nil {
 		return State{}, err
 	}
-	was := s[0].state()
-	if s[0].live && !force {
+	was := l.states(s)[0]
+	if was.Held && !force {
 		r := Refusal{Count: 1, States: []State{was}, At: now, indexes: []int{gpu}}
 		return was, fmt.Errorf("cannot release GPU: %s; abort the build, or give force=true when no task uses it", r.holders())
 	}
-	if len(s[0].raw) == 0 {
-		return was, nil
-	}
-	if err := l.blank(s[0]); err != nil {
-		return was, err
-	}
-	if r := s[0].record; r != nil && r.phase != ended {
-		l.count(dir, func(n *Counters) { n.HeldMS += millis(now.Sub(r.since)) })
+	for _, o := range s {
+		if len(o.raw) == 0 {
+			continue
+		}
+		if err := l.blank(o); err != nil {
+			return was, err
+		}
+		if r := o.record; r != nil && r.phase != ended && !o.before {
+			l.count(dir, func(n *Counters) { n.HeldMS += millis(now.Sub(r.since)) })
+		}
 	}
 	return was, nil
 }

@@ -8,8 +8,9 @@ import (
 )
 
 // Take leases GPUs to a container at its create, all that are wanted or none,
-// and returns their indexes, lowest first. It waits where w allows. What can't
-// be is a *Refusal; then, and with any other error, nothing is leased.
+// and returns their indexes, lowest first. What can't be is a *Refusal; then,
+// and with any other error, nothing is leased. It does not wait: nobody could
+// tell it that the build is wanted no more (docs/explanation/gpu-leases.md).
 func (l Leases) Take(c Call, w Want) ([]int, error) {
 	if err := l.checkCall(c); err != nil {
 		return nil, err
@@ -41,48 +42,23 @@ func (l Leases) Take(c Call, w Want) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &taking{Leases: l, dir: dir, call: c, self: self, boot: boot, want: w, of: of, began: l.now()}
-	defer t.close()
-	return t.wait()
+	t := &taking{Leases: l, dir: dir, call: c, self: self, boot: boot, want: w, of: of}
+	return t.try()
 }
 
 // taking is one Take.
 type taking struct {
 	Leases
-	dir    int
-	call   Call
-	self   process
-	boot   string
-	want   Want
-	of     []int
-	began  time.Time
-	ticket *ticket
+	dir  int
+	call Call
+	self process
+	boot string
+	want Want
+	of   []int
 }
 
-func (t *taking) close() { t.ticket.close() }
-
-// wait tries until it has its GPUs or the time is over.
-func (t *taking) wait() ([]int, error) {
-	deadline := t.began.Add(t.want.Wait)
-	for {
-		gpus, err := t.try(!t.now().Before(deadline))
-		if gpus != nil || err != nil {
-			return gpus, err
-		}
-		for behind := true; behind && t.now().Before(deadline); {
-			t.sleep(pollEvery)
-			ahead, err := t.ahead(t.dir, t.ticket, false)
-			if err != nil {
-				return nil, err
-			}
-			behind = len(ahead) > 0
-		}
-	}
-}
-
-// try leases if nobody comes before and enough is free. Else it queues, where
-// that is still to do, and returns nothing; at last it refuses.
-func (t *taking) try(last bool) ([]int, error) {
+// try leases if enough is free, else it refuses.
+func (t *taking) try() ([]int, error) {
 	s, err := t.lock(t.dir, t.all())
 	if err != nil {
 		return nil, err
@@ -92,24 +68,15 @@ func (t *taking) try(last bool) ([]int, error) {
 	if err := t.read(s, t.boot, now); err != nil {
 		return nil, err
 	}
-	ahead, err := t.ahead(t.dir, t.ticket, true)
-	if err != nil {
+	if err := t.adopt(s); err != nil {
 		return nil, err
 	}
 	free := s.free()
 	candidates := slices.DeleteFunc(slices.Clone(free), func(g int) bool { return !slices.Contains(t.of, g) })
-	switch {
-	case len(ahead) == 0 && len(candidates) >= t.want.Count:
-		return t.grant(s, t.choose(candidates, free, t.want.Count), now)
-	case last:
-		return nil, t.giveUp(s, len(ahead), now)
-	case t.ticket == nil:
-		t.ticket, err = t.join(t.dir, t.waiter())
+	if len(candidates) < t.want.Count {
+		return nil, t.giveUp(s, now)
 	}
-	if held := t.bury(s, now); held > 0 {
-		t.count(t.dir, func(n *Counters) { n.HeldMS += held })
-	}
-	return nil, err
+	return t.grant(s, t.choose(candidates, free, t.want.Count), now)
 }
 
 // grant writes the lease, and then only what may get lost.
@@ -122,47 +89,21 @@ func (t *taking) grant(s slots, gpus []int, now time.Time) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.leave(t.ticket)
 	held += t.bury(s, now)
-	t.count(t.dir, func(n *Counters) {
-		n.Granted++
-		n.HeldMS += held
-		if t.ticket != nil {
-			n.Waited++
-			n.WaitedMS += millis(now.Sub(t.began))
-		}
-	})
+	t.count(t.dir, func(n *Counters) { n.Granted, n.HeldMS = n.Granted+1, n.HeldMS+held })
 	return gpus, nil
 }
 
-func (t *taking) giveUp(s slots, ahead int, now time.Time) error {
+func (t *taking) giveUp(s slots, now time.Time) error {
 	held := t.bury(s, now)
-	t.leave(t.ticket)
-	t.count(t.dir, func(n *Counters) {
-		n.HeldMS += held
-		if t.ticket != nil {
-			n.Timeout++
-		} else {
-			n.Busy++
-		}
-	})
-	why := &Refusal{Reason: Busy, Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), Ahead: ahead, At: now}
-	states := s.states()
+	t.count(t.dir, func(n *Counters) { n.Busy, n.HeldMS = n.Busy+1, n.HeldMS+held })
+	why := &Refusal{Reason: Busy, Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), At: now}
+	states := t.states(s)
 	for _, g := range t.of {
 		why.States = append(why.States, states[g])
 	}
-	if t.ticket != nil {
-		why.Reason, why.Waited = Timeout, now.Sub(t.began)
-	}
 	why.indexes = t.of
 	return why
-}
-
-func (t *taking) waiter() Waiter {
-	return Waiter{
-		Container: t.call.Container, PID: t.call.PID, Count: t.want.Count, Of: t.named(t.want.Of),
-		Since: t.began, Deadline: t.began.Add(t.want.Wait),
-	}
 }
 
 // named returns the names of GPUs; nil for nil.

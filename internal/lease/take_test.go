@@ -21,7 +21,7 @@ func TestTakeIsAllOrNothing(t *testing.T) {
 	var r *Refusal
 	require.ErrorAs(t, err, &r)
 	require.Equal(t, Busy, r.Reason)
-	states, _, c, err := l.Read()
+	states, c, err := l.Read()
 	require.NoError(t, err)
 	require.Equal(t, []State{
 		{GPU: "a", Held: true, Container: "c1", Since: w.clock}, {GPU: "b", Held: true, Container: "c1", Since: w.clock}, {GPU: "c"},
@@ -50,8 +50,8 @@ func TestWhatCanNeverBeIsRefusedAtOnce(t *testing.T) {
 		want Want
 		text string
 	}{
-		{"more than there are", Want{Count: 3, Wait: time.Hour}, "cannot lease 3 GPUs: this unit has 2"},
-		{"more than are named", Want{Of: []int{1, 1}, Count: 2, Wait: time.Hour}, "cannot lease 2 GPUs: the task names 1"},
+		{"more than there are", Want{Count: 3}, "cannot lease 3 GPUs: this unit has 2"},
+		{"more than are named", Want{Of: []int{1, 1}, Count: 2}, "cannot lease 2 GPUs: the task names 1"},
 		{"none", Want{}, "cannot lease 0 GPUs"},
 		{"one that is not there", Want{Of: []int{2}, Count: 1}, "cannot lease GPU 2: this unit has 2"},
 		{"a negative one", Want{Of: []int{-1}, Count: 1}, "cannot lease GPU -1: this unit has 2"},
@@ -61,7 +61,7 @@ func TestWhatCanNeverBeIsRefusedAtOnce(t *testing.T) {
 			require.ErrorContains(t, err, c.text)
 		})
 	}
-	_, _, n, err := l.Read()
+	_, n, err := l.Read()
 	require.NoError(t, err)
 	require.Equal(t, Counters{Impossible: 2}, n)
 }
@@ -90,7 +90,7 @@ func TestTakeRefusesWhatItCantFollow(t *testing.T) {
 			c.change(&call, &l)
 			_, err := l.Take(call, Want{Count: 1})
 			require.ErrorContains(t, err, c.text)
-			states, _, _, err := w.leases("a").Read()
+			states, _, err := w.leases("a").Read()
 			require.NoError(t, err)
 			require.False(t, states[0].Held)
 		})
@@ -113,7 +113,7 @@ func TestDirectoryHasToBeOnesOwn(t *testing.T) {
 			c.make(t, l.Dir)
 			_, err := l.Take(w.call("c1", w.spawn("")), Want{Count: 1})
 			require.ErrorContains(t, err, c.text)
-			_, _, _, err = l.Read()
+			_, _, err = l.Read()
 			require.ErrorContains(t, err, c.text)
 		})
 	}
@@ -143,10 +143,9 @@ func TestFilesAreForTheirOwnerAndNoLinks(t *testing.T) {
 
 func TestReadBeforeAnybodyLeasedMakesNothing(t *testing.T) {
 	l := newWorld(t, true).leases("a", "b")
-	states, waiters, c, err := l.Read()
+	states, c, err := l.Read()
 	require.NoError(t, err)
 	require.Equal(t, []State{{GPU: "a"}, {GPU: "b"}}, states)
-	require.Empty(t, waiters)
 	require.Zero(t, c)
 	require.NoDirExists(t, l.Dir)
 	require.NoError(t, l.Forget("c1"))
@@ -160,7 +159,7 @@ func TestForgetGivesBackOnlyWhatThisProcessTook(t *testing.T) {
 	_, err := l.Take(c, Want{Count: 1})
 	require.NoError(t, err)
 	held := func() (list []bool) {
-		states, _, _, err := l.Read()
+		states, _, err := l.Read()
 		require.NoError(t, err)
 		return []bool{states[0].Held, states[1].Held}
 	}
@@ -173,7 +172,7 @@ func TestForgetGivesBackOnlyWhatThisProcessTook(t *testing.T) {
 	w.clock = w.clock.Add(time.Second)
 	require.NoError(t, l.Forget("c1"))
 	require.Equal(t, []bool{false, false}, held())
-	_, _, n, err := l.Read()
+	_, n, err := l.Read()
 	require.NoError(t, err)
 	require.Equal(t, Counters{Granted: 1, HeldMS: 1000}, n)
 }
@@ -195,7 +194,7 @@ func TestHeldTimeCountsOnceForEachGPU(t *testing.T) {
 				require.NoError(t, err, i)
 				w.reap(c.PID)
 			}
-			_, _, n, err := l.Read()
+			_, n, err := l.Read()
 			require.NoError(t, err)
 			require.Equal(t, Counters{Granted: 3, HeldMS: 10000}, n)
 		})
@@ -218,7 +217,7 @@ func TestFailedWriteLeasesNothing(t *testing.T) {
 	_, err = l.write(s, record{container: "c1", boot: "boot-1", pidFile: c.PidFile, cgroup: "c1", calls: []process{{c.PID, 1001}}, phase: created, since: now, called: now}, l.all(), now)
 	require.ErrorContains(t, err, "cannot write "+l.path("b"))
 	s.close()
-	states, _, _, err := l.Read()
+	states, _, err := l.Read()
 	require.NoError(t, err)
 	require.False(t, states[0].Held || states[1].Held)
 }

@@ -31,6 +31,7 @@ type proc struct {
 	comm   string
 	zombie bool
 	group  string
+	space  string // pid namespace, for good
 }
 
 func newWorld(t testing.TB, v2 bool) *world {
@@ -40,6 +41,8 @@ func newWorld(t testing.TB, v2 bool) *world {
 		pick: func(free []int) int { return free[0] },
 	}
 	w.boot("boot-1")
+	require.NoError(t, os.MkdirAll(w.path("proc/self/ns"), 0o700))
+	require.NoError(t, os.Symlink("pid:[1]", w.path("proc/self/ns/pid")))
 	return w
 }
 
@@ -72,8 +75,8 @@ func (w *world) boot(id string) { w.put(w.path("proc/sys/kernel/random/boot_id")
 func (w *world) leases(gpus ...string) Leases {
 	return Leases{
 		Dir: w.path("leases"), GPUs: gpus, Proc: w.path("proc"), Cgroup: w.path("cgroup"), Euid: uint32(os.Geteuid()),
-		Now:   func() time.Time { return w.clock },
-		Sleep: func(time.Duration) { w.t.Fatal("it has to wait for nothing here") },
+		Now:    func() time.Time { return w.clock },
+		nested: func(int) (bool, error) { return false, nil },
 	}
 }
 
@@ -87,7 +90,12 @@ func (w *world) spawn(group string) (pid int) {
 	}
 	pid = w.pick(free)
 	w.tick++
-	w.procs[pid] = &proc{start: w.tick, comm: "a (b) c) R 1"}
+	w.procs[pid] = &proc{start: w.tick, comm: "a (b) c) R 1", space: "pid:[1]"}
+	if parts := strings.Split(group, "/"); len(parts) > 1 {
+		w.procs[pid].space = "pid:[" + parts[1] + "]"
+	}
+	require.NoError(w.t, os.MkdirAll(w.path("proc", strconv.Itoa(pid), "ns"), 0o700))
+	require.NoError(w.t, os.Symlink(w.procs[pid].space, w.path("proc", strconv.Itoa(pid), "ns/pid")))
 	w.stat(pid)
 	w.move(pid, group)
 	return pid
@@ -100,6 +108,18 @@ func (w *world) stat(pid int) {
 	}
 	zeros := strings.Repeat("0 ", 18)
 	w.put(w.path("proc", strconv.Itoa(pid), "stat"), fmt.Sprintf("%d (%s) %s %s%d 1 2 3\n", pid, p.comm, state, zeros, p.start))
+}
+
+// fork starts a process as a child of another: in its cgroup and pid namespace.
+func (w *world) fork(parent int) (pid int) {
+	p := w.procs[parent]
+	pid = w.spawn("")
+	w.procs[pid].space = p.space
+	link := w.path("proc", strconv.Itoa(pid), "ns/pid")
+	require.NoError(w.t, os.Remove(link))
+	require.NoError(w.t, os.Symlink(p.space, link))
+	w.move(pid, p.group)
+	return pid
 }
 
 // move puts a process into another cgroup, like "garden/c1" or "garden/c1/sub".

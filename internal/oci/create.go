@@ -108,7 +108,7 @@ func (w wrapper) addGPUs(e *edits, c settings, call Call, b bundle, doc *rawjson
 	if narrowed {
 		own, e.lease, err = w.leaseGPUs(c, call, doc, specs, devices, f.env)
 	} else {
-		own, narrowed, err = visible(specs, devices, c.Visible, f.env)
+		own, narrowed, err = share(specs, devices, c.Visible, f.env)
 	}
 	if err != nil {
 		return err

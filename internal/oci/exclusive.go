@@ -2,21 +2,20 @@ package oci
 
 import (
 	"fmt"
-	"time"
+	"slices"
 
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci/rawjson"
 )
 
-// leaseGPUs leases what the task asks for and returns that. It may wait. What
-// is leased stays so as long as this process lives, which becomes runc; and then
-// as long as the container's task does. A kill at any point loses nothing.
+// leaseGPUs leases what the task asks for and returns that. What is leased stays so
+// as long as this process lives, which becomes runc; and then as long as the
+// container's task does. A kill at any point loses nothing.
 func (w wrapper) leaseGPUs(c settings, call Call, doc *rawjson.Doc, specs []cdiSpec, devices []chosen, env []string) ([]chosen, held, error) {
 	ask, err := want(specs, devices, c.Visible, env)
 	if err != nil || ask.Count == 0 {
 		return nil, held{}, err
 	}
-	ask.Wait = c.Leases.wait()
 	h, err := holder(doc.Root(), call)
 	if err != nil {
 		return nil, held{}, err
@@ -25,16 +24,12 @@ func (w wrapper) leaseGPUs(c settings, call Call, doc *rawjson.Doc, specs []cdiS
 	if err != nil {
 		return nil, held{}, err
 	}
-	leases := w.leases(c, leaseNames(c.Devices))
-	leases.Links = c.Leases.Links
-	said := false
-	leases.Sleep = func(d time.Duration) {
-		if !said {
-			said = true
-			w.announce(leases, call.ID, ask, specs, devices)
-		}
-		time.Sleep(d)
+	names, before, err := c.leasesOf(devices)
+	if err != nil {
+		return nil, held{}, err
 	}
+	leases := w.leases(c, names)
+	leases.Before, leases.Links = before, c.Leases.Links
 	got, err := leases.Take(caller, ask)
 	if err != nil {
 		return nil, held{}, named(err, leases.GPUs, func(i int) string { return labelOf(specs, devices, i) })
@@ -43,6 +38,9 @@ func (w wrapper) leaseGPUs(c settings, call Call, doc *rawjson.Doc, specs []cdiS
 	h.gpus = make([]string, len(got))
 	for i, g := range got {
 		own[i], h.gpus[i] = devices[g], leases.GPUs[g]
+		if before != nil {
+			h.before = append(h.before, before[g])
+		}
 	}
 	return own, h, nil
 }
@@ -60,10 +58,14 @@ func (w wrapper) enter(c settings, call Call, k marker) error {
 		return err
 	}
 	all := make([]int, len(k.lease.gpus))
-	for i := range all {
+	now, _ := c.LeaseNames()
+	for i, name := range k.lease.gpus {
 		all[i] = i
+		caller.Final = caller.Final || !slices.Contains(now, name)
 	}
-	if err := w.leases(c, k.lease.gpus).Enter(caller, all); err != nil {
+	leases := w.leases(c, k.lease.gpus)
+	leases.Before = k.lease.before
+	if err := leases.Enter(caller, all); err != nil {
 		err = named(err, k.lease.gpus, func(i int) string { return k.lease.gpus[i] })
 		return fmt.Errorf("%w [container %s]", err, call.ID)
 	}
@@ -74,7 +76,9 @@ func (w wrapper) enter(c settings, call Call, k marker) error {
 // can't be given back ends with this process, which is the next thing to happen.
 func (w wrapper) giveBack(c settings, call Call, k marker) {
 	if !k.lease.none() {
-		_ = w.leases(c, k.lease.gpus).Forget(call.ID) // the error that counts is the one before
+		leases := w.leases(c, k.lease.gpus)
+		leases.Before = k.lease.before
+		_ = leases.Forget(call.ID) // the error that counts is the one before
 	}
 }
 

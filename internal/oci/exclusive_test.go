@@ -42,7 +42,7 @@ func (b *testbed) task(t *testing.T, id string, env ...any) error {
 func (b *testbed) held(t *testing.T) (containers []string) {
 	t.Helper()
 	l := lease.Leases{Dir: b.path("leases"), GPUs: []string{"GPU-1a2b", "GPU-3c4d"}, Euid: uint32(os.Geteuid())}
-	states, _, _, err := l.Read()
+	states, _, err := l.Read()
 	require.NoError(t, err)
 	for _, s := range states {
 		container := ""
@@ -84,7 +84,7 @@ func TestTaskGetsTheGPUsThatItLeased(t *testing.T) {
 
 	require.EqualError(t, b.task(t, "c3"), "cannot lease 1 GPU: 0 of 2 are free; "+
 		"1 (GPU-3c4d, 0000:c4:00.0) is held by container c2 since 03:04:05 UTC (0s), 0 (GPU-1a2b, 0000:03:00.0) is held by container c1 since 03:04:05 UTC (0s); "+
-		"run the task again later, set gpu-wait on the worker to let tasks queue [container c3]", "named as tasks name them, whatever the order of devices")
+		"run the task again later, or let tasks queue at the web (limit-gpu-tasks) [container c3]", "named as tasks name them, whatever the order of devices")
 	require.NotContains(t, b.text(t), "/dev/dri")
 	require.NoFileExists(t, b.path("state/c3"))
 	require.NoError(t, b.task(t, "c4", "GPU_COUNT=0"), "who wants none need not wait")
@@ -217,7 +217,7 @@ func TestCgroupsAreKnownByTheirLastName(t *testing.T) {
 func TestSharedGPUsKnowNothingOfLeases(t *testing.T) {
 	b := newTestbed(t)
 	for i := range 3 {
-		require.NoError(t, b.task(t, "c"+strconv.Itoa(i), "GPU_COUNT=wrong"))
+		require.NoError(t, b.task(t, "c"+strconv.Itoa(i), "GPU_COUNT=1"))
 		require.Equal(t, []string{"/dev/dri/renderD128"}, b.given(t))
 	}
 	require.NoDirExists(t, b.path("state"))

@@ -33,6 +33,7 @@ type testbed struct {
 func newTestbed(t *testing.T) *testbed {
 	t.Helper()
 	b := &testbed{dir: t.TempDir(), nodes: map[string]unix.Stat_t{}}
+	require.NoError(t, os.Chmod(b.dir, 0o700)) // whatever the umask: the config is in it
 	m := realMachine()
 	m.now = func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 	m.lstat = func(path string, st *unix.Stat_t) error {

@@ -48,6 +48,40 @@ func TestFilesOfOtherUsersAreRefused(t *testing.T) {
 	require.ErrorContains(t, w.trusted(unix.Stat_t{Uid: 0, Mode: 0o664}), "its mode 0664 lets others")
 }
 
+// The config names the program that every call becomes as root, not create alone.
+func TestConfigThatOthersCouldHaveWrittenIsRefusedByEveryCall(t *testing.T) {
+	for want, change := range map[string]func(b *testbed) error{
+		"its mode 0666 lets others than its owner write":   func(b *testbed) error { return os.Chmod(b.path("wrapper.json"), 0o666) },
+		"its mode 0620 lets others than its owner write":   func(b *testbed) error { return os.Chmod(b.path("wrapper.json"), 0o620) },
+		": its mode 0777 lets others than its owner write": func(b *testbed) error { return os.Chmod(b.dir, 0o777) },
+		"it belongs to user": func(b *testbed) error {
+			if b.euid != 0 {
+				b.euid++ // whoever runs the tests is a stranger then
+				return nil
+			}
+			return os.Chown(b.path("wrapper.json"), 1000, -1)
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			b := newTestbed(t)
+			b.bundle(t, "task")
+			require.NoError(t, change(b))
+			for _, line := range []string{"create -b " + b.path("bundle") + " c1", "start c1", "state c1", "exec -p x c1", "kill --all c1 9",
+				"delete --force c1", "list", "ps c1", "events c1", "--version"} {
+				require.ErrorContains(t, b.call(strings.Fields(line)...), want, line)
+				require.Nil(t, b.argv, line)
+			}
+		})
+	}
+}
+
+// /tmp is such a folder, and so are those of these tests.
+func TestFolderOfAllWhereEveryoneKeepsTheirOwnIsNoReasonToRefuse(t *testing.T) {
+	b := newTestbed(t)
+	require.NoError(t, os.Chmod(b.dir, os.ModeSticky|0o777))
+	require.NoError(t, b.call("state", "c1"))
+}
+
 // A name of the outside never breaks a message into two lines: that in the log
 // is one line of JSON, and a terminal may be at the other end.
 func TestNamesWithNewlinesStayInTheirLine(t *testing.T) {

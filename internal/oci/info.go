@@ -22,7 +22,7 @@ func (w wrapper) info(out io.Writer) {
 		fmt.Fprintf(out, "device %s for %s\n", d, c.Containers)
 	}
 	if c.Leases != nil {
-		fmt.Fprintf(out, "leases in %s, waiting up to %s\n", c.Leases.Dir, c.Leases.wait())
+		fmt.Fprintf(out, "leases in %s\n", c.Leases.Dir)
 	}
 	if c.Folders == nil {
 		return

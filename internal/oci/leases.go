@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"concourse-ci-machine/internal/oci/rawjson"
 )
@@ -13,8 +12,7 @@ import (
 // Leases make GPUs exclusive: a container that gets GPUs leases each of them
 // (internal/lease), and gets only those. How many, and which, its environment
 // says: CountVariable and the variables of Config.Visible. A container that gets
-// none leases none, so with Config.Containers Tasks checks and gets never wait
-// for a GPU; with All each container leases, the checks and gets too, and a
+// none leases none; with All each container leases, the checks and gets too, and a
 // worker with one GPU then runs one container at a time.
 //
 // Each entry of Config.Devices has to be one GPU, and no GPU may be there twice.
@@ -24,9 +22,9 @@ import (
 type Leases struct {
 	// Dir is the absolute path of their directory; empty means lease.DefaultDir.
 	Dir string `json:"dir,omitempty"`
-	// WaitSeconds is how long a create waits for GPUs that others hold, 0 to
-	// MaxWaitSeconds. With 0 it is refused at once.
-	WaitSeconds int `json:"wait_seconds,omitempty"`
+	// GPUs are the names of the leases of Config.Devices, in any order. None: the
+	// devices' own names, as in configs of earlier versions.
+	GPUs []LeasedGPU `json:"gpus,omitempty"`
 	// Links[i][j] tells how well the GPUs i and j of Config.Devices are joined, 0
 	// to MaxLink; see lease.Leases. Empty: not known.
 	Links [][]int `json:"links,omitempty"`
@@ -34,15 +32,11 @@ type Leases struct {
 
 const (
 	// CountVariable is the environment variable by which a task says how many
-	// GPUs it wants, where they are leased. Not set: one.
+	// GPUs it wants. Not set: one where they are leased, all where they are not.
 	CountVariable = "GPU_COUNT"
-	// MaxWaitSeconds is a day. No client of containerd waits that long.
-	MaxWaitSeconds = 24 * 60 * 60
 	// MaxLink bounds an entry of Leases.Links.
 	MaxLink = 1000
 )
-
-func (l *Leases) wait() time.Duration { return time.Duration(l.WaitSeconds) * time.Second }
 
 func decodeLeases(v rawjson.Value) (*Leases, error) {
 	if v.None() {
@@ -53,8 +47,11 @@ func decodeLeases(v rawjson.Value) (*Leases, error) {
 		switch key {
 		case "dir":
 			l.Dir, err = text(v)
+		case "gpus":
+			l.GPUs, err = decodeLeasedGPUs(v)
 		case "wait_seconds":
-			l.WaitSeconds, err = number(v, MaxWaitSeconds)
+			// Of earlier versions, in which a create could wait. The hook of the
+			// upgrade, which writes this file anew, comes after this program.
 		case "links":
 			l.Links, err = matrix(v)
 		default:
@@ -62,14 +59,6 @@ func decodeLeases(v rawjson.Value) (*Leases, error) {
 		}
 		return err
 	})
-}
-
-func number(v rawjson.Value, limit uint64) (int, error) {
-	if err := v.As(rawjson.Number); err != nil || v.None() {
-		return 0, err
-	}
-	n, err := v.Whole(limit)
-	return int(n), err
 }
 
 func matrix(v rawjson.Value) (rows [][]int, err error) {
@@ -110,6 +99,9 @@ func (l *Leases) check(devices []string) error {
 		if slices.Contains(names[:i], names[i]) {
 			return fmt.Errorf("leases: two of devices have the name %q", names[i])
 		}
+	}
+	if err := l.checkNames(devices); err != nil {
+		return err
 	}
 	if n := len(l.Links); n > 0 && n != len(devices) {
 		return fmt.Errorf("leases: links: there are %d rows for %d devices", n, len(devices))

@@ -14,7 +14,7 @@ const twoGPUs = `"specs":["/etc/cdi/amd.json"],"devices":["amd.com/gpu=0","amd.c
 
 func TestLeasesOfTheCharmAreReadBack(t *testing.T) {
 	for _, l := range []Leases{
-		{Dir: "/run/x", WaitSeconds: 600, Links: [][]int{{0, 8}, {8, 0}}},
+		{Dir: "/run/x", Links: [][]int{{0, 8}, {8, 0}}, GPUs: []LeasedGPU{{"0000:03:00.0", []string{"/dev/dri/renderD128"}}, {"0000:03:00.0-1", []string{"/dev/a", "/dev/b"}}}},
 		{Dir: "/run/x"},
 	} {
 		data, err := json.Marshal(Config{Specs: []string{"/etc/cdi/amd.json"}, Devices: []string{"amd.com/gpu=0", "amd.com/gpu=GPU-1"}, Leases: &l})
@@ -38,16 +38,20 @@ func TestLeasesHaveADefaultFolderAndAreOffWithoutAWord(t *testing.T) {
 	}
 }
 
+// What earlier versions wrote is read, as the wrapper is there before the hook of
+// the upgrade is.
+func TestWaitOfAnEarlierVersionHasNoEffect(t *testing.T) {
+	c, err := decodeConfig([]byte(`{"leases":{"wait_seconds":600}}`))
+	require.NoError(t, err)
+	require.Equal(t, &Leases{Dir: lease.DefaultDir}, c.Leases)
+}
+
 func TestLeasesErrorsNameTheField(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"leases":[]}`:                                              `"leases": it is a list, not an object`,
 		`{"leases":{"wait":1}}`:                                      `"leases": "wait": this version of the wrapper does not know it`,
 		`{"leases":{"dir":"run"}}`:                                   `leases: dir: "run" is not an absolute path`,
 		`{"leases":{"dir":7}}`:                                       `"leases": "dir": it is a number, not a string`,
-		`{"leases":{"wait_seconds":"1"}}`:                            `"leases": "wait_seconds": it is a string, not a number`,
-		`{"leases":{"wait_seconds":-1}}`:                             `"wait_seconds": -1 is not a whole number`,
-		`{"leases":{"wait_seconds":1.5}}`:                            `"wait_seconds": 1.5 is not a whole number`,
-		`{"leases":{"wait_seconds":86401}}`:                          `"wait_seconds": 86401 is more than 86400`,
 		`{"leases":{"links":{}}}`:                                    `"links": it is an object, not a list`,
 		`{"leases":{"links":[7]}}`:                                   `"links": row 0: it is a number, not a list`,
 		`{"leases":{"links":[[],["x"]]}}`:                            `"links": row 1: it is a string, not a number`,
@@ -77,7 +81,7 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		if l := c.Leases; l != nil {
-			if l.WaitSeconds < 0 || l.WaitSeconds > MaxWaitSeconds || len(l.Links) > 0 && len(l.Links) != len(c.Devices) {
+			if len(l.Links) > 0 && len(l.Links) != len(c.Devices) {
 				t.Fatalf("%+v", l)
 			}
 			for i, name := range leaseNames(c.Devices) {

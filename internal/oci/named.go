@@ -2,28 +2,11 @@ package oci
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"concourse-ci-machine/internal/lease"
 )
-
-// announce says on stderr, once, for what a create waits.
-func (w wrapper) announce(l lease.Leases, id string, ask lease.Want, specs []cdiSpec, devices []chosen) {
-	text := fmt.Sprintf("container %s waits up to %s for %d of the unit's %d GPUs", id, ask.Wait, ask.Count, len(devices))
-	states, _, _, err := l.Read()
-	if err != nil {
-		text += ": " + err.Error() // Take will say so as well, if it lasts
-	}
-	for i, s := range states {
-		if s.Held && (ask.Of == nil || slices.Contains(ask.Of, i)) {
-			text += fmt.Sprintf("; %s is held by container %s since %s", labelOf(specs, devices, i), s.Container, s.Since.UTC().Format("15:04:05 UTC"))
-		}
-	}
-	fmt.Fprintln(w.stderr, "runc-amd-wrapper: "+oneLine(text))
-}
 
 // labelOf is the GPU with all its names.
 func labelOf(specs []cdiSpec, devices []chosen, i int) string {

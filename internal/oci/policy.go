@@ -102,6 +102,22 @@ func (e *edits) bind(n liveNode, source string) {
 	e.mounts = append(e.mounts, mount{Destination: n.path, Type: "bind", Source: source, Options: []string{"bind", "rw", "nosuid", "noexec"}})
 }
 
+// opens lets the tasks of a container open a node: by the group video, which has
+// this number on every Debian and Ubuntu and in each task.
+const opens = " gid=44 mode=0660 "
+
+// OpenGPU is the command on the LXD host that lets tasks open a GPU's nodes. The
+// status of a unit says the same as a refusal.
+func OpenGPU(container string) string {
+	return "lxc config device set " + container + " gpu0" + opens + "(gpu0: the device's name in lxc config device show " + container + ")"
+}
+
+// OpenKFD is that for /dev/kfd. verb is what changes its device, as far as that is
+// known here: whether a profile has it is the host's to know.
+func OpenKFD(container, verb string) string {
+	return "lxc config device " + verb + " " + container + " kfd" + opens + "(set where the device is the container's own, override where a profile has it)"
+}
+
 // bindWithGroup is the way inside LXD, where no node can be made, neither by
 // the wrapper nor by runc: the host's node, and its group for each process.
 func (e *edits) bindWithGroup(f facts, n liveNode, why error) error {
@@ -120,9 +136,12 @@ func (e *edits) bindWithGroup(f facts, n liveNode, why error) error {
 		if err != nil {
 			host = "<container>"
 		}
-		return fmt.Errorf("cannot give the task %s: %s, and no private node can be made (%w); "+
-			"on the LXD host, open the device that passes it through: lxc config device set %s <device> mode=0666",
-			n.path, problem, why, host)
+		open := OpenGPU(host)
+		if n.path == "/dev/kfd" {
+			open = OpenKFD(host, "override")
+		}
+		return fmt.Errorf("cannot give the task %s: %s, and no private node can be made (%w) — on the LXD host run: %s",
+			n.path, problem, why, open)
 	}
 	e.bind(n, n.hostPath)
 	e.addGroup(inside)

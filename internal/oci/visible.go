@@ -73,6 +73,9 @@ func pick(gpus []unitGPU, picked []bool, entry string) error {
 	}
 	from, to, isRange := strings.Cut(entry, "-")
 	from, to = strings.TrimSpace(from), strings.TrimSpace(to)
+	if id := madeDecimal(gpus, entry); id != "" {
+		return fmt.Errorf("is what YAML makes of %s without quotes: write %q", id, id)
+	}
 	switch {
 	case isRange && isDecimal(from) && isDecimal(to):
 		return pickRange(gpus, picked, from, to)
@@ -173,6 +176,9 @@ func visible(specs []cdiSpec, allowed []chosen, names, env []string) (devices []
 			gone, narrowed = make([]bool, len(gpus)), true
 		}
 		picked, err := narrow(gpus, value)
+		if err == nil {
+			err = unquoted(env, name, value)
+		}
 		if err != nil {
 			return nil, false, fmt.Errorf("cannot give the task the GPUs of %s=%s: %w; there are: %s", name, shorten(value), err, list(gpus))
 		}

@@ -28,7 +28,7 @@ func asked(t testing.TB, spec string, unit []string, env ...string) (string, err
 	specs := []cdiSpec{s}
 	devices, err := find(newMemory(), specs, unit)
 	require.NoError(t, err)
-	own, narrowed, err := visible(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env)
+	own, narrowed, err := share(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env)
 	if !narrowed {
 		return "as the unit", err
 	}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"concourse-ci-machine/internal/lease"
 )
@@ -36,22 +34,18 @@ func want(specs []cdiSpec, devices []chosen, visibleNames, env []string) (w leas
 		}
 		w.Count = len(w.Of)
 	}
-	value, set := lookupLast(env, CountVariable)
-	// A param of a task is often there without a value.
-	if value = strings.TrimSpace(value); !set || value == "" || narrowed && len(w.Of) == 0 {
+	if narrowed && len(w.Of) == 0 {
 		return w, nil
 	}
-	if strings.EqualFold(value, "all") {
-		if !narrowed {
-			w.Count = len(devices)
-		}
-		return w, nil
+	count, said, err := counted(env)
+	switch {
+	case err != nil || !said:
+		return w, err
+	case count != allOfThem:
+		w.Count = count
+	case !narrowed:
+		w.Count = len(devices)
 	}
-	count, err := strconv.ParseUint(value, 10, 31)
-	if err != nil || !isDecimal(value) {
-		return w, fmt.Errorf("cannot give the task %s=%s GPUs: it is not a whole number or all", CountVariable, shorten(value))
-	}
-	w.Count = int(count)
 	return w, nil
 }
 

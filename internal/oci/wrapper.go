@@ -112,7 +112,7 @@ func (w wrapper) handOver(call Call, args []string) error {
 }
 
 func (w wrapper) readRuntime() (string, error) {
-	data, _, err := w.mem.readRegular(w.config, false)
+	data, err := w.readTrusted(w.config)
 	if err == nil {
 		var path string
 		if path, err = decodeRuntime(data); err == nil {
@@ -123,10 +123,7 @@ func (w wrapper) readRuntime() (string, error) {
 }
 
 func (w wrapper) readConfig() (settings, error) {
-	data, st, err := w.mem.readRegular(w.config, false)
-	if err == nil {
-		err = w.trusted(st)
-	}
+	data, err := w.readTrusted(w.config)
 	if err != nil {
 		return settings{}, fmt.Errorf("cannot read %s: %w", w.config, err)
 	}

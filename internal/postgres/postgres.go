@@ -49,14 +49,11 @@ func Ping(ctx context.Context, db Config) error {
 		return err
 	}
 	defer c.close()
-	rows, err := c.query(ctx, "select pg_catalog.pg_is_in_recovery()")
+	row, err := c.one(ctx, "select pg_catalog.pg_is_in_recovery()")
 	if err != nil {
 		return fmt.Errorf("cannot use %s: %w", db.place(), err)
 	}
-	if len(rows) != 1 || len(rows[0]) != 1 {
-		return fmt.Errorf("cannot use %s: it does not answer as PostgreSQL does", db.place())
-	}
-	if rows[0][0] == "t" {
+	if row[0] == "t" {
 		return fmt.Errorf("cannot use %s: that server is a replica, which takes no writes", db.place())
 	}
 	return nil
@@ -143,6 +140,18 @@ func (c conn) query(ctx context.Context, sql string, args ...string) ([][]string
 		}
 	}
 	return rows, nil
+}
+
+// one is the only row of a statement that has one.
+func (c conn) one(ctx context.Context, sql string) ([]string, error) {
+	rows, err := c.query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) != 1 || len(rows[0]) == 0 {
+		return nil, errors.New("it does not answer as PostgreSQL does")
+	}
+	return rows[0], nil
 }
 
 // clean is an error without the driver's prefix.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -99,7 +98,7 @@ func TestWrongConfigurationNeedsNoServer(t *testing.T) {
 func TestNamesAreQuoted(t *testing.T) {
 	require.Equal(t, `"relation-5"`, quote("relation-5"))
 	require.Equal(t, `"a""; drop table ""x"`, quote(`a"; drop table "x`))
-	require.NotContains(t, strings.TrimSuffix(remedy(`a"b`), ";"), `a"b`)
+	require.Equal(t, `'it''s'`, literal("it's"))
 }
 
 func TestOtherErrorsStay(t *testing.T) {

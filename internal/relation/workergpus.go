@@ -15,7 +15,6 @@ type WorkerGPUs struct {
 	Count     int         `json:"count,omitempty"`
 	Archs     []ArchCount `json:"archs,omitempty"`     // of AMD's, in the order of the GPUs; those of the GPUs that the kernel tells
 	Exclusive bool        `json:"exclusive,omitempty"` // a task has its GPUs for its own
-	Wait      int         `json:"wait,omitempty"`      // seconds that a task waits for them at most
 	Limited   bool        `json:"limited,omitempty"`   // the worker takes no more tasks at once than it has GPUs
 }
 
@@ -49,13 +48,12 @@ const (
 	archsKey   = "gpu-archs"
 	sharingKey = "gpu-sharing"
 	limitKey   = "gpu-limit"
-	waitKey    = "gpu-wait"
 )
 
 // Bag is these GPUs in the worker's bag; for a unit without GPUs each key is
 // there with an empty value, which takes it away.
 func (g WorkerGPUs) Bag() map[string]string {
-	bag := map[string]string{runtimeKey: "", countKey: "", archsKey: "", sharingKey: "", limitKey: "", waitKey: ""}
+	bag := map[string]string{runtimeKey: "", countKey: "", archsKey: "", sharingKey: "", limitKey: ""}
 	if g.Count == 0 {
 		return bag
 	}
@@ -70,9 +68,6 @@ func (g WorkerGPUs) Bag() map[string]string {
 		if g.Limited {
 			bag[limitKey] = "own"
 		}
-		if g.Wait > 0 {
-			bag[waitKey] = strconv.Itoa(g.Wait)
-		}
 	}
 	return bag
 }
@@ -81,7 +76,6 @@ func (g WorkerGPUs) Bag() map[string]string {
 // today.
 const (
 	maxGPUs      = 1024
-	maxWait      = 12 * 60 * 60 // see the option gpu-wait
 	maxArchs     = 16
 	maxArchsText = 1024
 )
@@ -114,9 +108,6 @@ func ParseWorkerGPUs(bag map[string]string) (g WorkerGPUs, problems []string) {
 	}
 	g.Runtime = text(runtimeKey, "rocm", "cuda")
 	g.Exclusive = text(sharingKey, "shared", "exclusive") == "exclusive"
-	if wait := number(waitKey, "seconds", maxWait); g.Exclusive {
-		g.Wait = wait
-	}
 	g.Limited = text(limitKey, "own", "none") == "own" && g.Exclusive
 	var err error
 	g.Archs, err = parseArchs(strings.TrimSpace(bag[archsKey]), g.Count)

@@ -20,7 +20,8 @@ type Package struct {
 	Version  string
 	Source   *AptSource // where it comes from; nil for the machine's own sources
 	Proxies  Proxies
-	Tolerate bool // see plan.Step
+	Tolerate bool  // see plan.Step
+	Kept     *Kept // from its scripts; nil where they touch nothing of others
 
 	pause time.Duration // between two tries for the lock of the lists; 0 means 5 s
 }
@@ -54,15 +55,18 @@ func (p Package) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	install := p.install(st)
+	install, kept := p.install(st), p.Kept
+	if !st.Installed() && !st.Broken() {
+		kept = nil // no script of it is there to run
+	}
 	return plan.Plan{
 		{Op: "update package lists for " + p.Name, Why: why, Tolerate: p.Tolerate, Do: func(ctx context.Context) error {
 			return p.waitForLists(ctx, h, update)
 		}},
-		{Op: "install " + p.Name, Why: why, Tolerate: p.Tolerate, Do: func(ctx context.Context) error {
+		kept.around(h, plan.Step{Op: "install " + p.Name, Why: why, Tolerate: p.Tolerate, Do: func(ctx context.Context) error {
 			_, err := h.Run(ctx, install)
 			return err
-		}},
+		}}),
 	}, nil
 }
 

@@ -103,6 +103,7 @@ func IsBrought(r host.Root, name string) (bool, error) {
 type TakeBack struct {
 	Name string
 	Why  string // "compute-runtime is none"
+	Kept *Kept  // as of Package
 }
 
 const removeLimit = 15 * time.Minute // more than the wait for dpkg's lock
@@ -129,7 +130,7 @@ func (t TakeBack) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		return plan.Plan{{Op: "forget that " + t.Name + " was the charm's", Why: "it is not installed any more",
 			Do: func(context.Context) error { return forget() }}}, nil
 	}
-	return plan.Plan{{Op: "remove package " + t.Name, Why: t.Why, Tolerate: true, Do: func(ctx context.Context) error {
+	remove := plan.Step{Op: "remove package " + t.Name, Why: t.Why, Tolerate: true, Do: func(ctx context.Context) error {
 		others, err := t.others(ctx, h)
 		if err != nil {
 			return err
@@ -141,7 +142,8 @@ func (t TakeBack) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 			return err
 		}
 		return forget()
-	}}}, nil
+	}}
+	return plan.Plan{t.Kept.around(h, remove)}, nil
 }
 
 func (t TakeBack) command(simulate bool) host.Command {

@@ -27,6 +27,11 @@ type PebbleLayer struct {
 	// whether it works.
 	Job        string
 	JobCommand []string
+
+	// Helper names a service that runs beside the first as Pebble's own user,
+	// root; "" for none. It has no check, and has to watch itself.
+	Helper        string
+	HelperCommand []string
 }
 
 // layerName is what Pebble's daemon takes after "001-"; it does not start at
@@ -65,7 +70,7 @@ type layerService struct {
 	Group          string            `yaml:"group,omitempty"`
 	OnSuccess      string            `yaml:"on-success"`
 	OnFailure      string            `yaml:"on-failure"`
-	OnCheckFailure map[string]string `yaml:"on-check-failure"`
+	OnCheckFailure map[string]string `yaml:"on-check-failure,omitempty"`
 	BackoffDelay   string            `yaml:"backoff-delay"`
 	BackoffLimit   string            `yaml:"backoff-limit"`
 	KillDelay      string            `yaml:"kill-delay"`
@@ -107,16 +112,17 @@ func (l PebbleLayer) File() (File, error) {
 		checks[l.Job] = layerCheck{Override: "replace", Period: pebbleJobPeriod.String(), Timeout: pebbleJobTimeout.String(),
 			Threshold: pebbleThreshold, Exec: &layerExec{shellWords(l.JobCommand)}}
 	}
-	data, err := yaml.Marshal(layerFile{
-		Summary: l.Summary,
-		Services: map[string]layerService{l.Service: {
-			Override: "replace", Summary: l.Summary, Command: shellWords(l.Command), Startup: "enabled",
-			User: l.User, Group: l.Group, OnSuccess: "restart", OnFailure: "restart",
-			OnCheckFailure: map[string]string{l.Check: "restart"}, BackoffDelay: pebbleBackoff.String(),
-			BackoffLimit: pebbleBackoffLimit.String(), KillDelay: pebbleKillDelay.String(),
-		}},
-		Checks: checks,
-	})
+	service := layerService{Override: "replace", Summary: l.Summary, Command: shellWords(l.Command), Startup: "enabled",
+		User: l.User, Group: l.Group, OnSuccess: "restart", OnFailure: "restart",
+		OnCheckFailure: map[string]string{l.Check: "restart"}, BackoffDelay: pebbleBackoff.String(),
+		BackoffLimit: pebbleBackoffLimit.String(), KillDelay: pebbleKillDelay.String()}
+	services := map[string]layerService{l.Service: service}
+	if l.Helper != "" {
+		service.Summary, service.Command, service.OnCheckFailure = "helper of "+l.Service, shellWords(l.HelperCommand), nil
+		service.User, service.Group = "", ""
+		services[l.Helper] = service
+	}
+	data, err := yaml.Marshal(layerFile{Summary: l.Summary, Services: services, Checks: checks})
 	if err != nil {
 		return File{}, fmt.Errorf("cannot make Pebble layer %s: %w", l.Service, err)
 	}

@@ -51,6 +51,60 @@ func TestTriggerThatFailsRunsAgain(t *testing.T) {
 	require.Empty(t, diff(t, h, restart("a")))
 }
 
+// A stamp says what this charm did last; others write the same files and start
+// the same units.
+func TestTriggerIsDueWhereOthersWroteItsFiles(t *testing.T) {
+	const path, mine = "/var/lib/concourse/config.env", "A=1\n"
+	for name, c := range map[string]struct {
+		written, started bool   // by somebody else
+		content          string // that it left
+		due, bare        bool   // bare: without a unit
+	}{
+		"nothing":                      {false, false, mine, false, false},
+		"started":                      {false, true, mine, false, false},
+		"written, not started":         {true, false, "A=2\n", false, true},
+		"written and started":          {true, true, "A=2\n", true, true},
+		"written back, and started":    {true, true, mine, true, true},
+		"written back and not started": {true, false, mine, false, true},
+	} {
+		for _, unit := range []string{"concourse-worker.service", ""} {
+			h, r := machine(t)
+			invocation := "1"
+			r.Answer("systemctl restart", "").On("systemctl show", func(host.Command) (string, error) {
+				return "Id=concourse-worker.service\nActiveState=active\nInvocationID=" + invocation + "\n", nil
+			})
+			wanted := func() []plan.Resource {
+				return []plan.Resource{File{Path: path, Data: []byte(mine), Mode: 0o600}, Trigger{Name: "worker", Inputs: [][]byte{[]byte(mine)}, Files: []string{path},
+					Unit: unit, State: UnitState{Active: "active", Invocation: invocation}, Op: "restart it", Then: []host.Command{Systemctl("restart", "concourse-worker")}}}
+			}
+			ran := func() int {
+				r.Ran = nil
+				p, err := plan.Diff(t.Context(), h, wanted()...)
+				require.NoError(t, err)
+				_, err = p.Apply(t.Context(), nil)
+				require.NoError(t, err)
+				return len(r.Ran)
+			}
+			require.Equal(t, 1, ran())
+			require.Zero(t, ran())
+			if c.started {
+				invocation = "2"
+			}
+			if c.written {
+				require.NoError(t, os.WriteFile(h.Path(path), []byte(c.content), 0o600))
+				later := hosttest.Now.AddDate(1, 0, 0)
+				require.NoError(t, os.Chtimes(h.Path(path), later, later))
+			}
+			due := c.due
+			if unit == "" {
+				due = c.bare
+			}
+			require.Equal(t, due, ran() == 1, "%s, unit %q", name, unit)
+			require.Zero(t, ran(), "%s, unit %q", name, unit)
+		}
+	}
+}
+
 // A run that is killed after any step has to leave what the next run makes
 // whole: above all a file that was written and whose restart was not done.
 func TestRunKilledAfterAnyStepConverges(t *testing.T) {

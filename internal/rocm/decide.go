@@ -165,6 +165,11 @@ func describe(gpus []PCIGPU) string {
 	return strings.Join(names, ", ")
 }
 
+// KFDDevice is the compute interface of AMD GPUs as LXD gives it to a container:
+// for the group video, which has this number on every Debian and Ubuntu, and not
+// required, else the container does not start while the host has no kfd.
+const KFDDevice = "kfd unix-char source=/dev/kfd path=/dev/kfd gid=44 required=false"
+
 // decideContainer never touches the driver: the kernel is the host's.
 func decideContainer(f DriverFacts, w Wanted) Decision {
 	host := "the host"
@@ -184,7 +189,7 @@ func decideContainer(f DriverFacts, w Wanted) Decision {
 		d.Remedies = []string{
 			"on the LXD host: sudo modprobe amdgpu",
 			"if it says that there is no such module, on the LXD host: sudo apt-get install linux-modules-extra-$(uname -r)",
-			"then on the LXD host: lxc config device add " + f.Hostname + " kfd unix-char source=/dev/kfd path=/dev/kfd gid=44",
+			"then on the LXD host: lxc config device add " + f.Hostname + " " + KFDDevice,
 		}
 	default:
 		d.Reason = "the driver is the host's, and it has none loaded"

@@ -156,7 +156,7 @@ var decisions = []struct {
 	{"no module for this kernel", with(fresh(), on(kernelFile, "", "K"), driver(v632), runs("", "K")), defaults(), StateMixed, "has no module for kernel 6.8.0-52-generic", "dkms autoinstall -k 6.8.0-52-generic", "", false},
 
 	{"LXD with a driver", with(fresh(), lxd, runs("6.10.5", "D")), defaults(), StateContainer, "the LXD host has the driver amdgpu 6.10.5 loaded", "", "", false},
-	{"LXD without one", with(fresh(), lxd), defaults(), StateContainer, "the LXD host's, and it has none loaded", "lxc config device add juju-4f2a10-0 kfd unix-char source=/dev/kfd path=/dev/kfd gid=44", "", false},
+	{"LXD without one", with(fresh(), lxd), defaults(), StateContainer, "the LXD host's, and it has none loaded", "lxc config device add juju-4f2a10-0 kfd unix-char source=/dev/kfd path=/dev/kfd gid=44 required=false", "", false},
 	{"LXD, always", with(fresh(), lxd, runs("6.10.5", "D")), wanting(func(w *Wanted) { w.InstallDriver, w.AllowDriverChange = DriverAlways, true }), StateContainer, "install-driver=always can do nothing in a container", "juju config rocm-worker install-driver=auto", "", false},
 	{"another container", with(fresh(), func(f *DriverFacts) { f.Where, f.Container = OtherContainer, "docker" }), defaults(), StateContainer, "the host's, and it has none loaded", "on the host: sudo modprobe amdgpu", "", false},
 }

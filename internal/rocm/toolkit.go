@@ -73,6 +73,20 @@ func ToolkitFiles() []string {
 	return []string{resource.AptSource{Name: sourceName}.Path(), keyPath}
 }
 
+// kept is what the package's prerm deletes and edits, whoever made it, when the
+// package is removed or replaced (build/cleanup.sh of ROCm/container-toolkit 1.1.0
+// to 1.3.0).
+var kept = resource.Kept{Package: ToolkitPackage, Folder: "/etc/cdi", File: "/etc/docker/daemon.json"}
+
+// ToolkitKept is what a run that was killed while apt was at the package has left
+// to be put back.
+func ToolkitKept() resource.Kept { return kept }
+
+// LeaveToolkit is no toolkit of the charm's.
+func LeaveToolkit(why string) plan.Resource {
+	return resource.TakeBack{Name: ToolkitPackage, Why: why, Kept: &kept}
+}
+
 // ForgetToolkit is no failed attempt to install the toolkit.
 func ForgetToolkit(why string) plan.Resource { return resource.Absent{Path: attemptPath, Why: why} }
 
@@ -142,7 +156,7 @@ func (t Toolkit) Want() ToolkitWant {
 		Links: []plan.Resource{
 			resource.AptKey{Path: keyPath, URL: t.base() + keyURL, Fingerprint: cmp.Or(t.fingerprint, KeyFingerprint), Proxies: t.Proxies},
 			source,
-			resource.Brought{Package: resource.Package{Name: ToolkitPackage, Version: t.Version, Source: &source, Proxies: t.Proxies}},
+			resource.Brought{Package: resource.Package{Name: ToolkitPackage, Version: t.Version, Source: &source, Proxies: t.Proxies, Kept: &kept}},
 		},
 		Tolerate: t.Mode == ToolkitAuto, File: attemptPath, Done: ToolkitPackage + " is installed", Host: t.hostname(), Vendor: "AMD",
 		Next: resource.Attempt{Attempt: number, Inputs: t.inputs(), What: notInstalled},

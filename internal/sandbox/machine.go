@@ -43,6 +43,7 @@ type Machine struct {
 type unit struct {
 	active, enabled bool
 	sub             string // of one that is not active, "" for dead
+	starts          int
 }
 
 // machinePrograms are the commands that the Machine answers.
@@ -291,6 +292,9 @@ func (m *Machine) set(name, verb string) {
 	case "enable", "disable":
 		u.enabled = verb == "enable"
 	case "start", "restart":
+		if verb == "restart" || !was {
+			u.starts++
+		}
 		u.active, u.sub = ends == "", ends
 	case "stop", "kill": // the stand-in of a worker ends at any signal
 		u.active, u.sub = false, ""
@@ -314,15 +318,16 @@ func (m *Machine) show(names []string) string {
 				file = "enabled"
 			}
 		}
+		invocation := ""
 		switch u := m.units[name]; {
 		case u != nil && u.active:
-			active, sub = "active", "running"
+			active, sub, invocation = "active", "running", fmt.Sprintf("%032x", u.starts)
 		case u != nil && u.sub == "auto-restart":
 			active, sub = "activating", u.sub
 		case u != nil && u.sub != "":
 			active, sub = "failed", u.sub
 		}
-		fmt.Fprintf(&b, "Id=%s\nLoadState=%s\nActiveState=%s\nSubState=%s\nUnitFileState=%s\n\n", name, load, active, sub, file)
+		fmt.Fprintf(&b, "Id=%s\nLoadState=%s\nActiveState=%s\nSubState=%s\nUnitFileState=%s\nInvocationID=%s\n\n", name, load, active, sub, file, invocation)
 	}
 	return b.String()
 }

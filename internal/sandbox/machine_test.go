@@ -26,13 +26,13 @@ func TestMachineKeepsTheStateThatItsCommandsWouldLeave(t *testing.T) {
 		heard = append(heard, name)
 	}
 	show := func() string { return m.run([]string{"systemctl", "show", "--property=Id", "x.service"}).Stdout }
-	require.Equal(t, "Id=x.service\nLoadState=not-found\nActiveState=inactive\nSubState=dead\nUnitFileState=\n\n", show())
+	require.Equal(t, "Id=x.service\nLoadState=not-found\nActiveState=inactive\nSubState=dead\nUnitFileState=\nInvocationID=\n\n", show())
 	hosttest.Put(t, m.Root, "/etc/systemd/system/x.service", "[Unit]\n")
 	require.Contains(t, show(), "LoadState=loaded\nActiveState=inactive\nSubState=dead\nUnitFileState=disabled\n")
 	for _, verb := range []string{"enable", "start", "start", "restart"} {
 		require.Zero(t, m.run([]string{"systemctl", verb, "x"}).Code)
 	}
-	require.Contains(t, show(), "LoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\n")
+	require.Contains(t, show(), "LoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nInvocationID=00000000000000000000000000000002\n", "a second start is none, a restart is")
 	require.True(t, m.Up("x.service"))
 	m.run([]string{"systemctl", "kill", "--signal=SIGUSR2", "x.service"})
 	require.False(t, m.Up("x.service"))

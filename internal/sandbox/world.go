@@ -34,6 +34,8 @@ type World struct {
 	Root    host.Root
 	Model   *jujutest.Model
 	Machine *Machine
+	// Start, if set, changes the command that a run of dispatch is.
+	Start func(*exec.Cmd)
 
 	charm   string
 	tools   string
@@ -161,6 +163,9 @@ func (w *World) Command(ctx *jujutest.Context, args ...string) *exec.Cmd {
 	// The stand-ins come before the machine's own commands.
 	cmd.Env = append(cmd.Env, "PATH="+w.tools+":/usr/bin:/bin", "CHARM_ROOT="+string(w.Root),
 		machineSocket+"="+filepath.Join(w.Dir, "machine.sock"))
+	if w.Start != nil {
+		w.Start(cmd)
+	}
 	return cmd
 }
 

@@ -64,12 +64,19 @@ ready() {
 	[[ -z $missing ]]
 }
 
+# kept_from_work: each unit that is blocked or whose hook failed, with its reason.
+kept_from_work() {
+	juju status --model "$MODEL" --format=json 2>/dev/null | jq -r '.applications // {} | .[].units // {} | to_entries[]
+		| .key as $unit | .value["workload-status"] | select(.current == "blocked" or .current == "error")
+		| $unit + " " + .current + ": " + (.message // "")'
+}
+
 # says UNIT TEXT: the unit is active and its status has the text.
 says() {
 	local now
 	now=$(status_of | jq -r --arg unit "$1" '[.applications[].units // {} | .[$unit] // empty] | first // {}
 		| .["workload-status"] | (.current // "?") + ": " + (.message // "")') || { echo "juju status fails"; return 1; }
-	echo "$1 is $now"
+	echo "$1 $now"
 	[[ $now == "active: "*"$2"* ]]
 }
 

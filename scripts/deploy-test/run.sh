@@ -31,14 +31,19 @@ run_retried() {
 }
 
 # wait_until WHAT FUNCTION ARGS...: calls it until it succeeds. What it prints
-# is what is still missing, and is shown whenever it changes.
+# is what is still missing, and is shown whenever it changes, with what the
+# model's units themselves say that keeps them.
 wait_until() {
-	local what=$1 end=$((SECONDS + WAIT_SECONDS)) now='' before=''
+	local what=$1 end=$((SECONDS + WAIT_SECONDS)) now='' before='' reason
 	shift
 	echo "  wait until $what"
 	[[ -z $DRY ]] || return 0
 	until now=$("$@"); do
-		if [[ $now != "$before" ]]; then note "    not yet: ${now//$'\n'/; }"; fi
+		now=${now//$'\n'/; }
+		while read -r reason; do
+			[[ -z $reason || $now == *"$reason"* ]] || now+=${now:+; }$reason
+		done <<<"$(kept_from_work)"
+		if [[ $now != "$before" ]]; then note "    not yet: $now"; fi
 		before=$now
 		((SECONDS < end)) || die "$what: not after $WAIT_SECONDS s (WAIT_SECONDS); last: ${now:-nothing}"
 		sleep "$POLL_SECONDS"

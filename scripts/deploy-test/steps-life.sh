@@ -5,7 +5,7 @@ step_deploy() {
 	if [[ -z $DRY ]] && ! model_gone; then
 		die "the model $MODEL is there already; remove it: juju destroy-model --no-prompt --destroy-storage $MODEL, or use it: --steps without deploy"
 	fi
-	run juju add-model "$MODEL"
+	run juju add-model --no-switch "$MODEL" # the user's current one stays that
 	[[ -n $DRY ]] || touch "$WORK/model-is-ours"
 	run juju model-config --model "$MODEL" update-status-hook-interval=10s
 	local charm=("$CHARM") config=(--config "version=$CONCOURSE_VERSION")

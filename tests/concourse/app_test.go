@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/sandbox"
 )
 
 // app is one application of several units. What one unit's hook told is seen by
@@ -23,12 +22,12 @@ type app struct {
 
 const userSecret = "secret:d2user0000000000000g"
 
-// newApp has a unit for each fixture host.
+// newApp has a unit for each fixture host; the last is one as LXD's.
 func newApp(t *testing.T, release string, set map[string]any, hardware ...string) *app {
 	t.Helper()
 	a := &app{t: t}
 	for n, name := range hardware {
-		a.add(newUnit(t, n, name, release), set)
+		a.add(newUnit(t, n, name, release, n == len(hardware)-1), set)
 	}
 	return a
 }
@@ -95,9 +94,7 @@ func (a *app) hook(u *unit, name string) {
 
 func (a *app) relation(u *unit, endpoint, kind, remote string) {
 	a.t.Helper()
-	var r sandbox.Result
-	var err error
-	u.inside(func() { r, err = u.RelationHook(relationOf(u, endpoint), kind, remote) })
+	r, err := u.RelationHook(relationOf(u, endpoint), kind, remote)
 	u.fine(endpoint+"-relation-"+kind, r, err)
 	a.share(u)
 }

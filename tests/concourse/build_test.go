@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/charmpack"
+	releases "concourse-ci-machine/tests/release"
 )
 
 // built is where the charm and the sandbox's tools are. Nothing changes it
@@ -30,7 +31,7 @@ func build(dir string) error {
 	bin := filepath.Join(dir, "bin") + string(filepath.Separator)
 	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", bin,
 		"../../src/dispatch", "../../src/runc-amd-wrapper", "../../src/rocm-exporter", "../../src/concourse-exporter", "../../src/gpu-baseline", "../../src/sandbox",
-		"github.com/canonical/pebble/cmd/pebble")
+		"../../tests/standin/concourse", "github.com/canonical/pebble/cmd/pebble")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the charm's programs: %w\n%s", err, out)
@@ -49,18 +50,18 @@ func tools() string { return filepath.Join(built, "bin", "sandbox") }
 
 // tarball is the release as it is attached to the application.
 var tarball = sync.OnceValues(func() (string, error) {
-	path := os.Getenv(releaseEnv)
+	path := os.Getenv(releases.Env)
 	st, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
+	made := filepath.Join(built, "concourse.tgz") // where the machines see it
 	if !st.IsDir() {
-		return path, nil
+		return made, command("cp", "--reflink=auto", path, made)
 	}
 	if _, err := os.Stat(filepath.Join(path, "bin/concourse")); err != nil {
 		return "", err
 	}
-	made := filepath.Join(built, "concourse.tgz")
 	c := exec.Command("tar", "-cf", made, "-I", "gzip -1", "-C", path, "--transform", "s,^\\.,concourse,", ".")
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot pack %s: %w\n%s", path, err, out)
@@ -72,26 +73,13 @@ var tarball = sync.OnceValues(func() (string, error) {
 func release(t *testing.T) string {
 	t.Helper()
 	need(t)
-	if os.Getenv(releaseEnv) == "" {
-		t.Skip(releaseEnv + " names no Concourse release: set it to a published concourse-<version>-linux-<arch>.tgz, or to its unpacked folder")
+	if os.Getenv(releases.Env) == "" {
+		t.Skip(releases.Missing)
 	}
 	path, err := tarball()
-	require.NoError(t, err, "%s is no Concourse release", releaseEnv)
+	require.NoError(t, err, "%s is no Concourse release", releases.Env)
 	return path
 }
 
 // unpacked is the same as a folder, for its help and its fly.
-var unpacked = sync.OnceValues(func() (string, error) {
-	if st, err := os.Stat(os.Getenv(releaseEnv)); err != nil || st.IsDir() {
-		return os.Getenv(releaseEnv), err
-	}
-	dir := filepath.Join(built, "release")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return "", err
-	}
-	c := exec.Command("tar", "-xzf", os.Getenv(releaseEnv), "-C", dir, "--strip-components=1", "--wildcards", "*/bin/concourse", "*/fly-assets/fly-linux-"+runtime.GOARCH+".tgz")
-	if out, err := c.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot unpack %s: %w\n%s", os.Getenv(releaseEnv), err, out)
-	}
-	return dir, nil
-})
+var unpacked = sync.OnceValues(func() (string, error) { return releases.Folder(built) })

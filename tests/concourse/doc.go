@@ -1,16 +1,26 @@
-// Package concourse runs a real Concourse from exactly what the charm wrote on
-// its units: the built dispatch runs in sandbox Worlds of one application with
-// mode=auto, with a real release attached and a real PostgreSQL related, and
-// when it calls systemctl the unit files that it wrote are run for real. Each
-// unit is a machine of its own: mount, network, process, IPC, UTS and cgroup
-// namespaces, with the World's folders at their true paths and a small stand-in
-// for systemd as process 1. The stand-in honours what the units say of users,
-// environment files, commands, signals and restarts; the hardening of the web's
-// unit is shown in tests/web.
+// Package concourse runs the charm's units on machines with systemd and the
+// unified hierarchy of control groups: the built dispatch runs on them in
+// sandbox Worlds of one application with mode=auto, with a real release attached
+// and a real PostgreSQL related. Each unit is a machine of its own: mount,
+// network, process, IPC, UTS and cgroup namespaces, a Debian that debootstrap
+// made as its root, systemd as process 1, and one of them in a user namespace,
+// as LXD's containers are. Their GPUs are sysfs files of a fixture host, laid
+// over the kernel's own, and nodes of other devices of this kernel.
 //
-// The tests carry the build tag e2e and need root, PostgreSQL, iproute2 and
-// iptables (Debian: postgresql iproute2 iptables). CONCOURSE_RELEASE names the
-// release, its tarball or the unpacked folder; without it only what needs none
-// runs: the charm's own work with a real PostgreSQL. Nothing outlives the tests:
-// all is in one process namespace that ends with them.
+// Juju and apt are stand-ins. systemd runs in namespaces of these tests and not
+// in those of systemd-nspawn or LXD, which take rights from a machine that a
+// real one has; the whole life of a unit in LXD is shown in tests/lxd, and the
+// hardening of the web's unit in tests/web.
+//
+// Privileged tasks of Concourse run in the user namespace only. They get all
+// capabilities, and outside of it there may be fewer: this program may itself
+// be in a container without CAP_SYS_RESOURCE. So it is not shown here what such a
+// task does on a machine; a container like one is there, made by containerd's
+// own client, in TestTheUnitsOnSystemd.
+//
+// The tests carry the build tag e2e and need root, PostgreSQL, debootstrap and
+// iproute2, and containerd, runc and busybox-static for what needs no release.
+// CONCOURSE_RELEASE names the release, its tarball or the unpacked folder;
+// without it only what needs none runs. Nothing outlives the tests: all is in one
+// process namespace that ends with them.
 package concourse

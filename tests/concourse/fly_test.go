@@ -31,11 +31,15 @@ func newFly(t *testing.T, home, at, password string) *fly {
 }
 
 func (f *fly) run(args ...string) (string, error) {
+	out, err := f.command(args...).CombinedOutput()
+	return string(out), err
+}
+
+func (f *fly) command(args ...string) *exec.Cmd {
 	c := exec.Command(f.program, append([]string{"-t", "test"}, args...)...)
 	c.Dir = f.home
 	c.Env = append(os.Environ(), "HOME="+f.home)
-	out, err := c.CombinedOutput()
-	return string(out), err
+	return c
 }
 
 func (f *fly) must(args ...string) string {

@@ -23,7 +23,7 @@ func (s *story) shipped(name string, params map[string]string, vars ...string) (
 	require.NoError(s.t, err)
 	require.Regexp(s.t, imageOf, string(text), name)
 	task := imageOf.ReplaceAllString(string(text), "image_resource: {type: mock, source: {mirror_self: true}}\n")
-	task = strings.Replace(task, "    - |\n", "    - |\n      PATH=$TOOLS:$PATH\n", 1)
+	task = strings.Replace(task, "    - |\n", "    - |\n      PATH=$TOOLS:$PATH\n      "+lingers+"\n", 1)
 	for key, value := range params {
 		if line := regexp.MustCompile(`(?m)^  ` + key + `:.*$`); line.MatchString(task) {
 			task = line.ReplaceAllString(task, "  "+key+`: "`+value+`"`)

@@ -3,8 +3,9 @@
 package concourse
 
 import (
+	"errors"
 	"fmt"
-	"os/exec"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,18 +39,32 @@ func (s *story) sets(options map[string]any) {
 // oneBuild is a task that runs until it is let go.
 type oneBuild struct {
 	name string
-	out  string
+	log  string // the file of what fly says
+	out  string // the same, at the end
 	err  error
 	done chan struct{}
 }
 
-func (s *story) starts(name string) *oneBuild {
+func (s *story) starts(name string, args ...string) *oneBuild {
 	s.t.Helper()
-	b := &oneBuild{name: name, done: make(chan struct{})}
-	args := s.oneOff(name, fmt.Sprintf("echo %s >/srv/out_rw/%[1]s; while [ ! -e /srv/out_rw/end ]; do sleep 1; done; echo %[1]s has ended", name))
+	return s.begins(name, fmt.Sprintf("echo %s >/srv/out_rw/%[1]s; while [ ! -e /srv/out_rw/end ]; do sleep 1; done; echo %[1]s has ended", name), args...)
+}
+
+// begins does not wait for the build's end; args are fly's.
+func (s *story) begins(name, script string, args ...string) *oneBuild {
+	s.t.Helper()
+	b := &oneBuild{name: name, log: filepath.Join(s.fly.home, name+".log"), done: make(chan struct{})}
+	log, err := os.Create(b.log)
+	require.NoError(s.t, err)
+	c := s.fly.command(append(s.oneOff(name, script), args...)...)
+	c.Stdout, c.Stderr = log, log
+	require.NoError(s.t, c.Start())
 	go func() {
 		defer close(b.done)
-		b.out, b.err = s.fly.run(args...)
+		defer log.Close()
+		b.err = c.Wait()
+		data, err := os.ReadFile(b.log)
+		b.out, b.err = string(data), errors.Join(b.err, err)
 	}()
 	return b
 }
@@ -89,19 +104,15 @@ func (s *story) letGo(builds ...*oneBuild) {
 	}
 }
 
-// leases is what the action gpu-status prints, asked on the machine itself: the
-// World's dispatch sees neither its /run nor its processes.
+// leases is what the action gpu-status prints.
 func (u *unit) leases() string {
 	u.t.Helper()
-	out, err := exec.Command("nsenter", "--target", fmt.Sprint(u.machine.Process.Pid), "--mount", "--pid", "--cgroup",
-		filepath.Join(charmDir(), "dispatch"), "gpu", "status").CombinedOutput()
-	require.NoError(u.t, err, string(out))
-	return string(out)
+	return u.must(filepath.Join(charmDir(), "dispatch") + " gpu status")
 }
 
 // exclusive: two workers of one GPU each. With nobody to hold tasks back a task
-// too many is refused, and its build says who has the GPU; with gpu-wait it
-// waits its turn; and the web's own limit lets it queue there.
+// too many is refused, and its build says who has the GPU; the web's own limit lets
+// it queue there, where it can be aborted.
 func (s *story) exclusive(t *testing.T) {
 	s.sets(map[string]any{"gpu-sharing": "exclusive", "limit-gpu-tasks": "off"})
 	var held []*oneBuild
@@ -133,27 +144,7 @@ func (s *story) exclusive(t *testing.T) {
 	})
 
 	begin := time.Now()
-	s.sets(map[string]any{"gpu-wait": "2m"})
-	var waiting []*oneBuild
-	for n := range 3 {
-		waiting = append(waiting, s.starts(fmt.Sprintf("waits-%d", n)))
-	}
-	until(t, func() bool {
-		for _, u := range s.app.units[1:] {
-			if strings.Contains(u.leases(), "\nwaits") {
-				return true
-			}
-		}
-		return false
-	}, "gpu-status tells of nobody who waits")
-	for _, b := range waiting {
-		require.False(t, b.ended(), "%s: %s", b.name, b.out)
-	}
-	s.letGo(waiting...)
-	s.since(begin, "three tasks, of which one had to wait at the worker")
-
-	begin = time.Now()
-	s.sets(map[string]any{"gpu-wait": "0s", "limit-gpu-tasks": "auto"})
+	s.sets(map[string]any{"limit-gpu-tasks": "auto"})
 	env := read(s.web(), concourse.WebFiles(false).Env())
 	require.Contains(t, env, concourse.TaskLimitKey+"=1")
 	var queued []*oneBuild

@@ -3,15 +3,13 @@
 package concourse
 
 import (
-	"bufio"
+	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,42 +17,33 @@ import (
 // gateway is where the tests and PostgreSQL are, for the machines.
 const gateway = "10.99.0.1"
 
-// given are the World's folders that a machine has at their true paths. The
-// rest of it is this machine's: programs and libraries.
-var given = []string{"/var/lib/concourse", "/var/lib/concourse-worker", "/var/lib/concourse-charm", "/opt/concourse-ci-machine",
-	"/etc/concourse-ci-machine", "/etc/cdi", "/etc/default", "/etc/systemd/system", "/srv"}
+// machine is what its process 1 is told before it becomes systemd.
+type machine struct {
+	Root, Fake string // its root, and the fixture host's sysfs and list of drivers
+	Address    string // that its interface has to have
+}
 
-// runMachine is process 1 of a machine. dir is the World's folder; the first line
-// of the standard input is the machine's address, told when its interface is there.
-func runMachine(dir string) error {
-	// All mounts are the machine's own.
-	if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return err
-	}
-	address, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil {
+// runMachine is process 1 of a machine in namespaces of its own.
+func runMachine() error {
+	runtime.LockOSThread() // a namespace is the thread's, which is the one that becomes systemd
+	var m machine
+	if err := json.NewDecoder(os.Stdin).Decode(&m); err != nil {
 		return err
 	}
 	for _, step := range []func() error{
-		func() error { return network(strings.TrimSpace(address)) },
-		func() error { return ownRoot(dir) },
-		func() error { return ownDev(filepath.Join(dir, "root")) },
-		func() error { return unix.Sethostname([]byte(filepath.Base(dir))) },
-		func() error { return os.Mkdir(filepath.Join(dir, "log"), 0o755) },
+		func() error { return unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") },
+		func() error { return unix.Unshare(unix.CLONE_NEWCGROUP) }, // its own group is the topmost from here on
+		m.network,
+		m.mounts,
+		m.enter,
+		func() error { return unix.Sethostname([]byte(filepath.Base(filepath.Dir(m.Root)))) },
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	m := &manager{dir: dir, services: map[string]*service{}, waiting: map[int]chan syscall.WaitStatus{}}
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, syscall.SIGCHLD)
-	go m.reap(ended)
-	l, err := net.Listen("unix", socketOf(dir))
-	if err != nil {
-		return err
-	}
-	return m.serve(l)
+	// As in an LXD container: systemd leaves alone what is not this machine's.
+	return unix.Exec("/lib/systemd/systemd", []string{"systemd"}, []string{"container=lxc", "PATH=" + systemPath})
 }
 
 func command(argv ...string) error {
@@ -65,8 +54,8 @@ func command(argv ...string) error {
 }
 
 // network gives the interface its address. The worker wants a default route.
-func network(address string) error {
-	for _, line := range []string{"link set lo up", "address add " + address + "/24 dev eth0", "link set eth0 up", "route add default via " + gateway} {
+func (m machine) network() error {
+	for _, line := range []string{"link set lo up", "address add " + m.Address + "/24 dev eth0", "link set eth0 up", "route add default via " + gateway} {
 		if err := command(append([]string{"ip"}, strings.Fields(line)...)...); err != nil {
 			return err
 		}
@@ -74,102 +63,54 @@ func network(address string) error {
 	return nil
 }
 
-// ownRoot puts the World's folders in place. Folders that lack are made in an
-// overlay, so that this machine's own file system stays as it is.
-func ownRoot(dir string) error {
-	for _, m := range []struct{ fs, at, data string }{{"proc", "/proc", ""}, {"tmpfs", "/run", "mode=755"}, {"tmpfs", "/mnt", "mode=755"}} {
-		if err := unix.Mount(m.fs, m.at, m.fs, 0, m.data); err != nil {
-			return fmt.Errorf("cannot mount %s: %w", m.at, err)
-		}
+// mounts are those that systemd finds; the others are its own. Sysfs can't be
+// written and, of the kernel's settings, only those of the network: the others
+// are all machines'. A whole proc and a whole sysfs have to stay in sight, or
+// tasks in a user namespace may not mount one.
+func (m machine) mounts() error {
+	const safe = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	type mount struct {
+		from, to, kind string
+		flags          uintptr
+		data           string
 	}
-	for _, at := range []string{"/etc", "/opt", "/var/lib"} {
-		upper := filepath.Join("/mnt", at)
-		if err := os.MkdirAll(upper, 0o755); err != nil {
-			return err
-		}
-		if err := os.MkdirAll(upper+".work", 0o755); err != nil {
-			return err
-		}
-		if err := unix.Mount("overlay", at, "overlay", 0, "lowerdir="+at+",upperdir="+upper+",workdir="+upper+".work"); err != nil {
-			return fmt.Errorf("cannot mount an overlay on %s: %w", at, err)
-		}
+	all := []mount{
+		{m.Root, "", "", unix.MS_BIND | unix.MS_REC, ""},
+		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=755"},
+		{"proc", "/run/whole/proc", "proc", safe, ""},
+		{"sysfs", "/run/whole/sys", "sysfs", safe, ""},
+		{"proc", "/proc", "proc", safe, ""},
+		{"/proc/sys", "/proc/sys", "", unix.MS_BIND, ""},
+		{"", "/proc/sys", "", unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY | safe, ""},
+		{m.Root + "/run/whole/proc/sys/net", "/proc/sys/net", "", unix.MS_BIND, ""},
+		{m.Fake + "/proc/devices", "/proc/devices", "", unix.MS_BIND, ""},
+		{"sysfs", "/sys", "sysfs", safe | unix.MS_RDONLY, ""},
+		{"cgroup2", "/sys/fs/cgroup", "cgroup2", safe, ""},
 	}
-	for _, at := range append([]string{"/var/lib/cni", "/run/lock"}, given...) {
-		if err := os.MkdirAll(at, 0o755); err != nil {
-			return err
-		}
+	for _, dir := range fakeSys {
+		all = append(all, mount{filepath.Join(m.Fake, "over", dir), filepath.Join("/sys", dir), "", unix.MS_BIND | unix.MS_REC, ""})
 	}
-	for _, at := range given {
-		if err := unix.Mount(filepath.Join(dir, "root", at), at, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("cannot mount %s: %w", at, err)
+	for _, e := range all {
+		to := filepath.Join(m.Root, e.to)
+		if !strings.HasPrefix(e.to, "/proc/") && !strings.HasPrefix(e.to, "/sys/") {
+			if err := os.MkdirAll(to, 0o755); err != nil {
+				return err
+			}
 		}
-	}
-	// Not of this machine: the worker's network state and the unit's users.
-	if err := unix.Mount("tmpfs", "/var/lib/cni", "tmpfs", 0, ""); err != nil {
-		return err
-	}
-	for _, name := range []string{"/etc/passwd", "/etc/group"} {
-		data, err := os.ReadFile(filepath.Join(dir, "root", name))
-		if err == nil {
-			err = os.WriteFile(name, data, 0o644)
-		}
-		if err != nil {
-			return err
+		if err := unix.Mount(e.from, to, e.kind, e.flags, e.data); err != nil {
+			return fmt.Errorf("cannot mount %s on %s: %w", e.from, to, err)
 		}
 	}
 	return nil
 }
 
-// ownDev is a /dev with the nodes of every machine, and those that stand below
-// the World's /dev as files.
-func ownDev(root string) error {
-	const dev = "/mnt/dev"
-	if err := os.Mkdir(dev, 0o755); err != nil {
+// enter makes the root "/", and what was before is not there any more.
+func (m machine) enter() error {
+	if err := unix.Chdir(m.Root); err != nil {
 		return err
 	}
-	if err := unix.Mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID, "mode=755"); err != nil {
-		return err
+	if err := unix.PivotRoot(".", "."); err != nil { // the old one lies over the new one
+		return fmt.Errorf("cannot change the root to %s: %w", m.Root, err)
 	}
-	for _, d := range []string{"pts", "shm", "mqueue", "dri"} {
-		if err := os.Mkdir(filepath.Join(dev, d), 0o755); err != nil {
-			return err
-		}
-	}
-	for name, n := range map[string][2]uint32{"null": {1, 3}, "zero": {1, 5}, "full": {1, 7}, "random": {1, 8}, "urandom": {1, 9}, "tty": {5, 0}} {
-		if err := node(filepath.Join(dev, name), 0o666, 0, n[0], n[1]); err != nil {
-			return err
-		}
-	}
-	for link, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"} {
-		if err := os.Symlink(to, filepath.Join(dev, link)); err != nil {
-			return err
-		}
-	}
-	for _, name := range []string{"kfd", "dri/card0", "dri/renderD128"} {
-		text, err := os.ReadFile(filepath.Join(root, "dev", name))
-		if os.IsNotExist(err) {
-			continue // a machine without a GPU
-		}
-		var major, minor, mode, uid, gid uint32
-		if _, err := fmt.Sscanf(string(text), "%d:%d %o %d %d", &major, &minor, &mode, &uid, &gid); err != nil {
-			return fmt.Errorf("cannot make /dev/%s of %q: %w", name, text, err)
-		}
-		if err := node(filepath.Join(dev, name), mode, int(gid), major, minor); err != nil {
-			return err
-		}
-	}
-	if err := unix.Mount("devpts", filepath.Join(dev, "pts"), "devpts", 0, "newinstance,ptmxmode=0666,mode=620"); err != nil {
-		return err
-	}
-	return unix.Mount(dev, "/dev", "", unix.MS_MOVE, "")
-}
-
-func node(path string, mode uint32, gid int, major, minor uint32) error {
-	if err := unix.Mknod(path, unix.S_IFCHR|mode, int(unix.Mkdev(major, minor))); err != nil {
-		return fmt.Errorf("cannot make %s: %w", path, err)
-	}
-	if err := os.Chown(path, 0, gid); err != nil {
-		return err
-	}
-	return os.Chmod(path, os.FileMode(mode))
+	return unix.Unmount(".", unix.MNT_DETACH)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
@@ -25,9 +26,8 @@ import (
 
 const (
 	insideEnv  = "CONCOURSE_TEST_INSIDE"  // set in the namespaces of the tests
-	machineEnv = "CONCOURSE_TEST_MACHINE" // set in a machine's process 1: its World's folder
-	releaseEnv = "CONCOURSE_RELEASE"
-	patience   = 2 * time.Minute // bounds each wait
+	machineEnv = "CONCOURSE_TEST_MACHINE" // set in a machine's process 1
+	patience   = 2 * time.Minute          // bounds each wait
 	tick       = 50 * time.Millisecond
 )
 
@@ -36,9 +36,9 @@ func missing() string {
 	if os.Geteuid() != 0 {
 		return "root is needed for namespaces"
 	}
-	for _, tool := range []string{"ip", "iptables", "ss", "mount", "go"} {
+	for _, tool := range []string{"ip", "mount", "nsenter", "debootstrap", "busybox", "containerd", "ctr", "runc", "go"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return tool + " is not installed (Debian: iproute2 iptables mount golang)"
+			return tool + " is not installed (Debian: iproute2 mount util-linux debootstrap busybox-static containerd runc golang)"
 		}
 	}
 	if postgresBin() == "" {
@@ -66,11 +66,8 @@ func until(t *testing.T, is func() bool, why ...any) {
 
 func TestMain(m *testing.M) {
 	if os.Getenv(machineEnv) != "" && os.Getpid() == 1 {
-		fmt.Fprintln(os.Stderr, "a machine ends:", runMachine(os.Getenv(machineEnv)))
+		fmt.Fprintln(os.Stderr, "a machine does not start:", runMachine())
 		os.Exit(1)
-	}
-	if code, done := runTool(); done {
-		os.Exit(code)
 	}
 	// CNI and iptables are where a user's PATH may not lead.
 	os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
@@ -85,7 +82,7 @@ func TestMain(m *testing.M) {
 		os.Exit(inside(m))
 	}
 	code, err := enter()
-	if err = errors.Join(err, leaveCgroups()); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "cannot run the tests of Concourse:", err)
 		code = cmp.Or(code, 1)
 	}
@@ -94,14 +91,19 @@ func TestMain(m *testing.M) {
 
 // enter runs this test program once more in namespaces of its own. When one of
 // the two ends, so does all that the tests started.
-func enter() (int, error) {
-	runtime.LockOSThread() // Pdeathsig looks at the thread
+func enter() (code int, err error) {
+	runtime.LockOSThread() // Pdeathsig looks at the thread, and the mounts are its own
+	groups, leave, err := ownGroups()
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, leave()) }()
 	c := exec.Command("/proc/self/exe", os.Args[1:]...)
-	c.Env = append(os.Environ(), insideEnv+"=1")
+	c.Env = append(os.Environ(), insideEnv+"="+groups)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS,
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC, Pdeathsig: syscall.SIGKILL}
-	err := c.Run()
+	err = c.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return cmp.Or(exit.ExitCode(), 1), nil
@@ -109,12 +111,44 @@ func enter() (int, error) {
 	return 0, err
 }
 
+// ownGroups is a control group below which the machines have theirs, in the
+// unified hierarchy, and what takes all of it away.
+func ownGroups() (string, func() error, error) {
+	dir, err := os.MkdirTemp("", "concourse-groups-")
+	if err != nil {
+		return "", nil, err
+	}
+	for _, do := range []func() error{
+		func() error { return unix.Unshare(unix.CLONE_NEWNS) },
+		func() error { return unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") },
+		func() error { return unix.Mount("cgroup2", dir, "cgroup2", 0, "") },
+	} {
+		if err := do(); err != nil {
+			return "", nil, fmt.Errorf("cannot mount the control groups: %w", errors.Join(err, os.Remove(dir)))
+		}
+	}
+	top := filepath.Join(dir, filepath.Base(dir))
+	return top, func() error {
+		var all []string
+		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				all = append(all, path)
+			}
+			return err
+		})
+		for _, group := range slices.Backward(all) { // none of them has a process any more
+			err = errors.Join(err, unix.Rmdir(group))
+		}
+		return errors.Join(err, unix.Unmount(dir, 0), os.Remove(dir))
+	}, os.Mkdir(top, 0o755)
+}
+
 // inside prepares the network that the machines are connected by.
 func inside(m *testing.M) int {
-	for _, argv := range [][]string{{"mount", "-t", "proc", "proc", "/proc"}, {"ip", "link", "set", "lo", "up"},
+	for _, argv := range [][]string{{"mount", "-t", "proc", "proc", "/proc"}, {"mount", "-t", "sysfs", "sysfs", "/sys"}, {"ip", "link", "set", "lo", "up"},
 		{"ip", "link", "add", "br0", "type", "bridge"}, {"ip", "address", "add", gateway + "/24", "dev", "br0"}, {"ip", "link", "set", "br0", "up"}} {
-		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "cannot set up the namespaces: %v: %s\n", argv, out)
+		if err := command(argv...); err != nil {
+			fmt.Fprintln(os.Stderr, "cannot set up the namespaces:", err)
 			return 1
 		}
 	}
@@ -128,35 +162,4 @@ func inside(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
-}
-
-// leaveCgroups takes away the control groups that Concourse made for its
-// containers; none of them has a process any more. Those of another Concourse
-// on this machine are in use and stay.
-func leaveCgroups() error {
-	var groups []string
-	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && d.Name() == "garden" {
-			groups = append(groups, path)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it went meanwhile
-		}
-		return err
-	})
-	for _, top := range groups {
-		var all []string
-		filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				all = append(all, path)
-			}
-			return nil
-		})
-		for _, dir := range slices.Backward(all) {
-			if rm := os.Remove(dir); rm != nil && !errors.Is(rm, syscall.EBUSY) && !errors.Is(rm, fs.ErrNotExist) {
-				err = errors.Join(err, rm)
-			}
-		}
-	}
-	return err
 }

@@ -4,173 +4,102 @@ package concourse
 
 import (
 	"encoding/json"
-	"fmt"
-	"net"
-	"os"
-	"regexp"
-	"slices"
+	"os/exec"
+	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
-	"time"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/tests/standin"
 )
 
-// manager stands in for systemd as process 1 of a machine: it runs what the
-// unit files say and answers systemctl and journalctl.
-type manager struct {
-	dir string // the World's
+// This needs no release: systemd takes the units that the charm writes, the
+// worker's containerd is this machine's, and its containers are made with
+// containerd's own client.
+func TestTheUnitsOnSystemd(t *testing.T) {
+	need(t)
+	tgz := filepath.Join(built, "stand-in.tgz") // where the machine sees it
+	require.NoError(t, standin.Release(tgz, filepath.Join(built, "bin", "concourse")))
+	u := newUnit(t, 0, "amd", tgz, false)
+	a := &app{t: t}
+	a.add(u, map[string]any{"mode": "worker", "compute-runtime": "rocm", "amd-container-toolkit": "skip", "worker-drain-timeout": "10s"})
+	r := u.Model.Relate(7, "flight", "web")
+	r.Units = map[string]map[string]string{"web/0": {"tsa-host": gateway + ":2222", "concourse-version": "8.2.5",
+		"tsa-public-key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ1Jq1s2cKQ0n3H8mDqk5m0vJqv5u0yF2n8mY6mJ2rD"}}
+	a.begin()
+	s := &story{t: t, app: a}
+	s.ready(u)
+	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 1x AMD)", u.status())
+	require.Empty(t, u.hook("update-status").Plan())
+	require.Empty(t, u.must("systemctl --failed --no-legend"))
+	web, err := concourse.WebUnitFileFor(concourse.WebFiles(false), nil) // of another machine, with the same programs
+	require.NoError(t, err)
+	require.NoError(t, u.Root.WriteFile("/root/"+concourse.WebUnit, web.Data, 0o644))
+	require.Empty(t, u.must("systemd-analyze verify --man=no /etc/systemd/system/concourse-* /root/"+concourse.WebUnit), "systemd's remarks")
 
-	mu       sync.Mutex
-	services map[string]*service
-	waiting  map[int]chan syscall.WaitStatus // processes that somebody waits for
+	given := read(u, oci.DefaultConfig)
+	require.Contains(t, given, `"devices":[`)
+	u.must("systemctl start concourse-cdi-refresh.service") // each minute, under what systemd takes from it
+	require.Equal(t, given, read(u, oci.DefaultConfig))
+
+	u.runs(t, "unprivileged", "garden/unprivileged")
+	u.runs(t, "privileged", "")
+	require.Contains(t, u.holders(), "busybox")
+	u.hook("stop")
+	require.Empty(t, u.holders(), "what holds the GPU after the worker's end")
+	require.Equal(t, "inactive", u.state(concourse.Unit))
+	require.Empty(t, u.must("systemctl --failed --no-legend"))
+	u.hook("remove")
+	require.Empty(t, u.must("ls /etc/systemd/system | { grep concourse || [ $? = 1 ]; }"))
 }
 
-// serve answers one connection after the other: systemd does one job at a time
-// for a unit, too.
-func (m *manager) serve(l net.Listener) error {
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return err
-		}
-		go func() {
-			defer conn.Close()
-			var r request
-			if json.NewDecoder(conn).Decode(&r) == nil && len(r.Argv) > 1 {
-				json.NewEncoder(conn).Encode(m.answer(r.Argv))
-			}
-		}()
-	}
+// holders are the programs that have the render node open.
+func (u *unit) holders() []string {
+	u.t.Helper()
+	return strings.Fields(u.must("for p in /proc/[0-9]*; do if ls -l $p/fd 2>/dev/null | grep -q /dev/dri/renderD128; then cat $p/comm; fi; done"))
 }
 
-func (m *manager) answer(argv []string) answer {
-	if argv[0] == "journalctl" {
-		return m.journal(argv[1:])
+// runs makes a container as Concourse does for a privileged task, or an
+// unprivileged one but for its user namespace, which leaves a process of another
+// session behind. The process has the render node open.
+func (u *unit) runs(t *testing.T, id, cgroup string) {
+	t.Helper()
+	dir := "/var/lib/concourse/test/" + id
+	u.must("mkdir -p " + dir + "/rootfs/bin " + dir + "/rootfs/proc " + dir + "/rootfs/dev " + dir + "/rootfs/tmp/build/0badcafe " + dir + "/volume")
+	for program, at := range map[string]string{"busybox": dir + "/rootfs/bin/busybox", "ctr": "/usr/local/bin/ctr"} {
+		path, err := exec.LookPath(program)
+		require.NoError(t, err)
+		require.NoError(t, command("cp", path, u.Root.Path(at)))
 	}
-	var names []string
-	signal := ""
-	for _, a := range argv[2:] {
-		if value, ok := strings.CutPrefix(a, "--signal="); ok {
-			signal = value
-		} else if !strings.HasPrefix(a, "-") {
-			if !strings.Contains(a, ".") {
-				a += ".service"
-			}
-			names = append(names, a)
-		}
+	mount := func(destination, kind, source string, options ...string) any {
+		return map[string]any{"destination": destination, "type": kind, "source": source, "options": options}
 	}
-	if argv[1] == "show" {
-		var b strings.Builder
-		for _, name := range names {
-			b.WriteString(m.service(name).show())
-		}
-		return answer{Stdout: b.String()}
+	caps := []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_MKNOD", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_ADMIN"}
+	var namespaces []any
+	for _, kind := range []string{"pid", "ipc", "uts", "mount", "network"} {
+		namespaces = append(namespaces, map[string]any{"type": kind})
 	}
-	for _, name := range names {
-		if err := m.do(argv[1], m.service(name), signal); err != nil {
-			return answer{Stderr: fmt.Sprintf("cannot %s %s: %s\n", argv[1], name, err), Code: 1}
-		}
-	}
-	return answer{}
+	config, err := json.Marshal(map[string]any{
+		"ociVersion": "1.0.2", "hostname": "task", "root": map[string]any{"path": dir + "/rootfs"},
+		"process": map[string]any{
+			"user": map[string]any{"uid": 0, "gid": 0}, "cwd": "/", "env": []string{"PATH=/bin"},
+			"args":         []string{"/bin/busybox", "sh", "-c", "exec 3<>/dev/dri/renderD128; busybox setsid busybox sleep 1000 & exec busybox sleep 1000"},
+			"capabilities": map[string]any{"bounding": caps, "effective": caps, "permitted": caps},
+		},
+		"linux": map[string]any{
+			"cgroupsPath": cgroup, "namespaces": namespaces,
+			"resources": map[string]any{"devices": []any{map[string]any{"allow": false, "access": "rwm"}}},
+		},
+		"mounts": []any{
+			mount("/proc", "proc", "proc", "nosuid", "noexec", "nodev"),
+			mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k"),
+			mount("/tmp/build/0badcafe", "bind", dir+"/volume", "bind", "rw"),
+		},
+	})
+	require.NoError(t, err)
+	require.NoError(t, u.Root.WriteFile(dir+"/config.json", config, 0o644))
+	u.must("ctr --namespace concourse --connect-timeout 10s run --detach --config " + dir + "/config.json " + id)
 }
-
-func (m *manager) do(verb string, s *service, signal string) error {
-	switch verb {
-	case "enable", "disable":
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.enabled = verb == "enable"
-		return nil
-	case "start":
-		return s.start()
-	case "stop":
-		return s.stop()
-	case "restart":
-		if err := s.stop(); err != nil {
-			return err
-		}
-		return s.start()
-	case "reload":
-		return s.reload()
-	case "kill":
-		return s.signal(signal)
-	}
-	return fmt.Errorf("the stand-in does not know it")
-}
-
-func (m *manager) service(name string) *service {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.services[name] == nil {
-		m.services[name] = &service{m: m, name: name, active: "inactive", sub: "dead"}
-	}
-	return m.services[name]
-}
-
-// journal prints the last line of a unit that matches, of one invocation where
-// it is given.
-func (m *manager) journal(args []string) answer {
-	value := func(flag string) string {
-		if i := slices.Index(args, flag); i >= 0 && i+1 < len(args) {
-			return args[i+1]
-		}
-		return ""
-	}
-	s := m.service(value("--unit"))
-	invocation := ""
-	for _, a := range args {
-		if id, ok := strings.CutPrefix(a, "_SYSTEMD_INVOCATION_ID="); ok {
-			invocation = id
-		}
-	}
-	pattern, err := regexp.Compile(value("--grep"))
-	if err != nil {
-		return answer{Stderr: err.Error(), Code: 2}
-	}
-	found := ""
-	for line := range strings.Lines(s.log(invocation)) {
-		if pattern.MatchString(line) {
-			found = line
-		}
-	}
-	if found == "" {
-		return answer{Code: 1} // as journalctl says that nothing matched
-	}
-	return answer{Stdout: found}
-}
-
-// spawn starts a process and tells its end.
-func (m *manager) spawn(argv []string, attr *syscall.ProcAttr) (int, <-chan syscall.WaitStatus, error) {
-	m.mu.Lock() // no end may be seen before somebody waits for it
-	defer m.mu.Unlock()
-	pid, err := syscall.ForkExec(argv[0], argv, attr)
-	if err != nil {
-		return 0, nil, fmt.Errorf("cannot start %s: %w", argv[0], err)
-	}
-	ended := make(chan syscall.WaitStatus, 1)
-	m.waiting[pid] = ended
-	return pid, ended, nil
-}
-
-// reap takes in all that ends: process 1 inherits what containerd's shims and
-// their containers leave.
-func (m *manager) reap(ended <-chan os.Signal) {
-	for range ended {
-		for {
-			m.mu.Lock()
-			var status syscall.WaitStatus
-			pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-			if err == nil && pid > 0 && m.waiting[pid] != nil {
-				m.waiting[pid] <- status
-				delete(m.waiting, pid)
-			}
-			m.mu.Unlock()
-			if err != nil || pid <= 0 {
-				break
-			}
-		}
-	}
-}
-
-// expire is a deadline of the stand-in's own.
-func expire() <-chan time.Time { return time.After(time.Minute) }

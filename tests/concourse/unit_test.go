@@ -3,40 +3,31 @@
 package concourse
 
 import (
-	"bufio"
+	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/sandbox"
 )
 
-// unit is a World with a machine: dispatch runs in the machine's network, and
-// its systemctl and journalctl are answered by the machine's process 1.
+// unit is a World with a machine: its root is the machine's, and dispatch runs
+// on it.
 type unit struct {
 	*sandbox.World
 	t       *testing.T
-	machine *exec.Cmd
+	machine *exec.Cmd // its process 1
+	shifted bool      // in a user namespace
 }
-
-// users are those of a fresh machine, and the web's: making it is shown in
-// tests/web, and here it has to be there before the machine is.
-const (
-	users = "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n" +
-		"concourse:x:990:990::/var/lib/concourse:/usr/sbin/nologin\n"
-	groups = "root:x:0:\nvideo:x:44:\nrender:x:992:\nnogroup:x:65534:\nconcourse:x:990:\n"
-)
 
 // newWorld is unit n of the application with the hardware of a fixture host,
 // and no machine.
@@ -54,86 +45,111 @@ func newWorld(t *testing.T, n int, hardware, release string) *unit {
 	return u
 }
 
-// newUnit is one with a machine that runs.
-func newUnit(t *testing.T, n int, hardware, release string) *unit {
+// newUnit is one with a machine that runs: shifted, in a user namespace as LXD's
+// containers are.
+func newUnit(t *testing.T, n int, hardware, release string, shifted bool) *unit {
 	t.Helper()
 	u := newWorld(t, n, hardware, release)
-	w := u.World
-	for path, text := range map[string]string{"/etc/passwd": users, "/etc/group": groups, "/etc/default/concourse": ""} {
-		require.NoError(t, w.Root.WriteFile(path, []byte(text), 0o644))
+	u.shifted = shifted
+	require.NoError(t, u.Root.WriteFile("/etc/default/concourse", nil, 0o644))
+	// systemd mounts a proc of its own for a service whose hostname it protects.
+	require.NoError(t, u.Root.WriteFile("/usr/lib/systemd/system/concourse-cdi-refresh.service.d/fixture.conf",
+		[]byte("[Service]\nBindReadOnlyPaths="+u.fake().Path("/proc/devices")+":/proc/devices\n"), 0o644))
+	for _, name := range []string{"systemctl", "journalctl", "useradd", "ss"} { // the machine has real ones
+		require.NoError(t, os.Remove(filepath.Join(u.Dir, "tools", name)))
 	}
-	for _, dir := range given {
-		require.NoError(t, w.Root.MkdirAll(dir, 0o755))
-	}
-	for _, name := range systemdTools {
-		tool := filepath.Join(w.Dir, "tools", name)
-		require.NoError(t, os.Remove(tool))
-		exe, err := os.Executable()
-		require.NoError(t, err)
-		require.NoError(t, os.Symlink(exe, tool))
-	}
-	require.NoError(t, os.Remove(filepath.Join(w.Dir, "tools", "ss"))) // connections are ended for real
+	u.Start = u.enter
+	u.makeRoot()
 	u.boot()
 	return u
 }
 
-// boot starts the machine and connects it to the others.
+// boot starts the machine, connects it to the others and waits until it is up.
 func (u *unit) boot() {
 	u.t.Helper()
 	u.machine = exec.Command("/proc/self/exe")
-	u.machine.Env = append(os.Environ(), machineEnv+"="+u.Dir)
+	u.machine.Env = append(os.Environ(), machineEnv+"=1")
 	var said strings.Builder
 	u.machine.Stdout, u.machine.Stderr = &said, &said
 	in, err := u.machine.StdinPipe()
 	require.NoError(u.t, err)
-	u.machine.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID |
-		syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP}
+	attr := &syscall.SysProcAttr{}
+	if u.shifted {
+		attr = userNamespace()
+	}
+	attr.Cloneflags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+	group := filepath.Join(os.Getenv(insideEnv), filepath.Base(u.Dir))
+	require.NoError(u.t, os.Mkdir(group, 0o755))
+	if u.shifted {
+		u.chown(group)
+	}
+	fd, err := os.Open(group)
+	require.NoError(u.t, err)
+	defer fd.Close()
+	attr.UseCgroupFD, attr.CgroupFD = true, int(fd.Fd())
+	u.machine.SysProcAttr = attr
 	require.NoError(u.t, u.machine.Start())
-	u.t.Cleanup(func() {
-		if u.t.Failed() {
-			u.t.Logf("%s says at last:\n%s", u.Model.Unit, u.lastWords())
+	t := u.t // that of the unit: steps have their own
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s says at last:\n%s", u.Model.Unit, u.lastWords())
 		}
 		u.machine.Process.Kill() // and with it all of the machine's processes
 		u.machine.Wait()
-		if u.t.Failed() {
-			u.t.Log(said.String())
+		if t.Failed() {
+			t.Log(said.String())
 		}
 	})
 	veth := fmt.Sprintf("veth%d", u.machine.Process.Pid)
 	require.NoError(u.t, command("ip", "link", "add", veth, "type", "veth", "peer", "name", "eth0", "netns", fmt.Sprint(u.machine.Process.Pid)))
 	require.NoError(u.t, command("ip", "link", "set", veth, "master", "br0", "up"))
-	_, err = fmt.Fprintln(in, u.Model.Address)
-	require.NoError(u.t, err)
+	require.NoError(u.t, json.NewEncoder(in).Encode(machine{Root: string(u.Root), Fake: string(u.fake()), Address: u.Model.Address}))
 	until(u.t, func() bool {
-		conn, err := net.Dial("unix", socketOf(u.Dir))
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
+		out, _ := u.run("systemctl is-system-running") // it fails until systemd answers
+		return out == "running" || out == "degraded"
 	}, "the machine does not start: %s", &said)
+	require.Empty(u.t, u.must("systemctl --failed --no-legend"))
 }
 
-// inside does something in the machine's network, as dispatch is on its machine.
-func (u *unit) inside(do func()) {
-	u.t.Helper()
-	if u.machine == nil {
-		do()
-		return
+// systemPath is what systemd gives its services.
+const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// enter has dispatch start on the machine, as Juju's agent would.
+func (u *unit) enter(c *exec.Cmd) {
+	// Juju's stand-in opens the files that hook tools are given.
+	env := []string{"--chdir=" + c.Dir, "TMPDIR=" + filepath.Join(u.Dir, "tmp")}
+	for _, kv := range c.Env {
+		if name, value, _ := strings.Cut(kv, "="); name == "PATH" {
+			env = append(env, "PATH="+filepath.Join(u.Dir, "tools")+":"+systemPath)
+		} else if name != "CHARM_ROOT" {
+			env = append(env, name+"="+value)
+		}
 	}
-	failed := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // for good: the thread ends with this function
-		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", u.machine.Process.Pid))
-		if err == nil {
-			defer ns.Close()
-			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
-		}
-		if err == nil {
-			do()
-		}
-		failed <- err
-	}()
-	require.NoError(u.t, <-failed)
+	in := exec.Command("nsenter", slices.Concat(u.namespaces(), []string{"/usr/bin/env", "-"}, env, c.Args)...)
+	c.Path, c.Args, c.Dir, c.Err = in.Path, in.Args, "", in.Err
+}
+
+// namespaces are the arguments by which nsenter finds the machine.
+func (u *unit) namespaces() []string {
+	all := []string{"--target", fmt.Sprint(u.machine.Process.Pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"}
+	if u.shifted {
+		all = append(all, "--user")
+	}
+	return append(all, "--")
+}
+
+// run runs a shell line on the machine.
+func (u *unit) run(line string) (string, error) {
+	out, err := exec.Command("nsenter", append(u.namespaces(), "/usr/bin/env", "-", "PATH="+systemPath, "/bin/sh", "-c", line)...).CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// must is run for what has to succeed.
+func (u *unit) must(line string) string {
+	u.t.Helper()
+	out, err := u.run(line)
+	require.NoError(u.t, err, "%s: %s", line, out)
+	return out
 }
 
 func (u *unit) fine(name string, r sandbox.Result, err error) sandbox.Result {
@@ -151,18 +167,15 @@ func logText(lines []jujutest.LogLine) string {
 	return b.String()
 }
 
-func (u *unit) hook(name string) (r sandbox.Result) {
+func (u *unit) hook(name string) sandbox.Result {
 	u.t.Helper()
-	var err error
-	u.inside(func() { r, err = u.Hook(name) })
+	r, err := u.Hook(name)
 	return u.fine(name, r, err)
 }
 
 // act runs an action.
-func (u *unit) act(name string, params map[string]any) (r sandbox.Result, err error) {
-	u.t.Helper()
-	u.inside(func() { r, err = u.Action(name, params) })
-	return r, err
+func (u *unit) act(name string, params map[string]any) (sandbox.Result, error) {
+	return u.Action(name, params)
 }
 
 // action runs an action that has to succeed.
@@ -181,56 +194,24 @@ func (u *unit) status() string {
 
 // said is the journal of a unit of systemd.
 func (u *unit) said(name string) string {
-	files, err := filepath.Glob(filepath.Join(u.Dir, "log", name+".service.*"))
-	require.NoError(u.t, err)
-	var b strings.Builder
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		require.NoError(u.t, err)
-		b.Write(data)
-	}
-	return b.String()
+	u.t.Helper()
+	return u.must("journalctl --quiet --output=cat --unit=" + name)
 }
 
-// invocations is how often the web was started.
-func (u *unit) invocations() int {
-	files, err := filepath.Glob(filepath.Join(u.Dir, "log", "concourse-server.service.*"))
-	require.NoError(u.t, err)
-	return len(files)
+// show is a property of a unit of systemd.
+func (u *unit) show(name, property string) string {
+	u.t.Helper()
+	return u.must("systemctl show --value --property=" + property + " " + name)
 }
 
 // lastWords are the ends of all journals.
 func (u *unit) lastWords() string {
-	var b strings.Builder
-	for _, name := range []string{"concourse-server", "concourse-worker", "concourse-pebble"} {
-		var lines []string
-		for sc := bufio.NewScanner(strings.NewReader(u.said(name))); sc.Scan(); {
-			lines = append(lines, sc.Text())
-		}
-		fmt.Fprintf(&b, "%s:\n%s\n", name, strings.Join(lines[max(0, len(lines)-15):], "\n"))
-	}
+	out, _ := u.run("systemctl --failed --no-legend; for u in concourse-server concourse-worker concourse-pebble init.scope; do echo $u:; journalctl --quiet --lines=15 --output=cat --unit=$u; done")
 	for _, s := range u.Model.Statuses {
-		fmt.Fprintf(&b, "%s: %s\n", s.Status, s.Message)
+		out += fmt.Sprintf("\n%s: %s", s.Status, s.Message)
 	}
-	return b.String()
+	return out
 }
 
-// state is what systemctl shows of a unit of systemd: active, inactive...
-func (u *unit) state(name string) string {
-	a, err := ask(socketOf(u.Dir), []string{"systemctl", "show", name})
-	require.NoError(u.t, err)
-	for line := range strings.Lines(a.Stdout) {
-		if state, ok := strings.CutPrefix(strings.TrimSpace(line), "ActiveState="); ok {
-			return state
-		}
-	}
-	return ""
-}
-
-// systemctl is a person at the machine.
-func (u *unit) systemctl(args ...string) {
-	u.t.Helper()
-	a, err := ask(socketOf(u.Dir), append([]string{"systemctl"}, args...))
-	require.NoError(u.t, err)
-	require.Zero(u.t, a.Code, a.Stderr)
-}
+// state is active, inactive...
+func (u *unit) state(name string) string { return u.show(name, "ActiveState") }

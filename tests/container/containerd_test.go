@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,8 +56,13 @@ func (b *bed) containerd() func(words ...string) (string, error) {
 		out, err := exec.Command("ctr", append([]string{"--address", socket, "--connect-timeout", "30s"}, words...)...).CombinedOutput()
 		return string(out), err
 	}
-	out, err := ctr("version") // waits for the socket
-	require.NoError(b.t, err, out)
+	said := ""
+	up := func() bool { // the socket is there before somebody listens at it
+		var err error
+		said, err = ctr("version")
+		return err == nil
+	}
+	require.Eventually(b.t, up, time.Minute, 50*time.Millisecond, "%s", &said)
 	return ctr
 }
 

@@ -83,19 +83,19 @@ func (u *unit) event() []string {
 }
 
 // container is one whose task runs by exec, as Concourse has it.
-func (u *unit) container(s setting, wait int, env ...string) *bed {
+func (u *unit) container(s setting, env ...string) *bed {
 	u.t.Helper()
 	debian, err := exec.LookPath("runc")
 	require.NoError(u.t, err)
 	b := s.bed(u.t, debian, 0o660)
 	b.env, b.init = env, "exec /bin/busybox sleep 600 </dev/null >/dev/null 2>&1\n"
 	b.mounts = []any{map[string]any{"destination": "/events", "type": "bind", "source": filepath.Join(u.dir, "events"), "options": []string{"bind", "rw"}}}
-	u.lend(b, wait)
+	u.lend(b)
 	return b
 }
 
 // lend configures a bed as one of the unit's.
-func (u *unit) lend(b *bed, wait int) {
+func (u *unit) lend(b *bed) {
 	s := spec(u.t)
 	numbers, err := minors()
 	require.NoError(u.t, err)
@@ -110,7 +110,7 @@ func (u *unit) lend(b *bed, wait int) {
 	}
 	s["devices"] = devices
 	b.write("amd.json", s)
-	b.configure(oci.Config{Devices: names, Visible: []string{"AMD_VISIBLE_DEVICES"}, Leases: &oci.Leases{Dir: filepath.Join(u.dir, "leases"), WaitSeconds: wait}})
+	b.configure(oci.Config{Devices: names, Visible: []string{"AMD_VISIBLE_DEVICES"}, Leases: &oci.Leases{Dir: filepath.Join(u.dir, "leases")}})
 }
 
 func (u *unit) leases() lease.Leases {
@@ -121,12 +121,12 @@ func (u *unit) leases() lease.Leases {
 	return l
 }
 
-// refusal is what a task that can't wait is told now; "" when there is a GPU for
+// refusal is what a task is told now; "" when there is a GPU for
 // it. The container that asks never comes to be.
 func (u *unit) refusal() string {
 	u.t.Helper()
 	if u.asker == nil {
-		u.asker = u.container(settings[0], 0)
+		u.asker = u.container(settings[0])
 		u.asker.bundle()
 		u.asker.use(u.nothing())
 	}

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -55,20 +54,10 @@ func (u *unit) reached() {
 	require.Equal(u.t, []string{"reached"}, u.event())
 }
 
-// waiting waits for n creates in the queue.
-func (u *unit) waiting(n int) {
-	u.t.Helper()
-	require.Eventually(u.t, func() bool {
-		_, waiters, _, err := u.leases().Read()
-		require.NoError(u.t, err)
-		return len(waiters) == n
-	}, 20*time.Second, 5*time.Millisecond)
-}
-
 // busy makes a container whose task runs and holds the only GPU.
 func (u *unit) busy(s setting) *bed {
 	u.t.Helper()
-	b := u.container(s, 0)
+	b := u.container(s)
 	b.bundle()
 	require.NoError(u.t, b.up())
 	u.fifo(b.id)
@@ -82,31 +71,11 @@ func (u *unit) busy(s setting) *bed {
 // after it the next one has it.
 func TestGPUIsFreeAfterAnyKill(t *testing.T) {
 	for name, kill := range map[string]func(u *unit, s setting){
-		"wrapper that waits in the queue": func(u *unit, s setting) {
-			holder, b := u.busy(s), u.container(s, 600)
-			b.bundle()
-			c := b.begin(b.createWords()...)
-			u.waiting(1)
-			b.stop(c)
-			u.waiting(0)
-			u.isHeldBy(holder)
-			holder.delete()
-		},
-		"wrapper that waits in the queue, by SIGTERM": func(u *unit, s setting) {
-			holder, b := u.busy(s), u.container(s, 600)
-			b.bundle()
-			c := b.begin(b.createWords()...)
-			u.waiting(1)
-			require.NoError(u.t, c.Process.Signal(syscall.SIGTERM))
-			require.Error(u.t, c.Wait())
-			u.waiting(0)
-			holder.delete()
-		},
 		"runc before it did anything": func(u *unit, s setting) {
-			b := u.container(s, 0)
+			b := u.container(s)
 			path, _ := u.script(b, "runc", "exec "+b.real+` "$@"`)
 			b.real = path
-			u.lend(b, 0)
+			u.lend(b)
 			b.bundle()
 			c := b.begin(b.createWords()...)
 			u.reached()
@@ -115,7 +84,7 @@ func TestGPUIsFreeAfterAnyKill(t *testing.T) {
 			u.useRunc(b)
 		},
 		"runc while it creates": func(u *unit, s setting) {
-			b := u.container(s, 0)
+			b := u.container(s)
 			path, goOn := u.script(b, "hook", "")
 			b.hook = path
 			b.bundle()
@@ -128,7 +97,7 @@ func TestGPUIsFreeAfterAnyKill(t *testing.T) {
 			b.dropCgroups()
 		},
 		"init before the start": func(u *unit, s setting) {
-			b := u.container(s, 0)
+			b := u.container(s)
 			b.bundle()
 			c := b.begin(b.createWords()...)
 			require.NoError(u.t, c.Wait())
@@ -136,19 +105,19 @@ func TestGPUIsFreeAfterAnyKill(t *testing.T) {
 			b.kill9("init.pid")
 		},
 		"container before its task came": func(u *unit, s setting) {
-			b := u.container(s, 0)
+			b := u.container(s)
 			b.bundle()
 			require.NoError(u.t, b.up())
 			u.isHeldBy(b)
 			b.delete()
 		},
 		"runc before it runs the task": func(u *unit, s setting) {
-			b := u.container(s, 0)
+			b := u.container(s)
 			b.bundle()
 			require.NoError(u.t, b.up())
 			path, _ := u.script(b, "runc", "exec "+b.real+` "$@"`)
 			b.real = path
-			u.lend(b, 0)
+			u.lend(b)
 			b.write("process", process(0, task))
 			c := b.begin("exec", "--process", b.path("process"), b.id)
 			u.reached()
@@ -195,7 +164,7 @@ func (u *unit) useRunc(b *bed) {
 	debian, err := exec.LookPath("runc")
 	require.NoError(u.t, err)
 	b.real = debian
-	u.lend(b, 0)
+	u.lend(b)
 }
 
 // isFreeFor runs a whole task, to its end.
@@ -211,10 +180,10 @@ func TestWrapperThatDiesAtAWriteLeavesTheGPUFree(t *testing.T) {
 	u := newUnit(t, 1)
 	ends := 0
 	for _, limit := range []int{0, 100, 1000, 1 << 11, 2100, 1 << 12, 1 << 20} {
-		b := u.container(settings[1], 0)
+		b := u.container(settings[1])
 		b.env = []string{fmt.Sprintf("LONG=%03000d", 0)} // config.json is the longest of them
 		b.real = u.nothing()
-		u.lend(b, 0)
+		u.lend(b)
 		b.bundle()
 		c := exec.Command("prlimit", append([]string{"--fsize=" + strconv.Itoa(limit), filepath.Join(os.Getenv(insideEnv), "runc-amd-wrapper")}, b.createWords()...)...)
 		c.Env = append(os.Environ(), oci.EnvConfig+"="+b.path("wrapper.json"))
@@ -231,10 +200,10 @@ func TestWrapperThatDiesAtAWriteLeavesTheGPUFree(t *testing.T) {
 // Wherever in its milliseconds: what it leased is free again.
 func TestWrapperKilledAtAnyMomentLosesNoGPU(t *testing.T) {
 	u := newUnit(t, 1)
-	b := u.container(settings[1], 0)
+	b := u.container(settings[1])
 	path, _ := u.script(b, "runc", "")
 	b.real = path
-	u.lend(b, 0)
+	u.lend(b)
 	b.bundle()
 	for range 60 {
 		b.write("bundle/config.json", b.config())

@@ -18,7 +18,7 @@ import (
 // nothing but its init.
 func (u *unit) ended(s setting) *bed {
 	u.t.Helper()
-	b := u.container(s, 0)
+	b := u.container(s)
 	b.bundle()
 	require.NoError(u.t, b.up())
 	_, err := u.fifo(b.id).WriteString("\n")
@@ -87,7 +87,7 @@ func TestLeftoverOfATaskKeepsItsGPU(t *testing.T) {
 	for _, s := range settings[:2] {
 		t.Run(s.name, func(t *testing.T) {
 			u := newUnit(t, 1)
-			b := u.container(s, 0)
+			b := u.container(s)
 			b.bundle()
 			require.NoError(t, b.up())
 			kill := u.fifo(b.id)
@@ -105,12 +105,12 @@ func TestRefusalIsInTheLogWordForWord(t *testing.T) {
 	u := newUnit(t, 1)
 	holder := u.busy(settings[1])
 	for env, want := range map[string]string{
-		"A=b":                   `^runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 \(GPU-0\) is held by container ` + holder.id + ` since \d\d:\d\d:\d\d UTC \(.*\); run the task again later, set gpu-wait on the worker to let tasks queue \[container %s\]$`,
+		"A=b":                   `^runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 \(GPU-0\) is held by container ` + holder.id + ` since \d\d:\d\d:\d\d UTC \(.*\); run the task again later, or let tasks queue at the web \(limit-gpu-tasks\) \[container %s\]$`,
 		"AMD_VISIBLE_DEVICES=0": `^runc-amd-wrapper: cannot lease 1 GPU: .*0 \(GPU-0\) is held by container ` + holder.id + ` since .* \[container %s\]$`,
 		"GPU_COUNT=2":           `^runc-amd-wrapper: cannot lease 2 GPUs: this unit has 1.* \[container %s\]$`,
 		"GPU_COUNT=two":         `^runc-amd-wrapper: cannot give the task GPU_COUNT="two" GPUs: it is not a whole number or all \[container %s\]$`,
 	} {
-		b := u.container(settings[1], 0, env)
+		b := u.container(settings[1], env)
 		b.bundle()
 		var out bytes.Buffer
 		require.Error(t, b.runc(&out, b.createWords()...))
@@ -125,7 +125,7 @@ func TestRefusalIsInTheLogWordForWord(t *testing.T) {
 func TestRefusalOfALeaseReachesTheUserThroughContainerd(t *testing.T) {
 	u := newUnit(t, 1)
 	holder := u.busy(settings[0])
-	b := u.container(settings[0], 0)
+	b := u.container(settings[0])
 	ctr := b.containerd()
 	b.bundle()
 	run := func(id string) (string, error) {
@@ -135,7 +135,7 @@ func TestRefusalOfALeaseReachesTheUserThroughContainerd(t *testing.T) {
 	out, err := run(b.id + "-refused")
 	require.Error(t, err)
 	require.Regexp(t, `OCI runtime create failed: runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 \(GPU-0\) is held by container `+holder.id+
-		` since \d\d:\d\d:\d\d UTC \(\d+s\); run the task again later, set gpu-wait on the worker to let tasks queue \[container `+b.id+`-refused\]`, out)
+		` since \d\d:\d\d:\d\d UTC \(\d+s\); run the task again later, or let tasks queue at the web \(limit-gpu-tasks\) \[container `+b.id+`-refused\]`, out)
 
 	holder.kill9("exec.pid")
 	u.isFree()
@@ -144,22 +144,6 @@ func TestRefusalOfALeaseReachesTheUserThroughContainerd(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Equal(t, map[string]string{"kfd": "opens", "dri/renderD128": "opens", "dri/renderD129": absent}, found(out))
 	u.isFree()
-}
-
-// A create that waits says for what, and is refused when its time is over.
-func TestWaitIsAnnouncedAndEnds(t *testing.T) {
-	u := newUnit(t, 1)
-	holder := u.busy(settings[0])
-	b := u.container(settings[0], 1)
-	b.bundle()
-	var out bytes.Buffer
-	require.Error(t, b.runc(&out, b.createWords()...))
-	first, last, ok := strings.Cut(strings.TrimSpace(out.String()), "\n")
-	require.True(t, ok, out.String())
-	t.Log(out.String())
-	require.Contains(t, first, "runc-amd-wrapper: container "+b.id+" waits up to 1s for 1 of the unit's 1 GPUs; 0 (GPU-0) is held by container "+holder.id+" since ")
-	require.Contains(t, last, "is held by container "+holder.id)
-	require.Equal(t, last, b.logged())
 }
 
 // The task's own GPU opens, no other is there or can be opened, and what asks for
@@ -181,7 +165,7 @@ func TestOnlyLeasedGPUsOpen(t *testing.T) {
 					if s.lxd { // its root makes the folder
 						require.NoError(t, os.Chown(u.dir, b.offset, b.offset))
 					}
-					u.lend(b, 0)
+					u.lend(b)
 					mine := "dri/renderD12" + string(gpu[0]+'8'-'0')
 					want[mine] = "opens"
 					require.Equal(t, want, b.start())
@@ -201,7 +185,7 @@ func TestGPUOfAnotherStaysShutForAPrivilegedTask(t *testing.T) {
 	numbers, err := minors()
 	require.NoError(t, err)
 	for i, other := range []string{"/dev/dri/renderD129", "/dev/dri/renderD128"} {
-		b := u.container(settings[0], 0)
+		b := u.container(settings[0])
 		b.bundle()
 		require.NoError(t, b.up())
 		b.write("process", process(0, fmt.Sprintf("busybox mknod /tmp/n c 10 %d; if e=$( { : <>/tmp/n; } 2>&1); then echo n: opens; else echo \"n: ${e##*: }\"; fi\nbusybox sleep 600 <&- >&- 2>&- &", numbers[other])))

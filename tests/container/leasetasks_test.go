@@ -8,13 +8,15 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// launch starts a bundled container and its task, and waits for neither. That it
-// failed is an event, too.
+// launch starts a bundled container and its task, again and again while it finds
+// too few GPUs free, and waits for neither. That it failed is an event, too.
 func (u *unit) launch(b *bed) (failed <-chan error) {
 	u.t.Helper()
 	p := process(0, task)
@@ -23,6 +25,10 @@ func (u *unit) launch(b *bed) (failed <-chan error) {
 	said := make(chan error, 1)
 	go func() {
 		err := b.up()
+		for err != nil && strings.Contains(err.Error(), "runc-amd-wrapper: cannot lease ") {
+			time.Sleep(50 * time.Millisecond)
+			err = b.up()
+		}
 		if err == nil {
 			err = b.runExec()
 		}
@@ -34,7 +40,7 @@ func (u *unit) launch(b *bed) (failed <-chan error) {
 	return said
 }
 
-// Sixteen tasks at once of which twelve have to wait: no two ever have the same
+// Sixteen tasks at once of which twelve have to come again: no two ever have the same
 // GPU open, four of them run as long as there are four, and all come to their
 // end. Containers of ended tasks stay, as Concourse's do.
 func TestSixteenTasksAtOnceShareFourGPUsOneByOne(t *testing.T) {
@@ -43,7 +49,7 @@ func TestSixteenTasksAtOnceShareFourGPUsOneByOne(t *testing.T) {
 	var failed []<-chan error
 	goOn := map[string]*os.File{}
 	for i := range tasks {
-		b := u.container(settings[i%3], 600)
+		b := u.container(settings[i%3])
 		b.bundle()
 		goOn[b.id] = u.fifo(b.id)
 		failed = append(failed, u.launch(b))
@@ -72,12 +78,11 @@ func TestSixteenTasksAtOnceShareFourGPUsOneByOne(t *testing.T) {
 	for _, task := range failed {
 		require.NoError(t, <-task)
 	}
-	_, waiters, counters, err := u.leases().Read()
+	_, counters, err := u.leases().Read()
 	require.NoError(t, err)
-	require.Empty(t, waiters)
 	require.EqualValues(t, tasks, counters.Granted)
-	require.GreaterOrEqual(t, counters.Waited, uint64(tasks-u.gpus))
-	require.Zero(t, counters.Busy+counters.Timeout+counters.Impossible)
+	require.GreaterOrEqual(t, counters.Busy, uint64(tasks-u.gpus))
+	require.Zero(t, counters.Impossible)
 }
 
 // Tasks of one to three GPUs that end when they like.
@@ -85,7 +90,7 @@ func TestTasksOfSeveralGPUsNeverShareOne(t *testing.T) {
 	u := newUnit(t, 4)
 	wants := []string{"3", "1", "2", "all", "2", "1", "3", "1", "2"}
 	for i, count := range wants {
-		b := u.container(settings[i%3], 600, "GPU_COUNT="+count)
+		b := u.container(settings[i%3], "GPU_COUNT="+count)
 		b.bundle()
 		_, err := u.fifo(b.id).WriteString("\n")
 		require.NoError(t, err)

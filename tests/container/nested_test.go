@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/oci"
 )
 
 // nestedRoot is what a nested machine's root is on this one.
@@ -75,5 +77,7 @@ func TestGroupThatATaskInsideLXDCannotHaveIsRefused(t *testing.T) {
 	var out bytes.Buffer
 	require.Error(t, b.runc(&out, "create", "--bundle", b.path("bundle"), b.id))
 	require.Contains(t, out.String(), "cannot give the task /dev/kfd: its group 0 has no number in the container's user namespace")
-	require.Contains(t, out.String(), "lxc config device set ")
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	require.Contains(t, out.String(), "— on the LXD host run: "+oci.OpenKFD(host, "override"))
 }

@@ -55,3 +55,13 @@ func folder() (string, error) {
 	}
 	return dir, nil
 }
+
+// Has says whether a file is in the cache.
+func Has(name string) bool {
+	dir, err := folder()
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(filepath.Join(dir, name))
+	return err == nil
+}

@@ -1,105 +1,99 @@
 package debian
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 )
 
 // packages are those beside minbase: systemd for what boots it, udev for its
-// udevadm.
-const packages = "systemd-sysv,udev,ca-certificates"
+// udevadm, and what Concourse connects its containers with.
+const packages = "systemd-sysv,udev,ca-certificates,iproute2,iptables"
 
-// makeBase prints the tar. It is made in memory: dpkg syncs every file, and what
-// ends it leaves nothing.
-const makeBase = `mount -t tmpfs -o mode=755 tmpfs "$1" &&
-debootstrap --variant=minbase --include="$2" "$3" "$1" "$4" >&2 &&
-tar --numeric-owner --xattrs --xattrs-include='*' -C "$1" -cf - .`
-
-// Base is the path of the tar, made where there is none in the cache. It needs
-// root and debootstrap. What makes it ends with the context, or with the program.
+// Base is the path of the tar of the smallest system that boots, of this machine's
+// release. It is made where there is none in the cache, which needs root and
+// debootstrap.
 func Base(ctx context.Context) (string, error) {
-	mirror, suite, err := Mirror()
+	_, suite, err := Mirror()
 	if err != nil {
 		return "", err
 	}
-	key := sha256.Sum256([]byte(packages + makeBase))
-	return Cached(fmt.Sprintf("debian-%s-%s-%x.tar", suite, runtime.GOARCH, key[:6]), func(out *os.File) error {
+	return System{Name: "debian", Suite: suite, Packages: packages}.Tar(ctx)
+}
+
+// System is a Debian of packages and files.
+type System struct {
+	Name, Suite string
+	Packages    string // comma separated, beside minbase
+	Script      string // run by its sh before it is packed; $MIRROR is this machine's
+	Tree        string // a folder whose files it has, at the script, too; or ""
+}
+
+// makeSystem prints the tar. It is made in memory: dpkg syncs every file, and what
+// ends it leaves nothing.
+const makeSystem = `mount -t tmpfs -o mode=755 tmpfs "$1" &&
+debootstrap --variant=minbase --include="$2" "$3" "$1" "$MIRROR" >&2 &&
+{ [ -z "$5" ] || cp -RT "$5" "$1"; } &&
+{ [ -z "$4" ] || unshare --mount --pid --fork --kill-child --mount-proc="$1/proc" chroot "$1" sh -ec "$4" >&2; } &&
+tar --numeric-owner --xattrs --xattrs-include='*' -C "$1" -cf - .`
+
+// File is the name of the tar in the cache.
+func (s System) File() (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q", s.Packages, s.Script, makeSystem)
+	if s.Tree != "" {
+		if err := hashTree(h, s.Tree); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%s-%s-%s-%x.tar", s.Name, s.Suite, runtime.GOARCH, h.Sum(nil)[:6]), nil
+}
+
+// Tar is the path of the system's tar, made where there is none in the cache.
+// What makes it ends with the context, or with the program.
+func (s System) Tar(ctx context.Context) (string, error) {
+	mirror, _, err := Mirror()
+	if err != nil {
+		return "", err
+	}
+	name, err := s.File()
+	if err != nil {
+		return "", err
+	}
+	return Cached(name, func(out *os.File) error {
 		dir, err := os.MkdirTemp("", "debian-")
 		if err != nil {
 			return err
 		}
 		defer os.Remove(dir) // the tmpfs on it was the namespace's
-		if err := run(ctx, out, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "--mount-proc",
-			"sh", "-c", makeBase, "sh", dir, packages, suite, mirror); err != nil {
-			return fmt.Errorf("cannot make a Debian of %s %s: %w", mirror, suite, err)
+		if err := run(ctx, out, []string{"MIRROR=" + mirror}, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "--mount-proc",
+			"sh", "-c", makeSystem, "sh", dir, s.Packages, s.Suite, s.Script, s.Tree); err != nil {
+			return fmt.Errorf("cannot make a Debian of %s %s: %w", mirror, s.Suite, err)
 		}
 		return nil
 	})
 }
 
-// Pack writes a tar of the named parts of dir.
-func Pack(ctx context.Context, out *os.File, dir string, names ...string) error {
-	argv := append([]string{"tar", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-C", dir, "-cf", "-"}, names...)
-	if err := run(ctx, out, argv...); err != nil {
-		return fmt.Errorf("cannot pack %s: %w", dir, err)
-	}
-	return nil
-}
-
-// Unpack makes dir and unpacks a tar into it.
-func Unpack(ctx context.Context, file, dir string) error {
-	if err := os.Mkdir(dir, 0o755); err != nil {
+// hashTree adds the names and contents of a folder's files.
+func hashTree(h io.Writer, dir string) error {
+	return filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		link, err := os.Readlink(path)
+		if errors.Is(err, syscall.EINVAL) { // a file
+			data, err := os.ReadFile(path)
+			fmt.Fprintf(h, "%q %q", strings.TrimPrefix(path, dir), data)
+			return err
+		}
+		fmt.Fprintf(h, "%q -> %q", strings.TrimPrefix(path, dir), link)
 		return err
-	}
-	if err := run(ctx, nil, "tar", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-C", dir, "-xpf", file); err != nil {
-		return fmt.Errorf("cannot unpack %s: %w", file, err)
-	}
-	return nil
-}
-
-// run ends what it runs with the context, or with this program.
-func run(ctx context.Context, out *os.File, argv ...string) error {
-	runtime.LockOSThread() // Pdeathsig looks at the thread
-	defer runtime.UnlockOSThread()
-	var said bytes.Buffer
-	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	c.Stderr = &said
-	if out != nil { // a nil *os.File is no nil io.Writer
-		c.Stdout = out
-	}
-	if err := c.Run(); err != nil {
-		return fmt.Errorf("%w: %s", err, said.Bytes())
-	}
-	return nil
-}
-
-// Mirror is this machine's own, and its release, as apt knows them.
-func Mirror() (uri, suite string, err error) {
-	release, err := os.ReadFile("/etc/os-release")
-	if err != nil {
-		return "", "", err
-	}
-	for line := range strings.Lines(string(release)) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "VERSION_CODENAME="); ok {
-			suite = strings.Trim(v, `"`)
-		}
-	}
-	out, err := exec.Command("apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME) $(COMPONENT)", "Created-By: Packages").Output()
-	if err != nil {
-		return "", "", fmt.Errorf("cannot tell this machine's mirror: %w", err)
-	}
-	for line := range strings.Lines(string(out)) {
-		if f := strings.Fields(line); len(f) == 3 && f[1] == suite && f[2] == "main" && strings.HasPrefix(f[0], "http") {
-			return f[0], suite, nil
-		}
-	}
-	return "", "", fmt.Errorf("cannot tell this machine's mirror of %s: apt-get indextargets has none; run apt-get update", suite)
+	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"concourse-ci-machine/internal/charm/cli"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/rocm"
 )
 
 var (
@@ -129,4 +130,20 @@ func TestUnitsOfSystemdAreTheCharms(t *testing.T) {
 		}
 	}
 	require.Greater(t, n, 5)
+}
+
+// Without required=false a container does not start on a host that has no kfd yet.
+func TestEveryPagePassesKFDAsTheCharmSays(t *testing.T) {
+	added := regexp.MustCompile(`lxc config device add (\S+) kfd [^` + "`" + `|\n]*`)
+	n := 0
+	for name, text := range pages(t) {
+		for _, m := range added.FindAllStringSubmatch(text, -1) {
+			n++
+			assert.Contains(t, m[0], "lxc config device add "+m[1]+" "+rocm.KFDDevice, name)
+		}
+	}
+	require.Positive(t, n)
+	script := readFile(t, "scripts/pass-gpu.sh")
+	require.Contains(t, script, `unix-char source=/dev/kfd path=/dev/kfd "gid=$GID" required=false`)
+	require.Contains(t, script, "readonly GID=44\n")
 }

@@ -36,9 +36,7 @@ func TestListedFilesOccurInTheCode(t *testing.T) {
 	}
 	// Paths whose parts the code puts together from elsewhere.
 	apart := map[string][]string{
-		"/etc/cdi":                          {"/etc/cdi/amd.json"}, // its folder
-		"/var/lib/concourse/bin":            {"/var/lib/concourse/" + hole, "bin"},
-		"/var/lib/concourse/resource-types": {"/var/lib/concourse/" + hole, "resource-types"},
+		"/etc/cdi": {"/etc/cdi/amd.json"}, // its folder
 		"/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml": {
 			"/var/lib/concourse-charm/pebble/layers", hole + "/001-" + hole + ".yaml", "rocm-exporter"},
 		"/var/lib/concourse-charm/pebble/layers/001-concourse-exporter.yaml": {

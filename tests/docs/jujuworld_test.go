@@ -29,11 +29,12 @@ var jujuCommands = map[string]string{
 	"expose":             "",
 	"grant-secret":       "",
 	"integrate":          "",
-	"refresh":            "--path= --revision= --channel= --resource=",
+	"refresh":            "--path= --revision= --channel= --resource= --config=",
 	"remove-application": "--no-prompt",
 	"remove-unit":        "--no-prompt",
 	"run":                "",
 	"ssh":                "",
+	"add-ssh-key":        "",
 	"status":             "--watch= --relations",
 }
 
@@ -139,12 +140,7 @@ func (w jujuWorld) jujuProblem(argv []string, span bool) string {
 		if len(args) != 2 || !slices.Contains(ours, args[1]) {
 			return "the charm is deployed under a name that this test does not know"
 		}
-		for _, r := range flags["--resource"] {
-			if problem := w.resourceProblem(r); problem != "" {
-				return problem
-			}
-		}
-		return w.optionsProblem(flags["--config"])
+		return w.givenProblem(flags)
 	case "config":
 		if !slices.Contains(ours, app) && !strings.HasPrefix(app, "<") {
 			return "no application of this charm: " + app
@@ -171,6 +167,7 @@ func (w jujuWorld) jujuProblem(argv []string, span bool) string {
 		if app := args[len(args)-1]; !slices.Contains(ours, app) && !placeholder(app) {
 			return "no application of this charm: " + app
 		}
+		return w.givenProblem(flags)
 	case "integrate":
 		if len(args) != 2 {
 			return "wants two ends"
@@ -184,6 +181,16 @@ var unitName = regexp.MustCompile(`^(<[^<>]+>|[a-z][a-z0-9-]*)/(\d+|leader)$`)
 
 // placeholder tells what people fill in from what they type as it is.
 func placeholder(s string) bool { return strings.Contains(s, "...") || strings.Contains(s, "<") }
+
+// givenProblem is about what a deployment or a refresh brings along.
+func (w jujuWorld) givenProblem(flags map[string][]string) string {
+	for _, r := range flags["--resource"] {
+		if problem := w.resourceProblem(r); problem != "" {
+			return problem
+		}
+	}
+	return w.optionsProblem(flags["--config"])
+}
 
 func (w jujuWorld) resourceProblem(arg string) string {
 	name, file, _ := strings.Cut(arg, "=")

@@ -35,11 +35,10 @@ var tried = []string{"curl", "jq", "promtool"}
 // reason. A new one has to be put here, so that somebody has thought of it.
 var notRun = map[string]string{
 	// On a unit, or on an LXD host.
-	"cd /var/lib/concourse":                                                                 "a unit's folder",
-	"cd /var/lib/juju/agents/unit-rocm-worker-0/charm":                                      "a unit's folder",
-	"sudo systemctl stop concourse-worker concourse-server":                                 "stops services",
-	"sudo rm bin resource-types /var/lib/concourse-worker/worker-config.env config.env":     "takes a unit's files away",
-	"sudo mv releases/predecessor-1/bin releases/predecessor-1/resource-types .":            "a unit's files",
+	"cd /var/lib/juju/agents/unit-rocm-worker-0/charm": "a unit's folder",
+	"touch no-release": "an empty file",
+	"sudo systemctl disable --now concourse-pebble concourse-cdi-refresh.path concourse-cdi-refresh.timer": "stops services",
+	"sudo rm -f /var/lib/concourse-worker/worker-config.env /var/lib/concourse/config.env":                 "takes a unit's files away",
 	"sudo mkdir /srv/models":                                                                "root's folder",
 	"sudo chmod 1777 /srv/cache_rw":                                                         "root's folder",
 	"sudo chown 1000 /srv/cache_rw":                                                         "root's folder",

@@ -22,10 +22,7 @@ func wrapperPatterns(t *testing.T, s *source) []string {
 	patterns := s.patterns()
 	require.Subset(t, patterns, []string{hole + " " + hole})
 	const holders = "; " + hole + " is held by container " + hole + " since " + hole + " UTC (" + hole + "); run the task again"
-	return append(patterns, "cannot lease "+hole+": "+hole+" of "+hole+" are free"+holders+" later, set gpu-wait on the worker to let tasks queue, or ask for fewer by GPU_COUNT",
-		"cannot lease "+hole+": waited "+hole+", as long as gpu-wait allows; "+hole+" of the "+hole+" that the task names is free, and "+hole+" came before and wait"+
-			holders+" later, set a longer gpu-wait on the worker, or ask for fewer by GPU_COUNT",
-		"container "+hole+" waits up to "+hole+" for "+hole+" of the unit's "+hole+" GPUs"+strings.TrimSuffix(holders, " ("+hole+"); run the task again"),
+	return append(patterns, "cannot lease "+hole+": "+hole+" of "+hole+" are free"+holders+" later, or let tasks queue at the web (limit-gpu-tasks), or ask for fewer by GPU_COUNT",
 		"cannot use "+hole+" in container "+hole+" again: its task has ended, and since then "+holders[2:],
 		"cannot give the task the GPUs of "+hole+"="+hole+": "+hole+" "+hole+"; there are: "+hole,
 		"unknown flag "+hole, hole+" is no GPU that this unit gives", hole+" is not a whole number", "folders: names: "+hole+" "+hole)

@@ -39,7 +39,6 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzMarker", "concourse-ci-machine/internal/oci"},
 		{"FuzzWant", "concourse-ci-machine/internal/oci"},
 		{"FuzzDecodeRecord", "concourse-ci-machine/internal/lease"},
-		{"FuzzDecodeWaiter", "concourse-ci-machine/internal/lease"},
 	})
 }
 

@@ -52,7 +52,19 @@ func (u *unit) arm(k killer, at int) (disarm func()) {
 	}
 }
 
-var units = []string{"concourse-server.service", "concourse-worker.service", "concourse-pebble.service"}
+const (
+	webUnit    = "concourse-server.service"
+	workerUnit = "concourse-worker.service"
+)
+
+var units = []string{webUnit, workerUnit, "concourse-pebble.service"}
+
+// start starts a service as an operator would.
+func (u *unit) start(name string) {
+	u.t.Helper()
+	u.systemctl("enable", name)
+	u.systemctl("start", name)
+}
 
 // fork is another unit in the same state.
 func (u *unit) fork(t *testing.T) *unit {
@@ -65,12 +77,7 @@ func (u *unit) fork(t *testing.T) *unit {
 	require.NoError(t, f.Root.WriteFile("/etc/default/concourse", []byte(port), 0o644))
 	for _, name := range units {
 		if u.Machine.Up(name) {
-			for _, verb := range []string{"enable", "start"} {
-				c := f.Command(nil)
-				c.Path, c.Args = filepath.Join(f.Dir, "tools/systemctl"), []string{"systemctl", verb, name}
-				out, err := c.CombinedOutput()
-				require.NoError(t, err, string(out))
-			}
+			f.start(name)
 		}
 	}
 	f.Model.Config, f.Model.Resources, f.Model.Leader = maps.Clone(u.Model.Config), maps.Clone(u.Model.Resources), u.Model.Leader

@@ -20,16 +20,21 @@ func peered(t *testing.T, set options) *unit {
 	t.Helper()
 	u := newUnit(t, fixture("no-gpu"), set)
 	u.giveKey()
-	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintln(w, sandbox.WebAnswer(r.URL.Path))
-	}))
-	t.Cleanup(answers.Close)
-	u.set(options{"web-port": answers.Listener.Addr().(*net.TCPAddr).Port})
+	u.answered()
 	for _, name := range []string{"tsa_host_key", "session_signing_key"} {
 		require.NoError(t, u.Root.WriteFile("/var/lib/concourse/keys/"+name, workerKey(), 0o600))
 	}
 	u.Model.Relate(1, "peers", u.Model.App()).LocalApp["admin-password"] = password
 	return u
+}
+
+// answered has whoever asks for the unit's web answered, whichever unit asks.
+func (u *unit) answered() {
+	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, sandbox.WebAnswer(r.URL.Path))
+	}))
+	u.t.Cleanup(answers.Close)
+	u.set(options{"web-port": answers.Listener.Addr().(*net.TCPAddr).Port})
 }
 
 // databased relates the unit to a database with credentials.

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -28,25 +29,19 @@ func TestExclusiveGPUsAndBack(t *testing.T) {
 	u.set(options{"gpu-sharing": "exclusive"})
 	r := u.hook("config-changed")
 	require.Equal(t, ready, r.Status().Message, "the same text")
-	require.Contains(t, u.read(wrapper), `"leases":{"dir":"/run/concourse-gpu"}`)
+	require.Contains(t, u.read(wrapper), `"leases":{"dir":"/run/concourse-gpu","gpus":[{"name":"0000:23:00.0",`)
 	require.Equal(t, shared[environment], u.read(environment))
 	require.NotContains(t, strings.Join(r.Commands, "\n"), "restart concourse-worker")
 	require.Contains(t, u.read(layer), "--leases.report="+report)
 	require.Empty(t, u.hook("update-status").Plan())
 
-	u.set(options{"gpu-wait": "10m"})
-	r = u.hook("config-changed")
-	require.Contains(t, strings.Join(r.Commands, "\n"), "restart concourse-worker")
-	require.Contains(t, u.read(wrapper), `"wait_seconds":600`)
-	require.Contains(t, u.read(environment), "CONCOURSE_CONTAINERD_REQUEST_TIMEOUT=12m0s\n")
-
 	// What runc's call does in the wrapper: this very process leases.
 	require.NoError(t, u.Root.WriteFile("/proc/sys/kernel/random/boot_id", []byte("5f0c\n"), 0o644))
 	require.NoError(t, u.Root.MkdirAll("/proc/4711", 0o755))
 	require.NoError(t, u.Root.WriteFile("/proc/4711/stat", []byte("4711 (runc) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4242 1 1\n"), 0o644))
-	names := []string{"GPU-7c1e55a90b34d2f6", "GPU-2f90ab16c8e7431d", "GPU-d3481fe60972b5ac", "GPU-915b7ce2af083d64"}
-	for _, name := range names {
-		require.Contains(t, u.read(wrapper), name)
+	names := []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"}
+	for i, name := range names {
+		require.Contains(t, u.read(wrapper), fmt.Sprintf(`{"name":"%s","nodes":["/dev/dri/renderD%d"]}`, name, 128+i))
 	}
 	l := lease.Leases{Dir: u.Root.Path(lease.DefaultDir), GPUs: names, Proc: u.Root.Path("/proc"), Euid: uint32(os.Geteuid())}
 	got, err := l.Take(lease.Call{Container: "4f1c", Bundle: "/b", PidFile: "/none/4f1c.pid", Cgroup: "4f1c", PID: 4711}, lease.Want{Count: 1, Of: []int{2}})
@@ -68,7 +63,7 @@ func TestExclusiveGPUsAndBack(t *testing.T) {
 	require.Equal(t, "completed", a.Status)
 	require.Contains(t, a.Results["released"], "That container can still open the GPU")
 
-	u.set(options{"gpu-sharing": "shared", "gpu-wait": "0s"})
+	u.set(options{"gpu-sharing": "shared"})
 	require.Equal(t, ready, u.hook("config-changed").Status().Message)
 	for path, text := range shared {
 		require.Equal(t, text, u.read(path), path)
@@ -76,7 +71,7 @@ func TestExclusiveGPUsAndBack(t *testing.T) {
 	require.False(t, u.Root.Exists(report))
 	require.Empty(t, u.hook("update-status").Plan())
 
-	u.set(options{"gpu-sharing": "alone", "gpu-wait": "1d"})
-	require.Equal(t, `gpu-sharing: "alone" is not one of shared, exclusive; gpu-wait: "1d" is not a time between 0s and 12h in whole seconds, such as 30s, 10m or 1h`,
+	u.set(options{"gpu-sharing": "alone"})
+	require.Equal(t, `gpu-sharing: "alone" is not one of shared, exclusive`,
 		u.hook("config-changed").Status().Message)
 }

@@ -9,23 +9,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/sandbox"
 )
 
-// oldUnit is a unit of the Python charm, with keys that are keys.
-func oldUnit(t *testing.T, name, keyDir string, set options) *unit {
+// oldUnit is a unit of the Python charm, whose service runs.
+func oldUnit(t *testing.T, name, service string, set options) *unit {
 	t.Helper()
-	root := hosttest.Predecessor(t, name)
-	for _, key := range []string{"worker_key", "tsa_host_key", "session_signing_key"} {
-		require.NoError(t, root.WriteFile(keyDir+"/"+key, workerKey(), 0o600))
-	}
-	w, err := sandbox.New(sandbox.Options{Host: string(root), Charm: lightDir(), Exe: tools(), Unit: unitName})
+	w, err := sandbox.New(sandbox.Options{Host: string(hosttest.Predecessor(t, name)), Charm: lightDir(), Exe: tools(), Unit: unitName})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	w.Model.Resources = map[string]string{"concourse-release": release("8.2.5")}
 	u := &unit{w, t}
 	u.set(set)
+	u.start(service)
 	return u
+}
+
+// oldKey is a private key of the unit, as Concourse wrote it for the Python charm.
+func oldKey(path string) string {
+	private, _ := hosttest.Key(path)
+	return private
 }
 
 // The hook that Juju runs after a refresh makes a worker of the Python charm
@@ -37,7 +41,7 @@ func TestWorkerOfThePythonCharmIsTakenOver(t *testing.T) {
 			if name == "cuda" {
 				set["https-proxy"] = nobodyListens // NVIDIA's repository is never asked
 			}
-			u := oldUnit(t, name, "/var/lib/concourse-worker/keys", set)
+			u := oldUnit(t, name, workerUnit, set)
 			u.web()
 			volume := u.read("/var/lib/concourse/worker/volumes/live/9f3c/volume/file")
 			hostname := strings.TrimSpace(u.read("/etc/hostname"))
@@ -54,9 +58,9 @@ func TestWorkerOfThePythonCharmIsTakenOver(t *testing.T) {
 			require.Contains(t, env, "CONCOURSE_WORK_DIR=/var/lib/concourse/worker\n")
 			require.NotContains(t, env, "old-tag")
 			require.Equal(t, hostname, u.Model.Relations[0].Local["worker-name"])
-			require.Equal(t, string(workerKey()), u.read("/var/lib/concourse-worker/keys/worker_key"))
+			require.Equal(t, oldKey("/var/lib/concourse-worker/keys/worker_key"), u.read("/var/lib/concourse-worker/keys/worker_key"))
 			require.Equal(t, volume, u.read("/var/lib/concourse/worker/volumes/live/9f3c/volume/file"))
-			require.Equal(t, "runc of 7.14.3, stand-in\n", u.read("/var/lib/concourse/releases/predecessor-1/bin/runc"))
+			require.Equal(t, "runc of 7.14.3, stand-in\n", u.read("/var/lib/concourse/bin/runc"), "its release stays, for going back")
 			for _, gone := range []string{"/opt/bin", "/usr/local/bin/runc-wrapper", "/usr/bin/runc.real", "/var/lib/concourse/containerd-gpu.toml",
 				"/var/lib/concourse-worker/keys/session_signing_key"} {
 				require.False(t, u.Root.Exists(gone), gone)
@@ -73,7 +77,7 @@ func TestWorkerOfThePythonCharmIsTakenOver(t *testing.T) {
 // On shared storage other units of the Python charm may go on: what is in the
 // shared folder stays, this unit's own is taken over.
 func TestWorkerOnSharedStorageOfThePythonCharmIsTakenOver(t *testing.T) {
-	u := oldUnit(t, "lxc", "/var/lib/concourse-worker/keys", options{"mode": "worker", "shared-storage": "lxc"})
+	u := oldUnit(t, "lxc", workerUnit, options{"mode": "worker", "shared-storage": "lxc"})
 	u.web()
 	// As it is: tree leaves out what this unit's own key is.
 	contents := func() map[string]string {
@@ -91,7 +95,7 @@ func TestWorkerOnSharedStorageOfThePythonCharmIsTakenOver(t *testing.T) {
 	require.Equal(t, "active: Worker ready (v8.2.5)", u.Model.Status().Status+": "+u.Model.Status().Message)
 	env := u.read("/var/lib/concourse-worker/worker-config.env")
 	require.Contains(t, env, "CONCOURSE_WORK_DIR=/var/lib/concourse-work\n", "no two workers have one work folder")
-	require.Equal(t, string(workerKey()), u.read("/var/lib/concourse-worker/keys/worker_key"))
+	require.Equal(t, oldKey("/var/lib/concourse-worker/keys/worker_key"), u.read("/var/lib/concourse-worker/keys/worker_key"))
 	require.False(t, u.Root.Exists("/opt/bin"))
 	require.False(t, u.Root.Exists("/var/lib/concourse-worker/keys/session_signing_key"))
 	after := contents()
@@ -105,25 +109,32 @@ func TestWorkerOnSharedStorageOfThePythonCharmIsTakenOver(t *testing.T) {
 	require.Empty(t, u.hook("update-status").Commands)
 }
 
-// A web of the Python charm goes on with its keys, its password and the key of
-// its database, which its option has forgotten.
-func TestWebOfThePythonCharmIsTakenOver(t *testing.T) {
+// oldWeb is the web of the Python charm with its database and its peers.
+func oldWeb(t *testing.T) (*cluster, *unit, *jujutest.Relation) {
+	t.Helper()
 	c := &cluster{t: t}
 	var err error
 	c.pg, err = sandbox.NewPostgres()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.pg.Close()) })
-	u := oldUnit(t, "web", "/var/lib/concourse/keys", options{"mode": "web", "enable-metrics": true})
+	u := oldUnit(t, "web", webUnit, options{"mode": "web", "enable-metrics": true})
 	u.set(options{"web-port": u.Machine.WebPort()})
 	u.Model.Leader, u.Model.Address = true, "10.0.0.10"
 	c.units = []*unit{u}
 	peers := u.Model.Relate(1, "peers", "concourse-ci-machine")
 	peers.LocalApp = map[string]string{"admin-password": "Adm!nPassw0rd", "vault-role-secret-id": "s3cret", "upgrade-state": "idle"}
 	c.database()
+	return c, u, peers
+}
+
+// A web of the Python charm goes on with its keys, its password and the key of
+// its database, which its option has forgotten.
+func TestWebOfThePythonCharmIsTakenOver(t *testing.T) {
+	c, u, peers := oldWeb(t)
 	did := u.hook("upgrade-charm")
 	require.Contains(t, c.status(0), "active: Web server ready (v8.2.5) ")
 	for _, key := range []string{"tsa_host_key", "session_signing_key"} {
-		require.Equal(t, string(workerKey()), u.read("/var/lib/concourse/keys/"+key))
+		require.Equal(t, oldKey("/var/lib/concourse/keys/"+key), u.read("/var/lib/concourse/keys/"+key))
 	}
 	env := u.read("/var/lib/concourse/config.env")
 	for _, kept := range []string{"CONCOURSE_ENABLE_ACROSS_STEP=true", "CONCOURSE_OLD_ENCRYPTION_KEY=0123456789abcdef", "Adm!nPassw0rd"} {
@@ -138,5 +149,11 @@ func TestWebOfThePythonCharmIsTakenOver(t *testing.T) {
 		require.False(t, u.Root.Exists(gone), gone)
 	}
 	require.True(t, u.Root.Exists("/usr/local/bin/fly"))
+	authorized := u.read("/var/lib/concourse/keys/authorized_worker_keys")
+	for name, kept := range map[string]bool{"gone": true, "/var/lib/concourse-worker/keys/worker_key": true, "/var/lib/concourse/keys/worker_key": false} {
+		_, public := hosttest.Key(name)
+		require.Equal(t, kept, strings.Contains(authorized, public), name)
+	}
+	require.Contains(t, c.status(0), "has keys of no related worker (2)")
 	require.Empty(t, u.hook("update-status").Commands)
 }

@@ -146,7 +146,7 @@ func TestWorkersNewKeyTakesThePlaceOfItsOldOne(t *testing.T) {
 	n.flight(ci, gpu)
 	n.settle()
 	old := gpu.units[0].read("/var/lib/concourse-worker/keys/worker_key.pub")
-	a := gpu.units[0].action("rotate-keys", nil)
+	a := gpu.units[0].action("rotate-keys", map[string]any{"keys": "all"})
 	require.Equal(t, "completed", a.Status, a.Message)
 	require.NotEqual(t, old, gpu.units[0].read("/var/lib/concourse-worker/keys/worker_key.pub"))
 	commands := n.settle()

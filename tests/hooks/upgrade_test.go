@@ -68,7 +68,7 @@ func TestD15WrongAttachedReleaseEndsNoTask(t *testing.T) {
 	u.Model.Resources["concourse-release"] = release("8.3.0")
 	r := u.hook("upgrade-charm")
 	require.Empty(t, r.Commands)
-	require.Equal(t, "blocked: cannot use the attached release: it is Concourse 8.3.0, wanted is 8.2.5; set version=8.3.0, or attach the release 8.2.5 as the resource concourse-release",
+	require.Equal(t, "blocked: cannot use the attached release: it is Concourse 8.3.0, wanted is 8.2.5; set version=8.3.0, or give Concourse 8.2.5 by release-mirror or as the resource concourse-release",
 		r.Status().Status+": "+r.Status().Message)
 	require.True(t, u.Machine.Up("concourse-worker.service"))
 	require.Empty(t, u.hook("update-status").Commands)

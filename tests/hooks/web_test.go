@@ -284,6 +284,12 @@ func TestWebThatDoesNotAnswerIsNotReady(t *testing.T) {
 	require.Empty(t, r.Commands, "systemd is trying already")
 	require.Contains(t, c.status(0), "waiting: Web not ready: ")
 	require.Contains(t, c.status(0), "; see journalctl --unit concourse-server")
+
+	// Its closed port says nothing of a database that it can't use.
+	c.pg.Refuse(true)
+	c.hook(0, "update-status")
+	require.Contains(t, c.status(0), "waiting: Web not ready: cannot reach the database concourse at 127.0.0.1:")
+	require.Contains(t, c.status(0), ": the server refuses the password; see journalctl --unit concourse-server")
 }
 
 // D32, D35: a proxy's password is in files of root alone, and in no log.

@@ -154,7 +154,10 @@ func TestRotateKeysChangesWhatItSaysAndNothingElse(t *testing.T) {
 	gpu := workers(t, 1, nil)
 	n := networkOf(c, gpu)
 	n.flight(c, gpu)
-	require.Contains(t, func() string { c.hook(1, "install"); return c.units[1].refused("rotate-keys", nil) }(), "run it on the leader (juju run ci/leader rotate-keys)")
+	require.Contains(t, func() string {
+		c.hook(1, "install")
+		return c.units[1].refused("rotate-keys", map[string]any{"keys": "all"})
+	}(), "run it on the leader (juju run ci/leader rotate-keys keys=all)")
 	c.begin()
 	c.database()
 	c.hook(0, "update-status")
@@ -202,6 +205,20 @@ func TestRotateKeysChangesWhatItSaysAndNothingElse(t *testing.T) {
 		c.idle()
 		gpu.idle()
 	}
+	before := content()
+	for _, tt := range []struct {
+		params map[string]any
+		want   string
+	}{
+		{map[string]any{"key": "tsa-host"}, `cannot run rotate-keys with the parameter "key": it takes keys; nothing was done`},
+		{map[string]any{"keys": "session", "key": "tsa-host"}, `cannot run rotate-keys with the parameter "key"`},
+		{nil, "cannot rotate keys without being told which: give keys=all or one of admin-password, all, session, tsa-host"},
+	} {
+		require.Contains(t, leader.refused("rotate-keys", tt.params), tt.want)
+		require.Contains(t, gpu.units[0].refused("rotate-keys", tt.params), tt.want)
+	}
+	require.Contains(t, gpu.units[0].refused("rotate-keys", map[string]any{"keys": "session"}), "this unit is a worker, whose one key keys=all makes anew")
+	require.Equal(t, before, content())
 	require.Contains(t, leader.refused("rotate-keys", map[string]any{"keys": "encryption"}), `cannot rotate "encryption": want one of admin-password, all, session, tsa-host`)
 }
 

@@ -60,7 +60,7 @@ func in(p string, folders ...string) bool {
 
 // standIns are the packages that are no part of the charm: they play the
 // machine for the demo, tests and benchmarks.
-var standIns = []string{"internal/sandbox", "src/sandbox", "internal/juju/jujutest", "internal/host/hosttest"}
+var standIns = []string{"internal/sandbox", "src/sandbox", "internal/juju/jujutest", "internal/host/hosttest", "internal/exporter/program/siege"}
 
 func TestImportsRunOneWay(t *testing.T) {
 	layers := [][]string{

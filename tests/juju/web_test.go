@@ -2,6 +2,7 @@ package juju
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -154,11 +155,11 @@ func TestEveryActionWithGoodAndWrongParameters(t *testing.T) {
 	u := w.deploy("gpu", 1, 1, fixture("amd"), options{"mode": "worker", "compute-runtime": "rocm", "amd-container-toolkit": "skip"})[0]
 	w.strange("gpu")
 	w.settle()
-	good := map[string]map[string]any{"explain-error": {"code": 2}, "prune-worker": {"worker": "old"}, "gpu-release": {"gpu": 0}}
+	good := map[string]map[string]any{"explain-error": {"code": 2}, "prune-worker": {"worker": "old"}, "gpu-release": {"gpu": 0}, "rotate-keys": {"keys": "all"}}
 	wrong := map[string][]map[string]any{
 		"list-gpus": {{"format": "xml"}, {"format": 1}}, "verify-gpu": {{"format": true}}, "gpu-health": {{"format": "html"}}, "list-errors": {{"format": nil}},
 		"explain-error": {nil, {"code": "two"}, {"code": 1.5}}, "check-status": {{"verbose": "yes"}}, "restart-services": {{"force": 1}},
-		"run-migrations": {{"target-version": 7}}, "rotate-keys": {{"keys": "some"}}, "prune-worker": {nil, {"worker": 1}},
+		"run-migrations": {{"target-version": 7}}, "rotate-keys": {nil, {"keys": "some"}, {"key": "tsa-host"}, {"keys": "all", "key": "tsa-host"}}, "prune-worker": {nil, {"worker": 1}},
 		"gpu-status": {{"format": "xml"}}, "gpu-release": {nil, {"gpu": "0", "force": "yes"}}, "coverage": {{"format": "xml"}},
 	}
 	// What a worker without a web's API and without real GPU nodes can't do, it says.
@@ -175,7 +176,12 @@ func TestEveryActionWithGoodAndWrongParameters(t *testing.T) {
 		} else {
 			require.Equal(t, "completed", a.Status, name)
 		}
-		for _, params := range wrong[name] {
+		misspelt := maps.Clone(good[name])
+		if misspelt == nil {
+			misspelt = map[string]any{}
+		}
+		misspelt["no-such-parameter"] = "x"
+		for _, params := range append(wrong[name], misspelt) {
 			a, ran := u.Act(name, params)
 			require.Error(t, ran.Err, "%s %v", name, params)
 			require.Equal(t, "pending", a.Status, "%s %v started", name, params)

@@ -52,7 +52,7 @@ type agent struct {
 
 // startAgent starts it; kept is nil for a unit that is new.
 func (u *unit) startAgent(kept keptModel) {
-	t := u.d.t
+	t := u.d.T
 	t.Helper()
 	model := map[string]any{
 		"unit": unitName, "address": "10.0.1.10", "kept": kept,
@@ -70,7 +70,7 @@ func (u *unit) startAgent(kept keptModel) {
 	data, err := json.Marshal(model)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(u.parts, "model.json"), data, 0o644))
-	a := &agent{u: u, cmd: u.d.command("lxc", "exec", u.name, "--", parts+"/"+agentProgram, "-charm", parts+"/"+charmFile,
+	a := &agent{u: u, cmd: u.d.Command("lxc", "exec", u.name, "--", parts+"/"+agentProgram, "-charm", parts+"/"+charmFile,
 		"-jujuc", parts+"/"+hookTools, "-model", parts+"/model.json")}
 	a.in, err = a.cmd.StdinPipe()
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func (a *agent) stop() {
 
 // ask sends one request.
 func (a *agent) ask(request map[string]any) answer {
-	t := a.u.d.t
+	t := a.u.d.T
 	t.Helper()
 	late := time.AfterFunc(hookPatience, func() { a.cmd.Process.Kill() })
 	defer late.Stop()
@@ -120,9 +120,9 @@ func (a answer) status() string { return a.Status.Status + ": " + a.Status.Messa
 
 // settle runs what is due, after options were set.
 func (u *unit) settle(set map[string]any) (names []string) {
-	u.d.t.Helper()
+	u.d.T.Helper()
 	for _, r := range u.agent.ask(map[string]any{"set": set}).Ran {
-		require.Empty(u.d.t, r.Err, "%s: %s", r.Hook, r.text())
+		require.Empty(u.d.T, r.Err, "%s: %s", r.Hook, r.text())
 		names = append(names, r.Hook)
 	}
 	return names
@@ -130,27 +130,27 @@ func (u *unit) settle(set map[string]any) (names []string) {
 
 // hook runs one hook, which has to end well, and returns what it logged.
 func (u *unit) hook(name string) string {
-	u.d.t.Helper()
+	u.d.T.Helper()
 	r := u.agent.ask(map[string]any{"hook": name}).Ran[0]
-	require.Empty(u.d.t, r.Err, r.text())
+	require.Empty(u.d.T, r.Err, r.text())
 	return r.text()
 }
 
 // act runs an action, which has to end well, and returns its results as text.
 func (u *unit) act(name string) string {
-	u.d.t.Helper()
+	u.d.T.Helper()
 	a := u.agent.ask(map[string]any{"action": name})
-	require.Empty(u.d.t, a.Ran[0].Err)
-	require.Equal(u.d.t, "completed", a.Action.Status, a.Action.Message)
+	require.Empty(u.d.T, a.Ran[0].Err)
+	require.Equal(u.d.T, "completed", a.Action.Status, a.Action.Message)
 	data, err := json.Marshal(a.Action.Results)
-	require.NoError(u.d.t, err)
+	require.NoError(u.d.T, err)
 	return string(data)
 }
 
 // settled waits until the worker is ready: the hook that started it may have
 // looked before it was.
 func (u *unit) settled() {
-	u.d.t.Helper()
+	u.d.T.Helper()
 	u.eventually(func() bool {
 		u.hook("update-status")
 		return u.said() == ready

@@ -3,9 +3,7 @@
 package lxd
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -23,6 +21,7 @@ import (
 	_ "concourse-ci-machine/internal/charm/cli"
 	"concourse-ci-machine/internal/charmpack"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/tests/standin"
 )
 
 // Files of the folder that units see as /opt/parts.
@@ -49,11 +48,11 @@ func buildParts(t *testing.T, dir string, keys *signer) {
 	start := time.Now()
 	overlay := trust(t, scratch, keys.fingerprint)
 	goBuild(t, "../..", "-trimpath", "-overlay", overlay, "-o", bin, "./src/...", "github.com/canonical/pebble/cmd/pebble")
-	goBuild(t, "../..", "-trimpath", "-o", scratch+"/concourse", "./tests/lxd/testdata/concourse")
+	goBuild(t, "../..", "-trimpath", "-o", scratch+"/concourse", "./tests/standin/concourse")
 	var said strings.Builder
 	require.Zero(t, charmpack.Run([]string{"pack", "-root", "../..", "-bin", bin, "-arch", runtime.GOARCH, "-version", "test",
 		"-o", filepath.Join(dir, charmFile)}, &said, &said), said.String())
-	release(t, filepath.Join(dir, releaseFile), scratch+"/concourse")
+	require.NoError(t, standin.Release(filepath.Join(dir, releaseFile), scratch+"/concourse"))
 	takes("the charm and a release", start)
 	start = time.Now()
 	// With the flags of `make test-juju`, whose build cache so serves here.
@@ -102,34 +101,4 @@ func trust(t *testing.T, dir, fingerprint string) string {
 	path := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(path, data, 0o644))
 	return path
-}
-
-// release writes a tarball with the layout of a Concourse release: this
-// machine's own containerd and runc, and a stand-in for Concourse.
-func release(t *testing.T, file, standIn string) {
-	t.Helper()
-	out, err := os.Create(file)
-	require.NoError(t, err)
-	z, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
-	require.NoError(t, err)
-	w := tar.NewWriter(z)
-	add := func(name string, mode int64, data []byte) {
-		require.NoError(t, w.WriteHeader(&tar.Header{Name: "concourse/" + name, Mode: mode, Size: int64(len(data)), Typeflag: tar.TypeReg}))
-		_, err := w.Write(data)
-		require.NoError(t, err)
-	}
-	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "runc", "concourse"} {
-		path := standIn
-		if name != "concourse" {
-			path, err = exec.LookPath(name)
-			require.NoError(t, err)
-		}
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
-		add("bin/"+name, 0o755, data)
-	}
-	add("resource-types/mock/resource_metadata.json", 0o644, []byte(`{"type":"mock","version":"0"}`+"\n"))
-	require.NoError(t, w.Close())
-	require.NoError(t, z.Close())
-	require.NoError(t, out.Close())
 }

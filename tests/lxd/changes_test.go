@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/tests/lxdhost"
 )
 
 const cdiSpec = "/etc/cdi/amd.json"
@@ -19,39 +21,39 @@ func (u *unit) remedy(t *testing.T, begins string) {
 	require.True(t, found, u.said())
 	command, _, _ = strings.Cut(begins+command, " (")
 	command, _, _ = strings.Cut(command, ";")
-	u.d.run("", strings.Fields(command)...)
+	u.d.Run("", strings.Fields(command)...)
 }
 
 // described reports whether the unit's description of GPUs has one.
 func (u *unit) described() bool {
-	_, err := u.d.inside(u.name, "grep -q renderD128 "+cdiSpec)
+	_, err := u.d.Inside(u.name, "grep -q renderD128 "+cdiSpec)
 	return err == nil
 }
 
 // changes are what an operator does on the LXD host.
 func (u *unit) changes(t *testing.T) {
 	d := u.d
-	d.sub(t, "a GPU that is taken away while the unit runs is noticed without a hook", func(t *testing.T) {
+	d.Sub(t, "a GPU that is taken away while the unit runs is noticed without a hook", func(t *testing.T) {
 		require.True(t, u.described())
 		u.device("remove", "gpu0")
 		require.Equal(t, []string{"/dev/kfd"}, u.nodes())
 		u.eventually(func() bool { return !u.described() }, "the description of the GPUs still has it")
 	})
-	d.sub(t, "the next hook says that no GPU is passed through, and what to run", func(t *testing.T) {
+	d.Sub(t, "the next hook says that no GPU is passed through, and what to run", func(t *testing.T) {
 		u.hook("update-status")
-		require.Contains(t, u.said(), "blocked: no AMD GPU passed through — on the LXD host run: lxc config device add "+u.name+" gpu0 gpu pci="+amdPCI+" gid=44")
+		require.Contains(t, u.said(), "blocked: no AMD GPU passed through — on the LXD host run: lxc config device add "+u.name+" gpu0 gpu pci="+lxdhost.AMDPCI+" gid=44")
 		require.Contains(t, u.act("detect-gpus"), "No GPU detected")
 	})
-	d.sub(t, "that command passes the GPU through, which is noticed without a hook too", func(t *testing.T) {
+	d.Sub(t, "that command passes the GPU through, which is noticed without a hook too", func(t *testing.T) {
 		u.remedy(t, "lxc config device add ")
 		u.eventually(u.described, "the description of the GPUs lacks it")
 	})
-	d.sub(t, "the next hook makes the unit ready again", func(t *testing.T) {
+	d.Sub(t, "the next hook makes the unit ready again", func(t *testing.T) {
 		u.settled()
 		require.Empty(t, u.failed())
 		u.opened(t, "again")
 	})
-	d.sub(t, "a device gpu without an id passes both vendors' GPUs, of which tasks get AMD's", func(t *testing.T) {
+	d.Sub(t, "a device gpu without an id passes both vendors' GPUs, of which tasks get AMD's", func(t *testing.T) {
 		u.device("remove", "gpu0")
 		u.device("add", "all", "gpu", "gid=44")
 		require.Equal(t, []string{"/dev/dri/card0", "/dev/dri/card1", "/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/kfd"}, u.nodes())
@@ -61,37 +63,37 @@ func (u *unit) changes(t *testing.T) {
 		require.Contains(t, detected, "NVIDIA GPU detected")
 		u.opened(t, "both")
 	})
-	d.sub(t, "with both passed, compute-runtime=auto asks for a choice", func(t *testing.T) {
+	d.Sub(t, "with both passed, compute-runtime=auto asks for a choice", func(t *testing.T) {
 		u.settle(map[string]any{"compute-runtime": "auto"})
 		require.Contains(t, u.said(), "blocked: compute-runtime: auto can't choose, AMD and NVIDIA GPUs are passed through; set it to rocm or cuda")
 	})
-	d.sub(t, "with AMD's alone, auto takes it", func(t *testing.T) {
+	d.Sub(t, "with AMD's alone, auto takes it", func(t *testing.T) {
 		u.device("remove", "all")
-		u.device("add", "gpu0", "gpu", "id="+amdID, "gid=44")
+		u.device("add", "gpu0", "gpu", "id="+lxdhost.AMDID, "gid=44")
 		u.settled()
 	})
-	d.sub(t, "with NVIDIA's alone, compute-runtime=rocm says which vendor there is", func(t *testing.T) {
+	d.Sub(t, "with NVIDIA's alone, compute-runtime=rocm says which vendor there is", func(t *testing.T) {
 		u.device("remove", "gpu0")
-		u.device("add", "theirs", "gpu", "id="+nvidiaID, "gid=44")
+		u.device("add", "theirs", "gpu", "id="+lxdhost.NVIDIAID, "gid=44")
 		u.settle(map[string]any{"compute-runtime": "rocm"})
 		require.Contains(t, u.said(), "no AMD GPU passed through (only 1 NVIDIA) — on the LXD host run: lxc config device add")
 		require.Contains(t, u.act("detect-gpus"), "NVIDIA GPU detected")
 		u.device("remove", "theirs")
-		u.device("add", "gpu0", "gpu", "id="+amdID, "gid=44")
+		u.device("add", "gpu0", "gpu", "id="+lxdhost.AMDID, "gid=44")
 		u.settled()
 	})
-	d.sub(t, "without kfd the status says what to run, and that makes the unit ready", func(t *testing.T) {
-		d.run("", "lxc", "profile", "device", "remove", "juju-charm", "kfd")
+	d.Sub(t, "without kfd the status says what to run, and that makes the unit ready", func(t *testing.T) {
+		d.Run("", "lxc", "profile", "device", "remove", "juju-charm", "kfd")
 		u.hook("update-status")
-		require.Contains(t, u.said(), "blocked: no /dev/kfd — run: lxc config device add "+u.name+" kfd unix-char source=/dev/kfd path=/dev/kfd gid=44")
+		require.Contains(t, u.said(), "blocked: no /dev/kfd — run: lxc config device add "+u.name+" kfd unix-char source=/dev/kfd path=/dev/kfd gid=44 required=false")
 		u.remedy(t, "lxc config device add ")
 		u.settled()
 		u.opened(t, "kfd")
 		u.device("remove", "kfd")
-		d.run(charmProfile(t), "lxc", "profile", "edit", "juju-charm")
+		d.Run(charmProfile(t), "lxc", "profile", "edit", "juju-charm")
 		u.settled()
 	})
-	d.sub(t, "LXD's default group is refused for tasks, with the command that gives the right one", func(t *testing.T) {
+	d.Sub(t, "LXD's default group is refused for tasks, with the command that gives the right one", func(t *testing.T) {
 		u.device("unset", "gpu0", "gid")
 		u.hook("update-status")
 		require.Contains(t, u.said(), "blocked: tasks can't open /dev/dri/renderD128, its group is root")

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
+
+	"concourse-ci-machine/tests/lxdhost"
 )
 
 const (
@@ -67,31 +69,24 @@ func prepareUnit(t *testing.T) *unit {
 	keys := newSigner(t, filepath.Join(dir, "gpg"))
 	buildParts(t, filepath.Join(dir, "parts"), keys)
 	serve(t, filepath.Join(dir, "apt.sock"), repository(t, dir, keys))
-	fakeHost(t, filepath.Join(dir, "fake"))
+	lxdhost.FakeGPUs(t, filepath.Join(dir, "fake"))
 	<-made
 	require.NoError(t, system.err)
 
 	start := time.Now()
-	d := startHost(t, dir)
-	d.run(preseed, "lxd", "init", "--preseed")
-	d.run("", "lxc", "image", "import", system.file, "--alias", "debian")
-	u := &unit{d: d, name: filepath.Base(d.dir), parts: filepath.Join(dir, "parts"),
+	d := lxdhost.Start(t, filepath.Join(dir, "fake"))
+	d.Run(preseed, "lxd", "init", "--preseed")
+	d.Run("", "lxc", "image", "import", system.file, "--alias", "debian")
+	u := &unit{d: d, name: filepath.Base(d.Dir), parts: filepath.Join(dir, "parts"),
 		options: map[string]any{"mode": "worker", "compute-runtime": "rocm", "rocm-base-url": mirrors, "worker-drain-timeout": "10s"}}
-	d.run("", "lxc", "profile", "create", "juju-charm")
-	d.run(charmProfile(t), "lxc", "profile", "edit", "juju-charm")
-	d.run("", "lxc", "init", "-q", "debian", u.name, "-p", "default", "-p", "juju-charm")
-	d.run("", "lxc", "config", "set", u.name, "raw.lxc", inUnit(filepath.Join(dir, "fake")))
+	d.Run("", "lxc", "profile", "create", "juju-charm")
+	d.Run(charmProfile(t), "lxc", "profile", "edit", "juju-charm")
+	d.Run("", "lxc", "init", "-q", "debian", u.name, "-p", "default", "-p", "juju-charm")
+	d.Run("", "lxc", "config", "set", u.name, "raw.lxc", lxdhost.InUnit(filepath.Join(dir, "fake"), "sys/class"))
 	u.device("add", "parts", "disk", "source="+u.parts, "path="+parts, "readonly=true")
 	u.device("add", "mirror", "proxy", "listen=tcp:"+strings.TrimPrefix(mirrors, "http://"), "connect=unix:"+filepath.Join(dir, "apt.sock"), "bind=instance")
 	takes("LXD with the unit's container", start)
 	return u
-}
-
-func startHost(t *testing.T, dir string) *daemon {
-	t.Helper()
-	gpus, err := filepath.Abs("testdata/gpus.sh")
-	require.NoError(t, err)
-	return start(t, "GPUS="+gpus, "FAKE="+filepath.Join(dir, "fake"), "CGROUP=2")
 }
 
 // card is what LXD tells of a GPU.
@@ -107,34 +102,34 @@ func TestCharmOnRealLXD(t *testing.T) {
 		t.Skip("AMD has packages for amd64 only")
 	}
 	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin") // where a user's may not lead
-	need(t, "go", "debootstrap", "gpg", "dpkg-deb", "containerd", "containerd-shim-runc-v2", "ctr", "runc")
-	groups, links := cgroups(t), networkLinks(t)
-	t.Cleanup(func() { removeCgroups(t, groups) }) // runs after start's own
+	lxdhost.Need(t, "go", "debootstrap", "gpg", "dpkg-deb", "containerd", "containerd-shim-runc-v2", "ctr", "runc")
+	groups, links := lxdhost.Cgroups(t), lxdhost.NetworkLinks(t)
+	t.Cleanup(func() { lxdhost.RemoveCgroups(t, groups) }) // runs after start's own
 	t.Log(real)
 	u := prepareUnit(t)
 	d := u.d
 	began := time.Now()
 
-	d.sub(t, "LXD lists the GPUs of both vendors", func(t *testing.T) {
+	d.Sub(t, "LXD lists the GPUs of both vendors", func(t *testing.T) {
 		var r struct{ GPU struct{ Cards []card } }
-		require.NoError(t, json.Unmarshal([]byte(d.run("", "lxc", "query", "/1.0/resources")), &r))
+		require.NoError(t, json.Unmarshal([]byte(d.Run("", "lxc", "query", "/1.0/resources")), &r))
 		ids := map[string]int{}
 		for _, c := range r.GPU.Cards {
-			if c.PCI == amdPCI || c.PCI == nvidiaPCI {
+			if c.PCI == lxdhost.AMDPCI || c.PCI == lxdhost.NVIDIAPCI {
 				ids[c.VendorID] = c.DRM.ID
 			}
 		}
 		require.Equal(t, map[string]int{"1002": 0, "10de": 1}, ids)
 	})
-	d.sub(t, "the GPU that is passed by its id and kfd of the charm's profile are in the unit, the other GPU is not", func(t *testing.T) {
-		u.device("add", "gpu0", "gpu", "id="+amdID, "gid=44")
-		d.run("", "lxc", "start", u.name)
+	d.Sub(t, "the GPU that is passed by its id and kfd of the charm's profile are in the unit, the other GPU is not", func(t *testing.T) {
+		u.device("add", "gpu0", "gpu", "id="+lxdhost.AMDID, "gid=44")
+		d.Run("", "lxc", "start", u.name)
 		u.up()
 		require.Equal(t, []string{"/dev/dri/card0", "/dev/dri/renderD128", "/dev/kfd"}, u.nodes())
 		require.Equal(t, "0:44\n0:44", u.must("stat -c %u:%g /dev/dri/renderD128 /dev/kfd"))
 	})
 	before := u.files()
-	d.sub(t, "Juju's hooks bring the worker up, with AMD's toolkit from a signed repository", func(t *testing.T) {
+	d.Sub(t, "Juju's hooks bring the worker up, with AMD's toolkit from a signed repository", func(t *testing.T) {
 		u.startAgent(nil)
 		require.Equal(t, []string{"install", "peers-relation-created", "flight-relation-created", "leader-elected", "config-changed", "start",
 			"flight-relation-joined web/0", "flight-relation-changed web/0"}, u.settle(nil))
@@ -143,10 +138,10 @@ func TestCharmOnRealLXD(t *testing.T) {
 		require.Equal(t, []string{worker, pebble, refresh}, u.active(worker, pebble, refresh))
 		require.Empty(t, u.failed(), "units of systemd that failed")
 	})
-	d.sub(t, "root alone reads what may hold a secret", func(t *testing.T) {
+	d.Sub(t, "root alone reads what may hold a secret", func(t *testing.T) {
 		require.Equal(t, "600\n600\n700", u.must("stat -c %a /etc/concourse-ci-machine/wrapper.json /var/lib/concourse-worker/keys/worker_key /var/lib/concourse-worker/keys"))
 	})
-	d.sub(t, "another hook changes nothing", func(t *testing.T) {
+	d.Sub(t, "another hook changes nothing", func(t *testing.T) {
 		require.NotContains(t, u.hook("update-status"), "plan:\n")
 		require.Equal(t, ready, u.said())
 	})
@@ -158,11 +153,11 @@ func TestCharmOnRealLXD(t *testing.T) {
 	u.reboots(t)
 	u.leaves(t, before)
 	takes("the unit's whole life", began)
-	d.sub(t, "nothing is left behind", func(t *testing.T) {
+	d.Sub(t, "nothing is left behind", func(t *testing.T) {
 		u.agent.stop()
-		d.run("", "lxc", "delete", "-f", u.name)
-		d.stop()
-		removeCgroups(t, groups) // lxc.pivot
-		nothingLeft(t, d, groups, links)
+		d.Run("", "lxc", "delete", "-f", u.name)
+		d.Stop()
+		lxdhost.RemoveCgroups(t, groups) // lxc.pivot
+		lxdhost.NothingLeft(t, d, groups, links)
 	})
 }

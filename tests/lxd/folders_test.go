@@ -12,7 +12,7 @@ import (
 
 // folders are what an operator has LXD put below the unit's /srv.
 func (u *unit) folders(t *testing.T) {
-	u.d.sub(t, "folders of the LXD host are in tasks, for writing where their name says so", func(t *testing.T) {
+	u.d.Sub(t, "folders of the LXD host are in tasks, for writing where their name says so", func(t *testing.T) {
 		from := filepath.Join(filepath.Dir(u.parts), "srv")
 		for name, mode := range map[string]os.FileMode{"models": 0o755, "cache_rw": 0o777 | os.ModeSticky} {
 			require.NoError(t, os.MkdirAll(filepath.Join(from, name), 0o755))

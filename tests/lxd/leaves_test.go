@@ -9,17 +9,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/tests/lxdhost"
 )
 
 // reboots starts the container anew and goes on as Juju's agent does.
 func (u *unit) reboots(t *testing.T) {
-	u.d.sub(t, "after a reboot systemd brings all up by itself, and a task has the GPU", func(t *testing.T) {
+	u.d.Sub(t, "after a reboot systemd brings all up by itself, and a task has the GPU", func(t *testing.T) {
 		kept := u.agent.last.Kept
 		u.agent.stop()
-		u.d.run("", "lxc", "restart", u.name)
+		u.d.Run("", "lxc", "restart", u.name)
 		u.up()
 		u.eventually(func() bool { return len(u.active(worker, pebble, refresh)) == 3 }, "the units of systemd")
-		u.eventually(func() bool { return strings.Contains(u.get(9401, "/metrics"), amdPCI) }, "the exporter")
+		u.eventually(func() bool { return strings.Contains(u.get(9401, "/metrics"), lxdhost.AMDPCI) }, "the exporter")
 		u.startAgent(kept)
 		u.hook("start")
 		u.settled()
@@ -31,7 +33,7 @@ func (u *unit) reboots(t *testing.T) {
 // with the checksums of the files in /etc. What programs keep for themselves and
 // what other subjects of the tests leave there does not count.
 func (u *unit) files() []string {
-	u.d.t.Helper()
+	u.d.T.Helper()
 	const skip = `-path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /opt/parts -o -path /var/lib/juju -o -path /var/log ` +
 		`-o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/lib/systemd -o -path /var/tmp -o -path /var/lib/test-tasks`
 	out := u.must(`find / \( ` + skip + ` \) -prune -o -printf '%y %m %U %G %p %l\n'; find /etc -type f -exec sha256sum {} +`)
@@ -61,7 +63,7 @@ func documented(t *testing.T, path string) bool {
 
 // leaves is the end of the unit.
 func (u *unit) leaves(t *testing.T, before []string) {
-	u.d.sub(t, "stop ends what runs, a task that does not end in time too", func(t *testing.T) {
+	u.d.Sub(t, "stop ends what runs, a task that does not end in time too", func(t *testing.T) {
 		out, err := u.ctr("run --detach", "endless", "exec busybox sleep 1000", nil)
 		require.NoError(t, err, out)
 		require.Contains(t, u.must("cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), "busybox sleep 1000")
@@ -70,7 +72,7 @@ func (u *unit) leaves(t *testing.T, before []string) {
 		require.NotContains(t, u.must("cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), "busybox sleep 1000")
 		require.Empty(t, u.must("for p in /proc/[0-9]*; do readlink $p/exe; done | { grep -e concourse -e containerd -e pebble -e exporter || [ $? = 1 ]; }"), "programs")
 	})
-	u.d.sub(t, "remove leaves nothing but what the documentation says", func(t *testing.T) {
+	u.d.Sub(t, "remove leaves nothing but what the documentation says", func(t *testing.T) {
 		u.hook("remove")
 		had := map[string]bool{}
 		for _, line := range before {

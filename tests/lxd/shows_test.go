@@ -4,29 +4,32 @@ package lxd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/tests/lxdhost"
 )
 
 // shows is what the unit tells of its GPUs.
 func (u *unit) shows(t *testing.T) {
-	u.d.sub(t, "the right vendor is detected, the other GPU is listed with the reason", func(t *testing.T) {
+	u.d.Sub(t, "the right vendor is detected, the other GPU is listed with the reason", func(t *testing.T) {
 		require.Contains(t, u.act("detect-gpus"), "AMD GPU detected")
 		require.NotContains(t, u.act("detect-gpus"), "NVIDIA GPU detected")
 		list := u.act("list-gpus")
-		require.Regexp(t, amdPCI+".*gfx1100|gfx1100.*"+amdPCI, list)
-		require.Regexp(t, nvidiaPCI+".*/dev/dri/renderD129 is not there: the host has it and did not pass it through to this unit", list)
+		require.Regexp(t, lxdhost.AMDPCI+".*gfx1100|gfx1100.*"+lxdhost.AMDPCI, list)
+		require.Regexp(t, lxdhost.NVIDIAPCI+".*/dev/dri/renderD129 is not there: the host has it and did not pass it through to this unit", list)
 	})
-	u.d.sub(t, "check-status finds that all works, and plan has nothing to do", func(t *testing.T) {
+	u.d.Sub(t, "check-status finds that all works, and plan has nothing to do", func(t *testing.T) {
 		checks := u.act("check-status")
 		require.Contains(t, checks, "worker: healthy and registered")
 		require.Contains(t, checks, "rocm-exporter: running and healthy")
 		require.Contains(t, checks, "gpu 0: healthy")
 		require.Contains(t, u.act("plan"), `"steps":"0"`)
 	})
-	u.d.sub(t, "preflight and verify-gpu open the unit's nodes, and see that no amdgpu is behind them", func(t *testing.T) {
+	u.d.Sub(t, "preflight and verify-gpu open the unit's nodes, and see that no amdgpu is behind them", func(t *testing.T) {
 		checks := u.act("preflight")
 		for _, ok := range []string{"node /dev/kfd", "node /dev/dri/renderD128", "gpu: 1 x AMD for tasks", "toolkit: amd-container-toolkit 1.2.0", "user namespaces"} {
 			require.Regexp(t, `ok +`+ok, checks)
@@ -36,22 +39,23 @@ func (u *unit) shows(t *testing.T) {
 		require.Contains(t, a.Action.Message, "/dev/dri/renderD128: it is no DRM device")
 		require.Contains(t, a.Action.Results["verified"], "opens for reading and writing")
 	})
-	u.d.sub(t, "Pebble runs the exporter, whose metrics are scraped", func(t *testing.T) {
+	u.d.Sub(t, "Pebble runs the exporter, whose metrics are scraped", func(t *testing.T) {
 		var text string
 		u.eventually(func() bool {
 			text = u.get(9401, "/metrics")
 			return strings.Contains(text, "200 OK")
 		}, "no metrics")
-		require.Contains(t, text, `rocm_gpu_utilization{gpu="0",pci_bus_id="`+amdPCI+`",uuid="GPU-4be2f10c93d57a68"} 42`)
+		require.Contains(t, text, `rocm_gpu_utilization{gpu="0",pci_bus_id="`+lxdhost.AMDPCI+`",uuid="GPU-4be2f10c93d57a68"} 42`)
 	})
-	u.d.sub(t, "a killed exporter is started again by Pebble, a killed Pebble by systemd", func(t *testing.T) {
+	u.d.Sub(t, "a killed exporter is started again by Pebble, a killed Pebble by systemd", func(t *testing.T) {
 		for _, program := range []string{"rocm-exporter", "pebble"} {
 			before := u.pids("rocm-exporter")
-			require.Len(t, before, 1)
-			u.must("kill -KILL " + u.pids(program)[0])
+			require.Len(t, before, 2, "what serves, and its helper")
+			u.must("kill -KILL " + strings.Join(u.pids(program), " "))
 			u.eventually(func() bool {
 				now := u.pids("rocm-exporter")
-				return len(now) == 1 && now[0] != before[0] && strings.Contains(u.get(9401, "/metrics"), "200 OK")
+				return len(now) == 2 && !slices.ContainsFunc(now, func(p string) bool { return slices.Contains(before, p) }) &&
+					strings.Contains(u.get(9401, "/metrics"), "200 OK")
 			}, "no exporter after "+program+" was killed")
 		}
 	})
@@ -59,35 +63,35 @@ func (u *unit) shows(t *testing.T) {
 
 // pids are the processes of a program of the charm.
 func (u *unit) pids(program string) []string {
-	u.d.t.Helper()
+	u.d.T.Helper()
 	return strings.Fields(u.must(`for p in /proc/[0-9]*; do case $(readlink $p/exe) in */bin/` + program + `) echo ${p#/proc/};; esac; done`))
 }
 
 // get asks a server of the unit; Debian's bash is all that it takes.
 func (u *unit) get(port int, path string) string {
-	out, _ := u.d.inside(u.name, fmt.Sprintf(`bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d && printf "GET %s HTTP/1.0\r\n\r\n" >&3 && cat <&3'`, port, path))
+	out, _ := u.d.Inside(u.name, fmt.Sprintf(`bash -c 'exec 3<>/dev/tcp/127.0.0.1/%d && printf "GET %s HTTP/1.0\r\n\r\n" >&3 && cat <&3'`, port, path))
 	return out
 }
 
 // serves is what tasks get.
 func (u *unit) serves(t *testing.T) {
-	u.d.sub(t, "a task in a user namespace of its own opens the GPU, through the wrapper", func(t *testing.T) {
+	u.d.Sub(t, "a task in a user namespace of its own opens the GPU, through the wrapper", func(t *testing.T) {
 		u.opened(t, "first")
 	})
-	u.d.sub(t, "a task knows what to build for", func(t *testing.T) {
+	u.d.Sub(t, "a task knows what to build for", func(t *testing.T) {
 		out, err := u.task("env", "echo $HIP_ARCHES")
 		require.NoError(t, err, out)
 		require.Equal(t, "gfx1100", out)
 	})
-	u.d.sub(t, "a privileged task opens it too", func(t *testing.T) {
+	u.d.Sub(t, "a privileged task opens it too", func(t *testing.T) {
 		u.opened(t, "privileged", privileged)
 	})
-	u.d.sub(t, "a task that asks for no GPU gets none", func(t *testing.T) {
+	u.d.Sub(t, "a task that asks for no GPU gets none", func(t *testing.T) {
 		out, err := u.task("none", opens, "AMD_VISIBLE_DEVICES=none")
 		require.NoError(t, err, out)
 		require.Empty(t, out)
 	})
-	u.d.sub(t, "a task that asks for a GPU that the unit does not have is refused with the reason", func(t *testing.T) {
+	u.d.Sub(t, "a task that asks for a GPU that the unit does not have is refused with the reason", func(t *testing.T) {
 		out, err := u.task("refused", opens, "AMD_VISIBLE_DEVICES=7")
 		require.Error(t, err)
 		require.Contains(t, out, `cannot give the task the GPUs of AMD_VISIBLE_DEVICES="7"`)
@@ -96,21 +100,21 @@ func (u *unit) serves(t *testing.T) {
 
 // restarts is what people do to the worker while a task runs.
 func (u *unit) restarts(t *testing.T) {
-	u.d.sub(t, "a running task goes on when the worker is started again", func(t *testing.T) {
+	u.d.Sub(t, "a running task goes on when the worker is started again", func(t *testing.T) {
 		out, err := u.ctr("run --detach", "long", "exec busybox sleep 1001", nil)
 		require.NoError(t, err, out)
-		running := u.must(parts + "/ctr task ls")
+		running := u.must(client + " task ls")
 		require.Regexp(t, `long +[0-9]+ +RUNNING`, running)
 		main := u.must("systemctl show --property MainPID " + worker)
 		require.Contains(t, u.act("restart-services"), worker)
 		u.settled()
 		require.NotEqual(t, main, u.must("systemctl show --property MainPID "+worker))
-		require.Equal(t, running, u.must(parts+"/ctr --connect-timeout 10s task ls"))
-		opened := u.must(fmt.Sprintf("%s/ctr task exec --exec-id opens long /bin/busybox sh -c '%s'", parts, opens))
+		require.Equal(t, running, u.must(client+" task ls"))
+		opened := u.must(fmt.Sprintf("%s task exec --exec-id opens long /bin/busybox sh -c '%s'", client, opens))
 		require.Equal(t, gpuNodes, strings.Fields(opened), "what runs in the task later")
-		u.must(parts + "/ctr task kill --signal SIGKILL long")
+		u.must(client + " task kill --signal SIGKILL long")
 		u.eventually(func() bool {
-			_, err := u.d.inside(u.name, parts+"/ctr task rm long && "+parts+"/ctr container rm long")
+			_, err := u.d.Inside(u.name, client+" task rm long && "+client+" container rm long")
 			return err == nil
 		}, "the task does not end")
 	})

@@ -16,13 +16,17 @@ import (
 // namespace within the unit's own, by the containerd that the worker started.
 // env is the task's; privileged=true in it makes it a privileged one.
 func (u *unit) task(id, line string, env ...string) (string, error) {
-	u.d.t.Helper()
+	u.d.T.Helper()
 	return u.ctr("run --rm", id, line, env)
 }
 
-// ctr has containerd's own client make and run the container id.
+// client is containerd's own client. Tasks are where Concourse has them, and where the
+// charm looks for them.
+const client = parts + "/ctr --namespace concourse --connect-timeout 10s"
+
+// ctr has it make and run the container id.
 func (u *unit) ctr(how, id, line string, env []string) (string, error) {
-	t := u.d.t
+	t := u.d.T
 	t.Helper()
 	// Concourse gives a task all ids but the last, which is its root's.
 	var first, outside, size int
@@ -44,7 +48,7 @@ func (u *unit) ctr(how, id, line string, env []string) (string, error) {
 	require.NoError(t, err)
 	file := "task-" + id + ".json"
 	require.NoError(t, os.WriteFile(filepath.Join(u.parts, file), data, 0o644))
-	return u.d.inside(u.name, fmt.Sprintf("%[1]s/ctr --connect-timeout 10s %[4]s --config %[1]s/%[2]s %[3]s", parts, file, id, how))
+	return u.d.Inside(u.name, fmt.Sprintf("%s %s --config %s/%s %s", client, how, parts, file, id))
 }
 
 const privileged = "privileged=true"

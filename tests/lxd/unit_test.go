@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/tests/lxdhost"
 )
 
 // unit is a container that Juju would make for a unit of the charm.
 type unit struct {
-	d       *daemon
+	d       *lxdhost.Host
 	name    string // of the container
 	parts   string // what it sees as /opt/parts
 	options map[string]any
@@ -20,44 +22,44 @@ type unit struct {
 
 // must runs a shell line in the unit, which has to succeed.
 func (u *unit) must(line string) string {
-	u.d.t.Helper()
-	out, err := u.d.inside(u.name, line)
-	require.NoError(u.d.t, err, "%s: %s", line, out)
+	u.d.T.Helper()
+	out, err := u.d.Inside(u.name, line)
+	require.NoError(u.d.T, err, "%s: %s", line, out)
 	return out
 }
 
 // device runs lxc config device for the unit's container.
 func (u *unit) device(words ...string) {
-	u.d.t.Helper()
+	u.d.T.Helper()
 	argv := append([]string{"lxc", "config", "device", words[0], u.name}, words[1:]...)
-	u.d.run("", argv...)
+	u.d.Run("", argv...)
 }
 
 // up waits until systemd has started all that it has to.
 func (u *unit) up() {
-	u.d.t.Helper()
+	u.d.T.Helper()
 	u.eventually(func() bool {
-		state, _ := u.d.inside(u.name, "systemctl is-system-running --wait") // it fails until systemd answers
+		state, _ := u.d.Inside(u.name, "systemctl is-system-running --wait") // it fails until systemd answers
 		return state == "running"
 	}, "systemd is not up")
 }
 
 // failed lists the units of systemd that failed.
 func (u *unit) failed() string {
-	out, _ := u.d.inside(u.name, "systemctl --failed --no-legend")
+	out, _ := u.d.Inside(u.name, "systemctl --failed --no-legend")
 	return out
 }
 
 // nodes are the GPUs' nodes in the unit: "/dev/kfd 10:235 0:44".
 func (u *unit) nodes() []string {
-	u.d.t.Helper()
+	u.d.T.Helper()
 	return strings.Fields(u.must("for f in /dev/dri/* /dev/kfd; do if [ -e $f ]; then echo $f; fi; done"))
 }
 
 // active are those of the units of systemd that run.
 func (u *unit) active(names ...string) (run []string) {
 	for _, name := range names {
-		if out, _ := u.d.inside(u.name, "systemctl is-active "+name); out == "active" {
+		if out, _ := u.d.Inside(u.name, "systemctl is-active "+name); out == "active" {
 			run = append(run, name)
 		}
 	}
@@ -66,11 +68,11 @@ func (u *unit) active(names ...string) (run []string) {
 
 // eventually waits until something is so, asking in the test's own goroutine.
 func (u *unit) eventually(is func() bool, why string) {
-	u.d.t.Helper()
-	for end := time.Now().Add(patience); !is(); time.Sleep(100 * time.Millisecond) {
+	u.d.T.Helper()
+	for end := time.Now().Add(lxdhost.Patience); !is(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			failed := u.failed()
-			require.Fail(u.d.t, why, "not so within %s; failed: %s; the unit's last status: %s", patience, failed, u.said())
+			require.Fail(u.d.T, why, "not so within %s; failed: %s; the unit's last status: %s", lxdhost.Patience, failed, u.said())
 		}
 	}
 }

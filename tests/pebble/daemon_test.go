@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,13 +46,13 @@ func (x *text) String() string {
 	return x.b.String()
 }
 
-// start does what systemd would with the unit: its command in its environment,
-// and more of that where the test stands in for systemd's socket.
+// start does what systemd would with the unit: its command in its environment
+// and with its rights, and more of that where the test stands in for systemd's socket.
 func (u *unit) start(t *testing.T, more ...string) *daemon {
 	t.Helper()
 	file, err := u.ReadFile(unitPath)
 	require.NoError(t, err)
-	env, argv := more, []string(nil)
+	env, argv, rights := more, []string(nil), []string{"setpriv", "--inh-caps=-all"}
 	for line := range strings.Lines(string(file)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		switch key {
@@ -59,9 +60,15 @@ func (u *unit) start(t *testing.T, more ...string) *daemon {
 			env = append(env, value)
 		case "ExecStart":
 			argv = strings.Fields(value)
+		case "CapabilityBoundingSet":
+			rights = append(rights, "--bounding-set=-all,+"+strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(value, "CAP_", "")), " ", ",+"))
+		case "NoNewPrivileges":
+			rights = append(rights, "--no-new-privs")
 		}
 	}
 	require.NotEmpty(t, argv)
+	require.Len(t, rights, 4, "the unit limits the rights of what it starts")
+	argv = append(rights, argv...)
 	d := &daemon{unit: u, t: t, cmd: exec.Command(argv[0], argv[1:]...), log: &text{}, done: make(chan struct{})}
 	d.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
@@ -74,7 +81,7 @@ func (u *unit) start(t *testing.T, more ...string) *daemon {
 	t.Cleanup(func() {
 		d.cmd.Process.Kill()
 		<-d.done
-		for _, pid := range d.pids() {
+		for _, pid := range d.all() {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 		if t.Failed() {
@@ -119,9 +126,25 @@ func (d *daemon) check() check {
 	return all.Checks[service]
 }
 
-// pids are the processes that run the unit's exporter; one that has ended has
-// no program any more.
+// pids are the unit's exporters: those that serve.
 func (u *unit) pids() (pids []int) {
+	for _, pid := range u.all() {
+		if args, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline"); err == nil && !bytes.Contains(args, []byte(helperFlag)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// helpers are those that look at processes for them, as root.
+func (u *unit) helpers() []int {
+	pids := u.pids()
+	return slices.DeleteFunc(u.all(), func(pid int) bool { return slices.Contains(pids, pid) })
+}
+
+// all are the processes that run the exporter's program; one that has ended has
+// no program any more.
+func (u *unit) all() (pids []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		panic(err)

@@ -71,7 +71,7 @@ func TestUnitIsReadyAliveAndEndsCleanly(t *testing.T) {
 	}
 	require.Equal(t, "STOPPING=1", message)
 	require.Equal(t, 0, d.waitEnd().ExitCode())
-	require.Empty(t, u.pids())
+	require.Empty(t, u.all())
 }
 
 func TestKilledExporterIsStartedAgain(t *testing.T) {
@@ -116,7 +116,7 @@ func TestServicesEndWithAKilledPebble(t *testing.T) {
 			orphan(t, pid)
 			require.NoError(t, d.cmd.Process.Kill())
 			d.waitEnd()
-			eventually(t, func() bool { return len(u.pids()) == 0 }, "the exporter lives on")
+			eventually(t, func() bool { return len(u.all()) == 0 }, "the exporter lives on")
 			u.start(t).serving(pid)
 		})
 	}

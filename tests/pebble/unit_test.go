@@ -29,6 +29,8 @@ const (
 	layerPath = charm.PebbleDir + "/layers/001-" + service + ".yaml"
 	unitPath  = "/etc/systemd/system/" + charm.PebbleUnit
 	program   = charm.BinDir + "/" + service
+
+	helperFlag = "--usage.write="
 )
 
 // unit is a machine's folder with what the charm writes for Pebble. Another

@@ -16,21 +16,24 @@ import (
 
 	"concourse-ci-machine/internal/postgres"
 	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/tests/release"
 )
+
+// named is the folder of the release to test with, "" without one.
+var named string
 
 // concourse runs `concourse migrate` of a real release with what a relation
 // gave, as the web gets it.
 func concourse(t *testing.T, db relation.Database, argument string) (string, error) {
 	t.Helper()
-	release := os.Getenv("CONCOURSE_RELEASE")
-	if release == "" {
-		t.Skip("CONCOURSE_RELEASE names no folder of an unpacked Concourse release")
+	if named == "" {
+		t.Skip(release.Missing)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(ca, []byte(db.CA), 0o600))
-	cmd := exec.CommandContext(ctx, filepath.Join(release, "bin/concourse"), "migrate", argument)
+	cmd := exec.CommandContext(ctx, filepath.Join(named, "bin/concourse"), "migrate", argument)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "CONCOURSE_POSTGRES_HOST=" + db.Host, "CONCOURSE_POSTGRES_PORT=" + strconv.Itoa(db.Port), "CONCOURSE_POSTGRES_USER=" + db.User,
 		"CONCOURSE_POSTGRES_PASSWORD=" + db.Password, "CONCOURSE_POSTGRES_DATABASE=" + db.Name, "CONCOURSE_POSTGRES_SSLMODE=" + db.SSLMode(), "CONCOURSE_POSTGRES_CA_CERT=" + ca}
 	out, err := cmd.CombinedOutput()
@@ -70,9 +73,12 @@ func TestD30ConcourseTakesWhatTheRelationGave(t *testing.T) {
 	granted, err := postgres.Repair(deadline(t), config)
 	require.NoError(t, err)
 	require.Len(t, granted, 1)
+	require.Contains(t, granted[0], "and its role at each login")
 	version, err := concourse(t, db, "--current-db-version")
 	require.NoError(t, err)
 	require.Regexp(t, `^\d+$`, version)
+	_, err = concourse(t, db, "--migrate-to-latest-version")
+	require.NoError(t, err, "which makes a table where there is none, as the web does when it starts")
 	granted, err = postgres.Repair(deadline(t), config)
 	require.NoError(t, err)
 	require.Empty(t, granted)

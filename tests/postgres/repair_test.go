@@ -136,7 +136,7 @@ func TestErrorNamesTheStatementWhereTheOwnersRoleCantBeTaken(t *testing.T) {
 	l := lose(t, "locked", "locked_owner", "locked_dml", "locked_user")
 	l.must(t, "postgres", l.text("revoke {owner} from {user}"))
 	_, err := postgres.Repair(deadline(t), l.db)
-	require.ErrorContains(t, err, "cannot repair the privileges in the database locked at 127.0.0.1:")
+	require.ErrorContains(t, err, "cannot use Concourse's tables in the database locked at 127.0.0.1:")
 	require.ErrorContains(t, err, "it can't use auth_request of locked_owner; as a superuser run there: ")
 	require.NotContains(t, err.Error(), password)
 	_, statement, _ := strings.Cut(err.Error(), "run there: ")

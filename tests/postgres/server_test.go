@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/postgres"
+	"concourse-ci-machine/tests/release"
 )
 
 const (
@@ -47,6 +48,15 @@ func run(m *testing.M) int {
 			return 1
 		}
 		return m.Run() // each test skips and says why
+	}
+	dir, err := os.MkdirTemp("", "postgres-test-release-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		named, err = release.Folder(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	c, err := start(bin, "")
 	if err != nil {

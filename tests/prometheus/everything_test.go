@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rocm "concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 )
@@ -59,7 +60,7 @@ func leaseReport(t *testing.T, r host.Root) string {
 	require.NotEmpty(t, devices)
 	since, report := time.Now().Add(-time.Hour), rocm.LeaseReport{At: time.Now().Add(90 * time.Second)}
 	for _, d := range devices {
-		report.GPUs = append(report.GPUs, rocm.LeasedGPU{Name: rocm.LeaseName(d.UniqueID, d.Index), Held: true, Container: "4f1c", Since: &since})
+		report.GPUs = append(report.GPUs, rocm.LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition), Held: true, Container: "4f1c", Since: &since})
 	}
 	data, err := json.Marshal(report)
 	require.NoError(t, err)

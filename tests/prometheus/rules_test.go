@@ -114,7 +114,6 @@ func TestFaultsInTheRulesAreNoticed(t *testing.T) {
 		"AMDGPUCorrectableErrors": {`sum without (block) (increase(rocm_gpu_ras_errors_total{severity="ce"}[1h])) > 100`, `rocm_gpu_ras_errors_total{severity="ce"} > 100`},
 		"AMDGPUBadPagesPending":   {`rocm_gpu_bad_pages{state="pending"}`, "rocm_gpu_bad_pages"},
 		"AMDGPUPCIeErrors":        {"increase(rocm_pcie_replays_total[15m]) > 100", "rocm_pcie_replays_total > 100"},
-		"AMDGPUTasksWait":         {"rocm_gpu_lease_oldest_wait_seconds > 1800", "rocm_gpu_lease_oldest_wait_seconds > 1700"},
 		"AMDGPULeaseInDoubt":      {"rocm_gpu_lease_doubtful == 1", "rocm_gpu_lease_held == 1"},
 		"AMDGPULeasesUnknown":     {"rocm_exporter_lease_report_age_seconds > 120", "rocm_exporter_lease_report_age_seconds > 10"},
 		"AMDGPUExporterDown":      {`up{job=~".*rocm-exporter.*"}`, "up"},

@@ -79,6 +79,7 @@ type recipe struct {
 	name, version, depends string
 	files                  map[string]string // path to content; executable
 	preinst, postinst      string            // after #!/bin/sh -e
+	prerm                  string            // after #!/bin/sh
 }
 
 // broken is the file that has a package of these tests fail to be configured.
@@ -96,6 +97,9 @@ func makeDeb(r recipe) (*deb, error) {
 		"DEBIAN/postinst": "#!/bin/sh -e\nif [ -e " + broken(r.name) + " ]; then echo 'cannot be configured' >&2; exit 1; fi\n" + r.postinst + "\n"}
 	if r.preinst != "" {
 		files["DEBIAN/preinst"] = "#!/bin/sh -e\n" + r.preinst + "\n"
+	}
+	if r.prerm != "" {
+		files["DEBIAN/prerm"] = "#!/bin/sh\n" + r.prerm + "\n"
 	}
 	maps.Copy(files, r.files)
 	for path, text := range files {

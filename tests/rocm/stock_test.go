@@ -14,6 +14,29 @@ const needsDriver = `if [ ! -d /sys/module/amdgpu/drivers/ ]; then
 	exit 1
 fi`
 
+// cleanup does what the prerm of AMD's container toolkit does from 1.1.0 on, when
+// it is removed and when it is upgraded: all of /etc/cdi goes, whoever made it, and
+// Docker's settings are written anew without the runtime of AMD's. A test can have
+// it kill the programs that began it, half-way.
+const cleanup = `if [ -e ` + killers + ` ]; then
+	rm -rf /etc/cdi/*.json
+	pid=$$ all=
+	while pid=$(awk '$1 == "PPid:" { print $2 }' /proc/$pid/status); [ "$pid" -gt 1 ]; do
+		grep -qx -f ` + killers + ` /proc/$pid/comm && all="$pid $all"
+	done
+	grep -qx dpkg ` + killers + ` && end=exit
+	rm ` + killers + `
+	kill -KILL $all
+	$end
+fi
+rm -rf /etc/cdi
+[ -f /etc/docker/daemon.json ] || exit 0
+out=$(grep -v amd-container-runtime /etc/docker/daemon.json)
+echo "$out" > /etc/docker/daemon.json`
+
+// killers names, in lines, the programs that cleanup kills.
+const killers = "/srv/killed-by-prerm"
+
 // dkms is what a DKMS package's postinst comes to: a module for the running
 // kernel, where its headers are.
 const dkms = `if [ ! -e /lib/modules/` + kernel + `/build ]; then
@@ -35,8 +58,8 @@ func makeStock() (map[string]*deb, error) {
 	driver := release.Package("noble")
 	all := map[string]*deb{}
 	for _, r := range []recipe{
-		{name: "amd-container-toolkit", version: "1.1.0", preinst: needsDriver},
-		{name: "amd-container-toolkit", version: "1.2.0", preinst: needsDriver, files: map[string]string{"usr/bin/amd-ctk": "#!/bin/sh\n"}},
+		{name: "amd-container-toolkit", version: "1.1.0", preinst: needsDriver, prerm: cleanup},
+		{name: "amd-container-toolkit", version: "1.2.0", preinst: needsDriver, prerm: cleanup, files: map[string]string{"usr/bin/amd-ctk": "#!/bin/sh\n"}},
 		{name: "amdgpu-dkms", version: driver, depends: "amdgpu-dkms-firmware", postinst: dkms},
 		{name: "amdgpu-dkms", version: "1:6.8.5.60200-2009582.24.04", postinst: dkms},
 		{name: "amdgpu-dkms-firmware", version: driver},

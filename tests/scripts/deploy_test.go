@@ -151,6 +151,15 @@ func TestTheModel(t *testing.T) {
 		require.Contains(t, r.out, "The model concourse-test-auto is kept; remove it: juju destroy-model --no-prompt --destroy-storage --force concourse-test-auto\n")
 		require.Equal(t, "concourse-test-auto", w.Model)
 	})
+	t.Run("is not the user's current one, which stays what it was", func(t *testing.T) {
+		for _, args := range []string{"--steps=deploy", "--steps=deploy,destroy", "--steps=deploy --skip-cleanup"} {
+			w := newWorld(t)
+			w.Current = "mine"
+			r := w.run(t, "deploy-test.sh", append(strings.Fields(args), charm)...)
+			require.Zero(t, r.code, r.err)
+			require.Equal(t, "mine", w.Current, args)
+		}
+	})
 	t.Run("of another run is not touched", func(t *testing.T) {
 		w := kept(t)
 		r := w.run(t, "deploy-test.sh", charm)
@@ -173,6 +182,24 @@ func TestTheModel(t *testing.T) {
 		require.Contains(t, r.err, "there is no charm at none.charm; run: make charm, or give --charm=FILE or --channel=NAME")
 		require.Empty(t, r.calls)
 	})
+}
+
+// What a step waits for may be a worker's tags, and what keeps it from having
+// them a unit that says so itself.
+func TestAWaitTellsWhyAUnitIsBlocked(t *testing.T) {
+	w := kept(t)
+	w.Apps["concourse-ci"].Config["compute-runtime"] = "rocm"
+	w.env = []string{"WAIT_SECONDS=0"}
+	r := w.run(t, "deploy-test.sh", "--steps=tagged")
+	require.Equal(t, 1, r.code, r.out)
+	const why = "0 running workers without tags; concourse-ci/1 blocked: no AMD GPU passed through"
+	require.Contains(t, r.err, "    not yet: "+why+"\n")
+	require.Contains(t, r.err, "not after 0 s (WAIT_SECONDS); last: "+why+"\n")
+
+	// Where the wait is for that status, it stands there once.
+	r = w.run(t, "deploy-test.sh", "--steps=upgrade")
+	require.Equal(t, 1, r.code, r.out)
+	require.Contains(t, r.err, "    not yet: concourse-ci/1 blocked: no AMD GPU passed through\n")
 }
 
 func TestGPUSteps(t *testing.T) {

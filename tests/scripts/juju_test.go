@@ -15,7 +15,7 @@ func flagless(argv []string) (words []string) {
 		switch argv[i] {
 		case "--model", "--unit", "--channel", "--timeout", "--num-units":
 			i++
-		case "--format=json", "--no-prompt", "--destroy-storage", "--force", "--":
+		case "--format=json", "--no-prompt", "--no-switch", "--destroy-storage", "--force", "--":
 		default:
 			words = append(words, argv[i])
 		}
@@ -37,9 +37,15 @@ func standInJuju(w *world, argv []string) int {
 		return reply(map[string]any{"models": list})
 	case "add-model":
 		w.Model = a[1]
+		if !slices.Contains(argv, "--no-switch") {
+			w.Current = w.Model
+		}
 	case "destroy-model":
 		if w.Model != a[1] {
 			return refuse("model %s not found", a[1])
+		}
+		if w.Current == w.Model {
+			w.Current = ""
 		}
 		w.Model, w.Apps = "", map[string]*application{}
 	case "deploy":

@@ -9,19 +9,23 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/tests/lxdhost"
 )
 
 // LXD, its client, the container and its nodes are real; the cards' sysfs files
 // and kfd are made up, and juju is the stand-in.
 func TestPassGPUOnRealLXD(t *testing.T) {
-	needLXD(t)
-	h := startLXD(t)
+	lxdhost.Need(t, "jq")
+	groups := lxdhost.Cgroups(t)
+	t.Cleanup(func() { lxdhost.RemoveCgroups(t, groups) }) // runs after the host's own
+	h := lxdhost.Start(t, threeCards(t))
 	// The name makes its control groups ours on a machine that has an LXD.
-	box := "juju-" + filepath.Base(h.dir)
-	h.launch(box)
+	box := "juju-" + filepath.Base(h.Dir)
+	launch(h, box)
 	w := newWorld(t)
 	require.NoError(t, os.Remove(w.dir+"/bin/lxc"), "the real one")
-	w.env, w.Instance = h.env(), box
+	w.env, w.Instance = []string{"LXD_DIR=" + h.Dir + "/lxd", "LXD_CONF=" + h.Dir + "/client"}, box
 	w.Apps["rocm-worker"] = &application{Units: 1}
 	pass := func(args ...string) result {
 		return w.run(t, "pass-gpu.sh", append([]string{"rocm-worker/0"}, args...)...)
@@ -31,11 +35,11 @@ func TestPassGPUOnRealLXD(t *testing.T) {
 			Devices map[string]map[string]string
 			Config  map[string]string
 		}
-		require.NoError(t, json.Unmarshal([]byte(h.run("", "lxc", "query", "/1.0/instances/"+box)), &i))
+		require.NoError(t, json.Unmarshal([]byte(h.Run("", "lxc", "query", "/1.0/instances/"+box)), &i))
 		return i.Devices
 	}
 	nodes := func() string {
-		return h.run("", "lxc", "exec", box, "--", "sh", "-c", "for n in /dev/kfd /dev/dri/*; do [ ! -e $n ] || stat -c '%n %t:%T %u:%g %a' $n; done")
+		return h.Run("", "lxc", "exec", box, "--", "sh", "-c", "for n in /dev/kfd /dev/dri/*; do [ ! -e $n ] || stat -c '%n %t:%T %u:%g %a' $n; done")
 	}
 	add := "lxc config device add " + box + " "
 
@@ -63,7 +67,7 @@ func TestPassGPUOnRealLXD(t *testing.T) {
 	require.Contains(t, r.err, "nothing to change")
 
 	for _, device := range []string{"gpu0", "kfd"} {
-		h.run("", "lxc", "config", "device", "unset", box, device, "gid")
+		h.Run("", "lxc", "config", "device", "unset", box, device, "gid")
 	}
 	require.Contains(t, nodes(), "/dev/kfd 1:3 0:0 ")
 	r = pass("--pci=03:00.0")
@@ -71,19 +75,19 @@ func TestPassGPUOnRealLXD(t *testing.T) {
 	require.Equal(t, lines("lxc config device set "+box+" gpu0 gid=44", "lxc config device set "+box+" kfd gid=44"), r.out)
 	require.Equal(t, given, nodes(), "the group is put right in the running container")
 
-	h.run("", "lxc", "restart", "-f", box)
+	h.Run("", "lxc", "restart", "-f", box)
 	require.Equal(t, given, nodes(), "after a restart")
 
-	h.run("", "lxc", "config", "device", "add", box, "theirs", "unix-char", "source=/dev/null", "path=/dev/theirs")
+	h.Run("", "lxc", "config", "device", "add", box, "theirs", "unix-char", "source=/dev/null", "path=/dev/theirs")
 	r = pass("--remove")
 	require.Zero(t, r.code, r.err)
 	require.Len(t, devices(), 1)
 	require.Contains(t, devices(), "theirs")
 	require.Empty(t, nodes())
-	require.NotContains(t, h.run("", "lxc", "config", "show", box), "user.pass-gpu")
+	require.NotContains(t, h.Run("", "lxc", "config", "show", box), "user.pass-gpu")
 
 	t.Run("a container whose profile brings kfd without the group", func(t *testing.T) {
-		h.run("", "lxc", "profile", "device", "add", "default", "kfd", "unix-char", "source=/dev/kfd", "path=/dev/kfd")
+		h.Run("", "lxc", "profile", "device", "add", "default", "kfd", "unix-char", "source=/dev/kfd", "path=/dev/kfd")
 		r := pass("--pci=83:00.0")
 		require.Zero(t, r.code, r.err)
 		require.Contains(t, r.out, "lxc config device override "+box+" kfd gid=44\n")

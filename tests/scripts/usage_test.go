@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host/hosttest"
 )
 
 // alone runs a script where it finds bash's and the system's own tools only.
@@ -74,7 +76,7 @@ func TestHelp(t *testing.T) {
 	for _, script := range []string{"pass-gpu.sh", "deploy-test.sh"} {
 		code, out, errs := alone(t, script, "--help")
 		require.Zero(t, code, errs)
-		golden(t, script+".help", out)
+		hosttest.Golden(t, "testdata/"+script+".help", out)
 	}
 	// Every step has a line, and one function.
 	_, out, _ := alone(t, "deploy-test.sh", "--help")
@@ -94,7 +96,7 @@ func TestDryRun(t *testing.T) {
 			require.Zero(t, code, errs)
 			// The architecture of this machine's charm is no matter of the script's.
 			out = regexp.MustCompile(`_(amd64|arm64)\.charm`).ReplaceAllString(out, "_ARCH.charm")
-			golden(t, "dry-run-"+name+".txt", out)
+			hosttest.Golden(t, "testdata/dry-run-"+name+".txt", out)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package scripts
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,8 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // What must never be seen: the stand-ins hand these out.
 const (
@@ -41,6 +38,7 @@ type world struct {
 	env []string // more of the scripts' environment
 
 	Model     string
+	Current   string // the model that a juju without --model is about
 	Apps      map[string]*application
 	Related   map[string]bool
 	Unsealed  bool
@@ -190,15 +188,4 @@ func (w *world) run(t *testing.T, script string, args ...string) result {
 	require.NoError(t, err)
 	require.Empty(t, left, "left behind")
 	return r
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := "testdata/" + name
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got)
 }

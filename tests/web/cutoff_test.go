@@ -40,6 +40,13 @@ func TestConnectionsOfOneAddressAreCutOff_D19(t *testing.T) {
 		out, err := exec.Command("ip", "address", "replace", a, "dev", "lo").CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
+	// The kernel makes an IPv6 address usable, and its route, after the command.
+	at := func(ip string) *net.UDPAddr { return &net.UDPAddr{IP: net.ParseIP(ip), Port: 2222} }
+	usable := func(from, to string) bool {
+		c, err := net.DialUDP("udp6", at(from), at(to)) // sends nothing
+		return err == nil && c.Close() == nil
+	}
+	require.Eventually(t, func() bool { return usable("fd99::1", "fd99::2") && usable("fd99::2", "fd99::1") }, patience, tick)
 	h := host.New("/")
 	for name, c := range map[string]struct{ network, listen, worker, other, to string }{
 		"IPv4":                        {"tcp4", "0.0.0.0:2222", "10.99.0.1", "10.99.0.2", "127.0.0.1:2222"},

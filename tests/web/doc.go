@@ -6,6 +6,6 @@
 // The tests carry the build tag e2e and need root, PostgreSQL, util-linux and
 // iproute2. They run in network, mount and process namespaces of their own, so
 // that no port is anybody else's and nothing they start outlives them. Those
-// with Concourse need the folder of an unpacked release in CONCOURSE_RELEASE, and
-// are skipped without: a release is too large to fetch here.
+// with Concourse need a release in CONCOURSE_RELEASE, its tarball or the unpacked
+// folder, and are skipped without: a release is too large to fetch here.
 package web

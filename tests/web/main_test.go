@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	releases "concourse-ci-machine/tests/release"
 )
 
 const (
@@ -52,18 +54,16 @@ func need(t *testing.T) {
 	}
 }
 
-// release is the folder of the release to test with.
+// named is the folder of the release to test with, "" without one.
+var named string
+
 func release(t *testing.T) string {
 	t.Helper()
 	need(t)
-	dir := os.Getenv("CONCOURSE_RELEASE")
-	if dir == "" {
-		t.Skip("CONCOURSE_RELEASE names no folder of an unpacked Concourse release")
+	if named == "" {
+		t.Skip(releases.Missing)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "bin/concourse")); err != nil {
-		t.Fatalf("CONCOURSE_RELEASE=%s is no folder of an unpacked Concourse release: %v", dir, err)
-	}
-	return dir
+	return named
 }
 
 func TestMain(m *testing.M) {
@@ -81,7 +81,7 @@ func TestMain(m *testing.M) {
 				os.Exit(1)
 			}
 		}
-		os.Exit(m.Run())
+		os.Exit(inside(m))
 	}
 	c := exec.Command("/proc/self/exe", os.Args[1:]...)
 	c.Env = append(os.Environ(), insideEnv+"=1")
@@ -97,4 +97,18 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "cannot start the tests of the web:", err)
 		os.Exit(1)
 	}
+}
+
+// inside runs the tests with the release, unpacked where it is a tarball.
+func inside(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "web-test-release-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		named, err = releases.Folder(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
 }

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,7 +50,7 @@ func newUnit(t *testing.T, n int, pg *postgres, secrets concourse.WebSecrets) *u
 	db.CAFile = p.DatabaseCA()
 	u.config = concourse.WebConfig{Paths: p, BindPort: 80 + n, LogLevel: "info", ExternalURL: fmt.Sprintf("https://127.0.0.1:%d", 443+n),
 		PeerAddress: "127.0.0.1", ClusterName: "a test", TLSPort: 443 + n, AdminUser: "admin", AdminPassword: secrets.AdminPassword,
-		ExtraLocalUsers: `eve:e"v$e\ `, Database: db, EncryptionKey: "0123456789abcdef", Metrics: n == 0, TaskLimit: 4, RequestTimeout: 12 * time.Minute,
+		ExtraLocalUsers: `eve:e"v$e\ `, Database: db, EncryptionKey: "0123456789abcdef", Metrics: n == 0, TaskLimit: 4,
 		Options: map[string]string{"CONCOURSE_DEFAULT_BUILD_LOGS_TO_RETAIN": "7"}}
 	cert, key := certificate(t)
 	u.files = []plan.Resource{
@@ -91,15 +90,17 @@ func (u *unit) converge() []string {
 
 // hardened is what the unit makes of the machine for the web: a root to read
 // only, temporary folders of its own, one capability and no other user's rights.
-// The folder of this test's machine lies where the environment says.
+// The folder of this test's machine lies where the environment says, and the
+// release beside it: its own may be below /tmp, which the web does not see.
 const hardened = `set -e
-mount -t tmpfs tmpfs /var/lib && mkdir /var/lib/concourse && mount --bind "$1/var/lib/concourse" /var/lib/concourse
+mount -t tmpfs tmpfs /var/lib && mkdir /var/lib/concourse /var/lib/release
+mount --bind "$1/var/lib/concourse" /var/lib/concourse && mount --bind "$3" /var/lib/release
 mount -o remount,bind,ro /var/lib/concourse && mount -o remount,ro /var/lib
 mount -o remount,bind,ro / && mount -t tmpfs -o mode=1777 tmpfs /tmp && mount -t tmpfs -o mode=1777 tmpfs /var/tmp
 cd /var/lib/concourse
-uid=$2 && shift 2
+uid=$2
 exec setpriv --reuid="$uid" --regid="$uid" --clear-groups --no-new-privs --pdeathsig=KILL \
-	--bounding-set=-all,+net_bind_service --inh-caps=-all,+net_bind_service --ambient-caps=-all,+net_bind_service "$@"`
+	--bounding-set=-all,+net_bind_service --inh-caps=-all,+net_bind_service --ambient-caps=-all,+net_bind_service /var/lib/release/bin/concourse web`
 
 // start runs the web with the environment that systemd would read; more is the
 // operator's file, which comes last.
@@ -113,8 +114,7 @@ func (u *unit) start(more map[string]string) {
 	log, err := os.Create(u.log)
 	require.NoError(u.t, err)
 	defer log.Close()
-	c := exec.Command("unshare", "--mount", "--propagation=private", "sh", "-c", hardened, "sh", u.host.Path("/"), strconv.Itoa(u.uid),
-		filepath.Join(u.release, "bin/concourse"), "web")
+	c := exec.Command("unshare", "--mount", "--propagation=private", "sh", "-c", hardened, "sh", u.host.Path("/"), strconv.Itoa(u.uid), u.release)
 	c.Stdout, c.Stderr = log, log
 	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}
 	env := u.config.Env()

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	jujuerrors "github.com/juju/errors"
@@ -28,6 +29,8 @@ const program = "dispatch"
 // Main runs dispatch. Exit status: 0 done or honestly reported in the unit's
 // status, 1 failed (Juju runs the hook again), 2 called wrongly.
 func Main(args []string, env func(string) string, stdout, stderr io.Writer) int {
+	// The programs that it starts, as apt, make files that all have to read.
+	syscall.Umask(0o022)
 	ctx := context.Background()
 	c := &charm.Charm{Host: host.New(env("CHARM_ROOT")), Sleep: time.Sleep, NewID: newID, Stderr: stderr, CharmDir: charmDir(env)}
 	if exe, err := os.Executable(); err == nil && filepath.Base(exe) == program {

@@ -20,7 +20,7 @@ On a unit, as root, it also answers:
   dispatch gpu detect           whose GPUs the unit has, in fixed words
   dispatch gpu verify [--json]  open each GPU's node as a task would; wakes GPUs that sleep
   dispatch gpu health [--json]  state, score and reason of each AMD GPU
-  dispatch gpu status [--json]  who leases each GPU, and who waits, with gpu-sharing=exclusive
+  dispatch gpu status [--json]  who leases each GPU, with gpu-sharing=exclusive
   dispatch gpu release GPU [--force]
                                 free a GPU whose lease is damaged or in doubt
   dispatch rocm plan            what was seen of the driver of AMD GPUs, and what is decided

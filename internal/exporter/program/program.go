@@ -1,6 +1,6 @@
 // Package program is what the programs that serve metrics have in common: they
-// print their flags the same way, end with their parent, listen, limit how many
-// scrapes run at once, compress for who asks, and drain when told to stop. It
+// print their flags the same way, end with their parent, listen, limit connections
+// and how many scrapes run at once, compress for who asks, and drain when told to stop. It
 // knows no metric.
 package program
 
@@ -63,12 +63,12 @@ func EndWithParent() error {
 }
 
 // Listen listens on a TCP address, such as ":9358".
-func Listen(address string) (net.Listener, error) {
+func Listen(address string) (*net.TCPListener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, cause(err))
 	}
-	return l, nil
+	return l.(*net.TCPListener), nil // by the name of the network
 }
 
 // cause is the error without net's own "listen tcp :9401: bind: " before it.

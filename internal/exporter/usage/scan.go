@@ -30,7 +30,7 @@ type reading struct {
 func (s *Scanner) Scan(ctx context.Context, devices []Device) {
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
-	r := &Result{At: s.now(), rows: map[Device][]Row{}}
+	r := &Result{At: s.now(), Devices: []Used{}}
 	began := time.Now()
 	users := s.walk.run(&r.Left)
 	own := containersOf(readText(s.root, "/proc/self/cgroup"))
@@ -51,7 +51,8 @@ func (s *Scanner) Scan(ctx context.Context, devices []Device) {
 		}
 		ledgers[d] = l
 		if _, answered := answers[d.PCI]; answered || len(byGPU[d.PCI]) == 0 && !s.outstanding(d.PCI) {
-			r.rows[d] = l.update(r.At, s.walk.turn, uses[d], s.options.Containers, func(p place) bool { return p.gone(s.root) })
+			rows := l.update(r.At, s.walk.turn, uses[d], s.options.Containers, func(p place) bool { return p.gone(s.root) })
+			r.Devices = append(r.Devices, Used{d, rows})
 		}
 	}
 	s.ledgers = ledgers

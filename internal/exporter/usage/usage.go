@@ -24,47 +24,59 @@ import (
 
 // Device is a GPU, or a partition of one, that clients are counted for.
 type Device struct {
-	PCI       string // "0000:03:00.0"; partitions have their parent's address
-	Partition int
-	Own       string // machine path of the folder in sysfs that has its DRM nodes, in drm/
+	PCI       string `json:"pci"` // "0000:03:00.0"; partitions have their parent's address
+	Partition int    `json:"partition"`
+	Own       string `json:"-"` // machine path of the folder in sysfs that has its DRM nodes, in drm/
 }
 
 // Amount is a number with the name of what it counts.
 type Amount struct {
-	Name  string
-	Value float64
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
 }
 
 // Row is what one container uses of one GPU.
 type Row struct {
-	Container string   // "" is no container; Other is all beyond the limit
-	Processes int      // that hold the GPU open; 0 when it did so before
-	Memory    []Amount // bytes, by kind: vram, gtt, cpu, and kfd, the part of vram that KFD counts
-	Engines   []Amount // seconds since the container was first seen, by engine; never less than before
-	Units     []Amount // one: compute units at work, where the GPU tells
+	Container string   `json:"container"`         // "" is no container; Other is all beyond the limit
+	Processes int      `json:"processes"`         // that hold the GPU open; 0 when it did so before
+	Memory    []Amount `json:"memory,omitempty"`  // bytes, by kind: vram, gtt, cpu, and kfd, the part of vram that KFD counts
+	Engines   []Amount `json:"engines,omitempty"` // seconds since the container was first seen, by engine; never less than before
+	Units     []Amount `json:"units,omitempty"`   // one: compute units at work, where the GPU tells
 }
 
 // Other is the container that stands for those beyond the limit.
 const Other = "other"
 
-// Result is one finished scan.
+// Result is one finished scan. As JSON a process that may look tells another.
 type Result struct {
-	At   time.Time
-	Took time.Duration // of the walk over the processes
-	Left LeftOut
-	rows map[Device][]Row
+	At      time.Time     `json:"at"`
+	Took    time.Duration `json:"took_ns"` // of the walk over the processes
+	Left    LeftOut       `json:"left_out"`
+	Devices []Used        `json:"devices"` // less those whose driver did not answer
+}
+
+// Used is who uses a device, by the container's name.
+type Used struct {
+	Device
+	Rows []Row `json:"rows"`
 }
 
 // LeftOut counts what a scan could not tell about.
 type LeftOut struct {
-	Namespace  int // KFD processes of the host that have no process here
-	Unreadable int // processes that may not be looked at
-	Limit      int // processes and clients beyond what one scan looks at
+	Namespace  int `json:"namespace"`  // KFD processes of the host that have no process here
+	Unreadable int `json:"unreadable"` // processes that may not be looked at
+	Limit      int `json:"limit"`      // processes and clients beyond what one scan looks at
 }
 
-// Of are the rows of a device, by the container's name; none where its driver
-// did not answer.
-func (r *Result) Of(d Device) []Row { return r.rows[d] }
+// Of are the rows of a device; none where its driver did not answer.
+func (r *Result) Of(d Device) []Row {
+	for _, u := range r.Devices {
+		if u.PCI == d.PCI && u.Partition == d.Partition {
+			return u.Rows
+		}
+	}
+	return nil
+}
 
 // Options are the scanner's limits; 0 stands for the default.
 type Options struct {

@@ -37,6 +37,14 @@ func Start(limit time.Duration) (*Watchdog, error) {
 	return &Watchdog{timer: t, limit: limit}, nil
 }
 
+// PutOff sets the end to the limit from now. A nil Watchdog has none.
+func (w *Watchdog) PutOff() error {
+	if w == nil {
+		return nil
+	}
+	return w.timer.set(w.limit)
+}
+
 // Watch makes the check, one after the other, and puts the end off at each that
 // returns nil. It tells say when checks begin to fail, and never returns.
 func (w *Watchdog) Watch(check func(within time.Duration) error, say func(format string, v ...any)) {
@@ -45,7 +53,7 @@ func (w *Watchdog) Watch(check func(within time.Duration) error, say func(format
 	for tick := time.Tick(every); ; <-tick {
 		err := check(every)
 		if err == nil {
-			err = w.timer.set(w.limit)
+			err = w.PutOff()
 		}
 		if err != nil && !failing {
 			say("the health check fails, %s of that end this program: %v", w.limit, err)

@@ -3,7 +3,6 @@ package hosttest
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,9 +14,18 @@ import (
 // a machine: sysfs with its links, stand-ins for the nodes below /dev (see
 // host.Root.Node), and the few files of /proc, /etc and /run that name the
 // machine. hosts/README.md says what each one is.
+//
+// It is looked for above the working folder, which is a test's own package: this
+// file's path is one that a build with -trimpath does not know.
 func HostsDir() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "hosts")
+	dir, err := os.Getwd()
+	for ; err == nil && dir != "/"; dir = filepath.Dir(dir) {
+		hosts := filepath.Join(dir, "internal/host/hosttest/hosts")
+		if _, gone := os.Stat(hosts); gone == nil {
+			return hosts
+		}
+	}
+	panic("cannot find the fixture hosts: the working folder is outside the source tree")
 }
 
 // HostNames lists the fixture hosts, sorted.

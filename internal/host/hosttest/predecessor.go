@@ -64,7 +64,9 @@ func lay(t testing.TB, r host.Root, tree string) {
 }
 
 // applyList makes what a list says: "<mode> <path>" gives a file its mode and
-// makes a folder whose path ends in "/", "link <path> <to>" a link, replacing.
+// makes a folder whose path ends in "/", "link <path> <to>" a link, replacing,
+// "key <type> <path>" what `concourse generate-key` writes, the Key of that name,
+// and "public <path> <name>..." a file of public keys.
 func applyList(t testing.TB, r host.Root, list []byte) {
 	t.Helper()
 	for lines := bufio.NewScanner(bytes.NewReader(list)); lines.Scan(); {
@@ -72,10 +74,28 @@ func applyList(t testing.TB, r host.Root, list []byte) {
 		if len(field) == 0 || field[0] == "#" {
 			continue
 		}
-		if field[0] == "link" {
+		switch field[0] {
+		case "link":
 			require.Len(t, field, 3, lines.Text())
 			require.NoError(t, r.Remove(field[1]))
 			Link(t, r, field[1], field[2])
+			continue
+		case "key":
+			require.Len(t, field, 3, lines.Text())
+			private, public := Key(field[2])
+			Put(t, r, field[2], private)
+			require.NoError(t, os.Chmod(r.Path(field[2]), 0o600))
+			if field[1] == "ssh" {
+				Put(t, r, field[2]+".pub", public)
+			}
+			continue
+		case "public":
+			var all string
+			for _, name := range field[2:] {
+				_, public := Key(name)
+				all += public
+			}
+			Put(t, r, field[1], all)
 			continue
 		}
 		require.Len(t, field, 2, lines.Text())

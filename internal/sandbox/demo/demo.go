@@ -8,9 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/charmpack"
+	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/sandbox"
 )
@@ -191,6 +194,15 @@ func (d *demo) hooks() error {
 		return err
 	}
 	d.say("published to web: worker-public-key=%.40s...", flight.Local["worker-public-key"])
+	env, err := w.Root.ReadText(concourse.EnvFile)
+	if err != nil {
+		return err
+	}
+	tags := regexp.MustCompile(`(?m)^CONCOURSE_TAG=(.*)$`).FindStringSubmatch(env)
+	if tags == nil || !slices.Contains(strings.Split(tags[1], ","), "gpu-count=1") {
+		return fmt.Errorf("%s has no tag for one GPU", concourse.EnvFile)
+	}
+	d.say("registers at the web with the tags: %s", strings.ReplaceAll(tags[1], ",", ", "))
 	r, err = w.Hook("update-status")
 	return d.show("update-status", r, err)
 }

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -109,7 +108,9 @@ func (b *bench) configure(gpus int) error {
 	}
 	devices := []any{map[string]any{"name": "all", "containerEdits": edits(all...)}}
 	var names []string
+	var leased []oci.LeasedGPU
 	for g := range gpus {
+		leased = append(leased, oci.LeasedGPU{Name: fmt.Sprintf("0000:%02x:00.0", 3+g), Nodes: []string{all[2*g+1]["path"].(string)}})
 		id := fmt.Sprintf("GPU-%016x", g+1)
 		names = append(names, "amd.com/gpu="+id)
 		for _, name := range []string{strconv.Itoa(g), id} {
@@ -133,7 +134,7 @@ func (b *bench) configure(gpus int) error {
 		return err
 	}
 	for _, kind := range []string{"leased", "busy"} {
-		config.Leases = &oci.Leases{Dir: filepath.Join(b.fast, kind+strconv.Itoa(gpus)), Links: links(gpus)}
+		config.Leases = &oci.Leases{Dir: filepath.Join(b.fast, kind+strconv.Itoa(gpus)), GPUs: leased, Links: links(gpus)}
 		if err := writeJSON(b.path(fmt.Sprintf("wrapper%d-%s.json", gpus, kind)), config); err != nil {
 			return err
 		}
@@ -145,9 +146,7 @@ func (b *bench) configure(gpus int) error {
 // lives as long as it measures.
 func (b *bench) hold(config oci.Config) error {
 	l := lease.Leases{Dir: config.Leases.Dir, Links: config.Leases.Links, Euid: uint32(os.Geteuid())}
-	for _, d := range config.Devices {
-		l.GPUs = append(l.GPUs, strings.TrimPrefix(d, "amd.com/gpu="))
-	}
+	l.GPUs, _ = config.LeaseNames()
 	if err := os.WriteFile(b.path("held.pid"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return err
 	}

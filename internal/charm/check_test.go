@@ -1,0 +1,90 @@
+package charm
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+// journal answers for a worker that runs, each look at its log with the next of
+// its lines and from the last on with that.
+type journal struct {
+	lines []string
+	looks int
+}
+
+func (j *journal) Run(_ context.Context, c host.Command) ([]byte, error) {
+	if c.Argv[0] != "journalctl" {
+		return nil, nil
+	}
+	line := j.lines[min(j.looks, len(j.lines)-1)]
+	j.looks++
+	return []byte(line), nil
+}
+
+// The web was restarted: its workers connect again by themselves, some seconds
+// later, and until then there is nothing to say.
+func TestWorkerThatConnectsAgainIsWaitedFor(t *testing.T) {
+	healthy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(healthy.Close)
+	at, err := url.Parse(healthy.URL)
+	require.NoError(t, err)
+	const (
+		registered = `{"message":"worker.beacon-runner.beacon.registered"}`
+		lost       = `{"message":"worker.beacon-runner.failed","data":{"error":"wait: remote command exited without exit status or exit signal"}}`
+	)
+	settle := int(settleTime / settlePoll)
+	for name, tc := range map[string]struct {
+		lines []string
+		port  string
+		slept int
+		want  string
+	}{
+		"registered":         {[]string{registered}, at.Port(), 0, ""},
+		"back in a moment":   {[]string{lost, lost, lost, registered}, at.Port(), 3, ""},
+		"just started":       {[]string{"", registered}, at.Port(), 1, ""},
+		"stays away":         {[]string{lost}, at.Port(), settle, "Worker not registered at the web: wait: remote command exited without exit status or exit signal"},
+		"says nothing of it": {[]string{""}, at.Port(), settle, "Worker not registered at the web yet; see journalctl --unit concourse-worker"},
+		"does not run":       {[]string{lost}, "9", 0, "Worker not ready: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := hosttest.Root(t)
+			hosttest.Put(t, r, concourse.OperatorEnvFile, fmt.Sprintf("CONCOURSE_HEALTHCHECK_BIND_PORT=%s\n", tc.port))
+			slept := 0
+			c := &Charm{Host: host.Host{Root: r, Runner: &journal{lines: tc.lines}, Clock: hosttest.Clock{T: hosttest.Now}},
+				Sleep: func(time.Duration) { slept++ }}
+			causes := c.check(t.Context(), Desired{Worker: true, LogLevel: "info"}, false)
+			require.Equal(t, tc.slept, slept)
+			if tc.want == "" {
+				require.Empty(t, causes)
+				return
+			}
+			require.Len(t, causes, 1)
+			require.Equal(t, Waiting, causes[0].Kind)
+			require.True(t, strings.HasPrefix(causes[0].Text, tc.want), causes[0].Text)
+		})
+	}
+}
+
+// What works and wants looking at is neither ok nor failed.
+func TestCheckStatusTellsAWarningFromOK(t *testing.T) {
+	c := &Charm{Host: charmHost(t, hosttest.Host(t, "mi210x4")), ExporterURL: exporterOf(t, 200, `{"gpus": [
+		{"index": 0, "health": {"state": "healthy", "score": 97, "reason": "nothing wrong with errors"}},
+		{"index": 1, "health": {"state": "warning", "score": 70, "reason": "throttled by heat"}},
+		{"index": 2, "health": {"state": "critical", "score": 0, "reason": "hangs"}}]}`)}
+	var r report
+	c.checkGPUs(t.Context(), &r)
+	require.Equal(t, "ok      gpu 0: healthy nothing wrong with errors\nwarn    gpu 1: throttled by heat\nFAILED  gpu 2: critical: hangs\n", r.text())
+	require.Equal(t, []string{"gpu 2: critical: hangs"}, r.failed())
+}

@@ -1,0 +1,101 @@
+package charm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
+)
+
+// gpusFile is which GPUs the unit is known to have.
+const gpusFile = StateDir + "/gpus.json"
+
+// knownGPUs are the most that the unit had since somebody said what it is to
+// have: by another compute-runtime, or by the action accept-gpus. Partitions of
+// one GPU count once.
+type knownGPUs struct {
+	Runtime string   `json:"compute-runtime"`
+	PCI     []string `json:"gpus"`
+}
+
+// readKnown takes a damaged file for none: the worst that follows is a remark less.
+func readKnown(r host.Root) (k knownGPUs, err error) {
+	data, err := r.ReadFile(gpusFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, nil
+	}
+	if err == nil && json.Unmarshal(data, &k) != nil {
+		return knownGPUs{}, nil
+	}
+	return k, err
+}
+
+func (k knownGPUs) write(r host.Root) error {
+	have, err := readKnown(r)
+	if err != nil || have.Runtime == k.Runtime && slices.Equal(have.PCI, k.PCI) {
+		return err
+	}
+	if k.Runtime == "" {
+		return r.Remove(gpusFile)
+	}
+	data, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	return r.WriteFile(gpusFile, append(data, '\n'), 0o600)
+}
+
+// with is what is known from now on, and which GPUs are gone.
+func (k knownGPUs) with(runtime string, all []gpu.GPU) (now knownGPUs, gone []string) {
+	pci := addresses(all)
+	switch {
+	case runtime != "none" && k.Runtime == runtime && len(k.PCI) > len(pci):
+		return k, slices.DeleteFunc(slices.Clone(k.PCI), func(p string) bool { return slices.Contains(pci, p) })
+	case len(pci) == 0:
+		return knownGPUs{}, nil
+	}
+	return knownGPUs{runtime, pci}, nil
+}
+
+func addresses(all []gpu.GPU) (pci []string) {
+	for _, g := range all {
+		pci = append(pci, g.PCI)
+	}
+	slices.Sort(pci)
+	return slices.Compact(pci)
+}
+
+// miss tells of GPUs that are gone. A worker that had some is none for all steps
+// because it has lost them, also where compute-runtime=auto takes what there is.
+func (g *GPUs) miss(o Observed) knownGPUs {
+	now, gone := o.Known.with(o.Config.ComputeRuntime, g.All)
+	if len(gone) == 0 {
+		return now
+	}
+	g.Asked = true
+	what := "1 GPU"
+	if fewer := len(now.PCI) - len(addresses(g.All)); fewer > 1 {
+		what = fmt.Sprintf("%d GPUs", fewer)
+	}
+	g.Remarks = append(g.Remarks, Cause{Active, fmt.Sprintf("%s fewer than before, gone: %s; give them back, or go on without them: juju run %s accept-gpus",
+		what, strings.Join(gone, ", "), o.Facts.Unit)})
+	return now
+}
+
+// acceptGPUs has the next hook take the GPUs that there are for all that there
+// should be.
+func (c *Charm) acceptGPUs(_ context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
+	if err := u.usable("accept the GPUs", WorkerRole); err != nil {
+		return nil, err
+	}
+	if err := c.Host.Remove(gpusFile); err != nil {
+		return nil, err
+	}
+	return map[string]any{"gpus": fmt.Sprintf("%d, from the next hook on", u.Want.GPUs.Count)}, nil
+}

@@ -1,0 +1,106 @@
+package charm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+func at(addresses ...string) (all []gpu.GPU) {
+	for _, a := range addresses {
+		all = append(all, gpu.GPU{Vendor: gpu.AMD, PCI: a})
+	}
+	return all
+}
+
+func TestGPUsThatAreGoneAreMissedUntilSomebodySaysOtherwise(t *testing.T) {
+	had := knownGPUs{"rocm", []string{"a", "b", "c"}}
+	for name, c := range map[string]struct {
+		was     knownGPUs
+		runtime string
+		have    []gpu.GPU
+		now     knownGPUs
+		gone    []string
+	}{
+		"first seen":           {knownGPUs{}, "rocm", at("b", "a"), knownGPUs{"rocm", []string{"a", "b"}}, nil},
+		"none yet":             {knownGPUs{}, "rocm", nil, knownGPUs{}, nil},
+		"as before":            {had, "rocm", at("a", "b", "c"), had, nil},
+		"one gone":             {had, "rocm", at("a", "c"), had, []string{"b"}},
+		"all gone":             {had, "rocm", nil, had, []string{"a", "b", "c"}},
+		"one more":             {had, "rocm", at("a", "b", "c", "d"), knownGPUs{"rocm", []string{"a", "b", "c", "d"}}, nil},
+		"another in its place": {had, "rocm", at("a", "b", "d"), knownGPUs{"rocm", []string{"a", "b", "d"}}, nil},
+		"in partitions":        {had, "rocm", at("a", "a", "b", "c"), had, nil},
+		"partitions no more":   {knownGPUs{"rocm", []string{"a"}}, "rocm", at("a"), knownGPUs{"rocm", []string{"a"}}, nil},
+		"another runtime":      {had, "auto", at("a"), knownGPUs{"auto", []string{"a"}}, nil},
+		"no GPUs wanted":       {had, "none", nil, knownGPUs{}, nil},
+	} {
+		now, gone := c.was.with(c.runtime, c.have)
+		require.Equal(t, c.now, now, name)
+		require.Equal(t, c.gone, gone, name)
+	}
+}
+
+func TestAcceptedGPUsAreMissedNoMore(t *testing.T) {
+	h := hosttest.Root(t)
+	had := knownGPUs{"rocm", []string{"a", "b"}}
+	require.NoError(t, had.write(h))
+	got, err := readKnown(h)
+	require.NoError(t, err)
+	require.Equal(t, had, got)
+	require.NoError(t, h.Remove(gpusFile)) // the action
+	got, err = readKnown(h)
+	require.NoError(t, err)
+	now, gone := got.with("rocm", at("a"))
+	require.Empty(t, gone)
+	require.NoError(t, now.write(h))
+	require.NoError(t, knownGPUs{}.write(h))
+	require.False(t, h.Exists(gpusFile))
+	hosttest.Put(t, h, gpusFile, "{")
+	got, err = readKnown(h)
+	require.NoError(t, err)
+	require.Equal(t, knownGPUs{}, got)
+}
+
+// A worker without tags takes the untagged steps of all teams. One that is to have
+// GPUs is no such worker because it has none at the moment.
+func TestWorkerThatLostItsGPUsTakesNoUntaggedSteps(t *testing.T) {
+	const says = "steps without tags go to other workers meanwhile: this one keeps the tag gpu-count=0"
+	for name, c := range map[string]struct {
+		host    string
+		runtime string
+		known   []string
+		tag     string
+		status  string // part of it
+	}{
+		"asked for, no kfd":     {"amd-no-kfd", "rocm", nil, "gpu-count=0", "blocked: no /dev/kfd"},
+		"auto, no kfd":          {"amd-no-kfd", "auto", nil, "gpu-count=0", "blocked: no /dev/kfd"},
+		"asked for, no GPU":     {"no-gpu", "rocm", nil, "gpu-count=0", "blocked: no AMD GPU"},
+		"auto, no GPU":          {"no-gpu", "auto", nil, "", "active: Ready; no GPU passed through"},
+		"auto, had one":         {"no-gpu", "auto", []string{"0000:03:00.0"}, "gpu-count=0", "1 GPU fewer than before, gone: 0000:03:00.0; give them back, or go on without them: juju run concourse-ci-machine/0 accept-gpus"},
+		"one of five":           {"mi210x4", "rocm", []string{"0000:03:00.0", "1", "2", "3", "4"}, "gpu-count=4", "1 GPU fewer than before, gone: "},
+		"none wanted, had some": {"no-gpu", "none", []string{"0000:03:00.0"}, "", "active: Ready"},
+		"as it should be":       {"amd", "rocm", nil, "gpu-count=1", "active: Ready (GPU: 1x AMD)"},
+	} {
+		o := running(observed(t, hosttest.Host(t, c.host), map[string]any{"compute-runtime": c.runtime}))
+		o.Known = knownGPUs{c.runtime, c.known}
+		d := Desire(o)
+		env, ok := file(d, concourse.EnvFile)
+		require.True(t, ok)
+		status := statusOf("Ready"+d.Suffix, d.Causes).String()
+		require.Contains(t, status, c.status, name)
+		if c.tag == "" {
+			require.NotContains(t, env, "CONCOURSE_TAG=", name)
+		} else {
+			require.Contains(t, env, c.tag, name)
+		}
+		if c.tag == "gpu-count=0" {
+			require.Contains(t, status, says, name)
+		} else {
+			require.NotContains(t, status, says, name)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package charm
+
+import (
+	"errors"
+
+	"concourse-ci-machine/internal/concourse"
+)
+
+// refusals is why the Python charm's service can't be taken over as things are,
+// judged before the first step: as long as there is one, nothing of it is
+// changed, and what runs goes on. A service that does not run has nothing to
+// lose, and one whose relation the operator takes away is to end.
+func refusals(o Observed, d Desired) (causes []Cause) {
+	for _, err := range o.Refused {
+		var r remedy
+		if errors.As(err, &r) {
+			causes = append(causes, Cause{Blocked, r.Remedy()})
+		}
+	}
+	unit, what, able := concourse.Unit, "worker", d.Worker || endsTasks(o.Event)
+	if o.Facts.Role == WebRole {
+		unit, what, able = concourse.WebUnit, "web", d.Web || o.Facts.Web.Database == nil
+	}
+	running := o.TakesOver && o.Units[unit].Running()
+	if running && !able && len(causes) == 0 {
+		causes = append(causes, d.Causes...)
+	}
+	if running && len(causes) > 0 {
+		causes = append(causes, Cause{Waiting, "the Python charm's " + what + " runs on until then"})
+	}
+	return causes
+}

@@ -1,0 +1,75 @@
+package charm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource"
+)
+
+// What the status says to run makes the part anew that is of no use.
+func TestSecretThatIsOfNoUseNamesTheKeyToRotate(t *testing.T) {
+	for part, which := range map[string]string{tsaHostKey: "tsa-host", sessionKey: "session", adminPassword: "admin-password"} {
+		o := observedWeb(t, nil)
+		o.Facts.Web.Secret = webSecrets().Content()
+		o.Facts.Web.Secret[part] = "a,b"
+		d := Desire(o)
+		require.Len(t, d.Causes, 1)
+		require.Equal(t, Blocked, d.Causes[0].Kind)
+		require.Contains(t, d.Causes[0].Text, "cannot use the secret of the web: "+part+": ")
+		require.Contains(t, d.Causes[0].Text, "; run juju run concourse-ci-machine/leader rotate-keys keys="+which)
+		require.Equal(t, []string{part}, rotated[which])
+	}
+}
+
+// A service of the Python charm that runs is left as it is until this charm can
+// run it; one that does not run has nothing to lose.
+func TestTakeoverIsRefusedOnlyWhereSomethingRuns(t *testing.T) {
+	keyless := func(o *Observed) {
+		o.Refused = []error{&concourse.KeyError{Path: "/k", Problem: "it is broken"}}
+	}
+	for name, c := range map[string]struct {
+		change  func(*Observed)
+		refused bool
+	}{
+		"all there":                      {func(*Observed) {}, false},
+		"no credentials yet":             {func(o *Observed) { o.Facts.Web.Database.Secrets = nil }, true},
+		"no relation to a database":      {func(o *Observed) { o.Facts.Web.Database = nil }, false},
+		"no address":                     {func(o *Observed) { o.Facts.Web.Address = "" }, true},
+		"nothing from the leader":        {func(o *Observed) { o.Facts.Web.Secret = nil }, true},
+		"a key":                          {keyless, true},
+		"a key, and nothing runs":        {func(o *Observed) { keyless(o); o.Units = nil }, true},
+		"no credentials, nothing runs":   {func(o *Observed) { o.Facts.Web.Database.Secrets = nil; o.Units = nil }, false},
+		"no credentials, this charm's":   {func(o *Observed) { o.Facts.Web.Database.Secrets = nil; o.TakesOver = false }, false},
+		"no credentials, unit goes away": {func(o *Observed) { o.Facts.Web.Database.Secrets = nil; o.Event = "stop" }, false},
+	} {
+		o := observedWeb(t, nil)
+		o.TakesOver = true
+		o.Units = map[string]resource.UnitState{concourse.WebUnit: {Active: "active"}}
+		c.change(&o)
+		require.Equal(t, c.refused, len(Desire(o).Refused) > 0, name)
+	}
+}
+
+// A password that the Python charm made while it was gone back to is the one
+// that people use by now.
+func TestPasswordOfThePythonCharmIsTheOneInUse(t *testing.T) {
+	o := observedWeb(t, nil)
+	for bag, want := range map[string]string{"": webSecrets().AdminPassword, "New!pass": "New!pass", "of,no,use": webSecrets().AdminPassword} {
+		o.Facts.Peer = &Link{Remote: map[string]string{adminPassword: bag}}
+		require.Equal(t, want, Desire(o).Secret[adminPassword], bag)
+	}
+	require.Equal(t, webSecrets().AdminPassword, o.Facts.Web.Secret[adminPassword], "what Juju has is not touched, so that it is told")
+}
+
+// Keys of no use that a hook before kept are forgotten, and the disk is read again.
+func TestKeysOfNoUseAreNotKept(t *testing.T) {
+	private, _ := hosttest.Key("tsa")
+	o := observer{last: Facts{Web: &WebFacts{Secret: map[string]string{tsaHostKey: private, sessionKey: "damaged", adminPassword: "p"}}}}
+	var w WebFacts
+	require.NoError(t, o.webSecret(t.Context(), &Facts{Leader: true}, &w))
+	require.Equal(t, map[string]string{tsaHostKey: private, adminPassword: "p"}, w.Secret)
+}

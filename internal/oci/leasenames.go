@@ -1,0 +1,105 @@
+package oci
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"concourse-ci-machine/internal/oci/rawjson"
+)
+
+// LeasedGPU is the name under which one GPU is leased. It has to stay with the
+// GPU whatever index that has in a CDI spec: its PCI address and partition.
+type LeasedGPU struct {
+	Name string `json:"name"`
+	// Nodes are device nodes that it alone has. A CDI device with one of them is
+	// this GPU, also in a spec that was written later than this file.
+	Nodes []string `json:"nodes"`
+}
+
+// LeaseNames are the names of the leases of c.Devices, and those that earlier
+// versions of the charm gave them. Without names c.Leases is of such a version.
+// The order is that of c.Devices, or of c.Leases.GPUs.
+func (c Config) LeaseNames() (names, before []string) {
+	before = leaseNames(c.Devices)
+	if c.Leases == nil || len(c.Leases.GPUs) == 0 {
+		return before, nil
+	}
+	for _, g := range c.Leases.GPUs {
+		names = append(names, g.Name)
+	}
+	return names, before
+}
+
+// leasesOf are those of the devices that were found in the specs: by their nodes.
+func (c Config) leasesOf(devices []chosen) (names, before []string, err error) {
+	names, before = c.LeaseNames()
+	if before == nil {
+		return names, nil, nil
+	}
+	names = make([]string, len(devices))
+	for i, d := range devices {
+		nodes, err := nodesOf(d.spec, d.device.edits)
+		if err != nil {
+			return nil, nil, err
+		}
+		at := slices.IndexFunc(c.Leases.GPUs, func(g LeasedGPU) bool {
+			return slices.ContainsFunc(strings.Split(nodes, "\n"), func(n string) bool { return slices.Contains(g.Nodes, n) })
+		})
+		if at < 0 {
+			return nil, nil, fmt.Errorf("cannot lease GPU %s: the wrapper's config has no name for its device nodes; run the task again in a minute, when the unit has described its GPUs anew", d.device.name)
+		}
+		names[i] = c.Leases.GPUs[at].Name
+	}
+	return names, before, nil
+}
+
+func decodeLeasedGPUs(v rawjson.Value) (list []LeasedGPU, err error) {
+	if err := v.As(rawjson.Array); err != nil {
+		return nil, err
+	}
+	list = make([]LeasedGPU, 0, v.Len())
+	for e := range v.Elements() {
+		var g LeasedGPU
+		if err := fields(e, func(key string, v rawjson.Value) (err error) {
+			switch key {
+			case "name":
+				g.Name, err = text(v)
+			case "nodes":
+				g.Nodes, err = texts(v)
+			default:
+				err = errUnknownField
+			}
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		list = append(list, g)
+	}
+	return list, nil
+}
+
+// checkNames wants each device to have one name, and each name to be of one GPU.
+func (l *Leases) checkNames(devices []string) error {
+	if len(l.GPUs) == 0 {
+		return nil
+	}
+	if len(l.GPUs) != len(devices) {
+		return fmt.Errorf("leases: gpus: there are %d for %d devices", len(l.GPUs), len(devices))
+	}
+	var names, nodes []string
+	for _, g := range l.GPUs {
+		if g.Name == "" || len(g.Nodes) == 0 || slices.Contains(names, g.Name) {
+			return fmt.Errorf("leases: gpus: %q is no name with nodes, or there twice", g.Name)
+		}
+		names = append(names, g.Name)
+		for _, n := range g.Nodes {
+			if !filepath.IsAbs(n) || slices.Contains(nodes, n) {
+				return fmt.Errorf("leases: gpus: %q is no absolute path, or there twice", n)
+			}
+			nodes = append(nodes, n)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+//go:build e2e
+
+package concourse
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+)
+
+// shims are the containers that have one, or those of them that are gone.
+func (u *unit) shims(gone bool) string {
+	u.t.Helper()
+	state := "[ -e /run/containerd/runc/concourse/$id ] "
+	if gone {
+		state = "[ ! -e /run/containerd/runc/concourse/$id ] "
+	}
+	return u.must("for p in /proc/[0-9]*; do id=$(tr '\\0' ' ' <$p/cmdline 2>/dev/null | sed -n 's/^[^ ]*containerd-shim-runc-v2 .*-id \\([^ ]*\\).*/\\1/p'); " +
+		"[ -z \"$id\" ] || ! " + state + "|| echo $id; done")
+}
+
+// restarts: systemd does not have to kill the worker, and its next process takes
+// over the tasks that run.
+func (s *story) restarts(t *testing.T) {
+	s.sets(map[string]any{"gpu-sharing": "exclusive", "limit-gpu-tasks": "auto"})
+	builds := []*oneBuild{s.starts("restarted-0"), s.starts("restarted-1")} // one on each worker
+	until(t, func() bool { return s.runs(builds[0]) && s.runs(builds[1]) }, "the tasks do not run")
+	for _, u := range s.app.units[1:] {
+		u.must("systemctl stop " + concourse.Unit)
+		require.Equal(t, "success", u.show(concourse.Unit, "Result"), "timeout, if systemd killed it")
+		u.must("systemctl start " + concourse.Unit)
+	}
+	for _, u := range s.app.units[1:] {
+		s.ready(u)
+		until(t, func() bool { return s.has(s.nameOf(u)) }, u.Model.Unit)
+		require.Contains(t, u.leases(), "by container ", "%s: its task has the GPU still", u.Model.Unit)
+		require.NotEmpty(t, u.shims(false), u.Model.Unit)
+	}
+	s.letGo(builds...)
+	for _, u := range s.app.units[1:] {
+		until(t, func() bool { return u.shims(true) == "" }, u.Model.Unit)
+	}
+	s.sets(map[string]any{"gpu-sharing": "shared"})
+}

@@ -1,0 +1,82 @@
+//go:build controller
+
+package controller
+
+import (
+	"archive/zip"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	// What is tested is built by go build, which go test knows nothing of: this
+	// makes a changed charm a reason to run these tests again.
+	_ "concourse-ci-machine/internal/charm/cli"
+	"concourse-ci-machine/internal/charmpack"
+)
+
+// packCharms packs the project's charm twice, as version "first" and "second", and
+// what the tests bring in place of Charmhub's charm of the controller.
+func packCharms(t *testing.T, dir string) {
+	t.Helper()
+	bin := t.TempDir() + "/"
+	build(t, "-o", bin, "./src/...", "github.com/canonical/pebble/cmd/pebble")
+	for _, version := range []string{"first", "second"} {
+		var said strings.Builder
+		require.Zero(t, charmpack.Run([]string{"pack", "-root", "../..", "-bin", bin, "-arch", runtime.GOARCH, "-version", version,
+			"-o", filepath.Join(dir, version, charmName)}, &said, &said), said.String())
+	}
+	zipTree(t, "testdata/charms/controller", filepath.Join(dir, "controller.charm"))
+}
+
+// charmName is that of `make charm`.
+var charmName = "concourse-ci-machine_" + runtime.GOARCH + ".charm"
+
+// build builds programs of the project, from its root.
+func build(t *testing.T, args ...string) {
+	t.Helper()
+	c := exec.Command("go", append([]string{"build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w"}, args...)...)
+	c.Dir, c.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, "%v: %s", args, out)
+}
+
+// zipTree packs a charm: a zip in which modes count.
+func zipTree(t *testing.T, dir, file string) {
+	t.Helper()
+	out, err := os.Create(file)
+	require.NoError(t, err)
+	z := zip.NewWriter(out)
+	require.NoError(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		h, err := zip.FileInfoHeader(info)
+		if err != nil {
+			return err
+		}
+		h.Name = strings.TrimPrefix(path, dir+"/")
+		w, err := z.CreateHeader(h)
+		if err != nil {
+			return err
+		}
+		in, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		_, err = io.Copy(w, in)
+		return err
+	}))
+	require.NoError(t, z.Close())
+	require.NoError(t, out.Close())
+}

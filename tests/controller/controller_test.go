@@ -1,0 +1,73 @@
+//go:build controller
+
+package controller
+
+import (
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/tests/debian"
+	"concourse-ci-machine/tests/lxdhost"
+)
+
+const real = `real: Juju 4.1-beta2 with its controller, agents, client and hook tools, LXD with its network, systemd, the packed charm,
+scripts/pass-gpu.sh
+stand-ins: the controller's charm (testdata/charms), the program concourse, the GPUs' sysfs files and the devices behind their nodes,
+machines of a Debian that says it is Ubuntu 24.04, without sources of packages (amd-container-toolkit can't be had there)`
+
+const leftOut = `left out: a web with its database and tasks, secrets, and the leader's machine lost; the workers' program concourse is a stand-in`
+
+// cachedEnv asks to skip what would first have to build Juju.
+const cachedEnv = "CONTROLLER_CACHED_ONLY"
+
+func TestCharmOnAWholeController(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the charms of these tests are for amd64 machines")
+	}
+	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin") // where a user's may not lead
+	lxdhost.Need(t, "go", "debootstrap", "dnsmasq", "ip", "tar", "containerd", "containerd-shim-runc-v2", "runc")
+	if os.Getenv(cachedEnv) != "" && !cached(t) {
+		t.Skip("Juju's programs and the machines' image are not in the cache folder: make test-controller builds them, in about half an hour")
+	}
+	t.Log(real)
+	t.Log(leftOut)
+	moreWatches(t)
+	groups, links := lxdhost.Cgroups(t), lxdhost.NetworkLinks(t)
+	t.Cleanup(func() { lxdhost.RemoveCgroups(t, groups) }) // runs after the host's own
+	s := prepare(t)
+	start := time.Now()
+	s.Sub(t, "a controller comes up", s.bootstrap)
+	takes("the controller", start)
+	s.worker(t)
+	s.Sub(t, "nothing is left behind", func(t *testing.T) {
+		s.Stop()
+		lxdhost.RemoveCgroups(t, groups) // lxc.pivot
+		lxdhost.NothingLeft(t, s.Host, groups, links)
+	})
+}
+
+// cached says whether nothing has to be built.
+func cached(t *testing.T) bool {
+	t.Helper()
+	system, err := image().File()
+	require.NoError(t, err)
+	juju, err := programsFile()
+	require.NoError(t, err)
+	return debian.Has(system) && debian.Has(juju)
+}
+
+// moreWatches raises, for the whole machine, how many may watch files: each
+// container's systemd takes a dozen, and with 128 the eighth has no network.
+func moreWatches(t *testing.T) {
+	t.Helper()
+	const file, enough = "/proc/sys/fs/inotify/max_user_instances", 1024
+	if now := readNumber(t, file); now < enough {
+		t.Logf("%s: %d, and %d while this runs", file, now, enough)
+		writeNumber(t, file, enough)
+		t.Cleanup(func() { writeNumber(t, file, now) })
+	}
+}

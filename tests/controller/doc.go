@@ -1,0 +1,12 @@
+// Package controller tests the charm under a whole Juju: a controller of Juju 4.1
+// with its agents, client and hook tools on a private LXD, whose made-up host has a
+// GPU of AMD and one of NVIDIA. A worker is deployed there and given its GPU by
+// scripts/pass-gpu.sh; wrong options, actions, refreshes and attached releases follow.
+// What stands in for what is printed first.
+//
+// The tests need root and the packages of `make e2e`; `make test-controller` runs
+// them. Juju's programs, built of the module proxy's sources, and the machines'
+// image, made of Debian's packages, are kept in the user's cache folder. Juju is
+// AGPL-3.0: juju/ is a module of its own that nothing imports, and the programs
+// are never part of the charm.
+package controller

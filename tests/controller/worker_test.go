@@ -1,0 +1,89 @@
+//go:build controller
+
+package controller
+
+import (
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/tests/lxdhost"
+)
+
+// worker is the life of a worker that has no web: what Juju and the charm have to
+// do with one another.
+func (s *site) worker(t *testing.T) {
+	const name, unit = "workers", "rocm-worker/0"
+	release, other := filepath.Join(s.folder, "standin.tgz"), filepath.Join(s.folder, "other.tgz")
+	id, otherID := standInRelease(t, release, "0"), standInRelease(t, other, "1")
+	s.juju("add-model", name)
+	s.juju("model-config", "--model", name, "update-status-hook-interval=10s")
+	deploy := func(path string) string { return filepath.Join(s.folder, path, charmName) }
+
+	s.Sub(t, "a worker without its GPU says which command passes one through", func(t *testing.T) {
+		s.juju("deploy", "--model", name, deploy("first"), "rocm-worker", "--config", "mode=worker", "--config", "compute-runtime=rocm",
+			"--resource", "concourse-release="+release)
+		s.comesTo(name, unit, "blocked: no AMD GPU passed through")
+	})
+	s.Sub(t, "pass-gpu.sh passes it", func(t *testing.T) {
+		out, err := s.operator(t.Context(), []string{"MODEL=" + name}, s.script("pass-gpu.sh"), unit, "--vendor", "amd", "--pci", lxdhost.AMDPCI).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		s.comesTo(name, unit, "waiting: Waiting for a web")
+		nodes := s.juju("exec", "--model", name, "--unit", unit, "--", "ls /dev/dri/renderD128 /dev/kfd")
+		require.Contains(t, nodes, "/dev/kfd")
+		require.Equal(t, id, s.release(name, unit))
+	})
+	s.Sub(t, "a wrong option is told and mended", func(t *testing.T) {
+		s.juju("config", "--model", name, "rocm-worker", "compute-runtime=rocket")
+		s.comesTo(name, unit, `blocked: compute-runtime: "rocket" is not one of`)
+		s.juju("config", "--model", name, "rocm-worker", "compute-runtime=rocm")
+		s.comesTo(name, unit, "waiting: Waiting for a web")
+	})
+	s.Sub(t, "an action takes no parameter that it does not name", func(t *testing.T) {
+		for _, c := range []struct{ action, param, says string }{
+			{"restart-services", "key=tsa-host", `additional property "key" is not allowed`},
+			{"rotate-keys", "keys=tsa", "keys : must match one of the enum values"},
+		} {
+			// juju itself does not fail where an action did.
+			out, err := s.operator(t.Context(), nil, "juju", "run", "--model", name, unit, c.action, c.param).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Contains(t, string(out), `cannot run "`+c.action+`" action: validation failed`)
+			require.Contains(t, string(out), c.says)
+		}
+		require.Contains(t, s.juju("run", "--model", name, unit, "list-gpus"), lxdhost.AMDPCI)
+	})
+	s.Sub(t, "another release can be attached", func(t *testing.T) {
+		s.juju("attach-resource", "--model", name, "rocm-worker", "concourse-release="+other)
+		s.eventually(name, "the other release is used", func(model) bool { return s.release(name, unit) == otherID })
+	})
+	s.Sub(t, "a refresh brings the other charm, and the resource can stay unnamed", func(t *testing.T) {
+		s.juju("refresh", "--model", name, "rocm-worker", "--path", deploy("second"))
+		s.eventually(name, "the unit runs the other charm", func(model) bool {
+			return strings.Contains(s.juju("exec", "--model", name, "--unit", unit, "--", "cat /var/lib/juju/agents/unit-rocm-worker-0/charm/version"), "second")
+		})
+		s.comesTo(name, unit, "waiting: Waiting for a web")
+		require.Equal(t, otherID, s.release(name, unit))
+	})
+	s.Sub(t, "a removed unit goes", func(t *testing.T) {
+		s.juju("remove-application", "--model", name, "--no-prompt", "--destroy-storage", "rocm-worker")
+		s.eventually(name, "the worker is gone", func(m model) bool { return len(m.Applications) == 0 })
+		s.juju("destroy-model", "--no-prompt", name)
+	})
+}
+
+// release is the one that the unit uses.
+func (s *site) release(name, unit string) string {
+	s.T.Helper()
+	return path.Base(s.juju("exec", "--model", name, "--unit", unit, "--", "readlink "+concourse.ReleaseLink))
+}
+
+// script is the path of one of the project's.
+func (s *site) script(name string) string {
+	path, err := filepath.Abs("../../scripts/" + name)
+	require.NoError(s.T, err)
+	return path
+}

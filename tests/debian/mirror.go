@@ -1,0 +1,31 @@
+package debian
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// Mirror is this machine's own, and its release, as apt knows them.
+func Mirror() (uri, suite string, err error) {
+	release, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return "", "", err
+	}
+	for line := range strings.Lines(string(release)) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "VERSION_CODENAME="); ok {
+			suite = strings.Trim(v, `"`)
+		}
+	}
+	out, err := exec.Command("apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME) $(COMPONENT)", "Created-By: Packages").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("cannot tell this machine's mirror: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Fields(line); len(f) == 3 && f[1] == suite && f[2] == "main" && strings.HasPrefix(f[0], "http") {
+			return f[0], suite, nil
+		}
+	}
+	return "", "", fmt.Errorf("cannot tell this machine's mirror of %s: apt-get indextargets has none; run apt-get update", suite)
+}

@@ -1,0 +1,49 @@
+// Package release is the Concourse release that several suites run: what
+// CONCOURSE_RELEASE names, a published tarball or its unpacked folder. It
+// downloads none.
+package release
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// Env names the release.
+const Env = "CONCOURSE_RELEASE"
+
+// Missing is why a test that needs one is skipped.
+const Missing = Env + " names no Concourse release: set it to a published concourse-<version>-linux-<arch>.tgz, or to its unpacked folder"
+
+// Folder is the release as a folder, "" where none is named. Of a tarball it
+// unpacks below dir what suites start themselves: concourse, and the archive with fly.
+func Folder(dir string) (string, error) {
+	release := os.Getenv(Env)
+	if release == "" {
+		return "", nil
+	}
+	st, err := os.Stat(release)
+	if err == nil && !st.IsDir() {
+		release, err = unpack(release, filepath.Join(dir, "release"))
+	}
+	if err == nil {
+		_, err = os.Stat(filepath.Join(release, "bin/concourse"))
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot use %s=%s: %w", Env, os.Getenv(Env), err)
+	}
+	return release, nil
+}
+
+func unpack(tarball, dir string) (string, error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	out, err := exec.Command("tar", "-xzf", tarball, "-C", dir, "--strip-components=1", "--wildcards", "*/bin/concourse", "*/fly-assets/fly-linux-"+runtime.GOARCH+".tgz").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return dir, nil
+}
