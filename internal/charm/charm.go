@@ -237,9 +237,6 @@ func (c *Charm) setStatus(ctx context.Context, s Status) error {
 	return jujuerrors.Annotate(c.Tools.StatusSet(ctx, juju.Status(s.Kind), s.Message), "cannot tell Juju the status")
 }
 
-// leaving reports whether the unit is going away.
-func leaving(event string) bool { return event == "stop" || event == "remove" }
-
 func causesOf(problems []config.Problem) []Cause {
 	var causes []Cause
 	for _, p := range problems {

@@ -96,8 +96,8 @@ func coverageOf(workers []Worker, required []string) Coverage {
 	return c
 }
 
-// missing is the remark on architectures that have to be there and are not.
-func (w *WebFacts) missing(required []string) []Cause {
+// missingArchs is the remark on architectures that have to be there and are not.
+func missingArchs(w *WebFacts, required []string) []Cause {
 	if len(required) == 0 {
 		return nil
 	}

@@ -19,11 +19,11 @@ import (
 
 // D4: the predecessor was active without any web to register at.
 func TestD4WithoutAWebTheWorkerIsNotStartedAndSaysWhatIsMissing(t *testing.T) {
-	two := append(related(map[string]map[string]string{"web/0": webUnit()}), Flight{ID: "flight:9", Units: map[string]map[string]string{"other/0": webUnit()}})
+	two := append(related(map[string]map[string]string{"web/0": webUnit()}), Relation{ID: "flight:9", Units: map[string]map[string]string{"other/0": webUnit()}})
 	half := map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222"}}
 	wrong := map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2", "tsa-public-key": tsaKey}}
 	for name, tt := range map[string]struct {
-		flights []Flight
+		flights []Relation
 		want    string
 	}{
 		"no relation":     {nil, "waiting: Waiting for a web: run juju integrate concourse-ci-machine:flight <web application>:tsa"},

@@ -133,7 +133,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		d.Resources = append(d.Resources, cutOff(gone))
 	}
 	_, limited := taskLimit(o)
-	d.Causes = slices.Concat(d.Causes, w.refused(), strangers(authorized.Path, o.OtherKeys), w.missing(o.Config.RequiredArchs), limited)
+	d.Causes = slices.Concat(d.Causes, refusedWorkers(w), strangers(authorized.Path, o.OtherKeys), missingArchs(w, o.Config.RequiredArchs), limited)
 	return nil
 }
 

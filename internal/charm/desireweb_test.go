@@ -24,8 +24,8 @@ var webSecrets = sync.OnceValue(func() concourse.WebSecrets {
 })
 
 // databaseLink is what PostgreSQL's charm publishes.
-func databaseLink() *Link {
-	return &Link{ID: "postgresql:4", App: "postgresql", Own: map[string]string{}, OwnApp: map[string]string{},
+func databaseLink() *Relation {
+	return &Relation{ID: "postgresql:4", App: "postgresql", Own: map[string]string{}, OwnApp: map[string]string{},
 		Remote:  map[string]string{"database": "concourse", "endpoints": "10.0.0.9:5432", "secret-user": "secret:d2user0000000000000g"},
 		Secrets: map[string]map[string]string{"secret:d2user0000000000000g": {"username": "relation_4", "password": "p%s w:rd/@"}}}
 }
@@ -101,11 +101,11 @@ func TestD5WebWithoutADatabaseIsDownAndHasNoCredentials(t *testing.T) {
 	up := observedWeb(t, nil)
 	up.WebEnv = []byte("CONCOURSE_POSTGRES_PASSWORD=old\nMY_OWN=kept\n")
 	for name, tt := range map[string]struct {
-		link *Link
+		link *Relation
 		want Cause
 	}{
 		"no relation":        {nil, Cause{Blocked, "PostgreSQL database required: run juju integrate concourse-ci-machine:postgresql <postgresql application>:database"}},
-		"no credentials yet": {&Link{ID: "postgresql:4"}, Cause{Waiting, "Waiting for PostgreSQL database..."}},
+		"no credentials yet": {&Relation{ID: "postgresql:4"}, Cause{Waiting, "Waiting for PostgreSQL database..."}},
 	} {
 		o := up
 		web := *up.Facts.Web

@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"slices"
 
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/juju"
-	"concourse-ci-machine/internal/plan"
 )
 
 // StateDir holds what the charm itself has to remember. It is 0700.
@@ -30,20 +28,14 @@ type Facts struct {
 	Tracked  []string       `json:"tracked,omitempty"` // ids of the secrets that this unit has read
 	Leader   bool           `json:"leader,omitempty"`  // not asked where mode=worker
 	Role     Role           `json:"role"`
-	Flights  []Flight       `json:"flights"`
-	Peer     *Link          `json:"peer,omitempty"` // nil where mode=worker, or before there is one
-	TSAs     []TSARelation  `json:"tsas,omitempty"` // not asked where mode=worker, but when Juju is asked for all
+	Flights  []Relation     `json:"flights"`
+	Peer     *Relation      `json:"peer,omitempty"` // nil where mode=worker, or before there is one
+	TSAs     []Relation     `json:"tsas,omitempty"` // not asked where mode=worker, but when Juju is asked for all
 	Web      *WebFacts      `json:"web,omitempty"`  // of a web only
 	Resource string         `json:"resource"`       // path of the attached release, "" when none is
 	Proxy    juju.Proxy     `json:"proxy"`          // the model's
 	Juju     string         `json:"juju,omitempty"` // version of the unit's agent
-}
-
-// Flight is one relation to a web's tsa endpoint.
-type Flight struct {
-	ID    string                       `json:"id"`    // "flight:7"
-	Own   map[string]string            `json:"own"`   // this unit's bag
-	Units map[string]map[string]string `json:"units"` // the remote units' bags
+	Watchers Watchers       `json:"watchers,omitzero"`
 }
 
 // observeJuju asks the hook tools. The attached release is asked for only
@@ -64,19 +56,11 @@ func observeJuju(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, i
 		return f, err
 	}
 	f.Tracked = o.tracked
-	ids, err := t.RelationIDs(ctx, "flight")
-	if err != nil {
-		return f, jujuerrors.Annotate(err, "cannot observe the flight relation")
+	if f.Flights, err = o.flights(ctx); err != nil {
+		return f, err
 	}
-	for _, id := range ids {
-		if e.Name == "flight-relation-broken" && e.Relation != nil && e.Relation.ID == id {
-			continue
-		}
-		fl, err := observeFlight(ctx, t, e, id)
-		if err != nil {
-			return f, jujuerrors.Annotatef(err, "cannot observe relation %s", id)
-		}
-		f.Flights = append(f.Flights, fl)
+	if f.Watchers, err = o.watchers(ctx); err != nil {
+		return f, jujuerrors.Annotate(err, "cannot observe who watches the unit")
 	}
 	if !leaving(e.Name) && (e.Name == "upgrade-charm" || last.Unit == "" || !installed) {
 		f.Resource, err = t.ResourceGet(ctx, "concourse-release")
@@ -86,24 +70,6 @@ func observeJuju(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, i
 		}
 	}
 	return f, nil
-}
-
-func observeFlight(ctx context.Context, t *juju.Tools, e juju.Event, id string) (Flight, error) {
-	f := Flight{ID: id, Units: map[string]map[string]string{}}
-	units, err := t.RelationUnits(ctx, id)
-	if err != nil {
-		return f, err
-	}
-	for _, u := range units {
-		if e.Name == "flight-relation-departed" && u == e.DepartingUnit {
-			continue
-		}
-		if f.Units[u], err = t.RelationGet(ctx, id, u); err != nil {
-			return f, err
-		}
-	}
-	f.Own, err = t.RelationGet(ctx, id, e.Unit)
-	return f, err
 }
 
 // errDamaged is a facts file that can't be read back. A hook asks Juju for all
@@ -139,19 +105,7 @@ func saveFacts(r host.Root, last, now Facts) error {
 	return r.WriteFile(factsFile, append(b, '\n'), 0o600)
 }
 
-// forgetGone is called when those who left have been cut off. A web that could
-// not be reloaded lets them in again: they are cut off once more after that. Where
-// there is no web to be, its file of keys still has theirs.
-func (c *Charm) forgetGone(f Facts, want Desired, notes []plan.Note) error {
-	stale := slices.ContainsFunc(notes, func(n plan.Note) bool { return n.Step.Op == reloadWebOp })
-	if f.Web == nil || len(f.Web.Gone) == 0 || !want.Web || stale {
-		return nil
-	}
-	now := f
-	web := *f.Web
-	web.Gone = nil
-	now.Web = &web
-	return jujuerrors.Annotate(saveFacts(c.Host.Root, f, now), "cannot keep what Juju says")
-}
-
 func makeStateDir(r host.Root) error { return r.MkdirAll(StateDir, 0o700) }
+
+// leaving reports whether the unit is going away.
+func leaving(event string) bool { return event == "stop" || event == "remove" }

@@ -1,7 +1,6 @@
 package charm
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"testing"
@@ -9,23 +8,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/juju/jujutest"
 )
-
-// charmHost is a machine on which no command may run.
-func charmHost(t *testing.T, r host.Root) host.Host {
-	return host.Host{Root: r, Runner: hosttest.NewRunner(t), Clock: hosttest.Clock{T: hosttest.Now}}
-}
 
 func TestFactsArePrivateAndWrittenOnlyWhenTheyChange(t *testing.T) {
 	r := hosttest.Root(t)
 	none, err := loadFacts(r)
 	require.NoError(t, err)
 	require.Equal(t, Facts{}, none)
-	f := Facts{Unit: "worker/0", Config: map[string]any{"http-proxy": "http://u:hunter2@p:1"}, Flights: related(map[string]map[string]string{"web/0": webUnit()}),
+	f := Facts{Unit: "worker/0", Config: map[string]any{"http-proxy": "http://u:hunter2@p:1"}, Flights: []Relation{{ID: "flight:7", Own: map[string]string{}, Units: map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222"}}}},
 		Resource: "/r.tgz", Proxy: juju.Proxy{HTTP: "http://p"}}
 	require.NoError(t, saveFacts(r, none, f))
 	for path, mode := range map[string]fs.FileMode{StateDir: fs.ModeDir | 0o700, factsFile: 0o600} {
@@ -58,7 +51,7 @@ func TestFactsLeaveOutWhatTheEventTakesAway(t *testing.T) {
 	m := jujutest.New("concourse-ci-machine/0")
 	m.Config = map[string]any{"mode": "worker"}
 	flight := m.Relate(7, "flight", "web")
-	flight.Units = map[string]map[string]string{"web/0": webUnit(), "web/1": webUnit()}
+	flight.Units = map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222"}, "web/1": {"tsa-host": "10.0.0.3:2222"}}
 	for _, tt := range []struct {
 		kind, remote string
 		units        []string
@@ -68,8 +61,7 @@ func TestFactsLeaveOutWhatTheEventTakesAway(t *testing.T) {
 		{"broken", "", nil},
 	} {
 		ctx := m.Begin(jujutest.RelationHook(flight, tt.kind, tt.remote))
-		c := charmOf(t, hosttest.Root(t), m, ctx, nil)
-		f, err := observeJuju(t.Context(), c.Tools, c.Event, Facts{Unit: "concourse-ci-machine/0"}, true)
+		f, err := observeJuju(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, Facts{Unit: "concourse-ci-machine/0"}, true)
 		require.NoError(t, err)
 		var units []string
 		for _, fl := range f.Flights {
@@ -98,21 +90,18 @@ func TestAttachedReleaseIsAskedForWhenItCanHaveChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := jujutest.New("w/0")
 			ctx := m.Begin(jujutest.Hook(tt.event))
-			c := charmOf(t, hosttest.Root(t), m, ctx, nil)
-			_, err := observeJuju(t.Context(), c.Tools, c.Event, tt.last, tt.installed)
+			_, err := observeJuju(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, tt.last, tt.installed)
 			require.NoError(t, err, "that there is none is no error")
 			require.Equal(t, tt.asks, len(ctx.Called("resource-get")) == 1)
 		})
 	}
 }
 
-func TestHookToolThatFailsEndsTheHook(t *testing.T) {
-	m := jujutest.New("w/0")
-	ctx := m.Begin(jujutest.Hook("install"))
-	ctx.Rollback() // from now on the agent refuses this hook's calls
-	c := charmOf(t, hosttest.Root(t), m, ctx, newMachine(t))
-	err := c.Hook(t.Context())
-	var tool *juju.ToolError
-	require.True(t, errors.As(err, &tool), "%v", err)
-	require.ErrorContains(t, err, "cannot observe the configuration")
+// Keys of no use that a hook before kept are forgotten, and the disk is read again.
+func TestKeysOfNoUseAreNotKept(t *testing.T) {
+	private, _ := hosttest.Key("tsa")
+	o := observer{last: Facts{Web: &WebFacts{Secret: map[string]string{tsaHostKey: private, sessionKey: "damaged", adminPassword: "p"}}}}
+	var w WebFacts
+	require.NoError(t, o.webSecret(t.Context(), &Facts{Leader: true}, &w))
+	require.Equal(t, map[string]string{tsaHostKey: private, adminPassword: "p"}, w.Secret)
 }

@@ -12,13 +12,16 @@ import (
 	"concourse-ci-machine/internal/juju"
 )
 
-// The endpoints of a unit that is a web, and of its application.
+// The endpoints, as metadata.yaml has them.
 const (
+	flight       = "flight"
 	peers        = "peers"
 	tsa          = "tsa"
 	postgresql   = "postgresql"
 	vaultKV      = "vault-kv"
 	certificates = "certificates"
+	monitoring   = "monitoring"
+	cosAgent     = "cos-agent"
 )
 
 // observer asks Juju for what depends on the unit's role.
@@ -48,8 +51,12 @@ func (o *observer) role(ctx context.Context, f *Facts) (err error) {
 	if f.Peer, err = o.link(ctx, peers); err != nil {
 		return err
 	}
-	if f.TSAs, err = o.tsas(ctx); err != nil {
-		return jujuerrors.Annotate(err, "cannot observe the tsa relations")
+	ids, err := o.relations(ctx, tsa)
+	if err != nil {
+		return err
+	}
+	if f.TSAs, err = o.entered(ctx, ids, false); err != nil {
+		return err
 	}
 	if f.Role != WebRole || leaving(o.e.Name) {
 		return nil

@@ -26,16 +26,10 @@ type WebFacts struct {
 	Workers map[string]Worker `json:"workers"`        // by relation and unit, "tsa:3 gpu/0"
 	Gone    []Worker          `json:"gone,omitempty"` // to be cut off yet
 
-	Database     *Link    `json:"database,omitempty"`
-	Vault        *Link    `json:"vault,omitempty"`
-	Egress       []string `json:"egress,omitempty"` // of the endpoint vault-kv, CIDR
-	Certificates *Link    `json:"certificates,omitempty"`
-}
-
-// TSARelation is one relation of this web's endpoint tsa.
-type TSARelation struct {
-	ID  string            `json:"id"`
-	Own map[string]string `json:"own"` // this unit's bag
+	Database     *Relation `json:"database,omitempty"`
+	Vault        *Relation `json:"vault,omitempty"`
+	Egress       []string  `json:"egress,omitempty"` // of the endpoint vault-kv, CIDR
+	Certificates *Relation `json:"certificates,omitempty"`
 }
 
 // web asks for all that a web depends on.
@@ -91,7 +85,7 @@ func (o *observer) address(ctx context.Context, endpoint string) (ingress string
 
 // database reads the credentials; without a secret for them, the units' bags
 // of older versions of PostgreSQL's charm.
-func (o *observer) database(ctx context.Context, l *Link) (err error) {
+func (o *observer) database(ctx context.Context, l *Relation) (err error) {
 	ids := relation.DatabaseSecrets(l.Remote)
 	if len(ids) == 0 {
 		l.Units, err = o.bags(ctx, l.ID)
@@ -117,6 +111,15 @@ func (o *observer) otherWebs(ctx context.Context, f *Facts, w *WebFacts) error {
 // webSecretKey is where the peers' application bag tells the id of the secret
 // with the web's keys and passwords.
 const webSecretKey = "web-secret"
+
+// What the application's secret holds beside concourse.WebSecrets.
+const (
+	encryptionKey    = "encryption-key"     // the one that the database is encrypted with
+	oldEncryptionKey = "old-encryption-key" // the one before, for rows that are not encrypted anew yet
+	adminPassword    = "admin-password"
+	tsaHostKey       = "tsa-host-key"
+	sessionKey       = "session-signing-key"
+)
 
 // webSecret reads the application's keys and passwords, the same on all webs
 // (D3). What a leader made in a hook that failed is used again.

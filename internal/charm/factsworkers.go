@@ -2,15 +2,10 @@ package charm
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/relation"
 )
 
@@ -30,23 +25,6 @@ type Worker struct {
 // others read one unit's: a thousand workers join with a thousand hooks.
 func resyncs(event string) bool {
 	return slices.Contains([]string{"config-changed", "upgrade-charm", "start", "leader-elected"}, event)
-}
-
-// tsas reads what this unit told in its relations of tsa.
-func (o *observer) tsas(ctx context.Context) (all []TSARelation, err error) {
-	ids, err := o.relations(ctx, tsa)
-	for _, id := range ids {
-		r := TSARelation{ID: id}
-		r.Own, err = o.t.RelationGet(ctx, id, o.e.Unit)
-		if errors.Is(err, juju.ErrNotFound) {
-			continue // the unit has not entered the relation yet; a hook follows when it has
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, r)
-	}
-	return all, err
 }
 
 // workers reads who may register: the remote units of all relations of tsa,
@@ -72,17 +50,13 @@ func (o *observer) workers(ctx context.Context, f *Facts, w *WebFacts) error {
 }
 
 func (o *observer) workersOf(ctx context.Context, id string, known, all map[string]Worker) error {
-	units, err := o.t.RelationUnits(ctx, id)
+	units, err := o.units(ctx, id)
 	if err != nil {
 		return err
 	}
-	own := o.e.Relation != nil && o.e.Relation.ID == id
 	for _, u := range units {
-		if own && u == o.e.DepartingUnit && strings.HasSuffix(o.e.Name, "-relation-departed") {
-			continue
-		}
 		key := id + " " + u
-		if k, ok := known[key]; ok && !(own && u == o.e.RemoteUnit) {
+		if k, ok := known[key]; ok && !(o.ofHook(id) && u == o.e.RemoteUnit) {
 			all[key] = k
 			continue
 		}
@@ -131,59 +105,10 @@ func (w *WebFacts) authorized() []string {
 	return keys
 }
 
-// otherKeys are the lines of the web's file of keys that are no worker's of Juju's,
-// now or lately. The key of a worker that the Python charm made for the web itself
-// has no use.
-func otherKeys(r host.Root, paths concourse.WebPaths, w *WebFacts) ([]string, error) {
-	existing, err := readOptional(r, paths.AuthorizedKeys())
-	if err != nil {
-		return nil, err
+// sortedWorkers are the workers by relation and unit.
+func (w *WebFacts) sortedWorkers() (all []Worker) {
+	for _, at := range slices.Sorted(maps.Keys(w.Workers)) {
+		all = append(all, w.Workers[at])
 	}
-	unused, err := readOptional(r, paths.UnusedWorkerKey())
-	if err != nil {
-		return nil, err
-	}
-	known := append(w.authorized(), unused)
-	for _, gone := range w.Gone {
-		known = append(known, gone.Key)
-	}
-	return concourse.OtherKeys([]byte(existing), known), nil
-}
-
-// strangers is a remark on such lines.
-func strangers(file string, others []string) []Cause {
-	if len(others) == 0 {
-		return nil
-	}
-	return []Cause{{Active, fmt.Sprintf("%s has keys of no related worker (%d), which may register: take their lines out to end that", file, len(others))}}
-}
-
-// maxRefused is how many workers a status names.
-const maxRefused = 3
-
-// refused are remarks on workers whose key is not taken, or that tell wrong of
-// their GPUs.
-func (w *WebFacts) refused() []Cause {
-	var keys, gpus []string
-	for _, k := range w.sortedWorkers() {
-		if k.Problem != "" {
-			keys = append(keys, k.Unit+" can't register: "+k.Problem)
-		}
-		if k.GPUsOdd != "" {
-			gpus = append(gpus, k.Unit+" tells wrong of its GPUs: "+k.GPUsOdd)
-		}
-	}
-	return append(few(keys, "%d more workers can't register either"), few(gpus, "%d more workers tell wrong of theirs, too")...)
-}
-
-// few are the first of many remarks: a status with a thousand of them would be
-// read by nobody.
-func few(texts []string, more string) (causes []Cause) {
-	for _, text := range texts[:min(len(texts), maxRefused)] {
-		causes = append(causes, Cause{Active, text})
-	}
-	if n := len(texts) - maxRefused; n > 0 {
-		causes = append(causes, Cause{Active, fmt.Sprintf(more, n)})
-	}
-	return causes
+	return all
 }

@@ -19,6 +19,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/sandbox"
@@ -117,4 +118,15 @@ func TestD1DownloadIsTriedAgainUntilTheServerIsBack(t *testing.T) {
 	require.False(t, r.Exists(AttemptsFile))
 	require.True(t, r.Exists(concourse.BinDir+"/concourse"))
 	require.Equal(t, []string{"systemctl daemon-reload"}, next.Ran)
+}
+
+func TestHookToolThatFailsEndsTheHook(t *testing.T) {
+	m := jujutest.New("w/0")
+	ctx := m.Begin(jujutest.Hook("install"))
+	ctx.Rollback() // from now on the agent refuses this hook's calls
+	c := charmOf(t, hosttest.Root(t), m, ctx, newMachine(t))
+	err := c.Hook(t.Context())
+	var tool *juju.ToolError
+	require.True(t, errors.As(err, &tool), "%v", err)
+	require.ErrorContains(t, err, "cannot observe the configuration")
 }

@@ -46,8 +46,8 @@ func webUnit() map[string]string {
 
 func workerMode() map[string]any { return map[string]any{"mode": "worker"} }
 
-func related(units map[string]map[string]string) []Flight {
-	return []Flight{{ID: "flight:7", Own: map[string]string{}, Units: units}}
+func related(units map[string]map[string]string) []Relation {
+	return []Relation{{ID: "flight:7", Own: map[string]string{}, Units: units}}
 }
 
 // observed is a worker on a fixture host, related to a web.
@@ -177,4 +177,9 @@ func decodeWrapper(data string) (c oci.Config, err error) {
 	d := json.NewDecoder(strings.NewReader(data))
 	d.DisallowUnknownFields()
 	return c, d.Decode(&c)
+}
+
+// charmHost is a machine on which no command may run.
+func charmHost(t *testing.T, r host.Root) host.Host {
+	return host.Host{Root: r, Runner: hosttest.NewRunner(t), Clock: hosttest.Clock{T: hosttest.Now}}
 }

@@ -2,7 +2,6 @@ package charm
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,12 +115,4 @@ func withLimits(o Observed, env resource.File, now []string) []plan.Resource {
 		rs = append(rs, note(now))
 	}
 	return rs
-}
-
-// sortedWorkers are the workers by relation and unit.
-func (w *WebFacts) sortedWorkers() (all []Worker) {
-	for _, at := range slices.Sorted(maps.Keys(w.Workers)) {
-		all = append(all, w.Workers[at])
-	}
-	return all
 }

@@ -2,7 +2,6 @@ package charm
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,91 +11,17 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/jobexporter"
-	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/relation"
-)
-
-// The endpoints that tell others of the exporter.
-const (
-	monitoring = "monitoring"
-	cosAgent   = "cos-agent"
 )
 
 // charmName is the charm's own name, as metadata.yaml has it.
 const charmName = "concourse-ci-machine"
 
-// Watcher is one relation to those who watch the unit, with what it was told.
-type Watcher struct {
-	ID  string
-	Own map[string]string
-	App map[string]string // the application's bag; nil where this unit does not lead
-}
-
-// Watchers is what Juju says of these relations.
-type Watchers struct {
-	Monitoring, COSAgent []Watcher
-	Leader               bool
-	Address              string // of the endpoint monitoring, "" where Juju knows none
-}
-
-// observeWatchers asks two questions where nobody watches the unit.
-func observeWatchers(ctx context.Context, t *juju.Tools, e juju.Event) (Watchers, error) {
-	var w Watchers
-	ids, err := t.RelationIDs(ctx, monitoring)
-	if err != nil {
-		return w, err
-	}
-	if len(ids) > 0 {
-		if w.Leader, err = t.IsLeader(ctx); err != nil {
-			return w, err
-		}
-		n, err := t.NetworkGet(ctx, monitoring)
-		var refused *juju.ToolError
-		if err != nil && !(errors.As(err, &refused) && refused.Code == 1) {
-			return w, err // else the unit has no network yet: a later hook tells the address
-		}
-		w.Address = n.Ingress()
-	}
-	if w.Monitoring, err = observeBags(ctx, t, e, ids, w.Leader); err != nil {
-		return w, err
-	}
-	if ids, err = t.RelationIDs(ctx, cosAgent); err != nil {
-		return w, err
-	}
-	w.COSAgent, err = observeBags(ctx, t, e, ids, false)
-	return w, err
-}
-
-func observeBags(ctx context.Context, t *juju.Tools, e juju.Event, ids []string, app bool) ([]Watcher, error) {
-	var all []Watcher
-	for _, id := range ids {
-		if e.Relation != nil && e.Relation.ID == id && e.Name == e.Relation.Endpoint+"-relation-broken" {
-			continue
-		}
-		w := Watcher{ID: id}
-		var err error
-		if w.Own, err = t.RelationGet(ctx, id, e.Unit); err == nil && app {
-			w.App, err = t.RelationGetApp(ctx, id, e.App())
-		}
-		if errors.Is(err, juju.ErrNotFound) {
-			continue // the unit has not entered the relation yet; a hook follows when it has
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, w)
-	}
-	return all, nil
-}
-
 // tellWatchers publishes where the exporters listen, with the alerts and
 // dashboards for it, differences only. It is tried in every hook, so that no
 // event decides what is advertised (D56).
 func (c *Charm) tellWatchers(ctx context.Context, facts Facts, up listening) error {
-	w, err := observeWatchers(ctx, c.Tools, c.Event)
-	if err != nil {
-		return jujuerrors.Annotate(err, "cannot observe who watches the unit")
-	}
+	w := facts.Watchers
 	if len(w.Monitoring)+len(w.COSAgent) == 0 {
 		return nil
 	}
@@ -118,7 +43,7 @@ func (c *Charm) tellWatchers(ctx context.Context, facts Facts, up listening) err
 		if !w.Leader {
 			continue
 		}
-		if err := set(m.ID, true, m.App, bags.app, relation.ScrapeAppKeys()); err != nil {
+		if err := set(m.ID, true, m.OwnApp, bags.app, relation.ScrapeAppKeys()); err != nil {
 			return err
 		}
 	}

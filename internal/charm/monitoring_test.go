@@ -19,7 +19,9 @@ func tell(t *testing.T, m *jujutest.Model, e juju.Event, exporter bool) *jujutes
 	t.Helper()
 	ctx := m.Begin(e)
 	c := charmOf(t, hosttest.Root(t), m, ctx, nil)
-	require.NoError(t, c.tellWatchers(t.Context(), Facts{Unit: m.Unit, Config: m.Config}, listening{GPU: exporter}))
+	facts, err := observeJuju(t.Context(), c.Tools, c.Event, Facts{Unit: m.Unit}, true)
+	require.NoError(t, err)
+	require.NoError(t, c.tellWatchers(t.Context(), facts, listening{GPU: exporter}))
 	require.NoError(t, ctx.Commit())
 	return ctx
 }
@@ -124,7 +126,7 @@ func TestUnwatchedUnitAsksTwoQuestions(t *testing.T) {
 	m.Relations = nil
 	m.CharmDir = t.TempDir() // nor does it read a file
 	ctx := tell(t, m, update, true)
-	require.Equal(t, []string{"--format=json monitoring", "--format=json cos-agent"}, ctx.Called("relation-ids"))
+	require.Equal(t, []string{"--format=json flight", "--format=json monitoring", "--format=json cos-agent"}, ctx.Called("relation-ids"))
 	require.Empty(t, ctx.Called("is-leader"))
 	require.Empty(t, ctx.Called("network-get"))
 }

@@ -191,22 +191,6 @@ func attached(path string) bool {
 	return err == nil && st.Size() > 0
 }
 
-// chooseTSA takes the first complete web unit of the first relation; with
-// mode=auto the web is the peers' leader, who tells in the application's bag.
-func chooseTSA(f Facts) (t concourse.TSA, problems []string) {
-	if modeOf(f.Config) == "auto" {
-		if f.Peer == nil {
-			return t, nil
-		}
-		return concourse.ParseTSA(f.Peer.Remote)
-	}
-	if len(f.Flights) == 0 {
-		return t, nil
-	}
-	t, _, problems = concourse.FindTSA(f.Flights[0].Units)
-	return t, problems
-}
-
 // observeWeb looks at what a web depends on.
 func (c *Charm) observeWeb(ctx context.Context, o Observed) (Observed, error) {
 	err := c.observeRelease(ctx, &o, "")

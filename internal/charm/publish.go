@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/plan"
 )
 
 // versionFile remembers which version Juju was told, in /run like all that a
@@ -54,4 +56,19 @@ func (c *Charm) publish(ctx context.Context, facts Facts, want Desired) error {
 		return jujuerrors.Annotate(err, "cannot tell Juju the version")
 	}
 	return jujuerrors.Annotate(c.Host.WriteFile(versionFile, []byte(version+"\n"), 0o644), "cannot keep the version that Juju was told")
+}
+
+// forgetGone is called when those who left have been cut off. A web that could
+// not be reloaded lets them in again: they are cut off once more after that. Where
+// there is no web to be, its file of keys still has theirs.
+func (c *Charm) forgetGone(f Facts, want Desired, notes []plan.Note) error {
+	stale := slices.ContainsFunc(notes, func(n plan.Note) bool { return n.Step.Op == reloadWebOp })
+	if f.Web == nil || len(f.Web.Gone) == 0 || !want.Web || stale {
+		return nil
+	}
+	now := f
+	web := *f.Web
+	web.Gone = nil
+	now.Web = &web
+	return jujuerrors.Annotate(saveFacts(c.Host.Root, f, now), "cannot keep what Juju says")
 }

@@ -104,7 +104,7 @@ func (c *Charm) publishWeb(ctx context.Context, facts Facts, want Desired) error
 	return nil
 }
 
-func (c *Charm) request(ctx context.Context, l *Link, leader bool, app, unit map[string]string) error {
+func (c *Charm) request(ctx context.Context, l *Relation, leader bool, app, unit map[string]string) error {
 	if leader {
 		if err := c.bag(ctx, l.ID, true, l.OwnApp, app); err != nil {
 			return err

@@ -58,7 +58,7 @@ func TestPeersAreToldOfAWorkersGPUsUntilItIsTheWeb(t *testing.T) {
 	run := func(do func(c *Charm, f Facts) error, role Role) {
 		t.Helper()
 		ctx := m.Begin(jujutest.Hook("update-status"))
-		f := Facts{Unit: "ci/1", Role: role, Config: map[string]any{"mode": "auto"}, Peer: &Link{ID: "peers:1", Own: peer.Local}, Flights: []Flight{{ID: "flight:7", Own: flight.Local}}}
+		f := Facts{Unit: "ci/1", Role: role, Config: map[string]any{"mode": "auto"}, Peer: &Relation{ID: "peers:1", Own: peer.Local}, Flights: []Relation{{ID: "flight:7", Own: flight.Local}}}
 		require.NoError(t, do(charmOf(t, r, m, ctx, nil), f))
 		require.NoError(t, ctx.Commit())
 	}

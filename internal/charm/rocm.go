@@ -29,7 +29,7 @@ func (c *Charm) observeDriver(ctx context.Context, o *Observed) error {
 	if o.Facts.Role == WebRole || leaving(o.Event) || !wantsAMD(o.Config) {
 		return nil
 	}
-	f, err := rocm.ObserveDriver(ctx, c.Host, o.Machine.rocm(o.Arch))
+	f, err := rocm.ObserveDriver(ctx, c.Host, rocmMachine(o.Machine, o.Arch))
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot observe the driver of AMD GPUs")
 	}
@@ -40,7 +40,7 @@ func (c *Charm) observeDriver(ctx context.Context, o *Observed) error {
 	return nil
 }
 
-func (m Machine) rocm(arch string) rocm.Machine {
+func rocmMachine(m Machine, arch string) rocm.Machine {
 	return rocm.Machine{Hostname: m.Hostname, Container: m.Container, Distro: m.Distro, Series: m.Series, Arch: arch}
 }
 

@@ -31,7 +31,7 @@ func (c *Charm) ShowDriver(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	f, err := rocm.ObserveDriver(ctx, c.Host, observeMachine(c.Host.Root).rocm(runtime.GOARCH))
+	f, err := rocm.ObserveDriver(ctx, c.Host, rocmMachine(observeMachine(c.Host.Root), runtime.GOARCH))
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (c *Charm) ShowDriver(ctx context.Context, w io.Writer) error {
 // resetROCm takes all of AMD's software off the unit, where apply says so; else
 // it tells what would go.
 func (c *Charm) resetROCm(ctx context.Context, _ unitNow, params map[string]any) (map[string]any, error) {
-	f, err := rocm.ObserveDriver(ctx, c.Host, observeMachine(c.Host.Root).rocm(runtime.GOARCH))
+	f, err := rocm.ObserveDriver(ctx, c.Host, rocmMachine(observeMachine(c.Host.Root), runtime.GOARCH))
 	if err != nil {
 		return nil, err
 	}

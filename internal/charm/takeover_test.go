@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -59,17 +58,8 @@ func TestTakeoverIsRefusedOnlyWhereSomethingRuns(t *testing.T) {
 func TestPasswordOfThePythonCharmIsTheOneInUse(t *testing.T) {
 	o := observedWeb(t, nil)
 	for bag, want := range map[string]string{"": webSecrets().AdminPassword, "New!pass": "New!pass", "of,no,use": webSecrets().AdminPassword} {
-		o.Facts.Peer = &Link{Remote: map[string]string{adminPassword: bag}}
+		o.Facts.Peer = &Relation{Remote: map[string]string{adminPassword: bag}}
 		require.Equal(t, want, Desire(o).Secret[adminPassword], bag)
 	}
 	require.Equal(t, webSecrets().AdminPassword, o.Facts.Web.Secret[adminPassword], "what Juju has is not touched, so that it is told")
-}
-
-// Keys of no use that a hook before kept are forgotten, and the disk is read again.
-func TestKeysOfNoUseAreNotKept(t *testing.T) {
-	private, _ := hosttest.Key("tsa")
-	o := observer{last: Facts{Web: &WebFacts{Secret: map[string]string{tsaHostKey: private, sessionKey: "damaged", adminPassword: "p"}}}}
-	var w WebFacts
-	require.NoError(t, o.webSecret(t.Context(), &Facts{Leader: true}, &w))
-	require.Equal(t, map[string]string{tsaHostKey: private, adminPassword: "p"}, w.Secret)
 }

@@ -11,15 +11,6 @@ import (
 	"concourse-ci-machine/internal/config"
 )
 
-// What the application's secret holds beside concourse.WebSecrets.
-const (
-	encryptionKey    = "encryption-key"     // the one that the database is encrypted with
-	oldEncryptionKey = "old-encryption-key" // the one before, for rows that are not encrypted anew yet
-	adminPassword    = "admin-password"
-	tsaHostKey       = "tsa-host-key"
-	sessionKey       = "session-signing-key"
-)
-
 // completeSecret gives the leader of a new application its keys and password.
 // What the predecessor left is taken over: the keys on this unit's disk, and
 // the password in the peers' bag (D33). The leader tells Juju when all is

@@ -1,0 +1,44 @@
+package charm
+
+import (
+	"concourse-ci-machine/internal/concourse"
+	"context"
+
+	jujuerrors "github.com/juju/errors"
+)
+
+// flights reads the relations to webs, with what their units tell.
+func (o *observer) flights(ctx context.Context) ([]Relation, error) {
+	ids, err := o.relations(ctx, flight)
+	if err != nil {
+		return nil, err
+	}
+	var all []Relation
+	for _, id := range ids {
+		r := Relation{ID: id}
+		if r.Units, err = o.bags(ctx, id); err == nil {
+			r.Own, err = o.t.RelationGet(ctx, id, o.e.Unit)
+		}
+		if err != nil {
+			return nil, jujuerrors.Annotatef(err, "cannot observe relation %s", id)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// chooseTSA takes the first complete web unit of the first relation; with
+// mode=auto the web is the peers' leader, who tells in the application's bag.
+func chooseTSA(f Facts) (t concourse.TSA, problems []string) {
+	if modeOf(f.Config) == "auto" {
+		if f.Peer == nil {
+			return t, nil
+		}
+		return concourse.ParseTSA(f.Peer.Remote)
+	}
+	if len(f.Flights) == 0 {
+		return t, nil
+	}
+	t, _, problems = concourse.FindTSA(f.Flights[0].Units)
+	return t, problems
+}
