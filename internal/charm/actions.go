@@ -12,8 +12,10 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/status"
 )
 
 // work is an action that looks at or changes the running unit. It holds the
@@ -38,7 +40,7 @@ func (c *Charm) works() map[string]work {
 
 // unitNow is the unit as an action finds it.
 type unitNow struct {
-	Facts    Facts
+	Facts    model.Facts
 	Config   config.Config
 	Want     Desired
 	Problems []config.Problem
@@ -66,7 +68,7 @@ func (c *Charm) work(ctx context.Context, w work) (map[string]any, error) {
 }
 
 // usable is what actions need that change something.
-func (u unitNow) usable(action string, role Role) error {
+func (u unitNow) usable(action string, role model.Role) error {
 	if len(u.Problems) > 0 {
 		return fmt.Errorf("cannot %s: options are wrong: %s", action, u.Problems[0])
 	}
@@ -74,7 +76,7 @@ func (u unitNow) usable(action string, role Role) error {
 		return fmt.Errorf("cannot %s: the unit is not taken over from the Python charm yet: %s", action, u.Want.Refused[0].Text)
 	}
 	if role != "" && u.Facts.Role != role {
-		other := map[Role]string{WebRole: "a worker; run it on the web's unit", WorkerRole: "the web; run it on a worker's unit"}[role]
+		other := map[model.Role]string{model.WebRole: "a worker; run it on the web's unit", model.WorkerRole: "the web; run it on a worker's unit"}[role]
 		return fmt.Errorf("cannot %s: this unit is %s", action, other)
 	}
 	return nil
@@ -89,7 +91,7 @@ func (c *Charm) planAction(ctx context.Context, u unitNow, _ map[string]any) (ma
 }
 
 // apply is a hook's work in an action, after the action changed what is wanted.
-func (c *Charm) apply(ctx context.Context, facts Facts, want Desired) error {
+func (c *Charm) apply(ctx context.Context, facts model.Facts, want Desired) error {
 	due, _, err := c.plan(ctx, want)
 	if err != nil {
 		return err
@@ -101,7 +103,7 @@ func (c *Charm) apply(ctx context.Context, facts Facts, want Desired) error {
 	}); err != nil {
 		return err
 	}
-	if err := saveFacts(c.Host.Root, Facts{}, facts); err != nil {
+	if err := model.Save(c.Host.Root, model.Facts{}, facts); err != nil {
 		return jujuerrors.Annotate(err, "cannot keep what Juju says")
 	}
 	return c.publish(ctx, facts, want)
@@ -146,7 +148,7 @@ func (c *Charm) restartServices(ctx context.Context, u unitNow, params map[strin
 	causes := c.check(ctx, u.Want, true)
 	results := map[string]any{"restarted": strings.Join(units, " ")}
 	for _, cause := range causes {
-		if cause.Kind != Active {
+		if cause.Kind != status.Active {
 			return results, fmt.Errorf("cannot reach what was restarted: %s", cause.Text)
 		}
 	}
@@ -154,12 +156,12 @@ func (c *Charm) restartServices(ctx context.Context, u unitNow, params map[strin
 }
 
 // landedFile says that the operator landed this worker: hooks leave it down.
-const landedFile = StateDir + "/landed"
+const landedFile = model.StateDir + "/landed"
 
 // landWorker makes the worker finish what it does and stop. It stays stopped
 // until restart-services; the web keeps its volumes.
 func (c *Charm) landWorker(ctx context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
-	if err := u.usable("land the worker", WorkerRole); err != nil {
+	if err := u.usable("land the worker", model.WorkerRole); err != nil {
 		return nil, err
 	}
 	if !u.Want.Worker {
@@ -192,7 +194,7 @@ const landPoll = 2 * time.Second
 
 // pruneWorker takes a worker that is gone from the web's list.
 func (c *Charm) pruneWorker(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("prune a worker", WebRole); err != nil {
+	if err := u.usable("prune a worker", model.WebRole); err != nil {
 		return nil, err
 	}
 	name, _ := params["worker"].(string)
@@ -232,7 +234,7 @@ func orNone(names []string) string {
 }
 
 func (c *Charm) api(u unitNow) *concourse.API {
-	return concourse.NewAPI(u.Want.LocalURL, u.Config.AdminUser, u.Want.Secret[adminPassword], "")
+	return concourse.NewAPI(u.Want.LocalURL, u.Config.AdminUser, u.Want.Secret[model.AdminPassword], "")
 }
 
 // readable is the content of a file that may be missing.

@@ -7,6 +7,7 @@ import (
 
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/status"
 )
 
 // A GPU whose architecture the kernel does not tell: the unit says so and what to
@@ -16,13 +17,13 @@ func TestUnknownArchitectureIsAnErrorAndNeverAGuess(t *testing.T) {
 	const cause = "hip-arches: the kernel does not tell the architecture of 1 of the 4 GPUs of tasks; set the option to what tasks shall build for, such as gfx942"
 	for name, c := range map[string]struct {
 		set    map[string]any
-		causes []Cause
+		causes []status.Cause
 		arches string
 	}{
-		"nobody says":        {nil, []Cause{{Blocked, cause}}, ""},
+		"nobody says":        {nil, []status.Cause{{Kind: status.Blocked, Text: cause}}, ""},
 		"the option says":    {map[string]any{"hip-arches": "gfx90a,gfx942"}, nil, "gfx90a,gfx942"},
 		"task-env says":      {map[string]any{"task-env": "HIP_ARCHES=gfx90a"}, nil, "gfx90a"},
-		"as far as it knows": {map[string]any{"hsa-override-gfx-version": "auto"}, []Cause{{Blocked, cause}}, ""},
+		"as far as it knows": {map[string]any{"hsa-override-gfx-version": "auto"}, []status.Cause{{Kind: status.Blocked, Text: cause}}, ""},
 	} {
 		set := map[string]any{"compute-runtime": "rocm"}
 		for k, v := range c.set {

@@ -11,6 +11,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
@@ -136,11 +137,11 @@ func TestRemovedUnitTakesItsBringingsAlong(t *testing.T) {
 	p := changes(t, h, Desire(o).Resources)
 	text := ops(p)
 	last := strings.LastIndex(text, "remove package ")
-	require.Less(t, last, strings.Index(text, "remove "+StateDir), "the note of packages goes after them")
+	require.Less(t, last, strings.Index(text, "remove "+model.StateDir), "the note of packages goes after them")
 	_, err := p.Apply(context.Background(), nil)
 	require.NoError(t, err)
 	require.Equal(t, 2, len(r.Ran), r.Ran)
-	for _, path := range append(append(rocm.ToolkitFiles(), nvidia.Files()...), cdi.Path, nvidia.Path, StateDir) {
+	for _, path := range append(append(rocm.ToolkitFiles(), nvidia.Files()...), cdi.Path, nvidia.Path, model.StateDir) {
 		require.False(t, h.Exists(path), path)
 	}
 	for _, path := range operators {

@@ -13,6 +13,8 @@ import (
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/machine"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
@@ -87,9 +89,9 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	facts, err := loadFacts(c.Host.Root)
+	facts, err := model.Load(c.Host.Root)
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("cannot describe the GPUs: %s is readable by root only; run it with sudo", factsFile)
+		return fmt.Errorf("cannot describe the GPUs: %s is readable by root only; run it with sudo", model.FactsFile)
 	}
 	if err != nil {
 		return err
@@ -100,11 +102,11 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 		return errors.New("cannot describe the GPUs: no hook has run on this machine yet")
 	case len(problems) > 0:
 		return fmt.Errorf("cannot describe the GPUs until this option is right: %s", problems[0])
-	case facts.Role != WorkerRole || cfg.ComputeRuntime == "none" || !c.Host.Exists(oci.DefaultConfig):
+	case facts.Role != model.WorkerRole || cfg.ComputeRuntime == "none" || !c.Host.Exists(oci.DefaultConfig):
 		_, err := io.WriteString(w, "nothing to do: tasks of this unit get no GPUs\n")
 		return err
 	}
-	o := Observed{Facts: facts, Config: cfg, Arch: runtime.GOARCH, Machine: observeMachine(c.Host.Root).under(facts.Juju), Now: c.Host.Now()}
+	o := Observed{Facts: facts, Config: cfg, Arch: runtime.GOARCH, Machine: machine.Observe(c.Host.Root).Under(facts.Juju), Now: c.Host.Now()}
 	if o.GPUs, err = gpu.Discover(c.Host.Root); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/oci"
 )
@@ -31,7 +32,7 @@ func settled(t *testing.T, hostName string, set map[string]any) (*Charm, *hostte
 	for k, v := range set {
 		raw[k] = v
 	}
-	require.NoError(t, saveFacts(h.Root, Facts{}, Facts{Unit: "concourse-ci-machine/0", Role: WorkerRole, Config: raw}))
+	require.NoError(t, model.Save(h.Root, model.Facts{}, model.Facts{Unit: "concourse-ci-machine/0", Role: model.WorkerRole, Config: raw}))
 	o.NVIDIA, _ = nvidiaDevices(h.Root)
 	p := changes(t, h, refreshed(o))
 	_, err := p.Apply(context.Background(), nil)
@@ -110,9 +111,11 @@ func TestRefreshHasNoBusinessWhereTasksGetNoGPUs(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *Charm){
 		"not set up": func(t *testing.T, c *Charm) { require.NoError(t, c.Host.Remove(oci.DefaultConfig)) },
 		"a web": func(t *testing.T, c *Charm) {
-			put(t, c, Facts{Unit: "x/0", Role: WebRole, Config: map[string]any{"compute-runtime": "rocm"}})
+			put(t, c, model.Facts{Unit: "x/0", Role: model.WebRole, Config: map[string]any{"compute-runtime": "rocm"}})
 		},
-		"turned off": func(t *testing.T, c *Charm) { put(t, c, Facts{Unit: "x/0", Role: WorkerRole, Config: workerMode()}) },
+		"turned off": func(t *testing.T, c *Charm) {
+			put(t, c, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: workerMode()})
+		},
 	} {
 		c, _, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
 		change(t, c)
@@ -121,17 +124,17 @@ func TestRefreshHasNoBusinessWhereTasksGetNoGPUs(t *testing.T) {
 		require.False(t, c.Host.Exists(cdi.Path), name)
 	}
 	c, _, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
-	require.NoError(t, c.Host.Remove(factsFile))
+	require.NoError(t, c.Host.Remove(model.FactsFile))
 	require.ErrorContains(t, c.RefreshCDI(context.Background(), &bytes.Buffer{}), "no hook has run on this machine yet")
-	put(t, c, Facts{Unit: "x/0", Role: WorkerRole, Config: map[string]any{"compute-runtime": "rcom"}})
+	put(t, c, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: map[string]any{"compute-runtime": "rcom"}})
 	require.ErrorContains(t, c.RefreshCDI(context.Background(), &bytes.Buffer{}), "cannot describe the GPUs until this option is right: compute-runtime: ")
 }
 
-func put(t *testing.T, c *Charm, f Facts) {
+func put(t *testing.T, c *Charm, f model.Facts) {
 	t.Helper()
 	data, err := json.Marshal(f)
 	require.NoError(t, err)
-	require.NoError(t, c.Host.WriteFile(factsFile, data, 0o600))
+	require.NoError(t, c.Host.WriteFile(model.FactsFile, data, 0o600))
 }
 
 // It and a hook never write at the same time.

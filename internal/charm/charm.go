@@ -20,9 +20,11 @@ import (
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/status"
 )
 
 // Charm is one run of the charm.
@@ -93,10 +95,10 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 		return false, err
 	}
 	if len(problems) > 0 {
-		return false, c.setStatus(ctx, statusOf("", causesOf(problems)))
+		return false, c.setStatus(ctx, status.Of("", causesOf(problems)))
 	}
 	if len(want.Refused) > 0 {
-		return false, c.setStatus(ctx, statusOf("", want.Refused))
+		return false, c.setStatus(ctx, status.Of("", want.Refused))
 	}
 	upgrades := false
 	if !want.Remove {
@@ -117,7 +119,7 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 		return false, err
 	}
 	if want.Remove {
-		return false, c.setStatus(ctx, Status{Maintenance, "Stopped"})
+		return false, c.setStatus(ctx, status.Status{Kind: status.Maintenance, Message: "Stopped"})
 	}
 	if upgrades && watch {
 		if back, err := c.watchUpgrade(ctx, want); back || err != nil {
@@ -134,7 +136,7 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 }
 
 // tell is what comes after applying: relations, secrets, and the status.
-func (c *Charm) tell(ctx context.Context, facts Facts, want Desired, held plan.Plan, notes []plan.Note, changed bool) error {
+func (c *Charm) tell(ctx context.Context, facts model.Facts, want Desired, held plan.Plan, notes []plan.Note, changed bool) error {
 	if err := c.publish(ctx, facts, want); err != nil {
 		return err
 	}
@@ -152,20 +154,20 @@ func (c *Charm) tell(ctx context.Context, facts Facts, want Desired, held plan.P
 		return err
 	}
 	causes = append(causes, reboot...)
-	return c.setStatus(ctx, statusOf(c.ready(want), causes))
+	return c.setStatus(ctx, status.Of(c.ready(want), causes))
 }
 
 // decide is the pipeline up to desire.
-func (c *Charm) decide(ctx context.Context) (Facts, Desired, []config.Problem, error) {
-	last, err := loadFacts(c.Host.Root)
-	if err != nil && (c.Tools == nil || !errors.Is(err, errDamaged)) {
+func (c *Charm) decide(ctx context.Context) (model.Facts, Desired, []config.Problem, error) {
+	last, err := model.Load(c.Host.Root)
+	if err != nil && (c.Tools == nil || !errors.Is(err, model.ErrDamaged)) {
 		return last, Desired{}, nil, err
 	}
 	facts := last
 	units := c.showUnits(ctx) // while Juju is asked: neither needs the other
 	if c.Tools != nil {
 		_, _, installed := concourse.InstalledRelease(c.Host.Root)
-		if facts, err = observeJuju(ctx, c.Tools, c.Event, last, installed); err != nil {
+		if facts, err = model.Observe(ctx, c.Tools, c.Event, last, installed); err != nil {
 			return facts, Desired{}, nil, err
 		}
 	}
@@ -178,11 +180,11 @@ func (c *Charm) decide(ctx context.Context) (Facts, Desired, []config.Problem, e
 	}
 	// What remove takes away is not made again.
 	if c.Tools != nil && c.Event.Action == nil && c.Event.Name != "remove" {
-		if err := saveFacts(c.Host.Root, last, facts); err != nil {
+		if err := model.Save(c.Host.Root, last, facts); err != nil {
 			return facts, Desired{}, nil, jujuerrors.Annotate(err, "cannot keep what Juju says")
 		}
 	}
-	if len(problems) > 0 && !leaving(c.Event.Name) {
+	if len(problems) > 0 && !model.Leaving(c.Event.Name) {
 		return facts, Desired{}, problems, nil
 	}
 	seen, err := c.observe(ctx, facts, cfg, units)
@@ -228,19 +230,19 @@ func (c *Charm) say(ctx context.Context, text string) {
 	if c.Tools == nil {
 		return
 	}
-	if err := c.Tools.StatusSet(ctx, juju.Status(Maintenance), text); err != nil {
+	if err := c.Tools.StatusSet(ctx, juju.Status(status.Maintenance), text); err != nil {
 		fmt.Fprintln(c.Stderr, err)
 	}
 }
 
-func (c *Charm) setStatus(ctx context.Context, s Status) error {
+func (c *Charm) setStatus(ctx context.Context, s status.Status) error {
 	return jujuerrors.Annotate(c.Tools.StatusSet(ctx, juju.Status(s.Kind), s.Message), "cannot tell Juju the status")
 }
 
-func causesOf(problems []config.Problem) []Cause {
-	var causes []Cause
+func causesOf(problems []config.Problem) []status.Cause {
+	var causes []status.Cause
 	for _, p := range problems {
-		causes = append(causes, Cause{Blocked, p.String()})
+		causes = append(causes, status.Cause{Kind: status.Blocked, Text: p.String()})
 	}
 	return causes
 }

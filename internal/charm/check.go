@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/status"
 )
 
 // A worker that was just started needs 4 to 6 s until it is up and registered, one
@@ -41,8 +42,8 @@ func (c *Charm) ready(want Desired) string {
 
 // check looks at what runs, after applying: active is what answers, not what
 // was started (D4).
-func (c *Charm) check(ctx context.Context, want Desired, changed bool) []Cause {
-	var causes []Cause
+func (c *Charm) check(ctx context.Context, want Desired, changed bool) []status.Cause {
+	var causes []status.Cause
 	if want.Worker {
 		if cause := c.settledWorker(ctx, want, changed); cause != nil {
 			causes = append(causes, *cause)
@@ -55,12 +56,12 @@ func (c *Charm) check(ctx context.Context, want Desired, changed bool) []Cause {
 	}
 	if want.Jobs {
 		if why := c.checkPebble(ctx, jobsService, jobsURL); why != "" {
-			causes = append(causes, Cause{Active, "no metrics of jobs: " + why})
+			causes = append(causes, status.Cause{Kind: status.Active, Text: "no metrics of jobs: " + why})
 		}
 	}
 	if want.Exporter {
 		if why := c.checkPebble(ctx, exporterService, exporterURL); why != "" {
-			causes = append(causes, Cause{Active, "no GPU metrics: " + why})
+			causes = append(causes, status.Cause{Kind: status.Active, Text: "no GPU metrics: " + why})
 		} else {
 			causes = append(causes, c.healthRemarks(ctx)...)
 		}
@@ -69,7 +70,7 @@ func (c *Charm) check(ctx context.Context, want Desired, changed bool) []Cause {
 }
 
 // settledWorker is what checkWorker says in the end.
-func (c *Charm) settledWorker(ctx context.Context, want Desired, changed bool) *Cause {
+func (c *Charm) settledWorker(ctx context.Context, want Desired, changed bool) *status.Cause {
 	cause, connects := c.checkWorker(ctx, want, changed)
 	for waited := time.Duration(0); cause != nil && (changed || connects) && waited < settleTime; waited += settlePoll {
 		c.Sleep(settlePoll)
@@ -81,21 +82,21 @@ func (c *Charm) settledWorker(ctx context.Context, want Desired, changed bool) *
 // checkWorker asks the worker and its journal. In a run that changed something
 // the process may be another than the one observed. connects says that nothing
 // but the registration lacks, for which the worker tries again by itself.
-func (c *Charm) checkWorker(ctx context.Context, want Desired, changed bool) (cause *Cause, connects bool) {
+func (c *Charm) checkWorker(ctx context.Context, want Desired, changed bool) (cause *status.Cause, connects bool) {
 	health := make(chan concourse.Health, 1)
 	go func() { health <- concourse.CheckHealth(ctx, c.healthURL()) }()
 	reg, err := c.registration(ctx, want, changed)
 	if h := <-health; h.State != concourse.Healthy {
-		return &Cause{Waiting, fmt.Sprintf("Worker not ready: %s; see journalctl --unit concourse-worker", h.Why)}, false
+		return &status.Cause{Kind: status.Waiting, Text: fmt.Sprintf("Worker not ready: %s; see journalctl --unit concourse-worker", h.Why)}, false
 	}
 	switch {
 	case err != nil:
-		return &Cause{Waiting, err.Error()}, false
+		return &status.Cause{Kind: status.Waiting, Text: err.Error()}, false
 	case reg.State == concourse.Lost:
-		return &Cause{Waiting, "Worker not registered at the web: " + reg.Why}, true
+		return &status.Cause{Kind: status.Waiting, Text: "Worker not registered at the web: " + reg.Why}, true
 	case reg.State == concourse.Unknown && (want.LogLevel == "info" || want.LogLevel == "debug"):
 		// It says that it registered at these levels only.
-		return &Cause{Waiting, "Worker not registered at the web yet; see journalctl --unit concourse-worker"}, true
+		return &status.Cause{Kind: status.Waiting, Text: "Worker not registered at the web yet; see journalctl --unit concourse-worker"}, true
 	}
 	return nil, false
 }
@@ -128,26 +129,26 @@ func (c *Charm) healthURL() string {
 
 // noteCauses are remarks on steps that failed and were tolerated. The toolkits
 // keep records of their own, which say more than the step does.
-func (c *Charm) noteCauses(want Desired, notes []plan.Note) []Cause {
-	var causes []Cause
+func (c *Charm) noteCauses(want Desired, notes []plan.Note) []status.Cause {
+	var causes []status.Cause
 	if want.Toolkit {
 		if a := rocm.ReadAttempt(c.Host.Root); a != nil {
-			causes = append(causes, Cause{Active, a.Text()})
+			causes = append(causes, status.Cause{Kind: status.Active, Text: a.Text()})
 		}
 	}
 	if want.NVIDIA {
 		if a := nvidia.ReadAttempt(c.Host.Root); a != nil {
-			causes = append(causes, Cause{Active, a.Text()})
+			causes = append(causes, status.Cause{Kind: status.Active, Text: a.Text()})
 		}
 	}
 	if len(notes) > 0 && want.Toolkit {
 		if a := rocm.ObserveInstall(c.Host.Root).Attempt; a != nil {
-			causes = append(causes, Cause{Active, a.Text()})
+			causes = append(causes, status.Cause{Kind: status.Active, Text: a.Text()})
 		}
 	}
 	for _, n := range notes {
 		if len(causes) == 0 && !errors.Is(n.Err, resource.ErrSkipped) {
-			causes = append(causes, Cause{Active, fmt.Sprintf("could not %s: %s", n.Step.Op, lastLine(n.Err))})
+			causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("could not %s: %s", n.Step.Op, lastLine(n.Err))})
 		}
 	}
 	return causes

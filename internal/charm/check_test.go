@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/status"
 )
 
 // journal answers for a worker that runs, each look at its log with the next of
@@ -71,7 +72,7 @@ func TestWorkerThatConnectsAgainIsWaitedFor(t *testing.T) {
 				return
 			}
 			require.Len(t, causes, 1)
-			require.Equal(t, Waiting, causes[0].Kind)
+			require.Equal(t, status.Waiting, causes[0].Kind)
 			require.True(t, strings.HasPrefix(causes[0].Text, tc.want), causes[0].Text)
 		})
 	}

@@ -9,7 +9,9 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/status"
 )
 
 const toolDeadline = 10 * time.Second
@@ -36,7 +38,7 @@ func (r *report) warn(name, text string) {
 	r.checks = append(r.checks, Checked{Name: name, OK: true, Warning: true, Text: text})
 }
 
-func (r *report) cause(name string, cause *Cause, text string) {
+func (r *report) cause(name string, cause *status.Cause, text string) {
 	if cause == nil {
 		r.add(name, nil, text)
 		return
@@ -78,7 +80,7 @@ func (c *Charm) checkStatus(ctx context.Context, u unitNow, params map[string]an
 		r.add("options", fmt.Errorf("%s", p), "")
 	}
 	for _, cause := range u.Want.Causes {
-		if cause.Kind != Active {
+		if cause.Kind != status.Active {
 			r.add("ready", fmt.Errorf("%s: %s", cause.Kind, cause.Text), "")
 		}
 	}
@@ -165,11 +167,11 @@ func (c *Charm) checkDetails(ctx context.Context, u unitNow, r *report) {
 		}
 	}
 	for _, name := range []string{"runc", "containerd"} {
-		if v := c.releaseTool(ctx, name); v != "" && u.Facts.Role == WorkerRole {
+		if v := c.releaseTool(ctx, name); v != "" && u.Facts.Role == model.WorkerRole {
 			r.add(name, nil, v)
 		}
 	}
-	if u.Facts.Role == WebRole && u.Want.Web {
+	if u.Facts.Role == model.WebRole && u.Want.Web {
 		workers, err := c.api(u).Workers(ctx)
 		r.add("workers", err, fmt.Sprintf("%d", len(workers)))
 		for _, w := range workers {

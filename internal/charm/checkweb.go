@@ -8,6 +8,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/postgres"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/status"
 )
 
 // webSettleTime is how long a hook that started the web waits for it: it
@@ -15,7 +16,7 @@ import (
 const webSettleTime = 60 * time.Second
 
 // checkWeb asks the web itself; systemd only knows that a process runs.
-func (c *Charm) checkWeb(ctx context.Context, want Desired, changed bool) *Cause {
+func (c *Charm) checkWeb(ctx context.Context, want Desired, changed bool) *status.Cause {
 	h := concourse.CheckWeb(ctx, want.LocalURL)
 	for waited := time.Duration(0); h.State != concourse.Healthy && changed && waited < webSettleTime; waited += settlePoll {
 		c.Sleep(settlePoll)
@@ -28,7 +29,7 @@ func (c *Charm) checkWeb(ctx context.Context, want Desired, changed bool) *Cause
 	if err := databaseWorks(ctx, want); err != nil {
 		why = lastLine(err) // a web without its database ends, and all that shows is a closed port
 	}
-	return &Cause{Waiting, fmt.Sprintf("Web not ready: %s; see journalctl --unit concourse-server", why)}
+	return &status.Cause{Kind: status.Waiting, Text: fmt.Sprintf("Web not ready: %s; see journalctl --unit concourse-server", why)}
 }
 
 // databaseWorks logs in as the web and looks at its rights.

@@ -1,6 +1,8 @@
 package charm
 
 import (
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/status"
 	"context"
 	"fmt"
 	"slices"
@@ -50,7 +52,7 @@ type CoveringWorkers struct {
 }
 
 // coverageOf is the matrix of what workers tell.
-func coverageOf(workers []Worker, required []string) Coverage {
+func coverageOf(workers []model.Worker, required []string) Coverage {
 	c := Coverage{Architectures: []CoveredArch{}, Missing: []string{}, Unknown: []CoveringUnit{}, Others: []CoveringUnit{}}
 	at := func(arch string) *CoveredArch {
 		i, found := slices.BinarySearchFunc(c.Architectures, arch, func(a CoveredArch, name string) int { return strings.Compare(a.Arch, name) })
@@ -97,24 +99,24 @@ func coverageOf(workers []Worker, required []string) Coverage {
 }
 
 // missingArchs is the remark on architectures that have to be there and are not.
-func missingArchs(w *WebFacts, required []string) []Cause {
+func missingArchs(w *model.Web, required []string) []status.Cause {
 	if len(required) == 0 {
 		return nil
 	}
-	missing := coverageOf(w.sortedWorkers(), required).Missing
+	missing := coverageOf(w.SortedWorkers(), required).Missing
 	if len(missing) == 0 {
 		return nil
 	}
-	return []Cause{{Active, fmt.Sprintf("no worker has %s (required-archs)", strings.Join(missing, ", "))}}
+	return []status.Cause{{Kind: status.Active, Text: fmt.Sprintf("no worker has %s (required-archs)", strings.Join(missing, ", "))}}
 }
 
 // coverage tells which architectures the workers have. Every web sees the same
 // relations, so any of its units can tell, not its leader only.
 func (c *Charm) coverage(_ context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("tell the coverage", WebRole); err != nil {
+	if err := u.usable("tell the coverage", model.WebRole); err != nil {
 		return nil, err
 	}
-	all := coverageOf(u.Facts.Web.sortedWorkers(), u.Config.RequiredArchs)
+	all := coverageOf(u.Facts.Web.SortedWorkers(), u.Config.RequiredArchs)
 	var b strings.Builder
 	var err error
 	if params["format"] == "json" {

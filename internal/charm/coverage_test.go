@@ -9,17 +9,19 @@ import (
 
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/status"
 )
 
 // fleet is one worker of each kind.
-func fleet() []Worker {
+func fleet() []model.Worker {
 	mixed := gpuWorker("mixed/0", 3, true, false)
 	mixed.GPUs.Archs = []relation.ArchCount{{Arch: "gfx90a", GPUs: 1}, {Arch: "gfx942", GPUs: 1}}
 	nvidia := gpuWorker("nvidia/0", 2, false, false)
 	nvidia.GPUs.Runtime, nvidia.GPUs.Archs = "cuda", nil
-	old := Worker{Unit: "old/0", Key: "ssh-ed25519 AAAA old"} // a charm that tells nothing of GPUs
-	return []Worker{gpuWorker("gpu/0", 8, false, false), gpuWorker("gpu/1", 8, true, true), mixed, nvidia, old}
+	old := model.Worker{Unit: "old/0", Key: "ssh-ed25519 AAAA old"} // a charm that tells nothing of GPUs
+	return []model.Worker{gpuWorker("gpu/0", 8, false, false), gpuWorker("gpu/1", 8, true, true), mixed, nvidia, old}
 }
 
 // told is what the action coverage answers.
@@ -30,12 +32,12 @@ func told(t *testing.T, u unitNow, params map[string]any) (text, missing string)
 	return results["coverage"].(string), results["missing"].(string)
 }
 
-func coveredBy(workers []Worker, required ...string) unitNow {
-	web := &WebFacts{Workers: map[string]Worker{}}
+func coveredBy(workers []model.Worker, required ...string) unitNow {
+	web := &model.Web{Workers: map[string]model.Worker{}}
 	for _, w := range workers {
 		web.Workers["tsa:7 "+w.Unit] = w
 	}
-	return unitNow{Facts: Facts{Role: WebRole, Web: web}, Config: config.Config{RequiredArchs: required}}
+	return unitNow{Facts: model.Facts{Role: model.WebRole, Web: web}, Config: config.Config{RequiredArchs: required}}
 }
 
 func TestCoverageIsAMatrixOfArchitecturesAndWorkers(t *testing.T) {
@@ -66,14 +68,14 @@ func TestCoverageIsToldByAnyWebAndByNoWorker(t *testing.T) {
 	u.Facts.Leader = true
 	follower, _ := told(t, u, nil)
 	require.Equal(t, leader, follower)
-	u.Facts.Role = WorkerRole
+	u.Facts.Role = model.WorkerRole
 	_, err := (&Charm{}).coverage(t.Context(), u, nil)
 	require.EqualError(t, err, "cannot tell the coverage: this unit is a worker; run it on the web's unit")
 }
 
 func TestStatusNamesRequiredArchitecturesThatNoWorkerHas(t *testing.T) {
 	o := withWorkers(observedWeb(t, map[string]any{"required-archs": "gfx950,gfx942,gfx1201"}), fleet()[0])
-	require.Equal(t, []Cause{{Active, "no worker has gfx950, gfx1201 (required-archs)"}}, Desire(o).Causes)
+	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "no worker has gfx950, gfx1201 (required-archs)"}}, Desire(o).Causes)
 	one := fleet()[0]
 	one.GPUs.Archs = []relation.ArchCount{{Arch: "gfx950", GPUs: 4}, {Arch: "gfx1201", GPUs: 4}}
 	require.Empty(t, Desire(withWorkers(o, one, fleet()[1])).Causes)

@@ -10,23 +10,25 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/postgres"
 	"concourse-ci-machine/internal/relation"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/status"
 )
 
 // Desired is what the machine and the relations should be.
 type Desired struct {
 	Resources []plan.Resource
-	Causes    []Cause // why the unit is not ready, as far as it can be known before applying
-	Suffix    string  // of the status text when nothing is in the way: " (GPU: 1x AMD)"
+	Causes    []status.Cause // why the unit is not ready, as far as it can be known before applying
+	Suffix    string         // of the status text when nothing is in the way: " (GPU: 1x AMD)"
 
 	Remove bool // the unit is going away
 	// Refused is why nothing at all is done: the Python charm's service can't be
 	// taken over yet, and runs on.
-	Refused []Cause
+	Refused []status.Cause
 
 	Worker      bool   // the worker should be running after applying
 	Web         bool   // the web should be running after applying
@@ -65,7 +67,7 @@ func Desire(o Observed) Desired {
 }
 
 func desire(o Observed) Desired {
-	if leaving(o.Event) {
+	if model.Leaving(o.Event) {
 		return desireNothing(o)
 	}
 	d := desireRole(o)
@@ -74,7 +76,7 @@ func desire(o Observed) Desired {
 }
 
 func desireRole(o Observed) Desired {
-	if o.Facts.Role == WebRole {
+	if o.Facts.Role == model.WebRole {
 		return desireWebUnit(o)
 	}
 	d := Desired{Shared: o.shared(), Release: o.Release, LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.Unit].Invocation}
@@ -141,8 +143,8 @@ func charmFiles(o Observed) []plan.Resource {
 	copy := func(path, name string) resource.Copy {
 		return resource.Copy{Path: path, From: filepath.Join(o.CharmDir, "bin", name), Mode: 0o755}
 	}
-	files := []plan.Resource{resource.Dir{Path: StateDir, Mode: 0o700}, copy(pebbleBin, "pebble")}
-	if o.Facts.Role == WebRole {
+	files := []plan.Resource{resource.Dir{Path: model.StateDir, Mode: 0o700}, copy(pebbleBin, "pebble")}
+	if o.Facts.Role == model.WebRole {
 		return append(files, copy(jobsBin, "concourse-exporter"))
 	}
 	return append(files, copy(exporterBin, "rocm-exporter"), copy(concourse.Wrapper, "runc-amd-wrapper"))
@@ -167,7 +169,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	}
 	state := o.Units[concourse.Unit]
 	d.TSA = o.TSA
-	registers := o.TSA.Complete() && (modeOf(o.Facts.Config) == "auto" || len(o.Facts.Flights) == 1)
+	registers := o.TSA.Complete() && (model.ModeOf(o.Facts.Config) == "auto" || len(o.Facts.Flights) == 1)
 	if o.KeptName != "" {
 		d.Resources = append(d.Resources, concourse.WorkerNameKept(concourse.WorkFolder(o.shared()), o.KeptName))
 	}
@@ -187,12 +189,12 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	key := o.TSA.HostKeyFile()
 	if o.Landed {
 		d.Resources = append(d.Resources, env, key)
-		d.Causes = append(d.Causes, Cause{Waiting, "Worker landed by an action: run restart-services to make it take work again"})
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Waiting, Text: "Worker landed by an action: run restart-services to make it take work again"})
 		return nil
 	}
 	d.Worker = true
 	if gpus.Asked && len(gpus.Chosen) == 0 {
-		d.Causes = append(d.Causes, Cause{Active, "steps without tags go to other workers meanwhile: this one keeps the tag gpu-count=0"})
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "steps without tags go to other workers meanwhile: this one keeps the tag gpu-count=0"})
 	}
 	d.Resources = append(d.Resources, env, key,
 		resource.Service{Unit: concourse.Unit, State: state, Up: true},
@@ -208,23 +210,23 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 func workerName(kept, unit, id string) string { return cmp.Or(kept, concourse.WorkerName(unit, id)) }
 
 // webCauses says what is missing to reach a web.
-func webCauses(o Observed) []Cause {
+func webCauses(o Observed) []status.Cause {
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
-	var causes []Cause
+	var causes []status.Cause
 	switch {
-	case modeOf(o.Facts.Config) == "auto":
+	case model.ModeOf(o.Facts.Config) == "auto":
 		if !o.TSA.Complete() {
-			causes = append(causes, Cause{Waiting, "Waiting for the leader's web: it says in juju status what it waits for"})
+			causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for the leader's web: it says in juju status what it waits for"})
 		}
 	case len(o.Facts.Flights) == 0:
-		causes = append(causes, Cause{Waiting, fmt.Sprintf("Waiting for a web: run juju integrate %s:flight <web application>:tsa", app)})
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: fmt.Sprintf("Waiting for a web: run juju integrate %s:flight <web application>:tsa", app)})
 	case len(o.Facts.Flights) > 1:
-		causes = append(causes, Cause{Blocked, fmt.Sprintf("flight: related to %d webs and a worker serves one; remove one with juju remove-relation", len(o.Facts.Flights))})
+		causes = append(causes, status.Cause{Kind: status.Blocked, Text: fmt.Sprintf("flight: related to %d webs and a worker serves one; remove one with juju remove-relation", len(o.Facts.Flights))})
 	case !o.TSA.Complete():
-		causes = append(causes, Cause{Waiting, "Waiting for TSA connection info..."})
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for TSA connection info..."})
 	}
 	for _, p := range o.TSAProblems {
-		causes = append(causes, Cause{Waiting, "flight: " + p})
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "flight: " + p})
 	}
 	return causes
 }

@@ -12,18 +12,20 @@ import (
 	"concourse-ci-machine/internal/cdi"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/status"
 )
 
 // D4: the predecessor was active without any web to register at.
 func TestD4WithoutAWebTheWorkerIsNotStartedAndSaysWhatIsMissing(t *testing.T) {
-	two := append(related(map[string]map[string]string{"web/0": webUnit()}), Relation{ID: "flight:9", Units: map[string]map[string]string{"other/0": webUnit()}})
+	two := append(related(map[string]map[string]string{"web/0": webUnit()}), model.Relation{ID: "flight:9", Units: map[string]map[string]string{"other/0": webUnit()}})
 	half := map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222"}}
 	wrong := map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2", "tsa-public-key": tsaKey}}
 	for name, tt := range map[string]struct {
-		flights []Relation
+		flights []model.Relation
 		want    string
 	}{
 		"no relation":     {nil, "waiting: Waiting for a web: run juju integrate concourse-ci-machine:flight <web application>:tsa"},
@@ -35,9 +37,9 @@ func TestD4WithoutAWebTheWorkerIsNotStartedAndSaysWhatIsMissing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := observed(t, hosttest.Host(t, "amd"), nil)
 			o.Facts.Flights = tt.flights
-			o.TSA, o.TSAProblems = chooseTSA(Facts{Config: workerMode(), Flights: tt.flights})
+			o.TSA, o.TSAProblems = model.ChooseTSA(model.Facts{Config: workerMode(), Flights: tt.flights})
 			d := Desire(o)
-			require.Equal(t, tt.want, statusOf("Ready", d.Causes).String())
+			require.Equal(t, tt.want, status.Of("Ready", d.Causes).String())
 			require.False(t, d.Worker)
 			for _, r := range d.Resources {
 				if s, ok := r.(resource.Service); ok {
@@ -81,7 +83,7 @@ func TestD16D17OnlyWhatTheWorkerUsesRestartsIt(t *testing.T) {
 			before := trigger(t, Desire(base()), restartWorker)
 			o := base()
 			tt.change(&o)
-			o.TSA, o.TSAProblems = chooseTSA(o.Facts)
+			o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
 			after := trigger(t, Desire(o), restartWorker)
 			require.False(t, after.Adopt, "a running worker was not just started")
 			if tt.restarts {
@@ -111,12 +113,12 @@ func TestD18StopAndRemoveDrainFirst(t *testing.T) {
 		require.True(t, ok, "%T", d.Resources[1])
 		require.Equal(t, 30*time.Second, drain.Limit)
 		require.Equal(t, event == "remove", absent(d, concourse.ConfigDir), "keys go when the unit does")
-		require.Equal(t, event == "remove", absent(d, StateDir))
+		require.Equal(t, event == "remove", absent(d, model.StateDir))
 		require.False(t, absent(d, concourse.WorkDir))
 	}
 	o := running(observed(t, hosttest.Host(t, "amd"), nil))
 	o.Event, o.Facts.Flights = "flight-relation-broken", nil
-	o.TSA, o.TSAProblems = chooseTSA(Facts{Config: workerMode()})
+	o.TSA, o.TSAProblems = model.ChooseTSA(model.Facts{Config: workerMode()})
 	d := Desire(o)
 	_, rewritten := file(d, concourse.EnvFile)
 	require.True(t, rewritten, "the next hook has nothing left to do")

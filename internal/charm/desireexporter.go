@@ -8,6 +8,7 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/jobexporter"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/templates"
 )
@@ -15,7 +16,7 @@ import (
 // Pebble's places.
 const (
 	PebbleUnit   = "concourse-pebble.service"
-	PebbleDir    = StateDir + "/pebble"
+	PebbleDir    = model.StateDir + "/pebble"
 	PebbleSocket = PebbleDir + "/.pebble.socket"
 
 	exporterService = "rocm-exporter"
@@ -64,7 +65,7 @@ func desireJobExporter(d *Desired, o Observed) error {
 		why = "there is no web to ask"
 	}
 	if d.Jobs = o.Config.Metrics && d.Web; d.Jobs {
-		c := jobexporter.Credentials{URL: d.LocalURL, Username: o.Config.AdminUser, Password: d.Secret[adminPassword]}
+		c := jobexporter.Credentials{URL: d.LocalURL, Username: o.Config.AdminUser, Password: d.Secret[model.AdminPassword]}
 		data, err := c.Marshal()
 		if err != nil {
 			return err

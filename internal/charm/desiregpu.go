@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/status"
 )
 
 // Diff implements plan.Resource.
@@ -31,10 +32,10 @@ func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 			Series: o.Machine.Series, Arch: o.Arch, Proxies: aptProxies(o), Seen: o.Toolkit, Now: o.Now}.Want()
 		d.Resources = append(d.Resources, want.Resources...)
 		if want.Note != "" {
-			d.Causes = append(d.Causes, Cause{Active, want.Note})
+			d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: want.Note})
 		}
 		if want.Blocked != "" {
-			d.Causes = append(d.Causes, Cause{Blocked, want.Blocked})
+			d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: want.Blocked})
 		}
 	}
 	desireNVIDIA(d, o, g)
@@ -60,7 +61,7 @@ func desireSpec(d *Desired, o Observed, g GPUs) error {
 		return err
 	}
 	for _, l := range left {
-		d.Causes = append(d.Causes, Cause{Blocked, "left out of " + cdi.Path + ": " + l})
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: "left out of " + cdi.Path + ": " + l})
 	}
 	d.Resources = append(d.Resources, cdi.Keep{}, spec)
 	return nil
@@ -96,7 +97,7 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 	if len(g.Chosen) > 0 {
 		var err error
 		if config.Env, err = taskEnv(o, g); err != nil {
-			d.Causes = append(d.Causes, Cause{Blocked, err.Error()})
+			d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: err.Error()})
 		}
 		config.Devices, config.Leases = cdiNames(g), leases(o, g)
 		config.Specs, config.Visible = []string{cdi.Path}, []string{"AMD_VISIBLE_DEVICES"}

@@ -8,6 +8,7 @@ import (
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/status"
 )
 
 // LeaseReport is where the exporter, which is not root, finds who leases the
@@ -92,7 +93,7 @@ func weight(l gpu.Link) (w int) {
 // that an exporter would go on showing.
 func desireLeases(d *Desired, o Observed, g GPUs) {
 	if o.Config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
-		d.Causes = append(d.Causes, Cause{Active, "gpu-sharing=exclusive has no effect while compute-runtime=none"})
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "gpu-sharing=exclusive has no effect while compute-runtime=none"})
 	}
 	if leases(o, g) == nil {
 		d.Resources = append(d.Resources, leaveLeases("GPUs are not leased"))

@@ -10,6 +10,7 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/status"
 )
 
 const requestTimeout = "CONCOURSE_CONTAINERD_REQUEST_TIMEOUT"
@@ -118,7 +119,7 @@ func TestStatusOfExclusiveGPUs(t *testing.T) {
 		"no GPU found yet": {"no-gpu", exclusive("compute-runtime", "auto"), "active: Ready; no GPU passed through", ""},
 	} {
 		d := Desire(linked(t, hosttest.Host(t, c.host), c.set))
-		require.Equal(t, c.want, statusOf("Ready", d.Causes).String(), name)
+		require.Equal(t, c.want, status.Of("Ready", d.Causes).String(), name)
 		require.Equal(t, c.after, d.Suffix, name)
 	}
 }

@@ -3,6 +3,7 @@ package charm
 import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/nvidia"
+	"concourse-ci-machine/internal/status"
 )
 
 // desireNVIDIA is NVIDIA's toolkit and its description of the unit's GPUs,
@@ -15,7 +16,7 @@ func desireNVIDIA(d *Desired, o Observed, g GPUs) {
 	d.Resources = append(d.Resources, want.Resources...)
 	d.NVIDIA = true
 	if want.Note != "" {
-		d.Causes = append(d.Causes, Cause{Active, want.Note})
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: want.Note})
 	}
 	d.Describes = want.Describes && len(g.Chosen) == 0
 }

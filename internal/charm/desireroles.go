@@ -7,6 +7,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 )
@@ -62,7 +63,7 @@ func notWorker(o Observed) []plan.Resource {
 // once; and the web, once it is up, forgets the worker that it was, which would
 // look as if it ran for a while yet.
 func desireOwnWorker(d *Desired, o Observed) {
-	if modeOf(o.Facts.Config) == "auto" {
+	if model.ModeOf(o.Facts.Config) == "auto" {
 		d.Resources = append(d.Resources, resource.Dir{Path: concourse.ConfigDir, Mode: 0o755}, resource.Dir{Path: concourse.KeyDir, Mode: 0o700},
 			concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
 	}
@@ -70,7 +71,7 @@ func desireOwnWorker(d *Desired, o Observed) {
 		return
 	}
 	name := workerName(o.KeptName, o.Facts.Unit, o.WorkerID)
-	url, user, password := d.LocalURL, o.Config.AdminUser, d.Secret[adminPassword]
+	url, user, password := d.LocalURL, o.Config.AdminUser, d.Secret[model.AdminPassword]
 	d.Resources = append(d.Resources, resource.Trigger{Name: forgetWorker, Inputs: [][]byte{[]byte(name)}, Tolerate: true,
 		Op: "forget the worker " + name, Why: "this unit is the web now",
 		Do: func(ctx context.Context) error {

@@ -13,10 +13,12 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/postgres"
 	"concourse-ci-machine/internal/relation"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/status"
 )
 
 // The triggers of a web.
@@ -55,7 +57,7 @@ func desireWeb(d *Desired, o Observed) error {
 		d.Secret = secretContent(o)
 	}
 	if w.Address == "" {
-		causes = append(causes, Cause{Waiting, "Waiting for this unit's address: Juju knows none yet"})
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for this unit's address: Juju knows none yet"})
 	}
 	files, fileCauses := webFiles(o, paths, db)
 	d.Causes = append(append(d.Causes, causes...), fileCauses...)
@@ -106,7 +108,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 	if err != nil {
 		return err
 	}
-	authorized := paths.Authorized(w.authorized(), o.OtherKeys...)
+	authorized := paths.Authorized(w.Authorized(), o.OtherKeys...)
 	d.Web = true
 	d.Resources = append(d.Resources, withLimits(o, env, config.LimitsNow())...)
 	d.Resources = append(d.Resources, authorized,
@@ -149,7 +151,7 @@ func (databaseError) Temporary() bool { return true }
 
 // cutOff ends the connections of a worker whose key was taken back: the web
 // looks at keys when a worker connects, and at no other time (D19).
-func cutOff(w Worker) plan.Resource {
+func cutOff(w model.Worker) plan.Resource {
 	return concourse.Disconnect{Addr: w.Address, Why: w.Unit + " is not related any more"}
 }
 
@@ -167,25 +169,25 @@ func (s step) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 }
 
 // databaseOf is where Concourse keeps its data, or why it has nowhere yet.
-func databaseOf(o Observed) (db relation.Database, ready bool, causes []Cause) {
+func databaseOf(o Observed) (db relation.Database, ready bool, causes []status.Cause) {
 	l := o.Facts.Web.Database
 	if l == nil {
 		app, _, _ := strings.Cut(o.Facts.Unit, "/")
-		return db, false, []Cause{{Blocked, fmt.Sprintf("PostgreSQL database required: run juju integrate %s:postgresql <postgresql application>:database", app)}}
+		return db, false, []status.Cause{{Kind: status.Blocked, Text: fmt.Sprintf("PostgreSQL database required: run juju integrate %s:postgresql <postgresql application>:database", app)}}
 	}
 	db, ready, problems := relation.ParseDatabase(l.Remote, l.Units, l.Secrets)
 	for _, p := range problems {
-		causes = append(causes, Cause{Waiting, "postgresql: " + p})
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "postgresql: " + p})
 	}
 	if !ready {
-		causes = append(causes, Cause{Waiting, "Waiting for PostgreSQL database..."})
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for PostgreSQL database..."})
 	}
 	return db, ready, causes
 }
 
-func secretCause(o Observed, err error) Cause {
+func secretCause(o Observed, err error) status.Cause {
 	if len(o.Facts.Web.Secret) == 0 {
-		return Cause{Waiting, "Waiting for the leader to share the web's keys"}
+		return status.Cause{Kind: status.Waiting, Text: "Waiting for the leader to share the web's keys"}
 	}
 	var bad *concourse.SecretError
 	which := "all"
@@ -193,7 +195,7 @@ func secretCause(o Observed, err error) Cause {
 		which = rotatedBy(bad.Key)
 	}
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
-	return Cause{Blocked, fmt.Sprintf("%s; run juju run %s/leader rotate-keys keys=%s", err, app, which)}
+	return status.Cause{Kind: status.Blocked, Text: fmt.Sprintf("%s; run juju run %s/leader rotate-keys keys=%s", err, app, which)}
 }
 
 // webURL is where people find the web.
@@ -215,7 +217,7 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db 
 		MainTeamUser: o.Config.MainTeamUser, ExtraLocalUsers: o.Config.ExtraLocalUsers, Database: db,
 		Metrics: o.Config.Metrics, Options: maps.Clone(o.Config.WebEnv), OptionKeys: config.WebEnvKeys(), Proxy: proxyOf(o.Facts, o.Config)}
 	if db != (concourse.WebDatabase{}) {
-		c.EncryptionKey, c.OldEncryptionKey = content[encryptionKey], content[oldEncryptionKey]
+		c.EncryptionKey, c.OldEncryptionKey = content[model.EncryptionKey], content[model.OldEncryptionKey]
 	}
 	if o.TLS {
 		c.TLSPort = o.Config.TLSPort

@@ -11,7 +11,9 @@ import (
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/status"
 )
 
 // webSecrets are keys like those that a leader makes, which takes its time.
@@ -24,8 +26,8 @@ var webSecrets = sync.OnceValue(func() concourse.WebSecrets {
 })
 
 // databaseLink is what PostgreSQL's charm publishes.
-func databaseLink() *Relation {
-	return &Relation{ID: "postgresql:4", App: "postgresql", Own: map[string]string{}, OwnApp: map[string]string{},
+func databaseLink() *model.Relation {
+	return &model.Relation{ID: "postgresql:4", App: "postgresql", Own: map[string]string{}, OwnApp: map[string]string{},
 		Remote:  map[string]string{"database": "concourse", "endpoints": "10.0.0.9:5432", "secret-user": "secret:d2user0000000000000g"},
 		Secrets: map[string]map[string]string{"secret:d2user0000000000000g": {"username": "relation_4", "password": "p%s w:rd/@"}}}
 }
@@ -42,8 +44,8 @@ func observedWeb(t *testing.T, set map[string]any) Observed {
 	return Observed{Event: "config-changed", Config: cfg, Arch: "amd64", CharmDir: charmDir(t), Now: hosttest.Now,
 		Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"}, ReleaseID: "8.2.5", ClusterName: "ci", Programs: []byte("1"),
 		Units: map[string]resource.UnitState{},
-		Facts: Facts{Unit: "concourse-ci-machine/0", Config: raw, Leader: true, Role: WebRole, Web: &WebFacts{Address: "10.0.0.2", PeerAddress: "10.0.0.3",
-			SecretID: "secret:d2web00000000000000g", Secret: webSecrets().Content(), Database: databaseLink(), Workers: map[string]Worker{}}}}
+		Facts: model.Facts{Unit: "concourse-ci-machine/0", Config: raw, Leader: true, Role: model.WebRole, Web: &model.Web{Address: "10.0.0.2", PeerAddress: "10.0.0.3",
+			SecretID: "secret:d2web00000000000000g", Secret: webSecrets().Content(), Database: databaseLink(), Workers: map[string]model.Worker{}}}}
 }
 
 func webEnv(t *testing.T, d Desired) map[string]string {
@@ -93,7 +95,7 @@ func TestD3EveryWebHasTheSameKeys(t *testing.T) {
 	other.Facts.Web.Secret, other.Facts.Web.SecretID = nil, ""
 	d := Desire(other)
 	require.False(t, d.Web)
-	require.Equal(t, []Cause{{Waiting, "Waiting for the leader to share the web's keys"}}, d.Causes)
+	require.Equal(t, []status.Cause{{Kind: status.Waiting, Text: "Waiting for the leader to share the web's keys"}}, d.Causes)
 }
 
 // D5: without a database the web is down, and the status says what to run.
@@ -101,11 +103,11 @@ func TestD5WebWithoutADatabaseIsDownAndHasNoCredentials(t *testing.T) {
 	up := observedWeb(t, nil)
 	up.WebEnv = []byte("CONCOURSE_POSTGRES_PASSWORD=old\nMY_OWN=kept\n")
 	for name, tt := range map[string]struct {
-		link *Relation
-		want Cause
+		link *model.Relation
+		want status.Cause
 	}{
-		"no relation":        {nil, Cause{Blocked, "PostgreSQL database required: run juju integrate concourse-ci-machine:postgresql <postgresql application>:database"}},
-		"no credentials yet": {&Relation{ID: "postgresql:4"}, Cause{Waiting, "Waiting for PostgreSQL database..."}},
+		"no relation":        {nil, status.Cause{Kind: status.Blocked, Text: "PostgreSQL database required: run juju integrate concourse-ci-machine:postgresql <postgresql application>:database"}},
+		"no credentials yet": {&model.Relation{ID: "postgresql:4"}, status.Cause{Kind: status.Waiting, Text: "Waiting for PostgreSQL database..."}},
 	} {
 		o := up
 		web := *up.Facts.Web
@@ -136,7 +138,7 @@ func service(t *testing.T, d Desired, unit string) resource.Service {
 func TestD16KeysOfWorkersReloadAndNeverRestart(t *testing.T) {
 	o := observedWeb(t, nil)
 	before := Desire(o)
-	o.Facts.Web.Workers = map[string]Worker{"tsa:3 gpu/0": {Unit: "gpu/0", Key: tsaKey}}
+	o.Facts.Web.Workers = map[string]model.Worker{"tsa:3 gpu/0": {Unit: "gpu/0", Key: tsaKey}}
 	after := Desire(o)
 	require.Equal(t, trigger(t, before, restartWeb).Inputs, trigger(t, after, restartWeb).Inputs)
 	require.NotEqual(t, trigger(t, before, reloadWeb).Inputs, trigger(t, after, reloadWeb).Inputs)
@@ -179,7 +181,7 @@ func TestD23WebIgnoresGPUOptions(t *testing.T) {
 // D19: keys of workers that left are taken back, and their connections end.
 func TestD19WorkersThatLeftAreCutOff(t *testing.T) {
 	o := observedWeb(t, nil)
-	o.Facts.Web.Gone = []Worker{{Unit: "gpu/1", Key: tsaKey, Address: "10.0.0.8"}, {Unit: "gpu/2", Key: tsaKey}}
+	o.Facts.Web.Gone = []model.Worker{{Unit: "gpu/1", Key: tsaKey, Address: "10.0.0.8"}, {Unit: "gpu/2", Key: tsaKey}}
 	var cut []concourse.Disconnect
 	reloaded := false
 	for _, r := range Desire(o).Resources {
@@ -197,8 +199,8 @@ func TestD19WorkersThatLeftAreCutOff(t *testing.T) {
 func TestNewEncryptionKeyKeepsTheOldOne(t *testing.T) {
 	o := observedWeb(t, map[string]any{"encryption-key": "0123456789abcdef"})
 	d := Desire(o)
-	require.Equal(t, "0123456789abcdef", d.Secret[encryptionKey])
-	require.NotContains(t, d.Secret, oldEncryptionKey)
+	require.Equal(t, "0123456789abcdef", d.Secret[model.EncryptionKey])
+	require.NotContains(t, d.Secret, model.OldEncryptionKey)
 	require.Equal(t, "0123456789abcdef", webEnv(t, d)["CONCOURSE_ENCRYPTION_KEY"])
 
 	o.Facts.Web.Secret = d.Secret

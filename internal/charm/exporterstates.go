@@ -13,6 +13,7 @@ import (
 
 	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/status"
 )
 
 const (
@@ -87,7 +88,7 @@ func printable(text string) string {
 }
 
 // healthRemarks are the GPUs that are critical, for the unit's status.
-func (c *Charm) healthRemarks(ctx context.Context) (causes []Cause) {
+func (c *Charm) healthRemarks(ctx context.Context) (causes []status.Cause) {
 	states, err := c.exporterStates(ctx)
 	if err != nil {
 		return nil // whether the exporter works is told by another remark
@@ -107,7 +108,7 @@ func (c *Charm) healthRemarks(ctx context.Context) (causes []Cause) {
 		seen = append(seen, fmt.Sprintf("%d more GPUs are critical", more))
 	}
 	if len(seen) > 0 {
-		causes = append(causes, Cause{Active, strings.Join(seen, "; ")})
+		causes = append(causes, status.Cause{Kind: status.Active, Text: strings.Join(seen, "; ")})
 	}
 	return causes
 }

@@ -13,11 +13,13 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/status"
 )
 
 // AttemptsFile counts how often in a row the same step failed.
-const AttemptsFile = StateDir + "/attempts.json"
+const AttemptsFile = model.StateDir + "/attempts.json"
 
 // maxAttempts is how often the network is given another chance before the
 // operator is asked. The step is tried again at every hook all the same.
@@ -46,11 +48,11 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	}
 	var w interface{ Waiting() string }
 	if errors.As(err, &w) {
-		return c.setStatus(ctx, statusOf("", append([]Cause{{Waiting, w.Waiting()}}, want.Causes...)))
+		return c.setStatus(ctx, status.Of("", append([]status.Cause{{Kind: status.Waiting, Text: w.Waiting()}}, want.Causes...)))
 	}
 	var r remedy
 	if errors.As(err, &r) {
-		return c.setStatus(ctx, statusOf("", append([]Cause{{Blocked, r.Remedy()}}, want.Causes...)))
+		return c.setStatus(ctx, status.Of("", append([]status.Cause{{Kind: status.Blocked, Text: r.Remedy()}}, want.Causes...)))
 	}
 	if !transient(step.Err) {
 		return jujuerrors.Annotatef(step.Err, "cannot %s", step.Op)
@@ -59,11 +61,11 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	if aerr != nil {
 		return aerr
 	}
-	cause := Cause{Waiting, fmt.Sprintf("cannot %s (attempt %d): %s; trying again", step.Op, n, lastLine(step.Err))}
+	cause := status.Cause{Kind: status.Waiting, Text: fmt.Sprintf("cannot %s (attempt %d): %s; trying again", step.Op, n, lastLine(step.Err))}
 	if n >= maxAttempts {
-		cause = Cause{Blocked, fmt.Sprintf("cannot %s (attempt %d): %s", step.Op, n, lastLine(step.Err))}
+		cause = status.Cause{Kind: status.Blocked, Text: fmt.Sprintf("cannot %s (attempt %d): %s", step.Op, n, lastLine(step.Err))}
 	}
-	return c.setStatus(ctx, statusOf("", append([]Cause{cause}, want.Causes...)))
+	return c.setStatus(ctx, status.Of("", append([]status.Cause{cause}, want.Causes...)))
 }
 
 // transient reports whether the network or the package manager is at fault.
@@ -103,7 +105,7 @@ func (c *Charm) countFailure(op string) (int, error) {
 	a.Count++
 	data, err := json.Marshal(a)
 	if err == nil {
-		err = makeStateDir(c.Host.Root)
+		err = model.MakeStateDir(c.Host.Root)
 	}
 	if err == nil {
 		err = c.Host.WriteFile(AttemptsFile, append(data, '\n'), 0o600)

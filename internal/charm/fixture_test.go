@@ -20,6 +20,8 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/machine"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
@@ -46,8 +48,8 @@ func webUnit() map[string]string {
 
 func workerMode() map[string]any { return map[string]any{"mode": "worker"} }
 
-func related(units map[string]map[string]string) []Relation {
-	return []Relation{{ID: "flight:7", Own: map[string]string{}, Units: units}}
+func related(units map[string]map[string]string) []model.Relation {
+	return []model.Relation{{ID: "flight:7", Own: map[string]string{}, Units: units}}
 }
 
 // observed is a worker on a fixture host, related to a web.
@@ -57,11 +59,11 @@ func observed(t *testing.T, r host.Root, set map[string]any) Observed {
 	require.NoError(t, err)
 	toolkit, err := rocm.ObserveToolkit(r)
 	require.NoError(t, err)
-	o := Observed{Event: "config-changed", Config: configOf(t, set), Machine: observeMachine(r), Arch: "amd64", CharmDir: charmDir(t),
+	o := Observed{Event: "config-changed", Config: configOf(t, set), Machine: machine.Observe(r), Arch: "amd64", CharmDir: charmDir(t),
 		Now: hosttest.Now, GPUs: inv, Toolkit: toolkit, Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"},
 		ReleaseID: "8.2.5", WorkerID: "0badcafe", Units: map[string]resource.UnitState{}, Programs: []byte("1")}
-	o.Facts = Facts{Unit: "concourse-ci-machine/0", Role: WorkerRole, Config: workerMode(), Flights: related(map[string]map[string]string{"web/0": webUnit()})}
-	o.TSA, o.TSAProblems = chooseTSA(o.Facts)
+	o.Facts = model.Facts{Unit: "concourse-ci-machine/0", Role: model.WorkerRole, Config: workerMode(), Flights: related(map[string]map[string]string{"web/0": webUnit()})}
+	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
 	return o
 }
 
@@ -117,7 +119,7 @@ func absent(d Desired, path string) bool {
 		if _, is := r.(cdi.Gone); is && path == cdi.Path {
 			return true
 		}
-		if _, is := r.(stateGone); is && path == StateDir {
+		if _, is := r.(stateGone); is && path == model.StateDir {
 			return true
 		}
 	}
@@ -149,14 +151,14 @@ func env(t *testing.T, d Desired) map[string]string {
 }
 
 // machine answers what the charm asks of systemd, and runs the release.
-type machine struct{ *hosttest.Runner }
+type fakeMachine struct{ *hosttest.Runner }
 
-func newMachine(t *testing.T) machine {
+func newMachine(t *testing.T) fakeMachine {
 	r := hosttest.NewRunner(t).Answer("systemctl show", "").Answer("systemctl daemon-reload", "")
-	return machine{r}
+	return fakeMachine{r}
 }
 
-func (m machine) Run(ctx context.Context, c host.Command) ([]byte, error) {
+func (m fakeMachine) Run(ctx context.Context, c host.Command) ([]byte, error) {
 	if filepath.Base(c.Argv[0]) == "concourse" {
 		return host.Exec{}.Run(ctx, c)
 	}

@@ -8,9 +8,11 @@ import (
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/machine"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/status"
 )
 
 // videoGID is the group video, which has this number on every Debian and
@@ -22,10 +24,10 @@ type GPUs struct {
 	Vendor gpu.Vendor // "" when tasks get none
 	All    []gpu.GPU  // the vendor's GPUs of this unit, described in the CDI spec
 	Chosen []gpu.GPU  // those of them that tasks get; empty when a cause keeps them from working
-	Causes []Cause
+	Causes []status.Cause
 
-	Asked   bool    // the unit is to be a worker with GPUs, whether it has any or not
-	Remarks []Cause // keep nothing from working
+	Asked   bool           // the unit is to be a worker with GPUs, whether it has any or not
+	Remarks []status.Cause // keep nothing from working
 }
 
 // Suffix is the part of the ready status that names the GPUs.
@@ -37,14 +39,14 @@ func (g GPUs) Suffix() string {
 }
 
 func (g *GPUs) block(format string, args ...any) {
-	g.Causes = append(g.Causes, Cause{Blocked, fmt.Sprintf(format, args...)})
+	g.Causes = append(g.Causes, status.Cause{Kind: status.Blocked, Text: fmt.Sprintf(format, args...)})
 }
 
 // decideGPUs says which GPUs tasks get; nvidia is the devices that
 // nvidia-ctk described, nil where it did not. A unit that was asked for GPUs and
 // can't compute on them says why and what to run, gets none, and is no GPU
 // worker (D45).
-func decideGPUs(c config.Config, inv gpu.Inventory, m Machine, nvidia []string) GPUs {
+func decideGPUs(c config.Config, inv gpu.Inventory, m machine.Machine, nvidia []string) GPUs {
 	var g GPUs
 	switch c.ComputeRuntime {
 	case "rocm":
@@ -63,10 +65,10 @@ func decideGPUs(c config.Config, inv gpu.Inventory, m Machine, nvidia []string) 
 		case slices.ContainsFunc(inv.LeftOf(gpu.AMD), meant):
 			g.Vendor = gpu.AMD
 		default:
-			g.Causes = append(g.Causes, Cause{Active, "no GPU passed through"})
+			g.Causes = append(g.Causes, status.Cause{Kind: status.Active, Text: "no GPU passed through"})
 		}
 	}
-	g.Asked = g.Vendor != "" || slices.ContainsFunc(g.Causes, func(c Cause) bool { return c.Kind == Blocked })
+	g.Asked = g.Vendor != "" || slices.ContainsFunc(g.Causes, func(c status.Cause) bool { return c.Kind == status.Blocked })
 	if g.Vendor == "" {
 		return g
 	}
@@ -108,7 +110,7 @@ func meant(l gpu.Left) bool {
 // explainNoGPU says what stands between the unit and a GPU. The id that
 // LXD wants is the host's to know; the PCI address stands in sysfs, which a
 // container shares with its host.
-func explainNoGPU(g *GPUs, inv gpu.Inventory, m Machine) {
+func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 	left, name := inv.LeftOf(g.Vendor), g.Vendor.Label()
 	other, id := gpu.NVIDIA, "1002"
 	if g.Vendor == gpu.NVIDIA {
@@ -162,7 +164,7 @@ func explainMetal(g *GPUs, left []gpu.Left) {
 	}
 }
 
-func explainKFD(g *GPUs, kfd gpu.KFD, m Machine) {
+func explainKFD(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 	switch {
 	case kfd.Usable():
 	case !m.LXD():
@@ -176,7 +178,7 @@ func explainKFD(g *GPUs, kfd gpu.KFD, m Machine) {
 	case kfd.State == gpu.KFDWrongMajor:
 		g.block("%s — on the LXD host run: lxc restart %s", kfd.Text(), m.Hostname)
 	default:
-		g.block("%s — on the LXD host run: %s", kfd.Text(), oci.OpenKFD(m.Hostname, m.kfdVerb()))
+		g.block("%s — on the LXD host run: %s", kfd.Text(), oci.OpenKFD(m.Hostname, m.KFDVerb()))
 	}
 }
 
@@ -185,7 +187,7 @@ func explainKFD(g *GPUs, kfd gpu.KFD, m Machine) {
 // namespace of a Concourse task has no number for the group root. Elsewhere
 // the wrapper makes the task a node of its own, which an unprivileged LXD
 // container may not.
-func explainGroups(g *GPUs, kfd gpu.KFD, m Machine) {
+func explainGroups(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 	if !m.LXD() || m.MakesNodes {
 		return
 	}
@@ -196,7 +198,7 @@ func explainGroups(g *GPUs, kfd gpu.KFD, m Machine) {
 		}
 	}
 	if closed(kfd.Node) {
-		g.block("tasks can't open /dev/kfd, its group is root — on the LXD host run: %s", oci.OpenKFD(m.Hostname, m.kfdVerb()))
+		g.block("tasks can't open /dev/kfd, its group is root — on the LXD host run: %s", oci.OpenKFD(m.Hostname, m.KFDVerb()))
 	}
 }
 

@@ -11,14 +11,16 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/machine"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/status"
 )
 
 // D43, D45: what each machine gives under each setting, word for word: the
 // texts are what users search for.
 func TestGPUDecisionOnEveryHost(t *testing.T) {
 	var b strings.Builder
-	decide := func(name string, inv gpu.Inventory, m Machine, runtime, ids string) {
+	decide := func(name string, inv gpu.Inventory, m machine.Machine, runtime, ids string) {
 		g := decideGPUs(configOf(t, map[string]any{"compute-runtime": runtime, "gpu-device-ids": ids}), inv, m, nil)
 		fmt.Fprintf(&b, "%s: compute-runtime=%s gpu-device-ids=%s\n", name, runtime, ids)
 		if len(g.Chosen) > 0 {
@@ -41,7 +43,7 @@ func TestGPUDecisionOnEveryHost(t *testing.T) {
 	for _, name := range append(hosttest.HostNames(), "64 GPUs") {
 		inv, err := gpu.Discover(hosts[name])
 		require.NoError(t, err)
-		m := observeMachine(hosts[name])
+		m := machine.Observe(hosts[name])
 		for _, runtime := range []string{"none", "auto", "cuda"} {
 			decide(name, inv, m, runtime, "all")
 		}
@@ -57,7 +59,7 @@ func TestEveryWrongDeviceIDIsNamed(t *testing.T) {
 	g := decideGPUs(o.Config, o.GPUs, o.Machine, nil)
 	require.Len(t, g.Causes, 3)
 	for _, c := range g.Causes {
-		require.Equal(t, Blocked, c.Kind)
+		require.Equal(t, status.Blocked, c.Kind)
 		require.Contains(t, c.Text, "gpu-device-ids: ")
 	}
 	require.Empty(t, g.Chosen)
@@ -102,7 +104,7 @@ func TestTextsOnKFDGoByJujusVersion(t *testing.T) {
 		"4.1-beta2": {"no /dev/kfd, as Juju 4 has no LXD profiles of charms — run: lxc ", "lxc config device set "},
 		"10.0":      {"no /dev/kfd, as Juju 4 has no ", "lxc config device set "},
 	} {
-		m := Machine{Hostname: "c", Container: "lxc"}.under(juju)
+		m := machine.Machine{Hostname: "c", Container: "lxc"}.Under(juju)
 		var missing, closed, foreign GPUs
 		explainKFD(&missing, gpu.KFD{State: gpu.KFDAbsent}, m)
 		require.Len(t, missing.Causes, 1)

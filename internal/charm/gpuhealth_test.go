@@ -17,6 +17,7 @@ import (
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/status"
 )
 
 // exporterOf is an exporter that answers so.
@@ -102,9 +103,9 @@ func TestHealthWithoutAnAMDGPU(t *testing.T) {
 func TestCriticalGPUsStandInTheStatus(t *testing.T) {
 	c := &Charm{Host: charmHost(t, hosttest.Host(t, "mi210x4")), ExporterURL: exporterOf(t, 200, threeGPUs)}
 	causes := c.healthRemarks(t.Context())
-	require.Equal(t, []Cause{{Active, "GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)"}}, causes)
+	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)"}}, causes)
 	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 4x AMD); GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)",
-		statusOf("Worker ready (v8.2.5) (GPU: 4x AMD)", causes).String())
+		status.Of("Worker ready (v8.2.5) (GPU: 4x AMD)", causes).String())
 
 	var many []exporter.Status
 	for i := range 64 {

@@ -11,10 +11,12 @@ import (
 
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/status"
 )
 
 // gpusFile is which GPUs the unit is known to have.
-const gpusFile = StateDir + "/gpus.json"
+const gpusFile = model.StateDir + "/gpus.json"
 
 // knownGPUs are the most that the unit had since somebody said what it is to
 // have: by another compute-runtime, or by the action accept-gpus. Partitions of
@@ -83,7 +85,7 @@ func (g *GPUs) miss(o Observed) knownGPUs {
 	if fewer := len(now.PCI) - len(addresses(g.All)); fewer > 1 {
 		what = fmt.Sprintf("%d GPUs", fewer)
 	}
-	g.Remarks = append(g.Remarks, Cause{Active, fmt.Sprintf("%s fewer than before, gone: %s; give them back, or go on without them: juju run %s accept-gpus",
+	g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf("%s fewer than before, gone: %s; give them back, or go on without them: juju run %s accept-gpus",
 		what, strings.Join(gone, ", "), o.Facts.Unit)})
 	return now
 }
@@ -91,7 +93,7 @@ func (g *GPUs) miss(o Observed) knownGPUs {
 // acceptGPUs has the next hook take the GPUs that there are for all that there
 // should be.
 func (c *Charm) acceptGPUs(_ context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
-	if err := u.usable("accept the GPUs", WorkerRole); err != nil {
+	if err := u.usable("accept the GPUs", model.WorkerRole); err != nil {
 		return nil, err
 	}
 	if err := c.Host.Remove(gpusFile); err != nil {

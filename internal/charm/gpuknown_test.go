@@ -8,6 +8,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/status"
 )
 
 func at(addresses ...string) (all []gpu.GPU) {
@@ -90,7 +91,7 @@ func TestWorkerThatLostItsGPUsTakesNoUntaggedSteps(t *testing.T) {
 		d := Desire(o)
 		env, ok := file(d, concourse.EnvFile)
 		require.True(t, ok)
-		status := statusOf("Ready"+d.Suffix, d.Causes).String()
+		status := status.Of("Ready"+d.Suffix, d.Causes).String()
 		require.Contains(t, status, c.status, name)
 		if c.tag == "" {
 			require.NotContains(t, env, "CONCOURSE_TAG=", name)

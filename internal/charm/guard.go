@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/status"
 )
 
 // RunningTasks is what stopping a worker for good disrupts. Restarting one
@@ -26,13 +28,13 @@ func guard(all plan.Plan, event string) (due, held plan.Plan) {
 }
 
 // endsTasks reports whether the operator's doing ends the worker's tasks.
-func endsTasks(event string) bool { return leaving(event) || event == "flight-relation-broken" }
+func endsTasks(event string) bool { return model.Leaving(event) || event == "flight-relation-broken" }
 
-func heldCauses(held plan.Plan) []Cause {
+func heldCauses(held plan.Plan) []status.Cause {
 	if len(held) == 0 {
 		return nil
 	}
-	return []Cause{{Waiting, fmt.Sprintf("the worker is left running: stopping it would end %s", held[0].Disrupts)}}
+	return []status.Cause{{Kind: status.Waiting, Text: fmt.Sprintf("the worker is left running: stopping it would end %s", held[0].Disrupts)}}
 }
 
 // printPlan writes a plan as people read it.

@@ -2,6 +2,7 @@ package charm
 
 import (
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/status"
 	"context"
 	"strings"
 	"testing"
@@ -30,6 +31,6 @@ func TestGuardHoldsBackWhatWouldEndTasks(t *testing.T) {
 		}
 		require.Equal(t, "1/2 write x (because)\n2/2 restart exporter (because)\n"+
 			"held back: stop worker (because): it would end running tasks\n", b.String(), event)
-		require.Equal(t, []Cause{{Waiting, "the worker is left running: stopping it would end running tasks"}}, heldCauses(kept))
+		require.Equal(t, []status.Cause{{Kind: status.Waiting, Text: "the worker is left running: stopping it would end running tasks"}}, heldCauses(kept))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
@@ -57,7 +58,7 @@ type stateGone struct{ why string }
 
 // Diff implements plan.Resource.
 func (s stateGone) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
-	p, err := resource.Absent{Path: StateDir, Why: s.why, Tree: true}.Diff(ctx, h)
+	p, err := resource.Absent{Path: model.StateDir, Why: s.why, Tree: true}.Diff(ctx, h)
 	for i, step := range p {
 		p[i].Do = func(ctx context.Context) error {
 			if err := rocm.ToolkitKept().PutBack(ctx, h); err != nil {

@@ -9,6 +9,7 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
 	"concourse-ci-machine/internal/resource"
 )
@@ -19,7 +20,7 @@ import (
 
 // workerLimitFile remembers what the installed release says of itself, as asking
 // it takes longer than the rest of a hook.
-const workerLimitFile = StateDir + "/worker-limit.json"
+const workerLimitFile = model.StateDir + "/worker-limit.json"
 
 // workerLimit is whether a release's workers can limit their tasks.
 type workerLimit struct {

@@ -13,20 +13,22 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/status"
 )
 
 // gpuWorker is what a unit with that many AMD GPUs told.
-func gpuWorker(unit string, gpus int, exclusive, limited bool) Worker {
-	return Worker{Unit: unit, Key: "ssh-ed25519 AAAA " + unit, Name: strings.ReplaceAll(unit, "/", "-"),
+func gpuWorker(unit string, gpus int, exclusive, limited bool) model.Worker {
+	return model.Worker{Unit: unit, Key: "ssh-ed25519 AAAA " + unit, Name: strings.ReplaceAll(unit, "/", "-"),
 		GPUs: relation.WorkerGPUs{Runtime: "rocm", Count: gpus, Exclusive: exclusive, Limited: limited, Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: gpus}}}}
 }
 
-func withWorkers(o Observed, workers ...Worker) Observed {
+func withWorkers(o Observed, workers ...model.Worker) Observed {
 	web := *o.Facts.Web
-	web.Workers = map[string]Worker{}
+	web.Workers = map[string]model.Worker{}
 	for _, w := range workers {
 		web.Workers["tsa:7 "+w.Unit] = w
 	}
@@ -35,36 +37,36 @@ func withWorkers(o Observed, workers ...Worker) Observed {
 }
 
 func TestWebLimitsTasksWhereOneNumberFitsAllGPUWorkers(t *testing.T) {
-	plain := Worker{Unit: "plain/0", Key: "ssh-ed25519 AAAA plain"}
+	plain := model.Worker{Unit: "plain/0", Key: "ssh-ed25519 AAAA plain"}
 	keyless := gpuWorker("new/0", 9, true, false)
 	keyless.Key = ""
 	usual := "limit-active-tasks,volume-locality"
 	for name, c := range map[string]struct {
 		set     map[string]any
-		workers []Worker
+		workers []model.Worker
 		limit   string
 		strategy,
 		remark string
 	}{
 		"no worker":            {nil, nil, "", "volume-locality", ""},
-		"shared GPUs":          {nil, []Worker{gpuWorker("a/0", 4, false, false), plain}, "", "volume-locality", ""},
-		"all the same":         {nil, []Worker{gpuWorker("a/0", 4, true, false), gpuWorker("a/1", 4, true, false), keyless}, "4", usual, ""},
-		"they limit theirs":    {nil, []Worker{gpuWorker("a/0", 4, true, true), gpuWorker("a/1", 8, true, true)}, "", "volume-locality", ""},
-		"one can't":            {nil, []Worker{gpuWorker("a/0", 4, true, true), gpuWorker("a/1", 4, true, false)}, "4", usual, ""},
-		"one can't, and less":  {nil, []Worker{gpuWorker("a/0", 8, true, true), gpuWorker("a/1", 4, true, false)}, "", "volume-locality", "workers have 4, 8 of them"},
-		"others have more":     {nil, []Worker{gpuWorker("a/0", 2, true, false), gpuWorker("b/0", 8, false, false)}, "", "volume-locality", "tasks are not limited to the GPUs: workers have 2, 8 of them, and the web has one limit for all; set --max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off"},
-		"many numbers":         {nil, []Worker{gpuWorker("a/0", 1, true, false), gpuWorker("a/1", 2, true, false), gpuWorker("a/2", 3, true, false), gpuWorker("a/3", 4, true, false), gpuWorker("a/4", 5, true, false)}, "", "volume-locality", "workers have 1, 2, 3, 4, ... of them"},
-		"workers without GPUs": {nil, []Worker{gpuWorker("a/0", 2, true, false), plain}, "2", usual, "no worker gets more than 2 tasks at once, as GPU workers have 2 GPUs and the web has one limit for all (limit-gpu-tasks)"},
-		"off":                  {map[string]any{"limit-gpu-tasks": "off"}, []Worker{gpuWorker("a/0", 2, true, false), plain}, "", "volume-locality", ""},
-		"a strategy of one's own": {map[string]any{"container-placement-strategy": "fewest-build-containers"}, []Worker{gpuWorker("a/0", 2, true, false)},
+		"shared GPUs":          {nil, []model.Worker{gpuWorker("a/0", 4, false, false), plain}, "", "volume-locality", ""},
+		"all the same":         {nil, []model.Worker{gpuWorker("a/0", 4, true, false), gpuWorker("a/1", 4, true, false), keyless}, "4", usual, ""},
+		"they limit theirs":    {nil, []model.Worker{gpuWorker("a/0", 4, true, true), gpuWorker("a/1", 8, true, true)}, "", "volume-locality", ""},
+		"one can't":            {nil, []model.Worker{gpuWorker("a/0", 4, true, true), gpuWorker("a/1", 4, true, false)}, "4", usual, ""},
+		"one can't, and less":  {nil, []model.Worker{gpuWorker("a/0", 8, true, true), gpuWorker("a/1", 4, true, false)}, "", "volume-locality", "workers have 4, 8 of them"},
+		"others have more":     {nil, []model.Worker{gpuWorker("a/0", 2, true, false), gpuWorker("b/0", 8, false, false)}, "", "volume-locality", "tasks are not limited to the GPUs: workers have 2, 8 of them, and the web has one limit for all; set --max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off"},
+		"many numbers":         {nil, []model.Worker{gpuWorker("a/0", 1, true, false), gpuWorker("a/1", 2, true, false), gpuWorker("a/2", 3, true, false), gpuWorker("a/3", 4, true, false), gpuWorker("a/4", 5, true, false)}, "", "volume-locality", "workers have 1, 2, 3, 4, ... of them"},
+		"workers without GPUs": {nil, []model.Worker{gpuWorker("a/0", 2, true, false), plain}, "2", usual, "no worker gets more than 2 tasks at once, as GPU workers have 2 GPUs and the web has one limit for all (limit-gpu-tasks)"},
+		"off":                  {map[string]any{"limit-gpu-tasks": "off"}, []model.Worker{gpuWorker("a/0", 2, true, false), plain}, "", "volume-locality", ""},
+		"a strategy of one's own": {map[string]any{"container-placement-strategy": "fewest-build-containers"}, []model.Worker{gpuWorker("a/0", 2, true, false)},
 			"2", "limit-active-tasks,fewest-build-containers", ""},
-		"random": {map[string]any{"container-placement-strategy": "random"}, []Worker{gpuWorker("a/0", 2, true, false)},
+		"random": {map[string]any{"container-placement-strategy": "random"}, []model.Worker{gpuWorker("a/0", 2, true, false)},
 			"", "random", "tasks are not limited to the GPUs: container-placement-strategy=random goes with no other; set another, or limit-gpu-tasks=off"},
-		"a limit by flag": {map[string]any{"extra-web-flags": "--max-active-tasks-per-worker=9"}, []Worker{gpuWorker("a/0", 2, true, false), plain}, "", "volume-locality", ""},
-		"a strategy by flag": {map[string]any{"extra-web-flags": "--container-placement-strategy=random"}, []Worker{gpuWorker("a/0", 2, true, false)},
+		"a limit by flag": {map[string]any{"extra-web-flags": "--max-active-tasks-per-worker=9"}, []model.Worker{gpuWorker("a/0", 2, true, false), plain}, "", "volume-locality", ""},
+		"a strategy by flag": {map[string]any{"extra-web-flags": "--container-placement-strategy=random"}, []model.Worker{gpuWorker("a/0", 2, true, false)},
 			"", "volume-locality", "tasks are not limited to the GPUs: extra-web-flags has a --container-placement-strategy without limit-active-tasks; add that, or set limit-gpu-tasks=off"},
 		"strategies by flags": {map[string]any{"extra-web-flags": "--container-placement-strategy=limit-active-tasks --container-placement-strategy=volume-locality"},
-			[]Worker{gpuWorker("a/0", 2, true, false)}, "2", usual, ""},
+			[]model.Worker{gpuWorker("a/0", 2, true, false)}, "2", usual, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := withWorkers(observedWeb(t, c.set), c.workers...)
@@ -80,7 +82,7 @@ func TestWebLimitsTasksWhereOneNumberFitsAllGPUWorkers(t *testing.T) {
 				return
 			}
 			require.Len(t, d.Causes, 1)
-			require.Equal(t, Active, d.Causes[0].Kind)
+			require.Equal(t, status.Active, d.Causes[0].Kind)
 			require.Contains(t, d.Causes[0].Text, c.remark)
 			o.Facts.Web.Database = nil
 			require.Equal(t, c.limit, webEnv(t, Desire(o))["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"], "with the web down as well")
@@ -193,7 +195,7 @@ func TestManyGPUWorkersThatJoinRestartTheWebOnce(t *testing.T) {
 
 // helping is a machine whose release has the given help.
 type helping struct {
-	machine
+	fakeMachine
 	help  string
 	asked int
 }
@@ -206,13 +208,13 @@ func (m *helping) Run(ctx context.Context, c host.Command) ([]byte, error) {
 		}
 		return []byte(m.help), nil
 	}
-	return m.machine.Run(ctx, c)
+	return m.fakeMachine.Run(ctx, c)
 }
 
 // A worker says how many tasks it takes where its release knows how; it tells the
 // web so. The release is asked once, and in the hook that installs it.
 func TestWorkerLimitsItselfWhereItsReleaseCan(t *testing.T) {
-	next := &helping{machine: newMachine(t), help: "      --name=   The name\n"}
+	next := &helping{fakeMachine: newMachine(t), help: "      --name=   The name\n"}
 	r := hosttest.Host(t, "mi210x4")
 	next.Answer("systemctl", "").Answer("udevadm", "").Answer("journalctl", `{"message":"worker.beacon-runner.beacon.registered"}`)
 	m := jujutest.New("gpu/0")

@@ -7,16 +7,18 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/status"
 )
 
 // webLimitFile names the variables of limits in the web's environment that the
 // charm wrote: one of the operator's there is not the charm's to take away.
-const webLimitFile = StateDir + "/web-limit"
+const webLimitFile = model.StateDir + "/web-limit"
 
 // taskLimit is the web's limit, 0 for none, and what to tell of it.
-func taskLimit(o Observed) (limit int, causes []Cause) {
+func taskLimit(o Observed) (limit int, causes []status.Cause) {
 	var gpus []int // numbers of GPUs that workers have, each once
 	needed, others := false, false
 	for _, w := range o.Facts.Web.Workers {
@@ -36,8 +38,8 @@ func taskLimit(o Observed) (limit int, causes []Cause) {
 		}
 	}
 	strategy, fixed, own := strategies(o)
-	remark := func(format string, args ...any) (int, []Cause) {
-		return 0, []Cause{{Active, fmt.Sprintf(format, args...)}}
+	remark := func(format string, args ...any) (int, []status.Cause) {
+		return 0, []status.Cause{{Kind: status.Active, Text: fmt.Sprintf(format, args...)}}
 	}
 	switch {
 	case !needed || !o.Config.LimitTasks || own:
@@ -50,7 +52,7 @@ func taskLimit(o Observed) (limit int, causes []Cause) {
 	case !concourse.Limitable(strategy):
 		return remark("tasks are not limited to the GPUs: container-placement-strategy=%s goes with no other; set another, or limit-gpu-tasks=off", strategy)
 	case others:
-		causes = append(causes, Cause{Active, fmt.Sprintf("no worker gets more than %d tasks at once, as GPU workers have %d GPUs and the web has one limit for all (limit-gpu-tasks)", gpus[0], gpus[0])})
+		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("no worker gets more than %d tasks at once, as GPU workers have %d GPUs and the web has one limit for all (limit-gpu-tasks)", gpus[0], gpus[0])})
 	}
 	return gpus[0], causes
 }

@@ -11,6 +11,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/jobexporter"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
 )
 
@@ -20,7 +21,7 @@ const charmName = "concourse-ci-machine"
 // tellWatchers publishes where the exporters listen, with the alerts and
 // dashboards for it, differences only. It is tried in every hook, so that no
 // event decides what is advertised (D56).
-func (c *Charm) tellWatchers(ctx context.Context, facts Facts, up listening) error {
+func (c *Charm) tellWatchers(ctx context.Context, facts model.Facts, up listening) error {
 	w := facts.Watchers
 	if len(w.Monitoring)+len(w.COSAgent) == 0 {
 		return nil
@@ -97,7 +98,7 @@ func (c *Charm) alertRules(gpus, webs bool) (rules []byte, err error) {
 // watcherBags decides. The configuration is the same in all units, so it tells
 // whether any of them may have an exporter; only this unit's own jobs depend on
 // what it has itself.
-func (c *Charm) watcherBags(w Watchers, facts Facts, up listening) (b watcherBags, err error) {
+func (c *Charm) watcherBags(w model.Watchers, facts model.Facts, up listening) (b watcherBags, err error) {
 	cfg, _ := config.Parse(facts.Config, facts.Secrets) // checked before
 	gpus := cfg.Mode != "web" && slices.Contains([]string{"auto", "rocm"}, cfg.ComputeRuntime)
 	webs := cfg.Mode != "worker" && cfg.Metrics

@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/model"
 )
 
 // tell is one hook's telling, committed as Juju does it; it returns the calls.
@@ -19,7 +20,7 @@ func tell(t *testing.T, m *jujutest.Model, e juju.Event, exporter bool) *jujutes
 	t.Helper()
 	ctx := m.Begin(e)
 	c := charmOf(t, hosttest.Root(t), m, ctx, nil)
-	facts, err := observeJuju(t.Context(), c.Tools, c.Event, Facts{Unit: m.Unit}, true)
+	facts, err := model.Observe(t.Context(), c.Tools, c.Event, model.Facts{Unit: m.Unit}, true)
 	require.NoError(t, err)
 	require.NoError(t, c.tellWatchers(t.Context(), facts, listening{GPU: exporter}))
 	require.NoError(t, ctx.Commit())

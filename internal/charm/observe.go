@@ -16,6 +16,8 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/machine"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
@@ -26,9 +28,9 @@ import (
 // give equal desires.
 type Observed struct {
 	Event    string // the hook's name
-	Facts    Facts
+	Facts    model.Facts
 	Config   config.Config
-	Machine  Machine
+	Machine  machine.Machine
 	Arch     string // amd64, arm64
 	CharmDir string // where the charm's own files are, as this process opens them
 	Now      time.Time
@@ -83,9 +85,9 @@ type Observed struct {
 
 // observe looks at the machine. It changes nothing and runs read-only
 // commands only.
-func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config, units func() (map[string]resource.UnitState, error)) (Observed, error) {
+func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Config, units func() (map[string]resource.UnitState, error)) (Observed, error) {
 	o := Observed{Event: c.Event.Name, Facts: facts, Config: cfg, Arch: runtime.GOARCH, CharmDir: c.CharmDir,
-		Machine: observeMachine(c.Host.Root).under(facts.Juju), Now: c.Host.Now(), ClusterName: c.Event.ModelName}
+		Machine: machine.Observe(c.Host.Root).Under(facts.Juju), Now: c.Host.Now(), ClusterName: c.Event.ModelName}
 	var err error
 	if o.Units, err = units(); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the systemd units")
@@ -94,11 +96,11 @@ func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config, uni
 	if o.Kernel, err = c.Host.ReadText("/proc/sys/kernel/osrelease"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return o, jujuerrors.Annotate(err, "cannot observe the kernel")
 	}
-	if leaving(c.Event.Name) {
+	if model.Leaving(c.Event.Name) {
 		return o, nil // what is wanted is nothing, whatever there is
 	}
 	o.Predecessor, o.Remarks = concourse.Predecessor(c.Host.Root), append(o.Remarks, concourse.PredecessorRemarks(c.Host.Root)...)
-	if facts.Role == WebRole {
+	if facts.Role == model.WebRole {
 		return c.observeWeb(ctx, o)
 	}
 	if cfg.ComputeRuntime != "none" { // a worker without GPUs can't fail for theirs (D23)
@@ -129,7 +131,7 @@ func (c *Charm) observe(ctx context.Context, facts Facts, cfg config.Config, uni
 	if o.Known, err = readKnown(c.Host.Root); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe which GPUs there were")
 	}
-	o.TSA, o.TSAProblems = chooseTSA(facts)
+	o.TSA, o.TSAProblems = model.ChooseTSA(facts)
 	if err := c.observeRelease(ctx, &o, o.TSA.Version); err != nil {
 		return o, err
 	}
@@ -228,7 +230,7 @@ func (c *Charm) observeWeb(ctx context.Context, o Observed) (Observed, error) {
 }
 
 // proxyOf is the operator's proxies, else the model's.
-func proxyOf(facts Facts, cfg config.Config) concourse.Proxy {
+func proxyOf(facts model.Facts, cfg config.Config) concourse.Proxy {
 	p := concourse.Proxy{HTTP: cfg.HTTPProxy, HTTPS: cfg.HTTPSProxy, No: cfg.NoProxy}
 	if p == (concourse.Proxy{}) {
 		p = concourse.Proxy{HTTP: facts.Proxy.HTTP, HTTPS: facts.Proxy.HTTPS, No: facts.Proxy.NoProxy}

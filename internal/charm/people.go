@@ -14,14 +14,16 @@ import (
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/status"
 )
 
 // ShowPlan prints what the next hook would do, from what Juju said in the last
 // one. It changes nothing.
 func (c *Charm) ShowPlan(ctx context.Context, w io.Writer) error {
-	facts, err := loadFacts(c.Host.Root)
+	facts, err := model.Load(c.Host.Root)
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("cannot plan: %s is readable by root only; run it with sudo", factsFile)
+		return fmt.Errorf("cannot plan: %s is readable by root only; run it with sudo", model.FactsFile)
 	}
 	if err != nil {
 		return err
@@ -87,7 +89,7 @@ func (c *Charm) planOf(ctx context.Context, want Desired, problems []config.Prob
 // step of the charm's can mend.
 func (d Desired) operatorsTurn() bool {
 	return d.Driver != nil && len(d.Driver.Decision.Remedies) > 0 ||
-		slices.ContainsFunc(d.Causes, func(c Cause) bool { return c.Kind == Blocked })
+		slices.ContainsFunc(d.Causes, func(c status.Cause) bool { return c.Kind == status.Blocked })
 }
 
 // Action runs the action that the event names. A failed action is no failed

@@ -8,6 +8,7 @@ import (
 
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/model"
 )
 
 func TestGPUListOfEveryHost(t *testing.T) {
@@ -29,20 +30,20 @@ func TestPlanSaysWhatIsWrongBeforeWhatIsToBeDone(t *testing.T) {
 	r := hosttest.Host(t, "nvidia-only")
 	c := &Charm{Host: charmHost(t, r), CharmDir: charmDir(t), NewID: func() string { return "0badcafe" }}
 	c.Host.Runner = newMachine(t)
-	shown := func(f Facts) string {
+	shown := func(f model.Facts) string {
 		t.Helper()
-		require.NoError(t, saveFacts(r, Facts{}, f))
+		require.NoError(t, model.Save(r, model.Facts{}, f))
 		var b strings.Builder
 		require.NoError(t, c.ShowPlan(t.Context(), &b))
 		return b.String()
 	}
 	require.EqualError(t, c.ShowPlan(t.Context(), nil), "cannot plan: no hook has run on this machine yet")
-	got := shown(Facts{Unit: "concourse-ci-machine/0", Config: map[string]any{"mode": "worker", "tag": "a b", "log-level": "loud"}})
+	got := shown(model.Facts{Unit: "concourse-ci-machine/0", Config: map[string]any{"mode": "worker", "tag": "a b", "log-level": "loud"}})
 	require.Equal(t, "nothing is done until these options are right:\n"+
 		"  log-level: \"loud\" is not one of debug, info, warn, error, fatal\n"+
 		"  tag: \"a b\" is not a tag: want words with commas between them, without white space or quotes\n", got)
 
-	got = shown(Facts{Unit: "concourse-ci-machine/0", Config: map[string]any{"mode": "worker", "compute-runtime": "rocm"}})
+	got = shown(model.Facts{Unit: "concourse-ci-machine/0", Config: map[string]any{"mode": "worker", "compute-runtime": "rocm"}})
 	require.Contains(t, got, "blocked: no AMD GPU passed through (only 1 NVIDIA) — on the LXD host run: lxc config device add ")
 	require.Contains(t, got, "waiting: Waiting for a web: run juju integrate ")
 	require.Contains(t, got, " download Concourse 8.2.5 (no release is installed)\n")
@@ -66,7 +67,7 @@ func TestActionsReportFailuresToWhoeverAsked(t *testing.T) {
 	require.Equal(t, "completed", a.Status)
 	require.Contains(t, a.Results["plan"], "nothing is done until these options are right:\n  mode: ")
 	require.Equal(t, "0", a.Results["steps"])
-	require.False(t, r.Exists(factsFile), "an action remembers nothing")
+	require.False(t, r.Exists(model.FactsFile), "an action remembers nothing")
 
 	hosttest.Put(t, r, "/var/lib/concourse/releases", "a file")
 	m.Config = map[string]any{"mode": "worker"}

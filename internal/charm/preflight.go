@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/machine"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -50,9 +52,9 @@ func failure(name, remedy, format string, a ...any) Preflight {
 // functions.
 type preflight struct {
 	*Charm
-	facts   Facts
+	facts   model.Facts
 	cfg     config.Config
-	machine Machine
+	machine machine.Machine
 	hosts   []string // URLs of what tasks fetch from
 
 	free   func(path string) (total, free uint64, err error) // bytes
@@ -63,9 +65,9 @@ type preflight struct {
 // newPreflight takes what Juju said in the last hook, or the defaults where
 // none has run.
 func (c *Charm) newPreflight() (*preflight, error) {
-	facts, err := loadFacts(c.Host.Root)
+	facts, err := model.Load(c.Host.Root)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("cannot check: %s is readable by root only; run it with sudo", factsFile)
+		return nil, fmt.Errorf("cannot check: %s is readable by root only; run it with sudo", model.FactsFile)
 	}
 	if err != nil {
 		return nil, err
@@ -74,7 +76,7 @@ func (c *Charm) newPreflight() (*preflight, error) {
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("cannot check until this option is right: %s", problems[0])
 	}
-	return &preflight{Charm: c, facts: facts, cfg: cfg, machine: observeMachine(c.Host.Root).under(facts.Juju),
+	return &preflight{Charm: c, facts: facts, cfg: cfg, machine: machine.Observe(c.Host.Root).Under(facts.Juju),
 		free: c.diskSpace, synced: clockSynced, reach: reach}, nil
 }
 
@@ -100,7 +102,7 @@ func (p *preflight) run(ctx context.Context) []Preflight {
 	checks := []Preflight{p.series(), p.kernel(), p.cpu(), p.memory()}
 	checks = append(checks, p.disks()...)
 	checks = append(checks, p.clock())
-	if p.facts.Role != WebRole {
+	if p.facts.Role != model.WebRole {
 		checks = append(checks, p.cgroups(), p.userns(), p.apparmor(), p.runc(ctx), p.folders())
 		checks = append(checks, p.gpus()...)
 	}

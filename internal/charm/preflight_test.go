@@ -19,6 +19,8 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/machine"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
@@ -50,7 +52,7 @@ func fit(t *testing.T, hostName string, set map[string]any) (*preflight, *hostte
 	for k, v := range set {
 		raw[k] = v
 	}
-	put(t, c, Facts{Unit: "x/0", Role: WorkerRole, Config: raw})
+	put(t, c, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: raw})
 	p, err := c.newPreflight()
 	require.NoError(t, err)
 	p.free = func(string) (uint64, uint64, error) { return 100 * gigabyte, 50 * gigabyte, nil }
@@ -95,7 +97,7 @@ func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	file := func(path, text string) func(*testing.T, *preflight, *hosttest.Runner) {
 		return func(t *testing.T, p *preflight, _ *hosttest.Runner) {
 			hosttest.Put(t, p.Host.Root, path, text)
-			p.machine = observeMachine(p.Host.Root)
+			p.machine = machine.Observe(p.Host.Root)
 		}
 	}
 	gone := func(paths ...string) func(*testing.T, *preflight, *hosttest.Runner) {
@@ -103,7 +105,7 @@ func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 			for _, path := range paths {
 				require.NoError(t, os.RemoveAll(p.Host.Path(path)))
 			}
-			p.machine = observeMachine(p.Host.Root)
+			p.machine = machine.Observe(p.Host.Root)
 		}
 	}
 	space := func(total, free uint64, err error) func(*testing.T, *preflight, *hosttest.Runner) {
@@ -287,7 +289,7 @@ func TestPreflightOfNVIDIA(t *testing.T) {
 func TestPreflightAsksWhatTheUnitNeeds(t *testing.T) {
 	p, _ := fit(t, "no-gpu", nil)
 	require.Equal(t, "compute-runtime is none: tasks get no GPUs", named(t, p.run(context.Background()), "gpu").Text)
-	put(t, p.Charm, Facts{Unit: "x/0", Role: WebRole, Config: map[string]any{"mode": "web"}})
+	put(t, p.Charm, model.Facts{Unit: "x/0", Role: model.WebRole, Config: map[string]any{"mode": "web"}})
 	p, err := p.newPreflight()
 	require.NoError(t, err)
 	p.reach = unreached

@@ -6,6 +6,7 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/status"
 )
 
 // gpus are the checks of a unit that was asked for GPUs.
@@ -25,7 +26,7 @@ func (p *preflight) gpus() []Preflight {
 	checks := p.nodes(g, inv)
 	for _, c := range g.Causes {
 		text, remedy, _ := strings.Cut(c.Text, " — ")
-		if c.Kind == Active {
+		if c.Kind == status.Active {
 			checks = append(checks, warn("gpu", remedy, "%s", text))
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
@@ -33,7 +34,7 @@ func (p *preflight) used() []source {
 		}
 		all = append(all, source{"Concourse's releases", from, !installed, remedy})
 	}
-	if p.facts.Role == WebRole {
+	if p.facts.Role == model.WebRole {
 		return all
 	}
 	vendor := p.cfg.ComputeRuntime

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -40,7 +41,7 @@ func hostURLs(hosts string) (urls []string, err error) {
 // withHosts sets which hosts are asked.
 func (p *preflight) withHosts(hosts string) (err error) {
 	switch {
-	case hosts == "none", hosts == "" && (p.facts.Role == WebRole || p.cfg.ComputeRuntime == "none"):
+	case hosts == "none", hosts == "" && (p.facts.Role == model.WebRole || p.cfg.ComputeRuntime == "none"):
 		return nil
 	case hosts == "":
 		hosts = usualHosts

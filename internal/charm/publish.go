@@ -9,6 +9,7 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 )
 
@@ -20,12 +21,12 @@ const versionFile = "/run/concourse-charm/version"
 // public key or a web's address, where the exporters listen, and the version
 // that runs. It is tried in every hook, so that no event decides what is told
 // (D20, D56).
-func (c *Charm) publish(ctx context.Context, facts Facts, want Desired) error {
+func (c *Charm) publish(ctx context.Context, facts model.Facts, want Desired) error {
 	if err := c.retract(ctx, facts); err != nil {
 		return err
 	}
 	var err error
-	if facts.Role == WebRole {
+	if facts.Role == model.WebRole {
 		err = c.publishWeb(ctx, facts, want)
 	} else {
 		err = c.publishWorkerKey(ctx, facts, want)
@@ -33,7 +34,7 @@ func (c *Charm) publish(ctx context.Context, facts Facts, want Desired) error {
 	if err != nil {
 		return err
 	}
-	if facts.Role == WebRole || resyncs(c.Event.Name) {
+	if facts.Role == model.WebRole || model.Resyncs(c.Event.Name) {
 		if err := c.publishPorts(ctx, want.Ports); err != nil {
 			return err
 		}
@@ -61,7 +62,7 @@ func (c *Charm) publish(ctx context.Context, facts Facts, want Desired) error {
 // forgetGone is called when those who left have been cut off. A web that could
 // not be reloaded lets them in again: they are cut off once more after that. Where
 // there is no web to be, its file of keys still has theirs.
-func (c *Charm) forgetGone(f Facts, want Desired, notes []plan.Note) error {
+func (c *Charm) forgetGone(f model.Facts, want Desired, notes []plan.Note) error {
 	stale := slices.ContainsFunc(notes, func(n plan.Note) bool { return n.Step.Op == reloadWebOp })
 	if f.Web == nil || len(f.Web.Gone) == 0 || !want.Web || stale {
 		return nil
@@ -70,5 +71,5 @@ func (c *Charm) forgetGone(f Facts, want Desired, notes []plan.Note) error {
 	web := *f.Web
 	web.Gone = nil
 	now.Web = &web
-	return jujuerrors.Annotate(saveFacts(c.Host.Root, f, now), "cannot keep what Juju says")
+	return jujuerrors.Annotate(model.Save(c.Host.Root, f, now), "cannot keep what Juju says")
 }

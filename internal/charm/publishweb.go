@@ -12,6 +12,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
 )
 
@@ -26,7 +27,7 @@ func (c *Charm) bag(ctx context.Context, id string, app bool, own, want map[stri
 // publishWorkerKey tells webs which key this worker has, and which GPUs, in
 // flight and, with mode=auto, among the peers. It is tried in every hook, so a key that was made
 // late is published all the same (D20).
-func (c *Charm) publishWorkerKey(ctx context.Context, facts Facts, want Desired) error {
+func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want Desired) error {
 	// The plan has just seen to it that this is the private key's other half.
 	key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
 	if err != nil {
@@ -44,7 +45,7 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts Facts, want Desired)
 	switch {
 	case facts.Peer == nil:
 		return nil
-	case modeOf(facts.Config) == "auto":
+	case model.ModeOf(facts.Config) == "auto":
 		return c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, bag)
 	case facts.Leader: // no web of this application does it (D33)
 		return c.bag(ctx, facts.Peer.ID, true, facts.Peer.Remote, scrubbed(facts.Peer.Remote))
@@ -55,7 +56,7 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts Facts, want Desired)
 // publishWeb tells the model what a web has to tell: its address and public
 // key to workers, its keys to the other webs in a secret, and its requests to
 // PostgreSQL, Vault and the authority for certificates.
-func (c *Charm) publishWeb(ctx context.Context, facts Facts, want Desired) error {
+func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired) error {
 	w := facts.Web
 	told := map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
 	if want.Web {
@@ -74,7 +75,7 @@ func (c *Charm) publishWeb(ctx context.Context, facts Facts, want Desired) error
 	if err := c.publishSecret(ctx, facts, want, told); err != nil {
 		return err
 	}
-	if facts.Peer != nil && modeOf(facts.Config) == "auto" {
+	if facts.Peer != nil && model.ModeOf(facts.Config) == "auto" {
 		key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
 		if err == nil {
 			err = c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, map[string]string{"worker-public-key": key})
@@ -104,7 +105,7 @@ func (c *Charm) publishWeb(ctx context.Context, facts Facts, want Desired) error
 	return nil
 }
 
-func (c *Charm) request(ctx context.Context, l *Relation, leader bool, app, unit map[string]string) error {
+func (c *Charm) request(ctx context.Context, l *model.Relation, leader bool, app, unit map[string]string) error {
 	if leader {
 		if err := c.bag(ctx, l.ID, true, l.OwnApp, app); err != nil {
 			return err
@@ -116,7 +117,7 @@ func (c *Charm) request(ctx context.Context, l *Relation, leader bool, app, unit
 // publishSecret keeps the application's secret, and tells the peers which one
 // it is and, with mode=auto, where the web is. What the predecessor kept there
 // in clear goes (D33).
-func (c *Charm) publishSecret(ctx context.Context, facts Facts, want Desired, told map[string]string) error {
+func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desired, told map[string]string) error {
 	// Without the peers' bag nobody would find it again: a hook follows when
 	// there is one.
 	if !facts.Leader || want.Secret == nil || facts.Peer == nil {
@@ -136,8 +137,8 @@ func (c *Charm) publishSecret(ctx context.Context, facts Facts, want Desired, to
 			return jujuerrors.Annotate(err, "cannot change the secret of the web's keys")
 		}
 	}
-	bag := map[string]string{webSecretKey: id, "tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
-	if modeOf(facts.Config) == "auto" {
+	bag := map[string]string{model.WebSecretKey: id, "tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
+	if model.ModeOf(facts.Config) == "auto" {
 		maps.Copy(bag, told)
 	}
 	maps.Copy(bag, scrubbed(facts.Peer.Remote))
@@ -159,7 +160,7 @@ func scrubbed(remote map[string]string) map[string]string {
 // wrote and that has no use any more.
 func predecessorKey(key string) bool {
 	switch key {
-	case adminPassword, "upgrade-state", "target-version", "initiated-by", "timestamp", "worker-ready-count", "expected-worker-count":
+	case model.AdminPassword, "upgrade-state", "target-version", "initiated-by", "timestamp", "worker-ready-count", "expected-worker-count":
 		return true
 	}
 	return strings.HasPrefix(key, "vault-")
@@ -167,12 +168,12 @@ func predecessorKey(key string) bool {
 
 // retract takes back what this unit told in another role: a worker no web's
 // address, a web no worker's key.
-func (c *Charm) retract(ctx context.Context, facts Facts) error {
+func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 	gone := []string{"web-ip", "worker-key-authorized-at", "upgrade-ready", "upgrade-ready-timestamp", "last-started-version",
 		"tsa-public-key", "concourse-version"}
-	if facts.Role == WebRole {
+	if facts.Role == model.WebRole {
 		gone = append(gone, "worker-name")
-		if modeOf(facts.Config) != "auto" { // else another leader is to let this unit in, see desireOwnWorker
+		if model.ModeOf(facts.Config) != "auto" { // else another leader is to let this unit in, see desireOwnWorker
 			gone = append(gone, "worker-public-key")
 		}
 	}
@@ -181,7 +182,7 @@ func (c *Charm) retract(ctx context.Context, facts Facts) error {
 		bag[key] = ""
 	}
 	noGPUs := relation.WorkerGPUs{}.Bag()
-	if facts.Role == WebRole {
+	if facts.Role == model.WebRole {
 		maps.Copy(bag, noGPUs)
 	}
 	if facts.Peer != nil {
@@ -189,7 +190,7 @@ func (c *Charm) retract(ctx context.Context, facts Facts) error {
 			return err
 		}
 	}
-	if facts.Role == WebRole {
+	if facts.Role == model.WebRole {
 		noGPUs["worker-public-key"], noGPUs["worker-name"] = "", ""
 		for _, f := range facts.Flights {
 			if err := c.bag(ctx, f.ID, false, f.Own, noGPUs); err != nil {

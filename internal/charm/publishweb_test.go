@@ -11,6 +11,7 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
 )
 
@@ -55,20 +56,20 @@ func TestPeersAreToldOfAWorkersGPUsUntilItIsTheWeb(t *testing.T) {
 	r := hosttest.Root(t)
 	hosttest.Put(t, r, concourse.WorkerKeyPublic, tsaKey+"\n")
 	gpus := relation.WorkerGPUs{Runtime: "rocm", Count: 2, Archs: []relation.ArchCount{{Arch: "gfx1100", GPUs: 2}}}
-	run := func(do func(c *Charm, f Facts) error, role Role) {
+	run := func(do func(c *Charm, f model.Facts) error, role model.Role) {
 		t.Helper()
 		ctx := m.Begin(jujutest.Hook("update-status"))
-		f := Facts{Unit: "ci/1", Role: role, Config: map[string]any{"mode": "auto"}, Peer: &Relation{ID: "peers:1", Own: peer.Local}, Flights: []Relation{{ID: "flight:7", Own: flight.Local}}}
+		f := model.Facts{Unit: "ci/1", Role: role, Config: map[string]any{"mode": "auto"}, Peer: &model.Relation{ID: "peers:1", Own: peer.Local}, Flights: []model.Relation{{ID: "flight:7", Own: flight.Local}}}
 		require.NoError(t, do(charmOf(t, r, m, ctx, nil), f))
 		require.NoError(t, ctx.Commit())
 	}
-	run(func(c *Charm, f Facts) error { return c.publishWorkerKey(t.Context(), f, Desired{GPUs: gpus}) }, WorkerRole)
+	run(func(c *Charm, f model.Facts) error { return c.publishWorkerKey(t.Context(), f, Desired{GPUs: gpus}) }, model.WorkerRole)
 	for _, bag := range []map[string]string{peer.Local, flight.Local} {
 		got, problems := relation.ParseWorkerGPUs(bag)
 		require.Empty(t, problems)
 		require.Equal(t, gpus, got)
 	}
-	run(func(c *Charm, f Facts) error { return c.retract(t.Context(), f) }, WebRole)
+	run(func(c *Charm, f model.Facts) error { return c.retract(t.Context(), f) }, model.WebRole)
 	for _, bag := range []map[string]string{peer.Local, flight.Local} {
 		for key := range gpus.Bag() {
 			require.NotContains(t, bag, key)

@@ -10,6 +10,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/status"
 )
 
 // shared reports whether the releases lie on storage of several units.
@@ -59,10 +60,10 @@ func (c *Charm) observeRelease(ctx context.Context, o *Observed, web string) err
 // used, the run ends there, and the status says why.
 func desireRelease(d *Desired, o Observed) {
 	for _, text := range o.Remarks {
-		d.Causes = append(d.Causes, Cause{Active, text})
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
 	}
 	for _, text := range o.Config.Notes {
-		d.Causes = append(d.Causes, Cause{Active, text})
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
 	}
 	if o.Storage != nil {
 		d.Resources = append(d.Resources, step{plan.Step{Op: "use the shared storage", Why: "shared-storage=" + o.Config.SharedStorage},

@@ -9,7 +9,10 @@ import (
 
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/machine"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/status"
 )
 
 // Driver is what was decided on the driver of AMD GPUs, and from what.
@@ -26,7 +29,7 @@ func wantsAMD(c config.Config) bool { return c.ComputeRuntime == "rocm" || c.Com
 // observeDriver looks at the machine's driver for AMD GPUs. With
 // compute-runtime=auto a machine without one has nothing to decide.
 func (c *Charm) observeDriver(ctx context.Context, o *Observed) error {
-	if o.Facts.Role == WebRole || leaving(o.Event) || !wantsAMD(o.Config) {
+	if o.Facts.Role == model.WebRole || model.Leaving(o.Event) || !wantsAMD(o.Config) {
 		return nil
 	}
 	f, err := rocm.ObserveDriver(ctx, c.Host, rocmMachine(o.Machine, o.Arch))
@@ -40,7 +43,7 @@ func (c *Charm) observeDriver(ctx context.Context, o *Observed) error {
 	return nil
 }
 
-func rocmMachine(m Machine, arch string) rocm.Machine {
+func rocmMachine(m machine.Machine, arch string) rocm.Machine {
 	return rocm.Machine{Hostname: m.Hostname, Container: m.Container, Distro: m.Distro, Series: m.Series, Arch: arch}
 }
 
@@ -63,40 +66,40 @@ func desireDriver(d *Desired, o Observed, g GPUs) {
 	decision := rocm.Decide(*o.Driver, w)
 	install, err := rocm.Install(decision, *o.Driver, w, rocm.Environment{Seen: o.Install, Proxies: aptProxies(o), Now: o.Now})
 	if err != nil {
-		d.Causes = append(d.Causes, Cause{Blocked, err.Error()})
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: err.Error()})
 		return
 	}
 	d.Resources = append(d.Resources, install.Resources...)
 	computes := g.Vendor == gpu.AMD && len(g.Chosen) > 0
 	d.Driver = &Driver{decision, *o.Driver, w, computes}
 	if cause := driverCause(decision, w, computes); cause != nil {
-		d.Causes = append([]Cause{*cause}, d.Causes...) // before what follows from it
+		d.Causes = append([]status.Cause{*cause}, d.Causes...) // before what follows from it
 	}
 	if install.Note != "" {
-		d.Causes = append(d.Causes, Cause{Active, install.Note})
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: install.Note})
 	}
 	for _, r := range install.Remarks {
-		d.Causes = append(d.Causes, Cause{Active, r})
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: r})
 	}
 }
 
 // driverCause is what the status says of a decision: nothing where all is well,
 // or where the GPUs' own causes or the plan say it already.
-func driverCause(decision rocm.Decision, w rocm.Wanted, computes bool) *Cause {
+func driverCause(decision rocm.Decision, w rocm.Wanted, computes bool) *status.Cause {
 	switch {
 	case decision.Reboot != "": // said when the hook knows whether it asks for it
 		return nil
 	case decision.State == rocm.StateContainer:
 		if w.InstallDriver == rocm.DriverAlways {
-			return &Cause{Active, "install-driver=always does nothing: the host owns the driver of this container"}
+			return &status.Cause{Kind: status.Active, Text: "install-driver=always does nothing: the host owns the driver of this container"}
 		}
 		return nil // the missing nodes say what to run on the host
 	case decision.Driver && decision.State != rocm.StateUnsupported, decision.State == rocm.StateSupported && len(decision.Remedies) == 0:
 		return nil
 	case computes:
-		return &Cause{Active, decision.Text()}
+		return &status.Cause{Kind: status.Active, Text: decision.Text()}
 	}
-	return &Cause{Blocked, decision.Text()}
+	return &status.Cause{Kind: status.Blocked, Text: decision.Text()}
 }
 
 // brought reports whether this run installed a driver that tasks were waiting
@@ -107,7 +110,7 @@ func (w Desired) brought(changed bool) bool {
 
 // reboot asks Juju for one after this hook, once for each reason, where the
 // operator allows it; else the status says what waits for it.
-func (c *Charm) reboot(ctx context.Context, want Desired) ([]Cause, error) {
+func (c *Charm) reboot(ctx context.Context, want Desired) ([]status.Cause, error) {
 	if want.Driver == nil {
 		return nil, nil
 	}
@@ -115,17 +118,17 @@ func (c *Charm) reboot(ctx context.Context, want Desired) ([]Cause, error) {
 	if reason == "" {
 		return nil, jujuerrors.Annotate(rocm.ForgetReboots(c.Host.Root), "cannot forget the reboots")
 	}
-	kind := Blocked
+	kind := status.Blocked
 	if want.Driver.Computes {
-		kind = Active
+		kind = status.Active
 	}
-	pending := []Cause{{kind, rocm.RebootPending(c.Host.Root, reason, want.Driver.Facts, want.Driver.Wanted)}}
+	pending := []status.Cause{{Kind: kind, Text: rocm.RebootPending(c.Host.Root, reason, want.Driver.Facts, want.Driver.Wanted)}}
 	if !want.Driver.Wanted.AllowReboot {
 		return pending, nil
 	}
 	due, err := rocm.RebootDue(c.Host.Root, reason, want.Driver.Facts.BootID)
 	if err != nil {
-		return append(pending, Cause{kind, err.Error()}), nil
+		return append(pending, status.Cause{Kind: kind, Text: err.Error()}), nil
 	}
 	if !due {
 		return pending, nil
@@ -133,5 +136,5 @@ func (c *Charm) reboot(ctx context.Context, want Desired) ([]Cause, error) {
 	if err := c.Tools.Reboot(ctx, false); err != nil {
 		return nil, jujuerrors.Annotate(err, "cannot ask for a reboot")
 	}
-	return []Cause{{Maintenance, fmt.Sprintf("rebooting to %s", reason)}}, nil
+	return []status.Cause{{Kind: status.Maintenance, Text: fmt.Sprintf("rebooting to %s", reason)}}, nil
 }

@@ -13,8 +13,11 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/machine"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/status"
 )
 
 // driverHost is a machine of package rocm's fixtures.
@@ -41,8 +44,8 @@ func driverOf(t *testing.T, name string, set map[string]any, computes bool) Desi
 		set["compute-runtime"] = "rocm"
 	}
 	set["min-disk-gb"] = 0 // the test machine's own disk is what it is
-	o := Observed{Event: "config-changed", Config: configOf(t, set), Machine: observeMachine(r), Arch: "amd64", Now: hosttest.Now}
-	o.Facts = Facts{Unit: "rocm-worker/0", Role: WorkerRole, Config: workerMode()}
+	o := Observed{Event: "config-changed", Config: configOf(t, set), Machine: machine.Observe(r), Arch: "amd64", Now: hosttest.Now}
+	o.Facts = model.Facts{Unit: "rocm-worker/0", Role: model.WorkerRole, Config: workerMode()}
 	require.NoError(t, c.observeDriver(t.Context(), &o))
 	g := GPUs{Vendor: gpu.AMD}
 	if computes {
@@ -64,15 +67,15 @@ func TestDriverBlocksOnlyWhereTasksCannotCompute(t *testing.T) {
 	for _, c := range []struct {
 		host     string
 		computes bool
-		kind     Kind // "" for no cause
+		kind     status.Kind // "" for no cause
 		text     string
 	}{
-		{"metal-mixed", true, Active, "driver mixed: apt has AMD's driver from several releases: 6.3.3, 30.10.2 — remove all but one"},
-		{"metal-mixed", false, Blocked, "driver mixed: "},
-		{"metal-blacklisted", false, Blocked, "driver none: no driver serves 0000:03:00.0: amdgpu is blacklisted in /etc/modprobe.d/blacklist-gpu.conf:3"},
+		{"metal-mixed", true, status.Active, "driver mixed: apt has AMD's driver from several releases: 6.3.3, 30.10.2 — remove all but one"},
+		{"metal-mixed", false, status.Blocked, "driver mixed: "},
+		{"metal-blacklisted", false, status.Blocked, "driver none: no driver serves 0000:03:00.0: amdgpu is blacklisted in /etc/modprobe.d/blacklist-gpu.conf:3"},
 		{"metal-fresh", false, "", ""}, // the plan installs it
-		{"vm-foreign", true, Active, "driver unsupported: amdgpu-dkms 1:6.7.0.60103-1787253.24.04 is in no row of the table of releases; it stays as it is"},
-		{"vm-foreign", false, Blocked, "driver unsupported: "},
+		{"vm-foreign", true, status.Active, "driver unsupported: amdgpu-dkms 1:6.7.0.60103-1787253.24.04 is in no row of the table of releases; it stays as it is"},
+		{"vm-foreign", false, status.Blocked, "driver unsupported: "},
 		{"lxd", true, "", ""},
 		{"lxd", false, "", ""},
 	} {
@@ -97,7 +100,7 @@ func TestOptionsOfTheHostAreRemarksInAContainer(t *testing.T) {
 		d := driverOf(t, "lxd", map[string]any{"install-driver": "always", "gpu-device-mode": "0666", "amdgpu-module-params": "gpu_recovery=1"}, computes)
 		require.Len(t, d.Causes, 3)
 		for _, cause := range d.Causes {
-			require.Equal(t, Active, cause.Kind)
+			require.Equal(t, status.Active, cause.Kind)
 			require.Contains(t, cause.Text, "does nothing")
 		}
 	}
@@ -106,7 +109,7 @@ func TestOptionsOfTheHostAreRemarksInAContainer(t *testing.T) {
 // A driver of the charm's own that serves nothing is no secret.
 func TestAnOwnDriverThatServesNothingIsSaid(t *testing.T) {
 	d := rocm.Decision{State: rocm.StateUnsupported, Driver: true, Reason: "it is loaded and serves nothing", Remedies: []string{"see why"}}
-	require.Equal(t, &Cause{Blocked, "driver unsupported: it is loaded and serves nothing — see why"}, driverCause(d, rocm.Wanted{}, false))
+	require.Equal(t, &status.Cause{Kind: status.Blocked, Text: "driver unsupported: it is loaded and serves nothing — see why"}, driverCause(d, rocm.Wanted{}, false))
 	d.State = rocm.StateNone
 	require.Nil(t, driverCause(d, rocm.Wanted{}, false))
 }
@@ -135,7 +138,7 @@ func TestDriverIsNobodysBusinessWithoutAMDGPUs(t *testing.T) {
 	r := driverHost(t, "metal-fresh")
 	require.NoError(t, os.RemoveAll(r.Path("/sys/bus")))
 	c := &Charm{Host: host.Host{Root: r, Runner: driverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}}
-	o := Observed{Event: "config-changed", Config: configOf(t, map[string]any{"compute-runtime": "auto"}), Facts: Facts{Role: WorkerRole}}
+	o := Observed{Event: "config-changed", Config: configOf(t, map[string]any{"compute-runtime": "auto"}), Facts: model.Facts{Role: model.WorkerRole}}
 	require.NoError(t, c.observeDriver(t.Context(), &o))
 	require.Nil(t, o.Driver)
 	o.Config = configOf(t, map[string]any{"compute-runtime": "rocm"})
@@ -150,7 +153,7 @@ func TestRebootsOnceForAReason(t *testing.T) {
 	m := jujutest.New("rocm-worker/0")
 	m.CharmDir = charmDir(t)
 	r := driverHost(t, "metal-reboot")
-	hook := func(allow, computes bool) ([]Cause, string) {
+	hook := func(allow, computes bool) ([]status.Cause, string) {
 		t.Helper()
 		want := driverOf(t, "metal-reboot", map[string]any{"allow-reboot": allow}, computes)
 		require.NotEmpty(t, want.Driver.Decision.Reboot)
@@ -166,22 +169,22 @@ func TestRebootsOnceForAReason(t *testing.T) {
 	}
 	causes, asked := hook(false, true)
 	require.Empty(t, asked)
-	require.Equal(t, Active, causes[0].Kind)
+	require.Equal(t, status.Active, causes[0].Kind)
 	require.Contains(t, causes[0].Text, "allow-reboot=true")
 	causes, _ = hook(false, false)
-	require.Equal(t, Blocked, causes[0].Kind)
+	require.Equal(t, status.Blocked, causes[0].Kind)
 	require.False(t, r.Exists(rocm.RebootFile))
 
 	causes, asked = hook(true, false)
 	require.Equal(t, "after", asked)
-	require.Equal(t, []Cause{{Maintenance, "rebooting to activate amdgpu 6.10.5"}}, causes)
+	require.Equal(t, []status.Cause{{Kind: status.Maintenance, Text: "rebooting to activate amdgpu 6.10.5"}}, causes)
 	causes, asked = hook(true, false) // the machine did not go down yet
 	require.Empty(t, asked)
 	require.Contains(t, causes[0].Text, "reboot needed")
 	hosttest.Put(t, r, "/proc/sys/kernel/random/boot_id", "6f1d2c3e-0000-4000-8000-000000000002\n")
 	causes, asked = hook(true, false) // it did, in vain
 	require.Empty(t, asked)
-	require.Equal(t, Blocked, causes[0].Kind)
+	require.Equal(t, status.Blocked, causes[0].Kind)
 	require.Contains(t, causes[0].Text, "did not help")
 
 	// Once the right module runs the same reason has its reboot again.
@@ -202,7 +205,7 @@ func TestTheRebootIsTheLastOfAHook(t *testing.T) {
 	hosttest.Put(t, r, "/var/lib/concourse-worker/keys/worker_key.pub", tsaKey+"\n")
 	ctx := m.Begin(jujutest.Hook("update-status"))
 	c := charmOf(t, r, m, ctx, newMachine(t))
-	require.NoError(t, c.tell(t.Context(), Facts{Unit: "rocm-worker/0", Role: WorkerRole, Config: workerMode()}, want, nil, nil, false))
+	require.NoError(t, c.tell(t.Context(), model.Facts{Unit: "rocm-worker/0", Role: model.WorkerRole, Config: workerMode()}, want, nil, nil, false))
 	require.NoError(t, ctx.Commit())
 	require.Equal(t, "after", m.Reboot)
 	require.Equal(t, "maintenance", m.Status().Status)
@@ -241,7 +244,7 @@ func TestDriverPlanForAPerson(t *testing.T) {
 	require.Contains(t, b.String(), "driver: none: no driver serves 0000:03:00.0: amdgpu is blacklisted")
 	require.Contains(t, b.String(), "\n  1. sudo sed -i '3s/^/# /' /etc/modprobe.d/blacklist-gpu.conf")
 
-	require.NoError(t, saveFacts(c.Host.Root, Facts{}, Facts{Unit: "rocm-worker/3", Config: map[string]any{"mode": "worker", "install-driver": "sometimes"}}))
+	require.NoError(t, model.Save(c.Host.Root, model.Facts{}, model.Facts{Unit: "rocm-worker/3", Config: map[string]any{"mode": "worker", "install-driver": "sometimes"}}))
 	b.Reset()
 	require.NoError(t, c.ShowDriver(t.Context(), &b))
 	require.Contains(t, b.String(), `wrong option: install-driver: "sometimes" is not one of auto, always, never`)

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/machine"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/rocm"
 )
@@ -18,9 +20,9 @@ import (
 // whatever compute-runtime says. On a machine that no hook has run on the
 // options have their defaults. It changes nothing.
 func (c *Charm) ShowDriver(ctx context.Context, w io.Writer) error {
-	facts, err := loadFacts(c.Host.Root)
+	facts, err := model.Load(c.Host.Root)
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("cannot look at the driver: %s is readable by root only; run it with sudo", factsFile)
+		return fmt.Errorf("cannot look at the driver: %s is readable by root only; run it with sudo", model.FactsFile)
 	}
 	if err != nil {
 		return err
@@ -31,7 +33,7 @@ func (c *Charm) ShowDriver(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	f, err := rocm.ObserveDriver(ctx, c.Host, rocmMachine(observeMachine(c.Host.Root), runtime.GOARCH))
+	f, err := rocm.ObserveDriver(ctx, c.Host, rocmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
 	if err != nil {
 		return err
 	}
@@ -49,7 +51,7 @@ func (c *Charm) ShowDriver(ctx context.Context, w io.Writer) error {
 // resetROCm takes all of AMD's software off the unit, where apply says so; else
 // it tells what would go.
 func (c *Charm) resetROCm(ctx context.Context, _ unitNow, params map[string]any) (map[string]any, error) {
-	f, err := rocm.ObserveDriver(ctx, c.Host, rocmMachine(observeMachine(c.Host.Root), runtime.GOARCH))
+	f, err := rocm.ObserveDriver(ctx, c.Host, rocmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
 	if err != nil {
 		return nil, err
 	}

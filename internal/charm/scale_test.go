@@ -12,6 +12,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/model"
 )
 
 const manyWorkers = 300
@@ -61,7 +62,7 @@ func TestD16HooksOfAWorkerCostTheSameHoweverManyThereAre(t *testing.T) {
 func (w *scaleWeb) quiet(run func() ran) ran {
 	w.t.Helper()
 	long := time.Unix(1, 0)
-	files := []string{factsFile, authorizedKeys}
+	files := []string{model.FactsFile, authorizedKeys}
 	for _, path := range files {
 		require.NoError(w.t, os.Chtimes(w.root.Path(path), long, long))
 	}
@@ -121,18 +122,18 @@ func TestConfigChangedMakesWhatIsKeptOfWorkersRight(t *testing.T) {
 	tsa := w.model.Relations[2]
 	w.fill(tsa, manyWorkers)
 	right := w.keys()
-	f, err := loadFacts(w.root)
+	f, err := model.Load(w.root)
 	require.NoError(t, err)
 	workers := f.Web.Workers
 	wrong := workers["tsa:7 gpu7/3"]
 	wrong.Key = fakeKey(t, 2003)
 	workers["tsa:7 gpu7/3"] = wrong
-	workers["tsa:7 gpu7/9999"] = Worker{Unit: "gpu7/9999", Key: fakeKey(t, 9999), Address: workerAddress(9999)}
+	workers["tsa:7 gpu7/9999"] = model.Worker{Unit: "gpu7/9999", Key: fakeKey(t, 9999), Address: workerAddress(9999)}
 	delete(workers, "tsa:7 gpu7/4")
 	w.linked[workerAddress(9999)] = true
 	data, err := json.Marshal(f)
 	require.NoError(t, err)
-	require.NoError(t, w.root.WriteFile(factsFile, data, 0o600))
+	require.NoError(t, w.root.WriteFile(model.FactsFile, data, 0o600))
 
 	got := w.hook("update-status")
 	require.Equal(t, []string{"gpu7/4"}, got.read(tsa), "one that nothing is known of is read at once")
@@ -280,7 +281,7 @@ func TestGarbageOfWorkersIsNamedAndNeverWritten(t *testing.T) {
 			status := w.model.Status()
 			require.Equal(t, "active", status.Status, "the others work")
 			require.Contains(t, status.Message, bad+" can't register: worker-public-key: ")
-			facts, err := w.root.ReadText(factsFile)
+			facts, err := w.root.ReadText(model.FactsFile)
 			require.NoError(t, err)
 			require.NotContains(t, facts+status.Message, "c2VjcmV0IGJ5dGVz")
 
@@ -315,7 +316,7 @@ func TestDamagedFactsAreWrittenAnewByAHook(t *testing.T) {
 		tsa := w.model.Relations[2]
 		w.fill(tsa, 20)
 		keys, secret := w.keys(), w.model.Secrets[1].Revisions
-		require.NoError(t, w.root.WriteFile(factsFile, []byte(text), 0o600))
+		require.NoError(t, w.root.WriteFile(model.FactsFile, []byte(text), 0o600))
 		got := w.hook("update-status")
 		require.Len(t, got.read(tsa), 20, "of what is not known all is read")
 		require.Empty(t, got.commands)

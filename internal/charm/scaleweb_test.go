@@ -35,7 +35,7 @@ type scaleWeb struct {
 	t       *testing.T
 	root    host.Root
 	model   *jujutest.Model
-	machine machine
+	machine fakeMachine
 	up      map[string]bool // systemd's units
 	linked  map[string]bool // addresses with a connection to the TSA
 	refuse  string          // commands with this in their line fail

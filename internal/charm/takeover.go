@@ -4,21 +4,23 @@ import (
 	"errors"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/status"
 )
 
 // refusals is why the Python charm's service can't be taken over as things are,
 // judged before the first step: as long as there is one, nothing of it is
 // changed, and what runs goes on. A service that does not run has nothing to
 // lose, and one whose relation the operator takes away is to end.
-func refusals(o Observed, d Desired) (causes []Cause) {
+func refusals(o Observed, d Desired) (causes []status.Cause) {
 	for _, err := range o.Refused {
 		var r remedy
 		if errors.As(err, &r) {
-			causes = append(causes, Cause{Blocked, r.Remedy()})
+			causes = append(causes, status.Cause{Kind: status.Blocked, Text: r.Remedy()})
 		}
 	}
 	unit, what, able := concourse.Unit, "worker", d.Worker || endsTasks(o.Event)
-	if o.Facts.Role == WebRole {
+	if o.Facts.Role == model.WebRole {
 		unit, what, able = concourse.WebUnit, "web", d.Web || o.Facts.Web.Database == nil
 	}
 	running := o.TakesOver && o.Units[unit].Running()
@@ -26,7 +28,7 @@ func refusals(o Observed, d Desired) (causes []Cause) {
 		causes = append(causes, d.Causes...)
 	}
 	if running && len(causes) > 0 {
-		causes = append(causes, Cause{Waiting, "the Python charm's " + what + " runs on until then"})
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "the Python charm's " + what + " runs on until then"})
 	}
 	return causes
 }

@@ -6,18 +6,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/status"
 )
 
 // What the status says to run makes the part anew that is of no use.
 func TestSecretThatIsOfNoUseNamesTheKeyToRotate(t *testing.T) {
-	for part, which := range map[string]string{tsaHostKey: "tsa-host", sessionKey: "session", adminPassword: "admin-password"} {
+	for part, which := range map[string]string{model.TSAHostKey: "tsa-host", model.SessionKey: "session", model.AdminPassword: "admin-password"} {
 		o := observedWeb(t, nil)
 		o.Facts.Web.Secret = webSecrets().Content()
 		o.Facts.Web.Secret[part] = "a,b"
 		d := Desire(o)
 		require.Len(t, d.Causes, 1)
-		require.Equal(t, Blocked, d.Causes[0].Kind)
+		require.Equal(t, status.Blocked, d.Causes[0].Kind)
 		require.Contains(t, d.Causes[0].Text, "cannot use the secret of the web: "+part+": ")
 		require.Contains(t, d.Causes[0].Text, "; run juju run concourse-ci-machine/leader rotate-keys keys="+which)
 		require.Equal(t, []string{part}, rotated[which])
@@ -58,8 +60,8 @@ func TestTakeoverIsRefusedOnlyWhereSomethingRuns(t *testing.T) {
 func TestPasswordOfThePythonCharmIsTheOneInUse(t *testing.T) {
 	o := observedWeb(t, nil)
 	for bag, want := range map[string]string{"": webSecrets().AdminPassword, "New!pass": "New!pass", "of,no,use": webSecrets().AdminPassword} {
-		o.Facts.Peer = &Relation{Remote: map[string]string{adminPassword: bag}}
-		require.Equal(t, want, Desire(o).Secret[adminPassword], bag)
+		o.Facts.Peer = &model.Relation{Remote: map[string]string{model.AdminPassword: bag}}
+		require.Equal(t, want, Desire(o).Secret[model.AdminPassword], bag)
 	}
-	require.Equal(t, webSecrets().AdminPassword, o.Facts.Web.Secret[adminPassword], "what Juju has is not touched, so that it is told")
+	require.Equal(t, webSecrets().AdminPassword, o.Facts.Web.Secret[model.AdminPassword], "what Juju has is not touched, so that it is told")
 }

@@ -10,6 +10,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -18,10 +19,10 @@ import (
 // results as arguments and in no other way, so for as long as it runs, a user of
 // this very machine could read it.
 func (c *Charm) adminPassword(_ context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
-	if err := u.usable("tell the password", WebRole); err != nil {
+	if err := u.usable("tell the password", model.WebRole); err != nil {
 		return nil, err
 	}
-	password := u.Facts.Web.Secret[adminPassword]
+	password := u.Facts.Web.Secret[model.AdminPassword]
 	if u.Facts.Web.SecretID == "" || password == "" {
 		return nil, fmt.Errorf("cannot tell the password: there is none yet; juju status says what the web waits for")
 	}
@@ -32,7 +33,7 @@ func (c *Charm) adminPassword(_ context.Context, u unitNow, _ map[string]any) (m
 // runMigrations brings the database to the version that the release supports
 // or to an older one, with the web stopped meanwhile.
 func (c *Charm) runMigrations(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("migrate", WebRole); err != nil {
+	if err := u.usable("migrate", model.WebRole); err != nil {
 		return nil, err
 	}
 	if !u.Want.Web {
@@ -73,10 +74,10 @@ func (c *Charm) runMigrations(ctx context.Context, u unitNow, params map[string]
 
 // rotated are the keys that rotate-keys makes anew.
 var rotated = map[string][]string{
-	"session":        {sessionKey},
-	"tsa-host":       {tsaHostKey},
-	"admin-password": {adminPassword},
-	"all":            {sessionKey, tsaHostKey, adminPassword},
+	"session":        {model.SessionKey},
+	"tsa-host":       {model.TSAHostKey},
+	"admin-password": {model.AdminPassword},
+	"all":            {model.SessionKey, model.TSAHostKey, model.AdminPassword},
 }
 
 func rotatable() string { return strings.Join(slices.Sorted(maps.Keys(rotated)), ", ") }
@@ -104,9 +105,9 @@ func (c *Charm) rotateKeys(ctx context.Context, u unitNow, params map[string]any
 		return nil, fmt.Errorf("cannot rotate keys without being told which: give keys=all or one of %s", rotatable())
 	case !ok:
 		return nil, fmt.Errorf("cannot rotate %q: want one of %s", which, rotatable())
-	case u.Facts.Role == WorkerRole && which != "all":
+	case u.Facts.Role == model.WorkerRole && which != "all":
 		return nil, fmt.Errorf("cannot rotate %s: this unit is a worker, whose one key keys=all makes anew; the others are the web's", which)
-	case u.Facts.Role == WorkerRole:
+	case u.Facts.Role == model.WorkerRole:
 		return c.rotateWorkerKey(ctx, u)
 	case !u.Facts.Leader:
 		return nil, fmt.Errorf("cannot rotate keys on this unit: the leader owns them; run it on the leader (juju run %s/leader rotate-keys keys=%s)", c.Event.App(), which)
@@ -146,20 +147,20 @@ func (c *Charm) rotateKeys(ctx context.Context, u unitNow, params map[string]any
 
 func rotationNote(keys []string) string {
 	var notes []string
-	if slices.Contains(keys, sessionKey) {
+	if slices.Contains(keys, model.SessionKey) {
 		notes = append(notes, "logins under way begin anew; who is logged in stays so until the token ends, a day later")
 	}
-	if slices.Contains(keys, tsaHostKey) {
+	if slices.Contains(keys, model.TSAHostKey) {
 		notes = append(notes, "workers are told the web's new key and connect again")
 	}
-	if slices.Contains(keys, adminPassword) {
+	if slices.Contains(keys, model.AdminPassword) {
 		notes = append(notes, "get-admin-password tells the new password")
 	}
 	return strings.Join(notes, "; ")
 }
 
 // desire is the rest of the pipeline for facts that an action changed.
-func (c *Charm) desire(ctx context.Context, facts Facts, u unitNow) (Desired, error) {
+func (c *Charm) desire(ctx context.Context, facts model.Facts, u unitNow) (Desired, error) {
 	seen, err := c.observe(ctx, facts, u.Config, c.showUnits(ctx))
 	if err != nil {
 		return Desired{}, err

@@ -13,9 +13,11 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/postgres"
 	"concourse-ci-machine/internal/relation"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/status"
 )
 
 // Certify is this web's TLS: its private key and the request for a certificate.
@@ -26,7 +28,7 @@ type Certify struct {
 // observeCertify reads the key, or makes one, and makes the request: for the
 // same names it is always the same one. Without a name, which Juju may not know
 // yet, there is nothing to ask for.
-func observeCertify(r host.Root, cfg config.Config, w *WebFacts) (c Certify, err error) {
+func observeCertify(r host.Root, cfg config.Config, w *model.Web) (c Certify, err error) {
 	if !cfg.TLS || w == nil {
 		return c, nil
 	}
@@ -46,7 +48,7 @@ func observeCertify(r host.Root, cfg config.Config, w *WebFacts) (c Certify, err
 }
 
 // webNames are the names that the certificate is to have, the first one first.
-func webNames(cfg config.Config, w *WebFacts) (names []string) {
+func webNames(cfg config.Config, w *model.Web) (names []string) {
 	if u, err := url.Parse(cfg.ExternalURL); err == nil && u.Hostname() != "" {
 		names = append(names, u.Hostname())
 	}
@@ -65,27 +67,27 @@ func readOptional(r host.Root, path string) (string, error) {
 }
 
 // certificateOf is the certificate for the request, ok where there is one.
-func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []Cause) {
+func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []status.Cause) {
 	if !o.Config.TLS {
 		return cert, false, nil
 	}
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
 	l := o.Facts.Web.Certificates
 	if l == nil {
-		return cert, false, []Cause{{Blocked, "tls-enabled: a certificate is missing; run juju integrate " + app + ":certificates <certificates application>, or set tls-enabled=false"}}
+		return cert, false, []status.Cause{{Kind: status.Blocked, Text: "tls-enabled: a certificate is missing; run juju integrate " + app + ":certificates <certificates application>, or set tls-enabled=false"}}
 	}
 	cert, ok, problems := relation.ParseCertificates(l.Remote, o.Certify.Request)
 	for _, p := range problems {
-		causes = append(causes, Cause{Waiting, "certificates: " + p})
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "certificates: " + p})
 	}
 	if !ok {
-		causes = append(causes, Cause{Waiting, "Waiting for the certificate of " + l.App})
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for the certificate of " + l.App})
 	}
 	return cert, ok, causes
 }
 
 // webFiles are the files beside the environment that the web reads.
-func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files []resource.File, causes []Cause) {
+func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files []resource.File, causes []status.Cause) {
 	own := func(path, data string, mode fs.FileMode) {
 		files = append(files, resource.File{Path: path, Data: []byte(data), Mode: mode, Owner: concourse.WebUser})
 	}
@@ -97,10 +99,10 @@ func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files
 		own(paths.VaultCA(), v.CA, 0o644)
 	}
 	for _, p := range problems {
-		causes = append(causes, Cause{Waiting, "vault-kv: " + p})
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "vault-kv: " + p})
 	}
 	if o.Facts.Web.Vault != nil && !ok && len(problems) == 0 {
-		causes = append(causes, Cause{Active, "vault-kv: no credentials for this unit yet; run the action of Vault's charm that authorizes it"})
+		causes = append(causes, status.Cause{Kind: status.Active, Text: "vault-kv: no credentials for this unit yet; run the action of Vault's charm that authorizes it"})
 	}
 	for _, key := range optionFiles(o) {
 		own(optionFile(paths, key), o.Config.Files[key], 0o600)

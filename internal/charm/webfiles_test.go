@@ -15,6 +15,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
 )
 
@@ -74,7 +75,7 @@ func TestD30D40DatabaseTLS(t *testing.T) {
 func TestCertificateRequestStaysAsLongAsItsNames(t *testing.T) {
 	r := hosttest.Root(t)
 	cfg := configOf(t, map[string]any{"mode": "web", "tls-enabled": true})
-	w := &WebFacts{}
+	w := &model.Web{}
 	c, err := observeCertify(r, cfg, w)
 	require.NoError(t, err)
 	require.Equal(t, Certify{}, c)

@@ -9,6 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/model"
 )
 
 // completeSecret gives the leader of a new application its keys and password.
@@ -16,8 +17,8 @@ import (
 // the password in the peers' bag (D33). The leader tells Juju when all is
 // applied; what it made is kept until then in the facts. A key on the disk that
 // is of no use is refused, and nothing made in its place: whose it is decides.
-func (c *Charm) completeSecret(f *Facts, cfg config.Config) (refused []error, err error) {
-	if f.Role != WebRole || !f.Leader || f.Web == nil {
+func (c *Charm) completeSecret(f *model.Facts, cfg config.Config) (refused []error, err error) {
+	if f.Role != model.WebRole || !f.Leader || f.Web == nil {
 		return nil, nil
 	}
 	if f.Web.Secret == nil {
@@ -25,11 +26,11 @@ func (c *Charm) completeSecret(f *Facts, cfg config.Config) (refused []error, er
 	}
 	s := f.Web.Secret
 	paths := concourse.WebFiles(cfg.SharedStorage != "none").TakeOverFrom(c.Host.Root)
-	if f.Web.SecretID == "" && s[encryptionKey] == "" && s[oldEncryptionKey] == "" {
+	if f.Web.SecretID == "" && s[model.EncryptionKey] == "" && s[model.OldEncryptionKey] == "" {
 		// The database may be encrypted with a key whose option is empty by now.
-		s[encryptionKey], s[oldEncryptionKey] = paths.PredecessorEncryption(c.Host.Root)
+		s[model.EncryptionKey], s[model.OldEncryptionKey] = paths.PredecessorEncryption(c.Host.Root)
 	}
-	for _, k := range []struct{ name, path string }{{tsaHostKey, paths.TSAHostKey()}, {sessionKey, paths.SessionKey()}} {
+	for _, k := range []struct{ name, path string }{{model.TSAHostKey, paths.TSAHostKey()}, {model.SessionKey, paths.SessionKey()}} {
 		if s[k.name] != "" {
 			continue
 		}
@@ -46,10 +47,10 @@ func (c *Charm) completeSecret(f *Facts, cfg config.Config) (refused []error, er
 		}
 		s[k.name] = string(data)
 	}
-	if s[adminPassword] == "" {
-		s[adminPassword] = predecessorPassword(*f)
+	if s[model.AdminPassword] == "" {
+		s[model.AdminPassword] = predecessorPassword(*f)
 	}
-	if len(refused) > 0 || s[tsaHostKey] != "" && s[sessionKey] != "" && s[adminPassword] != "" {
+	if len(refused) > 0 || s[model.TSAHostKey] != "" && s[model.SessionKey] != "" && s[model.AdminPassword] != "" {
 		return refused, nil
 	}
 	fresh, err := c.newSecrets()
@@ -66,11 +67,11 @@ func (c *Charm) completeSecret(f *Facts, cfg config.Config) (refused []error, er
 
 // predecessorPassword is the first user's that the Python charm keeps in the
 // peers' bag, "" where there is none of use.
-func predecessorPassword(f Facts) string {
-	if f.Peer == nil || concourse.CheckPassword(f.Peer.Remote[adminPassword]) != nil {
+func predecessorPassword(f model.Facts) string {
+	if f.Peer == nil || concourse.CheckPassword(f.Peer.Remote[model.AdminPassword]) != nil {
 		return ""
 	}
-	return f.Peer.Remote[adminPassword]
+	return f.Peer.Remote[model.AdminPassword]
 }
 
 func (c *Charm) newSecrets() (concourse.WebSecrets, error) {
@@ -89,11 +90,11 @@ func secretContent(o Observed) map[string]string {
 	if s == nil {
 		s = map[string]string{}
 	}
-	if key := o.Config.EncryptionKey; o.Facts.Leader && key != s[encryptionKey] {
-		s[oldEncryptionKey], s[encryptionKey] = s[encryptionKey], key
+	if key := o.Config.EncryptionKey; o.Facts.Leader && key != s[model.EncryptionKey] {
+		s[model.OldEncryptionKey], s[model.EncryptionKey] = s[model.EncryptionKey], key
 	}
 	if p := predecessorPassword(o.Facts); o.Facts.Leader && p != "" {
-		s[adminPassword] = p
+		s[model.AdminPassword] = p
 	}
 	for key, value := range s {
 		if value == "" {

@@ -3,13 +3,15 @@ package charm
 import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/status"
 	"fmt"
 )
 
 // otherKeys are the lines of the web's file of keys that are no worker's of Juju's,
 // now or lately. The key of a worker that the Python charm made for the web itself
 // has no use.
-func otherKeys(r host.Root, paths concourse.WebPaths, w *WebFacts) ([]string, error) {
+func otherKeys(r host.Root, paths concourse.WebPaths, w *model.Web) ([]string, error) {
 	existing, err := readOptional(r, paths.AuthorizedKeys())
 	if err != nil {
 		return nil, err
@@ -18,7 +20,7 @@ func otherKeys(r host.Root, paths concourse.WebPaths, w *WebFacts) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	known := append(w.authorized(), unused)
+	known := append(w.Authorized(), unused)
 	for _, gone := range w.Gone {
 		known = append(known, gone.Key)
 	}
@@ -26,11 +28,11 @@ func otherKeys(r host.Root, paths concourse.WebPaths, w *WebFacts) ([]string, er
 }
 
 // strangers is a remark on such lines.
-func strangers(file string, others []string) []Cause {
+func strangers(file string, others []string) []status.Cause {
 	if len(others) == 0 {
 		return nil
 	}
-	return []Cause{{Active, fmt.Sprintf("%s has keys of no related worker (%d), which may register: take their lines out to end that", file, len(others))}}
+	return []status.Cause{{Kind: status.Active, Text: fmt.Sprintf("%s has keys of no related worker (%d), which may register: take their lines out to end that", file, len(others))}}
 }
 
 // maxRefused is how many workers a status names.
@@ -38,9 +40,9 @@ const maxRefused = 3
 
 // refused are remarks on workers whose key is not taken, or that tell wrong of
 // their GPUs.
-func refusedWorkers(w *WebFacts) []Cause {
+func refusedWorkers(w *model.Web) []status.Cause {
 	var keys, gpus []string
-	for _, k := range w.sortedWorkers() {
+	for _, k := range w.SortedWorkers() {
 		if k.Problem != "" {
 			keys = append(keys, k.Unit+" can't register: "+k.Problem)
 		}
@@ -53,12 +55,12 @@ func refusedWorkers(w *WebFacts) []Cause {
 
 // few are the first of many remarks: a status with a thousand of them would be
 // read by nobody.
-func few(texts []string, more string) (causes []Cause) {
+func few(texts []string, more string) (causes []status.Cause) {
 	for _, text := range texts[:min(len(texts), maxRefused)] {
-		causes = append(causes, Cause{Active, text})
+		causes = append(causes, status.Cause{Kind: status.Active, Text: text})
 	}
 	if n := len(texts) - maxRefused; n > 0 {
-		causes = append(causes, Cause{Active, fmt.Sprintf(more, n)})
+		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf(more, n)})
 	}
 	return causes
 }

@@ -9,6 +9,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/machine"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/resource"
 )
@@ -103,7 +104,7 @@ func TestOldKernelsGetReadOnlyTopFolders(t *testing.T) {
 	for release, want := range map[string]bool{"5.4.0-100-generic": false, "5.11.22": false, "5.12.0": true, "6.8.0-31-generic": true, "odd": false} {
 		r := hosttest.Host(t, "no-gpu")
 		hosttest.Put(t, r, "/proc/sys/kernel/osrelease", release+"\n")
-		require.Equal(t, want, observeMachine(r).RecursiveReadonly, release)
+		require.Equal(t, want, machine.Observe(r).RecursiveReadonly, release)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
 )
 
@@ -95,14 +96,13 @@ func bagKeys(t *testing.T) map[string][]string {
 		slices.Collect(maps.Keys(relation.WorkerGPUs{}.Bag())))
 	require.Subset(t, tsa, looked("internal/concourse/tsa.go"))
 	require.Subset(t, tsa, looked(folder+"tsa.go"))
-	require.Contains(t, readFile(t, "internal/charm/factsweb.go"), `webSecretKey = "web-secret"`)
 	unique := func(parts ...[]string) []string {
 		return slices.Compact(slices.Sorted(slices.Values(slices.Concat(parts...))))
 	}
 	keysOf := func(bag map[string]string) []string { return slices.Collect(maps.Keys(bag)) }
 	return map[string][]string{
 		"key":              tsa,
-		"peers key":        append([]string{"web-secret"}, tsa...),
+		"peers key":        append([]string{model.WebSecretKey}, tsa...),
 		"postgresql key":   unique(keysOf(relation.DatabaseRequest()), keysOf(relation.DatabaseUnitRequest()), looked(folder+"postgresql.go")),
 		"vault-kv key":     unique(keysOf(vaultApp), keysOf(vaultUnit), looked(folder+"vault.go")),
 		"certificates key": unique(keysOf(relation.CertificateBag("x")), looked(folder+"certificates.go")),

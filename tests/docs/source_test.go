@@ -4,9 +4,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,13 +31,34 @@ type sourceFile struct {
 	tree *ast.File
 }
 
-// packages whose texts reach a user of the charm.
-var packages = []string{"charm", "charm/cli", "config", "concourse", "rocm", "nvidia", "gpu", "resource", "cdi", "oci", "oci/rawjson", "lease", "postgres", "host", "juju"}
+// elsewhere are the packages whose texts reach no user by the unit's status, an
+// action or a refusal: programs of their own, and what stands in for the machine.
+var elsewhere = []string{"baseline", "charmpack", "exporter", "jobexporter", "sandbox", "host/hosttest", "juju/jujutest", "version"}
+
+// packages are the folders below internal whose texts do.
+func packages(t *testing.T) (all []string) {
+	t.Helper()
+	top := filepath.Join(root, "internal")
+	require.NoError(t, filepath.WalkDir(top, func(dir string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(top, dir)
+		if e.Name() == "testdata" || slices.Contains(elsewhere, name) {
+			return fs.SkipDir
+		}
+		if files, _ := filepath.Glob(filepath.Join(dir, "*.go")); len(files) > 0 {
+			all = append(all, name)
+		}
+		return nil
+	}))
+	return all
+}
 
 func readSource(t *testing.T) *source {
 	t.Helper()
 	s := &source{consts: map[string]ast.Expr{}}
-	for _, pkg := range packages {
+	for _, pkg := range packages(t) {
 		names, err := filepath.Glob(filepath.Join(root, "internal", pkg, "*.go"))
 		require.NoError(t, err)
 		require.NotEmpty(t, names, pkg)

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,11 +107,12 @@ func (s *source) statuses() (out []string) {
 		var texts []ast.Expr
 		switch n := n.(type) {
 		case *ast.CompositeLit:
-			if id, ok := n.Type.(*ast.Ident); ok && len(n.Elts) == 2 && (id.Name == "Cause" || id.Name == "Status" && pkg == "charm") {
-				texts = n.Elts[1:]
-			}
-			if n.Type == nil && len(n.Elts) == 2 && pkg == "charm" { // in []Cause{{...}}
-				texts = n.Elts[1:]
+			for _, e := range n.Elts { // of status.Cause and status.Status, which nothing else is like
+				if kv, ok := e.(*ast.KeyValueExpr); ok && len(n.Elts) == 2 && slices.ContainsFunc(n.Elts, hasKind) {
+					if key, ok := kv.Key.(*ast.Ident); ok && (key.Name == "Text" || key.Name == "Message") {
+						texts = append(texts, kv.Value)
+					}
+				}
 			}
 		case *ast.CallExpr:
 			f, _ := n.Fun.(*ast.SelectorExpr)
@@ -118,7 +120,7 @@ func (s *source) statuses() (out []string) {
 			case f == nil:
 			case f.Sel.Name == "block", f.Sel.Name == "say", f.Sel.Name == "problem", f.Sel.Name == "Errorf" && pkg == "config":
 				texts = append([]ast.Expr{n}, n.Args...)
-				if f.Sel.Name == "say" && pkg == "charm" {
+				if f.Sel.Name == "say" {
 					texts = n.Args[1:]
 				}
 			}
@@ -140,4 +142,13 @@ func (s *source) statuses() (out []string) {
 		return true
 	})
 	return out
+}
+
+func hasKind(e ast.Expr) bool {
+	kv, ok := e.(*ast.KeyValueExpr)
+	if !ok {
+		return false
+	}
+	key, ok := kv.Key.(*ast.Ident)
+	return ok && key.Name == "Kind"
 }

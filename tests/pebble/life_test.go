@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/model"
 )
 
 // notified is a socket as systemd gives one to a unit of Type=notify, and what
@@ -59,7 +59,7 @@ func TestUnitIsReadyAliveAndEndsCleanly(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(status), "\nUid:\t65534\t65534\t65534\t65534\n")
 		require.Contains(t, string(status), "\nGid:\t65534\t65534\t65534\t65534\n")
-		st, err := os.Stat(u.Path(charm.StateDir))
+		st, err := os.Stat(u.Path(model.StateDir))
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o700), st.Mode().Perm())
 	})

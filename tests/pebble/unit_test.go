@@ -20,6 +20,7 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
 )
@@ -54,7 +55,7 @@ func written(t *testing.T, gpus host.Root) (folders []resource.Dir, layer, unit 
 	require.NoError(t, err)
 	d := charm.Desire(charm.Observed{Event: "config-changed", Config: cfg, Arch: "amd64", Now: hosttest.Now, GPUs: inv, Toolkit: toolkit,
 		Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"}, ReleaseID: "8.2.5", WorkerID: "0badcafe", CharmDir: "/charm",
-		Facts: charm.Facts{Unit: "worker/0", Role: charm.WorkerRole}, Units: map[string]resource.UnitState{}, Programs: []byte("1")})
+		Facts: model.Facts{Unit: "worker/0", Role: model.WorkerRole}, Units: map[string]resource.UnitState{}, Programs: []byte("1")})
 	for _, r := range d.Resources {
 		switch r := r.(type) {
 		case resource.Dir:

@@ -1,4 +1,4 @@
-package charm
+package model
 
 import (
 	"concourse-ci-machine/internal/concourse"
@@ -29,8 +29,8 @@ func (o *observer) flights(ctx context.Context) ([]Relation, error) {
 
 // chooseTSA takes the first complete web unit of the first relation; with
 // mode=auto the web is the peers' leader, who tells in the application's bag.
-func chooseTSA(f Facts) (t concourse.TSA, problems []string) {
-	if modeOf(f.Config) == "auto" {
+func ChooseTSA(f Facts) (t concourse.TSA, problems []string) {
+	if ModeOf(f.Config) == "auto" {
 		if f.Peer == nil {
 			return t, nil
 		}

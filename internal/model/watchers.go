@@ -1,4 +1,4 @@
-package charm
+package model
 
 import "context"
 

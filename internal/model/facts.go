@@ -1,4 +1,7 @@
-package charm
+// Package model is what Juju says of a unit in one hook, read by the hook tools and
+// kept in a file for people, who have no hook tools. It decides nothing but the
+// role of the unit.
+package model
 
 import (
 	"context"
@@ -16,7 +19,7 @@ import (
 // StateDir holds what the charm itself has to remember. It is 0700.
 const StateDir = "/var/lib/concourse-charm"
 
-const factsFile = StateDir + "/juju.json"
+const FactsFile = StateDir + "/juju.json"
 
 // Facts is what Juju says of the unit. The last hook's facts are kept in a
 // root-only file, so that `dispatch plan` can be asked by a person, who has no
@@ -31,7 +34,7 @@ type Facts struct {
 	Flights  []Relation     `json:"flights"`
 	Peer     *Relation      `json:"peer,omitempty"` // nil where mode=worker, or before there is one
 	TSAs     []Relation     `json:"tsas,omitempty"` // not asked where mode=worker, but when Juju is asked for all
-	Web      *WebFacts      `json:"web,omitempty"`  // of a web only
+	Web      *Web           `json:"web,omitempty"`  // of a web only
 	Resource string         `json:"resource"`       // path of the attached release, "" when none is
 	Proxy    juju.Proxy     `json:"proxy"`          // the model's
 	Juju     string         `json:"juju,omitempty"` // version of the unit's agent
@@ -42,7 +45,7 @@ type Facts struct {
 // where it can have changed, as Juju runs upgrade-charm after attach-resource,
 // and as long as no release is installed: Juju does not say whether none was
 // attached or its own download failed.
-func observeJuju(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, installed bool) (Facts, error) {
+func Observe(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, installed bool) (Facts, error) {
 	f := Facts{Unit: e.Unit, Proxy: e.Proxy, Juju: e.JujuVersion, Resource: last.Resource}
 	var err error
 	if f.Config, err = t.Config(ctx); err != nil {
@@ -62,7 +65,7 @@ func observeJuju(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, i
 	if f.Watchers, err = o.watchers(ctx); err != nil {
 		return f, jujuerrors.Annotate(err, "cannot observe who watches the unit")
 	}
-	if !leaving(e.Name) && (e.Name == "upgrade-charm" || last.Unit == "" || !installed) {
+	if !Leaving(e.Name) && (e.Name == "upgrade-charm" || last.Unit == "" || !installed) {
 		f.Resource, err = t.ResourceGet(ctx, "concourse-release")
 		var none *juju.ResourceError
 		if err != nil && !errors.As(err, &none) {
@@ -74,23 +77,23 @@ func observeJuju(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, i
 
 // errDamaged is a facts file that can't be read back. A hook asks Juju for all
 // of it anew; only what left while nobody looked is not known any more.
-var errDamaged = errors.New("the file is damaged; the next hook writes it anew")
+var ErrDamaged = errors.New("the file is damaged; the next hook writes it anew")
 
 // loadFacts returns the zero Facts where no hook has run yet.
-func loadFacts(r host.Root) (Facts, error) {
+func Load(r host.Root) (Facts, error) {
 	var f Facts
-	data, err := r.ReadFile(factsFile)
+	data, err := r.ReadFile(FactsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}
 	if err == nil && json.Unmarshal(data, &f) != nil {
-		f, err = Facts{}, errDamaged
+		f, err = Facts{}, ErrDamaged
 	}
-	return f, jujuerrors.Annotatef(err, "cannot read %s", factsFile)
+	return f, jujuerrors.Annotatef(err, "cannot read %s", FactsFile)
 }
 
 // saveFacts writes only what changed: most hooks change nothing.
-func saveFacts(r host.Root, last, now Facts) error {
+func Save(r host.Root, last, now Facts) error {
 	a, err := json.Marshal(last)
 	if err != nil {
 		return err
@@ -99,13 +102,13 @@ func saveFacts(r host.Root, last, now Facts) error {
 	if err != nil || string(a) == string(b) {
 		return err
 	}
-	if err := makeStateDir(r); err != nil {
+	if err := MakeStateDir(r); err != nil {
 		return err
 	}
-	return r.WriteFile(factsFile, append(b, '\n'), 0o600)
+	return r.WriteFile(FactsFile, append(b, '\n'), 0o600)
 }
 
-func makeStateDir(r host.Root) error { return r.MkdirAll(StateDir, 0o700) }
+func MakeStateDir(r host.Root) error { return r.MkdirAll(StateDir, 0o700) }
 
 // leaving reports whether the unit is going away.
-func leaving(event string) bool { return event == "stop" || event == "remove" }
+func Leaving(event string) bool { return event == "stop" || event == "remove" }

@@ -1,4 +1,4 @@
-package charm
+package model
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // WebFacts is what Juju says to a unit that is a web.
-type WebFacts struct {
+type Web struct {
 	// Address is where workers and people reach the unit, PeerAddress where
 	// other webs do; "" where Juju knows none yet.
 	Address     string `json:"address"`
@@ -33,8 +33,8 @@ type WebFacts struct {
 }
 
 // web asks for all that a web depends on.
-func (o *observer) web(ctx context.Context, f *Facts) (*WebFacts, error) {
-	w := &WebFacts{}
+func (o *observer) web(ctx context.Context, f *Facts) (*Web, error) {
+	w := &Web{}
 	var err error
 	if w.Address, _, err = o.address(ctx, tsa); err != nil {
 		return nil, err
@@ -95,8 +95,8 @@ func (o *observer) database(ctx context.Context, l *Relation) (err error) {
 }
 
 // otherWebs are reached directly, whatever the proxy.
-func (o *observer) otherWebs(ctx context.Context, f *Facts, w *WebFacts) error {
-	if f.Peer == nil || modeOf(f.Config) != "web" {
+func (o *observer) otherWebs(ctx context.Context, f *Facts, w *Web) error {
+	if f.Peer == nil || ModeOf(f.Config) != "web" {
 		return nil
 	}
 	bags, err := o.bags(ctx, f.Peer.ID)
@@ -110,22 +110,22 @@ func (o *observer) otherWebs(ctx context.Context, f *Facts, w *WebFacts) error {
 
 // webSecretKey is where the peers' application bag tells the id of the secret
 // with the web's keys and passwords.
-const webSecretKey = "web-secret"
+const WebSecretKey = "web-secret"
 
 // What the application's secret holds beside concourse.WebSecrets.
 const (
-	encryptionKey    = "encryption-key"     // the one that the database is encrypted with
-	oldEncryptionKey = "old-encryption-key" // the one before, for rows that are not encrypted anew yet
-	adminPassword    = "admin-password"
-	tsaHostKey       = "tsa-host-key"
-	sessionKey       = "session-signing-key"
+	EncryptionKey    = "encryption-key"     // the one that the database is encrypted with
+	OldEncryptionKey = "old-encryption-key" // the one before, for rows that are not encrypted anew yet
+	AdminPassword    = "admin-password"
+	TSAHostKey       = "tsa-host-key"
+	SessionKey       = "session-signing-key"
 )
 
 // webSecret reads the application's keys and passwords, the same on all webs
 // (D3). What a leader made in a hook that failed is used again.
-func (o *observer) webSecret(ctx context.Context, f *Facts, w *WebFacts) (err error) {
+func (o *observer) webSecret(ctx context.Context, f *Facts, w *Web) (err error) {
 	if f.Peer != nil {
-		w.SecretID = f.Peer.Remote[webSecretKey]
+		w.SecretID = f.Peer.Remote[WebSecretKey]
 	}
 	if w.SecretID != "" {
 		w.Secret, err = o.secret(ctx, w.SecretID)
@@ -134,7 +134,7 @@ func (o *observer) webSecret(ctx context.Context, f *Facts, w *WebFacts) (err er
 	if o.last.Web != nil && f.Leader {
 		w.Secret = maps.Clone(o.last.Web.Secret)
 		// A key that nobody can use is read from the disk again, or made.
-		for _, key := range []string{tsaHostKey, sessionKey} {
+		for _, key := range []string{TSAHostKey, SessionKey} {
 			if concourse.KeyProblem(w.Secret[key]) != "" {
 				delete(w.Secret, key)
 			}

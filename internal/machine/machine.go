@@ -1,4 +1,6 @@
-package charm
+// Package machine reads what a machine says of itself: its name, what contains it,
+// its system and kernel. It changes nothing.
+package machine
 
 import (
 	"bufio"
@@ -28,7 +30,7 @@ type Machine struct {
 }
 
 // under is the machine as the unit's Juju, such as 3.6.11 or 4.1-beta2, treats it.
-func (m Machine) under(juju string) Machine {
+func (m Machine) Under(juju string) Machine {
 	major, _, _ := strings.Cut(juju, ".")
 	n, err := strconv.Atoi(major)
 	m.NoProfiles = err == nil && n >= 4
@@ -36,7 +38,7 @@ func (m Machine) under(juju string) Machine {
 }
 
 // kfdVerb changes the device kfd: the container's own, or that of a profile.
-func (m Machine) kfdVerb() string {
+func (m Machine) KFDVerb() string {
 	if m.NoProfiles {
 		return "set"
 	}
@@ -46,7 +48,7 @@ func (m Machine) kfdVerb() string {
 // LXD reports whether an LXD host decides what devices there are.
 func (m Machine) LXD() bool { return m.Container == "lxc" }
 
-func observeMachine(r host.Root) Machine {
+func Observe(r host.Root) Machine {
 	m := Machine{Hostname: "this-container"}
 	// The kernel's name, the later one, is what LXD calls the container, whatever
 	// the image's file says; the remedies name it.

@@ -1,4 +1,4 @@
-package charm
+package model
 
 import (
 	"io/fs"
@@ -15,34 +15,34 @@ import (
 
 func TestFactsArePrivateAndWrittenOnlyWhenTheyChange(t *testing.T) {
 	r := hosttest.Root(t)
-	none, err := loadFacts(r)
+	none, err := Load(r)
 	require.NoError(t, err)
 	require.Equal(t, Facts{}, none)
 	f := Facts{Unit: "worker/0", Config: map[string]any{"http-proxy": "http://u:hunter2@p:1"}, Flights: []Relation{{ID: "flight:7", Own: map[string]string{}, Units: map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222"}}}},
 		Resource: "/r.tgz", Proxy: juju.Proxy{HTTP: "http://p"}}
-	require.NoError(t, saveFacts(r, none, f))
-	for path, mode := range map[string]fs.FileMode{StateDir: fs.ModeDir | 0o700, factsFile: 0o600} {
+	require.NoError(t, Save(r, none, f))
+	for path, mode := range map[string]fs.FileMode{StateDir: fs.ModeDir | 0o700, FactsFile: 0o600} {
 		st, err := r.Stat(path)
 		require.NoError(t, err)
 		require.Equal(t, mode, st.Mode(), path)
 	}
-	back, err := loadFacts(r)
+	back, err := Load(r)
 	require.NoError(t, err)
 	require.Equal(t, f, back)
 
 	long := time.Unix(1, 0)
-	require.NoError(t, os.Chtimes(r.Path(factsFile), long, long))
-	require.NoError(t, saveFacts(r, back, f))
-	st, err := r.Stat(factsFile)
+	require.NoError(t, os.Chtimes(r.Path(FactsFile), long, long))
+	require.NoError(t, Save(r, back, f))
+	st, err := r.Stat(FactsFile)
 	require.NoError(t, err)
 	require.True(t, st.ModTime().Equal(long), "nothing changed, nothing written")
 }
 
 func TestDamagedFactsAreAnErrorThatNamesTheFile(t *testing.T) {
 	r := hosttest.Root(t)
-	hosttest.Put(t, r, factsFile, "{")
-	_, err := loadFacts(r)
-	require.ErrorContains(t, err, "cannot read "+factsFile)
+	hosttest.Put(t, r, FactsFile, "{")
+	_, err := Load(r)
+	require.ErrorContains(t, err, "cannot read "+FactsFile)
 }
 
 // The unit and the relation that the event takes away are gone for it, though
@@ -61,7 +61,7 @@ func TestFactsLeaveOutWhatTheEventTakesAway(t *testing.T) {
 		{"broken", "", nil},
 	} {
 		ctx := m.Begin(jujutest.RelationHook(flight, tt.kind, tt.remote))
-		f, err := observeJuju(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, Facts{Unit: "concourse-ci-machine/0"}, true)
+		f, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, Facts{Unit: "concourse-ci-machine/0"}, true)
 		require.NoError(t, err)
 		var units []string
 		for _, fl := range f.Flights {
@@ -90,7 +90,7 @@ func TestAttachedReleaseIsAskedForWhenItCanHaveChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := jujutest.New("w/0")
 			ctx := m.Begin(jujutest.Hook(tt.event))
-			_, err := observeJuju(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, tt.last, tt.installed)
+			_, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, tt.last, tt.installed)
 			require.NoError(t, err, "that there is none is no error")
 			require.Equal(t, tt.asks, len(ctx.Called("resource-get")) == 1)
 		})
@@ -100,8 +100,8 @@ func TestAttachedReleaseIsAskedForWhenItCanHaveChanged(t *testing.T) {
 // Keys of no use that a hook before kept are forgotten, and the disk is read again.
 func TestKeysOfNoUseAreNotKept(t *testing.T) {
 	private, _ := hosttest.Key("tsa")
-	o := observer{last: Facts{Web: &WebFacts{Secret: map[string]string{tsaHostKey: private, sessionKey: "damaged", adminPassword: "p"}}}}
-	var w WebFacts
+	o := observer{last: Facts{Web: &Web{Secret: map[string]string{TSAHostKey: private, SessionKey: "damaged", AdminPassword: "p"}}}}
+	var w Web
 	require.NoError(t, o.webSecret(t.Context(), &Facts{Leader: true}, &w))
-	require.Equal(t, map[string]string{tsaHostKey: private, adminPassword: "p"}, w.Secret)
+	require.Equal(t, map[string]string{TSAHostKey: private, AdminPassword: "p"}, w.Secret)
 }

@@ -1,4 +1,4 @@
-package charm
+package machine
 
 import (
 	"testing"
@@ -27,7 +27,7 @@ func TestMachineIsReadFromItsFiles(t *testing.T) {
 			for path, text := range tt.files {
 				hosttest.Put(t, r, path, text)
 			}
-			require.Equal(t, tt.want, observeMachine(r))
+			require.Equal(t, tt.want, Observe(r))
 			require.Equal(t, tt.want.Container == "lxc", tt.want.LXD())
 		})
 	}

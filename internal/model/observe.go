@@ -1,4 +1,4 @@
-package charm
+package model
 
 import (
 	"context"
@@ -36,8 +36,8 @@ type observer struct {
 // role asks whether this unit leads, where the mode makes that matter, and
 // then what its role needs to know.
 func (o *observer) role(ctx context.Context, f *Facts) (err error) {
-	mode := modeOf(f.Config)
-	if mode == "worker" && !resyncs(o.e.Name) {
+	mode := ModeOf(f.Config)
+	if mode == "worker" && !Resyncs(o.e.Name) {
 		f.Role = WorkerRole
 		return nil
 	}
@@ -58,7 +58,7 @@ func (o *observer) role(ctx context.Context, f *Facts) (err error) {
 	if f.TSAs, err = o.entered(ctx, ids, false); err != nil {
 		return err
 	}
-	if f.Role != WebRole || leaving(o.e.Name) {
+	if f.Role != WebRole || Leaving(o.e.Name) {
 		return nil
 	}
 	f.Web, err = o.web(ctx, f)

@@ -1,4 +1,4 @@
-package charm
+package status
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ func TestStatusIsTheWorstCauseAndNamesAll(t *testing.T) {
 		"said once":                 {[]Cause{{Blocked, "x"}, {Blocked, "x"}, {Active, "x"}}, "blocked: x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tt.want, statusOf("Ready", tt.causes).String())
+			require.Equal(t, tt.want, Of("Ready", tt.causes).String())
 		})
 	}
 }

@@ -1,4 +1,6 @@
-package charm
+// Package status is what juju status shows of a unit, made from causes with a
+// kind and a text that says what to do. It imports nothing of the charm.
+package status
 
 import (
 	"slices"
@@ -33,7 +35,7 @@ func (s Status) String() string { return string(s.Kind) + ": " + s.Message }
 // statusOf is the worst of the causes, with every cause named, worst first.
 // Without a cause that keeps the unit from working it is active with ready
 // as its text. Causes that are Active are remarks: they follow the text.
-func statusOf(ready string, causes []Cause) Status {
+func Of(ready string, causes []Cause) Status {
 	order := []Kind{Blocked, Waiting, Maintenance, Active}
 	sorted := slices.Clone(causes)
 	slices.SortStableFunc(sorted, func(a, b Cause) int {

@@ -1,4 +1,4 @@
-package charm
+package model
 
 // Role is what a unit does: it is the web, or a worker, never both (D22).
 type Role string
@@ -22,7 +22,7 @@ func roleOf(mode string, leader bool) Role {
 }
 
 // modeOf is the option before it was checked: what Juju is asked depends on it.
-func modeOf(raw map[string]any) string {
+func ModeOf(raw map[string]any) string {
 	if mode, ok := raw["mode"].(string); ok {
 		return mode
 	}

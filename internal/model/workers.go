@@ -1,4 +1,4 @@
-package charm
+package model
 
 import (
 	"context"
@@ -23,15 +23,15 @@ type Worker struct {
 
 // resyncs reports whether the hook reads the bags of all workers again. All
 // others read one unit's: a thousand workers join with a thousand hooks.
-func resyncs(event string) bool {
+func Resyncs(event string) bool {
 	return slices.Contains([]string{"config-changed", "upgrade-charm", "start", "leader-elected"}, event)
 }
 
 // workers reads who may register: the remote units of all relations of tsa,
 // and with mode=auto the other units of this application.
-func (o *observer) workers(ctx context.Context, f *Facts, w *WebFacts) error {
+func (o *observer) workers(ctx context.Context, f *Facts, w *Web) error {
 	known := map[string]Worker{}
-	if o.last.Web != nil && !resyncs(o.e.Name) {
+	if o.last.Web != nil && !Resyncs(o.e.Name) {
 		known = o.last.Web.Workers
 	}
 	w.Workers = map[string]Worker{}
@@ -40,7 +40,7 @@ func (o *observer) workers(ctx context.Context, f *Facts, w *WebFacts) error {
 			return err
 		}
 	}
-	if f.Peer != nil && modeOf(f.Config) == "auto" {
+	if f.Peer != nil && ModeOf(f.Config) == "auto" {
 		if err := o.workersOf(ctx, f.Peer.ID, known, w.Workers); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (o *observer) gone(now map[string]Worker) []Worker {
 }
 
 // authorized are the keys that may register.
-func (w *WebFacts) authorized() []string {
+func (w *Web) Authorized() []string {
 	var keys []string
 	for _, k := range w.Workers {
 		if k.Key != "" {
@@ -106,7 +106,7 @@ func (w *WebFacts) authorized() []string {
 }
 
 // sortedWorkers are the workers by relation and unit.
-func (w *WebFacts) sortedWorkers() (all []Worker) {
+func (w *Web) SortedWorkers() (all []Worker) {
 	for _, at := range slices.Sorted(maps.Keys(w.Workers)) {
 		all = append(all, w.Workers[at])
 	}
