@@ -15,7 +15,7 @@ import (
 // params are the action's parameters. One that actions.yaml does not name is
 // refused here, too: what Juju lets through differs between its versions, and a
 // misspelt parameter must not run the action as if it had not been given.
-func (c *Charm) params(ctx context.Context) (map[string]any, error) {
+func (c *Actions) params(ctx context.Context) (map[string]any, error) {
 	given, err := c.Tools.ActionGet(ctx)
 	if err != nil {
 		return nil, err

@@ -18,11 +18,22 @@ import (
 	"concourse-ci-machine/internal/status"
 )
 
+// Actions is one run of the charm for an action of Juju's, or for a person.
+type Actions struct {
+	*Charm
+
+	// Probe opens a device node and tells its DRM driver; nil does so in this
+	// process, where a node that hangs holds it up.
+	Probe func(ctx context.Context, node string) (driver string, err error)
+	// ReadStates reads the GPUs' health once; nil as with Probe.
+	ReadStates func(ctx context.Context) ([]GPUState, error)
+}
+
 // work is an action that looks at or changes the running unit. It holds the
 // lock that hooks hold.
 type work func(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error)
 
-func (c *Charm) works() map[string]work {
+func (c *Actions) works() map[string]work {
 	return map[string]work{
 		"plan":               c.planAction,
 		"accept-gpus":        c.acceptGPUs,
@@ -49,7 +60,7 @@ type unitNow struct {
 func (u unitNow) paths() concourse.WebPaths { return concourse.WebFiles(u.Want.Shared) }
 
 // work runs one of them.
-func (c *Charm) work(ctx context.Context, w work) (map[string]any, error) {
+func (c *Actions) work(ctx context.Context, w work) (map[string]any, error) {
 	params, err := c.params(ctx)
 	if err != nil {
 		return nil, err
@@ -82,7 +93,7 @@ func (u unitNow) usable(action string, role model.Role) error {
 	return nil
 }
 
-func (c *Charm) planAction(ctx context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
+func (c *Actions) planAction(ctx context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
 	text, steps, err := c.planOf(ctx, u.Want, u.Problems)
 	if err != nil {
 		return nil, err
@@ -91,7 +102,7 @@ func (c *Charm) planAction(ctx context.Context, u unitNow, _ map[string]any) (ma
 }
 
 // apply is a hook's work in an action, after the action changed what is wanted.
-func (c *Charm) apply(ctx context.Context, facts model.Facts, want Desired) error {
+func (c *Actions) apply(ctx context.Context, facts model.Facts, want Desired) error {
 	due, _, err := c.plan(ctx, want)
 	if err != nil {
 		return err
@@ -112,7 +123,7 @@ func (c *Charm) apply(ctx context.Context, facts model.Facts, want Desired) erro
 // restartServices restarts the units of this unit's role, and with force
 // forgets what hooks remember of failures: a release that was given up is
 // tried again, a worker that was landed takes work again.
-func (c *Charm) restartServices(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+func (c *Actions) restartServices(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
 	if err := u.usable("restart", ""); err != nil {
 		return nil, err
 	}
@@ -126,7 +137,7 @@ func (c *Charm) restartServices(ctx context.Context, u unitNow, params map[strin
 			return nil, err
 		}
 		var err error
-		if u.Want, err = c.desire(ctx, u.Facts, u); err != nil {
+		if u.Want, err = c.Redesire(ctx, u.Facts, u.Config); err != nil {
 			return nil, err
 		}
 	}
@@ -155,12 +166,9 @@ func (c *Charm) restartServices(ctx context.Context, u unitNow, params map[strin
 	return results, nil
 }
 
-// landedFile says that the operator landed this worker: hooks leave it down.
-const landedFile = model.StateDir + "/landed"
-
 // landWorker makes the worker finish what it does and stop. It stays stopped
 // until restart-services; the web keeps its volumes.
-func (c *Charm) landWorker(ctx context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
+func (c *Actions) landWorker(ctx context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
 	if err := u.usable("land the worker", model.WorkerRole); err != nil {
 		return nil, err
 	}
@@ -193,7 +201,7 @@ func (c *Charm) landWorker(ctx context.Context, u unitNow, _ map[string]any) (ma
 const landPoll = 2 * time.Second
 
 // pruneWorker takes a worker that is gone from the web's list.
-func (c *Charm) pruneWorker(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+func (c *Actions) pruneWorker(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
 	if err := u.usable("prune a worker", model.WebRole); err != nil {
 		return nil, err
 	}
@@ -233,7 +241,7 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func (c *Charm) api(u unitNow) *concourse.API {
+func (c *Actions) api(u unitNow) *concourse.API {
 	return concourse.NewAPI(u.Want.LocalURL, u.Config.AdminUser, u.Want.Secret[model.AdminPassword], "")
 }
 

@@ -39,11 +39,6 @@ type Charm struct {
 	NewSecrets func() (concourse.WebSecrets, error)
 	Stderr     io.Writer // goes to the unit's log
 
-	// Probe opens a device node and tells its DRM driver; nil does so in this
-	// process, where a node that hangs holds it up.
-	Probe func(ctx context.Context, node string) (driver string, err error)
-	// ReadStates reads the GPUs' health once; nil as with Probe.
-	ReadStates  func(ctx context.Context) ([]GPUState, error)
 	ExporterURL string // where the exporter lists its GPUs; "" for port 9401, of the machine's own root only
 }
 
@@ -245,4 +240,13 @@ func causesOf(problems []config.Problem) []status.Cause {
 		causes = append(causes, status.Cause{Kind: status.Blocked, Text: p.String()})
 	}
 	return causes
+}
+
+// Redesire is the pipeline up to desire for facts that an action changed.
+func (c *Charm) Redesire(ctx context.Context, facts model.Facts, cfg config.Config) (Desired, error) {
+	seen, err := c.observe(ctx, facts, cfg, c.showUnits(ctx))
+	if err != nil {
+		return Desired{}, err
+	}
+	return Desire(seen), nil
 }

@@ -63,7 +63,7 @@ func (c *Charm) check(ctx context.Context, want Desired, changed bool) []status.
 		if why := c.checkPebble(ctx, exporterService, exporterURL); why != "" {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: "no GPU metrics: " + why})
 		} else {
-			causes = append(causes, c.healthRemarks(ctx)...)
+			causes = append(causes, Remarks(ctx, c.Host, c.ExporterURL)...)
 		}
 	}
 	return causes

@@ -2,9 +2,9 @@ package charm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/exporter/health"
@@ -13,8 +13,6 @@ import (
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/status"
 )
-
-const toolDeadline = 10 * time.Second
 
 // Checked is one thing that check-status looked at.
 type Checked struct {
@@ -73,7 +71,7 @@ func (r *report) text() string {
 
 // checkStatus looks at everything that has to work on this unit, and fails when
 // something does not (D25). With verbose it says more of what works.
-func (c *Charm) checkStatus(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+func (c *Actions) checkStatus(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
 	verbose, _ := params["verbose"].(bool)
 	var r report
 	for _, p := range u.Problems {
@@ -107,7 +105,7 @@ func (c *Charm) checkStatus(ctx context.Context, u unitNow, params map[string]an
 	return results, nil
 }
 
-func (c *Charm) checkServices(ctx context.Context, u unitNow, r *report) {
+func (c *Actions) checkServices(ctx context.Context, u unitNow, r *report) {
 	if u.Want.Web {
 		r.cause("web", c.checkWeb(ctx, u.Want, false), u.Want.WebURL)
 		db := u.Want.Database
@@ -135,8 +133,8 @@ func (c *Charm) checkServices(ctx context.Context, u unitNow, r *report) {
 	c.checkLeases(r)
 }
 
-func (c *Charm) checkGPUs(ctx context.Context, r *report) {
-	states, err := c.exporterStates(ctx)
+func (c *Actions) checkGPUs(ctx context.Context, r *report) {
+	states, err := FromExporter(ctx, c.Host, c.ExporterURL)
 	if err != nil {
 		r.add("gpu health", err, "")
 		return
@@ -155,7 +153,7 @@ func (c *Charm) checkGPUs(ctx context.Context, r *report) {
 }
 
 // checkDetails are facts that people ask for when something is wrong.
-func (c *Charm) checkDetails(ctx context.Context, u unitNow, r *report) {
+func (c *Actions) checkDetails(ctx context.Context, u unitNow, r *report) {
 	c.checkPreflight(ctx, r)
 	if states, err := resource.ShowUnits(ctx, c.Host, concourse.WebUnit, concourse.Unit, PebbleUnit); err != nil {
 		r.add("systemd", err, "")
@@ -167,7 +165,7 @@ func (c *Charm) checkDetails(ctx context.Context, u unitNow, r *report) {
 		}
 	}
 	for _, name := range []string{"runc", "containerd"} {
-		if v := c.releaseTool(ctx, name); v != "" && u.Facts.Role == model.WorkerRole {
+		if v := concourse.ToolVersion(ctx, c.Host, name); v != "" && u.Facts.Role == model.WorkerRole {
 			r.add(name, nil, v)
 		}
 	}
@@ -183,5 +181,28 @@ func (c *Charm) checkDetails(ctx context.Context, u unitNow, r *report) {
 		r.add("kfd", err, "")
 	} else {
 		r.add("kfd", nil, inv.KFD.Text())
+	}
+}
+
+// checkPreflight adds the checks to those of check-status.
+func (c *Actions) checkPreflight(ctx context.Context, r *report) {
+	checks, err := RunPreflight(ctx, c.Host)
+	if err != nil {
+		r.add("preflight", err, "")
+		return
+	}
+	for _, check := range checks {
+		text := check.Text
+		if check.Remedy != "" {
+			text += " — " + check.Remedy
+		}
+		switch check.Level {
+		case CheckFailure:
+			r.add("preflight "+check.Name, errors.New(text), "")
+		case CheckWarning:
+			r.warn("preflight "+check.Name, text)
+		default:
+			r.add("preflight "+check.Name, nil, text)
+		}
 	}
 }

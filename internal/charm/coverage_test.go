@@ -27,7 +27,7 @@ func fleet() []model.Worker {
 // told is what the action coverage answers.
 func told(t *testing.T, u unitNow, params map[string]any) (text, missing string) {
 	t.Helper()
-	results, err := (&Charm{}).coverage(t.Context(), u, params)
+	results, err := (&Actions{Charm: &Charm{}}).coverage(t.Context(), u, params)
 	require.NoError(t, err)
 	return results["coverage"].(string), results["missing"].(string)
 }
@@ -69,7 +69,7 @@ func TestCoverageIsToldByAnyWebAndByNoWorker(t *testing.T) {
 	follower, _ := told(t, u, nil)
 	require.Equal(t, leader, follower)
 	u.Facts.Role = model.WorkerRole
-	_, err := (&Charm{}).coverage(t.Context(), u, nil)
+	_, err := (&Actions{Charm: &Charm{}}).coverage(t.Context(), u, nil)
 	require.EqualError(t, err, "cannot tell the coverage: this unit is a worker; run it on the web's unit")
 }
 

@@ -12,7 +12,7 @@ import (
 const textWidth = 78
 
 // ExplainError writes all that is known of an error; code is its number.
-func (c *Charm) ExplainError(w io.Writer, code string, f Format) error {
+func (c *Actions) ExplainError(w io.Writer, code string, f Format) error {
 	e, err := rocm.ParseErrorCode(code)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (c *Charm) ExplainError(w io.Writer, code string, f Format) error {
 }
 
 // ListErrors writes the table of errors.
-func (c *Charm) ListErrors(w io.Writer, f Format) error {
+func (c *Actions) ListErrors(w io.Writer, f Format) error {
 	if f.JSON {
 		return writeJSON(w, struct {
 			Errors []rocm.ErrorCode `json:"errors"`

@@ -17,7 +17,7 @@ import (
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 func TestExplanationsAsPeopleReadThem(t *testing.T) {
-	c := &Charm{}
+	c := &Actions{Charm: &Charm{}}
 	var all strings.Builder
 	require.NoError(t, c.ListErrors(&all, Format{}))
 	for _, e := range rocm.ErrorCodes() {
@@ -37,8 +37,8 @@ func TestExplanationsAsPeopleReadThem(t *testing.T) {
 
 func TestListOfErrorsInColour(t *testing.T) {
 	var plain, coloured strings.Builder
-	require.NoError(t, (&Charm{}).ListErrors(&plain, Format{}))
-	require.NoError(t, (&Charm{}).ListErrors(&coloured, Format{Colour: true}))
+	require.NoError(t, (&Actions{Charm: &Charm{}}).ListErrors(&plain, Format{}))
+	require.NoError(t, (&Actions{Charm: &Charm{}}).ListErrors(&coloured, Format{Colour: true}))
 	require.Equal(t, plain.String(), escapes.ReplaceAllString(coloured.String(), ""), "columns stay where they are")
 	require.Contains(t, coloured.String(), "\x1b[1;31mCritical\x1b[0m  GPU Hang")
 	require.Contains(t, coloured.String(), "\x1b[33mWarning\x1b[0m   PCIe Error")
@@ -47,19 +47,19 @@ func TestListOfErrorsInColour(t *testing.T) {
 
 func TestErrorsAsJSONHaveTheWholeTable(t *testing.T) {
 	var b strings.Builder
-	require.NoError(t, (&Charm{}).ListErrors(&b, Format{JSON: true, Colour: true}))
+	require.NoError(t, (&Actions{Charm: &Charm{}}).ListErrors(&b, Format{JSON: true, Colour: true}))
 	var list struct{ Errors []rocm.ErrorCode }
 	require.NoError(t, json.Unmarshal([]byte(b.String()), &list))
 	require.Equal(t, rocm.ErrorCodes(), list.Errors)
 
 	b.Reset()
-	require.NoError(t, (&Charm{}).ExplainError(&b, "8", Format{JSON: true, Colour: true}))
+	require.NoError(t, (&Actions{Charm: &Charm{}}).ExplainError(&b, "8", Format{JSON: true, Colour: true}))
 	var one rocm.ErrorCode
 	require.NoError(t, json.Unmarshal([]byte(b.String()), &one))
 	require.Equal(t, rocm.ErrorCodes()[7], one)
 
 	b.Reset()
-	require.ErrorContains(t, (&Charm{}).ExplainError(&b, "9", Format{JSON: true}), "want one of 1 GPU Memory Error, ")
+	require.ErrorContains(t, (&Actions{Charm: &Charm{}}).ExplainError(&b, "9", Format{JSON: true}), "want one of 1 GPU Memory Error, ")
 	require.Empty(t, b.String())
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/status"
 )
 
@@ -24,12 +25,11 @@ const (
 	maxRemarks    = 4       // GPUs that a status names
 )
 
-// exporterStates asks the exporter. A hook gets what it knows of GPUs from there
+// FromExporter asks the exporter at url, "" for this machine's own. A hook gets what it knows of GPUs from there
 // alone: a process that reads a GPU that hangs can't end itself.
-func (c *Charm) exporterStates(ctx context.Context) ([]GPUState, error) {
-	url := c.ExporterURL
+func FromExporter(ctx context.Context, h host.Host, url string) ([]GPUState, error) {
 	if url == "" {
-		if !c.Host.Real() {
+		if !h.Real() {
 			return nil, errors.New("the exporter watches this machine, not CHARM_ROOT")
 		}
 		url = exporterGPUs
@@ -87,9 +87,9 @@ func printable(text string) string {
 	return string(runes)
 }
 
-// healthRemarks are the GPUs that are critical, for the unit's status.
-func (c *Charm) healthRemarks(ctx context.Context) (causes []status.Cause) {
-	states, err := c.exporterStates(ctx)
+// Remarks are the GPUs that are critical, for the unit's status.
+func Remarks(ctx context.Context, h host.Host, url string) (causes []status.Cause) {
+	states, err := FromExporter(ctx, h, url)
 	if err != nil {
 		return nil // whether the exporter works is told by another remark
 	}

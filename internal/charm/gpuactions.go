@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/rocm"
 )
 
 // DetectGPUs writes one line for each vendor whose GPUs this unit has, in the
 // fixed words that other programs look for.
-func (c *Charm) DetectGPUs(w io.Writer) error {
+func (c *Actions) DetectGPUs(w io.Writer) error {
 	inv, err := gpu.Discover(c.Host.Root)
 	if err != nil {
 		return err
@@ -37,7 +38,7 @@ type answer struct {
 	write func(ctx context.Context, w io.Writer, params map[string]any, f Format) error
 }
 
-func (c *Charm) answers() map[string]answer {
+func (c *Actions) answers() map[string]answer {
 	return map[string]answer{
 		"list-gpus": {"gpus", func(_ context.Context, w io.Writer, _ map[string]any, f Format) error {
 			return c.ListGPUs(w, f.JSON)
@@ -74,7 +75,7 @@ func (c *Charm) answers() map[string]answer {
 		}},
 		"preflight": {"checks", func(ctx context.Context, w io.Writer, params map[string]any, f Format) error {
 			hosts, _ := params["hosts"].(string)
-			return c.ShowPreflight(ctx, w, hosts, f)
+			return Show(ctx, c.Host, w, hosts, f)
 		}},
 		"rocm-matrix": {"releases", func(_ context.Context, w io.Writer, _ map[string]any, _ Format) error {
 			return rocm.WriteMatrix(w)
@@ -84,7 +85,7 @@ func (c *Charm) answers() map[string]answer {
 
 // answer runs an action of that kind. One that finds something broken has its
 // result all the same, beside the error.
-func (c *Charm) answer(ctx context.Context, a answer) (map[string]any, error) {
+func (c *Actions) answer(ctx context.Context, a answer) (map[string]any, error) {
 	params, err := c.params(ctx)
 	if err != nil {
 		return nil, err
@@ -96,4 +97,16 @@ func (c *Charm) answer(ctx context.Context, a answer) (map[string]any, error) {
 		return nil, err
 	}
 	return map[string]any{a.key: text}, err
+}
+
+// acceptGPUs has the next hook take the GPUs that there are for all that there
+// should be.
+func (c *Actions) acceptGPUs(_ context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
+	if err := u.usable("accept the GPUs", model.WorkerRole); err != nil {
+		return nil, err
+	}
+	if err := c.Host.Remove(gpusFile); err != nil {
+		return nil, err
+	}
+	return map[string]any{"gpus": fmt.Sprintf("%d, from the next hook on", u.Want.GPUs.Count)}, nil
 }

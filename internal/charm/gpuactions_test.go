@@ -14,15 +14,16 @@ import (
 
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/model"
 )
 
 // acted runs an action on a fixture host.
-func acted(t *testing.T, host, name string, params map[string]any, set func(*Charm)) *jujutest.Action {
+func acted(t *testing.T, host, name string, params map[string]any, set func(*Actions)) *jujutest.Action {
 	t.Helper()
 	m := jujutest.New("concourse-ci-machine/0")
 	m.CharmDir = charmDir(t)
 	ctx := m.BeginAction(name, params)
-	c := charmOf(t, hosttest.Host(t, host), m, ctx, newMachine(t))
+	c := &Actions{Charm: charmOf(t, hosttest.Host(t, host), m, ctx, newMachine(t))}
 	if set != nil {
 		set(c)
 	}
@@ -35,7 +36,7 @@ func TestExplainErrorAction(t *testing.T) {
 	a := acted(t, "no-gpu", "explain-error", map[string]any{"code": 7}, nil)
 	require.Equal(t, "completed", a.Status)
 	var want strings.Builder
-	require.NoError(t, (&Charm{}).ExplainError(&want, "7", Format{}))
+	require.NoError(t, (&Actions{Charm: &Charm{}}).ExplainError(&want, "7", Format{}))
 	require.Equal(t, strings.TrimSpace(want.String()), a.Results["explanation"])
 
 	for _, params := range []map[string]any{{"code": 9}, {"code": 0}, {"code": -7}, {"code": "memory"}, {"code": true}, {}} {
@@ -57,7 +58,7 @@ func TestActionsSayWhatThePersonOnTheUnitGets(t *testing.T) {
 
 // A result without a failure, or a failure without its result, is half of it.
 func TestActionsThatFindSomethingBrokenFailAndShowIt(t *testing.T) {
-	closed := func(c *Charm) {
+	closed := func(c *Actions) {
 		c.Probe = func(_ context.Context, node string) (string, error) {
 			if node == "/dev/kfd" {
 				return "", nil
@@ -99,7 +100,7 @@ func TestActionsYAMLNamesWhatTheCharmKnows(t *testing.T) {
 		Required []string
 	}
 	require.NoError(t, yaml.Unmarshal(data, &declared))
-	known := slices.Concat(slices.Collect(maps.Keys((&Charm{}).answers())), slices.Collect(maps.Keys((&Charm{}).works())))
+	known := slices.Concat(slices.Collect(maps.Keys((&Actions{Charm: &Charm{}}).answers())), slices.Collect(maps.Keys((&Actions{Charm: &Charm{}}).works())))
 	require.ElementsMatch(t, known, slices.Collect(maps.Keys(declared)))
 	require.Equal(t, "integer", declared["explain-error"].Params["code"].Type)
 	require.Equal(t, []string{"code"}, declared["explain-error"].Required)
@@ -108,4 +109,21 @@ func TestActionsYAMLNamesWhatTheCharmKnows(t *testing.T) {
 			require.Equal(t, []string{"text", "json"}, f.Enum, name)
 		}
 	}
+}
+
+func TestPreflightIsAnActionAndPartOfCheckStatus(t *testing.T) {
+	a := acted(t, "no-gpu", "preflight", map[string]any{"format": "json"}, func(c *Actions) { c.Host.Runner = hosttest.NewRunner(t) })
+	require.Contains(t, a.Results["checks"], `"name": "series"`)
+
+	h := charmHost(t, hosttest.Host(t, "amd"))
+	put(t, h, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: map[string]any{"mode": "worker", "compute-runtime": "rocm",
+		"release-mirror": "http://127.0.0.1:9", "rocm-base-url": "http://127.0.0.1:9"}})
+	hosttest.Put(t, h.Root, "/proc/sys/user/max_user_namespaces", "0")
+	hosttest.Put(t, h.Root, "/proc/cpuinfo", "processor: 0\n")
+	var r report
+	(&Actions{Charm: &Charm{Host: h}}).checkPreflight(context.Background(), &r)
+	text := r.text()
+	require.Contains(t, text, "FAILED  preflight user namespaces: /proc/sys/user/max_user_namespaces is 0; unprivileged tasks can't run — sysctl -w")
+	require.Contains(t, text, "warn    preflight cpu: 1 processor")
+	require.Contains(t, text, "ok      preflight series: Ubuntu noble\n")
 }

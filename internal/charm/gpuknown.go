@@ -1,7 +1,6 @@
 package charm
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,16 +87,4 @@ func (g *GPUs) miss(o Observed) knownGPUs {
 	g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf("%s fewer than before, gone: %s; give them back, or go on without them: juju run %s accept-gpus",
 		what, strings.Join(gone, ", "), o.Facts.Unit)})
 	return now
-}
-
-// acceptGPUs has the next hook take the GPUs that there are for all that there
-// should be.
-func (c *Charm) acceptGPUs(_ context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
-	if err := u.usable("accept the GPUs", model.WorkerRole); err != nil {
-		return nil, err
-	}
-	if err := c.Host.Remove(gpusFile); err != nil {
-		return nil, err
-	}
-	return map[string]any{"gpus": fmt.Sprintf("%d, from the next hook on", u.Want.GPUs.Count)}, nil
 }

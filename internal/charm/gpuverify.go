@@ -37,7 +37,7 @@ const (
 // VerifyGPUs opens /dev/kfd and every render node as a task's program would,
 // writes what came of it, and fails where one does not work, or where there is
 // none to try.
-func (c *Charm) VerifyGPUs(ctx context.Context, w io.Writer, f Format) error {
+func (c *Actions) VerifyGPUs(ctx context.Context, w io.Writer, f Format) error {
 	inv, err := gpu.Discover(c.Host.Root)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func writeChecks(w io.Writer, f Format, checks []NodeCheck, ok bool) error {
 // verify tries /dev/kfd where there is an AMD GPU to use it, and each render
 // node. A GPU that was given to this unit and whose node can't be used is a
 // failure too, though it does not count.
-func (c *Charm) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
+func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 	var checks []NodeCheck
 	var work []func()
 	try := func(node, name, driver string) {
@@ -125,7 +125,7 @@ func (c *Charm) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 
 // try says what works with a node, or why it does not. driver is the DRM
 // driver that it has to be of, "" for a node that is no DRM node.
-func (c *Charm) try(ctx context.Context, node, driver string) (detail string, ok bool) {
+func (c *Actions) try(ctx context.Context, node, driver string) (detail string, ok bool) {
 	probe := c.Probe
 	if probe == nil {
 		probe = func(_ context.Context, node string) (string, error) { return ProbeNode(c.Host.Root, node) }

@@ -3,6 +3,7 @@ package charm
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
@@ -48,4 +49,11 @@ func printPlan(w io.Writer, due, held plan.Plan) error {
 		}
 	}
 	return nil
+}
+
+// operatorsTurn reports whether something keeps the unit from its work that no
+// step of the charm's can mend.
+func (d Desired) operatorsTurn() bool {
+	return d.Driver != nil && len(d.Driver.Decision.Remedies) > 0 ||
+		slices.ContainsFunc(d.Causes, func(c status.Cause) bool { return c.Kind == status.Blocked })
 }

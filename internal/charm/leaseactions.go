@@ -12,7 +12,7 @@ import (
 
 // GPUStatus tells who leases each GPU, and what was counted since the boot. Where
 // tasks share the GPUs it says so.
-func (c *Charm) GPUStatus(w io.Writer, f Format) error {
+func (c *Actions) GPUStatus(w io.Writer, f Format) error {
 	l, gpus, on, err := c.leased()
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func leaseText(r exporter.LeaseReport, gpus []leasedGPU, f Format) string {
 
 // GPURelease frees a GPU whose lease is not given back by itself: a damaged
 // record, or one that is in doubt. A task that runs keeps its GPU unless forced.
-func (c *Charm) GPURelease(w io.Writer, which string, force bool) error {
+func (c *Actions) GPURelease(w io.Writer, which string, force bool) error {
 	l, gpus, on, err := c.leased()
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (c *Charm) GPURelease(w io.Writer, which string, force bool) error {
 
 // checkLeases is for check-status: leases that nobody can judge keep GPUs from
 // tasks. A unit whose tasks share them has nothing to check.
-func (c *Charm) checkLeases(r *report) {
+func (c *Actions) checkLeases(r *report) {
 	l, gpus, on, err := c.leased()
 	if err == nil && !on {
 		return

@@ -22,7 +22,7 @@ import (
 )
 
 // leaseUnit is host mi210x4 with leases, as a hook set it up.
-func leaseUnit(t *testing.T, set map[string]any) *Charm {
+func leaseUnit(t *testing.T, set map[string]any) *Actions {
 	t.Helper()
 	r := hosttest.Host(t, "mi210x4")
 	data, ok := file(Desire(linked(t, r, set)), oci.DefaultConfig)
@@ -31,7 +31,7 @@ func leaseUnit(t *testing.T, set map[string]any) *Charm {
 	require.NoError(t, r.MkdirAll("/etc/concourse-ci-machine", 0o755))
 	require.NoError(t, r.WriteFile(oci.DefaultConfig, []byte(data), 0o600))
 	hosttest.Put(t, r, "/proc/sys/kernel/random/boot_id", "5f0c-boot\n")
-	c := &Charm{Host: charmHost(t, r)}
+	c := &Actions{Charm: &Charm{Host: charmHost(t, r)}}
 	return c
 }
 
@@ -42,7 +42,7 @@ func runs(t *testing.T, r host.Root, pid string) {
 }
 
 // taken leases GPUs to the call of a process that runs.
-func taken(t *testing.T, c *Charm, container string, pid int, ago time.Duration, w lease.Want) {
+func taken(t *testing.T, c *Actions, container string, pid int, ago time.Duration, w lease.Want) {
 	t.Helper()
 	l, _, on, err := c.leased()
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func taken(t *testing.T, c *Charm, container string, pid int, ago time.Duration,
 	require.NoError(t, err)
 }
 
-func gpuStatus(t *testing.T, c *Charm, f Format) string {
+func gpuStatus(t *testing.T, c *Actions, f Format) string {
 	t.Helper()
 	var b bytes.Buffer
 	require.NoError(t, c.GPUStatus(&b, f))
@@ -92,7 +92,7 @@ func TestGPUStatusTellsWhoHasWhat(t *testing.T) {
 	require.Contains(t, gpuStatus(t, c, Format{}), "free  GPU 0 ")
 }
 
-func leasedName(t *testing.T, c *Charm, i int) string {
+func leasedName(t *testing.T, c *Actions, i int) string {
 	t.Helper()
 	l, _, _, err := c.leased()
 	require.NoError(t, err)
@@ -204,7 +204,7 @@ func TestSharedGPUsAreNotLeased(t *testing.T) {
 }
 
 func TestLeaseActionsTakeWhatPeopleType(t *testing.T) {
-	unit := func(c *Charm) {
+	unit := func(c *Actions) {
 		from := leaseUnit(t, exclusive())
 		data, err := from.Host.ReadFile(oci.DefaultConfig)
 		require.NoError(t, err)

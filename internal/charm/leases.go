@@ -48,7 +48,7 @@ func (g leasedGPU) String() string {
 // leased are the unit's leases as its wrapper has them, which is what counts:
 // options that no hook has acted on yet have no effect on tasks either. on is
 // false where tasks share the GPUs.
-func (c *Charm) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error) {
+func (c *Actions) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error) {
 	data, err := c.Host.ReadFile(oci.DefaultConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -96,7 +96,7 @@ func leasedOf(inv gpu.Inventory, name string) leasedGPU {
 }
 
 // leaseReport is what is known of the leases now.
-func (c *Charm) leaseReport(l lease.Leases, gpus []leasedGPU) (exporter.LeaseReport, error) {
+func (c *Actions) leaseReport(l lease.Leases, gpus []leasedGPU) (exporter.LeaseReport, error) {
 	r := exporter.LeaseReport{At: c.Host.Now().UTC(), GPUs: []exporter.LeasedGPU{}}
 	states, n, err := l.Read()
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *Charm) leaseReport(l lease.Leases, gpus []leasedGPU) (exporter.LeaseRep
 // ReportLeases writes LeaseReport for the exporter, which may not look at the
 // leases itself: who can open their files can also lock them, and hold up tasks.
 // Pebble has it written every 15 s.
-func (c *Charm) ReportLeases(_ context.Context, w io.Writer) error {
+func (c *Actions) ReportLeases(_ context.Context, w io.Writer) error {
 	l, gpus, on, err := c.leased()
 	if err != nil {
 		return err

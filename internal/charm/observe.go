@@ -237,3 +237,6 @@ func proxyOf(facts model.Facts, cfg config.Config) concourse.Proxy {
 	}
 	return p
 }
+
+// landedFile says that the operator landed this worker: hooks leave it down.
+const landedFile = model.StateDir + "/landed"

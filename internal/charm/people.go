@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 
 	jujuerrors "github.com/juju/errors"
@@ -15,12 +14,11 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/status"
 )
 
 // ShowPlan prints what the next hook would do, from what Juju said in the last
 // one. It changes nothing.
-func (c *Charm) ShowPlan(ctx context.Context, w io.Writer) error {
+func (c *Actions) ShowPlan(ctx context.Context, w io.Writer) error {
 	facts, err := model.Load(c.Host.Root)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("cannot plan: %s is readable by root only; run it with sudo", model.FactsFile)
@@ -41,7 +39,7 @@ func (c *Charm) ShowPlan(ctx context.Context, w io.Writer) error {
 }
 
 // planText is the plan as people read it, and its number of steps.
-func (c *Charm) planText(ctx context.Context) (string, int, error) {
+func (c *Actions) planText(ctx context.Context) (string, int, error) {
 	_, want, problems, err := c.decide(ctx)
 	if err != nil {
 		return "", 0, err
@@ -49,7 +47,7 @@ func (c *Charm) planText(ctx context.Context) (string, int, error) {
 	return c.planOf(ctx, want, problems)
 }
 
-func (c *Charm) planOf(ctx context.Context, want Desired, problems []config.Problem) (string, int, error) {
+func (c *Actions) planOf(ctx context.Context, want Desired, problems []config.Problem) (string, int, error) {
 	var b strings.Builder
 	if len(problems) > 0 {
 		b.WriteString("nothing is done until these options are right:\n")
@@ -85,16 +83,9 @@ func (c *Charm) planOf(ctx context.Context, want Desired, problems []config.Prob
 	return b.String(), len(due), err
 }
 
-// operatorsTurn reports whether something keeps the unit from its work that no
-// step of the charm's can mend.
-func (d Desired) operatorsTurn() bool {
-	return d.Driver != nil && len(d.Driver.Decision.Remedies) > 0 ||
-		slices.ContainsFunc(d.Causes, func(c status.Cause) bool { return c.Kind == status.Blocked })
-}
-
 // Action runs the action that the event names. A failed action is no failed
 // run: Juju hears of it through action-fail, beside what results there are.
-func (c *Charm) Action(ctx context.Context) error {
+func (c *Actions) Action(ctx context.Context) error {
 	results, failed := c.actionResults(ctx)
 	if err := c.Tools.ActionSet(ctx, results); err != nil {
 		return jujuerrors.Annotate(err, "cannot report the action's results")
@@ -105,7 +96,7 @@ func (c *Charm) Action(ctx context.Context) error {
 	return nil
 }
 
-func (c *Charm) actionResults(ctx context.Context) (map[string]any, error) {
+func (c *Actions) actionResults(ctx context.Context) (map[string]any, error) {
 	name := c.Event.Action.Name
 	if a, ok := c.answers()[name]; ok {
 		return c.answer(ctx, a)
@@ -136,7 +127,7 @@ type UncountedGPU struct {
 }
 
 // ListGPUs prints the unit's GPUs, those that do not count, and /dev/kfd.
-func (c *Charm) ListGPUs(w io.Writer, asJSON bool) error {
+func (c *Actions) ListGPUs(w io.Writer, asJSON bool) error {
 	inv, err := gpu.Discover(c.Host.Root)
 	if err != nil {
 		return err

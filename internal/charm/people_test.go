@@ -14,7 +14,7 @@ import (
 func TestGPUListOfEveryHost(t *testing.T) {
 	var text, list strings.Builder
 	for _, name := range hosttest.HostNames() {
-		c := &Charm{Host: charmHost(t, hosttest.Host(t, name))}
+		c := &Actions{Charm: &Charm{Host: charmHost(t, hosttest.Host(t, name))}}
 		text.WriteString("== " + name + "\n")
 		require.NoError(t, c.ListGPUs(&text, false))
 		list.WriteString("// " + name + "\n")
@@ -28,7 +28,7 @@ func TestGPUListOfEveryHost(t *testing.T) {
 // keeps the unit from working, options first.
 func TestPlanSaysWhatIsWrongBeforeWhatIsToBeDone(t *testing.T) {
 	r := hosttest.Host(t, "nvidia-only")
-	c := &Charm{Host: charmHost(t, r), CharmDir: charmDir(t), NewID: func() string { return "0badcafe" }}
+	c := &Actions{Charm: &Charm{Host: charmHost(t, r), CharmDir: charmDir(t), NewID: func() string { return "0badcafe" }}}
 	c.Host.Runner = newMachine(t)
 	shown := func(f model.Facts) string {
 		t.Helper()
@@ -58,7 +58,7 @@ func TestActionsReportFailuresToWhoeverAsked(t *testing.T) {
 	run := func(name string) *jujutest.Action {
 		t.Helper()
 		ctx := m.BeginAction(name, nil)
-		require.NoError(t, charmOf(t, r, m, ctx, newMachine(t)).Action(t.Context()))
+		require.NoError(t, (&Actions{Charm: charmOf(t, r, m, ctx, newMachine(t))}).Action(t.Context()))
 		require.NoError(t, ctx.Commit())
 		return m.Actions[len(m.Actions)-1]
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/machine"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
@@ -51,7 +52,7 @@ func failure(name, remedy, format string, a ...any) Preflight {
 // preflight is one look at the machine. What no file of it says comes from
 // functions.
 type preflight struct {
-	*Charm
+	host.Host
 	facts   model.Facts
 	cfg     config.Config
 	machine machine.Machine
@@ -64,8 +65,8 @@ type preflight struct {
 
 // newPreflight takes what Juju said in the last hook, or the defaults where
 // none has run.
-func (c *Charm) newPreflight() (*preflight, error) {
-	facts, err := model.Load(c.Host.Root)
+func newPreflight(h host.Host) (*preflight, error) {
+	facts, err := model.Load(h.Root)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("cannot check: %s is readable by root only; run it with sudo", model.FactsFile)
 	}
@@ -76,13 +77,13 @@ func (c *Charm) newPreflight() (*preflight, error) {
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("cannot check until this option is right: %s", problems[0])
 	}
-	return &preflight{Charm: c, facts: facts, cfg: cfg, machine: machine.Observe(c.Host.Root).Under(facts.Juju),
-		free: c.diskSpace, synced: clockSynced, reach: reach}, nil
+	return &preflight{Host: h, facts: facts, cfg: cfg, machine: machine.Observe(h.Root).Under(facts.Juju),
+		free: func(path string) (uint64, uint64, error) { return diskSpace(h.Path(path)) }, synced: clockSynced, reach: reach}, nil
 }
 
-func (c *Charm) diskSpace(path string) (total, free uint64, err error) {
+func diskSpace(path string) (total, free uint64, err error) {
 	var st unix.Statfs_t
-	if err := unix.Statfs(c.Host.Path(path), &st); err != nil {
+	if err := unix.Statfs(path, &st); err != nil {
 		return 0, 0, err
 	}
 	return st.Blocks * uint64(st.Bsize), st.Bavail * uint64(st.Bsize), nil
@@ -109,10 +110,19 @@ func (p *preflight) run(ctx context.Context) []Preflight {
 	return append(checks, <-sources...)
 }
 
-// ShowPreflight writes what came of each check, and fails where one failed. hosts
+// RunPreflight does all checks but those of hosts that tasks fetch from.
+func RunPreflight(ctx context.Context, h host.Host) ([]Preflight, error) {
+	p, err := newPreflight(h)
+	if err != nil {
+		return nil, err
+	}
+	return p.run(ctx), nil
+}
+
+// Show writes what came of each check, and fails where one failed. hosts
 // are what tasks fetch from, see hostURLs.
-func (c *Charm) ShowPreflight(ctx context.Context, w io.Writer, hosts string, f Format) error {
-	p, err := c.newPreflight()
+func Show(ctx context.Context, h host.Host, w io.Writer, hosts string, f Format) error {
+	p, err := newPreflight(h)
 	if err != nil {
 		return err
 	}
@@ -152,29 +162,6 @@ func writePreflight(w io.Writer, f Format, checks []Preflight) error {
 		err = fmt.Errorf("cannot call this machine fit: %s", strings.Join(failed, "; "))
 	}
 	return err
-}
-
-// checkPreflight adds the checks to those of check-status.
-func (c *Charm) checkPreflight(ctx context.Context, r *report) {
-	p, err := c.newPreflight()
-	if err != nil {
-		r.add("preflight", err, "")
-		return
-	}
-	for _, check := range p.run(ctx) {
-		text := check.Text
-		if check.Remedy != "" {
-			text += " — " + check.Remedy
-		}
-		switch check.Level {
-		case CheckFailure:
-			r.add("preflight "+check.Name, errors.New(text), "")
-		case CheckWarning:
-			r.warn("preflight "+check.Name, text)
-		default:
-			r.add("preflight "+check.Name, nil, text)
-		}
-	}
 }
 
 // reachTime is for one source, all of which are asked at once.

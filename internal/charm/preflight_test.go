@@ -47,13 +47,12 @@ func fit(t *testing.T, hostName string, set map[string]any) (*preflight, *hostte
 		hosttest.Put(t, h.Root, path, text)
 	}
 	r.Answer(h.Path(concourse.RealRunc)+" --version", "runc version 1.3.4\ncommit: x\n").Answer(h.Path(concourse.RealRunc)+" features", runcFull)
-	c := &Charm{Host: h}
 	raw := map[string]any{"mode": "worker"}
 	for k, v := range set {
 		raw[k] = v
 	}
-	put(t, c, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: raw})
-	p, err := c.newPreflight()
+	put(t, h, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: raw})
+	p, err := newPreflight(h)
 	require.NoError(t, err)
 	p.free = func(string) (uint64, uint64, error) { return 100 * gigabyte, 50 * gigabyte, nil }
 	p.synced = func() (bool, error) { return true, nil }
@@ -289,8 +288,8 @@ func TestPreflightOfNVIDIA(t *testing.T) {
 func TestPreflightAsksWhatTheUnitNeeds(t *testing.T) {
 	p, _ := fit(t, "no-gpu", nil)
 	require.Equal(t, "compute-runtime is none: tasks get no GPUs", named(t, p.run(context.Background()), "gpu").Text)
-	put(t, p.Charm, model.Facts{Unit: "x/0", Role: model.WebRole, Config: map[string]any{"mode": "web"}})
-	p, err := p.newPreflight()
+	put(t, p.Host, model.Facts{Unit: "x/0", Role: model.WebRole, Config: map[string]any{"mode": "web"}})
+	p, err := newPreflight(p.Host)
 	require.NoError(t, err)
 	p.reach = unreached
 	for _, c := range p.run(context.Background()) {
@@ -328,24 +327,8 @@ func TestSourcesAreReallyAsked(t *testing.T) {
 	require.Equal(t, "the configured URL", shownURL("http://\x7f"))
 }
 
-func TestPreflightIsAnActionAndPartOfCheckStatus(t *testing.T) {
-	a := acted(t, "no-gpu", "preflight", map[string]any{"format": "json"}, func(c *Charm) { c.Host.Runner = hosttest.NewRunner(t) })
-	require.Contains(t, a.Results["checks"], `"name": "series"`)
-
-	p, _ := fit(t, "amd", map[string]any{"compute-runtime": "rocm", "release-mirror": "http://127.0.0.1:9", "rocm-base-url": "http://127.0.0.1:9"})
-	hosttest.Put(t, p.Host.Root, "/proc/sys/user/max_user_namespaces", "0")
-	hosttest.Put(t, p.Host.Root, "/proc/cpuinfo", "processor: 0\n")
-	var r report
-	p.checkPreflight(context.Background(), &r)
-	text := r.text()
-	require.Contains(t, text, "FAILED  preflight user namespaces: /proc/sys/user/max_user_namespaces is 0; unprivileged tasks can't run — sysctl -w")
-	require.Contains(t, text, "warn    preflight cpu: 1 processor")
-	require.Contains(t, text, "ok      preflight series: Ubuntu noble\n")
-}
-
 func TestRealMachineAnswersTheKernelsQuestions(t *testing.T) {
-	c := &Charm{Host: host.New("")}
-	total, free, err := c.diskSpace("/")
+	total, free, err := diskSpace("/")
 	require.NoError(t, err)
 	require.Greater(t, total, uint64(gigabyte))
 	require.LessOrEqual(t, free, total)

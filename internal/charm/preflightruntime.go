@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
@@ -66,6 +67,8 @@ func (p *preflight) apparmor() Preflight {
 	return ok("apparmor", "enabled; this process: %s", profile)
 }
 
+const toolTime = 10 * time.Second
+
 // runcFeatures is the part of `runc features` that tasks depend on (the OCI
 // runtime spec, features.md).
 type runcFeatures struct {
@@ -83,8 +86,8 @@ func (p *preflight) runc(ctx context.Context) Preflight {
 	if !p.Host.Exists(concourse.RealRunc) {
 		return warn(name, "juju status tells why no release is installed", "no release of Concourse is installed yet")
 	}
-	version := strings.TrimPrefix(p.releaseTool(ctx, "runc"), "runc version ")
-	out, err := p.Host.Run(ctx, host.Command{Argv: []string{p.Host.Path(concourse.RealRunc), "features"}, ReadOnly: true, Deadline: toolDeadline})
+	version := strings.TrimPrefix(concourse.ToolVersion(ctx, p.Host, "runc"), "runc version ")
+	out, err := p.Host.Run(ctx, host.Command{Argv: []string{p.Host.Path(concourse.RealRunc), "features"}, ReadOnly: true, Deadline: toolTime})
 	if version == "" && err != nil {
 		return failure(name, "run restart-services force=true, or set version", "%s does not run: %s", concourse.RealRunc, lastLineOf(err))
 	}

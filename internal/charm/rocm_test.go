@@ -237,7 +237,7 @@ func TestRunsAgainOnlyForADriverThatTasksWaitFor(t *testing.T) {
 
 // `dispatch rocm plan` works before the first hook, and says what it saw.
 func TestDriverPlanForAPerson(t *testing.T) {
-	c := &Charm{Host: host.Host{Root: driverHost(t, "metal-blacklisted"), Runner: driverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}}
+	c := &Actions{Charm: &Charm{Host: host.Host{Root: driverHost(t, "metal-blacklisted"), Runner: driverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}}}
 	var b strings.Builder
 	require.NoError(t, c.ShowDriver(t.Context(), &b))
 	require.Contains(t, b.String(), "machine:    metal, ubuntu noble")
@@ -257,7 +257,7 @@ func TestResetShowsItsPlanFirst(t *testing.T) {
 		m := jujutest.New("rocm-worker/0")
 		m.CharmDir = charmDir(t)
 		ctx := m.BeginAction("reset-rocm", params)
-		require.NoError(t, charmOf(t, r, m, ctx, run).Action(t.Context()))
+		require.NoError(t, (&Actions{Charm: charmOf(t, r, m, ctx, run)}).Action(t.Context()))
 		require.NoError(t, ctx.Commit())
 		return m.Actions[len(m.Actions)-1]
 	}

@@ -19,7 +19,7 @@ import (
 // ShowDriver prints what was seen of AMD's driver and what is decided on it,
 // whatever compute-runtime says. On a machine that no hook has run on the
 // options have their defaults. It changes nothing.
-func (c *Charm) ShowDriver(ctx context.Context, w io.Writer) error {
+func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 	facts, err := model.Load(c.Host.Root)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("cannot look at the driver: %s is readable by root only; run it with sudo", model.FactsFile)
@@ -50,7 +50,7 @@ func (c *Charm) ShowDriver(ctx context.Context, w io.Writer) error {
 
 // resetROCm takes all of AMD's software off the unit, where apply says so; else
 // it tells what would go.
-func (c *Charm) resetROCm(ctx context.Context, _ unitNow, params map[string]any) (map[string]any, error) {
+func (c *Actions) resetROCm(ctx context.Context, _ unitNow, params map[string]any) (map[string]any, error) {
 	f, err := rocm.ObserveDriver(ctx, c.Host, rocmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
 	if err != nil {
 		return nil, err
@@ -77,5 +77,3 @@ func (c *Charm) resetROCm(ctx context.Context, _ unitNow, params map[string]any)
 	return results, err
 }
 
-// ShowReleases prints the table of releases.
-func (c *Charm) ShowReleases(w io.Writer) error { return rocm.WriteMatrix(w) }

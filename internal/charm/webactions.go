@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
 )
@@ -18,7 +17,7 @@ import (
 // nobody uses: without a secret there is no answer (D24). Juju's tool takes
 // results as arguments and in no other way, so for as long as it runs, a user of
 // this very machine could read it.
-func (c *Charm) adminPassword(_ context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
+func (c *Actions) adminPassword(_ context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
 	if err := u.usable("tell the password", model.WebRole); err != nil {
 		return nil, err
 	}
@@ -32,7 +31,7 @@ func (c *Charm) adminPassword(_ context.Context, u unitNow, _ map[string]any) (m
 
 // runMigrations brings the database to the version that the release supports
 // or to an older one, with the web stopped meanwhile.
-func (c *Charm) runMigrations(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+func (c *Actions) runMigrations(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
 	if err := u.usable("migrate", model.WebRole); err != nil {
 		return nil, err
 	}
@@ -72,29 +71,11 @@ func (c *Charm) runMigrations(ctx context.Context, u unitNow, params map[string]
 	return results, failed
 }
 
-// rotated are the keys that rotate-keys makes anew.
-var rotated = map[string][]string{
-	"session":        {model.SessionKey},
-	"tsa-host":       {model.TSAHostKey},
-	"admin-password": {model.AdminPassword},
-	"all":            {model.SessionKey, model.TSAHostKey, model.AdminPassword},
-}
-
 func rotatable() string { return strings.Join(slices.Sorted(maps.Keys(rotated)), ", ") }
-
-// rotatedBy is the value of rotate-keys that makes one part of the secret anew.
-func rotatedBy(part string) string {
-	for name, parts := range rotated {
-		if len(parts) == 1 && parts[0] == part {
-			return name
-		}
-	}
-	return "all"
-}
 
 // rotateKeys makes new keys: on the web's leader those of the application, on a
 // worker its own.
-func (c *Charm) rotateKeys(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+func (c *Actions) rotateKeys(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
 	if err := u.usable("rotate keys", ""); err != nil {
 		return nil, err
 	}
@@ -125,7 +106,7 @@ func (c *Charm) rotateKeys(ctx context.Context, u unitNow, params map[string]any
 	}
 	web.Secret = before
 	facts.Web = &web
-	want, err := c.desire(ctx, facts, u)
+	want, err := c.Redesire(ctx, facts, u.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -159,16 +140,7 @@ func rotationNote(keys []string) string {
 	return strings.Join(notes, "; ")
 }
 
-// desire is the rest of the pipeline for facts that an action changed.
-func (c *Charm) desire(ctx context.Context, facts model.Facts, u unitNow) (Desired, error) {
-	seen, err := c.observe(ctx, facts, u.Config, c.showUnits(ctx))
-	if err != nil {
-		return Desired{}, err
-	}
-	return Desire(seen), nil
-}
-
-func (c *Charm) rotateWorkerKey(ctx context.Context, u unitNow) (map[string]any, error) {
+func (c *Actions) rotateWorkerKey(ctx context.Context, u unitNow) (map[string]any, error) {
 	for _, path := range []string{concourse.WorkerKey, concourse.WorkerKeyPublic} {
 		if err := c.Host.Remove(path); err != nil {
 			return nil, err
@@ -183,14 +155,4 @@ func (c *Charm) rotateWorkerKey(ctx context.Context, u unitNow) (map[string]any,
 		}
 	}
 	return map[string]any{"rotated": "worker-key", "message": "the web is told when this action ends"}, nil
-}
-
-// releaseTool asks a program of the release for its version, "" where it can't.
-func (c *Charm) releaseTool(ctx context.Context, name string) string {
-	out, err := c.Host.Run(ctx, host.Command{Argv: []string{c.Host.Path(concourse.BinDir + "/" + name), "--version"}, ReadOnly: true, Deadline: toolDeadline})
-	if err != nil {
-		return ""
-	}
-	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return line
 }

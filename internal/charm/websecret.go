@@ -103,3 +103,21 @@ func secretContent(o Observed) map[string]string {
 	}
 	return s
 }
+
+// rotated are the keys that rotate-keys makes anew.
+var rotated = map[string][]string{
+	"session":        {model.SessionKey},
+	"tsa-host":       {model.TSAHostKey},
+	"admin-password": {model.AdminPassword},
+	"all":            {model.SessionKey, model.TSAHostKey, model.AdminPassword},
+}
+
+// rotatedBy is the value of rotate-keys that makes one part of the secret anew.
+func rotatedBy(part string) string {
+	for name, parts := range rotated {
+		if len(parts) == 1 && parts[0] == part {
+			return name
+		}
+	}
+	return "all"
+}

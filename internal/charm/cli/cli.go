@@ -32,7 +32,7 @@ func Main(args []string, env func(string) string, stdout, stderr io.Writer) int 
 	// The programs that it starts, as apt, make files that all have to read.
 	syscall.Umask(0o022)
 	ctx := context.Background()
-	c := &charm.Charm{Host: host.New(env("CHARM_ROOT")), Sleep: time.Sleep, NewID: newID, Stderr: stderr, CharmDir: charmDir(env)}
+	c := &charm.Actions{Charm: &charm.Charm{Host: host.New(env("CHARM_ROOT")), Sleep: time.Sleep, NewID: newID, Stderr: stderr, CharmDir: charmDir(env)}}
 	if exe, err := os.Executable(); err == nil && filepath.Base(exe) == program {
 		c.Probe, c.ReadStates = charm.NewProbe(c.Host, exe, "gpu", probe), charm.NewReader(c.Host, exe, "gpu", read)
 	}

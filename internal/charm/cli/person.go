@@ -9,6 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/baseline"
 	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/version"
 )
 
@@ -53,12 +54,12 @@ const leases = "leases"
 // caller is a person, or a script of theirs.
 type caller struct {
 	ctx            context.Context
-	charm          *charm.Charm
+	charm          *charm.Actions
 	stdout, stderr io.Writer
 	format         charm.Format
 }
 
-func person(ctx context.Context, c *charm.Charm, args []string, env func(string) string, stdout, stderr io.Writer) int {
+func person(ctx context.Context, c *charm.Actions, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	p := &caller{ctx, c, stdout, stderr, charm.Format{Colour: colours(stdout, env)}}
 	switch args[0] {
 	case "--help", "-h", "help":
@@ -82,7 +83,7 @@ func person(ctx context.Context, c *charm.Charm, args []string, env func(string)
 		if !p.json(args[1:]) {
 			return p.wrong("cannot check with %q: only --json is known", strings.Join(args[1:], " "))
 		}
-		return p.done(c.ShowPreflight(ctx, stdout, "", p.format))
+		return p.done(charm.Show(ctx, c.Host, stdout, "", p.format))
 	case "cdi":
 		if len(args) != 2 || args[1] != "refresh" {
 			return p.wrong("cannot run cdi %q: want cdi refresh", strings.Join(args[1:], " "))
@@ -155,7 +156,7 @@ func (p *caller) rocm(args []string) int {
 	case len(args) == 1 && args[0] == "plan":
 		return p.done(p.charm.ShowDriver(p.ctx, p.stdout))
 	case len(args) == 1 && args[0] == "matrix":
-		return p.done(p.charm.ShowReleases(p.stdout))
+		return p.done(rocm.WriteMatrix(p.stdout))
 	}
 	return p.wrong("cannot run rocm %q: want rocm plan or rocm matrix", strings.Join(args, " "))
 }
