@@ -3,7 +3,6 @@ package charm
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,10 +110,10 @@ func TestRefreshHasNoBusinessWhereTasksGetNoGPUs(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *Charm){
 		"not set up": func(t *testing.T, c *Charm) { require.NoError(t, c.Host.Remove(oci.DefaultConfig)) },
 		"a web": func(t *testing.T, c *Charm) {
-			put(t, c.Host, model.Facts{Unit: "x/0", Role: model.WebRole, Config: map[string]any{"compute-runtime": "rocm"}})
+			require.NoError(t, model.Save(c.Host.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WebRole, Config: map[string]any{"compute-runtime": "rocm"}}))
 		},
 		"turned off": func(t *testing.T, c *Charm) {
-			put(t, c.Host, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: workerMode()})
+			require.NoError(t, model.Save(c.Host.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: workerMode()}))
 		},
 	} {
 		c, _, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
@@ -126,15 +125,8 @@ func TestRefreshHasNoBusinessWhereTasksGetNoGPUs(t *testing.T) {
 	c, _, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
 	require.NoError(t, c.Host.Remove(model.FactsFile))
 	require.ErrorContains(t, c.RefreshCDI(context.Background(), &bytes.Buffer{}), "no hook has run on this machine yet")
-	put(t, c.Host, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: map[string]any{"compute-runtime": "rcom"}})
+	require.NoError(t, model.Save(c.Host.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: map[string]any{"compute-runtime": "rcom"}}))
 	require.ErrorContains(t, c.RefreshCDI(context.Background(), &bytes.Buffer{}), "cannot describe the GPUs until this option is right: compute-runtime: ")
-}
-
-func put(t *testing.T, h host.Host, f model.Facts) {
-	t.Helper()
-	data, err := json.Marshal(f)
-	require.NoError(t, err)
-	require.NoError(t, h.WriteFile(model.FactsFile, data, 0o600))
 }
 
 // It and a hook never write at the same time.

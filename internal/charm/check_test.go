@@ -79,13 +79,3 @@ func TestWorkerThatConnectsAgainIsWaitedFor(t *testing.T) {
 }
 
 // What works and wants looking at is neither ok nor failed.
-func TestCheckStatusTellsAWarningFromOK(t *testing.T) {
-	c := &Actions{Charm: &Charm{Host: charmHost(t, hosttest.Host(t, "mi210x4")), ExporterURL: exporterOf(t, 200, `{"gpus": [
-		{"index": 0, "health": {"state": "healthy", "score": 97, "reason": "nothing wrong with errors"}},
-		{"index": 1, "health": {"state": "warning", "score": 70, "reason": "throttled by heat"}},
-		{"index": 2, "health": {"state": "critical", "score": 0, "reason": "hangs"}}]}`)}}
-	var r report
-	c.checkGPUs(t.Context(), &r)
-	require.Equal(t, "ok      gpu 0: healthy nothing wrong with errors\nwarn    gpu 1: throttled by heat\nFAILED  gpu 2: critical: hangs\n", r.text())
-	require.Equal(t, []string{"gpu 2: critical: hangs"}, r.failed())
-}

@@ -131,7 +131,7 @@ func TestD23NoRuntimeTouchesNoGPUPart(t *testing.T) {
 	require.False(t, d.Toolkit)
 	require.False(t, d.Exporter)
 	require.Empty(t, d.Causes)
-	h := charmHost(t, hosttest.Host(t, "amd"))
+	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))
 	p, err := plan.Diff(t.Context(), h, d.Resources...)
 	require.NoError(t, err)
 	for _, s := range p {
@@ -216,7 +216,7 @@ func TestD46CDIFollowsTheMachine(t *testing.T) {
 
 // The same machine gives the same plan, whatever the order of maps.
 func TestDesireIsAFunctionOfWhatWasObserved(t *testing.T) {
-	h := charmHost(t, hosttest.Host(t, "both-passed"))
+	h := hosttest.Quiet(t, hosttest.Host(t, "both-passed"))
 	var first string
 	for range 5 {
 		o := observed(t, h.Root, map[string]any{"compute-runtime": "rocm", "amd-container-toolkit": "skip"})
@@ -235,6 +235,6 @@ func TestDesireIsAFunctionOfWhatWasObserved(t *testing.T) {
 func TestImpossibleEnvironmentFailsThePlan(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "amd"), nil)
 	o.Config.Tags = []string{"a\nCONCOURSE_TSA_HOST=evil"}
-	_, err := plan.Diff(t.Context(), charmHost(t, hosttest.Host(t, "amd")), Desire(o).Resources...)
+	_, err := plan.Diff(t.Context(), hosttest.Quiet(t, hosttest.Host(t, "amd")), Desire(o).Resources...)
 	require.EqualError(t, err, "cannot write CONCOURSE_TAG: the value holds a line end or another control character")
 }

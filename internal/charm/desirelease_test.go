@@ -27,7 +27,7 @@ func exclusive(more ...string) map[string]any {
 func linked(t *testing.T, r host.Root, set map[string]any) Observed {
 	t.Helper()
 	o := observed(t, r, set)
-	(&Charm{Host: charmHost(t, r)}).observeLinks(&o)
+	(&Charm{Host: hosttest.Quiet(t, r)}).observeLinks(&o)
 	return o
 }
 

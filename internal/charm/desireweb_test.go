@@ -41,7 +41,7 @@ func observedWeb(t *testing.T, set map[string]any) Observed {
 	}
 	cfg, problems := config.Parse(raw, nil)
 	require.Empty(t, problems)
-	return Observed{Event: "config-changed", Config: cfg, Arch: "amd64", CharmDir: charmDir(t), Now: hosttest.Now,
+	return Observed{Event: "config-changed", Config: cfg, Arch: "amd64", CharmDir: hosttest.CharmDir(t), Now: hosttest.Now,
 		Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"}, ReleaseID: "8.2.5", ClusterName: "ci", Programs: []byte("1"),
 		Units: map[string]resource.UnitState{},
 		Facts: model.Facts{Unit: "concourse-ci-machine/0", Config: raw, Leader: true, Role: model.WebRole, Web: &model.Web{Address: "10.0.0.2", PeerAddress: "10.0.0.3",

@@ -96,9 +96,9 @@ func TestD1DownloadIsTriedAgainUntilTheServerIsBack(t *testing.T) {
 	}))
 	defer mirror.Close()
 
-	r, next := hosttest.Host(t, "no-gpu"), newMachine(t)
+	r, next := hosttest.Host(t, "no-gpu"), hosttest.NewMachine(t)
 	m := jujutest.New("concourse-ci-machine/0")
-	m.CharmDir = charmDir(t)
+	m.CharmDir = hosttest.CharmDir(t)
 	m.Config = map[string]any{"mode": "worker", "release-mirror": mirror.URL, "release-sha256": fmt.Sprintf("%x", sha256.Sum256(data))}
 	hook := func() string {
 		t.Helper()
@@ -125,7 +125,7 @@ func TestHookToolThatFailsEndsTheHook(t *testing.T) {
 	m := jujutest.New("w/0")
 	ctx := m.Begin(jujutest.Hook("install"))
 	ctx.Rollback() // from now on the agent refuses this hook's calls
-	c := charmOf(t, hosttest.Root(t), m, ctx, newMachine(t))
+	c := charmOf(t, hosttest.Root(t), m, ctx, hosttest.NewMachine(t))
 	err := c.Hook(t.Context())
 	var tool *juju.ToolError
 	require.True(t, errors.As(err, &tool), "%v", err)

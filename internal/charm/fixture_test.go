@@ -1,11 +1,9 @@
 package charm
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +57,7 @@ func observed(t *testing.T, r host.Root, set map[string]any) Observed {
 	require.NoError(t, err)
 	toolkit, err := rocm.ObserveToolkit(r)
 	require.NoError(t, err)
-	o := Observed{Event: "config-changed", Config: configOf(t, set), Machine: machine.Observe(r), Arch: "amd64", CharmDir: charmDir(t),
+	o := Observed{Event: "config-changed", Config: configOf(t, set), Machine: machine.Observe(r), Arch: "amd64", CharmDir: hosttest.CharmDir(t),
 		Now: hosttest.Now, GPUs: inv, Toolkit: toolkit, Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"},
 		ReleaseID: "8.2.5", WorkerID: "0badcafe", Units: map[string]resource.UnitState{}, Programs: []byte("1")}
 	o.Facts = model.Facts{Unit: "concourse-ci-machine/0", Role: model.WorkerRole, Config: workerMode(), Flights: related(map[string]map[string]string{"web/0": webUnit()})}
@@ -72,23 +70,6 @@ func running(o Observed) Observed {
 	up := resource.UnitState{Load: "loaded", Active: "active", Sub: "running", File: "enabled"}
 	o.Units = map[string]resource.UnitState{concourse.Unit: up, PebbleUnit: up}
 	return o
-}
-
-func charmDir(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
-	for _, name := range []string{"concourse-exporter", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte(name), 0o755))
-	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "dispatch"), []byte("dispatch"), 0o755))
-	actions, err := os.ReadFile("../../actions.yaml")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "actions.yaml"), actions, 0o644))
-	for _, name := range []string{"prometheus_alert_rules", "grafana_dashboards"} {
-		require.NoError(t, os.CopyFS(filepath.Join(dir, "src", name), os.DirFS("../../src/"+name)))
-	}
-	return dir
 }
 
 // file is a desired file's content; ok is false where it is not wanted.
@@ -150,21 +131,6 @@ func env(t *testing.T, d Desired) map[string]string {
 	return vars
 }
 
-// machine answers what the charm asks of systemd, and runs the release.
-type fakeMachine struct{ *hosttest.Runner }
-
-func newMachine(t *testing.T) fakeMachine {
-	r := hosttest.NewRunner(t).Answer("systemctl show", "").Answer("systemctl daemon-reload", "")
-	return fakeMachine{r}
-}
-
-func (m fakeMachine) Run(ctx context.Context, c host.Command) ([]byte, error) {
-	if filepath.Base(c.Argv[0]) == "concourse" {
-		return host.Exec{}.Run(ctx, c)
-	}
-	return m.Runner.Run(ctx, c)
-}
-
 // charmOf is one run of the charm in this process.
 func charmOf(t *testing.T, r host.Root, m *jujutest.Model, ctx *jujutest.Context, next host.Runner) *Charm {
 	t.Helper()
@@ -179,9 +145,4 @@ func decodeWrapper(data string) (c oci.Config, err error) {
 	d := json.NewDecoder(strings.NewReader(data))
 	d.DisallowUnknownFields()
 	return c, d.Decode(&c)
-}
-
-// charmHost is a machine on which no command may run.
-func charmHost(t *testing.T, r host.Root) host.Host {
-	return host.Host{Root: r, Runner: hosttest.NewRunner(t), Clock: hosttest.Clock{T: hosttest.Now}}
 }

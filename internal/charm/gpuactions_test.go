@@ -3,16 +3,20 @@ package charm
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/model"
 )
@@ -21,9 +25,9 @@ import (
 func acted(t *testing.T, host, name string, params map[string]any, set func(*Actions)) *jujutest.Action {
 	t.Helper()
 	m := jujutest.New("concourse-ci-machine/0")
-	m.CharmDir = charmDir(t)
+	m.CharmDir = hosttest.CharmDir(t)
 	ctx := m.BeginAction(name, params)
-	c := &Actions{Charm: charmOf(t, hosttest.Host(t, host), m, ctx, newMachine(t))}
+	c := actionsOf(t, hosttest.Host(t, host), m, ctx, hosttest.NewMachine(t))
 	if set != nil {
 		set(c)
 	}
@@ -115,9 +119,9 @@ func TestPreflightIsAnActionAndPartOfCheckStatus(t *testing.T) {
 	a := acted(t, "no-gpu", "preflight", map[string]any{"format": "json"}, func(c *Actions) { c.Host.Runner = hosttest.NewRunner(t) })
 	require.Contains(t, a.Results["checks"], `"name": "series"`)
 
-	h := charmHost(t, hosttest.Host(t, "amd"))
-	put(t, h, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: map[string]any{"mode": "worker", "compute-runtime": "rocm",
-		"release-mirror": "http://127.0.0.1:9", "rocm-base-url": "http://127.0.0.1:9"}})
+	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))
+	require.NoError(t, model.Save(h.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: map[string]any{"mode": "worker", "compute-runtime": "rocm",
+		"release-mirror": "http://127.0.0.1:9", "rocm-base-url": "http://127.0.0.1:9"}}))
 	hosttest.Put(t, h.Root, "/proc/sys/user/max_user_namespaces", "0")
 	hosttest.Put(t, h.Root, "/proc/cpuinfo", "processor: 0\n")
 	var r report
@@ -126,4 +130,23 @@ func TestPreflightIsAnActionAndPartOfCheckStatus(t *testing.T) {
 	require.Contains(t, text, "FAILED  preflight user namespaces: /proc/sys/user/max_user_namespaces is 0; unprivileged tasks can't run — sysctl -w")
 	require.Contains(t, text, "warn    preflight cpu: 1 processor")
 	require.Contains(t, text, "ok      preflight series: Ubuntu noble\n")
+}
+
+func TestCheckStatusTellsAWarningFromOK(t *testing.T) {
+	c := &Actions{Charm: &Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: exporterOf(t, 200, `{"gpus": [
+		{"index": 0, "health": {"state": "healthy", "score": 97, "reason": "nothing wrong with errors"}},
+		{"index": 1, "health": {"state": "warning", "score": 70, "reason": "throttled by heat"}},
+		{"index": 2, "health": {"state": "critical", "score": 0, "reason": "hangs"}}]}`)}}
+	var r report
+	c.checkGPUs(t.Context(), &r)
+	require.Equal(t, "ok      gpu 0: healthy nothing wrong with errors\nwarn    gpu 1: throttled by heat\nFAILED  gpu 2: critical: hangs\n", r.text())
+	require.Equal(t, []string{"gpu 2: critical: hangs"}, r.failed())
+}
+
+// actionsOf is one run of the charm for an action in this process.
+func actionsOf(t *testing.T, r host.Root, m *jujutest.Model, ctx *jujutest.Context, next host.Runner) *Actions {
+	t.Helper()
+	run := ctx.Runner(next)
+	return &Actions{Charm: &Charm{Host: host.Host{Root: r, Runner: run, Clock: hosttest.Clock{T: hosttest.Now}}, Tools: juju.New(run), Event: ctx.Event,
+		CharmDir: m.CharmDir, Sleep: func(time.Duration) {}, NewID: func() string { return "0badcafe" }, Stderr: io.Discard}}
 }

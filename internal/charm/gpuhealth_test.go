@@ -36,7 +36,7 @@ const threeGPUs = `{"gpus": [
  {"index": 2, "name": "AMD Instinct MI210", "pci_bus_id": "0000:83:00.0", "health": {"state": "unknown", "score": null, "reason": "suspended, and without error counters"}}]}`
 
 func TestHealthIsTheExporters(t *testing.T) {
-	c := &Actions{Charm: &Charm{Host: charmHost(t, hosttest.Host(t, "mi210x4")), ExporterURL: exporterOf(t, 200, threeGPUs)}}
+	c := &Actions{Charm: &Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: exporterOf(t, 200, threeGPUs)}}
 	var b strings.Builder
 	err := c.GPUHealth(t.Context(), &b, Format{})
 	require.EqualError(t, err, "cannot rely on 1 of 3 GPUs: GPU 1: hangs or is in reset (kernel_log) (see explain-error 2)")
@@ -64,7 +64,7 @@ func TestHealthIsTheSameWithAndWithoutTheExporter(t *testing.T) {
 	s := httptest.NewServer(exporter.Handler(exporter.NewCollector(r, exporter.AMD(r), "test", exporter.Options{RASInterval: exporter.Deadline})))
 	defer s.Close()
 	var with, without strings.Builder
-	c := &Actions{Charm: &Charm{Host: charmHost(t, r), ExporterURL: s.URL + "/api/v1/gpus"}}
+	c := &Actions{Charm: &Charm{Host: hosttest.Quiet(t, r), ExporterURL: s.URL + "/api/v1/gpus"}}
 	require.ErrorContains(t, c.GPUHealth(t.Context(), &with, Format{}), "uncorrectable error")
 	c.ExporterURL = ""
 	err := c.GPUHealth(t.Context(), &without, Format{})
@@ -83,7 +83,7 @@ func TestHealthIsReadWhereTheExporterIsOfNoUse(t *testing.T) {
 		"too much":   {exporterOf(t, 200, `{"gpus": [`+strings.Repeat(" ", exporterLimit)+`]}`), "the exporter does not answer with its list of GPUs"},
 	} {
 		var b strings.Builder
-		charm := &Actions{Charm: &Charm{Host: charmHost(t, hosttest.Host(t, "amd")), ExporterURL: c.url}}
+		charm := &Actions{Charm: &Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd")), ExporterURL: c.url}}
 		require.NoError(t, charm.GPUHealth(t.Context(), &b, Format{}), name)
 		require.Contains(t, b.String(), "healthy", name)
 		require.Contains(t, b.String(), "read once, without what happened before: "+c.why+"\n", name)
@@ -94,14 +94,14 @@ func TestHealthIsReadWhereTheExporterIsOfNoUse(t *testing.T) {
 func TestHealthWithoutAnAMDGPU(t *testing.T) {
 	for _, name := range []string{"no-gpu", "nvidia-only", "bmc-vfio"} {
 		var b strings.Builder
-		err := (&Actions{Charm: &Charm{Host: charmHost(t, hosttest.Host(t, name))}}).GPUHealth(t.Context(), &b, Format{})
+		err := (&Actions{Charm: &Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name))}}).GPUHealth(t.Context(), &b, Format{})
 		require.EqualError(t, err, "cannot judge GPU health: no AMD GPU detected; of other vendors' GPUs nothing is known", name)
 		require.Empty(t, b.String())
 	}
 }
 
 func TestCriticalGPUsStandInTheStatus(t *testing.T) {
-	c := &Actions{Charm: &Charm{Host: charmHost(t, hosttest.Host(t, "mi210x4")), ExporterURL: exporterOf(t, 200, threeGPUs)}}
+	c := &Actions{Charm: &Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: exporterOf(t, 200, threeGPUs)}}
 	causes := Remarks(t.Context(), c.Host, c.ExporterURL)
 	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)"}}, causes)
 	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 4x AMD); GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)",
@@ -127,7 +127,7 @@ func TestHealthOfGPUsThatCannotBeRead(t *testing.T) {
 		require.True(t, c.ReadOnly)
 		return "", &host.CommandError{Argv: c.Argv, Code: -1, Timeout: c.Deadline}
 	})
-	c := &Actions{Charm: &Charm{Host: charmHost(t, hosttest.Host(t, "amd"))}, ReadStates: NewReader(runner, argv...)}
+	c := &Actions{Charm: &Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, ReadStates: NewReader(runner, argv...)}
 	var b strings.Builder
 	require.EqualError(t, c.GPUHealth(t.Context(), &b, Format{}),
 		"cannot judge GPU health: the exporter watches this machine, not CHARM_ROOT, and reading the GPUs does not end within 6s: one hangs; see explain-error 2")

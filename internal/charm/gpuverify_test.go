@@ -29,7 +29,7 @@ func TestDetectHasTheFixedWords(t *testing.T) {
 			words = "AMD GPU detected\n"
 		}
 		var b strings.Builder
-		require.NoError(t, (&Actions{Charm: &Charm{Host: charmHost(t, hosttest.Host(t, name))}}).DetectGPUs(&b))
+		require.NoError(t, (&Actions{Charm: &Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name))}}).DetectGPUs(&b))
 		require.Equal(t, words, b.String(), name)
 	}
 }
@@ -40,7 +40,7 @@ func verified(t *testing.T, host string, answers map[string]any) (string, error)
 	t.Helper()
 	var mu sync.Mutex
 	tried := map[string]bool{}
-	c := &Actions{Charm: &Charm{Host: charmHost(t, hosttest.Host(t, host))}, Probe: func(_ context.Context, node string) (string, error) {
+	c := &Actions{Charm: &Charm{Host: hosttest.Quiet(t, hosttest.Host(t, host))}, Probe: func(_ context.Context, node string) (string, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		tried[node] = true
@@ -121,7 +121,7 @@ func TestVerifyOpensEveryPartition(t *testing.T) {
 }
 
 func TestVerifyAsJSON(t *testing.T) {
-	c := &Actions{Charm: &Charm{Host: charmHost(t, hosttest.Host(t, "amd"))}, Probe: func(_ context.Context, node string) (string, error) {
+	c := &Actions{Charm: &Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, Probe: func(_ context.Context, node string) (string, error) {
 		if node == "/dev/kfd" {
 			return "", nil
 		}
@@ -139,13 +139,13 @@ func TestVerifyAsJSON(t *testing.T) {
 		{"/dev/dri/renderD128", "AMD Radeon RX 7900 XT  0000:03:00.0", false, "gone"}}, got.Checks)
 
 	b.Reset()
-	require.Error(t, (&Actions{Charm: &Charm{Host: charmHost(t, hosttest.Host(t, "no-gpu"))}}).VerifyGPUs(t.Context(), &b, Format{JSON: true}))
+	require.Error(t, (&Actions{Charm: &Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "no-gpu"))}}).VerifyGPUs(t.Context(), &b, Format{JSON: true}))
 	require.JSONEq(t, `{"ok": false, "checks": []}`, b.String())
 }
 
 // Without a seam: the nodes of a fixture are files, and no device.
 func TestFilesAreNotTakenForGPUs(t *testing.T) {
-	c := &Actions{Charm: &Charm{Host: charmHost(t, hosttest.Host(t, "amd"))}}
+	c := &Actions{Charm: &Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}}
 	err := c.VerifyGPUs(t.Context(), &strings.Builder{}, Format{})
 	require.EqualError(t, err, "cannot use every GPU node: 2 of 2 failed: /dev/kfd: not a character device; /dev/dri/renderD128: not a character device")
 }
@@ -167,7 +167,7 @@ func TestNodesWithoutAGPUFail(t *testing.T) {
 		require.ErrorContains(t, err, "this container may not use the device")
 		t.Skip("this container may not open the device")
 	}
-	err = (&Actions{Charm: &Charm{Host: charmHost(t, r)}}).VerifyGPUs(t.Context(), &strings.Builder{}, Format{})
+	err = (&Actions{Charm: &Charm{Host: hosttest.Quiet(t, r)}}).VerifyGPUs(t.Context(), &strings.Builder{}, Format{})
 	require.ErrorContains(t, err, "/dev/dri/renderD128: cannot open it for reading and writing: no such device")
 }
 

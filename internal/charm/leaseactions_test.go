@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -18,21 +20,44 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/oci"
 )
+
+func leasing(more ...string) map[string]any {
+	set := map[string]any{"compute-runtime": "rocm", "gpu-sharing": "exclusive"}
+	for i := 0; i < len(more); i += 2 {
+		set[more[i]] = more[i+1]
+	}
+	return set
+}
 
 // leaseUnit is host mi210x4 with leases, as a hook set it up.
 func leaseUnit(t *testing.T, set map[string]any) *Actions {
 	t.Helper()
-	r := hosttest.Host(t, "mi210x4")
-	data, ok := file(Desire(linked(t, r, set)), oci.DefaultConfig)
-	require.True(t, ok)
-	require.NoError(t, r.MkdirAll("/run", 0o755))
-	require.NoError(t, r.MkdirAll("/etc/concourse-ci-machine", 0o755))
-	require.NoError(t, r.WriteFile(oci.DefaultConfig, []byte(data), 0o600))
+	return leaseUnitOn(t, "mi210x4", set)
+}
+
+func leaseUnitOn(t *testing.T, host string, set map[string]any) *Actions {
+	t.Helper()
+	r := hosttest.Host(t, host)
+	for _, dir := range []string{"/run", "/etc/concourse-ci-machine"} {
+		require.NoError(t, r.MkdirAll(dir, 0o755))
+	}
+	require.NoError(t, r.WriteFile(oci.DefaultConfig, []byte("{}"), 0o600))
 	hosttest.Put(t, r, "/proc/sys/kernel/random/boot_id", "5f0c-boot\n")
-	c := &Actions{Charm: &Charm{Host: charmHost(t, r)}}
+	c := &Actions{Charm: &Charm{Host: hosttest.Quiet(t, r)}}
+	describe(t, c, set)
 	return c
+}
+
+// describe has the unit hand out the GPUs that there are now, by these options.
+func describe(t *testing.T, c *Actions, set map[string]any) {
+	t.Helper()
+	options := maps.Clone(set)
+	options["mode"] = "worker"
+	require.NoError(t, model.Save(c.Host.Root, model.Facts{}, model.Facts{Unit: "concourse-ci-machine/0", Role: model.WorkerRole, Config: options}))
+	require.NoError(t, c.RefreshCDI(t.Context(), io.Discard))
 }
 
 // runs puts a process that /proc shows.
@@ -60,7 +85,7 @@ func gpuStatus(t *testing.T, c *Actions, f Format) string {
 }
 
 func TestGPUStatusTellsWhoHasWhat(t *testing.T) {
-	c := leaseUnit(t, exclusive())
+	c := leaseUnit(t, leasing())
 	runs(t, c.Host.Root, "4711")
 	runs(t, c.Host.Root, "4712")
 	hosttest.Golden(t, "testdata/lease-free.golden", gpuStatus(t, c, Format{}))
@@ -100,7 +125,7 @@ func leasedName(t *testing.T, c *Actions, i int) string {
 }
 
 func TestCheckStatusFailsForALeaseInDoubt(t *testing.T) {
-	c := leaseUnit(t, exclusive())
+	c := leaseUnit(t, leasing())
 	runs(t, c.Host.Root, "4711")
 	taken(t, c, "4f1c", 4711, time.Minute, lease.Want{Count: 1})
 	var r report
@@ -129,7 +154,7 @@ func TestCheckStatusFailsForALeaseInDoubt(t *testing.T) {
 }
 
 func TestGPUReleaseFreesWhatNoTaskHas(t *testing.T) {
-	c := leaseUnit(t, exclusive())
+	c := leaseUnit(t, leasing())
 	runs(t, c.Host.Root, "4711")
 	release := func(which string, force bool) (string, error) {
 		var b bytes.Buffer
@@ -205,7 +230,7 @@ func TestSharedGPUsAreNotLeased(t *testing.T) {
 
 func TestLeaseActionsTakeWhatPeopleType(t *testing.T) {
 	unit := func(c *Actions) {
-		from := leaseUnit(t, exclusive())
+		from := leaseUnit(t, leasing())
 		data, err := from.Host.ReadFile(oci.DefaultConfig)
 		require.NoError(t, err)
 		require.NoError(t, c.Host.WriteFile(oci.DefaultConfig, data, 0o600))
@@ -229,7 +254,7 @@ func TestLeaseActionsTakeWhatPeopleType(t *testing.T) {
 }
 
 func TestReportOfLeasesIsThereWhileGPUsAreLeased(t *testing.T) {
-	c := leaseUnit(t, exclusive())
+	c := leaseUnit(t, leasing())
 	runs(t, c.Host.Root, "4711")
 	taken(t, c, "4f1c", 4711, time.Minute, lease.Want{Count: 1})
 	require.NoError(t, c.ReportLeases(t.Context(), nil))
@@ -263,20 +288,27 @@ func TestReportOfLeasesIsThereWhileGPUsAreLeased(t *testing.T) {
 // The wrapper, the actions and the exporter know a GPU's lease by one name.
 func TestLeaseNamesAgree(t *testing.T) {
 	for _, name := range []string{"amd", "mi210x4", "mi300x-cpx", "apu-gfx1103"} {
-		r := hosttest.Host(t, name)
-		devices, err := exporter.AMD(r)()
+		c := leaseUnitOn(t, name, leasing())
+		devices, err := exporter.AMD(c.Host.Root)()
 		require.NoError(t, err)
-		names := wrapperOf(t, Desire(linked(t, r, exclusive()))).Leases.GPUs
+		inv, err := gpu.Discover(c.Host.Root)
+		require.NoError(t, err)
+		data, err := c.Host.ReadFile(oci.DefaultConfig)
+		require.NoError(t, err)
+		var config oci.Config
+		require.NoError(t, json.Unmarshal(data, &config))
+		names := config.Leases.GPUs
 		require.Len(t, devices, len(names), name)
 		for i, d := range devices {
 			require.Equal(t, gpu.Slot(d.PCI, d.Partition), names[i].Name)
-			got := leasedOf(observed(t, r, exclusive()).GPUs, names[i].Name)
+			got := leasedOf(inv, names[i].Name)
 			require.Equal(t, []any{names[i].Name, d.Index, d.PCI, d.Partition}, []any{got.name, got.index, got.pci, got.partition})
 		}
 	}
-	both := observed(t, hosttest.Host(t, "both-passed"), map[string]any{"compute-runtime": "cuda"})
-	nvidia := both.GPUs.Of(gpu.NVIDIA)[0]
-	require.Equal(t, leasedGPU{name: nvidia.PCI, pci: nvidia.PCI}, leasedOf(both.GPUs, nvidia.PCI))
+	both, err := gpu.Discover(hosttest.Host(t, "both-passed"))
+	require.NoError(t, err)
+	nvidia := both.Of(gpu.NVIDIA)[0]
+	require.Equal(t, leasedGPU{name: nvidia.PCI, pci: nvidia.PCI}, leasedOf(both, nvidia.PCI))
 }
 
 // anonymous takes the GPUs' unique ids away.
@@ -300,19 +332,14 @@ func anonymous(t *testing.T, r host.Root) {
 // Two GPUs without a unique id, as consumer cards are: the first one goes away,
 // and the other becomes GPU 0.
 func TestLeaseStaysWithItsGPUWhenTheIndexMoves(t *testing.T) {
-	c := leaseUnit(t, exclusive("gpu-device-ids", "0,1"))
+	c := leaseUnit(t, leasing("gpu-device-ids", "0,1"))
 	anonymous(t, c.Host.Root)
-	hook := func() {
-		data, ok := file(Desire(linked(t, c.Host.Root, exclusive())), oci.DefaultConfig)
-		require.True(t, ok)
-		require.NoError(t, c.Host.WriteFile(oci.DefaultConfig, []byte(data), 0o600))
-	}
-	hook()
+	describe(t, c, leasing())
 	runs(t, c.Host.Root, "4711")
 	taken(t, c, "4f1c", 4711, time.Minute, lease.Want{Count: 1, Of: []int{1}})
 	require.Contains(t, gpuStatus(t, c, Format{}), "held  GPU 1 (0000:43:00.0)\n      by container 4f1c")
 	require.NoError(t, c.Host.Remove("/dev/dri/renderD128"))
-	hook()
+	describe(t, c, leasing())
 	require.Contains(t, gpuStatus(t, c, Format{}), "held  GPU 0 (0000:43:00.0)\n      by container 4f1c")
 	l, _, _, err := c.leased()
 	require.NoError(t, err)
@@ -324,7 +351,7 @@ func TestUnreadableConfigNamesSudo(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root reads every file")
 	}
-	c := leaseUnit(t, exclusive())
+	c := leaseUnit(t, leasing())
 	require.NoError(t, os.Chmod(c.Host.Path(oci.DefaultConfig), 0))
 	err := c.GPUStatus(nil, Format{})
 	require.ErrorContains(t, err, "run it with sudo")

@@ -195,7 +195,7 @@ func TestManyGPUWorkersThatJoinRestartTheWebOnce(t *testing.T) {
 
 // helping is a machine whose release has the given help.
 type helping struct {
-	fakeMachine
+	hosttest.Machine
 	help  string
 	asked int
 }
@@ -208,17 +208,17 @@ func (m *helping) Run(ctx context.Context, c host.Command) ([]byte, error) {
 		}
 		return []byte(m.help), nil
 	}
-	return m.fakeMachine.Run(ctx, c)
+	return m.Machine.Run(ctx, c)
 }
 
 // A worker says how many tasks it takes where its release knows how; it tells the
 // web so. The release is asked once, and in the hook that installs it.
 func TestWorkerLimitsItselfWhereItsReleaseCan(t *testing.T) {
-	next := &helping{fakeMachine: newMachine(t), help: "      --name=   The name\n"}
+	next := &helping{Machine: hosttest.NewMachine(t), help: "      --name=   The name\n"}
 	r := hosttest.Host(t, "mi210x4")
 	next.Answer("systemctl", "").Answer("udevadm", "").Answer("journalctl", `{"message":"worker.beacon-runner.beacon.registered"}`)
 	m := jujutest.New("gpu/0")
-	m.CharmDir = charmDir(t)
+	m.CharmDir = hosttest.CharmDir(t)
 	tarball := func(version string) {
 		file := filepath.Join(t.TempDir(), version+".tgz")
 		require.NoError(t, sandbox.StandInRelease(file, version))

@@ -30,7 +30,7 @@ func tell(t *testing.T, m *jujutest.Model, e juju.Event, exporter bool) *jujutes
 func watched(t *testing.T) (m *jujutest.Model, scrape, agent *jujutest.Relation) {
 	t.Helper()
 	m = jujutest.New("gpu-worker/0")
-	m.CharmDir = charmDir(t)
+	m.CharmDir = hosttest.CharmDir(t)
 	m.Config = map[string]any{"mode": "worker", "compute-runtime": "rocm"}
 	return m, m.Relate(8, "monitoring", "prometheus"), m.Relate(9, "cos-agent", "grafana-agent")
 }

@@ -14,7 +14,7 @@ import (
 func TestGPUListOfEveryHost(t *testing.T) {
 	var text, list strings.Builder
 	for _, name := range hosttest.HostNames() {
-		c := &Actions{Charm: &Charm{Host: charmHost(t, hosttest.Host(t, name))}}
+		c := &Actions{Charm: &Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name))}}
 		text.WriteString("== " + name + "\n")
 		require.NoError(t, c.ListGPUs(&text, false))
 		list.WriteString("// " + name + "\n")
@@ -28,8 +28,8 @@ func TestGPUListOfEveryHost(t *testing.T) {
 // keeps the unit from working, options first.
 func TestPlanSaysWhatIsWrongBeforeWhatIsToBeDone(t *testing.T) {
 	r := hosttest.Host(t, "nvidia-only")
-	c := &Actions{Charm: &Charm{Host: charmHost(t, r), CharmDir: charmDir(t), NewID: func() string { return "0badcafe" }}}
-	c.Host.Runner = newMachine(t)
+	c := &Actions{Charm: &Charm{Host: hosttest.Quiet(t, r), CharmDir: hosttest.CharmDir(t), NewID: func() string { return "0badcafe" }}}
+	c.Host.Runner = hosttest.NewMachine(t)
 	shown := func(f model.Facts) string {
 		t.Helper()
 		require.NoError(t, model.Save(r, model.Facts{}, f))
@@ -53,12 +53,12 @@ func TestPlanSaysWhatIsWrongBeforeWhatIsToBeDone(t *testing.T) {
 
 func TestActionsReportFailuresToWhoeverAsked(t *testing.T) {
 	m := jujutest.New("concourse-ci-machine/0")
-	m.CharmDir = charmDir(t)
+	m.CharmDir = hosttest.CharmDir(t)
 	r := hosttest.Host(t, "amd")
 	run := func(name string) *jujutest.Action {
 		t.Helper()
 		ctx := m.BeginAction(name, nil)
-		require.NoError(t, (&Actions{Charm: charmOf(t, r, m, ctx, newMachine(t))}).Action(t.Context()))
+		require.NoError(t, actionsOf(t, r, m, ctx, hosttest.NewMachine(t)).Action(t.Context()))
 		require.NoError(t, ctx.Commit())
 		return m.Actions[len(m.Actions)-1]
 	}

@@ -51,7 +51,7 @@ func fit(t *testing.T, hostName string, set map[string]any) (*preflight, *hostte
 	for k, v := range set {
 		raw[k] = v
 	}
-	put(t, h, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: raw})
+	require.NoError(t, model.Save(h.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: raw}))
 	p, err := newPreflight(h)
 	require.NoError(t, err)
 	p.free = func(string) (uint64, uint64, error) { return 100 * gigabyte, 50 * gigabyte, nil }
@@ -288,7 +288,7 @@ func TestPreflightOfNVIDIA(t *testing.T) {
 func TestPreflightAsksWhatTheUnitNeeds(t *testing.T) {
 	p, _ := fit(t, "no-gpu", nil)
 	require.Equal(t, "compute-runtime is none: tasks get no GPUs", named(t, p.run(context.Background()), "gpu").Text)
-	put(t, p.Host, model.Facts{Unit: "x/0", Role: model.WebRole, Config: map[string]any{"mode": "web"}})
+	require.NoError(t, model.Save(p.Host.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WebRole, Config: map[string]any{"mode": "web"}}))
 	p, err := newPreflight(p.Host)
 	require.NoError(t, err)
 	p.reach = unreached

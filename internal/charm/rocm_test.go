@@ -3,7 +3,6 @@ package charm
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,7 +56,7 @@ func driverOf(t *testing.T, name string, set map[string]any, computes bool) Desi
 }
 
 func driverCommands(t *testing.T) *hosttest.Runner {
-	return newMachine(t).Answer("modinfo", "version:        6.10.5\nsrcversion:     8B3A9B7E5866E52F63B9ACC\n").
+	return hosttest.NewMachine(t).Answer("modinfo", "version:        6.10.5\nsrcversion:     8B3A9B7E5866E52F63B9ACC\n").
 		Answer("apt-cache policy", "  Candidate: 6.8.0-52.53\n")
 }
 
@@ -119,7 +118,7 @@ func TestTheKernelsDriverIsLeftAlone(t *testing.T) {
 	for _, name := range []string{"lxd", "metal-mixed", "vm-foreign"} {
 		d := driverOf(t, name, nil, true)
 		require.False(t, d.Driver.Decision.Install, name)
-		h := host.Host{Root: driverHost(t, name), Runner: newMachine(t), Clock: hosttest.Clock{T: hosttest.Now}}
+		h := host.Host{Root: driverHost(t, name), Runner: hosttest.NewMachine(t), Clock: hosttest.Clock{T: hosttest.Now}}
 		p, err := plan.Diff(t.Context(), h, d.Resources...)
 		require.NoError(t, err)
 		for _, s := range p {
@@ -151,7 +150,7 @@ func TestDriverIsNobodysBusinessWithoutAMDGPUs(t *testing.T) {
 // where the operator allows it.
 func TestRebootsOnceForAReason(t *testing.T) {
 	m := jujutest.New("rocm-worker/0")
-	m.CharmDir = charmDir(t)
+	m.CharmDir = hosttest.CharmDir(t)
 	r := driverHost(t, "metal-reboot")
 	hook := func(allow, computes bool) ([]status.Cause, string) {
 		t.Helper()
@@ -162,7 +161,7 @@ func TestRebootsOnceForAReason(t *testing.T) {
 		}
 		ctx := m.Begin(jujutest.Hook("update-status"))
 		m.Reboot = ""
-		causes, err := charmOf(t, r, m, ctx, newMachine(t)).reboot(t.Context(), want)
+		causes, err := charmOf(t, r, m, ctx, hosttest.NewMachine(t)).reboot(t.Context(), want)
 		require.NoError(t, err)
 		require.NoError(t, ctx.Commit())
 		return causes, m.Reboot
@@ -189,7 +188,7 @@ func TestRebootsOnceForAReason(t *testing.T) {
 
 	// Once the right module runs the same reason has its reboot again.
 	want := driverOf(t, "lxd", nil, true)
-	causes, err := charmOf(t, r, m, m.Begin(jujutest.Hook("update-status")), newMachine(t)).reboot(t.Context(), want)
+	causes, err := charmOf(t, r, m, m.Begin(jujutest.Hook("update-status")), hosttest.NewMachine(t)).reboot(t.Context(), want)
 	require.NoError(t, err)
 	require.Empty(t, causes)
 	require.False(t, r.Exists(rocm.RebootFile))
@@ -199,12 +198,12 @@ func TestRebootsOnceForAReason(t *testing.T) {
 // all that the hook had to tell.
 func TestTheRebootIsTheLastOfAHook(t *testing.T) {
 	m := jujutest.New("rocm-worker/0")
-	m.CharmDir = charmDir(t)
+	m.CharmDir = hosttest.CharmDir(t)
 	r := driverHost(t, "metal-reboot")
 	want := driverOf(t, "metal-reboot", map[string]any{"allow-reboot": true}, true)
 	hosttest.Put(t, r, "/var/lib/concourse-worker/keys/worker_key.pub", tsaKey+"\n")
 	ctx := m.Begin(jujutest.Hook("update-status"))
-	c := charmOf(t, r, m, ctx, newMachine(t))
+	c := charmOf(t, r, m, ctx, hosttest.NewMachine(t))
 	require.NoError(t, c.tell(t.Context(), model.Facts{Unit: "rocm-worker/0", Role: model.WorkerRole, Config: workerMode()}, want, nil, nil, false))
 	require.NoError(t, ctx.Commit())
 	require.Equal(t, "after", m.Reboot)
@@ -218,9 +217,9 @@ func TestNoRebootWithoutABootID(t *testing.T) {
 	want := driverOf(t, "metal-reboot", map[string]any{"allow-reboot": true}, false)
 	want.Driver.Facts.BootID = ""
 	m := jujutest.New("rocm-worker/0")
-	m.CharmDir = charmDir(t)
+	m.CharmDir = hosttest.CharmDir(t)
 	ctx := m.Begin(jujutest.Hook("update-status"))
-	causes, err := charmOf(t, driverHost(t, "metal-reboot"), m, ctx, newMachine(t)).reboot(t.Context(), want)
+	causes, err := charmOf(t, driverHost(t, "metal-reboot"), m, ctx, hosttest.NewMachine(t)).reboot(t.Context(), want)
 	require.NoError(t, err)
 	require.Empty(t, ctx.Called("juju-reboot"))
 	require.Contains(t, causes[len(causes)-1].Text, "cannot reboot")
@@ -233,54 +232,6 @@ func TestRunsAgainOnlyForADriverThatTasksWaitFor(t *testing.T) {
 	require.False(t, driverOf(t, "metal-fresh", nil, true).brought(true))
 	require.False(t, driverOf(t, "lxd", nil, false).brought(true))
 	require.False(t, Desired{}.brought(true))
-}
-
-// `dispatch rocm plan` works before the first hook, and says what it saw.
-func TestDriverPlanForAPerson(t *testing.T) {
-	c := &Actions{Charm: &Charm{Host: host.Host{Root: driverHost(t, "metal-blacklisted"), Runner: driverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}}}
-	var b strings.Builder
-	require.NoError(t, c.ShowDriver(t.Context(), &b))
-	require.Contains(t, b.String(), "machine:    metal, ubuntu noble")
-	require.Contains(t, b.String(), "driver: none: no driver serves 0000:03:00.0: amdgpu is blacklisted")
-	require.Contains(t, b.String(), "\n  1. sudo sed -i '3s/^/# /' /etc/modprobe.d/blacklist-gpu.conf")
-
-	require.NoError(t, model.Save(c.Host.Root, model.Facts{}, model.Facts{Unit: "rocm-worker/3", Config: map[string]any{"mode": "worker", "install-driver": "sometimes"}}))
-	b.Reset()
-	require.NoError(t, c.ShowDriver(t.Context(), &b))
-	require.Contains(t, b.String(), `wrong option: install-driver: "sometimes" is not one of auto, always, never`)
-}
-
-// Destructive clean-up shows its plan and does nothing, unless told to.
-func TestResetShowsItsPlanFirst(t *testing.T) {
-	reset := func(r host.Root, run host.Runner, params map[string]any) *jujutest.Action {
-		t.Helper()
-		m := jujutest.New("rocm-worker/0")
-		m.CharmDir = charmDir(t)
-		ctx := m.BeginAction("reset-rocm", params)
-		require.NoError(t, (&Actions{Charm: charmOf(t, r, m, ctx, run)}).Action(t.Context()))
-		require.NoError(t, ctx.Commit())
-		return m.Actions[len(m.Actions)-1]
-	}
-	r := driverHost(t, "metal-mixed")
-	a := reset(r, driverCommands(t), nil)
-	require.Equal(t, "completed", a.Status, a.Message)
-	require.Contains(t, a.Results["plan"], "purge rocm-core")
-	require.Contains(t, a.Results["plan"], "remove /etc/apt/sources.list.d/amdgpu.list")
-	require.Contains(t, a.Results["message"], "nothing was changed")
-	require.True(t, r.Exists("/etc/apt/preferences.d/rocm-pin-600"))
-
-	a = reset(r, driverCommands(t).Answer("apt-get purge", ""), map[string]any{"apply": true})
-	require.Equal(t, "completed", a.Status, a.Message)
-	require.False(t, r.Exists("/etc/apt/preferences.d/rocm-pin-600"))
-	require.True(t, r.Exists("/etc/apt/preferences.d/ubuntu"))
-	require.False(t, r.Exists("/etc/apt/sources.list.d/amdgpu.list"))
-	require.True(t, r.Exists("/etc/apt/sources.list.d/more.sources"), "it names others, too")
-}
-
-func TestMatrixActionPrintsTheTable(t *testing.T) {
-	var b strings.Builder
-	require.NoError(t, rocm.WriteMatrix(&b))
-	require.Equal(t, strings.TrimSpace(b.String()), acted(t, "no-gpu", "rocm-matrix", nil, nil).Results["releases"])
 }
 
 // What the options take is what the packages have.

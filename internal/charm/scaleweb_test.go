@@ -35,7 +35,7 @@ type scaleWeb struct {
 	t       *testing.T
 	root    host.Root
 	model   *jujutest.Model
-	machine fakeMachine
+	machine hosttest.Machine
 	up      map[string]bool // systemd's units
 	linked  map[string]bool // addresses with a connection to the TSA
 	refuse  string          // commands with this in their line fail
@@ -52,7 +52,7 @@ type ran struct {
 // no worker yet.
 func newScaleWeb(t *testing.T, mode string, relations ...int) *scaleWeb {
 	t.Helper()
-	w := &scaleWeb{t: t, root: hosttest.Host(t, "no-gpu"), model: jujutest.New("concourse/0"), machine: newMachine(t), up: map[string]bool{}, linked: map[string]bool{}}
+	w := &scaleWeb{t: t, root: hosttest.Host(t, "no-gpu"), model: jujutest.New("concourse/0"), machine: hosttest.NewMachine(t), up: map[string]bool{}, linked: map[string]bool{}}
 	w.machine.On("systemctl", w.systemctl).On("systemctl show", w.show).On("useradd", hosttest.Useradd(w.root)).On("ss", w.ss)
 	pg, err := sandbox.NewPostgres()
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func newScaleWeb(t *testing.T, mode string, relations ...int) *scaleWeb {
 	tarball := filepath.Join(t.TempDir(), "concourse.tgz")
 	require.NoError(t, sandbox.StandInRelease(tarball, "8.2.5"))
 
-	w.model.CharmDir = charmDir(t)
+	w.model.CharmDir = hosttest.CharmDir(t)
 	w.model.Config = map[string]any{"mode": mode, "web-port": port}
 	w.model.Resources["concourse-release"] = tarball
 	w.model.Relate(1, "peers", "concourse")

@@ -52,7 +52,7 @@ func TestUpgradeIsTakenBackOnlyWhereTheDatabaseFits(t *testing.T) {
 		"web without a schema, ends": {Desired{Web: true}, "failed\nSubState=failed", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run := newMachine(t)
+			run := hosttest.NewMachine(t)
 			run.On("systemctl show", func(c host.Command) (string, error) {
 				return "Id=" + c.Argv[len(c.Argv)-1] + "\nLoadState=loaded\nActiveState=" + tt.state + "\nUnitFileState=enabled\n\n", nil
 			})

@@ -51,7 +51,7 @@ func TestGPUTasksGetTheirEnvironment(t *testing.T) {
 
 // task-env may hold a token: nobody but root reads it.
 func TestWrapperConfigIsRootsAlone(t *testing.T) {
-	h := charmHost(t, hosttest.Host(t, "amd"))
+	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))
 	d := Desire(observed(t, h.Root, map[string]any{"compute-runtime": "rocm", "task-env": "TOKEN=x"}))
 	require.EqualValues(t, 0o600, mode(d, oci.DefaultConfig))
 	for _, r := range d.Resources { // the wrapper refuses another's, so a hook has to give it back
