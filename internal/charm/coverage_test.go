@@ -2,6 +2,7 @@ package charm
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,17 +12,22 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
-	"concourse-ci-machine/internal/status"
 )
 
 // fleet is one worker of each kind.
 func fleet() []model.Worker {
-	mixed := gpuWorker("mixed/0", 3, true, false)
+	mixed := fleetWorker("mixed/0", 3, true, false)
 	mixed.GPUs.Archs = []relation.ArchCount{{Arch: "gfx90a", GPUs: 1}, {Arch: "gfx942", GPUs: 1}}
-	nvidia := gpuWorker("nvidia/0", 2, false, false)
+	nvidia := fleetWorker("nvidia/0", 2, false, false)
 	nvidia.GPUs.Runtime, nvidia.GPUs.Archs = "cuda", nil
 	old := model.Worker{Unit: "old/0", Key: "ssh-ed25519 AAAA old"} // a charm that tells nothing of GPUs
-	return []model.Worker{gpuWorker("gpu/0", 8, false, false), gpuWorker("gpu/1", 8, true, true), mixed, nvidia, old}
+	return []model.Worker{fleetWorker("gpu/0", 8, false, false), fleetWorker("gpu/1", 8, true, true), mixed, nvidia, old}
+}
+
+// fleetWorker is one that tells of its GPUs.
+func fleetWorker(unit string, gpus int, exclusive, limited bool) model.Worker {
+	return model.Worker{Unit: unit, Key: "ssh-ed25519 AAAA " + unit, Name: strings.ReplaceAll(unit, "/", "-"),
+		GPUs: relation.WorkerGPUs{Runtime: "rocm", Count: gpus, Exclusive: exclusive, Limited: limited, Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: gpus}}}}
 }
 
 // told is what the action coverage answers.
@@ -71,22 +77,4 @@ func TestCoverageIsToldByAnyWebAndByNoWorker(t *testing.T) {
 	u.Facts.Role = model.WorkerRole
 	_, err := (&Actions{Charm: &Charm{}}).coverage(t.Context(), u, nil)
 	require.EqualError(t, err, "cannot tell the coverage: this unit is a worker; run it on the web's unit")
-}
-
-func TestStatusNamesRequiredArchitecturesThatNoWorkerHas(t *testing.T) {
-	o := withWorkers(observedWeb(t, map[string]any{"required-archs": "gfx950,gfx942,gfx1201"}), fleet()[0])
-	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "no worker has gfx950, gfx1201 (required-archs)"}}, Desire(o).Causes)
-	one := fleet()[0]
-	one.GPUs.Archs = []relation.ArchCount{{Arch: "gfx950", GPUs: 4}, {Arch: "gfx1201", GPUs: 4}}
-	require.Empty(t, Desire(withWorkers(o, one, fleet()[1])).Causes)
-}
-
-func TestExporterCountsTheWorkersOfRequiredArchitectures(t *testing.T) {
-	layer := func(set map[string]any) string {
-		data, ok := file(Desire(observedWeb(t, set)), PebbleDir+"/layers/001-concourse-exporter.yaml")
-		require.True(t, ok)
-		return data
-	}
-	require.Contains(t, layer(map[string]any{"enable-metrics": true, "required-archs": "gfx950,gfx942"}), "--required-archs=gfx950,gfx942")
-	require.NotContains(t, layer(map[string]any{"enable-metrics": true}), "required-archs")
 }
