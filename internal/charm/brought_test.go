@@ -76,7 +76,7 @@ func TestD49GoingBackTakesWhatTheCharmBroughtAndNothingElse(t *testing.T) {
 	} {
 		h, _ := broughtUnit(t)
 		o := observed(t, h.Root, map[string]any{"compute-runtime": runtime})
-		p := changes(t, h, goBack(o, decideGPUs(o.Config, o.GPUs, o.Machine, []string{"0"})))
+		p := changes(t, h, goBack(o, DecideGPUs(o.Config, o.GPUs, o.Machine, []string{"0"})))
 		text := ops(p) + "\n"
 		for _, path := range want.gone {
 			require.Contains(t, text, "remove "+path+"\n", runtime)
@@ -94,7 +94,7 @@ func TestD49GoingBackTakesWhatTheCharmBroughtAndNothingElse(t *testing.T) {
 		if runtime == "none" {
 			require.False(t, h.Exists(resource.BroughtFile))
 		}
-		require.Empty(t, changes(t, h, goBack(o, decideGPUs(o.Config, o.GPUs, o.Machine, []string{"0"}))), "%s: a second run plans nothing", runtime)
+		require.Empty(t, changes(t, h, goBack(o, DecideGPUs(o.Config, o.GPUs, o.Machine, []string{"0"}))), "%s: a second run plans nothing", runtime)
 	}
 }
 

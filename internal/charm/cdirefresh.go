@@ -115,7 +115,7 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.NVIDIA, err = nvidiaDevices(c.Host.Root); err != nil {
+	if o.NVIDIA, err = NVIDIADevices(c.Host.Root); err != nil {
 		return err
 	}
 	rest, err := plan.Diff(ctx, c.Host, refreshed(o)...)
@@ -149,7 +149,7 @@ func (c *Charm) refreshNVIDIA(ctx context.Context, o Observed) (plan.Plan, error
 
 // refreshed is what follows from the GPUs that there are now.
 func refreshed(o Observed) []plan.Resource {
-	g := decideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
+	g := DecideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
 	var d Desired
 	if err := desireSpec(&d, o, g); err != nil {
 		return []plan.Resource{impossible{err}}

@@ -32,7 +32,7 @@ func settled(t *testing.T, hostName string, set map[string]any) (*Charm, *hostte
 		raw[k] = v
 	}
 	require.NoError(t, model.Save(h.Root, model.Facts{}, model.Facts{Unit: "concourse-ci-machine/0", Role: model.WorkerRole, Config: raw}))
-	o.NVIDIA, _ = nvidiaDevices(h.Root)
+	o.NVIDIA, _ = NVIDIADevices(h.Root)
 	p := changes(t, h, refreshed(o))
 	_, err := p.Apply(context.Background(), nil)
 	require.NoError(t, err)

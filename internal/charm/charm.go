@@ -3,7 +3,6 @@
 // validate -> desire -> plan -> guard -> apply -> publish -> status, so that
 // no hook depends on another having run, and a hook that was killed anywhere
 // is made good by the next one. Desire is pure; everything else is small.
-// Nothing imports this package but the dispatch program.
 package charm
 
 import (
@@ -85,7 +84,7 @@ func (c *Charm) putBack(ctx context.Context) (plan.Plan, error) {
 // GPUs described, which the next one hands out, or installed a release that the
 // next one asks what its worker can limit.
 func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error) {
-	facts, want, problems, err := c.decide(ctx)
+	facts, want, problems, err := c.Decide(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -99,7 +98,7 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 	if !want.Remove {
 		_, _, upgrades = concourse.Upgrades(c.Host.Root, want.Release)
 	}
-	due, held, err := c.plan(ctx, want)
+	due, held, err := c.Plan(ctx, want)
 	if err != nil {
 		return false, err
 	}
@@ -132,7 +131,7 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 
 // tell is what comes after applying: relations, secrets, and the status.
 func (c *Charm) tell(ctx context.Context, facts model.Facts, want Desired, held plan.Plan, notes []plan.Note, changed bool) error {
-	if err := c.publish(ctx, facts, want); err != nil {
+	if err := c.Publish(ctx, facts, want); err != nil {
 		return err
 	}
 	if err := c.forgetGone(facts, want, notes); err != nil {
@@ -143,7 +142,7 @@ func (c *Charm) tell(ctx context.Context, facts model.Facts, want Desired, held 
 	}
 	causes := append(want.Causes, heldCauses(held)...)
 	causes = append(causes, c.noteCauses(want, notes)...)
-	causes = append(causes, c.check(ctx, want, changed)...)
+	causes = append(causes, c.Check(ctx, want, changed)...)
 	reboot, err := c.reboot(ctx, want)
 	if err != nil {
 		return err
@@ -152,8 +151,8 @@ func (c *Charm) tell(ctx context.Context, facts model.Facts, want Desired, held 
 	return c.setStatus(ctx, status.Of(c.ready(want), causes))
 }
 
-// decide is the pipeline up to desire.
-func (c *Charm) decide(ctx context.Context) (model.Facts, Desired, []config.Problem, error) {
+// Decide is the pipeline up to desire.
+func (c *Charm) Decide(ctx context.Context) (model.Facts, Desired, []config.Problem, error) {
 	last, err := model.Load(c.Host.Root)
 	if err != nil && (c.Tools == nil || !errors.Is(err, model.ErrDamaged)) {
 		return last, Desired{}, nil, err
@@ -190,8 +189,8 @@ func (c *Charm) decide(ctx context.Context) (model.Facts, Desired, []config.Prob
 	return facts, Desire(seen), nil, nil
 }
 
-// plan is what is missing, without the steps that the guard holds back.
-func (c *Charm) plan(ctx context.Context, want Desired) (due, held plan.Plan, err error) {
+// Plan is what is missing, without the steps that the guard holds back.
+func (c *Charm) Plan(ctx context.Context, want Desired) (due, held plan.Plan, err error) {
 	all, err := plan.Diff(ctx, c.Host, want.Resources...)
 	if err != nil {
 		return nil, nil, jujuerrors.Trace(err)
@@ -206,7 +205,7 @@ func (c *Charm) logPlan(ctx context.Context, due, held plan.Plan) error {
 	}
 	var b strings.Builder
 	b.WriteString("plan:\n")
-	if err := printPlan(&b, due, held); err != nil {
+	if err := PrintPlan(&b, due, held); err != nil {
 		return err
 	}
 	return c.Tools.Log(ctx, juju.Info, strings.TrimSpace(b.String()))

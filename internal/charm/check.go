@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpustate"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
@@ -40,37 +41,37 @@ func (c *Charm) ready(want Desired) string {
 	return text + want.Suffix
 }
 
-// check looks at what runs, after applying: active is what answers, not what
+// Check looks at what runs, after applying: active is what answers, not what
 // was started (D4).
-func (c *Charm) check(ctx context.Context, want Desired, changed bool) []status.Cause {
+func (c *Charm) Check(ctx context.Context, want Desired, changed bool) []status.Cause {
 	var causes []status.Cause
 	if want.Worker {
-		if cause := c.settledWorker(ctx, want, changed); cause != nil {
+		if cause := c.SettledWorker(ctx, want, changed); cause != nil {
 			causes = append(causes, *cause)
 		}
 	}
 	if want.Web {
-		if cause := c.checkWeb(ctx, want, changed); cause != nil {
+		if cause := c.CheckWeb(ctx, want, changed); cause != nil {
 			causes = append(causes, *cause)
 		}
 	}
 	if want.Jobs {
-		if why := c.checkPebble(ctx, jobsService, jobsURL); why != "" {
+		if why := c.CheckPebble(ctx, JobsService, JobsURL); why != "" {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: "no metrics of jobs: " + why})
 		}
 	}
 	if want.Exporter {
-		if why := c.checkPebble(ctx, exporterService, exporterURL); why != "" {
+		if why := c.CheckPebble(ctx, ExporterService, ExporterURL); why != "" {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: "no GPU metrics: " + why})
 		} else {
-			causes = append(causes, Remarks(ctx, c.Host, c.ExporterURL)...)
+			causes = append(causes, gpustate.Remarks(ctx, c.Host, c.ExporterURL)...)
 		}
 	}
 	return causes
 }
 
-// settledWorker is what checkWorker says in the end.
-func (c *Charm) settledWorker(ctx context.Context, want Desired, changed bool) *status.Cause {
+// SettledWorker is what checkWorker says in the end.
+func (c *Charm) SettledWorker(ctx context.Context, want Desired, changed bool) *status.Cause {
 	cause, connects := c.checkWorker(ctx, want, changed)
 	for waited := time.Duration(0); cause != nil && (changed || connects) && waited < settleTime; waited += settlePoll {
 		c.Sleep(settlePoll)

@@ -65,7 +65,7 @@ func TestWorkerThatConnectsAgainIsWaitedFor(t *testing.T) {
 			slept := 0
 			c := &Charm{Host: host.Host{Root: r, Runner: &journal{lines: tc.lines}, Clock: hosttest.Clock{T: hosttest.Now}},
 				Sleep: func(time.Duration) { slept++ }}
-			causes := c.check(t.Context(), Desired{Worker: true, LogLevel: "info"}, false)
+			causes := c.Check(t.Context(), Desired{Worker: true, LogLevel: "info"}, false)
 			require.Equal(t, tc.slept, slept)
 			if tc.want == "" {
 				require.Empty(t, causes)

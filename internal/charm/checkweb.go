@@ -15,8 +15,8 @@ import (
 // prepares the database first.
 const webSettleTime = 60 * time.Second
 
-// checkWeb asks the web itself; systemd only knows that a process runs.
-func (c *Charm) checkWeb(ctx context.Context, want Desired, changed bool) *status.Cause {
+// CheckWeb asks the web itself; systemd only knows that a process runs.
+func (c *Charm) CheckWeb(ctx context.Context, want Desired, changed bool) *status.Cause {
 	h := concourse.CheckWeb(ctx, want.LocalURL)
 	for waited := time.Duration(0); h.State != concourse.Healthy && changed && waited < webSettleTime; waited += settlePoll {
 		c.Sleep(settlePoll)
@@ -26,22 +26,22 @@ func (c *Charm) checkWeb(ctx context.Context, want Desired, changed bool) *statu
 		return nil
 	}
 	why := h.Why
-	if err := databaseWorks(ctx, want); err != nil {
+	if err := DatabaseWorks(ctx, want); err != nil {
 		why = lastLine(err) // a web without its database ends, and all that shows is a closed port
 	}
 	return &status.Cause{Kind: status.Waiting, Text: fmt.Sprintf("Web not ready: %s; see journalctl --unit concourse-server", why)}
 }
 
-// databaseWorks logs in as the web and looks at its rights.
-func databaseWorks(ctx context.Context, want Desired) error {
+// DatabaseWorks logs in as the web and looks at its rights.
+func DatabaseWorks(ctx context.Context, want Desired) error {
 	if err := postgres.Ping(ctx, want.Repair); err != nil {
 		return err
 	}
 	return postgres.Rights(ctx, want.Repair)
 }
 
-// checkPebble says what is wrong with a service under Pebble, "" for nothing.
-func (c *Charm) checkPebble(ctx context.Context, service, url string) string {
+// CheckPebble says what is wrong with a service under Pebble, "" for nothing.
+func (c *Charm) CheckPebble(ctx context.Context, service, url string) string {
 	state, err := resource.PebbleServices(ctx, c.Host.Root, PebbleSocket)
 	switch {
 	case err != nil:

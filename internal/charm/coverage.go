@@ -1,13 +1,14 @@
 package charm
 
 import (
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/status"
 	"fmt"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/status"
 )
 
 // Coverage is which architectures of AMD GPUs the related workers have.
@@ -50,8 +51,8 @@ type CoveringWorkers struct {
 	GPUs int `json:"with_gpus" yaml:"with_gpus"`
 }
 
-// coverageOf is the matrix of what workers tell.
-func coverageOf(workers []model.Worker, required []string) Coverage {
+// CoverageOf is the matrix of what workers tell.
+func CoverageOf(workers []model.Worker, required []string) Coverage {
 	c := Coverage{Architectures: []CoveredArch{}, Missing: []string{}, Unknown: []CoveringUnit{}, Others: []CoveringUnit{}}
 	at := func(arch string) *CoveredArch {
 		i, found := slices.BinarySearchFunc(c.Architectures, arch, func(a CoveredArch, name string) int { return strings.Compare(a.Arch, name) })
@@ -102,7 +103,7 @@ func missingArchs(w *model.Web, required []string) []status.Cause {
 	if len(required) == 0 {
 		return nil
 	}
-	missing := coverageOf(w.SortedWorkers(), required).Missing
+	missing := CoverageOf(w.SortedWorkers(), required).Missing
 	if len(missing) == 0 {
 		return nil
 	}

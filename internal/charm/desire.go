@@ -80,7 +80,7 @@ func desireRole(o Observed) Desired {
 		return desireWebUnit(o)
 	}
 	d := Desired{Shared: o.shared(), Release: o.Release, LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.Unit].Invocation}
-	gpus := decideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
+	gpus := DecideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
 	d.Known = gpus.miss(o)
 	d.Causes = append(append(d.Causes, gpus.Causes...), gpus.Remarks...)
 	d.Suffix = gpus.Suffix() + folderSuffix(o)
@@ -157,7 +157,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	cfg := concourse.WorkerConfig{
 		Name: workerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: concourse.WorkFolder(o.shared()), LogLevel: o.Config.LogLevel, TSA: o.TSA,
 		Tags: concourse.Tags(o.Config.Tags, gpuTags(gpus)), Wrapped: wired, MaxTasks: tasks,
-		DNSProxy: o.Config.DNSProxy, DNSServers: o.Config.DNSServers, Proxy: proxyOf(o.Facts, o.Config),
+		DNSProxy: o.Config.DNSProxy, DNSServers: o.Config.DNSServers, Proxy: ProxyOf(o.Facts, o.Config),
 	}
 	env, err := cfg.File(o.WorkerEnv)
 	if err != nil {

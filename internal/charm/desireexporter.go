@@ -19,10 +19,10 @@ const (
 	PebbleDir    = model.StateDir + "/pebble"
 	PebbleSocket = PebbleDir + "/.pebble.socket"
 
-	exporterService = "rocm-exporter"
+	ExporterService = "rocm-exporter"
 	usageService    = "gpu-usage"
-	exporterURL     = "http://127.0.0.1:9401/-/healthy"
-	jobsService     = "concourse-exporter"
+	ExporterURL     = "http://127.0.0.1:9401/-/healthy"
+	JobsService     = "concourse-exporter"
 )
 
 // UsageReport is where the exporter, which is not root, finds who uses the GPUs:
@@ -33,7 +33,7 @@ const UsageReport = "/run/concourse-gpu-usage.json"
 // jobsCredentials is how concourse-exporter asks the web; it holds a password.
 const jobsCredentials = "/etc/concourse-ci-machine/concourse-exporter.json"
 
-var jobsURL = "http://127.0.0.1:" + strconv.Itoa(jobexporter.DefaultPort) + "/-/healthy"
+var JobsURL = "http://127.0.0.1:" + strconv.Itoa(jobexporter.DefaultPort) + "/-/healthy"
 
 // desireExporter is Pebble with the GPU exporter, on units that have AMD GPUs
 // and were asked to use them.
@@ -50,9 +50,9 @@ func desireExporter(d *Desired, o Observed, g GPUs) error {
 	}
 	d.Exporter = g.Vendor == gpu.AMD && len(g.All) > 0
 	d.Resources = append(d.Resources, resource.Absent{Path: jobsCredentials, Why: "this unit is a worker"})
-	return desirePebble(d, o, "this unit has no AMD GPU to watch", d.Exporter, jobsService, resource.PebbleLayer{
-		Service: exporterService, Summary: "GPU metrics on port 9401", Command: command, User: "nobody", Group: "nogroup",
-		Check: exporterService, URL: exporterURL, Job: job, JobCommand: report,
+	return desirePebble(d, o, "this unit has no AMD GPU to watch", d.Exporter, JobsService, resource.PebbleLayer{
+		Service: ExporterService, Summary: "GPU metrics on port 9401", Command: command, User: "nobody", Group: "nogroup",
+		Check: ExporterService, URL: ExporterURL, Job: job, JobCommand: report,
 		Helper: usageService, HelperCommand: []string{exporterBin, "--usage.write=" + UsageReport, "--path.root=/"}})
 }
 
@@ -79,10 +79,10 @@ func desireJobExporter(d *Desired, o Observed) error {
 	if len(o.Config.RequiredArchs) > 0 {
 		command = append(command, "--required-archs="+strings.Join(o.Config.RequiredArchs, ","))
 	}
-	return desirePebble(d, o, why, d.Jobs, exporterService, resource.PebbleLayer{
-		Service: jobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(jobexporter.DefaultPort),
+	return desirePebble(d, o, why, d.Jobs, ExporterService, resource.PebbleLayer{
+		Service: JobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(jobexporter.DefaultPort),
 		Command: command, User: concourse.WebUser, Group: concourse.WebUser,
-		Check: jobsService, URL: jobsURL})
+		Check: JobsService, URL: JobsURL})
 }
 
 // desirePebble is Pebble with one service, or without any no Pebble. other is

@@ -85,8 +85,8 @@ func desireWrapper(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 		return false, err
 	}
 	d.Resources = append(d.Resources, file, launcher)
-	if given := foldersOfTasks(o.Config, o.Folders); len(given) > 0 {
-		d.Resources = append(d.Resources, resource.Nosuid{Dir: srv, Why: "what tasks leave there must not run as another user of this machine"})
+	if given := FoldersOfTasks(o.Config, o.Folders); len(given) > 0 {
+		d.Resources = append(d.Resources, resource.Nosuid{Dir: Srv, Why: "what tasks leave there must not run as another user of this machine"})
 	}
 	return true, nil
 }
@@ -104,11 +104,11 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 		config.RootfsEnv = map[string]map[string]string{rocm.Home: rocm.TaskEnv()}
 		if g.Vendor == gpu.NVIDIA {
 			config.RootfsEnv = nil
-			config.Specs, config.Visible = []string{nvidiaSpec}, []string{"NVIDIA_VISIBLE_DEVICES"}
+			config.Specs, config.Visible = []string{NVIDIASpec}, []string{"NVIDIA_VISIBLE_DEVICES"}
 		}
 	}
 	if !o.Config.NoFolders {
-		config.Folders = &oci.Folders{Root: srv, Containers: o.Config.FoldersFor, Names: o.Config.Folders, Readonly: oci.Recursive}
+		config.Folders = &oci.Folders{Root: Srv, Containers: o.Config.FoldersFor, Names: o.Config.Folders, Readonly: oci.Recursive}
 		if !o.Machine.RecursiveReadonly {
 			config.Folders.Readonly = oci.TopOnly
 		}
@@ -175,6 +175,6 @@ func cdiNames(g GPUs) (names []string) {
 }
 
 func aptProxies(o Observed) resource.Proxies {
-	p := proxyOf(o.Facts, o.Config)
+	p := ProxyOf(o.Facts, o.Config)
 	return resource.Proxies{HTTP: p.HTTP, HTTPS: p.HTTPS, No: p.No}
 }

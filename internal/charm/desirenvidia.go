@@ -35,6 +35,6 @@ func (c *Charm) described(want Desired) bool {
 	if !want.Describes {
 		return false
 	}
-	names, err := nvidiaDevices(c.Host.Root)
+	names, err := NVIDIADevices(c.Host.Root)
 	return err == nil && len(names) > 0 && nvidia.ReadAttempt(c.Host.Root) == nil
 }

@@ -53,7 +53,7 @@ func notWorker(o Observed) []plan.Resource {
 		resource.Absent{Path: concourse.UnitFile, Why: why},
 		resource.Absent{Path: concourse.EnvFile, Why: why},
 		resource.Absent{Path: concourse.TSAHostKey, Why: why},
-		resource.Absent{Path: landedFile, Why: why},
+		resource.Absent{Path: LandedFile, Why: why},
 		resource.Absent{Path: workerLimitFile, Why: why},
 	}
 }

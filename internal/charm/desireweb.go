@@ -215,7 +215,7 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db 
 	c := concourse.WebConfig{Paths: paths, BindPort: o.Config.WebPort, LogLevel: o.Config.LogLevel, ExternalURL: webURL(o),
 		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.ClusterName, AdminUser: o.Config.AdminUser, AdminPassword: s.AdminPassword,
 		MainTeamUser: o.Config.MainTeamUser, ExtraLocalUsers: o.Config.ExtraLocalUsers, Database: db,
-		Metrics: o.Config.Metrics, Options: maps.Clone(o.Config.WebEnv), OptionKeys: config.WebEnvKeys(), Proxy: proxyOf(o.Facts, o.Config)}
+		Metrics: o.Config.Metrics, Options: maps.Clone(o.Config.WebEnv), OptionKeys: config.WebEnvKeys(), Proxy: ProxyOf(o.Facts, o.Config)}
 	if db != (concourse.WebDatabase{}) {
 		c.EncryptionKey, c.OldEncryptionKey = content[model.EncryptionKey], content[model.OldEncryptionKey]
 	}

@@ -15,18 +15,18 @@ import (
 	"concourse-ci-machine/internal/oci"
 )
 
-// srv holds the folders that tasks see at the same path.
-const srv = "/srv"
+// Srv holds the folders that tasks see at the same path.
+const Srv = "/srv"
 
-// srvFolders lists what tasks may get. No folder is looked into: it may be a
+// SrvFolders lists what tasks may get. No folder is looked into: it may be a
 // mount whose server is gone. A machine without /srv has none (D53).
-func srvFolders(r host.Root) ([]string, error) {
-	entries, err := r.ReadDir(srv)
+func SrvFolders(r host.Root) ([]string, error) {
+	entries, err := r.ReadDir(Srv)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, jujuerrors.Annotatef(err, "cannot list %s", srv)
+		return nil, jujuerrors.Annotatef(err, "cannot list %s", Srv)
 	}
 	var names []string
 	for _, e := range entries {
@@ -37,8 +37,8 @@ func srvFolders(r host.Root) ([]string, error) {
 	return names, nil
 }
 
-// foldersOfTasks are those of /srv that the options give to tasks.
-func foldersOfTasks(c config.Config, names []string) (given []string) {
+// FoldersOfTasks are those of /srv that the options give to tasks.
+func FoldersOfTasks(c config.Config, names []string) (given []string) {
 	for _, name := range names {
 		if !c.NoFolders && (len(c.Folders) == 0 || slices.Contains(c.Folders, name)) {
 			given = append(given, name)
@@ -50,7 +50,7 @@ func foldersOfTasks(c config.Config, names []string) (given []string) {
 // folderSuffix is the part of the ready status that counts the folders.
 func folderSuffix(o Observed) string {
 	ro, rw := 0, 0
-	for _, name := range foldersOfTasks(o.Config, o.Folders) {
+	for _, name := range FoldersOfTasks(o.Config, o.Folders) {
 		if strings.HasSuffix(name, "_writable") || strings.HasSuffix(name, "_rw") {
 			rw++
 		} else {
@@ -63,14 +63,14 @@ func folderSuffix(o Observed) string {
 	return fmt.Sprintf(" (%d folders: %d RO, %d RW)", ro+rw, ro, rw)
 }
 
-// nvidiaDevices reads the names in NVIDIA's CDI spec.
-func nvidiaDevices(r host.Root) ([]string, error) {
-	data, err := r.ReadFile(nvidiaSpec)
+// NVIDIADevices reads the names in NVIDIA's CDI spec.
+func NVIDIADevices(r host.Root) ([]string, error) {
+	data, err := r.ReadFile(NVIDIASpec)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, jujuerrors.Annotatef(err, "cannot read %s", nvidiaSpec)
+		return nil, jujuerrors.Annotatef(err, "cannot read %s", NVIDIASpec)
 	}
 	var spec struct {
 		Devices []struct{ Name string }

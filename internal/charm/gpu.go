@@ -42,11 +42,11 @@ func (g *GPUs) block(format string, args ...any) {
 	g.Causes = append(g.Causes, status.Cause{Kind: status.Blocked, Text: fmt.Sprintf(format, args...)})
 }
 
-// decideGPUs says which GPUs tasks get; nvidia is the devices that
+// DecideGPUs says which GPUs tasks get; nvidia is the devices that
 // nvidia-ctk described, nil where it did not. A unit that was asked for GPUs and
 // can't compute on them says why and what to run, gets none, and is no GPU
 // worker (D45).
-func decideGPUs(c config.Config, inv gpu.Inventory, m machine.Machine, nvidia []string) GPUs {
+func DecideGPUs(c config.Config, inv gpu.Inventory, m machine.Machine, nvidia []string) GPUs {
 	var g GPUs
 	switch c.ComputeRuntime {
 	case "rocm":
@@ -62,7 +62,7 @@ func decideGPUs(c config.Config, inv gpu.Inventory, m machine.Machine, nvidia []
 			g.Vendor = gpu.AMD
 		case nvidia:
 			g.Vendor = gpu.NVIDIA
-		case slices.ContainsFunc(inv.LeftOf(gpu.AMD), meant):
+		case slices.ContainsFunc(inv.LeftOf(gpu.AMD), Meant):
 			g.Vendor = gpu.AMD
 		default:
 			g.Causes = append(g.Causes, status.Cause{Kind: status.Active, Text: "no GPU passed through"})
@@ -101,9 +101,9 @@ func decideGPUs(c config.Config, inv gpu.Inventory, m machine.Machine, nvidia []
 	return g
 }
 
-// meant reports whether a GPU does not count though somebody gave it to this
+// Meant reports whether a GPU does not count though somebody gave it to this
 // unit: its node is here and can't be used.
-func meant(l gpu.Left) bool {
+func Meant(l gpu.Left) bool {
 	return l.Reason == gpu.Unreadable || l.Reason == gpu.WrongNumber || l.Reason == gpu.NotADevice
 }
 
@@ -204,21 +204,21 @@ func explainGroups(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 
 // nvidiaSpec is what NVIDIA's own tool writes, run by the charm or by people.
 const (
-	nvidiaSpec     = nvidia.Path
+	NVIDIASpec     = nvidia.Path
 	nvidiaKind     = nvidia.Kind
-	nvidiaGenerate = "sudo nvidia-ctk cdi generate --format=json --output=" + nvidiaSpec
+	nvidiaGenerate = "sudo nvidia-ctk cdi generate --format=json --output=" + NVIDIASpec
 )
 
 // explainNVIDIA checks that the chosen GPUs are described: libraries and
 // device nodes of NVIDIA's driver are known to its own tool alone.
 func explainNVIDIA(g *GPUs, described []string) {
 	if described == nil {
-		g.block("no %s — on the unit install nvidia-container-toolkit and run: %s", nvidiaSpec, nvidiaGenerate)
+		g.block("no %s — on the unit install nvidia-container-toolkit and run: %s", NVIDIASpec, nvidiaGenerate)
 		return
 	}
 	for i, of := range g.All {
 		if contains(g.Chosen, of) && !slices.Contains(described, strconv.Itoa(i)) {
-			g.block("GPU %d is not in %s — on the unit run: %s", i, nvidiaSpec, nvidiaGenerate)
+			g.block("GPU %d is not in %s — on the unit run: %s", i, NVIDIASpec, nvidiaGenerate)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"concourse-ci-machine/internal/status"
 )
 
-// gpusFile is which GPUs the unit is known to have.
-const gpusFile = model.StateDir + "/gpus.json"
+// GPUsFile is which GPUs the unit is known to have.
+const GPUsFile = model.StateDir + "/gpus.json"
 
 // knownGPUs are the most that the unit had since somebody said what it is to
 // have: by another compute-runtime, or by the action accept-gpus. Partitions of
@@ -27,7 +27,7 @@ type knownGPUs struct {
 
 // readKnown takes a damaged file for none: the worst that follows is a remark less.
 func readKnown(r host.Root) (k knownGPUs, err error) {
-	data, err := r.ReadFile(gpusFile)
+	data, err := r.ReadFile(GPUsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return k, nil
 	}
@@ -43,13 +43,13 @@ func (k knownGPUs) write(r host.Root) error {
 		return err
 	}
 	if k.Runtime == "" {
-		return r.Remove(gpusFile)
+		return r.Remove(GPUsFile)
 	}
 	data, err := json.Marshal(k)
 	if err != nil {
 		return err
 	}
-	return r.WriteFile(gpusFile, append(data, '\n'), 0o600)
+	return r.WriteFile(GPUsFile, append(data, '\n'), 0o600)
 }
 
 // with is what is known from now on, and which GPUs are gone.

@@ -52,15 +52,15 @@ func TestAcceptedGPUsAreMissedNoMore(t *testing.T) {
 	got, err := readKnown(h)
 	require.NoError(t, err)
 	require.Equal(t, had, got)
-	require.NoError(t, h.Remove(gpusFile)) // the action
+	require.NoError(t, h.Remove(GPUsFile)) // the action
 	got, err = readKnown(h)
 	require.NoError(t, err)
 	now, gone := got.with("rocm", at("a"))
 	require.Empty(t, gone)
 	require.NoError(t, now.write(h))
 	require.NoError(t, knownGPUs{}.write(h))
-	require.False(t, h.Exists(gpusFile))
-	hosttest.Put(t, h, gpusFile, "{")
+	require.False(t, h.Exists(GPUsFile))
+	hosttest.Put(t, h, GPUsFile, "{")
 	got, err = readKnown(h)
 	require.NoError(t, err)
 	require.Equal(t, knownGPUs{}, got)

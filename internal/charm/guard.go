@@ -38,8 +38,8 @@ func heldCauses(held plan.Plan) []status.Cause {
 	return []status.Cause{{Kind: status.Waiting, Text: fmt.Sprintf("the worker is left running: stopping it would end %s", held[0].Disrupts)}}
 }
 
-// printPlan writes a plan as people read it.
-func printPlan(w io.Writer, due, held plan.Plan) error {
+// PrintPlan writes a plan as people read it.
+func PrintPlan(w io.Writer, due, held plan.Plan) error {
 	if err := due.Print(w); err != nil {
 		return err
 	}
@@ -51,9 +51,9 @@ func printPlan(w io.Writer, due, held plan.Plan) error {
 	return nil
 }
 
-// operatorsTurn reports whether something keeps the unit from its work that no
+// OperatorsTurn reports whether something keeps the unit from its work that no
 // step of the charm's can mend.
-func (d Desired) operatorsTurn() bool {
+func (d Desired) OperatorsTurn() bool {
 	return d.Driver != nil && len(d.Driver.Decision.Remedies) > 0 ||
 		slices.ContainsFunc(d.Causes, func(c status.Cause) bool { return c.Kind == status.Blocked })
 }

@@ -1,13 +1,14 @@
 package charm
 
 import (
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/status"
 	"context"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/status"
 )
 
 // D18: only the operator ends tasks: by removing the unit or its relation.
@@ -23,7 +24,7 @@ func TestGuardHoldsBackWhatWouldEndTasks(t *testing.T) {
 		due, kept := guard(all, event)
 		require.Len(t, append(due, kept...), 3, event)
 		var b strings.Builder
-		require.NoError(t, printPlan(&b, due, kept))
+		require.NoError(t, PrintPlan(&b, due, kept))
 		if !held {
 			require.Empty(t, kept, event)
 			require.Empty(t, heldCauses(kept))

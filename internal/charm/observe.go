@@ -118,16 +118,16 @@ func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Confi
 			return o, err
 		}
 	}
-	if o.NVIDIA, err = nvidiaDevices(c.Host.Root); err != nil {
+	if o.NVIDIA, err = NVIDIADevices(c.Host.Root); err != nil {
 		return o, err
 	}
-	if o.Folders, err = srvFolders(c.Host.Root); err != nil {
+	if o.Folders, err = SrvFolders(c.Host.Root); err != nil {
 		return o, err
 	}
 	if err := c.observeWorkerLimit(ctx, &o); err != nil {
 		return o, err
 	}
-	o.Landed = c.Host.Exists(landedFile)
+	o.Landed = c.Host.Exists(LandedFile)
 	if o.Known, err = readKnown(c.Host.Root); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe which GPUs there were")
 	}
@@ -186,9 +186,9 @@ func programs(dir string, names ...string) (id []byte, err error) {
 	return id, nil
 }
 
-// attached reports whether a release was attached: an empty file is how a
+// Attached reports whether a release was attached: an empty file is how a
 // store says that none was. The path is Juju's own, not below the root.
-func attached(path string) bool {
+func Attached(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && st.Size() > 0
 }
@@ -229,8 +229,8 @@ func (c *Charm) observeWeb(ctx context.Context, o Observed) (Observed, error) {
 	return o, nil
 }
 
-// proxyOf is the operator's proxies, else the model's.
-func proxyOf(facts model.Facts, cfg config.Config) concourse.Proxy {
+// ProxyOf is the operator's proxies, else the model's.
+func ProxyOf(facts model.Facts, cfg config.Config) concourse.Proxy {
 	p := concourse.Proxy{HTTP: cfg.HTTPProxy, HTTPS: cfg.HTTPSProxy, No: cfg.NoProxy}
 	if p == (concourse.Proxy{}) {
 		p = concourse.Proxy{HTTP: facts.Proxy.HTTP, HTTPS: facts.Proxy.HTTPS, No: facts.Proxy.NoProxy}
@@ -238,5 +238,5 @@ func proxyOf(facts model.Facts, cfg config.Config) concourse.Proxy {
 	return p
 }
 
-// landedFile says that the operator landed this worker: hooks leave it down.
-const landedFile = model.StateDir + "/landed"
+// LandedFile says that the operator landed this worker: hooks leave it down.
+const LandedFile = model.StateDir + "/landed"

@@ -17,11 +17,11 @@ import (
 // reboot may forget: there is no hook tool to ask.
 const versionFile = "/run/concourse-charm/version"
 
-// publish tells Juju what others want to know, differences only: a worker's
+// Publish tells Juju what others want to know, differences only: a worker's
 // public key or a web's address, where the exporters listen, and the version
 // that runs. It is tried in every hook, so that no event decides what is told
 // (D20, D56).
-func (c *Charm) publish(ctx context.Context, facts model.Facts, want Desired) error {
+func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) error {
 	if err := c.retract(ctx, facts); err != nil {
 		return err
 	}

@@ -27,21 +27,21 @@ func (c *Charm) observeRelease(ctx context.Context, o *Observed, web string) err
 	if version == "" {
 		version = web
 	}
-	attached := attached(o.Facts.Resource)
+	attached := Attached(o.Facts.Resource)
 	if version == "" && !attached {
 		version = concourse.TestedVersion
 		if o.Config.AutoUpgrade {
 			installed, _, _ := concourse.InstalledRelease(c.Host.Root)
 			var remark string
 			version, remark = concourse.Newest(ctx, c.Host, concourse.NewestQuery{Installed: installed, Arch: runtime.GOARCH,
-				Token: o.Config.GitHubToken, Proxy: proxyOf(o.Facts, o.Config), Offline: c.Tools == nil || c.Event.Action != nil})
+				Token: o.Config.GitHubToken, Proxy: ProxyOf(o.Facts, o.Config), Offline: c.Tools == nil || c.Event.Action != nil})
 			if remark != "" {
 				o.Remarks = append(o.Remarks, remark)
 			}
 		}
 	}
 	r := &concourse.Release{Version: version, Resource: o.Facts.Resource, Mirror: o.Config.ReleaseMirror, SHA256: o.Config.ReleaseSHA256,
-		Arch: runtime.GOARCH, Proxy: proxyOf(o.Facts, o.Config), Sleep: c.Sleep, Shared: o.shared(), Unit: o.Facts.Unit, Token: o.Config.GitHubToken,
+		Arch: runtime.GOARCH, Proxy: ProxyOf(o.Facts, o.Config), Sleep: c.Sleep, Shared: o.shared(), Unit: o.Facts.Unit, Token: o.Config.GitHubToken,
 		Progress: func(text string) { c.say(ctx, text) }}
 	r.Avoid(concourse.ReadFailed(c.Host.Root))
 	if f, is := r.Avoided(c.Host.Root); is {

@@ -1,11 +1,12 @@
 package charm
 
 import (
-	"concourse-ci-machine/internal/relation"
-	"concourse-ci-machine/internal/status"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/status"
 )
 
 func TestStatusNamesRequiredArchitecturesThatNoWorkerHas(t *testing.T) {

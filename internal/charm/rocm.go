@@ -32,7 +32,7 @@ func (c *Charm) observeDriver(ctx context.Context, o *Observed) error {
 	if o.Facts.Role == model.WebRole || model.Leaving(o.Event) || !wantsAMD(o.Config) {
 		return nil
 	}
-	f, err := rocm.ObserveDriver(ctx, c.Host, rocmMachine(o.Machine, o.Arch))
+	f, err := rocm.ObserveDriver(ctx, c.Host, ROCmMachine(o.Machine, o.Arch))
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot observe the driver of AMD GPUs")
 	}
@@ -43,12 +43,12 @@ func (c *Charm) observeDriver(ctx context.Context, o *Observed) error {
 	return nil
 }
 
-func rocmMachine(m machine.Machine, arch string) rocm.Machine {
+func ROCmMachine(m machine.Machine, arch string) rocm.Machine {
 	return rocm.Machine{Hostname: m.Hostname, Container: m.Container, Distro: m.Distro, Series: m.Series, Arch: arch}
 }
 
-// driverWanted is what the options say of it.
-func driverWanted(c config.Config, unit string) rocm.Wanted {
+// DriverWanted is what the options say of it.
+func DriverWanted(c config.Config, unit string) rocm.Wanted {
 	app, _, _ := strings.Cut(unit, "/")
 	return rocm.Wanted{App: app, Unit: unit, Version: c.ROCmVersion, BaseURL: c.ROCmBaseURL, Usecases: c.ROCmUsecases,
 		InstallDriver: c.InstallDriver, AllowDriverChange: c.AllowDriverChange, AllowReboot: c.AllowReboot,
@@ -62,7 +62,7 @@ func desireDriver(d *Desired, o Observed, g GPUs) {
 	if o.Driver == nil || g.Vendor == gpu.NVIDIA {
 		return
 	}
-	w := driverWanted(o.Config, o.Facts.Unit)
+	w := DriverWanted(o.Config, o.Facts.Unit)
 	decision := rocm.Decide(*o.Driver, w)
 	install, err := rocm.Install(decision, *o.Driver, w, rocm.Environment{Seen: o.Install, Proxies: aptProxies(o), Now: o.Now})
 	if err != nil {

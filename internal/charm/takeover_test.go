@@ -22,7 +22,7 @@ func TestSecretThatIsOfNoUseNamesTheKeyToRotate(t *testing.T) {
 		require.Equal(t, status.Blocked, d.Causes[0].Kind)
 		require.Contains(t, d.Causes[0].Text, "cannot use the secret of the web: "+part+": ")
 		require.Contains(t, d.Causes[0].Text, "; run juju run concourse-ci-machine/leader rotate-keys keys="+which)
-		require.Equal(t, []string{part}, rotated[which])
+		require.Equal(t, []string{part}, Rotated[which])
 	}
 }
 

@@ -64,7 +64,7 @@ func beforeWebSwitch(o Observed, db concourse.WebDatabase, env map[string]string
 // watchUpgrade looks whether the unit stays up with its new release. If not,
 // that release is noted as failed, and the one before it is to be used again.
 func (c *Charm) watchUpgrade(ctx context.Context, want Desired) (back bool, err error) {
-	unit := want.mainUnit()
+	unit := want.MainUnit()
 	if unit == "" {
 		return false, nil
 	}
@@ -95,8 +95,8 @@ func (c *Charm) watchUpgrade(ctx context.Context, want Desired) (back bool, err 
 	return false, nil
 }
 
-// mainUnit is what the unit is there for.
-func (d Desired) mainUnit() string {
+// MainUnit is what the unit is there for.
+func (d Desired) MainUnit() string {
 	switch {
 	case d.Web:
 		return concourse.WebUnit

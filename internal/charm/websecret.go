@@ -53,7 +53,7 @@ func (c *Charm) completeSecret(f *model.Facts, cfg config.Config) (refused []err
 	if len(refused) > 0 || s[model.TSAHostKey] != "" && s[model.SessionKey] != "" && s[model.AdminPassword] != "" {
 		return refused, nil
 	}
-	fresh, err := c.newSecrets()
+	fresh, err := c.FreshSecrets()
 	if err != nil {
 		return nil, jujuerrors.Annotate(err, "cannot make the web's keys")
 	}
@@ -74,7 +74,7 @@ func predecessorPassword(f model.Facts) string {
 	return f.Peer.Remote[model.AdminPassword]
 }
 
-func (c *Charm) newSecrets() (concourse.WebSecrets, error) {
+func (c *Charm) FreshSecrets() (concourse.WebSecrets, error) {
 	if c.NewSecrets != nil {
 		return c.NewSecrets()
 	}
@@ -104,8 +104,8 @@ func secretContent(o Observed) map[string]string {
 	return s
 }
 
-// rotated are the keys that rotate-keys makes anew.
-var rotated = map[string][]string{
+// Rotated are the keys that rotate-keys makes anew.
+var Rotated = map[string][]string{
 	"session":        {model.SessionKey},
 	"tsa-host":       {model.TSAHostKey},
 	"admin-password": {model.AdminPassword},
@@ -114,7 +114,7 @@ var rotated = map[string][]string{
 
 // rotatedBy is the value of rotate-keys that makes one part of the secret anew.
 func rotatedBy(part string) string {
-	for name, parts := range rotated {
+	for name, parts := range Rotated {
 		if len(parts) == 1 && parts[0] == part {
 			return name
 		}

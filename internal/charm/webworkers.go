@@ -1,11 +1,12 @@
 package charm
 
 import (
+	"fmt"
+
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/status"
-	"fmt"
 )
 
 // otherKeys are the lines of the web's file of keys that are no worker's of Juju's,

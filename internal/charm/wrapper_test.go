@@ -69,7 +69,7 @@ func TestFoldersOfTasks_D41_D53(t *testing.T) {
 		require.NoError(t, r.MkdirAll("/srv/"+name, 0o700))
 	}
 	hosttest.Put(t, r, "/srv/a-file", "")
-	folders, err := srvFolders(r)
+	folders, err := SrvFolders(r)
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		set    map[string]any
@@ -95,7 +95,7 @@ func TestFoldersOfTasks_D41_D53(t *testing.T) {
 		require.Empty(t, got.Devices, name)
 		require.Equal(t, concourse.Launcher, env(t, d)["CONCOURSE_CONTAINERD_BIN"], name)
 	}
-	none, err := srvFolders(hosttest.Host(t, "no-gpu"))
+	none, err := SrvFolders(hosttest.Host(t, "no-gpu"))
 	require.NoError(t, err)
 	require.Empty(t, none)
 }
@@ -112,7 +112,7 @@ func TestOldKernelsGetReadOnlyTopFolders(t *testing.T) {
 func TestCUDAHonoursTheChosenGPUs_D44(t *testing.T) {
 	r := hosttest.Host(t, "both-passed")
 	hosttest.Put(t, r, "/etc/cdi/nvidia.json", `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[{"name":"0"},{"name":"all"}]}`)
-	described, err := nvidiaDevices(r)
+	described, err := NVIDIADevices(r)
 	require.NoError(t, err)
 	require.Equal(t, []string{"0", "all"}, described)
 	o := observed(t, r, map[string]any{"compute-runtime": "cuda", "gpu-device-ids": "0"})

@@ -1,10 +1,11 @@
 package concourse
 
 import (
-	"concourse-ci-machine/internal/host"
 	"context"
 	"strings"
 	"time"
+
+	"concourse-ci-machine/internal/host"
 )
 
 // ToolVersion asks a program of the release for its version, "" where it can't.

@@ -29,7 +29,7 @@ type Machine struct {
 	NoProfiles bool
 }
 
-// under is the machine as the unit's Juju, such as 3.6.11 or 4.1-beta2, treats it.
+// Under is the machine as the unit's Juju, such as 3.6.11 or 4.1-beta2, treats it.
 func (m Machine) Under(juju string) Machine {
 	major, _, _ := strings.Cut(juju, ".")
 	n, err := strconv.Atoi(major)
@@ -37,7 +37,7 @@ func (m Machine) Under(juju string) Machine {
 	return m
 }
 
-// kfdVerb changes the device kfd: the container's own, or that of a profile.
+// KFDVerb changes the device kfd: the container's own, or that of a profile.
 func (m Machine) KFDVerb() string {
 	if m.NoProfiles {
 		return "set"

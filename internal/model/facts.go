@@ -41,7 +41,7 @@ type Facts struct {
 	Watchers Watchers       `json:"watchers,omitzero"`
 }
 
-// observeJuju asks the hook tools. The attached release is asked for only
+// Observe asks the hook tools. The attached release is asked for only
 // where it can have changed, as Juju runs upgrade-charm after attach-resource,
 // and as long as no release is installed: Juju does not say whether none was
 // attached or its own download failed.
@@ -75,11 +75,11 @@ func Observe(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, insta
 	return f, nil
 }
 
-// errDamaged is a facts file that can't be read back. A hook asks Juju for all
+// ErrDamaged is a facts file that can't be read back. A hook asks Juju for all
 // of it anew; only what left while nobody looked is not known any more.
 var ErrDamaged = errors.New("the file is damaged; the next hook writes it anew")
 
-// loadFacts returns the zero Facts where no hook has run yet.
+// Load returns the zero Facts where no hook has run yet.
 func Load(r host.Root) (Facts, error) {
 	var f Facts
 	data, err := r.ReadFile(FactsFile)
@@ -92,7 +92,7 @@ func Load(r host.Root) (Facts, error) {
 	return f, jujuerrors.Annotatef(err, "cannot read %s", FactsFile)
 }
 
-// saveFacts writes only what changed: most hooks change nothing.
+// Save writes only what changed: most hooks change nothing.
 func Save(r host.Root, last, now Facts) error {
 	a, err := json.Marshal(last)
 	if err != nil {
@@ -110,5 +110,5 @@ func Save(r host.Root, last, now Facts) error {
 
 func MakeStateDir(r host.Root) error { return r.MkdirAll(StateDir, 0o700) }
 
-// leaving reports whether the unit is going away.
+// Leaving reports whether the unit is going away.
 func Leaving(event string) bool { return event == "stop" || event == "remove" }

@@ -1,10 +1,11 @@
 package model
 
 import (
-	"concourse-ci-machine/internal/concourse"
 	"context"
 
 	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/concourse"
 )
 
 // flights reads the relations to webs, with what their units tell.
@@ -27,7 +28,7 @@ func (o *observer) flights(ctx context.Context) ([]Relation, error) {
 	return all, nil
 }
 
-// chooseTSA takes the first complete web unit of the first relation; with
+// ChooseTSA takes the first complete web unit of the first relation; with
 // mode=auto the web is the peers' leader, who tells in the application's bag.
 func ChooseTSA(f Facts) (t concourse.TSA, problems []string) {
 	if ModeOf(f.Config) == "auto" {

@@ -21,7 +21,7 @@ func roleOf(mode string, leader bool) Role {
 	return ""
 }
 
-// modeOf is the option before it was checked: what Juju is asked depends on it.
+// ModeOf is the option before it was checked: what Juju is asked depends on it.
 func ModeOf(raw map[string]any) string {
 	if mode, ok := raw["mode"].(string); ok {
 		return mode

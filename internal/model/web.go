@@ -11,7 +11,7 @@ import (
 	"concourse-ci-machine/internal/relation"
 )
 
-// WebFacts is what Juju says to a unit that is a web.
+// Web is what Juju says to a unit that is a web.
 type Web struct {
 	// Address is where workers and people reach the unit, PeerAddress where
 	// other webs do; "" where Juju knows none yet.
@@ -108,7 +108,7 @@ func (o *observer) otherWebs(ctx context.Context, f *Facts, w *Web) error {
 	return err
 }
 
-// webSecretKey is where the peers' application bag tells the id of the secret
+// WebSecretKey is where the peers' application bag tells the id of the secret
 // with the web's keys and passwords.
 const WebSecretKey = "web-secret"
 

@@ -21,7 +21,7 @@ type Worker struct {
 	GPUsOdd string              `json:"gpus_odd,omitempty"` // what it tells wrong of them
 }
 
-// resyncs reports whether the hook reads the bags of all workers again. All
+// Resyncs reports whether the hook reads the bags of all workers again. All
 // others read one unit's: a thousand workers join with a thousand hooks.
 func Resyncs(event string) bool {
 	return slices.Contains([]string{"config-changed", "upgrade-charm", "start", "leader-elected"}, event)
@@ -94,7 +94,7 @@ func (o *observer) gone(now map[string]Worker) []Worker {
 	return slices.DeleteFunc(left, func(w Worker) bool { return keys[w.Key] })
 }
 
-// authorized are the keys that may register.
+// Authorized are the keys that may register.
 func (w *Web) Authorized() []string {
 	var keys []string
 	for _, k := range w.Workers {
@@ -105,7 +105,7 @@ func (w *Web) Authorized() []string {
 	return keys
 }
 
-// sortedWorkers are the workers by relation and unit.
+// SortedWorkers are the workers by relation and unit.
 func (w *Web) SortedWorkers() (all []Worker) {
 	for _, at := range slices.Sorted(maps.Keys(w.Workers)) {
 		all = append(all, w.Workers[at])

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm/cli"
+	"concourse-ci-machine/internal/cli"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/rocm"
 )

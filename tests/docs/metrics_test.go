@@ -10,9 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/jobexporter"
-
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/jobexporter"
 )
 
 const metricsPage = "docs/reference/metrics.md"

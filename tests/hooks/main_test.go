@@ -20,8 +20,8 @@ import (
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
-	_ "concourse-ci-machine/internal/charm/cli"
 	"concourse-ci-machine/internal/charmpack"
+	_ "concourse-ci-machine/internal/cli"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/sandbox"

@@ -1,5 +1,6 @@
-// Package imports keeps the direction of imports: src, charm, {model, machine,
-// status}, the subjects, {resource, juju, config}, plan, host. It reads what `go list` says and
+// Package imports keeps the direction of imports: src, cli, {actions, preflight},
+// charm, {model, machine, status}, the subjects, {resource, juju, config}, plan,
+// host. It reads what `go list` says and
 // compiles nothing.
 package imports
 
@@ -68,8 +69,10 @@ func TestImportsRunOneWay(t *testing.T) {
 		{"internal/plan"},
 		{"internal/resource", "internal/juju", "internal/config"},
 		{"internal/concourse", "internal/rocm", "internal/nvidia", "internal/cdi", "internal/relation", "internal/gpu", "internal/oci", "internal/lease", "internal/exporter", "internal/drm", "internal/jobexporter", "internal/postgres", "internal/baseline"},
-		{"internal/model", "internal/machine", "internal/status"},
+		{"internal/model", "internal/machine", "internal/status", "internal/gpustate", "internal/term"},
 		{"internal/charm"},
+		{"internal/preflight", "internal/actions"},
+		{"internal/cli"},
 		{"src"},
 	}
 	level := func(p string) int {

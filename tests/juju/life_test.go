@@ -3,9 +3,8 @@ package juju
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	agent "github.com/juju/juju/concourseagent"
+	"github.com/stretchr/testify/require"
 )
 
 const tsaKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ1Jq1s2cKQ0n3H8mDqk5m0vJqv5u0yF2n8mY6mJ2rD"

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	agent "github.com/juju/juju/concourseagent"
+	"github.com/stretchr/testify/require"
 )
 
 // run runs shell commands on a unit with Juju's own hook tools.

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	agent "github.com/juju/juju/concourseagent"
+	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/juju/jujutest"
 )

@@ -1,0 +1,81 @@
+package actions
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/relation"
+)
+
+// fleet is one worker of each kind.
+func fleet() []model.Worker {
+	mixed := fleetWorker("mixed/0", 3, true, false)
+	mixed.GPUs.Archs = []relation.ArchCount{{Arch: "gfx90a", GPUs: 1}, {Arch: "gfx942", GPUs: 1}}
+	nvidia := fleetWorker("nvidia/0", 2, false, false)
+	nvidia.GPUs.Runtime, nvidia.GPUs.Archs = "cuda", nil
+	old := model.Worker{Unit: "old/0", Key: "ssh-ed25519 AAAA old"} // a charm that tells nothing of GPUs
+	return []model.Worker{fleetWorker("gpu/0", 8, false, false), fleetWorker("gpu/1", 8, true, true), mixed, nvidia, old}
+}
+
+// fleetWorker is one that tells of its GPUs.
+func fleetWorker(unit string, gpus int, exclusive, limited bool) model.Worker {
+	return model.Worker{Unit: unit, Key: "ssh-ed25519 AAAA " + unit, Name: strings.ReplaceAll(unit, "/", "-"),
+		GPUs: relation.WorkerGPUs{Runtime: "rocm", Count: gpus, Exclusive: exclusive, Limited: limited, Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: gpus}}}}
+}
+
+// told is what the action coverage answers.
+func told(t *testing.T, u unitNow, params map[string]any) (text, missing string) {
+	t.Helper()
+	results, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, params)
+	require.NoError(t, err)
+	return results["coverage"].(string), results["missing"].(string)
+}
+
+func coveredBy(workers []model.Worker, required ...string) unitNow {
+	web := &model.Web{Workers: map[string]model.Worker{}}
+	for _, w := range workers {
+		web.Workers["tsa:7 "+w.Unit] = w
+	}
+	return unitNow{Facts: model.Facts{Role: model.WebRole, Web: web}, Config: config.Config{RequiredArchs: required}}
+}
+
+func TestCoverageIsAMatrixOfArchitecturesAndWorkers(t *testing.T) {
+	u := coveredBy(fleet(), "gfx950", "gfx942")
+	text, missing := told(t, u, nil)
+	hosttest.Golden(t, "testdata/coverage.golden", text+"\n")
+	require.Equal(t, "gfx950", missing)
+	asJSON, _ := told(t, u, map[string]any{"format": "json"})
+	hosttest.Golden(t, "testdata/coverage-json.golden", asJSON+"\n")
+	var a, b any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &a))
+	require.NoError(t, json.Unmarshal([]byte(asJSON), &b))
+	one, err := json.Marshal(a)
+	require.NoError(t, err)
+	two, err := json.Marshal(b)
+	require.NoError(t, err)
+	require.JSONEq(t, string(two), string(one), "both say the same")
+
+	text, missing = told(t, coveredBy(nil), nil)
+	require.Equal(t, "architectures: []\nmissing: []\nunknown: []\nothers: []\nworkers:\n  all: 0\n  with_gpus: 0", text)
+	require.Empty(t, missing)
+}
+
+// Every web sees the same relations: a follower tells the same, a worker can't.
+func TestCoverageIsToldByAnyWebAndByNoWorker(t *testing.T) {
+	u := coveredBy(fleet(), "gfx942")
+	leader, _ := told(t, u, nil)
+	u.Facts.Leader = true
+	follower, _ := told(t, u, nil)
+	require.Equal(t, leader, follower)
+	u.Facts.Role = model.WorkerRole
+	_, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, nil)
+	require.EqualError(t, err, "cannot tell the coverage: this unit is a worker; run it on the web's unit")
+}

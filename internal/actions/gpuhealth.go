@@ -1,0 +1,76 @@
+package actions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpustate"
+	"concourse-ci-machine/internal/term"
+)
+
+// GPUHealth writes the state of each AMD GPU of this unit, and fails where one
+// is critical. It has it from the exporter, which has watched the GPUs; where
+// that does not answer, from one reading of its own, which knows nothing of
+// the past and says so.
+func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) error {
+	inv, err := gpu.Discover(c.Host.Root)
+	if err != nil {
+		return err
+	}
+	if len(inv.Of(gpu.AMD)) == 0 {
+		return errors.New("cannot judge GPU health: no AMD GPU detected; of other vendors' GPUs nothing is known")
+	}
+	source, why := "exporter", ""
+	states, err := gpustate.FromExporter(ctx, c.Host, c.ExporterURL)
+	if err != nil {
+		source, why = "reading", err.Error()
+		read := c.Read
+		if read == nil {
+			read = func(context.Context) ([]gpustate.State, error) { return gpustate.Read(c.Host.Root), nil }
+		}
+		if states, err = read(ctx); err != nil {
+			return fmt.Errorf("cannot judge GPU health: %s, and %w", why, err)
+		}
+	}
+	if err := writeHealth(w, f, states, source, why); err != nil {
+		return err
+	}
+	var critical []string
+	for _, s := range states {
+		if s.State == health.Critical {
+			critical = append(critical, fmt.Sprintf("GPU %d: %s%s", s.Index, s.Reason, gpustate.SeeCodes(s.Codes)))
+		}
+	}
+	if len(critical) > 0 {
+		return fmt.Errorf("cannot rely on %d of %d GPUs: %s", len(critical), len(states), strings.Join(critical, "; "))
+	}
+	return nil
+}
+
+func writeHealth(w io.Writer, f term.Format, states []gpustate.State, source, why string) error {
+	if f.JSON {
+		return term.JSON(w, struct {
+			Source string           `json:"source"` // exporter, or reading: without the past
+			GPUs   []gpustate.State `json:"gpus"`
+		}{source, append([]gpustate.State{}, states...)})
+	}
+	var b strings.Builder
+	for _, s := range states {
+		score := "-"
+		if s.Score != nil {
+			score = fmt.Sprintf("%.0f", *s.Score)
+		}
+		fmt.Fprintf(&b, "GPU %-2d  %s  %3s  %s  %s\n        %s%s\n", s.Index, f.Column(term.StateColour(s.State), string(s.State), 8), score,
+			s.Name, s.PCI, s.Reason, gpustate.SeeCodes(s.Codes))
+	}
+	if source == "reading" {
+		fmt.Fprintf(&b, "read once, without what happened before: %s\n", why)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

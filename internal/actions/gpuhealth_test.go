@@ -1,0 +1,201 @@
+package actions
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/gpustate"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/status"
+	"concourse-ci-machine/internal/term"
+)
+
+// exporterOf is an exporter that answers so.
+func exporterOf(t *testing.T, code int, body string) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		fmt.Fprint(w, body)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+const threeGPUs = `{"gpus": [
+ {"index": 0, "name": "AMD Instinct MI210", "pci_bus_id": "0000:23:00.0", "health": {"state": "healthy", "score": 97.4, "reason": "nothing wrong with errors"}},
+ {"index": 1, "name": "AMD Instinct MI210", "pci_bus_id": "0000:43:00.0", "health": {"state": "critical", "score": 0, "reason": "hangs or is in reset (kernel_log)"}},
+ {"index": 2, "name": "AMD Instinct MI210", "pci_bus_id": "0000:83:00.0", "health": {"state": "unknown", "score": null, "reason": "suspended, and without error counters"}}]}`
+
+func TestHealthIsTheExporters(t *testing.T) {
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: exporterOf(t, 200, threeGPUs)}}
+	var b strings.Builder
+	err := c.GPUHealth(t.Context(), &b, term.Format{})
+	require.EqualError(t, err, "cannot rely on 1 of 3 GPUs: GPU 1: hangs or is in reset (kernel_log) (see explain-error 2)")
+	require.Equal(t, "GPU 0   healthy    97  AMD Instinct MI210  0000:23:00.0\n        nothing wrong with errors\n"+
+		"GPU 1   critical    0  AMD Instinct MI210  0000:43:00.0\n        hangs or is in reset (kernel_log) (see explain-error 2)\n"+
+		"GPU 2   unknown     -  AMD Instinct MI210  0000:83:00.0\n        suspended, and without error counters\n", b.String())
+
+	var coloured strings.Builder
+	require.Error(t, c.GPUHealth(t.Context(), &coloured, term.Format{Colour: true}))
+	require.Contains(t, coloured.String(), "\x1b[1;31mcritical\x1b[0m")
+	require.Equal(t, b.String(), escapes.ReplaceAllString(coloured.String(), ""))
+
+	b.Reset()
+	require.Error(t, c.GPUHealth(t.Context(), &b, term.Format{JSON: true}))
+	require.JSONEq(t, `{"source": "exporter", "gpus": [
+		{"index": 0, "name": "AMD Instinct MI210", "pci": "0000:23:00.0", "partition": 0, "state": "healthy", "score": 97.4, "reason": "nothing wrong with errors", "codes": []},
+		{"index": 1, "name": "AMD Instinct MI210", "pci": "0000:43:00.0", "partition": 0, "state": "critical", "score": 0, "reason": "hangs or is in reset (kernel_log)", "codes": [2]},
+		{"index": 2, "name": "AMD Instinct MI210", "pci": "0000:83:00.0", "partition": 0, "state": "unknown", "score": null, "reason": "suspended, and without error counters", "codes": []}]}`, b.String())
+}
+
+// The exporter of this program, over HTTP, on a fixture host: both ways tell
+// the same.
+func TestHealthIsTheSameWithAndWithoutTheExporter(t *testing.T) {
+	r := hosttest.Host(t, "mi210x4")
+	s := httptest.NewServer(exporter.Handler(exporter.NewCollector(r, exporter.AMD(r), "test", exporter.Options{RASInterval: exporter.Deadline})))
+	defer s.Close()
+	var with, without strings.Builder
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, r), ExporterURL: s.URL + "/api/v1/gpus"}}
+	require.ErrorContains(t, c.GPUHealth(t.Context(), &with, term.Format{}), "uncorrectable error")
+	c.ExporterURL = ""
+	err := c.GPUHealth(t.Context(), &without, term.Format{})
+	require.EqualError(t, err, "cannot rely on 1 of 4 GPUs: GPU 3: 1 uncorrectable error; 1 bad memory page (see explain-error 1, 7)")
+	require.Equal(t, with.String()+"read once, without what happened before: the exporter watches this machine, not CHARM_ROOT\n", without.String())
+	require.Contains(t, with.String(), "GPU 3   critical   30  ")
+}
+
+func TestHealthIsReadWhereTheExporterIsOfNoUse(t *testing.T) {
+	for name, c := range map[string]struct{ url, why string }{
+		"silent":     {"http://127.0.0.1:1/", "the exporter does not answer"},
+		"an error":   {exporterOf(t, 503, threeGPUs), "the exporter answers 503"},
+		"no JSON":    {exporterOf(t, 200, "<html>"), "the exporter does not answer with its list of GPUs"},
+		"no GPU":     {exporterOf(t, 200, `{"gpus": []}`), "the exporter knows of no GPU"},
+		"other JSON": {exporterOf(t, 200, `{"error": "x"}`), "the exporter knows of no GPU"},
+		"too much":   {exporterOf(t, 200, `{"gpus": [`+strings.Repeat(" ", gpustate.ExporterLimit)+`]}`), "the exporter does not answer with its list of GPUs"},
+	} {
+		var b strings.Builder
+		charm := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd")), ExporterURL: c.url}}
+		require.NoError(t, charm.GPUHealth(t.Context(), &b, term.Format{}), name)
+		require.Contains(t, b.String(), "healthy", name)
+		require.Contains(t, b.String(), "read once, without what happened before: "+c.why+"\n", name)
+		require.Empty(t, gpustate.Remarks(t.Context(), charm.Host, c.url), "a status has it from the exporter alone")
+	}
+}
+
+func TestHealthWithoutAnAMDGPU(t *testing.T) {
+	for _, name := range []string{"no-gpu", "nvidia-only", "bmc-vfio"} {
+		var b strings.Builder
+		err := (&Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name))}}).GPUHealth(t.Context(), &b, term.Format{})
+		require.EqualError(t, err, "cannot judge GPU health: no AMD GPU detected; of other vendors' GPUs nothing is known", name)
+		require.Empty(t, b.String())
+	}
+}
+
+func TestCriticalGPUsStandInTheStatus(t *testing.T) {
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: exporterOf(t, 200, threeGPUs)}}
+	causes := gpustate.Remarks(t.Context(), c.Host, c.ExporterURL)
+	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)"}}, causes)
+	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 4x AMD); GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)",
+		status.Of("Worker ready (v8.2.5) (GPU: 4x AMD)", causes).String())
+
+	var many []exporter.Status
+	for i := range 64 {
+		many = append(many, exporter.Status{Index: i, Health: exporter.Health{State: health.Critical, Reason: "1 bad memory page"}})
+	}
+	b, err := json.Marshal(map[string]any{"gpus": many})
+	require.NoError(t, err)
+	c.ExporterURL = exporterOf(t, 200, string(b))
+	causes = gpustate.Remarks(t.Context(), c.Host, c.ExporterURL)
+	require.Len(t, causes, 1)
+	require.Equal(t, gpustate.MaxRemarks, strings.Count(causes[0].Text, "is critical"))
+	require.True(t, strings.HasSuffix(causes[0].Text, "; 60 more GPUs are critical"))
+}
+
+// A GPU that hangs keeps the process that reads it from ending.
+func TestHealthOfGPUsThatCannotBeRead(t *testing.T) {
+	argv := []string{"dispatch", "gpu", "read"}
+	runner := hosttest.NewRunner(t).On("dispatch gpu read", func(c host.Command) (string, error) {
+		require.True(t, c.ReadOnly)
+		return "", &host.CommandError{Argv: c.Argv, Code: -1, Timeout: c.Deadline}
+	})
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, Read: gpustate.NewReader(runner, argv...)}
+	var b strings.Builder
+	require.EqualError(t, c.GPUHealth(t.Context(), &b, term.Format{}),
+		"cannot judge GPU health: the exporter watches this machine, not CHARM_ROOT, and reading the GPUs does not end within 6s: one hangs; see explain-error 2")
+	require.Empty(t, b.String())
+
+	c.Read = gpustate.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", "no JSON"), argv...)
+	require.ErrorContains(t, c.GPUHealth(t.Context(), &b, term.Format{}), `cannot read the answer of "dispatch gpu read": `)
+
+	var states strings.Builder
+	require.NoError(t, gpustate.Write(&states, gpustate.Read(c.Host.Root)))
+	c.Read = gpustate.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", states.String()), argv...)
+	require.NoError(t, c.GPUHealth(t.Context(), &b, term.Format{}))
+	require.Contains(t, b.String(), "GPU 0   healthy   100  AMD Radeon RX 7900 XT  0000:03:00.0\n")
+}
+
+// Whatever listens on the port can't put more into a status than a line.
+func FuzzParseStates(f *testing.F) {
+	for _, s := range []string{threeGPUs, "", "{}", `{"gpus": [{}]}`, `{"gpus": [{"name": "\u001b[2J\n", "health": {"state": "cri\u0000tical", "reason": "a\tb"}}]}`,
+		`{"gpus": [{"index": -1, "health": {"score": 1e308}}]}`, `{"gpus": null}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		states, err := gpustate.ParseStates(data)
+		if err != nil {
+			require.Empty(t, states)
+			return
+		}
+		require.NotEmpty(t, states)
+		for _, s := range states {
+			for _, text := range []string{s.Name, s.PCI, string(s.State), s.Reason} {
+				require.LessOrEqual(t, utf8.RuneCountInString(text), 303)
+				require.False(t, strings.ContainsFunc(text, unicode.IsControl), "%q", text)
+			}
+			require.NotEmpty(t, s.State)
+			require.NotEmpty(t, s.Reason)
+		}
+		require.NoError(t, writeHealth(io.Discard, term.Format{JSON: true}, states, "exporter", ""))
+		require.NoError(t, writeHealth(io.Discard, term.Format{Colour: true}, states, "exporter", ""))
+	})
+}
+
+// What package health says is found again in the table of errors.
+func TestReasonsLeadToTheirCodes(t *testing.T) {
+	n, share, events := 3, .9, 5
+	for _, c := range []struct {
+		in   health.Inputs
+		want []int
+	}{
+		{health.Inputs{BadPages: &n}, []int{1}},
+		{health.Inputs{Hang: "in_reset"}, []int{2}},
+		{health.Inputs{Unreadable: "no file gives a value"}, []int{2}},
+		{health.Inputs{Errors: &health.Errors{}, Events: &events}, []int{2}},
+		{health.Inputs{Errors: &health.Errors{}, PCIe: &health.PCIe{Width: 4, MaxWidth: 16}}, []int{3}},
+		{health.Inputs{Errors: &health.Errors{}, PCIe: &health.PCIe{Width: 16, MaxWidth: 16, Speed: 1e9, MaxSpeed: 16e9, Busy: true}}, []int{3}},
+		{health.Inputs{Errors: &health.Errors{}, PCIe: &health.PCIe{Width: 16, MaxWidth: 16, Replays: 2}}, []int{3}},
+		{health.Inputs{Temperature: &health.Temperature{Sensor: "edge", Value: 99, Critical: 100}}, []int{4}},
+		{health.Inputs{Errors: &health.Errors{}, ThermalShare: &share}, []int{4}},
+		{health.Inputs{Errors: &health.Errors{Correctable: 2000}}, []int{6}},
+		{health.Inputs{Errors: &health.Errors{Deferred: 1}}, []int{7}},
+		{health.Inputs{Errors: &health.Errors{Uncorrectable: 1}}, []int{7}},
+		{health.Inputs{Errors: &health.Errors{Uncorrectable: 2}, BadPages: &n, Hang: "timeout"}, []int{1, 2, 7}},
+		{health.Inputs{Errors: &health.Errors{}, Links: &health.Links{Up: 1, Total: 8}}, []int{8}},
+	} {
+		_, state, reason := health.Assess(c.in)
+		require.NotEqual(t, health.Healthy, state, reason)
+		require.Equal(t, c.want, exporter.Codes(exporter.Health{State: health.Critical, Reason: reason}), reason)
+	}
+}

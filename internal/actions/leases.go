@@ -1,0 +1,152 @@
+package actions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/oci"
+)
+
+// notLeased is how a unit answers whose tasks share their GPUs.
+const notLeased = "gpu-sharing=shared: GPUs are not leased"
+
+// leasedGPU is one of the GPUs that the wrapper leases.
+type leasedGPU struct {
+	name      string // of its lease, see gpu.Slot
+	index     int    // the number that gpu-device-ids takes; -1 for a GPU that is gone
+	pci       string
+	partition int
+	id        string // GPU-<unique id>, "" for none
+}
+
+// String is the GPU as texts for people name it.
+func (g leasedGPU) String() string {
+	names := []string{g.id, g.pci}
+	if g.partition > 0 {
+		names = append(names, fmt.Sprintf("partition %d", g.partition))
+	}
+	switch names = slices.DeleteFunc(names, func(n string) bool { return n == "" }); {
+	case g.index < 0:
+		return "GPU " + g.name
+	case len(names) == 0:
+		return fmt.Sprintf("GPU %d", g.index)
+	}
+	return fmt.Sprintf("GPU %d (%s)", g.index, strings.Join(names, ", "))
+}
+
+// leased are the unit's leases as its wrapper has them, which is what counts:
+// options that no hook has acted on yet have no effect on tasks either. on is
+// false where tasks share the GPUs.
+func (c *Actions) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error) {
+	data, err := c.Host.ReadFile(oci.DefaultConfig)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return l, nil, false, nil
+	case errors.Is(err, fs.ErrPermission):
+		return l, nil, false, fmt.Errorf("cannot read who leases the GPUs: %s is readable by root only; run it with sudo", oci.DefaultConfig)
+	case err != nil:
+		return l, nil, false, err
+	}
+	var config oci.Config
+	if err := json.Unmarshal(data, &config); err != nil {
+		return l, nil, false, fmt.Errorf("cannot decode %s: %w; the next hook writes it anew", oci.DefaultConfig, err)
+	}
+	if config.Leases == nil {
+		return l, nil, false, nil
+	}
+	inv, err := gpu.Discover(c.Host.Root)
+	if err != nil {
+		return l, nil, false, err
+	}
+	l.GPUs, l.Before = config.LeaseNames()
+	for _, name := range l.GPUs {
+		gpus = append(gpus, leasedOf(inv, name))
+	}
+	l.Dir = c.Host.Path(config.Leases.Dir)
+	l.Proc, l.Cgroup, l.Euid, l.Now = c.Host.Path("/proc"), c.Host.Path("/sys/fs/cgroup"), uint32(os.Geteuid()), c.Host.Now
+	return l, gpus, true, nil
+}
+
+// leasedOf finds the GPU that is leased by this name.
+func leasedOf(inv gpu.Inventory, name string) leasedGPU {
+	for _, v := range []gpu.Vendor{gpu.AMD, gpu.NVIDIA} {
+		for i, g := range inv.Of(v) {
+			if gpu.Slot(g.PCI, g.Partition) != name {
+				continue
+			}
+			found := leasedGPU{name: name, index: i, pci: g.PCI, partition: g.Partition}
+			if g.UniqueID != "" {
+				found.id = "GPU-" + g.UniqueID
+			}
+			return found
+		}
+	}
+	return leasedGPU{name: name, index: -1}
+}
+
+// leaseReport is what is known of the leases now.
+func (c *Actions) leaseReport(l lease.Leases, gpus []leasedGPU) (exporter.LeaseReport, error) {
+	r := exporter.LeaseReport{At: c.Host.Now().UTC(), GPUs: []exporter.LeasedGPU{}}
+	states, n, err := l.Read()
+	if err != nil {
+		return r, err
+	}
+	for i, s := range states {
+		one := exporter.LeasedGPU{Name: s.GPU, PCI: gpus[i].pci, Held: s.Held, Doubt: s.Doubt}
+		if gpus[i].index >= 0 {
+			one.Index = &gpus[i].index
+		}
+		if s.Held {
+			one.Container, one.PID = s.Container, s.PID
+			if since := s.Since.UTC(); !s.Since.IsZero() {
+				one.Since = &since
+			}
+		}
+		r.GPUs = append(r.GPUs, one)
+	}
+	r.Counters = exporter.LeaseCounters{Granted: n.Granted, Busy: n.Busy, Impossible: n.Impossible, HeldSeconds: float64(n.HeldMS) / 1000}
+	return r, nil
+}
+
+// ReportLeases writes LeaseReport for the exporter, which may not look at the
+// leases itself: who can open their files can also lock them, and hold up tasks.
+// Pebble has it written every 15 s.
+func (c *Actions) ReportLeases(_ context.Context, w io.Writer) error {
+	l, gpus, on, err := c.leased()
+	if err != nil {
+		return err
+	}
+	if !on {
+		if err := c.Host.Remove(charm.LeaseReport); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(w, notLeased)
+		return err
+	}
+	r, err := c.leaseReport(l, gpus)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return c.Host.WriteFile(charm.LeaseReport, append(data, '\n'), 0o644)
+}
+
+// clock is a time as texts for people have it, with how long ago it was.
+func clock(t, now time.Time) string {
+	return fmt.Sprintf("%s (%s)", t.UTC().Format("2006-01-02 15:04:05 UTC"), now.Sub(t).Truncate(time.Second))
+}

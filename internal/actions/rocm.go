@@ -1,0 +1,79 @@
+package actions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"runtime"
+	"strings"
+
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/machine"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/rocm"
+)
+
+// ShowDriver prints what was seen of AMD's driver and what is decided on it,
+// whatever compute-runtime says. On a machine that no hook has run on the
+// options have their defaults. It changes nothing.
+func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
+	facts, err := model.Load(c.Host.Root)
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("cannot look at the driver: %s is readable by root only; run it with sudo", model.FactsFile)
+	}
+	if err != nil {
+		return err
+	}
+	cfg, problems := config.Parse(facts.Config, facts.Secrets)
+	for _, p := range problems {
+		if _, err := fmt.Fprintf(w, "wrong option: %s\n", p); err != nil {
+			return err
+		}
+	}
+	f, err := rocm.ObserveDriver(ctx, c.Host, charm.ROCmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
+	if err != nil {
+		return err
+	}
+	if err := f.Print(w); err != nil {
+		return err
+	}
+	for _, p := range rocm.Leftovers(f) {
+		if _, err := fmt.Fprintf(w, "in the way: %s\n  %s\n", p.What, p.Fix); err != nil {
+			return err
+		}
+	}
+	return rocm.Decide(f, charm.DriverWanted(cfg, facts.Unit)).Print(w)
+}
+
+// resetROCm takes all of AMD's software off the unit, where apply says so; else
+// it tells what would go.
+func (c *Actions) resetROCm(ctx context.Context, _ unitNow, params map[string]any) (map[string]any, error) {
+	f, err := rocm.ObserveDriver(ctx, c.Host, charm.ROCmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.Diff(ctx, c.Host, rocm.ResetPlan(f)...)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	if err := p.Print(&b); err != nil {
+		return nil, err
+	}
+	results := map[string]any{"plan": strings.TrimSpace(b.String()), "steps": len(p)}
+	if apply, _ := params["apply"].(bool); !apply {
+		results["message"] = "nothing was changed; with apply=true it is done"
+		return results, nil
+	}
+	_, err = p.Apply(ctx, func(i, of int, s plan.Step) {
+		_ = c.Tools.ActionLog(ctx, fmt.Sprintf("%d/%d %s (%s)", i, of, s.Op, s.Why)) // see Charm.apply
+	})
+	if err == nil {
+		results["message"] = "done; the next hook installs what the options ask for"
+	}
+	return results, err
+}

@@ -1,0 +1,81 @@
+package actions
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/rocm"
+)
+
+// amdHost is a machine of package rocm's fixtures.
+func amdHost(t *testing.T, name string) host.Root {
+	t.Helper()
+	r := hosttest.Root(t, filepath.Join("../rocm/testdata", name))
+	hosttest.Put(t, r, "/etc/os-release", "ID=ubuntu\nVERSION_CODENAME=noble\n")
+	hosttest.Put(t, r, "/etc/hostname", "rocm-0\n")
+	if name == "lxd" {
+		hosttest.Put(t, r, "/run/systemd/container", "lxc\n")
+	}
+	return r
+}
+
+func amdCommands(t *testing.T) *hosttest.Runner {
+	return hosttest.NewMachine(t).Answer("modinfo", "version:        6.10.5\nsrcversion:     8B3A9B7E5866E52F63B9ACC\n").
+		Answer("apt-cache policy", "  Candidate: 6.8.0-52.53\n")
+}
+
+// `dispatch rocm plan` works before the first hook, and says what it saw.
+func TestDriverPlanForAPerson(t *testing.T) {
+	c := &Actions{Charm: &charm.Charm{Host: host.Host{Root: amdHost(t, "metal-blacklisted"), Runner: amdCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}}}
+	var b strings.Builder
+	require.NoError(t, c.ShowDriver(t.Context(), &b))
+	require.Contains(t, b.String(), "machine:    metal, ubuntu noble")
+	require.Contains(t, b.String(), "driver: none: no driver serves 0000:03:00.0: amdgpu is blacklisted")
+	require.Contains(t, b.String(), "\n  1. sudo sed -i '3s/^/# /' /etc/modprobe.d/blacklist-gpu.conf")
+
+	require.NoError(t, model.Save(c.Host.Root, model.Facts{}, model.Facts{Unit: "rocm-worker/3", Config: map[string]any{"mode": "worker", "install-driver": "sometimes"}}))
+	b.Reset()
+	require.NoError(t, c.ShowDriver(t.Context(), &b))
+	require.Contains(t, b.String(), `wrong option: install-driver: "sometimes" is not one of auto, always, never`)
+}
+
+// Destructive clean-up shows its plan and does nothing, unless told to.
+func TestResetShowsItsPlanFirst(t *testing.T) {
+	reset := func(r host.Root, run host.Runner, params map[string]any) *jujutest.Action {
+		t.Helper()
+		m := jujutest.New("rocm-worker/0")
+		m.CharmDir = hosttest.CharmDir(t)
+		ctx := m.BeginAction("reset-rocm", params)
+		require.NoError(t, actionsOf(t, r, m, ctx, run).Action(t.Context()))
+		require.NoError(t, ctx.Commit())
+		return m.Actions[len(m.Actions)-1]
+	}
+	r := amdHost(t, "metal-mixed")
+	a := reset(r, amdCommands(t), nil)
+	require.Equal(t, "completed", a.Status, a.Message)
+	require.Contains(t, a.Results["plan"], "purge rocm-core")
+	require.Contains(t, a.Results["plan"], "remove /etc/apt/sources.list.d/amdgpu.list")
+	require.Contains(t, a.Results["message"], "nothing was changed")
+	require.True(t, r.Exists("/etc/apt/preferences.d/rocm-pin-600"))
+
+	a = reset(r, amdCommands(t).Answer("apt-get purge", ""), map[string]any{"apply": true})
+	require.Equal(t, "completed", a.Status, a.Message)
+	require.False(t, r.Exists("/etc/apt/preferences.d/rocm-pin-600"))
+	require.True(t, r.Exists("/etc/apt/preferences.d/ubuntu"))
+	require.False(t, r.Exists("/etc/apt/sources.list.d/amdgpu.list"))
+	require.True(t, r.Exists("/etc/apt/sources.list.d/more.sources"), "it names others, too")
+}
+
+func TestMatrixActionPrintsTheTable(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, rocm.WriteMatrix(&b))
+	require.Equal(t, strings.TrimSpace(b.String()), acted(t, "no-gpu", "rocm-matrix", nil, nil).Results["releases"])
+}

@@ -1,0 +1,159 @@
+package actions
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/resource"
+)
+
+// adminPassword tells the first user's name and password. It is never one that
+// nobody uses: without a secret there is no answer (D24). Juju's tool takes
+// results as arguments and in no other way, so for as long as it runs, a user of
+// this very machine could read it.
+func (c *Actions) adminPassword(_ context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
+	if err := u.usable("tell the password", model.WebRole); err != nil {
+		return nil, err
+	}
+	password := u.Facts.Web.Secret[model.AdminPassword]
+	if u.Facts.Web.SecretID == "" || password == "" {
+		return nil, fmt.Errorf("cannot tell the password: there is none yet; juju status says what the web waits for")
+	}
+	return map[string]any{"username": u.Config.AdminUser, "password": password,
+		"message": "Use these credentials to login to Concourse web UI"}, nil
+}
+
+// runMigrations brings the database to the version that the release supports
+// or to an older one, with the web stopped meanwhile.
+func (c *Actions) runMigrations(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+	if err := u.usable("migrate", model.WebRole); err != nil {
+		return nil, err
+	}
+	if !u.Want.Web {
+		return nil, fmt.Errorf("cannot migrate: the web has no database yet; juju status says what it waits for")
+	}
+	current, supported, err := concourse.DatabaseVersions(ctx, c.Host, concourse.ReleaseLink, u.Want.Database, u.Want.Environment)
+	if err != nil {
+		return nil, err
+	}
+	results := map[string]any{"before": current, "supported": supported, "after": current}
+	to := supported
+	if text, _ := params["target-version"].(string); text != "" {
+		if to, err = strconv.Atoi(text); err != nil || to < 1 {
+			return results, fmt.Errorf("cannot migrate to %q: want a version of the database's schema like %d, or nothing for that", text, supported)
+		}
+	}
+	if to == current {
+		results["message"] = "the database has this version"
+		return results, nil
+	}
+	if _, err := c.Host.Run(ctx, resource.Systemctl("stop", concourse.WebUnit)); err != nil {
+		return results, err
+	}
+	failed := concourse.Migrate(ctx, c.Host, concourse.ReleaseLink, u.Want.Database, u.Want.Environment, to)
+	if failed == nil {
+		results["after"] = to
+	}
+	if to < supported && failed == nil {
+		// A web that starts migrates up again.
+		results["message"] = "the web is stopped: set version= to the release that this version is for, or run restart-services to go up again"
+		return results, nil
+	}
+	if _, err := c.Host.Run(ctx, resource.Systemctl("start", concourse.WebUnit)); err != nil && failed == nil {
+		failed = err
+	}
+	return results, failed
+}
+
+func rotatable() string { return strings.Join(slices.Sorted(maps.Keys(charm.Rotated)), ", ") }
+
+// rotateKeys makes new keys: on the web's leader those of the application, on a
+// worker its own.
+func (c *Actions) rotateKeys(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+	if err := u.usable("rotate keys", ""); err != nil {
+		return nil, err
+	}
+	which, _ := params["keys"].(string)
+	keys, ok := charm.Rotated[which]
+	switch {
+	case which == "":
+		return nil, fmt.Errorf("cannot rotate keys without being told which: give keys=all or one of %s", rotatable())
+	case !ok:
+		return nil, fmt.Errorf("cannot rotate %q: want one of %s", which, rotatable())
+	case u.Facts.Role == model.WorkerRole && which != "all":
+		return nil, fmt.Errorf("cannot rotate %s: this unit is a worker, whose one key keys=all makes anew; the others are the web's", which)
+	case u.Facts.Role == model.WorkerRole:
+		return c.rotateWorkerKey(ctx, u)
+	case !u.Facts.Leader:
+		return nil, fmt.Errorf("cannot rotate keys on this unit: the leader owns them; run it on the leader (juju run %s/leader rotate-keys keys=%s)", c.Event.App(), which)
+	case u.Facts.Web.SecretID == "":
+		return nil, fmt.Errorf("cannot rotate keys: there are none yet; juju status says what the web waits for")
+	}
+	fresh, err := c.FreshSecrets()
+	if err != nil {
+		return nil, err
+	}
+	facts, web := u.Facts, *u.Facts.Web
+	before := maps.Clone(web.Secret)
+	for _, key := range keys {
+		before[key] = fresh.Content()[key]
+	}
+	web.Secret = before
+	facts.Web = &web
+	want, err := c.Redesire(ctx, facts, u.Config)
+	if err != nil {
+		return nil, err
+	}
+	// What Juju has is the old content: publish sees the difference.
+	was := *u.Facts.Web
+	told := facts
+	told.Web = &was
+	if err := c.apply(ctx, told, want); err != nil {
+		return nil, err
+	}
+	results := map[string]any{"rotated": strings.Join(keys, " "), "message": rotationNote(keys)}
+	if want.Web {
+		if cause := c.CheckWeb(ctx, want, true); cause != nil {
+			return results, fmt.Errorf("cannot reach the web with its new keys: %s", cause.Text)
+		}
+	}
+	return results, nil
+}
+
+func rotationNote(keys []string) string {
+	var notes []string
+	if slices.Contains(keys, model.SessionKey) {
+		notes = append(notes, "logins under way begin anew; who is logged in stays so until the token ends, a day later")
+	}
+	if slices.Contains(keys, model.TSAHostKey) {
+		notes = append(notes, "workers are told the web's new key and connect again")
+	}
+	if slices.Contains(keys, model.AdminPassword) {
+		notes = append(notes, "get-admin-password tells the new password")
+	}
+	return strings.Join(notes, "; ")
+}
+
+func (c *Actions) rotateWorkerKey(ctx context.Context, u unitNow) (map[string]any, error) {
+	for _, path := range []string{concourse.WorkerKey, concourse.WorkerKeyPublic} {
+		if err := c.Host.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.apply(ctx, u.Facts, u.Want); err != nil {
+		return nil, err
+	}
+	if u.Want.Worker { // it takes its tasks over, and asks until the web knows the new key
+		if _, err := c.Host.Run(ctx, resource.Systemctl("restart", concourse.Unit)); err != nil {
+			return nil, err
+		}
+	}
+	return map[string]any{"rotated": "worker-key", "message": "the web is told when this action ends"}, nil
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"concourse-ci-machine/internal/actions"
+	"concourse-ci-machine/internal/baseline"
+	"concourse-ci-machine/internal/gpustate"
+	"concourse-ci-machine/internal/preflight"
+	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/term"
+	"concourse-ci-machine/internal/version"
+)
+
+const usage = `dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions.
+On a unit, as root, it also answers:
+
+  dispatch plan                 what the charm would change now, and why; changes nothing
+  dispatch gpu list [--json]    the unit's GPUs, and those that do not count with the reason
+  dispatch gpu detect           whose GPUs the unit has, in fixed words
+  dispatch gpu verify [--json]  open each GPU's node as a task would; wakes GPUs that sleep
+  dispatch gpu health [--json]  state, score and reason of each AMD GPU
+  dispatch gpu status [--json]  who leases each GPU, with gpu-sharing=exclusive
+  dispatch gpu release GPU [--force]
+                                free a GPU whose lease is damaged or in doubt
+  dispatch rocm plan            what was seen of the driver of AMD GPUs, and what is decided
+  dispatch rocm matrix          releases of ROCm and driver that are known to work
+  dispatch preflight [--json]   what this machine lacks or has, and what to do about it
+  dispatch cdi refresh          describe the GPUs for tasks anew; restarts nothing
+  dispatch errors [--json]      the errors of AMD GPUs, by number
+  dispatch explain N [--json]   what error N means, what causes it, and what to do
+  dispatch gpu-baseline --help  compare two profiles of examples, within limits
+  dispatch --version
+  dispatch --help
+
+Exit status: 0 done, 1 failed (gpu verify, gpu health and preflight: something is
+broken, or there is no GPU to look at), 2 wrong command line.
+Environment: CHARM_ROOT=/prefix works on the file tree below /prefix instead of /.
+NO_COLOR=1 leaves colours out; only a terminal gets them.
+`
+
+// The commands under gpu that dispatch starts itself with, to open one node and
+// to read all GPUs; see charm.NewProbe and charm.NewReader.
+const (
+	probe = "probe"
+	read  = "read"
+)
+
+// leases is what Pebble starts: it writes down who leases the GPUs, see
+// charm.ReportLeases.
+const leases = "leases"
+
+// caller is a person, or a script of theirs.
+type caller struct {
+	ctx            context.Context
+	charm          *actions.Actions
+	stdout, stderr io.Writer
+	format         term.Format
+}
+
+func person(ctx context.Context, c *actions.Actions, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	p := &caller{ctx, c, stdout, stderr, term.Format{Colour: colours(stdout, env)}}
+	switch args[0] {
+	case "--help", "-h", "help":
+		fmt.Fprint(stdout, usage)
+		return 0
+	case "--version", "version":
+		fmt.Fprintln(stdout, "concourse-ci-machine", version.Version)
+		return 0
+	case "plan":
+		if len(args) > 1 {
+			return p.wrong("cannot plan %q: plan takes no arguments", args[1])
+		}
+		return p.done(c.ShowPlan(ctx, stdout))
+	case "gpu":
+		return p.gpu(args[1:])
+	case "gpu-baseline": // its files are the caller's, wherever CHARM_ROOT is
+		return baseline.Run("dispatch gpu-baseline", version.Version, args[1:], baseline.Streams{In: os.Stdin, Out: stdout, Err: stderr})
+	case "rocm":
+		return p.rocm(args[1:])
+	case "preflight":
+		if !p.json(args[1:]) {
+			return p.wrong("cannot check with %q: only --json is known", strings.Join(args[1:], " "))
+		}
+		return p.done(preflight.Show(ctx, c.Host, stdout, "", p.format))
+	case "cdi":
+		if len(args) != 2 || args[1] != "refresh" {
+			return p.wrong("cannot run cdi %q: want cdi refresh", strings.Join(args[1:], " "))
+		}
+		return p.done(c.RefreshCDI(ctx, stdout))
+	case "errors":
+		if !p.json(args[1:]) {
+			return p.wrong("cannot list errors with %q: only --json is known", strings.Join(args[1:], " "))
+		}
+		return p.done(c.ListErrors(stdout, p.format))
+	case "explain":
+		if len(args) < 2 || strings.HasPrefix(args[1], "-") {
+			return p.wrong("cannot explain without a number: want explain N; dispatch errors lists them")
+		}
+		if !p.json(args[2:]) {
+			return p.wrong("cannot explain an error with %q: only --json is known", strings.Join(args[2:], " "))
+		}
+		if err := c.ExplainError(stdout, args[1], p.format); err != nil {
+			fmt.Fprintln(stderr, err)
+			return 2
+		}
+		return 0
+	}
+	return p.wrong("cannot run %q: no such command", args[0])
+}
+
+func (p *caller) gpu(args []string) int {
+	if len(args) == 0 {
+		return p.wrong("cannot run gpu without a command: want gpu list, detect, verify, health, status or release")
+	}
+	name, rest := args[0], args[1:]
+	switch {
+	case name == probe && len(rest) == 1:
+		driver, err := actions.ProbeNode(p.charm.Host.Root, rest[0])
+		if err == nil {
+			fmt.Fprintln(p.stdout, driver)
+		}
+		return p.done(err)
+	case name == read && len(rest) == 0:
+		return p.done(gpustate.Write(p.stdout, gpustate.Read(p.charm.Host.Root)))
+	case name == leases && len(rest) == 0:
+		return p.done(p.charm.ReportLeases(p.ctx, p.stdout))
+	case name == "release":
+		force := len(rest) == 2 && rest[1] == "--force"
+		if len(rest) != 1 && !force || strings.HasPrefix(rest[0], "-") {
+			return p.wrong("cannot release %q: want gpu release GPU, or gpu release GPU --force", strings.Join(rest, " "))
+		}
+		return p.done(p.charm.GPURelease(p.stdout, rest[0], force))
+	}
+	do, known := map[string]func() error{
+		"list":   func() error { return p.charm.ListGPUs(p.stdout, p.format.JSON) },
+		"detect": func() error { return p.charm.DetectGPUs(p.stdout) },
+		"verify": func() error { return p.charm.VerifyGPUs(p.ctx, p.stdout, p.format) },
+		"health": func() error { return p.charm.GPUHealth(p.ctx, p.stdout, p.format) },
+		"status": func() error { return p.charm.GPUStatus(p.stdout, p.format) },
+	}[name]
+	switch {
+	case !known:
+		return p.wrong("cannot run gpu %q: want gpu list, detect, verify, health, status or release", name)
+	case name == "detect" && len(rest) > 0:
+		return p.wrong("cannot detect GPUs with %q: detect takes no arguments", strings.Join(rest, " "))
+	case !p.json(rest):
+		return p.wrong("cannot %s GPUs with %q: only --json is known", verb(name), strings.Join(rest, " "))
+	}
+	return p.done(do())
+}
+
+func (p *caller) rocm(args []string) int {
+	switch {
+	case len(args) == 1 && args[0] == "plan":
+		return p.done(p.charm.ShowDriver(p.ctx, p.stdout))
+	case len(args) == 1 && args[0] == "matrix":
+		return p.done(rocm.WriteMatrix(p.stdout))
+	}
+	return p.wrong("cannot run rocm %q: want rocm plan or rocm matrix", strings.Join(args, " "))
+}
+
+// verb is the command as a verb.
+func verb(name string) string {
+	switch name {
+	case "health":
+		return "judge"
+	case "status":
+		return "tell of leased"
+	}
+	return name
+}
+
+// json reads what may follow a command; false means something else.
+func (p *caller) json(args []string) bool {
+	p.format.JSON = len(args) == 1 && args[0] == "--json"
+	return len(args) == 0 || p.format.JSON
+}
+
+func (p *caller) wrong(format string, a ...any) int {
+	fmt.Fprintf(p.stderr, format+"; see dispatch --help\n", a...)
+	return 2
+}
+
+func (p *caller) done(err error) int {
+	if err != nil {
+		return fail(p.stderr, err)
+	}
+	return 0
+}

@@ -1,0 +1,83 @@
+// Package term is how answers to people look: on a terminal, in columns and with
+// colours, or as JSON. It knows nothing of what they say.
+package term
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/rocm"
+)
+
+// Format is how an answer is written. Colour is for terminals only: it adds to
+// the text and never carries a meaning of its own.
+type Format struct{ JSON, Colour bool }
+
+// Colours as SGR parameters (ECMA-48), those of the eight that every terminal
+// has.
+const (
+	Bold   = "1"
+	Red    = "1;31"
+	Green  = "32"
+	Yellow = "33"
+	cyan   = "36"
+)
+
+func (f Format) Paint(colour, text string) string {
+	if !f.Colour || colour == "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+// Column is text in a column of so many characters, painted without the space
+// that fills it.
+func (f Format) Column(colour, text string, width int) string {
+	return f.Paint(colour, text) + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
+}
+
+func SeverityColour(s rocm.Severity) string {
+	switch s {
+	case rocm.SeverityCritical:
+		return Red
+	case rocm.SeverityWarning:
+		return Yellow
+	}
+	return cyan
+}
+
+func StateColour(s health.State) string {
+	switch s {
+	case health.Healthy:
+		return Green
+	case health.Critical:
+		return Red
+	}
+	return Yellow
+}
+
+func JSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// Wrap breaks text between words into lines of at most width characters, where
+// the words allow it.
+func Wrap(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
