@@ -37,7 +37,7 @@ func TestUnknownArchitectureIsAnErrorAndNeverAGuess(t *testing.T) {
 				break
 			}
 		}
-		d := Desire(o)
+		d := DesireWorker(o)
 		require.Equal(t, c.causes, d.Causes, name)
 		require.Equal(t, c.arches, wrapperOf(t, d).Env["HIP_ARCHES"], name)
 		require.Len(t, wrapperOf(t, d).Devices, 4, name)

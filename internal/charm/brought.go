@@ -17,14 +17,14 @@ import (
 // goBack takes away what the charm brought for a vendor whose GPUs the operator
 // does not want any more. With compute-runtime=auto a GPU that is gone may come
 // back, so only the other vendor's in its place is such a word.
-func goBack(o Observed, g GPUs) []plan.Resource {
+func goBack(o WorkerObserved, g GPUs) []plan.Resource {
 	wanted := func(v gpu.Vendor) bool {
 		return g.Vendor == v || g.Vendor == "" && o.Config.ComputeRuntime == "auto"
 	}
 	why := "compute-runtime is " + o.Config.ComputeRuntime
 	var rs []plan.Resource
 	if !wanted(gpu.AMD) {
-		rs = append(rs, leaveAMD(o, why)...)
+		rs = append(rs, leaveAMD(o.UnitObserved, why)...)
 	}
 	if !wanted(gpu.NVIDIA) {
 		rs = append(rs, nvidia.Leave(why)...)
@@ -34,7 +34,7 @@ func goBack(o Observed, g GPUs) []plan.Resource {
 
 // leaveAMD is all that the charm brought for AMD's GPUs, user space and driver
 // among it, but their description, which goes with the last GPU of a task.
-func leaveAMD(o Observed, why string) []plan.Resource {
+func leaveAMD(o UnitObserved, why string) []plan.Resource {
 	rs := rocm.Gone(rocm.DriverFacts{Kernel: o.Kernel}, rocm.Environment{Seen: o.Install}, why)
 	for _, path := range rocm.ToolkitFiles() {
 		rs = append(rs, resource.Absent{Path: path, Why: why})
@@ -44,7 +44,7 @@ func leaveAMD(o Observed, why string) []plan.Resource {
 
 // leaveGPUs is a unit without GPUs, and without all that the charm brought for
 // them.
-func leaveGPUs(o Observed, why string) []plan.Resource {
+func leaveGPUs(o UnitObserved, why string) []plan.Resource {
 	rs := append(leaveRefresh(o.Units[refreshUnit], why), leaveAMD(o, why)...)
 	return append(append(rs, nvidia.Leave(why)...), cdi.Gone{Why: why})
 }

@@ -108,7 +108,7 @@ func TestD49TagsAndWrapperFollowTheRuntime(t *testing.T) {
 	} {
 		o := observed(t, r, map[string]any{"compute-runtime": c.runtime, "srv-folders": "none"})
 		o.NVIDIA = []string{"0", "all"}
-		d := Desire(o)
+		d := DesireWorker(o)
 		require.Equal(t, c.tags, env(t, d)["CONCOURSE_TAG"], c.runtime)
 		if c.device == "" {
 			for _, path := range []string{oci.DefaultConfig, concourse.Launcher, cdi.Path, "/etc/systemd/system/concourse-cdi-refresh.path"} {
@@ -134,7 +134,7 @@ func TestRemovedUnitTakesItsBringingsAlong(t *testing.T) {
 	h, r := broughtUnit(t)
 	o := observed(t, h.Root, nil)
 	o.Event = "remove"
-	p := changes(t, h, Desire(o).Resources)
+	p := changes(t, h, desireNothing(o.UnitObserved).Resources)
 	text := ops(p)
 	last := strings.LastIndex(text, "remove package ")
 	require.Less(t, last, strings.Index(text, "remove "+model.StateDir), "the note of packages goes after them")

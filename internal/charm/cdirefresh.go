@@ -39,7 +39,7 @@ func refreshFiles() []string {
 
 // desireRefresh is the units, on workers that were asked for GPUs. The path
 // unit brings the timer with it.
-func desireRefresh(d *Desired, o Observed, g GPUs) error {
+func desireRefresh(d *Desired, o WorkerObserved, g GPUs) error {
 	state := o.Units[refreshUnit]
 	if g.Vendor == "" && o.Config.ComputeRuntime != "auto" {
 		d.Resources = append(d.Resources, leaveRefresh(state, "compute-runtime is "+o.Config.ComputeRuntime)...)
@@ -106,11 +106,11 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 		_, err := io.WriteString(w, "nothing to do: tasks of this unit get no GPUs\n")
 		return err
 	}
-	o := Observed{Facts: facts, Config: cfg, Arch: runtime.GOARCH, Machine: machine.Observe(c.Host.Root).Under(facts.Juju), Now: c.Host.Now()}
+	o := WorkerObserved{UnitObserved: UnitObserved{Facts: facts, Config: cfg, Arch: runtime.GOARCH, Machine: machine.Observe(c.Host.Root).Under(facts.Juju), Now: c.Host.Now()}}
 	if o.GPUs, err = gpu.Discover(c.Host.Root); err != nil {
 		return err
 	}
-	c.observeLinks(&o)
+	o.observeLinks(c.Host.Root)
 	p, err := c.refreshNVIDIA(ctx, o)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 
 // refreshNVIDIA has NVIDIA's tool describe its GPUs anew where the charm had it
 // do so before.
-func (c *Charm) refreshNVIDIA(ctx context.Context, o Observed) (plan.Plan, error) {
+func (c *Charm) refreshNVIDIA(ctx context.Context, o WorkerObserved) (plan.Plan, error) {
 	of := o.GPUs.Of(gpu.NVIDIA)
 	if len(of) == 0 {
 		return nil, nil
@@ -148,7 +148,7 @@ func (c *Charm) refreshNVIDIA(ctx context.Context, o Observed) (plan.Plan, error
 }
 
 // refreshed is what follows from the GPUs that there are now.
-func refreshed(o Observed) []plan.Resource {
+func refreshed(o WorkerObserved) []plan.Resource {
 	g := DecideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
 	var d Desired
 	if err := desireSpec(&d, o, g); err != nil {

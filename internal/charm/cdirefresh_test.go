@@ -22,7 +22,7 @@ import (
 
 // settled is a unit after its hooks: what Juju said, the descriptions, and the
 // wrapper's settings lie there.
-func settled(t *testing.T, hostName string, set map[string]any) (*Charm, *hosttest.Runner, Observed) {
+func settled(t *testing.T, hostName string, set map[string]any) (*Charm, *hosttest.Runner, WorkerObserved) {
 	t.Helper()
 	r := hosttest.NewRunner(t)
 	h := host.Host{Root: hosttest.Host(t, hostName), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
@@ -173,7 +173,7 @@ func TestSystemdUnderstandsTheRefreshUnits(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not installed: the units' syntax was not checked")
 	}
-	d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"}))
+	d := DesireWorker(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"}))
 	dir := t.TempDir()
 	var files []string
 	for _, name := range []string{refreshService, refreshTimer, refreshUnit} {

@@ -186,7 +186,8 @@ func (c *Charm) Decide(ctx context.Context) (model.Facts, Desired, []config.Prob
 		return facts, Desired{}, nil, err
 	}
 	seen.Refused = append(seen.Refused, refused...)
-	return facts, Desire(seen), nil, nil
+	want, err := c.decideRole(ctx, seen)
+	return facts, want, nil, err
 }
 
 // Plan is what is missing, without the steps that the guard holds back.
@@ -247,5 +248,5 @@ func (c *Charm) Redesire(ctx context.Context, facts model.Facts, cfg config.Conf
 	if err != nil {
 		return Desired{}, err
 	}
-	return Desire(seen), nil
+	return c.decideRole(ctx, seen)
 }

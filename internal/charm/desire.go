@@ -47,7 +47,7 @@ type Desired struct {
 	// Invocation is systemd's id of the worker's process as it was observed.
 	Invocation string
 	GPUs       relation.WorkerGPUs // of a worker, as the web is told
-	Known      knownGPUs           // to be remembered
+	Known      KnownGPUs           // to be remembered
 	asked      string              // release that was asked for its limit
 	Exporter   bool                // rocm-exporter should be running after applying
 	Jobs       bool                // concourse-exporter should be, and Concourse's own metrics
@@ -57,28 +57,23 @@ type Desired struct {
 	Driver     *Driver
 }
 
-// Desire decides, and does nothing else: the same Observed gives the same
-// Desired, except for functions in resources that cannot be compared.
-func Desire(o Observed) Desired {
-	d := desire(o)
-	// Of every unit, and done by a hook before all else: here for who asks for the plan.
+// desired is what every unit starts with. A hook does it before all else: here it
+// is for who asks for the plan.
+func desired(d Desired) Desired {
 	d.Resources = append([]plan.Resource{rocm.ToolkitKept()}, d.Resources...)
 	return d
 }
 
-func desire(o Observed) Desired {
-	if model.Leaving(o.Event) {
-		return desireNothing(o)
-	}
-	d := desireRole(o)
-	d.Refused = refusals(o, d)
-	return d
+// DesireWorker decides what a worker should be, and does nothing else: the same
+// WorkerObserved gives the same Desired, except for functions in resources that
+// cannot be compared.
+func DesireWorker(o WorkerObserved) Desired {
+	d := desireWorkerUnit(o)
+	d.Refused = refusals(o.UnitObserved, d)
+	return desired(d)
 }
 
-func desireRole(o Observed) Desired {
-	if o.Facts.Role == model.WebRole {
-		return desireWebUnit(o)
-	}
+func desireWorkerUnit(o WorkerObserved) Desired {
 	d := Desired{Shared: o.shared(), Release: o.Release, LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.Unit].Invocation}
 	gpus := DecideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
 	d.Known = gpus.miss(o)
@@ -86,18 +81,17 @@ func desireRole(o Observed) Desired {
 	d.Suffix = gpus.Suffix() + folderSuffix(o)
 	d.GPUs = publishedGPUs(o, gpus)
 
-	d.Resources = append(d.Resources, notWeb(o)...)
+	d.Resources = append(d.Resources, notWeb(o.UnitObserved)...)
 	d.Resources = append(d.Resources, concourse.Folders(o.shared())...)
-	d.Resources = append(d.Resources, charmFiles(o)...)
-	o.Release.Before = beforeWorkerSwitch(o)
-	desireRelease(&d, o)
+	d.Resources = append(d.Resources, charmFiles(o.UnitObserved)...)
+	desireRelease(&d, o.UnitObserved, beforeWorkerSwitch(o))
 	d.Resources = append(d.Resources, concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
 	desireDriver(&d, o, gpus)
 	wired, err := desireGPUs(&d, o, gpus)
 	if err == nil {
 		err = desireWorker(&d, o, gpus, wired)
 	}
-	d.takeOver(o)
+	d.takeOver(o.UnitObserved)
 	if err == nil {
 		err = desireExporter(&d, o, gpus)
 	}
@@ -109,7 +103,7 @@ func desireRole(o Observed) Desired {
 
 // takeOver comes when the unit's own service is as it should be, and before an
 // exporter, whose port the Python charm's has.
-func (d *Desired) takeOver(o Observed) {
+func (d *Desired) takeOver(o UnitObserved) {
 	d.Resources = append(d.Resources, o.Predecessor...)
 }
 
@@ -139,7 +133,7 @@ const (
 )
 
 // charmFiles are the charm's own programs that a unit of its role runs.
-func charmFiles(o Observed) []plan.Resource {
+func charmFiles(o UnitObserved) []plan.Resource {
 	copy := func(path, name string) resource.Copy {
 		return resource.Copy{Path: path, From: filepath.Join(o.CharmDir, "bin", name), Mode: 0o755}
 	}
@@ -152,7 +146,7 @@ func charmFiles(o Observed) []plan.Resource {
 
 // desireWorker is the worker itself. It is up only with a web to register at:
 // one that has none waits, and is never active (D4).
-func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
+func desireWorker(d *Desired, o WorkerObserved, gpus GPUs, wired bool) error {
 	tasks := desireWorkerLimit(d, o)
 	cfg := concourse.WorkerConfig{
 		Name: workerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: concourse.WorkFolder(o.shared()), LogLevel: o.Config.LogLevel, TSA: o.TSA,
@@ -210,7 +204,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 func workerName(kept, unit, id string) string { return cmp.Or(kept, concourse.WorkerName(unit, id)) }
 
 // webCauses says what is missing to reach a web.
-func webCauses(o Observed) []status.Cause {
+func webCauses(o WorkerObserved) []status.Cause {
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
 	var causes []status.Cause
 	switch {

@@ -38,7 +38,7 @@ func TestD4WithoutAWebTheWorkerIsNotStartedAndSaysWhatIsMissing(t *testing.T) {
 			o := observed(t, hosttest.Host(t, "amd"), nil)
 			o.Facts.Flights = tt.flights
 			o.TSA, o.TSAProblems = model.ChooseTSA(model.Facts{Config: workerMode(), Flights: tt.flights})
-			d := Desire(o)
+			d := DesireWorker(o)
 			require.Equal(t, tt.want, status.Of("Ready", d.Causes).String())
 			require.False(t, d.Worker)
 			for _, r := range d.Resources {
@@ -46,45 +46,45 @@ func TestD4WithoutAWebTheWorkerIsNotStartedAndSaysWhatIsMissing(t *testing.T) {
 					require.False(t, s.Up, s.Unit)
 				}
 			}
-			d = Desire(running(o))
+			d = DesireWorker(running(o))
 			_, written := file(d, concourse.EnvFile)
 			require.False(t, written, "a worker that is left running keeps what it was started with")
 		})
 	}
 	o := observed(t, hosttest.Host(t, "amd"), nil)
-	require.True(t, Desire(o).Worker)
+	require.True(t, DesireWorker(o).Worker)
 }
 
 // D16, D17: what does not concern the worker restarts nothing.
 func TestD16D17OnlyWhatTheWorkerUsesRestartsIt(t *testing.T) {
-	base := func() Observed {
+	base := func() WorkerObserved {
 		return running(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"}))
 	}
 	for name, tt := range map[string]struct {
-		change   func(*Observed)
+		change   func(*WorkerObserved)
 		restarts bool
 	}{
-		"nothing":           {func(*Observed) {}, false},
-		"another hook":      {func(o *Observed) { o.Event = "flight-relation-changed" }, false},
-		"a second web unit": {func(o *Observed) { o.Facts.Flights[0].Units["web/1"] = webUnit() }, false},
-		"its own key came back": {func(o *Observed) {
+		"nothing":           {func(*WorkerObserved) {}, false},
+		"another hook":      {func(o *WorkerObserved) { o.Event = "flight-relation-changed" }, false},
+		"a second web unit": {func(o *WorkerObserved) { o.Facts.Flights[0].Units["web/1"] = webUnit() }, false},
+		"its own key came back": {func(o *WorkerObserved) {
 			o.Facts.Flights[0].Units["web/0"]["worker-key-authorized-at"] = "now"
 			o.Facts.Flights[0].Own["worker-public-key"] = "ssh-rsa A"
 		}, false},
-		"time passed":         {func(o *Observed) { o.Now = o.Now.Add(time.Hour) }, false},
-		"drain timeout":       {func(o *Observed) { o.Config.DrainTimeout = time.Hour }, false},
-		"the exporter is new": {func(o *Observed) { o.Programs = []byte("2") }, false},
-		"a tag":               {func(o *Observed) { o.Config.Tags = []string{"big"} }, true},
-		"another TSA":         {func(o *Observed) { o.Facts.Flights[0].Units["web/0"]["tsa-host"] = "10.0.0.9:2222" }, true},
-		"another release":     {func(o *Observed) { o.ReleaseID = "8.3.0" }, true},
-		"no GPUs":             {func(o *Observed) { o.Config.ComputeRuntime = "none" }, true},
+		"time passed":         {func(o *WorkerObserved) { o.Now = o.Now.Add(time.Hour) }, false},
+		"drain timeout":       {func(o *WorkerObserved) { o.Config.DrainTimeout = time.Hour }, false},
+		"the exporter is new": {func(o *WorkerObserved) { o.Programs = []byte("2") }, false},
+		"a tag":               {func(o *WorkerObserved) { o.Config.Tags = []string{"big"} }, true},
+		"another TSA":         {func(o *WorkerObserved) { o.Facts.Flights[0].Units["web/0"]["tsa-host"] = "10.0.0.9:2222" }, true},
+		"another release":     {func(o *WorkerObserved) { o.ReleaseID = "8.3.0" }, true},
+		"no GPUs":             {func(o *WorkerObserved) { o.Config.ComputeRuntime = "none" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := trigger(t, Desire(base()), restartWorker)
+			before := trigger(t, DesireWorker(base()), restartWorker)
 			o := base()
 			tt.change(&o)
 			o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
-			after := trigger(t, Desire(o), restartWorker)
+			after := trigger(t, DesireWorker(o), restartWorker)
 			require.False(t, after.Adopt, "a running worker was not just started")
 			if tt.restarts {
 				require.NotEqual(t, before.Inputs, after.Inputs)
@@ -107,7 +107,7 @@ func TestD18StopAndRemoveDrainFirst(t *testing.T) {
 	for _, event := range []string{"stop", "remove"} {
 		o := running(observed(t, hosttest.Host(t, "amd"), map[string]any{"worker-drain-timeout": "30s"}))
 		o.Event = event
-		d := Desire(o)
+		d := desireNothing(o.UnitObserved)
 		require.True(t, d.Remove)
 		drain, ok := d.Resources[1].(concourse.Drain) // after what a killed run left
 		require.True(t, ok, "%T", d.Resources[1])
@@ -119,7 +119,7 @@ func TestD18StopAndRemoveDrainFirst(t *testing.T) {
 	o := running(observed(t, hosttest.Host(t, "amd"), nil))
 	o.Event, o.Facts.Flights = "flight-relation-broken", nil
 	o.TSA, o.TSAProblems = model.ChooseTSA(model.Facts{Config: workerMode()})
-	d := Desire(o)
+	d := DesireWorker(o)
 	_, rewritten := file(d, concourse.EnvFile)
 	require.True(t, rewritten, "the next hook has nothing left to do")
 }
@@ -127,7 +127,7 @@ func TestD18StopAndRemoveDrainFirst(t *testing.T) {
 // D23: the predecessor set up GPUs on units that have none to set up.
 func TestD23NoRuntimeTouchesNoGPUPart(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "none", "amd-container-toolkit": "required", "srv-folders": "none"})
-	d := Desire(o)
+	d := DesireWorker(o)
 	require.False(t, d.Toolkit)
 	require.False(t, d.Exporter)
 	require.Empty(t, d.Causes)
@@ -148,7 +148,7 @@ func TestD23NoRuntimeTouchesNoGPUPart(t *testing.T) {
 func TestD26D49WhatWasClearedIsGone(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	o := running(observed(t, r, map[string]any{"compute-runtime": "rocm", "tag": "big", "https-proxy": "http://proxy:3128"}))
-	d := Desire(o)
+	d := DesireWorker(o)
 	with := env(t, d)
 	require.Equal(t, "big,gpu,compute-runtime=rocm,rocm,gpu-count=1,gfx=gfx1100", with["CONCOURSE_TAG"], "D43")
 	require.Equal(t, concourse.Launcher, with["CONCOURSE_CONTAINERD_BIN"])
@@ -158,7 +158,7 @@ func TestD26D49WhatWasClearedIsGone(t *testing.T) {
 	data, _ := file(d, concourse.EnvFile)
 	o.WorkerEnv = []byte(data + "CONCOURSE_OF_THE_OPERATOR=1\nCONCOURSE_CONTAINERD_CONFIG=/old\n")
 	o.Config = configOf(t, map[string]any{"srv-folders": "none"})
-	d = Desire(o)
+	d = DesireWorker(o)
 	without := env(t, d)
 	for _, name := range []string{"CONCOURSE_TAG", "CONCOURSE_CONTAINERD_BIN", "CONCOURSE_CONTAINERD_CONFIG", "https_proxy"} {
 		require.NotContains(t, without, name)
@@ -175,7 +175,7 @@ func TestD26D49WhatWasClearedIsGone(t *testing.T) {
 func TestD44D51WrapperGetsTheChosenGPUsAndTheReleasesRunc(t *testing.T) {
 	for ids, want := range map[string]int{"all": 4, "0": 1, "1-2": 2} {
 		o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm", "gpu-device-ids": ids})
-		d := Desire(o)
+		d := DesireWorker(o)
 		data, ok := file(d, oci.DefaultConfig)
 		require.True(t, ok)
 		c, err := decodeWrapper(data)
@@ -198,7 +198,7 @@ func TestD44D51WrapperGetsTheChosenGPUsAndTheReleasesRunc(t *testing.T) {
 // D46: the predecessor's CDI file was made once and never again.
 func TestD46CDIFollowsTheMachine(t *testing.T) {
 	devices := func(host string) (names []string) {
-		data, ok := file(Desire(observed(t, hosttest.Host(t, host), map[string]any{"compute-runtime": "rocm"})), cdi.Path)
+		data, ok := file(DesireWorker(observed(t, hosttest.Host(t, host), map[string]any{"compute-runtime": "rocm"})), cdi.Path)
 		require.True(t, ok)
 		var spec struct{ Devices []struct{ Name string } }
 		require.NoError(t, json.Unmarshal([]byte(data), &spec))
@@ -210,7 +210,7 @@ func TestD46CDIFollowsTheMachine(t *testing.T) {
 	require.Contains(t, devices("amd"), "0")
 	require.NotContains(t, devices("amd"), "1")
 	require.Contains(t, devices("mi210x4"), "3")
-	d := Desire(observed(t, hosttest.Host(t, "nvidia-only"), map[string]any{"compute-runtime": "rocm"}))
+	d := DesireWorker(observed(t, hosttest.Host(t, "nvidia-only"), map[string]any{"compute-runtime": "rocm"}))
 	require.True(t, absent(d, cdi.Path), "without the GPU its description goes")
 }
 
@@ -220,7 +220,7 @@ func TestDesireIsAFunctionOfWhatWasObserved(t *testing.T) {
 	var first string
 	for range 5 {
 		o := observed(t, h.Root, map[string]any{"compute-runtime": "rocm", "amd-container-toolkit": "skip"})
-		p, err := plan.Diff(t.Context(), h, Desire(o).Resources...)
+		p, err := plan.Diff(t.Context(), h, DesireWorker(o).Resources...)
 		require.NoError(t, err)
 		var b strings.Builder
 		require.NoError(t, p.Print(&b))
@@ -231,10 +231,31 @@ func TestDesireIsAFunctionOfWhatWasObserved(t *testing.T) {
 	}
 }
 
+// Nor does it change what it is given.
+func TestDesireLeavesWhatWasObservedAsItIs(t *testing.T) {
+	for _, name := range hosttest.HostNames() {
+		r := hosttest.Host(t, name)
+		for _, set := range []map[string]any{nil, {"compute-runtime": "auto"}, {"compute-runtime": "rocm", "gpu-sharing": "exclusive"}} {
+			o, same := running(linked(t, r, set)), running(linked(t, r, set))
+			same.CharmDir = o.CharmDir
+			one, two := DesireWorker(o), DesireWorker(o)
+			require.Equal(t, same, o, "%s: %v", name, set)
+			require.Equal(t, one.Causes, two.Causes, name)
+			require.Len(t, two.Resources, len(one.Resources), name)
+		}
+	}
+	o, same := observedWeb(t, nil), observedWeb(t, nil)
+	same.CharmDir = o.CharmDir
+	one, two := DesireWeb(o), DesireWeb(o)
+	require.Equal(t, same, o)
+	require.Equal(t, one.Secret, two.Secret)
+	require.Len(t, two.Resources, len(one.Resources))
+}
+
 // What can't be written down is not done by halves.
 func TestImpossibleEnvironmentFailsThePlan(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "amd"), nil)
 	o.Config.Tags = []string{"a\nCONCOURSE_TSA_HOST=evil"}
-	_, err := plan.Diff(t.Context(), hosttest.Quiet(t, hosttest.Host(t, "amd")), Desire(o).Resources...)
+	_, err := plan.Diff(t.Context(), hosttest.Quiet(t, hosttest.Host(t, "amd")), DesireWorker(o).Resources...)
 	require.EqualError(t, err, "cannot write CONCOURSE_TAG: the value holds a line end or another control character")
 }

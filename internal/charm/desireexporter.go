@@ -37,7 +37,7 @@ var JobsURL = "http://127.0.0.1:" + strconv.Itoa(jobexporter.DefaultPort) + "/-/
 
 // desireExporter is Pebble with the GPU exporter, on units that have AMD GPUs
 // and were asked to use them.
-func desireExporter(d *Desired, o Observed, g GPUs) error {
+func desireExporter(d *Desired, o WorkerObserved, g GPUs) error {
 	command := []string{exporterBin, "--web.listen-address=:9401", "--path.root=/", "--usage.report=" + UsageReport}
 	if o.Config.DCGMAliases {
 		command = append(command, "--dcgm-aliases")
@@ -50,7 +50,7 @@ func desireExporter(d *Desired, o Observed, g GPUs) error {
 	}
 	d.Exporter = g.Vendor == gpu.AMD && len(g.All) > 0
 	d.Resources = append(d.Resources, resource.Absent{Path: jobsCredentials, Why: "this unit is a worker"})
-	return desirePebble(d, o, "this unit has no AMD GPU to watch", d.Exporter, JobsService, resource.PebbleLayer{
+	return desirePebble(d, o.UnitObserved, "this unit has no AMD GPU to watch", d.Exporter, JobsService, resource.PebbleLayer{
 		Service: ExporterService, Summary: "GPU metrics on port 9401", Command: command, User: "nobody", Group: "nogroup",
 		Check: ExporterService, URL: ExporterURL, Job: job, JobCommand: report,
 		Helper: usageService, HelperCommand: []string{exporterBin, "--usage.write=" + UsageReport, "--path.root=/"}})
@@ -59,7 +59,7 @@ func desireExporter(d *Desired, o Observed, g GPUs) error {
 // desireJobExporter is Pebble with the exporter of Concourse's jobs, on a web
 // with enable-metrics. It knows the web's own address, port and user (D57), and
 // runs as the user that the file with the password belongs to (D39).
-func desireJobExporter(d *Desired, o Observed) error {
+func desireJobExporter(d *Desired, o WebObserved) error {
 	why := "enable-metrics is off"
 	if o.Config.Metrics {
 		why = "there is no web to ask"
@@ -79,7 +79,7 @@ func desireJobExporter(d *Desired, o Observed) error {
 	if len(o.Config.RequiredArchs) > 0 {
 		command = append(command, "--required-archs="+strings.Join(o.Config.RequiredArchs, ","))
 	}
-	return desirePebble(d, o, why, d.Jobs, ExporterService, resource.PebbleLayer{
+	return desirePebble(d, o.UnitObserved, why, d.Jobs, ExporterService, resource.PebbleLayer{
 		Service: JobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(jobexporter.DefaultPort),
 		Command: command, User: concourse.WebUser, Group: concourse.WebUser,
 		Check: JobsService, URL: JobsURL})
@@ -87,7 +87,7 @@ func desireJobExporter(d *Desired, o Observed) error {
 
 // desirePebble is Pebble with one service, or without any no Pebble. other is
 // the service that a unit of the other role has.
-func desirePebble(d *Desired, o Observed, why string, on bool, other string, l resource.PebbleLayer) error {
+func desirePebble(d *Desired, o UnitObserved, why string, on bool, other string, l resource.PebbleLayer) error {
 	l.Dir = PebbleDir + "/layers"
 	layer, err := l.File()
 	if err != nil {

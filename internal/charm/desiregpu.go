@@ -25,11 +25,11 @@ func (i impossible) Diff(context.Context, host.Host) (plan.Plan, error) { return
 // desireGPUs is AMD's toolkit, the CDI description of the unit's GPUs and the
 // wrapper that hands the chosen ones to tasks. wired says that the worker has
 // to run its containers through the wrapper.
-func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
+func desireGPUs(d *Desired, o WorkerObserved, g GPUs) (wired bool, err error) {
 	if g.Vendor == gpu.AMD && len(g.All) > 0 {
 		d.Toolkit = true
 		want := rocm.Toolkit{Mode: o.Config.Toolkit, Version: o.Config.ToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
-			Series: o.Machine.Series, Arch: o.Arch, Proxies: aptProxies(o), Seen: o.Toolkit, Now: o.Now}.Want()
+			Series: o.Machine.Series, Arch: o.Arch, Proxies: aptProxies(o.UnitObserved), Seen: o.Toolkit, Now: o.Now}.Want()
 		d.Resources = append(d.Resources, want.Resources...)
 		if want.Note != "" {
 			d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: want.Note})
@@ -51,7 +51,7 @@ func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 }
 
 // desireSpec is the description of the unit's AMD GPUs.
-func desireSpec(d *Desired, o Observed, g GPUs) error {
+func desireSpec(d *Desired, o WorkerObserved, g GPUs) error {
 	if g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
 		d.Resources = append(d.Resources, cdi.Gone{Why: "tasks get no AMD GPU"})
 		return nil
@@ -69,7 +69,7 @@ func desireSpec(d *Desired, o Observed, g GPUs) error {
 
 // desireWrapper puts the wrapper in front of runc where tasks get GPUs or
 // folders, and takes it away where they get neither.
-func desireWrapper(d *Desired, o Observed, g GPUs) (wired bool, err error) {
+func desireWrapper(d *Desired, o WorkerObserved, g GPUs) (wired bool, err error) {
 	config := wrapperConfig(d, o, g)
 	if len(config.Devices) == 0 && config.Folders == nil {
 		why := "tasks get neither GPUs nor folders"
@@ -92,7 +92,7 @@ func desireWrapper(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 }
 
 // wrapperConfig says what the wrapper hands to tasks.
-func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
+func wrapperConfig(d *Desired, o WorkerObserved, g GPUs) oci.Config {
 	config := oci.Config{Runtime: concourse.RealRunc, Containers: oci.Tasks}
 	if len(g.Chosen) > 0 {
 		var err error
@@ -126,7 +126,7 @@ func wrapperFile(config oci.Config) (f resource.File, err error) {
 }
 
 // taskEnv is the environment of GPU tasks. What the operator sets wins.
-func taskEnv(o Observed, g GPUs) (map[string]string, error) {
+func taskEnv(o WorkerObserved, g GPUs) (map[string]string, error) {
 	env := map[string]string{}
 	var err error
 	if g.Vendor == gpu.AMD {
@@ -174,7 +174,7 @@ func cdiNames(g GPUs) (names []string) {
 	return names
 }
 
-func aptProxies(o Observed) resource.Proxies {
+func aptProxies(o UnitObserved) resource.Proxies {
 	p := ProxyOf(o.Facts, o.Config)
 	return resource.Proxies{HTTP: p.HTTP, HTTPS: p.HTTPS, No: p.No}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
@@ -17,14 +18,14 @@ const LeaseReport = "/run/concourse-gpu-leases.json"
 
 // observeLinks looks at how the unit's GPUs are joined, where leases choose
 // between them.
-func (c *Charm) observeLinks(o *Observed) {
+func (o *WorkerObserved) observeLinks(r host.Root) {
 	if o.Config.Exclusive {
-		o.Links = gpu.ReadLinks(c.Host.Root, o.GPUs.GPUs)
+		o.Links = gpu.ReadLinks(r, o.GPUs.GPUs)
 	}
 }
 
 // leases is how the wrapper leases the chosen GPUs; nil where tasks share them.
-func leases(o Observed, g GPUs) *oci.Leases {
+func leases(o WorkerObserved, g GPUs) *oci.Leases {
 	if !o.Config.Exclusive || len(g.Chosen) == 0 {
 		return nil
 	}
@@ -53,7 +54,7 @@ func handed(g GPUs) (of []gpu.GPU) {
 
 // weights are the links between the GPUs as leases weigh them, nil where none
 // is better than another as far as is known.
-func weights(o Observed, gpus []gpu.GPU) [][]int {
+func weights(o WorkerObserved, gpus []gpu.GPU) [][]int {
 	at := make([]int, len(gpus)) // in o.GPUs.GPUs
 	for i, of := range gpus {
 		at[i] = slices.IndexFunc(o.GPUs.GPUs, func(g gpu.GPU) bool { return g.Render.Path == of.Render.Path })
@@ -91,7 +92,7 @@ func weight(l gpu.Link) (w int) {
 
 // desireLeases says where leases can't have an effect, and takes the report away
 // that an exporter would go on showing.
-func desireLeases(d *Desired, o Observed, g GPUs) {
+func desireLeases(d *Desired, o WorkerObserved, g GPUs) {
 	if o.Config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "gpu-sharing=exclusive has no effect while compute-runtime=none"})
 	}

@@ -24,10 +24,10 @@ func exclusive(more ...string) map[string]any {
 }
 
 // linked is observed with the links that observe finds.
-func linked(t *testing.T, r host.Root, set map[string]any) Observed {
+func linked(t *testing.T, r host.Root, set map[string]any) WorkerObserved {
 	t.Helper()
 	o := observed(t, r, set)
-	(&Charm{Host: hosttest.Quiet(t, r)}).observeLinks(&o)
+	o.observeLinks(r)
 	return o
 }
 
@@ -63,7 +63,7 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 			if c.host == "mi210x4" {
 				xgmi(t, r)
 			}
-			d := Desire(linked(t, r, c.set))
+			d := DesireWorker(linked(t, r, c.set))
 			if data, ok := file(d, oci.DefaultConfig); ok {
 				require.NoError(t, oci.CheckConfig([]byte(data)))
 				got := wrapperOf(t, d).Leases
@@ -118,7 +118,7 @@ func TestStatusOfExclusiveGPUs(t *testing.T) {
 		"without GPUs":     {"amd", map[string]any{"gpu-sharing": "exclusive"}, "active: Ready; gpu-sharing=exclusive has no effect while compute-runtime=none", ""},
 		"no GPU found yet": {"no-gpu", exclusive("compute-runtime", "auto"), "active: Ready; no GPU passed through", ""},
 	} {
-		d := Desire(linked(t, hosttest.Host(t, c.host), c.set))
+		d := DesireWorker(linked(t, hosttest.Host(t, c.host), c.set))
 		require.Equal(t, c.want, status.Of("Ready", d.Causes).String(), name)
 		require.Equal(t, c.after, d.Suffix, name)
 	}
@@ -131,7 +131,7 @@ func TestLeasesDoNotRestartTheWorker(t *testing.T) {
 	base := running(observed(t, r, map[string]any{"compute-runtime": "rocm"}))
 	on := base
 	on.Config.Exclusive = true
-	inputs := func(o Observed, name string) [][]byte { return trigger(t, Desire(o), name).Inputs }
+	inputs := func(o WorkerObserved, name string) [][]byte { return trigger(t, DesireWorker(o), name).Inputs }
 	require.Equal(t, inputs(base, restartWorker), inputs(on, restartWorker))
 	require.NotEqual(t, inputs(base, restartPebble), inputs(on, restartPebble), "the exporter has another flag")
 }

@@ -8,7 +8,7 @@ import (
 
 // desireNVIDIA is NVIDIA's toolkit and its description of the unit's GPUs,
 // where nobody else made one.
-func desireNVIDIA(d *Desired, o Observed, g GPUs) {
+func desireNVIDIA(d *Desired, o WorkerObserved, g GPUs) {
 	if g.Vendor != gpu.NVIDIA || len(g.All) == 0 {
 		return
 	}
@@ -21,8 +21,8 @@ func desireNVIDIA(d *Desired, o Observed, g GPUs) {
 	d.Describes = want.Describes && len(g.Chosen) == 0
 }
 
-func nvidiaToolkit(o Observed, g GPUs) nvidia.Toolkit {
-	t := nvidia.Toolkit{Version: o.Config.NVIDIAToolkitVersion, Arch: o.Arch, Proxies: aptProxies(o), GPUs: g.All, Seen: o.NVIDIAToolkit, Now: o.Now}
+func nvidiaToolkit(o WorkerObserved, g GPUs) nvidia.Toolkit {
+	t := nvidia.Toolkit{Version: o.Config.NVIDIAToolkitVersion, Arch: o.Arch, Proxies: aptProxies(o.UnitObserved), GPUs: g.All, Seen: o.NVIDIAToolkit, Now: o.Now}
 	if o.Machine.LXD() {
 		t.Container = o.Machine.Hostname
 	}

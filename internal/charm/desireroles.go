@@ -12,23 +12,30 @@ import (
 	"concourse-ci-machine/internal/resource"
 )
 
-// desireWebUnit is a unit that is a web and nothing else.
-func desireWebUnit(o Observed) Desired {
+// DesireWeb decides what a unit that is a web, and nothing else, should be. It does
+// nothing: see DesireWorker.
+func DesireWeb(o WebObserved) Desired {
+	d := desireWebUnit(o)
+	d.Refused = refusals(o.UnitObserved, d)
+	return desired(d)
+}
+
+func desireWebUnit(o WebObserved) Desired {
 	d := Desired{LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.WebUnit].Invocation,
 		WebURL: webURL(o), LocalURL: localURL(o), Shared: o.shared(), Release: o.Release, Request: o.Certify.Request,
 		Ports: []juju.Port{juju.TCP(o.Config.WebPort)}}
 	if o.TLS {
 		d.Ports = append(d.Ports, juju.TCP(o.Config.TLSPort))
 	}
-	d.Resources = append(d.Resources, charmFiles(o)...)
+	d.Resources = append(d.Resources, charmFiles(o.UnitObserved)...)
 	// The web first: what a worker of this unit still ran is lost with the web
 	// that it was registered at, but the others wait for this one.
 	err := desireWeb(&d, o)
-	d.Resources = append(d.Resources, notWorker(o)...)
+	d.Resources = append(d.Resources, notWorker(o.UnitObserved)...)
 	if err == nil {
 		desireOwnWorker(&d, o)
 	}
-	d.takeOver(o)
+	d.takeOver(o.UnitObserved)
 	if err == nil {
 		err = desireJobExporter(&d, o)
 	}
@@ -40,13 +47,13 @@ func desireWebUnit(o Observed) Desired {
 
 // localURL is for this machine's own programs. With TLS the web still answers
 // there: what it sends elsewhere are requests for its external name.
-func localURL(o Observed) string {
+func localURL(o WebObserved) string {
 	return fmt.Sprintf("http://127.0.0.1:%d", o.Config.WebPort)
 }
 
 // notWorker is a web's unit without what a worker left: its role can change
 // when another unit leads (D3, D21).
-func notWorker(o Observed) []plan.Resource {
+func notWorker(o UnitObserved) []plan.Resource {
 	why := "this unit is the web"
 	return []plan.Resource{
 		concourse.Drain{State: o.Units[concourse.Unit], Why: why},
@@ -62,7 +69,7 @@ func notWorker(o Observed) []plan.Resource {
 // will be: its key is there and published, so that another leader lets it in at
 // once; and the web, once it is up, forgets the worker that it was, which would
 // look as if it ran for a while yet.
-func desireOwnWorker(d *Desired, o Observed) {
+func desireOwnWorker(d *Desired, o WebObserved) {
 	if model.ModeOf(o.Facts.Config) == "auto" {
 		d.Resources = append(d.Resources, resource.Dir{Path: concourse.ConfigDir, Mode: 0o755}, resource.Dir{Path: concourse.KeyDir, Mode: 0o700},
 			concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
@@ -104,7 +111,7 @@ func forgetOwnWorker(ctx context.Context, api *concourse.API, url, name string) 
 }
 
 // notWeb is a worker's unit without what a web left: its credentials above all.
-func notWeb(o Observed) []plan.Resource {
+func notWeb(o UnitObserved) []plan.Resource {
 	why := "this unit is a worker"
 	paths := concourse.WebFiles(o.shared())
 	return []plan.Resource{

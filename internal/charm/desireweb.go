@@ -34,13 +34,22 @@ const (
 
 // desireWeb is the web itself. It is up only with a database; without one it
 // is stopped, and its credentials are gone from the disk.
-func desireWeb(d *Desired, o Observed) error {
+func desireWeb(d *Desired, o WebObserved) error {
 	w := o.Facts.Web
 	paths := concourse.WebFiles(o.shared())
 	d.Resources = append(d.Resources, resource.User{Name: concourse.WebUser, Home: concourse.HomeDir})
 	d.Resources = append(d.Resources, paths.Folders()...)
 	d.Resources = append(d.Resources, concourse.OperatorEnv{})
-	desireRelease(d, o)
+	secrets, lacking := concourse.ParseWebSecrets(secretContent(o))
+	db, ready, causes := databaseOf(o)
+	up := lacking == nil && ready && w.Address != ""
+	var before plan.Resource
+	if up {
+		d.Database, d.Repair = webDatabase(db, paths), repairConfig(db)
+		d.Environment = webConfig(o, paths, secrets, d.Database).Env()
+		before = beforeWebSwitch(o, d.Database, d.Environment)
+	}
+	desireRelease(d, o.UnitObserved, before)
 	unit, err := concourse.WebUnitFileFor(paths, o.Config.ExtraWebFlags)
 	if err != nil {
 		return err
@@ -49,10 +58,8 @@ func desireWeb(d *Desired, o Observed) error {
 		Op: "reload systemd for " + concourse.WebUnit, Then: []host.Command{resource.Systemctl("daemon-reload")}})
 
 	state := o.Units[concourse.WebUnit]
-	secrets, err := concourse.ParseWebSecrets(secretContent(o))
-	db, ready, causes := databaseOf(o)
-	if err != nil {
-		causes = append(causes, secretCause(o, err))
+	if lacking != nil {
+		causes = append(causes, secretCause(o, lacking))
 	} else {
 		d.Secret = secretContent(o)
 	}
@@ -64,8 +71,8 @@ func desireWeb(d *Desired, o Observed) error {
 	for _, f := range certifyFiles(o, paths) {
 		d.Resources = append(d.Resources, f)
 	}
-	if err != nil || !ready || w.Address == "" {
-		d.Resources = append(d.Resources, resource.Service{Unit: concourse.WebUnit, State: state, Why: "it has no " + missingPart(ready, err)})
+	if !up {
+		d.Resources = append(d.Resources, resource.Service{Unit: concourse.WebUnit, State: state, Why: "it has no " + missingPart(ready, lacking)})
 		config := webConfig(o, paths, concourse.WebSecrets{}, concourse.WebDatabase{})
 		env, err := config.File(o.WebEnv)
 		d.Resources = append(d.Resources, withLimits(o, env, config.LimitsNow())...)
@@ -86,7 +93,7 @@ func missingPart(ready bool, err error) string {
 
 // desireWebUp is the web with all that it needs; of the files the first is
 // desired already.
-func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets concourse.WebSecrets, db relation.Database, files []resource.File) error {
+func desireWebUp(d *Desired, o WebObserved, paths concourse.WebPaths, secrets concourse.WebSecrets, db relation.Database, files []resource.File) error {
 	w, state := o.Facts.Web, o.Units[concourse.WebUnit]
 	keys, err := paths.Keys(secrets)
 	if err != nil {
@@ -100,10 +107,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 			d.Resources = append(d.Resources, f)
 		}
 	}
-	d.Database, d.Repair = webDatabase(db, paths), repairConfig(db)
 	config := webConfig(o, paths, secrets, d.Database)
-	d.Environment = config.Env()
-	o.Release.Before = beforeWebSwitch(o, d.Database, d.Environment)
 	env, err := config.File(o.WebEnv)
 	if err != nil {
 		return err
@@ -169,7 +173,7 @@ func (s step) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 }
 
 // databaseOf is where Concourse keeps its data, or why it has nowhere yet.
-func databaseOf(o Observed) (db relation.Database, ready bool, causes []status.Cause) {
+func databaseOf(o WebObserved) (db relation.Database, ready bool, causes []status.Cause) {
 	l := o.Facts.Web.Database
 	if l == nil {
 		app, _, _ := strings.Cut(o.Facts.Unit, "/")
@@ -185,7 +189,7 @@ func databaseOf(o Observed) (db relation.Database, ready bool, causes []status.C
 	return db, ready, causes
 }
 
-func secretCause(o Observed, err error) status.Cause {
+func secretCause(o WebObserved, err error) status.Cause {
 	if len(o.Facts.Web.Secret) == 0 {
 		return status.Cause{Kind: status.Waiting, Text: "Waiting for the leader to share the web's keys"}
 	}
@@ -199,7 +203,7 @@ func secretCause(o Observed, err error) status.Cause {
 }
 
 // webURL is where people find the web.
-func webURL(o Observed) string {
+func webURL(o WebObserved) string {
 	switch {
 	case o.Config.ExternalURL != "":
 		return o.Config.ExternalURL
@@ -210,7 +214,7 @@ func webURL(o Observed) string {
 }
 
 // webConfig is the environment that options, relations and secrets come to.
-func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db concourse.WebDatabase) concourse.WebConfig {
+func webConfig(o WebObserved, paths concourse.WebPaths, s concourse.WebSecrets, db concourse.WebDatabase) concourse.WebConfig {
 	w, content := o.Facts.Web, secretContent(o)
 	c := concourse.WebConfig{Paths: paths, BindPort: o.Config.WebPort, LogLevel: o.Config.LogLevel, ExternalURL: webURL(o),
 		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.ClusterName, AdminUser: o.Config.AdminUser, AdminPassword: s.AdminPassword,

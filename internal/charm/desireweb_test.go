@@ -33,7 +33,7 @@ func databaseLink() *model.Relation {
 }
 
 // observedWeb is a web that has all that it needs.
-func observedWeb(t *testing.T, set map[string]any) Observed {
+func observedWeb(t *testing.T, set map[string]any) WebObserved {
 	t.Helper()
 	raw := map[string]any{"mode": "web"}
 	for k, v := range set {
@@ -41,11 +41,11 @@ func observedWeb(t *testing.T, set map[string]any) Observed {
 	}
 	cfg, problems := config.Parse(raw, nil)
 	require.Empty(t, problems)
-	return Observed{Event: "config-changed", Config: cfg, Arch: "amd64", CharmDir: hosttest.CharmDir(t), Now: hosttest.Now,
-		Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"}, ReleaseID: "8.2.5", ClusterName: "ci", Programs: []byte("1"),
+	return WebObserved{ClusterName: "ci", UnitObserved: UnitObserved{Event: "config-changed", Config: cfg, Arch: "amd64", CharmDir: hosttest.CharmDir(t), Now: hosttest.Now,
+		Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"}, ReleaseID: "8.2.5", Programs: []byte("1"),
 		Units: map[string]resource.UnitState{},
 		Facts: model.Facts{Unit: "concourse-ci-machine/0", Config: raw, Leader: true, Role: model.WebRole, Web: &model.Web{Address: "10.0.0.2", PeerAddress: "10.0.0.3",
-			SecretID: "secret:d2web00000000000000g", Secret: webSecrets().Content(), Database: databaseLink(), Workers: map[string]model.Worker{}}}}
+			SecretID: "secret:d2web00000000000000g", Secret: webSecrets().Content(), Database: databaseLink(), Workers: map[string]model.Worker{}}}}}
 }
 
 func webEnv(t *testing.T, d Desired) map[string]string {
@@ -61,7 +61,7 @@ func webEnv(t *testing.T, d Desired) map[string]string {
 }
 
 func TestWebHasItsKeysDatabaseAndAddress(t *testing.T) {
-	d := Desire(observedWeb(t, nil))
+	d := DesireWeb(observedWeb(t, nil))
 	require.Empty(t, d.Causes)
 	require.True(t, d.Web)
 	require.False(t, d.Worker)
@@ -85,7 +85,7 @@ func TestWebHasItsKeysDatabaseAndAddress(t *testing.T) {
 func TestD3EveryWebHasTheSameKeys(t *testing.T) {
 	leader, other := observedWeb(t, nil), observedWeb(t, nil)
 	other.Facts.Leader = false
-	a, b := Desire(leader), Desire(other)
+	a, b := DesireWeb(leader), DesireWeb(other)
 	for _, path := range []string{"/var/lib/concourse/keys/tsa_host_key", "/var/lib/concourse/keys/session_signing_key"} {
 		x, ok := file(a, path)
 		require.True(t, ok)
@@ -93,7 +93,7 @@ func TestD3EveryWebHasTheSameKeys(t *testing.T) {
 		require.Equal(t, x, y, path)
 	}
 	other.Facts.Web.Secret, other.Facts.Web.SecretID = nil, ""
-	d := Desire(other)
+	d := DesireWeb(other)
 	require.False(t, d.Web)
 	require.Equal(t, []status.Cause{{Kind: status.Waiting, Text: "Waiting for the leader to share the web's keys"}}, d.Causes)
 }
@@ -113,7 +113,7 @@ func TestD5WebWithoutADatabaseIsDownAndHasNoCredentials(t *testing.T) {
 		web := *up.Facts.Web
 		web.Database = tt.link
 		o.Facts.Web = &web
-		d := Desire(o)
+		d := DesireWeb(o)
 		require.Contains(t, d.Causes, tt.want, name)
 		require.False(t, d.Web, name)
 		env := webEnv(t, d)
@@ -137,9 +137,9 @@ func service(t *testing.T, d Desired, unit string) resource.Service {
 // D16: a worker's key restarts nothing.
 func TestD16KeysOfWorkersReloadAndNeverRestart(t *testing.T) {
 	o := observedWeb(t, nil)
-	before := Desire(o)
+	before := DesireWeb(o)
 	o.Facts.Web.Workers = map[string]model.Worker{"tsa:3 gpu/0": {Unit: "gpu/0", Key: tsaKey}}
-	after := Desire(o)
+	after := DesireWeb(o)
 	require.Equal(t, trigger(t, before, restartWeb).Inputs, trigger(t, after, restartWeb).Inputs)
 	require.NotEqual(t, trigger(t, before, reloadWeb).Inputs, trigger(t, after, reloadWeb).Inputs)
 	keys, ok := file(after, "/var/lib/concourse/keys/authorized_worker_keys")
@@ -149,12 +149,12 @@ func TestD16KeysOfWorkersReloadAndNeverRestart(t *testing.T) {
 
 // D21, D3: no role's leftovers keep running.
 func TestD21EachRoleTakesAwayTheOther(t *testing.T) {
-	d := Desire(observedWeb(t, nil))
+	d := DesireWeb(observedWeb(t, nil))
 	require.True(t, absent(d, concourse.UnitFile))
 	require.True(t, absent(d, concourse.EnvFile))
 	require.True(t, drains(d))
 
-	d = Desire(observed(t, hosttest.Host(t, "no-gpu"), nil))
+	d = DesireWorker(observed(t, hosttest.Host(t, "no-gpu"), nil))
 	require.False(t, service(t, d, concourse.WebUnit).Up)
 	require.True(t, absent(d, concourse.WebUnitFile))
 	require.True(t, absent(d, "/var/lib/concourse/config.env"))
@@ -172,7 +172,7 @@ func drains(d Desired) bool {
 
 // D23: a web has nothing to do with GPUs.
 func TestD23WebIgnoresGPUOptions(t *testing.T) {
-	d := Desire(observedWeb(t, map[string]any{"compute-runtime": "rocm"}))
+	d := DesireWeb(observedWeb(t, map[string]any{"compute-runtime": "rocm"}))
 	require.Empty(t, d.Causes)
 	require.False(t, d.Exporter)
 	require.False(t, absent(d, "/etc/cdi/amd.json"))
@@ -184,7 +184,7 @@ func TestD19WorkersThatLeftAreCutOff(t *testing.T) {
 	o.Facts.Web.Gone = []model.Worker{{Unit: "gpu/1", Key: tsaKey, Address: "10.0.0.8"}, {Unit: "gpu/2", Key: tsaKey}}
 	var cut []concourse.Disconnect
 	reloaded := false
-	for _, r := range Desire(o).Resources {
+	for _, r := range DesireWeb(o).Resources {
 		switch r := r.(type) {
 		case resource.Trigger:
 			reloaded = reloaded || r.Name == reloadWeb
@@ -198,25 +198,25 @@ func TestD19WorkersThatLeftAreCutOff(t *testing.T) {
 
 func TestNewEncryptionKeyKeepsTheOldOne(t *testing.T) {
 	o := observedWeb(t, map[string]any{"encryption-key": "0123456789abcdef"})
-	d := Desire(o)
+	d := DesireWeb(o)
 	require.Equal(t, "0123456789abcdef", d.Secret[model.EncryptionKey])
 	require.NotContains(t, d.Secret, model.OldEncryptionKey)
 	require.Equal(t, "0123456789abcdef", webEnv(t, d)["CONCOURSE_ENCRYPTION_KEY"])
 
 	o.Facts.Web.Secret = d.Secret
 	o.Config.EncryptionKey = "fedcba9876543210"
-	d = Desire(o)
+	d = DesireWeb(o)
 	env := webEnv(t, d)
 	require.Equal(t, "fedcba9876543210", env["CONCOURSE_ENCRYPTION_KEY"])
 	require.Equal(t, "0123456789abcdef", env["CONCOURSE_OLD_ENCRYPTION_KEY"])
 
 	o.Facts.Web.Secret, o.Config.EncryptionKey = d.Secret, ""
-	env = webEnv(t, Desire(o))
+	env = webEnv(t, DesireWeb(o))
 	require.NotContains(t, env, "CONCOURSE_ENCRYPTION_KEY", "what was encrypted is read with the old key, and written plain")
 	require.Equal(t, "fedcba9876543210", env["CONCOURSE_OLD_ENCRYPTION_KEY"])
 
 	o.Facts.Leader, o.Facts.Web.Secret, o.Config.EncryptionKey = false, d.Secret, "another key 0123"
-	require.Equal(t, "fedcba9876543210", webEnv(t, Desire(o))["CONCOURSE_ENCRYPTION_KEY"], "the leader says when")
+	require.Equal(t, "fedcba9876543210", webEnv(t, DesireWeb(o))["CONCOURSE_ENCRYPTION_KEY"], "the leader says when")
 }
 
 // What metrics wait for is not the option.
@@ -228,7 +228,7 @@ func TestMetricsWithoutAWebSayWhy(t *testing.T) {
 		o := observedWeb(t, map[string]any{"enable-metrics": tc.metrics})
 		o.Facts.Web.Database = nil
 		var whys []string
-		for _, r := range Desire(o).Resources {
+		for _, r := range DesireWeb(o).Resources {
 			if a, is := r.(resource.Absent); is && strings.Contains(a.Path, "exporter") && a.Why != "this unit's role has no rocm-exporter" {
 				whys = append(whys, a.Why)
 			}
@@ -242,10 +242,10 @@ func TestMetricsWithoutAWebSayWhy(t *testing.T) {
 
 func TestCredentialsOfADatabaseAreCheckedOnceAndAgainWhenTheyChange(t *testing.T) {
 	o := observedWeb(t, nil)
-	before := trigger(t, Desire(o), repairDatabase)
+	before := trigger(t, DesireWeb(o), repairDatabase)
 	require.NotNil(t, before.Do)
 	l := databaseLink()
 	l.Secrets["secret:d2user0000000000000g"]["username"] = "relation_5"
 	o.Facts.Web.Database = l
-	require.NotEqual(t, before.Inputs, trigger(t, Desire(o), repairDatabase).Inputs)
+	require.NotEqual(t, before.Inputs, trigger(t, DesireWeb(o), repairDatabase).Inputs)
 }

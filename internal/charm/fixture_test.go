@@ -51,22 +51,22 @@ func related(units map[string]map[string]string) []model.Relation {
 }
 
 // observed is a worker on a fixture host, related to a web.
-func observed(t *testing.T, r host.Root, set map[string]any) Observed {
+func observed(t *testing.T, r host.Root, set map[string]any) WorkerObserved {
 	t.Helper()
 	inv, err := gpu.Discover(r)
 	require.NoError(t, err)
 	toolkit, err := rocm.ObserveToolkit(r)
 	require.NoError(t, err)
-	o := Observed{Event: "config-changed", Config: configOf(t, set), Machine: machine.Observe(r), Arch: "amd64", CharmDir: hosttest.CharmDir(t),
-		Now: hosttest.Now, GPUs: inv, Toolkit: toolkit, Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"},
-		ReleaseID: "8.2.5", WorkerID: "0badcafe", Units: map[string]resource.UnitState{}, Programs: []byte("1")}
+	o := WorkerObserved{GPUs: inv, Toolkit: toolkit, UnitObserved: UnitObserved{Event: "config-changed", Config: configOf(t, set), Machine: machine.Observe(r),
+		Arch: "amd64", CharmDir: hosttest.CharmDir(t), Now: hosttest.Now, Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"},
+		ReleaseID: "8.2.5", WorkerID: "0badcafe", Units: map[string]resource.UnitState{}, Programs: []byte("1")}}
 	o.Facts = model.Facts{Unit: "concourse-ci-machine/0", Role: model.WorkerRole, Config: workerMode(), Flights: related(map[string]map[string]string{"web/0": webUnit()})}
 	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
 	return o
 }
 
 // running marks the units as up.
-func running(o Observed) Observed {
+func running(o WorkerObserved) WorkerObserved {
 	up := resource.UnitState{Load: "loaded", Active: "active", Sub: "running", File: "enabled"}
 	o.Units = map[string]resource.UnitState{concourse.Unit: up, PebbleUnit: up}
 	return o

@@ -48,7 +48,7 @@ func FoldersOfTasks(c config.Config, names []string) (given []string) {
 }
 
 // folderSuffix is the part of the ready status that counts the folders.
-func folderSuffix(o Observed) string {
+func folderSuffix(o WorkerObserved) string {
 	ro, rw := 0, 0
 	for _, name := range FoldersOfTasks(o.Config, o.Folders) {
 		if strings.HasSuffix(name, "_writable") || strings.HasSuffix(name, "_rw") {

@@ -17,27 +17,27 @@ import (
 // GPUsFile is which GPUs the unit is known to have.
 const GPUsFile = model.StateDir + "/gpus.json"
 
-// knownGPUs are the most that the unit had since somebody said what it is to
+// KnownGPUs are the most that the unit had since somebody said what it is to
 // have: by another compute-runtime, or by the action accept-gpus. Partitions of
 // one GPU count once.
-type knownGPUs struct {
+type KnownGPUs struct {
 	Runtime string   `json:"compute-runtime"`
 	PCI     []string `json:"gpus"`
 }
 
 // readKnown takes a damaged file for none: the worst that follows is a remark less.
-func readKnown(r host.Root) (k knownGPUs, err error) {
+func readKnown(r host.Root) (k KnownGPUs, err error) {
 	data, err := r.ReadFile(GPUsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return k, nil
 	}
 	if err == nil && json.Unmarshal(data, &k) != nil {
-		return knownGPUs{}, nil
+		return KnownGPUs{}, nil
 	}
 	return k, err
 }
 
-func (k knownGPUs) write(r host.Root) error {
+func (k KnownGPUs) write(r host.Root) error {
 	have, err := readKnown(r)
 	if err != nil || have.Runtime == k.Runtime && slices.Equal(have.PCI, k.PCI) {
 		return err
@@ -53,15 +53,15 @@ func (k knownGPUs) write(r host.Root) error {
 }
 
 // with is what is known from now on, and which GPUs are gone.
-func (k knownGPUs) with(runtime string, all []gpu.GPU) (now knownGPUs, gone []string) {
+func (k KnownGPUs) with(runtime string, all []gpu.GPU) (now KnownGPUs, gone []string) {
 	pci := addresses(all)
 	switch {
 	case runtime != "none" && k.Runtime == runtime && len(k.PCI) > len(pci):
 		return k, slices.DeleteFunc(slices.Clone(k.PCI), func(p string) bool { return slices.Contains(pci, p) })
 	case len(pci) == 0:
-		return knownGPUs{}, nil
+		return KnownGPUs{}, nil
 	}
-	return knownGPUs{runtime, pci}, nil
+	return KnownGPUs{runtime, pci}, nil
 }
 
 func addresses(all []gpu.GPU) (pci []string) {
@@ -74,7 +74,7 @@ func addresses(all []gpu.GPU) (pci []string) {
 
 // miss tells of GPUs that are gone. A worker that had some is none for all steps
 // because it has lost them, also where compute-runtime=auto takes what there is.
-func (g *GPUs) miss(o Observed) knownGPUs {
+func (g *GPUs) miss(o WorkerObserved) KnownGPUs {
 	now, gone := o.Known.with(o.Config.ComputeRuntime, g.All)
 	if len(gone) == 0 {
 		return now

@@ -19,25 +19,25 @@ func at(addresses ...string) (all []gpu.GPU) {
 }
 
 func TestGPUsThatAreGoneAreMissedUntilSomebodySaysOtherwise(t *testing.T) {
-	had := knownGPUs{"rocm", []string{"a", "b", "c"}}
+	had := KnownGPUs{"rocm", []string{"a", "b", "c"}}
 	for name, c := range map[string]struct {
-		was     knownGPUs
+		was     KnownGPUs
 		runtime string
 		have    []gpu.GPU
-		now     knownGPUs
+		now     KnownGPUs
 		gone    []string
 	}{
-		"first seen":           {knownGPUs{}, "rocm", at("b", "a"), knownGPUs{"rocm", []string{"a", "b"}}, nil},
-		"none yet":             {knownGPUs{}, "rocm", nil, knownGPUs{}, nil},
+		"first seen":           {KnownGPUs{}, "rocm", at("b", "a"), KnownGPUs{"rocm", []string{"a", "b"}}, nil},
+		"none yet":             {KnownGPUs{}, "rocm", nil, KnownGPUs{}, nil},
 		"as before":            {had, "rocm", at("a", "b", "c"), had, nil},
 		"one gone":             {had, "rocm", at("a", "c"), had, []string{"b"}},
 		"all gone":             {had, "rocm", nil, had, []string{"a", "b", "c"}},
-		"one more":             {had, "rocm", at("a", "b", "c", "d"), knownGPUs{"rocm", []string{"a", "b", "c", "d"}}, nil},
-		"another in its place": {had, "rocm", at("a", "b", "d"), knownGPUs{"rocm", []string{"a", "b", "d"}}, nil},
+		"one more":             {had, "rocm", at("a", "b", "c", "d"), KnownGPUs{"rocm", []string{"a", "b", "c", "d"}}, nil},
+		"another in its place": {had, "rocm", at("a", "b", "d"), KnownGPUs{"rocm", []string{"a", "b", "d"}}, nil},
 		"in partitions":        {had, "rocm", at("a", "a", "b", "c"), had, nil},
-		"partitions no more":   {knownGPUs{"rocm", []string{"a"}}, "rocm", at("a"), knownGPUs{"rocm", []string{"a"}}, nil},
-		"another runtime":      {had, "auto", at("a"), knownGPUs{"auto", []string{"a"}}, nil},
-		"no GPUs wanted":       {had, "none", nil, knownGPUs{}, nil},
+		"partitions no more":   {KnownGPUs{"rocm", []string{"a"}}, "rocm", at("a"), KnownGPUs{"rocm", []string{"a"}}, nil},
+		"another runtime":      {had, "auto", at("a"), KnownGPUs{"auto", []string{"a"}}, nil},
+		"no GPUs wanted":       {had, "none", nil, KnownGPUs{}, nil},
 	} {
 		now, gone := c.was.with(c.runtime, c.have)
 		require.Equal(t, c.now, now, name)
@@ -47,7 +47,7 @@ func TestGPUsThatAreGoneAreMissedUntilSomebodySaysOtherwise(t *testing.T) {
 
 func TestAcceptedGPUsAreMissedNoMore(t *testing.T) {
 	h := hosttest.Root(t)
-	had := knownGPUs{"rocm", []string{"a", "b"}}
+	had := KnownGPUs{"rocm", []string{"a", "b"}}
 	require.NoError(t, had.write(h))
 	got, err := readKnown(h)
 	require.NoError(t, err)
@@ -58,12 +58,12 @@ func TestAcceptedGPUsAreMissedNoMore(t *testing.T) {
 	now, gone := got.with("rocm", at("a"))
 	require.Empty(t, gone)
 	require.NoError(t, now.write(h))
-	require.NoError(t, knownGPUs{}.write(h))
+	require.NoError(t, KnownGPUs{}.write(h))
 	require.False(t, h.Exists(GPUsFile))
 	hosttest.Put(t, h, GPUsFile, "{")
 	got, err = readKnown(h)
 	require.NoError(t, err)
-	require.Equal(t, knownGPUs{}, got)
+	require.Equal(t, KnownGPUs{}, got)
 }
 
 // A worker without tags takes the untagged steps of all teams. One that is to have
@@ -87,8 +87,8 @@ func TestWorkerThatLostItsGPUsTakesNoUntaggedSteps(t *testing.T) {
 		"as it should be":       {"amd", "rocm", nil, "gpu-count=1", "active: Ready (GPU: 1x AMD)"},
 	} {
 		o := running(observed(t, hosttest.Host(t, c.host), map[string]any{"compute-runtime": c.runtime}))
-		o.Known = knownGPUs{c.runtime, c.known}
-		d := Desire(o)
+		o.Known = KnownGPUs{c.runtime, c.known}
+		d := DesireWorker(o)
 		env, ok := file(d, concourse.EnvFile)
 		require.True(t, ok)
 		status := status.Of("Ready"+d.Suffix, d.Causes).String()

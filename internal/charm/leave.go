@@ -16,7 +16,9 @@ import (
 // desireNothing is the unit on its way out. stop ends what runs, after its
 // tasks had their time; remove takes away what the charm brought. Releases and
 // the work folder stay: they may be shared, and they hold no secret.
-func desireNothing(o Observed) Desired {
+func desireNothing(o UnitObserved) Desired { return desired(leaving(o)) }
+
+func leaving(o UnitObserved) Desired {
 	why := "the unit is being removed"
 	d := Desired{Remove: true}
 	d.Resources = append(d.Resources,

@@ -9,6 +9,7 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
 	"concourse-ci-machine/internal/resource"
@@ -30,12 +31,12 @@ type workerLimit struct {
 
 // observeWorkerLimit asks the installed release, once for each. One that can't be
 // asked is asked again in the next hook, and until then counts as one that can't.
-func (c *Charm) observeWorkerLimit(ctx context.Context, o *Observed) error {
-	_, id, installed := concourse.InstalledRelease(c.Host.Root)
+func (o *WorkerObserved) observeWorkerLimit(ctx context.Context, h host.Host) error {
+	_, id, installed := concourse.InstalledRelease(h.Root)
 	if !o.Config.Exclusive || !installed {
 		return nil
 	}
-	data, err := c.Host.ReadFile(workerLimitFile)
+	data, err := h.ReadFile(workerLimitFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return jujuerrors.Annotate(err, "cannot observe what the release can limit")
 	}
@@ -44,7 +45,7 @@ func (c *Charm) observeWorkerLimit(ctx context.Context, o *Observed) error {
 		return nil
 	}
 	o.WorkerLimit = workerLimit{}
-	if own, err := concourse.LimitsItself(ctx, c.Host); err == nil {
+	if own, err := concourse.LimitsItself(ctx, h); err == nil {
 		o.WorkerLimit = workerLimit{Release: id, Own: own}
 	}
 	return nil
@@ -59,7 +60,7 @@ func (c *Charm) unasked(want Desired) bool {
 
 // desireWorkerLimit is how many tasks the worker takes at once, 0 for any
 // number, and what is remembered for it.
-func desireWorkerLimit(d *Desired, o Observed) (tasks int) {
+func desireWorkerLimit(d *Desired, o WorkerObserved) (tasks int) {
 	d.asked = o.Asked
 	switch data, err := json.Marshal(o.WorkerLimit); {
 	case err != nil:
@@ -76,7 +77,7 @@ func desireWorkerLimit(d *Desired, o Observed) (tasks int) {
 }
 
 // publishedGPUs is what the web is told of the unit's GPUs.
-func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
+func publishedGPUs(o WorkerObserved, g GPUs) relation.WorkerGPUs {
 	if len(g.Chosen) == 0 {
 		return relation.WorkerGPUs{}
 	}

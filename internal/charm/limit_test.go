@@ -26,7 +26,7 @@ func gpuWorker(unit string, gpus int, exclusive, limited bool) model.Worker {
 		GPUs: relation.WorkerGPUs{Runtime: "rocm", Count: gpus, Exclusive: exclusive, Limited: limited, Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: gpus}}}}
 }
 
-func withWorkers(o Observed, workers ...model.Worker) Observed {
+func withWorkers(o WebObserved, workers ...model.Worker) WebObserved {
 	web := *o.Facts.Web
 	web.Workers = map[string]model.Worker{}
 	for _, w := range workers {
@@ -70,7 +70,7 @@ func TestWebLimitsTasksWhereOneNumberFitsAllGPUWorkers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := withWorkers(observedWeb(t, c.set), c.workers...)
-			d := Desire(o)
+			d := DesireWeb(o)
 			env := webEnv(t, d)
 			require.Equal(t, c.limit, env["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"])
 			require.Equal(t, c.strategy, env["CONCOURSE_CONTAINER_PLACEMENT_STRATEGY"])
@@ -85,7 +85,7 @@ func TestWebLimitsTasksWhereOneNumberFitsAllGPUWorkers(t *testing.T) {
 			require.Equal(t, status.Active, d.Causes[0].Kind)
 			require.Contains(t, d.Causes[0].Text, c.remark)
 			o.Facts.Web.Database = nil
-			require.Equal(t, c.limit, webEnv(t, Desire(o))["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"], "with the web down as well")
+			require.Equal(t, c.limit, webEnv(t, DesireWeb(o))["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"], "with the web down as well")
 		})
 	}
 }
@@ -95,13 +95,13 @@ func TestWebLimitsTasksWhereOneNumberFitsAllGPUWorkers(t *testing.T) {
 func TestOperatorsLimitInTheFileWinsAndTheCharmsGoes(t *testing.T) {
 	o := withWorkers(observedWeb(t, nil), gpuWorker("a/0", 2, true, false))
 	o.WebEnv = []byte("CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=7\n")
-	env := webEnv(t, Desire(o))
+	env := webEnv(t, DesireWeb(o))
 	require.Equal(t, "7", env["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"])
 	require.Equal(t, "volume-locality", env["CONCOURSE_CONTAINER_PLACEMENT_STRATEGY"])
 	o = withWorkers(o)
-	require.Equal(t, "7", webEnv(t, Desire(o))["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"])
+	require.Equal(t, "7", webEnv(t, DesireWeb(o))["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"])
 	o.Limits = []string{"CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"}
-	require.NotContains(t, webEnv(t, Desire(o)), "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER")
+	require.NotContains(t, webEnv(t, DesireWeb(o)), "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER")
 }
 
 // Earlier versions had the web wait for tasks that waited for GPUs.
@@ -109,9 +109,9 @@ func TestTimeThatTheCharmSetBeforeGoesAndTheOperatorsStays(t *testing.T) {
 	const key = "CONCOURSE_GARDEN_REQUEST_TIMEOUT"
 	o := observedWeb(t, nil)
 	o.WebEnv = []byte(key + "=9m\n")
-	require.Equal(t, "9m", webEnv(t, Desire(o))[key])
+	require.Equal(t, "9m", webEnv(t, DesireWeb(o))[key])
 	o.Limits = []string{key}
-	require.NotContains(t, webEnv(t, Desire(o)), key)
+	require.NotContains(t, webEnv(t, DesireWeb(o)), key)
 }
 
 // A crash anywhere leaves a note that is true: of what the file may have.
@@ -119,7 +119,7 @@ func TestNoteOfLimitsIsWrittenBeforeAndForgottenAfterThem(t *testing.T) {
 	o := withWorkers(observedWeb(t, nil), gpuWorker("a/0", 4, true, false))
 	o.Limits = []string{concourse.RequestTimeoutKey}
 	var order []string
-	for _, r := range Desire(o).Resources {
+	for _, r := range DesireWeb(o).Resources {
 		if f, is := r.(resource.File); is && (f.Path == webLimitFile || strings.HasSuffix(f.Path, "config.env")) {
 			order = append(order, filepath.Base(f.Path))
 			if f.Path == webLimitFile {

@@ -18,7 +18,7 @@ import (
 const webLimitFile = model.StateDir + "/web-limit"
 
 // taskLimit is the web's limit, 0 for none, and what to tell of it.
-func taskLimit(o Observed) (limit int, causes []status.Cause) {
+func taskLimit(o WebObserved) (limit int, causes []status.Cause) {
 	var gpus []int // numbers of GPUs that workers have, each once
 	needed, others := false, false
 	for _, w := range o.Facts.Web.Workers {
@@ -74,7 +74,7 @@ func numbers(all []int) string {
 // strategies is how the web chooses a worker; fixed says that flags do, which
 // win over the environment. own says that the operator limits tasks himself, by
 // a flag or in the web's file.
-func strategies(o Observed) (text string, fixed, own bool) {
+func strategies(o WebObserved) (text string, fixed, own bool) {
 	var flags []string
 	for _, f := range o.Config.ExtraWebFlags {
 		name, value, _ := strings.Cut(f, "=")
@@ -93,14 +93,14 @@ func strategies(o Observed) (text string, fixed, own bool) {
 }
 
 // operatorsOwn reports whether the variable in the web's file is not the charm's.
-func operatorsOwn(o Observed, key string) bool {
+func operatorsOwn(o WebObserved, key string) bool {
 	return !slices.Contains(o.Limits, key) && concourse.SetsEnv(o.WebEnv, key)
 }
 
 // withLimits is the web's environment with the note of which limits in it are the
 // charm's: what comes is noted before, and what goes is forgotten after, so that a
 // crash in between loses none.
-func withLimits(o Observed, env resource.File, now []string) []plan.Resource {
+func withLimits(o WebObserved, env resource.File, now []string) []plan.Resource {
 	note := func(keys []string) resource.File {
 		return resource.File{Path: webLimitFile, Data: []byte(strings.Join(keys, "\n") + "\n"), Mode: 0o600}
 	}

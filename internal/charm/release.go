@@ -14,12 +14,12 @@ import (
 )
 
 // shared reports whether the releases lie on storage of several units.
-func (o Observed) shared() bool { return o.Config.SharedStorage != "none" }
+func (o UnitObserved) shared() bool { return o.Config.SharedStorage != "none" }
 
 // observeRelease decides on the release: the operator's version, else the
 // web's, else with auto-upgrade the newest, else the one that this charm was
 // tested with (D14). One that did not start here is not tried again.
-func (c *Charm) observeRelease(ctx context.Context, o *Observed, web string) error {
+func (c *Charm) observeRelease(ctx context.Context, o *UnitObserved, web string) error {
 	if o.shared() && c.Tools != nil && c.Event.Action == nil { // it writes a probe
 		o.Storage = concourse.SharedStorage(c.Host.Root)
 	}
@@ -56,9 +56,10 @@ func (c *Charm) observeRelease(ctx context.Context, o *Observed, web string) err
 	return jujuerrors.Annotate(err, "cannot observe the Concourse releases")
 }
 
-// desireRelease is the release and its folders. Where the storage can't be
+// desireRelease is the release and its folders; before comes when another one is
+// about to take its place. Where the storage can't be
 // used, the run ends there, and the status says why.
-func desireRelease(d *Desired, o Observed) {
+func desireRelease(d *Desired, o UnitObserved, before plan.Resource) {
 	for _, text := range o.Remarks {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
 	}
@@ -71,5 +72,7 @@ func desireRelease(d *Desired, o Observed) {
 		return
 	}
 	d.Resources = append(d.Resources, concourse.ReleaseFolders(o.shared())...)
-	d.Resources = append(d.Resources, o.Release)
+	r := *o.Release // what was observed stays as it is
+	r.Before = before
+	d.Resources = append(d.Resources, &r)
 }

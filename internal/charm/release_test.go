@@ -37,7 +37,7 @@ func TestD14D15WhichVersionIsWanted(t *testing.T) {
 			r := hosttest.Root(t)
 			hosttest.Put(t, r, concourse.NewestFile, `{"asked":"2026-01-01T00:00:00Z","version":"`+tt.newest+`"}`)
 			c := &Charm{Host: host.Host{Root: r, Clock: hosttest.Clock{T: hosttest.Now}}} // no tools: GitHub is not asked
-			o := Observed{Config: configOf(t, tt.set), Facts: model.Facts{Unit: "w/0"}}
+			o := UnitObserved{Config: configOf(t, tt.set), Facts: model.Facts{Unit: "w/0"}}
 			require.NoError(t, c.observeRelease(t.Context(), &o, tt.web))
 			require.Equal(t, tt.want, o.Release.Version)
 			if tt.remark == "" {

@@ -9,6 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/machine"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/rocm"
@@ -28,11 +29,11 @@ func wantsAMD(c config.Config) bool { return c.ComputeRuntime == "rocm" || c.Com
 
 // observeDriver looks at the machine's driver for AMD GPUs. With
 // compute-runtime=auto a machine without one has nothing to decide.
-func (c *Charm) observeDriver(ctx context.Context, o *Observed) error {
+func (o *WorkerObserved) observeDriver(ctx context.Context, h host.Host) error {
 	if o.Facts.Role == model.WebRole || model.Leaving(o.Event) || !wantsAMD(o.Config) {
 		return nil
 	}
-	f, err := rocm.ObserveDriver(ctx, c.Host, ROCmMachine(o.Machine, o.Arch))
+	f, err := rocm.ObserveDriver(ctx, h, ROCmMachine(o.Machine, o.Arch))
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot observe the driver of AMD GPUs")
 	}
@@ -58,13 +59,13 @@ func DriverWanted(c config.Config, unit string) rocm.Wanted {
 // desireDriver is the driver, user space and rules that were decided on, before
 // the GPUs that depend on them. What is wrong with them blocks the unit only
 // where its tasks can't compute for it, and is a remark elsewhere.
-func desireDriver(d *Desired, o Observed, g GPUs) {
+func desireDriver(d *Desired, o WorkerObserved, g GPUs) {
 	if o.Driver == nil || g.Vendor == gpu.NVIDIA {
 		return
 	}
 	w := DriverWanted(o.Config, o.Facts.Unit)
 	decision := rocm.Decide(*o.Driver, w)
-	install, err := rocm.Install(decision, *o.Driver, w, rocm.Environment{Seen: o.Install, Proxies: aptProxies(o), Now: o.Now})
+	install, err := rocm.Install(decision, *o.Driver, w, rocm.Environment{Seen: o.Install, Proxies: aptProxies(o.UnitObserved), Now: o.Now})
 	if err != nil {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: err.Error()})
 		return

@@ -35,7 +35,7 @@ func driverHost(t *testing.T, name string) host.Root {
 func driverOf(t *testing.T, name string, set map[string]any, computes bool) Desired {
 	t.Helper()
 	r := driverHost(t, name)
-	c := &Charm{Host: host.Host{Root: r, Runner: driverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}}
+	h := host.Host{Root: r, Runner: driverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}
 	if set == nil {
 		set = map[string]any{}
 	}
@@ -43,9 +43,9 @@ func driverOf(t *testing.T, name string, set map[string]any, computes bool) Desi
 		set["compute-runtime"] = "rocm"
 	}
 	set["min-disk-gb"] = 0 // the test machine's own disk is what it is
-	o := Observed{Event: "config-changed", Config: configOf(t, set), Machine: machine.Observe(r), Arch: "amd64", Now: hosttest.Now}
+	o := WorkerObserved{UnitObserved: UnitObserved{Event: "config-changed", Config: configOf(t, set), Machine: machine.Observe(r), Arch: "amd64", Now: hosttest.Now}}
 	o.Facts = model.Facts{Unit: "rocm-worker/0", Role: model.WorkerRole, Config: workerMode()}
-	require.NoError(t, c.observeDriver(t.Context(), &o))
+	require.NoError(t, o.observeDriver(t.Context(), h))
 	g := GPUs{Vendor: gpu.AMD}
 	if computes {
 		g.Chosen = []gpu.GPU{{Vendor: gpu.AMD}}
@@ -136,13 +136,13 @@ func TestDriverIsNobodysBusinessWithoutAMDGPUs(t *testing.T) {
 
 	r := driverHost(t, "metal-fresh")
 	require.NoError(t, os.RemoveAll(r.Path("/sys/bus")))
-	c := &Charm{Host: host.Host{Root: r, Runner: driverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}}
-	o := Observed{Event: "config-changed", Config: configOf(t, map[string]any{"compute-runtime": "auto"}), Facts: model.Facts{Role: model.WorkerRole}}
-	require.NoError(t, c.observeDriver(t.Context(), &o))
+	h := host.Host{Root: r, Runner: driverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}
+	o := WorkerObserved{UnitObserved: UnitObserved{Event: "config-changed", Config: configOf(t, map[string]any{"compute-runtime": "auto"}), Facts: model.Facts{Role: model.WorkerRole}}}
+	require.NoError(t, o.observeDriver(t.Context(), h))
 	require.Nil(t, o.Driver)
 	o.Config = configOf(t, map[string]any{"compute-runtime": "rocm"})
 	o.Event = "remove"
-	require.NoError(t, c.observeDriver(t.Context(), &o))
+	require.NoError(t, o.observeDriver(t.Context(), h))
 	require.Nil(t, o.Driver)
 }
 

@@ -12,7 +12,7 @@ import (
 // judged before the first step: as long as there is one, nothing of it is
 // changed, and what runs goes on. A service that does not run has nothing to
 // lose, and one whose relation the operator takes away is to end.
-func refusals(o Observed, d Desired) (causes []status.Cause) {
+func refusals(o UnitObserved, d Desired) (causes []status.Cause) {
 	for _, err := range o.Refused {
 		var r remedy
 		if errors.As(err, &r) {

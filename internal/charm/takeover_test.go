@@ -17,7 +17,7 @@ func TestSecretThatIsOfNoUseNamesTheKeyToRotate(t *testing.T) {
 		o := observedWeb(t, nil)
 		o.Facts.Web.Secret = webSecrets().Content()
 		o.Facts.Web.Secret[part] = "a,b"
-		d := Desire(o)
+		d := DesireWeb(o)
 		require.Len(t, d.Causes, 1)
 		require.Equal(t, status.Blocked, d.Causes[0].Kind)
 		require.Contains(t, d.Causes[0].Text, "cannot use the secret of the web: "+part+": ")
@@ -29,29 +29,28 @@ func TestSecretThatIsOfNoUseNamesTheKeyToRotate(t *testing.T) {
 // A service of the Python charm that runs is left as it is until this charm can
 // run it; one that does not run has nothing to lose.
 func TestTakeoverIsRefusedOnlyWhereSomethingRuns(t *testing.T) {
-	keyless := func(o *Observed) {
+	keyless := func(o *WebObserved) {
 		o.Refused = []error{&concourse.KeyError{Path: "/k", Problem: "it is broken"}}
 	}
 	for name, c := range map[string]struct {
-		change  func(*Observed)
+		change  func(*WebObserved)
 		refused bool
 	}{
-		"all there":                      {func(*Observed) {}, false},
-		"no credentials yet":             {func(o *Observed) { o.Facts.Web.Database.Secrets = nil }, true},
-		"no relation to a database":      {func(o *Observed) { o.Facts.Web.Database = nil }, false},
-		"no address":                     {func(o *Observed) { o.Facts.Web.Address = "" }, true},
-		"nothing from the leader":        {func(o *Observed) { o.Facts.Web.Secret = nil }, true},
+		"all there":                      {func(*WebObserved) {}, false},
+		"no credentials yet":             {func(o *WebObserved) { o.Facts.Web.Database.Secrets = nil }, true},
+		"no relation to a database":      {func(o *WebObserved) { o.Facts.Web.Database = nil }, false},
+		"no address":                     {func(o *WebObserved) { o.Facts.Web.Address = "" }, true},
+		"nothing from the leader":        {func(o *WebObserved) { o.Facts.Web.Secret = nil }, true},
 		"a key":                          {keyless, true},
-		"a key, and nothing runs":        {func(o *Observed) { keyless(o); o.Units = nil }, true},
-		"no credentials, nothing runs":   {func(o *Observed) { o.Facts.Web.Database.Secrets = nil; o.Units = nil }, false},
-		"no credentials, this charm's":   {func(o *Observed) { o.Facts.Web.Database.Secrets = nil; o.TakesOver = false }, false},
-		"no credentials, unit goes away": {func(o *Observed) { o.Facts.Web.Database.Secrets = nil; o.Event = "stop" }, false},
+		"a key, and nothing runs":        {func(o *WebObserved) { keyless(o); o.Units = nil }, true},
+		"no credentials, nothing runs":   {func(o *WebObserved) { o.Facts.Web.Database.Secrets = nil; o.Units = nil }, false},
+		"no credentials, this charm's":   {func(o *WebObserved) { o.Facts.Web.Database.Secrets = nil; o.TakesOver = false }, false},
 	} {
 		o := observedWeb(t, nil)
 		o.TakesOver = true
 		o.Units = map[string]resource.UnitState{concourse.WebUnit: {Active: "active"}}
 		c.change(&o)
-		require.Equal(t, c.refused, len(Desire(o).Refused) > 0, name)
+		require.Equal(t, c.refused, len(DesireWeb(o).Refused) > 0, name)
 	}
 }
 
@@ -61,7 +60,7 @@ func TestPasswordOfThePythonCharmIsTheOneInUse(t *testing.T) {
 	o := observedWeb(t, nil)
 	for bag, want := range map[string]string{"": webSecrets().AdminPassword, "New!pass": "New!pass", "of,no,use": webSecrets().AdminPassword} {
 		o.Facts.Peer = &model.Relation{Remote: map[string]string{model.AdminPassword: bag}}
-		require.Equal(t, want, Desire(o).Secret[model.AdminPassword], bag)
+		require.Equal(t, want, DesireWeb(o).Secret[model.AdminPassword], bag)
 	}
 	require.Equal(t, webSecrets().AdminPassword, o.Facts.Web.Secret[model.AdminPassword], "what Juju has is not touched, so that it is told")
 }

@@ -19,7 +19,7 @@ const upgradeTime = 20 * time.Second
 // beforeWorkerSwitch lets the tasks of a running worker end before its programs
 // are replaced. Those that take longer go on under the new ones. An attached
 // release that is not the wanted version ends nothing.
-func beforeWorkerSwitch(o Observed) plan.Resource {
+func beforeWorkerSwitch(o WorkerObserved) plan.Resource {
 	state := o.Units[concourse.Unit]
 	if !state.Running() {
 		return nil
@@ -46,7 +46,7 @@ func (s series) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 
 // beforeWebSwitch refuses a release that does not know the database as it is:
 // Concourse itself would start, and fail at every query.
-func beforeWebSwitch(o Observed, db concourse.WebDatabase, env map[string]string) plan.Resource {
+func beforeWebSwitch(o WebObserved, db concourse.WebDatabase, env map[string]string) plan.Resource {
 	return step{plan.Step{Op: "compare the database with the release", Why: "a release that is older than the database can't use it"},
 		func(ctx context.Context, h host.Host) error {
 			from, _, _ := concourse.InstalledRelease(h.Root)

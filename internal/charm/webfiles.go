@@ -67,7 +67,7 @@ func readOptional(r host.Root, path string) (string, error) {
 }
 
 // certificateOf is the certificate for the request, ok where there is one.
-func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []status.Cause) {
+func certificateOf(o WebObserved) (cert relation.Certificate, ok bool, causes []status.Cause) {
 	if !o.Config.TLS {
 		return cert, false, nil
 	}
@@ -87,7 +87,7 @@ func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []sta
 }
 
 // webFiles are the files beside the environment that the web reads.
-func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files []resource.File, causes []status.Cause) {
+func webFiles(o WebObserved, paths concourse.WebPaths, db relation.Database) (files []resource.File, causes []status.Cause) {
 	own := func(path, data string, mode fs.FileMode) {
 		files = append(files, resource.File{Path: path, Data: []byte(data), Mode: mode, Owner: concourse.WebUser})
 	}
@@ -116,7 +116,7 @@ func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files
 
 // certifyFiles is the private key of a certificate. It is written whether the
 // web can run or not: one that is not kept would be another in the next hook.
-func certifyFiles(o Observed, paths concourse.WebPaths) []resource.File {
+func certifyFiles(o WebObserved, paths concourse.WebPaths) []resource.File {
 	if o.Certify.Key == "" {
 		return nil
 	}
@@ -125,7 +125,7 @@ func certifyFiles(o Observed, paths concourse.WebPaths) []resource.File {
 
 // optionFiles are the variables whose option holds PEM text; not Vault's where
 // a relation says how to reach it.
-func optionFiles(o Observed) []string {
+func optionFiles(o WebObserved) []string {
 	keys := slices.Sorted(maps.Keys(o.Config.Files))
 	if _, related, _ := vaultOf(o); related {
 		keys = slices.DeleteFunc(keys, func(k string) bool { return strings.HasPrefix(k, "CONCOURSE_VAULT_") })
@@ -138,7 +138,7 @@ func optionFile(p concourse.WebPaths, env string) string {
 	return p.KeyDir() + "/" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(env, "CONCOURSE_"), "_", "-")) + ".pem"
 }
 
-func vaultOf(o Observed) (relation.Vault, bool, []string) {
+func vaultOf(o WebObserved) (relation.Vault, bool, []string) {
 	l := o.Facts.Web.Vault
 	if l == nil {
 		return relation.Vault{}, false, nil
@@ -148,7 +148,7 @@ func vaultOf(o Observed) (relation.Vault, bool, []string) {
 
 // vaultEnv is how the web finds Vault. A relation wins over the options, of
 // which only the prefix still counts (D60).
-func vaultEnv(o Observed, paths concourse.WebPaths) map[string]string {
+func vaultEnv(o WebObserved, paths concourse.WebPaths) map[string]string {
 	const prefix, cache = "CONCOURSE_VAULT_PATH_PREFIX", "CONCOURSE_VAULT_ENABLE_KV_MOUNT_CACHE"
 	options := o.Config.VaultEnv
 	v, ok, _ := vaultOf(o)

@@ -49,7 +49,7 @@ func TestD30D40DatabaseTLS(t *testing.T) {
 			l := o.Facts.Web.Database
 			l.Remote["secret-tls"] = "secret:d2tls00000000000000g"
 			l.Secrets["secret:d2tls00000000000000g"] = map[string]string{"tls": tt.tls, "tls-ca": tt.ca}
-			d := Desire(o)
+			d := DesireWeb(o)
 			require.Empty(t, d.Causes)
 			env := webEnv(t, d)
 			require.Equal(t, tt.mode, env["CONCOURSE_POSTGRES_SSLMODE"])
@@ -65,7 +65,7 @@ func TestD30D40DatabaseTLS(t *testing.T) {
 			require.Equal(t, "/var/lib/concourse/keys/database-ca.pem", env["CONCOURSE_POSTGRES_CA_CERT"])
 			before := trigger(t, d, restartWeb).Inputs
 			l.Secrets["secret:d2tls00000000000000g"]["tls-ca"] = authority(t)
-			require.NotEqual(t, before, trigger(t, Desire(o), restartWeb).Inputs)
+			require.NotEqual(t, before, trigger(t, DesireWeb(o), restartWeb).Inputs)
 		})
 	}
 }

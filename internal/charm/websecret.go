@@ -85,7 +85,7 @@ func (c *Charm) FreshSecrets() (concourse.WebSecrets, error) {
 // key makes the one before the old one, with which Concourse reads what it then
 // encrypts anew (D29). A password of the Python charm is the one in use, also
 // where that charm was gone back to and made another.
-func secretContent(o Observed) map[string]string {
+func secretContent(o WebObserved) map[string]string {
 	s := maps.Clone(o.Facts.Web.Secret)
 	if s == nil {
 		s = map[string]string{}

@@ -41,7 +41,7 @@ func TestGPUTasksGetTheirEnvironment(t *testing.T) {
 		for k, v := range c.set {
 			set[k] = v
 		}
-		got := wrapperOf(t, Desire(observed(t, hosttest.Host(t, c.host), set)))
+		got := wrapperOf(t, DesireWorker(observed(t, hosttest.Host(t, c.host), set)))
 		require.Equal(t, c.want, got.Env, name)
 		require.Equal(t, map[string]string{"ROCM_PATH": "/opt/rocm", "ROCM_HOME": "/opt/rocm", "HIP_PATH": "/opt/rocm", "LD_LIBRARY_PATH": "/opt/rocm/lib"},
 			got.RootfsEnv["/opt/rocm"], name)
@@ -52,7 +52,7 @@ func TestGPUTasksGetTheirEnvironment(t *testing.T) {
 // task-env may hold a token: nobody but root reads it.
 func TestWrapperConfigIsRootsAlone(t *testing.T) {
 	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))
-	d := Desire(observed(t, h.Root, map[string]any{"compute-runtime": "rocm", "task-env": "TOKEN=x"}))
+	d := DesireWorker(observed(t, h.Root, map[string]any{"compute-runtime": "rocm", "task-env": "TOKEN=x"}))
 	require.EqualValues(t, 0o600, mode(d, oci.DefaultConfig))
 	for _, r := range d.Resources { // the wrapper refuses another's, so a hook has to give it back
 		if f, is := r.(resource.File); is && f.Path == oci.DefaultConfig {
@@ -83,7 +83,7 @@ func TestFoldersOfTasks_D41_D53(t *testing.T) {
 	} {
 		o := observed(t, r, c.set)
 		o.Folders = folders
-		d := Desire(o)
+		d := DesireWorker(o)
 		require.Equal(t, c.suffix, d.Suffix, name)
 		if c.want == nil {
 			require.True(t, absent(d, oci.DefaultConfig), name)
@@ -117,7 +117,7 @@ func TestCUDAHonoursTheChosenGPUs_D44(t *testing.T) {
 	require.Equal(t, []string{"0", "all"}, described)
 	o := observed(t, r, map[string]any{"compute-runtime": "cuda", "gpu-device-ids": "0"})
 	o.NVIDIA = described
-	d := Desire(o)
+	d := DesireWorker(o)
 	require.Empty(t, d.Causes)
 	require.Equal(t, " (GPU: 1x NVIDIA)", d.Suffix)
 	got := wrapperOf(t, d)
@@ -129,14 +129,14 @@ func TestCUDAHonoursTheChosenGPUs_D44(t *testing.T) {
 	require.True(t, absent(d, cdi.Path))
 
 	o.NVIDIA = []string{}
-	d = Desire(o)
+	d = DesireWorker(o)
 	require.Equal(t, "GPU 0 is not in /etc/cdi/nvidia.json — on the unit run: sudo nvidia-ctk cdi generate --format=json --output=/etc/cdi/nvidia.json", d.Causes[0].Text)
 	require.Empty(t, d.Suffix)
 }
 
 func TestDCGMAliasesAreAFlagOfTheExporter(t *testing.T) {
 	for on, want := range map[bool]string{false: "=" + UsageReport + "\n", true: "=" + UsageReport + " --dcgm-aliases\n"} {
-		d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm", "exporter-dcgm-aliases": on}))
+		d := DesireWorker(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm", "exporter-dcgm-aliases": on}))
 		layer, ok := file(d, PebbleDir+"/layers/001-rocm-exporter.yaml")
 		require.True(t, ok)
 		require.Contains(t, layer, want)
@@ -166,7 +166,7 @@ func TestFoldersOfTasksAreMountedWithoutSetuid(t *testing.T) {
 		o := observed(t, hosttest.Host(t, "no-gpu"), c.set)
 		o.Folders = c.folders
 		found := false
-		for _, r := range Desire(o).Resources {
+		for _, r := range DesireWorker(o).Resources {
 			n, is := r.(resource.Nosuid)
 			found = found || is && n.Dir == "/srv"
 		}
