@@ -20,6 +20,7 @@ import (
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
 )
 
@@ -58,7 +59,7 @@ func (c *Actions) works() map[string]work {
 type unitNow struct {
 	Facts    model.Facts
 	Config   config.Config
-	Want     charm.Desired
+	Want     role.Desired
 	Problems []config.Problem
 }
 
@@ -107,7 +108,7 @@ func (c *Actions) planAction(ctx context.Context, u unitNow, _ map[string]any) (
 }
 
 // apply is a hook's work in an action, after the action changed what is wanted.
-func (c *Actions) apply(ctx context.Context, facts model.Facts, want charm.Desired) error {
+func (c *Actions) apply(ctx context.Context, facts model.Facts, want role.Desired) error {
 	due, _, err := c.Plan(ctx, want)
 	if err != nil {
 		return err
@@ -137,8 +138,8 @@ func (c *Actions) restartServices(ctx context.Context, u unitNow, params map[str
 			return nil, err
 		}
 	}
-	if c.Host.Exists(charm.LandedFile) {
-		if err := c.Host.Remove(charm.LandedFile); err != nil {
+	if c.Host.Exists(role.LandedFile) {
+		if err := c.Host.Remove(role.LandedFile); err != nil {
 			return nil, err
 		}
 		var err error
@@ -151,7 +152,7 @@ func (c *Actions) restartServices(ctx context.Context, u unitNow, params map[str
 		units = append(units, unit)
 	}
 	if u.Want.Exporter || u.Want.Jobs {
-		units = append(units, charm.PebbleUnit)
+		units = append(units, role.PebbleUnit)
 	}
 	if len(units) == 0 {
 		return nil, fmt.Errorf("cannot restart: nothing of this unit is to be running yet; juju status says why")
@@ -180,14 +181,14 @@ func (c *Actions) landWorker(ctx context.Context, u unitNow, _ map[string]any) (
 	if !u.Want.Worker {
 		return nil, fmt.Errorf("cannot land the worker: it is not to be running; juju status says why")
 	}
-	if err := c.Host.WriteFile(charm.LandedFile, nil, 0o600); err != nil {
+	if err := c.Host.WriteFile(role.LandedFile, nil, 0o600); err != nil {
 		return nil, err
 	}
 	// Disabled, as it would come back with the machine.
 	for _, command := range []host.Command{resource.Systemctl("disable", concourse.Unit),
 		resource.Systemctl("kill", "--kill-whom=main", "--signal=SIGUSR1", concourse.Unit)} {
 		if _, err := c.Host.Run(ctx, command); err != nil {
-			return nil, errors.Join(err, c.Host.Remove(charm.LandedFile)) // the next hook enables it again
+			return nil, errors.Join(err, c.Host.Remove(role.LandedFile)) // the next hook enables it again
 		}
 	}
 	for waited := time.Duration(0); waited < u.Config.DrainTimeout; waited += landPoll {

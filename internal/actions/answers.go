@@ -7,11 +7,11 @@ import (
 	"io"
 	"strings"
 
-	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/preflight"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/term"
 )
 
@@ -108,7 +108,7 @@ func (c *Actions) acceptGPUs(_ context.Context, u unitNow, _ map[string]any) (ma
 	if err := u.usable("accept the GPUs", model.WorkerRole); err != nil {
 		return nil, err
 	}
-	if err := c.Host.Remove(charm.GPUsFile); err != nil {
+	if err := c.Host.Remove(role.GPUsFile); err != nil {
 		return nil, err
 	}
 	return map[string]any{"gpus": fmt.Sprintf("%d, from the next hook on", u.Want.GPUs.Count)}, nil

@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/preflight"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
 	"concourse-ci-machine/internal/term"
 )
@@ -121,7 +122,7 @@ func (c *Actions) checkServices(ctx context.Context, u unitNow, r *report) {
 	for _, p := range []struct {
 		on           bool
 		service, url string
-	}{{u.Want.Exporter, charm.ExporterService, charm.ExporterURL}, {u.Want.Jobs, charm.JobsService, charm.JobsURL}} {
+	}{{u.Want.Exporter, role.ExporterService, role.ExporterURL}, {u.Want.Jobs, role.JobsService, role.JobsURL}} {
 		if !p.on {
 			continue
 		}
@@ -159,10 +160,10 @@ func (c *Actions) checkGPUs(ctx context.Context, r *report) {
 // checkDetails are facts that people ask for when something is wrong.
 func (c *Actions) checkDetails(ctx context.Context, u unitNow, r *report) {
 	c.checkPreflight(ctx, r)
-	if states, err := resource.ShowUnits(ctx, c.Host, concourse.WebUnit, concourse.Unit, charm.PebbleUnit); err != nil {
+	if states, err := resource.ShowUnits(ctx, c.Host, concourse.WebUnit, concourse.Unit, role.PebbleUnit); err != nil {
 		r.add("systemd", err, "")
 	} else {
-		for _, unit := range []string{concourse.WebUnit, concourse.Unit, charm.PebbleUnit} {
+		for _, unit := range []string{concourse.WebUnit, concourse.Unit, role.PebbleUnit} {
 			if s, ok := states[unit]; ok && s.Load != "not-found" {
 				r.add(unit, nil, fmt.Sprintf("%s (%s), %s", s.Active, s.Sub, s.File))
 			}

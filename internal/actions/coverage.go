@@ -6,9 +6,9 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/term"
+	"concourse-ci-machine/internal/web"
 )
 
 // coverage tells which architectures the workers have. Every web sees the same
@@ -17,7 +17,7 @@ func (c *Actions) coverage(_ context.Context, u unitNow, params map[string]any) 
 	if err := u.usable("tell the coverage", model.WebRole); err != nil {
 		return nil, err
 	}
-	all := charm.CoverageOf(u.Facts.Web.SortedWorkers(), u.Config.RequiredArchs)
+	all := web.CoverageOf(u.Facts.Web.SortedWorkers(), u.Config.RequiredArchs)
 	var b strings.Builder
 	var err error
 	if params["format"] == "json" {

@@ -2,7 +2,6 @@ package actions
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,22 +12,17 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/role/roletest"
 )
 
 // fleet is one worker of each kind.
 func fleet() []model.Worker {
-	mixed := fleetWorker("mixed/0", 3, true, false)
+	mixed := roletest.GPUWorker("mixed/0", 3, true, false)
 	mixed.GPUs.Archs = []relation.ArchCount{{Arch: "gfx90a", GPUs: 1}, {Arch: "gfx942", GPUs: 1}}
-	nvidia := fleetWorker("nvidia/0", 2, false, false)
+	nvidia := roletest.GPUWorker("nvidia/0", 2, false, false)
 	nvidia.GPUs.Runtime, nvidia.GPUs.Archs = "cuda", nil
 	old := model.Worker{Unit: "old/0", Key: "ssh-ed25519 AAAA old"} // a charm that tells nothing of GPUs
-	return []model.Worker{fleetWorker("gpu/0", 8, false, false), fleetWorker("gpu/1", 8, true, true), mixed, nvidia, old}
-}
-
-// fleetWorker is one that tells of its GPUs.
-func fleetWorker(unit string, gpus int, exclusive, limited bool) model.Worker {
-	return model.Worker{Unit: unit, Key: "ssh-ed25519 AAAA " + unit, Name: strings.ReplaceAll(unit, "/", "-"),
-		GPUs: relation.WorkerGPUs{Runtime: "rocm", Count: gpus, Exclusive: exclusive, Limited: limited, Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: gpus}}}}
+	return []model.Worker{roletest.GPUWorker("gpu/0", 8, false, false), roletest.GPUWorker("gpu/1", 8, true, true), mixed, nvidia, old}
 }
 
 // told is what the action coverage answers.

@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/drm"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/term"
+	"concourse-ci-machine/internal/worker"
 )
 
 // NodeCheck is what came of trying one device node.
@@ -97,7 +97,7 @@ func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 	var broken []NodeCheck
 	amd := len(inv.Of(gpu.AMD)) > 0
 	for _, l := range inv.Left {
-		if charm.Meant(l) {
+		if worker.Meant(l) {
 			amd = amd || l.Vendor == gpu.AMD
 			broken = append(broken, NodeCheck{Node: "GPU " + l.PCI, GPU: l.Name, Detail: l.Detail})
 		}

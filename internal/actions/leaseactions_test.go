@@ -24,6 +24,7 @@ import (
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/term"
+	"concourse-ci-machine/internal/worker"
 )
 
 func leasing(more ...string) map[string]any {
@@ -260,10 +261,10 @@ func TestReportOfLeasesIsThereWhileGPUsAreLeased(t *testing.T) {
 	runs(t, c.Host.Root, "4711")
 	taken(t, c, "4f1c", 4711, time.Minute, lease.Want{Count: 1})
 	require.NoError(t, c.ReportLeases(t.Context(), nil))
-	st, err := c.Host.Stat(charm.LeaseReport)
+	st, err := c.Host.Stat(worker.LeaseReport)
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o644), st.Mode(), "the exporter is nobody")
-	data, err := c.Host.ReadFile(charm.LeaseReport)
+	data, err := c.Host.ReadFile(worker.LeaseReport)
 	require.NoError(t, err)
 	var r exporter.LeaseReport
 	require.NoError(t, json.Unmarshal(data, &r))
@@ -274,9 +275,9 @@ func TestReportOfLeasesIsThereWhileGPUsAreLeased(t *testing.T) {
 	r.At = time.Now()
 	fresh, err := json.Marshal(r)
 	require.NoError(t, err)
-	require.NoError(t, c.Host.WriteFile(charm.LeaseReport, fresh, 0o644))
+	require.NoError(t, c.Host.WriteFile(worker.LeaseReport, fresh, 0o644))
 	metrics := string(exporter.NewCollector(c.Host.Root, exporter.AMD(c.Host.Root), "test",
-		exporter.Options{RASInterval: exporter.Deadline, Leases: charm.LeaseReport}).Write(nil, expo.Text))
+		exporter.Options{RASInterval: exporter.Deadline, Leases: worker.LeaseReport}).Write(nil, expo.Text))
 	require.Contains(t, metrics, `rocm_gpu_lease_held{gpu="0",pci_bus_id="0000:23:00.0",uuid="GPU-7c1e55a90b34d2f6"} 1`)
 	require.Contains(t, metrics, `rocm_gpu_lease_held{gpu="3",pci_bus_id="0000:c3:00.0",uuid="GPU-915b7ce2af083d64"} 0`)
 	require.Contains(t, metrics, `rocm_gpu_lease_age_seconds{container="4f1c",gpu="0"`)
@@ -284,7 +285,7 @@ func TestReportOfLeasesIsThereWhileGPUsAreLeased(t *testing.T) {
 	require.NoError(t, c.Host.Remove(oci.DefaultConfig))
 	var b bytes.Buffer
 	require.NoError(t, c.ReportLeases(t.Context(), &b))
-	require.False(t, c.Host.Exists(charm.LeaseReport), "what was written before would be shown on")
+	require.False(t, c.Host.Exists(worker.LeaseReport), "what was written before would be shown on")
 }
 
 // The wrapper, the actions and the exporter know a GPU's lease by one name.

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/worker"
 )
 
 // notLeased is how a unit answers whose tasks share their GPUs.
@@ -129,7 +129,7 @@ func (c *Actions) ReportLeases(_ context.Context, w io.Writer) error {
 		return err
 	}
 	if !on {
-		if err := c.Host.Remove(charm.LeaseReport); err != nil {
+		if err := c.Host.Remove(worker.LeaseReport); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintln(w, notLeased)
@@ -143,7 +143,7 @@ func (c *Actions) ReportLeases(_ context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return c.Host.WriteFile(charm.LeaseReport, append(data, '\n'), 0o644)
+	return c.Host.WriteFile(worker.LeaseReport, append(data, '\n'), 0o644)
 }
 
 // clock is a time as texts for people have it, with how long ago it was.

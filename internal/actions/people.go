@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/term"
 )
 
@@ -49,7 +50,7 @@ func (c *Actions) planText(ctx context.Context) (string, int, error) {
 	return c.planOf(ctx, want, problems)
 }
 
-func (c *Actions) planOf(ctx context.Context, want charm.Desired, problems []config.Problem) (string, int, error) {
+func (c *Actions) planOf(ctx context.Context, want role.Desired, problems []config.Problem) (string, int, error) {
 	var b strings.Builder
 	if len(problems) > 0 {
 		b.WriteString("nothing is done until these options are right:\n")

@@ -9,12 +9,12 @@ import (
 	"runtime"
 	"strings"
 
-	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/machine"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/worker"
 )
 
 // ShowDriver prints what was seen of AMD's driver and what is decided on it,
@@ -34,7 +34,7 @@ func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	f, err := rocm.ObserveDriver(ctx, c.Host, charm.ROCmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
+	f, err := rocm.ObserveDriver(ctx, c.Host, worker.ROCmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
 	if err != nil {
 		return err
 	}
@@ -46,13 +46,13 @@ func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	return rocm.Decide(f, charm.DriverWanted(cfg, facts.Unit)).Print(w)
+	return rocm.Decide(f, worker.DriverWanted(cfg, facts.Unit)).Print(w)
 }
 
 // resetROCm takes all of AMD's software off the unit, where apply says so; else
 // it tells what would go.
 func (c *Actions) resetROCm(ctx context.Context, _ unitNow, params map[string]any) (map[string]any, error) {
-	f, err := rocm.ObserveDriver(ctx, c.Host, charm.ROCmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
+	f, err := rocm.ObserveDriver(ctx, c.Host, worker.ROCmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
 	if err != nil {
 		return nil, err
 	}

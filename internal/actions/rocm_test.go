@@ -1,7 +1,6 @@
 package actions
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,28 +12,12 @@ import (
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/role/roletest"
 )
-
-// amdHost is a machine of package rocm's fixtures.
-func amdHost(t *testing.T, name string) host.Root {
-	t.Helper()
-	r := hosttest.Root(t, filepath.Join("../rocm/testdata", name))
-	hosttest.Put(t, r, "/etc/os-release", "ID=ubuntu\nVERSION_CODENAME=noble\n")
-	hosttest.Put(t, r, "/etc/hostname", "rocm-0\n")
-	if name == "lxd" {
-		hosttest.Put(t, r, "/run/systemd/container", "lxc\n")
-	}
-	return r
-}
-
-func amdCommands(t *testing.T) *hosttest.Runner {
-	return hosttest.NewMachine(t).Answer("modinfo", "version:        6.10.5\nsrcversion:     8B3A9B7E5866E52F63B9ACC\n").
-		Answer("apt-cache policy", "  Candidate: 6.8.0-52.53\n")
-}
 
 // `dispatch rocm plan` works before the first hook, and says what it saw.
 func TestDriverPlanForAPerson(t *testing.T) {
-	c := &Actions{Charm: &charm.Charm{Host: host.Host{Root: amdHost(t, "metal-blacklisted"), Runner: amdCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}}}
+	c := &Actions{Charm: &charm.Charm{Host: host.Host{Root: roletest.DriverHost(t, "metal-blacklisted"), Runner: roletest.DriverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}}}
 	var b strings.Builder
 	require.NoError(t, c.ShowDriver(t.Context(), &b))
 	require.Contains(t, b.String(), "machine:    metal, ubuntu noble")
@@ -58,15 +41,15 @@ func TestResetShowsItsPlanFirst(t *testing.T) {
 		require.NoError(t, ctx.Commit())
 		return m.Actions[len(m.Actions)-1]
 	}
-	r := amdHost(t, "metal-mixed")
-	a := reset(r, amdCommands(t), nil)
+	r := roletest.DriverHost(t, "metal-mixed")
+	a := reset(r, roletest.DriverCommands(t), nil)
 	require.Equal(t, "completed", a.Status, a.Message)
 	require.Contains(t, a.Results["plan"], "purge rocm-core")
 	require.Contains(t, a.Results["plan"], "remove /etc/apt/sources.list.d/amdgpu.list")
 	require.Contains(t, a.Results["message"], "nothing was changed")
 	require.True(t, r.Exists("/etc/apt/preferences.d/rocm-pin-600"))
 
-	a = reset(r, amdCommands(t).Answer("apt-get purge", ""), map[string]any{"apply": true})
+	a = reset(r, roletest.DriverCommands(t).Answer("apt-get purge", ""), map[string]any{"apply": true})
 	require.Equal(t, "completed", a.Status, a.Message)
 	require.False(t, r.Exists("/etc/apt/preferences.d/rocm-pin-600"))
 	require.True(t, r.Exists("/etc/apt/preferences.d/ubuntu"))

@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/web"
 )
 
 // adminPassword tells the first user's name and password. It is never one that
@@ -72,7 +72,7 @@ func (c *Actions) runMigrations(ctx context.Context, u unitNow, params map[strin
 	return results, failed
 }
 
-func rotatable() string { return strings.Join(slices.Sorted(maps.Keys(charm.Rotated)), ", ") }
+func rotatable() string { return strings.Join(slices.Sorted(maps.Keys(web.Rotated)), ", ") }
 
 // rotateKeys makes new keys: on the web's leader those of the application, on a
 // worker its own.
@@ -81,7 +81,7 @@ func (c *Actions) rotateKeys(ctx context.Context, u unitNow, params map[string]a
 		return nil, err
 	}
 	which, _ := params["keys"].(string)
-	keys, ok := charm.Rotated[which]
+	keys, ok := web.Rotated[which]
 	switch {
 	case which == "":
 		return nil, fmt.Errorf("cannot rotate keys without being told which: give keys=all or one of %s", rotatable())

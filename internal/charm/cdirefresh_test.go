@@ -3,10 +3,7 @@ package charm
 import (
 	"bytes"
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,25 +15,25 @@ import (
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/role/roletest"
 )
 
 // settled is a unit after its hooks: what Juju said, the descriptions, and the
 // wrapper's settings lie there.
-func settled(t *testing.T, hostName string, set map[string]any) (*Charm, *hosttest.Runner, WorkerObserved) {
+func settled(t *testing.T, hostName string, set map[string]any) (*Charm, *hosttest.Runner) {
 	t.Helper()
 	r := hosttest.NewRunner(t)
 	h := host.Host{Root: hosttest.Host(t, hostName), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
-	o := observed(t, h.Root, set)
-	raw := map[string]any{"mode": "worker"}
-	for k, v := range set {
-		raw[k] = v
+	for _, dir := range []string{"/run", "/etc/concourse-ci-machine"} {
+		require.NoError(t, h.MkdirAll(dir, 0o755))
 	}
+	require.NoError(t, h.WriteFile(oci.DefaultConfig, []byte("{}"), 0o600))
+	raw := map[string]any{"mode": "worker"}
+	maps.Copy(raw, set)
 	require.NoError(t, model.Save(h.Root, model.Facts{}, model.Facts{Unit: "concourse-ci-machine/0", Role: model.WorkerRole, Config: raw}))
-	o.NVIDIA, _ = NVIDIADevices(h.Root)
-	p := changes(t, h, refreshed(o))
-	_, err := p.Apply(context.Background(), nil)
-	require.NoError(t, err)
-	return &Charm{Host: h}, r, o
+	c := &Charm{Host: h}
+	refresh(t, c)
+	return c, r
 }
 
 func refresh(t *testing.T, c *Charm) string {
@@ -50,13 +47,13 @@ func wrapperNow(t *testing.T, r host.Root) oci.Config {
 	t.Helper()
 	data, err := r.ReadFile(oci.DefaultConfig)
 	require.NoError(t, err)
-	c, err := decodeWrapper(string(data))
+	c, err := roletest.DecodeWrapper(string(data))
 	require.NoError(t, err)
 	return c
 }
 
 func TestRefreshFollowsGPUsThatGoAndComeBack(t *testing.T) {
-	c, r, _ := settled(t, "mi210x4", map[string]any{"compute-runtime": "rocm"})
+	c, r := settled(t, "mi210x4", map[string]any{"compute-runtime": "rocm"})
 	require.Equal(t, "nothing to do\n", refresh(t, c), "a hook has just done it")
 	before := wrapperNow(t, c.Host.Root)
 	require.Len(t, before.Devices, 4)
@@ -83,8 +80,10 @@ func TestRefreshFollowsGPUsThatGoAndComeBack(t *testing.T) {
 // The last GPU: the wrapper stays in front of runc, and hands out nothing; a
 // hook takes it away, with the restart that this takes.
 func TestRefreshWithoutAnyGPULeavesTheWrapperInPlace(t *testing.T) {
-	c, r, o := settled(t, "amd", map[string]any{"compute-runtime": "rocm", "srv-folders": "none"})
-	require.NoError(t, c.Host.Remove(o.GPUs.GPUs[0].Render.Path))
+	c, r := settled(t, "amd", map[string]any{"compute-runtime": "rocm", "srv-folders": "none"})
+	inv, err := gpu.Discover(c.Host.Root)
+	require.NoError(t, err)
+	require.NoError(t, c.Host.Remove(inv.GPUs[0].Render.Path))
 	text := refresh(t, c)
 	require.Contains(t, text, "remove /etc/cdi/amd.json (tasks get no AMD GPU)")
 	require.Empty(t, wrapperNow(t, c.Host.Root).Devices)
@@ -93,7 +92,7 @@ func TestRefreshWithoutAnyGPULeavesTheWrapperInPlace(t *testing.T) {
 }
 
 func TestRefreshKeepsEverythingElse(t *testing.T) {
-	c, _, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm", "task-env": "TOKEN=x", "srv-folders": "data"})
+	c, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm", "task-env": "TOKEN=x", "srv-folders": "data"})
 	hosttest.Put(t, c.Host.Root, "/etc/cdi/other.json", "{}")
 	before := wrapperNow(t, c.Host.Root)
 	require.NoError(t, c.Host.Remove(cdi.Path))
@@ -113,16 +112,16 @@ func TestRefreshHasNoBusinessWhereTasksGetNoGPUs(t *testing.T) {
 			require.NoError(t, model.Save(c.Host.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WebRole, Config: map[string]any{"compute-runtime": "rocm"}}))
 		},
 		"turned off": func(t *testing.T, c *Charm) {
-			require.NoError(t, model.Save(c.Host.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: workerMode()}))
+			require.NoError(t, model.Save(c.Host.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: map[string]any{"mode": "worker"}}))
 		},
 	} {
-		c, _, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
+		c, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
 		change(t, c)
 		require.NoError(t, c.Host.Remove(cdi.Path))
 		require.Equal(t, "nothing to do: tasks of this unit get no GPUs\n", refresh(t, c), name)
 		require.False(t, c.Host.Exists(cdi.Path), name)
 	}
-	c, _, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
+	c, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
 	require.NoError(t, c.Host.Remove(model.FactsFile))
 	require.ErrorContains(t, c.RefreshCDI(context.Background(), &bytes.Buffer{}), "no hook has run on this machine yet")
 	require.NoError(t, model.Save(c.Host.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: map[string]any{"compute-runtime": "rcom"}}))
@@ -131,7 +130,7 @@ func TestRefreshHasNoBusinessWhereTasksGetNoGPUs(t *testing.T) {
 
 // It and a hook never write at the same time.
 func TestRefreshWaitsForAHook(t *testing.T) {
-	c, _, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
+	c, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
 	require.NoError(t, c.Host.Remove(cdi.Path))
 	unlock, err := c.Host.Lock(LockFile)
 	require.NoError(t, err)
@@ -152,7 +151,7 @@ func TestRefreshWaitsForAHook(t *testing.T) {
 // is left alone.
 func TestD52RefreshOfNVIDIAsDescription(t *testing.T) {
 	set := map[string]any{"compute-runtime": "cuda"}
-	c, r, _ := settled(t, "nvidia-only", set)
+	c, r := settled(t, "nvidia-only", set)
 	theirs := `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[{"name":"0"}]}`
 	hosttest.Put(t, c.Host.Root, nvidia.Path, theirs)
 	refresh(t, c)
@@ -166,24 +165,4 @@ func TestD52RefreshOfNVIDIAsDescription(t *testing.T) {
 	require.Contains(t, refresh(t, c), "1/1 write /etc/cdi/nvidia.json (the driver or the GPUs are others than those it was made from)")
 	require.Equal(t, []string{"nvidia-ctk cdi generate --format=json"}, r.Ran)
 	require.Equal(t, []string{"nvidia.com/gpu=0"}, wrapperNow(t, c.Host.Root).Devices)
-}
-
-// systemd itself reads the units; the program is replaced by one that exists.
-func TestSystemdUnderstandsTheRefreshUnits(t *testing.T) {
-	if _, err := exec.LookPath("systemd-analyze"); err != nil {
-		t.Skip("systemd-analyze is not installed: the units' syntax was not checked")
-	}
-	d := DesireWorker(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"}))
-	dir := t.TempDir()
-	var files []string
-	for _, name := range []string{refreshService, refreshTimer, refreshUnit} {
-		text := strings.ReplaceAll(mustFile(t, d, unitDir+name), dispatchBin, "/bin/true")
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
-		files = append(files, filepath.Join(dir, name))
-	}
-	out, err := exec.Command("systemd-analyze", append([]string{"verify", "--man=no", "--recursive-errors=no"}, files...)...).CombinedOutput()
-	for line := range strings.Lines(string(out)) {
-		require.NotContains(t, line, "concourse-cdi-refresh", "systemd-analyze: %s", out)
-	}
-	require.NoError(t, err, "systemd-analyze: %s", out)
 }

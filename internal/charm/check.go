@@ -15,19 +15,12 @@ import (
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
 )
 
-// A worker that was just started needs 4 to 6 s until it is up and registered, one
-// that lost its web tries again every 5 s. A hook that finds either looks again for
-// so long, so that the status need not wait for the next update-status.
-const (
-	settleTime = 15 * time.Second
-	settlePoll = 500 * time.Millisecond
-)
-
 // ready is the status text of a unit that works.
-func (c *Charm) ready(want Desired) string {
+func (c *Charm) ready(want role.Desired) string {
 	text := "Worker ready"
 	if want.WebURL != "" {
 		text = "Web server ready"
@@ -43,7 +36,7 @@ func (c *Charm) ready(want Desired) string {
 
 // Check looks at what runs, after applying: active is what answers, not what
 // was started (D4).
-func (c *Charm) Check(ctx context.Context, want Desired, changed bool) []status.Cause {
+func (c *Charm) Check(ctx context.Context, want role.Desired, changed bool) []status.Cause {
 	var causes []status.Cause
 	if want.Worker {
 		if cause := c.SettledWorker(ctx, want, changed); cause != nil {
@@ -56,12 +49,12 @@ func (c *Charm) Check(ctx context.Context, want Desired, changed bool) []status.
 		}
 	}
 	if want.Jobs {
-		if why := c.CheckPebble(ctx, JobsService, JobsURL); why != "" {
+		if why := c.CheckPebble(ctx, role.JobsService, role.JobsURL); why != "" {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: "no metrics of jobs: " + why})
 		}
 	}
 	if want.Exporter {
-		if why := c.CheckPebble(ctx, ExporterService, ExporterURL); why != "" {
+		if why := c.CheckPebble(ctx, role.ExporterService, role.ExporterURL); why != "" {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: "no GPU metrics: " + why})
 		} else {
 			causes = append(causes, gpustate.Remarks(ctx, c.Host, c.ExporterURL)...)
@@ -71,10 +64,10 @@ func (c *Charm) Check(ctx context.Context, want Desired, changed bool) []status.
 }
 
 // SettledWorker is what checkWorker says in the end.
-func (c *Charm) SettledWorker(ctx context.Context, want Desired, changed bool) *status.Cause {
+func (c *Charm) SettledWorker(ctx context.Context, want role.Desired, changed bool) *status.Cause {
 	cause, connects := c.checkWorker(ctx, want, changed)
-	for waited := time.Duration(0); cause != nil && (changed || connects) && waited < settleTime; waited += settlePoll {
-		c.Sleep(settlePoll)
+	for waited := time.Duration(0); cause != nil && (changed || connects) && waited < role.SettleTime; waited += role.SettlePoll {
+		c.Sleep(role.SettlePoll)
 		cause, connects = c.checkWorker(ctx, want, true)
 	}
 	return cause
@@ -83,7 +76,7 @@ func (c *Charm) SettledWorker(ctx context.Context, want Desired, changed bool) *
 // checkWorker asks the worker and its journal. In a run that changed something
 // the process may be another than the one observed. connects says that nothing
 // but the registration lacks, for which the worker tries again by itself.
-func (c *Charm) checkWorker(ctx context.Context, want Desired, changed bool) (cause *status.Cause, connects bool) {
+func (c *Charm) checkWorker(ctx context.Context, want role.Desired, changed bool) (cause *status.Cause, connects bool) {
 	health := make(chan concourse.Health, 1)
 	go func() { health <- concourse.CheckHealth(ctx, c.healthURL()) }()
 	reg, err := c.registration(ctx, want, changed)
@@ -102,7 +95,7 @@ func (c *Charm) checkWorker(ctx context.Context, want Desired, changed bool) (ca
 	return nil, false
 }
 
-func (c *Charm) registration(ctx context.Context, want Desired, changed bool) (concourse.Registration, error) {
+func (c *Charm) registration(ctx context.Context, want role.Desired, changed bool) (concourse.Registration, error) {
 	invocation := want.Invocation
 	if changed {
 		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit)
@@ -130,7 +123,7 @@ func (c *Charm) healthURL() string {
 
 // noteCauses are remarks on steps that failed and were tolerated. The toolkits
 // keep records of their own, which say more than the step does.
-func (c *Charm) noteCauses(want Desired, notes []plan.Note) []status.Cause {
+func (c *Charm) noteCauses(want role.Desired, notes []plan.Note) []status.Cause {
 	var causes []status.Cause
 	if want.Toolkit {
 		if a := rocm.ReadAttempt(c.Host.Root); a != nil {

@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
 )
 
@@ -45,7 +46,7 @@ func TestWorkerThatConnectsAgainIsWaitedFor(t *testing.T) {
 		registered = `{"message":"worker.beacon-runner.beacon.registered"}`
 		lost       = `{"message":"worker.beacon-runner.failed","data":{"error":"wait: remote command exited without exit status or exit signal"}}`
 	)
-	settle := int(settleTime / settlePoll)
+	settle := int(role.SettleTime / role.SettlePoll)
 	for name, tc := range map[string]struct {
 		lines []string
 		port  string
@@ -65,7 +66,7 @@ func TestWorkerThatConnectsAgainIsWaitedFor(t *testing.T) {
 			slept := 0
 			c := &Charm{Host: host.Host{Root: r, Runner: &journal{lines: tc.lines}, Clock: hosttest.Clock{T: hosttest.Now}},
 				Sleep: func(time.Duration) { slept++ }}
-			causes := c.Check(t.Context(), Desired{Worker: true, LogLevel: "info"}, false)
+			causes := c.Check(t.Context(), role.Desired{Worker: true, LogLevel: "info"}, false)
 			require.Equal(t, tc.slept, slept)
 			if tc.want == "" {
 				require.Empty(t, causes)

@@ -8,18 +8,15 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/postgres"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
 )
 
-// webSettleTime is how long a hook that started the web waits for it: it
-// prepares the database first.
-const webSettleTime = 60 * time.Second
-
 // CheckWeb asks the web itself; systemd only knows that a process runs.
-func (c *Charm) CheckWeb(ctx context.Context, want Desired, changed bool) *status.Cause {
+func (c *Charm) CheckWeb(ctx context.Context, want role.Desired, changed bool) *status.Cause {
 	h := concourse.CheckWeb(ctx, want.LocalURL)
-	for waited := time.Duration(0); h.State != concourse.Healthy && changed && waited < webSettleTime; waited += settlePoll {
-		c.Sleep(settlePoll)
+	for waited := time.Duration(0); h.State != concourse.Healthy && changed && waited < role.WebSettleTime; waited += role.SettlePoll {
+		c.Sleep(role.SettlePoll)
 		h = concourse.CheckWeb(ctx, want.LocalURL)
 	}
 	if h.State == concourse.Healthy {
@@ -33,7 +30,7 @@ func (c *Charm) CheckWeb(ctx context.Context, want Desired, changed bool) *statu
 }
 
 // DatabaseWorks logs in as the web and looks at its rights.
-func DatabaseWorks(ctx context.Context, want Desired) error {
+func DatabaseWorks(ctx context.Context, want role.Desired) error {
 	if err := postgres.Ping(ctx, want.Repair); err != nil {
 		return err
 	}
@@ -42,12 +39,12 @@ func DatabaseWorks(ctx context.Context, want Desired) error {
 
 // CheckPebble says what is wrong with a service under Pebble, "" for nothing.
 func (c *Charm) CheckPebble(ctx context.Context, service, url string) string {
-	state, err := resource.PebbleServices(ctx, c.Host.Root, PebbleSocket)
+	state, err := resource.PebbleServices(ctx, c.Host.Root, role.PebbleSocket)
 	switch {
 	case err != nil:
 		return err.Error()
 	case state.Services[service] != "active":
-		return fmt.Sprintf("service %s is %s; see sudo PEBBLE=%s %s logs", service, state.Services[service], PebbleDir, pebbleBin)
+		return fmt.Sprintf("service %s is %s; see sudo PEBBLE=%s %s logs", service, state.Services[service], role.PebbleDir, role.PebbleBin)
 	case state.Checks[service] == "down":
 		return fmt.Sprintf("%s does not answer", url)
 	}

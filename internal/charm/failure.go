@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
 )
 
@@ -33,15 +34,11 @@ type attempts struct {
 // temporary is what errors of this project implement that another try may mend.
 type temporary interface{ Temporary() bool }
 
-// remedy is what errors implement that only the operator can mend; their text
-// says how.
-type remedy interface{ Remedy() string }
-
 // failed sorts the error that ended a run, once, here: the operator's errors
 // are a blocked status, those of network and apt a waiting one with the number
 // of the attempt and in the end a blocked one, all others end the hook so that
 // Juju runs it again.
-func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
+func (c *Charm) failed(ctx context.Context, want role.Desired, err error) error {
 	var step *plan.StepError
 	if !errors.As(err, &step) {
 		return jujuerrors.Trace(err)
@@ -50,7 +47,7 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	if errors.As(err, &w) {
 		return c.setStatus(ctx, status.Of("", append([]status.Cause{{Kind: status.Waiting, Text: w.Waiting()}}, want.Causes...)))
 	}
-	var r remedy
+	var r role.Remediable
 	if errors.As(err, &r) {
 		return c.setStatus(ctx, status.Of("", append([]status.Cause{{Kind: status.Blocked, Text: r.Remedy()}}, want.Causes...)))
 	}

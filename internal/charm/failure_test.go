@@ -22,6 +22,7 @@ import (
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/sandbox"
 	"concourse-ci-machine/internal/status"
 )
@@ -47,7 +48,7 @@ func TestFailuresAreSorted(t *testing.T) {
 			m := jujutest.New("concourse-ci-machine/0")
 			ctx := m.Begin(jujutest.Hook("install"))
 			c := charmOf(t, hosttest.Root(t), m, ctx, nil)
-			err := c.failed(t.Context(), Desired{Causes: []status.Cause{{Kind: status.Waiting, Text: "no web"}}}, &plan.StepError{Op: "do it", Err: tt.err})
+			err := c.failed(t.Context(), role.Desired{Causes: []status.Cause{{Kind: status.Waiting, Text: "no web"}}}, &plan.StepError{Op: "do it", Err: tt.err})
 			if tt.status == "" {
 				require.ErrorIs(t, err, tt.err)
 				require.ErrorContains(t, err, "cannot do it")

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
 )
 
@@ -16,7 +17,7 @@ func TestGuardHoldsBackWhatWouldEndTasks(t *testing.T) {
 	step := func(op, disrupts string) plan.Step {
 		return plan.Step{Op: op, Why: "because", Disrupts: disrupts, Do: func(context.Context) error { return nil }}
 	}
-	all := plan.Plan{step("write x", ""), step("stop worker", RunningTasks), step("restart exporter", "metrics")}
+	all := plan.Plan{step("write x", ""), step("stop worker", role.RunningTasks), step("restart exporter", "metrics")}
 	for event, held := range map[string]bool{
 		"config-changed": true, "update-status": true, "upgrade-charm": true, "flight-relation-departed": true, "start": true,
 		"plan-action": true, "flight-relation-broken": false, "stop": false, "remove": false,

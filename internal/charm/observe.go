@@ -3,10 +3,7 @@ package charm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"runtime"
 
 	jujuerrors "github.com/juju/errors"
@@ -15,14 +12,18 @@ import (
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/machine"
 	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/web"
+	"concourse-ci-machine/internal/worker"
 )
 
 // observe looks at what every unit has. It changes nothing and runs read-only
 // commands only.
-func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Config, units func() (map[string]resource.UnitState, error)) (UnitObserved, error) {
-	o := UnitObserved{Event: c.Event.Name, Facts: facts, Config: cfg, Arch: runtime.GOARCH, CharmDir: c.CharmDir,
+func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Config, units func() (map[string]resource.UnitState, error)) (role.Observed, error) {
+	o := role.Observed{Event: c.Event.Name, Facts: facts, Config: cfg, Arch: runtime.GOARCH, CharmDir: c.CharmDir,
 		Machine: machine.Observe(c.Host.Root).Under(facts.Juju), Now: c.Host.Now()}
 	var err error
 	if o.Units, err = units(); err != nil {
@@ -44,7 +45,7 @@ func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Confi
 	if err := c.observeRelease(ctx, &o, web); err != nil {
 		return o, err
 	}
-	work := concourse.WorkFolder(o.shared())
+	work := concourse.WorkFolder(o.Shared())
 	var there bool
 	if o.WorkerID, there = concourse.ReadWorkerID(c.Host.Root, work); !there && facts.Role != model.WebRole {
 		o.WorkerID = c.NewID()
@@ -54,22 +55,29 @@ func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Confi
 }
 
 // decideRole is what the unit of its role should be.
-func (c *Charm) decideRole(ctx context.Context, u UnitObserved) (Desired, error) {
+func (c *Charm) decideRole(ctx context.Context, u role.Observed) (role.Desired, error) {
 	switch {
 	case model.Leaving(u.Event):
-		return desireNothing(u), nil
+		return desired(desireNothing(u)), nil
 	case u.Facts.Role == model.WebRole:
-		o, err := ObserveWeb(c.Host, u, c.Event.ModelName)
+		o, err := web.Observe(c.Host, u, c.Event.ModelName)
 		if err != nil {
-			return Desired{}, err
+			return role.Desired{}, err
 		}
-		return DesireWeb(o), nil
+		return desired(web.Desire(o, worker.Gone(u))), nil
 	}
-	o, err := ObserveWorker(ctx, c.Host, u)
+	o, err := worker.Observe(ctx, c.Host, u)
 	if err != nil {
-		return Desired{}, err
+		return role.Desired{}, err
 	}
-	return DesireWorker(o), nil
+	return desired(worker.Desire(o, web.Gone(u))), nil
+}
+
+// desired is what every unit starts with. A hook does it before all else: here it
+// is for who asks for the plan.
+func desired(d role.Desired) role.Desired {
+	d.Resources = append([]plan.Resource{rocm.ToolkitKept()}, d.Resources...)
+	return d
 }
 
 // showUnits asks systemd in the background; the function waits for the answer.
@@ -80,7 +88,7 @@ func (c *Charm) showUnits(ctx context.Context) func() (map[string]resource.UnitS
 	}
 	done := make(chan answer, 1)
 	go func() {
-		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit, concourse.WebUnit, PebbleUnit, refreshUnit)
+		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit, concourse.WebUnit, role.PebbleUnit, worker.RefreshUnit)
 		done <- answer{units, err}
 	}()
 	return func() (map[string]resource.UnitState, error) {
@@ -88,34 +96,3 @@ func (c *Charm) showUnits(ctx context.Context) func() (map[string]resource.UnitS
 		return a.units, a.err
 	}
 }
-
-// programs identifies files that come with the charm, without reading them.
-func programs(dir string, names ...string) (id []byte, err error) {
-	for _, name := range names {
-		st, err := os.Stat(filepath.Join(dir, "bin", name))
-		if err != nil {
-			return nil, err
-		}
-		id = fmt.Appendf(id, "%s %d %d\n", name, st.Size(), st.ModTime().UnixNano())
-	}
-	return id, nil
-}
-
-// Attached reports whether a release was attached: an empty file is how a
-// store says that none was. The path is Juju's own, not below the root.
-func Attached(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.Size() > 0
-}
-
-// ProxyOf is the operator's proxies, else the model's.
-func ProxyOf(facts model.Facts, cfg config.Config) concourse.Proxy {
-	p := concourse.Proxy{HTTP: cfg.HTTPProxy, HTTPS: cfg.HTTPSProxy, No: cfg.NoProxy}
-	if p == (concourse.Proxy{}) {
-		p = concourse.Proxy{HTTP: facts.Proxy.HTTP, HTTPS: facts.Proxy.HTTPS, No: facts.Proxy.NoProxy}
-	}
-	return p
-}
-
-// LandedFile says that the operator landed this worker: hooks leave it down.
-const LandedFile = model.StateDir + "/landed"

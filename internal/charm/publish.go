@@ -11,6 +11,8 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/web"
 )
 
 // versionFile remembers which version Juju was told, in /run like all that a
@@ -21,7 +23,7 @@ const versionFile = "/run/concourse-charm/version"
 // public key or a web's address, where the exporters listen, and the version
 // that runs. It is tried in every hook, so that no event decides what is told
 // (D20, D56).
-func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) error {
+func (c *Charm) Publish(ctx context.Context, facts model.Facts, want role.Desired) error {
 	if err := c.retract(ctx, facts); err != nil {
 		return err
 	}
@@ -62,8 +64,8 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) er
 // forgetGone is called when those who left have been cut off. A web that could
 // not be reloaded lets them in again: they are cut off once more after that. Where
 // there is no web to be, its file of keys still has theirs.
-func (c *Charm) forgetGone(f model.Facts, want Desired, notes []plan.Note) error {
-	stale := slices.ContainsFunc(notes, func(n plan.Note) bool { return n.Step.Op == reloadWebOp })
+func (c *Charm) forgetGone(f model.Facts, want role.Desired, notes []plan.Note) error {
+	stale := slices.ContainsFunc(notes, func(n plan.Note) bool { return n.Step.Op == web.ReloadWebOp })
 	if f.Web == nil || len(f.Web.Gone) == 0 || !want.Web || stale {
 		return nil
 	}

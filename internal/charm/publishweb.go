@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/role"
 )
 
 // secretLabel is the label of the application's secret, for people.
@@ -27,7 +28,7 @@ func (c *Charm) bag(ctx context.Context, id string, app bool, own, want map[stri
 // publishWorkerKey tells webs which key this worker has, and which GPUs, in
 // flight and, with mode=auto, among the peers. It is tried in every hook, so a key that was made
 // late is published all the same (D20).
-func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want Desired) error {
+func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want role.Desired) error {
 	// The plan has just seen to it that this is the private key's other half.
 	key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
 	if err != nil {
@@ -35,7 +36,7 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 	}
 	id, _ := concourse.ReadWorkerID(c.Host.Root, concourse.WorkFolder(want.Shared))
 	kept, _ := concourse.PredecessorName(c.Host.Root, concourse.WorkFolder(want.Shared))
-	bag := relation.WorkerBag(key, workerName(kept, facts.Unit, id))
+	bag := relation.WorkerBag(key, role.WorkerName(kept, facts.Unit, id))
 	maps.Copy(bag, want.GPUs.Bag())
 	for _, f := range facts.Flights {
 		if err := c.bag(ctx, f.ID, false, f.Own, bag); err != nil {
@@ -56,7 +57,7 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 // publishWeb tells the model what a web has to tell: its address and public
 // key to workers, its keys to the other webs in a secret, and its requests to
 // PostgreSQL, Vault and the authority for certificates.
-func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired) error {
+func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want role.Desired) error {
 	w := facts.Web
 	told := map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
 	if want.Web {
@@ -117,7 +118,7 @@ func (c *Charm) request(ctx context.Context, l *model.Relation, leader bool, app
 // publishSecret keeps the application's secret, and tells the peers which one
 // it is and, with mode=auto, where the web is. What the predecessor kept there
 // in clear goes (D33).
-func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desired, told map[string]string) error {
+func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want role.Desired, told map[string]string) error {
 	// Without the peers' bag nobody would find it again: a hook follows when
 	// there is one.
 	if !facts.Leader || want.Secret == nil || facts.Peer == nil {

@@ -13,6 +13,8 @@ import (
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/role/roletest"
 )
 
 // The web's ports are open, those of before are closed, and nothing is asked for
@@ -54,7 +56,7 @@ func TestPeersAreToldOfAWorkersGPUsUntilItIsTheWeb(t *testing.T) {
 	m := jujutest.New("ci/1")
 	peer, flight := m.Relate(1, "peers", "ci"), m.Relate(7, "flight", "other")
 	r := hosttest.Root(t)
-	hosttest.Put(t, r, concourse.WorkerKeyPublic, tsaKey+"\n")
+	hosttest.Put(t, r, concourse.WorkerKeyPublic, roletest.TSAKey+"\n")
 	gpus := relation.WorkerGPUs{Runtime: "rocm", Count: 2, Archs: []relation.ArchCount{{Arch: "gfx1100", GPUs: 2}}}
 	run := func(do func(c *Charm, f model.Facts) error, role model.Role) {
 		t.Helper()
@@ -63,7 +65,9 @@ func TestPeersAreToldOfAWorkersGPUsUntilItIsTheWeb(t *testing.T) {
 		require.NoError(t, do(charmOf(t, r, m, ctx, nil), f))
 		require.NoError(t, ctx.Commit())
 	}
-	run(func(c *Charm, f model.Facts) error { return c.publishWorkerKey(t.Context(), f, Desired{GPUs: gpus}) }, model.WorkerRole)
+	run(func(c *Charm, f model.Facts) error {
+		return c.publishWorkerKey(t.Context(), f, role.Desired{GPUs: gpus})
+	}, model.WorkerRole)
 	for _, bag := range []map[string]string{peer.Local, flight.Local} {
 		got, problems := relation.ParseWorkerGPUs(bag)
 		require.Empty(t, problems)

@@ -10,6 +10,8 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/role/roletest"
 )
 
 // D14: nobody gets another version than the tested one unasked. D15: and never
@@ -37,7 +39,7 @@ func TestD14D15WhichVersionIsWanted(t *testing.T) {
 			r := hosttest.Root(t)
 			hosttest.Put(t, r, concourse.NewestFile, `{"asked":"2026-01-01T00:00:00Z","version":"`+tt.newest+`"}`)
 			c := &Charm{Host: host.Host{Root: r, Clock: hosttest.Clock{T: hosttest.Now}}} // no tools: GitHub is not asked
-			o := UnitObserved{Config: configOf(t, tt.set), Facts: model.Facts{Unit: "w/0"}}
+			o := role.Observed{Config: roletest.Config(t, tt.set), Facts: model.Facts{Unit: "w/0"}}
 			require.NoError(t, c.observeRelease(t.Context(), &o, tt.web))
 			require.Equal(t, tt.want, o.Release.Version)
 			if tt.remark == "" {

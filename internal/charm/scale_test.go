@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/web"
 )
 
 const manyWorkers = 300
@@ -304,7 +305,7 @@ func TestStatusNamesAFewOfManyWorkersThatCannotRegister(t *testing.T) {
 	}
 	w.hook("config-changed")
 	message := w.model.Status().Message
-	require.Equal(t, maxRefused, strings.Count(message, "garbage"))
+	require.Equal(t, web.MaxRefused, strings.Count(message, "garbage"))
 	require.Contains(t, message, "; 297 more workers can't register either")
 	require.Empty(t, w.keys())
 }

@@ -25,6 +25,7 @@ import (
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/role/roletest"
 	"concourse-ci-machine/internal/sandbox"
 )
 
@@ -140,7 +141,7 @@ func (w *scaleWeb) try(e juju.Event) (got ran) {
 	c := charmOf(w.t, w.root, w.model, ctx, w.machine)
 	c.Host.Runner = refusing{c.Host.Runner, &w.refuse}
 	c.Tools = juju.New(c.Host.Runner)
-	c.NewSecrets = func() (concourse.WebSecrets, error) { return webSecrets(), nil }
+	c.NewSecrets = func() (concourse.WebSecrets, error) { return roletest.WebSecrets(), nil }
 	if got.err = c.Hook(w.t.Context()); got.err == nil {
 		require.NoError(w.t, ctx.Commit())
 	} else {

@@ -11,6 +11,7 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/sandbox"
 )
 
@@ -38,18 +39,18 @@ func upgradedTo(t *testing.T, run host.Runner) (host.Host, *concourse.Release) {
 // a web's that has changed the database already.
 func TestUpgradeIsTakenBackOnlyWhereTheDatabaseFits(t *testing.T) {
 	for name, tt := range map[string]struct {
-		want   Desired
+		want   role.Desired
 		state  string
 		schema string
 		back   bool
 	}{
-		"worker ends":                {Desired{Worker: true}, "activating\nSubState=auto-restart", "", true},
-		"worker failed":              {Desired{Worker: true}, "failed\nSubState=failed", "", true},
-		"worker that starts slowly":  {Desired{Worker: true}, "active\nSubState=running", "", false},
-		"web ends":                   {Desired{Web: true}, "activating\nSubState=auto-restart", "825", true},
-		"web that migrated ends":     {Desired{Web: true}, "activating\nSubState=auto-restart", "830", false},
-		"nothing is to be running":   {Desired{}, "inactive\nSubState=dead", "", false},
-		"web without a schema, ends": {Desired{Web: true}, "failed\nSubState=failed", "", true},
+		"worker ends":                {role.Desired{Worker: true}, "activating\nSubState=auto-restart", "", true},
+		"worker failed":              {role.Desired{Worker: true}, "failed\nSubState=failed", "", true},
+		"worker that starts slowly":  {role.Desired{Worker: true}, "active\nSubState=running", "", false},
+		"web ends":                   {role.Desired{Web: true}, "activating\nSubState=auto-restart", "825", true},
+		"web that migrated ends":     {role.Desired{Web: true}, "activating\nSubState=auto-restart", "830", false},
+		"nothing is to be running":   {role.Desired{}, "inactive\nSubState=dead", "", false},
+		"web without a schema, ends": {role.Desired{Web: true}, "failed\nSubState=failed", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := hosttest.NewMachine(t)

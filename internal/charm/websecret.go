@@ -3,13 +3,13 @@ package charm
 import (
 	"errors"
 	"io/fs"
-	"maps"
 
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/web"
 )
 
 // completeSecret gives the leader of a new application its keys and password.
@@ -48,7 +48,7 @@ func (c *Charm) completeSecret(f *model.Facts, cfg config.Config) (refused []err
 		s[k.name] = string(data)
 	}
 	if s[model.AdminPassword] == "" {
-		s[model.AdminPassword] = predecessorPassword(*f)
+		s[model.AdminPassword] = web.PredecessorPassword(*f)
 	}
 	if len(refused) > 0 || s[model.TSAHostKey] != "" && s[model.SessionKey] != "" && s[model.AdminPassword] != "" {
 		return refused, nil
@@ -65,59 +65,9 @@ func (c *Charm) completeSecret(f *model.Facts, cfg config.Config) (refused []err
 	return nil, nil
 }
 
-// predecessorPassword is the first user's that the Python charm keeps in the
-// peers' bag, "" where there is none of use.
-func predecessorPassword(f model.Facts) string {
-	if f.Peer == nil || concourse.CheckPassword(f.Peer.Remote[model.AdminPassword]) != nil {
-		return ""
-	}
-	return f.Peer.Remote[model.AdminPassword]
-}
-
 func (c *Charm) FreshSecrets() (concourse.WebSecrets, error) {
 	if c.NewSecrets != nil {
 		return c.NewSecrets()
 	}
 	return concourse.NewWebSecrets()
-}
-
-// secretContent is what the application's secret should hold. A new encryption
-// key makes the one before the old one, with which Concourse reads what it then
-// encrypts anew (D29). A password of the Python charm is the one in use, also
-// where that charm was gone back to and made another.
-func secretContent(o WebObserved) map[string]string {
-	s := maps.Clone(o.Facts.Web.Secret)
-	if s == nil {
-		s = map[string]string{}
-	}
-	if key := o.Config.EncryptionKey; o.Facts.Leader && key != s[model.EncryptionKey] {
-		s[model.OldEncryptionKey], s[model.EncryptionKey] = s[model.EncryptionKey], key
-	}
-	if p := predecessorPassword(o.Facts); o.Facts.Leader && p != "" {
-		s[model.AdminPassword] = p
-	}
-	for key, value := range s {
-		if value == "" {
-			delete(s, key)
-		}
-	}
-	return s
-}
-
-// Rotated are the keys that rotate-keys makes anew.
-var Rotated = map[string][]string{
-	"session":        {model.SessionKey},
-	"tsa-host":       {model.TSAHostKey},
-	"admin-password": {model.AdminPassword},
-	"all":            {model.SessionKey, model.TSAHostKey, model.AdminPassword},
-}
-
-// rotatedBy is the value of rotate-keys that makes one part of the secret anew.
-func rotatedBy(part string) string {
-	for name, parts := range Rotated {
-		if len(parts) == 1 && parts[0] == part {
-			return name
-		}
-	}
-	return "all"
 }

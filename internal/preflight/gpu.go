@@ -3,11 +3,11 @@ package preflight
 import (
 	"strings"
 
-	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/status"
+	"concourse-ci-machine/internal/worker"
 )
 
 // gpus are the checks of a unit that was asked for GPUs.
@@ -19,11 +19,11 @@ func (p *preflight) gpus() []Check {
 	if err != nil {
 		return []Check{failure("gpu", "run list-gpus", "%v", err)}
 	}
-	described, err := charm.NVIDIADevices(p.Host.Root)
+	described, err := worker.NVIDIADevices(p.Host.Root)
 	if err != nil {
-		return []Check{failure("gpu", "look at "+charm.NVIDIASpec, "%v", err)}
+		return []Check{failure("gpu", "look at "+worker.NVIDIASpec, "%v", err)}
 	}
-	g := charm.DecideGPUs(p.cfg, inv, p.machine, described)
+	g := worker.DecideGPUs(p.cfg, inv, p.machine, described)
 	checks := p.nodes(g, inv)
 	for _, c := range g.Causes {
 		text, remedy, _ := strings.Cut(c.Text, " — ")
@@ -47,7 +47,7 @@ func (p *preflight) gpus() []Check {
 }
 
 // nodes are the device nodes with the number, mode and group that they have.
-func (p *preflight) nodes(g charm.GPUs, inv gpu.Inventory) []Check {
+func (p *preflight) nodes(g worker.GPUs, inv gpu.Inventory) []Check {
 	var checks []Check
 	if g.Vendor == gpu.AMD && inv.KFD.Usable() {
 		n := inv.KFD.Node

@@ -9,12 +9,12 @@ import (
 	"net/url"
 	"sync"
 
-	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/role"
 )
 
 // source is a place that the unit fetches from.
@@ -28,7 +28,7 @@ type source struct {
 func (p *preflight) used() []source {
 	var all []source
 	const proxies = "let the unit reach it, by http-proxy, https-proxy and no-proxy where there is a proxy"
-	if _, _, installed := concourse.InstalledRelease(p.Host.Root); !charm.Attached(p.facts.Resource) {
+	if _, _, installed := concourse.InstalledRelease(p.Host.Root); !role.Attached(p.facts.Resource) {
 		from, remedy := p.cfg.ReleaseMirror, proxies
 		if from == "" {
 			from, remedy = concourse.Upstream, proxies+"; or set release-mirror, or attach the resource concourse-release"
@@ -58,7 +58,7 @@ func (p *preflight) sources(ctx context.Context) []Check {
 	used := p.used()
 	checks := make([]Check, len(used))
 	var all sync.WaitGroup
-	proxy := charm.ProxyOf(p.facts, p.cfg)
+	proxy := role.ProxyOf(p.facts, p.cfg)
 	for i, s := range used {
 		all.Go(func() {
 			err := p.reach(ctx, s.url, resource.Proxies{HTTP: proxy.HTTP, HTTPS: proxy.HTTPS, No: proxy.No})

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"sync"
 
-	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/worker"
 )
 
 // usualHosts are what builds for AMD's GPUs mostly fetch from: sources, Python's
@@ -55,7 +56,7 @@ func (p *preflight) withHosts(hosts string) (err error) {
 // none of them, and can't know those of each task: none is a failure.
 func (p *preflight) outbound(ctx context.Context) []Check {
 	checks := make([]Check, len(p.hosts))
-	proxy := charm.ProxyOf(p.facts, p.cfg)
+	proxy := role.ProxyOf(p.facts, p.cfg)
 	var all sync.WaitGroup
 	for i, address := range p.hosts {
 		all.Go(func() {
@@ -75,14 +76,14 @@ func (p *preflight) outbound(ctx context.Context) []Check {
 // that they leave there must not run as that user of the unit.
 func (p *preflight) folders() Check {
 	const name = "folders"
-	names, err := charm.SrvFolders(p.Host.Root)
-	given := charm.FoldersOfTasks(p.cfg, names)
+	names, err := worker.SrvFolders(p.Host.Root)
+	given := worker.FoldersOfTasks(p.cfg, names)
 	var unsafe []string
 	for _, n := range given {
 		if err != nil {
 			break
 		}
-		dir, place := charm.Srv+"/"+n, ""
+		dir, place := worker.Srv+"/"+n, ""
 		if place, err = resource.HonoursSetuid(p.Host.Root, dir); place != "" {
 			unsafe = append(unsafe, dir)
 		}
@@ -95,7 +96,7 @@ func (p *preflight) folders() Check {
 		return warn(name, fmt.Sprintf("the next hook does what it can for /srv; by hand, until the next boot: sudo mount --bind %[1]s %[1]s && sudo mount -o remount,bind,nosuid,nodev %[1]s", dir),
 			"set-user-ID programs that a task leaves in %s count on this unit: not mounted nosuid,nodev", strings.Join(unsafe, ", "))
 	}
-	return ok(name, "tasks get %d of %s, where set-user-ID programs have no effect", len(given), charm.Srv)
+	return ok(name, "tasks get %d of %s, where set-user-ID programs have no effect", len(given), worker.Srv)
 }
 
 // toolchain is the user space of ROCm on the unit itself, which no task sees.

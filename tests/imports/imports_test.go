@@ -1,6 +1,6 @@
-// Package imports keeps the direction of imports: src, cli, {actions, preflight},
-// charm, {model, machine, status}, the subjects, {resource, juju, config}, plan,
-// host. It reads what `go list` says and
+// Package imports keeps the direction of imports: src, cli, actions, {charm,
+// preflight}, {worker, web}, role, {model, machine, status}, the subjects, {resource,
+// juju, config}, plan, host. It reads what `go list` says and
 // compiles nothing.
 package imports
 
@@ -70,8 +70,10 @@ func TestImportsRunOneWay(t *testing.T) {
 		{"internal/resource", "internal/juju", "internal/config"},
 		{"internal/concourse", "internal/rocm", "internal/nvidia", "internal/cdi", "internal/relation", "internal/gpu", "internal/oci", "internal/lease", "internal/exporter", "internal/drm", "internal/jobexporter", "internal/postgres", "internal/baseline"},
 		{"internal/model", "internal/machine", "internal/status", "internal/gpustate", "internal/term"},
-		{"internal/charm"},
-		{"internal/preflight", "internal/actions"},
+		{"internal/role"},
+		{"internal/worker", "internal/web"},
+		{"internal/charm", "internal/preflight"},
+		{"internal/actions"},
 		{"internal/cli"},
 		{"src"},
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/role"
 )
 
 // daemon is a Pebble that runs as its unit says.
@@ -94,8 +94,8 @@ func (u *unit) start(t *testing.T, more ...string) *daemon {
 // ask runs Pebble's own program and returns what it says.
 func (d *daemon) ask(args ...string) string {
 	d.t.Helper()
-	cmd := exec.Command(d.Path(charm.BinDir+"/pebble"), args...)
-	cmd.Env = []string{"PEBBLE=" + d.Path(charm.PebbleDir), "HOME=" + d.Path("/")}
+	cmd := exec.Command(d.Path(role.BinDir+"/pebble"), args...)
+	cmd.Env = []string{"PEBBLE=" + d.Path(role.PebbleDir), "HOME=" + d.Path("/")}
 	out, err := cmd.CombinedOutput()
 	require.NoError(d.t, err, "pebble %v: %s", args, out)
 	return string(out)

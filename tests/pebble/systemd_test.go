@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/role"
 )
 
 // verify is what systemd's own reader has to say of a unit file.
@@ -26,11 +26,11 @@ func verify(t *testing.T, content string) (remarks string) {
 		}
 		t.Skip("systemd-analyze is not installed (Debian: systemd)")
 	}
-	file := filepath.Join(t.TempDir(), charm.PebbleUnit)
+	file := filepath.Join(t.TempDir(), role.PebbleUnit)
 	require.NoError(t, os.WriteFile(file, []byte(content), 0o644))
 	out, err := exec.Command(tool, "verify", "--man=no", file).CombinedOutput()
 	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, charm.PebbleUnit) { // others' units are the machine's own matter
+		if strings.Contains(line, role.PebbleUnit) { // others' units are the machine's own matter
 			remarks += line
 		}
 	}

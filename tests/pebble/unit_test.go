@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
@@ -23,13 +22,15 @@ import (
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/worker"
 )
 
 const (
 	service   = "rocm-exporter"
-	layerPath = charm.PebbleDir + "/layers/001-" + service + ".yaml"
-	unitPath  = "/etc/systemd/system/" + charm.PebbleUnit
-	program   = charm.BinDir + "/" + service
+	layerPath = role.PebbleDir + "/layers/001-" + service + ".yaml"
+	unitPath  = "/etc/systemd/system/" + role.PebbleUnit
+	program   = role.BinDir + "/" + service
 
 	helperFlag = "--usage.write="
 )
@@ -53,13 +54,13 @@ func written(t *testing.T, gpus host.Root) (folders []resource.Dir, layer, unit 
 	require.NoError(t, err)
 	toolkit, err := rocm.ObserveToolkit(gpus)
 	require.NoError(t, err)
-	d := charm.Desire(charm.Observed{Event: "config-changed", Config: cfg, Arch: "amd64", Now: hosttest.Now, GPUs: inv, Toolkit: toolkit,
+	d := worker.Desire(worker.Observed{GPUs: inv, Toolkit: toolkit, Observed: role.Observed{Event: "config-changed", Config: cfg, Arch: "amd64", Now: hosttest.Now,
 		Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"}, ReleaseID: "8.2.5", WorkerID: "0badcafe", CharmDir: "/charm",
-		Facts: model.Facts{Unit: "worker/0", Role: model.WorkerRole}, Units: map[string]resource.UnitState{}, Programs: []byte("1")})
+		Facts: model.Facts{Unit: "worker/0", Role: model.WorkerRole}, Units: map[string]resource.UnitState{}, Programs: []byte("1")}}, nil)
 	for _, r := range d.Resources {
 		switch r := r.(type) {
 		case resource.Dir:
-			if strings.HasPrefix(charm.PebbleDir+"/", r.Path+"/") {
+			if strings.HasPrefix(role.PebbleDir+"/", r.Path+"/") {
 				folders = append(folders, r)
 			}
 		case resource.File:
@@ -88,11 +89,11 @@ func newUnit(t *testing.T, edit ...string) *unit {
 	open(t, dir)
 	u := &unit{Root: host.Root(dir), gpus: hosttest.Host(t, "amd"), address: freeAddress(t)}
 	open(t, string(u.gpus))
-	require.NoError(t, u.MkdirAll(charm.BinDir, 0o755))
+	require.NoError(t, u.MkdirAll(role.BinDir, 0o755))
 	for _, name := range []string{"pebble", service} {
 		data, err := os.ReadFile(filepath.Join(built, name))
 		require.NoError(t, err)
-		require.NoError(t, u.WriteFile(charm.BinDir+"/"+name, data, 0o755))
+		require.NoError(t, u.WriteFile(role.BinDir+"/"+name, data, 0o755))
 	}
 	folders, layer, unit := written(t, u.gpus)
 	_, port, err := net.SplitHostPort(u.address)
@@ -100,8 +101,8 @@ func newUnit(t *testing.T, edit ...string) *unit {
 	u.layer = replace(t, string(layer.Data), append([]string{program, u.Path(program), "=:9401", "=" + u.address,
 		"127.0.0.1:9401", "127.0.0.1:" + port, "--path.root=/", "--path.root=" + string(u.gpus)}, edit...)...)
 	layer.Data = []byte(u.layer)
-	unit.Data = []byte(replace(t, string(unit.Data), "PEBBLE="+charm.PebbleDir, "PEBBLE="+u.Path(charm.PebbleDir),
-		charm.BinDir+"/pebble", u.Path(charm.BinDir+"/pebble")))
+	unit.Data = []byte(replace(t, string(unit.Data), "PEBBLE="+role.PebbleDir, "PEBBLE="+u.Path(role.PebbleDir),
+		role.BinDir+"/pebble", u.Path(role.BinDir+"/pebble")))
 	h := host.Host{Root: u.Root, Runner: hosttest.NewRunner(t)}
 	for _, d := range folders {
 		p, err := d.Diff(context.Background(), h)

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/role"
 )
 
 // privately runs do on a thread with mounts of its own; what do starts has them
@@ -119,7 +119,7 @@ func TestHelperIsStartedAgainBesideTheExporter(t *testing.T) {
 	pid, helper := d.serving(), 0
 	writes := func() bool {
 		now := u.helpers()
-		if again := len(now) == 1 && now[0] != helper && u.gpus.Exists(charm.UsageReport); !again {
+		if again := len(now) == 1 && now[0] != helper && u.gpus.Exists(role.UsageReport); !again {
 			return false
 		}
 		helper = now[0]
@@ -128,7 +128,7 @@ func TestHelperIsStartedAgainBesideTheExporter(t *testing.T) {
 	eventually(t, writes, "nothing is written")
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		require.NoError(t, syscall.Kill(helper, signal))
-		require.NoError(t, u.gpus.Remove(charm.UsageReport))
+		require.NoError(t, u.gpus.Remove(role.UsageReport))
 		eventually(t, writes, "%s: it is not started again", signal)
 	}
 	require.Equal(t, []int{pid}, u.pids())

@@ -1,13 +1,14 @@
 package hosttest
 
 import (
-	"concourse-ci-machine/internal/host"
 	"context"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host"
 )
 
 // Source is the top of the source tree: the folder above the working one, which is

@@ -1,0 +1,31 @@
+package charm
+
+import (
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/nvidia"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/worker"
+)
+
+// described reports whether the run that ended gave tasks GPUs that it could
+// not know of when it began: another run then hands them out.
+func (c *Charm) described(want role.Desired) bool {
+	if !want.Describes {
+		return false
+	}
+	names, err := worker.NVIDIADevices(c.Host.Root)
+	return err == nil && len(names) > 0 && nvidia.ReadAttempt(c.Host.Root) == nil
+}
+
+// unasked reports whether the run that ended installed a release that has not
+// been asked: another run then knows what its worker can limit.
+func (c *Charm) unasked(want role.Desired) bool {
+	_, id, installed := concourse.InstalledRelease(c.Host.Root)
+	return want.GPUs.Exclusive && installed && want.Asked != id
+}
+
+// brought reports whether this run installed a driver that tasks were waiting
+// for: what it serves is seen by another look only.
+func brought(w role.Desired, changed bool) bool {
+	return changed && w.Driver != nil && !w.Driver.Computes && w.Driver.Decision.Driver
+}

@@ -1,0 +1,43 @@
+package charm
+
+import (
+	"context"
+	"fmt"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/status"
+)
+
+// reboot asks Juju for one after this hook, once for each reason, where the
+// operator allows it; else the status says what waits for it.
+func (c *Charm) reboot(ctx context.Context, want role.Desired) ([]status.Cause, error) {
+	if want.Driver == nil {
+		return nil, nil
+	}
+	reason := want.Driver.Decision.Reboot
+	if reason == "" {
+		return nil, jujuerrors.Annotate(rocm.ForgetReboots(c.Host.Root), "cannot forget the reboots")
+	}
+	kind := status.Blocked
+	if want.Driver.Computes {
+		kind = status.Active
+	}
+	pending := []status.Cause{{Kind: kind, Text: rocm.RebootPending(c.Host.Root, reason, want.Driver.Facts, want.Driver.Wanted)}}
+	if !want.Driver.Wanted.AllowReboot {
+		return pending, nil
+	}
+	due, err := rocm.RebootDue(c.Host.Root, reason, want.Driver.Facts.BootID)
+	if err != nil {
+		return append(pending, status.Cause{Kind: kind, Text: err.Error()}), nil
+	}
+	if !due {
+		return pending, nil
+	}
+	if err := c.Tools.Reboot(ctx, false); err != nil {
+		return nil, jujuerrors.Annotate(err, "cannot ask for a reboot")
+	}
+	return []status.Cause{{Kind: status.Maintenance, Text: fmt.Sprintf("rebooting to %s", reason)}}, nil
+}

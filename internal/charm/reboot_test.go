@@ -1,0 +1,120 @@
+package charm
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/juju/jujutest"
+	"concourse-ci-machine/internal/machine"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/role/roletest"
+	"concourse-ci-machine/internal/status"
+	"concourse-ci-machine/internal/worker"
+)
+
+// driven is what was decided on the driver of a fixture machine.
+func driven(t *testing.T, name string, set map[string]any, computes bool) role.Desired {
+	t.Helper()
+	options := map[string]any{"compute-runtime": "rocm", "min-disk-gb": 0} // the test machine's own disk is what it is
+	maps.Copy(options, set)
+	r := roletest.DriverHost(t, name)
+	h := host.Host{Root: r, Runner: roletest.DriverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}
+	f, err := rocm.ObserveDriver(t.Context(), h, worker.ROCmMachine(machine.Observe(r), "amd64"))
+	require.NoError(t, err)
+	w := worker.DriverWanted(roletest.Config(t, options), "rocm-worker/0")
+	return role.Desired{Driver: &role.Driver{Decision: rocm.Decide(f, w), Facts: f, Wanted: w, Computes: computes}}
+}
+
+// B15: one reboot for each reason, asked for at the end of a hook, and only
+// where the operator allows it.
+func TestRebootsOnceForAReason(t *testing.T) {
+	m := jujutest.New("rocm-worker/0")
+	m.CharmDir = hosttest.CharmDir(t)
+	r := roletest.DriverHost(t, "metal-reboot")
+	hook := func(allow, computes bool) ([]status.Cause, string) {
+		t.Helper()
+		want := driven(t, "metal-reboot", map[string]any{"allow-reboot": allow}, computes)
+		require.NotEmpty(t, want.Driver.Decision.Reboot)
+		if data, err := r.ReadText("/proc/sys/kernel/random/boot_id"); err == nil {
+			want.Driver.Facts.BootID = data
+		}
+		ctx := m.Begin(jujutest.Hook("update-status"))
+		m.Reboot = ""
+		causes, err := charmOf(t, r, m, ctx, hosttest.NewMachine(t)).reboot(t.Context(), want)
+		require.NoError(t, err)
+		require.NoError(t, ctx.Commit())
+		return causes, m.Reboot
+	}
+	causes, asked := hook(false, true)
+	require.Empty(t, asked)
+	require.Equal(t, status.Active, causes[0].Kind)
+	require.Contains(t, causes[0].Text, "allow-reboot=true")
+	causes, _ = hook(false, false)
+	require.Equal(t, status.Blocked, causes[0].Kind)
+	require.False(t, r.Exists(rocm.RebootFile))
+
+	causes, asked = hook(true, false)
+	require.Equal(t, "after", asked)
+	require.Equal(t, []status.Cause{{Kind: status.Maintenance, Text: "rebooting to activate amdgpu 6.10.5"}}, causes)
+	causes, asked = hook(true, false) // the machine did not go down yet
+	require.Empty(t, asked)
+	require.Contains(t, causes[0].Text, "reboot needed")
+	hosttest.Put(t, r, "/proc/sys/kernel/random/boot_id", "6f1d2c3e-0000-4000-8000-000000000002\n")
+	causes, asked = hook(true, false) // it did, in vain
+	require.Empty(t, asked)
+	require.Equal(t, status.Blocked, causes[0].Kind)
+	require.Contains(t, causes[0].Text, "did not help")
+
+	// Once the right module runs the same reason has its reboot again.
+	want := driven(t, "lxd", nil, true)
+	causes, err := charmOf(t, r, m, m.Begin(jujutest.Hook("update-status")), hosttest.NewMachine(t)).reboot(t.Context(), want)
+	require.NoError(t, err)
+	require.Empty(t, causes)
+	require.False(t, r.Exists(rocm.RebootFile))
+}
+
+// The reboot is the last word of a hook that ended well: with its status, after
+// all that the hook had to tell.
+func TestTheRebootIsTheLastOfAHook(t *testing.T) {
+	m := jujutest.New("rocm-worker/0")
+	m.CharmDir = hosttest.CharmDir(t)
+	r := roletest.DriverHost(t, "metal-reboot")
+	want := driven(t, "metal-reboot", map[string]any{"allow-reboot": true}, true)
+	hosttest.Put(t, r, "/var/lib/concourse-worker/keys/worker_key.pub", roletest.TSAKey+"\n")
+	ctx := m.Begin(jujutest.Hook("update-status"))
+	c := charmOf(t, r, m, ctx, hosttest.NewMachine(t))
+	require.NoError(t, c.tell(t.Context(), model.Facts{Unit: "rocm-worker/0", Role: model.WorkerRole, Config: map[string]any{"mode": "worker"}}, want, nil, nil, false))
+	require.NoError(t, ctx.Commit())
+	require.Equal(t, "after", m.Reboot)
+	require.Equal(t, "maintenance", m.Status().Status)
+	require.Contains(t, m.Status().Message, "rebooting to activate amdgpu 6.10.5")
+}
+
+// A machine that can't be told apart from one that was rebooted already is not
+// rebooted.
+func TestNoRebootWithoutABootID(t *testing.T) {
+	want := driven(t, "metal-reboot", map[string]any{"allow-reboot": true}, false)
+	want.Driver.Facts.BootID = ""
+	m := jujutest.New("rocm-worker/0")
+	m.CharmDir = hosttest.CharmDir(t)
+	ctx := m.Begin(jujutest.Hook("update-status"))
+	causes, err := charmOf(t, roletest.DriverHost(t, "metal-reboot"), m, ctx, hosttest.NewMachine(t)).reboot(t.Context(), want)
+	require.NoError(t, err)
+	require.Empty(t, ctx.Called("juju-reboot"))
+	require.Contains(t, causes[len(causes)-1].Text, "cannot reboot")
+}
+
+func TestRunsAgainOnlyForADriverThatTasksWaitFor(t *testing.T) {
+	fresh := driven(t, "metal-fresh", nil, false)
+	require.True(t, brought(fresh, true))
+	require.False(t, brought(fresh, false))
+	require.False(t, brought(driven(t, "metal-fresh", nil, true), true))
+	require.False(t, brought(driven(t, "lxd", nil, false), true))
+	require.False(t, brought(role.Desired{}, true))
+}

@@ -1,0 +1,51 @@
+package role
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/resource"
+)
+
+// WorkerName is the one that the web knows the worker by.
+func WorkerName(kept, unit, id string) string { return cmp.Or(kept, concourse.WorkerName(unit, id)) }
+
+// ProxyOf is the operator's proxies, else the model's.
+func ProxyOf(facts model.Facts, cfg config.Config) concourse.Proxy {
+	p := concourse.Proxy{HTTP: cfg.HTTPProxy, HTTPS: cfg.HTTPSProxy, No: cfg.NoProxy}
+	if p == (concourse.Proxy{}) {
+		p = concourse.Proxy{HTTP: facts.Proxy.HTTP, HTTPS: facts.Proxy.HTTPS, No: facts.Proxy.NoProxy}
+	}
+	return p
+}
+
+// Attached reports whether a release was attached: an empty file is how a
+// store says that none was. The path is Juju's own, not below the root.
+func Attached(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Size() > 0
+}
+
+// LandedFile says that the operator landed this worker: hooks leave it down.
+const LandedFile = model.StateDir + "/landed"
+
+func AptProxies(o Observed) resource.Proxies {
+	p := ProxyOf(o.Facts, o.Config)
+	return resource.Proxies{HTTP: p.HTTP, HTTPS: p.HTTPS, No: p.No}
+}
+
+func ReadOptional(r host.Root, path string) (string, error) {
+	data, err := r.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(data), jujuerrors.Annotatef(err, "cannot observe %s", path)
+}

@@ -1,0 +1,72 @@
+package role
+
+import (
+	"strconv"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/jobexporter"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/templates"
+)
+
+// Pebble's places.
+const (
+	PebbleUnit   = "concourse-pebble.service"
+	PebbleDir    = model.StateDir + "/pebble"
+	PebbleSocket = PebbleDir + "/.pebble.socket"
+
+	ExporterService = "rocm-exporter"
+	UsageService    = "gpu-usage"
+	ExporterURL     = "http://127.0.0.1:9401/-/healthy"
+	JobsService     = "concourse-exporter"
+)
+
+// UsageReport is where the exporter, which is not root, finds who uses the GPUs:
+// whoever may see what another user's process has open (CAP_SYS_PTRACE) can take
+// that process over, and the exporter serves the network.
+const UsageReport = "/run/concourse-gpu-usage.json"
+
+// DesirePebble is Pebble with one service, or without any no Pebble. other is
+// the service that a unit of the other role has.
+func DesirePebble(d *Desired, o Observed, why string, on bool, other string, l resource.PebbleLayer) error {
+	l.Dir = PebbleDir + "/layers"
+	layer, err := l.File()
+	if err != nil {
+		return err
+	}
+	unit := "/etc/systemd/system/" + PebbleUnit
+	state := o.Units[PebbleUnit]
+	d.Resources = append(d.Resources, resource.Absent{Path: l.Dir + "/001-" + other + ".yaml", Why: "this unit's role has no " + other})
+	if l.Helper == "" || !on {
+		d.Resources = append(d.Resources, resource.Absent{Path: UsageReport, Why: "nobody writes it on this unit"})
+	}
+	if !on {
+		d.Resources = append(d.Resources, resource.Service{Unit: PebbleUnit, State: state, Why: why},
+			resource.Absent{Path: layer.Path, Why: why}, resource.Absent{Path: unit, Why: why})
+		return nil
+	}
+	data, err := templates.Render(PebbleUnit, map[string]any{"Dir": PebbleDir, "Pebble": PebbleBin, "Looks": l.Helper != "" || l.Job != ""})
+	if err != nil {
+		return err
+	}
+	reload := []host.Command{resource.Systemctl("daemon-reload")}
+	d.Resources = append(d.Resources, resource.Dir{Path: PebbleDir, Mode: 0o755}, layer, resource.File{Path: unit, Data: data, Mode: 0o644},
+		resource.Trigger{Name: ReloadPebble, Inputs: [][]byte{data}, Files: []string{unit}, Op: "reload systemd for " + PebbleUnit, Then: reload},
+		resource.Service{Unit: PebbleUnit, State: state, Up: true},
+		resource.Trigger{Name: RestartPebble, Inputs: [][]byte{data, layer.Data, o.Programs}, Files: []string{unit, layer.Path}, Unit: PebbleUnit, State: state,
+			Op: "restart " + PebbleUnit, Adopt: Starts(state),
+			Then: []host.Command{resource.Systemctl("restart", PebbleUnit)}})
+	return nil
+}
+
+var JobsURL = "http://127.0.0.1:" + strconv.Itoa(jobexporter.DefaultPort) + "/-/healthy"
+
+// The triggers, which are also the names of their stamps.
+const (
+	ReloadPebble  = "daemon-reload-pebble"
+	RestartPebble = "restart-pebble"
+)
+
+// JobsCredentials is how concourse-exporter asks the web; it holds a password.
+const JobsCredentials = "/etc/concourse-ci-machine/concourse-exporter.json"

@@ -1,0 +1,34 @@
+package role
+
+import (
+	"context"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/status"
+)
+
+// Shared reports whether the releases lie on storage of several units.
+func (o Observed) Shared() bool { return o.Config.SharedStorage != "none" }
+
+// DesireRelease is the release and its folders; before comes when another one is
+// about to take its place. Where the storage can't be
+// used, the run ends there, and the status says why.
+func DesireRelease(d *Desired, o Observed, before plan.Resource) {
+	for _, text := range o.Remarks {
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
+	}
+	for _, text := range o.Config.Notes {
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
+	}
+	if o.Storage != nil {
+		d.Resources = append(d.Resources, StepOf("use the shared storage", "shared-storage="+o.Config.SharedStorage,
+			func(context.Context, host.Host) error { return o.Storage }))
+		return
+	}
+	d.Resources = append(d.Resources, concourse.ReleaseFolders(o.Shared())...)
+	r := *o.Release // what was observed stays as it is
+	r.Before = before
+	d.Resources = append(d.Resources, &r)
+}

@@ -1,0 +1,60 @@
+package web
+
+import (
+	"strings"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/role"
+)
+
+// Observed is what a web is decided on.
+type Observed struct {
+	role.Observed
+
+	// OldStorage takes away what the Python charm left on shared storage, once the
+	// secret has the keys.
+	OldStorage []plan.Resource
+	WebEnv     []byte   // config.env as it is
+	OtherKeys  []string // lines of the file of workers' keys that somebody added
+	Limits     []string // variables of limits in it that are the charm's
+	Certify    Certify
+	TLS        bool // the web has its certificate
+	// ClusterName tells this Concourse from others in what it logs and serves.
+	ClusterName string
+}
+
+// Observe looks at what a web depends on, after what every unit does.
+func Observe(h host.Host, u role.Observed, cluster string) (Observed, error) {
+	o := Observed{Observed: u, ClusterName: cluster}
+	var err error
+	if o.Programs, err = role.Programs(o.CharmDir, "pebble", "concourse-exporter"); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")
+	}
+	paths := concourse.WebFiles(o.Shared()).TakeOverFrom(h.Root)
+	env, err := role.ReadOptional(h.Root, paths.Env())
+	if err != nil {
+		return o, err
+	}
+	o.WebEnv = []byte(env)
+	o.TakesOver = concourse.PredecessorsWeb(o.WebEnv)
+	if o.OtherKeys, err = otherKeys(h.Root, paths, o.Facts.Web); err != nil {
+		return o, err
+	}
+	limits, err := role.ReadOptional(h.Root, WebLimitFile)
+	if err != nil {
+		return o, err
+	}
+	o.Limits = strings.Fields(limits)
+	if o.Facts.Leader && o.Facts.Web.SecretID != "" {
+		o.OldStorage = concourse.PredecessorShared(h.Root)
+	}
+	if o.Certify, err = observeCertify(h.Root, o.Config, o.Facts.Web); err != nil {
+		return o, err
+	}
+	_, o.TLS, _ = certificateOf(o)
+	return o, nil
+}

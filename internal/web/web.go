@@ -1,0 +1,228 @@
+// Package web decides what a unit that is a web should be. Observe looks at what that
+// depends on, Desire says what should be, and Gone what it leaves to be taken away.
+// Each file is one subject: keys and passwords, files beside the environment, the
+// workers that may register, the limit of tasks, the exporter of jobs.
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/postgres"
+	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/status"
+)
+
+// The triggers of a web.
+const (
+	ReloadWebUnit  = "daemon-reload-web"
+	RestartWeb     = "restart-web"
+	ReloadWeb      = "reload-web"
+	RepairDatabase = "repair-database"
+	ForgetWorker   = "forget-worker"
+
+	ReloadWebOp = "reload " + concourse.WebUnit
+)
+
+// desireWeb is the web itself. It is up only with a database; without one it
+// is stopped, and its credentials are gone from the disk.
+func desireWeb(d *role.Desired, o Observed) error {
+	w := o.Facts.Web
+	paths := concourse.WebFiles(o.Shared())
+	d.Resources = append(d.Resources, resource.User{Name: concourse.WebUser, Home: concourse.HomeDir})
+	d.Resources = append(d.Resources, paths.Folders()...)
+	d.Resources = append(d.Resources, concourse.OperatorEnv{})
+	secrets, lacking := concourse.ParseWebSecrets(secretContent(o))
+	db, ready, causes := databaseOf(o)
+	up := lacking == nil && ready && w.Address != ""
+	var before plan.Resource
+	if up {
+		d.Database, d.Repair = webDatabase(db, paths), repairConfig(db)
+		d.Environment = webConfig(o, paths, secrets, d.Database).Env()
+		before = beforeWebSwitch(o, d.Database, d.Environment)
+	}
+	role.DesireRelease(d, o.Observed, before)
+	unit, err := concourse.WebUnitFileFor(paths, o.Config.ExtraWebFlags)
+	if err != nil {
+		return err
+	}
+	d.Resources = append(d.Resources, unit, resource.Trigger{Name: ReloadWebUnit, Inputs: [][]byte{unit.Data}, Files: []string{unit.Path},
+		Op: "reload systemd for " + concourse.WebUnit, Then: []host.Command{resource.Systemctl("daemon-reload")}})
+
+	state := o.Units[concourse.WebUnit]
+	if lacking != nil {
+		causes = append(causes, secretCause(o, lacking))
+	} else {
+		d.Secret = secretContent(o)
+	}
+	if w.Address == "" {
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for this unit's address: Juju knows none yet"})
+	}
+	files, fileCauses := webFiles(o, paths, db)
+	d.Causes = append(append(d.Causes, causes...), fileCauses...)
+	for _, f := range certifyFiles(o, paths) {
+		d.Resources = append(d.Resources, f)
+	}
+	if !up {
+		d.Resources = append(d.Resources, resource.Service{Unit: concourse.WebUnit, State: state, Why: "it has no " + missingPart(ready, lacking)})
+		config := webConfig(o, paths, concourse.WebSecrets{}, concourse.WebDatabase{})
+		env, err := config.File(o.WebEnv)
+		d.Resources = append(d.Resources, withLimits(o, env, config.LimitsNow())...)
+		return err
+	}
+	return desireWebUp(d, o, paths, secrets, db, append([]resource.File{unit}, files...))
+}
+
+func missingPart(ready bool, err error) string {
+	switch {
+	case !ready:
+		return "database"
+	case err != nil:
+		return "keys"
+	}
+	return "address"
+}
+
+// desireWebUp is the web with all that it needs; of the files the first is
+// desired already.
+func desireWebUp(d *role.Desired, o Observed, paths concourse.WebPaths, secrets concourse.WebSecrets, db relation.Database, files []resource.File) error {
+	w, state := o.Facts.Web, o.Units[concourse.WebUnit]
+	keys, err := paths.Keys(secrets)
+	if err != nil {
+		return err
+	}
+	d.Resources = append(d.Resources, keys...)
+	inputs := [][]byte{[]byte(secrets.TSAHostKey), []byte(secrets.SessionSigningKey), []byte(o.ReleaseID)}
+	read := []string{paths.TSAHostKey(), paths.SessionKey(), paths.Env()}
+	for i, f := range files {
+		if inputs, read = append(inputs, f.Data), append(read, f.Path); i > 0 {
+			d.Resources = append(d.Resources, f)
+		}
+	}
+	config := webConfig(o, paths, secrets, d.Database)
+	env, err := config.File(o.WebEnv)
+	if err != nil {
+		return err
+	}
+	authorized := paths.Authorized(w.Authorized(), o.OtherKeys...)
+	d.Web = true
+	d.Resources = append(d.Resources, withLimits(o, env, config.LimitsNow())...)
+	d.Resources = append(d.Resources, authorized,
+		resource.Trigger{Name: RepairDatabase, Inputs: [][]byte{[]byte(fmt.Sprintf("%s %d %s %s", db.Host, db.Port, db.Name, db.User))},
+			Op: "check this web's rights in the database", Do: func(ctx context.Context) error {
+				if _, err := postgres.Repair(ctx, repairConfig(db)); err != nil {
+					return databaseError{err}
+				}
+				return nil
+			}},
+		resource.Service{Unit: concourse.WebUnit, State: state, Up: true},
+		// A key that comes or goes needs no restart: the web reads the file again
+		// (D16). Before the restart, as a web that was just started ends of it.
+		resource.Trigger{Name: ReloadWeb, Inputs: [][]byte{authorized.Data}, Files: []string{authorized.Path}, Unit: concourse.WebUnit, State: state, Op: ReloadWebOp, Adopt: role.Starts(state), Tolerate: true,
+			Then: []host.Command{resource.Systemctl("reload", concourse.WebUnit)}},
+		resource.Trigger{Name: RestartWeb, Inputs: append(inputs, env.Data), Files: read, Unit: concourse.WebUnit, State: state,
+			Op: "restart " + concourse.WebUnit, Adopt: role.Starts(state),
+			Then: []host.Command{resource.Systemctl("restart", concourse.WebUnit)}})
+	d.Resources = append(d.Resources, o.OldStorage...)
+	for _, gone := range w.Gone {
+		if net.ParseIP(gone.Address) == nil {
+			continue // it published none, so there is nothing to find it by
+		}
+		d.Resources = append(d.Resources, cutOff(gone))
+	}
+	_, limited := taskLimit(o)
+	d.Causes = slices.Concat(d.Causes, refusedWorkers(w), strangers(authorized.Path, o.OtherKeys), missingArchs(w, o.Config.RequiredArchs), limited)
+	return nil
+}
+
+// databaseError is a database that can't be used as it is: a password that does
+// not hold yet, a server that restarts, rights that somebody has to give. The
+// status says it, and every hook tries again.
+type databaseError struct{ error }
+
+func (e databaseError) Unwrap() error { return e.error }
+
+// Temporary says that another try can help.
+func (databaseError) Temporary() bool { return true }
+
+// cutOff ends the connections of a worker whose key was taken back: the web
+// looks at keys when a worker connects, and at no other time (D19).
+func cutOff(w model.Worker) plan.Resource {
+	return concourse.Disconnect{Addr: w.Address, Why: w.Unit + " is not related any more"}
+}
+
+// databaseOf is where Concourse keeps its data, or why it has nowhere yet.
+func databaseOf(o Observed) (db relation.Database, ready bool, causes []status.Cause) {
+	l := o.Facts.Web.Database
+	if l == nil {
+		app, _, _ := strings.Cut(o.Facts.Unit, "/")
+		return db, false, []status.Cause{{Kind: status.Blocked, Text: fmt.Sprintf("PostgreSQL database required: run juju integrate %s:postgresql <postgresql application>:database", app)}}
+	}
+	db, ready, problems := relation.ParseDatabase(l.Remote, l.Units, l.Secrets)
+	for _, p := range problems {
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "postgresql: " + p})
+	}
+	if !ready {
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for PostgreSQL database..."})
+	}
+	return db, ready, causes
+}
+
+func secretCause(o Observed, err error) status.Cause {
+	if len(o.Facts.Web.Secret) == 0 {
+		return status.Cause{Kind: status.Waiting, Text: "Waiting for the leader to share the web's keys"}
+	}
+	var bad *concourse.SecretError
+	which := "all"
+	if errors.As(err, &bad) {
+		which = rotatedBy(bad.Key)
+	}
+	app, _, _ := strings.Cut(o.Facts.Unit, "/")
+	return status.Cause{Kind: status.Blocked, Text: fmt.Sprintf("%s; run juju run %s/leader rotate-keys keys=%s", err, app, which)}
+}
+
+// webURL is where people find the web.
+func webURL(o Observed) string {
+	switch {
+	case o.Config.ExternalURL != "":
+		return o.Config.ExternalURL
+	case o.TLS:
+		return "https://" + net.JoinHostPort(o.Facts.Web.Address, strconv.Itoa(o.Config.TLSPort))
+	}
+	return "http://" + net.JoinHostPort(o.Facts.Web.Address, strconv.Itoa(o.Config.WebPort))
+}
+
+// webConfig is the environment that options, relations and secrets come to.
+func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db concourse.WebDatabase) concourse.WebConfig {
+	w, content := o.Facts.Web, secretContent(o)
+	c := concourse.WebConfig{Paths: paths, BindPort: o.Config.WebPort, LogLevel: o.Config.LogLevel, ExternalURL: webURL(o),
+		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.ClusterName, AdminUser: o.Config.AdminUser, AdminPassword: s.AdminPassword,
+		MainTeamUser: o.Config.MainTeamUser, ExtraLocalUsers: o.Config.ExtraLocalUsers, Database: db,
+		Metrics: o.Config.Metrics, Options: maps.Clone(o.Config.WebEnv), OptionKeys: config.WebEnvKeys(), Proxy: role.ProxyOf(o.Facts, o.Config)}
+	if db != (concourse.WebDatabase{}) {
+		c.EncryptionKey, c.OldEncryptionKey = content[model.EncryptionKey], content[model.OldEncryptionKey]
+	}
+	if o.TLS {
+		c.TLSPort = o.Config.TLSPort
+	}
+	c.TaskLimit, _ = taskLimit(o)
+	c.Limits = o.Limits
+	c.Vault = vaultEnv(o, paths)
+	for _, key := range optionFiles(o) {
+		c.Options[key] = optionFile(paths, key)
+	}
+	return c
+}

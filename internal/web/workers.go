@@ -1,0 +1,68 @@
+package web
+
+import (
+	"fmt"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/status"
+)
+
+// otherKeys are the lines of the web's file of keys that are no worker's of Juju's,
+// now or lately. The key of a worker that the Python charm made for the web itself
+// has no use.
+func otherKeys(r host.Root, paths concourse.WebPaths, w *model.Web) ([]string, error) {
+	existing, err := role.ReadOptional(r, paths.AuthorizedKeys())
+	if err != nil {
+		return nil, err
+	}
+	unused, err := role.ReadOptional(r, paths.UnusedWorkerKey())
+	if err != nil {
+		return nil, err
+	}
+	known := append(w.Authorized(), unused)
+	for _, gone := range w.Gone {
+		known = append(known, gone.Key)
+	}
+	return concourse.OtherKeys([]byte(existing), known), nil
+}
+
+// strangers is a remark on such lines.
+func strangers(file string, others []string) []status.Cause {
+	if len(others) == 0 {
+		return nil
+	}
+	return []status.Cause{{Kind: status.Active, Text: fmt.Sprintf("%s has keys of no related worker (%d), which may register: take their lines out to end that", file, len(others))}}
+}
+
+// MaxRefused is how many workers a status names.
+const MaxRefused = 3
+
+// refused are remarks on workers whose key is not taken, or that tell wrong of
+// their GPUs.
+func refusedWorkers(w *model.Web) []status.Cause {
+	var keys, gpus []string
+	for _, k := range w.SortedWorkers() {
+		if k.Problem != "" {
+			keys = append(keys, k.Unit+" can't register: "+k.Problem)
+		}
+		if k.GPUsOdd != "" {
+			gpus = append(gpus, k.Unit+" tells wrong of its GPUs: "+k.GPUsOdd)
+		}
+	}
+	return append(few(keys, "%d more workers can't register either"), few(gpus, "%d more workers tell wrong of theirs, too")...)
+}
+
+// few are the first of many remarks: a status with a thousand of them would be
+// read by nobody.
+func few(texts []string, more string) (causes []status.Cause) {
+	for _, text := range texts[:min(len(texts), MaxRefused)] {
+		causes = append(causes, status.Cause{Kind: status.Active, Text: text})
+	}
+	if n := len(texts) - MaxRefused; n > 0 {
+		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf(more, n)})
+	}
+	return causes
+}

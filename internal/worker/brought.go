@@ -1,0 +1,51 @@
+package worker
+
+import (
+	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/nvidia"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/role"
+)
+
+// What the charm brought for GPUs is known without a record that could be lost:
+// its files have names of their own, or a mark in them where the name is not the
+// charm's to choose. Only packages are noted, before they are installed
+// (resource.Brought).
+
+// goBack takes away what the charm brought for a vendor whose GPUs the operator
+// does not want any more. With compute-runtime=auto a GPU that is gone may come
+// back, so only the other vendor's in its place is such a word.
+func goBack(o Observed, g GPUs) []plan.Resource {
+	wanted := func(v gpu.Vendor) bool {
+		return g.Vendor == v || g.Vendor == "" && o.Config.ComputeRuntime == "auto"
+	}
+	why := "compute-runtime is " + o.Config.ComputeRuntime
+	var rs []plan.Resource
+	if !wanted(gpu.AMD) {
+		rs = append(rs, leaveAMD(o.Observed, why)...)
+	}
+	if !wanted(gpu.NVIDIA) {
+		rs = append(rs, nvidia.Leave(why)...)
+	}
+	return rs
+}
+
+// leaveAMD is all that the charm brought for AMD's GPUs, user space and driver
+// among it, but their description, which goes with the last GPU of a task.
+func leaveAMD(o role.Observed, why string) []plan.Resource {
+	rs := rocm.Gone(rocm.DriverFacts{Kernel: o.Kernel}, rocm.Environment{Seen: o.Install}, why)
+	for _, path := range rocm.ToolkitFiles() {
+		rs = append(rs, resource.Absent{Path: path, Why: why})
+	}
+	return append(rs, rocm.ForgetToolkit(why), rocm.LeaveToolkit(why))
+}
+
+// LeaveGPUs is a unit without GPUs, and without all that the charm brought for
+// them.
+func LeaveGPUs(o role.Observed, why string) []plan.Resource {
+	rs := append(leaveRefresh(o.Units[RefreshUnit], why), leaveAMD(o, why)...)
+	return append(append(rs, nvidia.Leave(why)...), cdi.Gone{Why: why})
+}

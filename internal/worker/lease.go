@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"slices"
+
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/status"
+)
+
+// LeaseReport is where the exporter, which is not root, finds who leases the
+// GPUs; see Charm.ReportLeases.
+const LeaseReport = "/run/concourse-gpu-leases.json"
+
+// ObserveLinks looks at how the unit's GPUs are joined, where leases choose
+// between them.
+func (o *Observed) ObserveLinks(r host.Root) {
+	if o.Config.Exclusive {
+		o.Links = gpu.ReadLinks(r, o.GPUs.GPUs)
+	}
+}
+
+// leases is how the wrapper leases the chosen GPUs; nil where tasks share them.
+func leases(o Observed, g GPUs) *oci.Leases {
+	if !o.Config.Exclusive || len(g.Chosen) == 0 {
+		return nil
+	}
+	return &oci.Leases{Dir: lease.DefaultDir, GPUs: leasedGPUs(handed(g)), Links: weights(o, handed(g))}
+}
+
+// leasedGPUs are the GPUs by their slots: an index or a name of a description can
+// become another GPU's while a task computes on the one that had it.
+func leasedGPUs(gpus []gpu.GPU) (list []oci.LeasedGPU) {
+	for _, g := range gpus {
+		list = append(list, oci.LeasedGPU{Name: gpu.Slot(g.PCI, g.Partition), Nodes: []string{g.Render.Path}})
+	}
+	return list
+}
+
+// handed are the GPUs that tasks get, in the order in which the wrapper's config
+// has them.
+func handed(g GPUs) (of []gpu.GPU) {
+	for _, one := range g.All {
+		if contains(g.Chosen, one) {
+			of = append(of, one)
+		}
+	}
+	return of
+}
+
+// weights are the links between the GPUs as leases weigh them, nil where none
+// is better than another as far as is known.
+func weights(o Observed, gpus []gpu.GPU) [][]int {
+	at := make([]int, len(gpus)) // in o.GPUs.GPUs
+	for i, of := range gpus {
+		at[i] = slices.IndexFunc(o.GPUs.GPUs, func(g gpu.GPU) bool { return g.Render.Path == of.Render.Path })
+	}
+	rows, better := make([][]int, len(gpus)), false
+	for i, a := range at {
+		rows[i] = make([]int, len(gpus))
+		for j, b := range at {
+			if i != j && max(a, b) < len(o.Links) && min(a, b) >= 0 {
+				rows[i][j] = weight(o.Links[a][b])
+			}
+			better = better || rows[i][j] != 0
+		}
+	}
+	if !better {
+		return nil
+	}
+	return rows
+}
+
+// weight keeps the order: partitions of one GPU, then XGMI by the fewest hops,
+// then the same NUMA node, which also decides between equal links.
+func weight(l gpu.Link) (w int) {
+	if l.NUMA {
+		w = lease.LinkNUMA
+	}
+	switch {
+	case l.Same:
+		return lease.LinkSame
+	case l.Hops > 0:
+		w += max(lease.LinkXGMI/l.Hops, 2*lease.LinkNUMA)
+	}
+	return w
+}
+
+// desireLeases says where leases can't have an effect, and takes the report away
+// that an exporter would go on showing.
+func desireLeases(d *role.Desired, o Observed, g GPUs) {
+	if o.Config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "gpu-sharing=exclusive has no effect while compute-runtime=none"})
+	}
+	if leases(o, g) == nil {
+		d.Resources = append(d.Resources, leaveLeases("GPUs are not leased"))
+	}
+}
+
+func leaveLeases(why string) plan.Resource { return resource.Absent{Path: LeaseReport, Why: why} }

@@ -1,0 +1,91 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/nvidia"
+	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/role"
+)
+
+// WorkerObserved is what a worker is decided on.
+type Observed struct {
+	role.Observed
+
+	GPUs    gpu.Inventory
+	Links   [][]gpu.Link   // between GPUs.GPUs, where they are leased
+	NVIDIA  []string       // devices in NVIDIA's CDI spec; nil where there is none
+	Folders []string       // directories in /srv
+	Landed  bool           // the operator landed this worker
+	Known   role.KnownGPUs // the GPUs that it had
+	Toolkit rocm.ToolkitState
+
+	NVIDIAToolkit nvidia.State
+	Driver        *rocm.DriverFacts // nil where AMD's driver is not this unit's business
+
+	WorkerEnv   []byte // worker-config.env as it is
+	WorkerLimit workerLimit
+	Asked       string // the release that was asked for it, or could not be
+
+	TSA         concourse.TSA // of the web that was chosen
+	TSAProblems []string
+}
+
+// ObserveWorker looks at what a worker depends on, after what every unit does. web
+// is the release that the web runs, "" where none is known.
+func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error) {
+	o := Observed{Observed: u}
+	var err error
+	if o.Config.ComputeRuntime != "none" { // a worker without GPUs can't fail for theirs (D23)
+		if o.GPUs, err = gpu.Discover(h.Root); err != nil {
+			return o, jujuerrors.Annotate(err, "cannot observe the GPUs")
+		}
+		o.ObserveLinks(h.Root)
+		if o.Toolkit, err = rocm.ObserveToolkit(h.Root); err != nil {
+			return o, jujuerrors.Annotate(err, "cannot observe the AMD container toolkit")
+		}
+		if o.NVIDIAToolkit, err = nvidia.Observe(h.Root); err != nil {
+			return o, jujuerrors.Annotate(err, "cannot observe NVIDIA's container toolkit")
+		}
+		if err := o.observeDriver(ctx, h); err != nil {
+			return o, err
+		}
+	}
+	if o.NVIDIA, err = NVIDIADevices(h.Root); err != nil {
+		return o, err
+	}
+	if o.Folders, err = SrvFolders(h.Root); err != nil {
+		return o, err
+	}
+	if err := o.observeWorkerLimit(ctx, h); err != nil {
+		return o, err
+	}
+	o.Landed = h.Exists(role.LandedFile)
+	if o.Known, err = role.ReadKnown(h.Root); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe which GPUs there were")
+	}
+	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
+	if o.Programs, err = role.Programs(o.CharmDir, "pebble", "rocm-exporter"); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")
+	}
+	o.WorkerEnv, err = h.ReadFile(concourse.EnvFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return o, jujuerrors.Annotate(err, "cannot observe the worker's environment")
+	}
+	if o.TakesOver = concourse.PredecessorsWorker(o.WorkerEnv); !o.TakesOver {
+		return o, nil
+	}
+	key, err := role.ReadOptional(h.Root, concourse.WorkerKey)
+	if problem := concourse.KeyProblem(key); err == nil && key != "" && problem != "" {
+		o.Refused = append(o.Refused, &concourse.KeyError{Path: concourse.WorkerKey, Problem: problem})
+	}
+	return o, err
+}

@@ -1,0 +1,155 @@
+// Package worker decides what a unit that is a worker should be. Observe looks at what
+// that depends on, Desire says what should be, and Gone what it leaves to be taken
+// away. Each file is one subject: the GPUs, how they are handed to tasks, leases,
+// AMD's driver, the folders, the limit of tasks, the exporter.
+package worker
+
+import (
+	"fmt"
+	"strings"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/status"
+)
+
+// DesireWorker decides what a worker should be, and does nothing else: the same
+// WorkerObserved gives the same Desired, except for functions in resources that
+// cannot be compared. gone takes away what the other role left on the unit.
+func Desire(o Observed, gone []plan.Resource) role.Desired {
+	d := desireWorkerUnit(o, gone)
+	d.Refused = role.Refusals(o.Observed, d)
+	return d
+}
+
+func desireWorkerUnit(o Observed, gone []plan.Resource) role.Desired {
+	d := role.Desired{Shared: o.Shared(), Release: o.Release, LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.Unit].Invocation}
+	gpus := DecideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
+	d.Known = gpus.miss(o)
+	d.Causes = append(append(d.Causes, gpus.Causes...), gpus.Remarks...)
+	d.Suffix = gpus.Suffix() + folderSuffix(o)
+	d.GPUs = publishedGPUs(o, gpus)
+
+	d.Resources = append(d.Resources, gone...)
+	d.Resources = append(d.Resources, concourse.Folders(o.Shared())...)
+	d.Resources = append(d.Resources, role.CharmFiles(o.Observed)...)
+	role.DesireRelease(&d, o.Observed, beforeWorkerSwitch(o))
+	d.Resources = append(d.Resources, concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
+	desireDriver(&d, o, gpus)
+	wired, err := desireGPUs(&d, o, gpus)
+	if err == nil {
+		err = desireWorker(&d, o, gpus, wired)
+	}
+	d.TakeOver(o.Observed)
+	if err == nil {
+		err = desireExporter(&d, o, gpus)
+	}
+	if err != nil {
+		d.Resources = append(d.Resources, role.Impossible{Err: err})
+	}
+	return d
+}
+
+// The triggers, which are also the names of their stamps.
+const (
+	ReloadWorker  = "daemon-reload-worker"
+	RestartWorker = "restart-worker"
+)
+
+// desireWorker is the worker itself. It is up only with a web to register at:
+// one that has none waits, and is never active (D4).
+func desireWorker(d *role.Desired, o Observed, gpus GPUs, wired bool) error {
+	tasks := desireWorkerLimit(d, o)
+	cfg := concourse.WorkerConfig{
+		Name: role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: concourse.WorkFolder(o.Shared()), LogLevel: o.Config.LogLevel, TSA: o.TSA,
+		Tags: concourse.Tags(o.Config.Tags, gpuTags(gpus)), Wrapped: wired, MaxTasks: tasks,
+		DNSProxy: o.Config.DNSProxy, DNSServers: o.Config.DNSServers, Proxy: role.ProxyOf(o.Facts, o.Config),
+	}
+	env, err := cfg.File(o.WorkerEnv)
+	if err != nil {
+		return err
+	}
+	unit, err := concourse.WorkerUnit()
+	if err != nil {
+		return err
+	}
+	state := o.Units[concourse.Unit]
+	d.TSA = o.TSA
+	registers := o.TSA.Complete() && (model.ModeOf(o.Facts.Config) == "auto" || len(o.Facts.Flights) == 1)
+	if o.KeptName != "" {
+		d.Resources = append(d.Resources, concourse.WorkerNameKept(concourse.WorkFolder(o.Shared()), o.KeptName))
+	}
+	d.Resources = append(d.Resources, concourse.OperatorEnv{}, concourse.WorkerID(concourse.WorkFolder(o.Shared()), o.WorkerID), unit,
+		resource.Trigger{Name: ReloadWorker, Inputs: [][]byte{unit.Data}, Files: []string{unit.Path}, Op: "reload systemd for " + concourse.Unit,
+			Then: []host.Command{resource.Systemctl("daemon-reload")}})
+	d.Causes = append(d.Causes, webCauses(o)...)
+	if !registers {
+		why := "it has no web to register at"
+		d.Resources = append(d.Resources, concourse.Drain{State: state, Limit: o.Config.DrainTimeout, Why: why, Disrupts: role.RunningTasks})
+		if !state.Running() || role.EndsTasks(o.Event) {
+			// A worker left running while its web is away keeps what it was started with.
+			d.Resources = append(d.Resources, env)
+		}
+		return nil
+	}
+	key := o.TSA.HostKeyFile()
+	if o.Landed {
+		d.Resources = append(d.Resources, env, key)
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Waiting, Text: "Worker landed by an action: run restart-services to make it take work again"})
+		return nil
+	}
+	d.Worker = true
+	if gpus.Asked && len(gpus.Chosen) == 0 {
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "steps without tags go to other workers meanwhile: this one keeps the tag gpu-count=0"})
+	}
+	d.Resources = append(d.Resources, env, key,
+		resource.Service{Unit: concourse.Unit, State: state, Up: true},
+		// The new process takes the running tasks over, see concourse.Drain.
+		resource.Trigger{Name: RestartWorker, Inputs: [][]byte{unit.Data, env.Data, key.Data, []byte(o.ReleaseID)},
+			Files: []string{unit.Path, env.Path, key.Path}, Unit: concourse.Unit, State: state,
+			Op: "restart " + concourse.Unit, Adopt: role.Starts(state),
+			Then: []host.Command{resource.Systemctl("restart", concourse.Unit)}})
+	return nil
+}
+
+// webCauses says what is missing to reach a web.
+func webCauses(o Observed) []status.Cause {
+	app, _, _ := strings.Cut(o.Facts.Unit, "/")
+	var causes []status.Cause
+	switch {
+	case model.ModeOf(o.Facts.Config) == "auto":
+		if !o.TSA.Complete() {
+			causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for the leader's web: it says in juju status what it waits for"})
+		}
+	case len(o.Facts.Flights) == 0:
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: fmt.Sprintf("Waiting for a web: run juju integrate %s:flight <web application>:tsa", app)})
+	case len(o.Facts.Flights) > 1:
+		causes = append(causes, status.Cause{Kind: status.Blocked, Text: fmt.Sprintf("flight: related to %d webs and a worker serves one; remove one with juju remove-relation", len(o.Facts.Flights))})
+	case !o.TSA.Complete():
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for TSA connection info..."})
+	}
+	for _, p := range o.TSAProblems {
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "flight: " + p})
+	}
+	return causes
+}
+
+func gpuTags(g GPUs) concourse.GPUTags {
+	t := concourse.GPUTags{Count: len(g.Chosen)}
+	if !g.Asked {
+		return t
+	}
+	t.Runtime = "rocm"
+	if g.Vendor == gpu.NVIDIA {
+		t.Runtime = "cuda"
+	}
+	for _, of := range g.Chosen {
+		t.Archs = append(t.Archs, of.GFX)
+	}
+	return t
+}
