@@ -7,21 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
-
-	jujuerrors "github.com/juju/errors"
+	"io"
 
 	"concourse-ci-machine/internal/charm"
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpustate"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/resource"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/status"
+	"concourse-ci-machine/internal/preflight"
+	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/term"
 )
 
 // Actions is one run of the charm for an action of Juju's, or for a person.
@@ -35,227 +27,60 @@ type Actions struct {
 	Read func(ctx context.Context) ([]gpustate.State, error)
 }
 
-// work is an action that looks at or changes the running unit. It holds the
-// lock that hooks hold.
-type work func(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error)
+// table is every action: what it does, and how. See work and answer.
+func (c *Actions) table() map[string]action {
+	return map[string]action{
+		"accept-gpus":        c.work(c.acceptGPUs),
+		"check-status":       c.work(c.checkStatus),
+		"coverage":           c.work(c.coverage),
+		"get-admin-password": c.work(c.adminPassword),
+		"land-worker":        c.work(c.landWorker),
+		"plan":               c.work(c.planAction),
+		"prune-worker":       c.work(c.pruneWorker),
+		"reset-rocm":         c.work(c.resetROCm),
+		"restart-services":   c.work(c.restartServices),
+		"rotate-keys":        c.work(c.rotateKeys),
+		"run-migrations":     c.work(c.runMigrations),
 
-func (c *Actions) works() map[string]work {
-	return map[string]work{
-		"plan":               c.planAction,
-		"accept-gpus":        c.acceptGPUs,
-		"coverage":           c.coverage,
-		"get-admin-password": c.adminPassword,
-		"check-status":       c.checkStatus,
-		"restart-services":   c.restartServices,
-		"run-migrations":     c.runMigrations,
-		"rotate-keys":        c.rotateKeys,
-		"land-worker":        c.landWorker,
-		"prune-worker":       c.pruneWorker,
-		"reset-rocm":         c.resetROCm,
+		"detect-gpus": c.answer("detected", func(_ context.Context, w io.Writer, _ map[string]any, _ term.Format) error {
+			return c.DetectGPUs(w)
+		}),
+		"explain-error": c.answer("explanation", func(_ context.Context, w io.Writer, params map[string]any, f term.Format) error {
+			code := ""
+			if v, ok := params["code"]; ok {
+				code = fmt.Sprint(v)
+			}
+			return c.ExplainError(w, code, f)
+		}),
+		"gpu-health": c.answer("health", func(ctx context.Context, w io.Writer, _ map[string]any, f term.Format) error {
+			return c.GPUHealth(ctx, w, f)
+		}),
+		"gpu-release": c.answer("released", func(_ context.Context, w io.Writer, params map[string]any, _ term.Format) error {
+			which, ok := params["gpu"]
+			if !ok {
+				return errors.New("cannot release a GPU without its number or name: give gpu=<gpu>, as gpu-status shows it")
+			}
+			force, _ := params["force"].(bool)
+			return c.GPURelease(w, fmt.Sprint(which), force)
+		}),
+		"gpu-status": c.answer("leases", func(_ context.Context, w io.Writer, _ map[string]any, f term.Format) error {
+			return c.GPUStatus(w, f)
+		}),
+		"list-errors": c.answer("errors", func(_ context.Context, w io.Writer, _ map[string]any, f term.Format) error {
+			return c.ListErrors(w, f)
+		}),
+		"list-gpus": c.answer("gpus", func(_ context.Context, w io.Writer, _ map[string]any, f term.Format) error {
+			return c.ListGPUs(w, f.JSON)
+		}),
+		"preflight": c.answer("checks", func(ctx context.Context, w io.Writer, params map[string]any, f term.Format) error {
+			hosts, _ := params["hosts"].(string)
+			return preflight.Show(ctx, c.Host, w, hosts, f)
+		}),
+		"rocm-matrix": c.answer("releases", func(_ context.Context, w io.Writer, _ map[string]any, _ term.Format) error {
+			return rocm.WriteMatrix(w)
+		}),
+		"verify-gpu": c.answer("verified", func(ctx context.Context, w io.Writer, _ map[string]any, f term.Format) error {
+			return c.VerifyGPUs(ctx, w, f)
+		}),
 	}
-}
-
-// unitNow is the unit as an action finds it.
-type unitNow struct {
-	Facts    model.Facts
-	Config   config.Config
-	Want     role.Desired
-	Problems []config.Problem
-}
-
-func (u unitNow) paths() concourse.WebPaths { return concourse.WebFiles(u.Want.Shared) }
-
-// work runs one of them.
-func (c *Actions) work(ctx context.Context, w work) (map[string]any, error) {
-	params, err := c.params(ctx)
-	if err != nil {
-		return nil, err
-	}
-	unlock, err := c.Host.Lock(charm.LockFile)
-	if err != nil {
-		return nil, fmt.Errorf("cannot lock %s: %w", charm.LockFile, err)
-	}
-	defer unlock()
-	var u unitNow
-	if u.Facts, u.Want, u.Problems, err = c.Decide(ctx); err != nil {
-		return nil, err
-	}
-	u.Config, _ = config.Parse(u.Facts.Config, u.Facts.Secrets)
-	return w(ctx, u, params)
-}
-
-// usable is what actions need that change something.
-func (u unitNow) usable(action string, role model.Role) error {
-	if len(u.Problems) > 0 {
-		return fmt.Errorf("cannot %s: options are wrong: %s", action, u.Problems[0])
-	}
-	if len(u.Want.Refused) > 0 {
-		return fmt.Errorf("cannot %s: the unit is not taken over from the Python charm yet: %s", action, u.Want.Refused[0].Text)
-	}
-	if role != "" && u.Facts.Role != role {
-		other := map[model.Role]string{model.WebRole: "a worker; run it on the web's unit", model.WorkerRole: "the web; run it on a worker's unit"}[role]
-		return fmt.Errorf("cannot %s: this unit is %s", action, other)
-	}
-	return nil
-}
-
-func (c *Actions) planAction(ctx context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
-	text, steps, err := c.planOf(ctx, u.Want, u.Problems)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]any{"plan": strings.TrimSpace(text), "steps": steps}, nil
-}
-
-// apply is a hook's work in an action, after the action changed what is wanted.
-func (c *Actions) apply(ctx context.Context, facts model.Facts, want role.Desired) error {
-	due, _, err := c.Plan(ctx, want)
-	if err != nil {
-		return err
-	}
-	if _, err := due.Apply(ctx, func(i, of int, s plan.Step) {
-		// Who waits for the action sees how far it is; that it can't be shown is
-		// no reason to stop.
-		_ = c.Tools.ActionLog(ctx, fmt.Sprintf("%d/%d %s (%s)", i, of, s.Op, s.Why))
-	}); err != nil {
-		return err
-	}
-	if err := model.Save(c.Host.Root, model.Facts{}, facts); err != nil {
-		return jujuerrors.Annotate(err, "cannot keep what Juju says")
-	}
-	return c.Publish(ctx, facts, want)
-}
-
-// restartServices restarts the units of this unit's role, and with force
-// forgets what hooks remember of failures: a release that was given up is
-// tried again, a worker that was landed takes work again.
-func (c *Actions) restartServices(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("restart", ""); err != nil {
-		return nil, err
-	}
-	if force, _ := params["force"].(bool); force {
-		if err := concourse.ForgetFailed(c.Host.Root); err != nil {
-			return nil, err
-		}
-	}
-	if c.Host.Exists(role.LandedFile) {
-		if err := c.Host.Remove(role.LandedFile); err != nil {
-			return nil, err
-		}
-		var err error
-		if u.Want, err = c.Redesire(ctx, u.Facts, u.Config); err != nil {
-			return nil, err
-		}
-	}
-	var units []string
-	if unit := u.Want.MainUnit(); unit != "" {
-		units = append(units, unit)
-	}
-	if u.Want.Exporter || u.Want.Jobs {
-		units = append(units, role.PebbleUnit)
-	}
-	if len(units) == 0 {
-		return nil, fmt.Errorf("cannot restart: nothing of this unit is to be running yet; juju status says why")
-	}
-	for _, unit := range units {
-		if _, err := c.Host.Run(ctx, resource.Systemctl("restart", unit)); err != nil {
-			return map[string]any{"restarted": strings.Join(units, " ")}, err
-		}
-	}
-	causes := c.Check(ctx, u.Want, true)
-	results := map[string]any{"restarted": strings.Join(units, " ")}
-	for _, cause := range causes {
-		if cause.Kind != status.Active {
-			return results, fmt.Errorf("cannot reach what was restarted: %s", cause.Text)
-		}
-	}
-	return results, nil
-}
-
-// landWorker makes the worker finish what it does and stop. It stays stopped
-// until restart-services; the web keeps its volumes.
-func (c *Actions) landWorker(ctx context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
-	if err := u.usable("land the worker", model.WorkerRole); err != nil {
-		return nil, err
-	}
-	if !u.Want.Worker {
-		return nil, fmt.Errorf("cannot land the worker: it is not to be running; juju status says why")
-	}
-	if err := c.Host.WriteFile(role.LandedFile, nil, 0o600); err != nil {
-		return nil, err
-	}
-	// Disabled, as it would come back with the machine.
-	for _, command := range []host.Command{resource.Systemctl("disable", concourse.Unit),
-		resource.Systemctl("kill", "--kill-whom=main", "--signal=SIGUSR1", concourse.Unit)} {
-		if _, err := c.Host.Run(ctx, command); err != nil {
-			return nil, errors.Join(err, c.Host.Remove(role.LandedFile)) // the next hook enables it again
-		}
-	}
-	for waited := time.Duration(0); waited < u.Config.DrainTimeout; waited += landPoll {
-		states, err := resource.ShowUnits(ctx, c.Host, concourse.Unit)
-		if err != nil {
-			return nil, err
-		}
-		if s := states[concourse.Unit]; !s.Running() {
-			return map[string]any{"landed": true, "message": "the worker takes no work until restart-services"}, nil
-		}
-		c.Sleep(landPoll)
-	}
-	return map[string]any{"landed": false}, fmt.Errorf("cannot wait longer than worker-drain-timeout (%s) for the running tasks: the worker lands when they end, and takes no new ones", u.Config.DrainTimeout)
-}
-
-const landPoll = 2 * time.Second
-
-// pruneWorker takes a worker that is gone from the web's list.
-func (c *Actions) pruneWorker(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("prune a worker", model.WebRole); err != nil {
-		return nil, err
-	}
-	name, _ := params["worker"].(string)
-	if name == "" {
-		return nil, fmt.Errorf("cannot prune a worker without its name: give worker=<name> as fly workers shows it")
-	}
-	if !u.Want.Web {
-		return nil, fmt.Errorf("cannot prune a worker: the web is not running; juju status says why")
-	}
-	api := c.api(u)
-	workers, err := api.Workers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, w := range workers {
-		names = append(names, w.Name+" ("+w.State+")")
-		if w.Name != name {
-			continue
-		}
-		if w.State == "running" || w.State == "landing" || w.State == "retiring" {
-			return nil, fmt.Errorf("cannot prune worker %s: it is %s; stop it first (juju run <its unit> land-worker)", name, w.State)
-		}
-		if err := api.Prune(ctx, name); err != nil {
-			return nil, err
-		}
-		return map[string]any{"pruned": name}, nil
-	}
-	return nil, fmt.Errorf("cannot prune worker %q: the web has %s", name, orNone(names))
-}
-
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "no workers"
-	}
-	return strings.Join(names, ", ")
-}
-
-func (c *Actions) api(u unitNow) *concourse.API {
-	return concourse.NewAPI(u.Want.LocalURL, u.Config.AdminUser, u.Want.Secret[model.AdminPassword], "")
-}
-
-// readable is the content of a file that may be missing.
-func readable(h host.Host, path string) string {
-	text, err := h.ReadText(path)
-	if err != nil {
-		return ""
-	}
-	return text
 }

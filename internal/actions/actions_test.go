@@ -106,7 +106,7 @@ func TestActionsYAMLNamesWhatTheCharmKnows(t *testing.T) {
 		Required []string
 	}
 	require.NoError(t, yaml.Unmarshal(data, &declared))
-	known := slices.Concat(slices.Collect(maps.Keys((&Actions{Charm: &charm.Charm{}}).answers())), slices.Collect(maps.Keys((&Actions{Charm: &charm.Charm{}}).works())))
+	known := slices.Collect(maps.Keys((&Actions{Charm: &charm.Charm{}}).table()))
 	require.ElementsMatch(t, known, slices.Collect(maps.Keys(declared)))
 	require.Equal(t, "integer", declared["explain-error"].Params["code"].Type)
 	require.Equal(t, []string{"code"}, declared["explain-error"].Required)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"concourse-ci-machine/internal/concourse"
@@ -13,64 +12,6 @@ import (
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/web"
 )
-
-// adminPassword tells the first user's name and password. It is never one that
-// nobody uses: without a secret there is no answer (D24). Juju's tool takes
-// results as arguments and in no other way, so for as long as it runs, a user of
-// this very machine could read it.
-func (c *Actions) adminPassword(_ context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
-	if err := u.usable("tell the password", model.WebRole); err != nil {
-		return nil, err
-	}
-	password := u.Facts.Web.Secret[model.AdminPassword]
-	if u.Facts.Web.SecretID == "" || password == "" {
-		return nil, fmt.Errorf("cannot tell the password: there is none yet; juju status says what the web waits for")
-	}
-	return map[string]any{"username": u.Config.AdminUser, "password": password,
-		"message": "Use these credentials to login to Concourse web UI"}, nil
-}
-
-// runMigrations brings the database to the version that the release supports
-// or to an older one, with the web stopped meanwhile.
-func (c *Actions) runMigrations(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("migrate", model.WebRole); err != nil {
-		return nil, err
-	}
-	if !u.Want.Web {
-		return nil, fmt.Errorf("cannot migrate: the web has no database yet; juju status says what it waits for")
-	}
-	current, supported, err := concourse.DatabaseVersions(ctx, c.Host, concourse.ReleaseLink, u.Want.Database, u.Want.Environment)
-	if err != nil {
-		return nil, err
-	}
-	results := map[string]any{"before": current, "supported": supported, "after": current}
-	to := supported
-	if text, _ := params["target-version"].(string); text != "" {
-		if to, err = strconv.Atoi(text); err != nil || to < 1 {
-			return results, fmt.Errorf("cannot migrate to %q: want a version of the database's schema like %d, or nothing for that", text, supported)
-		}
-	}
-	if to == current {
-		results["message"] = "the database has this version"
-		return results, nil
-	}
-	if _, err := c.Host.Run(ctx, resource.Systemctl("stop", concourse.WebUnit)); err != nil {
-		return results, err
-	}
-	failed := concourse.Migrate(ctx, c.Host, concourse.ReleaseLink, u.Want.Database, u.Want.Environment, to)
-	if failed == nil {
-		results["after"] = to
-	}
-	if to < supported && failed == nil {
-		// A web that starts migrates up again.
-		results["message"] = "the web is stopped: set version= to the release that this version is for, or run restart-services to go up again"
-		return results, nil
-	}
-	if _, err := c.Host.Run(ctx, resource.Systemctl("start", concourse.WebUnit)); err != nil && failed == nil {
-		failed = err
-	}
-	return results, failed
-}
 
 func rotatable() string { return strings.Join(slices.Sorted(maps.Keys(web.Rotated)), ", ") }
 

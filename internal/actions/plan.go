@@ -1,0 +1,91 @@
+package actions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/role"
+)
+
+func (c *Actions) planAction(ctx context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
+	text, steps, err := c.planOf(ctx, u.Want, u.Problems)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"plan": strings.TrimSpace(text), "steps": steps}, nil
+}
+
+// ShowPlan prints what the next hook would do, from what Juju said in the last
+// one. It changes nothing.
+func (c *Actions) ShowPlan(ctx context.Context, w io.Writer) error {
+	facts, err := model.Load(c.Host.Root)
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("cannot plan: %s is readable by root only; run it with sudo", model.FactsFile)
+	}
+	if err != nil {
+		return err
+	}
+	if facts.Unit == "" {
+		return errors.New("cannot plan: no hook has run on this machine yet")
+	}
+	c.Event = juju.Event{Name: "update-status", Unit: facts.Unit}
+	text, _, err := c.planText(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}
+
+// planText is the plan as people read it, and its number of steps.
+func (c *Actions) planText(ctx context.Context) (string, int, error) {
+	_, want, problems, err := c.Decide(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+	return c.planOf(ctx, want, problems)
+}
+
+func (c *Actions) planOf(ctx context.Context, want role.Desired, problems []config.Problem) (string, int, error) {
+	var b strings.Builder
+	if len(problems) > 0 {
+		b.WriteString("nothing is done until these options are right:\n")
+		for _, p := range problems {
+			fmt.Fprintf(&b, "  %s\n", p)
+		}
+		return b.String(), 0, nil
+	}
+	if len(want.Refused) > 0 {
+		b.WriteString("nothing is done before the unit can be taken over from the Python charm:\n")
+		for _, cause := range want.Refused {
+			fmt.Fprintf(&b, "  %s: %s\n", cause.Kind, cause.Text)
+		}
+		return b.String(), 0, nil
+	}
+	due, held, err := c.Plan(ctx, want)
+	if err != nil {
+		return "", 0, err
+	}
+	for _, cause := range want.Causes {
+		fmt.Fprintf(&b, "%s: %s\n", cause.Kind, cause.Text)
+	}
+	if want.Driver != nil {
+		if err := want.Driver.Decision.Print(&b); err != nil {
+			return "", 0, err
+		}
+	}
+	if len(due)+len(held) == 0 && want.OperatorsTurn() {
+		b.WriteString("nothing to do for the charm: what is said above is the operator's part\n")
+		return b.String(), 0, nil
+	}
+	err = charm.PrintPlan(&b, due, held)
+	return b.String(), len(due), err
+}

@@ -1,0 +1,50 @@
+package actions
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"concourse-ci-machine/internal/model"
+)
+
+// pruneWorker takes a worker that is gone from the web's list.
+func (c *Actions) pruneWorker(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+	if err := u.usable("prune a worker", model.WebRole); err != nil {
+		return nil, err
+	}
+	name, _ := params["worker"].(string)
+	if name == "" {
+		return nil, fmt.Errorf("cannot prune a worker without its name: give worker=<name> as fly workers shows it")
+	}
+	if !u.Want.Web {
+		return nil, fmt.Errorf("cannot prune a worker: the web is not running; juju status says why")
+	}
+	api := c.api(u)
+	workers, err := api.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, w := range workers {
+		names = append(names, w.Name+" ("+w.State+")")
+		if w.Name != name {
+			continue
+		}
+		if w.State == "running" || w.State == "landing" || w.State == "retiring" {
+			return nil, fmt.Errorf("cannot prune worker %s: it is %s; stop it first (juju run <its unit> land-worker)", name, w.State)
+		}
+		if err := api.Prune(ctx, name); err != nil {
+			return nil, err
+		}
+		return map[string]any{"pruned": name}, nil
+	}
+	return nil, fmt.Errorf("cannot prune worker %q: the web has %s", name, orNone(names))
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "no workers"
+	}
+	return strings.Join(names, ", ")
+}
