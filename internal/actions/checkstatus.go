@@ -105,7 +105,7 @@ func (c *Actions) checkStatus(ctx context.Context, u unitNow, params map[string]
 	results := map[string]any{"status": status, "role": string(u.Facts.Role), "version": version,
 		"checks": strings.TrimSpace(r.text()), "json": strings.TrimSpace(data.String())}
 	if len(bad) > 0 {
-		return results, fmt.Errorf("cannot call this unit well: %s", strings.Join(bad, "; "))
+		return results, fmt.Errorf("cannot report this unit as healthy: %s", strings.Join(bad, "; "))
 	}
 	return results, nil
 }

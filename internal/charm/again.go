@@ -7,9 +7,9 @@ import (
 	"concourse-ci-machine/internal/worker"
 )
 
-// described reports whether the run that ended gave tasks GPUs that it could
+// describedNow reports whether the run that ended gave tasks GPUs that it could
 // not know of when it began: another run then hands them out.
-func (c *Charm) described(want role.Desired) bool {
+func (c *Charm) describedNow(want role.Desired) bool {
 	if !want.Describes {
 		return false
 	}
@@ -17,9 +17,9 @@ func (c *Charm) described(want role.Desired) bool {
 	return err == nil && len(names) > 0 && nvidia.ReadAttempt(c.Host.Root) == nil
 }
 
-// unasked reports whether the run that ended installed a release that has not
+// limitUnknown reports whether the run that ended installed a release that has not
 // been asked: another run then knows what its worker can limit.
-func (c *Charm) unasked(want role.Desired) bool {
+func (c *Charm) limitUnknown(want role.Desired) bool {
 	_, id, installed := concourse.InstalledRelease(c.Host.Root)
 	return want.GPUs.Exclusive && installed && want.Asked != id
 }

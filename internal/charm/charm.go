@@ -124,7 +124,7 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 	if watch && brought(want, len(due) > 0) {
 		return true, nil
 	}
-	if watch && (c.described(want) || c.unasked(want)) {
+	if watch && (c.describedNow(want) || c.limitUnknown(want)) {
 		return true, nil
 	}
 	return false, c.tell(ctx, facts, want, held, notes, len(due) > 0)

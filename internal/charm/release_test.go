@@ -14,7 +14,7 @@ import (
 	"concourse-ci-machine/internal/role/roletest"
 )
 
-// D14: nobody gets another version than the tested one unasked. D15: and never
+// D14: nobody gets another version than the tested one limitUnknown. D15: and never
 // a new major version, or an older one.
 func TestD14D15WhichVersionIsWanted(t *testing.T) {
 	for name, tt := range map[string]struct {

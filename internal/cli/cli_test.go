@@ -61,7 +61,7 @@ func TestExitStatusTellsHowItIs(t *testing.T) {
 		"gpu verify --json 1":   {"amd", 2, "", `cannot verify GPUs with "--json 1": only --json is known; see dispatch --help` + "\n"},
 		"gpu status":            {"amd", 0, "gpu-sharing=shared: GPUs are not leased\n", ""},
 		"gpu status --json":     {"amd", 0, `"sharing": "shared"`, ""},
-		"gpu status 0":          {"amd", 2, "", `cannot tell of leased GPUs with "0": only --json is known; see dispatch --help` + "\n"},
+		"gpu status 0":          {"amd", 2, "", `cannot show the leases of GPUs with "0": only --json is known; see dispatch --help` + "\n"},
 		"gpu release":           {"amd", 2, "", `cannot release "": want gpu release GPU, or gpu release GPU --force; see dispatch --help` + "\n"},
 		"gpu release --force":   {"amd", 2, "", `cannot release "--force": want gpu release GPU`},
 		"gpu release 0 now":     {"amd", 2, "", `cannot release "0 now": want gpu release GPU`},

@@ -170,7 +170,7 @@ func verb(name string) string {
 	case "health":
 		return "judge"
 	case "status":
-		return "tell of leased"
+		return "show the leases of"
 	}
 	return name
 }

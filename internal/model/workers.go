@@ -18,7 +18,7 @@ type Worker struct {
 	Problem string `json:"problem,omitempty"` // why its key is not taken
 
 	GPUs    relation.WorkerGPUs `json:"gpus,omitzero"`
-	GPUsOdd string              `json:"gpus_odd,omitempty"` // what it tells wrong of them
+	GPUsOdd string              `json:"gpus_odd,omitempty"` // what is wrong with what it publishes of them
 }
 
 // Resyncs reports whether the hook reads the bags of all workers again. All

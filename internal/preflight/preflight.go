@@ -162,7 +162,7 @@ func writePreflight(w io.Writer, f term.Format, checks []Check) error {
 		_, err = io.WriteString(w, b.String())
 	}
 	if err == nil && len(failed) > 0 {
-		err = fmt.Errorf("cannot call this machine fit: %s", strings.Join(failed, "; "))
+		err = fmt.Errorf("cannot recommend this machine: %s", strings.Join(failed, "; "))
 	}
 	return err
 }

@@ -40,8 +40,8 @@ func strangers(file string, others []string) []status.Cause {
 // MaxRefused is how many workers a status names.
 const MaxRefused = 3
 
-// refused are remarks on workers whose key is not taken, or that tell wrong of
-// their GPUs.
+// refused are remarks on workers whose key is not taken, or that publish wrong
+// data on their GPUs.
 func refusedWorkers(w *model.Web) []status.Cause {
 	var keys, gpus []string
 	for _, k := range w.SortedWorkers() {
@@ -49,15 +49,15 @@ func refusedWorkers(w *model.Web) []status.Cause {
 			keys = append(keys, k.Unit+" can't register: "+k.Problem)
 		}
 		if k.GPUsOdd != "" {
-			gpus = append(gpus, k.Unit+" tells wrong of its GPUs: "+k.GPUsOdd)
+			gpus = append(gpus, k.Unit+" publishes wrong data on its GPUs: "+k.GPUsOdd)
 		}
 	}
-	return append(few(keys, "%d more workers can't register either"), few(gpus, "%d more workers tell wrong of theirs, too")...)
+	return append(firstRemarks(keys, "%d more workers can't register either"), firstRemarks(gpus, "%d more workers publish wrong data on their GPUs")...)
 }
 
-// few are the first of many remarks: a status with a thousand of them would be
+// firstRemarks are the first of many remarks: a status with a thousand of them would be
 // read by nobody.
-func few(texts []string, more string) (causes []status.Cause) {
+func firstRemarks(texts []string, more string) (causes []status.Cause) {
 	for _, text := range texts[:min(len(texts), MaxRefused)] {
 		causes = append(causes, status.Cause{Kind: status.Active, Text: text})
 	}

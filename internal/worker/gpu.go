@@ -62,7 +62,7 @@ func DecideGPUs(c config.Config, inv gpu.Inventory, m machine.Machine, nvidia []
 			g.Vendor = gpu.AMD
 		case nvidia:
 			g.Vendor = gpu.NVIDIA
-		case slices.ContainsFunc(inv.LeftOf(gpu.AMD), Meant):
+		case slices.ContainsFunc(inv.LeftOf(gpu.AMD), GivenAndUnusable):
 			g.Vendor = gpu.AMD
 		default:
 			g.Causes = append(g.Causes, status.Cause{Kind: status.Active, Text: "no GPU passed through"})
@@ -101,9 +101,9 @@ func DecideGPUs(c config.Config, inv gpu.Inventory, m machine.Machine, nvidia []
 	return g
 }
 
-// Meant reports whether a GPU does not count though somebody gave it to this
+// GivenAndUnusable reports whether a GPU does not count though somebody gave it to this
 // unit: its node is here and can't be used.
-func Meant(l gpu.Left) bool {
+func GivenAndUnusable(l gpu.Left) bool {
 	return l.Reason == gpu.Unreadable || l.Reason == gpu.WrongNumber || l.Reason == gpu.NotADevice
 }
 

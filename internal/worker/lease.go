@@ -30,7 +30,7 @@ func leases(o Observed, g GPUs) *oci.Leases {
 	if !o.Config.Exclusive || len(g.Chosen) == 0 {
 		return nil
 	}
-	return &oci.Leases{Dir: lease.DefaultDir, GPUs: leasedGPUs(handed(g)), Links: weights(o, handed(g))}
+	return &oci.Leases{Dir: lease.DefaultDir, GPUs: leasedGPUs(chosenInOrder(g)), Links: weights(o, chosenInOrder(g))}
 }
 
 // leasedGPUs are the GPUs by their slots: an index or a name of a description can
@@ -42,9 +42,9 @@ func leasedGPUs(gpus []gpu.GPU) (list []oci.LeasedGPU) {
 	return list
 }
 
-// handed are the GPUs that tasks get, in the order in which the wrapper's config
+// chosenInOrder are the GPUs that tasks get, in the order in which the wrapper's config
 // has them.
-func handed(g GPUs) (of []gpu.GPU) {
+func chosenInOrder(g GPUs) (of []gpu.GPU) {
 	for _, one := range g.All {
 		if contains(g.Chosen, one) {
 			of = append(of, one)

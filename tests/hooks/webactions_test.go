@@ -75,7 +75,7 @@ func TestD25CheckStatusTellsAndFails(t *testing.T) {
 	}
 	require.NoError(t, c.pg.Close())
 	why := u.refused("check-status", nil)
-	require.Contains(t, why, "cannot call this unit well: database: ")
+	require.Contains(t, why, "cannot report this unit as healthy: database: ")
 	require.NotContains(t, why, "pw")
 
 	w := worker(t, fixture("no-gpu"), nil)
