@@ -17,7 +17,7 @@ func (c *Actions) DetectGPUs(w io.Writer) error {
 		return err
 	}
 	text := ""
-	for _, v := range []gpu.Vendor{gpu.AMD, gpu.NVIDIA} {
+	for _, v := range gpu.Vendors() {
 		if len(inv.Of(v)) > 0 {
 			text += v.Label() + " GPU detected\n"
 		}
@@ -62,7 +62,7 @@ func (c *Actions) ListGPUs(w io.Writer, asJSON bool) error {
 		Left []UncountedGPU `json:"not_counted"`
 		KFD  string         `json:"kfd"`
 	}{GPUs: []ListedGPU{}, Left: []UncountedGPU{}, KFD: inv.KFD.Text()}
-	for _, v := range []gpu.Vendor{gpu.AMD, gpu.NVIDIA} {
+	for _, v := range gpu.Vendors() {
 		for i, g := range inv.Of(v) {
 			out.GPUs = append(out.GPUs, ListedGPU{Index: i, Vendor: string(v), Name: g.Name, PCI: g.PCI,
 				UniqueID: uuid(g), GFX: g.GFX, Nodes: nodePaths(g)})
@@ -76,7 +76,7 @@ func (c *Actions) ListGPUs(w io.Writer, asJSON bool) error {
 
 func listText(w io.Writer, inv gpu.Inventory) error {
 	var b strings.Builder
-	for _, v := range []gpu.Vendor{gpu.AMD, gpu.NVIDIA} {
+	for _, v := range gpu.Vendors() {
 		of := inv.Of(v)
 		if len(of) == 0 {
 			continue

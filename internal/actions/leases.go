@@ -81,7 +81,7 @@ func (c *Actions) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error
 
 // leasedOf finds the GPU that is leased by this name.
 func leasedOf(inv gpu.Inventory, name string) leasedGPU {
-	for _, v := range []gpu.Vendor{gpu.AMD, gpu.NVIDIA} {
+	for _, v := range gpu.Vendors() {
 		for i, g := range inv.Of(v) {
 			if gpu.Slot(g.PCI, g.Partition) != name {
 				continue

@@ -22,9 +22,9 @@ import (
 
 const (
 	// Path is where the description lies. No other file below /etc/cdi is ours.
-	Path = "/etc/cdi/amd.json"
+	Path = gpu.AMDSpec
 	// Kind is the vendor and class of every device in it.
-	Kind = "amd.com/gpu"
+	Kind = gpu.AMDKind
 	// All is the name of the device that stands for all GPUs.
 	All = "all"
 	// PCIAnnotation is on each device that is one GPU, with its PCI address, so

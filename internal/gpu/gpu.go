@@ -17,41 +17,6 @@ import (
 	"concourse-ci-machine/internal/host"
 )
 
-// Vendor is who made a GPU, from its PCI vendor id.
-type Vendor string
-
-// The vendors whose GPUs can count.
-const (
-	AMD    Vendor = "amd"    // PCI vendor 0x1002
-	NVIDIA Vendor = "nvidia" // PCI vendor 0x10de
-)
-
-// Label is the vendor as status texts write it; "" for any other vendor.
-func (v Vendor) Label() string {
-	switch v {
-	case AMD:
-		return "AMD"
-	case NVIDIA:
-		return "NVIDIA"
-	}
-	return ""
-}
-
-const (
-	pciAMD    = 0x1002
-	pciNVIDIA = 0x10de
-)
-
-func vendorOf(id uint16) Vendor {
-	switch id {
-	case pciAMD:
-		return AMD
-	case pciNVIDIA:
-		return NVIDIA
-	}
-	return ""
-}
-
 // GPU is one GPU that counts, or one partition of it.
 type GPU struct {
 	Vendor   Vendor

@@ -12,15 +12,16 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/parser"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
 )
 
 const (
 	// Path is where the description lies, and where the wrapper looks for it.
-	Path = "/etc/cdi/nvidia.json"
+	Path = gpu.NVIDIASpec
 	// Kind is the vendor and class of every device in it.
-	Kind = "nvidia.com/gpu"
+	Kind = gpu.NVIDIAKind
 	// mark is the annotation of a description that the charm had made, with what
 	// it was made from. Being in the file itself, it can't be lost or outlive it.
 	mark = "concourse-ci-machine/from"

@@ -21,7 +21,7 @@ func (p *preflight) gpus() []Check {
 	}
 	described, err := worker.NVIDIADevices(p.Host.Root)
 	if err != nil {
-		return []Check{failure("gpu", "look at "+worker.NVIDIASpec, "%v", err)}
+		return []Check{failure("gpu", "look at "+gpu.NVIDIASpec, "%v", err)}
 	}
 	g := worker.DecideGPUs(p.cfg, inv, p.machine, described)
 	checks := p.nodes(g, inv)

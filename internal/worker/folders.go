@@ -11,6 +11,7 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/oci"
 )
@@ -65,12 +66,12 @@ func folderSuffix(o Observed) string {
 
 // NVIDIADevices reads the names in NVIDIA's CDI spec.
 func NVIDIADevices(r host.Root) ([]string, error) {
-	data, err := r.ReadFile(NVIDIASpec)
+	data, err := r.ReadFile(gpu.NVIDIASpec)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, jujuerrors.Annotatef(err, "cannot read %s", NVIDIASpec)
+		return nil, jujuerrors.Annotatef(err, "cannot read %s", gpu.NVIDIASpec)
 	}
 	var spec struct {
 		Devices []struct{ Name string }

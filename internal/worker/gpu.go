@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/machine"
-	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/status"
@@ -47,26 +47,9 @@ func (g *GPUs) block(format string, args ...any) {
 // can't compute on them says why and what to run, gets none, and is no GPU
 // worker (D45).
 func DecideGPUs(c config.Config, inv gpu.Inventory, m machine.Machine, nvidia []string) GPUs {
-	var g GPUs
-	switch c.ComputeRuntime {
-	case "rocm":
-		g.Vendor = gpu.AMD
-	case "cuda":
-		g.Vendor = gpu.NVIDIA
-	case "auto":
-		amd, nvidia := len(inv.Of(gpu.AMD)) > 0, len(inv.Of(gpu.NVIDIA)) > 0
-		switch {
-		case amd && nvidia:
-			g.block("compute-runtime: auto can't choose, AMD and NVIDIA GPUs are passed through; set it to rocm or cuda")
-		case amd:
-			g.Vendor = gpu.AMD
-		case nvidia:
-			g.Vendor = gpu.NVIDIA
-		case slices.ContainsFunc(inv.LeftOf(gpu.AMD), GivenAndUnusable):
-			g.Vendor = gpu.AMD
-		default:
-			g.Causes = append(g.Causes, status.Cause{Kind: status.Active, Text: "no GPU passed through"})
-		}
+	g := GPUs{Vendor: gpu.OfRuntime(c.ComputeRuntime)}
+	if c.ComputeRuntime == "auto" {
+		g.chooseVendor(inv)
 	}
 	g.Asked = g.Vendor != "" || slices.ContainsFunc(g.Causes, func(c status.Cause) bool { return c.Kind == status.Blocked })
 	if g.Vendor == "" {
@@ -101,6 +84,27 @@ func DecideGPUs(c config.Config, inv gpu.Inventory, m machine.Machine, nvidia []
 	return g
 }
 
+// chooseVendor is compute-runtime=auto.
+func (g *GPUs) chooseVendor(inv gpu.Inventory) {
+	var labels, runtimes []string
+	for _, v := range gpu.Vendors() {
+		if len(inv.Of(v)) > 0 {
+			g.Vendor = v
+			labels, runtimes = append(labels, v.Label()), append(runtimes, v.Traits().Runtime)
+		}
+	}
+	switch {
+	case len(labels) > 1:
+		g.Vendor = ""
+		g.block("compute-runtime: auto can't choose, %s GPUs are passed through; set it to %s", strings.Join(labels, " and "), strings.Join(runtimes, " or "))
+	case len(labels) == 1:
+	case slices.ContainsFunc(inv.LeftOf(gpu.AMD), GivenAndUnusable):
+		g.Vendor = gpu.AMD
+	default:
+		g.Causes = append(g.Causes, status.Cause{Kind: status.Active, Text: "no GPU passed through"})
+	}
+}
+
 // GivenAndUnusable reports whether a GPU does not count though somebody gave it to this
 // unit: its node is here and can't be used.
 func GivenAndUnusable(l gpu.Left) bool {
@@ -112,10 +116,6 @@ func GivenAndUnusable(l gpu.Left) bool {
 // container shares with its host.
 func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 	left, name := inv.LeftOf(g.Vendor), g.Vendor.Label()
-	other, id := gpu.NVIDIA, "1002"
-	if g.Vendor == gpu.NVIDIA {
-		other, id = gpu.AMD, "10de"
-	}
 	for _, l := range left {
 		switch l.Reason {
 		case gpu.Unreadable:
@@ -132,13 +132,15 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 		return
 	}
 	only := ""
-	if n := len(inv.Of(other)); n > 0 {
-		only = fmt.Sprintf(" (only %d %s)", n, other.Label())
+	for _, other := range gpu.Vendors() {
+		if n := len(inv.Of(other)); n > 0 && other != g.Vendor {
+			only = fmt.Sprintf(" (only %d %s)", n, other.Label())
+		}
 	}
 	i := slices.IndexFunc(left, func(l gpu.Left) bool { return l.Reason == gpu.NotPassedThrough })
 	if i < 0 {
-		g.block("no %s GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu id=ID gid=%d, with the id of a card of vendor %s in: lxc query /1.0/resources",
-			name, only, m.Hostname, videoGID, id)
+		g.block("no %s GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu id=ID gid=%d, with the id of a card of vendor %04x in: lxc query /1.0/resources",
+			name, only, m.Hostname, videoGID, g.Vendor.Traits().PCI)
 		return
 	}
 	g.block("no %s GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu pci=%s gid=%d (or id=ID gid=%d, with the id of that card in: lxc query /1.0/resources)",
@@ -153,11 +155,7 @@ func explainMetal(g *GPUs, left []gpu.Left) {
 	for _, l := range left {
 		switch l.Reason {
 		case gpu.NoDriver:
-			module := "amdgpu"
-			if g.Vendor == gpu.NVIDIA {
-				module = "nvidia"
-			}
-			g.block("%s GPU %s has no driver — run: sudo modprobe %s", g.Vendor.Label(), l.PCI, module)
+			g.block("%s GPU %s has no driver — run: sudo modprobe %s", g.Vendor.Label(), l.PCI, g.Vendor.Traits().Module)
 		default:
 			g.block("%s GPU %s does not count: %s", g.Vendor.Label(), l.PCI, l.Detail)
 		}
@@ -202,23 +200,19 @@ func explainGroups(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 	}
 }
 
-// nvidiaSpec is what NVIDIA's own tool writes, run by the charm or by people.
-const (
-	NVIDIASpec     = nvidia.Path
-	nvidiaKind     = nvidia.Kind
-	nvidiaGenerate = "sudo nvidia-ctk cdi generate --format=json --output=" + NVIDIASpec
-)
+// nvidiaGenerate is how people have NVIDIA's own tool describe its GPUs.
+const nvidiaGenerate = "sudo nvidia-ctk cdi generate --format=json --output=" + gpu.NVIDIASpec
 
 // explainNVIDIA checks that the chosen GPUs are described: libraries and
 // device nodes of NVIDIA's driver are known to its own tool alone.
 func explainNVIDIA(g *GPUs, described []string) {
 	if described == nil {
-		g.block("no %s — on the unit install nvidia-container-toolkit and run: %s", NVIDIASpec, nvidiaGenerate)
+		g.block("no %s — on the unit install nvidia-container-toolkit and run: %s", gpu.NVIDIASpec, nvidiaGenerate)
 		return
 	}
 	for i, of := range g.All {
 		if contains(g.Chosen, of) && !slices.Contains(described, strconv.Itoa(i)) {
-			g.block("GPU %d is not in %s — on the unit run: %s", i, NVIDIASpec, nvidiaGenerate)
+			g.block("GPU %d is not in %s — on the unit run: %s", i, gpu.NVIDIASpec, nvidiaGenerate)
 		}
 	}
 }

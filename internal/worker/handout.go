@@ -95,11 +95,10 @@ func wrapperConfig(d *role.Desired, o Observed, g GPUs) oci.Config {
 			d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: err.Error()})
 		}
 		config.Devices, config.Leases = cdiNames(g), leases(o, g)
-		config.Specs, config.Visible = []string{cdi.Path}, []string{"AMD_VISIBLE_DEVICES"}
-		config.RootfsEnv = map[string]map[string]string{rocm.Home: rocm.TaskEnv()}
-		if g.Vendor == gpu.NVIDIA {
-			config.RootfsEnv = nil
-			config.Specs, config.Visible = []string{NVIDIASpec}, []string{"NVIDIA_VISIBLE_DEVICES"}
+		t := g.Vendor.Traits()
+		config.Specs, config.Visible = []string{t.Spec}, []string{t.Visible}
+		if g.Vendor == gpu.AMD {
+			config.RootfsEnv = map[string]map[string]string{rocm.Home: rocm.TaskEnv()}
 		}
 	}
 	if !o.Config.NoFolders {
@@ -152,19 +151,16 @@ func taskEnv(o Observed, g GPUs) (map[string]string, error) {
 // cdiNames are the chosen GPUs as the wrapper's config names them: by unique
 // id, which stays with the GPU, else by index.
 func cdiNames(g GPUs) (names []string) {
-	kind := cdi.Kind
-	if g.Vendor == gpu.NVIDIA {
-		kind = nvidiaKind
-	}
+	t := g.Vendor.Traits()
 	for i, of := range g.All {
 		if !contains(g.Chosen, of) {
 			continue
 		}
 		name := strconv.Itoa(i)
-		if of.UniqueID != "" && g.Vendor == gpu.AMD {
+		if of.UniqueID != "" && t.ByID {
 			name = "GPU-" + of.UniqueID
 		}
-		names = append(names, kind+"="+name)
+		names = append(names, t.Kind+"="+name)
 	}
 	return names
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
@@ -144,10 +143,7 @@ func gpuTags(g GPUs) concourse.GPUTags {
 	if !g.Asked {
 		return t
 	}
-	t.Runtime = "rocm"
-	if g.Vendor == gpu.NVIDIA {
-		t.Runtime = "cuda"
-	}
+	t.Runtime = g.Vendor.Traits().Runtime
 	for _, of := range g.Chosen {
 		t.Archs = append(t.Archs, of.GFX)
 	}

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"go/ast"
 	"net/http"
 	"regexp"
@@ -27,6 +28,9 @@ func statusMatcher(t *testing.T) *matcher {
 	progress := hole + "/" + hole + " " + hole + " (" + hole + ")"
 	require.Subset(t, patterns, []string{hole + " " + hole, progress})
 	patterns = append(patterns, "flight: "+hole+" "+hole+": "+hole, "404 "+http.StatusText(http.StatusNotFound))
+	choose := "compute-runtime: auto can't choose, %s GPUs are passed through; set it to %s"
+	require.Contains(t, patterns, strings.ReplaceAll(choose, "%s", hole))
+	patterns = append(patterns, fmt.Sprintf(choose, hole+" and "+hole, hole+" or "+hole))
 	gone, readonly := "Shared storage unavailable - mount may have been removed.", "Shared storage not writable: "+hole+". Check mount permissions."
 	way := "On the LXD host run: lxc config device "
 	add, set := way+"add "+hole+" shared-storage disk source=<folder> path=/var/lib/concourse shift=true", way+"set "+hole+" shared-storage shift=true"
