@@ -28,7 +28,7 @@ func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 	if g.Vendor == gpu.AMD && len(g.All) > 0 {
 		d.Toolkit = true
 		want := rocm.Toolkit{Mode: o.Config.Toolkit, Version: o.Config.ToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
-			Series: o.Machine.Series, Arch: o.Arch, Proxies: aptProxies(o), Seen: o.Toolkit, Now: o.Now}.Want()
+			Series: o.Machine.Series, Arch: o.Arch, Proxies: proxyOf(o.Facts, o.Config), Seen: o.Toolkit, Now: o.Now}.Want()
 		d.Resources = append(d.Resources, want.Resources...)
 		if want.Note != "" {
 			d.Causes = append(d.Causes, Cause{Active, want.Note})
@@ -171,9 +171,4 @@ func cdiNames(g GPUs) (names []string) {
 		names = append(names, kind+"="+name)
 	}
 	return names
-}
-
-func aptProxies(o Observed) resource.Proxies {
-	p := proxyOf(o.Facts, o.Config)
-	return resource.Proxies{HTTP: p.HTTP, HTTPS: p.HTTPS, No: p.No}
 }

@@ -21,7 +21,7 @@ func desireNVIDIA(d *Desired, o Observed, g GPUs) {
 }
 
 func nvidiaToolkit(o Observed, g GPUs) nvidia.Toolkit {
-	t := nvidia.Toolkit{Version: o.Config.NVIDIAToolkitVersion, Arch: o.Arch, Proxies: aptProxies(o), GPUs: g.All, Seen: o.NVIDIAToolkit, Now: o.Now}
+	t := nvidia.Toolkit{Version: o.Config.NVIDIAToolkitVersion, Arch: o.Arch, Proxies: proxyOf(o.Facts, o.Config), GPUs: g.All, Seen: o.NVIDIAToolkit, Now: o.Now}
 	if o.Machine.LXD() {
 		t.Container = o.Machine.Hostname
 	}

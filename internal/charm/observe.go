@@ -244,10 +244,10 @@ func (c *Charm) observeWeb(ctx context.Context, o Observed) (Observed, error) {
 }
 
 // proxyOf is the operator's proxies, else the model's.
-func proxyOf(facts Facts, cfg config.Config) concourse.Proxy {
-	p := concourse.Proxy{HTTP: cfg.HTTPProxy, HTTPS: cfg.HTTPSProxy, No: cfg.NoProxy}
-	if p == (concourse.Proxy{}) {
-		p = concourse.Proxy{HTTP: facts.Proxy.HTTP, HTTPS: facts.Proxy.HTTPS, No: facts.Proxy.NoProxy}
+func proxyOf(facts Facts, cfg config.Config) resource.Proxies {
+	p := resource.Proxies{HTTP: cfg.HTTPProxy, HTTPS: cfg.HTTPSProxy, No: cfg.NoProxy}
+	if p == (resource.Proxies{}) {
+		p = resource.Proxies{HTTP: facts.Proxy.HTTP, HTTPS: facts.Proxy.HTTPS, No: facts.Proxy.NoProxy}
 	}
 	return p
 }

@@ -61,7 +61,7 @@ func desireDriver(d *Desired, o Observed, g GPUs) {
 	}
 	w := driverWanted(o.Config, o.Facts.Unit)
 	decision := rocm.Decide(*o.Driver, w)
-	install, err := rocm.Install(decision, *o.Driver, w, rocm.Environment{Seen: o.Install, Proxies: aptProxies(o), Now: o.Now})
+	install, err := rocm.Install(decision, *o.Driver, w, rocm.Environment{Seen: o.Install, Proxies: proxyOf(o.Facts, o.Config), Now: o.Now})
 	if err != nil {
 		d.Causes = append(d.Causes, Cause{Blocked, err.Error()})
 		return

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/resource"
 )
 
 const (
@@ -33,7 +34,7 @@ type NewestQuery struct {
 	Installed string // x.y.z; "" where nothing is installed
 	Arch      string // amd64, arm64: a release counts when it has a tarball for it
 	Token     string // option github-token, "" without
-	Proxy     Proxy
+	Proxy     resource.Proxies
 	Offline   bool // uses the last answer only, for plans that are shown
 	api       string
 }

@@ -67,7 +67,7 @@ type WebConfig struct {
 	// not set is taken out of the file (D26).
 	Options, Vault map[string]string
 	OptionKeys     []string
-	Proxy          Proxy
+	Proxy          resource.Proxies
 }
 
 // Env is the environment, by variable. Nothing that is empty is in it. It

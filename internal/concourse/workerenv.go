@@ -17,7 +17,7 @@ type WorkerConfig struct {
 	Wrapped    bool // run containerd through Launcher, so that shims find Wrapper
 	DNSProxy   bool
 	DNSServers []string // not used with DNSProxy; none: the machine's own (D31)
-	Proxy      Proxy
+	Proxy      resource.Proxies
 	// MaxTasks is how many tasks the worker takes at once, 0: any number. A
 	// release that LimitsItself knows it.
 	MaxTasks int
@@ -84,7 +84,7 @@ func workerOwns(key string) bool {
 		return true
 	}
 	full := WorkerConfig{Name: "x", WorkDir: "x", LogLevel: "x", TSA: TSA{Host: "x"}, Tags: []string{"x"}, Wrapped: true,
-		DNSServers: []string{"x"}, Proxy: Proxy{"x", "x", "x"}, MaxTasks: 1}
+		DNSServers: []string{"x"}, Proxy: resource.Proxies{HTTP: "x", HTTPS: "x", No: "x"}, MaxTasks: 1}
 	if _, ok := full.Env()[key]; ok {
 		return true
 	}
