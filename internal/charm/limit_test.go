@@ -102,20 +102,10 @@ func TestOperatorsLimitInTheFileWinsAndTheCharmsGoes(t *testing.T) {
 	require.NotContains(t, webEnv(t, Desire(o)), "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER")
 }
 
-// Earlier versions had the web wait for tasks that waited for GPUs.
-func TestTimeThatTheCharmSetBeforeGoesAndTheOperatorsStays(t *testing.T) {
-	const key = "CONCOURSE_GARDEN_REQUEST_TIMEOUT"
-	o := observedWeb(t, nil)
-	o.WebEnv = []byte(key + "=9m\n")
-	require.Equal(t, "9m", webEnv(t, Desire(o))[key])
-	o.Limits = []string{key}
-	require.NotContains(t, webEnv(t, Desire(o)), key)
-}
-
 // A crash anywhere leaves a note that is true: of what the file may have.
 func TestNoteOfLimitsIsWrittenBeforeAndForgottenAfterThem(t *testing.T) {
 	o := withWorkers(observedWeb(t, nil), gpuWorker("a/0", 4, true, false))
-	o.Limits = []string{concourse.RequestTimeoutKey}
+	o.Limits = []string{"CONCOURSE_A_LIMIT"}
 	var order []string
 	for _, r := range Desire(o).Resources {
 		if f, is := r.(resource.File); is && (f.Path == webLimitFile || strings.HasSuffix(f.Path, "config.env")) {
@@ -125,7 +115,7 @@ func TestNoteOfLimitsIsWrittenBeforeAndForgottenAfterThem(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []string{"web-limit", concourse.RequestTimeoutKey, concourse.TaskLimitKey, "config.env", "web-limit", concourse.TaskLimitKey}, order)
+	require.Equal(t, []string{"web-limit", "CONCOURSE_A_LIMIT", concourse.TaskLimitKey, "config.env", "web-limit", concourse.TaskLimitKey}, order)
 }
 
 // tells puts the GPUs of a worker into its bag.

@@ -180,7 +180,7 @@ func (c WebConfig) owns(key string) bool {
 	if _, ok := (WebConfig{}).own()[key]; ok {
 		return true
 	}
-	if key == TaskLimitKey || key == RequestTimeoutKey {
+	if key == TaskLimitKey {
 		return slices.Contains(c.Limits, key) || slices.Contains(c.LimitsNow(), key)
 	}
 	return slices.Contains(c.OptionKeys, key) || slices.Contains(vaultKeys(), key) || slices.Contains(retiredWebKeys(), key)

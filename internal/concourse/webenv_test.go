@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse/flags"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/resource"
@@ -157,14 +156,14 @@ func TestOptionsDoNotReplaceWhatIsTheCharms(t *testing.T) {
 // Concourse ignores names that it does not know, so each one is checked:
 // the web's own, those of every option, those of the relation to Vault.
 func TestWebKnowsEveryVariable(t *testing.T) {
-	known := flags.Web()
+	known := variables(t, "web")
 	var keys []string
 	for key := range (WebConfig{}).own() {
 		keys = append(keys, key)
 	}
 	keys = slices.Concat(keys, vaultKeys(), config.WebEnvKeys(), slices.Collect(maps.Keys(webConfig().Env())))
 	for _, key := range keys {
-		require.True(t, slices.Contains(known, key) || strings.HasSuffix(key, "_proxy"), "%s is no variable of concourse web %s", key, flags.Version)
+		require.True(t, slices.Contains(known, key) || strings.HasSuffix(key, "_proxy"), "%s is no variable of concourse web", key)
 	}
 	for _, key := range retiredWebKeys() {
 		require.NotContains(t, keys, key)

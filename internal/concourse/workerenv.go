@@ -70,11 +70,11 @@ func (c WorkerConfig) File(existing []byte) (resource.File, error) {
 	return resource.File{Path: EnvFile, Data: data, Mode: 0o640}, err
 }
 
-// retiredKeys are those that the predecessor or an earlier version wrote and that
-// have no use any more: a start waits for no GPU, Concourse knows no WORKER_PROCS,
-// and a config of our own or a PATH would replace what the release brings.
+// retiredKeys are those that the predecessor wrote and that have no use any more:
+// Concourse knows no WORKER_PROCS, and a config of our own or a PATH would replace
+// what the release brings.
 func retiredKeys() []string {
-	return []string{"CONCOURSE_WORKER_PROCS", "CONCOURSE_CONTAINERD_CONFIG", "CONCOURSE_CONTAINERD_REQUEST_TIMEOUT", "PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
+	return []string{"CONCOURSE_WORKER_PROCS", "CONCOURSE_CONTAINERD_CONFIG", "PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
 }
 
 // workerOwns reports whether this charm or its predecessor ever wrote the key. An
