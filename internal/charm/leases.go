@@ -69,7 +69,7 @@ func (c *Charm) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error) 
 	if err != nil {
 		return l, nil, false, err
 	}
-	l.GPUs, l.Before = config.LeaseNames()
+	l.GPUs = config.LeaseNames()
 	for _, name := range l.GPUs {
 		gpus = append(gpus, leasedOf(inv, name))
 	}

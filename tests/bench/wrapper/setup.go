@@ -145,8 +145,7 @@ func (b *bench) configure(gpus int) error {
 // hold leases all GPUs but one to containers whose runc is this program, which
 // lives as long as it measures.
 func (b *bench) hold(config oci.Config) error {
-	l := lease.Leases{Dir: config.Leases.Dir, Links: config.Leases.Links, Euid: uint32(os.Geteuid())}
-	l.GPUs, _ = config.LeaseNames()
+	l := lease.Leases{Dir: config.Leases.Dir, GPUs: config.LeaseNames(), Links: config.Leases.Links, Euid: uint32(os.Geteuid())}
 	if err := os.WriteFile(b.path("held.pid"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return err
 	}
