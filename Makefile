@@ -44,7 +44,7 @@ need-go:
 build: $(PROGRAMS) ## build the programs of the charm into bin/ (GOARCH=arm64: bin/arm64/)
 
 dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline: PACKAGE = ./src/$@
-dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline: X = -X main.version=$(VERSION) -X concourse-ci-machine/internal/version.Version=$(VERSION)
+dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline: X = -X concourse-ci-machine/internal/version.Version=$(VERSION)
 pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
 pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
 $(PROGRAMS): need-go

@@ -44,8 +44,6 @@ type unitNow struct {
 	Problems []config.Problem
 }
 
-func (u unitNow) paths() concourse.WebPaths { return concourse.WebFiles(u.Want.Shared) }
-
 // work runs one of them.
 func (c *Charm) work(ctx context.Context, w work) (map[string]any, error) {
 	params, err := c.params(ctx)
@@ -233,13 +231,4 @@ func orNone(names []string) string {
 
 func (c *Charm) api(u unitNow) *concourse.API {
 	return concourse.NewAPI(u.Want.LocalURL, u.Config.AdminUser, u.Want.Secret[adminPassword], "")
-}
-
-// readable is the content of a file that may be missing.
-func readable(h host.Host, path string) string {
-	text, err := h.ReadText(path)
-	if err != nil {
-		return ""
-	}
-	return text
 }

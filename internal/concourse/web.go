@@ -74,6 +74,3 @@ func (p WebPaths) Folders() []plan.Resource {
 		resource.Dir{Path: p.KeyDir(), Mode: 0o700, Owner: WebUser},
 	}
 }
-
-// User is the system user that the web runs as.
-func (p WebPaths) User() plan.Resource { return resource.User{Name: WebUser, Home: HomeDir} }

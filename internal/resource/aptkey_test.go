@@ -52,7 +52,7 @@ func TestAptKeyIsFetchedOnceAndWrittenAsBinary(t *testing.T) {
 	var asked atomic.Int32
 	k := keyServer(t, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		w.Write(armored(t, "PGP PUBLIC KEY BLOCK", tinyKey()))
+		w.Write(armored("PGP PUBLIC KEY BLOCK", tinyKey()))
 	})
 	k.Fingerprint = strings.ToLower(k.Fingerprint)
 	p := diff(t, h, k)
@@ -86,7 +86,7 @@ func TestAptKeyThatIsThereIsVerifiedToo(t *testing.T) {
 		"another key":    {string(packet(6, tinyBody+"!")), "its fingerprint is"},
 		"a key too many": {string(append(tinyKey(), packet(6, tinyBody+"!")...)), "more than one key"},
 		"rubbish":        {"rubbish", "not an OpenPGP key"},
-		"armored":        {string(armored(t, "PGP PUBLIC KEY BLOCK", tinyKey())), "armored"},
+		"armored":        {string(armored("PGP PUBLIC KEY BLOCK", tinyKey())), "armored"},
 	} {
 		h, _ := machine(t)
 		hosttest.Put(t, h.Root, keyPath, c.have)
