@@ -102,9 +102,11 @@ func TestAPIOfAnotherServer(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 	}{
-		"a page":       {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }, "200 OK: what answers is not Concourse"},
-		"an error":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>no", 503) }, "503 Service Unavailable"},
-		"elsewhere":    {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 307) }, "307 Temporary Redirect"},
+		"a page":   {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }, "200 OK: what answers is not Concourse"},
+		"an error": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>no", http.StatusServiceUnavailable) }, "503 Service Unavailable"},
+		"elsewhere": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		}, "307 Temporary Redirect"},
 		"without end":  {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(long)) }, "the answer is longer than 16 MiB"},
 		"breaking off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "does not answer: EOF"},
 	} {
