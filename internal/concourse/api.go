@@ -14,6 +14,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"concourse-ci-machine/internal/flylogin"
 )
 
 // API is Concourse's HTTP API as a local user of the web sees it. It logs in
@@ -115,17 +117,12 @@ func (a *API) request(ctx context.Context, what, method, path string) (int, []by
 	return a.do(what, req)
 }
 
-// login asks for a token by the password, as fly does: its client's name and
-// secret are the same in every Concourse.
+// login asks for a token by the password, as fly does.
 func (a *API) login(ctx context.Context, what string) error {
-	form := url.Values{"grant_type": {"password"}, "username": {a.user}, "password": {a.password},
-		"scope": {"openid profile email federated:id groups"}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.base+"/sky/issuer/token", strings.NewReader(form.Encode()))
+	req, err := flylogin.Request(ctx, a.base, a.user, a.password)
 	if err != nil {
 		return &WebDownError{What: what, URL: a.base, Err: err}
 	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.SetBasicAuth("fly", "Zmx5")
 	status, body, err := a.do(what, req)
 	if err != nil {
 		return err
@@ -165,8 +162,7 @@ func (a *API) do(what string, req *http.Request) (int, []byte, error) {
 	return resp.StatusCode, body, nil
 }
 
-// http makes the client once. It follows no redirection, which would take the
-// password or the token elsewhere, and uses no proxy: it is this machine.
+// http makes the client once. It uses no proxy: it is this machine.
 func (a *API) http() (*http.Client, error) {
 	if a.client != nil {
 		return a.client, nil
@@ -183,8 +179,7 @@ func (a *API) http() (*http.Client, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	a.client = &http.Client{Transport: transport, Timeout: 30 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	a.client = &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: flylogin.Stay}
 	return a.client, nil
 }
 
