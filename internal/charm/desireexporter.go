@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
@@ -32,7 +33,7 @@ const UsageReport = "/run/concourse-gpu-usage.json"
 // jobsCredentials is how concourse-exporter asks the web; it holds a password.
 const jobsCredentials = "/etc/concourse-ci-machine/concourse-exporter.json"
 
-var jobsURL = "http://127.0.0.1:" + strconv.Itoa(jobexporter.DefaultPort) + "/-/healthy"
+var jobsURL = "http://127.0.0.1:" + strconv.Itoa(agreed.JobsPort) + "/-/healthy"
 
 // desireExporter is Pebble with the GPU exporter, on units that have AMD GPUs
 // and were asked to use them.
@@ -79,7 +80,7 @@ func desireJobExporter(d *Desired, o Observed) error {
 		command = append(command, "--required-archs="+strings.Join(o.Config.RequiredArchs, ","))
 	}
 	return desirePebble(d, o, why, d.Jobs, exporterService, resource.PebbleLayer{
-		Service: jobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(jobexporter.DefaultPort),
+		Service: jobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(agreed.JobsPort),
 		Command: command, User: concourse.WebUser, Group: concourse.WebUser,
 		Check: jobsService, URL: jobsURL})
 }

@@ -9,6 +9,7 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/juju"
@@ -16,7 +17,7 @@ import (
 )
 
 // StateDir holds what the charm itself has to remember. It is 0700.
-const StateDir = "/var/lib/concourse-charm"
+const StateDir = agreed.StateDir
 
 const factsFile = StateDir + "/juju.json"
 

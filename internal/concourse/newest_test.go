@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/resource"
@@ -123,7 +124,7 @@ func TestNewestWithoutANetworkIsARemark_D13(t *testing.T) {
 	require.EqualValues(t, 0o600, st.Mode().Perm())
 
 	h = machine(t) // and without a place for the answer
-	hosttest.Put(t, h.Root, stateDir, "a file")
+	hosttest.Put(t, h.Root, agreed.StateDir, "a file")
 	version, remark = Newest(t.Context(), h, q)
 	require.Equal(t, TestedVersion, version)
 	require.Contains(t, remark, "cannot keep the newest version")

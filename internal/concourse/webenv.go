@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -125,7 +126,7 @@ func (c WebConfig) own() map[string]string {
 	}
 	if c.Metrics {
 		env["CONCOURSE_PROMETHEUS_BIND_IP"] = "0.0.0.0"
-		env["CONCOURSE_PROMETHEUS_BIND_PORT"] = number(MetricsPort)
+		env["CONCOURSE_PROMETHEUS_BIND_PORT"] = number(agreed.WebMetricsPort)
 	}
 	return env
 }

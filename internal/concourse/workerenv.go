@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -37,7 +38,7 @@ func (c WorkerConfig) Env() map[string]string {
 		"CONCOURSE_BAGGAGECLAIM_DRIVER":    "naive",
 		// Other machines reach the worker through the web's tunnel only.
 		"CONCOURSE_BIND_IP":                     "127.0.0.1",
-		"CONCOURSE_BIND_PORT":                   "7777",
+		"CONCOURSE_BIND_PORT":                   number(agreed.ContainersPort),
 		"CONCOURSE_HEALTHCHECK_BIND_IP":         "127.0.0.1",
 		"CONCOURSE_HEALTHCHECK_BIND_PORT":       "8888",
 		"CONCOURSE_TAG":                         strings.Join(c.Tags, ","),

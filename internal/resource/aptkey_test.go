@@ -79,6 +79,11 @@ func TestAptKeyWithAnotherFingerprintIsNotWritten(t *testing.T) {
 	require.ErrorAs(t, err, &wrong)
 	require.ErrorContains(t, err, "want "+tinyFingerprint)
 	require.False(t, h.Exists(keyPath))
+	require.Equal(t, wrong.Error(), wrong.Remedy(), "whose repository it is knows who asks for the key")
+	k.Remedy = "set mirror"
+	_, err = diff(t, h, k).Apply(context.Background(), nil)
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, wrong.Error()+"; set mirror", wrong.Remedy())
 }
 
 func TestAptKeyThatIsThereIsVerifiedToo(t *testing.T) {

@@ -30,7 +30,7 @@ type sourceFile struct {
 }
 
 // packages whose texts reach a user of the charm.
-var packages = []string{"charm", "charm/cli", "config", "concourse", "rocm", "nvidia", "gpu", "resource", "cdi", "oci", "oci/rawjson", "lease", "postgres", "host", "juju"}
+var packages = []string{"charm", "charm/cli", "config", "concourse", "rocm", "nvidia", "gpu", "resource", "cdi", "oci", "oci/rawjson", "lease", "postgres", "host", "juju", "agreed"}
 
 func readSource(t *testing.T) *source {
 	t.Helper()
