@@ -29,6 +29,7 @@ E2E_PACKAGES = $(shell grep -rl --include='*_test.go' '^//go:build.*e2e' tests |
 
 PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline pebble
 PACKER = go run -buildvcs=false ./src/charmpack
+TOOL = go tool -modfile=tools/go.mod
 GOTEST = go test -buildvcs=false $(if $(JSON),-json)
 TO_JSON = $(if $(JSON), > $(JSON))
 
@@ -44,7 +45,7 @@ need-go:
 build: $(PROGRAMS) ## build the programs of the charm into bin/ (GOARCH=arm64: bin/arm64/)
 
 dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline: PACKAGE = ./src/$@
-dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline: X = -X main.version=$(VERSION) -X concourse-ci-machine/internal/version.Version=$(VERSION)
+dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline: X = -X concourse-ci-machine/internal/version.Version=$(VERSION)
 pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
 pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
 $(PROGRAMS): need-go
@@ -56,11 +57,19 @@ sandbox: need-go
 demo: build sandbox ## show the charm at work on this machine: no Juju, no GPU, no root needed
 	bin/sandbox demo
 
-check: need-go ## gofmt and go vet, with and without the e2e tests
+# deadcode names what no program reaches: what only tests use stands with the tests.
+# Left out are the packages that play the machine for the demo and for tests as well.
+# With -test it names what not even a test reaches.
+check: need-go ## gofmt, go vet, staticcheck and deadcode, with and without the e2e tests
 	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) && \
 	if [ -n "$$bad" ]; then echo "gofmt -w would change:"; echo "$$bad"; exit 1; fi
 	go vet -buildvcs=false ./...
 	go vet -buildvcs=false -tags e2e,controller ./tests/...
+	$(TOOL) staticcheck ./...
+	$(TOOL) staticcheck -tags e2e,controller ./tests/...
+	@programs=$$($(TOOL) deadcode ./src/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller ./...) && \
+	dead=$$(echo "$$programs" | grep -v -e '^internal/juju/jujutest/' -e '^internal/sandbox/'; echo "$$tests") && \
+	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
 
 test: check ## every test that needs no root and no special machine
 	$(GOTEST) -vet=off -timeout 20m ./... $(TO_JSON)

@@ -108,7 +108,7 @@ func TestCriticalGPUsStandInTheStatus(t *testing.T) {
 	causes := gpustate.Remarks(t.Context(), c.Host, c.ExporterURL)
 	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)"}}, causes)
 	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 4x AMD); GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)",
-		status.Of("Worker ready (v8.2.5) (GPU: 4x AMD)", causes).String())
+		text(status.Of("Worker ready (v8.2.5) (GPU: 4x AMD)", causes)))
 
 	var many []exporter.Status
 	for i := range 64 {
@@ -199,3 +199,6 @@ func TestReasonsLeadToTheirCodes(t *testing.T) {
 		require.Equal(t, c.want, exporter.Codes(exporter.Health{State: health.Critical, Reason: reason}), reason)
 	}
 }
+
+// text is a status as tables have it.
+func text(s status.Status) string { return string(s.Kind) + ": " + s.Message }

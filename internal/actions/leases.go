@@ -70,7 +70,7 @@ func (c *Actions) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error
 	if err != nil {
 		return l, nil, false, err
 	}
-	l.GPUs, l.Before = config.LeaseNames()
+	l.GPUs = config.LeaseNames()
 	for _, name := range l.GPUs {
 		gpus = append(gpus, leasedOf(inv, name))
 	}

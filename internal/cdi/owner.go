@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
 )
@@ -41,7 +42,7 @@ func own(r host.Root) (there, own bool, err error) {
 		return true, false, nil
 	}
 	for _, d := range spec.Devices {
-		if _, ok := d.Annotations[PCIAnnotation]; ok {
+		if _, ok := d.Annotations[agreed.PCIAnnotation]; ok {
 			return true, true, nil
 		}
 	}

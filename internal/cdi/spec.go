@@ -14,6 +14,7 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/parser"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
@@ -27,9 +28,6 @@ const (
 	Kind = gpu.AMDKind
 	// All is the name of the device that stands for all GPUs.
 	All = "all"
-	// PCIAnnotation is on each device that is one GPU, with its PCI address, so
-	// that a task can choose it by that. The wrapper reads it (oci.PCIAnnotation).
-	PCIAnnotation = "concourse-ci-machine/pci"
 )
 
 // Resource is the file with the description of gpus: devices "0" to "N-1" in
@@ -70,7 +68,7 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 		edits := specs.ContainerEdits{DeviceNodes: nodes}
 		var notes map[string]string
 		if g.PCI != "" {
-			notes = map[string]string{PCIAnnotation: g.PCI}
+			notes = map[string]string{agreed.PCIAnnotation: g.PCI}
 		}
 		spec.Devices = append(spec.Devices, specs.Device{Name: strconv.Itoa(i), Annotations: notes, ContainerEdits: edits})
 		// A unique id that two GPUs claim names neither of them.

@@ -15,7 +15,6 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
-	wrapper "concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
 )
 
@@ -64,7 +63,6 @@ func TestSpecOfTwoGPUs(t *testing.T) {
 	spec, err := cdilib.ReadSpec(h.Path(Path), 0)
 	require.NoError(t, err)
 	require.Equal(t, "0.6.0", spec.Version, "annotations need 0.6.0 and nothing needs more")
-	require.Equal(t, wrapper.PCIAnnotation, PCIAnnotation, "the wrapper reads what is written here")
 }
 
 func TestInjectedDevicesAreTheNodes(t *testing.T) {

@@ -8,9 +8,8 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/config"
-	"concourse-ci-machine/internal/jobexporter"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
 )
@@ -73,7 +72,7 @@ type listening struct {
 
 // webJobs are those of a web with enable-metrics.
 func webJobs(host string) []relation.Job {
-	return []relation.Job{{Name: "concourse", Port: concourse.MetricsPort, Host: host}, {Name: "concourse-exporter", Port: jobexporter.DefaultPort, Host: host}}
+	return []relation.Job{{Name: "concourse", Port: agreed.WebMetricsPort, Host: host}, {Name: "concourse-exporter", Port: agreed.JobsPort, Host: host}}
 }
 
 // alertRules are the files of what the application may serve, as the documents of

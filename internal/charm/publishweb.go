@@ -10,6 +10,7 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/model"
@@ -66,7 +67,7 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want role.Des
 			return jujuerrors.Annotate(err, "cannot publish the web's key")
 		}
 		version, _, _ := concourse.InstalledRelease(c.Host.Root)
-		maps.Copy(told, relation.TSABag(net.JoinHostPort(w.Address, strconv.Itoa(concourse.TSAPort)), public, version))
+		maps.Copy(told, relation.TSABag(net.JoinHostPort(w.Address, strconv.Itoa(agreed.TSAPort)), public, version))
 	}
 	for _, t := range facts.TSAs {
 		if err := c.bag(ctx, t.ID, false, t.Own, told); err != nil {

@@ -14,6 +14,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"concourse-ci-machine/internal/flylogin"
 )
 
 // API is Concourse's HTTP API as a local user of the web sees it. It logs in
@@ -40,14 +42,6 @@ type WorkerInfo struct {
 	Ephemeral        bool     `json:"ephemeral"`
 }
 
-// WebInfo is what a web says of itself to anybody.
-type WebInfo struct {
-	Version       string `json:"version"` // x.y.z
-	WorkerVersion string `json:"worker_version"`
-	ExternalURL   string `json:"external_url"`
-	ClusterName   string `json:"cluster_name"`
-}
-
 // maxAnswer is more than 10000 workers need.
 const maxAnswer = 16 << 20
 
@@ -58,19 +52,12 @@ func NewAPI(base, user, password, caFile string) *API {
 	return &API{base: strings.TrimSuffix(base, "/"), user: user, password: password, caFile: caFile}
 }
 
-// Info asks for the web's version; it needs no login.
-func (a *API) Info(ctx context.Context) (WebInfo, error) {
-	var info WebInfo
-	err := a.call(ctx, "ask the web for its version", http.MethodGet, "/api/v1/info", false, &info)
-	return info, err
-}
-
 // Workers lists the workers that the user may see, those of all teams for a
 // user of the team main. The web's list follows its database with a delay: a
 // worker that was just pruned may be in it once more.
 func (a *API) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	var workers []WorkerInfo
-	err := a.call(ctx, "list the workers", http.MethodGet, "/api/v1/workers", true, &workers)
+	err := a.call(ctx, "list the workers", http.MethodGet, "/api/v1/workers", &workers)
 	return workers, err
 }
 
@@ -78,7 +65,7 @@ func (a *API) Workers(ctx context.Context) ([]WorkerInfo, error) {
 // web knows of its containers and volumes. One that is not in the list is
 // no error; one that runs is an *APIError with status 400.
 func (a *API) Prune(ctx context.Context, name string) error {
-	err := a.call(ctx, "prune worker "+name, http.MethodPut, "/api/v1/workers/"+url.PathEscape(name)+"/prune", true, nil)
+	err := a.call(ctx, "prune worker "+name, http.MethodPut, "/api/v1/workers/"+url.PathEscape(name)+"/prune", nil)
 	var answer *APIError
 	if errors.As(err, &answer) && answer.Status == http.StatusNotFound {
 		return nil
@@ -89,17 +76,17 @@ func (a *API) Prune(ctx context.Context, name string) error {
 // Land makes a worker finish what it does and take no new work. It stays in
 // the list, and takes work again once it is restarted.
 func (a *API) Land(ctx context.Context, name string) error {
-	return a.call(ctx, "land worker "+name, http.MethodPut, "/api/v1/workers/"+url.PathEscape(name)+"/land", true, nil)
+	return a.call(ctx, "land worker "+name, http.MethodPut, "/api/v1/workers/"+url.PathEscape(name)+"/land", nil)
 }
 
 // call sends one request; a token that the web does not know any more is
 // replaced once.
-func (a *API) call(ctx context.Context, what, method, path string, login bool, into any) error {
+func (a *API) call(ctx context.Context, what, method, path string, into any) error {
 	again := a.token != "" // a token of this very call needs no second try
-	status, body, err := a.request(ctx, what, method, path, login)
-	if err == nil && login && again && status == http.StatusUnauthorized {
+	status, body, err := a.request(ctx, what, method, path)
+	if err == nil && again && status == http.StatusUnauthorized {
 		a.token = ""
-		status, body, err = a.request(ctx, what, method, path, login)
+		status, body, err = a.request(ctx, what, method, path)
 	}
 	if err != nil {
 		return err
@@ -116,8 +103,8 @@ func (a *API) call(ctx context.Context, what, method, path string, login bool, i
 	return nil
 }
 
-func (a *API) request(ctx context.Context, what, method, path string, login bool) (int, []byte, error) {
-	if login && a.token == "" {
+func (a *API) request(ctx context.Context, what, method, path string) (int, []byte, error) {
+	if a.token == "" {
 		if err := a.login(ctx, what); err != nil {
 			return 0, nil, err
 		}
@@ -126,23 +113,16 @@ func (a *API) request(ctx context.Context, what, method, path string, login bool
 	if err != nil {
 		return 0, nil, &WebDownError{What: what, URL: a.base, Err: err}
 	}
-	if login {
-		req.Header.Set("Authorization", "Bearer "+a.token)
-	}
+	req.Header.Set("Authorization", "Bearer "+a.token)
 	return a.do(what, req)
 }
 
-// login asks for a token by the password, as fly does: its client's name and
-// secret are the same in every Concourse.
+// login asks for a token by the password, as fly does.
 func (a *API) login(ctx context.Context, what string) error {
-	form := url.Values{"grant_type": {"password"}, "username": {a.user}, "password": {a.password},
-		"scope": {"openid profile email federated:id groups"}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.base+"/sky/issuer/token", strings.NewReader(form.Encode()))
+	req, err := flylogin.Request(ctx, a.base, a.user, a.password)
 	if err != nil {
 		return &WebDownError{What: what, URL: a.base, Err: err}
 	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.SetBasicAuth("fly", "Zmx5")
 	status, body, err := a.do(what, req)
 	if err != nil {
 		return err
@@ -182,8 +162,7 @@ func (a *API) do(what string, req *http.Request) (int, []byte, error) {
 	return resp.StatusCode, body, nil
 }
 
-// http makes the client once. It follows no redirection, which would take the
-// password or the token elsewhere, and uses no proxy: it is this machine.
+// http makes the client once. It uses no proxy: it is this machine.
 func (a *API) http() (*http.Client, error) {
 	if a.client != nil {
 		return a.client, nil
@@ -200,8 +179,7 @@ func (a *API) http() (*http.Client, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	a.client = &http.Client{Transport: transport, Timeout: 30 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	a.client = &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: flylogin.Stay}
 	return a.client, nil
 }
 

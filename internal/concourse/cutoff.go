@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
 )
@@ -34,7 +35,7 @@ func toTSA(addr string) []string {
 			addr = "[" + addr + "]"
 		}
 	}
-	return []string{"state", "established", "dst", addr, "sport", "=", ":" + strconv.Itoa(TSAPort)}
+	return []string{"state", "established", "dst", addr, "sport", "=", ":" + strconv.Itoa(agreed.TSAPort)}
 }
 
 // Disconnect ends the connections from Addr to the TSA. It is always due: a worker

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/resource"
 )
 
 const (
@@ -116,15 +117,18 @@ func (r *Release) http() *http.Client {
 	if r.client != nil {
 		return r.client
 	}
+	t := &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: 20 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   20 * time.Second,
+		ResponseHeaderTimeout: stallDeadline,
+		DisableCompression:    true, // a .tgz must come as it is stored
+		ForceAttemptHTTP2:     true,
+	}
+	if r.Proxy != (resource.Proxies{}) { // else none, whatever the environment has
+		t.Proxy = r.Proxy.Func()
+	}
 	r.client = &http.Client{
-		Transport: &http.Transport{
-			Proxy:                 r.Proxy.pick,
-			DialContext:           (&net.Dialer{Timeout: 20 * time.Second}).DialContext,
-			TLSHandshakeTimeout:   20 * time.Second,
-			ResponseHeaderTimeout: stallDeadline,
-			DisableCompression:    true, // a .tgz must come as it is stored
-			ForceAttemptHTTP2:     true,
-		},
+		Transport: t,
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			switch {
 			case len(via) >= 10:

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource"
 )
 
 const name825 = "concourse-8.2.5-linux-amd64.tgz"
@@ -133,7 +134,7 @@ func TestDownloadErrorsHaveNoPassword_D32(t *testing.T) {
 	m.Close()
 	for _, r := range []*Release{
 		{Mirror: "http://user:geheim@" + m.Listener.Addr().String()},
-		{Mirror: "http://mirror.invalid", Proxy: Proxy{HTTP: "http://user:geheim@" + m.Listener.Addr().String()}},
+		{Mirror: "http://mirror.invalid", Proxy: resource.Proxies{HTTP: "http://user:geheim@" + m.Listener.Addr().String()}},
 	} {
 		r.Version, r.Arch, r.Sleep = "8.2.5", "amd64", func(time.Duration) {}
 		err := apply(t, machine(t), r)
@@ -186,4 +187,17 @@ func FuzzContentRange(f *testing.F) {
 			t.Fatal(start, total)
 		}
 	})
+}
+
+func TestDownloadGoesThroughTheProxy(t *testing.T) {
+	data := tarball(t, releaseEntries("8.2.5")...)
+	var asked []string
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.String())
+		w.Write(data)
+	}))
+	defer proxy.Close()
+	r := &Release{Version: "8.2.5", Mirror: "http://mirror.invalid", Arch: "amd64", SHA256: sumOf(data), Proxy: resource.Proxies{HTTP: proxy.URL}}
+	require.NoError(t, apply(t, machine(t), r))
+	require.Equal(t, []string{"http://mirror.invalid/v8.2.5/" + name825}, asked)
 }

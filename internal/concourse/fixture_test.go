@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -178,4 +179,13 @@ func (m *mirror) from(version string) (*Release, *[]string) {
 	r.Progress = func(s string) { said = append(said, s) }
 	r.Sleep = func(d time.Duration) { said = append(said, "wait "+d.String()) }
 	return r, &said
+}
+
+// variables are those that a release's `concourse <command> --help` names, sorted;
+// the worker's without CONCOURSE_GARDEN_*, with which one that runs containerd does
+// not start. tests/concourse compares them with the release.
+func variables(t *testing.T, command string) []string {
+	data, err := os.ReadFile("testdata/variables-8.2.5/" + command)
+	require.NoError(t, err)
+	return strings.Fields(string(data))
 }

@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"path"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
 )
 
-const (
-	// stateDir is what the charm remembers of this unit alone.
-	stateDir = "/var/lib/concourse-charm"
-	// FailedFile names the release that did not start on this unit.
-	FailedFile = stateDir + "/failed-release.json"
-)
+// FailedFile names the release that did not start on this unit.
+const FailedFile = agreed.StateDir + "/failed-release.json"
 
 // Failed is a release that did not start here and is not tried again until
 // something else is wanted or the operator says so.
@@ -49,13 +46,13 @@ func MarkFailed(root host.Root, id, version, why string) error {
 	}
 	data, err := json.Marshal(f)
 	if err == nil {
-		err = root.MkdirAll(stateDir, 0o700)
+		err = root.MkdirAll(agreed.StateDir, 0o700)
 	}
 	if err == nil {
 		err = root.WriteFile(FailedFile, append(data, '\n'), 0o600)
 	}
 	if err == nil {
-		err = syncDir(root.Path(stateDir))
+		err = syncDir(root.Path(agreed.StateDir))
 	}
 	if err != nil {
 		return fmt.Errorf("cannot note that Concourse %s failed: %w", version, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 )
@@ -214,7 +215,7 @@ func TestFailedNoteIsForRootOnlyAndNeverInTheWay(t *testing.T) {
 	h := machine(t)
 	require.Nil(t, ReadFailed(h.Root))
 	require.NoError(t, MarkFailed(h.Root, "8.2.5", "8.2.5", "why"))
-	for p, mode := range map[string]os.FileMode{FailedFile: 0o600, stateDir: 0o700} {
+	for p, mode := range map[string]os.FileMode{FailedFile: 0o600, agreed.StateDir: 0o700} {
 		st, err := h.Stat(p)
 		require.NoError(t, err)
 		require.Equal(t, mode, st.Mode().Perm(), p)

@@ -35,10 +35,6 @@ const (
 	StrategyKey   = "CONCOURSE_CONTAINER_PLACEMENT_STRATEGY"
 	LimitStrategy = "limit-active-tasks"
 
-	// RequestTimeoutKey is how long the web waits for a worker that makes a
-	// container. Earlier versions set it for tasks that waited for GPUs.
-	RequestTimeoutKey = "CONCOURSE_GARDEN_REQUEST_TIMEOUT"
-
 	usualStrategy = "volume-locality" // where there is none
 	aloneStrategy = "random"          // takes no other beside it
 )

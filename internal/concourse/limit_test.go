@@ -41,7 +41,7 @@ func TestOperatorsOwnLimitStays(t *testing.T) {
 	}{
 		{WebConfig{}, "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=7\n"},
 		{WebConfig{Limits: []string{TaskLimitKey}}, ""},
-		{WebConfig{Limits: []string{RequestTimeoutKey}}, "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=7\n"},
+		{WebConfig{Limits: []string{"CONCOURSE_OTHER"}}, "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=7\n"},
 		{WebConfig{Limits: []string{TaskLimitKey}, TaskLimit: 4}, "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=4\n"},
 	} {
 		f, err := c.config.File(own)
@@ -84,11 +84,4 @@ func TestWorkerTakesNoMoreTasksThanItIsTold(t *testing.T) {
 	f, err := WorkerConfig{Name: "w"}.File([]byte("CONCOURSE_MAX_ACTIVE_TASKS=4\n"))
 	require.NoError(t, err)
 	require.NotContains(t, string(f.Data), "CONCOURSE_MAX_ACTIVE_TASKS")
-}
-
-// Earlier versions had the web wait longer for containers.
-func TestLimitThatIsTheCharmsNoMoreGoes(t *testing.T) {
-	f, err := WebConfig{Limits: []string{RequestTimeoutKey}}.File([]byte("CONCOURSE_GARDEN_REQUEST_TIMEOUT=12m0s\n"))
-	require.NoError(t, err)
-	require.NotContains(t, string(f.Data), "TIMEOUT")
 }

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/resource"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 	// draft nor a pre-release (REST API, "Get the latest release").
 	newestAPI = "https://api.github.com/repos/concourse/concourse/releases/latest"
 	// NewestFile keeps the last answer.
-	NewestFile = stateDir + "/newest.json"
+	NewestFile = agreed.StateDir + "/newest.json"
 	// newestEvery is how often GitHub is asked: without a token an address has
 	// 60 requests an hour, for all that is behind it.
 	newestEvery = 6 * time.Hour
@@ -33,7 +35,7 @@ type NewestQuery struct {
 	Installed string // x.y.z; "" where nothing is installed
 	Arch      string // amd64, arm64: a release counts when it has a tarball for it
 	Token     string // option github-token, "" without
-	Proxy     Proxy
+	Proxy     resource.Proxies
 	Offline   bool // uses the last answer only, for plans that are shown
 	api       string
 }
@@ -110,7 +112,7 @@ func (q NewestQuery) ask(ctx context.Context, h host.Host, a newestAnswer) newes
 func writeNewest(root host.Root, a newestAnswer) error {
 	data, err := json.Marshal(a)
 	if err == nil {
-		err = root.MkdirAll(stateDir, 0o700)
+		err = root.MkdirAll(agreed.StateDir, 0o700)
 	}
 	if err == nil {
 		err = root.WriteFile(NewestFile, append(data, '\n'), 0o600)

@@ -9,8 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource"
 )
 
 // github is a stand-in for GitHub's API.
@@ -109,7 +111,7 @@ func TestNewestWithoutANetworkIsARemark_D13(t *testing.T) {
 	h, g := machine(t), newGithub(t, "8.2.6")
 	g.Close()
 	q := g.query("")
-	q.Token, q.Proxy = "geheim", Proxy{HTTP: "http://user:geheim@127.0.0.1:1"}
+	q.Token, q.Proxy = "geheim", resource.Proxies{HTTP: "http://user:geheim@127.0.0.1:1"}
 	version, remark := Newest(t.Context(), h, q)
 	require.Equal(t, TestedVersion, version)
 	require.Contains(t, remark, "auto-upgrade stays at "+TestedVersion+": cannot ask GitHub: ")
@@ -122,7 +124,7 @@ func TestNewestWithoutANetworkIsARemark_D13(t *testing.T) {
 	require.EqualValues(t, 0o600, st.Mode().Perm())
 
 	h = machine(t) // and without a place for the answer
-	hosttest.Put(t, h.Root, stateDir, "a file")
+	hosttest.Put(t, h.Root, agreed.StateDir, "a file")
 	version, remark = Newest(t.Context(), h, q)
 	require.Equal(t, TestedVersion, version)
 	require.Contains(t, remark, "cannot keep the newest version")

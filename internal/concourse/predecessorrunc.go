@@ -15,17 +15,15 @@ import (
 // The Python charm's wrappers are scripts; the links are what shims found as
 // runc, and the copies what the scripts ran.
 const (
-	oldBin          = "/opt/bin"
-	oldRunc         = oldBin + "/runc"
-	oldHookWrapper  = "/usr/local/bin/runc-wrapper"
-	oldRealRunc     = oldBin + "/runc.real"
-	systemRunc      = "/usr/bin/runc"
-	nvidiaRuntime   = "/usr/bin/nvidia-container-runtime"
-	realSuffix      = ".real"
-	oldBundles      = "/run/containerd/io.containerd.runtime.v2.task/concourse"
-	leakedConfigs   = oldBundles + "/*/config.json.??????"
-	oldReleaseGlob  = ReleasesDir + "/*/bin"
-	oldReleaseNames = "predecessor-"
+	oldBin         = "/opt/bin"
+	oldRunc        = oldBin + "/runc"
+	oldHookWrapper = "/usr/local/bin/runc-wrapper"
+	oldRealRunc    = oldBin + "/runc.real"
+	systemRunc     = "/usr/bin/runc"
+	nvidiaRuntime  = "/usr/bin/nvidia-container-runtime"
+	realSuffix     = ".real"
+	oldBundles     = "/run/containerd/io.containerd.runtime.v2.task/concourse"
+	leakedConfigs  = oldBundles + "/*/config.json.??????"
 	// oldContainerdConfig is what a GPU worker's containerd was started with.
 	oldContainerdConfig = HomeDir + "/containerd-gpu.toml"
 )
@@ -131,7 +129,7 @@ func busy(root host.Root) bool {
 	}
 	for _, exe := range exes {
 		to, err := root.Readlink(exe)
-		if err == nil && (strings.HasPrefix(to, HomeDir+"/bin/") || strings.HasPrefix(to, ReleasesDir+"/"+oldReleaseNames)) {
+		if err == nil && strings.HasPrefix(to, HomeDir+"/bin/") {
 			return true
 		}
 	}
@@ -139,38 +137,18 @@ func busy(root host.Root) bool {
 }
 
 // releaseRunc puts runc back into the release that the Python charm unpacked, which
-// stays, and into those of this charm that an earlier version let it write to.
+// stays.
 func (l *leftovers) releaseRunc() {
-	if l.shared() || len(wrappedReleases(l.root)) == 0 {
+	const dir, runc = HomeDir + "/bin", HomeDir + "/bin/runc"
+	if st, err := l.root.Lstat(dir); l.shared() || err != nil || !st.IsDir() || !l.ours(runc) {
 		return
 	}
 	l.do("put runc back where a wrapper has its place", func(_ context.Context, h host.Host) error {
-		for _, dir := range wrappedReleases(h.Root) {
-			runc := path.Join(dir, "runc")
-			if st, err := h.Lstat(runc + realSuffix); err == nil && st.Mode().IsRegular() {
-				if err := os.Rename(h.Path(runc+realSuffix), h.Path(runc)); err != nil {
-					return err
-				}
-				continue
-			}
-			if err := h.Remove(runc); err != nil { // it leads nowhere from now on
-				return err
-			}
+		if st, err := h.Lstat(runc + realSuffix); err == nil && st.Mode().IsRegular() {
+			return os.Rename(h.Path(runc+realSuffix), h.Path(runc))
 		}
-		return nil
+		return h.Remove(runc) // it leads nowhere from now on
 	})
-}
-
-// wrappedReleases are the folders of such releases whose runc is a link to a wrapper.
-func wrappedReleases(root host.Root) (dirs []string) {
-	l := leftovers{root: root}
-	others, _ := root.Glob(oldReleaseGlob) // the pattern is right
-	for _, dir := range append([]string{HomeDir + "/bin"}, others...) {
-		if st, err := root.Lstat(dir); err == nil && st.IsDir() && l.ours(path.Join(dir, "runc")) {
-			dirs = append(dirs, dir)
-		}
-	}
-	return dirs
 }
 
 // original gives a program of the system its place back where a wrapper took

@@ -13,7 +13,7 @@ import (
 // Shims that the Python charm's worker started find runc by its names: they
 // stay until the last of them is gone.
 func TestWrappersStayWhileTheirContainersRun(t *testing.T) {
-	for _, exe := range []string{"/var/lib/concourse/bin/concourse", "/var/lib/concourse/releases/predecessor-1/bin/containerd-shim-runc-v2"} {
+	for _, exe := range []string{"/var/lib/concourse/bin/concourse", "/var/lib/concourse/bin/containerd-shim-runc-v2"} {
 		h, run := predecessor(t, "rocm")
 		hosttest.Link(t, h.Root, "/proc/4711/exe", exe)
 		hosttest.Link(t, h.Root, "/proc/4712/exe", "/var/lib/concourse/releases/8.2.5/bin/concourse")
@@ -32,26 +32,6 @@ func TestWrappersStayWhileTheirContainersRun(t *testing.T) {
 		require.False(t, h.Exists("/opt/bin"))
 		require.Empty(t, diffed(t, h))
 	}
-}
-
-// Earlier versions of this charm moved the Python charm's release aside, and let it
-// write into theirs.
-func TestReleasesThatTheWrapperGotIntoAreWholeAgain(t *testing.T) {
-	h, _ := predecessor(t, "worker")
-	for _, id := range []string{"predecessor-1", "8.2.5"} {
-		hosttest.Put(t, h.Root, ReleasesDir+"/"+id+"/bin/runc.real", "runc of "+id)
-		hosttest.Link(t, h.Root, ReleasesDir+"/"+id+"/bin/runc", "/opt/bin/runc-wrapper")
-	}
-	hosttest.Put(t, h.Root, ReleasesDir+"/8.2.4/bin/runc", "runc of 8.2.4")
-	_, err := diffed(t, h).Apply(t.Context(), nil)
-	require.NoError(t, err)
-	for _, id := range []string{"predecessor-1", "8.2.5", "8.2.4"} {
-		got, err := h.ReadFile(ReleasesDir + "/" + id + "/bin/runc")
-		require.NoError(t, err)
-		require.Equal(t, "runc of "+id, string(got))
-		require.False(t, h.Exists(ReleasesDir+"/"+id+"/bin/runc.real"))
-	}
-	require.Empty(t, diffed(t, h))
 }
 
 const (

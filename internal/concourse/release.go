@@ -16,6 +16,7 @@ import (
 
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
 )
 
 // Upstream is where Concourse publishes its releases.
@@ -31,7 +32,7 @@ type Release struct {
 	SHA256   string // of the tarball, lower-case hex; "" where the operator gave none
 	Arch     string // amd64 or arm64
 	Token    string // option github-token, for GitHub's API alone; "" without
-	Proxy    Proxy
+	Proxy    resource.Proxies
 	Shared   bool                                           // HomeDir is shared storage, see SharedStorage
 	Before   plan.Resource                                  // comes just before another release takes the place of the one in use; nil: nothing
 	Unit     string                                         // this unit, "worker/0"; needed where Shared

@@ -12,18 +12,16 @@ import (
 	"concourse-ci-machine/internal/plan"
 )
 
-// switchTo is the steps after the release is unpacked: the link, the names
-// that the predecessor used, and what is not needed any more.
+// switchTo is the steps after the release is unpacked: the link, and what is not
+// needed any more.
 func (r *Release) switchTo(ctx context.Context, h host.Host, t target) (plan.Plan, error) {
 	var p plan.Plan
 	now, used := currentRelease(h.Root)
-	if _, linked := linkedRelease(h.Root, ReleaseLink); !linked || now != t.id || (t.installed && r.wrongVersion(t)) {
+	if now != t.id || (t.installed && r.wrongVersion(t)) {
 		why := "no release is in use"
 		switch {
 		case t.back:
 			why = r.avoid.Version + " failed here"
-		case used && now == t.id && !linked:
-			why = "it is in use by " + oldReleaseLink
 		case used:
 			why = "in use is " + now
 		}
@@ -40,11 +38,6 @@ func (r *Release) switchTo(ctx context.Context, h host.Host, t target) (plan.Pla
 	}
 	if t.installed && t.resource {
 		p = append(p, note(h.Root, t)...)
-	}
-	if !r.Shared { // there, units of the Python charm may still run what is in these
-		p = append(p, moveOldLinks(h.Root)...)
-		p = append(p, withoutLink(h.Root, "bin")...)
-		p = append(p, withoutLink(h.Root, "resource-types")...)
 	}
 	s, err := r.clean(h, t)
 	return append(p, s...), err
@@ -108,20 +101,5 @@ func note(root host.Root, t target) plan.Plan {
 	}
 	return plan.Plan{{Op: "note that the attached release is " + t.id, Why: "the file's date changed, its content did not", Do: func(context.Context) error {
 		return writeOrigin(root, path.Join(ReleasesDir, t.id), t.from)
-	}}}
-}
-
-// withoutLink takes a link from HomeDir into the release away that earlier
-// versions of this charm made: the Python charm, where somebody goes back to it,
-// writes through it, its own runc above all. A folder in its place is that charm's
-// own release. It stays, for containers that it started and for going back.
-func withoutLink(root host.Root, name string) plan.Plan {
-	link := path.Join(HomeDir, name)
-	to, err := root.Readlink(link)
-	if err != nil || to != linkText(root, path.Join(ReleaseLink, name)) && to != path.Join("release", name) {
-		return nil
-	}
-	return plan.Plan{{Op: "remove " + link, Why: "nothing but this charm is to write into its release", Do: func(context.Context) error {
-		return root.Remove(link)
 	}}}
 }

@@ -14,12 +14,6 @@ const (
 	WebUser     = "concourse"
 )
 
-// Ports of a web: workers register at TSAPort, metrics are on MetricsPort.
-const (
-	TSAPort     = 2222
-	MetricsPort = 9391
-)
-
 // WebPaths is where a web keeps its own: never on storage that it shares with
 // other units, as its keys and its user's id are this machine's alone (D10, D11).
 type WebPaths struct{ Dir string }
@@ -74,6 +68,3 @@ func (p WebPaths) Folders() []plan.Resource {
 		resource.Dir{Path: p.KeyDir(), Mode: 0o700, Owner: WebUser},
 	}
 }
-
-// User is the system user that the web runs as.
-func (p WebPaths) User() plan.Resource { return resource.User{Name: WebUser, Home: HomeDir} }

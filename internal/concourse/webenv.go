@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -67,7 +68,7 @@ type WebConfig struct {
 	// not set is taken out of the file (D26).
 	Options, Vault map[string]string
 	OptionKeys     []string
-	Proxy          Proxy
+	Proxy          resource.Proxies
 }
 
 // Env is the environment, by variable. Nothing that is empty is in it. It
@@ -125,7 +126,7 @@ func (c WebConfig) own() map[string]string {
 	}
 	if c.Metrics {
 		env["CONCOURSE_PROMETHEUS_BIND_IP"] = "0.0.0.0"
-		env["CONCOURSE_PROMETHEUS_BIND_PORT"] = number(MetricsPort)
+		env["CONCOURSE_PROMETHEUS_BIND_PORT"] = number(agreed.WebMetricsPort)
 	}
 	return env
 }
@@ -180,7 +181,7 @@ func (c WebConfig) owns(key string) bool {
 	if _, ok := (WebConfig{}).own()[key]; ok {
 		return true
 	}
-	if key == TaskLimitKey || key == RequestTimeoutKey {
+	if key == TaskLimitKey {
 		return slices.Contains(c.Limits, key) || slices.Contains(c.LimitsNow(), key)
 	}
 	return slices.Contains(c.OptionKeys, key) || slices.Contains(vaultKeys(), key) || slices.Contains(retiredWebKeys(), key)

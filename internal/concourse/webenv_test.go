@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse/flags"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource"
 )
 
 // webConfig is a web with everything.
@@ -26,7 +26,7 @@ func webConfig() WebConfig {
 		Options:    map[string]string{"CONCOURSE_LDAP_HOST": "ldap:636", "CONCOURSE_SECRET_CACHE_ENABLED": "true"},
 		Vault:      map[string]string{"CONCOURSE_VAULT_URL": "https://10.0.0.4:8200", "CONCOURSE_VAULT_AUTH_PARAM": "role_id:a,secret_id:b"},
 		OptionKeys: []string{"CONCOURSE_LDAP_HOST", "CONCOURSE_LDAP_BIND_PW", "CONCOURSE_SECRET_CACHE_ENABLED", "CONCOURSE_GC_FAILED_GRACE_PERIOD"},
-		Proxy:      Proxy{HTTP: "http://proxy:3128", HTTPS: "http://u:p@proxy:3128", No: "10.0.0.0/8"},
+		Proxy:      resource.Proxies{HTTP: "http://proxy:3128", HTTPS: "http://u:p@proxy:3128", No: "10.0.0.0/8"},
 	}
 }
 
@@ -129,15 +129,15 @@ func TestLocalUsers_D24(t *testing.T) {
 // by HTTP at the webs' own addresses.
 func TestWebsReachWorkersWithoutTheProxy(t *testing.T) {
 	for name, c := range map[string]struct {
-		proxy Proxy
+		proxy resource.Proxies
 		peers []string
 		want  string
 	}{
-		"no proxy":       {Proxy{No: "a"}, []string{"10.0.0.3"}, "a"},
-		"alone":          {Proxy{HTTP: "http://p"}, nil, "10.0.0.2"},
-		"among others":   {Proxy{HTTPS: "http://p", No: "a, .b"}, []string{"10.0.0.4", "10.0.0.3"}, "a,.b,10.0.0.2,10.0.0.3,10.0.0.4"},
-		"said already":   {Proxy{HTTP: "http://p", No: "10.0.0.3,10.0.0.2"}, []string{"10.0.0.3"}, "10.0.0.3,10.0.0.2"},
-		"IPv6 and empty": {Proxy{HTTP: "http://p", No: ","}, []string{"fd00::3", ""}, "10.0.0.2,fd00::3"},
+		"no proxy":       {resource.Proxies{No: "a"}, []string{"10.0.0.3"}, "a"},
+		"alone":          {resource.Proxies{HTTP: "http://p"}, nil, "10.0.0.2"},
+		"among others":   {resource.Proxies{HTTPS: "http://p", No: "a, .b"}, []string{"10.0.0.4", "10.0.0.3"}, "a,.b,10.0.0.2,10.0.0.3,10.0.0.4"},
+		"said already":   {resource.Proxies{HTTP: "http://p", No: "10.0.0.3,10.0.0.2"}, []string{"10.0.0.3"}, "10.0.0.3,10.0.0.2"},
+		"IPv6 and empty": {resource.Proxies{HTTP: "http://p", No: ","}, []string{"fd00::3", ""}, "10.0.0.2,fd00::3"},
 	} {
 		require.Equal(t, c.want, WebConfig{PeerAddress: "10.0.0.2", Peers: c.peers, Proxy: c.proxy}.Env()["no_proxy"], name)
 	}
@@ -156,14 +156,14 @@ func TestOptionsDoNotReplaceWhatIsTheCharms(t *testing.T) {
 // Concourse ignores names that it does not know, so each one is checked:
 // the web's own, those of every option, those of the relation to Vault.
 func TestWebKnowsEveryVariable(t *testing.T) {
-	known := flags.Web()
+	known := variables(t, "web")
 	var keys []string
 	for key := range (WebConfig{}).own() {
 		keys = append(keys, key)
 	}
 	keys = slices.Concat(keys, vaultKeys(), config.WebEnvKeys(), slices.Collect(maps.Keys(webConfig().Env())))
 	for _, key := range keys {
-		require.True(t, slices.Contains(known, key) || strings.HasSuffix(key, "_proxy"), "%s is no variable of concourse web %s", key, flags.Version)
+		require.True(t, slices.Contains(known, key) || strings.HasSuffix(key, "_proxy"), "%s is no variable of concourse web", key)
 	}
 	for _, key := range retiredWebKeys() {
 		require.NotContains(t, keys, key)

@@ -19,7 +19,7 @@ func CheckWeb(ctx context.Context, url string) Health {
 		return h
 	}
 	// Something else may listen there.
-	var info WebInfo
+	var info struct{ Version string }
 	if json.Unmarshal(body, &info) != nil || info.Version == "" {
 		return Health{Unhealthy, "what answers at " + url + " is not Concourse"}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -108,12 +109,10 @@ func TestWebFoldersBelongToTheirUsers_D11(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		h := machine(t)
 		p := WebFiles(shared)
-		require.Equal(t, resource.User{Name: "concourse", Home: "/var/lib/concourse"}, p.User())
 		run := hosttest.NewRunner(t).On("useradd", hosttest.Useradd(h.Root))
 		h.Runner = run
-		want := append(p.Folders(), p.User())
 		// The user first, as a folder can't be given to one that is not there.
-		want = append(want[len(want)-1:], want[:len(want)-1]...)
+		want := append([]plan.Resource{resource.User{Name: WebUser, Home: HomeDir}}, p.Folders()...)
 		require.NoError(t, os.Chmod(h.Path(HomeDir), 0o777)) // as the host's script leaves a shared one
 		require.NoError(t, apply(t, h, want...))
 		require.Empty(t, ops(t, h, want...))

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -17,7 +18,7 @@ type WorkerConfig struct {
 	Wrapped    bool // run containerd through Launcher, so that shims find Wrapper
 	DNSProxy   bool
 	DNSServers []string // not used with DNSProxy; none: the machine's own (D31)
-	Proxy      Proxy
+	Proxy      resource.Proxies
 	// MaxTasks is how many tasks the worker takes at once, 0: any number. A
 	// release that LimitsItself knows it.
 	MaxTasks int
@@ -37,7 +38,7 @@ func (c WorkerConfig) Env() map[string]string {
 		"CONCOURSE_BAGGAGECLAIM_DRIVER":    "naive",
 		// Other machines reach the worker through the web's tunnel only.
 		"CONCOURSE_BIND_IP":                     "127.0.0.1",
-		"CONCOURSE_BIND_PORT":                   "7777",
+		"CONCOURSE_BIND_PORT":                   number(agreed.ContainersPort),
 		"CONCOURSE_HEALTHCHECK_BIND_IP":         "127.0.0.1",
 		"CONCOURSE_HEALTHCHECK_BIND_PORT":       "8888",
 		"CONCOURSE_TAG":                         strings.Join(c.Tags, ","),
@@ -70,11 +71,11 @@ func (c WorkerConfig) File(existing []byte) (resource.File, error) {
 	return resource.File{Path: EnvFile, Data: data, Mode: 0o640}, err
 }
 
-// retiredKeys are those that the predecessor or an earlier version wrote and that
-// have no use any more: a start waits for no GPU, Concourse knows no WORKER_PROCS,
-// and a config of our own or a PATH would replace what the release brings.
+// retiredKeys are those that the predecessor wrote and that have no use any more:
+// Concourse knows no WORKER_PROCS, and a config of our own or a PATH would replace
+// what the release brings.
 func retiredKeys() []string {
-	return []string{"CONCOURSE_WORKER_PROCS", "CONCOURSE_CONTAINERD_CONFIG", "CONCOURSE_CONTAINERD_REQUEST_TIMEOUT", "PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
+	return []string{"CONCOURSE_WORKER_PROCS", "CONCOURSE_CONTAINERD_CONFIG", "PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
 }
 
 // workerOwns reports whether this charm or its predecessor ever wrote the key. An
@@ -84,7 +85,7 @@ func workerOwns(key string) bool {
 		return true
 	}
 	full := WorkerConfig{Name: "x", WorkDir: "x", LogLevel: "x", TSA: TSA{Host: "x"}, Tags: []string{"x"}, Wrapped: true,
-		DNSServers: []string{"x"}, Proxy: Proxy{"x", "x", "x"}, MaxTasks: 1}
+		DNSServers: []string{"x"}, Proxy: resource.Proxies{HTTP: "x", HTTPS: "x", No: "x"}, MaxTasks: 1}
 	if _, ok := full.Env()[key]; ok {
 		return true
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse/flags"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/plan"
@@ -20,7 +19,7 @@ func gpuWorker() WorkerConfig {
 		WorkDir: WorkDir,
 		Name:    "gpu-0-0badcafe", LogLevel: "info", TSA: TSA{Host: "10.0.0.2:2222", HostPublicKey: "ssh-rsa AAAA"},
 		Tags: []string{"gpu", "compute-runtime=rocm"}, Wrapped: true, DNSServers: []string{"10.0.0.53", "fd00::53"},
-		Proxy: Proxy{HTTP: "http://proxy:3128", HTTPS: "http://u:p@proxy:3128", No: "10.0.0.0/8,.internal"},
+		Proxy: resource.Proxies{HTTP: "http://proxy:3128", HTTPS: "http://u:p@proxy:3128", No: "10.0.0.0/8,.internal"},
 	}
 }
 
@@ -36,9 +35,10 @@ func TestWorkerEnvironment(t *testing.T) {
 func TestWorkerKnowsEveryVariable(t *testing.T) {
 	proxied := gpuWorker()
 	proxied.DNSProxy = true
+	known := variables(t, "worker")
 	for _, c := range []WorkerConfig{gpuWorker(), proxied} {
 		for key := range c.Env() {
-			require.True(t, slices.Contains(flags.Worker(), key) || strings.HasSuffix(key, "_proxy"), "%s is no variable of concourse worker %s", key, flags.Version)
+			require.True(t, slices.Contains(known, key) || strings.HasSuffix(key, "_proxy"), "%s is no variable of concourse worker", key)
 		}
 	}
 	for _, key := range retiredKeys() {

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"concourse-ci-machine/internal/agreed"
 )
 
 // webOptions are those of the web itself; the environment variables of most
@@ -42,16 +44,16 @@ func webOptions() []Option {
 // otherPorts are those that Concourse and this charm listen on themselves.
 func otherPorts() map[int]string {
 	return map[int]string{
-		22:   "SSH",
-		2221: "Concourse's debugging of the TSA",
-		2222: "workers (TSA)",
-		7777: "a worker's containers",
-		7788: "a worker's volumes",
-		8079: "Concourse's debugging of the web",
-		8888: "a worker's health",
-		9358: "the metrics of jobs",
-		9391: "Concourse's metrics",
-		9401: "the metrics of GPUs",
+		22:                    "SSH",
+		2221:                  "Concourse's debugging of the TSA",
+		agreed.TSAPort:        "workers (TSA)",
+		agreed.ContainersPort: "a worker's containers",
+		7788:                  "a worker's volumes",
+		8079:                  "Concourse's debugging of the web",
+		8888:                  "a worker's health",
+		agreed.JobsPort:       "the metrics of jobs",
+		agreed.WebMetricsPort: "Concourse's metrics",
+		agreed.GPUsPort:       "the metrics of GPUs",
 	}
 }
 

@@ -6,19 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/health"
-	"concourse-ci-machine/internal/rocm"
 )
-
-func TestExplanationsHaveTheNamesOfTheErrorTable(t *testing.T) {
-	names := map[int]string{}
-	for _, e := range rocm.ErrorCodes() {
-		names[e.Code] = e.Name
-	}
-	for _, e := range explanations {
-		require.Equal(t, names[e.Code], e.Name, e.words)
-		require.NotEmpty(t, e.Text)
-	}
-}
 
 func TestWhatIsWrongIsExplained(t *testing.T) {
 	n, share, events := 3, .9, 5

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/exporter/program"
 	"concourse-ci-machine/internal/exporter/usage"
 )
@@ -27,7 +28,7 @@ func parse(args []string) (options, *flag.FlagSet, error) {
 	var o options
 	fs := flag.NewFlagSet("rocm-exporter", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors and usage are the caller's to print
-	fs.StringVar(&o.listen, "web.listen-address", ":9401", "`address` to serve on; port 0 takes a free one")
+	fs.StringVar(&o.listen, "web.listen-address", fmt.Sprintf(":%d", agreed.GPUsPort), "`address` to serve on; port 0 takes a free one")
 	fs.DurationVar(&o.watchdog, "web.watchdog", defaultWatchdog, "`time` without an answer to its own health check that ends the program, 2s or more; 0s is never")
 	fs.StringVar(&o.root, "path.root", "/", "`directory` to read as the machine's root")
 	fs.BoolVar(&o.collect.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")

@@ -155,7 +155,7 @@ func TestBinaryEndsWithAKilledParent(t *testing.T) {
 func buildProgram(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "concourse-exporter")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -X main.version=v1.2.3", "-o", bin, "../../src/concourse-exporter")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -X concourse-ci-machine/internal/version.Version=v1.2.3", "-o", bin, "../../src/concourse-exporter")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))

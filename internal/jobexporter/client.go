@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"concourse-ci-machine/internal/flylogin"
 )
 
 // result is what came of asking Concourse, as the label result tells it.
@@ -65,9 +67,7 @@ func newClient(c Credentials, ca []byte, now func() time.Time) (*client, error) 
 			return nil, fmt.Errorf("cannot use ca-file %s: there is no PEM certificate in it", c.CAFile)
 		}
 	}
-	// A redirect would carry the password to where nobody has said it may go.
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &client{credentials: c, now: now, http: &http.Client{Transport: t, CheckRedirect: stay}}, nil
+	return &client{credentials: c, now: now, http: &http.Client{Transport: t, CheckRedirect: flylogin.Stay}}, nil
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"concourse-ci-machine/internal/agreed"
 )
 
 const intro = `Usage: concourse-exporter [flags]
@@ -33,7 +35,7 @@ func parse(args []string, getenv func(string) string) (options, *flag.FlagSet, e
 	var o options
 	fs := flag.NewFlagSet("concourse-exporter", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors and usage are the caller's to print
-	fs.StringVar(&o.listen, "web.listen-address", fmt.Sprintf(":%d", DefaultPort), "`address` to serve on; port 0 takes a free one")
+	fs.StringVar(&o.listen, "web.listen-address", fmt.Sprintf(":%d", agreed.JobsPort), "`address` to serve on; port 0 takes a free one")
 	fs.StringVar(&o.credentials, "credentials-file", "", "`file`, 0600, with Concourse's url, username and password as JSON; or $"+CredentialsEnv)
 	fs.DurationVar(&o.interval, "poll.interval", defaultInterval, fmt.Sprintf("`time` between two polls of Concourse, %s or more", minInterval))
 	fs.DurationVar(&o.timeout, "poll.timeout", defaultTimeout, fmt.Sprintf("`time` that one poll may take, from %s to --poll.interval", minTimeout))

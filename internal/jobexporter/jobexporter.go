@@ -14,9 +14,6 @@ package jobexporter
 
 import "time"
 
-// DefaultPort is the port of --web.listen-address where it is not given.
-const DefaultPort = 9358
-
 // CredentialsEnv names the credentials file where --credentials-file does not.
 const CredentialsEnv = "CONCOURSE_EXPORTER_CREDENTIALS_FILE"
 

@@ -6,18 +6,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
-)
 
-// Concourse's command line tool is a public client with these names and scopes;
-// it is the one that may log in with a password (skymarshal, fly's login).
-const (
-	tokenPath    = "/sky/issuer/token"
-	clientID     = "fly"
-	clientSecret = "Zmx5"
-	scopes       = "openid profile email federated:id groups"
+	"concourse-ci-machine/internal/flylogin"
 )
 
 const (
@@ -48,17 +40,10 @@ func (c *client) login(ctx context.Context) error {
 		return c.token.refused
 	}
 	c.token = token{}
-	form := url.Values{
-		"grant_type": {"password"}, "scope": {scopes},
-		"username": {c.credentials.Username}, "password": {c.credentials.Password},
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address(tokenPath), strings.NewReader(form.Encode()))
+	req, err := flylogin.Request(ctx, c.credentials.URL, c.credentials.Username, c.credentials.Password)
 	if err != nil {
 		return fail(resultCredentials, "cannot ask %s: %w", c.credentials.URL, plainly(err))
 	}
-	req.SetBasicAuth(clientID, clientSecret)
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Accept", "application/json")
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return fail(resultUnreachable, "cannot reach %s: %w", c.credentials.URL, plainly(err))

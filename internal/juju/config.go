@@ -38,24 +38,6 @@ func (t *Tools) IsLeader(ctx context.Context) (bool, error) {
 	return out, err
 }
 
-// GoalState is what the model is meant to become.
-type GoalState struct {
-	Units     map[string]GoalStatus            `json:"units"`     // this application's, itself among them
-	Relations map[string]map[string]GoalStatus `json:"relations"` // by endpoint: remote applications and units
-}
-
-// GoalStatus is the state of one unit or relation.
-type GoalStatus struct {
-	Status string `json:"status"`
-}
-
-// GoalState asks which units and relations are there or about to be.
-func (t *Tools) GoalState(ctx context.Context) (GoalState, error) {
-	var out GoalState
-	err := t.read(ctx, &out, "goal-state", "--format=json")
-	return out, err
-}
-
 // Reboot asks for a reboot of the machine after this hook. With now it happens
 // at once, the calling program is killed, and the hook runs again afterwards.
 func (t *Tools) Reboot(ctx context.Context, now bool) error {

@@ -73,30 +73,6 @@ func TestRelationContentArrivesAsItIsAndNeverInArguments(t *testing.T) {
 	})
 }
 
-func TestStateSurvives(t *testing.T) {
-	both(t, hook, func(t *testing.T, m *jujutest.Model, c *jujutest.Context, tools *juju.Tools) {
-		_, found, err := tools.StateGet(ctx, "plain")
-		require.NoError(t, err)
-		require.False(t, found)
-		require.NoError(t, tools.StateSet(ctx, tricky))
-		require.NoError(t, tools.StateSet(ctx, map[string]string{"empty": ""}))
-		v, found, err := tools.StateGet(ctx, "lines")
-		require.NoError(t, err)
-		require.True(t, found)
-		require.Equal(t, "a\nb\n", v)
-		_, found, err = tools.StateGet(ctx, "empty")
-		require.NoError(t, err)
-		require.True(t, found)
-		require.NoError(t, tools.StateDelete(ctx, "empty"))
-		require.NoError(t, tools.StateDelete(ctx, "never was"))
-		all, err := tools.State(ctx)
-		require.NoError(t, err)
-		require.Equal(t, tricky, all)
-		err = tools.StateSet(ctx, map[string]string{strings.Repeat("k", 257): "v"})
-		require.EqualError(t, err, "cannot run state-set: max allowed key length (256) exceeded")
-	})
-}
-
 func FuzzRelationSetIsReadBackAsWritten(f *testing.F) {
 	for k, v := range tricky {
 		f.Add(k, v)

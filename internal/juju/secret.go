@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"sort"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -29,16 +28,6 @@ type Secret struct {
 	Description string
 	Owner       SecretOwner       // "" is the application; SecretSet does not change it
 	Content     map[string]string // nil in SecretSet: leave it
-}
-
-// SecretInfo is the metadata of a secret that this unit or its application owns.
-type SecretInfo struct {
-	ID          string      `json:"-"` // without "secret:"
-	Revision    int         `json:"revision"`
-	Label       string      `json:"label"`
-	Owner       SecretOwner `json:"owner"`
-	Description string      `json:"description"`
-	Rotation    string      `json:"rotation"`
 }
 
 // SecretGet reads a secret by id ("secret:..." or bare), by label, or by id
@@ -134,51 +123,4 @@ func withContent(content map[string]string, f func(file ...string) error) error 
 		return fmt.Errorf("cannot hand over a secret: %w", err)
 	}
 	return f("--file", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd))
-}
-
-// SecretGrant lets the other side of a relation read the secret; only one unit
-// of it where unit is not empty.
-func (t *Tools) SecretGrant(ctx context.Context, id, relation, unit string) error {
-	argv := []string{"secret-grant", id, "-r", relation}
-	if unit != "" {
-		argv = append(argv, "--unit", unit)
-	}
-	return t.change(ctx, argv...)
-}
-
-// SecretInfoGet finds a secret of ours by id or by label, one of them. There
-// being none is ErrNotFound.
-func (t *Tools) SecretInfoGet(ctx context.Context, id, label string) (SecretInfo, error) {
-	argv := []string{"secret-info-get", "--format=json"}
-	if id != "" {
-		argv = append(argv, id)
-	} else {
-		argv = append(argv, "--label", label)
-	}
-	var out map[string]SecretInfo
-	if err := t.read(ctx, &out, argv...); err != nil {
-		return SecretInfo{}, err
-	}
-	for id, info := range out {
-		info.ID = id
-		return info, nil
-	}
-	return SecretInfo{}, &ToolError{Tool: "secret-info-get", Code: 1, Text: "secret not found"}
-}
-
-// SecretRemove removes a secret of ours; only one revision where that is not 0.
-func (t *Tools) SecretRemove(ctx context.Context, id string, revision int) error {
-	argv := []string{"secret-remove", id}
-	if revision != 0 {
-		argv = append(argv, "--revision", fmt.Sprint(revision))
-	}
-	return t.change(ctx, argv...)
-}
-
-// SecretIDs lists what SecretInfoGet can find: bare ids, sorted.
-func (t *Tools) SecretIDs(ctx context.Context) ([]string, error) {
-	var out []string
-	err := t.read(ctx, &out, "secret-ids", "--format=json")
-	sort.Strings(out)
-	return out, err
 }

@@ -55,9 +55,6 @@ func (l Leases) Enter(c Call, gpus []int) error {
 		l.count(dir, func(n *Counters) { n.Busy, n.HeldMS = n.Busy+1, n.HeldMS+held })
 		return &Refusal{Reason: Busy, Count: len(gpus), Of: l.named(gpus), Total: len(l.GPUs), States: l.states(s), At: now, Again: c.Container, indexes: gpus}
 	}
-	if c.Final && !holds {
-		return cannotEnter(r, errors.New("its task has ended, and the unit does not lease these GPUs any more"))
-	}
 	if r.pidFile == "" {
 		return withoutPidFile(c.Container)
 	}

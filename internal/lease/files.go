@@ -8,10 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	countersName = "counters"
-	queueName    = "queue" // of those that waited in earlier versions
-)
+const countersName = "counters"
 
 // openDir opens the directory of leases. With create it is made where there is
 // none; else -1 stands for none.
@@ -44,13 +41,8 @@ func (l Leases) openDir(create bool) (int, error) {
 
 // checkNames refuses names that are no plain file names, or taken.
 func (l Leases) checkNames() error {
-	for _, name := range l.Before {
-		if name != "" && !plain(name) {
-			return fmt.Errorf("cannot lease a GPU that was named %q before: that is no plain file name", name)
-		}
-	}
 	for i, name := range l.GPUs {
-		if !plain(name) || name == queueName || name == countersName {
+		if !plain(name) || name == countersName {
 			return fmt.Errorf("cannot lease GPU %q: its name has to be at most 200 letters, digits, _ . : and -", name)
 		}
 		for _, other := range l.GPUs[:i] {

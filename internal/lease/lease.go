@@ -23,10 +23,6 @@ const DefaultDir = "/run/concourse-gpu"
 type Leases struct {
 	Dir  string   // DefaultDir, if not a test's; its parent has to be there
 	GPUs []string // names of the unit's GPUs, each a plain file name; the order gives the indexes below
-	// Before are names that earlier versions of this program leased the same GPUs
-	// by, "" for none. Where such a file is there, a GPU has two records, and is
-	// free when neither is live: the program of before may still be running.
-	Before []string
 	// Links[i][j] tells how well GPUs i and j are joined: LinkSame, LinkXGMI,
 	// LinkNUMA or 0. Empty: not known.
 	Links [][]int
@@ -61,8 +57,6 @@ type Call struct {
 	// "/system.slice/runc-4f1c.scope".
 	Cgroup string
 	PID    int
-	// Final keeps a container whose task has ended from its GPUs for good.
-	Final bool
 }
 
 // Want is what a task asks for.

@@ -40,9 +40,7 @@ func (l Leases) Forget(container string) error {
 		if err := l.blank(o); err != nil {
 			return err
 		}
-		if !o.before {
-			held += millis(now.Sub(o.record.since))
-		}
+		held += millis(now.Sub(o.record.since))
 	}
 	l.count(dir, func(n *Counters) { n.HeldMS += held })
 	return nil
@@ -81,16 +79,14 @@ func (l Leases) Release(gpu int, force bool) (State, error) {
 		r := Refusal{Count: 1, States: []State{was}, At: now, indexes: []int{gpu}}
 		return was, fmt.Errorf("cannot release GPU: %s; abort the build, or give force=true when no task uses it", r.holders())
 	}
-	for _, o := range s {
-		if len(o.raw) == 0 {
-			continue
-		}
-		if err := l.blank(o); err != nil {
-			return was, err
-		}
-		if r := o.record; r != nil && r.phase != ended && !o.before {
-			l.count(dir, func(n *Counters) { n.HeldMS += millis(now.Sub(r.since)) })
-		}
+	if len(s[0].raw) == 0 {
+		return was, nil
+	}
+	if err := l.blank(s[0]); err != nil {
+		return was, err
+	}
+	if r := s[0].record; r != nil && r.phase != ended {
+		l.count(dir, func(n *Counters) { n.HeldMS += millis(now.Sub(r.since)) })
 	}
 	return was, nil
 }

@@ -3,7 +3,6 @@ package lease
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 type slot struct {
 	gpu    int
 	name   string
-	before bool // the record of an earlier version's name
 	fd     int
 	raw    []byte // the content, less blanks; empty when nobody is known
 	record *record
@@ -38,47 +36,18 @@ func (l Leases) lock(dir int, gpus []int) (locked slots, err error) {
 	}()
 	for _, g := range gpus {
 		s = append(s, slot{gpu: g, name: l.GPUs[g], fd: -1})
-		if name := l.nameBefore(g); name != "" {
-			s = append(s, slot{gpu: g, name: name, before: true, fd: -1})
-		}
 	}
 	slices.SortFunc(s, func(a, b slot) int { return strings.Compare(a.name, b.name) })
 	for i := range s {
 		l.before("open", s[i].name)
-		if s[i].fd, err = openFile(dir, s[i].name, !s[i].before); err == nil {
+		if s[i].fd, err = openFile(dir, s[i].name, true); err == nil {
 			err = flock(s[i].fd, unix.LOCK_EX)
-		} else if s[i].before && errors.Is(err, unix.ENOENT) {
-			err = nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot lock %s: %w", l.path(s[i].name), err)
 		}
 	}
-	return slices.DeleteFunc(s, func(o slot) bool { return o.fd < 0 }), nil
-}
-
-func (l Leases) nameBefore(gpu int) string {
-	if gpu >= len(l.Before) || l.Before[gpu] == l.GPUs[gpu] {
-		return ""
-	}
-	return l.Before[gpu]
-}
-
-// adopt copies live records of earlier versions' names to those of now, as the
-// GPU that such a name stands for can become another one. All is locked.
-func (l Leases) adopt(s slots) error {
-	for _, old := range s {
-		at := slices.IndexFunc(s, func(o slot) bool { return o.gpu == old.gpu && !o.before })
-		if !old.before || !old.live || s[at].live {
-			continue
-		}
-		l.before("adopt", s[at].name)
-		if err := pwrite(s[at].fd, pad(bytes.Clone(old.raw))); err != nil {
-			return fmt.Errorf("cannot write %s: %w", l.path(s[at].name), err)
-		}
-		s[at].raw, s[at].record, s[at].verdict = old.raw, old.record, old.verdict
-	}
-	return nil
+	return s, nil
 }
 
 func (l Leases) path(name string) string { return l.Dir + "/" + name }
@@ -96,9 +65,6 @@ func (s slots) close() {
 func (l Leases) read(s slots, boot string, now time.Time) error {
 	var room [recordSize + 1]byte
 	for i := range s {
-		if s[i].fd < 0 {
-			continue
-		}
 		data, err := pread(s[i].fd, room[:])
 		if err != nil {
 			return fmt.Errorf("cannot read %s: %w", l.path(s[i].name), err)
@@ -132,16 +98,12 @@ func (l Leases) judgeAll(s slots, boot string, now time.Time) {
 func (s slots) free() []int {
 	list := make([]int, 0, len(s))
 	for _, o := range s {
-		if !s.held(o.gpu) {
+		if !o.live {
 			list = append(list, o.gpu)
 		}
 	}
 	slices.Sort(list)
-	return slices.Compact(list)
-}
-
-func (s slots) held(gpu int) bool {
-	return slices.ContainsFunc(s, func(o slot) bool { return o.gpu == gpu && o.live })
+	return list
 }
 
 // state is what users and metrics see.
@@ -153,29 +115,15 @@ func (s slot) state(name string) State {
 	return st
 }
 
-// states are in the order of the unit's GPUs, one of each.
+// states are in the order of the unit's GPUs.
 func (l Leases) states(s slots) []State {
 	byGPU := slices.Clone(s)
-	slices.SortFunc(byGPU, func(a, b slot) int { // of two records that which counts
-		return cmp.Or(cmp.Compare(a.gpu, b.gpu), -compareBool(a.live, b.live), compareBool(a.before, b.before))
-	})
+	slices.SortFunc(byGPU, func(a, b slot) int { return cmp.Compare(a.gpu, b.gpu) })
 	list := make([]State, 0, len(s))
-	for i, one := range byGPU {
-		if i == 0 || one.gpu != byGPU[i-1].gpu {
-			list = append(list, one.state(l.GPUs[one.gpu]))
-		}
+	for _, one := range byGPU {
+		list = append(list, one.state(l.GPUs[one.gpu]))
 	}
 	return list
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // write makes r the record of some of the GPUs, of all or of none: their files
@@ -195,7 +143,7 @@ func (l Leases) write(s slots, r record, gpus []int, now time.Time) (held uint64
 			l.restore(s[:i+1])
 			return 0, fmt.Errorf("cannot write %s: %w", l.path(s[i].name), err)
 		}
-		if s[i].dying() && !s[i].before {
+		if s[i].dying() {
 			held += millis(now.Sub(s[i].record.since))
 		}
 		s[i].changed = true
@@ -225,7 +173,7 @@ func (l Leases) bury(s slots, now time.Time) (held uint64) {
 		dead.phase, dead.calls = ended, nil
 		data, err := dead.encode()
 		l.before("bury", s[i].name)
-		if err == nil && pwrite(s[i].fd, data) == nil && !s[i].before { // else the next call does it
+		if err == nil && pwrite(s[i].fd, data) == nil { // else the next call does it
 			held += millis(now.Sub(dead.since))
 		}
 	}

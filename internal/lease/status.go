@@ -22,9 +22,6 @@ func (l Leases) Read() (states []State, c Counters, err error) {
 	var s slots
 	for i, name := range l.GPUs {
 		s = append(s, slot{gpu: i, name: name, fd: -1})
-		if name := l.nameBefore(i); name != "" {
-			s = append(s, slot{gpu: i, name: name, before: true, fd: -1})
-		}
 	}
 	if dir < 0 { // nobody ever leased
 		return l.states(s), c, nil

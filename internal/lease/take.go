@@ -68,9 +68,6 @@ func (t *taking) try() ([]int, error) {
 	if err := t.read(s, t.boot, now); err != nil {
 		return nil, err
 	}
-	if err := t.adopt(s); err != nil {
-		return nil, err
-	}
 	free := s.free()
 	candidates := slices.DeleteFunc(slices.Clone(free), func(g int) bool { return !slices.Contains(t.of, g) })
 	if len(candidates) < t.want.Count {

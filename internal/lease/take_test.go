@@ -81,7 +81,6 @@ func TestTakeRefusesWhatItCantFollow(t *testing.T) {
 		{"a process that is gone", func(c *Call, _ *Leases) { c.PID = 9999 }, "cannot lease GPUs to process 9999: it is gone"},
 		{"a long path", func(c *Call, _ *Leases) { c.Bundle = strings.Repeat("x", 3000) }, "its paths are too long"},
 		{"a GPU with a path", func(_ *Call, l *Leases) { l.GPUs = []string{"../x"} }, "its name has to be"},
-		{"a GPU called queue", func(_ *Call, l *Leases) { l.GPUs = []string{"queue"} }, "its name has to be"},
 		{"a GPU twice", func(_ *Call, l *Leases) { l.GPUs = []string{"a", "a"} }, "it is there twice"},
 		{"no boot id", func(_ *Call, l *Leases) { l.Proc = "/nowhere" }, "cannot read /nowhere/sys/kernel/random/boot_id"},
 	} {

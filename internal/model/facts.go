@@ -11,13 +11,14 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/juju"
 )
 
 // StateDir holds what the charm itself has to remember. It is 0700.
-const StateDir = "/var/lib/concourse-charm"
+const StateDir = agreed.StateDir
 
 const FactsFile = StateDir + "/juju.json"
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
@@ -36,7 +37,7 @@ const (
 	keyPath    = "/etc/apt/keyrings/concourse-ci-nvidia.gpg"
 	sourceName = "concourse-ci-nvidia-container-toolkit"
 	// attemptPath keeps the last try that failed.
-	attemptPath = "/var/lib/concourse-charm/nvidia-attempt.json"
+	attemptPath = agreed.StateDir + "/nvidia-attempt.json"
 
 	undescribed = "NVIDIA GPUs not described"
 )

@@ -6,12 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/oci/rawjson"
 )
-
-// PCIAnnotation is the annotation of a CDI device that has the GPU's PCI
-// address, such as 0000:03:00.0. The charm writes it into amd.json.
-const PCIAnnotation = "concourse-ci-machine/pci"
 
 // cdiSpec is the part of a CDI spec (container-device-interface SPEC.md) that
 // the wrapper uses. The CDI library itself is not used here: it costs 0.3 ms
@@ -102,7 +99,7 @@ func (s *cdiSpec) decode(mem *memory, root rawjson.Value) (version string, err e
 		if err != nil {
 			return "", fmt.Errorf("device %s: %w", d.name, err)
 		}
-		if d.pci, err = annotations.StringOf(PCIAnnotation); err != nil {
+		if d.pci, err = annotations.StringOf(agreed.PCIAnnotation); err != nil {
 			return "", fmt.Errorf("device %s: %w", d.name, err)
 		}
 		if d.edits, err = v.Of("containerEdits", rawjson.Object); err != nil {

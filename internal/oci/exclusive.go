@@ -2,7 +2,6 @@ package oci
 
 import (
 	"fmt"
-	"slices"
 
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci/rawjson"
@@ -24,12 +23,12 @@ func (w wrapper) leaseGPUs(c settings, call Call, doc *rawjson.Doc, specs []cdiS
 	if err != nil {
 		return nil, held{}, err
 	}
-	names, before, err := c.leasesOf(devices)
+	names, err := c.leasesOf(devices)
 	if err != nil {
 		return nil, held{}, err
 	}
 	leases := w.leases(c, names)
-	leases.Before, leases.Links = before, c.Leases.Links
+	leases.Links = c.Leases.Links
 	got, err := leases.Take(caller, ask)
 	if err != nil {
 		return nil, held{}, named(err, leases.GPUs, func(i int) string { return labelOf(specs, devices, i) })
@@ -38,9 +37,6 @@ func (w wrapper) leaseGPUs(c settings, call Call, doc *rawjson.Doc, specs []cdiS
 	h.gpus = make([]string, len(got))
 	for i, g := range got {
 		own[i], h.gpus[i] = devices[g], leases.GPUs[g]
-		if before != nil {
-			h.before = append(h.before, before[g])
-		}
 	}
 	return own, h, nil
 }
@@ -58,14 +54,10 @@ func (w wrapper) enter(c settings, call Call, k marker) error {
 		return err
 	}
 	all := make([]int, len(k.lease.gpus))
-	now, _ := c.LeaseNames()
-	for i, name := range k.lease.gpus {
+	for i := range all {
 		all[i] = i
-		caller.Final = caller.Final || !slices.Contains(now, name)
 	}
-	leases := w.leases(c, k.lease.gpus)
-	leases.Before = k.lease.before
-	if err := leases.Enter(caller, all); err != nil {
+	if err := w.leases(c, k.lease.gpus).Enter(caller, all); err != nil {
 		err = named(err, k.lease.gpus, func(i int) string { return k.lease.gpus[i] })
 		return fmt.Errorf("%w [container %s]", err, call.ID)
 	}
@@ -76,9 +68,7 @@ func (w wrapper) enter(c settings, call Call, k marker) error {
 // can't be given back ends with this process, which is the next thing to happen.
 func (w wrapper) giveBack(c settings, call Call, k marker) {
 	if !k.lease.none() {
-		leases := w.leases(c, k.lease.gpus)
-		leases.Before = k.lease.before
-		_ = leases.Forget(call.ID) // the error that counts is the one before
+		_ = w.leases(c, k.lease.gpus).Forget(call.ID) // the error that counts is the one before
 	}
 }
 

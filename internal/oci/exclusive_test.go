@@ -22,7 +22,8 @@ func exclusive(t *testing.T, change ...func(*Config)) *testbed {
 	b := newTestbed(t)
 	b.configure(t, func(c *Config) {
 		c.Devices, c.Visible = []string{"amd.com/gpu=GPU-3c4d", "amd.com/gpu=GPU-1a2b"}, []string{"AMD_VISIBLE_DEVICES"}
-		c.Leases = &Leases{Dir: b.path("leases")}
+		c.Leases = &Leases{Dir: b.path("leases"), GPUs: []LeasedGPU{
+			{"GPU-3c4d", []string{"/dev/dri/renderD129"}}, {"GPU-1a2b", []string{"/dev/dri/renderD128"}}}}
 		for _, f := range change {
 			f(c)
 		}

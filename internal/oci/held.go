@@ -17,7 +17,6 @@ import (
 // they stay the same whatever the config says later.
 type held struct {
 	gpus    []string // as lease.Leases has them
-	before  []string // see lease.Leases; nil where gpus are such names
 	pidFile string   // of create, absolute; "" where runc wrote none
 	cgroup  string
 }
@@ -26,9 +25,6 @@ func (h held) none() bool { return len(h.gpus) == 0 }
 
 func (h held) appendTo(out []byte) []byte {
 	out = rawjson.AppendStrings(append(out, `{"gpus":`...), h.gpus)
-	if h.before != nil {
-		out = rawjson.AppendStrings(append(out, `,"before":`...), h.before)
-	}
 	out = rawjson.AppendString(append(out, `,"pid_file":`...), h.pidFile)
 	out = rawjson.AppendString(append(out, `,"cgroup":`...), h.cgroup)
 	return append(out, '}')
@@ -40,9 +36,6 @@ func decodeHeld(root rawjson.Value) (h held, err error) {
 		return h, err
 	}
 	if h.gpus, err = v.Strings("gpus"); err != nil {
-		return h, err
-	}
-	if h.before, err = v.Strings("before"); err != nil {
 		return h, err
 	}
 	if h.pidFile, err = v.StringOf("pid_file"); err != nil {

@@ -18,41 +18,31 @@ type LeasedGPU struct {
 	Nodes []string `json:"nodes"`
 }
 
-// LeaseNames are the names of the leases of c.Devices, and those that earlier
-// versions of the charm gave them. Without names c.Leases is of such a version.
-// The order is that of c.Devices, or of c.Leases.GPUs.
-func (c Config) LeaseNames() (names, before []string) {
-	before = leaseNames(c.Devices)
-	if c.Leases == nil || len(c.Leases.GPUs) == 0 {
-		return before, nil
-	}
+// LeaseNames are the names of the leases, in the order of c.Leases.GPUs.
+func (c Config) LeaseNames() (names []string) {
 	for _, g := range c.Leases.GPUs {
 		names = append(names, g.Name)
 	}
-	return names, before
+	return names
 }
 
 // leasesOf are those of the devices that were found in the specs: by their nodes.
-func (c Config) leasesOf(devices []chosen) (names, before []string, err error) {
-	names, before = c.LeaseNames()
-	if before == nil {
-		return names, nil, nil
-	}
+func (c Config) leasesOf(devices []chosen) (names []string, err error) {
 	names = make([]string, len(devices))
 	for i, d := range devices {
 		nodes, err := nodesOf(d.spec, d.device.edits)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		at := slices.IndexFunc(c.Leases.GPUs, func(g LeasedGPU) bool {
 			return slices.ContainsFunc(strings.Split(nodes, "\n"), func(n string) bool { return slices.Contains(g.Nodes, n) })
 		})
 		if at < 0 {
-			return nil, nil, fmt.Errorf("cannot lease GPU %s: the wrapper's config has no name for its device nodes; run the task again in a minute, when the unit has described its GPUs anew", d.device.name)
+			return nil, fmt.Errorf("cannot lease GPU %s: the wrapper's config has no name for its device nodes; run the task again in a minute, when the unit has described its GPUs anew", d.device.name)
 		}
 		names[i] = c.Leases.GPUs[at].Name
 	}
-	return names, before, nil
+	return names, nil
 }
 
 func decodeLeasedGPUs(v rawjson.Value) (list []LeasedGPU, err error) {
@@ -82,9 +72,6 @@ func decodeLeasedGPUs(v rawjson.Value) (list []LeasedGPU, err error) {
 
 // checkNames wants each device to have one name, and each name to be of one GPU.
 func (l *Leases) checkNames(devices []string) error {
-	if len(l.GPUs) == 0 {
-		return nil
-	}
 	if len(l.GPUs) != len(devices) {
 		return fmt.Errorf("leases: gpus: there are %d for %d devices", len(l.GPUs), len(devices))
 	}

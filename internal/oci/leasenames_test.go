@@ -55,28 +55,6 @@ func TestLeaseIsOfTheGPUAndNotOfItsIndex(t *testing.T) {
 	}
 }
 
-// Leases and containers of before an upgrade of the charm, whose names went by
-// the description.
-func TestLeasesOutliveAnUpgradeOfTheirNames(t *testing.T) {
-	b := unnamed(t)
-	now := file(t, b.path("wrapper.json"))
-	b.configure(t, func(c *Config) {
-		c.Devices, c.Visible = []string{"amd.com/gpu=0", "amd.com/gpu=1"}, []string{"AMD_VISIBLE_DEVICES"}
-		c.Leases = &Leases{Dir: b.path("leases")}
-	})
-	before := file(t, b.path("wrapper.json"))
-	require.NoError(t, b.task(t, "c1", "AMD_VISIBLE_DEVICES=0"))
-	b.put(t, "wrapper.json", now)
-	require.ErrorContains(t, b.task(t, "c2", "GPU_COUNT=2"), "is held by container c1")
-	require.NoError(t, b.task(t, "c2"))
-	require.Equal(t, []string{"/dev/dri/renderD129"}, b.given(t))
-	b.put(t, "wrapper.json", before) // a call that read the config before it was written anew
-	require.ErrorContains(t, b.task(t, "c3"), "0 of 2 are free")
-	b.put(t, "wrapper.json", now)
-	b.put(t, "process", process)
-	require.ErrorContains(t, b.call("exec", "--process", b.path("process"), "c1"), "its first process is gone", "it is let in as the holder")
-}
-
 func TestLeaseNamesHaveToBeOfOneGPUEach(t *testing.T) {
 	for want, gpus := range map[string][]LeasedGPU{
 		"there are 1 for 2 devices":            {{"a", []string{"/dev/a"}}},

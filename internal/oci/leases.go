@@ -22,8 +22,7 @@ import (
 type Leases struct {
 	// Dir is the absolute path of their directory; empty means lease.DefaultDir.
 	Dir string `json:"dir,omitempty"`
-	// GPUs are the names of the leases of Config.Devices, in any order. None: the
-	// devices' own names, as in configs of earlier versions.
+	// GPUs are the names of the leases of Config.Devices, in any order.
 	GPUs []LeasedGPU `json:"gpus,omitempty"`
 	// Links[i][j] tells how well the GPUs i and j of Config.Devices are joined, 0
 	// to MaxLink; see lease.Leases. Empty: not known.
@@ -49,9 +48,6 @@ func decodeLeases(v rawjson.Value) (*Leases, error) {
 			l.Dir, err = text(v)
 		case "gpus":
 			l.GPUs, err = decodeLeasedGPUs(v)
-		case "wait_seconds":
-			// Of earlier versions, in which a create could wait. The hook of the
-			// upgrade, which writes this file anew, comes after this program.
 		case "links":
 			l.Links, err = matrix(v)
 		default:
@@ -90,18 +86,11 @@ func (l *Leases) check(devices []string) error {
 	if !filepath.IsAbs(l.Dir) {
 		return fmt.Errorf("leases: dir: %q is not an absolute path", l.Dir)
 	}
-	names := leaseNames(devices)
-	for i, d := range devices {
+	for _, d := range devices {
 		_, name, _ := strings.Cut(d, "=")
 		if name == allDevices {
 			return fmt.Errorf("leases: %q stands for several GPUs, and a lease is of one; name each in devices", d)
 		}
-		if slices.Contains(names[:i], names[i]) {
-			return fmt.Errorf("leases: two of devices have the name %q", names[i])
-		}
-	}
-	if err := l.checkNames(devices); err != nil {
-		return err
 	}
 	if n := len(l.Links); n > 0 && n != len(devices) {
 		return fmt.Errorf("leases: links: there are %d rows for %d devices", n, len(devices))
@@ -111,25 +100,5 @@ func (l *Leases) check(devices []string) error {
 			return fmt.Errorf("leases: links: row %d has %d entries for %d devices", i, len(row), len(devices))
 		}
 	}
-	return nil
-}
-
-// leaseNames are the devices' names as files can have them. A CDI name has
-// letters, digits, "_", "-", "." and ":" (CDI SPEC.md).
-func leaseNames(devices []string) []string {
-	names := make([]string, len(devices))
-	for i, d := range devices {
-		_, name, _ := strings.Cut(d, "=")
-		names[i] = fileName(name)
-	}
-	return names
-}
-
-func fileName(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, name)
+	return l.checkNames(devices)
 }

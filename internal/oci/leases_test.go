@@ -15,7 +15,7 @@ const twoGPUs = `"specs":["/etc/cdi/amd.json"],"devices":["amd.com/gpu=0","amd.c
 func TestLeasesOfTheCharmAreReadBack(t *testing.T) {
 	for _, l := range []Leases{
 		{Dir: "/run/x", Links: [][]int{{0, 8}, {8, 0}}, GPUs: []LeasedGPU{{"0000:03:00.0", []string{"/dev/dri/renderD128"}}, {"0000:03:00.0-1", []string{"/dev/a", "/dev/b"}}}},
-		{Dir: "/run/x"},
+		{Dir: "/run/x", GPUs: []LeasedGPU{{"a", []string{"/dev/a"}}, {"b", []string{"/dev/b"}}}},
 	} {
 		data, err := json.Marshal(Config{Specs: []string{"/etc/cdi/amd.json"}, Devices: []string{"amd.com/gpu=0", "amd.com/gpu=GPU-1"}, Leases: &l})
 		require.NoError(t, err)
@@ -27,23 +27,15 @@ func TestLeasesOfTheCharmAreReadBack(t *testing.T) {
 
 func TestLeasesHaveADefaultFolderAndAreOffWithoutAWord(t *testing.T) {
 	for in, want := range map[string]*Leases{
-		`{}`:              nil,
-		`{"leases":null}`: nil,
-		`{"leases":{}}`:   {Dir: lease.DefaultDir},
-		`{"leases":{"wait_seconds":null,"links":[]}}`: {Dir: lease.DefaultDir},
+		`{}`:                      nil,
+		`{"leases":null}`:         nil,
+		`{"leases":{}}`:           {Dir: lease.DefaultDir},
+		`{"leases":{"links":[]}}`: {Dir: lease.DefaultDir},
 	} {
 		got, err := decodeConfig([]byte(in))
 		require.NoError(t, err, in)
 		require.Equal(t, want, got.Leases, in)
 	}
-}
-
-// What earlier versions wrote is read, as the wrapper is there before the hook of
-// the upgrade is.
-func TestWaitOfAnEarlierVersionHasNoEffect(t *testing.T) {
-	c, err := decodeConfig([]byte(`{"leases":{"wait_seconds":600}}`))
-	require.NoError(t, err)
-	require.Equal(t, &Leases{Dir: lease.DefaultDir}, c.Leases)
 }
 
 func TestLeasesErrorsNameTheField(t *testing.T) {
@@ -61,34 +53,23 @@ func TestLeasesErrorsNameTheField(t *testing.T) {
 		`{"leases":{"links":[[0,1],[1]]},G}`:                         `leases: links: row 1 has 1 entries for 2 devices`,
 		`{"leases":{},"leases":{}}`:                                  `"leases" is there twice`,
 		`{"leases":{},"specs":["/a"],"devices":["amd.com/gpu=all"]}`: `leases: "amd.com/gpu=all" stands for several GPUs, and a lease is of one; name each in devices`,
-		`{"leases":{},"specs":["/a"],"devices":["a.com/gpu=0:1","b.com/gpu=0_1"]}`: `leases: two of devices have the name "0_1"`,
+		`{"leases":{},G}`:                                            `leases: gpus: there are 0 for 2 devices`,
 	} {
 		_, err := decodeConfig([]byte(strings.Replace(in, "G}", twoGPUs+"}", 1)))
 		require.ErrorContains(t, err, want, in)
 	}
 }
 
-func TestNamesOfLeasesAreFileNames(t *testing.T) {
-	require.Equal(t, []string{"GPU-1a2b", "0_1", "..___x", "_"}, leaseNames([]string{"amd.com/gpu=GPU-1a2b", "nvidia.com/gpu=0:1", "a/b=..=/ x", "a/b=ü"}))
-}
-
 func FuzzConfig(f *testing.F) {
-	f.Add([]byte(`{"runtime":"/r","containers":"all",` + twoGPUs + `,"visible":["V"],"env":{"A":"b"},"leases":{"dir":"/run/x","wait_seconds":600,"links":[[0,8],[8,0]]}}`))
+	f.Add([]byte(`{"runtime":"/r","containers":"all",` + twoGPUs + `,"visible":["V"],"env":{"A":"b"},"leases":{"dir":"/run/x","gpus":[{"name":"a","nodes":["/dev/a"]},{"name":"b","nodes":["/dev/b"]}],"links":[[0,8],[8,0]]}}`))
 	f.Add([]byte(`{"folders":{"root":"/srv","names":["a"],"readonly":"ro"},"leases":{"links":[[],[1]]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := decodeConfig(data)
 		if err != nil {
 			return
 		}
-		if l := c.Leases; l != nil {
-			if len(l.Links) > 0 && len(l.Links) != len(c.Devices) {
-				t.Fatalf("%+v", l)
-			}
-			for i, name := range leaseNames(c.Devices) {
-				if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "" {
-					t.Fatalf("%d %q", i, name)
-				}
-			}
+		if l := c.Leases; l != nil && (len(l.GPUs) != len(c.Devices) || len(l.Links) > 0 && len(l.Links) != len(c.Devices)) {
+			t.Fatalf("%+v", l)
 		}
 		again, err := json.Marshal(c.Config) // what is taken can be written and taken again
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/agreed"
 )
 
 // cards is a spec of n GPUs with the ids that cdi gives them.
@@ -14,7 +16,7 @@ func cards(n int) string {
 	for i := range n {
 		for _, name := range []string{fmt.Sprint(i), fmt.Sprintf("GPU-%016x", 0x00a1b2c3d4e50000+i)} {
 			devices = append(devices, fmt.Sprintf(`{"name":%q,"annotations":{%q:"0000:%02x:00.0"},"containerEdits":{"deviceNodes":[{"path":"/dev/dri/renderD%d"}]}}`,
-				name, PCIAnnotation, 3+i, 128+i))
+				name, agreed.PCIAnnotation, 3+i, 128+i))
 		}
 	}
 	return `{"cdiVersion":"0.6.0","kind":"amd.com/gpu","devices":[` + strings.Join(devices, ",") + `,{"name":"all","containerEdits":{"deviceNodes":[{"path":"/dev/dri/x"}]}}]}`

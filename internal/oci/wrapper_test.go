@@ -141,7 +141,7 @@ func TestInfoNamesTheConfig(t *testing.T) {
 	require.Contains(t, stdout.String(), "config "+b.path("wrapper.json"))
 	require.NotContains(t, stdout.String(), "leases")
 	require.Empty(t, stderr.String())
-	b.configure(t, func(c *Config) { c.Leases = &Leases{} })
+	b.configure(t, func(c *Config) { c.Leases = &Leases{GPUs: []LeasedGPU{{"a", []string{"/dev/a"}}}} })
 	require.Zero(t, b.run([]string{"runc-amd-wrapper", "wrapper-info"}, &stdout, &stderr))
 	require.Contains(t, stdout.String(), "leases in /run/concourse-gpu\n")
 }
@@ -164,7 +164,7 @@ func TestWrapperNeedsOnlyTheStandardLibraryAndXSys(t *testing.T) {
 	require.Equal(t, map[string]bool{
 		"concourse-ci-machine/src/runc-amd-wrapper": true, "concourse-ci-machine/internal/oci": true,
 		"concourse-ci-machine/internal/oci/rawjson": true, "concourse-ci-machine/internal/version": true,
-		"concourse-ci-machine/internal/lease": true,
-		"golang.org/x/sys/unix":               true,
+		"concourse-ci-machine/internal/lease": true, "concourse-ci-machine/internal/agreed": true,
+		"golang.org/x/sys/unix": true,
 	}, found)
 }

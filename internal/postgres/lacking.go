@@ -63,21 +63,16 @@ func (c conn) lacking(ctx context.Context) (all []object, err error) {
 // Rights looks whether the web's user has the rights that Concourse needs, and
 // changes nothing. An error names the statement for a superuser.
 func Rights(ctx context.Context, db Config) error {
-	ctx, cancel := context.WithTimeout(ctx, workTime)
-	defer cancel()
-	c, err := connect(ctx, db)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	missing, err := c.lacking(ctx)
-	if err == nil && len(missing) > 0 {
-		err = c.refusal(ctx, missing)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot use Concourse's tables in %s: %w", db.place(), err)
-	}
-	return nil
+	return connected(ctx, db, func(ctx context.Context, c conn) error {
+		missing, err := c.lacking(ctx)
+		if err == nil && len(missing) > 0 {
+			err = c.refusal(ctx, missing)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot use Concourse's tables in %s: %w", db.place(), err)
+		}
+		return nil
+	})
 }
 
 func (c conn) refusal(ctx context.Context, missing []object) error {

@@ -42,6 +42,20 @@ func (db Config) place() string {
 // Ping logs in and sees that the server takes writes. An error says which part
 // does not work: the way there, TLS, the login, the database.
 func Ping(ctx context.Context, db Config) error {
+	return connected(ctx, db, func(ctx context.Context, c conn) error {
+		row, err := c.one(ctx, "select pg_catalog.pg_is_in_recovery()")
+		if err != nil {
+			return fmt.Errorf("cannot use %s: %w", db.place(), err)
+		}
+		if row[0] == "t" {
+			return fmt.Errorf("cannot use %s: that server is a replica, which takes no writes", db.place())
+		}
+		return nil
+	})
+}
+
+// connected does something with a connection, and closes it.
+func connected(ctx context.Context, db Config, do func(context.Context, conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, workTime)
 	defer cancel()
 	c, err := connect(ctx, db)
@@ -49,14 +63,7 @@ func Ping(ctx context.Context, db Config) error {
 		return err
 	}
 	defer c.close()
-	row, err := c.one(ctx, "select pg_catalog.pg_is_in_recovery()")
-	if err != nil {
-		return fmt.Errorf("cannot use %s: %w", db.place(), err)
-	}
-	if row[0] == "t" {
-		return fmt.Errorf("cannot use %s: that server is a replica, which takes no writes", db.place())
-	}
-	return nil
+	return do(ctx, c)
 }
 
 type conn struct{ *pgconn.PgConn }

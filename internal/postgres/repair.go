@@ -27,20 +27,16 @@ order by 1`
 // or where Concourse has made no tables yet. granted says what, for a log. Where
 // something lacks still, the error names the statement for a superuser.
 func Repair(ctx context.Context, db Config) (granted []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, workTime)
-	defer cancel()
-	c, err := connect(ctx, db)
+	err = connected(ctx, db, func(ctx context.Context, c conn) error {
+		if granted, err = c.repair(ctx); err != nil {
+			return fmt.Errorf("cannot repair the privileges in %s: %w", db.place(), err)
+		}
+		if granted == nil {
+			return nil
+		}
+		return Rights(ctx, db) // a new login sees what Concourse will see
+	})
 	if err != nil {
-		return nil, err
-	}
-	defer c.close()
-	if granted, err = c.repair(ctx); err != nil {
-		return nil, fmt.Errorf("cannot repair the privileges in %s: %w", db.place(), err)
-	}
-	if granted == nil {
-		return nil, nil
-	}
-	if err := Rights(ctx, db); err != nil { // a new login sees what Concourse will see
 		return nil, err
 	}
 	return granted, nil

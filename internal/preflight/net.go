@@ -61,7 +61,7 @@ func (p *preflight) sources(ctx context.Context) []Check {
 	proxy := role.ProxyOf(p.facts, p.cfg)
 	for i, s := range used {
 		all.Go(func() {
-			err := p.reach(ctx, s.url, resource.Proxies{HTTP: proxy.HTTP, HTTPS: proxy.HTTPS, No: proxy.No})
+			err := p.reach(ctx, s.url, proxy)
 			name := "source " + s.name
 			switch {
 			case err == nil:

@@ -61,7 +61,7 @@ func (p *preflight) outbound(ctx context.Context) []Check {
 	for i, address := range p.hosts {
 		all.Go(func() {
 			name := "host " + strings.TrimPrefix(shownURL(address), "https://")
-			if err := p.reach(ctx, address, resource.Proxies{HTTP: proxy.HTTP, HTTPS: proxy.HTTPS, No: proxy.No}); err != nil {
+			if err := p.reach(ctx, address, proxy); err != nil {
 				checks[i] = warn(name, "tasks that fetch from there fail: let the unit reach it, or set hosts= to those that yours need", "%v", err)
 				return
 			}

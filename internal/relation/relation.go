@@ -9,8 +9,7 @@
 // where data is published.
 package relation
 
-// ExporterPort is where rocm-exporter serves /metrics.
-const ExporterPort = 9401
+import "concourse-ci-machine/internal/agreed"
 
 // Job is something that listens for Prometheus at /metrics.
 type Job struct {
@@ -22,7 +21,7 @@ type Job struct {
 }
 
 // ExporterJob is that of rocm-exporter.
-func ExporterJob() Job { return Job{Name: "rocm-exporter", Port: ExporterPort} }
+func ExporterJob() Job { return Job{Name: "rocm-exporter", Port: agreed.GPUsPort} }
 
 // Topology says whose metrics these are.
 type Topology struct {

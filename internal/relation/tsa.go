@@ -11,10 +11,9 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
-)
 
-// tsaPort is where the web's SSH server listens, which workers register at.
-const tsaPort = 2222
+	"concourse-ci-machine/internal/agreed"
+)
 
 // TSABag is a web unit's bag of concourse-ci_tsa: its address, as host:port or
 // without a port, the public key of its SSH server, and the version that it
@@ -35,7 +34,7 @@ func withPort(host string) string {
 	if _, _, err := net.SplitHostPort(host); err == nil {
 		return host
 	}
-	return joinHostPort(host, strconv.Itoa(tsaPort))
+	return joinHostPort(host, strconv.Itoa(agreed.TSAPort))
 }
 
 // WorkerBag is a worker unit's bag: the public key that the web has to

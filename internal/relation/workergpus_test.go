@@ -33,20 +33,20 @@ func TestWrongGPUsOfAWorkerAreLeftOutAndNamed(t *testing.T) {
 		want WorkerGPUs
 		say  string
 	}{
-		"no number":                  {map[string]string{"compute-runtime": "x", "gpu-archs": "gfx942=1"}, WorkerGPUs{}, ""},
-		"no such number":             {map[string]string{"gpu-count": "many"}, WorkerGPUs{}, `gpu-count: "many" is not a number of GPUs up to 1024`},
-		"negative":                   {map[string]string{"gpu-count": "-1"}, WorkerGPUs{}, `gpu-count: "-1" is not a number of GPUs up to 1024`},
-		"too many":                   {map[string]string{"gpu-count": "1025"}, WorkerGPUs{}, `gpu-count: "1025" is not a number of GPUs up to 1024`},
-		"runtime":                    {map[string]string{"gpu-count": "1", "compute-runtime": "metal"}, WorkerGPUs{Count: 1}, `compute-runtime: "metal" is not one of rocm, cuda`},
-		"sharing":                    {map[string]string{"gpu-count": "1", "gpu-sharing": "alone"}, WorkerGPUs{Count: 1}, `gpu-sharing: "alone" is not one of shared, exclusive`},
-		"limit":                      {map[string]string{"gpu-count": "1", "gpu-sharing": "exclusive", "gpu-limit": "4"}, WorkerGPUs{Count: 1, Exclusive: true}, `gpu-limit: "4" is not one of own, none`},
-		"wait of an earlier version": {map[string]string{"gpu-count": "1", "gpu-wait": "60"}, WorkerGPUs{Count: 1}, ""},
-		"limit alone":                {map[string]string{"gpu-count": "1", "gpu-limit": "own"}, WorkerGPUs{Count: 1}, ""},
-		"no arch":                    {map[string]string{"gpu-count": "1", "gpu-archs": "gfx942\n=1"}, WorkerGPUs{Count: 1}, `gpu-archs: "gfx942\n=1" is not an architecture and a number of GPUs, such as gfx942=8`},
-		"no count":                   {map[string]string{"gpu-count": "1", "gpu-archs": "gfx942"}, WorkerGPUs{Count: 1}, `gpu-archs: "gfx942" is not an architecture and a number of GPUs, such as gfx942=8`},
-		"twice":                      {map[string]string{"gpu-count": "2", "gpu-archs": "gfx942=1,gfx942=1"}, WorkerGPUs{Count: 2}, `gpu-archs: "gfx942=1" is not an architecture and a number of GPUs, such as gfx942=8`},
-		"more than all":              {map[string]string{"gpu-count": "2", "gpu-archs": "gfx942=2,gfx90a=1"}, WorkerGPUs{Count: 2}, `gpu-archs: 3 GPUs are more than the 2 of gpu-count`},
-		"long":                       {map[string]string{"gpu-count": "2", "gpu-archs": strings.Repeat("gfx942=1,", 17)}, WorkerGPUs{Count: 2}, `gpu-archs: want at most 16 architectures`},
+		"no number":                {map[string]string{"compute-runtime": "x", "gpu-archs": "gfx942=1"}, WorkerGPUs{}, ""},
+		"no such number":           {map[string]string{"gpu-count": "many"}, WorkerGPUs{}, `gpu-count: "many" is not a number of GPUs up to 1024`},
+		"negative":                 {map[string]string{"gpu-count": "-1"}, WorkerGPUs{}, `gpu-count: "-1" is not a number of GPUs up to 1024`},
+		"too many":                 {map[string]string{"gpu-count": "1025"}, WorkerGPUs{}, `gpu-count: "1025" is not a number of GPUs up to 1024`},
+		"runtime":                  {map[string]string{"gpu-count": "1", "compute-runtime": "metal"}, WorkerGPUs{Count: 1}, `compute-runtime: "metal" is not one of rocm, cuda`},
+		"sharing":                  {map[string]string{"gpu-count": "1", "gpu-sharing": "alone"}, WorkerGPUs{Count: 1}, `gpu-sharing: "alone" is not one of shared, exclusive`},
+		"limit":                    {map[string]string{"gpu-count": "1", "gpu-sharing": "exclusive", "gpu-limit": "4"}, WorkerGPUs{Count: 1, Exclusive: true}, `gpu-limit: "4" is not one of own, none`},
+		"a key of another version": {map[string]string{"gpu-count": "1", "gpu-wait": "60"}, WorkerGPUs{Count: 1}, ""},
+		"limit alone":              {map[string]string{"gpu-count": "1", "gpu-limit": "own"}, WorkerGPUs{Count: 1}, ""},
+		"no arch":                  {map[string]string{"gpu-count": "1", "gpu-archs": "gfx942\n=1"}, WorkerGPUs{Count: 1}, `gpu-archs: "gfx942\n=1" is not an architecture and a number of GPUs, such as gfx942=8`},
+		"no count":                 {map[string]string{"gpu-count": "1", "gpu-archs": "gfx942"}, WorkerGPUs{Count: 1}, `gpu-archs: "gfx942" is not an architecture and a number of GPUs, such as gfx942=8`},
+		"twice":                    {map[string]string{"gpu-count": "2", "gpu-archs": "gfx942=1,gfx942=1"}, WorkerGPUs{Count: 2}, `gpu-archs: "gfx942=1" is not an architecture and a number of GPUs, such as gfx942=8`},
+		"more than all":            {map[string]string{"gpu-count": "2", "gpu-archs": "gfx942=2,gfx90a=1"}, WorkerGPUs{Count: 2}, `gpu-archs: 3 GPUs are more than the 2 of gpu-count`},
+		"long":                     {map[string]string{"gpu-count": "2", "gpu-archs": strings.Repeat("gfx942=1,", 17)}, WorkerGPUs{Count: 2}, `gpu-archs: want at most 16 architectures`},
 	} {
 		got, problems := ParseWorkerGPUs(c.bag)
 		require.Equal(t, c.want, got, name)

@@ -19,13 +19,15 @@ type AptKey struct {
 	URL         string
 	Fingerprint string // of the primary key, 40 hex digits
 	Proxies     Proxies
-	Tolerate    bool // see plan.Step
+	Tolerate    bool   // see plan.Step
+	Remedy      string // what the operator can do where it is another key; "" for nothing
 }
 
 // KeyError says that a key is not the expected one.
 type KeyError struct {
 	From   string // a URL or path
 	Reason string
+	remedy string
 }
 
 func (e *KeyError) Error() string {
@@ -34,7 +36,10 @@ func (e *KeyError) Error() string {
 
 // Remedy says what the operator can do.
 func (e *KeyError) Remedy() string {
-	return e.Error() + "; set rocm-base-url to AMD's repository or a faithful mirror of it, or amd-container-toolkit=skip"
+	if e.remedy == "" {
+		return e.Error()
+	}
+	return e.Error() + "; " + e.remedy
 }
 
 // Diff implements plan.Resource. It does not use the network.
@@ -76,10 +81,10 @@ func (k AptKey) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 func (k AptKey) check(from string, data []byte) ([]byte, error) {
 	clean, got, err := parseKey(data)
 	if err != nil {
-		return nil, &KeyError{from, err.Error()}
+		return nil, &KeyError{from, err.Error(), k.Remedy}
 	}
 	if !strings.EqualFold(got, k.Fingerprint) {
-		return nil, &KeyError{from, fmt.Sprintf("its fingerprint is %s, want %s", got, strings.ToUpper(k.Fingerprint))}
+		return nil, &KeyError{from, fmt.Sprintf("its fingerprint is %s, want %s", got, strings.ToUpper(k.Fingerprint)), k.Remedy}
 	}
 	return clean, nil
 }

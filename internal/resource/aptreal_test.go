@@ -69,14 +69,14 @@ func TestAptAcceptsKeySourceAndCommands(t *testing.T) {
 	for _, repo := range []string{"good", "flat", "bad"} {
 		h := host.Host{Root: hosttest.Root(t), Runner: host.Exec{}, Clock: hosttest.Clock{T: hosttest.Now}}
 		conf := fmt.Sprintf("Dir \"%s\";\nDir::State::status \"%s\";\nDir::Bin::methods \"/usr/lib/apt/methods\";\n"+
-			"APT::Architecture \"amd64\";\nAPT::Sandbox::User \"\";\nAcquire::Retries \"0\";\nAcquire::http::Proxy \"false\";\n", h.Path("/"), h.Path(dpkgStatus))
+			"APT::Architecture \"amd64\";\nAPT::Sandbox::User \"\";\nAcquire::Retries \"0\";\nAcquire::http::Proxy \"false\";\n", h.Path("/"), h.Path(DpkgStatus))
 		apt := filepath.Join(t.TempDir(), "apt.conf")
 		require.NoError(t, os.WriteFile(apt, []byte(conf), 0o644))
 		t.Setenv("APT_CONFIG", apt)
 		for _, dir := range []string{"/etc/apt/apt.conf.d", "/etc/apt/preferences.d", "/var/lib/apt/lists/partial", "/var/cache/apt/archives/partial"} {
 			require.NoError(t, h.MkdirAll(dir, 0o755))
 		}
-		hosttest.Put(t, h.Root, dpkgStatus, "")
+		hosttest.Put(t, h.Root, DpkgStatus, "")
 		hosttest.Put(t, h.Root, "/etc/apt/sources.list.d/broken.sources",
 			"Types: deb\nURIs: "+server.URL+"/none\nSuites: noble\nComponents: main\n")
 		hosttest.Put(t, h.Root, lists+"other.example_dists_noble_InRelease", "")

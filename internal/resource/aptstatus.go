@@ -38,14 +38,14 @@ func (s PackageState) Broken() bool {
 	return s.Reinst
 }
 
-// dpkgStatus is dpkg's database: stanzas with an empty line between two.
-const dpkgStatus = "/var/lib/dpkg/status"
+// DpkgStatus is dpkg's database: stanzas with an empty line between two.
+const DpkgStatus = "/var/lib/dpkg/status"
 
 // ReadPackage reads the state of one package from dpkg's database, without a
 // command: it is asked in every hook. A machine without the database has no
 // packages.
 func ReadPackage(r host.Root, name string) (PackageState, error) {
-	data, err := r.ReadFile(dpkgStatus)
+	data, err := r.ReadFile(DpkgStatus)
 	if errors.Is(err, fs.ErrNotExist) {
 		return PackageState{}, nil
 	}

@@ -22,7 +22,7 @@ type Attempt struct {
 	Inputs  string    `json:"inputs"`
 	Busy    bool      `json:"busy,omitempty"` // another try costs little: another apt was at work, which passes soon
 
-	What string `json:"-"` // what there is not for it, for texts: "amd-container-toolkit not installed"
+	What string `json:"-"` // what there is not for it, for texts: "<package> not installed"
 }
 
 const (

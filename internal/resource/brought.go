@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
 )
@@ -17,7 +18,7 @@ import (
 // BroughtFile names the packages that the charm brought: those that were not
 // installed when it began to install them. Files need no such list; they have
 // names or a mark of the charm's own.
-const BroughtFile = "/var/lib/concourse-charm/brought.json"
+const BroughtFile = agreed.StateDir + "/brought.json"
 
 type brought struct {
 	Packages []string `json:"packages"`

@@ -20,7 +20,7 @@ type Chain struct {
 	Links    []plan.Resource
 	Tolerate bool
 	File     string // where a failed attempt is kept
-	Done     string // why it is not kept any more: "amd-container-toolkit is installed"
+	Done     string // why it is not kept any more: "<package> is installed"
 	Host     string // of the repository, for texts
 	Vendor   string // whose key signs the repository, for texts
 	Next     Attempt

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
 )
@@ -23,7 +24,7 @@ type Kept struct {
 }
 
 // dir is where the copies lie, complete from the moment it has its name.
-func (k Kept) dir() string    { return "/var/lib/concourse-charm/kept-" + k.Package }
+func (k Kept) dir() string    { return agreed.StateDir + "/kept-" + k.Package }
 func (k Kept) folder() string { return k.dir() + "/folder" }
 func (k Kept) file() string   { return k.dir() + "/file" }
 

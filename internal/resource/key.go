@@ -6,9 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-
-	"golang.org/x/crypto/openpgp/armor" // dearmoring only; nothing is verified with it
 )
 
 // OpenPGP packet tags that a transferable public key is made of (RFC 9580,
@@ -61,27 +58,6 @@ func parseKey(data []byte) (binaryKey []byte, fingerprint string, err error) {
 		return nil, "", errors.New("it is empty")
 	}
 	return data, fingerprint, nil
-}
-
-func dearmor(data []byte) ([]byte, error) {
-	if bytes.Count(data, []byte("-----BEGIN PGP")) != 1 {
-		return nil, errors.New("it holds more than one key")
-	}
-	block, err := armor.Decode(bytes.NewReader(data))
-	if err == nil && !bytes.Contains(data, []byte("-----END PGP")) {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return nil, fmt.Errorf("its armor is damaged: %w", err)
-	}
-	if block.Type != "PGP PUBLIC KEY BLOCK" {
-		return nil, fmt.Errorf("it is a %s, not a public key", block.Type)
-	}
-	out, err := io.ReadAll(block.Body)
-	if err != nil {
-		return nil, fmt.Errorf("its armor is damaged: %w", err)
-	}
-	return out, nil
 }
 
 var errPacket = errors.New("it is not an OpenPGP key")

@@ -3,12 +3,13 @@ package resource
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/crypto/openpgp/armor"
 )
 
 // packet puts body into an OpenPGP packet of the old form with a two-byte length.
@@ -42,14 +43,13 @@ func tinyKey() []byte {
 		packet(14, "\x04subkey"), packet(2, "binding")}, nil)
 }
 
-func armored(t testing.TB, kind string, data []byte) []byte {
-	t.Helper()
+func armored(kind string, data []byte) []byte {
 	var b bytes.Buffer
-	w, err := armor.Encode(&b, kind, map[string]string{"Comment": "for a test"})
-	require.NoError(t, err)
-	_, err = w.Write(data)
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
+	fmt.Fprintf(&b, "-----BEGIN %s-----\nComment: for a test\n\n", kind)
+	for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString(data)), 64) {
+		fmt.Fprintf(&b, "%s\n", line)
+	}
+	fmt.Fprintf(&b, "=%s\n-----END %s-----", checksum(data), kind)
 	return b.Bytes()
 }
 
@@ -57,8 +57,10 @@ func TestKeyIsReadArmoredAndBinary(t *testing.T) {
 	long := newPacket(6, tinyBody+strings.Repeat("x", 300))
 	huge := append(newPacket(6, tinyBody), newPacket(17, strings.Repeat("p", 9000))...)
 	for name, data := range map[string][]byte{
-		"binary": tinyKey(), "armored": armored(t, "PGP PUBLIC KEY BLOCK", tinyKey()),
-		"with text before the armor": append([]byte("key of A\n\n"), armored(t, "PGP PUBLIC KEY BLOCK", tinyKey())...),
+		"binary": tinyKey(), "armored": armored("PGP PUBLIC KEY BLOCK", tinyKey()),
+		"armored for Windows":        bytes.ReplaceAll(armored("PGP PUBLIC KEY BLOCK", tinyKey()), []byte("\n"), []byte("\r\n")),
+		"without checksum":           bytes.Replace(armored("PGP PUBLIC KEY BLOCK", tinyKey()), []byte("\n="+checksum(tinyKey())), nil, 1),
+		"with text before the armor": append([]byte("key of A\n\n"), armored("PGP PUBLIC KEY BLOCK", tinyKey())...),
 		"new packet form":            newPacket(6, tinyBody), "with a picture": huge,
 	} {
 		clean, fingerprint, err := parseKey(data)
@@ -73,31 +75,32 @@ func TestKeyIsReadArmoredAndBinary(t *testing.T) {
 
 func TestKeyThatIsRefused(t *testing.T) {
 	two := append(tinyKey(), packet(6, tinyBody)...)
-	block := armored(t, "PGP PUBLIC KEY BLOCK", tinyKey())
+	block := armored("PGP PUBLIC KEY BLOCK", tinyKey())
 	damaged := bytes.Replace(block, []byte("\n\n"), []byte("\n\nAAAA"), 1)
 	for name, c := range map[string]struct {
 		data []byte
 		want string
 	}{
-		"nothing":                {nil, "it is empty"},
-		"a web page":             {[]byte("<html>sign in to the network</html>"), "it is not an OpenPGP key"},
-		"two keys":               {two, "more than one key"},
-		"two keys, armored":      {append(bytes.Clone(block), block...), "more than one key"},
-		"a secret key":           {append(tinyKey(), packet(5, tinyBody)...), "packet of type 5"},
-		"a secret key alone":     {packet(5, tinyBody), "packet of type 5"},
-		"a signature alone":      {packet(2, "x"), "does not begin with a public key"},
-		"a message":              {armored(t, "PGP MESSAGE", tinyKey()), "PGP MESSAGE, not a public key"},
-		"damaged armor":          {damaged, "armor is damaged"},
-		"armor without an end":   {block[:len(block)/2], "armor is damaged"},
-		"version 6":              {packet(6, "\x06"+tinyBody[1:]), "version 6, want 4"},
-		"too short":              {packet(6, "\x04"), "not an OpenPGP key"},
-		"cut off":                {tinyKey()[:20], "not an OpenPGP key"},
-		"length past the end":    {[]byte{0xc6, 255, 255, 255, 255, 255, 1}, "not an OpenPGP key"},
-		"half a length":          {[]byte{0xc6, 200}, "not an OpenPGP key"},
-		"half a four-byte one":   {[]byte{0xc6, 255, 0, 0}, "not an OpenPGP key"},
-		"partial length":         {[]byte{0xc6, 224, 1, 2, 3}, "not an OpenPGP key"},
-		"indeterminate length":   {append([]byte{0x80 | 6<<2 | 3}, tinyBody...), "not an OpenPGP key"},
-		"rubbish behind the key": {append(tinyKey(), "rubbish"...), "not an OpenPGP key"},
+		"nothing":                 {nil, "it is empty"},
+		"a web page":              {[]byte("<html>sign in to the network</html>"), "it is not an OpenPGP key"},
+		"two keys":                {two, "more than one key"},
+		"two keys, armored":       {append(bytes.Clone(block), block...), "more than one key"},
+		"a secret key":            {append(tinyKey(), packet(5, tinyBody)...), "packet of type 5"},
+		"a secret key alone":      {packet(5, tinyBody), "packet of type 5"},
+		"a signature alone":       {packet(2, "x"), "does not begin with a public key"},
+		"a message":               {armored("PGP MESSAGE", tinyKey()), "PGP MESSAGE, not a public key"},
+		"damaged armor":           {damaged, "armor is damaged"},
+		"armor without an end":    {block[:len(block)/2], "armor is damaged"},
+		"armor of something else": {bytes.Replace(block, []byte("="+checksum(tinyKey())), []byte("=AAAA"), 1), "armor is damaged: its checksum is another"},
+		"version 6":               {packet(6, "\x06"+tinyBody[1:]), "version 6, want 4"},
+		"too short":               {packet(6, "\x04"), "not an OpenPGP key"},
+		"cut off":                 {tinyKey()[:20], "not an OpenPGP key"},
+		"length past the end":     {[]byte{0xc6, 255, 255, 255, 255, 255, 1}, "not an OpenPGP key"},
+		"half a length":           {[]byte{0xc6, 200}, "not an OpenPGP key"},
+		"half a four-byte one":    {[]byte{0xc6, 255, 0, 0}, "not an OpenPGP key"},
+		"partial length":          {[]byte{0xc6, 224, 1, 2, 3}, "not an OpenPGP key"},
+		"indeterminate length":    {append([]byte{0x80 | 6<<2 | 3}, tinyBody...), "not an OpenPGP key"},
+		"rubbish behind the key":  {append(tinyKey(), "rubbish"...), "not an OpenPGP key"},
 	} {
 		_, _, err := parseKey(c.data)
 		require.ErrorContains(t, err, c.want, name)
@@ -136,7 +139,7 @@ func TestFingerprintIsWhatGPGPrints(t *testing.T) {
 
 func FuzzParseKey(f *testing.F) {
 	f.Add(tinyKey())
-	f.Add(armored(f, "PGP PUBLIC KEY BLOCK", tinyKey()))
+	f.Add(armored("PGP PUBLIC KEY BLOCK", tinyKey()))
 	f.Add(newPacket(6, tinyBody+strings.Repeat("x", 300)))
 	f.Add([]byte{0xc6, 255, 255, 255, 255, 255})
 	f.Add([]byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n" + base64.StdEncoding.EncodeToString(tinyKey()) + "\n-----END PGP PUBLIC KEY BLOCK-----\n"))
@@ -151,4 +154,8 @@ func FuzzParseKey(f *testing.F) {
 		require.Equal(t, clean, again)
 		require.Equal(t, fingerprint, same)
 	})
+}
+
+func TestArmorsChecksumIsOpenPGPs(t *testing.T) {
+	require.Equal(t, base64.StdEncoding.EncodeToString([]byte{0x21, 0xcf, 0x02}), checksum([]byte("123456789")))
 }

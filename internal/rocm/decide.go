@@ -50,11 +50,6 @@ const (
 	StateReboot      State = "reboot-needed" // what is on disk is not what runs
 )
 
-// States are all of them.
-func States() []State {
-	return []State{StateNone, StateSupported, StateUnsupported, StateMixed, StateContainer, StateReboot}
-}
-
 // Decision is what follows, before anything is done.
 type Decision struct {
 	State    State

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/resource"
 )
 
 // ours reports whether a package's name is one of AMD's for driver, tools and
@@ -25,7 +26,7 @@ func ours(name string) bool {
 // packages reads dpkg's database for AMD's packages, those that are being
 // installed or were removed with their settings kept too.
 func packages(r host.Root) (found []Installed, err error) {
-	data, err := r.ReadFile("/var/lib/dpkg/status")
+	data, err := r.ReadFile(resource.DpkgStatus)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -1,5 +1,7 @@
 package rocm
 
+import "concourse-ci-machine/internal/agreed"
+
 const (
 	docRAS     = "https://docs.kernel.org/gpu/amdgpu/ras.html"
 	docThermal = "https://docs.kernel.org/gpu/amdgpu/thermal.html"
@@ -17,7 +19,7 @@ func ErrorCodes() []ErrorCode {
 	sysfs := func(what string) Signal { return Signal{FromSysfs, what} }
 	kernel := func(what string) Signal { return Signal{FromKernel, what} }
 	return []ErrorCode{
-		{1, "GPU Memory Error", SeverityCritical,
+		{1, agreed.GPUError(1), SeverityCritical,
 			"The GPU's video memory returned data that could not be repaired, or has pages that are no longer used because of it. What ran on the GPU at that time can't be trusted.",
 			[]string{"a cell, row or stack of the video memory is worn out or defective",
 				"memory that runs too hot or at settings beyond its specification",
@@ -31,7 +33,7 @@ func ErrorCodes() []ErrorCode {
 				metric("rocm_gpu_bad_pages above 0"),
 				sysfs("ue in ras/umc_err_count, and ras/gpu_vram_bad_pages"),
 				kernel(`"uncorrectable hardware errors detected in umc block"`)}},
-		{2, "GPU Hang", SeverityCritical,
+		{2, agreed.GPUError(2), SeverityCritical,
 			"A ring of the GPU does not go on, or the driver is resetting the GPU. Work that was on it is lost; other work waits.",
 			[]string{"a kernel of the application that never ends or reads beyond its memory",
 				"a defect of the driver or the GPU's firmware, often with a new kernel or ROCm release",
@@ -45,7 +47,7 @@ func ErrorCodes() []ErrorCode {
 				metric("rocm_exporter_device_up is 0"),
 				sysfs("/sys/class/devcoredump has a dump of this device; every reading is refused though power/runtime_status is active"),
 				kernel(`"ring ... timeout, signaled seq=", "GPU reset begin!", "GPU reset(1) succeeded!", "GPU Recovery Failed"`)}},
-		{3, "PCIe Error", SeverityWarning,
+		{3, agreed.GPUError(3), SeverityWarning,
 			"Packets between the GPU and the machine were damaged and sent again, or the link came up slower or narrower than it can be. Transfers are slower; a link that fails altogether takes the GPU with it.",
 			[]string{"a card, riser or cable that is not seated well",
 				"a slot or switch with fewer lanes, or bifurcated by the firmware",
@@ -59,7 +61,7 @@ func ErrorCodes() []ErrorCode {
 				metric("rocm_pcie_link_lanes below rocm_pcie_link_max_lanes"),
 				sysfs("pcie_replay_count; aer_dev_correctable, aer_dev_nonfatal and aer_dev_fatal; current_link_speed and current_link_width"),
 				kernel(`"AER:" and "PCIe Bus Error" with the GPU's address`)}},
-		{4, "Thermal Throttling", SeverityWarning,
+		{4, agreed.GPUError(4), SeverityWarning,
 			"The GPU is at a limit of temperature and runs slower to stay below it. Nothing is lost but time; heat over months shortens its life.",
 			[]string{"too little air: dust, a failed fan, a blocked neighbour slot, an open air guide",
 				"a passive card in a machine whose fans do not follow it",
@@ -73,7 +75,7 @@ func ErrorCodes() []ErrorCode {
 				metric("rocm_gpu_temperature_celsius near rocm_gpu_temperature_crit_celsius"),
 				sysfs("gpu_metrics: thermal bits of the throttle status, or thermal residency that grows; hwmon temp*_input and temp*_crit"),
 				kernel(`"GPU thermal throttling temperature reached"`)}},
-		{5, "Power Limit Exceeded", SeverityWarning,
+		{5, agreed.GPUError(5), SeverityWarning,
 			"The GPU draws what it is allowed to and lowers its clocks to stay there. Under full load this is normal; it is a fault when the cap is lower than meant or the load is light.",
 			[]string{"heavy work: this is how the GPU finds its highest clock",
 				"a power cap that somebody lowered",
@@ -87,7 +89,7 @@ func ErrorCodes() []ErrorCode {
 				metric(`rocm_gpu_throttle_residency_total{reason="ppt"} grows`),
 				metric("rocm_power_usage at rocm_gpu_power_cap_watts"),
 				sysfs("gpu_metrics: power bits of the throttle status, ppt residency; hwmon power1_cap")}},
-		{6, "ECC Error - Correctable", SeverityInfo,
+		{6, agreed.GPUError(6), SeverityInfo,
 			"A bit was wrong and was set right by the hardware. Results are right. A few are normal on large memories; a rising rate often comes before code 7.",
 			[]string{"radiation and noise, on any machine now and then",
 				"memory that begins to wear out",
@@ -99,7 +101,7 @@ func ErrorCodes() []ErrorCode {
 			[]Signal{metric(`rocm_gpu_ras_errors_total{severity="ce"} rises`),
 				sysfs("ce in ras/*_err_count"),
 				kernel(`"N correctable hardware errors detected in"`)}},
-		{7, "ECC Error - Uncorrectable", SeverityCritical,
+		{7, agreed.GPUError(7), SeverityCritical,
 			"Data in a block of the GPU (caches, links, memory controller) was wrong beyond repair. What was computed with it may be wrong; the driver may reset the GPU.",
 			[]string{"defective memory or logic in the block that is named",
 				"heat, or settings beyond the specification",
@@ -113,7 +115,7 @@ func ErrorCodes() []ErrorCode {
 				metric(`rocm_gpu_ras_errors_total{severity="ue"} has the block`),
 				sysfs("ue in ras/*_err_count, and ras/event_state"),
 				kernel(`"uncorrectable hardware errors detected in"`)}},
-		{8, "XGMI Link Error", SeverityCritical,
+		{8, agreed.GPUError(8), SeverityCritical,
 			"A direct link between GPUs is down or loses data. Work on several GPUs fails or takes the slower way over PCIe; work on one GPU goes on.",
 			[]string{"a bridge or baseboard that is not seated well or defective",
 				"one GPU of the group in reset or gone",

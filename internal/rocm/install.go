@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
@@ -24,7 +25,7 @@ const (
 	PinFile = "/etc/apt/preferences.d/concourse-ci-amd"
 
 	driverPackage = "amdgpu-dkms"
-	installFile   = stateDir + "/rocm-attempt.json"
+	installFile   = agreed.StateDir + "/rocm-attempt.json"
 )
 
 var toolPackages = []string{"rocm-smi-lib", "amd-smi-lib"}
@@ -165,7 +166,7 @@ func installPackages(d Decision, f DriverFacts, w Wanted, e Environment) (Instal
 // packageLinks are keys, sources and packages, in the order in which each needs
 // those before it.
 func packageLinks(d Decision, f DriverFacts, e Environment, base string, driver bool) (links []plan.Resource, err error) {
-	key := resource.AptKey{Path: keyPath, URL: base + keyURL, Fingerprint: cmp.Or(e.Key, KeyFingerprint), Proxies: e.Proxies}
+	key := resource.AptKey{Path: keyPath, URL: base + keyURL, Fingerprint: cmp.Or(e.Key, KeyFingerprint), Proxies: e.Proxies, Remedy: keyRemedy}
 	source := func(name, path string) resource.AptSource {
 		return resource.AptSource{Name: name, URIs: []string{base + path}, Suites: []string{f.Series}, Components: []string{"main"},
 			Architectures: []string{f.Arch}, SignedBy: keyPath}

@@ -12,7 +12,7 @@ func WriteMatrix(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ROCm\tdriver\tpackages\tmodule\ttoolkit\tUbuntu and kernels")
 	for _, r := range Releases() {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.name(), r.Driver, r.InstallPackage+" "+r.InstallVersion, r.DKMSVersion, r.ToolkitVersion, r.kernels("; "))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.name(), r.Driver, r.InstallPackage+" "+r.InstallVersion, r.DKMSVersion, r.ToolkitVersion, r.kernels())
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -32,29 +32,10 @@ func (r Release) name() string {
 	return r.ROCm
 }
 
-func (r Release) kernels(between string) string {
+func (r Release) kernels() string {
 	var on []string
 	for _, s := range r.Series {
 		on = append(on, s+" "+strings.Join(r.KernelsOn(s), ", "))
 	}
-	return strings.Join(on, between)
-}
-
-// MatrixPage is the table as the page docs/reference/rocm-releases.md has it.
-func MatrixPage() string {
-	var b strings.Builder
-	b.WriteString("| ROCm | driver | `amdgpu-install` | kernel module | `amdgpu-dkms` | container toolkit | Ubuntu and kernels |\n|---|---|---|---|---|---|---|\n")
-	for _, r := range Releases() {
-		var versions []string
-		for _, s := range r.Series {
-			versions = append(versions, "`"+r.Package(s)+"`")
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", r.name(), r.Driver, r.InstallVersion, r.DKMSVersion,
-			strings.Join(versions, "<br>"), r.ToolkitVersion, r.kernels("<br>"))
-	}
-	b.WriteString("\n## Why each row is here, and what it was checked against\n")
-	for _, r := range Releases() {
-		fmt.Fprintf(&b, "\n**%s**: %s.\nChecked against: %s.\n", r.ROCm, r.Reason, r.Source)
-	}
-	return b.String()
+	return strings.Join(on, "; ")
 }

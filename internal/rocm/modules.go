@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
@@ -20,8 +21,7 @@ const (
 	paramsFile = "/etc/modprobe.d/concourse-amdgpu.conf"     // modprobe.d(5)
 	moduleDir  = "/sys/module/amdgpu"
 
-	stateDir = "/var/lib/concourse-charm"
-	mark     = "# Written by the charm concourse-ci-machine; changes are overwritten.\n"
+	mark = "# Written by the charm concourse-ci-machine; changes are overwritten.\n"
 
 	initramfsTool = "/usr/sbin/update-initramfs"
 	loadLimit     = 2 * time.Minute // a module that brings up many GPUs takes its time
@@ -35,7 +35,7 @@ const (
 type applied struct {
 	file  resource.File
 	gone  string // why the file is not wanted; "" where it is
-	stamp string // file name below stateDir
+	stamp string // file name below agreed.StateDir
 	op    string // "reload udev's rules"
 	then  []host.Command
 }
@@ -61,7 +61,7 @@ func (a applied) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	stamp := stateDir + "/" + a.stamp + ".stamp"
+	stamp := agreed.StateDir + "/" + a.stamp + ".stamp"
 	was, err := h.ReadFile(stamp)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot compare %s: %w", stamp, err)

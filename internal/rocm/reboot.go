@@ -7,11 +7,12 @@ import (
 	"io/fs"
 	"strings"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 )
 
 // RebootFile keeps for which reasons this machine was rebooted.
-const RebootFile = stateDir + "/reboots.json"
+const RebootFile = agreed.StateDir + "/reboots.json"
 
 type reboot struct {
 	Reason string `json:"reason"`

@@ -108,12 +108,9 @@ func TestMatrixIsTheTable(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, WriteMatrix(&b))
 	hosttest.Golden(t, filepath.Join("testdata", "matrix.golden"), b.String())
-	page := MatrixPage()
 	for _, r := range Releases() {
-		for _, text := range []string{b.String(), page} {
-			for _, part := range []string{r.name(), r.Driver, r.InstallVersion, r.DKMSVersion, r.Reason, r.Source} {
-				require.Contains(t, text, part)
-			}
+		for _, part := range []string{r.name(), r.Driver, r.InstallVersion, r.DKMSVersion, r.Reason, r.Source} {
+			require.Contains(t, b.String(), part)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
@@ -27,12 +28,13 @@ const (
 	KeyFingerprint = "CA8BB4727A47B4D09B4EE8969386B48A1A693C5C"
 
 	keyURL     = "/rocm/rocm.gpg.key"
+	keyRemedy  = "set rocm-base-url to AMD's repository or a faithful mirror of it, or amd-container-toolkit=skip"
 	repoURL    = "/amd-container-toolkit/apt/"
 	keyPath    = "/etc/apt/keyrings/concourse-ci-amd.gpg"
 	sourceName = "concourse-ci-amd-container-toolkit"
 
 	// attemptPath keeps the last try that failed.
-	attemptPath  = "/var/lib/concourse-charm/toolkit-attempt.json"
+	attemptPath  = agreed.StateDir + "/toolkit-attempt.json"
 	notInstalled = ToolkitPackage + " not installed"
 
 	// driverDir is what the package's preinst looks for: it refuses to be
@@ -154,7 +156,7 @@ func (t Toolkit) Want() ToolkitWant {
 	}
 	return ToolkitWant{Resources: []plan.Resource{resource.Chain{
 		Links: []plan.Resource{
-			resource.AptKey{Path: keyPath, URL: t.base() + keyURL, Fingerprint: cmp.Or(t.fingerprint, KeyFingerprint), Proxies: t.Proxies},
+			resource.AptKey{Path: keyPath, URL: t.base() + keyURL, Fingerprint: cmp.Or(t.fingerprint, KeyFingerprint), Proxies: t.Proxies, Remedy: keyRemedy},
 			source,
 			resource.Brought{Package: resource.Package{Name: ToolkitPackage, Version: t.Version, Source: &source, Proxies: t.Proxies, Kept: &kept}},
 		},

@@ -19,10 +19,10 @@ import (
 func WorkerName(kept, unit, id string) string { return cmp.Or(kept, concourse.WorkerName(unit, id)) }
 
 // ProxyOf is the operator's proxies, else the model's.
-func ProxyOf(facts model.Facts, cfg config.Config) concourse.Proxy {
-	p := concourse.Proxy{HTTP: cfg.HTTPProxy, HTTPS: cfg.HTTPSProxy, No: cfg.NoProxy}
-	if p == (concourse.Proxy{}) {
-		p = concourse.Proxy{HTTP: facts.Proxy.HTTP, HTTPS: facts.Proxy.HTTPS, No: facts.Proxy.NoProxy}
+func ProxyOf(facts model.Facts, cfg config.Config) resource.Proxies {
+	p := resource.Proxies{HTTP: cfg.HTTPProxy, HTTPS: cfg.HTTPSProxy, No: cfg.NoProxy}
+	if p == (resource.Proxies{}) {
+		p = resource.Proxies{HTTP: facts.Proxy.HTTP, HTTPS: facts.Proxy.HTTPS, No: facts.Proxy.NoProxy}
 	}
 	return p
 }
@@ -36,11 +36,6 @@ func Attached(path string) bool {
 
 // LandedFile says that the operator landed this worker: hooks leave it down.
 const LandedFile = model.StateDir + "/landed"
-
-func AptProxies(o Observed) resource.Proxies {
-	p := ProxyOf(o.Facts, o.Config)
-	return resource.Proxies{HTTP: p.HTTP, HTTPS: p.HTTPS, No: p.No}
-}
 
 func ReadOptional(r host.Root, path string) (string, error) {
 	data, err := r.ReadFile(path)

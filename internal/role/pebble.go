@@ -3,8 +3,8 @@ package role
 import (
 	"strconv"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/jobexporter"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/templates"
@@ -60,7 +60,7 @@ func DesirePebble(d *Desired, o Observed, why string, on bool, other string, l r
 	return nil
 }
 
-var JobsURL = "http://127.0.0.1:" + strconv.Itoa(jobexporter.DefaultPort) + "/-/healthy"
+var JobsURL = "http://127.0.0.1:" + strconv.Itoa(agreed.JobsPort) + "/-/healthy"
 
 // The triggers, which are also the names of their stamps.
 const (

@@ -30,8 +30,6 @@ type Status struct {
 	Message string
 }
 
-func (s Status) String() string { return string(s.Kind) + ": " + s.Message }
-
 // Of is the worst of the causes, with every cause named, worst first.
 // Without a cause that keeps the unit from working it is active with ready
 // as its text. Causes that are Active are remarks: they follow the text.

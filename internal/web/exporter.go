@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/jobexporter"
 	"concourse-ci-machine/internal/model"
@@ -35,7 +36,7 @@ func desireJobExporter(d *role.Desired, o Observed) error {
 		command = append(command, "--required-archs="+strings.Join(o.Config.RequiredArchs, ","))
 	}
 	return role.DesirePebble(d, o.Observed, why, d.Jobs, role.ExporterService, resource.PebbleLayer{
-		Service: role.JobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(jobexporter.DefaultPort),
+		Service: role.JobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(agreed.JobsPort),
 		Command: command, User: concourse.WebUser, Group: concourse.WebUser,
 		Check: role.JobsService, URL: role.JobsURL})
 }

@@ -93,20 +93,10 @@ func TestOperatorsLimitInTheFileWinsAndTheCharmsGoes(t *testing.T) {
 	require.NotContains(t, webEnv(t, Desire(o, nil)), "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER")
 }
 
-// Earlier versions had the web wait for tasks that waited for GPUs.
-func TestTimeThatTheCharmSetBeforeGoesAndTheOperatorsStays(t *testing.T) {
-	const key = "CONCOURSE_GARDEN_REQUEST_TIMEOUT"
-	o := observedWeb(t, nil)
-	o.WebEnv = []byte(key + "=9m\n")
-	require.Equal(t, "9m", webEnv(t, Desire(o, nil))[key])
-	o.Limits = []string{key}
-	require.NotContains(t, webEnv(t, Desire(o, nil)), key)
-}
-
 // A crash anywhere leaves a note that is true: of what the file may have.
 func TestNoteOfLimitsIsWrittenBeforeAndForgottenAfterThem(t *testing.T) {
 	o := withWorkers(observedWeb(t, nil), roletest.GPUWorker("a/0", 4, true, false))
-	o.Limits = []string{concourse.RequestTimeoutKey}
+	o.Limits = []string{"CONCOURSE_A_LIMIT"}
 	var order []string
 	for _, r := range Desire(o, nil).Resources {
 		if f, is := r.(resource.File); is && (f.Path == WebLimitFile || strings.HasSuffix(f.Path, "config.env")) {
@@ -116,5 +106,5 @@ func TestNoteOfLimitsIsWrittenBeforeAndForgottenAfterThem(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []string{"web-limit", concourse.RequestTimeoutKey, concourse.TaskLimitKey, "config.env", "web-limit", concourse.TaskLimitKey}, order)
+	require.Equal(t, []string{"web-limit", "CONCOURSE_A_LIMIT", concourse.TaskLimitKey, "config.env", "web-limit", concourse.TaskLimitKey}, order)
 }

@@ -57,7 +57,7 @@ func desireDriver(d *role.Desired, o Observed, g GPUs) {
 	}
 	w := DriverWanted(o.Config, o.Facts.Unit)
 	decision := rocm.Decide(*o.Driver, w)
-	install, err := rocm.Install(decision, *o.Driver, w, rocm.Environment{Seen: o.Install, Proxies: role.AptProxies(o.Observed), Now: o.Now})
+	install, err := rocm.Install(decision, *o.Driver, w, rocm.Environment{Seen: o.Install, Proxies: role.ProxyOf(o.Facts, o.Config), Now: o.Now})
 	if err != nil {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: err.Error()})
 		return

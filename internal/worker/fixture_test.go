@@ -20,6 +20,7 @@ import (
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/role/roletest"
+	"concourse-ci-machine/internal/status"
 )
 
 // webUnit is what a complete web publishes.
@@ -72,3 +73,6 @@ func env(t *testing.T, d role.Desired) map[string]string {
 	}
 	return vars
 }
+
+// text is a status as tables have it.
+func text(s status.Status) string { return string(s.Kind) + ": " + s.Message }

@@ -24,7 +24,7 @@ func desireGPUs(d *role.Desired, o Observed, g GPUs) (wired bool, err error) {
 	if g.Vendor == gpu.AMD && len(g.All) > 0 {
 		d.Toolkit = true
 		want := rocm.Toolkit{Mode: o.Config.Toolkit, Version: o.Config.ToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
-			Series: o.Machine.Series, Arch: o.Arch, Proxies: role.AptProxies(o.Observed), Seen: o.Toolkit, Now: o.Now}.Want()
+			Series: o.Machine.Series, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), Seen: o.Toolkit, Now: o.Now}.Want()
 		d.Resources = append(d.Resources, want.Resources...)
 		if want.Note != "" {
 			d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: want.Note})

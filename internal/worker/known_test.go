@@ -93,7 +93,7 @@ func TestWorkerThatLostItsGPUsTakesNoUntaggedSteps(t *testing.T) {
 		d := Desire(o, nil)
 		env, ok := resourcetest.File(d.Resources, concourse.EnvFile)
 		require.True(t, ok)
-		status := status.Of("Ready"+d.Suffix, d.Causes).String()
+		status := text(status.Of("Ready"+d.Suffix, d.Causes))
 		require.Contains(t, status, c.status, name)
 		if c.tag == "" {
 			require.NotContains(t, env, "CONCOURSE_TAG=", name)

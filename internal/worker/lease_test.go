@@ -121,7 +121,7 @@ func TestStatusOfExclusiveGPUs(t *testing.T) {
 		"no GPU found yet": {"no-gpu", exclusive("compute-runtime", "auto"), "active: Ready; no GPU passed through", ""},
 	} {
 		d := Desire(linked(t, hosttest.Host(t, c.host), c.set), nil)
-		require.Equal(t, c.want, status.Of("Ready", d.Causes).String(), name)
+		require.Equal(t, c.want, text(status.Of("Ready", d.Causes)), name)
 		require.Equal(t, c.after, d.Suffix, name)
 	}
 }

@@ -23,7 +23,7 @@ func desireNVIDIA(d *role.Desired, o Observed, g GPUs) {
 }
 
 func NVIDIAToolkit(o Observed, g GPUs) nvidia.Toolkit {
-	t := nvidia.Toolkit{Version: o.Config.NVIDIAToolkitVersion, Arch: o.Arch, Proxies: role.AptProxies(o.Observed), GPUs: g.All, Seen: o.NVIDIAToolkit, Now: o.Now}
+	t := nvidia.Toolkit{Version: o.Config.NVIDIAToolkitVersion, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), GPUs: g.All, Seen: o.NVIDIAToolkit, Now: o.Now}
 	if o.Machine.LXD() {
 		t.Container = o.Machine.Hostname
 	}

@@ -42,7 +42,7 @@ func TestD4WithoutAWebTheWorkerIsNotStartedAndSaysWhatIsMissing(t *testing.T) {
 			o.Facts.Flights = tt.flights
 			o.TSA, o.TSAProblems = model.ChooseTSA(model.Facts{Config: workerMode(), Flights: tt.flights})
 			d := Desire(o, nil)
-			require.Equal(t, tt.want, status.Of("Ready", d.Causes).String())
+			require.Equal(t, tt.want, text(status.Of("Ready", d.Causes)))
 			require.False(t, d.Worker)
 			for _, r := range d.Resources {
 				if s, ok := r.(resource.Service); ok {

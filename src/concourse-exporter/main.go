@@ -5,8 +5,7 @@ import (
 	"os"
 
 	"concourse-ci-machine/internal/jobexporter"
+	"concourse-ci-machine/internal/version"
 )
 
-var version = "(devel)" // set when it is linked
-
-func main() { os.Exit(jobexporter.Run(version, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
+func main() { os.Exit(jobexporter.Run(version.Version, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }

@@ -5,11 +5,10 @@ import (
 	"os"
 
 	"concourse-ci-machine/internal/baseline"
+	"concourse-ci-machine/internal/version"
 )
-
-var version = "(devel)" // set when it is linked
 
 func main() {
 	s := baseline.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
-	os.Exit(baseline.Run("gpu-baseline", version, os.Args[1:], s))
+	os.Exit(baseline.Run("gpu-baseline", version.Version, os.Args[1:], s))
 }

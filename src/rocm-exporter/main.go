@@ -5,8 +5,7 @@ import (
 	"os"
 
 	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/version"
 )
 
-var version = "(devel)" // set when it is linked
-
-func main() { os.Exit(exporter.Run(version, os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(exporter.Run(version.Version, os.Args[1:], os.Stdout, os.Stderr)) }

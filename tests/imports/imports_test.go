@@ -65,7 +65,7 @@ var standIns = []string{"internal/sandbox", "src/sandbox", "internal/juju/jujute
 
 func TestImportsRunOneWay(t *testing.T) {
 	layers := [][]string{
-		{"internal/host", "internal/version"},
+		{"internal/host", "internal/version", "internal/agreed", "internal/flylogin"},
 		{"internal/plan"},
 		{"internal/resource", "internal/juju", "internal/config"},
 		{"internal/concourse", "internal/rocm", "internal/nvidia", "internal/cdi", "internal/relation", "internal/gpu", "internal/oci", "internal/lease", "internal/exporter", "internal/drm", "internal/jobexporter", "internal/postgres", "internal/baseline"},

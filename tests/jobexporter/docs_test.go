@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/exporter/expo"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/jobexporter"
@@ -127,7 +128,7 @@ func TestNamedMetricsAndFlagsAreThoseOfTheExporter(t *testing.T) {
 	for _, m := range regexp.MustCompile("`(--[a-z.-]+)`").FindAllStringSubmatch(md, -1) {
 		require.Contains(t, help, "  "+m[1]+"=")
 	}
-	require.Contains(t, md, fmt.Sprintf(":%d/metrics", jobexporter.DefaultPort))
+	require.Contains(t, md, fmt.Sprintf(":%d/metrics", agreed.JobsPort))
 	require.Contains(t, md, "$"+jobexporter.CredentialsEnv)
 	constants := read(t, source+"jobexporter.go") + read(t, source+"token.go")
 	for value, shown := range map[string]string{

@@ -76,7 +76,7 @@ func (u *unit) converge() []string {
 	require.NoError(u.t, err)
 	file, err := concourse.WebUnitFileFor(p, nil)
 	require.NoError(u.t, err)
-	want := slices.Concat([]plan.Resource{p.User()}, p.Folders(), keys, u.files, []plan.Resource{env, file})
+	want := slices.Concat([]plan.Resource{resource.User{Name: concourse.WebUser, Home: concourse.HomeDir}}, p.Folders(), keys, u.files, []plan.Resource{env, file})
 	todo, err := plan.Diff(context.Background(), u.host, want...)
 	require.NoError(u.t, err)
 	_, err = todo.Apply(context.Background(), nil)

@@ -4,12 +4,9 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"concourse-ci-machine/internal/host"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -26,6 +23,3 @@ func Golden(t testing.TB, file, got string) {
 	require.NoError(t, err, "run the test with -update to make it")
 	require.Equal(t, string(want), got)
 }
-
-// Strip takes the root's own path out of a text, so that goldens hold.
-func Strip(r host.Root, text string) string { return strings.ReplaceAll(text, string(r), "") }

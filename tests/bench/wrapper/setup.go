@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
 )
@@ -115,7 +116,7 @@ func (b *bench) configure(gpus int) error {
 		names = append(names, "amd.com/gpu="+id)
 		for _, name := range []string{strconv.Itoa(g), id} {
 			devices = append(devices, map[string]any{"name": name, "containerEdits": edits(all[2*g : 2*g+2]...),
-				"annotations": map[string]any{oci.PCIAnnotation: fmt.Sprintf("0000:%02x:00.0", 3+g)}})
+				"annotations": map[string]any{agreed.PCIAnnotation: fmt.Sprintf("0000:%02x:00.0", 3+g)}})
 		}
 	}
 	spec := b.path(fmt.Sprintf("amd%d.json", gpus))
@@ -145,8 +146,7 @@ func (b *bench) configure(gpus int) error {
 // hold leases all GPUs but one to containers whose runc is this program, which
 // lives as long as it measures.
 func (b *bench) hold(config oci.Config) error {
-	l := lease.Leases{Dir: config.Leases.Dir, Links: config.Leases.Links, Euid: uint32(os.Geteuid())}
-	l.GPUs, _ = config.LeaseNames()
+	l := lease.Leases{Dir: config.Leases.Dir, GPUs: config.LeaseNames(), Links: config.Leases.Links, Euid: uint32(os.Geteuid())}
 	if err := os.WriteFile(b.path("held.pid"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return err
 	}
