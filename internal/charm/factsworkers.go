@@ -131,6 +131,16 @@ func (w *WebFacts) authorized() []string {
 	return keys
 }
 
+// related says whether a unit that is there may have the worker of that name.
+func (w *WebFacts) related(worker string) bool {
+	for k := range maps.Values(w.Workers) {
+		if k.Name == worker || k.Name == "" {
+			return true
+		}
+	}
+	return false
+}
+
 // otherKeys are the lines of the web's file of keys that are no worker's of Juju's,
 // now or lately. The key of a worker that the Python charm made for the web itself
 // has no use.
