@@ -31,7 +31,9 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitNow, params map[string]
 		if w.Name != name {
 			continue
 		}
-		if w.State == "running" || w.State == "landing" || w.State == "retiring" {
+		// One whose tasks did not end while its unit was there stays as retiring.
+		leaves := w.State == "landing" || w.State == "retiring"
+		if w.State == "running" || leaves && u.Facts.Web.Related(name) {
 			return nil, fmt.Errorf("cannot prune worker %s: it is %s; stop it first (juju run <its unit> land-worker)", name, w.State)
 		}
 		if err := api.Prune(ctx, name); err != nil {

@@ -112,3 +112,13 @@ func (w *Web) SortedWorkers() (all []Worker) {
 	}
 	return all
 }
+
+// Related says whether a unit that is there may have the worker of that name.
+func (w *Web) Related(worker string) bool {
+	for _, k := range w.Workers {
+		if k.Name == worker || k.Name == "" {
+			return true
+		}
+	}
+	return false
+}

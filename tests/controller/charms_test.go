@@ -21,7 +21,7 @@ import (
 )
 
 // packCharms packs the project's charm twice, as version "first" and "second", and
-// what the tests bring in place of Charmhub's charm of the controller.
+// what the tests bring in place of Charmhub's charms.
 func packCharms(t *testing.T, dir string) {
 	t.Helper()
 	bin := t.TempDir() + "/"
@@ -31,7 +31,9 @@ func packCharms(t *testing.T, dir string) {
 		require.Zero(t, charmpack.Run([]string{"pack", "-root", "../..", "-bin", bin, "-arch", runtime.GOARCH, "-version", version,
 			"-o", filepath.Join(dir, version, charmName)}, &said, &said), said.String())
 	}
-	zipTree(t, "testdata/charms/controller", filepath.Join(dir, "controller.charm"))
+	for _, name := range []string{"controller", "postgresql"} {
+		zipTree(t, "testdata/charms/"+name, filepath.Join(dir, name+".charm"))
+	}
 }
 
 // charmName is that of `make charm`.

@@ -1,8 +1,11 @@
 // Package controller tests the charm under a whole Juju: a controller of Juju 4.1
 // with its agents, client and hook tools on a private LXD, whose made-up host has a
 // GPU of AMD and one of NVIDIA. A worker is deployed there and given its GPU by
-// scripts/pass-gpu.sh; wrong options, actions, refreshes and attached releases follow.
-// What stands in for what is printed first.
+// scripts/pass-gpu.sh; wrong options, secrets, actions, refreshes, attached releases
+// and a unit more follow, and a leader whose machine is lost. With a release of
+// Concourse in CONCOURSE_RELEASE, its tarball or the unpacked folder,
+// scripts/deploy-test.sh is run as a user would, and webs are lost and workers removed
+// while tasks run. What stands in for what is printed first.
 //
 // The tests need root and the packages of `make e2e`; `make test-controller` runs
 // them. Juju's programs, built of the module proxy's sources, and the machines'

@@ -33,6 +33,7 @@ printf 'Package: *\nPin: release n=sid\nPin-Priority: 1\n' >/etc/apt/preferences
 apt-get update -q
 apt-get install -qy --no-install-recommends postgresql jq file libdqlite0/sid
 systemctl disable postgresql
+systemctl enable host-class
 adduser --quiet --system --group --no-create-home syslog
 apt-get clean
 rm -rf /usr/sbin/policy-rc.d /etc/apt/sources.list /etc/apt/sources.list.d/sid.list /etc/apt/preferences.d/sid /var/lib/apt/lists/*_* \

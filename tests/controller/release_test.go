@@ -27,6 +27,14 @@ func (b tarball) add(name string, mode int64, data []byte) {
 	require.NoError(b.t, err)
 }
 
+func (b tarball) link(name, to string) {
+	require.NoError(b.t, b.WriteHeader(&tar.Header{Name: name, Linkname: to, Typeflag: tar.TypeSymlink}))
+}
+
+func (b tarball) dir(name string) {
+	require.NoError(b.t, b.WriteHeader(&tar.Header{Name: name + "/", Mode: 0o755, Typeflag: tar.TypeDir}))
+}
+
 func (b tarball) file(name, path string) {
 	data, err := os.ReadFile(path)
 	require.NoError(b.t, err)

@@ -12,16 +12,19 @@ import (
 )
 
 // standIns are this test program under other names, in the operator's PATH before
-// the real ones.
-var standIns = map[string]func(folder string, argv []string) error{"go": noSource, "make": noBuild}
+// the real ones: those of front always, those of user where deploy-test.sh is run.
+var standIns = map[string]func(folder string, argv []string) error{"front/go": noSource, "front/make": noBuild, "user/juju": noCharmhub}
 
 func TestMain(m *testing.M) {
-	if f, ok := standIns[filepath.Base(os.Args[0])]; ok {
-		self, err := os.Executable() // FOLDER/front/NAME
-		if err == nil {
-			err = f(filepath.Dir(filepath.Dir(self)), os.Args[1:])
-		}
-		if err != nil {
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	at := filepath.Dir(filepath.Dir(self))
+	name, err := filepath.Rel(at, self)
+	if f, ok := standIns[name]; ok && err == nil {
+		if err := f(at, os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, "stand-in:", err)
 			os.Exit(1)
 		}
@@ -54,16 +57,16 @@ func noBuild(folder string, _ []string) error {
 	return nil
 }
 
-// placeStandIns puts them into FOLDER/front.
+// placeStandIns puts them into the folder.
 func placeStandIns(t *testing.T, folder string) {
 	t.Helper()
 	self, err := os.Executable()
-	if err == nil {
-		err = os.Mkdir(filepath.Join(folder, "front"), 0o755)
-	}
 	for name := range standIns {
 		if err == nil {
-			err = copyFile(self, filepath.Join(folder, "front", name), 0o755)
+			err = os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o755)
+		}
+		if err == nil {
+			err = copyFile(self, filepath.Join(folder, name), 0o755)
 		}
 	}
 	if err != nil {

@@ -63,10 +63,39 @@ func (s *site) worker(t *testing.T) {
 	s.Sub(t, "a refresh brings the other charm, and the resource can stay unnamed", func(t *testing.T) {
 		s.juju("refresh", "--model", name, "rocm-worker", "--path", deploy("second"))
 		s.eventually(name, "the unit runs the other charm", func(model) bool {
-			return strings.Contains(s.juju("exec", "--model", name, "--unit", unit, "--", "cat /var/lib/juju/agents/unit-rocm-worker-0/charm/version"), "second")
+			return strings.Contains(s.charmVersion(name, unit), "second")
 		})
 		s.comesTo(name, unit, "waiting: Waiting for a web")
 		require.Equal(t, otherID, s.release(name, unit))
+	})
+	s.Sub(t, "a refresh brings charm and resource at once", func(t *testing.T) {
+		s.juju("refresh", "--model", name, "rocm-worker", "--path", deploy("first"), "--resource", "concourse-release="+release)
+		s.eventually(name, "the unit runs the first charm and release", func(model) bool {
+			return strings.Contains(s.charmVersion(name, unit), "first") && s.release(name, unit) == id
+		})
+		s.comesTo(name, unit, "waiting: Waiting for a web")
+	})
+	s.Sub(t, "an option takes a secret that it is granted", func(t *testing.T) {
+		uri := s.juju("add-secret", "--model", name, "proxy", "http-proxy=http://somebody:password@"+gateway+":3128")
+		s.juju("config", "--model", name, "rocm-worker", "http-proxy="+uri)
+		s.comesTo(name, unit, "blocked: http-proxy: cannot read the secret")
+		s.juju("grant-secret", "--model", name, "proxy", "rocm-worker")
+		s.comesTo(name, unit, "waiting: Waiting for a web")
+		s.juju("update-secret", "--model", name, "proxy", "wrong=http://"+gateway+":3128", "other=none")
+		s.comesTo(name, unit, "blocked: http-proxy: the secret has the keys")
+		s.juju("config", "--model", name, "rocm-worker", "--reset", "http-proxy")
+		s.comesTo(name, unit, "waiting: Waiting for a web")
+		s.juju("remove-secret", "--model", name, "proxy")
+	})
+	s.Sub(t, "a worker more has what the application has, and no GPU", func(t *testing.T) {
+		const more = "rocm-worker/1"
+		s.juju("add-unit", "--model", name, "rocm-worker")
+		s.comesTo(name, more, "blocked: no AMD GPU passed through")
+		require.Equal(t, id, s.release(name, more))
+		require.Contains(t, s.model(name).unit(unit).says(), "waiting: Waiting for a web")
+		s.juju("remove-unit", "--model", name, "--no-prompt", "--destroy-storage", more)
+		s.eventually(name, more+" is gone", func(m model) bool { return len(m.units("rocm-worker")) == 1 })
+		s.comesTo(name, unit, "waiting: Waiting for a web")
 	})
 	s.Sub(t, "a removed unit goes", func(t *testing.T) {
 		s.juju("remove-application", "--model", name, "--no-prompt", "--destroy-storage", "rocm-worker")
@@ -79,6 +108,12 @@ func (s *site) worker(t *testing.T) {
 func (s *site) release(name, unit string) string {
 	s.T.Helper()
 	return path.Base(s.juju("exec", "--model", name, "--unit", unit, "--", "readlink "+concourse.ReleaseLink))
+}
+
+// charmVersion is that of the charm that the unit runs.
+func (s *site) charmVersion(name, unit string) string {
+	s.T.Helper()
+	return s.juju("exec", "--model", name, "--unit", unit, "--", "cat /var/lib/juju/agents/unit-"+strings.ReplaceAll(unit, "/", "-")+"/charm/version")
 }
 
 // script is the path of one of the project's.

@@ -283,6 +283,12 @@ func TestPruneWorkerTakesOnlyWorkersThatAreGone(t *testing.T) {
 	t.Parallel()
 	c := webs(t, 1, nil)
 	u := c.units[0]
+	tsa := u.Model.Relate(10, "tsa", "gpu")
+	for name, key := range map[string]string{"gpu-0": "1s2c", "gpu-2": "1s3c"} {
+		unit := strings.Replace(name, "-", "/", 1)
+		tsa.Units[unit] = map[string]string{"worker-name": name, "worker-public-key": strings.Replace(tsaKey, "1s2c", key, 1), "ingress-address": "10.0.1.1"}
+		c.relation(0, "tsa", "changed", unit)
+	}
 	api := &fakeAPI{workers: map[string]string{"gpu-0": "running", "gpu-1": "stalled", "gpu-2": "landing"}}
 	u.Machine.Web = api
 	for name, want := range map[string]string{
@@ -294,7 +300,11 @@ func TestPruneWorkerTakesOnlyWorkersThatAreGone(t *testing.T) {
 		require.Contains(t, u.refused("prune-worker", map[string]any{"worker": name}), want)
 	}
 	require.Equal(t, map[string]any{"pruned": "gpu-1"}, u.done("prune-worker", map[string]any{"worker": "gpu-1"}))
-	require.Equal(t, []string{"gpu-1"}, api.pruned)
+	// A unit can go before its tasks end, and nothing but this ends their builds soon.
+	delete(tsa.Units, "gpu/2")
+	c.relation(0, "tsa", "departed", "gpu/2")
+	u.done("prune-worker", map[string]any{"worker": "gpu-2"})
+	require.Equal(t, []string{"gpu-1", "gpu-2"}, api.pruned)
 	api.refuse = true
 	require.Contains(t, u.refused("prune-worker", map[string]any{"worker": "gpu-0"}), "cannot")
 	u.keeps(password)
