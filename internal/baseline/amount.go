@@ -18,9 +18,9 @@ const perUnit = 1_000_000
 // years, a billion MB a petabyte.
 const maxAmount = 1e9
 
-// ParseAmount reads a decimal number from 0 to a billion and rounds it to
+// parseAmount reads a decimal number from 0 to a billion and rounds it to
 // millionths. The error goes on after the name of what was read.
-func ParseAmount(s string) (Amount, error) {
+func parseAmount(s string) (Amount, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	switch {
 	case math.IsNaN(f), err != nil && !math.IsInf(f, 0):
@@ -65,7 +65,7 @@ func percent(delta, base Amount) *Percent {
 
 // parsePercent reads a limit.
 func parsePercent(s string) (Percent, error) {
-	a, err := ParseAmount(s)
+	a, err := parseAmount(s)
 	return Percent(float64(a) / perUnit), err
 }
 

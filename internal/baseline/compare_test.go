@@ -53,7 +53,7 @@ func TestRenamesPairExamples(t *testing.T) {
 		"one to two":                {profile("a"), profile("b", "c"), []string{"a=b", "a=c"}, nil, 0, `another --rename makes it "b"`},
 		"one that is the same name": {profile("a"), profile("a"), []string{"a=a"}, []string{"a within"}, 0, ""},
 	} {
-		r, err := Compare(c.base, c.now, Limits{}, c.renames)
+		r, err := compare(c.base, c.now, Limits{}, c.renames)
 		if c.err != "" {
 			require.ErrorContains(t, err, c.err, name)
 			continue
@@ -74,12 +74,12 @@ func TestHintsAtARenameWhereOneIsMissingAndOneNew(t *testing.T) {
 		"two missing": {profile("a", "b", "c"), profile("a", "d"), nil},
 		"none":        {profile("a"), profile("a"), nil},
 	} {
-		r, err := Compare(c.base, c.now, Limits{}, nil)
+		r, err := compare(c.base, c.now, Limits{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, c.want, r.Probably, name)
 	}
 	// What can't be typed is not told to be typed.
-	r, err := Compare(profile("a\n"), profile("b"), Limits{}, nil)
+	r, err := compare(profile("a\n"), profile("b"), Limits{}, nil)
 	require.NoError(t, err)
 	require.Contains(t, r.Text(), `if "b" is "a\n" under a new name, say so`+"\n")
 }
@@ -107,7 +107,7 @@ func TestGrowthOfExactlyTheLimitIsWithinIt(t *testing.T) {
 }
 
 func amount(t *testing.T, s string) *Amount {
-	a, err := ParseAmount(s)
+	a, err := parseAmount(s)
 	require.NoError(t, err)
 	return &a
 }
@@ -124,7 +124,7 @@ func TestAmountsAreShownAsTheyWereGiven(t *testing.T) {
 		"0": "0", "-0": "0", "1": "1", "1.50": "1.5", "0.000001": "0.000001", "0.0000004": "0", "0.0000005": "0.000001",
 		"1e3": "1000", "1000000000": "1000000000", "123456789.123456": "123456789.123456", "100": "100",
 	} {
-		a, err := ParseAmount(in)
+		a, err := parseAmount(in)
 		require.NoError(t, err, in)
 		require.Equal(t, want, a.String(), in)
 	}

@@ -35,8 +35,8 @@ func (o *options) flagSet() *flag.FlagSet {
 		return nil
 	})
 	fs.Func("max-duration-pct", "a duration may grow by `n` percent of the baseline's", limit(parsePercent, &o.limits.DurationPct))
-	fs.Func("max-duration-s", "a duration may grow by `n` seconds", limit(ParseAmount, &o.limits.Duration))
-	fs.Func("max-memory-mb", "peak memory may grow by `n` MB", limit(ParseAmount, &o.limits.Memory))
+	fs.Func("max-duration-s", "a duration may grow by `n` seconds", limit(parseAmount, &o.limits.Duration))
+	fs.Func("max-memory-mb", "peak memory may grow by `n` MB", limit(parseAmount, &o.limits.Memory))
 	fs.StringVar(&o.output, "o", "", "write the report to `file`, and only the verdict to standard output")
 	fs.Func("rename", "the example OLD of BASE is `old=new` in NEW; may be repeated", func(s string) error {
 		o.renames = append(o.renames, s)

@@ -145,7 +145,7 @@ func (r *reader) amount(name, field string, v value) *Amount {
 	case f.kind != number:
 		r.note("example %s: %s is %s; want a number", quoted(name), field, f)
 	default:
-		a, err := ParseAmount(f.text)
+		a, err := parseAmount(f.text)
 		if err != nil {
 			r.note("example %s: %s %v", quoted(name), field, err)
 		}

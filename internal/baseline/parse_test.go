@@ -135,15 +135,15 @@ func FuzzParse(f *testing.F) {
 		check(t, p)
 		var zero Amount
 		var none Percent
-		same, err := Compare(p, p, Limits{DurationPct: &none, Duration: &zero, Memory: &zero}, nil)
+		same, err := compare(p, p, Limits{DurationPct: &none, Duration: &zero, Memory: &zero}, nil)
 		require.NoError(t, err)
 		require.Zero(t, same.Counts.Gating)
 		require.Equal(t, len(p.Examples), same.Counts.Examples)
 
-		all, err := Compare(Profile{File: "n"}, p, Limits{}, nil)
+		all, err := compare(Profile{File: "n"}, p, Limits{}, nil)
 		require.NoError(t, err)
 		require.True(t, all.OK)
-		gone, err := Compare(p, Profile{File: "n"}, Limits{}, nil)
+		gone, err := compare(p, Profile{File: "n"}, Limits{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, len(p.Examples) == 0, gone.OK)
 		for _, r := range []Report{same, all, gone} {

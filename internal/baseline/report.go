@@ -42,7 +42,7 @@ type Report struct {
 // Compare judges every example of both profiles. An empty baseline has no example
 // to fail; the caller decides whether that is wanted. Each rename is OLD=NEW; the
 // error is one that does not fit.
-func Compare(base, now Profile, limits Limits, renames []string) (Report, error) {
+func compare(base, now Profile, limits Limits, renames []string) (Report, error) {
 	out := Report{Version: Version, Base: base.File, New: now.File, Limits: limits, Rows: []Row{}, Reasons: []string{}, Notes: []string{}, Stale: []string{}}
 	pairs, err := pair(base, now, renames)
 	if err != nil {

@@ -92,7 +92,7 @@ func (o options) run(s Streams) (ok bool, err error) {
 	case len(base.Examples) == 0:
 		return false, fmt.Errorf("cannot compare with %s: it has no examples, so nothing could fail", visible(o.base))
 	}
-	r, err := Compare(base, now, o.limits, o.renames)
+	r, err := compare(base, now, o.limits, o.renames)
 	if err != nil {
 		return false, err
 	}

@@ -13,9 +13,9 @@ import (
 	"concourse-ci-machine/internal/plan"
 )
 
-// Saved is where a description lies that was at Path before the charm's own.
+// saved is where a description lies that was at Path before the charm's own.
 // Container tools do not read files of that name.
-const Saved = Path + ".before-concourse"
+const saved = Path + ".before-concourse"
 
 const specLimit = 4 << 20 // bytes
 
@@ -59,8 +59,8 @@ func (Keep) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil || !there || own {
 		return nil, err
 	}
-	return plan.Plan{{Op: "move " + Path + " to " + Saved, Why: "it is not the charm's", Do: func(context.Context) error {
-		return os.Rename(h.Path(Path), h.Path(Saved))
+	return plan.Plan{{Op: "move " + Path + " to " + saved, Why: "it is not the charm's", Do: func(context.Context) error {
+		return os.Rename(h.Path(Path), h.Path(saved))
 	}}}, nil
 }
 
@@ -74,10 +74,10 @@ func (g Gone) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil || there && !own {
 		return nil, err
 	}
-	if _, err := h.Lstat(Saved); err == nil {
+	if _, err := h.Lstat(saved); err == nil {
 		// One rename does both, so that no run ends between the two.
 		return plan.Plan{{Op: "put " + Path + " back as it was before", Why: g.Why, Do: func(context.Context) error {
-			return os.Rename(h.Path(Saved), h.Path(Path))
+			return os.Rename(h.Path(saved), h.Path(Path))
 		}}}, nil
 	}
 	if !there {

@@ -32,7 +32,7 @@ func TestGoingBackIsExact(t *testing.T) {
 
 		r, _, err := Resource([]gpu.GPU{card(0)}, kfd())
 		require.NoError(t, err)
-		require.Equal(t, "move "+Path+" to "+Saved, apply(t, h, Keep{})[0].Op, name)
+		require.Equal(t, "move "+Path+" to "+saved, apply(t, h, Keep{})[0].Op, name)
 		require.Empty(t, apply(t, h, Keep{}), name)
 		apply(t, h, r)
 		require.Empty(t, apply(t, h, Keep{}), name)
@@ -40,7 +40,7 @@ func TestGoingBackIsExact(t *testing.T) {
 
 		require.Len(t, apply(t, h, Gone{"compute-runtime is none"}), 1, name)
 		require.Equal(t, before, content(t, h), name)
-		require.False(t, h.Exists(Saved), name)
+		require.False(t, h.Exists(saved), name)
 		require.Empty(t, apply(t, h, Gone{"compute-runtime is none"}), name)
 		require.True(t, h.Exists("/etc/cdi/other.json"), name)
 	}

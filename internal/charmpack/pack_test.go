@@ -18,7 +18,7 @@ func pack1(t *testing.T, s Source) []byte {
 	entries, err := s.Entries()
 	require.NoError(t, err)
 	var b bytes.Buffer
-	require.NoError(t, WriteZip(&b, entries))
+	require.NoError(t, writeZip(&b, entries))
 	return b.Bytes()
 }
 

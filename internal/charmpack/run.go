@@ -53,7 +53,7 @@ func pack(s Source, out string, stdout io.Writer) error {
 		return err
 	}
 	var b bytes.Buffer
-	if err := WriteZip(&b, entries); err != nil {
+	if err := writeZip(&b, entries); err != nil {
 		return err
 	}
 	if err := fits(b.Len()); err != nil {
@@ -83,7 +83,7 @@ func tree(s Source, out string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := WriteTree(out, entries); err != nil {
+	if err := writeTree(out, entries); err != nil {
 		return err
 	}
 	fmt.Fprintf(stdout, "%s: %d files\n", out, len(entries))

@@ -19,8 +19,8 @@ const MaxSize = 45_000_000
 // the same tree gives the same bytes.
 var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// WriteZip writes the entries as a charm, links and permission bits included.
-func WriteZip(w io.Writer, entries []Entry) error {
+// writeZip writes the entries as a charm, links and permission bits included.
+func writeZip(w io.Writer, entries []Entry) error {
 	z := zip.NewWriter(w)
 	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
 		return flate.NewWriter(w, flate.BestCompression)
@@ -39,8 +39,8 @@ func WriteZip(w io.Writer, entries []Entry) error {
 	return z.Close()
 }
 
-// WriteTree writes the entries as files below dir, over what is there.
-func WriteTree(dir string, entries []Entry) error {
+// writeTree writes the entries as files below dir, over what is there.
+func writeTree(dir string, entries []Entry) error {
 	for _, e := range entries {
 		path := filepath.Join(dir, filepath.FromSlash(e.Name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -63,10 +63,10 @@ func (a *API) Workers(ctx context.Context) ([]WorkerInfo, error) {
 
 // Prune removes a worker that is not running from the list, with all that the
 // web knows of its containers and volumes. One that is not in the list is
-// no error; one that runs is an *APIError with status 400.
+// no error; one that runs is an *apiError with status 400.
 func (a *API) Prune(ctx context.Context, name string) error {
 	err := a.call(ctx, "prune worker "+name, http.MethodPut, "/api/v1/workers/"+url.PathEscape(name)+"/prune", nil)
-	var answer *APIError
+	var answer *apiError
 	if errors.As(err, &answer) && answer.Status == http.StatusNotFound {
 		return nil
 	}
@@ -92,13 +92,13 @@ func (a *API) call(ctx context.Context, what, method, path string, into any) err
 		return err
 	}
 	if status/100 != 2 {
-		return &APIError{What: what, Status: status, Text: answerText(body)}
+		return &apiError{What: what, Status: status, Text: answerText(body)}
 	}
 	if into == nil {
 		return nil
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return &APIError{What: what, Status: status, Text: "what answers is not Concourse"}
+		return &apiError{What: what, Status: status, Text: "what answers is not Concourse"}
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (a *API) request(ctx context.Context, what, method, path string) (int, []by
 	}
 	req, err := http.NewRequestWithContext(ctx, method, a.base+path, nil)
 	if err != nil {
-		return 0, nil, &WebDownError{What: what, URL: a.base, Err: err}
+		return 0, nil, &webDownError{What: what, URL: a.base, Err: err}
 	}
 	req.Header.Set("Authorization", "Bearer "+a.token)
 	return a.do(what, req)
@@ -121,7 +121,7 @@ func (a *API) request(ctx context.Context, what, method, path string) (int, []by
 func (a *API) login(ctx context.Context, what string) error {
 	req, err := flylogin.Request(ctx, a.base, a.user, a.password)
 	if err != nil {
-		return &WebDownError{What: what, URL: a.base, Err: err}
+		return &webDownError{What: what, URL: a.base, Err: err}
 	}
 	status, body, err := a.do(what, req)
 	if err != nil {
@@ -139,7 +139,7 @@ func (a *API) login(ctx context.Context, what string) error {
 	case status == http.StatusUnauthorized && answer.Error == "access_denied":
 		return &LoginError{What: what, User: a.user}
 	}
-	return &APIError{What: what, Status: status, Text: "it gave no token"}
+	return &apiError{What: what, Status: status, Text: "it gave no token"}
 }
 
 func (a *API) do(what string, req *http.Request) (int, []byte, error) {
@@ -149,15 +149,15 @@ func (a *API) do(what string, req *http.Request) (int, []byte, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return 0, nil, &WebDownError{What: what, URL: a.base, Err: err}
+		return 0, nil, &webDownError{What: what, URL: a.base, Err: err}
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return 0, nil, &WebDownError{What: what, URL: a.base, Err: err}
+		return 0, nil, &webDownError{What: what, URL: a.base, Err: err}
 	}
 	if len(body) > maxAnswer {
-		return 0, nil, &APIError{What: what, Status: resp.StatusCode, Text: fmt.Sprintf("the answer is longer than %d MiB", maxAnswer>>20)}
+		return 0, nil, &apiError{What: what, Status: resp.StatusCode, Text: fmt.Sprintf("the answer is longer than %d MiB", maxAnswer>>20)}
 	}
 	return resp.StatusCode, body, nil
 }

@@ -40,7 +40,7 @@ func TestARunningWorkerIsNotPruned(t *testing.T) {
 	web := newFakeWeb(t, false)
 	err := NewAPI(web.URL, "admin", fakePassword, "").Prune(context.Background(), "a")
 	require.EqualError(t, err, "cannot prune worker a: the web says 400 Bad Request: cannot prune running worker")
-	var answer *APIError
+	var answer *apiError
 	require.ErrorAs(t, err, &answer)
 	require.False(t, answer.Temporary())
 	require.Contains(t, web.workers, "a")

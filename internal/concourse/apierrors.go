@@ -9,14 +9,14 @@ import (
 	"net/url"
 )
 
-// APIError is an answer of the web that is none of success.
-type APIError struct {
+// apiError is an answer of the web that is none of success.
+type apiError struct {
 	What   string // "prune worker a"
 	Status int    // of HTTP
 	Text   string // what the web says, one line; may be empty
 }
 
-func (e *APIError) Error() string {
+func (e *apiError) Error() string {
 	s := fmt.Sprintf("cannot %s: the web says %d %s", e.What, e.Status, http.StatusText(e.Status))
 	if e.Text != "" {
 		s += ": " + e.Text
@@ -25,7 +25,7 @@ func (e *APIError) Error() string {
 }
 
 // Temporary says whether another try can help.
-func (e *APIError) Temporary() bool {
+func (e *apiError) Temporary() bool {
 	return e.Status >= 500 || e.Status == http.StatusTooManyRequests
 }
 
@@ -42,14 +42,14 @@ func (e *LoginError) Remedy() string {
 	return e.Error() + "; when it was just changed run: juju run <unit> restart-services"
 }
 
-// WebDownError is a web that does not answer.
-type WebDownError struct {
+// webDownError is a web that does not answer.
+type webDownError struct {
 	What string
 	URL  string
 	Err  error
 }
 
-func (e *WebDownError) Error() string {
+func (e *webDownError) Error() string {
 	why := e.Err
 	// The inner error without the request's own address, which says no more.
 	var inner *url.Error
@@ -63,12 +63,12 @@ func (e *WebDownError) Error() string {
 	return fmt.Sprintf("cannot %s: the web at %s does not answer: %s", e.What, e.URL, oneLine(why.Error()))
 }
 
-func (e *WebDownError) Unwrap() error { return e.Err }
+func (e *webDownError) Unwrap() error { return e.Err }
 
 // Temporary says that another try can help: it may be starting.
-func (e *WebDownError) Temporary() bool { return true }
+func (e *webDownError) Temporary() bool { return true }
 
 // Remedy says what the operator can do when it stays so.
-func (e *WebDownError) Remedy() string {
+func (e *webDownError) Remedy() string {
 	return e.Error() + "; on the unit see: journalctl --unit concourse-server"
 }

@@ -21,7 +21,7 @@ const (
 	ReleasesDir   = HomeDir + "/releases"
 	ReleaseLink   = "/opt/concourse-ci-machine/release"
 	BinDir        = ReleaseLink + "/bin"
-	ResourceTypes = ReleaseLink + "/resource-types"
+	resourceTypes = ReleaseLink + "/resource-types"
 	WorkDir       = HomeDir + "/worker"
 
 	ConfigDir       = "/var/lib/concourse-worker"
@@ -33,15 +33,15 @@ const (
 	OperatorEnvFile = "/etc/default/concourse"
 	UnitFile        = "/etc/systemd/system/" + Unit
 
-	// RuntimeDir comes first on the PATH of containerd's shims, which look
+	// runtimeDir comes first on the PATH of containerd's shims, which look
 	// runc up there: its runc is the charm's wrapper.
-	RuntimeDir = "/opt/concourse-ci-machine/runtime"
-	Wrapper    = RuntimeDir + "/runc"
-	Launcher   = RuntimeDir + "/containerd"
-	// RealRunc and RealContainerd are the release's own (never the system's,
+	runtimeDir = "/opt/concourse-ci-machine/runtime"
+	Wrapper    = runtimeDir + "/runc"
+	Launcher   = runtimeDir + "/containerd"
+	// RealRunc and realContainerd are the release's own (never the system's,
 	// never a copy that an upgrade forgets).
 	RealRunc       = BinDir + "/runc"
-	RealContainerd = BinDir + "/containerd"
+	realContainerd = BinDir + "/containerd"
 
 	// HealthURL answers while the worker is up, registered or not.
 	HealthURL = "http://127.0.0.1:8888/"

@@ -39,7 +39,7 @@ func TestUpstreamReleaseThatIsNotGitHubsIsNotUnpacked_D36(t *testing.T) {
 	h, m := machine(t), newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), false)
 	githubSays(m, name825, "sha256:"+sumOf([]byte("another")))
-	var bad *ChecksumError
+	var bad *checksumError
 	require.ErrorAs(t, apply(t, h, upstreamOf(m)), &bad)
 }
 
@@ -52,7 +52,7 @@ func TestUpstreamReleaseWithoutADigestIsRefused(t *testing.T) {
 	} {
 		h, m := machine(t), newMirror(t)
 		m.files["/api/v8.2.5"] = []byte(answer)
-		var none *NoChecksumError
+		var none *noChecksumError
 		require.ErrorAs(t, apply(t, h, upstreamOf(m)), &none, name)
 	}
 }
@@ -97,7 +97,7 @@ func TestTokenThatIsRefusedIsNamed(t *testing.T) {
 	}))
 	defer s.Close()
 	err := apply(t, machine(t), &Release{Version: "8.2.5", Arch: "amd64", Token: "geheim", upstream: s.URL, api: s.URL + "/api/v"})
-	var refused *TokenError
+	var refused *tokenError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "GitHub refuses github-token; set another one, or none", refused.Remedy())
 	require.NotContains(t, err.Error(), "geheim")

@@ -159,7 +159,7 @@ func (r *Release) request(ctx context.Context, u string, shown string, header ht
 	case s == http.StatusOK || s == http.StatusPartialContent || s == http.StatusRequestedRangeNotSatisfiable:
 		return resp, nil
 	case s >= 400 && s < 500 && s != http.StatusRequestTimeout && s != http.StatusTooManyRequests && s != http.StatusTooEarly:
-		err = &NotThereError{URL: shown, Status: resp.Status}
+		err = &notThereError{URL: shown, Status: resp.Status}
 	default:
 		err = lost{fmt.Errorf("the server says %s", resp.Status)}
 	}

@@ -121,7 +121,7 @@ func TestDownloadOfWhatIsNotThereIsNotRepeated(t *testing.T) {
 	r, said := m.from("8.2.5")
 	r.SHA256 = sumOf(nil)
 	err := apply(t, h, r)
-	var gone *NotThereError
+	var gone *notThereError
 	require.ErrorAs(t, err, &gone)
 	require.Contains(t, gone.Remedy(), "404 Not Found; check version and release-mirror, or attach")
 	require.Equal(t, []string{name825}, m.asked)

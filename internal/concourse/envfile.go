@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// RenderEnv writes a systemd EnvironmentFile (systemd.exec(5)): KEY=value
+// renderEnv writes a systemd EnvironmentFile (systemd.exec(5)): KEY=value
 // lines sorted by key. Of the existing file it keeps the assignments of keys
 // that are not owned, word for word; ours that are not wanted any more are gone
 // (D26). Comments are not kept. A value that no single line can hold is an
 // error that names the key and not the value (D28, D32).
-func RenderEnv(existing []byte, want map[string]string, owned func(key string) bool) ([]byte, error) {
+func renderEnv(existing []byte, want map[string]string, owned func(key string) bool) ([]byte, error) {
 	lines := map[string]string{}
 	for _, a := range parseEnv(existing) {
 		if !owned(a.key) {

@@ -21,44 +21,44 @@ func (e *NetworkError) Unwrap() error { return e.Err }
 // Temporary says that another try can help.
 func (e *NetworkError) Temporary() bool { return true }
 
-// NotThereError is a server that does not have, or does not give out, what
+// notThereError is a server that does not have, or does not give out, what
 // was asked for.
-type NotThereError struct {
+type notThereError struct {
 	URL    string // without user name and password
 	Status string // "404 Not Found"
 }
 
-func (e *NotThereError) Error() string {
+func (e *notThereError) Error() string {
 	return fmt.Sprintf("cannot download %s: the server says %s", e.URL, e.Status)
 }
 
 // Remedy says what the operator can do.
-func (e *NotThereError) Remedy() string {
+func (e *notThereError) Remedy() string {
 	return e.Error() + "; check version and release-mirror, or attach the release: juju attach-resource <application> concourse-release=<tarball>"
 }
 
-// NoChecksumError is a release that nothing says the SHA-256 of.
-type NoChecksumError struct{ Version, Arch, Name string }
+// noChecksumError is a release that nothing says the SHA-256 of.
+type noChecksumError struct{ Version, Arch, Name string }
 
-func (e *NoChecksumError) Error() string {
+func (e *noChecksumError) Error() string {
 	return fmt.Sprintf("no SHA-256 of Concourse %s for %s is known", e.Version, e.Arch)
 }
 
 // Remedy says what the operator can do.
-func (e *NoChecksumError) Remedy() string {
+func (e *noChecksumError) Remedy() string {
 	return fmt.Sprintf("%s: set release-sha256 to what `sha256sum %s` prints for a copy that you trust, or put %s beside the tarball on release-mirror", e.Error(), e.Name, e.Name+".sha256")
 }
 
-// ChecksumError is a tarball that is not what its checksum says. The download
+// checksumError is a tarball that is not what its checksum says. The download
 // has been thrown away.
-type ChecksumError struct{ Path, Want, Got, Source string }
+type checksumError struct{ Path, Want, Got, Source string }
 
-func (e *ChecksumError) Error() string {
+func (e *checksumError) Error() string {
 	return fmt.Sprintf("cannot use %s: its SHA-256 is %s, but %s says %s", e.Path, e.Got, e.Source, e.Want)
 }
 
 // Remedy says what the operator can do.
-func (e *ChecksumError) Remedy() string {
+func (e *checksumError) Remedy() string {
 	return e.Error() + "; check release-sha256, release-mirror and the attached resource concourse-release"
 }
 
@@ -74,16 +74,16 @@ func (e *VersionError) Remedy() string {
 	return fmt.Sprintf("%s; set version=%s, or give Concourse %s by release-mirror or as the resource concourse-release", e.Error(), e.Got, e.Want)
 }
 
-// BadReleaseError is a tarball that is not a Concourse release for this
+// badReleaseError is a tarball that is not a Concourse release for this
 // machine, or not an honest one.
-type BadReleaseError struct{ Path, Problem string }
+type badReleaseError struct{ Path, Problem string }
 
-func (e *BadReleaseError) Error() string {
+func (e *badReleaseError) Error() string {
 	return fmt.Sprintf("cannot unpack %s: %s", e.Path, e.Problem)
 }
 
 // Remedy says what the operator can do.
-func (e *BadReleaseError) Remedy() string {
+func (e *badReleaseError) Remedy() string {
 	return e.Error() + "; attach or mirror an unchanged concourse-<version>-linux-<arch>.tgz of this machine's architecture"
 }
 

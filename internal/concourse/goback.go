@@ -11,8 +11,8 @@ import (
 	"concourse-ci-machine/internal/plan"
 )
 
-// FailedFile names the release that did not start on this unit.
-const FailedFile = agreed.StateDir + "/failed-release.json"
+// failedFile names the release that did not start on this unit.
+const failedFile = agreed.StateDir + "/failed-release.json"
 
 // Failed is a release that did not start here and is not tried again until
 // something else is wanted or the operator says so.
@@ -26,7 +26,7 @@ type Failed struct {
 // ReadFailed is nil where no release failed. A note that can't be read is
 // none: it must not keep the unit from running something.
 func ReadFailed(root host.Root) *Failed {
-	data, err := root.ReadFile(FailedFile)
+	data, err := root.ReadFile(failedFile)
 	var f Failed
 	if err != nil || json.Unmarshal(data, &f) != nil || !plainName(f.ID) {
 		return nil
@@ -49,7 +49,7 @@ func MarkFailed(root host.Root, id, version, why string) error {
 		err = root.MkdirAll(agreed.StateDir, 0o700)
 	}
 	if err == nil {
-		err = root.WriteFile(FailedFile, append(data, '\n'), 0o600)
+		err = root.WriteFile(failedFile, append(data, '\n'), 0o600)
 	}
 	if err == nil {
 		err = syncDir(root.Path(agreed.StateDir))
@@ -62,7 +62,7 @@ func MarkFailed(root host.Root, id, version, why string) error {
 
 // ForgetFailed lets the release be tried again.
 func ForgetFailed(root host.Root) error {
-	if err := root.Remove(FailedFile); err != nil {
+	if err := root.Remove(failedFile); err != nil {
 		return fmt.Errorf("cannot forget the release that failed: %w", err)
 	}
 	return nil
@@ -159,7 +159,7 @@ func (e *DowngradeError) Remedy() string {
 func complete(root host.Root, id string) (origin, bool) {
 	data, err := root.ReadFile(path.Join(ReleasesDir, id, originName))
 	o := origin{ID: id}
-	if err != nil || json.Unmarshal(data, &o) != nil || CheckVersion(o.Version) != nil {
+	if err != nil || json.Unmarshal(data, &o) != nil || checkVersion(o.Version) != nil {
 		return origin{}, false
 	}
 	return o, true

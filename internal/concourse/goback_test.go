@@ -166,7 +166,7 @@ func TestGoingBackThatIsDoneStaysWhereItIs(t *testing.T) {
 	m.put("8.2.6", tarball(t, releaseEntries("8.2.6")...), true)
 	for _, previous := range []string{"8.2.4", "8.2.3", ""} {
 		data := `{"id":"8.2.6","version":"8.2.6","why":"why","previous":"` + previous + `"}`
-		hosttest.Put(t, h.Root, FailedFile, data)
+		hosttest.Put(t, h.Root, failedFile, data)
 		require.Empty(t, ops(t, h, m.hook(h, "8.2.6")), previous)
 	}
 	require.Equal(t, "8.2.5", inUse(t, h))
@@ -215,13 +215,13 @@ func TestFailedNoteIsForRootOnlyAndNeverInTheWay(t *testing.T) {
 	h := machine(t)
 	require.Nil(t, ReadFailed(h.Root))
 	require.NoError(t, MarkFailed(h.Root, "8.2.5", "8.2.5", "why"))
-	for p, mode := range map[string]os.FileMode{FailedFile: 0o600, agreed.StateDir: 0o700} {
+	for p, mode := range map[string]os.FileMode{failedFile: 0o600, agreed.StateDir: 0o700} {
 		st, err := h.Stat(p)
 		require.NoError(t, err)
 		require.Equal(t, mode, st.Mode().Perm(), p)
 	}
 	for _, text := range []string{"", "{", "[]", `{"id":"../.."}`, `{"id":""}`} {
-		hosttest.Put(t, h.Root, FailedFile, text)
+		hosttest.Put(t, h.Root, failedFile, text)
 		require.Nil(t, ReadFailed(h.Root), text)
 	}
 	require.NoError(t, ForgetFailed(h.Root))

@@ -47,7 +47,7 @@ func (r *Release) unpack(ctx context.Context, h host.Host, id, from string, o or
 	}
 	if err != nil {
 		if errors.As(err, &bad) {
-			err = &BadReleaseError{Path: shown, Problem: string(bad)}
+			err = &badReleaseError{Path: shown, Problem: string(bad)}
 		}
 		return errors.Join(err, os.RemoveAll(h.Path(dir)))
 	}
@@ -86,7 +86,7 @@ func releaseVersion(ctx context.Context, h host.Host, dir string) (string, error
 		return "", err
 	}
 	version := string(versionInText.Find(out[:min(len(out), 4096)]))
-	if CheckVersion(version) != nil {
+	if checkVersion(version) != nil {
 		return "", problem("bin/concourse --version prints no version")
 	}
 	return version, nil

@@ -36,7 +36,7 @@ func InstalledRelease(r host.Root) (version, id string, ok bool) {
 		return "", "", false
 	}
 	version, err := r.ReadText(path.Join(ReleasesDir, id, "VERSION"))
-	if err != nil || CheckVersion(version) != nil {
+	if err != nil || checkVersion(version) != nil {
 		return "", "", false
 	}
 	return version, id, true

@@ -66,7 +66,7 @@ func Newest(ctx context.Context, h host.Host, q NewestQuery) (version, remark st
 		remark = fmt.Sprintf("auto-upgrade stays at %s: %s", have, a.Problem)
 	}
 	switch {
-	case CheckVersion(a.Version) != nil || CompareVersions(a.Version, have) <= 0:
+	case checkVersion(a.Version) != nil || compareVersions(a.Version, have) <= 0:
 		return have, remark
 	case major(a.Version) != major(have):
 		return have, fmt.Sprintf("Concourse %s is there, a new major version: to take it set version=%s", a.Version, a.Version)
@@ -149,7 +149,7 @@ func (q NewestQuery) fetch(ctx context.Context, etag string) (version, newTag st
 	case s == http.StatusNotModified && etag != "":
 		return "", "", nil
 	case s == http.StatusUnauthorized:
-		return "", "", errors.New((&TokenError{}).Remedy())
+		return "", "", errors.New((&tokenError{}).Remedy())
 	case s == http.StatusForbidden || s == http.StatusTooManyRequests:
 		return "", "", fmt.Errorf("GitHub says %s; set github-token for more requests", resp.Status)
 	case s != http.StatusOK:
@@ -175,7 +175,7 @@ func parseNewest(data []byte, arch string) (string, error) {
 		return "", errors.New("GitHub's answer is no release")
 	}
 	version := strings.TrimPrefix(latest.Tag, "v")
-	if CheckVersion(version) != nil {
+	if checkVersion(version) != nil {
 		return "", errors.New("GitHub's answer names no version")
 	}
 	want := (&Release{Version: version, Arch: arch}).name()
@@ -187,13 +187,13 @@ func parseNewest(data []byte, arch string) (string, error) {
 	return "", fmt.Errorf("Concourse %s has no %s yet", version, want)
 }
 
-// TokenError is a token that GitHub does not know, or not any more.
-type TokenError struct{}
+// tokenError is a token that GitHub does not know, or not any more.
+type tokenError struct{}
 
-func (*TokenError) Error() string { return "GitHub refuses github-token" }
+func (*tokenError) Error() string { return "GitHub refuses github-token" }
 
 // Remedy says what the operator can do.
-func (e *TokenError) Remedy() string { return e.Error() + "; set another one, or none" }
+func (e *tokenError) Remedy() string { return e.Error() + "; set another one, or none" }
 
 // asker tells queries apart: who sets a token or proxy need not wait.
 func (q NewestQuery) asker() string {

@@ -222,7 +222,7 @@ func FuzzParseNewest(f *testing.F) {
 	f.Add([]byte(`{"tag_name":"latest"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		version, err := parseNewest(data, "amd64")
-		if err == nil && CheckVersion(version) != nil {
+		if err == nil && checkVersion(version) != nil {
 			t.Fatal(version)
 		}
 	})

@@ -188,7 +188,7 @@ func (l *leftovers) unusedKeys() {
 
 // shared reports whether HomeDir is storage of several units, of which some may
 // still be the Python charm's.
-func (l *leftovers) shared() bool { return l.there(SharedMarker) }
+func (l *leftovers) shared() bool { return l.there(sharedMarker) }
 
 // markers are notes of an installation. On shared storage they go with it.
 func (l *leftovers) markers() {

@@ -215,5 +215,5 @@ func TestD10D11WebsKeysLeaveSharedStorage(t *testing.T) {
 	require.Equal(t, []string{"remove /var/lib/concourse/config.env", "remove /var/lib/concourse/keys"}, ops(t, h, PredecessorShared(h.Root)...))
 	require.NoError(t, apply(t, h, PredecessorShared(h.Root)...))
 	require.Empty(t, ops(t, h, PredecessorShared(h.Root)...))
-	require.True(t, h.Exists(SharedMarker))
+	require.True(t, h.Exists(sharedMarker))
 }

@@ -78,7 +78,7 @@ func TestInstallNeverWaitsForAnotherProcess_D7_D9(t *testing.T) {
 	r.Sleep = func(time.Duration) { t.Error("a hook waits") }
 	for range 2 {
 		err := apply(t, b, r)
-		var wait *WaitError
+		var wait *waitError
 		require.ErrorAs(t, err, &wait)
 		require.True(t, wait.Temporary())
 		require.Equal(t, "Another unit downloading, waiting...", wait.Waiting())

@@ -16,7 +16,7 @@ func TestMirroredReleaseOfAnotherVersionIsFetchedAndUnpackedOnce(t *testing.T) {
 		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {
 			h, m := machine(t), newMirror(t)
 			if shared {
-				hosttest.Put(t, h.Root, SharedMarker, "")
+				hosttest.Put(t, h.Root, sharedMarker, "")
 			}
 			run := func(sum string) ([]string, []string, error) {
 				r, said := m.from("8.2.5")

@@ -42,7 +42,7 @@ type Release struct {
 	upstream string                                         // "": Upstream
 	client   *http.Client                                   // nil: one that knows Proxy
 	after    func(time.Duration, func()) (stop func() bool) // nil: time.AfterFunc
-	table    []Checksum                                     // nil: Checksums()
+	table    []checksum                                     // nil: checksums()
 	known    *target
 	avoid    *Failed
 }
@@ -74,7 +74,7 @@ func (r *Release) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Shared && !h.Exists(SharedMarker) { // else it would land on the container's own disk
+	if r.Shared && !h.Exists(sharedMarker) { // else it would land on the container's own disk
 		return plan.Plan{{Op: "use the shared storage", Why: "releases are in it", Do: func(context.Context) error {
 			return cmp.Or(SharedStorage(h.Root), error(errNotMounted))
 		}}}, nil
@@ -82,7 +82,7 @@ func (r *Release) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	p := r.forget(h.Root, t)
 	if t.resource && r.SHA256 != "" && r.SHA256 != t.from.SHA256 {
 		return plan.Plan{{Op: "use the attached release", Why: "its SHA-256 is not release-sha256", Do: func(context.Context) error {
-			return &ChecksumError{Path: r.Resource, Want: r.SHA256, Got: t.from.SHA256, Source: "release-sha256"}
+			return &checksumError{Path: r.Resource, Want: r.SHA256, Got: t.from.SHA256, Source: "release-sha256"}
 		}}}, nil
 	}
 	if r.Shared {
@@ -260,7 +260,7 @@ func hashFile(name string) (string, error) {
 // path: options have been validated before.
 func (r *Release) check() error {
 	if r.Version != "" || r.Resource == "" {
-		if err := CheckVersion(r.Version); err != nil {
+		if err := checkVersion(r.Version); err != nil {
 			return fmt.Errorf("cannot plan the release: %w", err)
 		}
 	}

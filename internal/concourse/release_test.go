@@ -168,7 +168,7 @@ func TestAttachedReleaseOfAnotherVersionOrSumIsRefused(t *testing.T) {
 		require.False(t, ok)
 	}
 	err := apply(t, h, &Release{Resource: file, SHA256: sumOf([]byte("x")), Arch: "amd64"})
-	var sum *ChecksumError
+	var sum *checksumError
 	require.ErrorAs(t, err, &sum)
 	require.Contains(t, sum.Remedy(), "release-sha256")
 	require.NoError(t, apply(t, h, &Release{Version: "8.2.4", Resource: file, SHA256: sumOf(data), Arch: "amd64"}))
@@ -201,15 +201,15 @@ func TestReleaseURL_D66(t *testing.T) {
 
 func TestChecksumTableIsConsistent(t *testing.T) {
 	seen := map[[2]string]bool{}
-	for _, c := range Checksums() {
-		require.NoError(t, CheckVersion(c.Version))
+	for _, c := range checksums() {
+		require.NoError(t, checkVersion(c.Version))
 		require.Contains(t, []string{"amd64", "arm64"}, c.Arch)
 		require.Regexp(t, sumForm, c.SHA256)
 		require.NotEmpty(t, c.Source)
 		require.False(t, seen[[2]string{c.Version, c.Arch}])
 		seen[[2]string{c.Version, c.Arch}] = true
 	}
-	c, ok := knownSum([]Checksum{{"8.2.5", "amd64", "a", "b"}, {"8.2.5", "arm64", "c", "d"}}, "8.2.5", "arm64")
+	c, ok := knownSum([]checksum{{"8.2.5", "amd64", "a", "b"}, {"8.2.5", "arm64", "c", "d"}}, "8.2.5", "arm64")
 	require.True(t, ok)
 	require.Equal(t, "c", c.SHA256)
 }
@@ -217,8 +217,8 @@ func TestChecksumTableIsConsistent(t *testing.T) {
 func TestEveryErrorSaysWhoCanHelp(t *testing.T) {
 	var temporary interface{ Temporary() bool }
 	require.True(t, errors.As(error(&NetworkError{}), &temporary))
-	require.True(t, errors.As(error(&WaitError{}), &temporary))
-	for _, err := range []error{&NotThereError{}, &NoChecksumError{}, &ChecksumError{}, &VersionError{}, &BadReleaseError{}, &KeyError{}, &TokenError{}, &StorageError{Way: "Run it."}, &DowngradeError{}} {
+	require.True(t, errors.As(error(&waitError{}), &temporary))
+	for _, err := range []error{&notThereError{}, &noChecksumError{}, &checksumError{}, &VersionError{}, &badReleaseError{}, &KeyError{}, &tokenError{}, &storageError{Way: "Run it."}, &DowngradeError{}} {
 		var remedy interface{ Remedy() string }
 		require.ErrorAs(t, err, &remedy)
 		require.Greater(t, len(remedy.Remedy()), len(err.Error()))

@@ -20,11 +20,11 @@ import (
 // Shared storage is one folder of an LXD host that several units see as
 // HomeDir. In it they share releases and nothing else: which of them runs is
 // each unit's own ReleaseLink. Nothing here waits: what another unit holds is
-// a *WaitError, and the next hook looks again.
+// a *waitError, and the next hook looks again.
 const (
-	// SharedMarker is put into the folder by whoever mounts it. Without it
+	// sharedMarker is put into the folder by whoever mounts it. Without it
 	// HomeDir is the container's own disk, and nothing is downloaded to it.
-	SharedMarker = HomeDir + "/.lxc_shared_storage"
+	sharedMarker = HomeDir + "/.lxc_shared_storage"
 	// installLock is held by the one unit that installs or removes a release.
 	// The Python charm locks the same file, so the two keep apart as well. The
 	// kernel gives the lock back when the process dies.
@@ -35,41 +35,41 @@ const (
 	probeAge = time.Hour
 )
 
-// WaitError is something that another unit or the operator is about to do.
+// waitError is something that another unit or the operator is about to do.
 // Text is the whole status; it takes no attempts.
-type WaitError struct{ Text string }
+type waitError struct{ Text string }
 
-func (e *WaitError) Error() string { return e.Text }
+func (e *waitError) Error() string { return e.Text }
 
 // Temporary says that another try can help.
-func (e *WaitError) Temporary() bool { return true }
+func (e *waitError) Temporary() bool { return true }
 
 // Waiting is the text of the unit's status until then.
-func (e *WaitError) Waiting() string { return e.Text }
+func (e *waitError) Waiting() string { return e.Text }
 
 var (
-	errNotMounted = &WaitError{"Waiting for shared storage mount"}
-	errBusy       = &WaitError{"Another unit downloading, waiting..."}
+	errNotMounted = &waitError{"Waiting for shared storage mount"}
+	errBusy       = &waitError{"Another unit downloading, waiting..."}
 )
 
-// StorageError is shared storage that can't be used as it is.
-type StorageError struct {
+// storageError is shared storage that can't be used as it is.
+type storageError struct {
 	Problem string // the beginning of the status
 	Way     string // what the operator does
 	Err     error  // nil: none
 }
 
-func (e *StorageError) Error() string { return e.Problem }
-func (e *StorageError) Unwrap() error { return e.Err }
+func (e *storageError) Error() string { return e.Problem }
+func (e *storageError) Unwrap() error { return e.Err }
 
 // Remedy says what the operator can do.
-func (e *StorageError) Remedy() string { return e.Problem + " " + e.Way }
+func (e *storageError) Remedy() string { return e.Problem + " " + e.Way }
 
 // SharedStorage is nil when the shared folder is mounted and this unit can
-// write to it. A *WaitError says that it is not there yet, a *StorageError
+// write to it. A *waitError says that it is not there yet, a *storageError
 // that it is there no more or can't be written.
 func SharedStorage(root host.Root) error {
-	if _, err := root.Stat(SharedMarker); errors.Is(err, fs.ErrNotExist) {
+	if _, err := root.Stat(sharedMarker); errors.Is(err, fs.ErrNotExist) {
 		return notMounted(root)
 	} else if err != nil {
 		return notWritable(root, err)
@@ -96,7 +96,7 @@ func notMounted(root host.Root) error {
 	if !linked || root.Exists(path.Join(ReleasesDir, id)) {
 		return errNotMounted
 	}
-	return &StorageError{Problem: "Shared storage unavailable - mount may have been removed.",
+	return &storageError{Problem: "Shared storage unavailable - mount may have been removed.",
 		Way: fmt.Sprintf("On the LXD host run: lxc config device add %s shared-storage disk source=<folder> path=%s shift=true", container(root), HomeDir)}
 }
 
@@ -106,7 +106,7 @@ func notWritable(root host.Root, err error) error {
 	if errors.As(err, &at) {
 		why = at.Err // the path is a name made up here
 	}
-	return &StorageError{Problem: fmt.Sprintf("Shared storage not writable: %v. Check mount permissions.", why), Err: err,
+	return &storageError{Problem: fmt.Sprintf("Shared storage not writable: %v. Check mount permissions.", why), Err: err,
 		Way: fmt.Sprintf("On the LXD host run: lxc config device set %s shared-storage shift=true", container(root))}
 }
 
@@ -189,7 +189,7 @@ type sharedDir string
 
 // Diff implements plan.Resource.
 func (d sharedDir) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	if h.Exists(string(d)) || !h.Exists(SharedMarker) {
+	if h.Exists(string(d)) || !h.Exists(sharedMarker) {
 		return nil, nil
 	}
 	return plan.Plan{{Op: "make directory " + string(d), Why: "missing", Do: func(context.Context) error {

@@ -17,7 +17,7 @@ import (
 // sharing is two units' machines that have one folder as HomeDir.
 func sharing(t testing.TB) (a, b host.Host) {
 	a, b = machine(t), machine(t)
-	hosttest.Put(t, a.Root, SharedMarker, "shared-storage-ready\n")
+	hosttest.Put(t, a.Root, sharedMarker, "shared-storage-ready\n")
 	require.NoError(t, os.RemoveAll(b.Path(HomeDir)))
 	require.NoError(t, os.Symlink(a.Path(HomeDir), b.Path(HomeDir)))
 	return a, b
@@ -183,7 +183,7 @@ func TestReleaseIsReadableForAll_D11(t *testing.T) {
 
 func TestSharedStorageThatIsNotThereYetIsWaitedFor(t *testing.T) {
 	h := machine(t)
-	var wait *WaitError
+	var wait *waitError
 	require.ErrorAs(t, SharedStorage(h.Root), &wait)
 	require.Equal(t, "Waiting for shared storage mount", wait.Waiting())
 
@@ -205,7 +205,7 @@ func TestSharedStorageThatIsNotThereYetIsWaitedFor(t *testing.T) {
 	require.NoError(t, apply(t, h, r))
 	require.ErrorAs(t, SharedStorage(h.Root), &wait)
 
-	hosttest.Put(t, h.Root, SharedMarker, "")
+	hosttest.Put(t, h.Root, sharedMarker, "")
 	require.NoError(t, SharedStorage(h.Root))
 }
 
@@ -217,7 +217,7 @@ func TestSharedStorageThatIsGoneNamesTheWayOut(t *testing.T) {
 	require.NoError(t, SharedStorage(b.Root))
 	require.NoError(t, os.Remove(b.Path(HomeDir)))
 	require.NoError(t, b.MkdirAll(HomeDir, 0o755))
-	var gone *StorageError
+	var gone *storageError
 	require.ErrorAs(t, SharedStorage(b.Root), &gone)
 	require.Equal(t, "Shared storage unavailable - mount may have been removed. On the LXD host run: lxc config device add <container> shared-storage disk source=<folder> path=/var/lib/concourse shift=true", gone.Remedy())
 	gone = nil
@@ -262,7 +262,7 @@ func TestSharedStorageThatCantBeWrittenIsNamed(t *testing.T) {
 	// Root may write to any folder; here it is a file.
 	require.NoError(t, os.Rename(a.Path(HomeDir), a.Path("/kept")))
 	require.NoError(t, os.WriteFile(a.Path(HomeDir), nil, 0o644))
-	var bad *StorageError
+	var bad *storageError
 	require.ErrorAs(t, SharedStorage(a.Root), &bad)
 	require.Equal(t, "Shared storage not writable: not a directory. Check mount permissions. On the LXD host run: lxc config device set juju-4f2a10-0 shared-storage shift=true", bad.Remedy())
 	require.NotContains(t, bad.Remedy(), string(a.Root))

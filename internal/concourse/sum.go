@@ -43,18 +43,18 @@ func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source stri
 	}
 	err = r.retry(ctx, where, func() (err error) {
 		sum, err = r.fetchSum(ctx, asked, where, parse)
-		if gone := (*NotThereError)(nil); r.Mirror == "" && errors.As(err, &gone) && strings.HasPrefix(gone.Status, "403") {
+		if gone := (*notThereError)(nil); r.Mirror == "" && errors.As(err, &gone) && strings.HasPrefix(gone.Status, "403") {
 			// How GitHub says that this address has asked too often in the last hour.
 			return lost{fmt.Errorf("the server says %s (GitHub allows 60 questions an hour; github-token allows more, release-sha256 needs none)", gone.Status)}
 		}
 		return err
 	})
-	var gone *NotThereError
+	var gone *notThereError
 	if errors.As(err, &gone) {
 		if r.Mirror == "" && r.Token != "" && strings.HasPrefix(gone.Status, "401") {
-			return "", "", &TokenError{}
+			return "", "", &tokenError{}
 		}
-		return "", "", &NoChecksumError{Version: r.Version, Arch: r.Arch, Name: r.name()}
+		return "", "", &noChecksumError{Version: r.Version, Arch: r.Arch, Name: r.name()}
 	}
 	if err != nil {
 		return "", "", err
@@ -73,10 +73,10 @@ func (r *Release) Unauthenticated() bool {
 	return !known
 }
 
-func (r *Release) fromTable() (Checksum, bool) {
+func (r *Release) fromTable() (checksum, bool) {
 	table := r.table
 	if table == nil {
-		table = Checksums()
+		table = checksums()
 	}
 	return knownSum(table, r.Version, r.Arch)
 }
@@ -103,7 +103,7 @@ func (r *Release) fetchSum(ctx context.Context, asked, where string, parse func(
 	sum, ok := parse(data, r.name())
 	if !ok {
 		// Sign-in pages and the like come with 200 too.
-		return "", &NotThereError{URL: where, Status: "something that is no SHA-256"}
+		return "", &notThereError{URL: where, Status: "something that is no SHA-256"}
 	}
 	return sum, nil
 }
@@ -135,7 +135,7 @@ func (r *Release) verify(ctx context.Context, h host.Host, tarball string) (stri
 		return "", err
 	}
 	if got != want {
-		bad := &ChecksumError{Path: r.name(), Want: want, Got: got, Source: source}
+		bad := &checksumError{Path: r.name(), Want: want, Got: got, Source: source}
 		return "", errors.Join(bad, h.Remove(tarball), h.Remove(tarball+".sha256"))
 	}
 	return got, nil

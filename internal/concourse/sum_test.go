@@ -15,7 +15,7 @@ func TestReleaseWithoutChecksumIsRefused_D36(t *testing.T) {
 	m.files["/v8.2.5/"+name825+".sha1"] = []byte("da39a3ee5e6b4b0d3255bfef95601890afd80709")
 	r, _ := m.from("8.2.5")
 	err := apply(t, h, r)
-	var none *NoChecksumError
+	var none *noChecksumError
 	require.ErrorAs(t, err, &none)
 	require.Equal(t, "no SHA-256 of Concourse 8.2.5 for amd64 is known: set release-sha256 to what `sha256sum "+name825+"` prints for a copy that you trust, or put "+name825+".sha256 beside the tarball on release-mirror", none.Remedy())
 	require.Equal(t, []string{name825 + ".sha256"}, m.asked)
@@ -30,7 +30,7 @@ func TestReleaseWithAWrongSumIsNotUnpacked_D36(t *testing.T) {
 	m.files["/v8.2.5/"+name825] = append([]byte{}, good[:len(good)-1]...)
 	r, _ := m.from("8.2.5")
 	err := apply(t, h, r)
-	var bad *ChecksumError
+	var bad *checksumError
 	require.ErrorAs(t, err, &bad)
 	require.Equal(t, sumOf(good), bad.Want)
 	found, gerr := h.Glob(ReleasesDir + "/*")
@@ -42,11 +42,11 @@ func TestReleaseWithAWrongSumIsNotUnpacked_D36(t *testing.T) {
 
 func TestChecksumComesFromTheOptionThenTheTableThenTheSidecar(t *testing.T) {
 	good := tarball(t, releaseEntries("8.2.5")...)
-	row := []Checksum{{Version: "8.2.5", Arch: "amd64", SHA256: sumOf(good), Source: "the table"}}
-	wrong := []Checksum{{Version: "8.2.5", Arch: "amd64", SHA256: sumOf([]byte("x")), Source: "the table"}}
+	row := []checksum{{Version: "8.2.5", Arch: "amd64", SHA256: sumOf(good), Source: "the table"}}
+	wrong := []checksum{{Version: "8.2.5", Arch: "amd64", SHA256: sumOf([]byte("x")), Source: "the table"}}
 	for name, tc := range map[string]struct {
 		option  string
-		table   []Checksum
+		table   []checksum
 		sidecar bool
 		asks    bool
 	}{
@@ -142,7 +142,7 @@ func TestSharedReleaseIsVerified_D36(t *testing.T) {
 	m := newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
 	m.files["/v8.2.5/"+name825] = bigRelease(t, "8.2.5")
-	var bad *ChecksumError
+	var bad *checksumError
 	require.ErrorAs(t, apply(t, a, m.shared("web/0", "8.2.5")), &bad)
 	found, err := a.Glob(ReleasesDir + "/*")
 	require.NoError(t, err)
@@ -164,8 +164,8 @@ func TestPlainHTTPMirrorIsUnauthenticated(t *testing.T) {
 		"https":                   {Release{Mirror: "https://mirror.example"}, false},
 		"upstream":                {Release{}, false},
 		"with release-sha256":     {Release{Mirror: "http://mirror.example", SHA256: sum}, false},
-		"in the table":            {Release{Mirror: "http://mirror.example", table: []Checksum{{"8.2.5", "amd64", sum, "here"}}}, false},
-		"in the table, not these": {Release{Mirror: "http://mirror.example", table: []Checksum{{"8.2.4", "amd64", sum, "here"}}}, true},
+		"in the table":            {Release{Mirror: "http://mirror.example", table: []checksum{{"8.2.5", "amd64", sum, "here"}}}, false},
+		"in the table, not these": {Release{Mirror: "http://mirror.example", table: []checksum{{"8.2.4", "amd64", sum, "here"}}}, true},
 	} {
 		tc.r.Version, tc.r.Arch = "8.2.5", "amd64"
 		require.Equal(t, tc.want, tc.r.Unauthenticated(), name)

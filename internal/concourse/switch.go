@@ -53,7 +53,7 @@ func (r *Release) link(root host.Root, t target) error {
 	version, err := root.ReadText(path.Join(ReleasesDir, t.id, "VERSION"))
 	if r.Shared && errors.Is(err, fs.ErrNotExist) {
 		// Removed just before this unit's record named it.
-		return &WaitError{fmt.Sprintf("Another unit removed Concourse %s, installing it again...", t.id)}
+		return &waitError{fmt.Sprintf("Another unit removed Concourse %s, installing it again...", t.id)}
 	}
 	if err != nil {
 		return err

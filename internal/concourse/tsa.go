@@ -50,7 +50,7 @@ func ParseTSA(bag map[string]string) (t TSA, problems []string) {
 		bad("tsa-public-key", err)
 	}
 	if v := strings.TrimSpace(bag["concourse-version"]); v != "" {
-		if err = CheckVersion(v); err == nil {
+		if err = checkVersion(v); err == nil {
 			t.Version = v
 		}
 		bad("concourse-version", err)

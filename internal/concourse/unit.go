@@ -27,8 +27,8 @@ func WorkerUnit() (resource.File, error) {
 // run as its containerd.
 func ContainerdLauncher() (resource.File, error) {
 	data, err := templates.Render("containerd-launcher.tmpl", map[string]string{
-		"RuntimeDir": RuntimeDir,
-		"Containerd": RealContainerd,
+		"RuntimeDir": runtimeDir,
+		"Containerd": realContainerd,
 	})
 	return resource.File{Path: Launcher, Data: data, Mode: 0o755}, err
 }
@@ -54,6 +54,6 @@ func Folders(shared bool) []plan.Resource {
 		resource.Dir{Path: WorkFolder(shared), Mode: 0o755},
 		resource.Dir{Path: ConfigDir, Mode: 0o755, Owner: "root"}, // the wrapper looks who could write there
 		resource.Dir{Path: KeyDir, Mode: 0o700},
-		resource.Dir{Path: RuntimeDir, Mode: 0o755},
+		resource.Dir{Path: runtimeDir, Mode: 0o755},
 	}
 }

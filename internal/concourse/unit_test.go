@@ -45,9 +45,9 @@ func TestLauncherRunsTheReleasesContainerd_D48_D51(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o755), f.Mode)
 	root := hosttest.Root(t)
-	hosttest.Put(t, root, RealContainerd, "#!/bin/sh\necho \"$$ $PATH $*\"\n")
-	require.NoError(t, os.Chmod(root.Path(RealContainerd), 0o755))
-	script := strings.ReplaceAll(string(f.Data), RealContainerd, root.Path(RealContainerd))
+	hosttest.Put(t, root, realContainerd, "#!/bin/sh\necho \"$$ $PATH $*\"\n")
+	require.NoError(t, os.Chmod(root.Path(realContainerd), 0o755))
+	script := strings.ReplaceAll(string(f.Data), realContainerd, root.Path(realContainerd))
 	hosttest.Put(t, root, Launcher, script)
 	cmd := exec.Command("/bin/sh", root.Path(Launcher), "--config", "a b")
 	cmd.Env = []string{"PATH=/usr/bin:/bin"}
@@ -59,7 +59,7 @@ func TestLauncherRunsTheReleasesContainerd_D48_D51(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Wait())
 	f1, rest, _ := strings.Cut(strings.TrimSpace(string(out[:n])), " ")
-	require.Equal(t, RuntimeDir+":/usr/bin:/bin --config a b", rest)
+	require.Equal(t, runtimeDir+":/usr/bin:/bin --config a b", rest)
 	require.Equal(t, strconv.Itoa(cmd.Process.Pid), f1, "exec keeps the process")
 }
 

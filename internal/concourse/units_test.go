@@ -174,7 +174,7 @@ func TestReleaseIsNotRemovedUnderAUnitThatJustNamedIt(t *testing.T) {
 	_, err := takeName(a.Root, ReleasesDir+"/8.2.4")
 	require.NoError(t, err)
 	require.Equal(t, "switch /opt/concourse-ci-machine/release to 8.2.4", again[0].Op)
-	var wait *WaitError
+	var wait *waitError
 	require.ErrorAs(t, again[0].Do(t.Context()), &wait)
 	require.Equal(t, "Another unit removed Concourse 8.2.4, installing it again...", wait.Waiting())
 	require.NoError(t, apply(t, a, m.shared("web/0", "8.2.4")))

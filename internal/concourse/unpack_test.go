@@ -120,7 +120,7 @@ func TestReleaseThatCanNotRunIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := machine(t)
 			err := apply(t, h, &Release{Resource: attach(t, tarball(t, tc.entries...)), Arch: "amd64"})
-			var bad *BadReleaseError
+			var bad *badReleaseError
 			require.ErrorAs(t, err, &bad)
 			require.ErrorContains(t, err, tc.want)
 			found, gerr := h.Glob(ReleasesDir + "/*")

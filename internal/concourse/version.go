@@ -23,11 +23,11 @@ func isVersion(s string) bool {
 	return len(parts) == 3
 }
 
-// CheckVersion says in an error what is wrong with a version and what to
+// checkVersion says in an error what is wrong with a version and what to
 // write instead. Versions are part of file names and URLs, so nothing but
 // x.y.z passes. The error has the value's beginning only, as others may have
 // written it.
-func CheckVersion(s string) error {
+func checkVersion(s string) error {
 	bare := strings.TrimPrefix(s, "v")
 	switch {
 	case isVersion(s):
@@ -40,9 +40,9 @@ func CheckVersion(s string) error {
 	return fmt.Errorf("%.40q is not a version; want x.y.z, such as %s", s, TestedVersion)
 }
 
-// CompareVersions orders two versions that CheckVersion accepts: negative when
+// compareVersions orders two versions that checkVersion accepts: negative when
 // a is older than b, 0 when they are the same, positive when a is newer.
-func CompareVersions(a, b string) int {
+func compareVersions(a, b string) int {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	for i := range min(len(x), len(y)) {
 		m, _ := strconv.Atoi(x[i])

@@ -22,7 +22,7 @@ func TestCheckVersionSaysWhatToWrite_D15_D27(t *testing.T) {
 		"../../etc/passwd": "want x.y.z",
 		"8.2.99999999":     "want x.y.z",
 	} {
-		err := CheckVersion(in)
+		err := checkVersion(in)
 		if want == "" {
 			require.NoError(t, err, in)
 		} else {
@@ -33,8 +33,8 @@ func TestCheckVersionSaysWhatToWrite_D15_D27(t *testing.T) {
 
 // D15: versions have an order, by number and not by text.
 func TestCompareVersionsOrdersByNumber_D15(t *testing.T) {
-	require.Negative(t, CompareVersions("8.2.5", "8.10.0"))
-	require.Positive(t, CompareVersions("10.0.0", "9.9.9"))
-	require.Zero(t, CompareVersions("8.2.5", "8.2.5"))
-	require.Negative(t, CompareVersions("7.14.3", "8.0.0"))
+	require.Negative(t, compareVersions("8.2.5", "8.10.0"))
+	require.Positive(t, compareVersions("10.0.0", "9.9.9"))
+	require.Zero(t, compareVersions("8.2.5", "8.2.5"))
+	require.Negative(t, compareVersions("7.14.3", "8.0.0"))
 }

@@ -172,7 +172,7 @@ func number(n int) string {
 // File is the environment file with this configuration; existing is what is
 // there now. Only root reads it: systemd does, before it starts the web.
 func (c WebConfig) File(existing []byte) (resource.File, error) {
-	data, err := RenderEnv(existing, c.Env(), c.owns)
+	data, err := renderEnv(existing, c.Env(), c.owns)
 	return resource.File{Path: c.Paths.Env(), Data: data, Mode: 0o600, Owner: "root"}, err
 }
 

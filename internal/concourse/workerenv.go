@@ -33,7 +33,7 @@ func (c WorkerConfig) Env() map[string]string {
 		"CONCOURSE_TSA_PUBLIC_KEY":         TSAHostKey,
 		"CONCOURSE_TSA_WORKER_PRIVATE_KEY": WorkerKey,
 		"CONCOURSE_WORK_DIR":               c.WorkDir,
-		"CONCOURSE_RESOURCE_TYPES":         ResourceTypes,
+		"CONCOURSE_RESOURCE_TYPES":         resourceTypes,
 		"CONCOURSE_RUNTIME":                "containerd",
 		"CONCOURSE_BAGGAGECLAIM_DRIVER":    "naive",
 		// Other machines reach the worker through the web's tunnel only.
@@ -67,7 +67,7 @@ func (c WorkerConfig) Env() map[string]string {
 
 // File is EnvFile with this configuration; existing is what is there now.
 func (c WorkerConfig) File(existing []byte) (resource.File, error) {
-	data, err := RenderEnv(existing, c.Env(), workerOwns)
+	data, err := renderEnv(existing, c.Env(), workerOwns)
 	return resource.File{Path: EnvFile, Data: data, Mode: 0o640}, err
 }
 

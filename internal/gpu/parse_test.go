@@ -13,9 +13,9 @@ func TestGFXName(t *testing.T) {
 		0: "", 80003: "gfx803", 90008: "gfx908", 90010: "gfx90a", 90012: "gfx90c", 90402: "gfx942", 90500: "gfx950",
 		100300: "gfx1030", 110000: "gfx1100", 110001: "gfx1101", 110003: "gfx1103", 110501: "gfx1151", 120001: "gfx1201",
 	} {
-		require.Equal(t, want, GFXName(target), target)
+		require.Equal(t, want, gfxName(target), target)
 	}
-	require.True(t, strings.HasPrefix(GFXName(math.MaxUint64), "gfx"))
+	require.True(t, strings.HasPrefix(gfxName(math.MaxUint64), "gfx"))
 }
 
 func TestPropertiesOfATopologyNode(t *testing.T) {
@@ -49,7 +49,7 @@ func FuzzParseProperties(f *testing.F) {
 		require.True(t, ok, n.address())
 		require.True(t, n.uniqueID == "" || len(n.uniqueID) == 16)
 		require.Less(t, n.partition, 16)
-		require.Equal(t, n.target == 0, GFXName(n.target) == "")
+		require.Equal(t, n.target == 0, gfxName(n.target) == "")
 	})
 }
 

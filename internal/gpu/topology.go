@@ -84,10 +84,10 @@ func number32(s string) uint32 {
 	return uint32(v)
 }
 
-// GFXName turns KFD's gfx_target_version, major*10000 + minor*100 + stepping
+// gfxName turns KFD's gfx_target_version, major*10000 + minor*100 + stepping
 // in decimal, into the name that compilers use, where minor and stepping are
 // hex digits: 110000 is gfx1100, 90010 gfx90a. 0 gives "".
-func GFXName(target uint64) string {
+func gfxName(target uint64) string {
 	if target == 0 {
 		return ""
 	}
@@ -139,7 +139,7 @@ func (d *discovery) fromTopology(nodes []topologyNode) {
 
 // tell copies what the node says into its GPU.
 func (n topologyNode) tell(g *GPU, partitioned bool) {
-	g.KFDNode, g.GFX = n.number, GFXName(n.target)
+	g.KFDNode, g.GFX = n.number, gfxName(n.target)
 	if n.uniqueID != "" && (partitioned || g.UniqueID == "") {
 		g.UniqueID = n.uniqueID
 	}

@@ -29,7 +29,7 @@ type Credentials struct {
 }
 
 // Marshal is the content of the credentials file, always the same for the same
-// credentials. It fails where ParseCredentials would.
+// credentials. It fails where parseCredentials would.
 func (c Credentials) Marshal() ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -44,9 +44,9 @@ func (c Credentials) Marshal() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ParseCredentials reads the content of a credentials file. Its errors never
+// parseCredentials reads the content of a credentials file. Its errors never
 // quote it.
-func ParseCredentials(data []byte) (Credentials, error) {
+func parseCredentials(data []byte) (Credentials, error) {
 	var c Credentials
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()

@@ -22,7 +22,7 @@ func TestMarshalledCredentialsAreReadAsTheyWere(t *testing.T) {
 	} {
 		data, err := c.Marshal()
 		require.NoError(t, err)
-		got, err := ParseCredentials(data)
+		got, err := parseCredentials(data)
 		require.NoError(t, err)
 		require.Equal(t, c, got)
 	}
@@ -57,7 +57,7 @@ func TestWrongCredentialsAreNamedAndNotQuoted(t *testing.T) {
 		`{"url":"https://a","server-name":"x\ny"` + rest:            "control character",
 		`{"url":"http://a","username":"a\rb","password":"hunter2"}`: "control character",
 	} {
-		_, err := ParseCredentials([]byte(text))
+		_, err := parseCredentials([]byte(text))
 		require.ErrorContains(t, err, want, text)
 		require.NotContains(t, err.Error(), "hunter2", text)
 	}

@@ -59,13 +59,13 @@ func FuzzCredentials(f *testing.F) {
 	f.Add([]byte(`{"url":"http://127.0.0.1:8080","username":"admin","password":"x"}`))
 	f.Add([]byte(`{"url":"https://a/b","username":"a","password":"\u0000","ca-file":"/x","server-name":"y"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := ParseCredentials(data)
+		c, err := parseCredentials(data)
 		if err != nil {
 			return
 		}
 		again, err := c.Marshal()
 		require.NoError(t, err)
-		back, err := ParseCredentials(again)
+		back, err := parseCredentials(again)
 		require.NoError(t, err)
 		require.Equal(t, c, back)
 	})

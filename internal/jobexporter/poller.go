@@ -103,7 +103,7 @@ func (p *Poller) load() error {
 	if err != nil {
 		return fail(resultCredentials, "cannot use credentials file %s: %w", p.o.CredentialsFile, err)
 	}
-	c, err := ParseCredentials(data)
+	c, err := parseCredentials(data)
 	if err != nil {
 		return fail(resultCredentials, "cannot use credentials file %s: %w", p.o.CredentialsFile, err)
 	}

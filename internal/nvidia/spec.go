@@ -35,13 +35,13 @@ const (
 
 var errForeign = errors.New("it is not the charm's")
 
-// SpecError says why there is no description.
-type SpecError struct{ Reason string }
+// specError says why there is no description.
+type specError struct{ Reason string }
 
-func (e *SpecError) Error() string { return e.Reason }
+func (e *specError) Error() string { return e.Reason }
 
 func isSpecError(err error) bool {
-	var e *SpecError
+	var e *specError
 	return errors.As(err, &e)
 }
 
@@ -68,15 +68,15 @@ func readSpec(r host.Root) (from string, err error) {
 	return spec.Annotations[mark], nil
 }
 
-// Specified is the description of the GPUs by NVIDIA's own tool, made anew when
+// specified is the description of the GPUs by NVIDIA's own tool, made anew when
 // From differs from what it was made from.
-type Specified struct {
+type specified struct {
 	From      string
 	Container string // name of this LXD container on its host, "" elsewhere
 }
 
 // Diff implements plan.Resource.
-func (s Specified) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+func (s specified) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	from, err := readSpec(h.Root)
 	why := "missing"
 	switch {
@@ -104,31 +104,31 @@ func (s Specified) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 }
 
 // explain adds the way out to what nvidia-ctk says most often.
-func (s Specified) explain(err error) error {
+func (s specified) explain(err error) error {
 	var c *host.CommandError
 	if !errors.As(err, &c) {
 		return err
 	}
 	switch {
 	case c.Timeout > 0:
-		return &SpecError{fmt.Sprintf("nvidia-ctk gave up after %s: the driver does not answer", c.Timeout)}
+		return &specError{fmt.Sprintf("nvidia-ctk gave up after %s: the driver does not answer", c.Timeout)}
 	case c.Code == -1:
-		return &SpecError{"nvidia-ctk can't be started: " + c.Err.Error()}
+		return &specError{"nvidia-ctk can't be started: " + c.Err.Error()}
 	case strings.Contains(c.Stderr, "ERROR_LIBRARY_NOT_FOUND") && s.Container != "":
-		return &SpecError{fmt.Sprintf("nvidia-ctk finds no libnvidia-ml.so.1 — restart the container after, on the LXD host: lxc config set %s nvidia.runtime=true", s.Container)}
+		return &specError{fmt.Sprintf("nvidia-ctk finds no libnvidia-ml.so.1 — restart the container after, on the LXD host: lxc config set %s nvidia.runtime=true", s.Container)}
 	case strings.Contains(c.Stderr, "ERROR_LIBRARY_NOT_FOUND"):
-		return &SpecError{"nvidia-ctk finds no libnvidia-ml.so.1: install the driver's libnvidia-compute"}
+		return &specError{"nvidia-ctk finds no libnvidia-ml.so.1: install the driver's libnvidia-compute"}
 	case c.LastLine() == "":
-		return &SpecError{fmt.Sprintf("nvidia-ctk ended with %d and no word", c.Code)}
+		return &specError{fmt.Sprintf("nvidia-ctk ended with %d and no word", c.Code)}
 	}
-	return &SpecError{"nvidia-ctk: " + c.LastLine()}
+	return &specError{"nvidia-ctk: " + c.LastLine()}
 }
 
 // marked checks a description and adds the charm's mark. Everything else in it
 // stays as it was written.
 func marked(data []byte, from string) ([]byte, error) {
 	bad := func(format string, a ...any) ([]byte, error) {
-		return nil, &SpecError{"nvidia-ctk wrote no description of GPUs: " + fmt.Sprintf(format, a...)}
+		return nil, &specError{"nvidia-ctk wrote no description of GPUs: " + fmt.Sprintf(format, a...)}
 	}
 	var spec specs.Spec
 	if err := json.Unmarshal(data, &spec); err != nil {
@@ -170,11 +170,11 @@ func marked(data []byte, from string) ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// Unspecified is no description of the charm's; anybody else's stays.
-type Unspecified struct{ Why string }
+// unspecified is no description of the charm's; anybody else's stays.
+type unspecified struct{ Why string }
 
 // Diff implements plan.Resource.
-func (u Unspecified) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+func (u unspecified) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	from, err := readSpec(h.Root)
 	if errors.Is(err, errForeign) || err == nil && from == "" {
 		return nil, nil

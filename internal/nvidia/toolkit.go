@@ -55,7 +55,7 @@ func Leave(why string) []plan.Resource {
 	for _, path := range append(Files(), attemptPath) {
 		rs = append(rs, resource.Absent{Path: path, Why: why})
 	}
-	return append(rs, Unspecified{Why: why}, resource.TakeBack{Name: Package, Why: why})
+	return append(rs, unspecified{Why: why}, resource.TakeBack{Name: Package, Why: why})
 }
 
 // Toolkit is NVIDIA's container toolkit as it is wanted on this unit.
@@ -150,7 +150,7 @@ func (t Toolkit) Want() Want {
 		c.Links = []plan.Resource{key, source,
 			resource.Brought{Package: resource.Package{Name: Package, Version: t.Version, Source: &source, Proxies: t.Proxies}}}
 	}
-	c.Links = append(c.Links, Specified{From: t.from(), Container: t.Container})
+	c.Links = append(c.Links, specified{From: t.from(), Container: t.Container})
 	return Want{Resources: []plan.Resource{c}, Describes: true}
 }
 
@@ -160,7 +160,7 @@ func (t Toolkit) Refresh() []plan.Resource {
 	if t.Seen.Foreign || !t.Seen.Described {
 		return nil
 	}
-	return []plan.Resource{Specified{From: t.from(), Container: t.Container}}
+	return []plan.Resource{specified{From: t.from(), Container: t.Container}}
 }
 
 var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)

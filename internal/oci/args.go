@@ -36,10 +36,10 @@ type word struct {
 // the flag: a container must not lose its GPU over that without a word.
 var errUnknownFlag = errors.New("unknown flag")
 
-// ParseArgs reads the arguments after the program's name as runc's own parser
+// parseArgs reads the arguments after the program's name as runc's own parser
 // (urfave/cli v1 over Go's flag package) does: one dash or two, value in the
 // next word or after "=", and for create and run also flags after the ID.
-func ParseArgs(args []string) (Call, error) {
+func parseArgs(args []string) (Call, error) {
 	var c Call
 	// As much as runc is ever called with, on the stack.
 	var wordRoom [24]word

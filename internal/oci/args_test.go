@@ -86,7 +86,7 @@ func TestArgs(t *testing.T) {
 		"--newflag state c1":                {},
 		"features":                          {},
 	} {
-		got, err := ParseArgs(strings.Fields(line))
+		got, err := parseArgs(strings.Fields(line))
 		require.NoError(t, err, line)
 		require.Equal(t, want, got, line)
 	}
@@ -95,14 +95,14 @@ func TestArgs(t *testing.T) {
 // runc takes the word after any flag along when it reorders, and then refuses
 // the call; an edit by the wrapper would be for nothing.
 func TestArgsReorderedAsRuncDoes(t *testing.T) {
-	got, err := ParseArgs(strings.Fields("create --no-pivot c1 -b /b"))
+	got, err := parseArgs(strings.Fields("create --no-pivot c1 -b /b"))
 	require.NoError(t, err)
 	require.Empty(t, got.Command)
 }
 
 func TestCreateWithAFlagOfALaterRuncIsRefused(t *testing.T) {
 	for _, line := range []string{"create --later -b /b c1", "run -b /b --later c1", "--later create -b /b c1"} {
-		_, err := ParseArgs(strings.Fields(line))
+		_, err := parseArgs(strings.Fields(line))
 		require.ErrorIs(t, err, errUnknownFlag, line)
 		require.ErrorContains(t, err, "--later", line)
 	}
@@ -117,7 +117,7 @@ func TestArgsOfRecordedCalls(t *testing.T) {
 	seen := map[string]int{}
 	for line := range strings.Lines(string(data)) {
 		words := strings.Fields(line)
-		c, err := ParseArgs(words)
+		c, err := parseArgs(words)
 		require.NoError(t, err)
 		seen[c.Command]++
 		require.Equal(t, "json", c.LogFormat)
@@ -139,7 +139,7 @@ func FuzzParseArgs(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Split(line, " ")
-		c, err := ParseArgs(args)
+		c, err := parseArgs(args)
 		if err != nil && c.Command != "" {
 			t.Fatal("a refused call has a command")
 		}

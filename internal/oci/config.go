@@ -4,9 +4,9 @@ package oci
 const (
 	// DefaultConfig is the config file; the environment variable EnvConfig overrides it.
 	DefaultConfig = "/etc/concourse-ci-machine/wrapper.json"
-	// DefaultState holds markers of containers whose exec calls need a group.
+	// defaultState holds markers of containers whose exec calls need a group.
 	// Below /run, so that it goes with the containers at a reboot.
-	DefaultState = "/run/concourse-ci-machine/wrapper"
+	defaultState = "/run/concourse-ci-machine/wrapper"
 	// DefaultNodes holds private device nodes. Below /dev, because /run is
 	// mounted nodev and a node on it can't be opened.
 	DefaultNodes = "/dev/.runc-amd"
@@ -40,7 +40,7 @@ type Config struct {
 	// amd.com/gpu=all or amd.com/gpu=GPU-1a2b3c. None is no error: tasks then
 	// run without a GPU, and no spec file is read.
 	Devices []string `json:"devices,omitempty"`
-	// State is a directory for markers; empty means DefaultState.
+	// State is a directory for markers; empty means defaultState.
 	State string `json:"state,omitempty"`
 	// Nodes is a directory for private device nodes; empty means DefaultNodes.
 	// Its file system must not be mounted nodev.
@@ -48,7 +48,7 @@ type Config struct {
 	// Visible are the environment variables by which a task may narrow its GPUs
 	// to some of Devices, such as AMD_VISIBLE_DEVICES. Where a task sets more
 	// than one of them, it gets what all of them allow. None: no list has an
-	// effect. GPU_COUNT has one in any case, see CountVariable.
+	// effect. GPU_COUNT has one in any case, see countVariable.
 	Visible []string `json:"visible,omitempty"`
 	// Env is set in containers that get a GPU, at create and at each exec with a
 	// process file. A variable that the task or its image set stays as it is.

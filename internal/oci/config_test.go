@@ -26,7 +26,7 @@ func TestConfigOfTheCharmIsReadBack(t *testing.T) {
 func TestConfigHasDefaults(t *testing.T) {
 	got, err := decodeConfig([]byte(`{"runtime":"/usr/sbin/runc","env":null,"specs":null,"folders":null}`))
 	require.NoError(t, err)
-	want := Config{Runtime: "/usr/sbin/runc", Containers: Tasks, State: DefaultState, Nodes: DefaultNodes}
+	want := Config{Runtime: "/usr/sbin/runc", Containers: Tasks, State: defaultState, Nodes: DefaultNodes}
 	require.Equal(t, settings{Config: want}, got)
 	got, err = decodeConfig([]byte(`{"runtime":"/usr/sbin/runc","folders":{"root":"/srv"}}`))
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ const allOfThem = -1
 
 // counted reads GPU_COUNT.
 func counted(env []string) (count int, said bool, err error) {
-	value, set := lookupLast(env, CountVariable)
+	value, set := lookupLast(env, countVariable)
 	// A param of a task is often there without a value.
 	if value = strings.TrimSpace(value); !set || value == "" {
 		return 0, false, nil
@@ -21,7 +21,7 @@ func counted(env []string) (count int, said bool, err error) {
 	}
 	n, err := strconv.ParseUint(value, 10, 31)
 	if err != nil || !isDecimal(value) {
-		return 0, false, fmt.Errorf("cannot give the task %s=%s GPUs: it is not a whole number or all", CountVariable, shorten(value))
+		return 0, false, fmt.Errorf("cannot give the task %s=%s GPUs: it is not a whole number or all", countVariable, shorten(value))
 	}
 	return int(n), true, nil
 }
@@ -52,7 +52,7 @@ func share(specs []cdiSpec, devices []chosen, visibleNames, env []string) (own [
 		}
 	}
 	if count > len(own) {
-		return nil, false, fmt.Errorf("cannot give the task %d GPUs: %s %d; ask for fewer by %s", count, there, len(own), CountVariable)
+		return nil, false, fmt.Errorf("cannot give the task %d GPUs: %s %d; ask for fewer by %s", count, there, len(own), countVariable)
 	}
 	return own[:count], true, nil
 }

@@ -158,7 +158,7 @@ func (c *Config) fill() {
 		}
 	}
 	standard(&c.Containers, Tasks)
-	standard(&c.State, DefaultState)
+	standard(&c.State, defaultState)
 	standard(&c.Nodes, DefaultNodes)
 	if c.Folders != nil {
 		standard(&c.Folders.Containers, Tasks)

@@ -136,7 +136,7 @@ func (b *testbed) call(args ...string) (err error) {
 			panic(r)
 		}
 	}()
-	c, err := ParseArgs(args)
+	c, err := parseArgs(args)
 	if err == nil {
 		err = b.handOver(c, append([]string{"runc"}, args...))
 	}

@@ -11,7 +11,7 @@ import (
 
 // Leases make GPUs exclusive: a container that gets GPUs leases each of them
 // (internal/lease), and gets only those. How many, and which, its environment
-// says: CountVariable and the variables of Config.Visible. A container that gets
+// says: countVariable and the variables of Config.Visible. A container that gets
 // none leases none; with All each container leases, the checks and gets too, and a
 // worker with one GPU then runs one container at a time.
 //
@@ -30,9 +30,9 @@ type Leases struct {
 }
 
 const (
-	// CountVariable is the environment variable by which a task says how many
+	// countVariable is the environment variable by which a task says how many
 	// GPUs it wants. Not set: one where they are leased, all where they are not.
-	CountVariable = "GPU_COUNT"
+	countVariable = "GPU_COUNT"
 	// MaxLink bounds an entry of Leases.Links.
 	MaxLink = 1000
 )

@@ -67,7 +67,7 @@ func (w wrapper) run(args []string, stdout, stderr io.Writer) int {
 		args = []string{"runc"}
 	}
 	w.stderr = stderr
-	call, err := ParseArgs(args[1:])
+	call, err := parseArgs(args[1:])
 	if err == nil {
 		err = w.handOver(call, args)
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// DatabaseName is the name of the database that is asked for.
-const DatabaseName = "concourse"
+// databaseName is the name of the database that is asked for.
+const databaseName = "concourse"
 
 // postgresPort is PostgreSQL's, for providers that give none.
 const postgresPort = 5432
@@ -44,7 +44,7 @@ func (d Database) SSLMode() string {
 // data_interfaces v0, requirer). requested-secrets has to be there at the latest
 // with database, or the provider writes the password into its bag.
 func DatabaseRequest() map[string]string {
-	return map[string]string{"database": DatabaseName, "requested-secrets": requestedSecrets}
+	return map[string]string{"database": databaseName, "requested-secrets": requestedSecrets}
 }
 
 // DatabaseUnitRequest is the unit's bag, where the library has the list again.
@@ -164,7 +164,7 @@ func (r *reader) database(from values) (db Database) {
 		return uri
 	}
 	db.User, db.Password = pick(from.get("username"), fromURI.User), pick(from.get("password"), fromURI.Password)
-	db.Name = pick(pick(from.get("database"), fromURI.Name), DatabaseName)
+	db.Name = pick(pick(from.get("database"), fromURI.Name), databaseName)
 	db.Host, db.Port = fromURI.Host, fromURI.Port
 	if list := from.get("endpoints"); list != "" {
 		first, _, _ := strings.Cut(list, ",")

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// HTTPError is a server's refusal.
-type HTTPError struct {
+// httpError is a server's refusal.
+type httpError struct {
 	URL  string // without a password
 	Code int
 }
 
-func (e *HTTPError) Error() string {
+func (e *httpError) Error() string {
 	return fmt.Sprintf("cannot fetch %s: the server answered %d %s", e.URL, e.Code, http.StatusText(e.Code))
 }
 
 // Temporary says that another try can help: servers recover, mirrors fill up.
-func (e *HTTPError) Temporary() bool { return true }
+func (e *httpError) Temporary() bool { return true }
 
 const (
 	fetchDeadline = 30 * time.Second
@@ -28,7 +28,7 @@ const (
 )
 
 // fetch gets a small file. Errors are *url.Error where the server can't be
-// reached and *HTTPError where it refuses.
+// reached and *httpError where it refuses.
 func fetch(ctx context.Context, from string, p Proxies) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchDeadline)
 	defer cancel()
@@ -44,7 +44,7 @@ func fetch(ctx context.Context, from string, p Proxies) ([]byte, error) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, &HTTPError{req.URL.Redacted(), resp.StatusCode}
+		return nil, &httpError{req.URL.Redacted(), resp.StatusCode}
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, fetchLimit+1))
 	if err != nil {

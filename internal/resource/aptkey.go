@@ -23,19 +23,19 @@ type AptKey struct {
 	Remedy      string // what the operator can do where it is another key; "" for nothing
 }
 
-// KeyError says that a key is not the expected one.
-type KeyError struct {
+// keyError says that a key is not the expected one.
+type keyError struct {
 	From   string // a URL or path
 	Reason string
 	remedy string
 }
 
-func (e *KeyError) Error() string {
+func (e *keyError) Error() string {
 	return fmt.Sprintf("cannot trust the key from %s: %s", e.From, e.Reason)
 }
 
 // Remedy says what the operator can do.
-func (e *KeyError) Remedy() string {
+func (e *keyError) Remedy() string {
 	if e.remedy == "" {
 		return e.Error()
 	}
@@ -57,7 +57,7 @@ func (k AptKey) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		clean, err := k.check(k.Path, have)
 		switch {
 		case err != nil:
-			op, why = "replace apt key "+k.Path, err.(*KeyError).Reason
+			op, why = "replace apt key "+k.Path, err.(*keyError).Reason
 		case !bytes.Equal(clean, have):
 			op, why = "replace apt key "+k.Path, "it is armored, which apt does not read under this name"
 		default:
@@ -77,14 +77,14 @@ func (k AptKey) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// check returns the key as binary; its error is a *KeyError.
+// check returns the key as binary; its error is a *keyError.
 func (k AptKey) check(from string, data []byte) ([]byte, error) {
 	clean, got, err := parseKey(data)
 	if err != nil {
-		return nil, &KeyError{from, err.Error(), k.Remedy}
+		return nil, &keyError{from, err.Error(), k.Remedy}
 	}
 	if !strings.EqualFold(got, k.Fingerprint) {
-		return nil, &KeyError{from, fmt.Sprintf("its fingerprint is %s, want %s", got, strings.ToUpper(k.Fingerprint)), k.Remedy}
+		return nil, &keyError{from, fmt.Sprintf("its fingerprint is %s, want %s", got, strings.ToUpper(k.Fingerprint)), k.Remedy}
 	}
 	return clean, nil
 }

@@ -75,7 +75,7 @@ func TestAptKeyWithAnotherFingerprintIsNotWritten(t *testing.T) {
 	other := packet(6, tinyBody+"!")
 	k := keyServer(t, serve(other))
 	_, err := diff(t, h, k).Apply(context.Background(), nil)
-	var wrong *KeyError
+	var wrong *keyError
 	require.ErrorAs(t, err, &wrong)
 	require.ErrorContains(t, err, "want "+tinyFingerprint)
 	require.False(t, h.Exists(keyPath))

@@ -136,7 +136,7 @@ func (p Package) waitForLists(ctx context.Context, h host.Host, update host.Comm
 	}
 	for try := 1; ; try++ {
 		_, err := h.Run(ctx, update)
-		if !AptBusy(err) || try == listsAttempts {
+		if !aptBusy(err) || try == listsAttempts {
 			return err
 		}
 		select {
@@ -147,9 +147,9 @@ func (p Package) waitForLists(ctx context.Context, h host.Host, update host.Comm
 	}
 }
 
-// AptBusy reports whether a command failed because another program had one of
+// aptBusy reports whether a command failed because another program had one of
 // apt's or dpkg's locks.
-func AptBusy(err error) bool {
+func aptBusy(err error) bool {
 	var e *host.CommandError
 	return errors.As(err, &e) && strings.Contains(e.Stderr, "Could not get lock")
 }

@@ -182,13 +182,13 @@ func TestUpdateWaitsWhileAnotherAptHasTheLists(t *testing.T) {
 
 	tries = -1000000
 	err := diff(t, h, Package{Name: "pkg", pause: 1})[0].Do(context.Background())
-	require.True(t, AptBusy(err), "it gives up in the end")
+	require.True(t, aptBusy(err), "it gives up in the end")
 	require.Equal(t, -1000000+listsAttempts, tries)
 
 	r.Fail("apt-get update", 100, "E: Failed to fetch")
 	err = diff(t, h, Package{Name: "pkg", pause: 1})[0].Do(context.Background())
 	require.Error(t, err)
-	require.False(t, AptBusy(err))
+	require.False(t, aptBusy(err))
 }
 
 func FuzzFindPackage(f *testing.F) {

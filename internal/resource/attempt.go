@@ -83,12 +83,12 @@ func attemptCause(err error, repository, vendor string) string {
 	var (
 		network *url.Error
 		op      *net.OpError
-		refused *HTTPError
-		key     *KeyError
+		refused *httpError
+		key     *keyError
 		command *host.CommandError
 	)
 	switch {
-	case AptBusy(err):
+	case aptBusy(err):
 		return "another apt or dpkg is at work"
 	case errors.As(err, &refused):
 		return fmt.Sprintf("%s answered %d for %s", repository, refused.Code, refused.URL)

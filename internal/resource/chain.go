@@ -56,7 +56,7 @@ func (c Chain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 				failed = err
 				a := c.Next
 				a.Time, a.Error = h.Now().UTC(), attemptCause(err, c.Host, c.Vendor)
-				a.Busy = AptBusy(err) || c.Soon != nil && c.Soon(err)
+				a.Busy = aptBusy(err) || c.Soon != nil && c.Soon(err)
 				return errors.Join(err, a.write(h.Root, c.File))
 			case err == nil && last:
 				return h.Remove(c.File)

@@ -84,16 +84,16 @@ func TestPebbleThatIsNotRunning(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	r := host.Root(dir)
 	_, err = PebbleServices(context.Background(), r, "/none")
-	require.ErrorIs(t, err, ErrNoPebble)
+	require.ErrorIs(t, err, errNoPebble)
 	hosttest.Put(t, r, "/file", "")
 	_, err = PebbleServices(context.Background(), r, "/file")
-	require.ErrorIs(t, err, ErrNoPebble)
+	require.ErrorIs(t, err, errNoPebble)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: r.Path("/stale"), Net: "unix"})
 	require.NoError(t, err)
 	l.SetUnlinkOnClose(false)
 	require.NoError(t, l.Close())
 	_, err = PebbleServices(context.Background(), r, "/stale")
-	require.ErrorIs(t, err, ErrNoPebble)
+	require.ErrorIs(t, err, errNoPebble)
 
 	silent, err := net.Listen("unix", r.Path("/silent")) // takes connections and says nothing
 	require.NoError(t, err)
@@ -199,5 +199,5 @@ func TestPebbleRunsTheLayer(t *testing.T) {
 	pid, _ := serving()
 	require.Zero(t, pid, "the service ended with it")
 	_, err = PebbleServices(context.Background(), h.Root, socket)
-	require.ErrorIs(t, err, ErrNoPebble)
+	require.ErrorIs(t, err, errNoPebble)
 }

@@ -20,32 +20,32 @@ type PebbleState struct {
 	Checks   map[string]string // up, down, inactive
 }
 
-// ErrNoPebble says that no daemon has the socket.
-var ErrNoPebble = errors.New("Pebble is not running")
+// errNoPebble says that no daemon has the socket.
+var errNoPebble = errors.New("Pebble is not running")
 
 // pebbleDeadline bounds both questions together.
 const pebbleDeadline = 5 * time.Second
 
 // PebbleServices asks the daemon behind the socket, a path of the machine. The
-// error is ErrNoPebble where there is no socket or nobody listens on it.
+// error is errNoPebble where there is no socket or nobody listens on it.
 func PebbleServices(ctx context.Context, r host.Root, socket string) (PebbleState, error) {
 	// The client itself would try for 5 s before it reports a missing socket or
 	// one that a killed daemon left behind.
 	st, err := r.Lstat(socket)
 	if errors.Is(err, fs.ErrNotExist) {
-		return PebbleState{}, fmt.Errorf("%w: there is no %s", ErrNoPebble, socket)
+		return PebbleState{}, fmt.Errorf("%w: there is no %s", errNoPebble, socket)
 	}
 	if err != nil {
 		return PebbleState{}, fmt.Errorf("cannot ask Pebble: %w", err)
 	}
 	if st.Mode()&fs.ModeSocket == 0 {
-		return PebbleState{}, fmt.Errorf("%w: %s is not a socket", ErrNoPebble, socket)
+		return PebbleState{}, fmt.Errorf("%w: %s is not a socket", errNoPebble, socket)
 	}
 	ctx, cancel := context.WithTimeout(ctx, pebbleDeadline)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", r.Path(socket))
 	if errors.Is(err, unix.ECONNREFUSED) {
-		return PebbleState{}, fmt.Errorf("%w: nobody listens on %s", ErrNoPebble, socket)
+		return PebbleState{}, fmt.Errorf("%w: nobody listens on %s", errNoPebble, socket)
 	}
 	if err != nil {
 		return PebbleState{}, fmt.Errorf("cannot ask Pebble: %w", err)

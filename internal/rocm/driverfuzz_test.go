@@ -32,7 +32,7 @@ func FuzzDriverFiles(f *testing.F) {
 			check(b.Line, b.Text)
 		}
 		if g, ok := parseGPU("0000:03:00.0", text); ok {
-			require.Equal(t, FamilyOf(g.Device), g.Family)
+			require.Equal(t, familyOf(g.Device), g.Family)
 			require.Contains(t, text, "1002:")
 		}
 		if s := selected([]byte(text)); s != "" {

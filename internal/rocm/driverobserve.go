@@ -180,7 +180,7 @@ func parseGPU(pci, uevent string) (g PCIGPU, ok bool) {
 			vendor, device, _ := strings.Cut(value, ":")
 			id, err := strconv.ParseUint(device, 16, 16)
 			amd = vendor == "1002" && err == nil
-			g.Device, g.Family = uint16(id), FamilyOf(uint16(id))
+			g.Device, g.Family = uint16(id), familyOf(uint16(id))
 		}
 	}
 	return g, amd && (class>>16 == 0x03 || class>>16 == 0x12)

@@ -46,8 +46,8 @@ type Signal struct {
 	What   string `json:"what"`
 }
 
-// ExplainError finds an error by its number.
-func ExplainError(code int) (ErrorCode, error) {
+// explainError finds an error by its number.
+func explainError(code int) (ErrorCode, error) {
 	all := ErrorCodes()
 	if i := slices.IndexFunc(all, func(e ErrorCode) bool { return e.Code == code }); i >= 0 {
 		return all[i], nil
@@ -61,7 +61,7 @@ func ParseErrorCode(text string) (ErrorCode, error) {
 	if err != nil {
 		return ErrorCode{}, unknownCode(strconv.Quote(text))
 	}
-	return ExplainError(n)
+	return explainError(n)
 }
 
 func unknownCode(given string) error {

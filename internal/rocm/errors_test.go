@@ -68,7 +68,7 @@ func TestMetricsInTheTableAreExported(t *testing.T) {
 
 func TestTheTableIsNobodysToChange(t *testing.T) {
 	ErrorCodes()[0].Causes[0] = "gremlins"
-	e, err := ExplainError(1)
+	e, err := explainError(1)
 	require.NoError(t, err)
 	require.NotEqual(t, "gremlins", e.Causes[0])
 }

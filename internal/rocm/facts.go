@@ -160,8 +160,8 @@ const (
 
 // The apt sources that the charm makes for AMD's driver and user space.
 const (
-	DriverSource     = "concourse-ci-amdgpu"
-	DriverSourceFile = "/etc/apt/sources.list.d/" + DriverSource + ".sources"
-	ROCmSource       = "concourse-ci-rocm"
-	ROCmSourceFile   = "/etc/apt/sources.list.d/" + ROCmSource + ".sources"
+	driverSource     = "concourse-ci-amdgpu"
+	DriverSourceFile = "/etc/apt/sources.list.d/" + driverSource + ".sources"
+	rocmSource       = "concourse-ci-rocm"
+	rocmSourceFile   = "/etc/apt/sources.list.d/" + rocmSource + ".sources"
 )

@@ -11,11 +11,11 @@ const (
 	Unknown  Family = ""         // not in the table: no guess
 )
 
-// FamilyOf tells the PCI device ids of vendor 1002 apart by the names that
+// familyOf tells the PCI device ids of vendor 1002 apart by the names that
 // pci.ids (github.com/pciutils/pciids) gives them: Instinct, the Navi chips of
 // cards, the code names of processors. Virtual functions are of their GPU's
 // family. An id that pci.ids does not have is left out.
-func FamilyOf(device uint16) Family {
+func familyOf(device uint16) Family {
 	switch device {
 	case 0x66a0, 0x66a1, // Vega 20: MI50, MI60
 		0x7388, 0x738c, 0x738e, // Arcturus: MI100

@@ -18,7 +18,7 @@ func TestFamilies(t *testing.T) {
 		0x15bf: APU, 0x1586: APU, 0x163f: APU, 0x164e: APU,
 		0x0000: Unknown, 0x9874: Unknown, 0xffff: Unknown,
 	} {
-		require.Equal(t, want, FamilyOf(id), "%04x", id)
+		require.Equal(t, want, familyOf(id), "%04x", id)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestFamiliesAgreeWithPCIIDs(t *testing.T) {
 		}
 		id, err := strconv.ParseUint(line[1:5], 16, 16)
 		require.NoError(t, err)
-		family := FamilyOf(uint16(id))
+		family := familyOf(uint16(id))
 		if family == Unknown {
 			continue
 		}

@@ -21,8 +21,8 @@ import (
 // its own sources would name the same repositories with another key, which apt
 // refuses ("Conflicting values set for option Signed-By").
 const (
-	// PinFile puts AMD's packages before Ubuntu's of the same names.
-	PinFile = "/etc/apt/preferences.d/concourse-ci-amd"
+	// pinFile puts AMD's packages before Ubuntu's of the same names.
+	pinFile = "/etc/apt/preferences.d/concourse-ci-amd"
 
 	driverPackage = "amdgpu-dkms"
 	installFile   = agreed.StateDir + "/rocm-attempt.json"
@@ -87,7 +87,7 @@ func Install(d Decision, f DriverFacts, w Wanted, e Environment) (InstallWant, e
 	} else {
 		want.Resources = append(want.Resources, resource.Absent{Path: loadFile, Why: "amdgpu is not to be loaded"})
 	}
-	rules, err := udevRules(cmp.Or(w.DeviceMode, ModeGroup))
+	rules, err := udevRules(cmp.Or(w.DeviceMode, modeGroup))
 	if err != nil {
 		return want, err
 	}
@@ -107,7 +107,7 @@ func wantsModule(f DriverFacts, d Decision) bool {
 
 // containerRemarks are about options that a container's host decides.
 func containerRemarks(f DriverFacts, w Wanted) (remarks []string) {
-	if cmp.Or(w.DeviceMode, ModeGroup) != ModeGroup {
+	if cmp.Or(w.DeviceMode, modeGroup) != modeGroup {
 		text := "gpu-device-mode does nothing: the host owns the GPU nodes of this container"
 		if f.Where == LXD {
 			text += "; on the LXD host run: lxc config device set " + cmp.Or(f.Hostname, "<container>") + " <gpu device> mode=" + w.DeviceMode
@@ -171,7 +171,7 @@ func packageLinks(d Decision, f DriverFacts, e Environment, base string, driver 
 		return resource.AptSource{Name: name, URIs: []string{base + path}, Suites: []string{f.Series}, Components: []string{"main"},
 			Architectures: []string{f.Arch}, SignedBy: keyPath}
 	}
-	pin := resource.File{Path: PinFile, Data: []byte("Package: *\nPin: release o=repo.radeon.com\nPin-Priority: 600\n"), Mode: 0o644}
+	pin := resource.File{Path: pinFile, Data: []byte("Package: *\nPin: release o=repo.radeon.com\nPin-Priority: 600\n"), Mode: 0o644}
 	install := func(name, version string, from *resource.AptSource) resource.Brought {
 		return resource.Brought{Package: resource.Package{Name: name, Version: version, Source: from, Proxies: e.Proxies}}
 	}
@@ -183,10 +183,10 @@ func packageLinks(d Decision, f DriverFacts, e Environment, base string, driver 
 	}
 	links = append(links, key, pin)
 	if driver {
-		from := source(DriverSource, d.Release.DriverRepo())
+		from := source(driverSource, d.Release.DriverRepo())
 		links = append(links, from, install(driverPackage, d.Release.Package(f.Series), &from))
 	}
-	packages, err := UsecasePackages(d.Usecases)
+	packages, err := usecasePackages(d.Usecases)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func packageLinks(d Decision, f DriverFacts, e Environment, base string, driver 
 	if len(packages) == 0 {
 		return links, nil
 	}
-	from := source(ROCmSource, d.Release.ROCmRepo())
+	from := source(rocmSource, d.Release.ROCmRepo())
 	links = append(links, from)
 	for _, name := range packages {
 		links = append(links, install(name, "", &from))
@@ -232,8 +232,8 @@ func Gone(f DriverFacts, e Environment, why string) []plan.Resource {
 	for _, name := range names {
 		all = append(all, resource.TakeBack{Name: name, Why: why})
 	}
-	for _, path := range []string{resource.AptSource{Name: DriverSource}.Path(), resource.AptSource{Name: ROCmSource}.Path(), PinFile,
-		installFile, VerifiedStamp, loadFile} {
+	for _, path := range []string{resource.AptSource{Name: driverSource}.Path(), resource.AptSource{Name: rocmSource}.Path(), pinFile,
+		installFile, verifiedStamp, loadFile} {
 		all = append(all, resource.Absent{Path: path, Why: why})
 	}
 	params := moduleParams("", f.Kernel, e.Seen.Initramfs).(applied)

@@ -107,7 +107,7 @@ func TestInstallOnMetal(t *testing.T) {
 	text := printed(t, p)
 	require.Empty(t, g.apply(p))
 	for _, path := range []string{"/etc/apt/sources.list.d/concourse-ci-amdgpu.sources", "/etc/apt/sources.list.d/concourse-ci-rocm.sources",
-		PinFile, paramsFile, loadFile, UdevRules} {
+		pinFile, paramsFile, loadFile, UdevRules} {
 		data, err := g.h.ReadFile(path)
 		require.NoError(t, err, path)
 		text += "== " + path + "\n" + string(data)
@@ -157,7 +157,7 @@ func TestGoingBackTellsWhoeverReadTheFiles(t *testing.T) {
 		}
 		g.apply(gone[:1])
 	}
-	for _, path := range []string{UdevRules, paramsFile, loadFile, PinFile, DriverSourceFile, ROCmSourceFile} {
+	for _, path := range []string{UdevRules, paramsFile, loadFile, pinFile, DriverSourceFile, rocmSourceFile} {
 		require.False(t, g.h.Exists(path), path)
 	}
 	require.Equal(t, 2, strings.Count(strings.Join(g.r.Ran, "\n"), "update-initramfs"))
@@ -180,7 +180,7 @@ func TestContainerGetsUserSpaceOnly(t *testing.T) {
 		for _, not := range []string{"dkms", "linux-", "udev", "modprobe", "kernel module", "modules-load"} {
 			require.NotContains(t, text, not)
 		}
-		g.w.DeviceMode, g.w.ModuleParams = ModeGroup, ""
+		g.w.DeviceMode, g.w.ModuleParams = modeGroup, ""
 		_, want = g.plan()
 		require.Empty(t, want.Remarks, "nothing was asked for")
 	}

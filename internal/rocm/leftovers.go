@@ -25,7 +25,7 @@ func Leftovers(f DriverFacts) (all []Problem) {
 	}
 	all = append(all, sourceProblems(f.Sources)...)
 	for _, p := range f.Pins {
-		if p.File != PinFile {
+		if p.File != pinFile {
 			add(fmt.Sprintf("%s:%d pins %s to %q with priority %s", p.File, p.Line, p.Package, p.Pin, p.Priority), "sudo rm "+p.File)
 		}
 	}

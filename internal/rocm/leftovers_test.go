@@ -18,17 +18,17 @@ func TestLeftoversAreNamedWithTheirFix(t *testing.T) {
 		what, fix string // both "" where there is nothing
 	}{
 		"nothing": {DriverFacts{Packages: []Installed{driver}, Module: Module{Files: []ModuleFile{built}},
-			Sources: []AptEntry{{File: DriverSourceFile, Line: 2, URI: radeon + "/amdgpu/6.3.2/ubuntu"}, {File: ROCmSourceFile, Line: 2, URI: radeon + "/rocm/apt/6.3.2"}},
-			Pins:    []Pin{{File: PinFile, Line: 1}}}, "", ""},
+			Sources: []AptEntry{{File: DriverSourceFile, Line: 2, URI: radeon + "/amdgpu/6.3.2/ubuntu"}, {File: rocmSourceFile, Line: 2, URI: radeon + "/rocm/apt/6.3.2"}},
+			Pins:    []Pin{{File: pinFile, Line: 1}}}, "", ""},
 		"a half": {DriverFacts{Packages: []Installed{{Name: "rocm-core", Version: "6.3.2", Status: "half-configured"}}},
 			"rocm-core 6.3.2 is half-configured: an earlier installation did not finish", "sudo dpkg --configure -a && sudo apt-get install --fix-broken"},
 		"a hold": {DriverFacts{Packages: []Installed{{Name: "rocm-core", Version: "6.2.0", Status: "installed", Held: true}}},
 			"rocm-core is held at 6.2.0", "sudo apt-mark unhold rocm-core"},
 		"two releases": {DriverFacts{Sources: []AptEntry{{File: list, Line: 1, URI: radeon + "/rocm/apt/6.2"}, {File: list, Line: 4, URI: radeon + "/rocm/apt/6.3.2"}}},
 			list + ":4 and " + list + ":1 are of two releases: " + radeon + "/rocm/apt/6.3.2 and " + radeon + "/rocm/apt/6.2", "sudo sed -i '4d' " + list},
-		"latest beside the charm's": {DriverFacts{Sources: []AptEntry{{File: ROCmSourceFile, Line: 2, URI: radeon + "/rocm/apt/6.3.2"}, {File: list, Line: 1, URI: radeon + "/rocm/apt/latest/"}}},
+		"latest beside the charm's": {DriverFacts{Sources: []AptEntry{{File: rocmSourceFile, Line: 2, URI: radeon + "/rocm/apt/6.3.2"}, {File: list, Line: 1, URI: radeon + "/rocm/apt/latest/"}}},
 			"are of two releases", "sudo sed -i '1d' " + list},
-		"the same before the charm's": {DriverFacts{Sources: []AptEntry{{File: "/etc/apt/sources.list.d/a.sources", Line: 2, URI: radeon + "/rocm/apt/6.3.2"}, {File: ROCmSourceFile, Line: 2, URI: radeon + "/rocm/apt/6.3.2"}}},
+		"the same before the charm's": {DriverFacts{Sources: []AptEntry{{File: "/etc/apt/sources.list.d/a.sources", Line: 2, URI: radeon + "/rocm/apt/6.3.2"}, {File: rocmSourceFile, Line: 2, URI: radeon + "/rocm/apt/6.3.2"}}},
 			"name the same repository", "sudo rm /etc/apt/sources.list.d/a.sources"},
 		"a pin": {DriverFacts{Pins: []Pin{{File: "/etc/apt/preferences.d/rocm", Line: 3, Package: "*", Pin: "release o=repo.radeon.com", Priority: "100"}}},
 			`/etc/apt/preferences.d/rocm:3 pins * to "release o=repo.radeon.com" with priority 100`, "sudo rm /etc/apt/preferences.d/rocm"},
@@ -92,9 +92,9 @@ func TestResetTakesWhatIsAMDs(t *testing.T) {
 }
 
 func TestUsecasesAreThoseOfTheRepository(t *testing.T) {
-	got, err := UsecasePackages([]string{"hip", "dkms", "rocm", "hip"})
+	got, err := usecasePackages([]string{"hip", "dkms", "rocm", "hip"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"rocm-hip-runtime", "rocm"}, got)
-	_, err = UsecasePackages([]string{"graphics"})
+	_, err = usecasePackages([]string{"graphics"})
 	require.ErrorContains(t, err, `use case "graphics" is not one of hip, hiplibsdk, lrt, `)
 }

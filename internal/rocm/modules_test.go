@@ -18,7 +18,7 @@ func TestUdevIsToldOfAChangeOnly(t *testing.T) {
 		require.NoError(t, err)
 		return g.diff([]plan.Resource{r})
 	}
-	for _, mode := range []string{ModeGroup, ModeAll, ModeGroup} {
+	for _, mode := range []string{modeGroup, ModeAll, modeGroup} {
 		g.r.Ran = nil
 		p := rules(mode)
 		require.Len(t, p, 2)

@@ -20,7 +20,7 @@ func TestReleaseTableIsConsistent(t *testing.T) {
 		require.Regexp(t, three, r.ROCm)
 		require.Regexp(t, three, r.Driver)
 		require.Regexp(t, three, r.DKMSVersion)
-		require.Equal(t, ToolkitVersion, r.ToolkitVersion, r.ROCm)
+		require.Equal(t, toolkitVersion, r.ToolkitVersion, r.ROCm)
 		require.False(t, seen[r.ROCm], "%s twice", r.ROCm)
 		seen[r.ROCm] = true
 		if r.Default {

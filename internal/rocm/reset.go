@@ -34,7 +34,7 @@ func ResetPlan(f DriverFacts) []plan.Resource {
 			all = append(all, resource.Absent{Path: p.File, Why: why})
 		}
 	}
-	for _, path := range []string{PinFile, installFile, VerifiedStamp, RebootFile, attemptPath} {
+	for _, path := range []string{pinFile, installFile, verifiedStamp, RebootFile, attemptPath} {
 		all = append(all, resource.Absent{Path: path, Why: why})
 	}
 	if f.Where.Contained() {

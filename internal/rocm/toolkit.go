@@ -22,7 +22,7 @@ import (
 // AMD's container toolkit and where it comes from.
 const (
 	ToolkitPackage = "amd-container-toolkit"
-	ToolkitVersion = "1.2.0"
+	toolkitVersion = "1.2.0"
 	BaseURL        = "https://repo.radeon.com"
 	// KeyFingerprint is the key that signs AMD's repositories.
 	KeyFingerprint = "CA8BB4727A47B4D09B4EE8969386B48A1A693C5C"
@@ -51,9 +51,9 @@ var (
 
 // Modes of the toolkit.
 const (
-	ToolkitAuto     = "auto"     // install it, go on without it where that fails
-	ToolkitRequired = "required" // install it or be blocked
-	ToolkitSkip     = "skip"
+	toolkitAuto     = "auto"     // install it, go on without it where that fails
+	toolkitRequired = "required" // install it or be blocked
+	toolkitSkip     = "skip"
 )
 
 // Toolkit is AMD's container toolkit as it is wanted on this unit.
@@ -127,7 +127,7 @@ type ToolkitWant struct {
 func (t Toolkit) Want() ToolkitWant {
 	forget := ToolkitWant{Resources: []plan.Resource{
 		resource.Absent{Path: attemptPath, Why: "nothing is left to be tried again"}}}
-	if t.Mode == ToolkitSkip {
+	if t.Mode == toolkitSkip {
 		return forget
 	}
 	if problem := t.malformed(); problem != "" {
@@ -135,7 +135,7 @@ func (t Toolkit) Want() ToolkitWant {
 	}
 	if problem := t.impossible(); problem != "" {
 		text := notInstalled + ": " + problem
-		if t.Mode == ToolkitRequired {
+		if t.Mode == toolkitRequired {
 			return ToolkitWant{Blocked: text + ", or set amd-container-toolkit=auto"}
 		}
 		forget.Note = text
@@ -145,7 +145,7 @@ func (t Toolkit) Want() ToolkitWant {
 	if last != nil && last.Inputs != t.inputs() {
 		last = nil
 	}
-	if t.Mode == ToolkitAuto && last != nil && last.Pausing(t.Now) {
+	if t.Mode == toolkitAuto && last != nil && last.Pausing(t.Now) {
 		return ToolkitWant{Note: last.Text()}
 	}
 	source := resource.AptSource{Name: sourceName, URIs: []string{t.base() + repoURL + t.Version},
@@ -160,7 +160,7 @@ func (t Toolkit) Want() ToolkitWant {
 			source,
 			resource.Brought{Package: resource.Package{Name: ToolkitPackage, Version: t.Version, Source: &source, Proxies: t.Proxies, Kept: &kept}},
 		},
-		Tolerate: t.Mode == ToolkitAuto, File: attemptPath, Done: ToolkitPackage + " is installed", Host: t.hostname(), Vendor: "AMD",
+		Tolerate: t.Mode == toolkitAuto, File: attemptPath, Done: ToolkitPackage + " is installed", Host: t.hostname(), Vendor: "AMD",
 		Next: resource.Attempt{Attempt: number, Inputs: t.inputs(), What: notInstalled},
 	}}}
 }
@@ -170,7 +170,7 @@ var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 // malformed says what is wrong with values that would end up in a URL.
 func (t Toolkit) malformed() string {
 	if !versionForm.MatchString(t.Version) {
-		return fmt.Sprintf("amd-container-toolkit-version: %q is not a version like %s", t.Version, ToolkitVersion)
+		return fmt.Sprintf("amd-container-toolkit-version: %q is not a version like %s", t.Version, toolkitVersion)
 	}
 	u, err := url.Parse(t.base())
 	if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(t.base(), " ?#") || u.Scheme != "http" && u.Scheme != "https" {

@@ -28,7 +28,7 @@ func unit(t *testing.T, base string) (host.Host, *hosttest.Runner, Toolkit) {
 	r := hosttest.NewRunner(t)
 	h := host.Host{Root: hosttest.Root(t), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
 	require.NoError(t, h.MkdirAll(driverDir, 0o755))
-	return h, r, Toolkit{Mode: ToolkitAuto, Version: ToolkitVersion, BaseURL: base, Series: "noble", Arch: "amd64",
+	return h, r, Toolkit{Mode: toolkitAuto, Version: toolkitVersion, BaseURL: base, Series: "noble", Arch: "amd64",
 		Now: hosttest.Now, fingerprint: fmt.Sprintf("%x", sha1.Sum(keyFile))}
 }
 
@@ -131,14 +131,14 @@ func TestToolkitNeedsAKnownSeriesArchitectureAndDriver(t *testing.T) {
 		require.Empty(t, w.Blocked, name)
 		require.Empty(t, p, name)
 
-		k.Mode = ToolkitRequired
+		k.Mode = toolkitRequired
 		w, p, _, err = hook(t, h, k)
 		require.NoError(t, err, name)
 		require.Empty(t, w.Note, name)
 		require.Equal(t, c.want+", or set amd-container-toolkit=auto", w.Blocked, name)
 		require.Empty(t, p, name)
 
-		k.Mode = ToolkitSkip
+		k.Mode = toolkitSkip
 		w, p, _, err = hook(t, h, k)
 		require.NoError(t, err, name)
 		require.Empty(t, w.Note+w.Blocked, name)
@@ -177,7 +177,7 @@ func TestToolkitRefusesValuesThatWouldEndUpInAURL(t *testing.T) {
 
 func TestRequiredToolkitEndsTheRunAtTheFirstFailure(t *testing.T) {
 	h, r, k := unit(t, mirror(t))
-	k.Mode = ToolkitRequired
+	k.Mode = toolkitRequired
 	r.Fail("apt-get update", 100, "E: Failed to fetch http://x  Could not connect to x")
 	_, _, notes, err := hook(t, h, k)
 	var failed *plan.StepError

@@ -15,7 +15,7 @@ const UdevRules = "/etc/udev/rules.d/70-amdgpu.rules"
 
 // Modes of the GPUs' nodes.
 const (
-	ModeGroup = "0660" // users in the group render
+	modeGroup = "0660" // users in the group render
 	ModeAll   = "0666" // every user
 )
 

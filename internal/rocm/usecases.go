@@ -27,9 +27,9 @@ var usecases = map[string]string{
 // Usecases are the use cases that can be installed, sorted.
 func Usecases() []string { return slices.Sorted(maps.Keys(usecases)) }
 
-// UsecasePackages are the packages of use cases, in their order. It skips dkms:
+// usecasePackages are the packages of use cases, in their order. It skips dkms:
 // that is the driver, which install-driver decides on.
-func UsecasePackages(names []string) ([]string, error) {
+func usecasePackages(names []string) ([]string, error) {
 	var packages []string
 	for _, n := range names {
 		if n == "dkms" { // the driver is decided on by itself

@@ -13,9 +13,9 @@ import (
 	"concourse-ci-machine/internal/resource"
 )
 
-// VerifiedStamp is there once what was installed has proved to work since the
+// verifiedStamp is there once what was installed has proved to work since the
 // machine started.
-const VerifiedStamp = resource.StampDir + "/rocm-verified.stamp"
+const verifiedStamp = resource.StampDir + "/rocm-verified.stamp"
 
 // toolLimit is what a tool has to answer in. On a GPU that hangs it may not even
 // die when it is killed; it is left behind then (host.Exec).
@@ -25,10 +25,10 @@ const toolLimit = 20 * time.Second
 // with every release of the table.
 var smiTools = []struct{ name, arg string }{{"rocm-smi", "--showid"}, {"amd-smi", "list"}}
 
-// VerifyError says what of an installation does not work, and the way out.
-type VerifyError struct{ What, Fix string }
+// verifyError says what of an installation does not work, and the way out.
+type verifyError struct{ What, Fix string }
 
-func (e *VerifyError) Error() string { return e.What + "; " + e.Fix }
+func (e *verifyError) Error() string { return e.What + "; " + e.Fix }
 
 // verify looks once a boot whether an installation works: the module, the nodes,
 // and what a tool says.
@@ -41,7 +41,7 @@ type verify struct {
 
 // Diff implements plan.Resource.
 func (v verify) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	stamp := resource.File{Path: VerifiedStamp, Data: []byte(v.Inputs + "\n"), Mode: 0o600}
+	stamp := resource.File{Path: verifiedStamp, Data: []byte(v.Inputs + "\n"), Mode: 0o600}
 	have, err := h.ReadFile(stamp.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot tell whether ROCm was verified: %w", err)
@@ -59,17 +59,17 @@ func (v verify) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 
 func (v verify) check(ctx context.Context, h host.Host) error {
 	if v.Driver && !h.Exists(moduleDir) {
-		return &VerifyError{"the kernel module amdgpu is not loaded", "on the unit run: sudo modprobe amdgpu; sudo dmesg | tail"}
+		return &verifyError{"the kernel module amdgpu is not loaded", "on the unit run: sudo modprobe amdgpu; sudo dmesg | tail"}
 	}
 	if _, err := h.Node("/dev/kfd"); err != nil {
-		return &VerifyError{"there is no /dev/kfd", "on the unit run: sudo dmesg | grep -i kfd"}
+		return &verifyError{"there is no /dev/kfd", "on the unit run: sudo dmesg | grep -i kfd"}
 	}
 	nodes, err := h.Glob("/dev/dri/renderD*")
 	if err != nil {
 		return err
 	}
 	if len(nodes) == 0 {
-		return &VerifyError{"there is no /dev/dri/renderD*", "on the unit run: sudo dmesg | grep -i amdgpu"}
+		return &verifyError{"there is no /dev/dri/renderD*", "on the unit run: sudo dmesg | grep -i amdgpu"}
 	}
 	if !v.Tools || v.reboots(h) {
 		return nil
@@ -94,21 +94,21 @@ func (v verify) askTool(ctx context.Context, h host.Host) error {
 			return toolAnswer(t.name, out, err)
 		}
 	}
-	return &VerifyError{"the package rocm-smi-lib has no rocm-smi", "on the unit run: dpkg -L rocm-smi-lib"}
+	return &verifyError{"the package rocm-smi-lib has no rocm-smi", "on the unit run: dpkg -L rocm-smi-lib"}
 }
 
 func toolAnswer(name string, out []byte, err error) error {
 	var command *host.CommandError
 	switch {
 	case errors.As(err, &command) && command.Timeout > 0:
-		return &VerifyError{fmt.Sprintf("%s did not answer in %s and was abandoned", name, toolLimit),
+		return &verifyError{fmt.Sprintf("%s did not answer in %s and was abandoned", name, toolLimit),
 			"the GPU or its driver hangs: on the unit run: sudo dmesg | grep -i amdgpu"}
 	case errors.As(err, &command) && command.LastLine() != "":
-		return &VerifyError{name + " failed: " + command.LastLine(), "on the unit run: " + name}
+		return &verifyError{name + " failed: " + command.LastLine(), "on the unit run: " + name}
 	case err != nil:
-		return &VerifyError{name + " failed: " + err.Error(), "on the unit run: " + name}
+		return &verifyError{name + " failed: " + err.Error(), "on the unit run: " + name}
 	case !strings.Contains(string(out), "GPU"): // both begin each GPU's lines with it
-		return &VerifyError{name + " shows no GPU", "on the unit run: " + name}
+		return &verifyError{name + " shows no GPU", "on the unit run: " + name}
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func TestVerify(t *testing.T) {
 			continue
 		}
 		require.ErrorContains(t, err, c.want, name)
-		require.False(t, g.h.Exists(VerifiedStamp), name)
+		require.False(t, g.h.Exists(verifiedStamp), name)
 	}
 }
 

@@ -18,7 +18,7 @@ func statusMatcher(t *testing.T) *matcher {
 	t.Helper()
 	patterns := wrapperPatterns(t, readSource(t))
 	// The texts that are put together piece by piece, in Charm.ready and by
-	// concourse.StorageError.
+	// concourse.storageError.
 	version, gpus, folders := " (v"+hole+")", " (GPU: "+hole+"x "+hole+")", " ("+hole+" folders: "+hole+" RO, "+hole+" RW)"
 	require.Subset(t, patterns, []string{"Worker ready", version, gpus, folders})
 	// A unit and its problem have but a space between them, and servers' words

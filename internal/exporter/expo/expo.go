@@ -49,11 +49,11 @@ type Label struct{ Name, Value string }
 
 // NewSeries writes the head, with the labels sorted by name.
 func NewSeries(id ID, name string, labels ...Label) Series {
-	return Series{ID: id, Head: Head(name, labels)}
+	return Series{ID: id, Head: head(name, labels)}
 }
 
-// Head is a series but for its number.
-func Head(name string, labels []Label) string {
+// head is a series but for its number.
+func head(name string, labels []Label) string {
 	sorted := slices.Clone(labels)
 	slices.SortStableFunc(sorted, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
 	var b strings.Builder

@@ -153,7 +153,7 @@ func TestTablesThatEndEarlyOrLate(t *testing.T) {
 	require.Equal(t, all, decodeNamed(t, "v1_3", append(slices.Clone(b), make([]byte, 4096-len(b))...)), "filled up to a page")
 	for n := range b {
 		_, values, err := Decode(b[:n], nil)
-		require.ErrorIs(t, err, ErrDamaged, n)
+		require.ErrorIs(t, err, errDamaged, n)
 		require.Empty(t, values)
 	}
 	short := slices.Clone(b)
@@ -171,5 +171,5 @@ func TestUnknownRevisionsAreToldAndPassedOver(t *testing.T) {
 	_, _, err := DecodePartition([]byte{4, 0, 1, 3}, nil)
 	require.ErrorIs(t, err, ErrUnknown, "gpu_metrics v1_3 is no partition table")
 	_, _, err = Decode(make([]byte, 151), nil)
-	require.ErrorIs(t, err, ErrDamaged, "zeros are no header")
+	require.ErrorIs(t, err, errDamaged, "zeros are no header")
 }

@@ -37,16 +37,11 @@ type Value struct {
 var (
 	// ErrUnknown means a revision that has no table here.
 	ErrUnknown = errors.New("unknown revision")
-	// ErrDamaged means a table that contradicts itself or ends too early.
-	ErrDamaged = errors.New("damaged table")
+	// errDamaged means a table that contradicts itself or ends too early.
+	errDamaged = errors.New("damaged table")
 )
 
-const (
-	headerSize = 4
-	// MaxSize is the most that a table can be: sysfs attributes end with the
-	// page (sysfs_emit).
-	MaxSize = 4096
-)
+const headerSize = 4
 
 // Decode appends the values of a gpu_metrics table to values. The revision is
 // valid also with ErrUnknown. b may be longer than the table.
@@ -105,16 +100,16 @@ func partitionLayoutOf(r Revision) *layout {
 
 func decode(b []byte, values []Value, find func(Revision) *layout, stream Revision) (Revision, []Value, error) {
 	if len(b) < headerSize {
-		return Revision{}, values, fmt.Errorf("%w: %d bytes", ErrDamaged, len(b))
+		return Revision{}, values, fmt.Errorf("%w: %d bytes", errDamaged, len(b))
 	}
 	r := Revision{b[2], b[3]}
 	size := int(binary.LittleEndian.Uint16(b))
 	l := find(r)
 	switch {
 	case size < headerSize || r.Format == 0:
-		return r, values, fmt.Errorf("%w: header says %d bytes, %s", ErrDamaged, size, r)
+		return r, values, fmt.Errorf("%w: header says %d bytes, %s", errDamaged, size, r)
 	case size > len(b):
-		return r, values, fmt.Errorf("%w: %d of %d bytes", ErrDamaged, len(b), size)
+		return r, values, fmt.Errorf("%w: %d of %d bytes", errDamaged, len(b), size)
 	case r == stream:
 		out, err := decodeStream(b[:size], values)
 		return r, out, err

@@ -15,22 +15,22 @@ import (
 func decodeStream(b []byte, values []Value) ([]Value, error) {
 	const first = headerSize + 4
 	if len(b) < first {
-		return values, fmt.Errorf("%w: %d bytes", ErrDamaged, len(b))
+		return values, fmt.Errorf("%w: %d bytes", errDamaged, len(b))
 	}
 	left := int32(binary.LittleEndian.Uint32(b[headerSize:]))
 	for b = b[first:]; left > 0; left-- {
 		if len(b) < 8 {
-			return values, fmt.Errorf("%w: %d attributes missing", ErrDamaged, left)
+			return values, fmt.Errorf("%w: %d attributes missing", errDamaged, left)
 		}
 		encoding := binary.LittleEndian.Uint64(b)
 		b = b[8:]
 		instances, id := int(encoding&0x3ff), int(encoding>>10&0x3ff)
 		k, named := kind(encoding>>20&0xf), int(encoding>>24&0xff)
 		if k >= numKinds {
-			return values, fmt.Errorf("%w: attribute %d of type %d", ErrDamaged, id, k)
+			return values, fmt.Errorf("%w: attribute %d of type %d", errDamaged, id, k)
 		}
 		if instances*k.size() > len(b) {
-			return values, fmt.Errorf("%w: attribute %d ends after the table", ErrDamaged, id)
+			return values, fmt.Errorf("%w: attribute %d ends after the table", errDamaged, id)
 		}
 		if id < len(streamFields) {
 			if u, ok := streamUnit(streamFields[id].unit, named); ok {

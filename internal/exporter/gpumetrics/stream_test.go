@@ -59,7 +59,7 @@ func TestDamagedStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, values, err := Decode(b, nil)
-			require.ErrorIs(t, err, ErrDamaged)
+			require.ErrorIs(t, err, errDamaged)
 			if len(b) > 20 {
 				require.Equal(t, TemperatureHotspot, values[0].Field, "what came before the damage is kept")
 			}

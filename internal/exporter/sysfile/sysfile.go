@@ -18,9 +18,9 @@ import (
 	"concourse-ci-machine/internal/host"
 )
 
-// MaxAttribute is the size of a page, where sysfs attributes end
+// maxAttribute is the size of a page, where sysfs attributes end
 // (Documentation/filesystems/sysfs.rst).
-const MaxAttribute = 4096
+const maxAttribute = 4096
 
 // Limit is how many descriptors may be kept by all sets together. What goes
 // beyond is opened and closed at each reading.
@@ -54,7 +54,7 @@ type Set struct {
 	limit *Limit
 	files []*File
 	at    *atomic.Pointer[string]
-	page  [MaxAttribute]byte
+	page  [maxAttribute]byte
 }
 
 // NewSet returns an empty set of files below root. The set stores the name of
@@ -146,7 +146,7 @@ func pread(fd int, b []byte) (int, error) {
 
 // ReadOnce reads an attribute without keeping it.
 func ReadOnce(name string) ([]byte, error) {
-	page := make([]byte, MaxAttribute)
+	page := make([]byte, maxAttribute)
 	n, err := ReadInto(name, page)
 	return page[:n], err
 }
@@ -180,7 +180,7 @@ func ReadAll(name string, max int) ([]byte, error) {
 	}
 	defer unix.Close(fd)
 	var all []byte
-	var page [MaxAttribute]byte
+	var page [maxAttribute]byte
 	for len(all) < max {
 		n, err := retry(func() (int, error) { return unix.Read(fd, page[:]) })
 		if err != nil {
