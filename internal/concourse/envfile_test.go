@@ -114,7 +114,7 @@ func TestValuesSurviveSystemd_D28(t *testing.T) {
 		"plain", "", "a b", " lead", "trail ", "#no", "a#b", ";x", `"`, `'`, `\`, `a\`, `\"`, "$HOME ${X} $$", "`id`", "%h", "tab\there",
 		"naïve—日本", "gpu,compute-runtime=rocm,gfx=gfx1100", "http://u:p%40ss@proxy:3128", "[fd00::2]:2222", "=", "'a' \"b\" \\n",
 	} {
-		out, err := renderEnv(nil, map[string]string{"K": v, "Z": "last"}, workerOwns)
+		out, err := renderEnv(nil, map[string]string{"K": v, "Z": "last"}, workerVariables.owns)
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"K": v, "Z": "last"}, systemdReads(string(out)), "%q as %q", v, out)
 	}
@@ -125,7 +125,7 @@ func TestValuesSurviveSystemd_D28(t *testing.T) {
 		for range random.IntN(12) {
 			v = append(v, letters[random.IntN(len(letters))])
 		}
-		out, err := renderEnv(nil, map[string]string{"K": string(v), "Z": "last"}, workerOwns)
+		out, err := renderEnv(nil, map[string]string{"K": string(v), "Z": "last"}, workerVariables.owns)
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"K": string(v), "Z": "last"}, systemdReads(string(out)), "%q as %q", string(v), out)
 	}
@@ -134,7 +134,7 @@ func TestValuesSurviveSystemd_D28(t *testing.T) {
 // D28, D32: what no line can hold is refused, and the text does not repeat it.
 func TestLineEndsAreRefused_D28_D32(t *testing.T) {
 	for _, v := range []string{"geheim\nCONCOURSE_NAME=x", "geheim\r", "geheim\x00", "geheim\x1b[0m", "geheim\u0085", "geheim\xff"} {
-		_, err := renderEnv(nil, map[string]string{"https_proxy": v}, workerOwns)
+		_, err := renderEnv(nil, map[string]string{"https_proxy": v}, workerVariables.owns)
 		require.ErrorContains(t, err, "cannot write https_proxy")
 		require.NotContains(t, err.Error(), "geheim")
 	}
@@ -159,10 +159,10 @@ QUOTE_INSIDE=it's
 not an assignment
 ; CONCOURSE_TEAM=z
 `
-	out, err := renderEnv([]byte(existing), map[string]string{"CONCOURSE_LOG_LEVEL": "info"}, workerOwns)
+	out, err := renderEnv([]byte(existing), map[string]string{"CONCOURSE_LOG_LEVEL": "info"}, workerVariables.owns)
 	require.NoError(t, err)
 	require.Equal(t, "CONCOURSE_EPHEMERAL=true\nCONCOURSE_LOG_LEVEL=info\nCONCOURSE_TEAM=\"x \\\" y\"\nMY_KEY = 'two\nlines' # kept\nQUOTE_INSIDE=it's\n", string(out))
-	again, err := renderEnv(out, map[string]string{"CONCOURSE_LOG_LEVEL": "info"}, workerOwns)
+	again, err := renderEnv(out, map[string]string{"CONCOURSE_LOG_LEVEL": "info"}, workerVariables.owns)
 	require.NoError(t, err)
 	require.Equal(t, string(out), string(again), "rendering its own output changes nothing")
 }
@@ -170,11 +170,11 @@ not an assignment
 // A quote that is never closed would hide every line after it.
 func TestUnfinishedLinesAreDropped_D28(t *testing.T) {
 	for _, line := range []string{"A='x", `A="x`, `A="x\"`, `A=x\`, "A='x'\"y"} {
-		out, err := renderEnv([]byte(line), map[string]string{"Z": "z"}, workerOwns)
+		out, err := renderEnv([]byte(line), map[string]string{"Z": "z"}, workerVariables.owns)
 		require.NoError(t, err)
 		require.Equal(t, "Z=z\n", string(out), line)
 	}
-	out, err := renderEnv([]byte("A=1\rCONCOURSE_TAG=old\rB=2"), map[string]string{"Z": "z"}, workerOwns)
+	out, err := renderEnv([]byte("A=1\rCONCOURSE_TAG=old\rB=2"), map[string]string{"Z": "z"}, workerVariables.owns)
 	require.NoError(t, err)
 	require.Equal(t, "A=1\nB=2\nZ=z\n", string(out), "a carriage return ends a line too")
 }
@@ -186,11 +186,11 @@ func FuzzRenderEnv(f *testing.F) {
 	f.Add("# c \\\nD=\"x\ny\"", "")
 	f.Fuzz(func(t *testing.T, existing, v string) {
 		want := map[string]string{"CONCOURSE_NAME": v, "CONCOURSE_TAG": "t"}
-		out, err := renderEnv([]byte(existing), want, workerOwns)
+		out, err := renderEnv([]byte(existing), want, workerVariables.owns)
 		if err != nil {
 			return
 		}
-		again, err := renderEnv(out, want, workerOwns)
+		again, err := renderEnv(out, want, workerVariables.owns)
 		if err != nil || string(again) != string(out) {
 			t.Fatalf("%q then %q: %v", out, again, err)
 		}

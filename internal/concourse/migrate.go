@@ -106,7 +106,7 @@ func (m migration) number(ctx context.Context, flag string) (int, error) {
 func (m migration) run(ctx context.Context, readOnly bool, flag string) ([]byte, error) {
 	env := map[string]string{"CONCOURSE_POSTGRES_CONNECT_TIMEOUT": "10s"}
 	var secrets []string
-	for _, from := range []map[string]string{m.env, m.db.env()} {
+	for _, from := range []map[string]string{m.env, databaseVariables.of(m.db)} {
 		for key, value := range from {
 			if value != "" && migrates(key) {
 				env[key] = value

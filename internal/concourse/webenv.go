@@ -1,6 +1,7 @@
 package concourse
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -21,17 +22,15 @@ type WebDatabase struct {
 	CAFile   string // for the modes that verify
 }
 
-// env is the database as all commands of Concourse read it.
-func (d WebDatabase) env() map[string]string {
-	return map[string]string{
-		"CONCOURSE_POSTGRES_HOST":     d.Host,
-		"CONCOURSE_POSTGRES_PORT":     number(d.Port),
-		"CONCOURSE_POSTGRES_USER":     d.User,
-		"CONCOURSE_POSTGRES_PASSWORD": d.Password,
-		"CONCOURSE_POSTGRES_DATABASE": d.Name,
-		"CONCOURSE_POSTGRES_SSLMODE":  d.SSLMode,
-		"CONCOURSE_POSTGRES_CA_CERT":  d.CAFile,
-	}
+// databaseVariables are the database as all commands of Concourse read it.
+var databaseVariables = envTable[WebDatabase]{
+	{"CONCOURSE_POSTGRES_HOST", func(d WebDatabase) string { return d.Host }},
+	{"CONCOURSE_POSTGRES_PORT", func(d WebDatabase) string { return number(d.Port) }},
+	{"CONCOURSE_POSTGRES_USER", func(d WebDatabase) string { return d.User }},
+	{"CONCOURSE_POSTGRES_PASSWORD", func(d WebDatabase) string { return d.Password }},
+	{"CONCOURSE_POSTGRES_DATABASE", func(d WebDatabase) string { return d.Name }},
+	{"CONCOURSE_POSTGRES_SSLMODE", func(d WebDatabase) string { return d.SSLMode }},
+	{"CONCOURSE_POSTGRES_CA_CERT", func(d WebDatabase) string { return d.CAFile }},
 }
 
 // WebConfig is what the web's environment is made of. What is empty, 0 or
@@ -77,11 +76,8 @@ func (c WebConfig) Env() map[string]string {
 	env := map[string]string{}
 	maps.Copy(env, c.Options)
 	maps.Copy(env, c.Vault)
-	for key, value := range c.own() {
-		if value != "" {
-			env[key] = value
-		}
-	}
+	maps.Copy(env, webVariables.of(c))
+	maps.Copy(env, databaseVariables.of(c.Database))
 	if c.TaskLimit > 0 {
 		env[TaskLimitKey] = strconv.Itoa(c.TaskLimit)
 		env[StrategyKey] = limited(env[StrategyKey])
@@ -90,45 +86,43 @@ func (c WebConfig) Env() map[string]string {
 	return env
 }
 
-// own is what the fields give, empty values included.
-func (c WebConfig) own() map[string]string {
-	env := map[string]string{
-		"CONCOURSE_BIND_PORT":            number(c.BindPort),
-		"CONCOURSE_LOG_LEVEL":            c.LogLevel,
-		"CONCOURSE_TSA_LOG_LEVEL":        c.LogLevel,
-		"CONCOURSE_EXTERNAL_URL":         c.ExternalURL,
-		"CONCOURSE_PEER_ADDRESS":         c.PeerAddress,
-		"CONCOURSE_CLUSTER_NAME":         c.ClusterName,
-		"CONCOURSE_TSA_HOST_KEY":         c.Paths.TSAHostKey(),
-		"CONCOURSE_TSA_AUTHORIZED_KEYS":  c.Paths.AuthorizedKeys(),
-		"CONCOURSE_SESSION_SIGNING_KEY":  c.Paths.SessionKey(),
-		"CONCOURSE_ADD_LOCAL_USER":       c.localUsers(),
-		"CONCOURSE_MAIN_TEAM_LOCAL_USER": c.MainTeamUser,
-		"CONCOURSE_ENCRYPTION_KEY":       c.EncryptionKey,
-		"CONCOURSE_OLD_ENCRYPTION_KEY":   c.OldEncryptionKey,
-		"CONCOURSE_TLS_BIND_PORT":        "",
-		"CONCOURSE_TLS_CERT":             "",
-		"CONCOURSE_TLS_KEY":              "",
-		"CONCOURSE_PROMETHEUS_BIND_IP":   "",
-		"CONCOURSE_PROMETHEUS_BIND_PORT": "",
-		"http_proxy":                     c.Proxy.HTTP,
-		"https_proxy":                    c.Proxy.HTTPS,
-		"no_proxy":                       c.noProxy(),
-	}
-	maps.Copy(env, c.Database.env())
-	if c.MainTeamUser == "" {
-		env["CONCOURSE_MAIN_TEAM_LOCAL_USER"] = c.AdminUser
-	}
-	if c.TLSPort != 0 {
-		env["CONCOURSE_TLS_BIND_PORT"] = number(c.TLSPort)
-		env["CONCOURSE_TLS_CERT"] = c.Paths.TLSCert()
-		env["CONCOURSE_TLS_KEY"] = c.Paths.TLSKey()
-	}
-	if c.Metrics {
-		env["CONCOURSE_PROMETHEUS_BIND_IP"] = "0.0.0.0"
-		env["CONCOURSE_PROMETHEUS_BIND_PORT"] = number(agreed.WebMetricsPort)
-	}
-	return env
+// webVariables is what the fields of WebConfig come to, in the web's environment.
+var webVariables = envTable[WebConfig]{
+	{"CONCOURSE_BIND_PORT", func(c WebConfig) string { return number(c.BindPort) }},
+	{"CONCOURSE_LOG_LEVEL", func(c WebConfig) string { return c.LogLevel }},
+	{"CONCOURSE_TSA_LOG_LEVEL", func(c WebConfig) string { return c.LogLevel }},
+	{"CONCOURSE_EXTERNAL_URL", func(c WebConfig) string { return c.ExternalURL }},
+	{"CONCOURSE_PEER_ADDRESS", func(c WebConfig) string { return c.PeerAddress }},
+	{"CONCOURSE_CLUSTER_NAME", func(c WebConfig) string { return c.ClusterName }},
+	{"CONCOURSE_TSA_HOST_KEY", func(c WebConfig) string { return c.Paths.TSAHostKey() }},
+	{"CONCOURSE_TSA_AUTHORIZED_KEYS", func(c WebConfig) string { return c.Paths.AuthorizedKeys() }},
+	{"CONCOURSE_SESSION_SIGNING_KEY", func(c WebConfig) string { return c.Paths.SessionKey() }},
+	{"CONCOURSE_ADD_LOCAL_USER", WebConfig.localUsers},
+	{"CONCOURSE_MAIN_TEAM_LOCAL_USER", func(c WebConfig) string { return cmp.Or(c.MainTeamUser, c.AdminUser) }},
+	{"CONCOURSE_ENCRYPTION_KEY", func(c WebConfig) string { return c.EncryptionKey }},
+	{"CONCOURSE_OLD_ENCRYPTION_KEY", func(c WebConfig) string { return c.OldEncryptionKey }},
+	{"CONCOURSE_TLS_BIND_PORT", func(c WebConfig) string { return number(c.TLSPort) }},
+	{"CONCOURSE_TLS_CERT", func(c WebConfig) string { return when(c.TLSPort != 0, c.Paths.TLSCert()) }},
+	{"CONCOURSE_TLS_KEY", func(c WebConfig) string { return when(c.TLSPort != 0, c.Paths.TLSKey()) }},
+	{"CONCOURSE_PROMETHEUS_BIND_IP", func(c WebConfig) string { return when(c.Metrics, "0.0.0.0") }},
+	{"CONCOURSE_PROMETHEUS_BIND_PORT", func(c WebConfig) string { return when(c.Metrics, number(agreed.WebMetricsPort)) }},
+	{"http_proxy", func(c WebConfig) string { return c.Proxy.HTTP }},
+	{"https_proxy", func(c WebConfig) string { return c.Proxy.HTTPS }},
+	{"no_proxy", WebConfig.noProxy},
+
+	// What the relation to Vault sets, so that it goes with the relation.
+	{"CONCOURSE_VAULT_URL", nil},
+	{"CONCOURSE_VAULT_AUTH_BACKEND", nil},
+	{"CONCOURSE_VAULT_AUTH_PARAM", nil},
+	{"CONCOURSE_VAULT_CA_CERT", nil},
+	{"CONCOURSE_VAULT_PATH_PREFIX", nil},
+
+	// The predecessor wrote these, and the web has no use for them.
+	{"CONCOURSE_TSA_PUBLIC_KEY", nil},
+	{"CONCOURSE_ENABLE_METRICS", nil},
+	{"HTTP_PROXY", nil},
+	{"HTTPS_PROXY", nil},
+	{"NO_PROXY", nil},
 }
 
 // noProxy is the operator's list and the webs themselves: a web asks a worker
@@ -178,23 +172,8 @@ func (c WebConfig) File(existing []byte) (resource.File, error) {
 
 // owns reports whether the charm or its predecessor ever wrote the key.
 func (c WebConfig) owns(key string) bool {
-	if _, ok := (WebConfig{}).own()[key]; ok {
-		return true
-	}
 	if key == TaskLimitKey {
 		return slices.Contains(c.Limits, key) || slices.Contains(c.LimitsNow(), key)
 	}
-	return slices.Contains(c.OptionKeys, key) || slices.Contains(vaultKeys(), key) || slices.Contains(retiredWebKeys(), key)
-}
-
-// vaultKeys are what the relation to Vault sets, here so that they go with it.
-func vaultKeys() []string {
-	return []string{"CONCOURSE_VAULT_URL", "CONCOURSE_VAULT_AUTH_BACKEND", "CONCOURSE_VAULT_AUTH_PARAM",
-		"CONCOURSE_VAULT_CA_CERT", "CONCOURSE_VAULT_PATH_PREFIX"}
-}
-
-// retiredWebKeys are those that the predecessor wrote and that the web has no
-// use for.
-func retiredWebKeys() []string {
-	return []string{"CONCOURSE_TSA_PUBLIC_KEY", "CONCOURSE_ENABLE_METRICS", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
+	return webVariables.owns(key) || databaseVariables.owns(key) || slices.Contains(c.OptionKeys, key)
 }

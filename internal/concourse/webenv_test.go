@@ -158,19 +158,20 @@ func TestOptionsDoNotReplaceWhatIsTheCharms(t *testing.T) {
 func TestWebKnowsEveryVariable(t *testing.T) {
 	known := variables(t, "web")
 	var keys []string
-	for key := range (WebConfig{}).own() {
-		keys = append(keys, key)
+	for _, v := range webVariables {
+		if v.value != nil {
+			keys = append(keys, v.key)
+		}
 	}
-	keys = slices.Concat(keys, vaultKeys(), config.WebEnvKeys(), slices.Collect(maps.Keys(webConfig().Env())))
+	keys = slices.Concat(keys, config.WebEnvKeys(), slices.Collect(maps.Keys(webConfig().Env())))
 	for _, key := range keys {
 		require.True(t, slices.Contains(known, key) || strings.HasSuffix(key, "_proxy"), "%s is no variable of concourse web", key)
 	}
-	for _, key := range retiredWebKeys() {
-		require.NotContains(t, keys, key)
-	}
 	// No option writes what only the charm may.
-	for key := range (WebConfig{}).own() {
-		require.NotContains(t, config.WebEnvKeys(), key)
+	for _, v := range webVariables {
+		if v.value != nil {
+			require.NotContains(t, config.WebEnvKeys(), v.key)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package concourse
 
 import (
-	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/agreed"
@@ -24,72 +23,55 @@ type WorkerConfig struct {
 	MaxTasks int
 }
 
-// Env is the environment, by variable. Nothing that is empty is in it.
-func (c WorkerConfig) Env() map[string]string {
-	env := map[string]string{
-		"CONCOURSE_NAME":                   c.Name,
-		"CONCOURSE_LOG_LEVEL":              c.LogLevel,
-		"CONCOURSE_TSA_HOST":               c.TSA.Host,
-		"CONCOURSE_TSA_PUBLIC_KEY":         TSAHostKey,
-		"CONCOURSE_TSA_WORKER_PRIVATE_KEY": WorkerKey,
-		"CONCOURSE_WORK_DIR":               c.WorkDir,
-		"CONCOURSE_RESOURCE_TYPES":         resourceTypes,
-		"CONCOURSE_RUNTIME":                "containerd",
-		"CONCOURSE_BAGGAGECLAIM_DRIVER":    "naive",
-		// Other machines reach the worker through the web's tunnel only.
-		"CONCOURSE_BIND_IP":                     "127.0.0.1",
-		"CONCOURSE_BIND_PORT":                   number(agreed.ContainersPort),
-		"CONCOURSE_HEALTHCHECK_BIND_IP":         "127.0.0.1",
-		"CONCOURSE_HEALTHCHECK_BIND_PORT":       "8888",
-		"CONCOURSE_TAG":                         strings.Join(c.Tags, ","),
-		"http_proxy":                            c.Proxy.HTTP,
-		"https_proxy":                           c.Proxy.HTTPS,
-		"no_proxy":                              c.Proxy.No,
-		"CONCOURSE_CONTAINERD_DNS_SERVER":       strings.Join(c.DNSServers, ","),
-		"CONCOURSE_CONTAINERD_BIN":              "",
-		workerLimitKey:                          number(c.MaxTasks),
-		"CONCOURSE_CONTAINERD_DNS_PROXY_ENABLE": "",
-	}
-	if c.DNSProxy {
-		env["CONCOURSE_CONTAINERD_DNS_PROXY_ENABLE"] = "true"
-		delete(env, "CONCOURSE_CONTAINERD_DNS_SERVER")
-	}
-	if c.Wrapped {
-		env["CONCOURSE_CONTAINERD_BIN"] = Launcher
-	}
-	for key, value := range env {
-		if value == "" {
-			delete(env, key)
-		}
-	}
-	return env
+// workerVariables is the worker's environment, which has no other source: an operator
+// overrides one of these in OperatorEnvFile, which is read later.
+var workerVariables = envTable[WorkerConfig]{
+	{"CONCOURSE_NAME", func(c WorkerConfig) string { return c.Name }},
+	{"CONCOURSE_LOG_LEVEL", func(c WorkerConfig) string { return c.LogLevel }},
+	{"CONCOURSE_TSA_HOST", func(c WorkerConfig) string { return c.TSA.Host }},
+	{"CONCOURSE_TSA_PUBLIC_KEY", fixed[WorkerConfig](TSAHostKey)},
+	{"CONCOURSE_TSA_WORKER_PRIVATE_KEY", fixed[WorkerConfig](WorkerKey)},
+	{"CONCOURSE_WORK_DIR", func(c WorkerConfig) string { return c.WorkDir }},
+	{"CONCOURSE_RESOURCE_TYPES", fixed[WorkerConfig](resourceTypes)},
+	{"CONCOURSE_RUNTIME", fixed[WorkerConfig]("containerd")},
+	{"CONCOURSE_BAGGAGECLAIM_DRIVER", fixed[WorkerConfig]("naive")},
+	// Other machines reach the worker through the web's tunnel only.
+	{"CONCOURSE_BIND_IP", fixed[WorkerConfig]("127.0.0.1")},
+	{"CONCOURSE_BIND_PORT", fixed[WorkerConfig](number(agreed.ContainersPort))},
+	{"CONCOURSE_HEALTHCHECK_BIND_IP", fixed[WorkerConfig]("127.0.0.1")},
+	{"CONCOURSE_HEALTHCHECK_BIND_PORT", fixed[WorkerConfig]("8888")},
+	{"CONCOURSE_TAG", func(c WorkerConfig) string { return strings.Join(c.Tags, ",") }},
+	{"http_proxy", func(c WorkerConfig) string { return c.Proxy.HTTP }},
+	{"https_proxy", func(c WorkerConfig) string { return c.Proxy.HTTPS }},
+	{"no_proxy", func(c WorkerConfig) string { return c.Proxy.No }},
+	{"CONCOURSE_CONTAINERD_BIN", func(c WorkerConfig) string { return when(c.Wrapped, Launcher) }},
+	{"CONCOURSE_CONTAINERD_DNS_PROXY_ENABLE", func(c WorkerConfig) string { return when(c.DNSProxy, "true") }},
+	{"CONCOURSE_CONTAINERD_DNS_SERVER", func(c WorkerConfig) string { return when(!c.DNSProxy, strings.Join(c.DNSServers, ",")) }},
+	{workerLimitKey, func(c WorkerConfig) string { return number(c.MaxTasks) }},
+
+	// Concourse knows no WORKER_PROCS, and a config of our own or a PATH would
+	// replace what the release brings.
+	{"CONCOURSE_WORKER_PROCS", nil},
+	{"CONCOURSE_CONTAINERD_CONFIG", nil},
+	{"PATH", nil},
+	{"HTTP_PROXY", nil},
+	{"HTTPS_PROXY", nil},
+	{"NO_PROXY", nil},
 }
+
+// Env is the environment, by variable. Nothing that is empty is in it.
+func (c WorkerConfig) Env() map[string]string { return workerVariables.of(c) }
 
 // File is EnvFile with this configuration; existing is what is there now.
 func (c WorkerConfig) File(existing []byte) (resource.File, error) {
-	data, err := renderEnv(existing, c.Env(), workerOwns)
+	data, err := renderEnv(existing, c.Env(), workerVariables.owns)
 	return resource.File{Path: EnvFile, Data: data, Mode: 0o640}, err
 }
 
-// retiredKeys are those that the predecessor wrote and that have no use any more:
-// Concourse knows no WORKER_PROCS, and a config of our own or a PATH would replace
-// what the release brings.
-func retiredKeys() []string {
-	return []string{"CONCOURSE_WORKER_PROCS", "CONCOURSE_CONTAINERD_CONFIG", "PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
-}
-
-// workerOwns reports whether this charm or its predecessor ever wrote the key. An
-// operator overrides one of these in OperatorEnvFile, which is read later.
-func workerOwns(key string) bool {
-	if slices.Contains(retiredKeys(), key) {
-		return true
+// when is the value where on is true, else "".
+func when(on bool, value string) string {
+	if on {
+		return value
 	}
-	full := WorkerConfig{Name: "x", WorkDir: "x", LogLevel: "x", TSA: TSA{Host: "x"}, Tags: []string{"x"}, Wrapped: true,
-		DNSServers: []string{"x"}, Proxy: resource.Proxies{HTTP: "x", HTTPS: "x", No: "x"}, MaxTasks: 1}
-	if _, ok := full.Env()[key]; ok {
-		return true
-	}
-	full.DNSProxy = true
-	_, ok := full.Env()[key]
-	return ok
+	return ""
 }

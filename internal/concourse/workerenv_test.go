@@ -41,9 +41,6 @@ func TestWorkerKnowsEveryVariable(t *testing.T) {
 			require.True(t, slices.Contains(known, key) || strings.HasSuffix(key, "_proxy"), "%s is no variable of concourse worker", key)
 		}
 	}
-	for _, key := range retiredKeys() {
-		require.NotContains(t, gpuWorker().Env(), key)
-	}
 }
 
 // D31: no DNS server but those of the operator, and none beside the proxy.

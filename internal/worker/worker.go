@@ -5,10 +5,12 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
@@ -143,7 +145,8 @@ func gpuTags(g GPUs) concourse.GPUTags {
 	if !g.Asked {
 		return t
 	}
-	t.Runtime = g.Vendor.Traits().Runtime
+	// Whose GPUs it is to have may be open still: gpu-count=0 is a tag all the same.
+	t.Runtime = cmp.Or(g.Vendor, gpu.AMD).Traits().Runtime
 	for _, of := range g.Chosen {
 		t.Archs = append(t.Archs, of.GFX)
 	}
