@@ -25,6 +25,13 @@ func readFile(t *testing.T, name string) string {
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{"README.md": readFile(t, "README.md"), "CONTRIBUTING.md": readFile(t, "CONTRIBUTING.md")}
+	products, err := filepath.Glob(filepath.Join(root, "src/*/README.md"))
+	require.NoError(t, err)
+	for _, p := range products {
+		name, err := filepath.Rel(root, p)
+		require.NoError(t, err)
+		all[name] = readFile(t, name)
+	}
 	require.NoError(t, filepath.WalkDir(filepath.Join(root, "docs"), func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(p) != ".md" {
 			return err

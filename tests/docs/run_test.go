@@ -54,6 +54,7 @@ var notRun = map[string]string{
 	"sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble logs": "Pebble is tested in tests/pebble",
 	"sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble signal HUP rocm-exporter": "Pebble is tested in tests/pebble",
 	// Of programs that are tried otherwise.
+	"bin/rocm-exporter --web.listen-address=127.0.0.1:9401":                                                     "serves until it is stopped; tests/exporter runs it",
 	"curl -fL -o fly 'http://10.0.0.10:8080/api/v1/cli?arch=amd64&platform=linux'":                              "needs a running web; scripts/deploy-test.sh does the same",
 	"curl -fLO https://github.com/concourse/concourse/releases/download/v8.2.5/concourse-8.2.5-linux-amd64.tgz": "fetches from the internet",
 	"promtool check config /etc/prometheus/prometheus.yml":                                                      "the page's own configuration is checked by TestPrometheusTakesTheConfiguration",
