@@ -76,10 +76,15 @@ func (d Drain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	return p, nil
 }
 
+// again is how often the signal is repeated: a web that restarts forgets that the
+// worker retires, and lets it register as one that runs.
+const again = 15 * poll
+
 // retire sends the signal and waits. Time is counted in polls, so that it ends
 // whatever the clock does.
 func (d Drain) retire(ctx context.Context, h host.Host) error {
-	if _, err := h.Run(ctx, resource.Systemctl("kill", "--kill-whom=main", "--signal=SIGUSR2", Unit)); err != nil {
+	signal := resource.Systemctl("kill", "--kill-whom=main", "--signal=SIGUSR2", Unit)
+	if _, err := h.Run(ctx, signal); err != nil {
 		return err
 	}
 	for waited := time.Duration(0); ; waited += poll {
@@ -96,6 +101,9 @@ func (d Drain) retire(ctx context.Context, h host.Host) error {
 		}
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if waited > 0 && waited%again == 0 {
+			h.Run(ctx, signal) // where it fails the worker has just ended, which the next look shows
 		}
 		d.sleep(poll)
 	}

@@ -76,6 +76,24 @@ func TestDrainEndsAtItsLimit_D7(t *testing.T) {
 	require.Contains(t, r.Ran, "systemctl stop concourse-worker.service")
 }
 
+// The web restarts while the worker retires, such as for the same upgrade: the worker
+// registers again, as one that runs, and would take tasks for all of the limit.
+func TestDrainIsAskedForAgainWhereTheWebForgotIt(t *testing.T) {
+	told := 0
+	r := hosttest.NewRunner(t).Answer("systemctl stop", "").Answer("systemctl disable", "")
+	r.On("systemctl kill", func(host.Command) (string, error) { told++; return "", nil })
+	r.On("systemctl show", func(host.Command) (string, error) {
+		if told > 1 {
+			return "Id=" + Unit + "\nActiveState=inactive\nSubState=dead\n", nil
+		}
+		return "Id=" + Unit + "\nActiveState=active\nSubState=running\n", nil
+	})
+	notes, slept := drainWith(t, r, hosttest.Root(t), 10*time.Minute)
+	require.Empty(t, notes)
+	require.Equal(t, 2, told)
+	require.Equal(t, 16, slept, "30 s and one look more")
+}
+
 func TestDrainThatCanNotSignalStopsAllTheSame(t *testing.T) {
 	r := draining(t, 0, "").Fail("systemctl kill", 1, "no such process")
 	notes, _ := drainWith(t, r, hosttest.Root(t), time.Minute)
