@@ -20,7 +20,7 @@ func TestGuardHoldsBackWhatWouldEndTasks(t *testing.T) {
 	all := plan.Plan{step("write x", ""), step("stop worker", role.RunningTasks), step("restart exporter", "metrics")}
 	for event, held := range map[string]bool{
 		"config-changed": true, "update-status": true, "upgrade-charm": true, "flight-relation-departed": true, "start": true,
-		"plan-action": true, "flight-relation-broken": false, "stop": false, "remove": false,
+		"plan-action": true, "flight-relation-broken": false, "peers-relation-broken": false, "stop": false, "remove": false,
 	} {
 		due, kept := guard(all, event)
 		require.Len(t, append(due, kept...), 3, event)

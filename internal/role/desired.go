@@ -81,8 +81,13 @@ func (d Desired) OperatorsTurn() bool {
 // does not: its containers live on and the new process takes them over.
 const RunningTasks = "running tasks"
 
-// EndsTasks reports whether the operator's doing ends the worker's tasks.
-func EndsTasks(event string) bool { return model.Leaving(event) || event == "flight-relation-broken" }
+// EndsTasks reports whether the operator's doing ends the worker's tasks. A unit that
+// is removed breaks its relations first, that of the peers last, and only then the
+// others see it go: the web takes its key back and cuts it off, so what runs has to
+// end in the hook before, not in stop (Juju, uniter/relation/relationer.go: die).
+func EndsTasks(event string) bool {
+	return model.Leaving(event) || event == "flight-relation-broken" || event == "peers-relation-broken"
+}
 
 // TakeOver comes when the unit's own service is as it should be, and before an
 // exporter, whose port the Python charm's has.

@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -233,6 +234,19 @@ func TestImpossibleEnvironmentFailsThePlan(t *testing.T) {
 	o.Config.Tags = []string{"a\nCONCOURSE_TSA_HOST=evil"}
 	_, err := plan.Diff(t.Context(), hosttest.Quiet(t, hosttest.Host(t, "amd")), Desire(o, nil).Resources...)
 	require.EqualError(t, err, "cannot write CONCOURSE_TAG: the value holds a line end or another control character")
+}
+
+// With mode=auto the web is a peer: it cuts a worker off that has left the relation,
+// so its tasks have to end before.
+func TestWorkerOfModeAutoDrainsBeforeItsPeersSeeItGo(t *testing.T) {
+	o := running(observed(t, hosttest.Host(t, "no-gpu"), nil))
+	o.Event, o.Facts = "peers-relation-broken", model.Facts{Unit: "ci/1", Role: model.WorkerRole, Config: map[string]any{"mode": "auto"}}
+	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
+	drains := slices.ContainsFunc(Desire(o, nil).Resources, func(r plan.Resource) bool {
+		d, is := r.(concourse.Drain)
+		return is && d.Disrupts == role.RunningTasks && role.EndsTasks(o.Event)
+	})
+	require.True(t, drains)
 }
 
 // A worker whose relation ended is stopped, and its environment says so at once.
