@@ -25,7 +25,7 @@ type model struct {
 
 type unit struct {
 	Workload struct{ Current, Message string } `json:"workload-status"`
-	Agent    struct{ Current string }          `json:"juju-status"`
+	Agent    struct{ Current, Message string } `json:"juju-status"`
 	Leader   bool
 	Machine  string
 	Address  string `json:"public-address"`
