@@ -70,7 +70,7 @@ func (c *Actions) resetROCm(ctx context.Context, _ unitNow, params map[string]an
 		return results, nil
 	}
 	_, err = p.Apply(ctx, func(i, of int, s plan.Step) {
-		_ = c.Tools.ActionLog(ctx, fmt.Sprintf("%d/%d %s (%s)", i, of, s.Op, s.Why)) // see Charm.apply
+		_ = c.Tools.ActionLog(ctx, fmt.Sprintf("%d/%d %s (%s)", i, of, s.Op, s.Why)) // see Actions.apply
 	})
 	if err == nil {
 		results["message"] = "done; the next hook installs what the options ask for"

@@ -175,7 +175,7 @@ func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 		"tsa-public-key", "concourse-version"}
 	if facts.Role == model.WebRole {
 		gone = append(gone, "worker-name")
-		if model.ModeOf(facts.Config) != "auto" { // else another leader is to let this unit in, see desireOwnWorker
+		if model.ModeOf(facts.Config) != "auto" { // else another leader is to let this unit in, see web.Desire
 			gone = append(gone, "worker-public-key")
 		}
 	}

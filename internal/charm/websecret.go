@@ -65,6 +65,7 @@ func (c *Charm) completeSecret(f *model.Facts, cfg config.Config) (refused []err
 	return nil, nil
 }
 
+// FreshSecrets makes a web's keys and password.
 func (c *Charm) FreshSecrets() (concourse.WebSecrets, error) {
 	if c.NewSecrets != nil {
 		return c.NewSecrets()

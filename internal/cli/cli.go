@@ -1,5 +1,5 @@
 // Package cli is the command line of dispatch: it tells a call by Juju from a
-// call by a person, and hands both to package charm. It holds no logic of its
+// call by a person, and hands both to packages charm and actions. It holds no logic of its
 // own beyond reading arguments and choosing an exit status.
 package cli
 

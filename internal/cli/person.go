@@ -44,14 +44,14 @@ NO_COLOR=1 leaves colours out; only a terminal gets them.
 `
 
 // The commands under gpu that dispatch starts itself with, to open one node and
-// to read all GPUs; see charm.NewProbe and charm.NewReader.
+// to read all GPUs; see actions.NewProbe and gpustate.NewReader.
 const (
 	probe = "probe"
 	read  = "read"
 )
 
 // leases is what Pebble starts: it writes down who leases the GPUs, see
-// charm.ReportLeases.
+// actions.ReportLeases.
 const leases = "leases"
 
 // caller is a person, or a script of theirs.

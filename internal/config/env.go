@@ -65,7 +65,7 @@ func quotedWords(s string) (words []string, err error) {
 }
 
 // folder checks one name of srv-folders: no other name is ever given to a
-// container (oci.FolderNameProblem; a test of package charm holds them equal).
+// container (oci.FolderNameProblem; a test of package worker holds them equal).
 func folder(s string) error {
 	if s == "" || s[0] == '.' || strings.Contains(s, "/") || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
 		return fmt.Errorf("%q is not the name of a folder in /srv", s)

@@ -25,7 +25,7 @@ type Machine struct {
 	// mount read-only with all that is mounted below it.
 	RecursiveReadonly bool
 	// NoProfiles is true where Juju gives containers no LXD profile of a charm,
-	// which lxd-profile.yaml is before Juju 4. No file says so: Facts.Juju does.
+	// which lxd-profile.yaml is before Juju 4. No file says so: model.Facts.Juju does.
 	NoProfiles bool
 }
 

@@ -20,6 +20,7 @@ import (
 // StateDir holds what the charm itself has to remember. It is 0700.
 const StateDir = agreed.StateDir
 
+// FactsFile keeps the last hook's Facts; only root reads it.
 const FactsFile = StateDir + "/juju.json"
 
 // Facts is what Juju says of the unit. The last hook's facts are kept in a
@@ -109,6 +110,7 @@ func Save(r host.Root, last, now Facts) error {
 	return r.WriteFile(FactsFile, append(b, '\n'), 0o600)
 }
 
+// MakeStateDir makes StateDir where it is missing.
 func MakeStateDir(r host.Root) error { return r.MkdirAll(StateDir, 0o700) }
 
 // Leaving reports whether the unit is going away.

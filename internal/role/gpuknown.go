@@ -34,6 +34,7 @@ func ReadKnown(r host.Root) (k KnownGPUs, err error) {
 	return k, err
 }
 
+// Write keeps them, where they changed.
 func (k KnownGPUs) Write(r host.Root) error {
 	have, err := ReadKnown(r)
 	if err != nil || have.Runtime == k.Runtime && slices.Equal(have.PCI, k.PCI) {
@@ -61,6 +62,7 @@ func (k KnownGPUs) With(runtime string, all []gpu.GPU) (now KnownGPUs, gone []st
 	return KnownGPUs{runtime, pci}, nil
 }
 
+// Addresses are the PCI addresses, sorted, each once.
 func Addresses(all []gpu.GPU) (pci []string) {
 	for _, g := range all {
 		pci = append(pci, g.PCI)

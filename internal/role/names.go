@@ -37,6 +37,7 @@ func Attached(path string) bool {
 // LandedFile says that the operator landed this worker: hooks leave it down.
 const LandedFile = model.StateDir + "/landed"
 
+// ReadOptional is a file as text, "" where there is none.
 func ReadOptional(r host.Root, path string) (string, error) {
 	data, err := r.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,7 +15,7 @@ import (
 	"concourse-ci-machine/internal/rocm"
 )
 
-// UnitObserved is what Desire of either role decides on. It is data: two equal ones
+// Observed is what Desire of either role decides on. It is data: two equal ones
 // give equal desires.
 type Observed struct {
 	Event    string // the hook's name

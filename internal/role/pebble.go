@@ -60,6 +60,7 @@ func DesirePebble(d *Desired, o Observed, why string, on bool, other string, l r
 	return nil
 }
 
+// JobsURL answers while concourse-exporter is up.
 var JobsURL = "http://127.0.0.1:" + strconv.Itoa(agreed.JobsPort) + "/-/healthy"
 
 // The triggers, which are also the names of their stamps.

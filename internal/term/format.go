@@ -26,6 +26,7 @@ const (
 	cyan   = "36"
 )
 
+// Paint is text in a colour, where colours are shown.
 func (f Format) Paint(colour, text string) string {
 	if !f.Colour || colour == "" {
 		return text
@@ -39,6 +40,7 @@ func (f Format) Column(colour, text string, width int) string {
 	return f.Paint(colour, text) + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }
 
+// SeverityColour is the colour of an error's severity.
 func SeverityColour(s rocm.Severity) string {
 	switch s {
 	case rocm.SeverityCritical:
@@ -49,6 +51,7 @@ func SeverityColour(s rocm.Severity) string {
 	return cyan
 }
 
+// StateColour is the colour of a GPU's state.
 func StateColour(s health.State) string {
 	switch s {
 	case health.Healthy:
@@ -59,6 +62,7 @@ func StateColour(s health.State) string {
 	return Yellow
 }
 
+// JSON writes v, indented, for programs and people alike.
 func JSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -14,7 +14,7 @@ import (
 )
 
 // Desire decides what a unit that is a web should be, and does
-// nothing else: the same WebObserved gives the same Desired, except for functions in
+// nothing else: the same Observed gives the same Desired, except for functions in
 // resources that cannot be compared. gone takes away what the other role left on the
 // unit.
 func Desire(o Observed, gone []plan.Resource) role.Desired {

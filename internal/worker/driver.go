@@ -36,6 +36,7 @@ func (o *Observed) observeDriver(ctx context.Context, h host.Host) error {
 	return nil
 }
 
+// ROCmMachine is the machine as package rocm takes it.
 func ROCmMachine(m machine.Machine, arch string) rocm.Machine {
 	return rocm.Machine{Hostname: m.Hostname, Container: m.Container, Distro: m.Distro, Series: m.Series, Arch: arch}
 }

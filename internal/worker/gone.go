@@ -7,7 +7,7 @@ import (
 	"concourse-ci-machine/internal/role"
 )
 
-// notWorker is a web's unit without what a worker left: its role can change
+// Gone is a web's unit without what a worker left: its role can change
 // when another unit leads (D3, D21).
 func Gone(o role.Observed) []plan.Resource {
 	why := "this unit is the web"

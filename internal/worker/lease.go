@@ -14,7 +14,7 @@ import (
 )
 
 // LeaseReport is where the exporter, which is not root, finds who leases the
-// GPUs; see Charm.ReportLeases.
+// GPUs; see actions.ReportLeases.
 const LeaseReport = "/run/concourse-gpu-leases.json"
 
 // ObserveLinks looks at how the unit's GPUs are joined, where leases choose

@@ -22,6 +22,7 @@ func desireNVIDIA(d *role.Desired, o Observed, g GPUs) {
 	d.Describes = want.Describes && len(g.Chosen) == 0
 }
 
+// NVIDIAToolkit is what NVIDIA's toolkit is decided on.
 func NVIDIAToolkit(o Observed, g GPUs) nvidia.Toolkit {
 	t := nvidia.Toolkit{Version: o.Config.NVIDIAToolkitVersion, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), GPUs: g.All, Seen: o.NVIDIAToolkit, Now: o.Now}
 	if o.Machine.LXD() {

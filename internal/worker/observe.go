@@ -16,7 +16,7 @@ import (
 	"concourse-ci-machine/internal/role"
 )
 
-// WorkerObserved is what a worker is decided on.
+// Observed is what a worker is decided on.
 type Observed struct {
 	role.Observed
 

@@ -19,8 +19,8 @@ import (
 	"concourse-ci-machine/internal/status"
 )
 
-// DesireWorker decides what a worker should be, and does nothing else: the same
-// WorkerObserved gives the same Desired, except for functions in resources that
+// Desire decides what a worker should be, and does nothing else: the same
+// Observed gives the same Desired, except for functions in resources that
 // cannot be compared. gone takes away what the other role left on the unit.
 func Desire(o Observed, gone []plan.Resource) role.Desired {
 	d := desireWorkerUnit(o, gone)

@@ -105,7 +105,7 @@ func TestReferenceListsEveryStatus(t *testing.T) {
 }
 
 // statuses are the patterns of the texts that end up in a status: causes and
-// progress of package charm, remedies, option problems, and rocm's reasons.
+// progress, remedies, option problems, and rocm's reasons.
 func (s *source) statuses() (out []string) {
 	s.each(func(pkg string, n ast.Node) bool {
 		var texts []ast.Expr
