@@ -9,7 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 type request struct {
@@ -66,9 +69,30 @@ func answer(conn net.Conn, current func() *Context) {
 	}
 	out := response{Stderr: fmt.Sprintf("ERROR bad request: wrong context ID; got %q\n", q.ContextID), Code: 1}
 	if c := current(); c != nil && c.ID == q.ContextID {
-		out.Stdout, out.Stderr, out.Code = c.Run(q.Argv, q.Stdin)
+		out.Stdout, out.Stderr, out.Code = c.Run(inPeersProc(conn, q.Argv), q.Stdin)
 	}
 	json.NewEncoder(conn).Encode(out) // a caller that has gone needs no answer
+}
+
+// inPeersProc has a path of /proc that follows --file be looked up as the caller sees
+// it: the agent is on the hook's machine, and a stand-in for it may be outside.
+func inPeersProc(conn net.Conn, argv []string) []string {
+	at := slices.Index(argv, "--file") + 1
+	socket, ok := conn.(*net.UnixConn)
+	if !ok || at == 0 || at == len(argv) || !strings.HasPrefix(argv[at], "/proc/") {
+		return argv
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return argv
+	}
+	var peer *unix.Ucred
+	if raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }) != nil || err != nil {
+		return argv
+	}
+	argv = slices.Clone(argv)
+	argv[at] = fmt.Sprintf("/proc/%d/root%s", peer.Pid, argv[at])
+	return argv
 }
 
 // InstallTools makes dir/<tool> a symbolic link to the program exe for every
