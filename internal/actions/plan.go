@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 
 	"concourse-ci-machine/internal/charm"
@@ -26,10 +25,7 @@ func (c *Actions) planAction(ctx context.Context, u unitNow, _ map[string]any) (
 // ShowPlan prints what the next hook would do, from what Juju said in the last
 // one. It changes nothing.
 func (c *Actions) ShowPlan(ctx context.Context, w io.Writer) error {
-	facts, err := model.Load(c.Host.Root)
-	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("cannot plan: %s is readable by root only; run it with sudo", model.FactsFile)
-	}
+	facts, err := model.LoadFor(c.Host.Root, "plan")
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,8 @@ package actions
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"runtime"
 	"strings"
 
@@ -21,10 +19,7 @@ import (
 // whatever compute-runtime says. On a machine that no hook has run on the
 // options have their defaults. It changes nothing.
 func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
-	facts, err := model.Load(c.Host.Root)
-	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("cannot look at the driver: %s is readable by root only; run it with sudo", model.FactsFile)
-	}
+	facts, err := model.LoadFor(c.Host.Root, "look at the driver")
 	if err != nil {
 		return err
 	}

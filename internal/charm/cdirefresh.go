@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"runtime"
 	"slices"
 
@@ -34,10 +33,7 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	facts, err := model.Load(c.Host.Root)
-	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("cannot describe the GPUs: %s is readable by root only; run it with sudo", model.FactsFile)
-	}
+	facts, err := model.LoadFor(c.Host.Root, "describe the GPUs")
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 
 	jujuerrors "github.com/juju/errors"
@@ -92,6 +93,15 @@ func Load(r host.Root) (Facts, error) {
 		f, err = Facts{}, ErrDamaged
 	}
 	return f, jujuerrors.Annotatef(err, "cannot read %s", FactsFile)
+}
+
+// LoadFor is Load for a person, who may not be root; action is what they asked for.
+func LoadFor(r host.Root, action string) (Facts, error) {
+	f, err := Load(r)
+	if errors.Is(err, fs.ErrPermission) {
+		err = fmt.Errorf("cannot %s: %s is readable by root only; run it with sudo", action, FactsFile)
+	}
+	return f, err
 }
 
 // Save writes only what changed: most hooks change nothing.

@@ -4,10 +4,8 @@ package preflight
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -69,10 +67,7 @@ type preflight struct {
 // newPreflight takes what Juju said in the last hook, or the defaults where
 // none has run.
 func newPreflight(h host.Host) (*preflight, error) {
-	facts, err := model.Load(h.Root)
-	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("cannot check: %s is readable by root only; run it with sudo", model.FactsFile)
-	}
+	facts, err := model.LoadFor(h.Root, "check")
 	if err != nil {
 		return nil, err
 	}

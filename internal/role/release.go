@@ -13,8 +13,8 @@ import (
 func (o Observed) Shared() bool { return o.Config.SharedStorage != "none" }
 
 // DesireRelease is the release and its folders; before comes when another one is
-// about to take its place. Where the storage can't be
-// used, the run ends there, and the status says why.
+// about to take its place. Where the storage can't be used, the run ends there, and
+// the status says why.
 func DesireRelease(d *Desired, o Observed, before plan.Resource) {
 	for _, text := range o.Remarks {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})

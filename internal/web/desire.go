@@ -13,10 +13,9 @@ import (
 	"concourse-ci-machine/internal/role"
 )
 
-// Desire decides what a unit that is a web should be, and does
-// nothing else: the same Observed gives the same Desired, except for functions in
-// resources that cannot be compared. gone takes away what the other role left on the
-// unit.
+// Desire decides what a unit that is a web should be, and does nothing else: the same
+// Observed gives the same Desired, except for functions in resources that cannot be
+// compared. gone takes away what the other role left on the unit.
 func Desire(o Observed, gone []plan.Resource) role.Desired {
 	d := desireWebUnit(o, gone)
 	d.Refused = role.Refusals(o.Observed, d)

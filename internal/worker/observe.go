@@ -39,8 +39,7 @@ type Observed struct {
 	TSAProblems []string
 }
 
-// ObserveWorker looks at what a worker depends on, after what every unit does. web
-// is the release that the web runs, "" where none is known.
+// Observe looks at what a worker depends on, after what every unit does.
 func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error) {
 	o := Observed{Observed: u}
 	var err error
