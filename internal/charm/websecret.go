@@ -25,10 +25,10 @@ func (c *Charm) completeSecret(f *model.Facts, cfg config.Config) (refused []err
 		f.Web.Secret = map[string]string{}
 	}
 	s := f.Web.Secret
-	paths := concourse.WebFiles(cfg.SharedStorage != "none").TakeOverFrom(c.Host.Root)
+	paths := concourse.TakeOverFrom(c.Host.Root, concourse.WebFiles(cfg.SharedStorage != "none"))
 	if f.Web.SecretID == "" && s[model.EncryptionKey] == "" && s[model.OldEncryptionKey] == "" {
 		// The database may be encrypted with a key whose option is empty by now.
-		s[model.EncryptionKey], s[model.OldEncryptionKey] = paths.PredecessorEncryption(c.Host.Root)
+		s[model.EncryptionKey], s[model.OldEncryptionKey] = concourse.PredecessorEncryption(c.Host.Root, paths)
 	}
 	for _, k := range []struct{ name, path string }{{model.TSAHostKey, paths.TSAHostKey()}, {model.SessionKey, paths.SessionKey()}} {
 		if s[k.name] != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 func workerLine(t testing.TB, s WebSecrets) string {
@@ -37,12 +38,12 @@ func TestAuthorizedKeysAreTheSameInAnyOrder_D16(t *testing.T) {
 // file all the same, as the web starts with none missing.
 func TestKeysOfGoneWorkersAreTakenBack_D19(t *testing.T) {
 	a := workerLine(t, secrets(t))
-	h := machine(t)
+	h := hosttest.Real(t)
 	p := WebPaths{Dir: HomeDir}
 	write := func(keys ...string) string {
 		f := p.Authorized(keys)
 		f.Owner = "" // the user is not the subject here
-		require.NoError(t, apply(t, h, f))
+		require.NoError(t, resourcetest.Apply(t, h, f))
 		text, err := h.ReadFile(f.Path)
 		require.NoError(t, err)
 		return string(text)

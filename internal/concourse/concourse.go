@@ -5,22 +5,11 @@
 // a worker is wanted.
 package concourse
 
-// TestedVersion is the Concourse version that this charm was tested with. It
-// is what runs where neither the operator nor a web names a version.
-const TestedVersion = "8.2.5"
-
 // Unit is the worker's systemd unit.
 const Unit = "concourse-worker.service"
 
-// Paths of the machine. The release's own paths go through ReleaseLink, so
-// that an upgrade changes one link and nothing else. HomeDir may be shared
-// with other units; the link never is, so that each unit upgrades by itself
-// and none changes what another runs (D50).
+// Paths of the machine.
 const (
-	HomeDir       = "/var/lib/concourse"
-	ReleasesDir   = HomeDir + "/releases"
-	ReleaseLink   = "/opt/concourse-ci-machine/release"
-	BinDir        = ReleaseLink + "/bin"
 	resourceTypes = ReleaseLink + "/resource-types"
 	WorkDir       = HomeDir + "/worker"
 

@@ -1,6 +1,7 @@
 package concourse
 
 import (
+	"concourse-ci-machine/internal/resource/resourcetest"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -28,11 +29,11 @@ func TestUpstreamReleaseIsHeldAgainstGitHubsDigest_D36(t *testing.T) {
 	good := tarball(t, releaseEntries("8.2.5")...)
 	m.put("8.2.5", good, false)
 	githubSays(m, name825, "sha256:"+sumOf(good))
-	require.NoError(t, apply(t, h, upstreamOf(m)))
+	require.NoError(t, resourcetest.Apply(t, h, upstreamOf(m)))
 	version, _, ok := InstalledRelease(h.Root)
 	require.True(t, ok)
 	require.Equal(t, "8.2.5", version)
-	require.Empty(t, ops(t, h, upstreamOf(m)))
+	require.Empty(t, resourcetest.Ops(t, h, upstreamOf(m)))
 }
 
 func TestUpstreamReleaseThatIsNotGitHubsIsNotUnpacked_D36(t *testing.T) {
@@ -40,7 +41,7 @@ func TestUpstreamReleaseThatIsNotGitHubsIsNotUnpacked_D36(t *testing.T) {
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), false)
 	githubSays(m, name825, "sha256:"+sumOf([]byte("another")))
 	var bad *checksumError
-	require.ErrorAs(t, apply(t, h, upstreamOf(m)), &bad)
+	require.ErrorAs(t, resourcetest.Apply(t, h, upstreamOf(m)), &bad)
 }
 
 func TestUpstreamReleaseWithoutADigestIsRefused(t *testing.T) {
@@ -53,7 +54,7 @@ func TestUpstreamReleaseWithoutADigestIsRefused(t *testing.T) {
 		h, m := machine(t), newMirror(t)
 		m.files["/api/v8.2.5"] = []byte(answer)
 		var none *noChecksumError
-		require.ErrorAs(t, apply(t, h, upstreamOf(m)), &none, name)
+		require.ErrorAs(t, resourcetest.Apply(t, h, upstreamOf(m)), &none, name)
 	}
 }
 
@@ -66,7 +67,7 @@ func TestTooManyQuestionsToGitHubAreTriedAgain(t *testing.T) {
 	t.Cleanup(limited.Close)
 	r := &Release{Version: "8.2.5", Arch: "amd64", upstream: limited.URL, api: limited.URL + "/api/v", Sleep: func(time.Duration) {}}
 	var network *NetworkError
-	err := apply(t, h, r)
+	err := resourcetest.Apply(t, h, r)
 	require.ErrorAs(t, err, &network)
 	require.ErrorContains(t, err, "403")
 	require.True(t, network.Temporary())
@@ -86,8 +87,8 @@ func TestTokenGoesToTheAPIAlone(t *testing.T) {
 		m.serve(w, r)
 	}))
 	defer s.Close()
-	require.NoError(t, apply(t, machine(t), &Release{Version: "8.2.5", Arch: "amd64", Token: "a", upstream: s.URL, api: s.URL + "/api/v"}))
-	require.NoError(t, apply(t, machine(t), &Release{Version: "8.2.5", Arch: "amd64", Token: "a", Mirror: s.URL}))
+	require.NoError(t, resourcetest.Apply(t, machine(t), &Release{Version: "8.2.5", Arch: "amd64", Token: "a", upstream: s.URL, api: s.URL + "/api/v"}))
+	require.NoError(t, resourcetest.Apply(t, machine(t), &Release{Version: "8.2.5", Arch: "amd64", Token: "a", Mirror: s.URL}))
 	require.Equal(t, []string{"/api/v8.2.5 Bearer a"}, with)
 }
 
@@ -96,7 +97,7 @@ func TestTokenThatIsRefusedIsNamed(t *testing.T) {
 		http.Error(w, "Bad credentials", http.StatusUnauthorized)
 	}))
 	defer s.Close()
-	err := apply(t, machine(t), &Release{Version: "8.2.5", Arch: "amd64", Token: "geheim", upstream: s.URL, api: s.URL + "/api/v"})
+	err := resourcetest.Apply(t, machine(t), &Release{Version: "8.2.5", Arch: "amd64", Token: "geheim", upstream: s.URL, api: s.URL + "/api/v"})
 	var refused *tokenError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "GitHub refuses github-token; set another one, or none", refused.Remedy())

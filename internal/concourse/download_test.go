@@ -14,6 +14,7 @@ import (
 
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 const name825 = "concourse-8.2.5-linux-amd64.tgz"
@@ -31,7 +32,7 @@ func TestDownloadResumesAfterTheConnectionIsCut(t *testing.T) {
 	m.put("8.2.5", data, true)
 	m.cut[0], m.cut[1] = 200<<10, 0
 	r, said := m.from("8.2.5")
-	require.NoError(t, apply(t, h, r))
+	require.NoError(t, resourcetest.Apply(t, h, r))
 	require.Equal(t, []string{name825 + ".sha256", name825, name825 + " bytes=204800-", name825 + " bytes=204800-"}, m.asked)
 	require.Contains(t, *said, "Retrying download (attempt 2/3)...")
 	require.Contains(t, *said, "wait 5s")
@@ -43,7 +44,7 @@ func TestDownloadGoesOnInTheNextRun(t *testing.T) {
 	m.put("8.2.5", bigRelease(t, "8.2.5"), true)
 	m.cut[0], m.cut[1], m.cut[2] = 100<<10, 0, 0
 	r, _ := m.from("8.2.5")
-	err := apply(t, h, r)
+	err := resourcetest.Apply(t, h, r)
 	var network *NetworkError
 	require.ErrorAs(t, err, &network)
 	require.Equal(t, 3, network.Attempts)
@@ -51,9 +52,9 @@ func TestDownloadGoesOnInTheNextRun(t *testing.T) {
 	hosttest.Put(t, h.Root, downloadDir+"/concourse-8.2.4-linux-amd64.tgz.part", "abandoned")
 	hosttest.Put(t, h.Root, ReleasesDir+"/.unpack-8.2.5/bin/concourse", "half a release")
 	next, _ := m.from("8.2.5")
-	require.NoError(t, apply(t, h, next))
+	require.NoError(t, resourcetest.Apply(t, h, next))
 	require.Equal(t, name825+" bytes=102400-", m.asked[len(m.asked)-1])
-	require.Empty(t, ops(t, h, next))
+	require.Empty(t, resourcetest.Ops(t, h, next))
 	require.False(t, h.Exists(downloadDir))
 }
 
@@ -64,9 +65,9 @@ func TestDownloadStartsAfreshWhenTheFileChanged(t *testing.T) {
 	second := bigRelease(t, "8.2.5")
 	r, _ := m.from("8.2.5")
 	r.SHA256 = sumOf(second)
-	require.Error(t, apply(t, h, r))
+	require.Error(t, resourcetest.Apply(t, h, r))
 	m.put("8.2.5", second, false)
-	require.NoError(t, apply(t, h, r), "If-Range makes the server send the whole file")
+	require.NoError(t, resourcetest.Apply(t, h, r), "If-Range makes the server send the whole file")
 }
 
 func TestDownloadProgressIsSparse(t *testing.T) {
@@ -110,7 +111,7 @@ func TestDownloadEndsWhenNothingComes_D7(t *testing.T) {
 		first = true
 		return func() bool { return true }
 	}
-	err := apply(t, h, r)
+	err := resourcetest.Apply(t, h, r)
 	var network *NetworkError
 	require.ErrorAs(t, err, &network)
 	require.ErrorContains(t, err, "nothing came for 1m0s")
@@ -120,7 +121,7 @@ func TestDownloadOfWhatIsNotThereIsNotRepeated(t *testing.T) {
 	h, m := machine(t), newMirror(t)
 	r, said := m.from("8.2.5")
 	r.SHA256 = sumOf(nil)
-	err := apply(t, h, r)
+	err := resourcetest.Apply(t, h, r)
 	var gone *notThereError
 	require.ErrorAs(t, err, &gone)
 	require.Contains(t, gone.Remedy(), "404 Not Found; check version and release-mirror, or attach")
@@ -137,7 +138,7 @@ func TestDownloadErrorsHaveNoPassword_D32(t *testing.T) {
 		{Mirror: "http://mirror.invalid", Proxy: resource.Proxies{HTTP: "http://user:geheim@" + m.Listener.Addr().String()}},
 	} {
 		r.Version, r.Arch, r.Sleep = "8.2.5", "amd64", func(time.Duration) {}
-		err := apply(t, machine(t), r)
+		err := resourcetest.Apply(t, machine(t), r)
 		require.Error(t, err)
 		require.NotContains(t, fmt.Sprintf("%v %+v", err, err), "geheim")
 	}
@@ -150,7 +151,7 @@ func TestDownloadNeverGoesFromHTTPSToHTTP(t *testing.T) {
 	defer secure.Close()
 	r := &Release{Version: "8.2.5", Mirror: secure.URL, Arch: "amd64", SHA256: sumOf(nil), Sleep: func(time.Duration) {}}
 	r.http().Transport = secure.Client().Transport
-	require.ErrorContains(t, apply(t, machine(t), r), "redirected from https to http")
+	require.ErrorContains(t, resourcetest.Apply(t, machine(t), r), "redirected from https to http")
 	require.Empty(t, plain.asked)
 }
 
@@ -198,6 +199,6 @@ func TestDownloadGoesThroughTheProxy(t *testing.T) {
 	}))
 	defer proxy.Close()
 	r := &Release{Version: "8.2.5", Mirror: "http://mirror.invalid", Arch: "amd64", SHA256: sumOf(data), Proxy: resource.Proxies{HTTP: proxy.URL}}
-	require.NoError(t, apply(t, machine(t), r))
+	require.NoError(t, resourcetest.Apply(t, machine(t), r))
 	require.Equal(t, []string{"http://mirror.invalid/v8.2.5/" + name825}, asked)
 }

@@ -86,13 +86,3 @@ func (e *badReleaseError) Error() string {
 func (e *badReleaseError) Remedy() string {
 	return e.Error() + "; attach or mirror an unchanged concourse-<version>-linux-<arch>.tgz of this machine's architecture"
 }
-
-// KeyError is a private key that Concourse can't use.
-type KeyError struct{ Path, Problem string }
-
-func (e *KeyError) Error() string { return fmt.Sprintf("cannot use %s: %s", e.Path, e.Problem) }
-
-// Remedy says what the operator can do.
-func (e *KeyError) Remedy() string {
-	return fmt.Sprintf("%s; put the right one there, or move it away (sudo mv %s %s.broken) and a new key is made", e.Error(), e.Path, e.Path)
-}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -22,18 +21,6 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/plan"
 )
-
-// machine is a throwaway root on which commands run for real: the release's
-// concourse is a script.
-func machine(t testing.TB) host.Host {
-	h := machineAt(string(hosttest.Root(t)))
-	require.NoError(t, h.MkdirAll(ReleasesDir, 0o755))
-	return h
-}
-
-func machineAt(root string) host.Host {
-	return host.Host{Root: host.Root(root), Runner: host.Exec{}, Clock: hosttest.Clock{T: hosttest.Now}}
-}
 
 func planned(t testing.TB, h host.Host, want ...plan.Resource) plan.Plan {
 	t.Helper()
@@ -52,25 +39,6 @@ func applied(t testing.TB, p plan.Plan) {
 func withUmask(mask int, do func() error) error {
 	defer unix.Umask(unix.Umask(mask))
 	return do()
-}
-
-func apply(t testing.TB, h host.Host, want ...plan.Resource) error {
-	t.Helper()
-	p, err := plan.Diff(context.Background(), h, want...)
-	require.NoError(t, err)
-	_, err = p.Apply(context.Background(), nil)
-	return err
-}
-
-func ops(t testing.TB, h host.Host, want ...plan.Resource) []string {
-	t.Helper()
-	p, err := plan.Diff(context.Background(), h, want...)
-	require.NoError(t, err)
-	got := []string{}
-	for _, s := range p {
-		got = append(got, s.Op)
-	}
-	return got
 }
 
 // entry is one line of a tarball.
@@ -181,11 +149,10 @@ func (m *mirror) from(version string) (*Release, *[]string) {
 	return r, &said
 }
 
-// variables are those that a release's `concourse <command> --help` names, sorted;
-// the worker's without CONCOURSE_GARDEN_*, with which one that runs containerd does
-// not start. tests/concourse compares them with the release.
-func variables(t *testing.T, command string) []string {
-	data, err := os.ReadFile("testdata/variables-8.2.5/" + command)
-	require.NoError(t, err)
-	return strings.Fields(string(data))
+// machine is a throwaway root on which commands run for real, the release's
+// concourse a script.
+func machine(t testing.TB) host.Host {
+	h := hosttest.Real(t)
+	require.NoError(t, h.MkdirAll(ReleasesDir, 0o755))
+	return h
 }

@@ -10,6 +10,7 @@ import (
 	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 // upgraded is a machine that went from 8.2.4 to 8.2.5.
@@ -18,7 +19,7 @@ func upgraded(t testing.TB, m *mirror) host.Host {
 	for _, v := range []string{"8.2.4", "8.2.5"} {
 		m.put(v, tarball(t, releaseEntries(v)...), true)
 		r, _ := m.from(v)
-		require.NoError(t, apply(t, h, r))
+		require.NoError(t, resourcetest.Apply(t, h, r))
 	}
 	return h
 }
@@ -52,13 +53,13 @@ func TestReleaseThatFailedGivesWay_D14(t *testing.T) {
 	want, err := r.ID(h.Root)
 	require.NoError(t, err)
 	require.Equal(t, "8.2.4", want, "it is an input of the restart")
-	require.Equal(t, []string{"switch /opt/concourse-ci-machine/release to 8.2.4"}, ops(t, h, r))
+	require.Equal(t, []string{"switch /opt/concourse-ci-machine/release to 8.2.4"}, resourcetest.Ops(t, h, r))
 	require.Contains(t, planned(t, h, r)[0].Why, "8.2.5 failed here")
-	require.NoError(t, apply(t, h, r))
+	require.NoError(t, resourcetest.Apply(t, h, r))
 
 	for range 3 {
 		r = m.hook(h, "8.2.5")
-		require.Empty(t, ops(t, h, r))
+		require.Empty(t, resourcetest.Ops(t, h, r))
 		require.Equal(t, "8.2.4", inUse(t, h))
 		f, is := r.Avoided(h.Root)
 		require.True(t, is)
@@ -72,7 +73,7 @@ func TestReleaseThatFailedGivesWay_D14(t *testing.T) {
 
 	require.NoError(t, ForgetFailed(h.Root)) // restart-services force=true
 	r = m.hook(h, "8.2.5")
-	require.NoError(t, apply(t, h, r))
+	require.NoError(t, resourcetest.Apply(t, h, r))
 	require.Equal(t, "8.2.5", inUse(t, h))
 	_, previous, _ := r.Previous(h.Root)
 	require.Equal(t, "8.2.4", previous)
@@ -92,7 +93,7 @@ func TestGoingBackConvergesWhenKilledAnywhere_D14(t *testing.T) {
 			applied(t, p[:1])
 		},
 		"noting it twice": func(h host.Host) {
-			require.NoError(t, apply(t, h, m.hook(h, "8.2.5")))
+			require.NoError(t, resourcetest.Apply(t, h, m.hook(h, "8.2.5")))
 			require.NoError(t, MarkFailed(h.Root, "8.2.5", "8.2.5", "why"))
 		},
 		"the previous link lost": func(h host.Host) {
@@ -108,8 +109,8 @@ func TestGoingBackConvergesWhenKilledAnywhere_D14(t *testing.T) {
 			h := upgraded(t, m)
 			require.NoError(t, MarkFailed(h.Root, "8.2.5", "8.2.5", "why"))
 			leave(h)
-			require.NoError(t, apply(t, h, m.hook(h, "8.2.5")))
-			require.Empty(t, ops(t, h, m.hook(h, "8.2.5")))
+			require.NoError(t, resourcetest.Apply(t, h, m.hook(h, "8.2.5")))
+			require.Empty(t, resourcetest.Ops(t, h, m.hook(h, "8.2.5")))
 			require.Equal(t, "8.2.4", inUse(t, h))
 			require.True(t, h.Exists(ReleasesDir+"/8.2.5"))
 		})
@@ -128,18 +129,18 @@ func TestFailedReleaseIsForgottenWhenAnotherIsWanted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := upgraded(t, m)
 			require.NoError(t, MarkFailed(h.Root, "8.2.5", "8.2.5", "why"))
-			require.NoError(t, apply(t, h, m.hook(h, "8.2.5")))
+			require.NoError(t, resourcetest.Apply(t, h, m.hook(h, "8.2.5")))
 			r := m.hook(h, "8.2.5")
 			want(r)
-			require.Equal(t, "forget that Concourse 8.2.5 failed", ops(t, h, r)[0])
-			require.NoError(t, apply(t, h, r))
+			require.Equal(t, "forget that Concourse 8.2.5 failed", resourcetest.Ops(t, h, r)[0])
+			require.NoError(t, resourcetest.Apply(t, h, r))
 			require.Nil(t, ReadFailed(h.Root))
 			again := m.hook(h, "8.2.5")
 			want(again)
-			require.Empty(t, ops(t, h, again))
+			require.Empty(t, resourcetest.Ops(t, h, again))
 			_, _, is := Upgrades(h.Root, again)
 			require.False(t, is)
-			require.NoError(t, apply(t, h, m.hook(h, "8.2.5")))
+			require.NoError(t, resourcetest.Apply(t, h, m.hook(h, "8.2.5")))
 			require.Equal(t, "8.2.5", inUse(t, h), "and tried when it is wanted again")
 		})
 	}
@@ -149,13 +150,13 @@ func TestSecondReleaseThatFailsGoesBackToTheSameOne(t *testing.T) {
 	m := newMirror(t)
 	h := upgraded(t, m)
 	require.NoError(t, MarkFailed(h.Root, "8.2.5", "8.2.5", "why"))
-	require.NoError(t, apply(t, h, m.hook(h, "8.2.5")))
+	require.NoError(t, resourcetest.Apply(t, h, m.hook(h, "8.2.5")))
 	m.put("8.2.6", tarball(t, releaseEntries("8.2.6")...), true)
-	require.NoError(t, apply(t, h, m.hook(h, "8.2.6")))
+	require.NoError(t, resourcetest.Apply(t, h, m.hook(h, "8.2.6")))
 	require.NoError(t, MarkFailed(h.Root, "8.2.6", "8.2.6", "why too"))
-	require.NoError(t, apply(t, h, m.hook(h, "8.2.6")))
+	require.NoError(t, resourcetest.Apply(t, h, m.hook(h, "8.2.6")))
 	require.Equal(t, "8.2.4", inUse(t, h))
-	require.Empty(t, ops(t, h, m.hook(h, "8.2.6")))
+	require.Empty(t, resourcetest.Ops(t, h, m.hook(h, "8.2.6")))
 	require.False(t, h.Exists(ReleasesDir+"/8.2.5"))
 }
 
@@ -167,7 +168,7 @@ func TestGoingBackThatIsDoneStaysWhereItIs(t *testing.T) {
 	for _, previous := range []string{"8.2.4", "8.2.3", ""} {
 		data := `{"id":"8.2.6","version":"8.2.6","why":"why","previous":"` + previous + `"}`
 		hosttest.Put(t, h.Root, failedFile, data)
-		require.Empty(t, ops(t, h, m.hook(h, "8.2.6")), previous)
+		require.Empty(t, resourcetest.Ops(t, h, m.hook(h, "8.2.6")), previous)
 	}
 	require.Equal(t, "8.2.5", inUse(t, h))
 }
@@ -178,12 +179,12 @@ func TestFirstReleaseThatFailsIsKept(t *testing.T) {
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
 	h := machine(t)
 	r, _ := m.from("8.2.5")
-	require.NoError(t, apply(t, h, r))
+	require.NoError(t, resourcetest.Apply(t, h, r))
 	_, _, ok := r.Previous(h.Root)
 	require.False(t, ok)
 	require.NoError(t, MarkFailed(h.Root, "8.2.5", "8.2.5", "why"))
 	r = m.hook(h, "8.2.5")
-	require.Empty(t, ops(t, h, r))
+	require.Empty(t, resourcetest.Ops(t, h, r))
 	_, is := r.Avoided(h.Root)
 	require.False(t, is)
 	require.Equal(t, "8.2.5", inUse(t, h))
@@ -194,9 +195,9 @@ func TestGoingBackInSharedStorageKeepsBothReleases_D50(t *testing.T) {
 	m := newMirror(t)
 	for _, v := range []string{"8.2.4", "8.2.5"} {
 		m.put(v, tarball(t, releaseEntries(v)...), true)
-		require.NoError(t, apply(t, a, m.shared("web/0", v)))
+		require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", v)))
 	}
-	require.NoError(t, apply(t, b, m.shared("worker/0", "8.2.5")))
+	require.NoError(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.5")))
 	require.NoError(t, MarkFailed(a.Root, "8.2.5", "8.2.5", "why"))
 	require.Nil(t, ReadFailed(b.Root), "it failed on one unit only")
 	hook := func() *Release {
@@ -204,11 +205,11 @@ func TestGoingBackInSharedStorageKeepsBothReleases_D50(t *testing.T) {
 		r.Avoid(ReadFailed(a.Root))
 		return r
 	}
-	require.NoError(t, apply(t, a, hook()))
-	require.Empty(t, ops(t, a, hook()))
+	require.NoError(t, resourcetest.Apply(t, a, hook()))
+	require.Empty(t, resourcetest.Ops(t, a, hook()))
 	require.Equal(t, "8.2.4", inUse(t, a))
 	require.Equal(t, "8.2.5", inUse(t, b))
-	require.Empty(t, ops(t, b, m.shared("worker/0", "8.2.5")))
+	require.Empty(t, resourcetest.Ops(t, b, m.shared("worker/0", "8.2.5")))
 }
 
 func TestFailedNoteIsForRootOnlyAndNeverInTheWay(t *testing.T) {
@@ -243,7 +244,7 @@ func TestUpgradesTellsWhatWillChange(t *testing.T) {
 	r, _ := m.from("8.2.4")
 	_, _, is := Upgrades(h.Root, r)
 	require.False(t, is, "nothing runs yet")
-	require.NoError(t, apply(t, h, r))
+	require.NoError(t, resourcetest.Apply(t, h, r))
 	_, _, is = Upgrades(h.Root, r)
 	require.False(t, is)
 	next, _ := m.from("8.2.5")

@@ -109,3 +109,13 @@ func parseKey(private []byte) (key *rsa.PrivateKey, problem string) {
 }
 
 const notRSA = "it is not an RSA key, and Concourse takes no other"
+
+// KeyError is a private key that Concourse can't use.
+type KeyError struct{ Path, Problem string }
+
+func (e *KeyError) Error() string { return fmt.Sprintf("cannot use %s: %s", e.Path, e.Problem) }
+
+// Remedy says what the operator can do.
+func (e *KeyError) Remedy() string {
+	return fmt.Sprintf("%s; put the right one there, or move it away (sudo mv %s %s.broken) and a new key is made", e.Error(), e.Path, e.Path)
+}

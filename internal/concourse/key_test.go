@@ -15,14 +15,15 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 // testBits keeps the tests quick; it is the least that crypto/rsa makes.
 const testBits = 1024
 
 func TestWorkerKeyIsMadeOnceInConcoursesForm(t *testing.T) {
-	h, k := machine(t), Key{Path: WorkerKey, Bits: testBits}
-	require.NoError(t, apply(t, h, k))
+	h, k := hosttest.Real(t), Key{Path: WorkerKey, Bits: testBits}
+	require.NoError(t, resourcetest.Apply(t, h, k))
 
 	private, err := h.ReadFile(WorkerKey)
 	require.NoError(t, err)
@@ -44,13 +45,13 @@ func TestWorkerKeyIsMadeOnceInConcoursesForm(t *testing.T) {
 	signer, err := ssh.ParsePrivateKey(private)
 	require.NoError(t, err)
 	require.Equal(t, signer.PublicKey().Marshal(), key.Marshal())
-	require.Empty(t, ops(t, h, k))
+	require.Empty(t, resourcetest.Ops(t, h, k))
 }
 
 // D2: whatever of the pair is missing, any hook makes it good.
 func TestWorkerKeyIsCompletedAnyTime_D2(t *testing.T) {
-	h, k := machine(t), Key{Path: WorkerKey, Bits: testBits}
-	require.NoError(t, apply(t, h, k))
+	h, k := hosttest.Real(t), Key{Path: WorkerKey, Bits: testBits}
+	require.NoError(t, resourcetest.Apply(t, h, k))
 	private, err := h.ReadFile(WorkerKey)
 	require.NoError(t, err)
 	for name, harm := range map[string]func(){
@@ -59,9 +60,9 @@ func TestWorkerKeyIsCompletedAnyTime_D2(t *testing.T) {
 		"private half readable":    func() { require.NoError(t, os.Chmod(h.Path(WorkerKey), 0o644)) },
 	} {
 		harm()
-		require.Len(t, ops(t, h, k), 1, name)
-		require.NoError(t, apply(t, h, k))
-		require.Empty(t, ops(t, h, k), name)
+		require.Len(t, resourcetest.Ops(t, h, k), 1, name)
+		require.NoError(t, resourcetest.Apply(t, h, k))
+		require.Empty(t, resourcetest.Ops(t, h, k), name)
 		kept, err := h.ReadFile(WorkerKey)
 		require.NoError(t, err)
 		require.Equal(t, private, kept, name)
@@ -70,8 +71,8 @@ func TestWorkerKeyIsCompletedAnyTime_D2(t *testing.T) {
 		require.Equal(t, os.FileMode(0o600), st.Mode(), name)
 	}
 	require.NoError(t, h.Remove(WorkerKey))
-	require.NoError(t, apply(t, h, k), "a public half alone is no key")
-	require.Empty(t, ops(t, h, k))
+	require.NoError(t, resourcetest.Apply(t, h, k), "a public half alone is no key")
+	require.Empty(t, resourcetest.Ops(t, h, k))
 }
 
 func TestUnusableWorkerKeyIsReportedAndKept(t *testing.T) {
@@ -84,9 +85,9 @@ func TestUnusableWorkerKeyIsReportedAndKept(t *testing.T) {
 		"-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n":   "not a private key in the form PKCS#1 or PKCS#8",
 		string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})): "not an RSA key",
 	} {
-		h := machine(t)
+		h := hosttest.Real(t)
 		hosttest.Put(t, h.Root, WorkerKey, content)
-		err := apply(t, h, Key{Path: WorkerKey, Bits: testBits})
+		err := resourcetest.Apply(t, h, Key{Path: WorkerKey, Bits: testBits})
 		var bad *KeyError
 		require.ErrorAs(t, err, &bad)
 		require.Contains(t, bad.Remedy(), want)

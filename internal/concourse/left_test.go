@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 // leaving is a machine on which a worker was, and the numbers that were killed.
@@ -70,10 +71,10 @@ func TestContainersAreEndedWhateverTheirControlGroup(t *testing.T) {
 	l.container("past", 73, 1000)
 	l.container("broken", 1, 5)
 	l.process(1, "S", 5)
-	require.Equal(t, []string{"end the containers of concourse-worker.service"}, ops(t, l.Host, l.drain()))
+	require.Equal(t, []string{"end the containers of concourse-worker.service"}, resourcetest.Ops(t, l.Host, l.drain()))
 	require.Empty(t, l.apply())
 	require.Equal(t, []int{70}, l.killed)
-	require.Empty(t, ops(t, l.Host, l.drain()))
+	require.Empty(t, resourcetest.Ops(t, l.Host, l.drain()))
 }
 
 func TestShimsAreEndedOnBothCgroupVersions(t *testing.T) {
@@ -84,7 +85,7 @@ func TestShimsAreEndedOnBothCgroupVersions(t *testing.T) {
 		l.process(81, "R", 1)
 		require.Empty(t, l.apply())
 		require.Equal(t, []int{80, 81}, l.killed, group)
-		require.Empty(t, ops(t, l.Host, l.drain()))
+		require.Empty(t, resourcetest.Ops(t, l.Host, l.drain()))
 	}
 }
 
@@ -97,7 +98,7 @@ func TestContainerThatSurvivesItsKillIsToldAndTriedAgain(t *testing.T) {
 	notes := l.apply()
 	require.Len(t, notes, 1)
 	require.ErrorContains(t, notes[0].Err, "the first process of container task, 70, does not end within 20s of SIGKILL")
-	require.Len(t, ops(t, l.Host, l.drain()), 1)
+	require.Len(t, resourcetest.Ops(t, l.Host, l.drain()), 1)
 }
 
 func TestStateOfAContainerThatIsNoJSONIsAnError(t *testing.T) {

@@ -33,3 +33,12 @@ func WorkerID(workDir, id string) resource.File {
 // WorkerName is the name under which the worker registers: gpu/3 with the id
 // 0badcafe is gpu-3-0badcafe.
 func WorkerName(unit, id string) string { return strings.ReplaceAll(unit, "/", "-") + "-" + id }
+
+// WorkFolder is where a worker has its volumes: never on shared storage, where
+// two workers would take each other's away.
+func WorkFolder(shared bool) string {
+	if shared {
+		return "/var/lib/concourse-work"
+	}
+	return WorkDir
+}

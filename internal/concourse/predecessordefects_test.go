@@ -11,6 +11,7 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 // takeOver applies Predecessor once and returns the contents before and after.
@@ -72,7 +73,7 @@ func TestD35D39FilesOfThePythonCharmAreClosed(t *testing.T) {
 	env, err := WebConfig{Paths: paths, BindPort: 8080}.File(existing)
 	require.NoError(t, err)
 	env.Owner = "" // the test's own
-	require.NoError(t, apply(t, h, resource.Dir{Path: paths.KeyDir(), Mode: 0o700}, env))
+	require.NoError(t, resourcetest.Apply(t, h, resource.Dir{Path: paths.KeyDir(), Mode: 0o700}, env))
 	for p, mode := range map[string]os.FileMode{paths.Env(): 0o600, paths.KeyDir(): 0o700, paths.TSAHostKey(): 0o600, paths.SessionKey(): 0o600} {
 		st, err := h.Lstat(p)
 		require.NoError(t, err)
@@ -206,14 +207,14 @@ func TestD58PythonExporterGoes(t *testing.T) {
 func TestD10D11WebsKeysLeaveSharedStorage(t *testing.T) {
 	h, _ := predecessor(t, "lxc")
 	shared, own := WebFiles(false), WebFiles(true)
-	require.Equal(t, shared, own.TakeOverFrom(h.Root))
-	require.Equal(t, shared, shared.TakeOverFrom(h.Root))
-	require.Empty(t, ops(t, h, PredecessorShared(hosttest.Predecessor(t, "web"))...), "what is not shared is the web's own")
+	require.Equal(t, shared, TakeOverFrom(h.Root, own))
+	require.Equal(t, shared, TakeOverFrom(h.Root, shared))
+	require.Empty(t, resourcetest.Ops(t, h, PredecessorShared(hosttest.Predecessor(t, "web"))...), "what is not shared is the web's own")
 
 	hosttest.Put(t, h.Root, own.Env(), "CONCOURSE_BIND_PORT=8080\n")
-	require.Equal(t, own, own.TakeOverFrom(h.Root))
-	require.Equal(t, []string{"remove /var/lib/concourse/config.env", "remove /var/lib/concourse/keys"}, ops(t, h, PredecessorShared(h.Root)...))
-	require.NoError(t, apply(t, h, PredecessorShared(h.Root)...))
-	require.Empty(t, ops(t, h, PredecessorShared(h.Root)...))
+	require.Equal(t, own, TakeOverFrom(h.Root, own))
+	require.Equal(t, []string{"remove /var/lib/concourse/config.env", "remove /var/lib/concourse/keys"}, resourcetest.Ops(t, h, PredecessorShared(h.Root)...))
+	require.NoError(t, resourcetest.Apply(t, h, PredecessorShared(h.Root)...))
+	require.Empty(t, resourcetest.Ops(t, h, PredecessorShared(h.Root)...))
 	require.True(t, h.Exists(sharedMarker))
 }

@@ -12,7 +12,7 @@ import (
 // has no secret yet. The Python charm left the key there when its option was
 // cleared, and its database stayed encrypted: without that key nobody could read
 // it any more. "" where there is none.
-func (p WebPaths) PredecessorEncryption(root host.Root) (key, old string) {
+func PredecessorEncryption(root host.Root, p WebPaths) (key, old string) {
 	env := readEnv(root, p.Env())
 	return env["CONCOURSE_ENCRYPTION_KEY"], env["CONCOURSE_OLD_ENCRYPTION_KEY"]
 }

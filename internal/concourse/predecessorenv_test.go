@@ -14,7 +14,7 @@ import (
 func TestEncryptionKeyThatTheOptionForgotIsTakenOver(t *testing.T) {
 	h, _ := predecessor(t, "web")
 	paths := WebFiles(false)
-	key, old := paths.PredecessorEncryption(h.Root)
+	key, old := PredecessorEncryption(h.Root, paths)
 	require.Equal(t, "0123456789abcdef", key)
 	require.Empty(t, old)
 
@@ -22,11 +22,11 @@ func TestEncryptionKeyThatTheOptionForgotIsTakenOver(t *testing.T) {
 	file, err := WebConfig{Paths: paths, OldEncryptionKey: key}.File(nil)
 	require.NoError(t, err)
 	hosttest.Put(t, h.Root, paths.Env(), string(file.Data))
-	now, old := paths.PredecessorEncryption(h.Root)
+	now, old := PredecessorEncryption(h.Root, paths)
 	require.Empty(t, now)
 	require.Equal(t, key, old)
 
-	key, old = WebFiles(true).PredecessorEncryption(h.Root)
+	key, old = PredecessorEncryption(h.Root, WebFiles(true))
 	require.Empty(t, key+old)
 }
 

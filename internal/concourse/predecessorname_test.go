@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 // The web finds the worker again that it knows, with its volumes.
@@ -16,16 +17,16 @@ func TestWorkerOfThePythonCharmKeepsItsName(t *testing.T) {
 	name, ok := PredecessorName(h.Root, WorkDir)
 	require.True(t, ok)
 	require.Equal(t, hostname, name)
-	require.NoError(t, apply(t, h, WorkerNameKept(WorkDir, name)))
+	require.NoError(t, resourcetest.Apply(t, h, WorkerNameKept(WorkDir, name)))
 
 	env, err := WorkerConfig{Name: name}.File([]byte("CONCOURSE_WORKER_PROCS=1\n"))
 	require.NoError(t, err)
-	require.NoError(t, apply(t, h, env))
+	require.NoError(t, resourcetest.Apply(t, h, env))
 	hosttest.Put(t, h.Root, "/etc/hostname", "renamed-since\n")
 	again, ok := PredecessorName(h.Root, WorkDir)
 	require.True(t, ok, "also when the environment is this charm's")
 	require.Equal(t, name, again)
-	require.Empty(t, ops(t, h, WorkerNameKept(WorkDir, again)))
+	require.Empty(t, resourcetest.Ops(t, h, WorkerNameKept(WorkDir, again)))
 
 	require.NoError(t, h.Remove(WorkDir+"/.worker-name"))
 	_, ok = PredecessorName(h.Root, WorkDir)

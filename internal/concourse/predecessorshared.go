@@ -15,7 +15,7 @@ import (
 // TakeOverFrom is where a web's files are to be read from the first time: its own
 // folder, or, with shared storage and as long as nothing is there, the Python
 // charm's.
-func (p WebPaths) TakeOverFrom(root host.Root) WebPaths {
+func TakeOverFrom(root host.Root, p WebPaths) WebPaths {
 	if _, err := root.Lstat(p.Env()); p.Dir != HomeDir && errors.Is(err, fs.ErrNotExist) && root.Exists(WebFiles(false).KeyDir()) {
 		return WebFiles(false)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 // child runs this test binary's TestChild as another process.
@@ -46,7 +48,7 @@ func child(t testing.TB, do, arg string, h host.Host) (p *os.Process, in io.Clos
 
 // TestChild is what the other process does.
 func TestChild(t *testing.T) {
-	h := machineAt(os.Getenv("CHILD_ROOT"))
+	h := hosttest.RealAt(host.Root(os.Getenv("CHILD_ROOT")))
 	switch os.Getenv("CHILD_DOES") {
 	case "lock":
 		_, err := tryLock(h.Root)
@@ -56,7 +58,7 @@ func TestChild(t *testing.T) {
 	case "install":
 		r := &Release{Version: "8.2.5", Mirror: os.Getenv("CHILD_ARG"), Arch: "amd64", Shared: true, Unit: "worker/9",
 			Sleep: func(time.Duration) { panic("a hook waits") }}
-		if err := apply(t, h, r); err != nil {
+		if err := resourcetest.Apply(t, h, r); err != nil {
 			os.Stdout.WriteString(err.Error() + "\n")
 			return
 		}
@@ -77,7 +79,7 @@ func TestInstallNeverWaitsForAnotherProcess_D7_D9(t *testing.T) {
 	r := m.shared("worker/0", "8.2.5")
 	r.Sleep = func(time.Duration) { t.Error("a hook waits") }
 	for range 2 {
-		err := apply(t, b, r)
+		err := resourcetest.Apply(t, b, r)
 		var wait *waitError
 		require.ErrorAs(t, err, &wait)
 		require.True(t, wait.Temporary())
@@ -87,7 +89,7 @@ func TestInstallNeverWaitsForAnotherProcess_D7_D9(t *testing.T) {
 	require.NoError(t, in.Close())
 	_, err := holder.Wait()
 	require.NoError(t, err)
-	require.NoError(t, apply(t, b, r))
+	require.NoError(t, resourcetest.Apply(t, b, r))
 	require.Equal(t, "8.2.5", inUse(t, b))
 }
 
@@ -138,9 +140,9 @@ func TestInstallGoesOnAfterAnotherProcessWasKilled_D8(t *testing.T) {
 	require.NoError(t, killed.Kill())
 	_, err := killed.Wait()
 	require.NoError(t, err)
-	require.NoError(t, apply(t, b, m.shared("worker/0", "8.2.5")))
+	require.NoError(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.5")))
 	require.Equal(t, "8.2.5", inUse(t, b))
-	require.Empty(t, ops(t, b, m.shared("worker/0", "8.2.5")))
+	require.Empty(t, resourcetest.Ops(t, b, m.shared("worker/0", "8.2.5")))
 	require.False(t, a.Exists(downloadDir))
 }
 
@@ -150,7 +152,7 @@ func TestInstallSeesWhatAnotherUnitFinished(t *testing.T) {
 	m := newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
 	p := planned(t, b, m.shared("worker/0", "8.2.5"))
-	require.NoError(t, apply(t, a, m.shared("web/0", "8.2.5")))
+	require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", "8.2.5")))
 	applied(t, p)
 	require.Equal(t, "8.2.5", inUse(t, b))
 	require.Equal(t, 1, tarballs(m))

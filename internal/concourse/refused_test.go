@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 // A mirror that has another version under the name is asked for its checksum
@@ -22,7 +23,7 @@ func TestMirroredReleaseOfAnotherVersionIsFetchedAndUnpackedOnce(t *testing.T) {
 				r, said := m.from("8.2.5")
 				r.SHA256, r.Shared, r.Unit = sum, shared, "worker/0"
 				m.asked = nil
-				err := apply(t, h, r)
+				err := resourcetest.Apply(t, h, r)
 				return m.asked, *said, err
 			}
 			data := tarball(t, releaseEntries("8.2.4")...)

@@ -12,6 +12,7 @@ import (
 
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 func TestReleaseFromAMirrorIsInstalledOnce(t *testing.T) {
@@ -26,8 +27,8 @@ func TestReleaseFromAMirrorIsInstalledOnce(t *testing.T) {
 		"unpack Concourse 8.2.5",
 		"switch /opt/concourse-ci-machine/release to 8.2.5",
 		"remove /var/lib/concourse/releases/.download",
-	}, ops(t, h, r))
-	require.NoError(t, apply(t, h, r))
+	}, resourcetest.Ops(t, h, r))
+	require.NoError(t, resourcetest.Apply(t, h, r))
 
 	version, id, ok := InstalledRelease(h.Root)
 	require.True(t, ok)
@@ -39,9 +40,9 @@ func TestReleaseFromAMirrorIsInstalledOnce(t *testing.T) {
 		require.Equal(t, mode, st.Mode().Perm(), p)
 	}
 	require.Contains(t, *said, "Downloading Concourse CI 8.2.5... 100%")
-	require.Empty(t, ops(t, h, r))
+	require.Empty(t, resourcetest.Ops(t, h, r))
 	again, _ := m.from("8.2.5")
-	require.Empty(t, ops(t, h, again), "another run finds nothing to do either")
+	require.Empty(t, resourcetest.Ops(t, h, again), "another run finds nothing to do either")
 }
 
 // A run that is killed between two steps, wherever, converges when run again.
@@ -52,7 +53,7 @@ func TestReleaseConvergesWhenKilledAfterEachStep(t *testing.T) {
 	for killed := 0; ; killed++ {
 		h := machine(t)
 		old, _ := m.from("8.2.4")
-		require.NoError(t, apply(t, h, old))
+		require.NoError(t, resourcetest.Apply(t, h, old))
 		r, _ := m.from("8.2.5")
 		p, err := plan.Diff(context.Background(), h, r)
 		require.NoError(t, err)
@@ -62,8 +63,8 @@ func TestReleaseConvergesWhenKilledAfterEachStep(t *testing.T) {
 		_, err = p[:killed].Apply(context.Background(), nil)
 		require.NoError(t, err)
 		fresh, _ := m.from("8.2.5")
-		require.NoError(t, apply(t, h, fresh), "killed after %d steps", killed)
-		require.Empty(t, ops(t, h, fresh), "killed after %d steps", killed)
+		require.NoError(t, resourcetest.Apply(t, h, fresh), "killed after %d steps", killed)
+		require.Empty(t, resourcetest.Ops(t, h, fresh), "killed after %d steps", killed)
 		version, _, ok := InstalledRelease(h.Root)
 		require.True(t, ok)
 		require.Equal(t, "8.2.5", version)
@@ -78,7 +79,7 @@ func TestUpgradeKeepsThePreviousReleaseAndNoOlder_D48(t *testing.T) {
 	for _, v := range []string{"8.2.3", "8.2.4", "8.2.5"} {
 		m.put(v, tarball(t, releaseEntries(v)...), true)
 		r, _ := m.from(v)
-		require.NoError(t, apply(t, h, r))
+		require.NoError(t, resourcetest.Apply(t, h, r))
 	}
 	require.False(t, h.Exists(ReleasesDir+"/8.2.3"))
 	require.True(t, h.Exists(ReleasesDir+"/8.2.4"))
@@ -86,12 +87,12 @@ func TestUpgradeKeepsThePreviousReleaseAndNoOlder_D48(t *testing.T) {
 
 	m.Close() // going back needs no download
 	back, _ := m.from("8.2.4")
-	require.NoError(t, apply(t, h, back))
+	require.NoError(t, resourcetest.Apply(t, h, back))
 	version, _, _ := InstalledRelease(h.Root)
 	require.Equal(t, "8.2.4", version)
 	require.True(t, h.Exists(ReleasesDir+"/8.2.5"))
-	require.Empty(t, ops(t, h, back))
-	runc, err := h.ReadText(RealRunc)
+	require.Empty(t, resourcetest.Ops(t, h, back))
+	runc, err := h.ReadText(BinDir + "/runc")
 	require.NoError(t, err)
 	require.Equal(t, "runc of 8.2.4", runc, "D48: runc comes from the release in use")
 }
@@ -112,14 +113,14 @@ func TestReleaseIsOutOfThePythonCharmsReach(t *testing.T) {
 			hosttest.Link(t, h.Root, HomeDir+"/bin", h.Path(c.link))
 		}
 		r, _ := m.from("8.2.5")
-		require.NoError(t, apply(t, h, r))
-		require.Empty(t, ops(t, h, r))
+		require.NoError(t, resourcetest.Apply(t, h, r))
+		require.Empty(t, resourcetest.Ops(t, h, r))
 		text, err := h.ReadText(HomeDir + "/bin/concourse")
 		require.NoError(t, err, name)
 		require.Equal(t, c.left, text, name)
 		require.NoError(t, os.MkdirAll(h.Path(HomeDir+"/bin"), 0o755))
 		require.NoError(t, os.WriteFile(h.Path(HomeDir+"/bin/runc"), []byte("a wrapper"), 0o755))
-		runc, err := h.ReadText(RealRunc)
+		runc, err := h.ReadText(BinDir + "/runc")
 		require.NoError(t, err)
 		require.Equal(t, "runc of 8.2.5", runc, name)
 	}
@@ -136,48 +137,48 @@ func TestAttachedReleaseNeedsNoNetwork(t *testing.T) {
 	r := &Release{Resource: attach(t, data), Arch: "arm64"} // D66: and any architecture
 	id, err := r.ID(h.Root)
 	require.NoError(t, err)
-	require.NoError(t, apply(t, h, r))
+	require.NoError(t, resourcetest.Apply(t, h, r))
 	version, got, ok := InstalledRelease(h.Root)
 	require.True(t, ok)
 	require.Equal(t, "8.2.4", version)
 	require.Equal(t, id, got)
-	require.Empty(t, ops(t, h, &Release{Resource: r.Resource, Arch: "arm64"}))
+	require.Empty(t, resourcetest.Ops(t, h, &Release{Resource: r.Resource, Arch: "arm64"}))
 
 	// Juju gives a new revision the same path.
 	require.NoError(t, os.WriteFile(r.Resource, tarball(t, releaseEntries("8.2.5")...), 0o644))
-	require.NoError(t, apply(t, h, &Release{Resource: r.Resource, Arch: "arm64"}))
+	require.NoError(t, resourcetest.Apply(t, h, &Release{Resource: r.Resource, Arch: "arm64"}))
 	version, _, _ = InstalledRelease(h.Root)
 	require.Equal(t, "8.2.5", version)
 
 	// A new date alone is noted, so that the file is not hashed every time.
 	require.NoError(t, os.Chtimes(r.Resource, time.Time{}, hosttest.Now))
-	require.Len(t, ops(t, h, &Release{Resource: r.Resource, Arch: "arm64"}), 1)
-	require.NoError(t, apply(t, h, &Release{Resource: r.Resource, Arch: "arm64"}))
-	require.Empty(t, ops(t, h, &Release{Resource: r.Resource, Arch: "arm64"}))
+	require.Len(t, resourcetest.Ops(t, h, &Release{Resource: r.Resource, Arch: "arm64"}), 1)
+	require.NoError(t, resourcetest.Apply(t, h, &Release{Resource: r.Resource, Arch: "arm64"}))
+	require.Empty(t, resourcetest.Ops(t, h, &Release{Resource: r.Resource, Arch: "arm64"}))
 }
 
 func TestAttachedReleaseOfAnotherVersionOrSumIsRefused(t *testing.T) {
 	h, data := machine(t), tarball(t, releaseEntries("8.2.4")...)
 	file := attach(t, data)
 	for range 2 { // again: without unpacking it again
-		err := apply(t, h, &Release{Version: "8.2.5", Resource: file, Arch: "amd64"})
+		err := resourcetest.Apply(t, h, &Release{Version: "8.2.5", Resource: file, Arch: "amd64"})
 		var other *VersionError
 		require.ErrorAs(t, err, &other)
 		require.Contains(t, other.Remedy(), "set version=8.2.4")
 		_, _, ok := InstalledRelease(h.Root)
 		require.False(t, ok)
 	}
-	err := apply(t, h, &Release{Resource: file, SHA256: sumOf([]byte("x")), Arch: "amd64"})
+	err := resourcetest.Apply(t, h, &Release{Resource: file, SHA256: sumOf([]byte("x")), Arch: "amd64"})
 	var sum *checksumError
 	require.ErrorAs(t, err, &sum)
 	require.Contains(t, sum.Remedy(), "release-sha256")
-	require.NoError(t, apply(t, h, &Release{Version: "8.2.4", Resource: file, SHA256: sumOf(data), Arch: "amd64"}))
+	require.NoError(t, resourcetest.Apply(t, h, &Release{Version: "8.2.4", Resource: file, SHA256: sumOf(data), Arch: "amd64"}))
 }
 
 func TestEmptyResourceIsNone(t *testing.T) {
 	h := machine(t)
 	r := &Release{Version: "8.2.5", Resource: attach(t, nil), Arch: "amd64"}
-	require.Contains(t, ops(t, h, r), "download Concourse 8.2.5")
+	require.Contains(t, resourcetest.Ops(t, h, r), "download Concourse 8.2.5")
 }
 
 // D15: nothing but a version becomes part of a path or an address.
@@ -218,7 +219,7 @@ func TestEveryErrorSaysWhoCanHelp(t *testing.T) {
 	var temporary interface{ Temporary() bool }
 	require.True(t, errors.As(error(&NetworkError{}), &temporary))
 	require.True(t, errors.As(error(&waitError{}), &temporary))
-	for _, err := range []error{&notThereError{}, &noChecksumError{}, &checksumError{}, &VersionError{}, &badReleaseError{}, &KeyError{}, &tokenError{}, &storageError{Way: "Run it."}, &DowngradeError{}} {
+	for _, err := range []error{&notThereError{}, &noChecksumError{}, &checksumError{}, &VersionError{}, &badReleaseError{}, &tokenError{}, &storageError{Way: "Run it."}, &DowngradeError{}} {
 		var remedy interface{ Remedy() string }
 		require.ErrorAs(t, err, &remedy)
 		require.Greater(t, len(remedy.Remedy()), len(err.Error()))

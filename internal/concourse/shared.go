@@ -203,12 +203,3 @@ func (d sharedDir) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		return err
 	}}}, nil
 }
-
-// WorkFolder is where a worker has its volumes: never on shared storage, where
-// two workers would take each other's away.
-func WorkFolder(shared bool) string {
-	if shared {
-		return "/var/lib/concourse-work"
-	}
-	return WorkDir
-}

@@ -12,6 +12,7 @@ import (
 
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 // sharing is two units' machines that have one folder as HomeDir.
@@ -33,7 +34,7 @@ func inUse(t testing.TB, h host.Host) string {
 	t.Helper()
 	version, _, ok := InstalledRelease(h.Root)
 	require.True(t, ok)
-	text, err := h.ReadText(RealRunc)
+	text, err := h.ReadText(BinDir + "/runc")
 	require.NoError(t, err)
 	require.Equal(t, "runc of "+version, text)
 	return version
@@ -60,22 +61,22 @@ func TestUnitsOfSharedStorageUpgradeInAnyOrder_D6_D50(t *testing.T) {
 		"note in /var/lib/concourse/units/web-0 that this unit needs 8.2.3",
 		"install Concourse 8.2.3 into the shared storage",
 		"switch /opt/concourse-ci-machine/release to 8.2.3",
-	}, ops(t, a, m.shared("web/0", "8.2.3")))
-	require.NoError(t, apply(t, a, m.shared("web/0", "8.2.3")))
+	}, resourcetest.Ops(t, a, m.shared("web/0", "8.2.3")))
+	require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", "8.2.3")))
 	require.Equal(t, []string{
 		"note in /var/lib/concourse/units/worker-0 that this unit needs 8.2.3",
 		"switch /opt/concourse-ci-machine/release to 8.2.3",
-	}, ops(t, b, m.shared("worker/0", "8.2.3")), "downloaded once for all")
-	require.NoError(t, apply(t, b, m.shared("worker/0", "8.2.3")))
+	}, resourcetest.Ops(t, b, m.shared("worker/0", "8.2.3")), "downloaded once for all")
+	require.NoError(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.3")))
 
 	for _, v := range []string{"8.2.4", "8.2.5"} {
-		require.NoError(t, apply(t, a, m.shared("web/0", v)))
-		require.Empty(t, ops(t, a, m.shared("web/0", v)))
+		require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", v)))
+		require.Empty(t, resourcetest.Ops(t, a, m.shared("web/0", v)))
 		require.Equal(t, v, inUse(t, a))
 		require.Equal(t, "8.2.3", inUse(t, b), "D50: no unit changes another's runc")
-		require.Empty(t, ops(t, b, m.shared("worker/0", "8.2.3")))
+		require.Empty(t, resourcetest.Ops(t, b, m.shared("worker/0", "8.2.3")))
 	}
-	require.NoError(t, apply(t, b, m.shared("worker/0", "8.2.5")))
+	require.NoError(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.5")))
 	require.Equal(t, "8.2.5", inUse(t, b))
 	require.Equal(t, 3, tarballs(m))
 	require.True(t, a.Exists(ReleasesDir+"/8.2.3"), "worker/0 may go back to it")
@@ -83,13 +84,13 @@ func TestUnitsOfSharedStorageUpgradeInAnyOrder_D6_D50(t *testing.T) {
 
 	// The other way round: the worker first, then the web.
 	m.put("8.2.6", tarball(t, releaseEntries("8.2.6")...), true)
-	require.NoError(t, apply(t, b, m.shared("worker/0", "8.2.6")))
+	require.NoError(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.6")))
 	require.Equal(t, "8.2.5", inUse(t, a))
 	require.False(t, a.Exists(ReleasesDir+"/8.2.3"), "nobody needs it any more")
-	require.NoError(t, apply(t, a, m.shared("web/0", "8.2.6")))
+	require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", "8.2.6")))
 	require.Equal(t, "8.2.6", inUse(t, a))
-	require.Empty(t, ops(t, a, m.shared("web/0", "8.2.6")))
-	require.Empty(t, ops(t, b, m.shared("worker/0", "8.2.6")))
+	require.Empty(t, resourcetest.Ops(t, a, m.shared("web/0", "8.2.6")))
+	require.Empty(t, resourcetest.Ops(t, b, m.shared("worker/0", "8.2.6")))
 }
 
 // D8: a marker of the Python charm's download is no lock, however new it is.
@@ -105,13 +106,13 @@ func TestPredecessorsDownloadMarkersHoldNobodyUp_D8(t *testing.T) {
 	}
 	put()
 	hosttest.Put(t, a.Root, installLock, "")
-	require.NoError(t, apply(t, a, m.shared("web/0", "8.2.5")))
+	require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", "8.2.5")))
 	require.Equal(t, "8.2.5", inUse(t, a))
 	for _, p := range stale {
 		require.False(t, a.Exists(p))
 	}
 	put() // and by a unit that has nothing to install
-	require.NoError(t, apply(t, b, m.shared("worker/0", "8.2.5")))
+	require.NoError(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.5")))
 	for _, p := range stale {
 		require.False(t, a.Exists(p))
 	}
@@ -148,8 +149,8 @@ func TestReleasesTouchNothingElseInSharedStorage_D10_D11(t *testing.T) {
 	for _, v := range []string{"8.2.4", "8.2.5"} {
 		for unit, h := range map[string]host.Host{"web/0": a, "worker/0": b} {
 			require.NoError(t, SharedStorage(h.Root))
-			require.NoError(t, apply(t, h, append(ReleaseFolders(true), m.shared(unit, v))...))
-			require.Empty(t, ops(t, h, append(ReleaseFolders(true), m.shared(unit, v))...))
+			require.NoError(t, resourcetest.Apply(t, h, append(ReleaseFolders(true), m.shared(unit, v))...))
+			require.Empty(t, resourcetest.Ops(t, h, append(ReleaseFolders(true), m.shared(unit, v))...))
 		}
 	}
 	require.Equal(t, before, listed())
@@ -163,7 +164,7 @@ func TestReleaseIsReadableForAll_D11(t *testing.T) {
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
 	require.NoError(t, os.Remove(a.Path(ReleasesDir)))
 	require.NoError(t, withUmask(0o077, func() error {
-		return apply(t, a, append(ReleaseFolders(true), m.shared("web/0", "8.2.5"))...)
+		return resourcetest.Apply(t, a, append(ReleaseFolders(true), m.shared("web/0", "8.2.5"))...)
 	}))
 	for _, top := range []string{ReleasesDir, unitsDir} {
 		require.NoError(t, filepath.WalkDir(a.Path(top), func(p string, d fs.DirEntry, err error) error {
@@ -191,8 +192,8 @@ func TestSharedStorageThatIsNotThereYetIsWaitedFor(t *testing.T) {
 	early := newMirror(t)
 	require.NoError(t, os.Remove(h.Path(ReleasesDir)))
 	want := append(ReleaseFolders(true), early.shared("web/0", "8.2.5"))
-	require.Equal(t, []string{"use the shared storage"}, ops(t, h, want...))
-	require.ErrorAs(t, apply(t, h, want...), &wait)
+	require.Equal(t, []string{"use the shared storage"}, resourcetest.Ops(t, h, want...))
+	require.ErrorAs(t, resourcetest.Apply(t, h, want...), &wait)
 	require.Empty(t, early.asked)
 	left, err := h.ReadDir(HomeDir)
 	require.NoError(t, err)
@@ -202,7 +203,7 @@ func TestSharedStorageThatIsNotThereYetIsWaitedFor(t *testing.T) {
 	m := newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
 	r, _ := m.from("8.2.5")
-	require.NoError(t, apply(t, h, r))
+	require.NoError(t, resourcetest.Apply(t, h, r))
 	require.ErrorAs(t, SharedStorage(h.Root), &wait)
 
 	hosttest.Put(t, h.Root, sharedMarker, "")
@@ -213,7 +214,7 @@ func TestSharedStorageThatIsGoneNamesTheWayOut(t *testing.T) {
 	a, b := sharing(t)
 	m := newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
-	require.NoError(t, apply(t, b, m.shared("worker/0", "8.2.5")))
+	require.NoError(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.5")))
 	require.NoError(t, SharedStorage(b.Root))
 	require.NoError(t, os.Remove(b.Path(HomeDir)))
 	require.NoError(t, b.MkdirAll(HomeDir, 0o755))
@@ -221,7 +222,7 @@ func TestSharedStorageThatIsGoneNamesTheWayOut(t *testing.T) {
 	require.ErrorAs(t, SharedStorage(b.Root), &gone)
 	require.Equal(t, "Shared storage unavailable - mount may have been removed. On the LXD host run: lxc config device add <container> shared-storage disk source=<folder> path=/var/lib/concourse shift=true", gone.Remedy())
 	gone = nil
-	require.ErrorAs(t, apply(t, b, m.shared("worker/0", "8.2.5")), &gone)
+	require.ErrorAs(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.5")), &gone)
 	require.NoError(t, SharedStorage(a.Root))
 }
 

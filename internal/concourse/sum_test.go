@@ -1,6 +1,7 @@
 package concourse
 
 import (
+	"concourse-ci-machine/internal/resource/resourcetest"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ func TestReleaseWithoutChecksumIsRefused_D36(t *testing.T) {
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), false)
 	m.files["/v8.2.5/"+name825+".sha1"] = []byte("da39a3ee5e6b4b0d3255bfef95601890afd80709")
 	r, _ := m.from("8.2.5")
-	err := apply(t, h, r)
+	err := resourcetest.Apply(t, h, r)
 	var none *noChecksumError
 	require.ErrorAs(t, err, &none)
 	require.Equal(t, "no SHA-256 of Concourse 8.2.5 for amd64 is known: set release-sha256 to what `sha256sum "+name825+"` prints for a copy that you trust, or put "+name825+".sha256 beside the tarball on release-mirror", none.Remedy())
@@ -29,7 +30,7 @@ func TestReleaseWithAWrongSumIsNotUnpacked_D36(t *testing.T) {
 	m.put("8.2.5", good, true)
 	m.files["/v8.2.5/"+name825] = append([]byte{}, good[:len(good)-1]...)
 	r, _ := m.from("8.2.5")
-	err := apply(t, h, r)
+	err := resourcetest.Apply(t, h, r)
 	var bad *checksumError
 	require.ErrorAs(t, err, &bad)
 	require.Equal(t, sumOf(good), bad.Want)
@@ -37,7 +38,7 @@ func TestReleaseWithAWrongSumIsNotUnpacked_D36(t *testing.T) {
 	require.NoError(t, gerr)
 	require.Equal(t, []string{downloadDir}, found)
 	m.put("8.2.5", good, true)
-	require.NoError(t, apply(t, h, r))
+	require.NoError(t, resourcetest.Apply(t, h, r))
 }
 
 func TestChecksumComesFromTheOptionThenTheTableThenTheSidecar(t *testing.T) {
@@ -60,9 +61,9 @@ func TestChecksumComesFromTheOptionThenTheTableThenTheSidecar(t *testing.T) {
 			m.put("8.2.5", good, tc.sidecar)
 			r, _ := m.from("8.2.5")
 			r.SHA256, r.table = tc.option, tc.table
-			require.NoError(t, apply(t, h, r))
+			require.NoError(t, resourcetest.Apply(t, h, r))
 			require.Equal(t, tc.asks, m.asked[0] == name825+".sha256")
-			require.Empty(t, ops(t, h, r))
+			require.Empty(t, resourcetest.Ops(t, h, r))
 		})
 	}
 }
@@ -74,15 +75,15 @@ func TestChecksumOptionSetLaterHoldsForTheInstalledRelease(t *testing.T) {
 	first, second := tarball(t, releaseEntries("8.2.5")...), bigRelease(t, "8.2.5")
 	m.put("8.2.5", first, true)
 	r, _ := m.from("8.2.5")
-	require.NoError(t, apply(t, h, r))
+	require.NoError(t, resourcetest.Apply(t, h, r))
 	r.SHA256 = sumOf(first)
-	require.Empty(t, ops(t, h, r))
+	require.Empty(t, resourcetest.Ops(t, h, r))
 	r.SHA256 = sumOf(second)
 	m.put("8.2.5", second, false)
-	require.NoError(t, apply(t, h, r))
+	require.NoError(t, resourcetest.Apply(t, h, r))
 	_, id, _ := InstalledRelease(h.Root)
 	require.Equal(t, "8.2.5-"+sumOf(second)[:12], id)
-	require.Empty(t, ops(t, h, r))
+	require.Empty(t, resourcetest.Ops(t, h, r))
 }
 
 func TestParseSum(t *testing.T) {
@@ -127,12 +128,12 @@ func TestChecksumThatIsAwayKeepsTheDownload_D36(t *testing.T) {
 	delete(m.files, sidecar)
 	for range 2 {
 		next, _ := m.from("8.2.5")
-		require.Error(t, apply(t, h, next))
+		require.Error(t, resourcetest.Apply(t, h, next))
 		require.False(t, h.Exists(ReleasesDir+"/8.2.5"))
 	}
 	m.files[sidecar] = sum
 	next, _ := m.from("8.2.5")
-	require.NoError(t, apply(t, h, next))
+	require.NoError(t, resourcetest.Apply(t, h, next))
 	require.Equal(t, 1, tarballs(m))
 }
 
@@ -143,7 +144,7 @@ func TestSharedReleaseIsVerified_D36(t *testing.T) {
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
 	m.files["/v8.2.5/"+name825] = bigRelease(t, "8.2.5")
 	var bad *checksumError
-	require.ErrorAs(t, apply(t, a, m.shared("web/0", "8.2.5")), &bad)
+	require.ErrorAs(t, resourcetest.Apply(t, a, m.shared("web/0", "8.2.5")), &bad)
 	found, err := a.Glob(ReleasesDir + "/*")
 	require.NoError(t, err)
 	require.Equal(t, []string{downloadDir}, found)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 func hostKey(t testing.TB) string {
@@ -81,8 +82,8 @@ func TestFindTSATakesTheFirstCompleteWeb_D4(t *testing.T) {
 }
 
 func TestHostKeyFileIsWhatTheWorkerReads(t *testing.T) {
-	h, tsa := machine(t), TSA{Host: "h:1", HostPublicKey: hostKey(t)}
-	require.NoError(t, apply(t, h, tsa.HostKeyFile()))
+	h, tsa := hosttest.Real(t), TSA{Host: "h:1", HostPublicKey: hostKey(t)}
+	require.NoError(t, resourcetest.Apply(t, h, tsa.HostKeyFile()))
 	text, err := h.ReadText(TSAHostKey)
 	require.NoError(t, err)
 	require.Equal(t, tsa.HostPublicKey, text)
@@ -102,14 +103,14 @@ func FuzzParseTSA(f *testing.F) {
 }
 
 func TestWorkerNameChangesWithTheWorkFolder(t *testing.T) {
-	h := machine(t)
+	h := hosttest.Real(t)
 	_, ok := ReadWorkerID(h.Root, WorkDir)
 	require.False(t, ok)
-	require.NoError(t, apply(t, h, WorkerID(WorkDir, "0badcafe")))
+	require.NoError(t, resourcetest.Apply(t, h, WorkerID(WorkDir, "0badcafe")))
 	id, ok := ReadWorkerID(h.Root, WorkDir)
 	require.True(t, ok)
 	require.Equal(t, "gpu-worker-3-0badcafe", WorkerName("gpu-worker/3", id))
-	require.Empty(t, ops(t, h, WorkerID(WorkDir, id)))
+	require.Empty(t, resourcetest.Ops(t, h, WorkerID(WorkDir, id)))
 	for _, broken := range []string{"", "0BADCAFE", "0badcafe1", "../../etc"} {
 		hosttest.Put(t, h.Root, workerIDFile(WorkDir), broken)
 		_, ok = ReadWorkerID(h.Root, WorkDir)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 func TestWorkerUnit(t *testing.T) {
@@ -64,19 +65,19 @@ func TestLauncherRunsTheReleasesContainerd_D48_D51(t *testing.T) {
 }
 
 func TestOperatorsFileIsMadeOnce(t *testing.T) {
-	h := machine(t)
-	require.NoError(t, apply(t, h, OperatorEnv{}))
+	h := hosttest.Real(t)
+	require.NoError(t, resourcetest.Apply(t, h, OperatorEnv{}))
 	data, err := h.ReadFile(OperatorEnvFile)
 	require.NoError(t, err)
 	require.Empty(t, data)
 	hosttest.Put(t, h.Root, OperatorEnvFile, "CONCOURSE_TEAM=mine\n")
-	require.Empty(t, ops(t, h, OperatorEnv{}))
+	require.Empty(t, resourcetest.Ops(t, h, OperatorEnv{}))
 }
 
 func TestFoldersAreMadeOnce(t *testing.T) {
-	h := machine(t)
-	require.NoError(t, apply(t, h, Folders(false)...))
-	require.Empty(t, ops(t, h, Folders(false)...))
+	h := hosttest.Real(t)
+	require.NoError(t, resourcetest.Apply(t, h, Folders(false)...))
+	require.Empty(t, resourcetest.Ops(t, h, Folders(false)...))
 	st, err := h.Stat(KeyDir)
 	require.NoError(t, err)
 	require.Equal(t, os.ModeDir|0o700, st.Mode())

@@ -9,6 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 // A unit that is killed between two steps, wherever, converges, and so does
@@ -21,7 +22,7 @@ func TestSharedReleaseConvergesWhenKilledAfterEachStep(t *testing.T) {
 	for killed := 0; ; killed++ {
 		a, b := sharing(t)
 		for _, v := range []string{"8.2.3", "8.2.4"} {
-			require.NoError(t, apply(t, a, m.shared("web/0", v)))
+			require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", v)))
 		}
 		p := planned(t, a, m.shared("web/0", "8.2.5"))
 		if killed > len(p) {
@@ -29,11 +30,11 @@ func TestSharedReleaseConvergesWhenKilledAfterEachStep(t *testing.T) {
 			break
 		}
 		applied(t, p[:killed])
-		require.NoError(t, apply(t, b, m.shared("worker/0", "8.2.5")), "killed after %d steps", killed)
-		require.Empty(t, ops(t, b, m.shared("worker/0", "8.2.5")), "killed after %d steps", killed)
-		require.NoError(t, apply(t, a, m.shared("web/0", "8.2.5")), "killed after %d steps", killed)
+		require.NoError(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.5")), "killed after %d steps", killed)
+		require.Empty(t, resourcetest.Ops(t, b, m.shared("worker/0", "8.2.5")), "killed after %d steps", killed)
+		require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", "8.2.5")), "killed after %d steps", killed)
 		for unit, h := range map[string]host.Host{"web/0": a, "worker/0": b} {
-			require.Empty(t, ops(t, h, m.shared(unit, "8.2.5")), "killed after %d steps", killed)
+			require.Empty(t, resourcetest.Ops(t, h, m.shared(unit, "8.2.5")), "killed after %d steps", killed)
 			require.Equal(t, "8.2.5", inUse(t, h))
 		}
 		require.True(t, a.Exists(ReleasesDir+"/8.2.4"), "the previous release is kept, killed after %d steps", killed)
@@ -60,9 +61,9 @@ func TestSharedInstallGoesOnFromWhatAKilledOneLeft(t *testing.T) {
 			for file, text := range left {
 				hosttest.Put(t, a.Root, file, text)
 			}
-			require.NoError(t, apply(t, b, m.shared("worker/0", "8.2.5")))
+			require.NoError(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.5")))
 			require.Equal(t, "8.2.5", inUse(t, b))
-			require.Empty(t, ops(t, b, m.shared("worker/0", "8.2.5")))
+			require.Empty(t, resourcetest.Ops(t, b, m.shared("worker/0", "8.2.5")))
 			found, err := a.Glob(ReleasesDir + "/.*")
 			require.NoError(t, err)
 			require.Empty(t, found)
@@ -78,7 +79,7 @@ func TestSharedInstallUsesTheDownloadOfAnotherUnit(t *testing.T) {
 	data := tarball(t, releaseEntries("8.2.5")...)
 	m.put("8.2.5", data, true)
 	hosttest.Put(t, a.Root, downloadDir+"/"+name825, string(data))
-	require.NoError(t, apply(t, b, m.shared("worker/0", "8.2.5")))
+	require.NoError(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.5")))
 	require.Zero(t, tarballs(m))
 }
 
@@ -108,9 +109,9 @@ func TestRecordsOfUnitsKeepTheirReleases(t *testing.T) {
 			}
 			for _, v := range []string{"8.2.3", "8.2.4", "8.2.5"} {
 				m.put(v, tarball(t, releaseEntries(v)...), true)
-				require.NoError(t, apply(t, a, m.shared("web/0", v)))
+				require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", v)))
 			}
-			require.Empty(t, ops(t, a, m.shared("web/0", "8.2.5")))
+			require.Empty(t, resourcetest.Ops(t, a, m.shared("web/0", "8.2.5")))
 			require.Equal(t, tc.kept, a.Exists(ReleasesDir+"/8.2.3"))
 		})
 	}
@@ -120,14 +121,14 @@ func TestRecordIsRenewedOnceADay(t *testing.T) {
 	a, _ := sharing(t)
 	m := newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
-	require.NoError(t, apply(t, a, m.shared("web/0", "8.2.5")))
+	require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", "8.2.5")))
 	for after, want := range map[time.Duration][]string{
 		23 * time.Hour:  {},
 		25 * time.Hour:  {"note in /var/lib/concourse/units/web-0 that this unit needs 8.2.5"},
 		-25 * time.Hour: {"note in /var/lib/concourse/units/web-0 that this unit needs 8.2.5"}, // a clock that was wrong
 	} {
 		a.Clock = hosttest.Clock{T: hosttest.Now.Add(after)}
-		require.Equal(t, want, ops(t, a, m.shared("web/0", "8.2.5")), after)
+		require.Equal(t, want, resourcetest.Ops(t, a, m.shared("web/0", "8.2.5")), after)
 	}
 }
 
@@ -145,10 +146,10 @@ func TestReleaseIsNotRemovedUnderAUnitThatJustNamedIt(t *testing.T) {
 	for _, v := range []string{"8.2.3", "8.2.4", "8.2.5"} {
 		m.put(v, tarball(t, releaseEntries(v)...), true)
 		if v != "8.2.5" {
-			require.NoError(t, apply(t, a, m.shared("web/0", v)))
+			require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", v)))
 		}
 	}
-	require.NoError(t, apply(t, b, m.shared("worker/0", "8.2.4")))
+	require.NoError(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.4")))
 	removal := planned(t, a, m.shared("web/0", "8.2.5"))
 	applied(t, removal[:len(removal)-1])
 	require.Equal(t, "remove "+ReleasesDir+"/8.2.3", removal[len(removal)-1].Op)
@@ -177,7 +178,7 @@ func TestReleaseIsNotRemovedUnderAUnitThatJustNamedIt(t *testing.T) {
 	var wait *waitError
 	require.ErrorAs(t, again[0].Do(t.Context()), &wait)
 	require.Equal(t, "Another unit removed Concourse 8.2.4, installing it again...", wait.Waiting())
-	require.NoError(t, apply(t, a, m.shared("web/0", "8.2.4")))
+	require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", "8.2.4")))
 	require.Equal(t, "8.2.4", inUse(t, a))
 }
 
@@ -186,20 +187,20 @@ func TestNothingIsRemovedWhileAnotherUnitInstalls(t *testing.T) {
 	a, b := sharing(t)
 	m := newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
-	require.NoError(t, apply(t, a, m.shared("web/0", "8.2.5")))
+	require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", "8.2.5")))
 	hosttest.Put(t, a.Root, downloadDir+"/concourse-8.2.6-linux-amd64.tgz.part", "half")
 	hosttest.Put(t, a.Root, ReleasesDir+"/.unpack-8.2.6/bin/concourse", "half")
 	due := planned(t, a, m.shared("web/0", "8.2.5"))
 	require.Len(t, due, 2)
 	unlock, err := tryLock(b.Root)
 	require.NoError(t, err)
-	require.Empty(t, ops(t, a, m.shared("web/0", "8.2.5")))
+	require.Empty(t, resourcetest.Ops(t, a, m.shared("web/0", "8.2.5")))
 	applied(t, due) // planned a moment before
 	require.True(t, a.Exists(downloadDir))
 	unlock()
-	require.NoError(t, apply(t, a, m.shared("web/0", "8.2.5")))
+	require.NoError(t, resourcetest.Apply(t, a, m.shared("web/0", "8.2.5")))
 	require.False(t, a.Exists(downloadDir))
-	require.Empty(t, ops(t, a, m.shared("web/0", "8.2.5")))
+	require.Empty(t, resourcetest.Ops(t, a, m.shared("web/0", "8.2.5")))
 }
 
 func TestSharedReleaseNeedsAUnit(t *testing.T) {
@@ -216,12 +217,12 @@ func TestAttachedReleaseIsSharedToo(t *testing.T) {
 	want := func(unit string) *Release {
 		return &Release{Resource: file, Arch: "amd64", Shared: true, Unit: unit}
 	}
-	require.Contains(t, ops(t, a, want("web/0")), "install the attached Concourse release into the shared storage")
-	require.NoError(t, apply(t, a, want("web/0")))
-	require.NoError(t, apply(t, b, want("worker/0")))
+	require.Contains(t, resourcetest.Ops(t, a, want("web/0")), "install the attached Concourse release into the shared storage")
+	require.NoError(t, resourcetest.Apply(t, a, want("web/0")))
+	require.NoError(t, resourcetest.Apply(t, b, want("worker/0")))
 	require.Equal(t, "8.2.5", inUse(t, b))
-	require.Empty(t, ops(t, a, want("web/0")))
-	require.Empty(t, ops(t, b, want("worker/0")))
+	require.Empty(t, resourcetest.Ops(t, a, want("web/0")))
+	require.Empty(t, resourcetest.Ops(t, b, want("worker/0")))
 }
 
 func FuzzUnitRecord(f *testing.F) {

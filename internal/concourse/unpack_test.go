@@ -3,6 +3,7 @@ package concourse
 import (
 	"archive/tar"
 	"bytes"
+	"concourse-ci-machine/internal/resource/resourcetest"
 	"context"
 	"io/fs"
 	"os"
@@ -119,7 +120,7 @@ func TestReleaseThatCanNotRunIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := machine(t)
-			err := apply(t, h, &Release{Resource: attach(t, tarball(t, tc.entries...)), Arch: "amd64"})
+			err := resourcetest.Apply(t, h, &Release{Resource: attach(t, tarball(t, tc.entries...)), Arch: "amd64"})
 			var bad *badReleaseError
 			require.ErrorAs(t, err, &bad)
 			require.ErrorContains(t, err, tc.want)

@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 // webConfig is a web with everything.
@@ -72,16 +73,16 @@ func TestEveryWebKeyIsTakenBackWhenCleared_D26(t *testing.T) {
 
 // D35: nobody but root reads the file, at any moment.
 func TestWebEnvironmentIsRootsAlone_D35(t *testing.T) {
-	h := machine(t)
+	h := hosttest.Real(t)
 	hosttest.Put(t, h.Root, WebFiles(false).Env(), "CONCOURSE_BIND_PORT=1\n") // 0644
 	f, err := webConfig().File(nil)
 	require.NoError(t, err)
 	require.Equal(t, "root", f.Owner)
-	require.NoError(t, apply(t, h, f))
+	require.NoError(t, resourcetest.Apply(t, h, f))
 	st, err := h.Stat(f.Path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), st.Mode())
-	require.Empty(t, ops(t, h, f))
+	require.Empty(t, resourcetest.Ops(t, h, f))
 }
 
 // D16: the same facts give the same bytes.

@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 func TestWebUnit(t *testing.T) {
@@ -107,15 +108,16 @@ func TestSystemdReadsAQuotedWordAsItIs_D28(t *testing.T) {
 
 func TestWebFoldersBelongToTheirUsers_D11(t *testing.T) {
 	for _, shared := range []bool{false, true} {
-		h := machine(t)
+		h := hosttest.Real(t)
 		p := WebFiles(shared)
 		run := hosttest.NewRunner(t).On("useradd", hosttest.Useradd(h.Root))
 		h.Runner = run
 		// The user first, as a folder can't be given to one that is not there.
 		want := append([]plan.Resource{resource.User{Name: WebUser, Home: HomeDir}}, p.Folders()...)
+		require.NoError(t, h.MkdirAll(HomeDir, 0o755))
 		require.NoError(t, os.Chmod(h.Path(HomeDir), 0o777)) // as the host's script leaves a shared one
-		require.NoError(t, apply(t, h, want...))
-		require.Empty(t, ops(t, h, want...))
+		require.NoError(t, resourcetest.Apply(t, h, want...))
+		require.Empty(t, resourcetest.Ops(t, h, want...))
 		st, err := h.Stat(HomeDir)
 		require.NoError(t, err)
 		require.Equal(t, map[bool]os.FileMode{true: 0o777, false: 0o755}[shared], st.Mode().Perm())

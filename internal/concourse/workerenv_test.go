@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 func gpuWorker() WorkerConfig {
@@ -69,20 +70,20 @@ func TestEveryKeyIsTakenBackWhenCleared_D26(t *testing.T) {
 // D35: the file is nobody else's to read, at any moment: it is created 0600
 // and replaced in one step.
 func TestWorkerEnvironmentIsWrittenClosed_D35(t *testing.T) {
-	h := machine(t)
+	h := hosttest.Real(t)
 	hosttest.Put(t, h.Root, EnvFile, "CONCOURSE_NAME=old\n")
 	f, err := gpuWorker().File(nil)
 	require.NoError(t, err)
-	require.NoError(t, apply(t, h, f))
+	require.NoError(t, resourcetest.Apply(t, h, f))
 	st, err := h.Stat(EnvFile)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o640), st.Mode())
-	require.Empty(t, ops(t, h, f))
+	require.Empty(t, resourcetest.Ops(t, h, f))
 }
 
 // D16: the same facts give the same bytes, so nothing restarts for nothing.
 func TestSameFactsRestartNothing_D16(t *testing.T) {
-	h := machine(t)
+	h := hosttest.Real(t)
 	h.Runner = hosttest.NewRunner(t).Answer("systemctl restart", "")
 	var restarts []string
 	for range 3 {
@@ -93,8 +94,17 @@ func TestSameFactsRestartNothing_D16(t *testing.T) {
 		require.NoError(t, err)
 		want := []plan.Resource{f, unit, resource.Trigger{Name: "worker", Inputs: [][]byte{f.Data, unit.Data}, Op: "restart",
 			Then: []host.Command{resource.Systemctl("restart", Unit)}}}
-		restarts = append(restarts, strings.Join(ops(t, h, want...), ","))
-		require.NoError(t, apply(t, h, want...))
+		restarts = append(restarts, strings.Join(resourcetest.Ops(t, h, want...), ","))
+		require.NoError(t, resourcetest.Apply(t, h, want...))
 	}
 	require.Equal(t, []string{"write " + EnvFile + ",write " + UnitFile + ",restart", "", ""}, restarts)
+}
+
+// variables are those that a release's `concourse <command> --help` names, sorted;
+// the worker's without CONCOURSE_GARDEN_*, with which one that runs containerd does
+// not start. tests/concourse compares them with the release.
+func variables(t *testing.T, command string) []string {
+	data, err := os.ReadFile("testdata/variables-8.2.5/" + command)
+	require.NoError(t, err)
+	return strings.Fields(string(data))
 }

@@ -34,7 +34,7 @@ func Observe(h host.Host, u role.Observed, cluster string) (Observed, error) {
 	if o.Programs, err = role.Programs(o.CharmDir, "pebble", "concourse-exporter"); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")
 	}
-	paths := concourse.WebFiles(o.Shared()).TakeOverFrom(h.Root)
+	paths := concourse.TakeOverFrom(h.Root, concourse.WebFiles(o.Shared()))
 	env, err := role.ReadOptional(h.Root, paths.Env())
 	if err != nil {
 		return o, err

@@ -100,3 +100,11 @@ func (r *Runner) Run(_ context.Context, c host.Command) ([]byte, error) {
 	out, err := r.on[best](c)
 	return []byte(out), err
 }
+
+// Real is a throwaway root on which commands run for real.
+func Real(t testing.TB) host.Host { return RealAt(Root(t)) }
+
+// RealAt is that for a root that is there.
+func RealAt(r host.Root) host.Host {
+	return host.Host{Root: r, Runner: host.Exec{}, Clock: Clock{T: Now}}
+}
