@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/gpustate"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/preflight"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
@@ -101,7 +102,7 @@ func (c *Actions) checkStatus(ctx context.Context, u unitNow, params map[string]
 	if err := term.JSON(&data, r.checks); err != nil {
 		return nil, err
 	}
-	version, _, _ := concourse.InstalledRelease(c.Host.Root)
+	version, _, _ := release.Installed(c.Host.Root)
 	results := map[string]any{"status": status, "role": string(u.Facts.Role), "version": version,
 		"checks": strings.TrimSpace(r.text()), "json": strings.TrimSpace(data.String())}
 	if len(bad) > 0 {
@@ -170,7 +171,7 @@ func (c *Actions) checkDetails(ctx context.Context, u unitNow, r *report) {
 		}
 	}
 	for _, name := range []string{"runc", "containerd"} {
-		if v := concourse.ToolVersion(ctx, c.Host, name); v != "" && u.Facts.Role == model.WorkerRole {
+		if v := release.ToolVersion(ctx, c.Host, name); v != "" && u.Facts.Role == model.WorkerRole {
 			r.add(name, nil, v)
 		}
 	}

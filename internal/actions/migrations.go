@@ -7,6 +7,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -19,7 +20,7 @@ func (c *Actions) runMigrations(ctx context.Context, u unitNow, params map[strin
 	if !u.Want.Web {
 		return nil, fmt.Errorf("cannot migrate: the web has no database yet; juju status says what it waits for")
 	}
-	current, supported, err := concourse.DatabaseVersions(ctx, c.Host, concourse.ReleaseLink, u.Want.Database, u.Want.Environment)
+	current, supported, err := concourse.DatabaseVersions(ctx, c.Host, release.Link, u.Want.Database, u.Want.Environment)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (c *Actions) runMigrations(ctx context.Context, u unitNow, params map[strin
 	if _, err := c.Host.Run(ctx, resource.Systemctl("stop", concourse.WebUnit)); err != nil {
 		return results, err
 	}
-	failed := concourse.Migrate(ctx, c.Host, concourse.ReleaseLink, u.Want.Database, u.Want.Environment, to)
+	failed := concourse.Migrate(ctx, c.Host, release.Link, u.Want.Database, u.Want.Environment, to)
 	if failed == nil {
 		results["after"] = to
 	}

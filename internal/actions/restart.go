@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
@@ -19,7 +19,7 @@ func (c *Actions) restartServices(ctx context.Context, u unitNow, params map[str
 		return nil, err
 	}
 	if force, _ := params["force"].(bool); force {
-		if err := concourse.ForgetFailed(c.Host.Root); err != nil {
+		if err := release.ForgetFailed(c.Host.Root); err != nil {
 			return nil, err
 		}
 	}

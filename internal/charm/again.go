@@ -1,8 +1,8 @@
 package charm
 
 import (
-	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/nvidia"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/worker"
 )
@@ -20,7 +20,7 @@ func (c *Charm) describedNow(want role.Desired) bool {
 // limitUnknown reports whether the run that ended installed a release that has not
 // been asked: another run then knows what its worker can limit.
 func (c *Charm) limitUnknown(want role.Desired) bool {
-	_, id, installed := concourse.InstalledRelease(c.Host.Root)
+	_, id, installed := release.Installed(c.Host.Root)
 	return want.GPUs.Exclusive && installed && want.Asked != id
 }
 

@@ -21,6 +21,7 @@ import (
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/role"
@@ -97,7 +98,7 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 	}
 	upgrades := false
 	if !want.Remove {
-		_, _, upgrades = concourse.Upgrades(c.Host.Root, want.Release)
+		_, _, upgrades = release.Upgrades(c.Host.Root, want.Release)
 	}
 	due, held, err := c.Plan(ctx, want)
 	if err != nil {
@@ -161,7 +162,7 @@ func (c *Charm) Decide(ctx context.Context) (model.Facts, role.Desired, []config
 	facts := last
 	units := c.showUnits(ctx) // while Juju is asked: neither needs the other
 	if c.Tools != nil {
-		_, _, installed := concourse.InstalledRelease(c.Host.Root)
+		_, _, installed := release.Installed(c.Host.Root)
 		if facts, err = model.Observe(ctx, c.Tools, c.Event, last, installed); err != nil {
 			return facts, role.Desired{}, nil, err
 		}

@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/gpustate"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/role"
@@ -25,7 +26,7 @@ func (c *Charm) ready(want role.Desired) string {
 	if want.WebURL != "" {
 		text = "Web server ready"
 	}
-	if version, _, ok := concourse.InstalledRelease(c.Host.Root); ok {
+	if version, _, ok := release.Installed(c.Host.Root); ok {
 		text += " (v" + version + ")"
 	}
 	if want.WebURL != "" {

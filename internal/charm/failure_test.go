@@ -22,6 +22,7 @@ import (
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/sandbox"
 	"concourse-ci-machine/internal/status"
@@ -36,7 +37,7 @@ func TestFailuresAreSorted(t *testing.T) {
 		"apt":            {apt, "waiting: cannot do it (attempt 1): E: Unable to locate package x; trying again; no web"},
 		"refused":        {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "waiting: cannot do it (attempt 1): dial: connection refused; trying again; no web"},
 		"a request":      {&url.Error{Op: "Get", URL: "http://x", Err: errors.New("no")}, `waiting: cannot do it (attempt 1): Get "http://x": no; trying again; no web`},
-		"says temporary": {fmt.Errorf("x: %w", &concourse.NetworkError{URL: "http://x", Attempts: 3, Err: errors.New("no")}), "waiting: cannot do it (attempt 1): x: cannot download http://x (attempt 3 of 3): no; trying again; no web"},
+		"says temporary": {fmt.Errorf("x: %w", &release.NetworkError{URL: "http://x", Attempts: 3, Err: errors.New("no")}), "waiting: cannot do it (attempt 1): x: cannot download http://x (attempt 3 of 3): no; trying again; no web"},
 		"has a remedy":   {fmt.Errorf("x: %w", &concourse.KeyError{Path: "/k", Problem: "it is broken"}), "blocked: cannot use /k: it is broken; put the right one there, or move it away (sudo mv /k /k.broken) and a new key is made; no web"},
 		"systemctl":      {&host.CommandError{Argv: []string{"systemctl", "start", "x"}, Code: 1, Stderr: "masked"}, ""},
 		"no such tool":   {&host.CommandError{Argv: []string{"systemctl"}, Code: -1, Err: os.ErrNotExist}, ""},
@@ -118,7 +119,7 @@ func TestD1DownloadIsTriedAgainUntilTheServerIsBack(t *testing.T) {
 	down = false
 	require.Equal(t, "waiting: Waiting for a web: run juju integrate concourse-ci-machine:flight <web application>:tsa", hook())
 	require.False(t, r.Exists(AttemptsFile))
-	require.True(t, r.Exists(concourse.BinDir+"/concourse"))
+	require.True(t, r.Exists(release.BinDir+"/concourse"))
 	require.Equal(t, []string{"systemctl daemon-reload"}, next.Ran)
 }
 

@@ -9,6 +9,7 @@ import (
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/role"
@@ -30,7 +31,7 @@ func desireNothing(o role.Observed) role.Desired {
 	if o.Event != "remove" {
 		return d
 	}
-	files := []string{concourse.UnitFile, "/etc/systemd/system/" + role.PebbleUnit, oci.DefaultConfig, concourse.UnitRecord(o.Facts.Unit),
+	files := []string{concourse.UnitFile, "/etc/systemd/system/" + role.PebbleUnit, oci.DefaultConfig, release.UnitRecord(o.Facts.Unit),
 		concourse.WebUnitFile, role.JobsCredentials, worker.LeaseReport, role.UsageReport}
 	for _, shared := range []bool{false, true} {
 		paths := concourse.WebFiles(shared)

@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/machine"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/predecessor"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/role"
@@ -36,7 +37,7 @@ func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Confi
 	if model.Leaving(c.Event.Name) {
 		return o, nil // what is wanted is nothing, whatever there is
 	}
-	o.Predecessor, o.Remarks = concourse.Predecessor(c.Host.Root), concourse.PredecessorRemarks(c.Host.Root)
+	o.Predecessor, o.Remarks = predecessor.Leftovers(c.Host.Root), predecessor.Remarks(c.Host.Root)
 	web := ""
 	if facts.Role != model.WebRole {
 		tsa, _ := model.ChooseTSA(facts)
@@ -50,7 +51,7 @@ func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Confi
 	if o.WorkerID, there = concourse.ReadWorkerID(c.Host.Root, work); !there && facts.Role != model.WebRole {
 		o.WorkerID = c.NewID()
 	}
-	o.KeptName, _ = concourse.PredecessorName(c.Host.Root, work)
+	o.KeptName, _ = predecessor.WorkerName(c.Host.Root, work)
 	return o, nil
 }
 

@@ -8,9 +8,9 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/web"
 )
@@ -44,7 +44,7 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want role.Desire
 	if err := c.tellWatchers(ctx, facts, listening{GPU: want.Exporter, Web: want.Jobs}); err != nil {
 		return err
 	}
-	version, _, ok := concourse.InstalledRelease(c.Host.Root)
+	version, _, ok := release.Installed(c.Host.Root)
 	if !ok {
 		return nil
 	}

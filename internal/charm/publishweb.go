@@ -14,7 +14,9 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/predecessor"
 	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/role"
 )
 
@@ -36,7 +38,7 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want ro
 		return jujuerrors.Annotate(err, "cannot publish the worker's key")
 	}
 	id, _ := concourse.ReadWorkerID(c.Host.Root, concourse.WorkFolder(want.Shared))
-	kept, _ := concourse.PredecessorName(c.Host.Root, concourse.WorkFolder(want.Shared))
+	kept, _ := predecessor.WorkerName(c.Host.Root, concourse.WorkFolder(want.Shared))
 	bag := relation.WorkerBag(key, role.WorkerName(kept, facts.Unit, id))
 	maps.Copy(bag, want.GPUs.Bag())
 	for _, f := range facts.Flights {
@@ -66,7 +68,7 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want role.Des
 		if err != nil {
 			return jujuerrors.Annotate(err, "cannot publish the web's key")
 		}
-		version, _, _ := concourse.InstalledRelease(c.Host.Root)
+		version, _, _ := release.Installed(c.Host.Root)
 		maps.Copy(told, relation.TSABag(net.JoinHostPort(w.Address, strconv.Itoa(agreed.TSAPort)), public, version))
 	}
 	for _, t := range facts.TSAs {

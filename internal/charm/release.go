@@ -7,7 +7,7 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/role"
 )
 
@@ -16,7 +16,7 @@ import (
 // tested with (D14). One that did not start here is not tried again.
 func (c *Charm) observeRelease(ctx context.Context, o *role.Observed, web string) error {
 	if o.Shared() && c.Tools != nil && c.Event.Action == nil { // it writes a probe
-		o.Storage = concourse.SharedStorage(c.Host.Root)
+		o.Storage = release.SharedStorage(c.Host.Root)
 	}
 	version := o.Config.Version
 	if version == "" {
@@ -24,21 +24,21 @@ func (c *Charm) observeRelease(ctx context.Context, o *role.Observed, web string
 	}
 	attached := role.Attached(o.Facts.Resource)
 	if version == "" && !attached {
-		version = concourse.TestedVersion
+		version = release.TestedVersion
 		if o.Config.AutoUpgrade {
-			installed, _, _ := concourse.InstalledRelease(c.Host.Root)
+			installed, _, _ := release.Installed(c.Host.Root)
 			var remark string
-			version, remark = concourse.Newest(ctx, c.Host, concourse.NewestQuery{Installed: installed, Arch: runtime.GOARCH,
+			version, remark = release.Newest(ctx, c.Host, release.NewestQuery{Installed: installed, Arch: runtime.GOARCH,
 				Token: o.Config.GitHubToken, Proxy: role.ProxyOf(o.Facts, o.Config), Offline: c.Tools == nil || c.Event.Action != nil})
 			if remark != "" {
 				o.Remarks = append(o.Remarks, remark)
 			}
 		}
 	}
-	r := &concourse.Release{Version: version, Resource: o.Facts.Resource, Mirror: o.Config.ReleaseMirror, SHA256: o.Config.ReleaseSHA256,
+	r := &release.Release{Version: version, Resource: o.Facts.Resource, Mirror: o.Config.ReleaseMirror, SHA256: o.Config.ReleaseSHA256,
 		Arch: runtime.GOARCH, Proxy: role.ProxyOf(o.Facts, o.Config), Sleep: c.Sleep, Shared: o.Shared(), Unit: o.Facts.Unit, Token: o.Config.GitHubToken,
 		Progress: func(text string) { c.say(ctx, text) }}
-	r.Avoid(concourse.ReadFailed(c.Host.Root))
+	r.Avoid(release.ReadFailed(c.Host.Root))
 	if f, is := r.Avoided(c.Host.Root); is {
 		o.Remarks = append(o.Remarks, fmt.Sprintf("Concourse %s did not start here (%s), so the one before it runs: set version=, or run restart-services force=true to try it again", f.Version, f.Why))
 	}

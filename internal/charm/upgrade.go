@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/role"
 )
@@ -23,7 +24,7 @@ func (c *Charm) watchUpgrade(ctx context.Context, want role.Desired) (back bool,
 		return false, nil
 	}
 	before, _, ok := want.Release.Previous(c.Host.Root)
-	version, id, running := concourse.InstalledRelease(c.Host.Root)
+	version, id, running := release.Installed(c.Host.Root)
 	if !ok || !running {
 		return false, nil
 	}
@@ -39,7 +40,7 @@ func (c *Charm) watchUpgrade(ctx context.Context, want role.Desired) (back bool,
 			}
 			why := "it ended when it was started; see journalctl --unit " + unit
 			c.say(ctx, fmt.Sprintf("Going back to Concourse %s: %s ended when it was started", before, version))
-			return true, concourse.MarkFailed(c.Host.Root, id, version, why)
+			return true, release.MarkFailed(c.Host.Root, id, version, why)
 		}
 		if c.answers200(ctx, want) {
 			return false, nil
@@ -66,6 +67,6 @@ func (c *Charm) canGoBack(ctx context.Context, want role.Desired) bool {
 	if !ok {
 		return false
 	}
-	current, supported, err := concourse.DatabaseVersions(ctx, c.Host, path.Join(concourse.ReleasesDir, id), want.Database, want.Environment)
+	current, supported, err := concourse.DatabaseVersions(ctx, c.Host, path.Join(release.Dir, id), want.Database, want.Environment)
 	return err == nil && current <= supported
 }

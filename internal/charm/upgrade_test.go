@@ -11,25 +11,26 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/sandbox"
 )
 
 // upgradedTo is a machine that went from 8.2.5 to 8.3.0.
-func upgradedTo(t *testing.T, run host.Runner) (host.Host, *concourse.Release) {
+func upgradedTo(t *testing.T, run host.Runner) (host.Host, *release.Release) {
 	t.Helper()
 	h := host.Host{Root: hosttest.Root(t), Runner: run, Clock: hosttest.Clock{T: hosttest.Now}}
-	var r *concourse.Release
+	var r *release.Release
 	for _, version := range []string{"8.2.5", "8.3.0"} {
 		file := filepath.Join(t.TempDir(), version+".tgz")
 		require.NoError(t, sandbox.StandInRelease(file, version))
-		r = &concourse.Release{Version: version, Resource: file, Arch: "amd64"}
-		p, err := plan.Diff(t.Context(), h, append(concourse.ReleaseFolders(false), r)...)
+		r = &release.Release{Version: version, Resource: file, Arch: "amd64"}
+		p, err := plan.Diff(t.Context(), h, append(release.Folders(false), r)...)
 		require.NoError(t, err)
 		_, err = p.Apply(t.Context(), func(int, int, plan.Step) {})
 		require.NoError(t, err)
 	}
-	version, _, ok := concourse.InstalledRelease(h.Root)
+	version, _, ok := release.Installed(h.Root)
 	require.True(t, ok)
 	require.Equal(t, "8.3.0", version)
 	return h, r
@@ -68,7 +69,7 @@ func TestUpgradeIsTakenBackOnlyWhereTheDatabaseFits(t *testing.T) {
 			back, err := c.watchUpgrade(t.Context(), tt.want)
 			require.NoError(t, err)
 			require.Equal(t, tt.back, back)
-			failed := concourse.ReadFailed(h.Root)
+			failed := release.ReadFailed(h.Root)
 			require.Equal(t, tt.back, failed != nil)
 			if tt.back {
 				require.Equal(t, "8.3.0", failed.Version)
@@ -84,7 +85,7 @@ func TestUpgradeIsTakenBackOnlyWhereTheDatabaseFits(t *testing.T) {
 
 // What people are told to type is what the action takes.
 func TestD15RemedyOfADowngradeNamesASchema(t *testing.T) {
-	e := &concourse.DowngradeError{From: "8.3.0", To: "8.2.5", Schema: 1700000000}
+	e := &release.DowngradeError{From: "8.3.0", To: "8.2.5", Schema: 1700000000}
 	require.ErrorContains(t, e, "cannot go from Concourse 8.3.0 back to 8.2.5")
 	require.Contains(t, e.Remedy(), "run-migrations target-version=1700000000")
 	require.Contains(t, e.Remedy(), "version=8.3.0")

@@ -9,6 +9,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/predecessor"
 	"concourse-ci-machine/internal/web"
 )
 
@@ -25,10 +26,10 @@ func (c *Charm) completeSecret(f *model.Facts, cfg config.Config) (refused []err
 		f.Web.Secret = map[string]string{}
 	}
 	s := f.Web.Secret
-	paths := concourse.TakeOverFrom(c.Host.Root, concourse.WebFiles(cfg.SharedStorage != "none"))
+	paths := predecessor.WebFiles(c.Host.Root, concourse.WebFiles(cfg.SharedStorage != "none"))
 	if f.Web.SecretID == "" && s[model.EncryptionKey] == "" && s[model.OldEncryptionKey] == "" {
 		// The database may be encrypted with a key whose option is empty by now.
-		s[model.EncryptionKey], s[model.OldEncryptionKey] = concourse.PredecessorEncryption(c.Host.Root, paths)
+		s[model.EncryptionKey], s[model.OldEncryptionKey] = predecessor.Encryption(c.Host.Root, paths)
 	}
 	for _, k := range []struct{ name, path string }{{model.TSAHostKey, paths.TSAHostKey()}, {model.SessionKey, paths.SessionKey()}} {
 		if s[k.name] != "" {

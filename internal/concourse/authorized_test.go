@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
@@ -39,7 +40,7 @@ func TestAuthorizedKeysAreTheSameInAnyOrder_D16(t *testing.T) {
 func TestKeysOfGoneWorkersAreTakenBack_D19(t *testing.T) {
 	a := workerLine(t, secrets(t))
 	h := hosttest.Real(t)
-	p := WebPaths{Dir: HomeDir}
+	p := WebPaths{Dir: release.HomeDir}
 	write := func(keys ...string) string {
 		f := p.Authorized(keys)
 		f.Owner = "" // the user is not the subject here

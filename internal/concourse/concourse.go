@@ -1,17 +1,20 @@
-// Package concourse is what the charm knows of running a Concourse worker:
-// getting a release, its folders and unit, its keys and environment, its tags
-// and name, how to drain it and how to ask it for its health. It returns data
-// and plan.Resource values; it never talks to Juju and never decides whether
-// a worker is wanted.
+// Package concourse is what the charm knows of running a worker and a web of
+// Concourse: folders and units of systemd, keys and environment, tags and names,
+// the database's migrations, how a worker is drained, and what the web's API and
+// health checks say. It returns data and plan.Resource values; it never talks to
+// Juju and never decides whether a worker or a web is wanted. Where the programs
+// come from is package release's.
 package concourse
+
+import "concourse-ci-machine/internal/release"
 
 // Unit is the worker's systemd unit.
 const Unit = "concourse-worker.service"
 
 // Paths of the machine.
 const (
-	resourceTypes = ReleaseLink + "/resource-types"
-	WorkDir       = HomeDir + "/worker"
+	resourceTypes = release.Link + "/resource-types"
+	WorkDir       = release.HomeDir + "/worker"
 
 	ConfigDir       = "/var/lib/concourse-worker"
 	KeyDir          = ConfigDir + "/keys"
@@ -29,8 +32,8 @@ const (
 	Launcher   = runtimeDir + "/containerd"
 	// RealRunc and realContainerd are the release's own (never the system's,
 	// never a copy that an upgrade forgets).
-	RealRunc       = BinDir + "/runc"
-	realContainerd = BinDir + "/containerd"
+	RealRunc       = release.BinDir + "/runc"
+	realContainerd = release.BinDir + "/containerd"
 
 	// HealthURL answers while the worker is up, registered or not.
 	HealthURL = "http://127.0.0.1:8888/"

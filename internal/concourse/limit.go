@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/release"
 )
 
 // workerLimitKey is the worker's own limit, in releases after 8.2.
@@ -20,7 +21,7 @@ var workerLimitFlag = regexp.MustCompile(`(?m)^ +--max-active-tasks=`)
 // LimitsItself reports whether a worker of the installed release can be told how
 // many tasks it may take at once: its own help names the flag then.
 func LimitsItself(ctx context.Context, h host.Host) (bool, error) {
-	help, err := h.Run(ctx, host.Command{Argv: []string{h.Path(BinDir + "/concourse"), "worker", "--help"}, ReadOnly: true, Deadline: helpDeadline})
+	help, err := h.Run(ctx, host.Command{Argv: []string{h.Path(release.BinDir + "/concourse"), "worker", "--help"}, ReadOnly: true, Deadline: helpDeadline})
 	return err == nil && workerLimitFlag.Match(help), err
 }
 

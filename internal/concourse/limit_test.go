@@ -8,6 +8,7 @@ import (
 
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/release"
 )
 
 func TestWebLimitsTheTasksOfAWorker(t *testing.T) {
@@ -66,7 +67,7 @@ func TestReleasesHelpTellsWhetherAWorkerLimitsItself(t *testing.T) {
 	} {
 		r := hosttest.NewRunner(t)
 		h := host.Host{Root: host.Root(t.TempDir()), Runner: r}
-		command := h.Path(BinDir+"/concourse") + " worker --help"
+		command := h.Path(release.BinDir+"/concourse") + " worker --help"
 		r.Answer(command, c.help)
 		got, err := LimitsItself(context.Background(), h)
 		require.NoError(t, err, name)

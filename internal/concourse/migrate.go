@@ -14,7 +14,7 @@ import (
 	"concourse-ci-machine/internal/host"
 )
 
-// DatabaseVersions asks a release (a folder of ReleasesDir, or ReleaseLink) for
+// DatabaseVersions asks a release (a folder of release.Dir, or release.Link) for
 // the version of the database's schema and for the newest one that it can make
 // or use itself. current is 0 for a database that no web has used yet. env may
 // hold more variables for it (the encryption keys), as WebConfig.Env gives them.

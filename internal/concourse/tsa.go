@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -50,7 +51,7 @@ func ParseTSA(bag map[string]string) (t TSA, problems []string) {
 		bad("tsa-public-key", err)
 	}
 	if v := strings.TrimSpace(bag["concourse-version"]); v != "" {
-		if err = checkVersion(v); err == nil {
+		if err = release.CheckVersion(v); err == nil {
 			t.Version = v
 		}
 		bad("concourse-version", err)

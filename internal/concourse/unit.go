@@ -8,6 +8,7 @@ import (
 
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/templates"
 )
@@ -15,10 +16,10 @@ import (
 // WorkerUnit is the systemd unit of the worker.
 func WorkerUnit() (resource.File, error) {
 	data, err := templates.Render(Unit, map[string]string{
-		"Home":        HomeDir,
+		"Home":        release.HomeDir,
 		"Env":         EnvFile,
 		"OperatorEnv": OperatorEnvFile,
-		"Concourse":   BinDir + "/concourse",
+		"Concourse":   release.BinDir + "/concourse",
 	})
 	return resource.File{Path: UnitFile, Data: data, Mode: 0o644}, err
 }

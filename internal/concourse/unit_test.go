@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
@@ -30,7 +31,7 @@ func TestSystemdUnderstandsTheUnit(t *testing.T) {
 	unit, err := WorkerUnit()
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), Unit)
-	text := strings.NewReplacer(BinDir+"/concourse", "/bin/true", "WorkingDirectory="+HomeDir, "WorkingDirectory=/").Replace(string(unit.Data))
+	text := strings.NewReplacer(release.BinDir+"/concourse", "/bin/true", "WorkingDirectory="+release.HomeDir, "WorkingDirectory=/").Replace(string(unit.Data))
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 	out, err := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", file).CombinedOutput()
 	for line := range strings.Lines(string(out)) {

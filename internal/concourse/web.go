@@ -4,6 +4,7 @@ import (
 	"path"
 
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -23,7 +24,7 @@ func WebFiles(shared bool) WebPaths {
 	if shared {
 		return WebPaths{"/var/lib/concourse-web"}
 	}
-	return WebPaths{HomeDir}
+	return WebPaths{release.HomeDir}
 }
 
 // Env is the unit's environment file.

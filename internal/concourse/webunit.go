@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/templates"
 )
@@ -27,7 +28,7 @@ func WebUnitFileFor(p WebPaths, flags []string) (resource.File, error) {
 		"Dir":         p.Dir,
 		"Env":         p.Env(),
 		"OperatorEnv": OperatorEnvFile,
-		"Concourse":   BinDir + "/concourse",
+		"Concourse":   release.BinDir + "/concourse",
 		"Flags":       words.String(),
 	})
 	return resource.File{Path: WebUnitFile, Data: data, Mode: 0o644}, err

@@ -11,6 +11,7 @@ import (
 
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/resource/resourcetest"
 )
@@ -67,7 +68,7 @@ func TestSystemdUnderstandsTheWebUnit(t *testing.T) {
 	unit, err := WebUnitFileFor(WebFiles(false), []string{`--x=a "b" \ 100% $HOME`, ";", "end"})
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), WebUnit)
-	text := strings.NewReplacer(BinDir+"/concourse", "/bin/true", "WorkingDirectory="+HomeDir, "WorkingDirectory=/",
+	text := strings.NewReplacer(release.BinDir+"/concourse", "/bin/true", "WorkingDirectory="+release.HomeDir, "WorkingDirectory=/",
 		"User=concourse", "User=root").Replace(string(unit.Data))
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 	out, err := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", file).CombinedOutput()
@@ -113,12 +114,12 @@ func TestWebFoldersBelongToTheirUsers_D11(t *testing.T) {
 		run := hosttest.NewRunner(t).On("useradd", hosttest.Useradd(h.Root))
 		h.Runner = run
 		// The user first, as a folder can't be given to one that is not there.
-		want := append([]plan.Resource{resource.User{Name: WebUser, Home: HomeDir}}, p.Folders()...)
-		require.NoError(t, h.MkdirAll(HomeDir, 0o755))
-		require.NoError(t, os.Chmod(h.Path(HomeDir), 0o777)) // as the host's script leaves a shared one
+		want := append([]plan.Resource{resource.User{Name: WebUser, Home: release.HomeDir}}, p.Folders()...)
+		require.NoError(t, h.MkdirAll(release.HomeDir, 0o755))
+		require.NoError(t, os.Chmod(h.Path(release.HomeDir), 0o777)) // as the host's script leaves a shared one
 		require.NoError(t, resourcetest.Apply(t, h, want...))
 		require.Empty(t, resourcetest.Ops(t, h, want...))
-		st, err := h.Stat(HomeDir)
+		st, err := h.Stat(release.HomeDir)
 		require.NoError(t, err)
 		require.Equal(t, map[bool]os.FileMode{true: 0o777, false: 0o755}[shared], st.Mode().Perm())
 		st, err = h.Stat(p.KeyDir())

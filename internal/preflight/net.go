@@ -9,9 +9,9 @@ import (
 	"net/url"
 	"sync"
 
-	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/nvidia"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/role"
@@ -28,10 +28,10 @@ type source struct {
 func (p *preflight) used() []source {
 	var all []source
 	const proxies = "let the unit reach it, by http-proxy, https-proxy and no-proxy where there is a proxy"
-	if _, _, installed := concourse.InstalledRelease(p.Host.Root); !role.Attached(p.facts.Resource) {
+	if _, _, installed := release.Installed(p.Host.Root); !role.Attached(p.facts.Resource) {
 		from, remedy := p.cfg.ReleaseMirror, proxies
 		if from == "" {
-			from, remedy = concourse.Upstream, proxies+"; or set release-mirror, or attach the resource concourse-release"
+			from, remedy = release.Upstream, proxies+"; or set release-mirror, or attach the resource concourse-release"
 		}
 		all = append(all, source{"Concourse's releases", from, !installed, remedy})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/release"
 )
 
 func (p *preflight) cgroups() Check {
@@ -86,7 +87,7 @@ func (p *preflight) runc(ctx context.Context) Check {
 	if !p.Host.Exists(concourse.RealRunc) {
 		return warn(name, "juju status tells why no release is installed", "no release of Concourse is installed yet")
 	}
-	version := strings.TrimPrefix(concourse.ToolVersion(ctx, p.Host, "runc"), "runc version ")
+	version := strings.TrimPrefix(release.ToolVersion(ctx, p.Host, "runc"), "runc version ")
 	out, err := p.Host.Run(ctx, host.Command{Argv: []string{p.Host.Path(concourse.RealRunc), "features"}, ReadOnly: true, Deadline: toolTime})
 	if version == "" && err != nil {
 		return failure(name, "run restart-services force=true, or set version", "%s does not run: %s", concourse.RealRunc, lastLineOf(err))

@@ -9,6 +9,7 @@ import (
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/postgres"
 	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/status"
 )
@@ -29,7 +30,7 @@ type Desired struct {
 	WebURL      string // where people find it
 	LocalURL    string // where this machine does
 	Shared      bool   // the release lies on shared storage
-	Release     *concourse.Release
+	Release     *release.Release
 	Secret      map[string]string // what the application's secret should hold, nil where this unit has no say
 	Request     string            // for a certificate, PEM
 	Ports       []juju.Port

@@ -6,11 +6,11 @@ package role
 import (
 	"time"
 
-	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/machine"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
 )
@@ -30,7 +30,7 @@ type Observed struct {
 	Kernel  string // uname -r
 
 	// Release is the one that is wanted, ReleaseID its identity once installed.
-	Release   *concourse.Release
+	Release   *release.Release
 	ReleaseID string
 	// Storage is why the shared storage can't be used; nil where it can, or
 	// where there is none.

@@ -3,9 +3,9 @@ package role
 import (
 	"context"
 
-	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/status"
 )
 
@@ -27,7 +27,7 @@ func DesireRelease(d *Desired, o Observed, before plan.Resource) {
 			func(context.Context, host.Host) error { return o.Storage }))
 		return
 	}
-	d.Resources = append(d.Resources, concourse.ReleaseFolders(o.Shared())...)
+	d.Resources = append(d.Resources, release.Folders(o.Shared())...)
 	r := *o.Release // what was observed stays as it is
 	r.Before = before
 	d.Resources = append(d.Resources, &r)

@@ -8,6 +8,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/predecessor"
 	"concourse-ci-machine/internal/role"
 )
 
@@ -34,13 +35,13 @@ func Observe(h host.Host, u role.Observed, cluster string) (Observed, error) {
 	if o.Programs, err = role.Programs(o.CharmDir, "pebble", "concourse-exporter"); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")
 	}
-	paths := concourse.TakeOverFrom(h.Root, concourse.WebFiles(o.Shared()))
+	paths := predecessor.WebFiles(h.Root, concourse.WebFiles(o.Shared()))
 	env, err := role.ReadOptional(h.Root, paths.Env())
 	if err != nil {
 		return o, err
 	}
 	o.WebEnv = []byte(env)
-	o.TakesOver = concourse.PredecessorsWeb(o.WebEnv)
+	o.TakesOver = predecessor.WroteWeb(o.WebEnv)
 	if o.OtherKeys, err = otherKeys(h.Root, paths, o.Facts.Web); err != nil {
 		return o, err
 	}
@@ -50,7 +51,7 @@ func Observe(h host.Host, u role.Observed, cluster string) (Observed, error) {
 	}
 	o.Limits = strings.Fields(limits)
 	if o.Facts.Leader && o.Facts.Web.SecretID != "" {
-		o.OldStorage = concourse.PredecessorShared(h.Root)
+		o.OldStorage = predecessor.SharedKeys(h.Root)
 	}
 	if o.Certify, err = observeCertify(h.Root, o.Config, o.Facts.Web); err != nil {
 		return o, err

@@ -7,6 +7,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/role"
 )
 
@@ -15,10 +16,10 @@ import (
 func beforeWebSwitch(o Observed, db concourse.WebDatabase, env map[string]string) plan.Resource {
 	return role.StepOf("compare the database with the release", "a release that is older than the database can't use it",
 		func(ctx context.Context, h host.Host) error {
-			from, _, _ := concourse.InstalledRelease(h.Root)
-			current, supported, err := concourse.DatabaseVersions(ctx, h, path.Join(concourse.ReleasesDir, o.ReleaseID), db, env)
+			from, _, _ := release.Installed(h.Root)
+			current, supported, err := concourse.DatabaseVersions(ctx, h, path.Join(release.Dir, o.ReleaseID), db, env)
 			if err == nil && current > supported {
-				return &concourse.DowngradeError{From: from, To: o.Release.Version, Schema: supported}
+				return &release.DowngradeError{From: from, To: o.Release.Version, Schema: supported}
 			}
 			if err != nil {
 				return databaseError{err}

@@ -21,6 +21,7 @@ import (
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/postgres"
 	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
@@ -42,7 +43,7 @@ const (
 func desireWeb(d *role.Desired, o Observed) error {
 	w := o.Facts.Web
 	paths := concourse.WebFiles(o.Shared())
-	d.Resources = append(d.Resources, resource.User{Name: concourse.WebUser, Home: concourse.HomeDir})
+	d.Resources = append(d.Resources, resource.User{Name: concourse.WebUser, Home: release.HomeDir})
 	d.Resources = append(d.Resources, paths.Folders()...)
 	d.Resources = append(d.Resources, concourse.OperatorEnv{})
 	secrets, lacking := concourse.ParseWebSecrets(secretContent(o))

@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/machine"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/resource/resourcetest"
 	"concourse-ci-machine/internal/rocm"
@@ -42,7 +43,7 @@ func observed(t *testing.T, r host.Root, set map[string]any) Observed {
 	toolkit, err := rocm.ObserveToolkit(r)
 	require.NoError(t, err)
 	o := Observed{GPUs: inv, Toolkit: toolkit, Observed: role.Observed{Event: "config-changed", Config: roletest.Config(t, set), Machine: machine.Observe(r),
-		Arch: "amd64", CharmDir: hosttest.CharmDir(t), Now: hosttest.Now, Release: &concourse.Release{Version: "8.2.5", Arch: "amd64"},
+		Arch: "amd64", CharmDir: hosttest.CharmDir(t), Now: hosttest.Now, Release: &release.Release{Version: "8.2.5", Arch: "amd64"},
 		ReleaseID: "8.2.5", WorkerID: "0badcafe", Units: map[string]resource.UnitState{}, Programs: []byte("1")}}
 	o.Facts = model.Facts{Unit: "concourse-ci-machine/0", Role: model.WorkerRole, Config: workerMode(), Flights: related(map[string]map[string]string{"web/0": webUnit()})}
 	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)

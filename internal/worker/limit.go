@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/role"
 )
@@ -33,7 +34,7 @@ type workerLimit struct {
 // observeWorkerLimit asks the installed release, once for each. One that can't be
 // asked is asked again in the next hook, and until then counts as one that can't.
 func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
-	_, id, installed := concourse.InstalledRelease(h.Root)
+	_, id, installed := release.Installed(h.Root)
 	if !o.Config.Exclusive || !installed {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/nvidia"
+	"concourse-ci-machine/internal/predecessor"
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/role"
 )
@@ -79,7 +80,7 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return o, jujuerrors.Annotate(err, "cannot observe the worker's environment")
 	}
-	if o.TakesOver = concourse.PredecessorsWorker(o.WorkerEnv); !o.TakesOver {
+	if o.TakesOver = predecessor.WroteWorker(o.WorkerEnv); !o.TakesOver {
 		return o, nil
 	}
 	key, err := role.ReadOptional(h.Root, concourse.WorkerKey)

@@ -7,6 +7,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/role"
 )
 
@@ -20,9 +21,9 @@ func beforeWorkerSwitch(o Observed) plan.Resource {
 	}
 	return role.Series{
 		role.StepOf("look at the version of the release", "before tasks are drained for it", func(_ context.Context, h host.Host) error {
-			got, err := h.ReadText(path.Join(concourse.ReleasesDir, o.ReleaseID, "VERSION"))
+			got, err := h.ReadText(path.Join(release.Dir, o.ReleaseID, "VERSION"))
 			if _, back := o.Release.Avoided(h.Root); err == nil && !back && o.Release.Version != "" && got != o.Release.Version {
-				err = &concourse.VersionError{Path: "the attached release", Want: o.Release.Version, Got: got}
+				err = &release.VersionError{Path: "the attached release", Want: o.Release.Version, Got: got}
 			}
 			return err
 		}),

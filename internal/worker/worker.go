@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/predecessor"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
@@ -83,7 +84,7 @@ func desireWorker(d *role.Desired, o Observed, gpus GPUs, wired bool) error {
 	d.TSA = o.TSA
 	registers := o.TSA.Complete() && (model.ModeOf(o.Facts.Config) == "auto" || len(o.Facts.Flights) == 1)
 	if o.KeptName != "" {
-		d.Resources = append(d.Resources, concourse.WorkerNameKept(concourse.WorkFolder(o.Shared()), o.KeptName))
+		d.Resources = append(d.Resources, predecessor.KeepName(concourse.WorkFolder(o.Shared()), o.KeptName))
 	}
 	d.Resources = append(d.Resources, concourse.OperatorEnv{}, concourse.WorkerID(concourse.WorkFolder(o.Shared()), o.WorkerID), unit,
 		resource.Trigger{Name: ReloadWorker, Inputs: [][]byte{unit.Data}, Files: []string{unit.Path}, Op: "reload systemd for " + concourse.Unit,

@@ -69,8 +69,8 @@ var tarball = sync.OnceValues(func() (string, error) {
 	return made, nil
 })
 
-// release is the tarball of the release to test with.
-func release(t *testing.T) string {
+// releaseTarball is the tarball of the release to test with.
+func releaseTarball(t *testing.T) string {
 	t.Helper()
 	need(t)
 	if os.Getenv(releases.Env) == "" {

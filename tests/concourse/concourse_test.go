@@ -28,7 +28,7 @@ const impatient = "CONCOURSE_TSA_HEARTBEAT_INTERVAL=5s\nCONCOURSE_COMPONENT_RUNN
 // TestAnApplicationOfModeAuto is one application from its deployment to the
 // removal of a worker. Its steps are in order: each finds what the last left.
 func TestAnApplicationOfModeAuto(t *testing.T) {
-	tgz := release(t)
+	tgz := releaseTarball(t)
 	s := &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir()}
 	s.app = newApp(t, tgz, map[string]any{"mode": "auto", "compute-runtime": "auto", "amd-container-toolkit": "skip",
 		"enable-metrics": true, "task-env": "MODEL_CACHE=/srv/models"}, "no-gpu", "amd", "amd")

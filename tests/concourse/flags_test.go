@@ -25,7 +25,7 @@ var variable = regexp.MustCompile(`\[\$(\w+)\]`)
 // known are the variables that a command of the release names in its help.
 func known(t *testing.T, command string) []string {
 	t.Helper()
-	release(t)
+	releaseTarball(t)
 	dir, err := unpacked()
 	require.NoError(t, err)
 	c := exec.Command(filepath.Join(dir, "bin/concourse"), command, "--help")

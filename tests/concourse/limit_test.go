@@ -12,6 +12,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/release"
 )
 
 // What the charm reads out of the release's help, without a terminal, is what
@@ -21,8 +22,8 @@ func TestReleaseTellsWhetherItsWorkersLimitThemselves(t *testing.T) {
 	dir, err := unpacked()
 	require.NoError(t, err)
 	h := host.New(t.TempDir())
-	require.NoError(t, h.MkdirAll(filepath.Dir(concourse.BinDir), 0o755))
-	require.NoError(t, os.Symlink(filepath.Join(dir, "bin"), h.Path(concourse.BinDir)))
+	require.NoError(t, h.MkdirAll(filepath.Dir(release.BinDir), 0o755))
+	require.NoError(t, os.Symlink(filepath.Join(dir, "bin"), h.Path(release.BinDir)))
 	own, err := concourse.LimitsItself(t.Context(), h)
 	require.NoError(t, err)
 	require.Equal(t, slices.Contains(workers, "CONCOURSE_MAX_ACTIVE_TASKS"), own)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/tests/lxdhost"
 )
 
@@ -107,7 +107,7 @@ func (s *site) worker(t *testing.T) {
 // release is the one that the unit uses.
 func (s *site) release(name, unit string) string {
 	s.T.Helper()
-	return path.Base(s.juju("exec", "--model", name, "--unit", unit, "--", "readlink "+concourse.ReleaseLink))
+	return path.Base(s.juju("exec", "--model", name, "--unit", unit, "--", "readlink "+release.Link))
 }
 
 // charmVersion is that of the charm that the unit runs.

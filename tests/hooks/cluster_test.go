@@ -43,7 +43,7 @@ func newApp(t *testing.T, app, network string, n int, set options) *cluster {
 		w, err := sandbox.New(sandbox.Options{Host: fixture("no-gpu"), Charm: lightDir(), Exe: tools(), Unit: fmt.Sprintf("%s/%d", app, i)})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, w.Close()) })
-		w.Model.Resources = map[string]string{"concourse-release": release("8.2.5")}
+		w.Model.Resources = map[string]string{"concourse-release": releaseTarball("8.2.5")}
 		w.Model.Leader = i == 0
 		w.Model.Address = fmt.Sprintf("%s.%d", network, 10+i)
 		u := &unit{w, t}

@@ -58,7 +58,7 @@ func TestD20KeyIsPublishedByWhateverHookComesNext(t *testing.T) {
 	require.Contains(t, r.Status().Message, "cannot unpack dispatch: ")
 	require.NotContains(t, flight.Local, "worker-public-key")
 
-	u.Model.Resources["concourse-release"] = release("8.2.5")
+	u.Model.Resources["concourse-release"] = releaseTarball("8.2.5")
 	r = u.hook("update-status")
 	require.Equal(t, "active", r.Status().Status)
 	require.NotEmpty(t, flight.Local["worker-public-key"])

@@ -73,7 +73,7 @@ func build() error {
 		return err
 	}
 	for _, version := range []string{"8.2.5", "8.3.0"} {
-		if err := sandbox.StandInRelease(release(version), version); err != nil {
+		if err := sandbox.StandInRelease(releaseTarball(version), version); err != nil {
 			return err
 		}
 	}
@@ -98,9 +98,9 @@ func lightDir() string { return filepath.Join(built, "light") }
 
 // tools is the program behind the hook tools and the recorded commands. (This
 // test's own could be, but takes twice as long to start.)
-func tools() string                 { return filepath.Join(built, "bin", "sandbox") }
-func charmDir() string              { return filepath.Join(built, "charm") }
-func release(version string) string { return filepath.Join(built, "concourse-"+version+".tgz") }
+func tools() string                        { return filepath.Join(built, "bin", "sandbox") }
+func charmDir() string                     { return filepath.Join(built, "charm") }
+func releaseTarball(version string) string { return filepath.Join(built, "concourse-"+version+".tgz") }
 
 // workerKey is a key like one that the charm makes, which takes its time.
 func workerKey() []byte { return keys("all") }
@@ -156,7 +156,7 @@ func unitOf(t *testing.T, charm, hostDir string, set options) *unit {
 	w, err := sandbox.New(sandbox.Options{Host: hostDir, Charm: charm, Exe: tools(), Unit: unitName})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
-	w.Model.Resources = map[string]string{"concourse-release": release("8.2.5")}
+	w.Model.Resources = map[string]string{"concourse-release": releaseTarball("8.2.5")}
 	u := &unit{w, t}
 	u.set(options{"mode": "worker", "rocm-base-url": nobodyListens})
 	u.set(set)

@@ -73,7 +73,7 @@ func TestWebThatIsAwayEndsNoTask(t *testing.T) {
 func TestNewReleaseIsSwitchedToAndTheWorkerRestartedOnce(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("no-gpu"), nil)
-	u.Model.Resources["concourse-release"] = release("8.3.0")
+	u.Model.Resources["concourse-release"] = releaseTarball("8.3.0")
 	r := u.hook("update-status")
 	require.Empty(t, r.Plan(), "Juju says upgrade-charm after attach-resource")
 	u.Model.Relations[0].Units["web/0"]["concourse-version"] = "8.3.0"

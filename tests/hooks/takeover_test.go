@@ -19,7 +19,7 @@ func oldUnit(t *testing.T, name, service string, set options) *unit {
 	w, err := sandbox.New(sandbox.Options{Host: string(hosttest.Predecessor(t, name)), Charm: lightDir(), Exe: tools(), Unit: unitName})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
-	w.Model.Resources = map[string]string{"concourse-release": release("8.2.5")}
+	w.Model.Resources = map[string]string{"concourse-release": releaseTarball("8.2.5")}
 	u := &unit{w, t}
 	u.set(set)
 	u.start(service)

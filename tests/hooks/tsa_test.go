@@ -226,7 +226,7 @@ func TestWorkerFollowsTheWebsVersion(t *testing.T) {
 	u := ci.units[0]
 	require.NoError(t, u.Root.WriteFile("/database-schema", []byte("825\n"), 0o644))
 	for _, c := range []*cluster{ci, gpu} {
-		c.units[0].Model.Resources["concourse-release"] = release("8.3.0")
+		c.units[0].Model.Resources["concourse-release"] = releaseTarball("8.3.0")
 	}
 	// The worker hears first: its web runs 8.2.5 still.
 	gpu.hook(0, "upgrade-charm")

@@ -6,14 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/sandbox"
 )
 
-// running is the version that ReleaseLink names.
+// running is the version that release.Link names.
 func (u *unit) running() string {
 	u.t.Helper()
-	version, _, ok := concourse.InstalledRelease(u.Root)
+	version, _, ok := release.Installed(u.Root)
 	require.True(u.t, ok)
 	return version
 }
@@ -21,7 +21,7 @@ func (u *unit) running() string {
 // breaks makes a version end as soon as it is started.
 func (u *unit) breaks(version, sub string) {
 	u.Machine.Ends = func(unit string) string {
-		if now, _, _ := concourse.InstalledRelease(u.Root); now == version && unit != "concourse-pebble.service" {
+		if now, _, _ := release.Installed(u.Root); now == version && unit != "concourse-pebble.service" {
 			return sub
 		}
 		return ""
@@ -36,7 +36,7 @@ const (
 // upgraded attaches a release and asks for its version, as an operator does.
 func (u *unit) upgraded(version string) sandbox.Result {
 	u.t.Helper()
-	u.Model.Resources["concourse-release"] = release(version)
+	u.Model.Resources["concourse-release"] = releaseTarball(version)
 	u.set(options{"version": version})
 	return u.hook("upgrade-charm")
 }
@@ -49,7 +49,7 @@ func TestD18UpgradeDrainsBeforeItSwitches(t *testing.T) {
 	var then string
 	u.Machine.OnUnit = func(name string, up bool) {
 		if name == "concourse-worker.service" && !up {
-			then, _, _ = concourse.InstalledRelease(u.Root)
+			then, _, _ = release.Installed(u.Root)
 		}
 	}
 	r := u.upgraded("8.3.0")
@@ -65,7 +65,7 @@ func TestD18UpgradeDrainsBeforeItSwitches(t *testing.T) {
 func TestD15WrongAttachedReleaseEndsNoTask(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("no-gpu"), nil)
-	u.Model.Resources["concourse-release"] = release("8.3.0")
+	u.Model.Resources["concourse-release"] = releaseTarball("8.3.0")
 	r := u.hook("upgrade-charm")
 	require.Empty(t, r.Commands)
 	require.Equal(t, "blocked: cannot use the attached release: it is Concourse 8.3.0, wanted is 8.2.5; set version=8.3.0, or give Concourse 8.2.5 by release-mirror or as the resource concourse-release",
@@ -120,7 +120,7 @@ func TestOtherVersionForgetsTheOneThatFailed(t *testing.T) {
 	u := worker(t, fixture("no-gpu"), nil)
 	u.breaks("8.3.0", "auto-restart")
 	u.upgraded("8.3.0")
-	u.Model.Resources["concourse-release"] = release("8.2.5")
+	u.Model.Resources["concourse-release"] = releaseTarball("8.2.5")
 	u.set(options{"version": "8.2.5"})
 	r := u.hook("upgrade-charm")
 	require.Equal(t, "active: Worker ready (v8.2.5)", r.Status().Status+": "+r.Status().Message)

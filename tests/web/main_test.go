@@ -57,7 +57,7 @@ func need(t *testing.T) {
 // named is the folder of the release to test with, "" without one.
 var named string
 
-func release(t *testing.T) string {
+func releaseDir(t *testing.T) string {
 	t.Helper()
 	need(t)
 	if named == "" {

@@ -16,7 +16,7 @@ import (
 // D15: the database goes down one version and up again, and a version that
 // the release does not know is refused, where Concourse itself reports success.
 func TestDatabaseIsMigrated_D15(t *testing.T) {
-	ctx, h, dir := context.Background(), host.New("/"), release(t)
+	ctx, h, dir := context.Background(), host.New("/"), releaseDir(t)
 	pg := startPostgres(t)
 	db := pg.db
 	ca := newUnit(t, 0, pg, newSecrets(t))

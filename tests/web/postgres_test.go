@@ -60,7 +60,7 @@ func folder(t *testing.T) string {
 
 func startPostgres(t *testing.T) *postgres {
 	t.Helper()
-	release(t) // without one there is nothing to start it for
+	releaseDir(t) // without one there is nothing to start it for
 	p := &postgres{t: t, home: filepath.Join(folder(t), "pg")}
 	p.db = concourse.WebDatabase{Host: "127.0.0.1", Port: 5433, User: "relation-7", Password: `a b"c\d$e#%,`, Name: "concourse", SSLMode: "verify-full"}
 	account, err := user.Lookup("postgres")

@@ -21,6 +21,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -41,7 +42,7 @@ type unit struct {
 // newUnit is number n of an application with these secrets and this database.
 func newUnit(t *testing.T, n int, pg *postgres, secrets concourse.WebSecrets) *unit {
 	t.Helper()
-	u := &unit{t: t, release: release(t), secrets: secrets, host: host.New(folder(t))}
+	u := &unit{t: t, release: releaseDir(t), secrets: secrets, host: host.New(folder(t))}
 	for file, text := range map[string]string{"/etc/passwd": "root:x:0:0::/root:/bin/sh\n", "/etc/group": "root:x:0:\n"} {
 		require.NoError(t, u.host.WriteFile(file, []byte(text), 0o644))
 	}
@@ -76,7 +77,7 @@ func (u *unit) converge() []string {
 	require.NoError(u.t, err)
 	file, err := concourse.WebUnitFileFor(p, nil)
 	require.NoError(u.t, err)
-	want := slices.Concat([]plan.Resource{resource.User{Name: concourse.WebUser, Home: concourse.HomeDir}}, p.Folders(), keys, u.files, []plan.Resource{env, file})
+	want := slices.Concat([]plan.Resource{resource.User{Name: concourse.WebUser, Home: release.HomeDir}}, p.Folders(), keys, u.files, []plan.Resource{env, file})
 	todo, err := plan.Diff(context.Background(), u.host, want...)
 	require.NoError(u.t, err)
 	_, err = todo.Apply(context.Background(), nil)
