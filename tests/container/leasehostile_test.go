@@ -34,26 +34,28 @@ func privilegedTask(b *bed, script string) {
 // The GPU is still in use, so it is nobody else's, wherever the task went: to
 // another control group, or into a pid namespace of its own making.
 func TestTaskThatHidesKeepsItsLease(t *testing.T) {
-	for said, script := range map[string]string{
-		"alone": away + `set alone; ` + stays,
-		"away":  `WITH=1; ` + away + `set away; ` + stays,
-		"below": `busybox unshare -pf busybox sh -c 'WITH=1; ` + away + `set below; ` + stays + `' <&- >&- 2>&- &`,
-	} {
-		t.Run(said, func(t *testing.T) {
-			u := newUnit(t, 1)
-			b := u.container(settings[0])
-			b.bundle()
-			require.NoError(t, b.up())
-			word := u.fifo(b.id)
-			privilegedTask(b, script)
-			require.NoError(t, b.runExec())
-			require.Equal(t, []string{said, "0"}, u.event(), "it is in none of the container's control groups")
-			for range 3 {
-				u.isHeldBy(b)
-			}
-			_, err := word.WriteString("\n")
-			require.NoError(t, err)
-			u.isFree()
-		})
-	}
+	onEachCgroup(t, func(t *testing.T, _ string) {
+		for said, script := range map[string]string{
+			"alone": away + `set alone; ` + stays,
+			"away":  `WITH=1; ` + away + `set away; ` + stays,
+			"below": `busybox unshare -pf busybox sh -c 'WITH=1; ` + away + `set below; ` + stays + `' <&- >&- 2>&- &`,
+		} {
+			t.Run(said, func(t *testing.T) {
+				u := newUnit(t, 1)
+				b := u.container(settings[0])
+				b.bundle()
+				require.NoError(t, b.up())
+				word := u.fifo(b.id)
+				privilegedTask(b, script)
+				require.NoError(t, b.runExec())
+				require.Equal(t, []string{said, "0"}, u.event(), "it is in none of the container's control groups")
+				for range 3 {
+					u.isHeldBy(b)
+				}
+				_, err := word.WriteString("\n")
+				require.NoError(t, err)
+				u.isFree()
+			})
+		}
+	})
 }

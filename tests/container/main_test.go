@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	insideEnv  = "CONTAINER_TEST_INSIDE" // the directory with the built wrapper
+	insideEnv  = "CONTAINER_TEST_INSIDE" // the directory with what was built
 	laterEnv   = "CONTAINER_TEST_RUNC"   // a runc of laterRunc, empty where it could not be built
 	dirOfTests = "container-test-"
 	laterRunc  = "1.4.0"
@@ -70,8 +70,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// again builds the wrapper and runs this test program once more in a mount
-// namespace of its own.
+// again builds the wrapper and hostile, and runs this test program once more in a
+// mount namespace of its own.
 func again() (int, error) {
 	dir, err := os.MkdirTemp("", dirOfTests)
 	if err != nil {
@@ -81,7 +81,8 @@ func again() (int, error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // containers' users pass through
 		return 0, err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "runc-amd-wrapper"), "concourse-ci-machine/src/runc-amd-wrapper")
+	build := exec.Command("go", "build", "-trimpath", "-o", dir,
+		"concourse-ci-machine/src/runc-amd-wrapper", "concourse-ci-machine/tests/container/hostile")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("%w\n%s", err, out)
