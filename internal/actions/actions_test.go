@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
@@ -150,5 +149,5 @@ func actionsOf(t *testing.T, r host.Root, m *jujutest.Model, ctx *jujutest.Conte
 	t.Helper()
 	run := ctx.Runner(next)
 	return &Actions{Charm: &charm.Charm{Host: host.Host{Root: r, Runner: run, Clock: hosttest.Clock{T: hosttest.Now}}, Tools: juju.New(run), Event: ctx.Event,
-		CharmDir: m.CharmDir, Sleep: func(time.Duration) {}, NewID: func() string { return "0badcafe" }, Stderr: io.Discard}}
+		CharmDir: m.CharmDir, NewID: func() string { return "0badcafe" }, Stderr: io.Discard}}
 }

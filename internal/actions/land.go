@@ -40,7 +40,7 @@ func (c *Actions) landWorker(ctx context.Context, u unitNow, _ map[string]any) (
 		if s := states[concourse.Unit]; !s.Running() {
 			return map[string]any{"landed": true, "message": "the worker takes no work until restart-services"}, nil
 		}
-		c.Sleep(landPoll)
+		c.Host.Sleep(landPoll)
 	}
 	return map[string]any{"landed": false}, fmt.Errorf("cannot wait longer than worker-drain-timeout (%s) for the running tasks: the worker lands when they end, and takes no new ones", u.Config.DrainTimeout)
 }

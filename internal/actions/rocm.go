@@ -64,9 +64,7 @@ func (c *Actions) resetROCm(ctx context.Context, _ unitNow, params map[string]an
 		results["message"] = "nothing was changed; with apply=true it is done"
 		return results, nil
 	}
-	_, err = p.Apply(ctx, func(i, of int, s plan.Step) {
-		_ = c.Tools.ActionLog(ctx, fmt.Sprintf("%d/%d %s (%s)", i, of, s.Op, s.Why)) // see Actions.apply
-	})
+	_, err = p.Apply(ctx, c.say(ctx))
 	if err == nil {
 		results["message"] = "done; the next hook installs what the options ask for"
 	}

@@ -12,7 +12,6 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/term"
 )
@@ -94,17 +93,19 @@ func (c *Actions) apply(ctx context.Context, facts model.Facts, want role.Desire
 	if err != nil {
 		return err
 	}
-	if _, err := due.Apply(ctx, func(i, of int, s plan.Step) {
-		// Who waits for the action sees how far it is; that it can't be shown is
-		// no reason to stop.
-		_ = c.Tools.ActionLog(ctx, fmt.Sprintf("%d/%d %s (%s)", i, of, s.Op, s.Why))
-	}); err != nil {
+	if _, err := due.Apply(ctx, c.say(ctx)); err != nil {
 		return err
 	}
 	if err := model.Save(c.Host.Root, model.Facts{}, facts); err != nil {
 		return jujuerrors.Annotate(err, "cannot keep what Juju says")
 	}
 	return c.Publish(ctx, facts, want)
+}
+
+// say shows who waits for the action how far it is. That it can't be shown is no
+// reason to stop.
+func (c *Actions) say(ctx context.Context) func(string) {
+	return func(text string) { _ = c.Tools.ActionLog(ctx, text) }
 }
 
 func (c *Actions) api(u unitNow) *concourse.API {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	jujuerrors "github.com/juju/errors"
 
@@ -33,9 +32,8 @@ type Charm struct {
 	Host     host.Host
 	Tools    *juju.Tools
 	Event    juju.Event
-	CharmDir string              // where the charm is unpacked, as this process opens it
-	Sleep    func(time.Duration) // time.Sleep
-	NewID    func() string       // a fresh random id of 8 hex digits
+	CharmDir string        // where the charm is unpacked, as this process opens it
+	NewID    func() string // a fresh random id of 8 hex digits
 	// NewSecrets makes a web's keys and password; nil makes real ones.
 	NewSecrets func() (concourse.WebSecrets, error)
 	Stderr     io.Writer // goes to the unit's log
@@ -76,7 +74,7 @@ func (c *Charm) putBack(ctx context.Context) (plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = p.Apply(ctx, c.progress(ctx))
+	_, err = p.Apply(ctx, c.say(ctx))
 	return p, err
 }
 
@@ -107,7 +105,7 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 	if err := c.logPlan(ctx, due, held); err != nil {
 		return false, err
 	}
-	notes, err := due.Apply(ctx, c.progress(ctx))
+	notes, err := due.Apply(ctx, c.say(ctx))
 	if err != nil {
 		return false, c.failed(ctx, want, err)
 	}
@@ -214,21 +212,16 @@ func (c *Charm) logPlan(ctx context.Context, due, held plan.Plan) error {
 	return c.Tools.Log(ctx, juju.Info, strings.TrimSpace(b.String()))
 }
 
-// progress shows each step in the status while it is done. A status that can't
-// be set is no reason to stop in the middle of the work.
-func (c *Charm) progress(ctx context.Context) func(i, of int, s plan.Step) {
-	return func(i, of int, s plan.Step) {
-		c.say(ctx, fmt.Sprintf("%d/%d %s (%s)", i, of, s.Op, s.Why))
-	}
-}
-
-// say sets a passing maintenance status.
-func (c *Charm) say(ctx context.Context, text string) {
-	if c.Tools == nil {
-		return
-	}
-	if err := c.Tools.StatusSet(ctx, juju.Status(status.Maintenance), text); err != nil {
-		fmt.Fprintln(c.Stderr, err)
+// say sets a passing maintenance status: each step is shown while it is done. A
+// status that can't be set is no reason to stop in the middle of the work.
+func (c *Charm) say(ctx context.Context) func(text string) {
+	return func(text string) {
+		if c.Tools == nil {
+			return
+		}
+		if err := c.Tools.StatusSet(ctx, juju.Status(status.Maintenance), text); err != nil {
+			fmt.Fprintln(c.Stderr, err)
+		}
 	}
 }
 

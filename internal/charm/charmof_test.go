@@ -3,7 +3,6 @@ package charm
 import (
 	"io"
 	"testing"
-	"time"
 
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
@@ -16,5 +15,5 @@ func charmOf(t *testing.T, r host.Root, m *jujutest.Model, ctx *jujutest.Context
 	t.Helper()
 	run := ctx.Runner(next)
 	return &Charm{Host: host.Host{Root: r, Runner: run, Clock: hosttest.Clock{T: hosttest.Now}}, Tools: juju.New(run), Event: ctx.Event,
-		CharmDir: m.CharmDir, Sleep: func(time.Duration) {}, NewID: func() string { return "0badcafe" }, Stderr: io.Discard}
+		CharmDir: m.CharmDir, NewID: func() string { return "0badcafe" }, Stderr: io.Discard}
 }

@@ -68,7 +68,7 @@ func (c *Charm) Check(ctx context.Context, want role.Desired, changed bool) []st
 func (c *Charm) SettledWorker(ctx context.Context, want role.Desired, changed bool) *status.Cause {
 	cause, connects := c.checkWorker(ctx, want, changed)
 	for waited := time.Duration(0); cause != nil && (changed || connects) && waited < role.SettleTime; waited += role.SettlePoll {
-		c.Sleep(role.SettlePoll)
+		c.Host.Sleep(role.SettlePoll)
 		cause, connects = c.checkWorker(ctx, want, true)
 	}
 	return cause

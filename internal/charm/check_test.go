@@ -64,8 +64,7 @@ func TestWorkerThatConnectsAgainIsWaitedFor(t *testing.T) {
 			r := hosttest.Root(t)
 			hosttest.Put(t, r, concourse.OperatorEnvFile, fmt.Sprintf("CONCOURSE_HEALTHCHECK_BIND_PORT=%s\n", tc.port))
 			slept := 0
-			c := &Charm{Host: host.Host{Root: r, Runner: &journal{lines: tc.lines}, Clock: hosttest.Clock{T: hosttest.Now}},
-				Sleep: func(time.Duration) { slept++ }}
+			c := &Charm{Host: host.Host{Root: r, Runner: &journal{lines: tc.lines}, Clock: hosttest.Clock{T: hosttest.Now, Slept: func(time.Duration) { slept++ }}}}
 			causes := c.Check(t.Context(), role.Desired{Worker: true, LogLevel: "info"}, false)
 			require.Equal(t, tc.slept, slept)
 			if tc.want == "" {

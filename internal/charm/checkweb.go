@@ -16,7 +16,7 @@ import (
 func (c *Charm) CheckWeb(ctx context.Context, want role.Desired, changed bool) *status.Cause {
 	h := concourse.CheckWeb(ctx, want.LocalURL)
 	for waited := time.Duration(0); h.State != concourse.Healthy && changed && waited < role.WebSettleTime; waited += role.SettlePoll {
-		c.Sleep(role.SettlePoll)
+		c.Host.Sleep(role.SettlePoll)
 		h = concourse.CheckWeb(ctx, want.LocalURL)
 	}
 	if h.State == concourse.Healthy {

@@ -2,12 +2,10 @@ package charm
 
 import (
 	"context"
+	"slices"
 
-	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
@@ -17,43 +15,29 @@ import (
 	"concourse-ci-machine/internal/worker"
 )
 
-// desireNothing is the unit on its way out. stop ends what runs, after its
-// tasks had their time; remove takes away what the charm brought. Releases and
-// the work folder stay: they may be shared, and they hold no secret.
+// desireNothing is the unit on its way out. stop ends what runs, after its tasks had
+// their time; remove takes away what the roles say they brought. Releases stay: they
+// may be shared, and hold no secret.
 func desireNothing(o role.Observed) role.Desired {
-	why := "the unit is being removed"
-	d := role.Desired{Remove: true}
-	d.Resources = append(d.Resources,
-		concourse.Drain{State: o.Units[concourse.Unit], Limit: o.Config.DrainTimeout, Why: why, Disrupts: role.RunningTasks},
-		resource.Service{Unit: concourse.WebUnit, State: o.Units[concourse.WebUnit], Why: why},
-		resource.Service{Unit: role.PebbleUnit, State: o.Units[role.PebbleUnit], Why: why},
-		resource.Service{Unit: worker.RefreshUnit, State: o.Units[worker.RefreshUnit], Why: why})
+	const why = "the unit is being removed"
+	d := role.Desired{Remove: true, Resources: slices.Concat(
+		worker.Stop(o, why, role.RunningTasks, o.Config.DrainTimeout), web.Stop(o, why), role.StopPebble(o, why))}
 	if o.Event != "remove" {
 		return d
 	}
-	files := []string{concourse.UnitFile, "/etc/systemd/system/" + role.PebbleUnit, oci.DefaultConfig, release.UnitRecord(o.Facts.Unit),
-		concourse.WebUnitFile, role.JobsCredentials, worker.LeaseReport, role.UsageReport}
-	for _, shared := range []bool{false, true} {
-		paths := concourse.WebFiles(shared)
-		files = append(files, paths.Env())
-		d.Resources = append(d.Resources, resource.Absent{Path: paths.KeyDir(), Why: why, Tree: true})
-	}
-	// The note of what was brought is in StateDir, which goes last.
-	d.Resources = append(d.Resources, worker.LeaveGPUs(o, why)...)
-	for _, path := range files {
-		d.Resources = append(d.Resources, resource.Absent{Path: path, Why: why})
-	}
-	for _, path := range []string{concourse.ConfigDir, "/opt/concourse-ci-machine", lease.DefaultDir} {
-		d.Resources = append(d.Resources, resource.Absent{Path: path, Why: why, Tree: true})
-	}
-	d.Resources = append(d.Resources, stateGone{why})
-	// Of the folder in /run only the lock stays: this run holds it.
-	for _, name := range []string{worker.ReloadWorker, worker.RestartWorker, role.ReloadPebble, role.RestartPebble, worker.ReloadRefresh, web.ReloadWebUnit, web.RestartWeb, web.ReloadWeb, web.RepairDatabase, web.ForgetWorker} {
-		d.Resources = append(d.Resources, resource.Absent{Path: resource.StampDir + "/" + name + ".stamp", Why: why})
-	}
-	d.Resources = append(d.Resources, resource.Absent{Path: versionFile, Why: why})
+	d.Resources = slices.Concat(d.Resources, worker.Leave(o, why), web.Leave(why), role.LeavePebble(why), []plan.Resource{
+		resource.Absent{Path: release.UnitRecord(o.Facts.Unit), Why: why},
+		resource.Absent{Path: programs, Why: why, Tree: true},
+		// What was brought is noted in StateDir, so that goes last.
+		stateGone{why},
+		resource.Absent{Path: versionFile, Why: why},
+		resource.NoStamps{Why: why},
+	})
 	return d
 }
+
+// programs is the charm's own folder: the link to the release, wrapper and dispatch.
+const programs = "/opt/concourse-ci-machine"
 
 // stateGone takes away what the charm keeps of itself. Files of others that are
 // still to be put back lie there, too: where that fails the hook does, and Juju

@@ -36,8 +36,7 @@ func (c *Charm) observeRelease(ctx context.Context, o *role.Observed, web string
 		}
 	}
 	r := &release.Release{Version: version, Resource: o.Facts.Resource, Mirror: o.Config.ReleaseMirror, SHA256: o.Config.ReleaseSHA256,
-		Arch: runtime.GOARCH, Proxy: role.ProxyOf(o.Facts, o.Config), Sleep: c.Sleep, Shared: o.Shared(), Unit: o.Facts.Unit, Token: o.Config.GitHubToken,
-		Progress: func(text string) { c.say(ctx, text) }}
+		Arch: runtime.GOARCH, Proxy: role.ProxyOf(o.Facts, o.Config), Shared: o.Shared(), Unit: o.Facts.Unit, Token: o.Config.GitHubToken}
 	r.Avoid(release.ReadFailed(c.Host.Root))
 	if f, is := r.Avoided(c.Host.Root); is {
 		o.Remarks = append(o.Remarks, fmt.Sprintf("Concourse %s did not start here (%s), so the one before it runs: set version=, or run restart-services force=true to try it again", f.Version, f.Why))

@@ -39,13 +39,13 @@ func (c *Charm) watchUpgrade(ctx context.Context, want role.Desired) (back bool,
 				return false, nil
 			}
 			why := "it ended when it was started; see journalctl --unit " + unit
-			c.say(ctx, fmt.Sprintf("Going back to Concourse %s: %s ended when it was started", before, version))
+			c.say(ctx)(fmt.Sprintf("Going back to Concourse %s: %s ended when it was started", before, version))
 			return true, release.MarkFailed(c.Host.Root, id, version, why)
 		}
 		if c.answers200(ctx, want) {
 			return false, nil
 		}
-		c.Sleep(role.SettlePoll)
+		c.Host.Sleep(role.SettlePoll)
 	}
 	return false, nil
 }

@@ -27,7 +27,7 @@ func upgradedTo(t *testing.T, run host.Runner) (host.Host, *release.Release) {
 		r = &release.Release{Version: version, Resource: file, Arch: "amd64"}
 		p, err := plan.Diff(t.Context(), h, append(release.Folders(false), r)...)
 		require.NoError(t, err)
-		_, err = p.Apply(t.Context(), func(int, int, plan.Step) {})
+		_, err = p.Apply(t.Context(), nil)
 		require.NoError(t, err)
 	}
 	version, _, ok := release.Installed(h.Root)

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	jujuerrors "github.com/juju/errors"
 
@@ -34,7 +33,7 @@ func Main(args []string, env func(string) string, stdout, stderr io.Writer) int 
 	// The programs that it starts, as apt, make files that all have to read.
 	syscall.Umask(0o022)
 	ctx := context.Background()
-	c := &actions.Actions{Charm: &charm.Charm{Host: host.New(env("CHARM_ROOT")), Sleep: time.Sleep, NewID: newID, Stderr: stderr, CharmDir: charmDir(env)}}
+	c := &actions.Actions{Charm: &charm.Charm{Host: host.New(env("CHARM_ROOT")), NewID: newID, Stderr: stderr, CharmDir: charmDir(env)}}
 	if exe, err := os.Executable(); err == nil && filepath.Base(exe) == program {
 		c.Probe, c.Read = actions.NewProbe(c.Host, exe, "gpu", probe), gpustate.NewReader(c.Host, exe, "gpu", read)
 	}

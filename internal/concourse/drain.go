@@ -16,11 +16,10 @@ import (
 // A restart for a change of configuration must not drain: SIGTERM and a prompt
 // start keep the tasks (KillMode=process).
 type Drain struct {
-	State    resource.UnitState // what ShowUnits said
-	Limit    time.Duration      // 0: don't wait, don't retire
-	Why      string             // why it is wanted down
-	Disrupts string             // see plan.Step
-	Sleep    func(time.Duration)
+	State    resource.UnitState  // what ShowUnits said
+	Limit    time.Duration       // 0: don't wait, don't retire
+	Why      string              // why it is wanted down
+	Disrupts string              // see plan.Step
 	Kill     func(pid int) error // SIGKILL; nil: on the running machine only
 }
 
@@ -30,7 +29,6 @@ type Retire struct {
 	State resource.UnitState
 	Limit time.Duration // 0: don't wait, don't retire
 	Why   string
-	Sleep func(time.Duration)
 }
 
 // Diff implements plan.Resource. Tasks that do not end in time are no reason to
@@ -39,8 +37,7 @@ func (r Retire) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if !r.State.Running() || r.Limit <= 0 {
 		return nil, nil
 	}
-	d := Drain{Limit: r.Limit, Sleep: r.Sleep}
-	return plan.Plan{{Op: "drain " + Unit, Why: r.Why, Tolerate: true, Do: func(ctx context.Context) error { return d.retire(ctx, h) }}}, nil
+	return plan.Plan{{Op: "drain " + Unit, Why: r.Why, Tolerate: true, Do: func(ctx context.Context) error { return retire(ctx, h, r.Limit) }}}, nil
 }
 
 // poll is how often a retiring worker is looked at. It needs 30 to 60 s when
@@ -53,7 +50,7 @@ func (d Drain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	up := d.State.Running() || d.State.Active == "activating"
 	if d.State.Running() && d.Limit > 0 {
 		p = append(p, plan.Step{Op: "drain " + Unit, Why: d.Why, Disrupts: d.Disrupts, Tolerate: true, Do: func(ctx context.Context) error {
-			return d.retire(ctx, h)
+			return retire(ctx, h, d.Limit)
 		}})
 	}
 	stop, err := resource.Service{Unit: Unit, State: d.State, Up: false, Why: d.Why}.Diff(ctx, h)
@@ -70,7 +67,7 @@ func (d Drain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	}
 	if up || len(left) > 0 {
 		p = append(p, plan.Step{Op: "end the containers of " + Unit, Why: "they outlive the worker", Disrupts: d.Disrupts, Tolerate: true, Do: func(ctx context.Context) error {
-			return d.endLeft(ctx, h.Root)
+			return d.endLeft(ctx, h)
 		}})
 	}
 	return p, nil
@@ -82,7 +79,7 @@ const again = 15 * poll
 
 // retire sends the signal and waits. Time is counted in polls, so that it ends
 // whatever the clock does.
-func (d Drain) retire(ctx context.Context, h host.Host) error {
+func retire(ctx context.Context, h host.Host, limit time.Duration) error {
 	signal := resource.Systemctl("kill", "--kill-whom=main", "--signal=SIGUSR2", Unit)
 	if _, err := h.Run(ctx, signal); err != nil {
 		return err
@@ -96,8 +93,8 @@ func (d Drain) retire(ctx context.Context, h host.Host) error {
 		if s := states[Unit]; s.Sub == "auto-restart" || s.Active == "inactive" || s.Active == "failed" {
 			return nil
 		}
-		if waited >= d.Limit {
-			return fmt.Errorf("its tasks did not finish within %s", d.Limit)
+		if waited >= limit {
+			return fmt.Errorf("its tasks did not finish within %s", limit)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -105,14 +102,6 @@ func (d Drain) retire(ctx context.Context, h host.Host) error {
 		if waited > 0 && waited%again == 0 {
 			h.Run(ctx, signal) // where it fails the worker has just ended, which the next look shows
 		}
-		d.sleep(poll)
+		h.Sleep(poll)
 	}
-}
-
-func (d Drain) sleep(t time.Duration) {
-	if d.Sleep == nil {
-		time.Sleep(t)
-		return
-	}
-	d.Sleep(t)
 }

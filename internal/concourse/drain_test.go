@@ -32,8 +32,8 @@ func draining(t *testing.T, looks int, end string) *hosttest.Runner {
 
 func drainWith(t *testing.T, r host.Runner, root host.Root, limit time.Duration) ([]plan.Note, int) {
 	slept := 0
-	h := host.Host{Root: root, Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
-	d := Drain{State: running, Limit: limit, Why: "the unit is removed", Disrupts: "running tasks", Sleep: func(time.Duration) { slept++ }}
+	h := host.Host{Root: root, Runner: r, Clock: hosttest.Clock{Slept: func(time.Duration) { slept++ }}}
+	d := Drain{State: running, Limit: limit, Why: "the unit is removed", Disrupts: "running tasks"}
 	p, err := plan.Diff(context.Background(), h, d)
 	require.NoError(t, err)
 	for _, s := range p {

@@ -90,17 +90,17 @@ func startOf(root host.Root, pid int) (start uint64, alive bool) {
 
 // endLeft kills what is left and sees it go, which takes long where the kernel
 // waits for a GPU.
-func (d Drain) endLeft(ctx context.Context, root host.Root) error {
+func (d Drain) endLeft(ctx context.Context, h host.Host) error {
 	kill := d.Kill
 	if kill == nil {
 		kill = func(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
-		if !root.Real() { // the numbers are those of another machine
+		if !h.Real() { // the numbers are those of another machine
 			kill = func(int) error { return nil }
 		}
 	}
 	const look, limit = 100 * time.Millisecond, 20 * time.Second
 	for waited := time.Duration(0); ; waited += look {
-		left, err := leftBehind(root)
+		left, err := leftBehind(h.Root)
 		if err != nil || len(left) == 0 {
 			return err
 		}
@@ -116,6 +116,6 @@ func (d Drain) endLeft(ctx context.Context, root host.Root) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		d.sleep(look)
+		h.Sleep(look)
 	}
 }

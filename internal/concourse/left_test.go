@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,7 +24,7 @@ type leaving struct {
 }
 
 func newLeaving(t *testing.T) *leaving {
-	return &leaving{Host: host.Host{Root: hosttest.Root(t), Runner: hosttest.NewRunner(t)}, t: t}
+	return &leaving{Host: host.Host{Root: hosttest.Root(t), Runner: hosttest.NewRunner(t), Clock: hosttest.Clock{}}, t: t}
 }
 
 func (l *leaving) process(pid int, state string, start int) {
@@ -38,7 +37,7 @@ func (l *leaving) container(id string, pid, start int) {
 }
 
 func (l *leaving) drain() Drain {
-	return Drain{State: gone, Why: "the unit is removed", Disrupts: "running tasks", Sleep: func(time.Duration) {}, Kill: func(pid int) error {
+	return Drain{State: gone, Why: "the unit is removed", Disrupts: "running tasks", Kill: func(pid int) error {
 		l.killed = append(l.killed, pid)
 		if l.deaf {
 			return nil

@@ -2,14 +2,20 @@ package host
 
 import "time"
 
-// Clock tells the time. Nothing below the main packages asks the machine.
-type Clock interface{ Now() time.Time }
+// Clock tells the time and waits. Nothing else in a hook does either.
+type Clock interface {
+	Now() time.Time
+	Sleep(d time.Duration)
+}
 
 // WallClock is the machine's own clock.
 type WallClock struct{}
 
 // Now returns the current time.
 func (WallClock) Now() time.Time { return time.Now() }
+
+// Sleep waits.
+func (WallClock) Sleep(d time.Duration) { time.Sleep(d) }
 
 // Host is a machine: its files, its commands and its clock.
 type Host struct {

@@ -51,11 +51,7 @@ func Files() []string { return []string{resource.AptSource{Name: sourceName}.Pat
 
 // Leave is what takes away all that the charm brought for NVIDIA's GPUs.
 func Leave(why string) []plan.Resource {
-	var rs []plan.Resource
-	for _, path := range append(Files(), attemptPath) {
-		rs = append(rs, resource.Absent{Path: path, Why: why})
-	}
-	return append(rs, unspecified{Why: why}, resource.TakeBack{Name: Package, Why: why})
+	return append(resource.AllAbsent(why, append(Files(), attemptPath)...), unspecified{Why: why}, resource.TakeBack{Name: Package, Why: why})
 }
 
 // Toolkit is NVIDIA's container toolkit as it is wanted on this unit.

@@ -77,14 +77,16 @@ func (e *StepError) Error() string { return fmt.Sprintf("cannot %s: %v", e.Op, e
 func (e *StepError) Unwrap() error { return e.Err }
 
 // Apply does the steps in order and stops at the first error that its step
-// does not tolerate, a *StepError. progress, if not nil, hears of each step
-// before it is done, counted from 1.
-func (p Plan) Apply(ctx context.Context, progress func(i, of int, s Step)) ([]Note, error) {
+// does not tolerate, a *StepError. say, if not nil, hears of each step before it is
+// done, "2/5 write /etc/cdi/amd.json (missing)", and of what steps Say.
+func (p Plan) Apply(ctx context.Context, say func(text string)) ([]Note, error) {
+	if say == nil {
+		say = func(string) {}
+	}
+	ctx = context.WithValue(ctx, follower{}, say)
 	var notes []Note
 	for i, s := range p {
-		if progress != nil {
-			progress(i+1, len(p), s)
-		}
+		say(fmt.Sprintf("%d/%d %s (%s)", i+1, len(p), s.Op, s.Why))
 		if err := s.Do(ctx); err != nil {
 			if !s.Tolerate {
 				return notes, &StepError{s.Op, err}
@@ -93,4 +95,14 @@ func (p Plan) Apply(ctx context.Context, progress func(i, of int, s Step)) ([]No
 		}
 	}
 	return notes, nil
+}
+
+// follower is what a context of Apply has say under.
+type follower struct{}
+
+// Say tells whoever follows Apply how far a long step is.
+func Say(ctx context.Context, text string) {
+	if say, ok := ctx.Value(follower{}).(func(string)); ok {
+		say(text)
+	}
 }

@@ -63,13 +63,12 @@ func TestApplyStopsAtTheFirstFailureThatIsNotTolerated(t *testing.T) {
 	}
 	p := plan.Plan{run("a", nil, false), run("b", small, true), run("c", nil, true), run("d", big, false), run("e", nil, false)}
 	var heard []string
-	notes, err := p.Apply(context.Background(), func(i, of int, s plan.Step) {
-		require.Len(t, done, i-1, "progress is heard before the step")
-		require.Equal(t, 5, of)
-		heard = append(heard, s.Op)
+	notes, err := p.Apply(context.Background(), func(text string) {
+		require.Len(t, done, len(heard), "a step is heard of before it is done")
+		heard = append(heard, text)
 	})
 	require.Equal(t, []string{"a", "b", "c", "d"}, done)
-	require.Equal(t, done, heard)
+	require.Equal(t, []string{"1/5 a ()", "2/5 b ()", "3/5 c ()", "4/5 d ()"}, heard)
 	var failed *plan.StepError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, "d", failed.Op)

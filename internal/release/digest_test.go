@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,7 +12,7 @@ import (
 )
 
 func upstreamOf(m *mirror) *Release {
-	r, _ := m.from("8.2.5")
+	r := m.from("8.2.5")
 	r.Mirror, r.upstream, r.api = "", m.URL, m.URL+"/api/v"
 	return r
 }
@@ -66,7 +65,7 @@ func TestTooManyQuestionsToGitHubAreTriedAgain(t *testing.T) {
 		http.Error(w, "API rate limit exceeded", http.StatusForbidden)
 	}))
 	t.Cleanup(limited.Close)
-	r := &Release{Version: "8.2.5", Arch: "amd64", upstream: limited.URL, api: limited.URL + "/api/v", Sleep: func(time.Duration) {}}
+	r := &Release{Version: "8.2.5", Arch: "amd64", upstream: limited.URL, api: limited.URL + "/api/v"}
 	var network *NetworkError
 	err := resourcetest.Apply(t, h, r)
 	require.ErrorAs(t, err, &network)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 )
 
@@ -46,7 +47,7 @@ func (r *Release) download(ctx context.Context, h host.Host, p string) error {
 		return err
 	}
 	// Without a checksum the download would be of no use: find that out first.
-	sum, _, err := r.wantSum(ctx, h.Root)
+	sum, _, err := r.wantSum(ctx, h)
 	if err == nil {
 		err = r.refusedBefore(h.Root, sum)
 	}
@@ -57,9 +58,9 @@ func (r *Release) download(ctx context.Context, h host.Host, p string) error {
 	if err != nil {
 		return err
 	}
-	r.say("Downloading Concourse CI %s...", r.Version)
+	plan.Say(ctx, fmt.Sprintf("Downloading Concourse CI %s...", r.Version))
 	part := p + ".part"
-	if err := r.retry(ctx, u.Redacted(), func() error { return r.fetch(ctx, h.Root, u, part) }); err != nil {
+	if err := retry(ctx, h.Clock, u.Redacted(), func() error { return r.fetch(ctx, h.Root, u, part) }); err != nil {
 		return err
 	}
 	if err := os.Rename(h.Path(part), h.Path(p)); err != nil {
@@ -92,7 +93,7 @@ func (r *Release) forgetOthers(root host.Root) error {
 
 // retry does one piece of network work until it succeeds, fails for good, or
 // has used up its attempts.
-func (r *Release) retry(ctx context.Context, where string, do func() error) error {
+func retry(ctx context.Context, clock host.Clock, where string, do func() error) error {
 	for n := 1; ; n++ {
 		err := do()
 		var l lost
@@ -102,12 +103,8 @@ func (r *Release) retry(ctx context.Context, where string, do func() error) erro
 		if n == maxAttempts || ctx.Err() != nil {
 			return &NetworkError{URL: where, Attempts: n, Err: l.error}
 		}
-		r.say("Retrying download (attempt %d/%d)...", n+1, maxAttempts)
-		sleep := r.Sleep
-		if sleep == nil {
-			sleep = time.Sleep
-		}
-		sleep(time.Duration(n) * 5 * time.Second)
+		plan.Say(ctx, fmt.Sprintf("Retrying download (attempt %d/%d)...", n+1, maxAttempts))
+		clock.Sleep(time.Duration(n) * 5 * time.Second)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/resource/resourcetest"
 )
@@ -31,19 +33,19 @@ func TestDownloadResumesAfterTheConnectionIsCut(t *testing.T) {
 	data := bigRelease(t, "8.2.5")
 	m.put("8.2.5", data, true)
 	m.cut[0], m.cut[1] = 200<<10, 0
-	r, said := m.from("8.2.5")
-	require.NoError(t, resourcetest.Apply(t, h, r))
+	said, err := followed(h, m.from("8.2.5"))
+	require.NoError(t, err)
 	require.Equal(t, []string{name825 + ".sha256", name825, name825 + " bytes=204800-", name825 + " bytes=204800-"}, m.asked)
-	require.Contains(t, *said, "Retrying download (attempt 2/3)...")
-	require.Contains(t, *said, "wait 5s")
-	require.Contains(t, *said, "wait 10s")
+	require.Contains(t, said, "Retrying download (attempt 2/3)...")
+	require.Contains(t, said, "wait 5s")
+	require.Contains(t, said, "wait 10s")
 }
 
 func TestDownloadGoesOnInTheNextRun(t *testing.T) {
 	h, m := machine(t), newMirror(t)
 	m.put("8.2.5", bigRelease(t, "8.2.5"), true)
 	m.cut[0], m.cut[1], m.cut[2] = 100<<10, 0, 0
-	r, _ := m.from("8.2.5")
+	r := m.from("8.2.5")
 	err := resourcetest.Apply(t, h, r)
 	var network *NetworkError
 	require.ErrorAs(t, err, &network)
@@ -51,7 +53,7 @@ func TestDownloadGoesOnInTheNextRun(t *testing.T) {
 	require.Contains(t, network.Error(), "attempt 3 of 3")
 	hosttest.Put(t, h.Root, downloadDir+"/concourse-8.2.4-linux-amd64.tgz.part", "abandoned")
 	hosttest.Put(t, h.Root, Dir+"/.unpack-8.2.5/bin/concourse", "half a release")
-	next, _ := m.from("8.2.5")
+	next := m.from("8.2.5")
 	require.NoError(t, resourcetest.Apply(t, h, next))
 	require.Equal(t, name825+" bytes=102400-", m.asked[len(m.asked)-1])
 	require.Empty(t, resourcetest.Ops(t, h, next))
@@ -63,7 +65,7 @@ func TestDownloadStartsAfreshWhenTheFileChanged(t *testing.T) {
 	m.put("8.2.5", bigRelease(t, "8.2.5"), false)
 	m.cut[0], m.cut[1], m.cut[2] = 100<<10, 0, 0
 	second := bigRelease(t, "8.2.5")
-	r, _ := m.from("8.2.5")
+	r := m.from("8.2.5")
 	r.SHA256 = sumOf(second)
 	require.Error(t, resourcetest.Apply(t, h, r))
 	m.put("8.2.5", second, false)
@@ -73,12 +75,14 @@ func TestDownloadStartsAfreshWhenTheFileChanged(t *testing.T) {
 func TestDownloadProgressIsSparse(t *testing.T) {
 	r := &Release{Version: "8.2.5"}
 	var said []string
-	r.Progress = func(s string) { said = append(said, s) }
-	var out bytes.Buffer
-	body := oneByteAtATime{bytes.NewReader(make([]byte, 1000))}
-	have, err := r.receive(&out, body, 0, 1000, func() {})
+	receive := plan.Plan{{Do: func(ctx context.Context) error {
+		have, err := r.receive(ctx, io.Discard, oneByteAtATime{bytes.NewReader(make([]byte, 1000))}, 0, 1000, func() {})
+		require.EqualValues(t, 1000, have)
+		return err
+	}}}
+	_, err := receive.Apply(t.Context(), func(text string) { said = append(said, text) })
 	require.NoError(t, err)
-	require.EqualValues(t, 1000, have)
+	said = said[1:] // the step
 	require.Len(t, said, 21)
 	require.Equal(t, "Downloading Concourse CI 8.2.5... 0%", said[0])
 	require.Equal(t, "Downloading Concourse CI 8.2.5... 100%", said[20])
@@ -98,7 +102,7 @@ func TestDownloadEndsWhenNothingComes_D7(t *testing.T) {
 	}))
 	defer silent.Close()
 	h := machine(t)
-	r := &Release{Version: "8.2.5", Mirror: silent.URL, Arch: "amd64", SHA256: sumOf(nil), Sleep: func(time.Duration) {}}
+	r := &Release{Version: "8.2.5", Mirror: silent.URL, Arch: "amd64", SHA256: sumOf(nil)}
 	// The deadline passes at once, but only on reads that find nothing.
 	first := true
 	r.after = func(d time.Duration, expire func()) func() bool {
@@ -119,14 +123,14 @@ func TestDownloadEndsWhenNothingComes_D7(t *testing.T) {
 
 func TestDownloadOfWhatIsNotThereIsNotRepeated(t *testing.T) {
 	h, m := machine(t), newMirror(t)
-	r, said := m.from("8.2.5")
+	r := m.from("8.2.5")
 	r.SHA256 = sumOf(nil)
-	err := resourcetest.Apply(t, h, r)
+	said, err := followed(h, r)
 	var gone *notThereError
 	require.ErrorAs(t, err, &gone)
 	require.Contains(t, gone.Remedy(), "404 Not Found; check version and release-mirror, or attach")
 	require.Equal(t, []string{name825}, m.asked)
-	require.Equal(t, []string{"Downloading Concourse CI 8.2.5..."}, *said)
+	require.Equal(t, []string{"Downloading Concourse CI 8.2.5..."}, said)
 }
 
 // D32: the mirror's password is in no error.
@@ -137,7 +141,7 @@ func TestDownloadErrorsHaveNoPassword_D32(t *testing.T) {
 		{Mirror: "http://user:geheim@" + m.Listener.Addr().String()},
 		{Mirror: "http://mirror.invalid", Proxy: resource.Proxies{HTTP: "http://user:geheim@" + m.Listener.Addr().String()}},
 	} {
-		r.Version, r.Arch, r.Sleep = "8.2.5", "amd64", func(time.Duration) {}
+		r.Version, r.Arch = "8.2.5", "amd64"
 		err := resourcetest.Apply(t, machine(t), r)
 		require.Error(t, err)
 		require.NotContains(t, fmt.Sprintf("%v %+v", err, err), "geheim")
@@ -149,7 +153,7 @@ func TestDownloadNeverGoesFromHTTPSToHTTP(t *testing.T) {
 	plain.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
 	secure := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusFound))
 	defer secure.Close()
-	r := &Release{Version: "8.2.5", Mirror: secure.URL, Arch: "amd64", SHA256: sumOf(nil), Sleep: func(time.Duration) {}}
+	r := &Release{Version: "8.2.5", Mirror: secure.URL, Arch: "amd64", SHA256: sumOf(nil)}
 	r.http().Transport = secure.Client().Transport
 	require.ErrorContains(t, resourcetest.Apply(t, machine(t), r), "redirected from https to http")
 	require.Empty(t, plain.asked)
@@ -159,7 +163,7 @@ func TestDownloadEndsWithItsContext(t *testing.T) {
 	h, m := machine(t), newMirror(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	r, _ := m.from("8.2.5")
+	r := m.from("8.2.5")
 	p, err := r.Diff(ctx, h)
 	require.NoError(t, err)
 	var network *NetworkError

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
 )
 
 // partial says what a .part file is the beginning of: going on with it is
@@ -60,7 +61,7 @@ func (r *Release) fetch(ctx context.Context, root host.Root, u *url.URL, part st
 		return err
 	}
 	defer f.Close()
-	have, err := r.receive(f, resp.Body, from, total, cancel)
+	have, err := r.receive(ctx, f, resp.Body, from, total, cancel)
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func (r *Release) fetch(ctx context.Context, root host.Root, u *url.URL, part st
 
 // receive copies the body, reporting every 5 % and ending the request when
 // nothing comes for stallDeadline.
-func (r *Release) receive(f io.Writer, body io.Reader, have, total int64, cancel func()) (int64, error) {
+func (r *Release) receive(ctx context.Context, f io.Writer, body io.Reader, have, total int64, cancel func()) (int64, error) {
 	after := r.after
 	if after == nil {
 		after = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
@@ -94,7 +95,7 @@ func (r *Release) receive(f io.Writer, body io.Reader, have, total int64, cancel
 		if total > 0 {
 			if step := have * 100 / total / 5 * 5; step > shown {
 				shown = step
-				r.say("Downloading Concourse CI %s... %d%%", r.Version, step)
+				plan.Say(ctx, fmt.Sprintf("Downloading Concourse CI %s... %d%%", r.Version, step))
 			}
 		}
 		switch {

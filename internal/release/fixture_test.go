@@ -140,13 +140,24 @@ func (m *mirror) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 }
 
-// from is the release 8.2.5 of the mirror; waits take no time and are noted.
-func (m *mirror) from(version string) (*Release, *[]string) {
-	var said []string
-	r := &Release{Version: version, Mirror: m.URL, Arch: "amd64"}
-	r.Progress = func(s string) { said = append(said, s) }
-	r.Sleep = func(d time.Duration) { said = append(said, "wait "+d.String()) }
-	return r, &said
+// from is a release of the mirror.
+func (m *mirror) from(version string) *Release {
+	return &Release{Version: version, Mirror: m.URL, Arch: "amd64"}
+}
+
+// followed applies and returns what was said on the way, without the names of steps,
+// and the waits.
+func followed(h host.Host, r *Release) (said []string, err error) {
+	h.Clock = hosttest.Clock{T: hosttest.Now, Slept: func(d time.Duration) { said = append(said, "wait "+d.String()) }}
+	p, err := plan.Diff(context.Background(), h, r)
+	if err == nil {
+		_, err = p.Apply(context.Background(), func(text string) {
+			if !strings.ContainsAny(text[:1], "123456789") {
+				said = append(said, text)
+			}
+		})
+	}
+	return said, err
 }
 
 // machine is a throwaway root on which commands run for real, the release's

@@ -18,7 +18,7 @@ func upgraded(t testing.TB, m *mirror) host.Host {
 	h := machine(t)
 	for _, v := range []string{"8.2.4", "8.2.5"} {
 		m.put(v, tarball(t, releaseEntries(v)...), true)
-		r, _ := m.from(v)
+		r := m.from(v)
 		require.NoError(t, resourcetest.Apply(t, h, r))
 	}
 	return h
@@ -26,7 +26,7 @@ func upgraded(t testing.TB, m *mirror) host.Host {
 
 // hook is a release as a new run of the charm asks for it.
 func (m *mirror) hook(h host.Host, version string) *Release {
-	r, _ := m.from(version)
+	r := m.from(version)
 	r.Avoid(ReadFailed(h.Root))
 	return r
 }
@@ -36,7 +36,7 @@ func (m *mirror) hook(h host.Host, version string) *Release {
 func TestReleaseThatFailedGivesWay_D14(t *testing.T) {
 	m := newMirror(t)
 	h := upgraded(t, m)
-	r, _ := m.from("8.2.5")
+	r := m.from("8.2.5")
 	version, id, ok := r.Previous(h.Root)
 	require.True(t, ok)
 	require.Equal(t, []string{"8.2.4", "8.2.4"}, []string{version, id})
@@ -178,7 +178,7 @@ func TestFirstReleaseThatFailsIsKept(t *testing.T) {
 	m := newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
 	h := machine(t)
-	r, _ := m.from("8.2.5")
+	r := m.from("8.2.5")
 	require.NoError(t, resourcetest.Apply(t, h, r))
 	_, _, ok := r.Previous(h.Root)
 	require.False(t, ok)
@@ -241,13 +241,13 @@ func TestUpgradesTellsWhatWillChange(t *testing.T) {
 	m := newMirror(t)
 	h := machine(t)
 	m.put("8.2.4", tarball(t, releaseEntries("8.2.4")...), true)
-	r, _ := m.from("8.2.4")
+	r := m.from("8.2.4")
 	_, _, is := Upgrades(h.Root, r)
 	require.False(t, is, "nothing runs yet")
 	require.NoError(t, resourcetest.Apply(t, h, r))
 	_, _, is = Upgrades(h.Root, r)
 	require.False(t, is)
-	next, _ := m.from("8.2.5")
+	next := m.from("8.2.5")
 	from, to, is := Upgrades(h.Root, next)
 	require.True(t, is)
 	require.Equal(t, []string{"8.2.4", "8.2.5"}, []string{from, to})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
 )
 
 var versionInText = regexp.MustCompile(`\b[0-9]+\.[0-9]+\.[0-9]+\b`)
@@ -31,7 +32,7 @@ func (r *Release) unpack(ctx context.Context, h host.Host, id, from string, o or
 		return err
 	}
 	shown := path.Base(from)
-	r.say("Extracting Concourse %s...", orElse(r.Version, shown))
+	plan.Say(ctx, "Extracting Concourse "+orElse(r.Version, shown)+"...")
 	f, err := os.Open(from)
 	if err != nil {
 		return err

@@ -49,6 +49,7 @@ func child(t testing.TB, do, arg string, h host.Host) (p *os.Process, in io.Clos
 // TestChild is what the other process does.
 func TestChild(t *testing.T) {
 	h := hosttest.RealAt(host.Root(os.Getenv("CHILD_ROOT")))
+	h.Clock = hosttest.Clock{T: hosttest.Now, Slept: func(time.Duration) { panic("a hook waits") }}
 	switch os.Getenv("CHILD_DOES") {
 	case "lock":
 		_, err := tryLock(h.Root)
@@ -56,8 +57,7 @@ func TestChild(t *testing.T) {
 		os.Stdout.WriteString("locked\n")
 		io.Copy(io.Discard, os.Stdin)
 	case "install":
-		r := &Release{Version: "8.2.5", Mirror: os.Getenv("CHILD_ARG"), Arch: "amd64", Shared: true, Unit: "worker/9",
-			Sleep: func(time.Duration) { panic("a hook waits") }}
+		r := &Release{Version: "8.2.5", Mirror: os.Getenv("CHILD_ARG"), Arch: "amd64", Shared: true, Unit: "worker/9"}
 		if err := resourcetest.Apply(t, h, r); err != nil {
 			os.Stdout.WriteString(err.Error() + "\n")
 			return
@@ -77,7 +77,7 @@ func TestInstallNeverWaitsForAnotherProcess_D7_D9(t *testing.T) {
 	holder, in, out := child(t, "lock", "", a)
 	require.Equal(t, "locked", out())
 	r := m.shared("worker/0", "8.2.5")
-	r.Sleep = func(time.Duration) { t.Error("a hook waits") }
+	b.Clock = hosttest.Clock{T: hosttest.Now, Slept: func(time.Duration) { t.Error("a hook waits") }}
 	for range 2 {
 		err := resourcetest.Apply(t, b, r)
 		var wait *waitError

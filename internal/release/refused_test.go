@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 // A mirror that has another version under the name is asked for its checksum
@@ -20,11 +19,11 @@ func TestMirroredReleaseOfAnotherVersionIsFetchedAndUnpackedOnce(t *testing.T) {
 				hosttest.Put(t, h.Root, SharedMarker, "")
 			}
 			run := func(sum string) ([]string, []string, error) {
-				r, said := m.from("8.2.5")
+				r := m.from("8.2.5")
 				r.SHA256, r.Shared, r.Unit = sum, shared, "worker/0"
 				m.asked = nil
-				err := resourcetest.Apply(t, h, r)
-				return m.asked, *said, err
+				said, err := followed(h, r)
+				return m.asked, said, err
 			}
 			data := tarball(t, releaseEntries("8.2.4")...)
 			m.put("8.2.5", data, true)

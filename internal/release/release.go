@@ -40,8 +40,6 @@ type Release struct {
 	Shared   bool                                           // HomeDir is shared storage, see SharedStorage
 	Before   plan.Resource                                  // comes just before another release takes the place of the one in use; nil: nothing
 	Unit     string                                         // this unit, "worker/0"; needed where Shared
-	Progress func(text string)                              // nil: nobody wants to know
-	Sleep    func(time.Duration)                            // nil: time.Sleep
 	api      string                                         // "": upstreamAPI
 	upstream string                                         // "": Upstream
 	client   *http.Client                                   // nil: one that knows Proxy
@@ -290,10 +288,4 @@ func (r *Release) url() (*url.URL, error) {
 		return nil, errors.New("cannot use release-mirror: it is not a URL")
 	}
 	return u.JoinPath("v"+r.Version, r.name()), nil
-}
-
-func (r *Release) say(format string, args ...any) {
-	if r.Progress != nil {
-		r.Progress(fmt.Sprintf(format, args...))
-	}
 }

@@ -25,7 +25,7 @@ func sharing(t testing.TB) (a, b host.Host) {
 }
 
 func (m *mirror) shared(unit, version string) *Release {
-	r, _ := m.from(version)
+	r := m.from(version)
 	r.Shared, r.Unit = true, unit
 	return r
 }
@@ -202,7 +202,7 @@ func TestSharedStorageThatIsNotThereYetIsWaitedFor(t *testing.T) {
 	// A release on the container's own disk is no sign of a mount that is gone.
 	m := newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
-	r, _ := m.from("8.2.5")
+	r := m.from("8.2.5")
 	require.NoError(t, resourcetest.Apply(t, h, r))
 	require.ErrorAs(t, SharedStorage(h.Root), &wait)
 

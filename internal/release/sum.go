@@ -19,7 +19,7 @@ var sumForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // operator, the table, the file <tarball>.sha256 beside it on a mirror, or for
 // an upstream release GitHub's own record of it. What was fetched is kept, so
 // that all steps hold the tarball against the same sum.
-func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source string, err error) {
+func (r *Release) wantSum(ctx context.Context, h host.Host) (sum, source string, err error) {
 	if r.SHA256 != "" {
 		return r.SHA256, "release-sha256", nil
 	}
@@ -36,12 +36,12 @@ func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source stri
 		where, parse = asked, parseDigest
 	}
 	kept := downloadDir + "/" + r.name() + ".sha256"
-	if data, err := root.ReadFile(kept); err == nil {
+	if data, err := h.ReadFile(kept); err == nil {
 		if sum, ok := parseSum(data, r.name()); ok {
 			return sum, where, nil
 		}
 	}
-	err = r.retry(ctx, where, func() (err error) {
+	err = retry(ctx, h.Clock, where, func() (err error) {
 		sum, err = r.fetchSum(ctx, asked, where, parse)
 		if gone := (*notThereError)(nil); r.Mirror == "" && errors.As(err, &gone) && strings.HasPrefix(gone.Status, "403") {
 			// How GitHub says that this address has asked too often in the last hour.
@@ -59,7 +59,7 @@ func (r *Release) wantSum(ctx context.Context, root host.Root) (sum, source stri
 	if err != nil {
 		return "", "", err
 	}
-	return sum, where, root.WriteFile(kept, []byte(sum+"\n"), 0o600)
+	return sum, where, h.WriteFile(kept, []byte(sum+"\n"), 0o600)
 }
 
 // Unauthenticated reports whether nothing but a mirror without encryption says
@@ -126,7 +126,7 @@ func parseSum(data []byte, name string) (string, bool) {
 // verify compares the tarball with its sum. One that does not match is thrown
 // away together with the sum, so that the next run starts afresh.
 func (r *Release) verify(ctx context.Context, h host.Host, tarball string) (string, error) {
-	want, source, err := r.wantSum(ctx, h.Root)
+	want, source, err := r.wantSum(ctx, h)
 	if err != nil {
 		return "", err
 	}

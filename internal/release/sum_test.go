@@ -15,7 +15,7 @@ func TestReleaseWithoutChecksumIsRefused_D36(t *testing.T) {
 	h, m := machine(t), newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), false)
 	m.files["/v8.2.5/"+name825+".sha1"] = []byte("da39a3ee5e6b4b0d3255bfef95601890afd80709")
-	r, _ := m.from("8.2.5")
+	r := m.from("8.2.5")
 	err := resourcetest.Apply(t, h, r)
 	var none *noChecksumError
 	require.ErrorAs(t, err, &none)
@@ -30,7 +30,7 @@ func TestReleaseWithAWrongSumIsNotUnpacked_D36(t *testing.T) {
 	h, m := machine(t), newMirror(t)
 	m.put("8.2.5", good, true)
 	m.files["/v8.2.5/"+name825] = append([]byte{}, good[:len(good)-1]...)
-	r, _ := m.from("8.2.5")
+	r := m.from("8.2.5")
 	err := resourcetest.Apply(t, h, r)
 	var bad *checksumError
 	require.ErrorAs(t, err, &bad)
@@ -60,7 +60,7 @@ func TestChecksumComesFromTheOptionThenTheTableThenTheSidecar(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, m := machine(t), newMirror(t)
 			m.put("8.2.5", good, tc.sidecar)
-			r, _ := m.from("8.2.5")
+			r := m.from("8.2.5")
 			r.SHA256, r.table = tc.option, tc.table
 			require.NoError(t, resourcetest.Apply(t, h, r))
 			require.Equal(t, tc.asks, m.asked[0] == name825+".sha256")
@@ -75,7 +75,7 @@ func TestChecksumOptionSetLaterHoldsForTheInstalledRelease(t *testing.T) {
 	h, m := machine(t), newMirror(t)
 	first, second := tarball(t, releaseEntries("8.2.5")...), bigRelease(t, "8.2.5")
 	m.put("8.2.5", first, true)
-	r, _ := m.from("8.2.5")
+	r := m.from("8.2.5")
 	require.NoError(t, resourcetest.Apply(t, h, r))
 	r.SHA256 = sumOf(first)
 	require.Empty(t, resourcetest.Ops(t, h, r))
@@ -123,17 +123,17 @@ func TestChecksumThatIsAwayKeepsTheDownload_D36(t *testing.T) {
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
 	sidecar := "/v8.2.5/" + name825 + ".sha256"
 	sum := m.files[sidecar]
-	r, _ := m.from("8.2.5")
+	r := m.from("8.2.5")
 	applied(t, planned(t, h, r)[:1])
 	require.NoError(t, h.Remove(downloadDir+"/"+name825+".sha256"))
 	delete(m.files, sidecar)
 	for range 2 {
-		next, _ := m.from("8.2.5")
+		next := m.from("8.2.5")
 		require.Error(t, resourcetest.Apply(t, h, next))
 		require.False(t, h.Exists(Dir+"/8.2.5"))
 	}
 	m.files[sidecar] = sum
-	next, _ := m.from("8.2.5")
+	next := m.from("8.2.5")
 	require.NoError(t, resourcetest.Apply(t, h, next))
 	require.Equal(t, 1, tarballs(m))
 }

@@ -138,6 +138,8 @@ type at func()
 
 func (f at) Now() time.Time { f(); return hosttest.Now }
 
+func (at) Sleep(time.Duration) {}
+
 // A unit that names a release while another is removing it has it back, or
 // finds out before it links it.
 func TestReleaseIsNotRemovedUnderAUnitThatJustNamedIt(t *testing.T) {

@@ -60,6 +60,15 @@ type Absent struct {
 	Tree bool   // remove a directory with all that is in it
 }
 
+// AllAbsent are files that must not be there.
+func AllAbsent(why string, paths ...string) []plan.Resource {
+	var all []plan.Resource
+	for _, p := range paths {
+		all = append(all, Absent{Path: p, Why: why})
+	}
+	return all
+}
+
 // Diff implements plan.Resource.
 func (a Absent) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if _, err := h.Lstat(a.Path); errors.Is(err, fs.ErrNotExist) {

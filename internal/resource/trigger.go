@@ -17,6 +17,9 @@ import (
 // which forgets what was reloaded, forgets the stamps too.
 const StampDir = "/run/concourse-charm"
 
+// Stamp is the file of the trigger of a name.
+func Stamp(name string) string { return StampDir + "/" + name + ".stamp" }
+
 // Trigger is a command that has to run whenever its inputs changed since it
 // last succeeded: a daemon-reload, a restart. It compares a stamp that is
 // written only after success, so a crash between writing a file and the
@@ -41,7 +44,7 @@ type Trigger struct {
 	// the same run starts what the command would restart, with these inputs.
 	Adopt bool
 	Then  []host.Command
-	Do    func(context.Context) error // after Then; nil: nothing more
+	Do    func(context.Context, host.Host) error // after Then; nil: nothing more
 }
 
 // stamp is what is known of the command's last success.
@@ -53,7 +56,7 @@ type stamp struct {
 
 // Diff implements plan.Resource.
 func (t Trigger) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	file := StampDir + "/" + t.Name + ".stamp"
+	file := Stamp(t.Name)
 	data, err := h.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot read stamp of %s: %w", t.Name, err)
@@ -91,7 +94,7 @@ func (t Trigger) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 			}
 		}
 		if t.Do != nil {
-			if err := t.Do(ctx); err != nil {
+			if err := t.Do(ctx, h); err != nil {
 				return err
 			}
 		}
@@ -134,4 +137,24 @@ func (t Trigger) written(root host.Root) string {
 		fmt.Fprintf(sum, "%s %s\n", p, date)
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil))
+}
+
+// NoStamps is a machine without stamps of triggers.
+type NoStamps struct{ Why string }
+
+// Diff implements plan.Resource.
+func (s NoStamps) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
+	files, err := h.Glob(Stamp("*"))
+	if err != nil {
+		return nil, err
+	}
+	var p plan.Plan
+	for _, f := range files {
+		gone, err := Absent{Path: f, Why: s.Why}.Diff(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		p = append(p, gone...)
+	}
+	return p, nil
 }

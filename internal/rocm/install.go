@@ -232,10 +232,8 @@ func Gone(f DriverFacts, e Environment, why string) []plan.Resource {
 	for _, name := range names {
 		all = append(all, resource.TakeBack{Name: name, Why: why})
 	}
-	for _, path := range []string{resource.AptSource{Name: driverSource}.Path(), resource.AptSource{Name: rocmSource}.Path(), pinFile,
-		installFile, verifiedStamp, loadFile} {
-		all = append(all, resource.Absent{Path: path, Why: why})
-	}
+	all = append(all, resource.AllAbsent(why, resource.AptSource{Name: driverSource}.Path(), resource.AptSource{Name: rocmSource}.Path(), pinFile,
+		installFile, verifiedStamp, loadFile)...)
 	params := moduleParams("", f.Kernel, e.Seen.Initramfs).(applied)
 	params.gone = why
 	return append(all, params, udev(resource.File{Path: UdevRules}, why))

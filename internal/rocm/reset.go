@@ -34,9 +34,7 @@ func ResetPlan(f DriverFacts) []plan.Resource {
 			all = append(all, resource.Absent{Path: p.File, Why: why})
 		}
 	}
-	for _, path := range []string{pinFile, installFile, verifiedStamp, RebootFile, attemptPath} {
-		all = append(all, resource.Absent{Path: path, Why: why})
-	}
+	all = append(all, resource.AllAbsent(why, pinFile, installFile, verifiedStamp, RebootFile, attemptPath)...)
 	if f.Where.Contained() {
 		return all
 	}

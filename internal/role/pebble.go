@@ -6,15 +6,17 @@ import (
 	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/templates"
 )
 
 // Pebble's places.
 const (
-	PebbleUnit   = "concourse-pebble.service"
-	PebbleDir    = model.StateDir + "/pebble"
-	PebbleSocket = PebbleDir + "/.pebble.socket"
+	PebbleUnit     = "concourse-pebble.service"
+	pebbleUnitFile = "/etc/systemd/system/" + PebbleUnit
+	PebbleDir      = model.StateDir + "/pebble"
+	PebbleSocket   = PebbleDir + "/.pebble.socket"
 
 	ExporterService = "rocm-exporter"
 	UsageService    = "gpu-usage"
@@ -35,7 +37,7 @@ func DesirePebble(d *Desired, o Observed, why string, on bool, other string, l r
 	if err != nil {
 		return err
 	}
-	unit := "/etc/systemd/system/" + PebbleUnit
+	unit := pebbleUnitFile
 	state := o.Units[PebbleUnit]
 	d.Resources = append(d.Resources, resource.Absent{Path: l.Dir + "/001-" + other + ".yaml", Why: "this unit's role has no " + other})
 	if l.Helper == "" || !on {
@@ -58,6 +60,17 @@ func DesirePebble(d *Desired, o Observed, why string, on bool, other string, l r
 			Op: "restart " + PebbleUnit, Adopt: Starts(state),
 			Then: []host.Command{resource.Systemctl("restart", PebbleUnit)}})
 	return nil
+}
+
+// StopPebble ends Pebble and what it runs.
+func StopPebble(o Observed, why string) []plan.Resource {
+	return []plan.Resource{resource.Service{Unit: PebbleUnit, State: o.Units[PebbleUnit], Why: why}}
+}
+
+// LeavePebble is a unit without what DesirePebble brought, but for its folder, which is
+// among what the charm keeps of itself.
+func LeavePebble(why string) []plan.Resource {
+	return []plan.Resource{resource.Absent{Path: pebbleUnitFile, Why: why}, resource.Absent{Path: UsageReport, Why: why}}
 }
 
 // JobsURL answers while concourse-exporter is up.

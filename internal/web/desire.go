@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
@@ -69,16 +70,16 @@ func desireOwnWorker(d *role.Desired, o Observed) {
 	url, user, password := d.LocalURL, o.Config.AdminUser, d.Secret[model.AdminPassword]
 	d.Resources = append(d.Resources, resource.Trigger{Name: ForgetWorker, Inputs: [][]byte{[]byte(name)}, Tolerate: true,
 		Op: "forget the worker " + name, Why: "this unit is the web now",
-		Do: func(ctx context.Context) error {
-			return forgetOwnWorker(ctx, concourse.NewAPI(url, user, password, ""), url, name)
+		Do: func(ctx context.Context, h host.Host) error {
+			return forgetOwnWorker(ctx, h.Clock, concourse.NewAPI(url, user, password, ""), url, name)
 		}})
 }
 
 // forgetOwnWorker waits for the web, which was just started, and takes the
 // worker from its list.
-func forgetOwnWorker(ctx context.Context, api *concourse.API, url, name string) error {
+func forgetOwnWorker(ctx context.Context, clock host.Clock, api *concourse.API, url, name string) error {
 	for waited := time.Duration(0); concourse.CheckWeb(ctx, url).State != concourse.Healthy && waited < role.WebSettleTime; waited += role.SettlePoll {
-		time.Sleep(role.SettlePoll)
+		clock.Sleep(role.SettlePoll)
 	}
 	workers, err := api.Workers(ctx)
 	if err != nil {

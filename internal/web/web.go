@@ -123,7 +123,7 @@ func desireWebUp(d *role.Desired, o Observed, paths concourse.WebPaths, secrets 
 	d.Resources = append(d.Resources, withLimits(o, env, config.LimitsNow())...)
 	d.Resources = append(d.Resources, authorized,
 		resource.Trigger{Name: RepairDatabase, Inputs: [][]byte{[]byte(fmt.Sprintf("%s %d %s %s", db.Host, db.Port, db.Name, db.User))},
-			Op: "check this web's rights in the database", Do: func(ctx context.Context) error {
+			Op: "check this web's rights in the database", Do: func(ctx context.Context, _ host.Host) error {
 				if _, err := postgres.Repair(ctx, repairConfig(db)); err != nil {
 					return databaseError{err}
 				}

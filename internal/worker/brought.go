@@ -37,15 +37,12 @@ func goBack(o Observed, g GPUs) []plan.Resource {
 // among it, but their description, which goes with the last GPU of a task.
 func leaveAMD(o role.Observed, why string) []plan.Resource {
 	rs := rocm.Gone(rocm.DriverFacts{Kernel: o.Kernel}, rocm.Environment{Seen: o.Install}, why)
-	for _, path := range rocm.ToolkitFiles() {
-		rs = append(rs, resource.Absent{Path: path, Why: why})
-	}
-	return append(rs, rocm.ForgetToolkit(why), rocm.LeaveToolkit(why))
+	return append(append(rs, resource.AllAbsent(why, rocm.ToolkitFiles()...)...), rocm.ForgetToolkit(why), rocm.LeaveToolkit(why))
 }
 
-// LeaveGPUs is a unit without GPUs, and without all that the charm brought for
+// leaveGPUs is a unit without GPUs, and without all that the charm brought for
 // them.
-func LeaveGPUs(o role.Observed, why string) []plan.Resource {
-	rs := append(leaveRefresh(o.Units[RefreshUnit], why), leaveAMD(o, why)...)
+func leaveGPUs(o role.Observed, why string) []plan.Resource {
+	rs := append(resource.AllAbsent(why, refreshFiles()...), leaveAMD(o, why)...)
 	return append(append(rs, nvidia.Leave(why)...), cdi.Gone{Why: why})
 }

@@ -1,22 +1,39 @@
 package worker
 
 import (
+	"time"
+
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/role"
 )
 
+// Stop ends what runs of a worker, after its tasks had limit to finish.
+func Stop(o role.Observed, why, disrupts string, limit time.Duration) []plan.Resource {
+	return []plan.Resource{
+		concourse.Drain{State: o.Units[concourse.Unit], Limit: limit, Why: why, Disrupts: disrupts},
+		resource.Service{Unit: RefreshUnit, State: o.Units[RefreshUnit], Why: why},
+	}
+}
+
 // Gone is a web's unit without what a worker left: its role can change
-// when another unit leads (D3, D21).
+// when another unit leads (D3, D21). The key stays, as the role may come back, and so
+// does what was brought for GPUs.
 func Gone(o role.Observed) []plan.Resource {
 	why := "this unit is the web"
-	return []plan.Resource{
-		concourse.Drain{State: o.Units[concourse.Unit], Why: why},
-		resource.Absent{Path: concourse.UnitFile, Why: why},
-		resource.Absent{Path: concourse.EnvFile, Why: why},
-		resource.Absent{Path: concourse.TSAHostKey, Why: why},
-		resource.Absent{Path: role.LandedFile, Why: why},
-		resource.Absent{Path: WorkerLimitFile, Why: why},
+	rs := append(Stop(o, why, "", 0), resource.AllAbsent(why, refreshFiles()...)...)
+	return append(rs, resource.AllAbsent(why, concourse.UnitFile, concourse.EnvFile, concourse.TSAHostKey, role.LandedFile, WorkerLimitFile)...)
+}
+
+// Leave is a unit without anything that a worker brought, once Stop ended what runs.
+// Volumes stay: they may be shared, and hold no secret.
+func Leave(o role.Observed, why string) []plan.Resource {
+	rs := append(resource.AllAbsent(why, concourse.UnitFile, oci.DefaultConfig, LeaseReport), leaveGPUs(o, why)...)
+	for _, dir := range []string{concourse.ConfigDir, lease.DefaultDir} {
+		rs = append(rs, resource.Absent{Path: dir, Why: why, Tree: true})
 	}
+	return rs
 }

@@ -56,11 +56,7 @@ func desireRefresh(d *role.Desired, o Observed, g GPUs) error {
 }
 
 func leaveRefresh(state resource.UnitState, why string) []plan.Resource {
-	rs := []plan.Resource{resource.Service{Unit: RefreshUnit, State: state, Why: why}}
-	for _, path := range refreshFiles() {
-		rs = append(rs, resource.Absent{Path: path, Why: why})
-	}
-	return rs
+	return append([]plan.Resource{resource.Service{Unit: RefreshUnit, State: state, Why: why}}, resource.AllAbsent(why, refreshFiles()...)...)
 }
 
 // Refreshed is what follows from the GPUs that there are now.

@@ -95,7 +95,7 @@ func (m *metal) apply(all []plan.Resource) string {
 	require.NoError(t, err)
 	var b bytes.Buffer
 	require.NoError(t, due.Print(&b))
-	notes, err := due.Apply(context.Background(), func(int, int, plan.Step) {})
+	notes, err := due.Apply(context.Background(), nil)
 	require.NoError(t, err)
 	for _, n := range notes {
 		if !errors.Is(n.Err, resource.ErrSkipped) {

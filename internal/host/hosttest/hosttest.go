@@ -20,11 +20,21 @@ import (
 // Now is the time that Clock tells.
 var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// Clock stands still at T.
-type Clock struct{ T time.Time }
+// Clock stands still at T. Sleeping takes no time, and Slept, if not nil, hears of it.
+type Clock struct {
+	T     time.Time
+	Slept func(time.Duration)
+}
 
 // Now returns T.
 func (c Clock) Now() time.Time { return c.T }
+
+// Sleep returns at once.
+func (c Clock) Sleep(d time.Duration) {
+	if c.Slept != nil {
+		c.Slept(d)
+	}
+}
 
 // Root returns a fresh directory that holds copies of the given trees, later
 // ones over earlier ones.

@@ -1,0 +1,61 @@
+package hooks
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What a unit brings is written in many places; whatever it is, removing the unit takes
+// it away. What may stay is listed here, with why.
+func TestRemovedUnitLeavesNothingItBrought(t *testing.T) {
+	t.Parallel()
+	stays := []string{
+		"/var/lib/concourse/",       // releases and volumes: other units may use them
+		"/run/concourse-charm/lock", // the run holds it
+		"/etc/passwd", "/etc/group", // users may own files that stay
+	}
+	below := func(u *unit) map[string]string { return tree(u, "/etc", "/opt", "/run", "/usr", "/var") }
+	for name, bring := range map[string]func(t *testing.T) (*unit, map[string]string){
+		"worker with leases": func(t *testing.T) (*unit, map[string]string) {
+			u := newUnit(t, fixture("both-passed"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip", "gpu-sharing": "exclusive"})
+			before := below(u)
+			u.giveKey()
+			u.hook("install")
+			u.web()
+			u.flight("changed", "web/0")
+			return u, before
+		},
+		"worker that became the web": func(t *testing.T) (*unit, map[string]string) {
+			u := newUnit(t, fixture("amd"), options{"mode": "auto", "compute-runtime": "rocm", "amd-container-toolkit": "skip", "enable-metrics": true})
+			before := below(u)
+			u.giveKey()
+			u.answered()
+			u.Model.Relate(1, "peers", u.Model.App()).LocalApp["admin-password"] = password
+			u.databased()
+			u.Model.Leader = false
+			u.hook("install")
+			require.True(t, u.Root.Exists("/etc/systemd/system/concourse-cdi-refresh.path"))
+			u.Model.Leader = true
+			u.hook("leader-elected")
+			require.True(t, u.Root.Exists("/etc/systemd/system/concourse-server.service"))
+			require.False(t, u.Root.Exists("/etc/systemd/system/concourse-cdi-refresh.path"), "nobody is handed GPUs here")
+			return u, before
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u, before := bring(t)
+			require.Greater(t, len(below(u)), len(before)+10, "too little was brought for this to show anything")
+			u.hook("stop")
+			u.hook("remove")
+			for path, is := range below(u) {
+				_, was := before[path]
+				known := slices.ContainsFunc(stays, func(s string) bool { return strings.HasPrefix(path, s) })
+				require.True(t, was || known || strings.HasPrefix(is, "d"), "%s stays", path)
+			}
+		})
+	}
+}
