@@ -66,7 +66,7 @@ func (c *Actions) planOf(ctx context.Context, want role.Desired, problems []conf
 		}
 		return b.String(), 0, nil
 	}
-	due, held, err := c.Plan(ctx, want)
+	due, deferred, err := c.Plan(ctx, want)
 	if err != nil {
 		return "", 0, err
 	}
@@ -78,10 +78,10 @@ func (c *Actions) planOf(ctx context.Context, want role.Desired, problems []conf
 			return "", 0, err
 		}
 	}
-	if len(due)+len(held) == 0 && want.OperatorsTurn() {
+	if len(due)+len(deferred) == 0 && want.OperatorsTurn() {
 		b.WriteString("nothing to do for the charm: what is said above is the operator's part\n")
 		return b.String(), 0, nil
 	}
-	err = charm.PrintPlan(&b, due, held)
+	err = charm.PrintPlan(&b, due, deferred)
 	return b.String(), len(due), err
 }

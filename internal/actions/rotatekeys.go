@@ -54,9 +54,9 @@ func (c *Actions) rotateKeys(ctx context.Context, u unitNow, params map[string]a
 	}
 	// What Juju has is the old content: publish sees the difference.
 	was := *u.Facts.Web
-	told := facts
-	told.Web = &was
-	if err := c.apply(ctx, told, want); err != nil {
+	published := facts
+	published.Web = &was
+	if err := c.apply(ctx, published, want); err != nil {
 		return nil, err
 	}
 	results := map[string]any{"rotated": strings.Join(keys, " "), "message": rotationNote(keys)}

@@ -8,7 +8,7 @@ import (
 // maxName is how many bytes a name may have.
 const maxName = 500
 
-// maxProblems is how many problems of one file are told at once.
+// maxProblems is how many problems of one file are shown at once.
 const maxProblems = 10
 
 // reader turns a file's JSON into a profile and notes all that is wrong with it.
@@ -35,12 +35,12 @@ func Parse(file string, data []byte) (Profile, error) {
 	if len(r.problems) == 0 {
 		return Profile{file, r.out}, nil
 	}
-	told := r.problems
-	if more := len(told) - maxProblems; more > 0 {
-		told = append(told[:maxProblems:maxProblems], fmt.Sprintf("and %d more problems", more))
+	shown := r.problems
+	if more := len(shown) - maxProblems; more > 0 {
+		shown = append(shown[:maxProblems:maxProblems], fmt.Sprintf("and %d more problems", more))
 	}
 	prefix := "cannot read " + visible(file) + ": "
-	return Profile{}, fmt.Errorf("%s", prefix+strings.Join(told, "\n"+prefix))
+	return Profile{}, fmt.Errorf("%s", prefix+strings.Join(shown, "\n"+prefix))
 }
 
 func (r *reader) top(tree value) {

@@ -98,11 +98,11 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 	if !want.Remove {
 		_, _, upgrades = release.Upgrades(c.Host.Root, want.Release)
 	}
-	due, held, err := c.Plan(ctx, want)
+	due, deferred, err := c.Plan(ctx, want)
 	if err != nil {
 		return false, err
 	}
-	if err := c.logPlan(ctx, due, held); err != nil {
+	if err := c.logPlan(ctx, due, deferred); err != nil {
 		return false, err
 	}
 	notes, err := due.Apply(ctx, c.say(ctx))
@@ -126,11 +126,11 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 	if watch && (c.describedNow(want) || c.limitUnknown(want)) {
 		return true, nil
 	}
-	return false, c.tell(ctx, facts, want, held, notes, len(due) > 0)
+	return false, c.tell(ctx, facts, want, deferred, notes, len(due) > 0)
 }
 
 // tell is what comes after applying: relations, secrets, and the status.
-func (c *Charm) tell(ctx context.Context, facts model.Facts, want role.Desired, held plan.Plan, notes []plan.Note, changed bool) error {
+func (c *Charm) tell(ctx context.Context, facts model.Facts, want role.Desired, deferred plan.Plan, notes []plan.Note, changed bool) error {
 	if err := c.Publish(ctx, facts, want); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (c *Charm) tell(ctx context.Context, facts model.Facts, want role.Desired, 
 	if err := want.Known.Write(c.Host.Root); err != nil {
 		return jujuerrors.Annotate(err, "cannot remember which GPUs there are")
 	}
-	causes := append(want.Causes, heldCauses(held)...)
+	causes := append(want.Causes, deferredCauses(deferred)...)
 	causes = append(causes, c.noteCauses(want, notes)...)
 	causes = append(causes, c.Check(ctx, want, changed)...)
 	reboot, err := c.reboot(ctx, want)
@@ -191,22 +191,22 @@ func (c *Charm) Decide(ctx context.Context) (model.Facts, role.Desired, []config
 }
 
 // Plan is what is missing, without the steps that the guard holds back.
-func (c *Charm) Plan(ctx context.Context, want role.Desired) (due, held plan.Plan, err error) {
+func (c *Charm) Plan(ctx context.Context, want role.Desired) (due, deferred plan.Plan, err error) {
 	all, err := plan.Diff(ctx, c.Host, want.Resources...)
 	if err != nil {
 		return nil, nil, jujuerrors.Trace(err)
 	}
-	due, held = guard(all, c.Event.Name)
-	return due, held, nil
+	due, deferred = guard(all, c.Event.Name)
+	return due, deferred, nil
 }
 
-func (c *Charm) logPlan(ctx context.Context, due, held plan.Plan) error {
+func (c *Charm) logPlan(ctx context.Context, due, deferred plan.Plan) error {
 	if len(due) == 0 { // what is held back stands in the status, hook after hook
 		return nil
 	}
 	var b strings.Builder
 	b.WriteString("plan:\n")
-	if err := PrintPlan(&b, due, held); err != nil {
+	if err := PrintPlan(&b, due, deferred); err != nil {
 		return err
 	}
 	return c.Tools.Log(ctx, juju.Info, strings.TrimSpace(b.String()))

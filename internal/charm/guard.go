@@ -12,30 +12,30 @@ import (
 // guard takes the steps out of a plan that the event does not warrant: tasks
 // are ended only where the operator said so, by removing the unit or its
 // relation. A web that goes away for a while does not end them.
-func guard(all plan.Plan, event string) (due, held plan.Plan) {
+func guard(all plan.Plan, event string) (due, deferred plan.Plan) {
 	for _, s := range all {
 		if s.Disrupts == role.RunningTasks && !role.EndsTasks(event) {
-			held = append(held, s)
+			deferred = append(deferred, s)
 			continue
 		}
 		due = append(due, s)
 	}
-	return due, held
+	return due, deferred
 }
 
-func heldCauses(held plan.Plan) []status.Cause {
-	if len(held) == 0 {
+func deferredCauses(deferred plan.Plan) []status.Cause {
+	if len(deferred) == 0 {
 		return nil
 	}
-	return []status.Cause{{Kind: status.Waiting, Text: fmt.Sprintf("the worker is left running: stopping it would end %s", held[0].Disrupts)}}
+	return []status.Cause{{Kind: status.Waiting, Text: fmt.Sprintf("the worker is left running: stopping it would end %s", deferred[0].Disrupts)}}
 }
 
 // PrintPlan writes a plan as people read it.
-func PrintPlan(w io.Writer, due, held plan.Plan) error {
+func PrintPlan(w io.Writer, due, deferred plan.Plan) error {
 	if err := due.Print(w); err != nil {
 		return err
 	}
-	for _, s := range held {
+	for _, s := range deferred {
 		if _, err := fmt.Fprintf(w, "held back: %s (%s): it would end %s\n", s.Op, s.Why, s.Disrupts); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ func TestGuardHoldsBackWhatWouldEndTasks(t *testing.T) {
 		return plan.Step{Op: op, Why: "because", Disrupts: disrupts, Do: func(context.Context) error { return nil }}
 	}
 	all := plan.Plan{step("write x", ""), step("stop worker", role.RunningTasks), step("restart exporter", "metrics")}
-	for event, held := range map[string]bool{
+	for event, defers := range map[string]bool{
 		"config-changed": true, "update-status": true, "upgrade-charm": true, "flight-relation-departed": true, "start": true,
 		"plan-action": true, "flight-relation-broken": false, "peers-relation-broken": false, "stop": false, "remove": false,
 	} {
@@ -26,13 +26,13 @@ func TestGuardHoldsBackWhatWouldEndTasks(t *testing.T) {
 		require.Len(t, append(due, kept...), 3, event)
 		var b strings.Builder
 		require.NoError(t, PrintPlan(&b, due, kept))
-		if !held {
+		if !defers {
 			require.Empty(t, kept, event)
-			require.Empty(t, heldCauses(kept))
+			require.Empty(t, deferredCauses(kept))
 			continue
 		}
 		require.Equal(t, "1/2 write x (because)\n2/2 restart exporter (because)\n"+
 			"held back: stop worker (because): it would end running tasks\n", b.String(), event)
-		require.Equal(t, []status.Cause{{Kind: status.Waiting, Text: "the worker is left running: stopping it would end running tasks"}}, heldCauses(kept))
+		require.Equal(t, []status.Cause{{Kind: status.Waiting, Text: "the worker is left running: stopping it would end running tasks"}}, deferredCauses(kept))
 	}
 }

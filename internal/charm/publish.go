@@ -48,11 +48,11 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want role.Desire
 	if !ok {
 		return nil
 	}
-	told, err := c.Host.ReadText(versionFile)
+	last, err := c.Host.ReadText(versionFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return jujuerrors.Annotate(err, "cannot read the version that Juju was told")
 	}
-	if told == version {
+	if last == version {
 		return nil
 	}
 	if err := c.Tools.ApplicationVersionSet(ctx, version); err != nil {

@@ -62,21 +62,21 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want ro
 // PostgreSQL, Vault and the authority for certificates.
 func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want role.Desired) error {
 	w := facts.Web
-	told := map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
+	published := map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
 	if want.Web {
 		public, err := c.Host.ReadText(concourse.WebFiles(want.Shared).TSAHostKeyPublic())
 		if err != nil {
 			return jujuerrors.Annotate(err, "cannot publish the web's key")
 		}
 		version, _, _ := release.Installed(c.Host.Root)
-		maps.Copy(told, relation.TSABag(net.JoinHostPort(w.Address, strconv.Itoa(agreed.TSAPort)), public, version))
+		maps.Copy(published, relation.TSABag(net.JoinHostPort(w.Address, strconv.Itoa(agreed.TSAPort)), public, version))
 	}
 	for _, t := range facts.TSAs {
-		if err := c.bag(ctx, t.ID, false, t.Own, told); err != nil {
+		if err := c.bag(ctx, t.ID, false, t.Own, published); err != nil {
 			return err
 		}
 	}
-	if err := c.publishSecret(ctx, facts, want, told); err != nil {
+	if err := c.publishSecret(ctx, facts, want, published); err != nil {
 		return err
 	}
 	if facts.Peer != nil && model.ModeOf(facts.Config) == "auto" {
@@ -121,7 +121,7 @@ func (c *Charm) request(ctx context.Context, l *model.Relation, leader bool, app
 // publishSecret keeps the application's secret, and tells the peers which one
 // it is and, with mode=auto, where the web is. What the predecessor kept there
 // in clear goes (D33).
-func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want role.Desired, told map[string]string) error {
+func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want role.Desired, published map[string]string) error {
 	// Without the peers' bag nobody would find it again: a hook follows when
 	// there is one.
 	if !facts.Leader || want.Secret == nil || facts.Peer == nil {
@@ -143,7 +143,7 @@ func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want role.
 	}
 	bag := map[string]string{model.WebSecretKey: id, "tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
 	if model.ModeOf(facts.Config) == "auto" {
-		maps.Copy(bag, told)
+		maps.Copy(bag, published)
 	}
 	maps.Copy(bag, scrubbed(facts.Peer.Remote))
 	return c.bag(ctx, facts.Peer.ID, true, facts.Peer.Remote, bag)

@@ -15,10 +15,10 @@ import (
 // charm's to choose. Only packages are noted, before they are installed
 // (resource.Brought).
 
-// goBack takes away what the charm brought for a vendor whose GPUs the operator
+// takeBack takes away what the charm brought for a vendor whose GPUs the operator
 // does not want any more. With compute-runtime=auto a GPU that is gone may come
 // back, so only the other vendor's in its place is such a word.
-func goBack(o Observed, g GPUs) []plan.Resource {
+func takeBack(o Observed, g GPUs) []plan.Resource {
 	wanted := func(v gpu.Vendor) bool {
 		return g.Vendor == v || g.Vendor == "" && o.Config.ComputeRuntime == "auto"
 	}

@@ -34,7 +34,7 @@ func desireGPUs(d *role.Desired, o Observed, g GPUs) (wired bool, err error) {
 		}
 	}
 	desireNVIDIA(d, o, g)
-	d.Resources = append(d.Resources, goBack(o, g)...)
+	d.Resources = append(d.Resources, takeBack(o, g)...)
 	if err := desireSpec(d, o, g); err != nil {
 		return false, err
 	}
