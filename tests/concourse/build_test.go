@@ -7,40 +7,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charmpack"
-	releases "concourse-ci-machine/tests/release"
+	"concourse-ci-machine/tests/suite"
 )
 
 // built is where the charm and the sandbox's tools are. Nothing changes it
 // after TestMain.
 var built string
 
-// build makes the charm as `make charm` does.
+// build makes the charm, and a program that stands in for Concourse.
 func build(dir string) error {
 	built = dir
-	if err := os.Chmod(dir, 0o755); err != nil { // other users start what is in it
-		return err
-	}
-	bin := filepath.Join(dir, "bin") + string(filepath.Separator)
-	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", bin,
-		"../../src/dispatch", "../../src/runc-amd-wrapper", "../../src/rocm-exporter", "../../src/concourse-exporter", "../../src/gpu-baseline", "../../src/sandbox",
-		"../../tests/standin/concourse", "github.com/canonical/pebble/cmd/pebble")
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot build the charm's programs: %w\n%s", err, out)
-	}
-	var out strings.Builder
-	if charmpack.Run([]string{"tree", "-root", "../..", "-bin", bin, "-arch", runtime.GOARCH, "-version", "test", "-o", charmDir()}, &out, &out) != 0 {
-		return fmt.Errorf("cannot unpack the charm: %s", out.String())
-	}
-	return nil
+	return suite.Charm(dir, "./tests/standin/concourse")
 }
 
 func charmDir() string { return filepath.Join(built, "charm") }
@@ -50,7 +32,7 @@ func tools() string { return filepath.Join(built, "bin", "sandbox") }
 
 // tarball is the release as it is attached to the application.
 var tarball = sync.OnceValues(func() (string, error) {
-	path := os.Getenv(releases.Env)
+	path := os.Getenv(suite.ReleaseEnv)
 	st, err := os.Stat(path)
 	if err != nil {
 		return "", err
@@ -73,13 +55,13 @@ var tarball = sync.OnceValues(func() (string, error) {
 func releaseTarball(t *testing.T) string {
 	t.Helper()
 	need(t)
-	if os.Getenv(releases.Env) == "" {
-		t.Skip(releases.Missing)
+	if os.Getenv(suite.ReleaseEnv) == "" {
+		t.Skip(suite.NoRelease)
 	}
 	path, err := tarball()
-	require.NoError(t, err, "%s is no Concourse release", releases.Env)
+	require.NoError(t, err, "%s is no Concourse release", suite.ReleaseEnv)
 	return path
 }
 
 // unpacked is the same as a folder, for its help and its fly.
-var unpacked = sync.OnceValues(func() (string, error) { return releases.Folder(built) })
+var unpacked = sync.OnceValues(func() (string, error) { return suite.ReleaseFolder(built) })

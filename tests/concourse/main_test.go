@@ -3,14 +3,12 @@
 package concourse
 
 import (
-	"cmp"
+	"concourse-ci-machine/tests/suite"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -25,7 +23,6 @@ import (
 )
 
 const (
-	insideEnv  = "CONCOURSE_TEST_INSIDE"  // set in the namespaces of the tests
 	machineEnv = "CONCOURSE_TEST_MACHINE" // set in a machine's process 1
 	patience   = 2 * time.Minute          // bounds each wait
 	tick       = 50 * time.Millisecond
@@ -36,10 +33,9 @@ func missing() string {
 	if os.Geteuid() != 0 {
 		return "root is needed for namespaces"
 	}
-	for _, tool := range []string{"ip", "mount", "nsenter", "debootstrap", "busybox", "containerd", "ctr", "runc", "go"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return tool + " is not installed (Debian: iproute2 mount util-linux debootstrap busybox-static containerd runc golang)"
-		}
+	if lacks := suite.Lacks("iproute2 mount util-linux debootstrap busybox-static containerd runc golang",
+		"ip", "mount", "nsenter", "debootstrap", "busybox", "containerd", "ctr", "runc", "go"); lacks != "" {
+		return lacks
 	}
 	if postgresBin() == "" {
 		return "PostgreSQL is not installed (Debian: postgresql)"
@@ -47,12 +43,7 @@ func missing() string {
 	return ""
 }
 
-func need(t *testing.T) {
-	t.Helper()
-	if why := missing(); why != "" {
-		t.Skip(why)
-	}
-}
+func need(t *testing.T) { suite.Need(t, missing()) }
 
 // until waits for something to become true, asking in the test's own goroutine.
 func until(t *testing.T, is func() bool, why ...any) {
@@ -71,45 +62,12 @@ func TestMain(m *testing.M) {
 	}
 	// CNI and iptables are where a user's PATH may not lead.
 	os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
-	why := missing()
-	switch {
-	case why != "" && os.Getenv("E2E") == "1":
-		fmt.Fprintln(os.Stderr, "cannot run the tests of Concourse:", why)
-		os.Exit(1)
-	case why != "":
-		os.Exit(m.Run()) // each test skips and says why
-	case os.Getenv(insideEnv) != "":
-		os.Exit(inside(m))
-	}
-	code, err := enter()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cannot run the tests of Concourse:", err)
-		code = cmp.Or(code, 1)
-	}
-	os.Exit(code)
+	os.Exit(suite.Namespaced{Name: "Concourse", Missing: missing(), Flags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC,
+		Outside: ownGroups, Inside: inside}.Run(m))
 }
 
-// enter runs this test program once more in namespaces of its own. When one of
-// the two ends, so does all that the tests started.
-func enter() (code int, err error) {
-	runtime.LockOSThread() // Pdeathsig looks at the thread, and the mounts are its own
-	groups, leave, err := ownGroups()
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, leave()) }()
-	c := exec.Command("/proc/self/exe", os.Args[1:]...)
-	c.Env = append(os.Environ(), insideEnv+"="+groups)
-	c.Stdout, c.Stderr = os.Stdout, os.Stderr
-	c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS,
-		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC, Pdeathsig: syscall.SIGKILL}
-	err = c.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return cmp.Or(exit.ExitCode(), 1), nil
-	}
-	return 0, err
-}
+// groups is the folder of ownGroups.
+var groups string
 
 // ownGroups is a control group below which the machines have theirs, in the
 // unified hierarchy, and what takes all of it away.
@@ -144,7 +102,8 @@ func ownGroups() (string, func() error, error) {
 }
 
 // inside prepares the network that the machines are connected by.
-func inside(m *testing.M) int {
+func inside(m *testing.M, told string) int {
+	groups = told
 	for _, argv := range [][]string{{"mount", "-t", "proc", "proc", "/proc"}, {"mount", "-t", "sysfs", "sysfs", "/sys"}, {"ip", "link", "set", "lo", "up"},
 		{"ip", "link", "add", "br0", "type", "bridge"}, {"ip", "address", "add", gateway + "/24", "dev", "br0"}, {"ip", "link", "set", "br0", "up"}} {
 		if err := command(argv...); err != nil {
@@ -152,14 +111,5 @@ func inside(m *testing.M) int {
 			return 1
 		}
 	}
-	dir, err := os.MkdirTemp("", "concourse-test-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		err = build(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	return suite.InFolder(m, build)
 }

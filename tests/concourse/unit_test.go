@@ -78,7 +78,7 @@ func (u *unit) boot() {
 		attr = userNamespace()
 	}
 	attr.Cloneflags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
-	group := filepath.Join(os.Getenv(insideEnv), filepath.Base(u.Dir))
+	group := filepath.Join(groups, filepath.Base(u.Dir))
 	require.NoError(u.t, os.Mkdir(group, 0o755))
 	if u.shifted {
 		u.chown(group)

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/tests/suite"
 )
 
 const (
@@ -29,10 +31,8 @@ func missing() string {
 	if os.Geteuid() != 0 {
 		return "root is needed to make containers"
 	}
-	for _, tool := range []string{"runc", "busybox", "nsenter", "go"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return tool + " is not installed (Debian: runc busybox-static util-linux)"
-		}
+	if lacks := suite.Lacks("runc busybox-static util-linux", "runc", "busybox", "nsenter", "go"); lacks != "" {
+		return lacks
 	}
 	if _, err := minors(); err != nil {
 		return err.Error()
@@ -40,12 +40,7 @@ func missing() string {
 	return ""
 }
 
-func need(t *testing.T) {
-	t.Helper()
-	if why := missing(); why != "" {
-		t.Skip(why)
-	}
-}
+func need(t *testing.T) { suite.Need(t, missing()) }
 
 func TestMain(m *testing.M) {
 	why := missing()
@@ -81,11 +76,8 @@ func again() (int, error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // containers' users pass through
 		return 0, err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-o", dir,
-		"concourse-ci-machine/src/runc-amd-wrapper", "concourse-ci-machine/tests/container/hostile")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("%w\n%s", err, out)
+	if err := suite.Build(dir, "./src/runc-amd-wrapper", "./tests/container/hostile"); err != nil {
+		return 0, err
 	}
 	later, err := buildRunc()
 	if err != nil && os.Getenv("E2E") == "1" {

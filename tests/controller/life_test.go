@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	releases "concourse-ci-machine/tests/release"
+	suites "concourse-ci-machine/tests/suite"
 )
 
 const (
@@ -24,10 +24,10 @@ const (
 func (s *site) concourse(t *testing.T) {
 	release := releaseFolder(t)
 	if release == "" {
-		t.Run("Concourse itself", func(t *testing.T) { t.Skip(releases.Missing) })
+		t.Run("Concourse itself", func(t *testing.T) { t.Skip(suites.NoRelease) })
 		return
 	}
-	t.Setenv(releases.Env, release) // fly is looked for in a folder
+	t.Setenv(suites.ReleaseEnv, release) // fly is looked for in a folder
 	const name, app = deployTestModel, "concourse-ci"
 	m := s.startMirror(t, release)
 	s.Sub(t, "deploy-test.sh passes", func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	releases "concourse-ci-machine/tests/release"
+	suites "concourse-ci-machine/tests/suite"
 )
 
 // mirror serves two releases where the units reach them, and whatever else lies in
@@ -36,14 +36,14 @@ type version struct{ number, sum string }
 // releaseFolder is the folder of the release that the variable names, "" where it names none.
 func releaseFolder(t *testing.T) string {
 	t.Helper()
-	release := os.Getenv(releases.Env)
+	release := os.Getenv(suites.ReleaseEnv)
 	if st, err := os.Stat(release); release != "" && err == nil && !st.IsDir() {
 		dir := t.TempDir()
 		out, err := exec.Command("tar", "-xzf", release, "-C", dir, "--strip-components=1").CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		return dir
 	}
-	folder, err := releases.Folder("")
+	folder, err := suites.ReleaseFolder("")
 	require.NoError(t, err)
 	return folder
 }

@@ -1,18 +1,16 @@
 package hooks
 
 import (
+	"cmp"
+	"concourse-ci-machine/tests/suite"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -20,7 +18,7 @@ import (
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
-	"concourse-ci-machine/internal/charmpack"
+
 	_ "concourse-ci-machine/internal/cli"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju/jujutest"
@@ -39,59 +37,22 @@ const (
 // changes it after TestMain.
 var built string
 
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
+func TestMain(m *testing.M) { os.Exit(suite.InFolder(m, build)) }
 
-func run(m *testing.M) int {
-	var err error
-	if built, err = os.MkdirTemp("", "hooks-"); err == nil {
-		defer os.RemoveAll(built)
-		err = build()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
-
-// build makes the charm as `make charm` does.
-func build() error {
-	bin := filepath.Join(built, "bin") + string(filepath.Separator)
-	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", bin,
-		"../../src/dispatch", "../../src/runc-amd-wrapper", "../../src/rocm-exporter", "../../src/concourse-exporter", "../../src/gpu-baseline", "../../src/sandbox", "github.com/canonical/pebble/cmd/pebble")
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot build the charm's programs: %w\n%s", err, out)
-	}
-	var out strings.Builder
-	if charmpack.Run([]string{"tree", "-root", "../..", "-bin", bin, "-arch", runtime.GOARCH, "-version", "test", "-o", charmDir()}, &out, &out) != 0 {
-		return fmt.Errorf("cannot unpack the charm: %s", out.String())
-	}
-	if err := lighten(); err != nil {
+// build makes the charm, one with light programs, and releases.
+func build(dir string) error {
+	built = dir
+	if err := suite.Charm(dir); err != nil {
 		return err
+	}
+	err := os.CopyFS(lightDir(), os.DirFS(charmDir()))
+	if err == nil {
+		err = suite.Light(lightDir())
 	}
 	for _, version := range []string{"8.2.5", "8.3.0"} {
-		if err := sandbox.StandInRelease(releaseTarball(version), version); err != nil {
-			return err
-		}
+		err = cmp.Or(err, sandbox.StandInRelease(releaseTarball(version), version))
 	}
-	return nil
-}
-
-// lighten makes a charm whose programs other than dispatch, which nothing here
-// runs, are a few bytes: units are copied and compared a hundred times.
-func lighten() error {
-	if err := os.CopyFS(lightDir(), os.DirFS(charmDir())); err != nil {
-		return err
-	}
-	for _, name := range []string{"concourse-exporter", "gpu-baseline", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
-		if err := os.WriteFile(filepath.Join(lightDir(), "bin", name), []byte("stands in for "+name+"\n"), 0o755); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 func lightDir() string { return filepath.Join(built, "light") }

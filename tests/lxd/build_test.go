@@ -3,8 +3,7 @@
 package lxd
 
 import (
-	"bytes"
-	"encoding/json"
+	"concourse-ci-machine/tests/suite"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,7 +19,6 @@ import (
 	// makes a changed charm a reason to run these tests again.
 	"concourse-ci-machine/internal/charmpack"
 	_ "concourse-ci-machine/internal/cli"
-	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/tests/standin"
 )
 
@@ -46,9 +44,10 @@ func buildParts(t *testing.T, dir string, keys *signer) {
 	scratch := t.TempDir()
 	bin := scratch + "/bin/"
 	start := time.Now()
-	overlay := trust(t, scratch, keys.fingerprint)
-	goBuild(t, "../..", "-trimpath", "-overlay", overlay, "-o", bin, "./src/...", "github.com/canonical/pebble/cmd/pebble")
-	goBuild(t, "../..", "-trimpath", "-o", scratch+"/concourse", "./tests/standin/concourse")
+	trusting, err := suite.Trusting(scratch, keys.fingerprint)
+	require.NoError(t, err)
+	require.NoError(t, suite.Build(bin, trusting, "./src/...", suite.Pebble))
+	require.NoError(t, suite.Build(scratch, "./tests/standin/concourse"))
 	var said strings.Builder
 	require.Zero(t, charmpack.Run([]string{"pack", "-root", "../..", "-bin", bin, "-arch", runtime.GOARCH, "-version", "test",
 		"-o", filepath.Join(dir, charmFile)}, &said, &said), said.String())
@@ -56,8 +55,8 @@ func buildParts(t *testing.T, dir string, keys *signer) {
 	takes("the charm and a release", start)
 	start = time.Now()
 	// With the flags of `make test-juju`, whose build cache so serves here.
-	goBuild(t, "../juju", "-o", filepath.Join(dir, agentProgram), "./cmd/unitagent")
-	goBuild(t, "../juju", "-trimpath", "-o", filepath.Join(dir, hookTools), "github.com/juju/juju/cmd/jujuc")
+	require.NoError(t, suite.BuildIn("../juju", dir, "-trimpath=false", "./cmd/"+agentProgram))
+	require.NoError(t, suite.BuildIn("../juju", dir, "github.com/juju/juju/cmd/"+hookTools))
 	takes("Juju's agent and hook tools", start)
 	for _, name := range []string{"ctr", "busybox"} { // for the task
 		path, err := exec.LookPath(name)
@@ -66,39 +65,4 @@ func buildParts(t *testing.T, dir string, keys *signer) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o755))
 	}
-}
-
-func goBuild(t *testing.T, dir string, args ...string) {
-	t.Helper()
-	c := exec.Command("go", append([]string{"build", "-buildvcs=false", "-ldflags=-s -w"}, args...)...)
-	c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
-	out, err := c.CombinedOutput()
-	require.NoError(t, err, "cannot build %v: %s", args, out)
-}
-
-// trust makes a build overlay (go help build) in which AMD's fingerprint is
-// another one.
-func trust(t *testing.T, dir, fingerprint string) string {
-	t.Helper()
-	sources, err := filepath.Glob("../../internal/rocm/*.go")
-	require.NoError(t, err)
-	replace := map[string]string{}
-	for i, path := range sources {
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
-		changed := bytes.ReplaceAll(data, []byte(rocm.KeyFingerprint), []byte(fingerprint))
-		if bytes.Equal(data, changed) {
-			continue
-		}
-		from, err := filepath.Abs(path)
-		require.NoError(t, err)
-		replace[from] = filepath.Join(dir, fmt.Sprintf("overlay%d.go", i))
-		require.NoError(t, os.WriteFile(replace[from], changed, 0o644))
-	}
-	require.NotEmpty(t, replace, "AMD's fingerprint is not in internal/rocm")
-	data, err := json.Marshal(map[string]any{"Replace": replace})
-	require.NoError(t, err)
-	path := filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(path, data, 0o644))
-	return path
 }

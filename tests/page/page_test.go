@@ -17,9 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	_ "concourse-ci-machine/internal/exporter" // built by go build: a change is a reason to test again
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/tests/suite"
 )
 
 // stuck is when a test gives up on a program; no test waits for it otherwise.
@@ -39,11 +39,10 @@ func need(t *testing.T) {
 // serve runs the exporter on a fixture host and returns its address.
 func serve(t *testing.T, r host.Root) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "rocm-exporter")
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "../../src/rocm-exporter").CombinedOutput()
-	require.NoError(t, err, string(out))
+	dir := t.TempDir()
+	require.NoError(t, suite.Build(dir, "./src/rocm-exporter"))
 	ctx, cancel := context.WithTimeout(context.Background(), stuck)
-	cmd := exec.CommandContext(ctx, bin, "--web.listen-address=127.0.0.1:0", "--path.root="+string(r))
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "rocm-exporter"), "--web.listen-address=127.0.0.1:0", "--path.root="+string(r))
 	errs, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

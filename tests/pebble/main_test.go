@@ -5,12 +5,12 @@ package pebble
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/tests/suite"
 )
 
 // stuck is when a test gives up on a program; no test waits for it otherwise.
@@ -20,29 +20,11 @@ const stuck = 2 * time.Minute
 // TestMain.
 var built string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(suite.InFolder(m, build)) }
 
-func run(m *testing.M) int {
-	var err error
-	if built, err = os.MkdirTemp("", "pebble-test-"); err == nil {
-		defer os.RemoveAll(built)
-		err = build()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
-
-func build() error {
-	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", built+string(filepath.Separator),
-		"../../src/rocm-exporter", "github.com/canonical/pebble/cmd/pebble")
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot build the programs: %w\n%s", err, out)
-	}
-	return nil
+func build(dir string) error {
+	built = dir
+	return suite.Build(dir, "./src/rocm-exporter", suite.Pebble)
 }
 
 // needRoot skips where services can't be started as another user, but not under

@@ -2,11 +2,12 @@ package pipelines
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/tests/suite"
 )
 
 func TestUnitRunsTheCommands(t *testing.T) {
@@ -64,8 +65,7 @@ func comparing(t *testing.T, profile, name, baseline string) *step {
 	s := newStep(t)
 	program := filepath.Join(shared, "gpu-baseline")
 	if _, err := os.Stat(program); err != nil {
-		out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../../src/gpu-baseline").CombinedOutput()
-		require.NoError(t, err, string(out))
+		require.NoError(t, suite.Build(shared, "./src/gpu-baseline"))
 	}
 	s.vars["gpu-baseline"] = program
 	for folder, data := range map[string]string{"profile/profile-20261121163000-0123456789ab.json": profile, "baseline/" + name: baseline, "baseline/version": "7"} {

@@ -16,7 +16,7 @@ import (
 
 	"concourse-ci-machine/internal/postgres"
 	"concourse-ci-machine/internal/relation"
-	"concourse-ci-machine/tests/release"
+	"concourse-ci-machine/tests/suite"
 )
 
 // named is the folder of the release to test with, "" without one.
@@ -27,7 +27,7 @@ var named string
 func concourse(t *testing.T, db relation.Database, argument string) (string, error) {
 	t.Helper()
 	if named == "" {
-		t.Skip(release.Missing)
+		t.Skip(suite.NoRelease)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/postgres"
-	"concourse-ci-machine/tests/release"
+	"concourse-ci-machine/tests/suite"
 )
 
 const (
@@ -52,7 +52,7 @@ func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "postgres-test-release-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		named, err = release.Folder(dir)
+		named, err = suite.ReleaseFolder(dir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

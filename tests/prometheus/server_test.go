@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -19,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/tests/suite"
 )
 
 // patience bounds each wait.
@@ -48,12 +49,9 @@ func begin(t *testing.T, argv ...string) *bufio.Reader {
 // buildExporter makes the program once for a test.
 func buildExporter(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "rocm-exporter")
-	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin, "../../src/rocm-exporter")
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := c.CombinedOutput()
-	require.NoError(t, err, string(out))
-	return bin
+	dir := t.TempDir()
+	require.NoError(t, suite.Build(dir, "./src/rocm-exporter"))
+	return filepath.Join(dir, "rocm-exporter")
 }
 
 // exporter serves a host's tree and returns its address.

@@ -1,4 +1,4 @@
-package release
+package suite
 
 import (
 	"os"
@@ -21,20 +21,20 @@ func TestReleaseIsAFolderOrATarball(t *testing.T) {
 	out, err := exec.Command("tar", "-czf", tarball, "-C", top, "concourse").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, named := range []string{folder, tarball} {
-		t.Setenv(Env, named)
-		dir, err := Folder(t.TempDir())
+		t.Setenv(ReleaseEnv, named)
+		dir, err := ReleaseFolder(t.TempDir())
 		require.NoError(t, err)
 		got, err := os.ReadFile(filepath.Join(dir, "bin/concourse"))
 		require.NoError(t, err)
 		require.Equal(t, "bin/concourse", string(got), named)
 	}
-	t.Setenv(Env, "")
-	dir, err := Folder(top)
+	t.Setenv(ReleaseEnv, "")
+	dir, err := ReleaseFolder(top)
 	require.NoError(t, err)
 	require.Empty(t, dir, "none is named")
 	for _, wrong := range []string{filepath.Join(top, "none"), filepath.Join(folder, "bin/runc"), top} {
-		t.Setenv(Env, wrong)
-		_, err := Folder(t.TempDir())
+		t.Setenv(ReleaseEnv, wrong)
+		_, err := ReleaseFolder(t.TempDir())
 		require.ErrorContains(t, err, "cannot use CONCOURSE_RELEASE="+wrong)
 	}
 }

@@ -1,7 +1,4 @@
-// Package release is the Concourse release that several suites run: what
-// CONCOURSE_RELEASE names, a published tarball or its unpacked folder. It
-// downloads none.
-package release
+package suite
 
 import (
 	"fmt"
@@ -11,16 +8,17 @@ import (
 	"runtime"
 )
 
-// Env names the release.
-const Env = "CONCOURSE_RELEASE"
+// ReleaseEnv names a release of Concourse that several suites run: a published tarball
+// or its unpacked folder. None downloads one.
+const ReleaseEnv = "CONCOURSE_RELEASE"
 
-// Missing is why a test that needs one is skipped.
-const Missing = Env + " names no Concourse release: set it to a published concourse-<version>-linux-<arch>.tgz, or to its unpacked folder"
+// NoRelease is why a test that needs one is skipped.
+const NoRelease = ReleaseEnv + " names no Concourse release: set it to a published concourse-<version>-linux-<arch>.tgz, or to its unpacked folder"
 
-// Folder is the release as a folder, "" where none is named. Of a tarball it
+// ReleaseFolder is the release as a folder, "" where none is named. Of a tarball it
 // unpacks below dir what suites start themselves: concourse, and the archive with fly.
-func Folder(dir string) (string, error) {
-	release := os.Getenv(Env)
+func ReleaseFolder(dir string) (string, error) {
+	release := os.Getenv(ReleaseEnv)
 	if release == "" {
 		return "", nil
 	}
@@ -32,7 +30,7 @@ func Folder(dir string) (string, error) {
 		_, err = os.Stat(filepath.Join(release, "bin/concourse"))
 	}
 	if err != nil {
-		return "", fmt.Errorf("cannot use %s=%s: %w", Env, os.Getenv(Env), err)
+		return "", fmt.Errorf("cannot use %s=%s: %w", ReleaseEnv, os.Getenv(ReleaseEnv), err)
 	}
 	return release, nil
 }

@@ -1,0 +1,110 @@
+package suite
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	// What is tested is built by go build, which go test knows nothing of: this
+	// makes a changed charm a reason to run the suites again.
+	"concourse-ci-machine/internal/charmpack"
+	_ "concourse-ci-machine/internal/cli"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/rocm"
+)
+
+// Pebble is its daemon, as the charm brings it.
+const Pebble = "github.com/canonical/pebble/cmd/pebble"
+
+// unused are the charm's programs that no hook runs by itself.
+var unused = []string{"concourse-exporter", "gpu-baseline", "pebble", "rocm-exporter", "runc-amd-wrapper"}
+
+// Build makes programs into a folder, statically linked as `make build` does. They are
+// packages as from the top of this repository, "./src/dispatch", or flags of go build.
+func Build(into string, packages ...string) error {
+	return BuildIn(hosttest.Source(), into, packages...)
+}
+
+// BuildIn is Build of packages of the module whose folder dir is.
+func BuildIn(dir, into string, packages ...string) error {
+	c := exec.Command("go", append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", into + string(filepath.Separator)}, packages...)...)
+	c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build %s: %w\n%s", strings.Join(packages, " "), err, out)
+	}
+	return nil
+}
+
+// Charm makes the charm's programs and the sandbox into dir/bin, and the charm, as
+// `make charm` unpacks, into dir/charm. More are packages and flags as Build has them.
+func Charm(dir string, more ...string) error {
+	if err := Build(filepath.Join(dir, "bin"), append(more, "./src/dispatch", "./src/runc-amd-wrapper", "./src/rocm-exporter",
+		"./src/concourse-exporter", "./src/gpu-baseline", "./src/sandbox", Pebble)...); err != nil {
+		return err
+	}
+	return Unpack(dir)
+}
+
+// Unpack makes dir/charm of the programs in dir/bin.
+func Unpack(dir string) error {
+	var out strings.Builder
+	if charmpack.Run([]string{"tree", "-root", hosttest.Source(), "-bin", filepath.Join(dir, "bin"), "-arch", runtime.GOARCH, "-version", "test",
+		"-o", filepath.Join(dir, "charm")}, &out, &out) != 0 {
+		return fmt.Errorf("cannot unpack the charm: %s", out.String())
+	}
+	return nil
+}
+
+// Light makes a charm's programs other than dispatch a few bytes, for suites that run
+// none of them and copy units a hundred times.
+func Light(charm string) error {
+	for _, name := range unused {
+		path := filepath.Join(charm, "bin", name)
+		if err := os.Remove(path); err != nil { // it may be a link to one that stays
+			return err
+		}
+		if err := os.WriteFile(path, []byte("stands in for "+name+"\n"), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Trusting is the flag of go build with which the charm trusts a key of the test's own
+// in place of AMD's; files for it lie in dir (go help build: -overlay).
+func Trusting(dir, fingerprint string) (flag string, err error) {
+	sources, err := filepath.Glob(filepath.Join(hosttest.Source(), "internal/rocm/*.go"))
+	if err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for i, path := range sources {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		changed := bytes.ReplaceAll(data, []byte(rocm.KeyFingerprint), []byte(fingerprint))
+		if bytes.Equal(data, changed) {
+			continue
+		}
+		replace[path] = filepath.Join(dir, fmt.Sprintf("overlay%d.go", i))
+		if err := os.WriteFile(replace[path], changed, 0o644); err != nil {
+			return "", err
+		}
+	}
+	if len(replace) == 0 {
+		return "", errors.New("cannot have a key of the test's own: AMD's fingerprint is not in internal/rocm")
+	}
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "overlay.json")
+	return "-overlay=" + path, os.WriteFile(path, data, 0o644)
+}
