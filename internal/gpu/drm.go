@@ -14,10 +14,16 @@ import (
 )
 
 const (
-	drmClass  = "/sys/class/drm"
-	platform  = "/sys/devices/platform"
-	xcpPrefix = "amdgpu_xcp_"
+	drmClass = "/sys/class/drm"
+	platform = "/sys/devices/platform"
 )
+
+// isPartition reports whether a platform device is one that amdgpu makes for
+// partitions 1 to 7 of a GPU (drivers/gpu/drm/amd/amdxcp): amdgpu_xcp_N, and
+// amdgpu_xcp.N before a patch of 2024-04-30, as in Ubuntu 24.04's kernel 6.8.
+func isPartition(name string) bool {
+	return strings.HasPrefix(name, "amdgpu_xcp_") || strings.HasPrefix(name, "amdgpu_xcp.")
+}
 
 // drmDevice is a device with the DRM nodes that its driver made.
 type drmDevice struct {
@@ -27,9 +33,7 @@ type drmDevice struct {
 	class  map[string]string // node name -> its sysfs directory, with `dev`
 }
 
-// partition reports whether the device is one that amdgpu makes for partitions
-// 1 to 7 of a GPU (drivers/gpu/drm/amd/amdxcp).
-func (d *drmDevice) partition() bool { return strings.HasPrefix(path.Base(d.dir), xcpPrefix) }
+func (d *drmDevice) partition() bool { return isPartition(path.Base(d.dir)) }
 
 // minorOf splits "card12" into ("card", 12), "renderD128" into ("renderD",
 // 128). Connectors ("card0-DP-1"), "version" and "ttm" are refused.
@@ -96,7 +100,7 @@ func (l *drmList) addPartitions(r host.Root) {
 	}
 	for _, e := range entries {
 		dir := path.Join(platform, e.Name())
-		if !strings.HasPrefix(e.Name(), xcpPrefix) || l.byDir[dir] != nil {
+		if !isPartition(e.Name()) || l.byDir[dir] != nil {
 			continue
 		}
 		nodes, err := r.ReadDir(path.Join(dir, "drm"))

@@ -40,7 +40,7 @@ type GPU struct {
 
 	Sysfs string // directory of the PCI device below /sys/devices
 	// DRM is the directory that the nodes came from: /sys/class/drm/cardN (or
-	// renderDN), for a partition /sys/devices/platform/amdgpu_xcp_N.
+	// renderDN), for a partition /sys/devices/platform/amdgpu_xcp_N (or .N).
 	DRM string
 }
 

@@ -3,6 +3,7 @@ package gpu_test
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -131,4 +132,47 @@ func TestUniqueIDFromKFD(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	require.NoError(t, r.Remove(radeon+"/unique_id"))
 	require.Equal(t, "4be2f10c93d57a68", discover(t, r).GPUs[0].UniqueID)
+}
+
+// Kernels before a patch of 2024-04-30 name the devices amdgpu_xcp.N.
+func TestPartitionsUnderTheOlderNameOfTheKernel(t *testing.T) {
+	r := hosttest.Host(t, "mi300x-cpx")
+	want := lines(discover(t, r))
+	const platform = "/sys/devices/platform"
+	entries, err := r.ReadDir(platform)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if n, ok := strings.CutPrefix(e.Name(), "amdgpu_xcp_"); ok {
+			require.NoError(t, os.Rename(r.Path(platform+"/"+e.Name()), r.Path(platform+"/amdgpu_xcp."+n)))
+		}
+	}
+	class := "/sys/class/drm"
+	entries, err = r.ReadDir(class)
+	require.NoError(t, err)
+	for _, e := range entries {
+		to, err := os.Readlink(r.Path(class + "/" + e.Name()))
+		if err == nil && strings.Contains(to, "amdgpu_xcp_") {
+			require.NoError(t, r.Remove(class+"/"+e.Name()))
+			require.NoError(t, os.Symlink(strings.Replace(to, "amdgpu_xcp_", "amdgpu_xcp.", 1), r.Path(class+"/"+e.Name())))
+		}
+	}
+	require.Equal(t, want, lines(discover(t, r)))
+}
+
+// A partition is never dropped without a word.
+func TestPartitionWithoutADeviceIsListedWithTheReason(t *testing.T) {
+	r := hosttest.Host(t, "mi300x-cpx")
+	require.NoError(t, os.RemoveAll(r.Path("/sys/devices/platform/amdgpu_xcp_2")))
+	entries, err := r.ReadDir("/sys/class/drm")
+	require.NoError(t, err)
+	for _, e := range entries {
+		if to, err := os.Readlink(r.Path("/sys/class/drm/" + e.Name())); err == nil && strings.Contains(to, "amdgpu_xcp_2/") {
+			require.NoError(t, r.Remove("/sys/class/drm/"+e.Name()))
+		}
+	}
+	inv := discover(t, r)
+	require.Len(t, inv.GPUs, 8)
+	require.Len(t, inv.Left, 1)
+	require.Equal(t, gpu.NoRenderNode, inv.Left[0].Reason)
+	require.Regexp(t, `^partition \d: KFD gives it renderD1\d\d, and no DRM device has that$`, inv.Left[0].Detail)
 }

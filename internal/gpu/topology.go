@@ -109,8 +109,10 @@ func (d *discovery) fromTopology(nodes []topologyNode) {
 			n.tell(g, parts[n.address()] > 1)
 		}
 	}
+	found := map[uint32]bool{}
 	for _, dev := range d.partitions {
 		_, minor, _ := minorOf(dev.render)
+		found[minor] = true
 		n, ok := byRender[minor]
 		if !ok {
 			continue // a GPU keeps 7 of these at hand in any mode; KFD knows those in use
@@ -134,6 +136,22 @@ func (d *discovery) fromTopology(nodes []topologyNode) {
 			}
 			n.tell(g, true)
 		}
+	}
+	d.missing(nodes, found)
+}
+
+// missing leaves the partitions that KFD tells of and that no DRM device stands for.
+// found are the render minors of partitions' devices.
+func (d *discovery) missing(nodes []topologyNode, found map[uint32]bool) {
+	for _, g := range d.inv.GPUs {
+		found[g.Render.Minor] = true
+	}
+	for _, n := range nodes {
+		f, ok := d.functions[n.address()]
+		if !ok || f.driver != "amdgpu" || found[n.render] || rank(nodes, n) == 0 {
+			continue // the first of a GPU is the GPU's own, which was judged
+		}
+		d.leave(f, NoRenderNode, "partition %d: KFD gives it renderD%d, and no DRM device has that", rank(nodes, n), n.render)
 	}
 }
 
