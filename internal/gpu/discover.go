@@ -23,7 +23,8 @@ func Discover(r host.Root) (Inventory, error) {
 	d.fromDRM(drm)
 	d.fromPCI()
 	if len(d.inv.Of(AMD)) > 0 || len(d.partitions) > 0 {
-		d.fromTopology(readTopology(r))
+		nodes, whole := readTopology(r)
+		d.fromTopology(nodes, whole)
 	}
 	d.inv.sort()
 	d.inv.uniqueOnce()

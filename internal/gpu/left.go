@@ -25,6 +25,7 @@ const (
 	VFIO             Reason = "vfio"               // set aside for a virtual machine
 	OtherDriver      Reason = "other-driver"       // bound to a driver that cannot compute
 	NoRenderNode     Reason = "no-render-node"     // its driver made none
+	NoCompute        Reason = "no-compute"         // KFD does not know it
 	SysfsUnreadable  Reason = "sysfs-unreadable"   // sysfs does not give its number or identity
 	NotPassedThrough Reason = "not-passed-through" // the render node is not in this /dev
 	NotADevice       Reason = "not-a-device"       // something else has the node's name
@@ -47,6 +48,8 @@ func (r Reason) Text() string {
 		return "its driver cannot compute"
 	case NoRenderNode:
 		return "its driver made no render node"
+	case NoCompute:
+		return "it can draw and not compute: the kernel's KFD does not know it, as all GPUs of GCN 1; for a newer one see: sudo dmesg | grep kfd"
 	case SysfsUnreadable:
 		return "sysfs does not describe it"
 	case NotPassedThrough:

@@ -3,6 +3,7 @@ package gpu
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,12 +32,14 @@ func (n topologyNode) address() string {
 // readTopology returns the GPU nodes that may be read. In a container the
 // kernel refuses (EPERM) those whose render node the device cgroup does not
 // allow: they are other tenants', and leaving them out is no fault.
-func readTopology(r host.Root) []topologyNode {
+// whole is true where none was refused, so that a GPU without a node is one that KFD
+// does not know.
+func readTopology(r host.Root) (nodes []topologyNode, whole bool) {
 	entries, err := r.ReadDir(topologyNodes)
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	var nodes []topologyNode
+	whole = len(entries) > 0 // the machine's processors have one, too
 	for _, e := range entries {
 		number, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -44,6 +47,7 @@ func readTopology(r host.Root) []topologyNode {
 		}
 		text, err := read(r, path.Join(topologyNodes, e.Name(), "properties"))
 		if err != nil {
+			whole = false
 			continue
 		}
 		if n := parseProperties(text); n.render != 0 {
@@ -51,7 +55,7 @@ func readTopology(r host.Root) []topologyNode {
 			nodes = append(nodes, n)
 		}
 	}
-	return nodes
+	return nodes, whole
 }
 
 // parseProperties reads "name value" lines, values in decimal. A value that is
@@ -95,13 +99,21 @@ func gfxName(target uint64) string {
 }
 
 // fromTopology adds what KFD knows to the AMD GPUs, and their partitions.
-func (d *discovery) fromTopology(nodes []topologyNode) {
+func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
 	byRender := map[uint32]topologyNode{}
 	parts := map[string]int{} // nodes of each PCI address
 	for _, n := range nodes {
 		byRender[n.render] = n
 		parts[n.address()]++
 	}
+	d.inv.GPUs = slices.DeleteFunc(d.inv.GPUs, func(g GPU) bool {
+		_, named := byRender[g.Render.Minor]
+		if !whole || g.Vendor != AMD || named || parts[g.PCI] > 0 {
+			return false
+		}
+		d.leave(d.functions[g.PCI], NoCompute, "%s", NoCompute.Text())
+		return true
+	})
 	for i := range d.inv.GPUs {
 		g := &d.inv.GPUs[i]
 		n, ok := byRender[g.Render.Minor]
