@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,16 +21,17 @@ import (
 	_ "concourse-ci-machine/internal/cli"
 )
 
-// packCharms packs the project's charm twice, as version "first" and "second", and
-// what the tests bring in place of Charmhub's charms.
+// packCharms packs the project's charm twice, as version "first" and "second", once
+// for this Juju to take over with, as "takeover", and what the tests bring in place of
+// Charmhub's charms.
 func packCharms(t *testing.T, dir string) {
 	t.Helper()
 	bin := t.TempDir() + "/"
 	build(t, "-o", bin, "./src/...", "github.com/canonical/pebble/cmd/pebble")
-	for _, version := range []string{"first", "second"} {
+	for _, version := range []string{"first", "second", "takeover"} {
 		var said strings.Builder
 		require.Zero(t, charmpack.Run([]string{"pack", "-root", "../..", "-bin", bin, "-arch", runtime.GOARCH, "-version", version,
-			"-o", filepath.Join(dir, version, charmName)}, &said, &said), said.String())
+			"-takeover=" + strconv.FormatBool(version == "takeover"), "-o", filepath.Join(dir, version, charmName)}, &said, &said), said.String())
 	}
 	for _, name := range []string{"controller", "postgresql"} {
 		zipTree(t, "testdata/charms/"+name, filepath.Join(dir, name+".charm"))

@@ -24,9 +24,14 @@ stand-ins there: PostgreSQL's charm (testdata/charms), GitHub (a mirror of the t
 to upgrade from), registry-image (testdata/registry-image: every image is a busybox, whose rocminfo, rocm-smi and hipcc compute nothing),
 and verify-gpu's complaint that the render node is no DRM device counts as passed`
 
+const withPredecessor = `real with PREDECESSOR_CHARM besides: the Python charm's hooks, which fetch Concourse from GitHub's address, and the keys that it makes
+stand-ins there: the server at that address, the same mirror, by /etc/hosts and a CA of the tests
+left out there: the Python charm on GPUs (it fetches AMD's and NVIDIA's tools), on shared storage, and in mode auto`
+
 const leftOut = `left out: deploy-test.sh's steps cuda (NVIDIA's toolkit comes from its repository) and vault (its charm from Charmhub);
 a lost web whose unit is removed by force: this Juju does not tell its workers of that;
-without CONCOURSE_RELEASE all of deploy-test.sh, and a web with its database and tasks: an application of mode auto has none`
+without CONCOURSE_RELEASE all of deploy-test.sh, and a web with its database and tasks: an application of mode auto has none;
+without PREDECESSOR_CHARM the Python charm`
 
 // cachedEnv asks to skip what would first have to build Juju.
 const cachedEnv = "CONTROLLER_CACHED_ONLY"
@@ -42,6 +47,7 @@ func TestCharmOnAWholeController(t *testing.T) {
 	}
 	t.Log(real)
 	t.Log(withRelease)
+	t.Log(withPredecessor)
 	t.Log(leftOut)
 	moreWatches(t)
 	groups, links := lxdhost.Cgroups(t), lxdhost.NetworkLinks(t)

@@ -5,7 +5,10 @@
 // and a unit more follow, and a leader whose machine is lost. With a release of
 // Concourse in CONCOURSE_RELEASE, its tarball or the unpacked folder,
 // scripts/deploy-test.sh is run as a user would, and webs are lost and workers removed
-// while tasks run. What stands in for what is printed first.
+// while tasks run. With the Python charm's packed file in PREDECESSOR_CHARM as well, a
+// web and a worker of that are taken over, go back and are taken over again; the file
+// has to hold what it needs of Python, in venv, for the image's Python, as nothing can
+// be fetched. What stands in for what is printed first.
 //
 // The tests need root and the packages of `make e2e`; `make test-controller` runs
 // them. Juju's programs, built of the module proxy's sources, and the machines'

@@ -40,6 +40,7 @@ func (s *site) concourse(t *testing.T) {
 	s.Sub(t, "a task that does not end keeps no unit from its removal", func(t *testing.T) { s.cutsOff(t, f) })
 	s.Sub(t, "deploy-test.sh destroys the model", func(t *testing.T) { s.deployTest(t, m, "auto", []string{"destroy"}) })
 	s.webs(t, m)
+	s.takeover(t, m)
 	m.stop()
 }
 

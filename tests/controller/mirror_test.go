@@ -64,7 +64,7 @@ func (s *site) startMirror(t *testing.T, release string) *mirror {
 	}
 	m := &mirror{folder: filepath.Join(s.folder, "mirror")}
 	m.old, m.new = m.add(t, release, number, before), m.add(t, release, number, after)
-	l := s.listen(t)
+	l := s.listen(t, "0")
 	m.url = "http://" + l.Addr().String()
 	server := &http.Server{Handler: http.FileServer(http.Dir(m.folder))}
 	go server.Serve(l) // ends when it is closed
@@ -131,7 +131,7 @@ func (b tarball) busybox() {
 }
 
 // listen opens a socket in the host's network, where this program is not.
-func (s *site) listen(t *testing.T) (l net.Listener) {
+func (s *site) listen(t *testing.T, port string) (l net.Listener) {
 	t.Helper()
 	network, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", s.Init))
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func (s *site) listen(t *testing.T) (l net.Listener) {
 		runtime.LockOSThread() // for good: the thread ends with the goroutine
 		err := unix.Setns(int(network.Fd()), unix.CLONE_NEWNET)
 		if err == nil {
-			l, err = net.Listen("tcp", gateway+":0")
+			l, err = net.Listen("tcp", net.JoinHostPort(gateway, port))
 		}
 		done <- err
 	}()

@@ -72,7 +72,7 @@ func prepare(t *testing.T) *site {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	require.NoError(t, os.Chmod(folder, 0o755))
-	for _, sub := range []string{"first", "second", "fake", "tmp"} {
+	for _, sub := range []string{"first", "second", "takeover", "fake", "tmp"} {
 		require.NoError(t, os.Mkdir(filepath.Join(folder, sub), 0o755))
 	}
 	require.NoError(t, debian.Unpack(t.Context(), juju, filepath.Join(folder, "bin")))

@@ -40,6 +40,10 @@ func (u *unit) pythonHooks(old host.Root, password string) {
 		}
 		p.write("/var/lib/concourse/resource-types/git/resource_metadata.json", []byte("{}\n"), 0o644)
 	}
+	for _, dir := range []string{"/var/lib/concourse/keys/", keys} { // the web's on a worker, too
+		require.NoError(u.t, os.MkdirAll(u.Root.Path(dir), 0o755))
+		require.NoError(u.t, os.Chmod(u.Root.Path(dir), 0o755))
+	}
 	p.keys(keys)
 	p.copy("/etc/systemd/system/"+service, 0o644)
 	u.systemctl("daemon-reload")
