@@ -23,11 +23,11 @@ import (
 // both before runc runs: whatever ends this in between, the lease ends with it,
 // and no container can have a GPU that it did not lease. It returns what ends the
 // lease, for a caller who does not become runc after all.
-func (w wrapper) create(s settings, c call) (rollback func(), err error) {
+func (w *wrapper) create(s *settings, c *call) (rollback func(), err error) {
 	b, config, k, err := w.change(s, c)
 	defer b.close()
 	rollback = func() { w.endLease(s, c, k) }
-	marks := w.markers(s)
+	marks := w.markers(s.State)
 	if err != nil || k.none() {
 		err = cmp.Or(err, marks.remove(c.ID))
 	} else {
@@ -44,7 +44,7 @@ func (w wrapper) create(s settings, c call) (rollback func(), err error) {
 
 // change returns the open bundle, noBundle where it is not looked at; its new
 // config.json, nil where nothing changes; and what exec has to add.
-func (w wrapper) change(s settings, c call) (b bundle, config []byte, k marker, err error) {
+func (w *wrapper) change(s *settings, c *call) (b bundle, config []byte, k marker, err error) {
 	if len(s.Devices) == 0 && s.Folders == nil {
 		return noBundle, nil, k, nil
 	}
@@ -74,7 +74,7 @@ func (w wrapper) change(s settings, c call) (b bundle, config []byte, k marker, 
 }
 
 // decide says what this container gets. It returns the lease with an error, too.
-func (w wrapper) decide(s settings, c call, b bundle, doc *rawjson.Doc) (e edits.Edits, h held, err error) {
+func (w *wrapper) decide(s *settings, c *call, b bundle, doc *rawjson.Doc) (e edits.Edits, h held, err error) {
 	f, err := readFacts(doc.Root())
 	if err != nil {
 		return e, h, fmt.Errorf("cannot decode %s: %w", configName, err)
@@ -97,7 +97,7 @@ func (w wrapper) decide(s settings, c call, b bundle, doc *rawjson.Doc) (e edits
 // addGPUs adds the unit's GPUs, or those of them that the task asks for and,
 // where they are exclusive, has leased. A task that asks for none is one without
 // a GPU in every respect.
-func (w wrapper) addGPUs(e *edits.Edits, s settings, c call, b bundle, doc *rawjson.Doc, f facts) (h held, err error) {
+func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *call, b bundle, doc *rawjson.Doc, f facts) (h held, err error) {
 	specs, err := w.readSpecs(s.Specs)
 	if err != nil {
 		return h, err
@@ -131,7 +131,7 @@ func (w wrapper) addGPUs(e *edits.Edits, s settings, c call, b bundle, doc *rawj
 }
 
 // readSpecs reads the spec files that the config names.
-func (w wrapper) readSpecs(files []string) (specs []*cdispec.Spec, err error) {
+func (w *wrapper) readSpecs(files []string) (specs []*cdispec.Spec, err error) {
 	for _, file := range files {
 		data, err := w.readTrusted(file)
 		if errors.Is(err, unix.ENOENT) {

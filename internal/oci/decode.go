@@ -26,12 +26,12 @@ func CheckConfig(data []byte) error {
 }
 
 // decodeConfig reads a config file's content, fills in the defaults and checks it.
-func decodeConfig(data []byte) (settings, error) {
+func decodeConfig(data []byte) (*settings, error) {
 	doc, err := rawjson.Parse(data)
 	if err != nil {
-		return settings{}, err
+		return nil, err
 	}
-	var c settings
+	c := new(settings)
 	var invalid []string
 	err = fields(doc.Root(), func(key string, v rawjson.Value) (err error) {
 		switch key {
@@ -63,13 +63,16 @@ func decodeConfig(data []byte) (settings, error) {
 		return err
 	})
 	if err != nil {
-		return settings{}, err
+		return nil, err
 	}
 	if len(invalid) > 0 {
-		return settings{}, fmt.Errorf("env: %q can't be set as an environment variable", invalid[0])
+		return nil, fmt.Errorf("env: %q can't be set as an environment variable", invalid[0])
 	}
 	c.fill()
-	return c, c.check()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 var errUnknownField = errors.New("this version of the wrapper does not know it")

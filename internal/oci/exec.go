@@ -15,11 +15,11 @@ import (
 // exec adds to the process file of a container that create has marked, and
 // enters its lease. Without a process file runc takes groups and environment
 // from config.json. It returns the arguments for runc.
-func (w wrapper) exec(s settings, c call, args []string) ([]string, error) {
+func (w *wrapper) exec(s *settings, c *call, args []string) ([]string, error) {
 	if c.process.value == "" && s.Leases == nil {
 		return args, nil
 	}
-	k, err := w.markers(s).load(c.ID)
+	k, err := w.markers(s.State).load(c.ID)
 	if err != nil || k.none() {
 		return args, err
 	}

@@ -139,7 +139,7 @@ func (b *testbed) call(args ...string) (err error) {
 	}()
 	c, err := parseArgs(args)
 	if err == nil {
-		err = b.forward(c, append([]string{"runc"}, args...))
+		err = b.forward(&c, append([]string{"runc"}, args...))
 	}
 	return err
 }

@@ -68,7 +68,7 @@ func again(call func() (int, error)) (n int, err error) {
 
 // readNames are the names in an open directory, less . and .., in no order.
 func readNames(dir int) (names []string, err error) {
-	for buf := make([]byte, 4096); ; {
+	for buf := make([]byte, 2048); ; {
 		n, err := again(func() (int, error) { return unix.ReadDirent(dir, buf) })
 		if err != nil || n == 0 {
 			return names, err
@@ -111,7 +111,7 @@ func writeAll(fd int, data []byte) error {
 // for every call, as it names the program that this process becomes, and CDI
 // specs. Nobody but root and this user may have written it, or could have put
 // another of root's files in its place.
-func (w wrapper) readTrusted(path string) ([]byte, error) {
+func (w *wrapper) readTrusted(path string) ([]byte, error) {
 	data, st, err := readRegular(path, false)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (w wrapper) readTrusted(path string) ([]byte, error) {
 }
 
 // trusted refuses what others than root and this user may have changed.
-func (w wrapper) trusted(st unix.Stat_t) error {
+func (w *wrapper) trusted(st unix.Stat_t) error {
 	if st.Uid != 0 && st.Uid != w.euid {
 		return fmt.Errorf("it belongs to user %d, not to root", st.Uid)
 	}

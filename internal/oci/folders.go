@@ -41,7 +41,7 @@ func writable(name string) bool {
 // names. Files and links are left out without a word, and so is what can't be
 // given, unless the config names it: one odd folder must not stop every task.
 // No folder is looked into: a dead network mount would never answer.
-func (m machine) folderMounts(f Folders) (mounts []edits.Mount, skipped []string, err error) {
+func (m *machine) folderMounts(f Folders) (mounts []edits.Mount, skipped []string, err error) {
 	names, err := m.listNames(f.Root)
 	if errors.Is(err, unix.ENOENT) && len(f.Names) == 0 {
 		return nil, nil, nil
@@ -98,7 +98,7 @@ func (f Folders) missing(name string) error {
 }
 
 // listNames are the names in a directory, sorted.
-func (m machine) listNames(dir string) ([]string, error) {
+func (m *machine) listNames(dir string) ([]string, error) {
 	if st, err := m.inspectDir(dir); err == nil { // an error shows when it is opened
 		if why := m.whyUnusable(dir, st); why != "" {
 			return nil, errors.New("it " + why)

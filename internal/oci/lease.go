@@ -12,7 +12,7 @@ import (
 // leaseGPUs leases what the task asks for and returns that. What is leased stays so
 // as long as this process lives, which becomes runc; and then as long as the
 // container's task does. A kill at any point loses nothing.
-func (w wrapper) leaseGPUs(s settings, c call, doc *rawjson.Doc, specs []*cdispec.Spec, devices []cdispec.Device, env []string) ([]cdispec.Device, held, error) {
+func (w *wrapper) leaseGPUs(s *settings, c *call, doc *rawjson.Doc, specs []*cdispec.Spec, devices []cdispec.Device, env []string) ([]cdispec.Device, held, error) {
 	want, err := visible.Leased(specs, devices, s.Visible, env)
 	if err != nil || want.Count == 0 {
 		return nil, held{}, err
@@ -21,7 +21,7 @@ func (w wrapper) leaseGPUs(s settings, c call, doc *rawjson.Doc, specs []*cdispe
 	if err != nil {
 		return nil, held{}, err
 	}
-	caller, err := h.call(c)
+	caller, err := h.call(c.ID, c.Bundle)
 	if err != nil {
 		return nil, held{}, err
 	}
@@ -47,12 +47,11 @@ func (w wrapper) leaseGPUs(s settings, c call, doc *rawjson.Doc, specs []*cdispe
 // enterLease makes the lease of a container the exec's, which is refused when
 // another container has one of its GPUs by now. It does nothing where leases are
 // off: then GPUs are shared, whoever has them.
-func (w wrapper) enterLease(s settings, c call, k marker) error {
+func (w *wrapper) enterLease(s *settings, c *call, k marker) error {
 	if s.Leases == nil || k.lease.none() {
 		return nil
 	}
-	c.Bundle = k.bundle
-	caller, err := k.lease.call(c)
+	caller, err := k.lease.call(c.ID, k.bundle)
 	if err != nil {
 		return err
 	}
@@ -70,12 +69,12 @@ func (w wrapper) enterLease(s settings, c call, k marker) error {
 
 // endLease ends the lease of a create that failed before it became runc. What
 // can't be ended so ends with this process, which is the next thing to happen.
-func (w wrapper) endLease(s settings, c call, k marker) {
+func (w *wrapper) endLease(s *settings, c *call, k marker) {
 	if !k.lease.none() {
 		_ = w.leases(s, k.lease.gpus).Forget(c.ID) // the error that counts is the one before
 	}
 }
 
-func (w wrapper) leases(s settings, gpus []string) lease.Leases {
+func (w *wrapper) leases(s *settings, gpus []string) lease.Leases {
 	return lease.Leases{Dir: s.Leases.Dir, GPUs: gpus, Euid: w.euid, Now: w.now}
 }

@@ -80,7 +80,7 @@ type markers struct {
 	now  time.Time
 }
 
-func (w wrapper) markers(s settings) markers { return markers{s.State, w.euid, w.now()} }
+func (w *wrapper) markers(dir string) markers { return markers{dir, w.euid, w.now()} }
 
 // path refuses IDs that are no plain file name; runc refuses them too.
 func (m markers) path(id string) (string, error) {

@@ -20,7 +20,7 @@ type privateNodes struct {
 	err   error
 }
 
-func (p *privateNodes) clone(m machine, n liveNode) (string, error) {
+func (p *privateNodes) clone(m *machine, n liveNode) (string, error) {
 	if !p.known {
 		p.known, p.err = true, m.nodesDir(p.path)
 	}
@@ -31,7 +31,7 @@ func (p *privateNodes) clone(m machine, n liveNode) (string, error) {
 }
 
 // nodesDir makes the directory for private nodes, or checks the one there is.
-func (m machine) nodesDir(dir string) error {
+func (m *machine) nodesDir(dir string) error {
 	err := privateDir(dir, m.euid)
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS) {
 		return fmt.Errorf("%w: %w", errNoNodes, err)
@@ -43,7 +43,7 @@ func (m machine) nodesDir(dir string) error {
 // in that directory, which only its owner can enter. A node of an earlier call is
 // taken as long as it is still what it has to be. Calls at the same time are
 // safe: each makes its own and renames it.
-func (m machine) clone(dir string, n liveNode) (string, error) {
+func (m *machine) clone(dir string, n liveNode) (string, error) {
 	dev := unix.Mkdev(n.major, n.minor)
 	path := dir + "/c" + strconv.FormatUint(uint64(n.major), 10) + "-" + strconv.FormatUint(uint64(n.minor), 10)
 	var st unix.Stat_t

@@ -25,7 +25,7 @@ type liveNode struct {
 
 // inspect looks at the node itself and not at what the spec says of it: a
 // stale spec must never give a task another device.
-func (m machine) inspect(n cdispec.Node) (liveNode, error) {
+func (m *machine) inspect(n cdispec.Node) (liveNode, error) {
 	var st unix.Stat_t
 	if err := m.lstat(n.HostPath, &st); err != nil {
 		if errors.Is(err, unix.ENOENT) {
@@ -48,7 +48,7 @@ func (m machine) inspect(n cdispec.Node) (liveNode, error) {
 
 // addNodes adds what has to change so that a process of any user in the container
 // can open the nodes. Reasons are at each branch; runc 1.1.5 and 1.4.0 agree.
-func (m machine) addNodes(e *edits.Edits, f facts, nodes []cdispec.Node, nodesDir string) error {
+func (m *machine) addNodes(e *edits.Edits, f facts, nodes []cdispec.Node, nodesDir string) error {
 	dir := privateNodes{path: nodesDir}
 	for _, n := range nodes {
 		live, err := m.inspect(n)
@@ -66,7 +66,7 @@ func (m machine) addNodes(e *edits.Edits, f facts, nodes []cdispec.Node, nodesDi
 }
 
 // addNode chooses how the node gets into the container.
-func (m machine) addNode(e *edits.Edits, f facts, n liveNode, dir *privateNodes) error {
+func (m *machine) addNode(e *edits.Edits, f facts, n liveNode, dir *privateNodes) error {
 	open := n.mode&0o006 == 0o006
 	if open && f.userNS {
 		// In a user namespace runc can't make nodes; this one suits as it is.

@@ -19,7 +19,7 @@ const noSync = unix.AT_STATX_DONT_SYNC | unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_A
 const answerTime = 2 * time.Second
 
 // inspectDir asks the kernel for what whyUnusable needs, and nobody else.
-func (m machine) inspectDir(path string) (st unix.Statx_t, err error) {
+func (m *machine) inspectDir(path string) (st unix.Statx_t, err error) {
 	return st, m.statx(unix.AT_FDCWD, path, noSync, unix.STATX_TYPE|unix.STATX_MNT_ID, &st)
 }
 
@@ -27,7 +27,7 @@ func (m machine) inspectDir(path string) (st unix.Statx_t, err error) {
 // directory itself is asked only where it is the root of a mount that some
 // server or program stands behind, and then by another process: one that waits
 // for a dead server can't be woken.
-func (m machine) whyUnusable(path string, st unix.Statx_t) string {
+func (m *machine) whyUnusable(path string, st unix.Statx_t) string {
 	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 || st.Dev_major != 0 {
 		return ""
 	}

@@ -31,7 +31,8 @@ type wrapper struct {
 // Main runs the wrapper with os.Args and os.Environ. It returns an exit status
 // only when the real runc was not reached; otherwise this process becomes runc.
 func Main(args, env []string, stdout, stderr io.Writer) int {
-	return newWrapper(realMachine(), env).run(args, stdout, stderr)
+	w := newWrapper(realMachine(), env)
+	return w.run(args, stdout, stderr)
 }
 
 func newWrapper(m machine, env []string) wrapper {
@@ -48,7 +49,7 @@ func getenv(env []string, name string) string {
 	return ""
 }
 
-func (w wrapper) run(args []string, stdout, stderr io.Writer) int {
+func (w *wrapper) run(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 1 { // neither is a command of runc
 		switch {
 		case len(args) == 2 && args[1] == infoCommand:
@@ -63,15 +64,15 @@ func (w wrapper) run(args []string, stdout, stderr io.Writer) int {
 	}
 	c, err := parseArgs(args[1:])
 	if err == nil {
-		err = w.forward(c, args)
+		err = w.forward(&c, args)
 	}
-	refuse(stderr, c, w.now(), err)
+	refuse(stderr, &c, w.now(), err)
 	return 1
 }
 
 // forward does what the call needs and becomes runc; it returns on failure only.
-func (w wrapper) forward(c call, args []string) error {
-	s := settings{Config: Config{Runtime: w.runtime}}
+func (w *wrapper) forward(c *call, args []string) error {
+	s := &settings{Config: Config{Runtime: w.runtime}}
 	var err error
 	if c.Command != "" {
 		s, err = w.readConfig()
@@ -100,7 +101,7 @@ func (w wrapper) forward(c call, args []string) error {
 	return fmt.Errorf("cannot run the real runc %s: %w", s.Runtime, err)
 }
 
-func (w wrapper) readRuntime() (string, error) {
+func (w *wrapper) readRuntime() (string, error) {
 	data, err := w.readTrusted(w.config)
 	if err == nil {
 		var path string
@@ -111,21 +112,21 @@ func (w wrapper) readRuntime() (string, error) {
 	return "", fmt.Errorf("cannot find the real runc: cannot read %s: %w (%s can name it, too)", w.config, err, EnvRuntime)
 }
 
-func (w wrapper) readConfig() (settings, error) {
+func (w *wrapper) readConfig() (*settings, error) {
 	data, err := w.readTrusted(w.config)
 	if err != nil {
-		return settings{}, fmt.Errorf("cannot read %s: %w", w.config, err)
+		return nil, fmt.Errorf("cannot read %s: %w", w.config, err)
 	}
 	s, err := decodeConfig(data)
 	if err != nil {
-		return settings{}, fmt.Errorf("cannot use %s: %w", w.config, err)
+		return nil, fmt.Errorf("cannot use %s: %w", w.config, err)
 	}
 	s.Runtime = cmp.Or(w.runtime, s.Runtime)
 	return s, nil
 }
 
 // checkRuntime keeps the wrapper from calling itself for ever.
-func (w wrapper) checkRuntime(path string) error {
+func (w *wrapper) checkRuntime(path string) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("cannot find the real runc: %q is not an absolute path; set runtime in %s, or %s", path, w.config, EnvRuntime)
 	}

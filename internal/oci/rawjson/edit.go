@@ -84,17 +84,29 @@ func (n *Node) Append(key string, elements [][]byte, drop func(Value) bool) erro
 	switch {
 	case len(elements) == 0 && !dropped:
 	case list.None():
-		n.put(key, list, enclose('[', elements, ']'))
+		n.put(key, list, join("[", elements, "]"))
 	case dropped:
-		n.edit.replace(list, enclose('[', append(all, elements...), ']'))
+		n.edit.replace(list, join("[", append(all, elements...), "]"))
 	default:
 		n.edit.insert(list, len(all) > 0, elements)
 	}
 	return nil
 }
 
-func enclose(open byte, parts [][]byte, end byte) []byte {
-	return append(append([]byte{open}, bytes.Join(parts, []byte{','})...), end)
+// join puts commas between parts, and something before and after them.
+func join(before string, parts [][]byte, after string) []byte {
+	size := len(before) + len(after)
+	for _, p := range parts {
+		size += len(p) + 1
+	}
+	out := append(make([]byte, 0, size), before...)
+	for i, p := range parts {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, p...)
+	}
+	return append(out, after...)
 }
 
 // put makes a member, or fills one that is null.
@@ -113,12 +125,12 @@ func (e *Edit) replace(old Value, text []byte) {
 
 // insert puts parts before the closing bracket of a list or an object.
 func (e *Edit) insert(into Value, others bool, parts [][]byte) {
-	text := bytes.Join(parts, []byte{','})
+	before := ""
 	if others {
-		text = append([]byte{','}, text...)
+		before = ","
 	}
 	at := int(e.doc.nodes[into.at].end) - 1
-	e.changes = append(e.changes, change{at, at, text})
+	e.changes = append(e.changes, change{at, at, join(before, parts, "")})
 }
 
 // finish turns what was added to a node, and below it, into changes.
@@ -126,7 +138,7 @@ func (n *Node) finish() {
 	for _, c := range n.children {
 		c.finish()
 		if c.value.None() && len(c.added) > 0 {
-			n.put(c.key, c.value, enclose('{', c.added, '}'))
+			n.put(c.key, c.value, join("{", c.added, "}"))
 		}
 	}
 	if !n.value.None() && len(n.added) > 0 {
