@@ -41,20 +41,18 @@ func (e *Edits) add(file string, v rawjson.Value) error {
 	for _, part := range []struct {
 		key  string
 		kind rawjson.Kind
-		add  func(rawjson.Value) error
 	}{
-		{"deviceNodes", rawjson.Array, func(v rawjson.Value) error { return e.addNode(file, v) }},
-		{"mounts", rawjson.Array, e.addMount},
-		{"hooks", rawjson.Array, e.addHook},
-		{"env", rawjson.Array, e.addEnv},
-		{"additionalGids", rawjson.Array, e.addGID},
-		{"netDevices", rawjson.Array, unsupported},
-		{"intelRdt", rawjson.Object, unsupported},
+		{"deviceNodes", rawjson.Array}, {"mounts", rawjson.Array}, {"hooks", rawjson.Array}, {"env", rawjson.Array},
+		{"additionalGids", rawjson.Array}, {"netDevices", rawjson.Array}, {"intelRdt", rawjson.Object},
 	} {
 		member, err := v.Of(part.key, part.kind)
-		if err == nil {
-			if err = each(member, part.add); err != nil {
+		if err == nil && part.kind == rawjson.Object && !member.None() {
+			err = fmt.Errorf("%s: %w", part.key, errUnsupported)
+		}
+		for element := range member.Elements() {
+			if err = e.addPart(file, part.key, element); err != nil {
 				err = fmt.Errorf("%s: %w", part.key, err)
+				break
 			}
 		}
 		if err != nil {
@@ -64,19 +62,20 @@ func (e *Edits) add(file string, v rawjson.Value) error {
 	return nil
 }
 
-// each adds an object, or the elements of a list.
-func each(v rawjson.Value, add func(rawjson.Value) error) error {
-	if v.Kind() == rawjson.Object {
-		return add(v)
-	}
-	for element := range v.Elements() {
-		if err := add(element); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+var errUnsupported = errors.New("this wrapper can't apply that; only deviceNodes, mounts, env, hooks and additionalGids")
 
-func unsupported(rawjson.Value) error {
-	return errors.New("this wrapper can't apply that; only deviceNodes, mounts, env, hooks and additionalGids")
+func (e *Edits) addPart(file, key string, v rawjson.Value) error {
+	switch key {
+	case "deviceNodes":
+		return e.addNode(file, v)
+	case "mounts":
+		return e.addMount(v)
+	case "hooks":
+		return e.addHook(v)
+	case "env":
+		return e.addEnv(v)
+	case "additionalGids":
+		return e.addGID(v)
+	}
+	return errUnsupported
 }
