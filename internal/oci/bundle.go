@@ -68,7 +68,7 @@ func (b *bundle) read(euid uint32) ([]byte, error) {
 
 // replace swaps config.json in one step, keeping its mode and owner. There is
 // no fsync: a bundle does not outlive the machine's running.
-func (b *bundle) replace(config []byte) error {
+func (b *bundle) replace(config [][]byte) error {
 	temp := "." + configName + "." + strconv.Itoa(os.Getpid())
 	mode := b.st.Mode & 0o700 // never more open than the old one, whoever its group is
 	if b.st.Gid == uint32(os.Getegid()) {
@@ -84,7 +84,7 @@ func (b *bundle) replace(config []byte) error {
 		return fmt.Errorf("cannot write %s: %w", filepath.Join(b.path, temp), err)
 	}
 	if err = b.keepMode(fd); err == nil {
-		err = writeAll(fd, config)
+		err = writeAll(fd, config...)
 	}
 	err = cmp.Or(err, unix.Close(fd))
 	if err == nil {

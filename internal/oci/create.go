@@ -43,8 +43,8 @@ func (w *wrapper) create(s *settings, c *call) (rollback func(), err error) {
 }
 
 // change returns the open bundle, noBundle where it is not looked at; its new
-// config.json, nil where nothing changes; and what exec has to add.
-func (w *wrapper) change(s *settings, c *call) (b bundle, config []byte, k marker, err error) {
+// config.json in pieces, none where nothing changes; and what exec has to add.
+func (w *wrapper) change(s *settings, c *call) (b bundle, config [][]byte, k marker, err error) {
 	if len(s.Devices) == 0 && s.Folders == nil {
 		return noBundle, nil, k, nil
 	}

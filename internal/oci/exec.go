@@ -65,7 +65,7 @@ func changeProcess(args []string, file word, p edits.Process, euid uint32) ([]st
 const firstFD = 100
 
 // memoryFile returns a descriptor that survives execve.
-func memoryFile(data []byte) (int, error) {
+func memoryFile(parts [][]byte) (int, error) {
 	const name, flags = "process.json", unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
@@ -75,7 +75,7 @@ func memoryFile(data []byte) (int, error) {
 		return -1, fmt.Errorf("cannot make a memory file: %w", err)
 	}
 	defer unix.Close(fd)
-	if err := writeAll(fd, data); err != nil {
+	if err := writeAll(fd, parts...); err != nil {
 		return -1, err
 	}
 	if err := unix.Fchmod(fd, 0o600); err != nil {

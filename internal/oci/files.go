@@ -96,13 +96,16 @@ func writeNew(path string, data []byte) error {
 	return cmp.Or(err, unix.Close(fd))
 }
 
-func writeAll(fd int, data []byte) error {
-	for len(data) > 0 {
-		n, err := again(func() (int, error) { return unix.Write(fd, data) })
-		if err != nil {
-			return err
+// writeAll writes pieces to an open file.
+func writeAll(fd int, parts ...[]byte) error {
+	for _, p := range parts {
+		for len(p) > 0 {
+			n, err := again(func() (int, error) { return unix.Write(fd, p) })
+			if err != nil {
+				return err
+			}
+			p = p[n:]
 		}
-		data = data[n:]
 	}
 	return nil
 }

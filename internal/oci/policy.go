@@ -50,6 +50,7 @@ func (m *machine) inspect(n cdispec.Node) (liveNode, error) {
 // can open the nodes. Reasons are at each branch; runc 1.1.5 and 1.4.0 agree.
 func (m *machine) addNodes(e *edits.Edits, f facts, nodes []cdispec.Node, nodesDir string) error {
 	dir := privateNodes{path: nodesDir}
+	e.Mounts, e.Rules = make([]edits.Mount, 0, len(nodes)), make([]edits.Rule, 0, len(nodes))
 	for _, n := range nodes {
 		live, err := m.inspect(n)
 		if err != nil {

@@ -1,6 +1,7 @@
 package cdispec
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"testing"
@@ -113,7 +114,8 @@ func FuzzDecodeCDI(f *testing.F) {
 				t.Fatal(err)
 			}
 			all := edits.Edits{Mounts: e.Mounts, Hooks: e.Hooks, Process: edits.Process{Groups: e.GIDs, Env: edits.Environment{Set: e.Env}}}
-			if changed, err := all.Apply(doc); err != nil || changed != nil && !json.Valid(changed) {
+			parts, err := all.Apply(doc)
+			if changed := bytes.Join(parts, nil); err != nil || parts != nil && !json.Valid(changed) {
 				t.Fatalf("%v: %s", err, changed)
 			}
 		}

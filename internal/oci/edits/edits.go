@@ -28,8 +28,8 @@ func (e *Edits) None() bool {
 	return len(e.Mounts)+len(e.Devices)+len(e.Rules)+len(e.Hooks) == 0 && e.Process.None()
 }
 
-// Apply returns the changed config.json, nil where nothing changes.
-func (e *Edits) Apply(doc *rawjson.Doc) ([]byte, error) {
+// Apply returns the changed config.json in pieces, none where nothing changes.
+func (e *Edits) Apply(doc *rawjson.Doc) ([][]byte, error) {
 	edit, err := rawjson.NewEdit(doc)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (e *Edits) Apply(doc *rawjson.Doc) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return edit.Bytes(), nil
+	return edit.Parts(), nil
 }
 
 // Has reports whether something of these edits is at a path of the container.

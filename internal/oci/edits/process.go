@@ -23,8 +23,8 @@ func (p *Process) AddGroup(gid uint32) {
 	}
 }
 
-// Apply returns the changed process file, nil where nothing changes.
-func (p *Process) Apply(doc *rawjson.Doc) ([]byte, error) {
+// Apply returns the changed process file in pieces, none where nothing changes.
+func (p *Process) Apply(doc *rawjson.Doc) ([][]byte, error) {
 	edit, err := rawjson.NewEdit(doc)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (p *Process) Apply(doc *rawjson.Doc) ([]byte, error) {
 	if err := p.apply(edit.Root()); err != nil {
 		return nil, err
 	}
-	return edit.Bytes(), nil
+	return edit.Parts(), nil
 }
 
 func (e *Edits) applyProcess(root *rawjson.Node) error {

@@ -147,22 +147,18 @@ func (n *Node) finish() {
 	}
 }
 
-// Bytes is the changed document, nil where nothing changes. It may be called
-// once.
-func (e *Edit) Bytes() []byte {
+// Parts are the changed document in pieces, none where nothing changes. It may be
+// called once.
+func (e *Edit) Parts() (parts [][]byte) {
 	e.root.finish()
 	if len(e.changes) == 0 {
 		return nil
 	}
 	slices.SortFunc(e.changes, func(a, b change) int { return cmp.Compare(a.start, b.start) })
-	size := len(e.doc.data)
+	at := 0
 	for _, c := range e.changes {
-		size += len(c.text)
-	}
-	out, at := make([]byte, 0, size), 0
-	for _, c := range e.changes {
-		out = append(append(out, e.doc.data[at:c.start]...), c.text...)
+		parts = append(parts, e.doc.data[at:c.start], c.text)
 		at = c.end
 	}
-	return append(out, e.doc.data[at:]...)
+	return append(parts, e.doc.data[at:])
 }
