@@ -29,8 +29,7 @@ func readRegular(path string, noFollow bool) ([]byte, unix.Stat_t, error) {
 }
 
 // readFD reads an open regular file to its end and closes it. It makes no os.File,
-// here and elsewhere in this package: the first one starts a goroutine for
-// finalizers, and that a thread.
+// whose errors have the name that the caller's have already.
 func readFD(fd int) (data []byte, st unix.Stat_t, err error) {
 	defer unix.Close(fd)
 	if err := unix.Fstat(fd, &st); err != nil {
