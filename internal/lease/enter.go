@@ -53,7 +53,7 @@ func (l Leases) Enter(c Call, gpus []int) error {
 	if slices.ContainsFunc(s, func(o slot) bool { return o.live && !o.of(c.Container, boot) }) {
 		held := l.bury(s, now)
 		l.count(dir, func(n *Counters) { n.Busy, n.HeldMS = n.Busy+1, n.HeldMS+held })
-		return &Refusal{Reason: Busy, Count: len(gpus), Of: l.named(gpus), Total: len(l.GPUs), States: l.states(s), At: now, Again: c.Container, indexes: gpus}
+		return &Refusal{Reason: Busy, Count: len(gpus), Of: l.named(gpus), Total: len(l.GPUs), States: l.states(s), At: now, Again: c.Container, indexes: gpus, label: l.Label}
 	}
 	if r.pidFile == "" {
 		return withoutPidFile(c.Container)

@@ -26,6 +26,8 @@ type Leases struct {
 	// Links[i][j] tells how well GPUs i and j are joined: LinkSame, LinkXGMI,
 	// LinkNUMA or 0. Empty: not known.
 	Links [][]int
+	// Label is how a refusal names the GPU with an index; nil: by index and name.
+	Label func(gpu int) string
 
 	// What a test replaces; zero values mean the real thing.
 	Proc   string // /proc

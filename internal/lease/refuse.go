@@ -27,6 +27,7 @@ type Refusal struct {
 	Again  string // the container that had them before and lost them
 
 	indexes []int // those of States
+	label   func(gpu int) string
 }
 
 // Error is the whole text, which reaches the output of the build.
@@ -117,6 +118,9 @@ func (r *Refusal) name(i int) string {
 	index := strconv.Itoa(i)
 	if i < len(r.indexes) {
 		index = strconv.Itoa(r.indexes[i])
+	}
+	if r.label != nil && i < len(r.indexes) {
+		return r.label(r.indexes[i])
 	}
 	if r.States[i].GPU == index {
 		return index

@@ -94,7 +94,7 @@ func (t *taking) grant(s slots, gpus []int, now time.Time) ([]int, error) {
 func (t *taking) giveUp(s slots, now time.Time) error {
 	held := t.bury(s, now)
 	t.count(t.dir, func(n *Counters) { n.Busy, n.HeldMS = n.Busy+1, n.HeldMS+held })
-	why := &Refusal{Reason: Busy, Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), At: now}
+	why := &Refusal{Reason: Busy, Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), At: now, label: t.Label}
 	states := t.states(s)
 	for _, g := range t.of {
 		why.States = append(why.States, states[g])

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A Call is what the wrapper has to know of one call of runc.
-type Call struct {
+// A call is what the wrapper has to know of one call of runc.
+type call struct {
 	// Command is create, run or exec. It is empty for all that goes straight
 	// to the real runc: other commands, help, and calls that runc refuses.
 	Command string
@@ -32,19 +32,16 @@ type word struct {
 	prefix, value string
 }
 
-// errUnknownFlag is told apart because a runc newer than this program may know
+// errUnknownFlag has a name because a runc newer than this program may know
 // the flag: a container must not lose its GPU over that without a word.
 var errUnknownFlag = errors.New("unknown flag")
 
 // parseArgs reads the arguments after the program's name as runc's own parser
 // (urfave/cli v1 over Go's flag package) does: one dash or two, value in the
 // next word or after "=", and for create and run also flags after the ID.
-func parseArgs(args []string) (Call, error) {
-	var c Call
-	// As much as runc is ever called with, on the stack.
-	var wordRoom [24]word
-	var flagRoom [8]foundFlag
-	global, rest, err := parse(globalFlags, positions(args, wordRoom[:0]), flagRoom[:0])
+func parseArgs(args []string) (call, error) {
+	var c call
+	global, rest, err := parse(globalFlags, positions(args))
 	c.Log, c.LogFormat = global.value("log"), global.value("log-format")
 	if err != nil {
 		if errors.Is(err, errUnknownFlag) && (slices.Contains(args, "create") || slices.Contains(args, "run")) {
@@ -65,14 +62,12 @@ func parseArgs(args []string) (Call, error) {
 	return c, nil
 }
 
-func (c *Call) parseCreate(command string, words []word) error {
+func (c *call) parseCreate(command string, words []word) error {
 	known := flagSet(createFlags)
 	if command == "run" {
 		known = runFlags
 	}
-	var wordRoom [24]word
-	var flagRoom [8]foundFlag
-	flags, ids, err := parse(known, reorder(known, words, wordRoom[:0]), flagRoom[:0])
+	flags, ids, err := parse(known, reorder(known, words))
 	if errors.Is(err, errUnknownFlag) {
 		return fmt.Errorf("cannot read the call of runc %s: %w", command, err)
 	}
@@ -90,9 +85,8 @@ func (c *Call) parseCreate(command string, words []word) error {
 	return nil
 }
 
-func (c *Call) parseExec(words []word) {
-	var flagRoom [8]foundFlag
-	flags, ids, err := parse(execFlags, words, flagRoom[:0])
+func (c *call) parseExec(words []word) {
+	flags, ids, err := parse(execFlags, words)
 	long, isLong := flags.get("process")
 	short, isShort := flags.get("p")
 	if err != nil || wantsHelp(flags) || len(ids) == 0 || isLong && isShort {
@@ -105,7 +99,7 @@ func (c *Call) parseExec(words []word) {
 }
 
 func wantsHelp(flags foundFlags) bool {
-	for _, name := range [...]string{"help", "h", "version", "v"} {
+	for _, name := range []string{"help", "h", "version", "v"} {
 		if w, there := flags.get(name); there {
 			if on, _ := strconv.ParseBool(w.value); on {
 				return true
@@ -115,7 +109,7 @@ func wantsHelp(flags foundFlags) bool {
 	return false
 }
 
-func positions(args []string, words []word) []word {
+func positions(args []string) (words []word) {
 	for i, a := range args {
 		words = append(words, word{at: i, value: a})
 	}
@@ -123,9 +117,8 @@ func positions(args []string, words []word) []word {
 }
 
 // parse reads flags up to the first word that is none, as Go's flag package
-// does, and adds them to found. The last one of a name wins. A flag without
-// value is "true".
-func parse(known flagSet, words []word, found foundFlags) (foundFlags, []word, error) {
+// does. The last one of a name wins. A flag without value is "true".
+func parse(known flagSet, words []word) (found foundFlags, rest []word, err error) {
 	for len(words) > 0 {
 		w := words[0]
 		if len(w.value) < 2 || w.value[0] != '-' {
@@ -163,11 +156,9 @@ func parse(known flagSet, words []word, found foundFlags) (foundFlags, []word, e
 
 // reorder moves flags before the other words, as urfave/cli does for create
 // and run. It takes the word after any flag along, even where the flag has no
-// value, since runc does so too; such a call is then refused by runc. The
-// result is added to flags.
-func reorder(known flagSet, words, flags []word) []word {
-	var room [2]word
-	others := room[:0]
+// value, since runc does so too; such a call is then refused by runc.
+func reorder(known flagSet, words []word) []word {
+	var flags, others []word
 	mayBeValue := false
 	for i, w := range words {
 		switch {

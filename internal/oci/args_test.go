@@ -12,20 +12,20 @@ import (
 const globals = "--root /run/containerd/runc/concourse --log /b/log.json --log-format json "
 
 func TestArgs(t *testing.T) {
-	create := func(bundle string) Call { return Call{Command: "create", ID: "c1", Bundle: bundle} }
-	exec := func(at int, prefix, value string) Call {
-		return Call{Command: "exec", ID: "c1", process: word{at, prefix, value}}
+	create := func(bundle string) call { return call{Command: "create", ID: "c1", Bundle: bundle} }
+	exec := func(at int, prefix, value string) call {
+		return call{Command: "exec", ID: "c1", process: word{at, prefix, value}}
 	}
-	logged := func(c Call) Call { c.Log, c.LogFormat = "/b/log.json", "json"; return c }
-	for line, want := range map[string]Call{
+	logged := func(c call) call { c.Log, c.LogFormat = "/b/log.json", "json"; return c }
+	for line, want := range map[string]call{
 		// As containerd's shim calls runc for Concourse.
 		globals + "create --bundle /b --pid-file /b/init.pid --no-new-keyring c1": logged(
-			Call{Command: "create", ID: "c1", Bundle: "/b", PidFile: "/b/init.pid"}),
+			call{Command: "create", ID: "c1", Bundle: "/b", PidFile: "/b/init.pid"}),
 		globals + "exec --process /tmp/p --detach --pid-file /b/x c1":                logged(exec(8, "", "/tmp/p")),
 		globals + "exec --process /tmp/p --console-socket /tmp/s -d --pid-file x c1": logged(exec(8, "", "/tmp/p")),
-		globals + "start c1":          logged(Call{}),
-		globals + "delete --force c1": logged(Call{}),
-		globals + "kill --all c1 9":   logged(Call{}),
+		globals + "start c1":          logged(call{}),
+		globals + "delete --force c1": logged(call{}),
+		globals + "kill --all c1 9":   logged(call{}),
 		// The bundle in each form; the predecessor knew one (D47).
 		"create --bundle /b c1":   create("/b"),
 		"create --bundle=/b c1":   create("/b"),

@@ -50,12 +50,12 @@ func (b *bundle) close() {
 func (b *bundle) name() string { return filepath.Join(b.path, configName) }
 
 // read returns config.json, which has to be a regular file of this user.
-func (b *bundle) read(euid uint32, mem *memory) ([]byte, error) {
+func (b *bundle) read(euid uint32) ([]byte, error) {
 	fd, err := unix.Openat(b.fd, configName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open %s: %w", b.name(), err)
 	}
-	data, st, err := mem.readFD(fd)
+	data, st, err := readFD(fd)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", b.name(), err)
 	}
@@ -68,23 +68,25 @@ func (b *bundle) read(euid uint32, mem *memory) ([]byte, error) {
 
 // replace swaps config.json in one step, keeping its mode and owner. There is
 // no fsync: a bundle does not outlive the machine's running.
-func (b *bundle) replace(parts [][]byte) error {
-	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+func (b *bundle) replace(config [][]byte) error {
 	temp := "." + configName + "." + strconv.Itoa(os.Getpid())
 	mode := b.st.Mode & 0o700 // never more open than the old one, whoever its group is
 	if b.st.Gid == uint32(os.Getegid()) {
 		mode = b.st.Mode & 0o777
 	}
-	fd, err := unix.Openat(b.fd, temp, flags, mode)
+	fd, err := unix.Openat(b.fd, temp, newFile, mode)
 	if errors.Is(err, unix.EEXIST) { // of a process that had our number and was killed
 		if err = unix.Unlinkat(b.fd, temp, 0); err == nil {
-			fd, err = unix.Openat(b.fd, temp, flags, mode)
+			fd, err = unix.Openat(b.fd, temp, newFile, mode)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", filepath.Join(b.path, temp), err)
 	}
-	err = cmp.Or(b.fill(fd, parts), unix.Close(fd))
+	if err = b.keepMode(fd); err == nil {
+		err = writeAll(fd, config...)
+	}
+	err = cmp.Or(err, unix.Close(fd))
 	if err == nil {
 		err = unix.Renameat(b.fd, temp, b.fd, configName)
 	}
@@ -95,7 +97,8 @@ func (b *bundle) replace(parts [][]byte) error {
 	return nil
 }
 
-func (b *bundle) fill(fd int, parts [][]byte) error {
+// keepMode gives a new config.json the owner and mode of the one that was read.
+func (b *bundle) keepMode(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -106,9 +109,7 @@ func (b *bundle) fill(fd int, parts [][]byte) error {
 		}
 	}
 	if st.Mode != b.st.Mode { // the umask took some of it
-		if err := unix.Fchmod(fd, b.st.Mode&0o7777); err != nil {
-			return err
-		}
+		return unix.Fchmod(fd, b.st.Mode&0o7777)
 	}
-	return writeParts(fd, parts)
+	return nil
 }

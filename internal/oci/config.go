@@ -48,7 +48,7 @@ type Config struct {
 	// Visible are the environment variables by which a task may narrow its GPUs
 	// to some of Devices, such as AMD_VISIBLE_DEVICES. Where a task sets more
 	// than one of them, it gets what all of them allow. None: no list has an
-	// effect. GPU_COUNT has one in any case, see countVariable.
+	// effect. GPU_COUNT has one in any case.
 	Visible []string `json:"visible,omitempty"`
 	// Env is set in containers that get a GPU, at create and at each exec with a
 	// process file. A variable that the task or its image set stays as it is.

@@ -20,18 +20,18 @@ func TestConfigOfTheCharmIsReadBack(t *testing.T) {
 	require.NoError(t, err)
 	want := settings{Config: c, env: []string{"HSA_OVERRIDE_GFX_VERSION=11.0.0", "MOTD=" + c.Env["MOTD"]}}
 	want.Env = nil
-	require.Equal(t, want, got)
+	require.Equal(t, &want, got)
 }
 
 func TestConfigHasDefaults(t *testing.T) {
 	got, err := decodeConfig([]byte(`{"runtime":"/usr/sbin/runc","env":null,"specs":null,"folders":null}`))
 	require.NoError(t, err)
 	want := Config{Runtime: "/usr/sbin/runc", Containers: Tasks, State: defaultState, Nodes: DefaultNodes}
-	require.Equal(t, settings{Config: want}, got)
+	require.Equal(t, &settings{Config: want}, got)
 	got, err = decodeConfig([]byte(`{"runtime":"/usr/sbin/runc","folders":{"root":"/srv"}}`))
 	require.NoError(t, err)
 	want.Folders = &Folders{Root: "/srv", Containers: Tasks, Readonly: Recursive}
-	require.Equal(t, settings{Config: want}, got)
+	require.Equal(t, &settings{Config: want}, got)
 }
 
 func TestConfigErrorsNameTheField(t *testing.T) {

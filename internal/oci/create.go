@@ -2,10 +2,17 @@ package oci
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/oci/cdispec"
+	"concourse-ci-machine/internal/oci/edits"
 	"concourse-ci-machine/internal/oci/rawjson"
+	"concourse-ci-machine/internal/oci/visible"
 )
 
 // create edits the bundle's config.json where the container gets GPUs or
@@ -14,122 +21,152 @@ import (
 //
 // GPUs are leased before the marker and config.json say anything of them, and
 // both before runc runs: whatever ends this in between, the lease ends with it,
-// and no container can have a GPU that it did not lease. It returns what gives
-// the lease back, for a caller who does not become runc after all.
-func (w wrapper) create(c settings, call Call) (giveBack func(), err error) {
-	b, parts, k, err := w.change(c, call)
+// and no container can have a GPU that it did not lease. It returns what ends the
+// lease, for a caller who does not become runc after all.
+func (w *wrapper) create(s *settings, c *call) (rollback func(), err error) {
+	b, config, k, err := w.change(s, c)
 	defer b.close()
-	giveBack = func() { w.giveBack(c, call, k) }
-	marks := w.markers(c)
+	rollback = func() { w.endLease(s, c, k) }
+	marks := w.markers(s.State)
 	if err != nil || k.none() {
-		err = cmp.Or(err, marks.forget(call.ID))
+		err = cmp.Or(err, marks.remove(c.ID))
 	} else {
-		err = marks.save(call.ID, k)
+		err = marks.save(c.ID, k)
 	}
-	if err == nil && parts != nil {
-		err = b.replace(parts)
+	if err == nil && config != nil {
+		err = b.replace(config)
 	}
 	if err != nil {
-		giveBack()
+		rollback()
 	}
-	return giveBack, err
+	return rollback, err
 }
 
 // change returns the open bundle, noBundle where it is not looked at; its new
-// config.json, nil where nothing changes; and what exec has to add.
-func (w wrapper) change(c settings, call Call) (b bundle, parts [][]byte, k marker, err error) {
-	if len(c.Devices) == 0 && c.Folders == nil {
+// config.json in pieces, none where nothing changes; and what exec has to add.
+func (w *wrapper) change(s *settings, c *call) (b bundle, config [][]byte, k marker, err error) {
+	if len(s.Devices) == 0 && s.Folders == nil {
 		return noBundle, nil, k, nil
 	}
-	if b, err = openBundle(call.Bundle, w.euid); err != nil {
+	if b, err = openBundle(c.Bundle, w.euid); err != nil {
 		return noBundle, nil, k, err
 	}
-	data, err := b.read(w.euid, w.mem)
+	data, err := b.read(w.euid)
 	if err != nil {
 		return b, nil, k, err
 	}
 	doc, err := rawjson.Parse(data)
 	if err != nil {
-		return b, nil, k, fmt.Errorf("cannot decode %s: %w [container %s]", configName, err, call.ID)
+		return b, nil, k, fmt.Errorf("cannot decode %s: %w [container %s]", configName, err, c.ID)
 	}
-	e, err := w.decideAll(c, call, b, doc)
-	k.lease = e.lease
-	if err != nil {
-		return b, nil, k, fmt.Errorf("%w [container %s]", err, call.ID)
+	var e edits.Edits
+	if e, k.lease, err = w.decide(s, c, b, doc); err != nil {
+		return b, nil, k, fmt.Errorf("%w [container %s]", err, c.ID)
 	}
-	if e.none() {
+	if e.None() {
 		return b, nil, k, nil
 	}
-	if parts, err = e.apply(doc, w.mem.rest()); err != nil {
-		return b, nil, k, fmt.Errorf("cannot edit %s: %w [container %s]", configName, err, call.ID)
+	if config, err = e.Apply(doc); err != nil {
+		return b, nil, k, fmt.Errorf("cannot edit %s: %w [container %s]", configName, err, c.ID)
 	}
-	k.bundle, k.groups, k.env = call.Bundle, e.groups, e.env
-	return b, parts, k, nil
+	k.bundle, k.process = c.Bundle, e.Process
+	return b, config, k, nil
 }
 
-// decideAll says what this container gets. With an error, edits.lease still has
-// what was leased before.
-func (w wrapper) decideAll(c settings, call Call, b bundle, doc *rawjson.Doc) (e edits, err error) {
-	f, err := readFacts(w.mem, doc.Root())
+// decide says what this container gets. It returns the lease with an error, too.
+func (w *wrapper) decide(s *settings, c *call, b bundle, doc *rawjson.Doc) (e edits.Edits, h held, err error) {
+	f, err := readFacts(doc.Root())
 	if err != nil {
-		return e, fmt.Errorf("cannot decode %s: %w", configName, err)
+		return e, h, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
-	const usual = 32
-	e = edits{paths: room(&w.mem.paths, usual), mounts: room(&w.mem.mounts, usual), rules: room(&w.mem.rules, usual)}
-	if len(c.Devices) > 0 && (c.Containers == All || f.task) {
-		if err := w.addGPUs(&e, c, call, b, doc, f); err != nil {
-			return e, err
+	if len(s.Devices) > 0 && (s.Containers == All || f.task) {
+		if h, err = w.addGPUs(&e, s, c, b, doc, f); err != nil {
+			return e, h, err
 		}
 	}
-	if c.Folders != nil && (c.Folders.Containers == All || f.task) {
-		mounts, _, err := w.folderMounts(*c.Folders)
+	if s.Folders != nil && (s.Folders.Containers == All || f.task) {
+		mounts, _, err := w.folderMounts(*s.Folders)
 		if err != nil {
-			return e, err
+			return e, h, err
 		}
-		e.addFolders(f, mounts)
+		addFolders(&e, f, mounts)
 	}
-	return e, nil
+	return e, h, nil
 }
 
 // addGPUs adds the unit's GPUs, or those of them that the task asks for and,
 // where they are exclusive, has leased. A task that asks for none is one without
 // a GPU in every respect.
-func (w wrapper) addGPUs(e *edits, c settings, call Call, b bundle, doc *rawjson.Doc, f facts) error {
-	specs, err := w.readSpecs(c.Specs)
+func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *call, b bundle, doc *rawjson.Doc, f facts) (h held, err error) {
+	specs, err := w.readSpecs(s.Specs)
 	if err != nil {
-		return err
+		return h, err
 	}
-	devices, err := find(w.mem, specs, c.Devices)
+	devices, err := cdispec.Find(specs, s.Devices)
 	if err != nil {
-		return err
+		return h, err
 	}
-	var own []chosen
-	narrowed := c.Leases != nil
-	if narrowed {
-		own, e.lease, err = w.leaseGPUs(c, call, doc, specs, devices, f.env)
+	if s.Leases == nil {
+		devices, err = visible.Shared(specs, devices, s.Visible, f.env)
 	} else {
-		own, narrowed, err = share(specs, devices, c.Visible, f.env)
+		devices, h, err = w.leaseGPUs(s, c, doc, specs, devices, f.env)
 	}
+	if err != nil || len(devices) == 0 {
+		return h, err
+	}
+	all, err := cdispec.Merge(devices)
 	if err != nil {
-		return err
+		return h, err
 	}
-	if narrowed {
-		if devices = own; len(devices) == 0 {
-			return nil
+	if err := w.addNodes(e, f, all.Nodes, s.Nodes); err != nil {
+		return h, err
+	}
+	addCDI(e, f, all)
+	ofImage, err := b.rootfsDefaults(s.rootfsEnv, doc, f)
+	if err != nil {
+		return h, fmt.Errorf("cannot decode %s: %w", configName, err)
+	}
+	e.Process.Env.Defaults = slices.Concat(s.env, ofImage)
+	return h, nil
+}
+
+// readSpecs reads the spec files that the config names.
+func (w *wrapper) readSpecs(files []string) (specs []*cdispec.Spec, err error) {
+	for _, file := range files {
+		data, err := w.readTrusted(file)
+		if errors.Is(err, unix.ENOENT) {
+			return nil, fmt.Errorf("cannot give the task a GPU: there is no CDI spec %s; the status of the unit (juju status) says how it comes back", file)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read CDI spec %s: %w", file, err)
+		}
+		s, err := cdispec.Decode(file, data)
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, s)
+	}
+	return specs, nil
+}
+
+// addCDI takes over what CDI specs want besides device nodes.
+func addCDI(e *edits.Edits, f facts, c cdispec.Edits) {
+	// Parents before what is in them; the container's own mounts stay in their
+	// order, before these.
+	slices.SortStableFunc(c.Mounts, func(a, b edits.Mount) int {
+		return strings.Count(a.Destination, "/") - strings.Count(b.Destination, "/")
+	})
+	for _, m := range c.Mounts {
+		if !e.Has(m.Destination) {
+			e.Mounts = append(e.Mounts, m)
 		}
 	}
-	all, err := merge(w.mem, devices)
-	if err != nil {
-		return err
+	e.Hooks, e.Process.Env.Set = c.Hooks, c.Env
+	for _, gid := range c.GIDs {
+		// Without a number inside it could only stop the container, and the
+		// policy has opened the nodes without it.
+		if inside, ok := f.containerGID(gid); ok {
+			e.Process.AddGroup(inside)
+		}
 	}
-	if err := w.decide(e, f, all.nodes, c.Nodes); err != nil {
-		return err
-	}
-	e.addCDI(f, all)
-	ofImage, err := b.rootfsDefaults(c.rootfsEnv, doc, f)
-	if err != nil {
-		return fmt.Errorf("cannot decode %s: %w", configName, err)
-	}
-	e.env.defaults = slices.Concat(c.env, ofImage) // the earlier one counts
-	return nil
 }

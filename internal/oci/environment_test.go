@@ -56,10 +56,3 @@ func TestExecGetsTheEnvironmentToo(t *testing.T) {
 	require.NoError(t, b.call("exec", "--process", b.path("process"), "c1"))
 	require.Equal(t, b.path("process"), b.argv[3], "nothing to add")
 }
-
-func TestEnvironmentOfASpecReplacesAndItsLastCounts(t *testing.T) {
-	e := &edits{}
-	e.addCDI(facts{}, cdiEdits{env: []string{"A=1", "B=2", "A=3"}})
-	e.env.defaults = []string{"B=unit", "C=unit"}
-	require.JSONEq(t, `{"process":{"env":["X=y","B=2","A=3","C=unit"]}}`, change(t, e, `{"process":{"env":["A=task","X=y","B=task"]}}`))
-}

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"bytes"
+	"concourse-ci-machine/internal/oci/edits"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -138,7 +139,7 @@ func (b *testbed) call(args ...string) (err error) {
 	}()
 	c, err := parseArgs(args)
 	if err == nil {
-		err = b.handOver(c, append([]string{"runc"}, args...))
+		err = b.forward(&c, append([]string{"runc"}, args...))
 	}
 	return err
 }
@@ -147,14 +148,14 @@ func (b *testbed) create() error { return b.call("create", "--bundle", b.path("b
 
 // result is the part of an edited config.json that tests look at.
 type result struct {
-	Mounts  []mount
+	Mounts  []edits.Mount
 	Process struct {
 		User struct{ AdditionalGids []uint32 }
 		Env  []string
 	}
 	Linux struct {
-		Devices   []device
-		Resources struct{ Devices []rule }
+		Devices   []edits.Device
+		Resources struct{ Devices []edits.Rule }
 	}
 }
 
@@ -167,6 +168,13 @@ func (b *testbed) result(t *testing.T) (r result) {
 func (b *testbed) text(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile(b.path("bundle/config.json"))
+	require.NoError(t, err)
+	return string(data)
+}
+
+func file(t testing.TB, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(data)
 }

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"unsafe"
+	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,7 +16,7 @@ const maxFile = 16 << 20
 
 // readRegular reads a regular file of at most maxFile bytes. With noFollow the
 // last part of the path must not be a symbolic link. It never waits for a pipe.
-func (mem *memory) readRegular(path string, noFollow bool) ([]byte, unix.Stat_t, error) {
+func readRegular(path string, noFollow bool) ([]byte, unix.Stat_t, error) {
 	flags := unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK
 	if noFollow {
 		flags |= unix.O_NOFOLLOW
@@ -24,14 +25,13 @@ func (mem *memory) readRegular(path string, noFollow bool) ([]byte, unix.Stat_t,
 	if err != nil {
 		return nil, unix.Stat_t{}, err
 	}
-	return mem.readFD(fd)
+	return readFD(fd)
 }
 
-// readFD reads an open regular file to its end and closes it. It makes no
-// os.File, which would start the poller of Go's runtime.
-func (mem *memory) readFD(fd int) ([]byte, unix.Stat_t, error) {
+// readFD reads an open regular file to its end and closes it. It makes no os.File,
+// whose errors have the name that the caller's have already.
+func readFD(fd int) (data []byte, st unix.Stat_t, err error) {
 	defer unix.Close(fd)
-	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, st, err
 	}
@@ -42,12 +42,9 @@ func (mem *memory) readFD(fd int) ([]byte, unix.Stat_t, error) {
 		return nil, st, fmt.Errorf("it has %d bytes, more than the %d allowed", st.Size, maxFile)
 	}
 	// As many bytes as it had then: one that grows meanwhile is read as it was.
-	data := mem.take(int(st.Size))
+	data = make([]byte, st.Size)
 	for at := 0; at < len(data); {
-		n, err := unix.Read(fd, data[at:])
-		if err == unix.EINTR {
-			continue
-		}
+		n, err := again(func() (int, error) { return unix.Read(fd, data[at:]) })
 		if err != nil {
 			return nil, st, err
 		}
@@ -59,14 +56,36 @@ func (mem *memory) readFD(fd int) ([]byte, unix.Stat_t, error) {
 	return data, st, nil
 }
 
+// again repeats a system call that a signal interrupts.
+func again(call func() (int, error)) (n int, err error) {
+	for {
+		if n, err = call(); err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// readNames are the names in an open directory, less . and .., in no order.
+func readNames(dir int) (names []string, err error) {
+	for buf := make([]byte, 2048); ; {
+		n, err := again(func() (int, error) { return unix.ReadDirent(dir, buf) })
+		if err != nil || n == 0 {
+			return names, err
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
+}
+
+// newFile are the flags of a file that is made, and is nobody else's.
+const newFile = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
 // writeNew makes a file of mode 0600 in place of one that a killed process
 // with this one's number may have left.
 func writeNew(path string, data []byte) error {
-	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, err := unix.Open(path, flags, 0o600)
+	fd, err := unix.Open(path, newFile, 0o600)
 	if errors.Is(err, unix.EEXIST) {
 		if err = unix.Unlink(path); err == nil {
-			fd, err = unix.Open(path, flags, 0o600)
+			fd, err = unix.Open(path, newFile, 0o600)
 		}
 	}
 	if err != nil {
@@ -76,49 +95,75 @@ func writeNew(path string, data []byte) error {
 	return cmp.Or(err, unix.Close(fd))
 }
 
-func writeAll(fd int, data []byte) error {
-	for len(data) > 0 {
-		n, err := unix.Write(fd, data)
-		if err == unix.EINTR {
-			continue
+// writeAll writes pieces to an open file.
+func writeAll(fd int, parts ...[]byte) error {
+	for _, p := range parts {
+		for len(p) > 0 {
+			n, err := again(func() (int, error) { return unix.Write(fd, p) })
+			if err != nil {
+				return err
+			}
+			p = p[n:]
 		}
-		if err != nil {
+	}
+	return nil
+}
+
+// readTrusted reads a file whose word is done with root's rights: the config,
+// for every call, as it names the program that this process becomes, and CDI
+// specs. Nobody but root and this user may have written it, or could have put
+// another of root's files in its place.
+func (w *wrapper) readTrusted(path string) ([]byte, error) {
+	data, st, err := readRegular(path, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.trusted(st); err != nil {
+		return nil, err
+	}
+	dir := filepath.Dir(path)
+	if err := unix.Stat(dir, &st); err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_ISVTX != 0 { // as /tmp: what is root's there, root alone can replace
+		st.Mode &^= 0o022
+	}
+	if err := w.trusted(st); err != nil {
+		return nil, fmt.Errorf("its folder %s: %w", dir, err)
+	}
+	return data, nil
+}
+
+// trusted refuses what others than root and this user may have changed.
+func (w *wrapper) trusted(st unix.Stat_t) error {
+	if st.Uid != 0 && st.Uid != w.euid {
+		return fmt.Errorf("it belongs to user %d, not to root", st.Uid)
+	}
+	if st.Mode&0o022 != 0 {
+		return fmt.Errorf("its mode %04o lets others than its owner write to it", st.Mode&0o7777)
+	}
+	return nil
+}
+
+// privateDir makes a directory of mode 0700, or checks that the one that is
+// there has this mode, is ours, and is not a symbolic link.
+func privateDir(dir string, euid uint32) error {
+	var st unix.Stat_t
+	err := unix.Lstat(dir, &st)
+	if errors.Is(err, unix.ENOENT) {
+		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 			return err
 		}
-		data = data[n:]
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+		err = unix.Lstat(dir, &st)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot inspect directory %s: %w", dir, err)
+	}
+	if st.Mode != unix.S_IFDIR|0o700 || st.Uid != euid {
+		return fmt.Errorf("cannot use %s: it is not a directory of mode 0700 owned by %d; remove it, and it is made anew", dir, euid)
 	}
 	return nil
-}
-
-// writeParts writes pieces one after the other, without a copy of them all. It
-// changes parts.
-func writeParts(fd int, parts [][]byte) error {
-	var vec [16]unix.Iovec
-	for parts = skip(parts, 0); len(parts) > 0; {
-		n := min(len(parts), len(vec))
-		for i, p := range parts[:n] {
-			vec[i].Base = unsafe.SliceData(p)
-			vec[i].SetLen(len(p))
-		}
-		wrote, _, errno := unix.Syscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&vec[0])), uintptr(n))
-		if errno != 0 && errno != unix.EINTR {
-			return errno
-		}
-		if errno == 0 {
-			parts = skip(parts, int(wrote))
-		}
-	}
-	return nil
-}
-
-// skip returns what is left after so many bytes.
-func skip(parts [][]byte, bytes int) [][]byte {
-	for len(parts) > 0 && bytes >= len(parts[0]) {
-		bytes -= len(parts[0])
-		parts = parts[1:]
-	}
-	if len(parts) > 0 {
-		parts[0] = parts[0][bytes:]
-	}
-	return parts
 }

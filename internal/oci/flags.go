@@ -3,7 +3,7 @@ package oci
 // A flagSet says whether a command has the flag, and whether the flag takes a
 // value. Names are those of runc 1.1.5 and 1.4.0 (main.go, create.go, run.go,
 // exec.go), with the aliases: runc reads -bundle as --bundle. It is code and
-// no map, because every call of runc would have to fill that first.
+// no map, which would be filled before main by every call of runc.
 type flagSet func(name string) (takes, known bool)
 
 func globalFlags(name string) (takes, known bool) {

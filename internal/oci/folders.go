@@ -3,12 +3,15 @@ package oci
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/oci/edits"
 )
 
 // FolderNameProblem tells why a folder of this name is never given to a
@@ -38,24 +41,40 @@ func writable(name string) bool {
 // names. Files and links are left out without a word, and so is what can't be
 // given, unless the config names it: one odd folder must not stop every task.
 // No folder is looked into: a dead network mount would never answer.
-func (m machine) folderMounts(f Folders) ([]mount, []string, error) {
-	entries, err := m.listFolders(f.Root)
+func (m *machine) folderMounts(f Folders) (mounts []edits.Mount, skipped []string, err error) {
+	names, err := m.listNames(f.Root)
 	if errors.Is(err, unix.ENOENT) && len(f.Names) == 0 {
 		return nil, nil, nil
-	} else if err != nil {
+	}
+	cannot := func(err error) ([]edits.Mount, []string, error) {
 		return nil, nil, fmt.Errorf("cannot give the container the folders of %s: %w", f.Root, err)
 	}
-	mounts := make([]mount, 0, len(entries))
-	var skipped []string
-	for _, e := range entries {
-		named := slices.Contains(f.Names, e.name)
-		if !e.dir || len(f.Names) > 0 && !named {
+	if err != nil {
+		return cannot(err)
+	}
+	for _, name := range f.Names {
+		if !slices.Contains(names, name) {
+			return nil, nil, f.missing(name)
+		}
+	}
+	for _, name := range names {
+		named := slices.Contains(f.Names, name)
+		if len(f.Names) > 0 && !named {
 			continue
 		}
-		path := f.Root + "/" + e.name
-		why := FolderNameProblem(e.name)
-		if why == "" {
-			why = m.whyUnusable(path)
+		path := filepath.Join(f.Root, name)
+		st, err := m.inspectDir(path)
+		if errors.Is(err, unix.ENOENT) || err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			if named {
+				return nil, nil, f.missing(name)
+			}
+			continue
+		}
+		why := FolderNameProblem(name)
+		if why == "" && err != nil {
+			why = "can't be asked: " + err.Error()
+		} else if why == "" {
+			why = m.whyUnusable(path, st)
 		}
 		if why != "" && named {
 			return nil, nil, fmt.Errorf("cannot give the container the folder %s: it %s", path, why)
@@ -63,15 +82,36 @@ func (m machine) folderMounts(f Folders) ([]mount, []string, error) {
 			skipped = append(skipped, fmt.Sprintf("%q %s", path, why))
 			continue
 		}
-		mounts = append(mounts, mount{Destination: path, Type: "bind", Source: path, Options: f.options(e.name)})
-	}
-	for _, name := range f.Names {
-		if !slices.ContainsFunc(entries, func(e entry) bool { return e.name == name && e.dir }) {
-			return nil, nil, fmt.Errorf("cannot give the container the folder %s/%s: there is no such directory (links are not followed); "+
-				"make it, or take its name out of the unit's configuration", f.Root, name)
+		if len(mounts) == maxFolders {
+			return cannot(fmt.Errorf("it has more than %d directories", maxFolders))
 		}
+		mounts = append(mounts, edits.Mount{Destination: path, Type: "bind", Source: path, Options: f.options(name)})
 	}
 	return mounts, skipped, nil
+}
+
+const maxFolders = 10000
+
+func (f Folders) missing(name string) error {
+	return fmt.Errorf("cannot give the container the folder %s/%s: there is no such directory (links are not followed); "+
+		"make it, or take its name out of the unit's configuration", f.Root, name)
+}
+
+// listNames are the names in a directory, sorted.
+func (m *machine) listNames(dir string) ([]string, error) {
+	if st, err := m.inspectDir(dir); err == nil { // an error shows when it is opened
+		if why := m.whyUnusable(dir, st); why != "" {
+			return nil, errors.New("it " + why)
+		}
+	}
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	names, err := readNames(fd)
+	slices.Sort(names)
+	return names, err
 }
 
 func (f Folders) options(name string) []string {
@@ -90,14 +130,12 @@ func (f Folders) options(name string) []string {
 	return options
 }
 
-// folderEdits adds the folders, except where the container has a mount of its
+// addFolders adds the folders, except where the container has a mount of its
 // own at that path: a task's output may be there.
-func (e *edits) addFolders(f facts, mounts []mount) {
+func addFolders(e *edits.Edits, f facts, mounts []edits.Mount) {
 	for _, m := range mounts {
-		if source, taken := f.mountAt(m.Destination); taken && source != m.Source {
-			continue
+		if source, taken := f.mountAt(m.Destination); !taken || source == m.Source {
+			e.Mounts = append(e.Mounts, m)
 		}
-		e.paths = append(e.paths, m.Destination)
-		e.mounts = append(e.mounts, m)
 	}
 }

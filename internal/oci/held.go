@@ -46,9 +46,9 @@ func decodeHeld(root rawjson.Value) (h held, err error) {
 }
 
 // call is this very process, which becomes runc.
-func (h held) call(call Call) (lease.Call, error) {
-	bundle, err := filepath.Abs(call.Bundle)
-	return lease.Call{Container: call.ID, Bundle: bundle, PidFile: h.pidFile, Cgroup: h.cgroup, PID: os.Getpid()}, err
+func (h held) call(id, bundle string) (lease.Call, error) {
+	bundle, err := filepath.Abs(bundle)
+	return lease.Call{Container: id, Bundle: bundle, PidFile: h.pidFile, Cgroup: h.cgroup, PID: os.Getpid()}, err
 }
 
 // concourseInit is the first process of each container of Concourse's; what uses
@@ -57,7 +57,7 @@ const concourseInit = "/tmp/gdn-init"
 
 // holder is all of a lease but its GPUs. Where the first process is the task
 // itself, its end could not be told from that of a task which came by exec.
-func holder(root rawjson.Value, call Call) (h held, err error) {
+func holder(root rawjson.Value, c *call) (h held, err error) {
 	fail := func(err error) (held, error) {
 		return held{}, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
@@ -83,11 +83,11 @@ func holder(root rawjson.Value, call Call) (h held, err error) {
 	if !own {
 		return h, errors.New("cannot lease GPUs to a container without a new pid namespace: what its task leaves behind could outlive its first process")
 	}
-	if h.cgroup, err = cgroupName(linux, call.ID); err != nil {
+	if h.cgroup, err = cgroupName(linux, c.ID); err != nil {
 		return fail(err)
 	}
-	if call.PidFile != "" {
-		h.pidFile, err = filepath.Abs(call.PidFile)
+	if c.PidFile != "" {
+		h.pidFile, err = filepath.Abs(c.PidFile)
 	}
 	return h, err
 }

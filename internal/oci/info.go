@@ -10,7 +10,7 @@ import (
 // infoCommand prints what a person who looks for a cause wants to know.
 const infoCommand = "wrapper-info"
 
-func (w wrapper) info(out io.Writer) {
+func (w *wrapper) info(out io.Writer) {
 	fmt.Fprintf(out, "runc-amd-wrapper %s\nconfig %s\n", version.Version, w.config)
 	c, err := w.readConfig()
 	if err != nil {

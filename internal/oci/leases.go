@@ -3,15 +3,15 @@ package oci
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/oci/cdispec"
 	"concourse-ci-machine/internal/oci/rawjson"
 )
 
 // Leases make GPUs exclusive: a container that gets GPUs leases each of them
 // (internal/lease), and gets only those. How many, and which, its environment
-// says: countVariable and the variables of Config.Visible. A container that gets
+// says: GPU_COUNT and the variables of Config.Visible. A container that gets
 // none leases none; with All each container leases, the checks and gets too, and a
 // worker with one GPU then runs one container at a time.
 //
@@ -29,13 +29,8 @@ type Leases struct {
 	Links [][]int `json:"links,omitempty"`
 }
 
-const (
-	// countVariable is the environment variable by which a task says how many
-	// GPUs it wants. Not set: one where they are leased, all where they are not.
-	countVariable = "GPU_COUNT"
-	// MaxLink bounds an entry of Leases.Links.
-	MaxLink = 1000
-)
+// MaxLink bounds an entry of Leases.Links.
+const MaxLink = 1000
 
 func decodeLeases(v rawjson.Value) (*Leases, error) {
 	if v.None() {
@@ -61,7 +56,6 @@ func matrix(v rawjson.Value) (rows [][]int, err error) {
 	if err := v.As(rawjson.Array); err != nil {
 		return nil, err
 	}
-	rows = slices.Grow(rows, v.Len())
 	for r := range v.Elements() {
 		if r.Kind() != rawjson.Array {
 			return nil, fmt.Errorf("row %d: it is %s, not a list", len(rows), r.Kind())
@@ -88,7 +82,7 @@ func (l *Leases) check(devices []string) error {
 	}
 	for _, d := range devices {
 		_, name, _ := strings.Cut(d, "=")
-		if name == allDevices {
+		if name == cdispec.All {
 			return fmt.Errorf("leases: %q stands for several GPUs, and a lease is of one; name each in devices", d)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/oci/edits"
 )
 
 const twoGPUs = `"specs":["/etc/cdi/amd.json"],"devices":["amd.com/gpu=0","amd.com/gpu=GPU-1"]`
@@ -84,7 +85,7 @@ func FuzzConfig(f *testing.F) {
 func FuzzMarker(f *testing.F) {
 	for _, k := range []marker{
 		{},
-		{bundle: "/b", groups: []uint32{44, 992}, env: environment{set: []string{"A=b"}, defaults: []string{"C="}}},
+		{bundle: "/b", process: edits.Process{Groups: []uint32{44, 992}, Env: edits.Environment{Set: []string{"A=b"}, Defaults: []string{"C="}}}},
 		{bundle: "/b\"", lease: held{gpus: []string{"0", "GPU-1a2b"}, pidFile: "/b/init.pid", cgroup: "c1"}},
 	} {
 		f.Add(k.appendTo(nil))

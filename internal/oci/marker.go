@@ -1,7 +1,6 @@
 package oci
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/oci/edits"
 	"concourse-ci-machine/internal/oci/rawjson"
 )
 
@@ -20,28 +20,24 @@ import (
 // from the config.json that create changed, and groups from /etc/passwd. And
 // which GPUs the container leased.
 type marker struct {
-	bundle string // absolute; the marker is void when this is gone
-	groups []uint32
-	env    environment
-	lease  held // none where GPUs are shared
+	bundle  string // absolute; the marker is void when this is gone
+	process edits.Process
+	lease   held // none where GPUs are shared
 }
 
-func (k marker) none() bool { return !k.adds() && k.lease.none() }
-
-// adds tells whether the process file of an exec has to change.
-func (k marker) adds() bool { return len(k.groups) > 0 || !k.env.none() }
+func (k marker) none() bool { return k.process.None() && k.lease.none() }
 
 func (k marker) appendTo(out []byte) []byte {
 	out = rawjson.AppendString(append(out, `{"bundle":`...), k.bundle)
 	out = append(out, `,"groups":[`...)
-	for i, g := range k.groups {
+	for i, g := range k.process.Groups {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		out = strconv.AppendUint(out, uint64(g), 10)
 	}
-	out = rawjson.AppendStrings(append(out, `],"set":`...), k.env.set)
-	out = rawjson.AppendStrings(append(out, `,"defaults":`...), k.env.defaults)
+	out = rawjson.AppendStrings(append(out, `],"set":`...), k.process.Env.Set)
+	out = rawjson.AppendStrings(append(out, `,"defaults":`...), k.process.Env.Defaults)
 	if !k.lease.none() {
 		out = k.lease.appendTo(append(out, `,"lease":`...))
 	}
@@ -65,12 +61,12 @@ func decodeMarker(data []byte) (k marker, err error) {
 		if err != nil {
 			return k, err
 		}
-		k.groups = append(k.groups, uint32(g))
+		k.process.Groups = append(k.process.Groups, uint32(g))
 	}
-	if k.env.set, err = doc.Root().Strings("set"); err != nil {
+	if k.process.Env.Set, err = doc.Root().Strings("set"); err != nil {
 		return k, err
 	}
-	if k.env.defaults, err = doc.Root().Strings("defaults"); err != nil {
+	if k.process.Env.Defaults, err = doc.Root().Strings("defaults"); err != nil {
 		return k, err
 	}
 	k.lease, err = decodeHeld(doc.Root())
@@ -82,16 +78,15 @@ type markers struct {
 	dir  string
 	euid uint32
 	now  time.Time
-	mem  *memory
 }
 
-func (w wrapper) markers(c settings) markers { return markers{c.State, w.euid, w.now(), w.mem} }
+func (w *wrapper) markers(dir string) markers { return markers{dir, w.euid, w.now()} }
 
 // path refuses IDs that are no plain file name; runc refuses them too.
 func (m markers) path(id string) (string, error) {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-"
-	odd := strings.ContainsFunc(id, func(r rune) bool { return !strings.ContainsRune(allowed, r) })
-	if id == "" || id == "." || id == ".." || len(id) > 200 || odd {
+	invalid := strings.ContainsFunc(id, func(r rune) bool { return !strings.ContainsRune(allowed, r) })
+	if id == "" || id == "." || id == ".." || len(id) > 200 || invalid {
 		return "", fmt.Errorf("cannot use container ID %q: it has to be at most 200 letters, digits, _, +, . and -", id)
 	}
 	return filepath.Join(m.dir, id), nil
@@ -103,7 +98,7 @@ func (m markers) load(id string) (marker, error) {
 	if err != nil {
 		return marker{}, err
 	}
-	data, st, err := m.mem.readRegular(path, true)
+	data, st, err := readRegular(path, true)
 	if errors.Is(err, unix.ENOENT) {
 		return marker{}, nil
 	}
@@ -120,7 +115,8 @@ func (m markers) load(id string) (marker, error) {
 	return k, nil
 }
 
-// save writes the marker and, now and then, drops some of containers that are gone.
+// save puts the marker in the place of another in one step and, now and then,
+// drops some of containers that are gone.
 func (m markers) save(id string, k marker) error {
 	path, err := m.path(id)
 	if err != nil {
@@ -135,44 +131,19 @@ func (m markers) save(id string, k marker) error {
 	if k.bundle, err = filepath.Abs(k.bundle); err != nil {
 		return err
 	}
-	if err := m.write(path, k); err != nil {
+	temp := m.dir + "/%" + strconv.Itoa(os.Getpid()) // no ID has a %
+	if err = writeNew(temp, k.appendTo(nil)); err == nil {
+		err = unix.Rename(temp, path)
+	}
+	if err != nil {
+		_ = unix.Unlink(temp) // the error that counts is the one before
 		return fmt.Errorf("cannot write marker of container %s: %w", id, err)
 	}
 	return nil
 }
 
-// write makes the marker, or puts it in the place of another in one step. A new
-// one needs no second name: nobody asks for it before the container is there,
-// and that is not if this process ends here.
-func (m markers) write(path string, k marker) error {
-	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	var room [512]byte
-	data := k.appendTo(room[:0])
-	fd, err := unix.Open(path, flags, 0o600)
-	if err == nil {
-		if err = writeAll(fd, data); err != nil {
-			var st unix.Stat_t
-			if unix.Fstat(fd, &st) == nil && st.Nlink > 0 { // else another call has put its own there
-				_ = unix.Unlink(path) // the error that counts is the one before
-			}
-		}
-		return cmp.Or(err, unix.Close(fd))
-	}
-	if !errors.Is(err, unix.EEXIST) {
-		return err
-	}
-	temp := m.dir + "/%" + strconv.Itoa(os.Getpid()) // no ID has a %
-	if err = writeNew(temp, data); err == nil {
-		err = unix.Rename(temp, path)
-	}
-	if err != nil {
-		_ = unix.Unlink(temp) // the error that counts is the one before
-	}
-	return err
-}
-
-// forget drops the marker of an earlier container of the same name.
-func (m markers) forget(id string) error {
+// remove drops the marker of an earlier container of the same name.
+func (m markers) remove(id string) error {
 	path, err := m.path(id)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"concourse-ci-machine/internal/oci/edits"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -102,9 +103,9 @@ func TestVoidMarkersGoFasterThanNewOnesCome(t *testing.T) {
 }
 
 func TestMarkersOfAllSizesAreReadBack(t *testing.T) {
-	m := markers{dir: filepath.Join(t.TempDir(), "state"), euid: uint32(os.Geteuid()), mem: new(memory)}
+	m := markers{dir: filepath.Join(t.TempDir(), "state"), euid: uint32(os.Geteuid())}
 	for i, value := range []string{"", "x", strings.Repeat("y", 500), strings.Repeat("z", 100_000)} {
-		k := marker{bundle: "/bundle", groups: []uint32{7, 992}, env: environment{set: []string{"A=" + value}, defaults: []string{"B=\n\"" + value}}}
+		k := marker{bundle: "/bundle", process: edits.Process{Groups: []uint32{7, 992}, Env: edits.Environment{Set: []string{"A=" + value}, Defaults: []string{"B=\n\"" + value}}}}
 		if i > 0 {
 			k.lease = held{gpus: []string{"0", "GPU-" + value}, pidFile: "/bundle/\"" + value, cgroup: value}
 		}

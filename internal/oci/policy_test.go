@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"concourse-ci-machine/internal/oci/edits"
 	"os"
 	"testing"
 
@@ -8,16 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var gpu0 = []rule{
-	{true, "c", 10, 229, "rwm"}, // Concourse's own
-	{true, "c", 235, 0, "rw"}, {true, "c", 226, 0, "rw"}, {true, "c", 226, 128, "rw"},
+var gpu0 = []edits.Rule{
+	{Allow: true, Type: "c", Major: 10, Minor: 229, Access: "rwm"}, // Concourse's own
+	allowed(235, 0), allowed(226, 0), allowed(226, 128),
 }
 
-func bound(path, source string) mount {
-	return mount{path, "bind", source, []string{"bind", "rw", "nosuid", "noexec"}}
+func allowed(major, minor uint32) edits.Rule {
+	return edits.Rule{Allow: true, Type: "c", Major: major, Minor: minor, Access: "rw"}
 }
 
-func (r result) added(before int) []mount { return r.Mounts[before:] }
+func bound(path, source string) edits.Mount {
+	return edits.Mount{Destination: path, Type: "bind", Source: source, Options: []string{"bind", "rw", "nosuid", "noexec"}}
+}
+
+func (r result) added(before int) []edits.Mount { return r.Mounts[before:] }
 
 func TestUserNamespaceGetsPrivateNodes(t *testing.T) {
 	b := newTestbed(t)
@@ -26,7 +31,7 @@ func TestUserNamespaceGetsPrivateNodes(t *testing.T) {
 	require.NoError(t, b.create())
 	r := b.result(t)
 	require.Equal(t, gpu0, r.Linux.Resources.Devices)
-	require.Equal(t, []mount{
+	require.Equal(t, []edits.Mount{
 		bound("/dev/kfd", b.path("nodes/c235-0")),
 		bound("/dev/dri/card0", b.path("nodes/c226-0")),
 		bound("/dev/dri/renderD128", b.path("nodes/c226-128")),
@@ -64,7 +69,7 @@ func TestUserNamespaceGetsTheHostNodeWhereItIsOpenToAll(t *testing.T) {
 	before := len(b.result(t).Mounts)
 	require.NoError(t, b.create())
 	r := b.result(t)
-	require.Equal(t, []mount{bound("/dev/kfd", "/dev/kfd"), bound("/dev/dri/card0", "/dev/dri/card0"),
+	require.Equal(t, []edits.Mount{bound("/dev/kfd", "/dev/kfd"), bound("/dev/dri/card0", "/dev/dri/card0"),
 		bound("/dev/dri/renderD128", "/dev/dri/renderD128")}, r.added(before))
 	require.Equal(t, gpu0, r.Linux.Resources.Devices)
 	require.Empty(t, b.made)
@@ -77,8 +82,8 @@ func TestPrivilegedContainerGetsDevicesOpenToAnyUser(t *testing.T) {
 	require.NoError(t, b.create())
 	r := b.result(t)
 	require.Empty(t, r.added(before))
-	require.Equal(t, []device{
-		{"/dev/kfd", "c", 235, 0, 0o666, 0, 0}, {"/dev/dri/card0", "c", 226, 0, 0o666, 0, 0}, {"/dev/dri/renderD128", "c", 226, 128, 0o666, 0, 0},
+	require.Equal(t, []edits.Device{
+		{Path: "/dev/kfd", Type: "c", Major: 235, Minor: 0, FileMode: 0o666}, {Path: "/dev/dri/card0", Type: "c", Major: 226, Minor: 0, FileMode: 0o666}, {Path: "/dev/dri/renderD128", Type: "c", Major: 226, Minor: 128, FileMode: 0o666},
 	}, r.Linux.Devices)
 	require.Equal(t, gpu0, r.Linux.Resources.Devices)
 }
@@ -94,7 +99,7 @@ func TestWithoutMknodHostNodesAndTheirGroupAreGiven(t *testing.T) {
 			before := len(b.result(t).Mounts)
 			require.NoError(t, b.create())
 			r := b.result(t)
-			require.Equal(t, []mount{bound("/dev/kfd", "/dev/kfd"), bound("/dev/dri/card0", "/dev/dri/card0"),
+			require.Equal(t, []edits.Mount{bound("/dev/kfd", "/dev/kfd"), bound("/dev/dri/card0", "/dev/dri/card0"),
 				bound("/dev/dri/renderD128", "/dev/dri/renderD128")}, r.added(before))
 			require.Empty(t, r.Linux.Devices)
 			require.Equal(t, []uint32{992}, r.Process.User.AdditionalGids)

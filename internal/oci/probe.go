@@ -18,15 +18,18 @@ const noSync = unix.AT_STATX_DONT_SYNC | unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_A
 // answerTime is how long a network file system may take to answer.
 const answerTime = 2 * time.Second
 
+// inspectDir asks the kernel for what whyUnusable needs, and nobody else.
+func (m *machine) inspectDir(path string) (st unix.Statx_t, err error) {
+	return st, m.statx(unix.AT_FDCWD, path, noSync, unix.STATX_TYPE|unix.STATX_MNT_ID, &st)
+}
+
 // whyUnusable tells whether runc would hang at the directory; "" when not. The
 // directory itself is asked only where it is the root of a mount that some
 // server or program stands behind, and then by another process: one that waits
 // for a dead server can't be woken.
-func (m machine) whyUnusable(path string) string {
-	var st unix.Statx_t
-	err := m.statx(unix.AT_FDCWD, path, noSync, unix.STATX_TYPE|unix.STATX_MNT_ID, &st)
-	if err != nil || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 || st.Dev_major != 0 {
-		return "" // an error shows when it is opened
+func (m *machine) whyUnusable(path string, st unix.Statx_t) string {
+	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 || st.Dev_major != 0 {
+		return ""
 	}
 	local := []string{"bcachefs", "btrfs", "overlay", "ramfs", "shiftfs", "tmpfs", "virtiofs", "zfs"}
 	if st.Mask&unix.STATX_MNT_ID != 0 && slices.Contains(local, typeOfMount(st.Mnt_id)) {

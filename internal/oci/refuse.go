@@ -16,7 +16,7 @@ import (
 // an error line of runc's own form in the file that this call's --log names.
 // containerd reads that file after a failed create, and so the text reaches
 // the build's output; what is on stderr alone is lost there.
-func refuse(stderr io.Writer, c Call, now time.Time, reason error) {
+func refuse(stderr io.Writer, c *call, now time.Time, reason error) {
 	text := "runc-amd-wrapper: " + oneLine(reason.Error())
 	fmt.Fprintln(stderr, text)
 	if c.Log == "" {

@@ -21,12 +21,12 @@ func decodeRootfsEnv(v rawjson.Value) (all []rootfsEnv, err error) {
 		if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" || strings.IndexByte(dir, 0) >= 0 {
 			return fmt.Errorf("%q is not the clean absolute path of a directory", dir)
 		}
-		env, odd, err := pairs(v)
+		env, invalid, err := pairs(v)
 		if err != nil {
 			return err
 		}
-		if len(odd) > 0 {
-			return fmt.Errorf("%q can't be set as an environment variable", odd[0])
+		if len(invalid) > 0 {
+			return fmt.Errorf("%q can't be set as an environment variable", invalid[0])
 		}
 		all = append(all, rootfsEnv{dir, env})
 		return nil

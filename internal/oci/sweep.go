@@ -16,16 +16,16 @@ const (
 	sweptAtOnce = 2 * sweepEvery
 )
 
-// sweep removes markers whose bundle is gone, among a few that it picks by the
-// time. `delete` can't do it, as it goes straight to the real runc.
+// sweep removes markers whose bundle is gone, among up to sweptAtOnce that it
+// picks by the time. `delete` can't do it, as it goes straight to the real runc.
 func (m markers) sweep() {
 	fd, err := unix.Open(m.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return // the marker is written to the same directory next, and that says why
 	}
 	defer unix.Close(fd)
-	names := make([]string, 0, 16)
-	if err := eachEntry(fd, func(_ byte, name string) error { names = append(names, name); return nil }); err != nil {
+	names, err := readNames(fd)
+	if err != nil {
 		return
 	}
 	for i := range min(sweptAtOnce, len(names)) {
@@ -39,7 +39,7 @@ func (m markers) sweep() {
 // void tells whether a marker's container can't be there: its bundle is gone,
 // or the create that made the marker was killed before it wrote it.
 func (m markers) void(path string) bool {
-	data, st, err := m.mem.readRegular(path, true)
+	data, st, err := readRegular(path, true)
 	if err != nil {
 		return false
 	}

@@ -11,6 +11,7 @@
 package oci
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -25,26 +26,21 @@ type wrapper struct {
 	config  string // path of the config file
 	runtime string // of the environment; empty when not given
 	env     []string
-	mem     *memory
-	stderr  io.Writer
 }
 
 // Main runs the wrapper with os.Args and os.Environ. It returns an exit status
 // only when the real runc was not reached; otherwise this process becomes runc.
 func Main(args, env []string, stdout, stderr io.Writer) int {
-	growStack(args)
-	return newWrapper(realMachine(), env).run(args, stdout, stderr)
+	w := newWrapper(realMachine(), env)
+	return w.run(args, stdout, stderr)
 }
 
 func newWrapper(m machine, env []string) wrapper {
-	w := wrapper{machine: m, config: lookup(env, EnvConfig), runtime: lookup(env, EnvRuntime), env: env, mem: new(memory), stderr: io.Discard}
-	if w.config == "" {
-		w.config = DefaultConfig
-	}
-	return w
+	return wrapper{machine: m, config: cmp.Or(getenv(env, EnvConfig), DefaultConfig), runtime: getenv(env, EnvRuntime), env: env}
 }
 
-func lookup(env []string, name string) string {
+// getenv returns the first of a name, as getenv(3) does.
+func getenv(env []string, name string) string {
 	for _, e := range env {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {
 			return v
@@ -53,7 +49,7 @@ func lookup(env []string, name string) string {
 	return ""
 }
 
-func (w wrapper) run(args []string, stdout, stderr io.Writer) int {
+func (w *wrapper) run(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 1 { // neither is a command of runc
 		switch {
 		case len(args) == 2 && args[1] == infoCommand:
@@ -66,52 +62,46 @@ func (w wrapper) run(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		args = []string{"runc"}
 	}
-	w.stderr = stderr
-	call, err := parseArgs(args[1:])
+	c, err := parseArgs(args[1:])
 	if err == nil {
-		err = w.handOver(call, args)
+		err = w.forward(&c, args)
 	}
-	refuse(stderr, call, w.now(), err)
+	refuse(stderr, &c, w.now(), err)
 	return 1
 }
 
-// handOver does what the call needs and becomes runc; it returns on failure only.
-func (w wrapper) handOver(call Call, args []string) error {
-	var c settings
-	c.Runtime = w.runtime
+// forward does what the call needs and becomes runc; it returns on failure only.
+func (w *wrapper) forward(c *call, args []string) error {
+	s := &settings{Config: Config{Runtime: w.runtime}}
 	var err error
-	switch call.Command {
-	case "":
-		if c.Runtime == "" {
-			c.Runtime, err = w.readRuntime()
-		}
-	default:
-		w.mem = newMemory()
-		c, err = w.readConfig()
+	if c.Command != "" {
+		s, err = w.readConfig()
+	} else if s.Runtime == "" {
+		s.Runtime, err = w.readRuntime()
 	}
 	if err != nil {
 		return err
 	}
-	if err := w.checkRuntime(c.Runtime); err != nil {
+	if err := w.checkRuntime(s.Runtime); err != nil {
 		return err
 	}
-	giveBack := func() {}
-	switch call.Command {
+	rollback := func() {}
+	switch c.Command {
 	case "create", "run":
-		giveBack, err = w.create(c, call)
+		rollback, err = w.create(s, c)
 	case "exec":
-		args, err = w.exec(c, call, args)
+		args, err = w.exec(s, c, args)
 	}
 	if err != nil {
 		return err
 	}
-	argv := append([]string{c.Runtime}, args[1:]...)
-	err = w.machine.exec(c.Runtime, argv, w.env)
-	giveBack()
-	return fmt.Errorf("cannot run the real runc %s: %w", c.Runtime, err)
+	argv := append([]string{s.Runtime}, args[1:]...)
+	err = w.machine.exec(s.Runtime, argv, w.env)
+	rollback()
+	return fmt.Errorf("cannot run the real runc %s: %w", s.Runtime, err)
 }
 
-func (w wrapper) readRuntime() (string, error) {
+func (w *wrapper) readRuntime() (string, error) {
 	data, err := w.readTrusted(w.config)
 	if err == nil {
 		var path string
@@ -122,23 +112,21 @@ func (w wrapper) readRuntime() (string, error) {
 	return "", fmt.Errorf("cannot find the real runc: cannot read %s: %w (%s can name it, too)", w.config, err, EnvRuntime)
 }
 
-func (w wrapper) readConfig() (settings, error) {
+func (w *wrapper) readConfig() (*settings, error) {
 	data, err := w.readTrusted(w.config)
 	if err != nil {
-		return settings{}, fmt.Errorf("cannot read %s: %w", w.config, err)
+		return nil, fmt.Errorf("cannot read %s: %w", w.config, err)
 	}
-	c, err := decodeConfig(data)
+	s, err := decodeConfig(data)
 	if err != nil {
-		return settings{}, fmt.Errorf("cannot use %s: %w", w.config, err)
+		return nil, fmt.Errorf("cannot use %s: %w", w.config, err)
 	}
-	if w.runtime != "" {
-		c.Runtime = w.runtime
-	}
-	return c, nil
+	s.Runtime = cmp.Or(w.runtime, s.Runtime)
+	return s, nil
 }
 
 // checkRuntime keeps the wrapper from calling itself for ever.
-func (w wrapper) checkRuntime(path string) error {
+func (w *wrapper) checkRuntime(path string) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("cannot find the real runc: %q is not an absolute path; set runtime in %s, or %s", path, w.config, EnvRuntime)
 	}
@@ -153,25 +141,4 @@ func (w wrapper) checkRuntime(path string) error {
 		return fmt.Errorf("cannot use %s as the real runc: it is this wrapper itself; set runtime in %s to the runc of Concourse's release", path, w.config)
 	}
 	return nil
-}
-
-// exec adds to the process file of a container that create has marked, and
-// enters its lease. Without a process file runc takes groups and environment
-// from config.json.
-func (w wrapper) exec(c settings, call Call, args []string) ([]string, error) {
-	if call.process.value == "" && c.Leases == nil {
-		return args, nil
-	}
-	k, err := w.markers(c).load(call.ID)
-	if err != nil || k.none() {
-		return args, err
-	}
-	if call.process.value != "" && k.adds() {
-		swapped, err := changeProcess(w.mem, args[1:], call.process, k, w.euid)
-		if err != nil {
-			return nil, err
-		}
-		args = append(args[:1:1], swapped...)
-	}
-	return args, w.enter(c, call, k) // last, as nothing may fail after it
 }

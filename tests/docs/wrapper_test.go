@@ -13,7 +13,9 @@ import (
 
 const wrapperPage = "docs/reference/wrapper.md"
 
-func ofWrapper(pkg string) bool { return pkg == "oci" || pkg == "rawjson" || pkg == "lease" }
+func ofWrapper(pkg string) bool {
+	return slices.Contains([]string{"oci", "cdispec", "visible", "edits", "rawjson", "lease"}, pkg)
+}
 
 // wrapperPatterns are what the code prints, with what it puts together piece
 // by piece: an entry of a task's variable and what is wrong with it.

@@ -25,9 +25,9 @@ func fuzzTime(usual string) string {
 func TestFuzzersOfTheWrapperFindNothing(t *testing.T) {
 	fuzz(t, "60s", [][2]string{
 		{"FuzzParseArgs", "concourse-ci-machine/internal/oci"},
-		{"FuzzEdit", "concourse-ci-machine/internal/oci"},
-		{"FuzzDecodeCDI", "concourse-ci-machine/internal/oci"},
-		{"FuzzVisible", "concourse-ci-machine/internal/oci"},
+		{"FuzzEdit", "concourse-ci-machine/internal/oci/edits"},
+		{"FuzzDecodeCDI", "concourse-ci-machine/internal/oci/cdispec"},
+		{"FuzzVisible", "concourse-ci-machine/internal/oci/visible"},
 		{"FuzzParse", "concourse-ci-machine/internal/oci/rawjson"},
 	})
 }
@@ -37,7 +37,7 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 	fuzz(t, "10s", [][2]string{
 		{"FuzzConfig", "concourse-ci-machine/internal/oci"},
 		{"FuzzMarker", "concourse-ci-machine/internal/oci"},
-		{"FuzzWant", "concourse-ci-machine/internal/oci"},
+		{"FuzzWant", "concourse-ci-machine/internal/oci/visible"},
 		{"FuzzDecodeRecord", "concourse-ci-machine/internal/lease"},
 	})
 }

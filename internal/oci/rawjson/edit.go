@@ -1,6 +1,7 @@
 package rawjson
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -11,7 +12,6 @@ type Edit struct {
 	doc     *Doc
 	root    *Node
 	changes []change
-	text    []byte // that of changes, one after the other
 }
 
 // change puts text in the place of the bytes from start to end.
@@ -26,116 +26,111 @@ type Node struct {
 	value    Value // Absent or Null for one to be made
 	key      string
 	children []*Node
-	added    []byte // members, with commas between
+	added    [][]byte // members
 }
 
-// NewEdit starts to change a document. What is put in is written into room as
-// long as it fits; nil will do.
-func NewEdit(d *Doc, room []byte) (*Edit, error) {
-	e := &Edit{doc: d, text: room[:0], changes: make([]change, 0, 8)}
-	e.root = &Node{edit: e, value: d.Root()}
+// NewEdit starts to change a document.
+func NewEdit(d *Doc) (*Edit, error) {
 	if d.Root().Kind() != Object {
 		return nil, fmt.Errorf("it is %s, not an object", d.Root().Kind())
 	}
+	e := &Edit{doc: d}
+	e.root = &Node{edit: e, value: d.Root()}
 	return e, nil
 }
 
 // Root is the document's object.
 func (e *Edit) Root() *Node { return e.root }
 
-// Child is the object at key. It is made where there is none and something is
-// put into it.
-func (n *Node) Child(key string) (*Node, error) {
-	for _, c := range n.children {
-		if c.key == key {
-			return c, nil
+// At is the object at a path of keys. What of it is not there is made when
+// something is put into it.
+func (n *Node) At(keys ...string) (*Node, error) {
+	for _, key := range keys {
+		i := slices.IndexFunc(n.children, func(c *Node) bool { return c.key == key })
+		if i < 0 {
+			value, err := n.value.Of(key, Object)
+			if err != nil {
+				return nil, err
+			}
+			i = len(n.children)
+			n.children = append(n.children, &Node{edit: n.edit, key: key, value: value})
 		}
+		n = n.children[i]
 	}
-	c := &Node{edit: n.edit, key: key}
-	if !n.value.None() {
-		var err error
-		if c.value, err = n.value.Of(key, Object); err != nil {
-			return nil, err
-		}
-	}
-	n.children = append(n.children, c)
-	return c, nil
+	return n, nil
 }
 
-// Append puts a list's elements, each as appendTo writes it in JSON, at the end
-// of the list at key, after taking out those that drop wants gone; nil takes out
-// none. The others stay in their order. It may be called once for a list.
-func Append[T any](n *Node, key string, elements []T, appendTo func(T, []byte) []byte, drop func(Value) bool) error {
-	list := Value{}
-	if !n.value.None() {
-		var err error
-		if list, err = n.value.Of(key, Array); err != nil {
-			return err
-		}
+// Strings are those of the list at key as they were before any change.
+func (n *Node) Strings(key string) ([]string, error) { return n.value.Strings(key) }
+
+// Append puts elements, in JSON, at the end of the list at key. Those that are
+// there already in the same bytes are taken out first, and what drop says; it may
+// be nil. The others stay in their order. It may be called once for a list.
+func (n *Node) Append(key string, elements [][]byte, drop func(Value) bool) error {
+	list, err := n.value.Of(key, Array)
+	if err != nil {
+		return err
 	}
-	e := n.edit
-	from, all, dropped := len(e.text), 0, 0
+	all := make([][]byte, 0, list.Len())
+	dropped := false
 	for v := range list.Elements() {
-		if all++; drop != nil && drop(v) {
-			dropped++
+		again := func(e []byte) bool { return bytes.Equal(e, v.Raw()) }
+		if slices.ContainsFunc(elements, again) || drop != nil && drop(v) {
+			dropped = true
+		} else {
+			all = append(all, v.Raw())
 		}
 	}
-	if len(elements) == 0 && dropped == 0 {
-		return nil
-	}
-	some := all > 0
-	if list.None() || dropped > 0 {
-		e.text = append(e.text, '[')
-		some = false
-		for v := range list.Elements() {
-			if drop != nil && drop(v) {
-				continue
-			}
-			e.text = append(comma(e.text, some), v.Raw()...)
-			some = true
-		}
-	}
-	for _, element := range elements {
-		e.text = appendTo(element, comma(e.text, some))
-		some = true
-	}
-	e.text = append(e.text, ']')
-	text := e.text[from:len(e.text):len(e.text)]
-	if list.None() {
-		n.put(key, list, text)
-		return nil
-	}
-	span := e.doc.nodes[list.at]
-	if dropped > 0 {
-		e.change(int(span.start), int(span.end), text)
-	} else {
-		e.change(int(span.end)-1, int(span.end), text)
+	switch {
+	case len(elements) == 0 && !dropped:
+	case list.None():
+		n.put(key, list, join("[", elements, "]"))
+	case dropped:
+		n.edit.replace(list, join("[", append(all, elements...), "]"))
+	default:
+		n.edit.insert(list, len(all) > 0, elements)
 	}
 	return nil
 }
 
-func comma(out []byte, want bool) []byte {
-	if want {
-		out = append(out, ',')
+// join puts commas between parts, and something before and after them.
+func join(before string, parts [][]byte, after string) []byte {
+	size := len(before) + len(after)
+	for _, p := range parts {
+		size += len(p) + 1
 	}
-	return out
+	out := append(make([]byte, 0, size), before...)
+	for i, p := range parts {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, p...)
+	}
+	return append(out, after...)
 }
 
 // put makes a member, or fills one that is null.
 func (n *Node) put(key string, old Value, text []byte) {
 	if old.Kind() == Null {
-		span := n.edit.doc.nodes[old.at]
-		n.edit.change(int(span.start), int(span.end), text)
+		n.edit.replace(old, text)
 		return
 	}
-	if len(n.added) > 0 {
-		n.added = append(n.added, ',')
-	}
-	n.added = append(append(AppendString(n.added, key), ':'), text...)
+	n.added = append(n.added, append(append(AppendString(nil, key), ':'), text...))
 }
 
-func (e *Edit) change(start, end int, text []byte) {
-	e.changes = append(e.changes, change{start, end, text})
+func (e *Edit) replace(old Value, text []byte) {
+	span := e.doc.nodes[old.at]
+	e.changes = append(e.changes, change{int(span.start), int(span.end), text})
+}
+
+// insert puts parts before the closing bracket of a list or an object.
+func (e *Edit) insert(into Value, others bool, parts [][]byte) {
+	before := ""
+	if others {
+		before = ","
+	}
+	at := int(e.doc.nodes[into.at].end) - 1
+	e.changes = append(e.changes, change{at, at, join(before, parts, "")})
 }
 
 // finish turns what was added to a node, and below it, into changes.
@@ -143,35 +138,27 @@ func (n *Node) finish() {
 	for _, c := range n.children {
 		c.finish()
 		if c.value.None() && len(c.added) > 0 {
-			n.put(c.key, c.value, append(append([]byte{'{'}, c.added...), '}'))
+			n.put(c.key, c.value, join("{", c.added, "}"))
 		}
 	}
-	if n.value.None() || len(n.added) == 0 {
-		return
+	if !n.value.None() && len(n.added) > 0 {
+		others := int(n.edit.doc.nodes[n.value.at].next) > n.value.at+1
+		n.edit.insert(n.value, others, n.added)
 	}
-	span := n.edit.doc.nodes[n.value.at]
-	text := make([]byte, 0, len(n.added)+2)
-	if int(span.next) > n.value.at+1 {
-		text = append(text, ',')
-	}
-	n.edit.change(int(span.end)-1, int(span.end), append(append(text, n.added...), '}'))
 }
 
-// Parts returns the changed document in pieces, nil where nothing changes. It
-// may be called once.
-func (e *Edit) Parts() [][]byte {
+// Parts are the changed document in pieces, none where nothing changes. It may be
+// called once.
+func (e *Edit) Parts() (parts [][]byte) {
 	e.root.finish()
 	if len(e.changes) == 0 {
 		return nil
 	}
 	slices.SortFunc(e.changes, func(a, b change) int { return cmp.Compare(a.start, b.start) })
-	parts, at := make([][]byte, 0, 2*len(e.changes)+1), 0
+	at := 0
 	for _, c := range e.changes {
 		parts = append(parts, e.doc.data[at:c.start], c.text)
 		at = c.end
 	}
 	return append(parts, e.doc.data[at:])
 }
-
-// Strings are those of the list at key as they were before any change.
-func (n *Node) Strings(key string) ([]string, error) { return n.value.Strings(key) }

@@ -6,7 +6,6 @@
 package rawjson
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 )
@@ -34,9 +33,6 @@ const (
 	// maxValues bounds the memory that a small file can ask for, at 16 bytes a
 	// value. The config.json of a container has about 1000.
 	maxValues = 1 << 20
-	// cheap is how many values fit into 28 KiB: Go's allocator has lists of that
-	// size ready, and needs more pages of its own for more than 32.
-	cheap = 28 << 10 / 16
 )
 
 // node is one value. Those inside it come right after it; a key is a value of
@@ -55,15 +51,13 @@ type Doc struct {
 }
 
 // Parse reads data, which has to hold one JSON value and must not change while
-// the Doc, or a string from it, is in use.
+// the Doc is in use.
 func Parse(data []byte) (*Doc, error) {
 	if uint64(len(data)) > 1<<31 {
 		return nil, errors.New("JSON: too large")
 	}
-	// Compact JSON has a value in 7 bytes or more, as a rule, indented in 12.
-	// What is too much is never touched; too little would be copied.
-	room := min(len(data)/7+16, max(cheap, len(data)/12+16), maxValues)
-	p := parser{Doc{data: data, nodes: make([]node, 0, room)}}
+	// Compact JSON has a value in 7 bytes or more, as a rule.
+	p := parser{Doc{data: data, nodes: make([]node, 0, min(len(data)/7+16, maxValues))}}
 	end, err := p.value(p.space(0), 0)
 	if err != nil {
 		return nil, err
@@ -83,26 +77,9 @@ func (p *parser) bad(at int, want string) error {
 	return fmt.Errorf("it is not JSON: byte %d is %q: want %s", at, p.data[at], want)
 }
 
-// space returns where the next byte is that is none; short, to be inlined.
+// space returns where the next byte is that is no blank.
 func (p *parser) space(i int) int {
-	if i < len(p.data) && p.data[i] > ' ' {
-		return i
-	}
-	return p.skip(i)
-}
-
-func (p *parser) skip(i int) int {
-	data := p.data
-	for i < len(data) {
-		if i+8 <= len(data) {
-			i += spaces(binary.LittleEndian.Uint64(data[i:]))
-			if i == len(data) {
-				break
-			}
-		}
-		if c := data[i]; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
-			break
-		}
+	for i < len(p.data) && (p.data[i] == ' ' || p.data[i] == '\n' || p.data[i] == '\t' || p.data[i] == '\r') {
 		i++
 	}
 	return i

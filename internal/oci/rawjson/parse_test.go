@@ -157,7 +157,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Strings and blanks are read in steps of eight bytes.
 func TestEachByteAtEachPlaceIsReadAsEncodingJSONReadsIt(t *testing.T) {
 	for at := range 20 {
 		for c := range 256 {

@@ -7,7 +7,7 @@ import (
 
 // unquote returns what was written between quotes, as encoding/json reads it:
 // what is not UTF-8, or half of a surrogate pair, becomes U+FFFD.
-func unquote(raw []byte) string {
+func unquote(raw []byte) []byte {
 	out := make([]byte, 0, len(raw)+8)
 	for i := 0; i < len(raw); {
 		switch {
@@ -33,7 +33,7 @@ func unquote(raw []byte) string {
 			out = utf8.AppendRune(out, r)
 		}
 	}
-	return string(out)
+	return out
 }
 
 func hex4(digits []byte) (r rune) {
@@ -55,12 +55,7 @@ func hex4(digits []byte) (r rune) {
 func AppendString(out []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	out = append(out, '"')
-	start := 0
-	for start < len(s) && s[start] >= ' ' && s[start] < 0x7f && s[start] != '"' && s[start] != '\\' {
-		start++
-	}
-	out = append(out, s[:start]...)
-	for i := start; i < len(s); {
+	for i := 0; i < len(s); {
 		c := s[i]
 		switch {
 		case c == '"' || c == '\\':

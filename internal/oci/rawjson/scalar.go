@@ -1,40 +1,12 @@
 package rawjson
 
-import (
-	"encoding/binary"
-	"math/bits"
-	"unicode/utf8"
-)
-
-// Eight bytes are looked at in one step, the first of them the lowest.
-const ones, highBits = 0x0101010101010101, 0x8080808080808080
-
-// plainText counts the bytes before the first that is a quote, a backslash, a
-// control character or not ASCII.
-func plainText(eight uint64) int {
-	quote, slash := eight^(ones*'"'), eight^(ones*'\\')
-	// The lowest bit is right; a borrow may set others above it.
-	ends := (eight | (eight - ones*' ') | (quote-ones)&^quote | (slash-ones)&^slash) & highBits
-	return bits.TrailingZeros64(ends) / 8
-}
-
-// spaces counts the blanks that come first.
-func spaces(eight uint64) int { return bits.TrailingZeros64(eight^(ones*' ')) / 8 }
+import "unicode/utf8"
 
 // text reads the string at i, and tells whether it reads as it is written.
 func (p *parser) text(i int) (end int, plain bool, err error) {
 	plain = true
-	data := p.data
-	for i++; i+8 <= len(data); {
-		n := plainText(binary.LittleEndian.Uint64(data[i:]))
-		if i += n; n < 8 {
-			break
-		}
-	}
-	for ; i < len(data) && data[i] != '"' && data[i] != '\\' && data[i]-' ' < utf8.RuneSelf-' '; i++ {
-	}
-	for ; i < len(data); i++ {
-		switch c := data[i]; {
+	for i++; i < len(p.data); i++ {
+		switch c := p.data[i]; {
 		case c == '"':
 			return i + 1, plain, nil
 		case c < ' ':

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
-	"unicode/utf8"
-	"unsafe"
 )
 
 // Value is one value of a document. The zero Value is Absent.
@@ -95,18 +92,10 @@ func (v Value) Get(key string) (Value, error) {
 	if err := v.As(Object); err != nil || v.Kind() != Object {
 		return found, err
 	}
-	nodes, data, plain := v.doc.nodes, v.doc.data, isPlain(key)
+	nodes := v.doc.nodes
 	for at, end := v.at+1, int(nodes[v.at].next); at < end; at = int(nodes[at+1].next) {
-		var same, alike bool
-		if n := nodes[at]; n.plain && plain {
-			if name := data[n.start+1 : n.end-1]; len(name) == len(key) { // both are ASCII
-				same = string(name) == key
-				alike = same || bytes.EqualFold(name, []byte(key))
-			}
-		} else {
-			name := Value{v.doc, at}.Text()
-			same, alike = name == key, strings.EqualFold(name, key)
-		}
+		name := v.doc.text(at)
+		same, alike := string(name) == key, bytes.EqualFold(name, []byte(key))
 		switch {
 		case !alike:
 		case !same:
@@ -120,15 +109,6 @@ func (v Value) Get(key string) (Value, error) {
 	return found, nil
 }
 
-func isPlain(key string) bool {
-	for i := range len(key) {
-		if key[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}
-
 // Of is Get with a check of the member's kind, and the key in its errors.
 func (v Value) Of(key string, k Kind) (Value, error) {
 	member, err := v.Get(key)
@@ -140,16 +120,20 @@ func (v Value) Of(key string, k Kind) (Value, error) {
 	return member, err
 }
 
-// Text is a string's content; "" for any other kind. It shares the document's
-// memory where it can.
+// Text is a string's content; "" for any other kind.
 func (v Value) Text() string {
 	if v.Kind() != String {
 		return ""
 	}
-	n := v.doc.nodes[v.at]
-	raw := v.doc.data[n.start+1 : n.end-1]
-	if n.plain && len(raw) > 0 {
-		return unsafe.String(&raw[0], len(raw)) // the document does not change
+	return string(v.doc.text(v.at))
+}
+
+// text is what the string at a node reads as; not to be changed.
+func (d *Doc) text(at int) []byte {
+	n := d.nodes[at]
+	raw := d.data[n.start+1 : n.end-1]
+	if n.plain {
+		return raw
 	}
 	return unquote(raw)
 }

@@ -25,19 +25,20 @@ import (
 
 func main() {
 	rounds := flag.Int("rounds", 100, "rounds of all variants")
+	against := flag.String("against", "", "another build of runc-amd-wrapper, measured in the same rounds")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "Measures runc-amd-wrapper against a program that does nothing but become runc.\n"+
 			"A leased create is judged by its whole time over that of a shared create; the rest of its ratios is printed, not judged.")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if err := run(*rounds); err != nil {
+	if err := run(*rounds, *against); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot measure the wrapper:", err)
 		os.Exit(1)
 	}
 }
 
-func run(rounds int) error {
+func run(rounds int, against string) error {
 	dir, err := os.MkdirTemp("", "wrapper-bench-")
 	if err != nil {
 		return err
@@ -56,6 +57,12 @@ func run(rounds int) error {
 		return err
 	}
 	variants := b.variants()
+	if against != "" {
+		if err := b.install(other, against); err != nil {
+			return err
+		}
+		variants = append(variants, others(variants)...)
+	}
 	for range rounds {
 		if err := b.round(variants); err != nil {
 			return err

@@ -43,6 +43,9 @@ const (
 	leased1          = "create leased, 1 of 8 GPUs"
 	leasedLast       = "create leased, the last of 8"
 
+	wrapper = "runc-amd-wrapper"
+	other   = "other build" // what -against names
+
 	usualEnv = "JOB=4"
 )
 
@@ -54,7 +57,6 @@ func (b *bench) variants() []*variant {
 	create := func(i int) []string {
 		return append(slices.Clone(globals), "create", "--bundle", b.bundle(i), "--pid-file", b.path("pid"), "--no-new-keyring", "c"+strconv.Itoa(i))
 	}
-	const wrapper = "runc-amd-wrapper"
 	return []*variant{
 		{name: bare, program: "true", config: "2", words: create, times: 1},
 		{name: floor, program: "floor", config: "2", words: create, times: 1},
@@ -75,6 +77,20 @@ func (b *bench) variants() []*variant {
 		{name: create8x, program: wrapper, config: "8", words: create, times: parallel},
 	}
 }
+
+// others are the variants of another build of the wrapper.
+func others(variants []*variant) (list []*variant) {
+	for _, v := range variants {
+		if v.program == wrapper {
+			o := *v
+			o.name, o.program = nameOfOther(v.name), other
+			list = append(list, &o)
+		}
+	}
+	return list
+}
+
+func nameOfOther(name string) string { return name + ", " + other }
 
 func (b *bench) round(variants []*variant) error {
 	for _, i := range rand.Perm(len(variants)) {

@@ -34,12 +34,15 @@ func (b *bench) bundle(i int) string { return filepath.Join(b.fast, "bundle"+str
 func setUp(dir, fast string) (*bench, error) {
 	b := &bench{dir: dir, fast: fast, runtimeKind: "busybox true", nodeKind: "0660"}
 	for name, pkg := range map[string]string{
-		"runc-amd-wrapper": "src/runc-amd-wrapper", "floor": "tests/bench/wrapper/floor", "noop": "tests/bench/wrapper/noop",
+		wrapper: "src/runc-amd-wrapper", "floor": "tests/bench/wrapper/floor", "noop": "tests/bench/wrapper/noop",
 	} {
-		c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", b.path(name), "concourse-ci-machine/"+pkg)
+		c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", b.path("built"), "concourse-ci-machine/"+pkg)
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := c.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)
+		}
+		if err := b.install(name, b.path("built")); err != nil {
+			return nil, err
 		}
 	}
 	busybox, err := exec.LookPath("busybox")
@@ -71,6 +74,16 @@ func setUp(dir, fast string) (*bench, error) {
 		}
 	}
 	return b, b.mark()
+}
+
+// install copies a program, all of them in the same way: one that the linker has
+// written lies in the page cache in other pieces, and starts 0.15 ms slower.
+func (b *bench) install(name, program string) error {
+	data, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(b.path(name), data, 0o755)
 }
 
 // makeNodes makes stand-ins for kfd and 8 GPUs where it can; no one opens them.

@@ -1,4 +1,4 @@
-package oci
+package visible
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/agreed"
+	"concourse-ci-machine/internal/oci/cdispec"
 )
 
 // cards is a spec of n GPUs with the ids that cdi gives them.
@@ -25,18 +26,18 @@ func cards(n int) string {
 // asked returns the indexes of the GPUs that a task gets of a unit's.
 func asked(t testing.TB, spec string, unit []string, env ...string) (string, error) {
 	t.Helper()
-	s, err := decodeCDI(newMemory(), "/x.json", []byte(spec))
+	s, err := cdispec.Decode("/x.json", []byte(spec))
 	require.NoError(t, err)
-	specs := []cdiSpec{s}
-	devices, err := find(newMemory(), specs, unit)
+	specs := []*cdispec.Spec{s}
+	devices, err := cdispec.Find(specs, unit)
 	require.NoError(t, err)
-	own, narrowed, err := share(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env)
-	if !narrowed {
+	own, err := Shared(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env)
+	if len(own) > 0 && &own[0] == &devices[0] {
 		return "as the unit", err
 	}
 	names := []string{}
 	for _, d := range own {
-		names = append(names, d.device.name)
+		names = append(names, d.Name)
 	}
 	return strings.Join(names, " "), err
 }
@@ -102,16 +103,16 @@ func TestUnknownAndMalformedValuesAreRefusedByName(t *testing.T) {
 
 // AMD's runtime needs 10 s and 1.8 GiB for a range of 20 million.
 func TestWorkDoesNotGrowWithANumber(t *testing.T) {
-	s, err := decodeCDI(newMemory(), "/x.json", []byte(cards(8)))
+	s, err := cdispec.Decode("/x.json", []byte(cards(8)))
 	require.NoError(t, err)
-	specs := []cdiSpec{s}
-	devices, err := find(newMemory(), specs, unitAll)
+	specs := []*cdispec.Spec{s}
+	devices, err := cdispec.Find(specs, unitAll)
 	require.NoError(t, err)
 	gpus, err := unitGPUs(specs, devices)
 	require.NoError(t, err)
 	work := func(value string) float64 {
 		return testing.AllocsPerRun(10, func() {
-			_, err := narrow(gpus, value)
+			_, err := pickList(gpus, value)
 			require.Error(t, err)
 		})
 	}
@@ -146,43 +147,17 @@ func TestAllVariablesNarrowAndTheLastOfANameCounts(t *testing.T) {
 	require.Equal(t, "0", got)
 }
 
-func TestTaskThatAsksForNoGPUIsOneWithoutInEveryRespect(t *testing.T) {
-	b := newTestbed(t)
-	b.configure(t, func(c *Config) { c.Visible, c.Env = []string{"AMD_VISIBLE_DEVICES"}, map[string]string{"A": "b"} })
-	b.bundle(t, "task", env("AMD_VISIBLE_DEVICES=none"))
-	before := b.text(t)
-	require.NoError(t, b.create())
-	require.Equal(t, before, b.text(t))
-	require.NoDirExists(t, b.path("state"))
-}
-
-func TestRefusedValueStopsTheContainer(t *testing.T) {
-	b := newTestbed(t)
-	b.configure(t, func(c *Config) { c.Visible = []string{"AMD_VISIBLE_DEVICES"} })
-	b.bundle(t, "task", env("AMD_VISIBLE_DEVICES=1"))
-	require.EqualError(t, b.create(), `cannot give the task the GPUs of AMD_VISIBLE_DEVICES="1": "1" is no GPU that this unit gives; `+
-		`there are: 0 (GPU-1a2b, 0000:03:00.0) [container c1]`)
-	require.Nil(t, b.argv)
-	b.configure(t, func(c *Config) { c.Visible = nil })
-	require.NoError(t, b.create(), "without visible nothing that a task sets has an effect")
-}
-
-// env sets the environment of a container's first process.
-func env(list ...any) func(map[string]any) {
-	return func(spec map[string]any) { spec["process"].(map[string]any)["env"] = list }
-}
-
 func FuzzVisible(f *testing.F) {
 	for _, s := range []string{"all", "0,1-3", "GPU-00a1b2c3d4e50001", "0xA1", "0000:03:00.0", "0-2000000000", " , ", "void"} {
 		f.Add(s)
 	}
-	s, err := decodeCDI(newMemory(), "/x.json", []byte(cards(4)))
+	s, err := cdispec.Decode("/x.json", []byte(cards(4)))
 	require.NoError(f, err)
-	specs := []cdiSpec{s}
-	devices, err := find(newMemory(), specs, []string{"amd.com/gpu=1", "amd.com/gpu=2"})
+	specs := []*cdispec.Spec{s}
+	devices, err := cdispec.Find(specs, []string{"amd.com/gpu=1", "amd.com/gpu=2"})
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, value string) {
-		own, _, err := visible(specs, devices, []string{"V"}, []string{"V=" + value})
+		own, _, err := narrow(specs, devices, []string{"V"}, []string{"V=" + value})
 		if err != nil && (own != nil || !strings.Contains(err.Error(), "there are: 1 (")) {
 			t.Fatalf("%v %v", own, err)
 		}
@@ -191,10 +166,10 @@ func FuzzVisible(f *testing.F) {
 		}
 		last := ""
 		for _, d := range own {
-			if d.device.name != "1" && d.device.name != "2" || d.device.name <= last {
+			if d.Name != "1" && d.Name != "2" || d.Name <= last {
 				t.Fatalf("%q gives %v", value, own)
 			}
-			last = d.device.name
+			last = d.Name
 		}
 	})
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
+	"concourse-ci-machine/internal/oci/cdispec"
 	"concourse-ci-machine/internal/oci/rawjson"
 )
 
@@ -27,20 +27,19 @@ func (c Config) LeaseNames() (names []string) {
 }
 
 // leasesOf are those of the devices that were found in the specs: by their nodes.
-func (c Config) leasesOf(devices []chosen) (names []string, err error) {
-	names = make([]string, len(devices))
-	for i, d := range devices {
-		nodes, err := nodesOf(d.spec, d.device.edits)
+func (c Config) leasesOf(devices []cdispec.Device) (names []string, err error) {
+	for _, d := range devices {
+		nodes, err := d.Nodes()
 		if err != nil {
 			return nil, err
 		}
 		at := slices.IndexFunc(c.Leases.GPUs, func(g LeasedGPU) bool {
-			return slices.ContainsFunc(strings.Split(nodes, "\n"), func(n string) bool { return slices.Contains(g.Nodes, n) })
+			return slices.ContainsFunc(nodes, func(n string) bool { return slices.Contains(g.Nodes, n) })
 		})
 		if at < 0 {
-			return nil, fmt.Errorf("cannot lease GPU %s: the wrapper's config has no name for its device nodes; run the task again in a minute, when the unit has described its GPUs anew", d.device.name)
+			return nil, fmt.Errorf("cannot lease GPU %s: the wrapper's config has no name for its device nodes; run the task again in a minute, when the unit has described its GPUs anew", d.Name)
 		}
-		names[i] = c.Leases.GPUs[at].Name
+		names = append(names, c.Leases.GPUs[at].Name)
 	}
 	return names, nil
 }
@@ -49,7 +48,6 @@ func decodeLeasedGPUs(v rawjson.Value) (list []LeasedGPU, err error) {
 	if err := v.As(rawjson.Array); err != nil {
 		return nil, err
 	}
-	list = make([]LeasedGPU, 0, v.Len())
 	for e := range v.Elements() {
 		var g LeasedGPU
 		if err := fields(e, func(key string, v rawjson.Value) (err error) {

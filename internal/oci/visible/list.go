@@ -1,17 +1,21 @@
-package oci
+package visible
 
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"concourse-ci-machine/internal/oci/cdispec"
+	"concourse-ci-machine/internal/oci/edits"
 )
 
 // maxVisible is the longest value of a variable like AMD_VISIBLE_DEVICES.
 const maxVisible = 4096
 
-// narrow applies one variable that a task set, such as AMD_VISIBLE_DEVICES, to
-// the GPUs that its unit gives, and tells which of them the task asks for. The
+// pickList applies the value of one variable, such as AMD_VISIBLE_DEVICES, to the
+// GPUs that the unit gives, and tells which of them the task asks for. The
 // value is all; none, void or nothing at all; or a list with commas of indexes
 // ("0"), ranges ("0-2"), names of the CDI spec ("GPU-<unique id>"), unique ids
 // in hex ("0x1a2b...", or bare with more than 8 digits) and PCI addresses
@@ -19,7 +23,7 @@ const maxVisible = 4096
 // entries and GPUs named twice.
 //
 // The work grows with the text and the GPUs, never with a number in the text.
-func narrow(gpus []unitGPU, value string) (picked []bool, err error) {
+func pickList(gpus []unitGPU, value string) (picked []bool, err error) {
 	if len(value) > maxVisible {
 		return nil, fmt.Errorf("it has %d characters, more than %d", len(value), maxVisible)
 	}
@@ -159,39 +163,35 @@ func pickRange(gpus []unitGPU, picked []bool, from, to string) error {
 	return nil
 }
 
-// visible narrows the unit's devices by what the task set. narrowed is false
-// where the task set nothing, or asks for all.
-func visible(specs []cdiSpec, allowed []chosen, names, env []string) (devices []chosen, narrowed bool, err error) {
-	var gpus []unitGPU
-	var gone []bool
-	for _, name := range names {
-		value, set := lookupLast(env, name)
+// narrow are the GPUs that all of the variables allow. narrowed is false where the
+// task sets none of them, or all of them to all.
+func narrow(specs []*cdispec.Spec, allowed []cdispec.Device, variables, env []string) (own []unitGPU, narrowed bool, err error) {
+	for _, name := range variables {
+		value, set := edits.Lookup(env, name)
 		if !set || strings.EqualFold(strings.TrimSpace(value), "all") {
 			continue
 		}
-		if !narrowed {
-			if gpus, err = unitGPUs(specs, allowed); err != nil {
-				return nil, false, err
-			}
-			gone, narrowed = make([]bool, len(gpus)), true
+		gpus, err := unitGPUs(specs, allowed)
+		if err != nil {
+			return nil, false, err
 		}
-		picked, err := narrow(gpus, value)
+		picked, err := pickList(gpus, value)
 		if err == nil {
 			err = unquoted(env, name, value)
 		}
 		if err != nil {
 			return nil, false, fmt.Errorf("cannot give the task the GPUs of %s=%s: %w; there are: %s", name, shorten(value), err, list(gpus))
 		}
-		for i := range picked {
-			gone[i] = gone[i] || !picked[i]
+		var both []unitGPU
+		for i, g := range gpus {
+			earlier := func(o unitGPU) bool { return o.Spec == g.Spec && o.Name == g.Name }
+			if picked[i] && (!narrowed || slices.ContainsFunc(own, earlier)) {
+				both = append(both, g)
+			}
 		}
+		own, narrowed = both, true
 	}
-	for i, g := range gpus {
-		if !gone[i] {
-			devices = append(devices, g.chosen)
-		}
-	}
-	return devices, narrowed, nil
+	return own, narrowed, nil
 }
 
 func list(gpus []unitGPU) string {
@@ -203,14 +203,4 @@ func list(gpus []unitGPU) string {
 		return "none"
 	}
 	return strings.Join(texts, ", ")
-}
-
-// lookupLast returns a variable's last value in a process's environment.
-func lookupLast(env []string, name string) (value string, set bool) {
-	for _, e := range env {
-		if v, ok := strings.CutPrefix(e, name+"="); ok {
-			value, set = v, true
-		}
-	}
-	return value, set
 }

@@ -1,4 +1,4 @@
-package oci
+package visible
 
 import (
 	"errors"
@@ -6,29 +6,29 @@ import (
 	"slices"
 
 	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/oci/cdispec"
 )
 
-// want says which of the unit's GPUs a task asks for where they are leased, as
+// Leased says which of the unit's GPUs a task asks for where they are leased, as
 // indexes in devices; a count of 0 is a task without a GPU. With a list in
 // AMD_VISIBLE_DEVICES that is all of the list, with GPU_COUNT so many of it;
 // without a list, GPU_COUNT of any. The list none is none, whatever GPU_COUNT
 // says. Images often set AMD_VISIBLE_DEVICES=all: that is no list, and the task
 // gets one.
-func want(specs []cdiSpec, devices []chosen, visibleNames, env []string) (w lease.Want, err error) {
+func Leased(specs []*cdispec.Spec, devices []cdispec.Device, variables, env []string) (w lease.Want, err error) {
 	nodes, err := distinctNodes(devices)
 	if err != nil {
 		return w, err
 	}
-	own, narrowed, err := visible(specs, devices, visibleNames, env)
+	own, narrowed, err := narrow(specs, devices, variables, env)
 	if err != nil {
 		return w, err
 	}
 	w.Count = 1
 	if narrowed {
-		w.Of = make([]int, 0, len(own))
+		w.Of = []int{}
 		for i, d := range devices {
-			listed := func(o chosen) bool { return o.spec == d.spec && nodesAre(o, nodes[i]) }
-			if slices.ContainsFunc(own, listed) {
+			if slices.ContainsFunc(own, func(g unitGPU) bool { return g.Spec == d.Spec && slices.Equal(g.nodes, nodes[i]) }) {
 				w.Of = append(w.Of, i)
 			}
 		}
@@ -37,9 +37,9 @@ func want(specs []cdiSpec, devices []chosen, visibleNames, env []string) (w leas
 	if narrowed && len(w.Of) == 0 {
 		return w, nil
 	}
-	count, said, err := counted(env)
+	count, set, err := counted(env)
 	switch {
-	case err != nil || !said:
+	case err != nil || !set:
 		return w, err
 	case count != allOfThem:
 		w.Count = count
@@ -53,26 +53,21 @@ var errSameGPU = errors.New("a GPU must be there once, or two tasks could lease 
 
 // distinctNodes are the device nodes of each, by which it is known that no GPU
 // is leased under two names.
-func distinctNodes(devices []chosen) ([]string, error) {
-	nodes := make([]string, len(devices))
+func distinctNodes(devices []cdispec.Device) ([][]string, error) {
+	nodes := make([][]string, len(devices))
 	for i, d := range devices {
 		var err error
-		if nodes[i], err = nodesOf(d.spec, d.device.edits); err != nil {
+		if nodes[i], err = d.Nodes(); err != nil {
 			return nil, err
 		}
-		if nodes[i] == "" {
-			return nil, fmt.Errorf("cannot lease GPU %s: CDI spec %s lists no device nodes of it, by which GPUs are told apart", d.device.name, d.spec.file)
+		if len(nodes[i]) == 0 {
+			return nil, fmt.Errorf("cannot lease GPU %s: CDI spec %s lists no device nodes of it, by which GPUs are told apart", d.Name, d.Spec.File)
 		}
 		for k, e := range devices[:i] {
-			if nodes[k] == nodes[i] {
-				return nil, fmt.Errorf("cannot lease GPU %s: it has the device nodes of %s; %w", d.device.name, e.device.name, errSameGPU)
+			if slices.Equal(nodes[k], nodes[i]) {
+				return nil, fmt.Errorf("cannot lease GPU %s: it has the device nodes of %s; %w", d.Name, e.Name, errSameGPU)
 			}
 		}
 	}
 	return nodes, nil
-}
-
-func nodesAre(d chosen, want string) bool {
-	nodes, err := nodesOf(d.spec, d.device.edits)
-	return err == nil && nodes == want
 }

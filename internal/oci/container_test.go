@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"concourse-ci-machine/internal/oci/rawjson"
 )
 
 func TestTaskIsKnownByItsWorkFolder(t *testing.T) {
@@ -87,46 +85,6 @@ func TestOlderEntriesForThePathsAreDropped(t *testing.T) {
 	require.Equal(t, gpu0[1:], r.Linux.Resources.Devices[2:], "after the deny-all")
 }
 
-func change(t testing.TB, e *edits, text string) string {
-	t.Helper()
-	doc, err := rawjson.Parse([]byte(text))
-	require.NoError(t, err)
-	changed, err := e.apply(doc, nil)
-	require.NoError(t, err)
-	if changed == nil {
-		return text
-	}
-	return string(bytes.Join(changed, nil))
-}
-
-func everyEdit() *edits {
-	return &edits{
-		paths: []string{"/dev/a", "/dev/b"}, mounts: []mount{bound("/dev/a", "/x")}, rules: []rule{{true, "c", 1, 2, "rw"}},
-		devices: []device{{Path: "/dev/b", Type: "c"}}, groups: []uint32{7},
-		env:   environment{set: []string{"A=1"}, defaults: []string{"B=2", "C=3"}},
-		hooks: []cdiHook{{"prestart", []byte(`{"path":"/h"}`)}},
-	}
-}
-
-func TestEditMakesWhatIsMissing(t *testing.T) {
-	const want = `{"mounts":[{"destination":"/dev/a","type":"bind","source":"/x","options":["bind","rw","nosuid","noexec"]}],
-		"linux":{"devices":[{"path":"/dev/b","type":"c","major":0,"minor":0,"fileMode":0,"uid":0,"gid":0}],
-			"resources":{"devices":[{"allow":true,"type":"c","major":1,"minor":2,"access":"rw"}]}},
-		"process":{"user":{"additionalGids":[7]},"env":["A=1","B=2","C=3"]},"hooks":{"prestart":[{"path":"/h"}]}}`
-	for _, in := range []string{
-		`{}`, ` { } `, `{"linux":{"resources":null},"process":null}`, `{"linux":{"resources":{}},"process":{"user":{ }},"hooks":null}`,
-		`{"mounts":[],"linux":{"devices":null,"resources":{"devices":[ ]}},"process":{"env":[],"user":{"additionalGids":null}},"hooks":{}}`,
-	} {
-		once := change(t, everyEdit(), in)
-		require.JSONEq(t, want, once, in)
-		require.JSONEq(t, want, change(t, everyEdit(), once), in)
-	}
-}
-
-func TestWhatNeedsNoChangeIsNotChanged(t *testing.T) {
-	require.Equal(t, ` {"a": 1}`, change(t, &edits{}, ` {"a": 1}`))
-}
-
 // Real containers' files, where the machine has them.
 func TestRecordedContainersAreToldApart(t *testing.T) {
 	for kind, task := range map[string]bool{"task": true, "get": false, "check": false} {
@@ -151,32 +109,4 @@ func compact(t testing.TB, text string) string {
 	var b bytes.Buffer
 	require.NoError(t, json.Compact(&b, []byte(text)))
 	return b.String()
-}
-
-func FuzzEdit(f *testing.F) {
-	for _, n := range []string{"task", "get", "check"} {
-		f.Add([]byte(file(f, "testdata/"+n+".json")))
-	}
-	f.Add([]byte(`{"mounts":[null,1,{}],"linux":{"devices":[[]],"resources":{"devices":[{"allow":1}]}},"process":{"user":{"additionalGids":["x",7]}}}`))
-	f.Add([]byte(`{"process":{"env":["A=0","B=","\u0042=3","C"]},"hooks":{"prestart":[{"path":"/h"}]},"mounts":[{"destination":"/dev//a"}]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		doc, err := rawjson.Parse(data)
-		if err != nil {
-			return
-		}
-		if _, err := readFacts(newMemory(), doc.Root()); err != nil {
-			return
-		}
-		parts, err := everyEdit().apply(doc, make([]byte, 64)) // too little room is no loss
-		if err != nil {
-			return
-		}
-		once := bytes.Join(parts, nil)
-		if !json.Valid(once) {
-			t.Fatalf("%s", once)
-		}
-		if twice := change(t, everyEdit(), string(once)); compact(t, twice) != compact(t, string(once)) {
-			t.Fatalf("once  %s\ntwice %s", once, twice)
-		}
-	})
 }

@@ -152,7 +152,7 @@ func (b *testbed) folder(t *testing.T) {
 func TestMarkerOfALeaseNamesItsGPUs(t *testing.T) {
 	b := exclusive(t)
 	require.NoError(t, b.task(t, "c1", "AMD_VISIBLE_DEVICES=0"))
-	k, err := b.wrapper.markers(settings{Config: Config{State: b.path("state")}}).load("c1")
+	k, err := b.wrapper.markers(b.path("state")).load("c1")
 	require.NoError(t, err)
 	require.Equal(t, marker{bundle: b.path("bundle"), lease: held{gpus: []string{"GPU-1a2b"}, pidFile: b.path("init.pid"), cgroup: "task-1"}}, k)
 }
@@ -208,7 +208,7 @@ func TestCgroupsAreKnownByTheirLastName(t *testing.T) {
 		b := exclusive(t)
 		b.bundle(t, "task", func(spec map[string]any) { spec["linux"].(map[string]any)["cgroupsPath"] = path })
 		require.NoError(t, b.call("create", "-b", b.path("bundle"), "--pid-file", "/p", "c1"))
-		k, err := b.wrapper.markers(settings{Config: Config{State: b.path("state")}}).load("c1")
+		k, err := b.wrapper.markers(b.path("state")).load("c1")
 		require.NoError(t, err)
 		require.Equal(t, want, k.lease.cgroup, path)
 	}

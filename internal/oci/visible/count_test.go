@@ -1,4 +1,4 @@
-package oci
+package visible
 
 import (
 	"strings"
@@ -37,21 +37,6 @@ func TestCountOfSharedGPUsIsKept(t *testing.T) {
 		_, err := asked(t, cards(2), unitAll, strings.Fields(in)...)
 		require.EqualError(t, err, want, in)
 	}
-}
-
-func TestCountOfSharedGPUsReachesTheContainer(t *testing.T) {
-	b := newTestbed(t)
-	b.configure(t, func(c *Config) { c.Devices, c.Visible = unitAll, []string{"AMD_VISIBLE_DEVICES"} })
-	b.bundle(t, "task", env("GPU_COUNT=0"))
-	before := b.text(t)
-	require.NoError(t, b.create())
-	require.Equal(t, before, b.text(t))
-	b.bundle(t, "task", env("GPU_COUNT=1"))
-	require.NoError(t, b.create())
-	require.Contains(t, b.text(t), "renderD128")
-	require.NotContains(t, b.text(t), "renderD129")
-	b.bundle(t, "task", env("GPU_COUNT=9"))
-	require.ErrorContains(t, b.create(), "this unit gives 2; ask for fewer by GPU_COUNT")
 }
 
 // What fly makes of params that are not quoted: sigs.k8s.io/yaml, then atc.TaskEnv.

@@ -1,51 +1,48 @@
-package oci
+package cdispec
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/oci/edits"
 	"concourse-ci-machine/internal/oci/rawjson"
 )
 
-func (e *cdiEdits) addMount(v rawjson.Value) (err error) {
-	var m cdiMount
-	if m.hostPath, err = v.StringOf("hostPath"); err != nil {
+func (e *Edits) addMount(v rawjson.Value) (err error) {
+	var m edits.Mount
+	if m.Source, err = v.StringOf("hostPath"); err != nil {
 		return err
 	}
-	if m.containerPath, err = v.StringOf("containerPath"); err != nil {
+	if m.Destination, err = v.StringOf("containerPath"); err != nil {
 		return err
 	}
-	if m.kind, err = v.StringOf("type"); err != nil {
+	if m.Type, err = v.StringOf("type"); err != nil {
 		return err
 	}
-	if m.options, err = v.Strings("options"); err != nil {
+	if m.Options, err = v.Strings("options"); err != nil {
 		return err
 	}
-	if !isCleanAbs(m.containerPath) || m.hostPath == "" {
-		return fmt.Errorf("containerPath %q is not absolute and clean, or there is no hostPath", m.containerPath)
+	if !isCleanAbs(m.Destination) || m.Source == "" {
+		return fmt.Errorf("containerPath %q is not absolute and clean, or there is no hostPath", m.Destination)
 	}
-	for _, o := range m.options {
+	for _, o := range m.Options {
 		// Files that a task makes there would belong to the host's root.
 		if strings.HasSuffix(o, "idmap") {
-			return fmt.Errorf("%s has the option %s, which would make tasks write as root of the host", m.containerPath, o)
+			return fmt.Errorf("%s has the option %s, which would make tasks write as root of the host", m.Destination, o)
 		}
 	}
-	e.mounts = append(e.mounts, m)
+	e.Mounts = append(e.Mounts, m)
 	return nil
 }
 
-// hookNames are the lists that the OCI runtime spec has for hooks (config.md).
-func hookNames() []string {
-	return []string{"prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"}
-}
-
-func (e *cdiEdits) addHook(v rawjson.Value) error {
+// addHook passes a hook on as it was written, less the member hookName.
+func (e *Edits) addHook(v rawjson.Value) error {
 	name, err := v.StringOf("hookName")
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(hookNames(), name) {
+	if !slices.Contains(edits.HookNames(), name) {
 		return fmt.Errorf("there is no hook %q", name)
 	}
 	path, err := v.StringOf("path")
@@ -75,25 +72,25 @@ func (e *cdiEdits) addHook(v rawjson.Value) error {
 		}
 		out = append(append(out, `,"timeout":`...), timeout.Raw()...)
 	}
-	h := cdiHook{name, append(out, '}')}
-	if !slices.ContainsFunc(e.hooks, func(k cdiHook) bool { return k.name == h.name && string(k.json) == string(h.json) }) {
-		e.hooks = append(e.hooks, h)
+	h := edits.Hook{Name: name, JSON: append(out, '}')}
+	if !slices.ContainsFunc(e.Hooks, func(k edits.Hook) bool { return k.Name == h.Name && string(k.JSON) == string(h.JSON) }) {
+		e.Hooks = append(e.Hooks, h)
 	}
 	return nil
 }
 
-func (e *cdiEdits) addEnv(v rawjson.Value) error {
+func (e *Edits) addEnv(v rawjson.Value) error {
 	if text := v.Text(); strings.IndexByte(text, '=') > 0 {
-		e.env = append(e.env, text)
+		e.Env = append(e.Env, text)
 		return nil
 	}
 	return fmt.Errorf("%s is not NAME=value", v.Raw())
 }
 
-func (e *cdiEdits) addGID(v rawjson.Value) error {
+func (e *Edits) addGID(v rawjson.Value) error {
 	gid, err := v.Whole(1<<32 - 1)
 	if err == nil && gid != 0 { // 0 stands for none (CDI library, Apply)
-		e.gids = append(e.gids, uint32(gid))
+		e.GIDs = append(e.GIDs, uint32(gid))
 	}
 	return err
 }

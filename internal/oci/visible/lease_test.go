@@ -1,4 +1,4 @@
-package oci
+package visible
 
 import (
 	"fmt"
@@ -8,18 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/oci/cdispec"
 )
 
 // wanted is what a task with this environment asks of a unit that gives the GPUs
 // 1, 3 and 2 of four, in this order.
 func wanted(t testing.TB, env ...string) (lease.Want, error) {
 	t.Helper()
-	s, err := decodeCDI(newMemory(), "/x.json", []byte(cards(4)))
+	s, err := cdispec.Decode("/x.json", []byte(cards(4)))
 	require.NoError(t, err)
-	specs := []cdiSpec{s}
-	devices, err := find(newMemory(), specs, []string{"amd.com/gpu=GPU-00a1b2c3d4e50001", "amd.com/gpu=3", "amd.com/gpu=2"})
+	specs := []*cdispec.Spec{s}
+	devices, err := cdispec.Find(specs, []string{"amd.com/gpu=GPU-00a1b2c3d4e50001", "amd.com/gpu=3", "amd.com/gpu=2"})
 	require.NoError(t, err)
-	return want(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env)
+	return Leased(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env)
 }
 
 func TestTaskSaysHowManyGPUsAndWhich(t *testing.T) {
@@ -69,9 +70,9 @@ func TestWrongCountIsRefusedByName(t *testing.T) {
 
 // One GPU under two names would be two leases.
 func TestEachDeviceHasToBeOneGPU(t *testing.T) {
-	s, err := decodeCDI(newMemory(), "/x.json", []byte(cards(2)[:len(cards(2))-2]+`,{"name":"empty","containerEdits":{}}]}`))
+	s, err := cdispec.Decode("/x.json", []byte(cards(2)[:len(cards(2))-2]+`,{"name":"empty","containerEdits":{}}]}`))
 	require.NoError(t, err)
-	specs := []cdiSpec{s}
+	specs := []*cdispec.Spec{s}
 	for names, text := range map[string]string{
 		"1 GPU-00a1b2c3d4e50001": "cannot lease GPU GPU-00a1b2c3d4e50001: it has the device nodes of 1; a GPU must be there once, or two tasks could lease it",
 		"0 empty":                "cannot lease GPU empty: CDI spec /x.json lists no device nodes of it, by which GPUs are told apart",
@@ -80,9 +81,9 @@ func TestEachDeviceHasToBeOneGPU(t *testing.T) {
 		for name := range strings.FieldsSeq(names) {
 			full = append(full, "amd.com/gpu="+name)
 		}
-		devices, err := find(newMemory(), specs, full)
+		devices, err := cdispec.Find(specs, full)
 		require.NoError(t, err)
-		_, err = want(specs, devices, nil, nil)
+		_, err = Leased(specs, devices, nil, nil)
 		require.EqualError(t, err, text)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // settings are a Config as the wrapper uses it.
 type settings struct {
 	Config
-	env       []string // NAME=value, in place of Config.Env: a map is too much work for one call
+	env       []string // NAME=value, in place of Config.Env, in the order of the file
 	rootfsEnv []rootfsEnv
 }
 
@@ -26,13 +26,13 @@ func CheckConfig(data []byte) error {
 }
 
 // decodeConfig reads a config file's content, fills in the defaults and checks it.
-func decodeConfig(data []byte) (settings, error) {
+func decodeConfig(data []byte) (*settings, error) {
 	doc, err := rawjson.Parse(data)
 	if err != nil {
-		return settings{}, err
+		return nil, err
 	}
-	var c settings
-	var odd []string
+	c := new(settings)
+	var invalid []string
 	err = fields(doc.Root(), func(key string, v rawjson.Value) (err error) {
 		switch key {
 		case "runtime":
@@ -50,7 +50,7 @@ func decodeConfig(data []byte) (settings, error) {
 		case "visible":
 			c.Visible, err = texts(v)
 		case "env":
-			c.env, odd, err = pairs(v)
+			c.env, invalid, err = pairs(v)
 		case "rootfs_env":
 			c.rootfsEnv, err = decodeRootfsEnv(v)
 		case "folders":
@@ -63,13 +63,16 @@ func decodeConfig(data []byte) (settings, error) {
 		return err
 	})
 	if err != nil {
-		return settings{}, err
+		return nil, err
 	}
-	if len(odd) > 0 {
-		return settings{}, fmt.Errorf("env: %q can't be set as an environment variable", odd[0])
+	if len(invalid) > 0 {
+		return nil, fmt.Errorf("env: %q can't be set as an environment variable", invalid[0])
 	}
 	c.fill()
-	return c, c.check()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 var errUnknownField = errors.New("this version of the wrapper does not know it")
@@ -79,12 +82,10 @@ func fields(v rawjson.Value, each func(string, rawjson.Value) error) error {
 	if v.Kind() != rawjson.Object {
 		return fmt.Errorf("it is %s, not an object", v.Kind())
 	}
-	seen := make([]string, 0, 16)
+	var seen []string
 	for key, member := range v.Members() {
-		for _, s := range seen {
-			if s == key {
-				return fmt.Errorf("%q is there twice", key)
-			}
+		if slices.Contains(seen, key) {
+			return fmt.Errorf("%q is there twice", key)
 		}
 		seen = append(seen, key)
 		if err := each(key, member); err != nil {
@@ -122,7 +123,6 @@ func texts(v rawjson.Value) (list []string, err error) {
 	if err := v.As(rawjson.Array); err != nil {
 		return nil, err
 	}
-	list = slices.Grow(list, v.Len())
 	for e := range v.Elements() {
 		if e.Kind() != rawjson.String {
 			return nil, fmt.Errorf("one of them is %s, not a string", e.Kind())
@@ -134,7 +134,7 @@ func texts(v rawjson.Value) (list []string, err error) {
 
 // pairs are the members of an object of strings, each as NAME=value, and the
 // names of those that no environment can have.
-func pairs(v rawjson.Value) (list, odd []string, err error) {
+func pairs(v rawjson.Value) (list, invalid []string, err error) {
 	if v.None() {
 		return nil, nil, nil
 	}
@@ -143,12 +143,12 @@ func pairs(v rawjson.Value) (list, odd []string, err error) {
 			return fmt.Errorf("it is %s, not a string", v.Kind())
 		}
 		if !isEnvName(key) || strings.IndexByte(v.Text(), 0) >= 0 {
-			odd = append(odd, key)
+			invalid = append(invalid, key)
 		}
 		list = append(list, key+"="+v.Text())
 		return nil
 	})
-	return list, odd, err
+	return list, invalid, err
 }
 
 func (c *Config) fill() {
@@ -175,7 +175,7 @@ func (c *Config) check() error {
 	if err := whichContainers(c.Containers); err != nil {
 		return err
 	}
-	paths := append(make([][2]string, 0, 8), [2]string{"state", c.State}, [2]string{"nodes", c.Nodes})
+	paths := [][2]string{{"state", c.State}, {"nodes", c.Nodes}}
 	if c.Runtime != "" {
 		paths = append(paths, [2]string{"runtime", c.Runtime})
 	}

@@ -1,4 +1,4 @@
-package oci
+package cdispec
 
 import (
 	"bytes"
@@ -8,20 +8,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/oci/edits"
 	"concourse-ci-machine/internal/oci/rawjson"
 )
 
 // resolved is what the named devices of one spec give.
-func resolved(data string, names ...string) (cdiEdits, error) {
-	s, err := decodeCDI(newMemory(), "/x.json", []byte(data))
+func resolved(data string, names ...string) (Edits, error) {
+	s, err := Decode("/x.json", []byte(data))
 	if err != nil {
-		return cdiEdits{}, err
+		return Edits{}, err
 	}
-	devices, err := find(newMemory(), []cdiSpec{s}, names)
+	devices, err := Find([]*Spec{s}, names)
 	if err != nil {
-		return cdiEdits{}, err
+		return Edits{}, err
 	}
-	return merge(newMemory(), devices)
+	return Merge(devices)
 }
 
 func file(t testing.TB, path string) string {
@@ -32,20 +33,20 @@ func file(t testing.TB, path string) string {
 }
 
 func TestDevicesGiveEachPathOnceAndTheSpecsOwnFirst(t *testing.T) {
-	e, err := resolved(file(t, "testdata/amd.json"), "amd.com/gpu=1", "amd.com/gpu=all", "amd.com/gpu=GPU-3c4d")
+	e, err := resolved(file(t, "../testdata/amd.json"), "amd.com/gpu=1", "amd.com/gpu=all", "amd.com/gpu=GPU-3c4d")
 	require.NoError(t, err)
 	var paths []string
-	for _, n := range e.nodes {
-		paths = append(paths, n.path)
-		require.Equal(t, n.path, n.hostPath)
+	for _, n := range e.Nodes {
+		paths = append(paths, n.Path)
+		require.Equal(t, n.Path, n.HostPath)
 	}
 	require.Equal(t, []string{"/dev/kfd", "/dev/dri/card1", "/dev/dri/renderD129", "/dev/dri/card0", "/dev/dri/renderD128"}, paths)
 }
 
 func TestUnknownDeviceIsRefusedWithThoseThereAre(t *testing.T) {
-	_, err := resolved(file(t, "testdata/amd.json"), "amd.com/gpu=GPU-gone")
+	_, err := resolved(file(t, "../testdata/amd.json"), "amd.com/gpu=GPU-gone")
 	require.EqualError(t, err, "cannot find GPU amd.com/gpu=GPU-gone: the CDI specs have of amd.com/gpu: 0, 1, all, GPU-1a2b, GPU-3c4d")
-	_, err = resolved(file(t, "testdata/amd.json"), "nvidia.com/gpu=0")
+	_, err = resolved(file(t, "../testdata/amd.json"), "nvidia.com/gpu=0")
 	require.ErrorContains(t, err, "have of nvidia.com/gpu: none")
 }
 
@@ -89,21 +90,21 @@ func TestSpecsThatCannotBeAppliedAreRefused(t *testing.T) {
 
 func FuzzDecodeCDI(f *testing.F) {
 	for _, name := range []string{"amd", "nvidia"} {
-		f.Add([]byte(file(f, "testdata/"+name+".json")))
+		f.Add([]byte(file(f, "../testdata/"+name+".json")))
 	}
 	f.Add([]byte(`{"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[{"name":"all","containerEdits":{"deviceNodes":[null]}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := decodeCDI(newMemory(), "x", data)
+		s, err := Decode("x", data)
 		if err != nil {
 			return
 		}
-		for _, d := range s.devices {
-			e, err := merge(newMemory(), []chosen{{&s, d}})
+		for _, d := range s.Devices {
+			e, err := Merge([]Device{d})
 			if err != nil {
 				continue
 			}
-			for _, n := range e.nodes {
-				if !isCleanAbs(n.path) || !isCleanAbs(n.hostPath) {
+			for _, n := range e.Nodes {
+				if !isCleanAbs(n.Path) || !isCleanAbs(n.HostPath) {
 					t.Fatalf("%+v", n)
 				}
 			}
@@ -112,15 +113,11 @@ func FuzzDecodeCDI(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all := &edits{}
-			all.addCDI(facts{}, e)
-			parts, err := all.apply(doc, nil)
+			all := edits.Edits{Mounts: e.Mounts, Hooks: e.Hooks, Process: edits.Process{Groups: e.GIDs, Env: edits.Environment{Set: e.Env}}}
+			parts, err := all.Apply(doc)
 			if changed := bytes.Join(parts, nil); err != nil || parts != nil && !json.Valid(changed) {
 				t.Fatalf("%v: %s", err, changed)
 			}
-		}
-		if _, err := unitGPUs([]cdiSpec{s}, nil); err != nil {
-			return
 		}
 	})
 }

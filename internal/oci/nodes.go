@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -14,25 +13,25 @@ import (
 // in every user namespace, so inside an unprivileged LXD container.
 var errNoNodes = errors.New("this machine refuses new device nodes")
 
-// clones is the directory for private nodes, looked at once in a create.
-type clones struct {
+// privateNodes is the directory for them, looked at once in a create.
+type privateNodes struct {
 	path  string
 	known bool
 	err   error
 }
 
-func (c *clones) clone(m machine, n liveNode) (string, error) {
-	if !c.known {
-		c.known, c.err = true, m.nodesDir(c.path)
+func (p *privateNodes) clone(m *machine, n liveNode) (string, error) {
+	if !p.known {
+		p.known, p.err = true, m.nodesDir(p.path)
 	}
-	if c.err != nil {
-		return "", c.err
+	if p.err != nil {
+		return "", p.err
 	}
-	return m.clone(c.path, n)
+	return m.clone(p.path, n)
 }
 
 // nodesDir makes the directory for private nodes, or checks the one there is.
-func (m machine) nodesDir(dir string) error {
+func (m *machine) nodesDir(dir string) error {
 	err := privateDir(dir, m.euid)
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS) {
 		return fmt.Errorf("%w: %w", errNoNodes, err)
@@ -44,7 +43,7 @@ func (m machine) nodesDir(dir string) error {
 // in that directory, which only its owner can enter. A node of an earlier call is
 // taken as long as it is still what it has to be. Calls at the same time are
 // safe: each makes its own and renames it.
-func (m machine) clone(dir string, n liveNode) (string, error) {
+func (m *machine) clone(dir string, n liveNode) (string, error) {
 	dev := unix.Mkdev(n.major, n.minor)
 	path := dir + "/c" + strconv.FormatUint(uint64(n.major), 10) + "-" + strconv.FormatUint(uint64(n.minor), 10)
 	var st unix.Stat_t
@@ -77,27 +76,4 @@ func finishClone(dir, temp, path string) error {
 		return err
 	}
 	return os.Rename(temp, path)
-}
-
-// privateDir makes a directory of mode 0700, or checks that the one that is
-// there has this mode, is ours, and is not a symbolic link.
-func privateDir(dir string, euid uint32) error {
-	var st unix.Stat_t
-	err := unix.Lstat(dir, &st)
-	if errors.Is(err, unix.ENOENT) {
-		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-			return err
-		}
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-			return err
-		}
-		err = unix.Lstat(dir, &st)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot inspect directory %s: %w", dir, err)
-	}
-	if st.Mode != unix.S_IFDIR|0o700 || st.Uid != euid {
-		return fmt.Errorf("cannot use %s: it is not a directory of mode 0700 owned by %d; remove it, and it is made anew", dir, euid)
-	}
-	return nil
 }

@@ -23,7 +23,7 @@ type place struct{ destination, source string }
 // idMap is one row of linux.gidMappings. 64 bits, so that sums can't overflow.
 type idMap struct{ containerID, hostID, size uint64 }
 
-func readFacts(mem *memory, root rawjson.Value) (f facts, err error) {
+func readFacts(root rawjson.Value) (f facts, err error) {
 	if root.Kind() != rawjson.Object {
 		return f, fmt.Errorf("it is %s, not an object", root.Kind())
 	}
@@ -31,7 +31,7 @@ func readFacts(mem *memory, root rawjson.Value) (f facts, err error) {
 	if err != nil {
 		return f, err
 	}
-	f.mounts = room(&mem.places, mounts.Len())
+	f.mounts = make([]place, 0, mounts.Len())
 	for m := range mounts.Elements() {
 		destination, source, err := readMount(m)
 		if err != nil {
@@ -80,7 +80,7 @@ func (f *facts) readMaps(linux rawjson.Value) error {
 	}
 	for row := range rows.Elements() {
 		var m idMap
-		for _, field := range [...]struct {
+		for _, field := range []struct {
 			key string
 			to  *uint64
 		}{{"containerID", &m.containerID}, {"hostID", &m.hostID}, {"size", &m.size}} {

@@ -1,0 +1,80 @@
+package oci
+
+import (
+	"fmt"
+
+	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/oci/cdispec"
+	"concourse-ci-machine/internal/oci/rawjson"
+	"concourse-ci-machine/internal/oci/visible"
+)
+
+// leaseGPUs leases what the task asks for and returns that. What is leased stays so
+// as long as this process lives, which becomes runc; and then as long as the
+// container's task does. A kill at any point loses nothing.
+func (w *wrapper) leaseGPUs(s *settings, c *call, doc *rawjson.Doc, specs []*cdispec.Spec, devices []cdispec.Device, env []string) ([]cdispec.Device, held, error) {
+	want, err := visible.Leased(specs, devices, s.Visible, env)
+	if err != nil || want.Count == 0 {
+		return nil, held{}, err
+	}
+	h, err := holder(doc.Root(), c)
+	if err != nil {
+		return nil, held{}, err
+	}
+	caller, err := h.call(c.ID, c.Bundle)
+	if err != nil {
+		return nil, held{}, err
+	}
+	names, err := s.leasesOf(devices)
+	if err != nil {
+		return nil, held{}, err
+	}
+	leases := w.leases(s, names)
+	leases.Links = s.Leases.Links
+	leases.Label = func(gpu int) string { return visible.Label(specs, devices[gpu]) }
+	got, err := leases.Take(caller, want)
+	if err != nil {
+		return nil, held{}, err
+	}
+	own := make([]cdispec.Device, len(got))
+	h.gpus = make([]string, len(got))
+	for i, g := range got {
+		own[i], h.gpus[i] = devices[g], names[g]
+	}
+	return own, h, nil
+}
+
+// enterLease makes the lease of a container the exec's, which is refused when
+// another container has one of its GPUs by now. It does nothing where leases are
+// off: then GPUs are shared, whoever has them.
+func (w *wrapper) enterLease(s *settings, c *call, k marker) error {
+	if s.Leases == nil || k.lease.none() {
+		return nil
+	}
+	caller, err := k.lease.call(c.ID, k.bundle)
+	if err != nil {
+		return err
+	}
+	all := make([]int, len(k.lease.gpus))
+	for i := range all {
+		all[i] = i
+	}
+	leases := w.leases(s, k.lease.gpus)
+	leases.Label = func(gpu int) string { return k.lease.gpus[gpu] }
+	if err := leases.Enter(caller, all); err != nil {
+		return fmt.Errorf("%w [container %s]", err, c.ID)
+	}
+	return nil
+}
+
+// endLease ends the lease of a create that failed before it became runc. What
+// can't be ended so ends with this process, which is the next thing to happen.
+func (w *wrapper) endLease(s *settings, c *call, k marker) {
+	if !k.lease.none() {
+		_ = w.leases(s, k.lease.gpus).Forget(c.ID) // the error that counts is the one before
+	}
+}
+
+func (w *wrapper) leases(s *settings, gpus []string) lease.Leases {
+	return lease.Leases{Dir: s.Leases.Dir, GPUs: gpus, Euid: w.euid, Now: w.now}
+}

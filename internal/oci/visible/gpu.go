@@ -1,0 +1,95 @@
+// Package visible says which of a unit's GPUs a container asks for, by its
+// environment: lists such as AMD_VISIBLE_DEVICES, and GPU_COUNT. A container can
+// choose less than its unit gives, never more; what can't be understood or had is
+// refused by name. It reads no file and leases nothing.
+package visible
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/oci/cdispec"
+)
+
+// unitGPU is one GPU that the unit gives to tasks, with all its names.
+type unitGPU struct {
+	cdispec.Device          // under the first of the names
+	names          []string // in the spec: its index, GPU-<id>
+	pci            string   // "" when not known
+	nodes          []string // its device nodes, which tell GPUs apart
+}
+
+// unitGPUs are the single GPUs behind the unit's devices. A spec describes each
+// under several names, and all of them under "all": names with the same device
+// nodes are one GPU.
+func unitGPUs(specs []*cdispec.Spec, allowed []cdispec.Device) (gpus []unitGPU, err error) {
+	allowedNodes := make([][]string, len(allowed))
+	for i, a := range allowed {
+		if allowedNodes[i], err = a.Nodes(); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range specs {
+		if !slices.ContainsFunc(allowed, func(a cdispec.Device) bool { return a.Spec == s }) {
+			continue
+		}
+		for _, d := range s.Devices {
+			nodes, err := d.Nodes()
+			if err != nil {
+				return nil, err
+			}
+			if d.Name == cdispec.All || len(nodes) == 0 {
+				continue
+			}
+			// Under this name, another of the same nodes, or that for all.
+			permitted := false
+			for i, a := range allowed {
+				permitted = permitted || a.Spec == s && (a.Name == cdispec.All || a.Name == d.Name || slices.Equal(allowedNodes[i], nodes))
+			}
+			if !permitted {
+				continue
+			}
+			same := slices.IndexFunc(gpus, func(g unitGPU) bool { return g.Spec == s && slices.Equal(g.nodes, nodes) })
+			if same < 0 {
+				gpus = append(gpus, unitGPU{Device: d, names: []string{d.Name}, pci: d.PCI, nodes: nodes})
+				continue
+			}
+			gpus[same].names = append(gpus[same].names, d.Name)
+			if gpus[same].pci == "" {
+				gpus[same].pci = d.PCI
+			}
+		}
+	}
+	return gpus, nil
+}
+
+// String is the GPU as messages name it: "0 (GPU-1a2b, 0000:03:00.0)".
+func (g unitGPU) String() string {
+	others := slices.Clone(g.names[1:])
+	if g.pci != "" {
+		others = append(others, g.pci)
+	}
+	if len(others) == 0 {
+		return g.names[0]
+	}
+	return g.names[0] + " (" + strings.Join(others, ", ") + ")"
+}
+
+// index is the GPU's number; no GPU without one is part of a range.
+func (g unitGPU) index() (uint64, bool) {
+	for _, name := range g.names {
+		if n, err := strconv.ParseUint(name, 10, 32); err == nil {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// Label is a device as tasks know it: by its index on the unit, and its other names.
+func Label(specs []*cdispec.Spec, d cdispec.Device) string {
+	if gpus, err := unitGPUs(specs, []cdispec.Device{d}); err == nil && len(gpus) == 1 {
+		return gpus[0].String()
+	}
+	return d.Name
+}
