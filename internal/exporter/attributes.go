@@ -83,6 +83,7 @@ func (c *card) read(live bool, memory *[]expo.Sample) Sample {
 		if s.Alive = len(s.Values) > before; s.Alive {
 			c.readSlowOnce()
 		}
+		c.showBits()
 	}
 	c.addSlow()
 	c.hangs.end(c.now(), status == "active" || status == "unsupported" || status == "")

@@ -49,6 +49,7 @@ type card struct {
 	hangs    hangState
 	slow     *slowState // nil: not read yet
 	replays  rate
+	linked   map[*expo.Series]bool // XGMI links that were up since they were first read
 
 	sample *Sample // under construction
 	turn   uint64
@@ -74,7 +75,7 @@ type slotKey struct {
 func newCard(c *Collector, d Device, driver string) *card {
 	return &card{
 		root: c.root, device: d, driver: driver, names: c.families, dcgm: c.options.DCGM, now: func() time.Time { return c.now() },
-		busy: make(chan struct{}, 1), limit: c.limit, slots: map[slotKey]*slot{},
+		busy: make(chan struct{}, 1), limit: c.limit, slots: map[slotKey]*slot{}, linked: map[*expo.Series]bool{},
 	}
 }
 
@@ -175,7 +176,7 @@ func (c *card) refresh() {
 	c.id = readIdentity(c.root, func(name string) { c.at.Store(&name) }, c.device)
 	c.heads = newHeads(c.names, c.device, c.id, c.driver)
 	c.slots, c.plain, c.memo, c.slow = map[slotKey]*slot{}, [numMetrics]*slot{}, nil, nil
-	c.throttle, c.table.info = throttleState{}, nil
+	c.throttle, c.table.info, c.linked = throttleState{}, nil, map[*expo.Series]bool{}
 	c.sensorDir.close()
 	c.dir.open(c.root.Path(c.device.Dir))
 	c.looked = c.now()

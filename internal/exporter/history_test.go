@@ -99,7 +99,7 @@ func TestRecordFillsTheAPIsHistory(t *testing.T) {
 		require.NoError(t, json.Unmarshal(b, &got))
 		require.NotEmpty(t, got["last"])
 		delete(got, "last")
-		require.Equal(t, map[string]any{"interval_seconds": 10.0, "temperature_celsius": []any{51.0, 51.0, 51.0},
+		require.Equal(t, map[string]any{"interval_seconds": 10.0, "temperature_celsius": []any{72.0, 72.0, 72.0},
 			"power_watts": []any{137.0, 137.0, 137.0}, "memory_used_bytes": []any{6174015488.0, 6174015488.0, 6174015488.0},
 			"activity_ratio": []any{.42, .42, .42}}, got)
 	})

@@ -26,7 +26,8 @@ type channel struct {
 	label1 []expo.Label
 	input  *sysfile.File
 	slot   *slot
-	base   string // "/…/temp1": the directory and the beginning of the files' names
+	now    optional // what a temperature was in this scrape
+	base   string   // "/…/temp1": the directory and the beginning of the files' names
 }
 
 // Plausible limits, wide of anything that hardware can be: they exist to keep
@@ -37,7 +38,7 @@ const (
 	maxBytes      = 1 << 50
 	maxHertz      = 20_000_000_000
 	maxRPM        = 30_000
-	maxMillivolts = 20_000
+	maxMillivolts = 100_000 // boards of 48 V have vddboard at 52.7
 )
 
 // openHwmon finds the directory by its name file.
@@ -126,6 +127,7 @@ func (c *card) readTemperatures() (settled bool) {
 	var bad [2]bool
 	for i := range c.sensors.temps {
 		ch := &c.sensors.temps[i]
+		ch.now = optional{}
 		milli, ok, failed := c.number(ch.input, -maxCelsius*1000, maxCelsius*1000)
 		place := slices.Index(dieSensors[:], ch.label)
 		if failed && place >= 0 {
@@ -136,6 +138,7 @@ func (c *card) readTemperatures() (settled bool) {
 		}
 		if ok && milli != 0 {
 			t := float64(milli) / 1000
+			ch.now = known(t)
 			c.putAt(&ch.slot, temperatureCelsius, t, ch.label1)
 			if place >= 0 {
 				values[place] = t
@@ -177,12 +180,13 @@ func (c *card) readPower() {
 	}
 }
 
-// readRest reads the sensors that no other source stands behind.
+// readRest reads the sensors that no other source stands behind. A rail at 0 V is one
+// that the driver fills in for a board that lacks it.
 func (c *card) readRest() {
 	h := &c.sensors
 	for i := range h.rails {
 		ch := &h.rails[i]
-		if v, ok, _ := c.number(ch.input, 0, maxMillivolts); ok {
+		if v, ok, _ := c.number(ch.input, 0, maxMillivolts); ok && v > 0 {
 			c.putAt(&ch.slot, voltage, float64(v)/1000, ch.label1)
 		}
 	}

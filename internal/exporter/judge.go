@@ -31,10 +31,10 @@ func (c *card) judge() {
 	}
 	if c.slow != nil {
 		in.Errors, in.BadPages = c.slow.errors, c.slow.bad
-		v.Temperature.Limit = c.slow.crit[v.Temperature.Sensor]
 		v.PowerCap = c.slow.cap
 	}
-	if t := v.Temperature; t.Limit > 0 {
+	if t, ok := c.nearest(); ok && !v.Suspended {
+		v.Temperature = t
 		in.Temperature = &health.Temperature{Sensor: t.Sensor, Value: t.Value, Critical: t.Limit}
 	}
 	c.judgeLinks(&in)
@@ -44,12 +44,20 @@ func (c *card) judge() {
 
 // judgeLinks takes the links from the values that are already there.
 func (c *card) judgeLinks(in *health.Inputs) {
-	links, pcie := health.Links{}, health.PCIe{}
+	var links health.Links
+	pcie := health.PCIe{}
 	for _, v := range c.sample.Values {
 		switch v.Series.ID {
 		case xgmiUp:
-			links.Total++
-			links.Up += int(v.Value)
+			// Not every link of a board is wired, and in a guest all are told as
+			// down: one counts from when it was up.
+			if v.Value == 1 {
+				c.linked[v.Series] = true
+				links.Up++
+			}
+			if c.linked[v.Series] {
+				links.Total++
+			}
 		case pcieLanes:
 			pcie.Width = v.Value
 		case pcieSpeed:

@@ -43,7 +43,6 @@ const (
 	pcieSpeedMax
 	pcieLanes
 	pcieLanesMax
-	pcieBandwidth
 	pcieReplays
 	pcieRollovers
 	pcieRecoveries
@@ -145,7 +144,6 @@ func families() []expo.Family {
 		pcieSpeedMax:         g("rocm_pcie_link_max_speed_transfers_per_second", "PCIe speed of a lane at most."),
 		pcieLanes:            g("rocm_pcie_link_lanes", "PCIe lanes in use."),
 		pcieLanesMax:         g("rocm_pcie_link_max_lanes", "PCIe lanes at most."),
-		pcieBandwidth:        g("rocm_pcie_bandwidth_bytes_per_second", "PCIe traffic of both directions."),
 		pcieReplays:          c("rocm_pcie_replays_total", "PCIe packets sent again."),
 		pcieRollovers:        c("rocm_pcie_replay_rollovers_total", "PCIe replays that had to retrain the link."),
 		pcieRecoveries:       c("rocm_pcie_recoveries_total", "Times the PCIe link went from working to recovery."),

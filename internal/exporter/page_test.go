@@ -45,7 +45,7 @@ func TestPageShowsEveryGPUOfEveryFixtureHost(t *testing.T) {
 func TestPageHasValuesWithTheirLimits(t *testing.T) {
 	for name, want := range map[string][]string{
 		"amd": {"1 GPU: 1 healthy", "<strong>healthy, 100 of 100</strong>", "GPU 0: AMD Radeon RX 7900 XT",
-			`51 °C of 100 °C (edge) <meter max="100" value="51">`, "137 W of 315 W", "5.8 GiB of 20.0 GiB", `42 % <meter max="1" value="0.42">`},
+			`72 °C of 108 °C (mem) <meter max="108" value="72">`, "137 W of 315 W", "5.8 GiB of 20.0 GiB", `42 % <meter max="1" value="0.42">`},
 		"apu-gfx1103": {"1 GPU: 1 unknown", `<td data-label="Temperature">47 °C (edge)</td>`, `<td data-label="Power">9 W</td>`},
 		"mi300x-cpx":  {"0000:0a:00.0, gfx942, partition 1", "with the first partition"},
 		"mi210x4":     {"4 GPUs: "},

@@ -77,7 +77,6 @@ var shown = map[gm.Field]target{
 
 	gm.PCIeLinkWidth:              {metric: pcieLanes},
 	gm.PCIeLinkSpeed:              {metric: pcieSpeed},
-	gm.PCIeBandwidthInst:          {metric: pcieBandwidth},
 	gm.PCIeReplayCountAcc:         {metric: pcieReplays},
 	gm.PCIeReplayRoverCountAcc:    {metric: pcieRollovers},
 	gm.PCIeL0ToRecovCountAcc:      {metric: pcieRecoveries},

@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,25 +124,34 @@ func (c *card) readClockRanges() {
 
 // clockRange finds the ends of a table of lines "1: 2310Mhz *", in MHz. While
 // the GPU is idle some drivers add the present clock as a line of its own,
-// "S: 19Mhz *", which is no setting.
+// "S: 19Mhz *", which is no setting. Fine-grained tables (RDNA and newer) have three
+// levels, of which the middle one is the present clock and not a limit either: 31 MHz
+// between 500 and 2526 on an RX 7900 XTX.
 func clockRange(text string) (low, high float64, ok bool) {
+	var levels []float64
+	present := -1
 	for line := range strings.Lines(text) {
 		number, rest, found := strings.Cut(strings.TrimSpace(line), ":")
 		if _, err := strconv.ParseUint(number, 10, 8); !found || err != nil {
 			continue
 		}
-		word, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		word, mark, _ := strings.Cut(strings.TrimSpace(rest), " ")
 		v, err := strconv.ParseUint(strings.TrimSuffix(strings.ToLower(word), "mhz"), 10, 16)
 		if err != nil || v == 0 || !strings.HasSuffix(strings.ToLower(word), "mhz") {
 			continue
 		}
-		mhz := float64(v)
-		if !ok {
-			low, high, ok = mhz, mhz, true
+		if strings.Contains(mark, "*") {
+			present = len(levels)
 		}
-		low, high = min(low, mhz), max(high, mhz)
+		levels = append(levels, float64(v))
 	}
-	return low, high, ok
+	if len(levels) == 3 && present == 1 {
+		levels = []float64{levels[0], levels[2]}
+	}
+	if len(levels) == 0 {
+		return 0, 0, false
+	}
+	return slices.Min(levels), slices.Max(levels), true
 }
 
 func (c *card) readLinkLimits() {

@@ -13,7 +13,8 @@ import (
 type tableState struct {
 	revision gpumetrics.Revision
 	info     *expo.Series
-	unknown  float64 // readings with a revision that has no layout
+	scale    activityScale // of an APU's activities
+	unknown  float64       // readings with a revision that has no layout
 	other    *expo.Series
 }
 
@@ -39,11 +40,12 @@ func (c *card) readTable() []gpumetrics.Value {
 	}
 	c.hangs.answered++
 	if c.table.info == nil || c.table.revision != revision {
-		c.table.revision = revision
+		c.table.revision, c.table.scale = revision, unknownScale
 		c.table.info = c.heads.labels.series(tableInfo, label("revision", revision.String()))
 		c.memo = nil
 	}
 	c.sample.add(c.table.info, 1)
+	values = c.scaleActivities(values, revision)
 	c.show(values)
 	c.readThrottle(values, revision)
 	return values
@@ -76,7 +78,8 @@ func (c *card) decode(f *sysfile.File, decode func([]byte, []gpumetrics.Value) (
 		}
 		return nil, gpumetrics.Revision{}, false
 	}
-	if len(b) == 0 {
+	if len(b) == 0 { // as damaged as one that ends too early
+		c.fail(f.Base(), "damaged")
 		return nil, gpumetrics.Revision{}, false
 	}
 	revision, values, err := decode(b, c.values[:0])

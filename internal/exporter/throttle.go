@@ -1,7 +1,6 @@
 package exporter
 
 import (
-	"math/bits"
 	"time"
 
 	"concourse-ci-machine/internal/exporter/expo"
@@ -24,6 +23,7 @@ type throttleState struct {
 	base    *residency
 	lastRev gm.Revision
 	share   *float64 // of the time, under a thermal limit
+	status  *uint64  // indep_throttle_status of this scrape, see showBits
 }
 
 // residency is a reading of the counters: ticks by field.
@@ -50,14 +50,17 @@ var throttleBits = [...]throttleBit{
 	{56, "ppm"}, {57, "fit"},
 }
 
-// thermalBits are bits 32 to 47. Power and current limits are met by every
-// busy GPU and say nothing about heat.
-const thermalBits = 0xffff << 32
+// thermal reports whether a bit is about heat. Power and current limits are met by
+// every busy GPU and say nothing about it.
+func thermal(bit int) bool { return bit >= 32 && bit < 48 }
+
+// bitSensors are the sensors in hwmon that thermal bits speak of.
+var bitSensors = map[int]string{32: "junction", 34: "mem", 35: "edge", 36: "junction"}
 
 // readThrottle tells what slows the GPU down, from the best of the fields that
 // the table has.
 func (c *card) readThrottle(values []gm.Value, revision gm.Revision) {
-	c.throttle.share = nil
+	c.throttle.share, c.throttle.status = nil, nil
 	if c.throttle.lastRev != revision {
 		c.throttle = throttleState{lastRev: revision, active: map[int]*slot{}}
 	}
@@ -66,7 +69,7 @@ func (c *card) readThrottle(values []gm.Value, revision gm.Revision) {
 	for i, v := range values {
 		switch v.Field {
 		case gm.IndepThrottleStatus:
-			c.showBits(v.Raw)
+			c.throttle.status = &v.Raw
 			return
 		case gm.ThrottleStatus:
 			raw = &values[i]
@@ -88,19 +91,40 @@ func (c *card) readThrottle(values []gm.Value, revision gm.Revision) {
 	}
 }
 
-func (c *card) showBits(status uint64) {
+// showBits comes when sensors and their limits were read. A thermal bit counts where
+// its sensor is near the limit. Where no such sensor is known it is shown as
+// unspecified, and health leaves it out.
+func (c *card) showBits() {
+	if c.throttle.status == nil {
+		return
+	}
+	n, judged, unspecified := 0, false, false
 	for _, b := range throttleBits {
+		set := *c.throttle.status>>b.bit&1 == 1
+		if thermal(b.bit) {
+			near, ok := c.near(bitSensors[b.bit])
+			if !ok {
+				unspecified = unspecified || set
+				continue
+			}
+			set, judged = set && near, true
+			if set {
+				n++
+			}
+		}
 		s := c.throttle.active[b.bit]
 		if s == nil {
 			s = c.slot(slotKey{metric: throttleActive, a: b.reason}, []expo.Label{label("reason", b.reason)})
 			c.throttle.active[b.bit] = s
 		}
-		c.set(s, oneIf(status>>b.bit&1 == 1))
+		c.set(s, oneIf(set))
 	}
-	n := bits.OnesCount64(status & thermalBits)
-	c.put(throttleStatus, float64(n))
-	share := bitNow * oneIf(n > 0)
-	c.throttle.share = &share
+	c.put(throttleActive, oneIf(unspecified), label("reason", "unspecified"))
+	if judged {
+		c.put(throttleStatus, float64(n))
+		share := bitNow * oneIf(n > 0)
+		c.throttle.share = &share
+	}
 }
 
 // grow compares with the reading of one to two windows ago.

@@ -12,14 +12,22 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 )
 
-// attributes is a gpu_metrics v1_9 of 32- and 64-bit numbers by attribute.
+// attributeTable is a gpu_metrics v1_9 of 64-bit numbers by attribute.
 func attributeTable(values map[int]uint64) []byte {
 	b := []byte{0, 0, 1, 9, byte(len(values)), 0, 0, 0}
 	for id := range 64 {
 		if v, ok := values[id]; ok {
-			b = binary.LittleEndian.AppendUint64(b, 1|uint64(id)<<10|6<<20)
-			b = binary.LittleEndian.AppendUint64(b, v)
+			b = appendAttribute(b, id, []uint64{v})
 		}
+	}
+	return b
+}
+
+// appendAttribute adds an attribute, and puts the table's size right.
+func appendAttribute(b []byte, id int, values []uint64) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(values))|uint64(id)<<10|6<<20)
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	binary.LittleEndian.PutUint16(b, uint16(len(b)))
 	return b
@@ -84,16 +92,49 @@ func TestCountersOf32BitsWrapAround(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestBitsOfTheThrottleStatus(t *testing.T) {
-	c, _ := cardOf(put(t, map[string]string{"gpu_busy_percent": "5\n"}))
-	readAll(c)
-	for name, want := range map[uint64]float64{0: 0, 1<<1 | 1<<16 | 1<<57: 0, 1 << 36: 1, 1<<32 | 1<<47 | 1: 2} {
-		c.turn++
-		c.sample = &Sample{}
-		c.throttle = throttleState{active: map[int]*slot{}}
-		c.showBits(name)
-		require.Equal(t, want, allOf(*c.sample)["rocm_gpu_throttle_status"])
-		require.Len(t, c.sample.Values, len(throttleBits)+1)
+// The firmware of RDNA 3 and 4 sets the hotspot's bit on idle cards: a thermal bit
+// counts where the sensor that it speaks of is near its limit.
+func TestThermalBitsCountWhereTheirSensorIsNearItsLimit(t *testing.T) {
+	const hotspot, mem, vr, prochot = 1 << 36, 1 << 34, 1 << 38, 1 << 47
+	for name, tt := range map[string]struct {
+		bits        uint64
+		junction    string // millidegrees, of 100,000; "" for no sensor
+		status      any    // nil: there is none
+		active      float64
+		unspecified float64
+	}{
+		"none":                          {0, "54000", 0.0, 0, 0},
+		"power and current limits":      {1<<1 | 1<<16 | 1<<57, "54000", 0.0, 0, 0},
+		"hotspot on a cool card":        {hotspot, "54000", 0.0, 0, 0},
+		"hotspot near the limit":        {hotspot, "90000", 1.0, 1, 0},
+		"hotspot without a sensor":      {hotspot, "", nil, 0, 1},
+		"memory without a sensor":       {mem, "95000", 0.0, 0, 1},
+		"nobody knows these sensors":    {vr | prochot, "95000", 0.0, 0, 1},
+		"hotspot and one not known, on": {hotspot | vr, "99000", 1.0, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"gpu_busy_percent": "5\n", "hwmon/hwmon0/name": "amdgpu\n"}
+			if tt.junction != "" {
+				files["hwmon/hwmon0/temp2_label"], files["hwmon/hwmon0/temp2_crit"] = "junction\n", "100000\n"
+				files["hwmon/hwmon0/temp2_input"] = tt.junction + "\n"
+			}
+			c, _ := cardOf(put(t, files))
+			readAll(c)
+			c.turn++
+			c.sample = &Sample{}
+			c.throttle = throttleState{active: map[int]*slot{}}
+			c.readThrottle([]gm.Value{{Field: gm.IndepThrottleStatus, Raw: tt.bits}}, gm.Revision{})
+			c.showBits()
+			got := allOf(*c.sample)
+			if tt.status == nil {
+				require.NotContains(t, got, "rocm_gpu_throttle_status")
+				require.Nil(t, c.throttle.share, "health leaves it out")
+			} else {
+				require.Equal(t, tt.status, got["rocm_gpu_throttle_status"])
+			}
+			require.Equal(t, tt.active, got[`rocm_gpu_throttle_active{reason="temp_hotspot"}`])
+			require.Equal(t, tt.unspecified, got[`rocm_gpu_throttle_active{reason="unspecified"}`])
+		})
 	}
 }
 

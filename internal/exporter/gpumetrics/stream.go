@@ -17,6 +17,7 @@ func decodeStream(b []byte, values []Value) ([]Value, error) {
 	if len(b) < first {
 		return values, fmt.Errorf("%w: %d bytes", errDamaged, len(b))
 	}
+	begin, named51 := len(values), false
 	left := int32(binary.LittleEndian.Uint32(b[headerSize:]))
 	for b = b[first:]; left > 0; left-- {
 		if len(b) < 8 {
@@ -32,6 +33,7 @@ func decodeStream(b []byte, values []Value) ([]Value, error) {
 		if instances*k.size() > len(b) {
 			return values, fmt.Errorf("%w: attribute %d ends after the table", errDamaged, id)
 		}
+		named51 = named51 || id == 51
 		if id < len(streamFields) {
 			if u, ok := streamUnit(streamFields[id].unit, named); ok {
 				r := row{streamFields[id].field, 0, k, instances, u}
@@ -40,7 +42,24 @@ func decodeStream(b []byte, values []Value) ([]Value, error) {
 		}
 		b = b[instances*k.size():]
 	}
+	if !named51 {
+		asDKMS(values[begin:])
+	}
 	return values, nil
+}
+
+// asDKMS puts the temperatures of dies right where AMD's own driver package (DKMS,
+// 0ce779bf) wrote the table: there attribute 49 is the AID and 50 the XCD, where
+// mainline has 49 MID, 50 AID and 51 XCD.
+func asDKMS(values []Value) {
+	for i, v := range values {
+		switch v.Field {
+		case TemperatureMid:
+			values[i].Field = TemperatureAid
+		case TemperatureAid:
+			values[i].Field = TemperatureXcd
+		}
+	}
 }
 
 // streamUnits are the unit codes (enum amdgpu_metrics_attr_unit) from 1 on.

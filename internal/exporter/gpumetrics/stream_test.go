@@ -71,3 +71,27 @@ func TestDamagedStreams(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, values, "a negative count is none")
 }
+
+// AMD's driver package numbers the temperatures of dies otherwise than mainline, which
+// alone has attribute 51.
+func TestTemperaturesOfDiesUnderBothNumberings(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ids  []int
+		want []Field
+	}{
+		"mainline":          {[]int{48, 49, 50, 51}, []Field{TemperatureHBM, TemperatureMid, TemperatureAid, TemperatureXcd}},
+		"AMD's own package": {[]int{48, 49, 50}, []Field{TemperatureHBM, TemperatureAid, TemperatureXcd}},
+	} {
+		b := stream(Revision{1, 9})
+		for _, id := range tt.ids {
+			b = attr(b, id, u16, 2, uint64(id))
+		}
+		_, values, err := Decode(sealed(b), nil)
+		require.NoError(t, err, name)
+		var got []Field
+		for _, v := range values {
+			got = append(got, v.Field)
+		}
+		require.Equal(t, tt.want, got, name)
+	}
+}

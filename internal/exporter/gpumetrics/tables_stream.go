@@ -30,7 +30,7 @@ var streamFields = [...]struct {
 	20: {GFXActivityAcc, count},
 	21: {MemActivityAcc, count},
 	22: {PCIeBandwidthAcc, count},
-	23: {PCIeBandwidthInst, gigabytes},
+	23: {PCIeBandwidthInst, unclear},
 	24: {PCIeL0ToRecovCountAcc, count},
 	25: {PCIeReplayCountAcc, count},
 	26: {PCIeReplayRoverCountAcc, count},

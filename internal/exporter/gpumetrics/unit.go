@@ -30,7 +30,10 @@ const (
 	rpm
 	partitions
 	flagUnit // 0 or 1
-	unclear  // depends on firmware that the table does not name: not decoded
+	// unclear depends on firmware that the table does not name, or is told otherwise by
+	// each source: not decoded. Of pcie_bandwidth_inst the kernel says GB/s, amd-smi and
+	// RDC Mb/s, and an idle MI300X shows 18.
+	unclear
 	numUnits
 )
 
@@ -56,7 +59,7 @@ var readings = [numUnits]reading{
 	milliwatts:     {times: 1, per: 1000, max: 10_000, absentZero: true},
 	energy:         {times: 1, per: 1 << 16, max: math.MaxUint64, absentZero: true, absent: math.MaxUint32},
 	megahertz:      {times: 1e6, per: 1, max: 2e10, absentZero: true},
-	millivolts:     {times: 1, per: 1000, max: 20, absentZero: true},
+	millivolts:     {times: 1, per: 1000, max: 100, absentZero: true},
 	milliamperes:   {times: 1, per: 1000, max: 1000},
 	lanes:          {times: 1, per: 1, max: 64, absentZero: true},
 	tenthGT:        {times: 1e8, per: 1, max: 1e12, absentZero: true},
