@@ -61,6 +61,8 @@ type Config struct {
 	MinDisk, MinRAM      uint64 // bytes; 0 is no check
 	NVIDIAToolkitVersion string // "" or x.y.z
 	DCGMAliases          bool
+	PCIeBandwidth        bool // of each GPU is measured
+	Usage                bool // who uses each GPU is looked up
 	DNSProxy             bool
 	DNSServers           []string
 	DrainTimeout         time.Duration

@@ -67,5 +67,7 @@ func gpuOptions() []Option {
 			return nil
 		}),
 		boolean("exporter-dcgm-aliases", false, func(c *Config, on bool) { c.DCGMAliases = on }),
+		boolean("exporter-pcie-bandwidth", true, func(c *Config, on bool) { c.PCIeBandwidth = on }),
+		boolean("exporter-usage", true, func(c *Config, on bool) { c.Usage = on }),
 	}
 }

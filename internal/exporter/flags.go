@@ -32,7 +32,7 @@ func parse(args []string) (options, *flag.FlagSet, error) {
 	fs.DurationVar(&o.watchdog, "web.watchdog", defaultWatchdog, "`time` without an answer to its own health check that ends the program, 2s or more; 0s is never")
 	fs.StringVar(&o.root, "path.root", "/", "`directory` to read as the machine's root")
 	fs.BoolVar(&o.collect.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")
-	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", false, "read pcie_bw every 30s, in the background: it takes a second each time")
+	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", true, "read pcie_bw every 30s, in the background, where a GPU has it: it takes a second each time; =false leaves it to others")
 	fs.DurationVar(&o.collect.RASInterval, "ras.interval", defaultRAS, "`time` between readings of error counters and limits, 5s or more")
 	fs.BoolVar(&o.collect.Usage, "collect.usage", true, "tell which containers use the GPUs; =false leaves processes alone")
 	fs.DurationVar(&o.collect.UsageInterval, "usage.interval", defaultUsage, "`time` between looks at the users of the GPUs, 5s or more")

@@ -159,7 +159,7 @@ func TestFlagsOfUsage(t *testing.T) {
 	require.Equal(t, 64, o.collect.UsageContainers)
 	o, _, err = parse([]string{"--collect.usage=false", "--usage.interval=1m", "--usage.containers=8"})
 	require.NoError(t, err)
-	require.Equal(t, Options{RASInterval: defaultRAS, UsageInterval: time.Minute, UsageContainers: 8}, o.collect)
+	require.Equal(t, Options{PCIeBandwidth: true, RASInterval: defaultRAS, UsageInterval: time.Minute, UsageContainers: 8}, o.collect)
 	_, _, err = parse([]string{"--usage.write=/run/u", "--collect.usage=false"})
 	require.EqualError(t, err, "flag -usage.write goes with neither -collect.usage=false nor -usage.report")
 	for arg, want := range map[string]string{

@@ -9,7 +9,17 @@ import (
 // desireExporter is Pebble with the GPU exporter, on units that have AMD GPUs
 // and were asked to use them.
 func desireExporter(d *role.Desired, o Observed, g GPUs) error {
-	command := []string{role.ExporterBin, "--web.listen-address=:9401", "--path.root=/", "--usage.report=" + role.UsageReport}
+	command := []string{role.ExporterBin, "--web.listen-address=:9401", "--path.root=/"}
+	var usage []string
+	if o.Config.Usage {
+		command = append(command, "--usage.report="+role.UsageReport)
+		usage = []string{role.ExporterBin, "--usage.write=" + role.UsageReport, "--path.root=/"}
+	} else {
+		command = append(command, "--collect.usage=false")
+	}
+	if !o.Config.PCIeBandwidth {
+		command = append(command, "--collect.pcie-bandwidth=false")
+	}
 	if o.Config.DCGMAliases {
 		command = append(command, "--dcgm-aliases")
 	}
@@ -21,8 +31,11 @@ func desireExporter(d *role.Desired, o Observed, g GPUs) error {
 	}
 	d.Exporter = g.Vendor == gpu.AMD && len(g.All) > 0
 	d.Resources = append(d.Resources, resource.Absent{Path: role.JobsCredentials, Why: "this unit is a worker"})
-	return role.DesirePebble(d, o.Observed, "this unit has no AMD GPU to watch", d.Exporter, role.JobsService, resource.PebbleLayer{
+	layer := resource.PebbleLayer{
 		Service: role.ExporterService, Summary: "GPU metrics on port 9401", Command: command, User: "nobody", Group: "nogroup",
-		Check: role.ExporterService, URL: role.ExporterURL, Job: job, JobCommand: report,
-		Helper: role.UsageService, HelperCommand: []string{role.ExporterBin, "--usage.write=" + role.UsageReport, "--path.root=/"}})
+		Check: role.ExporterService, URL: role.ExporterURL, Job: job, JobCommand: report}
+	if usage != nil {
+		layer.Helper, layer.HelperCommand = role.UsageService, usage
+	}
+	return role.DesirePebble(d, o.Observed, "this unit has no AMD GPU to watch", d.Exporter, role.JobsService, layer)
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -137,12 +138,23 @@ func TestCUDAHonoursTheChosenGPUs_D44(t *testing.T) {
 	require.Empty(t, d.Suffix)
 }
 
-func TestDCGMAliasesAreAFlagOfTheExporter(t *testing.T) {
-	for on, want := range map[bool]string{false: "=" + role.UsageReport + "\n", true: "=" + role.UsageReport + " --dcgm-aliases\n"} {
-		d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm", "exporter-dcgm-aliases": on}), nil)
-		layer, ok := resourcetest.File(d.Resources, role.PebbleDir+"/layers/001-rocm-exporter.yaml")
-		require.True(t, ok)
-		require.Contains(t, layer, want)
+func TestOptionsOfTheExporterAreItsFlags(t *testing.T) {
+	report := " --usage.report=" + role.UsageReport
+	for option, tt := range map[string]struct {
+		set  bool
+		want string
+	}{
+		"exporter-dcgm-aliases":   {true, report + " --dcgm-aliases\n"},
+		"exporter-pcie-bandwidth": {false, report + " --collect.pcie-bandwidth=false\n"},
+		"exporter-usage":          {false, " --path.root=/ --collect.usage=false\n"},
+	} {
+		for _, changed := range []bool{false, true} {
+			d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm", option: tt.set == changed}), nil)
+			layer, ok := resourcetest.File(d.Resources, role.PebbleDir+"/layers/001-rocm-exporter.yaml")
+			require.True(t, ok)
+			require.Equal(t, changed, strings.Contains(layer, tt.want), "%s: %s", option, layer)
+			require.Equal(t, option != "exporter-usage" || !changed, strings.Contains(layer, "--usage.write="), "who uses the GPUs is looked up by root")
+		}
 	}
 }
 

@@ -105,12 +105,13 @@ func TestFaultsInTheWebsRulesAreNoticed(t *testing.T) {
 func TestFaultsInTheRulesAreNoticed(t *testing.T) {
 	rules := readFile(t, rulesFile)
 	for alert, fault := range map[string][2]string{
-		"AMDGPUMemoryError":       {"increase(rocm_gpu_ecc_errors_uncorrectable[15m]) > 0", "rocm_gpu_ecc_errors_uncorrectable > 0"},
+		"AMDGPUMemoryError":       {"rocm_gpu_ecc_errors_uncorrectable > 0", "increase(rocm_gpu_ecc_errors_uncorrectable[15m]) > 0"},
 		"AMDGPUHang":              {" or increase(rocm_gpu_hang_events_total[5m]) > 0", ""},
 		"AMDGPULinkDown":          {" and max_over_time(rocm_xgmi_link_up[1d]) == 1", ""},
 		"AMDGPUHighTemperature":   {`sensor!="edge"} > 0.95 * rocm_gpu_temperature_crit_celsius`, `sensor!="edge"} > 85`},
 		"AMDGPUThermalThrottling": {"rocm_gpu_throttle_status > 0", "rocm_gpu_throttle_status > 2"},
-		"AMDGPUMemoryUsageHigh":   {"rocm_memory_total > 0.95", "rocm_memory_total > 0.9"},
+		"AMDGPUMemoryUsageHigh":   {` unless ignoring (revision) rocm_gpu_metrics_info{revision=~"v[23]_.+"}`, ""},
+		"AMDGPUMissing":           {"max_over_time(rocm_exporter_gpus[1d])", "max_over_time(rocm_exporter_gpus[1h])"},
 		"AMDGPUCorrectableErrors": {`sum without (block) (increase(rocm_gpu_ras_errors_total{severity="ce"}[1h])) > 100`, `rocm_gpu_ras_errors_total{severity="ce"} > 100`},
 		"AMDGPUBadPagesPending":   {`rocm_gpu_bad_pages{state="pending"}`, "rocm_gpu_bad_pages"},
 		"AMDGPUPCIeErrors":        {"increase(rocm_pcie_replays_total[15m]) > 100", "rocm_pcie_replays_total > 100"},

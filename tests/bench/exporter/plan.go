@@ -65,7 +65,6 @@ func sourceOf(name string, l map[string]string) (source, bool) {
 		"rocm_pcie_link_speed_transfers_per_second": field(114, 2, 1e8, 1),
 		"rocm_xgmi_link_lanes":                      field(116, 2, 1, 1),
 		"rocm_xgmi_link_speed_transfers_per_second": field(118, 2, 1e9, 1),
-		"rocm_pcie_bandwidth_bytes_per_second":      field(136, 8, 1e9, 1),
 		"rocm_pcie_recoveries_total":                field(144, 8, 1, 1),
 		"rocm_pcie_replays_total":                   field(152, 8, 1, 1),
 		"rocm_pcie_replay_rollovers_total":          field(160, 8, 1, 1),
