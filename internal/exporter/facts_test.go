@@ -75,7 +75,9 @@ func TestClockRangeIsOfLimits(t *testing.T) {
 		"fine-grained, idle (RX 7900 XTX)": {"0: 500Mhz\n1: 31Mhz *\n2: 2526Mhz\n", 500, 2526},
 		"fine-grained, boosted":            {"0: 500Mhz\n1: 2600Mhz *\n2: 2526Mhz\n", 500, 2526},
 		"fine-grained, at the lowest":      {"0: 500Mhz *\n1: 2526Mhz\n", 500, 2526},
-		"asleep (RX 9070)":                 {"S: 19Mhz *\n0: 500Mhz\n1: 3450Mhz\n", 500, 3450},
+		"asleep":                           {"S: 19Mhz *\n0: 500Mhz\n1: 3450Mhz\n", 500, 3450},
+		"level 0 is called S (RX 9070)":    {"S: 500Mhz\n1: 789Mhz *\n2: 2070Mhz\n", 500, 2070},
+		"the present one is 0 (RX 7600S)":  {"0: 255Mhz\n1: 0Mhz *\n2: 1841Mhz\n", 255, 1841},
 	} {
 		low, high, ok := clockRange(tt.table)
 		require.True(t, ok, name)

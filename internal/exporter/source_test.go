@@ -105,3 +105,29 @@ func TestRealCaptures(t *testing.T) {
 		})
 	}
 }
+
+// What firmware and drivers say of cards at rest is not a fault.
+func TestRealCardsAtRestAreHealthy(t *testing.T) {
+	if _, err := os.Stat(captures); err != nil {
+		t.Skipf("no captures of real GPUs at %s", captures)
+	}
+	for name, want := range map[string]map[string]string{
+		"rx7600s/card1":    {"rocm_gpu_healthy{": "1", "rocm_gpu_throttle_status{": "0", `rocm_gpu_clock_min_hertz{clock="gfx"`: "2.55e+08"},
+		"rx9070/card1":     {"rocm_gpu_healthy{": "1", "rocm_gpu_throttle_status{": "0", `rocm_gpu_clock_min_hertz{clock="gfx"`: "5e+08"},
+		"rx7900xtx/card0":  {"rocm_gpu_healthy{": "1", `rocm_gpu_clock_min_hertz{clock="gfx"`: "5e+08", `rocm_gpu_clock_max_hertz{clock="gfx"`: "2.219e+09"},
+		"strixpoint/card1": {`rocm_gpu_activity_ratio{engine="gfx"`: "0.03", `rocm_gpu_clock_min_hertz{clock="gfx"`: "6e+08"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := host.Root(t.TempDir())
+			require.NoError(t, os.CopyFS(r.Path("/sys/class/drm/"+filepath.Base(name)), os.DirFS(filepath.Join(captures, name))))
+			text := scrape(t, newTestCollector(r, AMD(r)))
+			require.Empty(t, series(text, "rocm_exporter_read_errors_total{"))
+			require.NotRegexp(t, `rocm_gpu_voltage_volts\{.*\} 0\n`, text)
+			for prefix, value := range want {
+				lines := series(text, prefix)
+				require.Len(t, lines, 1, prefix)
+				require.True(t, strings.HasSuffix(lines[0], "} "+value), lines[0])
+			}
+		})
+	}
+}
