@@ -4,9 +4,28 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"time"
 
 	"concourse-ci-machine/internal/exporter/health"
 )
+
+// Report is /api/v1/gpus.
+type Report struct {
+	Unit    string    `json:"unit,omitempty"` // Juju's name, where the exporter was given it
+	Host    string    `json:"host"`
+	Version string    `json:"version"` // of the exporter
+	Time    time.Time `json:"time"`
+	GPUs    []Status  `json:"gpus"`
+}
+
+// Report reads all GPUs, as Status does.
+func (c *Collector) Report() Report {
+	name, err := c.root.ReadText("/proc/sys/kernel/hostname")
+	if err != nil {
+		name, _ = c.root.ReadText("/etc/hostname") // a root that is no running machine; "" where there is none either
+	}
+	return Report{Unit: c.options.Unit, Host: name, Version: c.version, Time: c.now().UTC(), GPUs: c.Status()}
+}
 
 // Status is one GPU in /api/v1/gpus. What is not known is null, or missing.
 type Status struct {
@@ -88,7 +107,7 @@ func (c *Collector) states() []Status {
 }
 
 func (s *scrapes) gpus(w http.ResponseWriter, _ *http.Request, b []byte) (string, []byte) {
-	text, err := json.MarshalIndent(map[string]any{"gpus": s.collector.Status()}, "", "  ")
+	text, err := json.MarshalIndent(s.collector.Report(), "", "  ")
 	if err != nil {
 		http.Error(w, "cannot write GPUs: "+err.Error(), http.StatusInternalServerError)
 		return "", b

@@ -21,6 +21,7 @@ const Deadline = 2 * time.Second
 
 // Options are what a collector leaves out or adds.
 type Options struct {
+	Unit          string        // Juju's name of the unit, for people; "" where there is none
 	DCGM          bool          // repeat values under NVIDIA's names
 	PCIeBandwidth bool          // read pcie_bw in the background
 	RASInterval   time.Duration // between readings of error counters and limits

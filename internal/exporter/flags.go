@@ -31,6 +31,7 @@ func parse(args []string) (options, *flag.FlagSet, error) {
 	fs.StringVar(&o.listen, "web.listen-address", fmt.Sprintf(":%d", agreed.GPUsPort), "`address` to serve on; port 0 takes a free one")
 	fs.DurationVar(&o.watchdog, "web.watchdog", defaultWatchdog, "`time` without an answer to its own health check that ends the program, 2s or more; 0s is never")
 	fs.StringVar(&o.root, "path.root", "/", "`directory` to read as the machine's root")
+	fs.StringVar(&o.collect.Unit, "unit", "", "`name` of the Juju unit, for the page and the API")
 	fs.BoolVar(&o.collect.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")
 	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", true, "read pcie_bw every 30s, in the background, where a GPU has it: it takes a second each time; =false leaves it to others")
 	fs.DurationVar(&o.collect.RASInterval, "ras.interval", defaultRAS, "`time` between readings of error counters and limits, 5s or more")

@@ -2,12 +2,14 @@ package exporter
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	_ "embed" // the page
 	"encoding/base64"
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/exporter/health"
@@ -61,15 +63,31 @@ type bar struct {
 }
 
 func (s *scrapes) page(w http.ResponseWriter, _ *http.Request, b []byte) (string, []byte) {
-	all := s.collector.Status()
+	report := s.collector.Report()
+	all := report.GPUs
+	slices.SortStableFunc(all, func(a, b Status) int { return cmp.Compare(place(a), place(b)) })
 	view := struct {
-		Style         template.CSS
-		Script        template.JS
-		Summary, Time string
-		GPUs          []shownGPU
-	}{template.CSS(pageCSS), template.JS(pageJS), summary(all), s.collector.now().UTC().Format("15:04:05 UTC"), nil}
+		Style                   template.CSS
+		Script                  template.JS
+		Title, Heading, Summary string
+		Time, Version           string
+		Command                 string // explains an error's code, which follows
+		GPUs                    []shownGPU
+	}{Style: template.CSS(pageCSS), Script: template.JS(pageJS), Heading: heading(report), Summary: summary(all),
+		Time: report.Time.Format("15:04:05 UTC"), Version: report.Version, Command: "dispatch explain "}
+	view.Title = view.Heading
+	if report.Unit != "" {
+		view.Command = "juju run " + report.Unit + " explain-error code="
+	}
+	critical := 0
 	for _, st := range all {
 		view.GPUs = append(view.GPUs, shownOf(st))
+		if place(st) == 0 {
+			critical++
+		}
+	}
+	if critical > 0 {
+		view.Title = fmt.Sprintf("(%d critical) %s", critical, view.Heading)
 	}
 	people := s.people()
 	text := bytes.NewBuffer(b)
@@ -117,6 +135,23 @@ func shownOf(s Status) shownGPU {
 	return g
 }
 
+// states are in the order of the page: what wants looking at comes first.
+var states = []health.State{health.Critical, health.Warning, health.Unknown, health.Healthy}
+
+// place is the GPU's among these.
+func place(s Status) int { return slices.Index(states, shownOf(s).State) }
+
+// heading says whose GPUs these are.
+func heading(r Report) string {
+	switch {
+	case r.Unit != "":
+		return "GPUs of " + r.Unit + " on " + cmp.Or(r.Host, "a host without a name")
+	case r.Host != "":
+		return "GPUs of " + r.Host
+	}
+	return "GPUs"
+}
+
 // newBar tells value of limit, each divided by per.
 func newBar(s Status, label, format string, per float64, value, limit *float64) bar {
 	b := bar{Label: label, Text: "not known"}
@@ -145,7 +180,7 @@ func summary(all []Status) string {
 		counts[shownOf(s).State]++
 	}
 	var parts []string
-	for _, state := range []health.State{health.Critical, health.Warning, health.Unknown, health.Healthy} {
+	for _, state := range states {
 		if n := counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}

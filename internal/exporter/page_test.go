@@ -3,6 +3,7 @@ package exporter
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"html"
 	"net/http/httptest"
 	"regexp"
@@ -112,4 +113,25 @@ func TestPageAsksNobodyElse(t *testing.T) {
 	require.Equal(t, map[string]string{"default-src": "'none'", "script-src": within("script"), "style-src": within("style"),
 		"connect-src": "'self'", "img-src": "data:", "base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'"}, policy)
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+}
+
+// Who has ten of these pages open finds the one that wants looking at by its title.
+func TestPageSaysWhereItIsAndWhatIsWorstFirst(t *testing.T) {
+	r := hosttest.Host(t, "mi210x4")
+	hosttest.Put(t, r, "/proc/sys/kernel/hostname", "juju-4f2a10-0\n")
+	c := newTestCollector(r, AMD(r))
+	c.options.Unit = "rocm-worker/0"
+	text := html.UnescapeString(look(t, c).Body.String())
+	require.Contains(t, text, "<title>(1 critical) GPUs of rocm-worker/0 on juju-4f2a10-0</title>")
+	require.Contains(t, text, "<h1>GPUs of rocm-worker/0 on juju-4f2a10-0</h1>")
+	require.Contains(t, text, "<code>juju run rocm-worker/0 explain-error code=7</code>")
+	require.Contains(t, text, "rocm-exporter v0.0.0-test")
+	require.Less(t, strings.Index(text, "GPU 3: "), strings.Index(text, "GPU 0: "), "the critical one comes first")
+
+	w := httptest.NewRecorder()
+	Handler(c).ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/gpus", nil))
+	var got Report
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+	require.Equal(t, []any{"rocm-worker/0", "juju-4f2a10-0", "v0.0.0-test", hosttest.Now.UTC()}, []any{got.Unit, got.Host, got.Version, got.Time})
+	require.Len(t, got.GPUs, 4)
 }

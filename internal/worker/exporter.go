@@ -9,7 +9,7 @@ import (
 // desireExporter is Pebble with the GPU exporter, on units that have AMD GPUs
 // and were asked to use them.
 func desireExporter(d *role.Desired, o Observed, g GPUs) error {
-	command := []string{role.ExporterBin, "--web.listen-address=:9401", "--path.root=/"}
+	command := []string{role.ExporterBin, "--web.listen-address=:9401", "--path.root=/", "--unit=" + o.Facts.Unit}
 	var usage []string
 	if o.Config.Usage {
 		command = append(command, "--usage.report="+role.UsageReport)

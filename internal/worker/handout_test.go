@@ -146,7 +146,7 @@ func TestOptionsOfTheExporterAreItsFlags(t *testing.T) {
 	}{
 		"exporter-dcgm-aliases":   {true, report + " --dcgm-aliases\n"},
 		"exporter-pcie-bandwidth": {false, report + " --collect.pcie-bandwidth=false\n"},
-		"exporter-usage":          {false, " --path.root=/ --collect.usage=false\n"},
+		"exporter-usage":          {false, " --collect.usage=false\n"},
 	} {
 		for _, changed := range []bool{false, true} {
 			d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm", option: tt.set == changed}), nil)

@@ -89,7 +89,7 @@ func TestBrowserShowsTheGPU(t *testing.T) {
 		require.Contains(t, dom, "<h2>GPU 0: AMD Radeon RX 7900 XT</h2>")
 		require.Contains(t, dom, "✓ healthy, 100 of 100")
 		require.Contains(t, dom, "nothing wrong with temperature")
-		require.Contains(t, dom, "51 °C of 100 °C (edge)")
+		require.Contains(t, dom, "72 °C of 108 °C (mem)")
 		require.Contains(t, dom, "137 W of 315 W")
 		require.Contains(t, dom, "5.8 GiB of 20.0 GiB")
 		require.Contains(t, dom, "Live: read at ")

@@ -99,21 +99,24 @@ func Assess(in Inputs) (score float64, state State, reason string) {
 		if weights == 0 {
 			mean = limit
 		}
-		return math.Min(mean, limit), Critical, strings.Join(append(found, in.wrong(parts)...), "; ")
+		return math.Min(mean, limit), Critical, strings.Join(append(found, in.wrong(parts, 80)...), "; ")
 	case in.Errors == nil && in.Temperature == nil:
 		return math.NaN(), Unknown, unknown(&in)
 	case mean < 50 || worst < 30:
-		return math.Min(mean, 49), Critical, strings.Join(in.wrong(parts), "; ")
+		return math.Min(mean, 49), Critical, strings.Join(in.wrong(parts, 80), "; ")
 	case mean < 80 || worst < 80:
-		return math.Min(mean, 79), Warning, strings.Join(in.wrong(parts), "; ")
+		return math.Min(mean, 79), Warning, strings.Join(in.wrong(parts, 80), "; ")
+	}
+	if cost := in.wrong(parts, 100); len(cost) > 0 {
+		return mean, Healthy, strings.Join(cost, "; ")
 	}
 	return mean, Healthy, nothingWrong(parts)
 }
 
-// wrong says what is wrong with each component that is not well.
-func (in *Inputs) wrong(parts []component) (out []string) {
+// wrong says what costs each component the points that it has less than enough.
+func (in *Inputs) wrong(parts []component, enough float64) (out []string) {
 	for _, p := range parts {
-		if p.score >= 80 {
+		if p.score >= enough {
 			continue
 		}
 		if reason := in.reason(p.name); reason != "" {

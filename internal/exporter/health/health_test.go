@@ -49,7 +49,7 @@ func TestAssess(t *testing.T) {
 		"half the lanes":                    {func(in *Inputs) { in.PCIe.Width = 8 }, 79, Warning, "PCIe link x8 of x16"},
 		"a slow link while busy":            {func(in *Inputs) { in.PCIe.Busy = true }, 49, Critical, "PCIe link at 2.5 of 32.0 GT/s under load"},
 		"replays":                           {func(in *Inputs) { in.PCIe.Replays = .2 }, 79, Warning, "0.2 PCIe replays a second"},
-		"weights go to what is there":       {func(in *Inputs) { *in = Inputs{Errors: &Errors{Correctable: 5}} }, 90, Healthy, "nothing wrong with errors"},
+		"weights go to what is there":       {func(in *Inputs) { *in = Inputs{Errors: &Errors{Correctable: 5}} }, 90, Healthy, "5 correctable errors"},
 		"a temperature alone will do":       {func(in *Inputs) { *in = Inputs{Temperature: in.Temperature} }, 100, Healthy, "nothing wrong with temperature"},
 		"everything somewhat wrong adds up": {func(in *Inputs) {
 			in.Temperature.Value, in.Events, in.ThermalShare, in.Errors.Correctable = 98, ptr(4), ptr(.5), 1000

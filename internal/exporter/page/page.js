@@ -52,8 +52,12 @@
     return out;
   }
 
-  function card(gpu) {
-    const out = copy("card"), health = gpu.health || {}, state = marks[health.state] ? health.state : "unknown";
+  // order has what wants looking at first.
+  const order = ["critical", "warning", "unknown", "healthy"];
+  const stateOf = (gpu) => (gpu.health && marks[gpu.health.state] ? gpu.health.state : "unknown");
+
+  function card(gpu, unit) {
+    const out = copy("card"), health = gpu.health || {}, state = stateOf(gpu);
     const part = (selector) => out.querySelector(selector);
     out.classList.add(state);
     part("h2").textContent = "GPU " + gpu.index + ": " + (gpu.name || "unnamed");
@@ -63,8 +67,8 @@
     for (const e of gpu.explained || []) {
       const item = document.createElement("li"), name = document.createElement("b"), code = document.createElement("code");
       name.textContent = e.name + ".";
-      code.textContent = "dispatch explain " + e.code;
-      item.append(name, " " + e.text + " More on the unit: ", code);
+      code.textContent = (unit ? "juju run " + unit + " explain-error code=" : "dispatch explain ") + e.code;
+      item.append(name, " " + e.text + " More: ", code);
       part(".explained").append(item);
     }
     if (gpu.partition > 0) {
@@ -80,8 +84,8 @@
   }
 
   function summary(gpus) {
-    const states = ["critical", "warning", "unknown", "healthy"].map((s) => {
-      const n = gpus.filter((g) => ((g.health && g.health.state) || "unknown") === s).length;
+    const states = order.map((s) => {
+      const n = gpus.filter((g) => stateOf(g) === s).length;
       return n ? n + " " + s : "";
     });
     return (gpus.length === 1 ? "1 GPU: " : gpus.length + " GPUs: ") + states.filter(Boolean).join(", ");
@@ -98,10 +102,13 @@
     try {
       const answer = await fetch("api/v1/gpus", { signal: stop.signal, cache: "no-store" });
       if (!answer.ok) throw new Error("status " + answer.status);
-      const gpus = (await answer.json()).gpus;
+      const report = await answer.json(), gpus = report.gpus;
+      gpus.sort((a, b) => order.indexOf(stateOf(a)) - order.indexOf(stateOf(b)));
+      const critical = gpus.filter((g) => stateOf(g) === "critical").length;
+      document.title = (critical ? "(" + critical + " critical) " : "") + document.querySelector("h1").textContent;
       const cards = document.createElement("div");
       cards.className = "cards";
-      cards.append(...gpus.map(card));
+      cards.append(...gpus.map((g) => card(g, report.unit)));
       if (gpus.length) {
         find("gpus").replaceChildren(cards);
         find("summary").textContent = summary(gpus);
