@@ -155,7 +155,7 @@ func families() []expo.Family {
 		xgmiSpeed:            g("rocm_xgmi_link_speed_transfers_per_second", "XGMI speed of a lane."),
 		rasErrors:            c("rocm_gpu_ras_errors_total", "Errors since the driver was loaded, by block and severity: ce corrected, de deferred, ue uncorrectable."),
 		badPages:             g("rocm_gpu_bad_pages", "Bad pages of video memory: retired, pending until a reboot, or unreservable."),
-		throttleActive:       g("rocm_gpu_throttle_active", "1 while the limit slows the GPU down; reason unspecified where the GPU has its own codes."),
+		throttleActive:       g("rocm_gpu_throttle_active", "1 while the limit slows the GPU down; of heat where the sensor is near its limit. Reason unspecified where the GPU has its own codes, or no sensor for what the firmware says."),
 		throttleResidency:    c("rocm_gpu_throttle_residency_total", "Firmware ticks spent under a limit; rocm_gpu_throttle_ticks_total counts all."),
 		throttleTicks:        c("rocm_gpu_throttle_ticks_total", "Firmware ticks, whatever the limits."),
 		gfxLimited:           c("rocm_gpu_gfx_limited_total", "Sums of the time that a compute die ran below the clock the host asked for."),
