@@ -30,7 +30,7 @@ func FuzzUevent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if d, ok := parseUevent(text); ok {
 			require.Contains(t, text, "DRIVER=amdgpu")
-			require.True(t, strings.HasPrefix(d.Name, "AMD GPU 0x"))
+			require.True(t, strings.HasPrefix(d.Name, "AMD GPU 1002:"))
 		}
 	})
 }

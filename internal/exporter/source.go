@@ -114,5 +114,5 @@ func parseUevent(text string) (Device, bool) {
 	if v["DRIVER"] != "amdgpu" || vendor != "1002" {
 		return Device{}, false
 	}
-	return Device{PCI: v["PCI_SLOT_NAME"], Name: "AMD GPU 0x" + strings.ToLower(id)}, true
+	return Device{PCI: v["PCI_SLOT_NAME"], Name: "AMD GPU 1002:" + strings.ToLower(id)}, true
 }

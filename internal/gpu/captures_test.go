@@ -32,7 +32,7 @@ func TestCapturedGPUs(t *testing.T) {
 		vendor               gpu.Vendor
 		kfd                  bool
 	}{
-		"rx7900xtx":      {"card0", "0000:03:00.0", "AMD GPU 0x744c", "", gpu.AMD, false}, // no revision captured
+		"rx7900xtx":      {"card0", "0000:03:00.0", "AMD GPU 1002:744c", "", gpu.AMD, false}, // no revision captured
 		"rx6900xt":       {"card0", "", "", "", gpu.AMD, false},
 		"rx580":          {"card0", "", "", "", gpu.AMD, false},
 		"vega56":         {"card0", "", "", "", gpu.AMD, false},

@@ -13,7 +13,8 @@ import (
 
 // A GPU's name is the first of: `product_name` of its own memory (server
 // GPUs), libdrm's amdgpu.ids (which knows revisions), the system's pci.ids,
-// the table in nametable.go, and "AMD GPU 0x744c".
+// the table in nametable.go, and "AMD GPU 1002:744c", by which
+// people find it: lspci -d 1002:744c.
 const amdgpuIDs = "/usr/share/libdrm/amdgpu.ids"
 
 func pciIDFiles() []string {
@@ -83,7 +84,7 @@ func (n names) of(m model) string {
 	if name := knownName(m); name != "" {
 		return name
 	}
-	return fmt.Sprintf("%s GPU %#04x", m.vendor.Label(), m.device)
+	return fmt.Sprintf("%s GPU %04x:%04x", m.vendor.Label(), m.vendor.Traits().PCI, m.device)
 }
 
 // maxIDs bounds the id files: pci.ids had 1.6 MB in 2025.
