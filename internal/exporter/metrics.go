@@ -60,6 +60,10 @@ const (
 	gfxLimited
 	partitions
 	partitionInfo
+	firmwareInfo
+	memoryInfo
+	performanceLevel
+	aerErrors
 	suspended
 	tableInfo
 	hangInfo
@@ -161,6 +165,10 @@ func families() []expo.Family {
 		gfxLimited:           c("rocm_gpu_gfx_limited_total", "Sums of the time that a compute die ran below the clock the host asked for."),
 		partitions:           g("rocm_gpu_partitions", "Partitions that the GPU is divided into."),
 		partitionInfo:        g("rocm_gpu_partition_info", "Always 1; the labels tell how compute and memory are divided."),
+		firmwareInfo:         g("rocm_gpu_firmware_info", "Always 1; the version of each firmware component, as the driver writes it."),
+		memoryInfo:           g("rocm_gpu_memory_info", "Always 1; who made the video memory."),
+		performanceLevel:     g("rocm_gpu_performance_level_info", "Always 1; how clocks are chosen: auto is the driver's own way, manual, low and others were set by somebody."),
+		aerErrors:            c("rocm_pcie_aer_errors_total", "Errors that PCIe reported for the GPU since it was found, by severity: correctable, nonfatal, fatal."),
 		suspended:            g("rocm_gpu_suspended", "1 while the GPU is asleep to save power; it is not woken for its values."),
 		tableInfo:            g("rocm_gpu_metrics_info", "Always 1; the revision of the driver's gpu_metrics table."),
 		hangInfo:             g("rocm_gpu_hang_info", "1 for each signal that says now that the GPU hangs or is being reset."),

@@ -56,6 +56,7 @@ func (c *card) readSlow() {
 	c.readClockRanges()
 	c.readLinkLimits()
 	c.readModes()
+	c.readInventory()
 	c.readRAS(s, before)
 	for _, v := range c.sample.Values {
 		s.values = append(s.values, v.Fix())
