@@ -19,9 +19,20 @@ type Link struct {
 
 // Links of KFD's topology (drivers/gpu/drm/amd/amdkfd/kfd_crat.h).
 const (
-	linkXGMI  = 11 // CRAT_IOLINK_TYPE_XGMI
-	xgmiOfOne = 15 // KFD_CRAT_XGMI_WEIGHT: the weight of one hop
+	linkXGMI     = 11 // CRAT_IOLINK_TYPE_XGMI
+	xgmiOfOne    = 15 // KFD_CRAT_XGMI_WEIGHT: the weight of one hop
+	withinSocket = 13 // KFD_CRAT_INTRA_SOCKET_WEIGHT: from a GPU to the processor in its socket
 )
+
+// hopsOf is how many hops over XGMI a weight stands for. Between GPUs that share
+// their sockets with processors (MI300A) the ways inside both come on top: 41 is
+// 13 + 15 + 13, one hop.
+func hopsOf(weight uint32) int {
+	if w := int(weight) - 2*withinSocket; w > 0 && w%xgmiOfOne == 0 {
+		return w / xgmiOfOne
+	}
+	return max(int(weight/xgmiOfOne), 1)
+}
 
 // ReadLinks tells how the GPUs are joined: [i][j] is of gpus[i] and gpus[j], the
 // same both ways. Sources are the io_links and p2p_links of KFD's topology, and
@@ -81,7 +92,7 @@ func readEnd(r host.Root, g GPU) end {
 					nearest, e.cpu = l.weight, l.to
 				}
 			} else if l.kind == linkXGMI {
-				e.hops[l.to] = nearer(e.hops[l.to], max(int(l.weight/xgmiOfOne), 1))
+				e.hops[l.to] = nearer(e.hops[l.to], hopsOf(l.weight))
 			}
 		}
 	}
