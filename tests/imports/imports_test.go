@@ -1,5 +1,5 @@
 // Package imports keeps the direction of imports: src, cli, actions, {charm,
-// preflight}, {worker, web}, role, {model, machine, status}, the subjects, {resource,
+// preflight}, {worker, web}, role, {model, machine, status}, the subjects, release, {resource,
 // juju, config}, plan, host. It reads what `go list` says and
 // compiles nothing.
 package imports
