@@ -45,7 +45,7 @@ exec 3<>/dev/dri/renderD128 && echo open > /events/said && exec busybox sleep 60
 	require.NoError(t, err, out)
 	require.NotEmpty(t, holders(t), "nothing has the GPU open: the test shows nothing")
 
-	h := host.Host{Root: "/", Runner: nobody{t}}
+	h := host.Host{Root: "/", Runner: nobody{t}, Clock: host.WallClock{}}
 	p, err := plan.Diff(context.Background(), h, worker.Drain{Why: "the unit is removed"})
 	require.NoError(t, err)
 	require.Len(t, p, 1)
