@@ -23,8 +23,9 @@ var apuActivities = []gm.Field{gm.AverageGFXActivity, gm.AverageMMActivity, gm.A
 
 // scaleActivities puts the activities of an APU's table right, and takes them out as
 // long as their scale is not known; 0 is the same in both. What the firmware counts in
-// does not change, so it is found once: by a number that a percentage can't be, or by
-// gpu_busy_percent, which has the same in percent.
+// does not change: it is hundredths for good by a number that a percentage can't be,
+// and percent until then where gpu_busy_percent, read a moment before, says nearly the
+// same.
 func (c *card) scaleActivities(values []gm.Value, revision gm.Revision) []gm.Value {
 	if revision.Format != 2 && revision.Format != 3 {
 		return values
@@ -33,14 +34,12 @@ func (c *card) scaleActivities(values []gm.Value, revision gm.Revision) []gm.Val
 	busy := c.sample.vitals.Activity
 	for _, v := range values {
 		switch {
-		case c.table.scale != unknownScale || !isActivity(v):
+		case !isActivity(v):
 		case v.Raw > 100:
 			c.table.scale = hundredths
-		case v.Field != gm.AverageGFXActivity || !busy.Known || busy.Value < .02:
-		case math.Abs(float64(v.Raw)/100-busy.Value) < math.Abs(float64(v.Raw)/10_000-busy.Value):
+		case v.Field == gm.AverageGFXActivity && c.table.scale == unknownScale && busy.Value >= .05 &&
+			math.Abs(float64(v.Raw)/100-busy.Value) <= .02:
 			c.table.scale = percents
-		default:
-			c.table.scale = hundredths
 		}
 	}
 	for i, v := range values {

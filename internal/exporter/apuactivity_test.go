@@ -35,6 +35,8 @@ func TestActivitiesOfAnAPUAreReadInTheirFirmwaresUnit(t *testing.T) {
 		"only hundredths can be more than 100":    {"", 7350, 40, .004, 73.5, 20, 40, .004},
 		"nothing tells":                           {"", 50, 40, nil, nil, 50, 40, nil},
 		"too idle to tell, and busy later":        {"1\n", 1, 40, nil, 1.0, 900, 40, .004},
+		"busy came after gpu_busy_percent":        {"6\n", 30, 40, nil, 6.0, 6, 4, .04},
+		"taken for percent, and then beyond it":   {"50\n", 50, 40, .40, 50.0, 5000, 40, .004},
 		"0 is the same in both":                   {"", 0, 0, 0.0, 0.0, 0, 0, 0.0},
 		"100 is more likely all than a hundredth": {"100\n", 100, 100, 1.0, 100.0, 100, 100, 1.0},
 	} {

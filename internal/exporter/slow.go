@@ -126,9 +126,9 @@ func (c *card) readClockRanges() {
 // clockRange finds the ends of a table of lines "1: 2310Mhz *", in MHz. While
 // the GPU is idle some drivers add the present clock as a line of its own,
 // "S: 19Mhz *", which is no setting; without the mark it is level 0 by another name
-// (RX 9070). Fine-grained tables (RDNA and newer) have three
-// levels, of which the middle one is the present clock and not a limit either: 31 MHz
-// between 500 and 2526 on an RX 7900 XTX.
+// (RX 9070). Fine-grained tables (RDNA and newer) have three levels, of which the
+// middle one is the present clock and not a limit either: 31 MHz between 500 and 2526
+// on an RX 7900 XTX.
 func clockRange(text string) (low, high float64, ok bool) {
 	var levels []float64
 	present := -1

@@ -31,6 +31,7 @@ type memo struct {
 
 // readTable reads gpu_metrics. The values are valid until the next table.
 func (c *card) readTable() []gpumetrics.Value {
+	c.throttle.share, c.throttle.status = nil, nil // of the last scrape, whose table may be gone
 	values, revision, ok := c.decode(c.attrs.table, gpumetrics.Decode)
 	if c.table.other != nil {
 		c.sample.add(c.table.other, c.table.unknown)

@@ -60,7 +60,6 @@ var bitSensors = map[int]string{32: "junction", 34: "mem", 35: "edge", 36: "junc
 // readThrottle tells what slows the GPU down, from the best of the fields that
 // the table has.
 func (c *card) readThrottle(values []gm.Value, revision gm.Revision) {
-	c.throttle.share, c.throttle.status = nil, nil
 	if c.throttle.lastRev != revision {
 		c.throttle = throttleState{lastRev: revision, active: map[int]*slot{}}
 	}

@@ -160,3 +160,18 @@ func TestTablesThatCantBeReadAreCountedAndCostNothingElse(t *testing.T) {
 	require.Equal(t, []Failure{{"gpu_metrics", "damaged"}}, s.Failures)
 	require.Equal(t, 5.0, allOf(s)["rocm_gpu_utilization"])
 }
+
+func TestBitsOfATableThatIsGoneAreGone(t *testing.T) {
+	b := make([]byte, 120)
+	binary.LittleEndian.PutUint16(b, 120)
+	b[2], b[3] = 1, 3
+	binary.LittleEndian.PutUint64(b[112:], 1<<36)
+	files := sensors("junction", 99, 100)
+	files["gpu_metrics"] = string(b)
+	r := put(t, files)
+	c, _ := cardOf(r)
+	require.Equal(t, 1.0, readAll(c)["rocm_gpu_throttle_status"])
+	hosttest.Put(t, r, dev+"/gpu_metrics", "")
+	require.NotContains(t, readAll(c), "rocm_gpu_throttle_status")
+	require.Nil(t, c.throttle.share)
+}
