@@ -1,6 +1,8 @@
 package web
 
 import (
+	"slices"
+
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
@@ -15,22 +17,18 @@ func Stop(o role.Observed, why string) []plan.Resource {
 // Gone is a worker's unit without what a web left: its credentials above all.
 func Gone(o role.Observed) []plan.Resource {
 	why := "this unit is a worker"
-	return append(Stop(o, why), left(concourse.WebFiles(o.Shared()), why)...)
+	return slices.Concat(Stop(o, why), secrets(concourse.WebFiles(o.Shared()), why),
+		resource.AllAbsent(why, concourse.WebUnitFile, WebLimitFile, resource.Stamp(ForgetWorker)))
 }
 
 // Leave is a unit without anything that a web brought, wherever it had its files,
-// once Stop ended what runs.
+// once Stop ended what runs. What lies among the charm's own notes and stamps goes with
+// these.
 func Leave(why string) []plan.Resource {
-	rs := append(left(concourse.WebFiles(false), why), left(concourse.WebFiles(true), why)...)
-	return append(rs, resource.Absent{Path: role.JobsCredentials, Why: why})
+	return slices.Concat(secrets(concourse.WebFiles(false), why), secrets(concourse.WebFiles(true), why),
+		resource.AllAbsent(why, concourse.WebUnitFile, role.JobsCredentials))
 }
 
-func left(paths concourse.WebPaths, why string) []plan.Resource {
-	return []plan.Resource{
-		resource.Absent{Path: concourse.WebUnitFile, Why: why},
-		resource.Absent{Path: paths.Env(), Why: why},
-		resource.Absent{Path: WebLimitFile, Why: why},
-		resource.Absent{Path: paths.KeyDir(), Why: why, Tree: true},
-		resource.Absent{Path: resource.Stamp(ForgetWorker), Why: why},
-	}
+func secrets(paths concourse.WebPaths, why string) []plan.Resource {
+	return append(resource.AllAbsent(why, paths.Env()), resource.Absent{Path: paths.KeyDir(), Why: why, Tree: true})
 }

@@ -50,7 +50,13 @@ func TestRemovedUnitLeavesNothingItBrought(t *testing.T) {
 			u, before := bring(t)
 			require.Greater(t, len(below(u)), len(before)+10, "too little was brought for this to show anything")
 			u.hook("stop")
-			u.hook("remove")
+			removed := map[string]bool{}
+			for step := range strings.Lines(u.hook("remove").Plan()) {
+				_, op, _ := strings.Cut(strings.TrimSpace(step), " ")
+				require.False(t, removed[op], "twice: %s", op)
+				removed[op] = true
+			}
+			require.Greater(t, len(removed), 10)
 			for path, is := range below(u) {
 				_, was := before[path]
 				known := slices.ContainsFunc(stays, func(s string) bool { return strings.HasPrefix(path, s) })
