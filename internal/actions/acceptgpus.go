@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/worker"
 )
 
 // acceptGPUs has the next hook take the GPUs that there are for all that there
@@ -14,8 +14,8 @@ func (c *Actions) acceptGPUs(_ context.Context, u unitNow, _ map[string]any) (ma
 	if err := u.usable("accept the GPUs", model.WorkerRole); err != nil {
 		return nil, err
 	}
-	if err := c.Host.Remove(role.GPUsFile); err != nil {
+	if err := c.Host.Remove(worker.GPUsFile); err != nil {
 		return nil, err
 	}
-	return map[string]any{"gpus": fmt.Sprintf("%d, from the next hook on", u.Want.GPUs.Count)}, nil
+	return map[string]any{"gpus": fmt.Sprintf("%d, from the next hook on", u.Want.Worker.GPUs.Count)}, nil
 }

@@ -63,14 +63,29 @@ func (c *Actions) table() map[string]action {
 			force, _ := params["force"].(bool)
 			return c.GPURelease(w, fmt.Sprint(which), force)
 		}),
+		"gpu-return": c.answer("returned", func(_ context.Context, w io.Writer, params map[string]any, _ term.Format) error {
+			which, ok := params["gpu"]
+			if !ok {
+				return errors.New("cannot return a GPU without its number or name: give gpu=<gpu>, as gpu-status shows it")
+			}
+			return c.GPUReturn(w, fmt.Sprint(which))
+		}),
+		"gpu-withhold": c.answer("withheld", func(_ context.Context, w io.Writer, params map[string]any, _ term.Format) error {
+			which, ok := params["gpu"]
+			if !ok {
+				return errors.New("cannot withhold a GPU without its number or name: give gpu=<gpu>, as list-gpus shows it")
+			}
+			reason, _ := params["reason"].(string)
+			return c.GPUWithhold(w, fmt.Sprint(which), reason)
+		}),
 		"gpu-status": c.answer("leases", func(_ context.Context, w io.Writer, _ map[string]any, f term.Format) error {
 			return c.GPUStatus(w, f)
 		}),
 		"list-errors": c.answer("errors", func(_ context.Context, w io.Writer, _ map[string]any, f term.Format) error {
 			return c.ListErrors(w, f)
 		}),
-		"list-gpus": c.answer("gpus", func(_ context.Context, w io.Writer, _ map[string]any, f term.Format) error {
-			return c.ListGPUs(w, f.JSON)
+		"list-gpus": c.answer("gpus", func(ctx context.Context, w io.Writer, _ map[string]any, f term.Format) error {
+			return c.ListGPUs(ctx, w, f.JSON)
 		}),
 		"preflight": c.answer("checks", func(ctx context.Context, w io.Writer, params map[string]any, f term.Format) error {
 			hosts, _ := params["hosts"].(string)

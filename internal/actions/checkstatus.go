@@ -112,18 +112,18 @@ func (c *Actions) checkStatus(ctx context.Context, u unitNow, params map[string]
 }
 
 func (c *Actions) checkServices(ctx context.Context, u unitNow, r *report) {
-	if u.Want.Web {
-		r.cause("web", c.CheckWeb(ctx, u.Want, false), u.Want.WebURL)
-		db := u.Want.Database
-		r.add("database", charm.DatabaseWorks(ctx, u.Want), fmt.Sprintf("%s at %s", db.Name, db.Host))
+	if u.Want.Web.Up {
+		r.cause("web", c.CheckWeb(ctx, u.Want.Web, false), u.Want.Web.URL)
+		db := u.Want.Web.Database
+		r.add("database", charm.DatabaseWorks(ctx, u.Want.Web), fmt.Sprintf("%s at %s", db.Name, db.Host))
 	}
-	if u.Want.Worker {
-		r.cause("worker", c.SettledWorker(ctx, u.Want, false), "healthy and registered at "+u.Want.TSA.Host)
+	if u.Want.Worker.Up {
+		r.cause("worker", c.SettledWorker(ctx, u.Want.Worker, false), "healthy and registered at "+u.Want.Worker.TSA.Host)
 	}
 	for _, p := range []struct {
 		on           bool
 		service, url string
-	}{{u.Want.Exporter, role.ExporterService, role.ExporterURL}, {u.Want.Jobs, role.JobsService, role.JobsURL}} {
+	}{{u.Want.Worker.Exporter, role.ExporterService, role.ExporterURL}, {u.Want.Web.Jobs, role.JobsService, role.JobsURL}} {
 		if !p.on {
 			continue
 		}
@@ -133,7 +133,7 @@ func (c *Actions) checkServices(ctx context.Context, u unitNow, r *report) {
 		}
 		r.add(p.service, err, "running and healthy")
 	}
-	if u.Want.Exporter {
+	if u.Want.Worker.Exporter {
 		c.checkGPUs(ctx, r)
 	}
 	c.checkLeases(r)
@@ -175,7 +175,7 @@ func (c *Actions) checkDetails(ctx context.Context, u unitNow, r *report) {
 			r.add(name, nil, v)
 		}
 	}
-	if u.Facts.Role == model.WebRole && u.Want.Web {
+	if u.Facts.Role == model.WebRole && u.Want.Web.Up {
 		workers, err := c.api(u).Workers(ctx)
 		r.add("workers", err, fmt.Sprintf("%d", len(workers)))
 		for _, w := range workers {

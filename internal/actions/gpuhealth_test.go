@@ -15,7 +15,9 @@ import (
 
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpustate"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
@@ -35,7 +37,7 @@ func exporterOf(t *testing.T, code int, body string) string {
 
 const threeGPUs = `{"gpus": [
  {"index": 0, "name": "AMD Instinct MI210", "pci_bus_id": "0000:23:00.0", "health": {"state": "healthy", "score": 97.4, "reason": "nothing wrong with errors"}},
- {"index": 1, "name": "AMD Instinct MI210", "pci_bus_id": "0000:43:00.0", "health": {"state": "critical", "score": 0, "reason": "hangs or is in reset (kernel_log)"}},
+ {"index": 1, "name": "AMD Instinct MI210", "pci_bus_id": "0000:43:00.0", "health": {"state": "critical", "score": 0, "reason": "hangs or is in reset (kernel_log)", "codes": [2]}},
  {"index": 2, "name": "AMD Instinct MI210", "pci_bus_id": "0000:83:00.0", "health": {"state": "unknown", "score": null, "reason": "suspended, and without error counters"}}]}`
 
 func TestHealthIsTheExporters(t *testing.T) {
@@ -64,7 +66,7 @@ func TestHealthIsTheExporters(t *testing.T) {
 // the same.
 func TestHealthIsTheSameWithAndWithoutTheExporter(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	s := httptest.NewServer(exporter.Handler(exporter.NewCollector(r, exporter.AMD(r), "test", exporter.Options{RASInterval: exporter.Deadline})))
+	s := httptest.NewServer(exporter.Handler(&exporter.Source{Root: r, Version: "test", Monitor: monitor.New(r, monitor.AMD(r), monitor.Options{})}, exporter.Shown{}))
 	defer s.Close()
 	var with, without strings.Builder
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, r), ExporterURL: s.URL + "/api/v1/gpus"}}
@@ -110,9 +112,9 @@ func TestCriticalGPUsStandInTheStatus(t *testing.T) {
 	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 4x AMD); GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)",
 		text(status.Of("Worker ready (v8.2.5) (GPU: 4x AMD)", causes)))
 
-	var many []exporter.Status
+	var many []api.Status
 	for i := range 64 {
-		many = append(many, exporter.Status{Index: i, Health: exporter.Health{State: health.Critical, Reason: "1 bad memory page"}})
+		many = append(many, api.Status{Index: i, Health: api.Health{State: health.Critical, Reason: "1 bad memory page", Codes: []int{1}}})
 	}
 	b, err := json.Marshal(map[string]any{"gpus": many})
 	require.NoError(t, err)
@@ -147,18 +149,23 @@ func TestHealthOfGPUsThatCannotBeRead(t *testing.T) {
 }
 
 // Whatever listens on the port can't put more into a status than a line.
-func FuzzParseStates(f *testing.F) {
+func FuzzParseReport(f *testing.F) {
 	for _, s := range []string{threeGPUs, "", "{}", `{"gpus": [{}]}`, `{"gpus": [{"name": "\u001b[2J\n", "health": {"state": "cri\u0000tical", "reason": "a\tb"}}]}`,
-		`{"gpus": [{"index": -1, "health": {"score": 1e308}}]}`, `{"gpus": null}`} {
+		`{"gpus": [{"index": -1, "health": {"score": 1e308}}]}`, `{"gpus": null}`, hostileTop} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		states, err := gpustate.ParseStates(data)
+		report, err := gpustate.ParseReport(data)
 		if err != nil {
-			require.Empty(t, states)
+			require.Empty(t, report.GPUs)
 			return
 		}
+		states := gpustate.States(report.GPUs)
 		require.NotEmpty(t, states)
+		for _, line := range topLines(report, term.Format{}, 0) {
+			require.False(t, strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", line)
+			require.LessOrEqual(t, utf8.RuneCountInString(line), 2000)
+		}
 		for _, s := range states {
 			for _, text := range []string{s.Name, s.PCI, string(s.State), s.Reason} {
 				require.LessOrEqual(t, utf8.RuneCountInString(text), 303)
@@ -170,34 +177,6 @@ func FuzzParseStates(f *testing.F) {
 		require.NoError(t, writeHealth(io.Discard, term.Format{JSON: true}, states, "exporter", ""))
 		require.NoError(t, writeHealth(io.Discard, term.Format{Colour: true}, states, "exporter", ""))
 	})
-}
-
-// What package health says is found again in the table of errors.
-func TestReasonsLeadToTheirCodes(t *testing.T) {
-	n, share, events := 3, .9, 5
-	for _, c := range []struct {
-		in   health.Inputs
-		want []int
-	}{
-		{health.Inputs{BadPages: &n}, []int{1}},
-		{health.Inputs{Hang: "in_reset"}, []int{2}},
-		{health.Inputs{Unreadable: "no file gives a value"}, []int{2}},
-		{health.Inputs{Errors: &health.Errors{}, Events: &events}, []int{2}},
-		{health.Inputs{Errors: &health.Errors{}, PCIe: &health.PCIe{Width: 4, MaxWidth: 16}}, []int{3}},
-		{health.Inputs{Errors: &health.Errors{}, PCIe: &health.PCIe{Width: 16, MaxWidth: 16, Speed: 1e9, MaxSpeed: 16e9, Busy: true}}, []int{3}},
-		{health.Inputs{Errors: &health.Errors{}, PCIe: &health.PCIe{Width: 16, MaxWidth: 16, Replays: 2}}, []int{3}},
-		{health.Inputs{Temperature: &health.Temperature{Sensor: "edge", Value: 99, Critical: 100}}, []int{4}},
-		{health.Inputs{Errors: &health.Errors{}, ThermalShare: &share}, []int{4}},
-		{health.Inputs{Errors: &health.Errors{Correctable: 2000}}, []int{6}},
-		{health.Inputs{Errors: &health.Errors{Deferred: 1}}, []int{7}},
-		{health.Inputs{Errors: &health.Errors{Uncorrectable: 1}}, []int{7}},
-		{health.Inputs{Errors: &health.Errors{Uncorrectable: 2}, BadPages: &n, Hang: "timeout"}, []int{1, 2, 7}},
-		{health.Inputs{Errors: &health.Errors{}, Links: &health.Links{Up: 1, Total: 8}}, []int{8}},
-	} {
-		_, state, reason := health.Assess(c.in)
-		require.NotEqual(t, health.Healthy, state, reason)
-		require.Equal(t, c.want, exporter.Codes(exporter.Health{State: health.Critical, Reason: reason}), reason)
-	}
 }
 
 // text is a status as tables have it.

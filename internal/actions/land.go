@@ -19,7 +19,7 @@ func (c *Actions) landWorker(ctx context.Context, u unitNow, _ map[string]any) (
 	if err := u.usable("land the worker", model.WorkerRole); err != nil {
 		return nil, err
 	}
-	if !u.Want.Worker {
+	if !u.Want.Worker.Up {
 		return nil, fmt.Errorf("cannot land the worker: it is not to be running; juju status says why")
 	}
 	if err := c.Host.WriteFile(role.LandedFile, nil, 0o600); err != nil {

@@ -6,23 +6,30 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/term"
 )
 
 // GPUStatus tells who leases each GPU, and what was counted since the boot. Where
-// tasks share the GPUs it says so.
+// tasks share the GPUs it says so. In both cases it names the GPUs that are withheld.
 func (c *Actions) GPUStatus(w io.Writer, f term.Format) error {
 	l, gpus, on, err := c.leased()
 	if err != nil {
 		return err
 	}
+	served, err := c.servedNow()
+	if err != nil {
+		return err
+	}
 	if !on {
 		if f.JSON {
-			return term.JSON(w, map[string]string{"sharing": "shared"})
+			return term.JSON(w, struct {
+				Sharing string   `json:"sharing"`
+				Service []Served `json:"service,omitempty"`
+			}{"shared", c.servedJSON(served)})
 		}
-		_, err := fmt.Fprintln(w, notLeased)
+		_, err := io.WriteString(w, notLeased+"\n"+serviceText(served))
 		return err
 	}
 	r, err := c.leaseReport(l, gpus)
@@ -32,14 +39,15 @@ func (c *Actions) GPUStatus(w io.Writer, f term.Format) error {
 	if f.JSON {
 		return term.JSON(w, struct {
 			Sharing string `json:"sharing"` // shared, exclusive
-			exporter.LeaseReport
-		}{"exclusive", r})
+			monitor.LeaseReport
+			Service []Served `json:"service,omitempty"`
+		}{"exclusive", r, c.servedJSON(served)})
 	}
-	_, err = io.WriteString(w, leaseText(r, gpus, f))
+	_, err = io.WriteString(w, leaseText(r, gpus, f)+serviceText(served))
 	return err
 }
 
-func leaseText(r exporter.LeaseReport, gpus []leasedGPU, f term.Format) string {
+func leaseText(r monitor.LeaseReport, gpus []leasedGPU, f term.Format) string {
 	var b strings.Builder
 	for i, g := range r.GPUs {
 		state, colour := "free", term.Green
@@ -76,7 +84,7 @@ func (c *Actions) GPURelease(w io.Writer, which string, force bool) error {
 	if !on {
 		return fmt.Errorf("cannot release GPU %q: %s", which, notLeased)
 	}
-	i, err := findLeased(gpus, which)
+	i, err := findGPU(gpus, "release", "leases", which)
 	if err != nil {
 		return err
 	}
@@ -107,7 +115,7 @@ func (c *Actions) checkLeases(r *report) {
 	if err == nil && !on {
 		return
 	}
-	var now exporter.LeaseReport
+	var now monitor.LeaseReport
 	if err == nil {
 		now, err = c.leaseReport(l, gpus)
 	}
@@ -130,9 +138,10 @@ func sinceText(s lease.State, now time.Time) string {
 	return " since " + clock(s.Since, now)
 }
 
-// findLeased takes the number that gpu-device-ids has, the name of the lease, the
+// findGPU takes the number that gpu-device-ids has, the name of the lease, the
 // unique id, or the PCI address of a GPU without partitions.
-func findLeased(gpus []leasedGPU, which string) (int, error) {
+// verb is what is to be done with it, and has what the unit does with GPUs, for messages.
+func findGPU(gpus []leasedGPU, verb, has, which string) (int, error) {
 	which = strings.TrimSpace(which)
 	var found, known []string
 	at := -1
@@ -146,7 +155,7 @@ func findLeased(gpus []leasedGPU, which string) (int, error) {
 	case 1:
 		return at, nil
 	case 0:
-		return -1, fmt.Errorf("cannot release GPU %q: this unit leases %s", which, strings.Join(known, ", "))
+		return -1, fmt.Errorf("cannot %s GPU %q: this unit %s %s", verb, which, has, strings.Join(known, ", "))
 	}
-	return -1, fmt.Errorf("cannot release GPU %q: that is %s; name one of them", which, strings.Join(found, " and "))
+	return -1, fmt.Errorf("cannot %s GPU %q: that is %s; name one of them", verb, which, strings.Join(found, " and "))
 }

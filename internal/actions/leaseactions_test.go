@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -16,7 +18,7 @@ import (
 
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/exporter"
-	"concourse-ci-machine/internal/exporter/expo"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
@@ -104,7 +106,7 @@ func TestGPUStatusTellsWhoHasWhat(t *testing.T) {
 
 	var report struct {
 		Sharing string
-		exporter.LeaseReport
+		monitor.LeaseReport
 	}
 	require.NoError(t, json.Unmarshal([]byte(gpuStatus(t, c, term.Format{JSON: true})), &report))
 	require.Equal(t, "exclusive", report.Sharing)
@@ -204,7 +206,7 @@ func TestGPUsAreFoundByWhatStatusShows(t *testing.T) {
 	gpus := []leasedGPU{{"0000:0a:00.0", 0, "0000:0a:00.0", 0, "GPU-00000000000000a1"}, {"0000:0a:00.0-1", 1, "0000:0a:00.0", 1, ""},
 		{"0000:1b:00.0", 3, "0000:1b:00.0", 0, "GPU-ff"}, {"0000:2c:00.0", -1, "", 0, ""}}
 	for which, want := range map[string]int{"0": 0, " 1 ": 1, "3": 2, "gpu-FF": 2, "0000:1B:00.0": 2, "0000:0A:00.0-1": 1, "0000:2c:00.0": 3} {
-		i, err := findLeased(gpus, which)
+		i, err := findGPU(gpus, "release", "leases", which)
 		require.NoError(t, err, which)
 		require.Equal(t, want, i, which)
 	}
@@ -213,7 +215,7 @@ func TestGPUsAreFoundByWhatStatusShows(t *testing.T) {
 		"":  `cannot release GPU "": this unit leases `, "-1": "this unit leases", "all": "this unit leases",
 		"0000:0a:00.0": `cannot release GPU "0000:0a:00.0": that is GPU 0 (GPU-00000000000000a1, 0000:0a:00.0) and GPU 1 (0000:0a:00.0, partition 1); name one of them`,
 	} {
-		_, err := findLeased(gpus, which)
+		_, err := findGPU(gpus, "release", "leases", which)
 		require.ErrorContains(t, err, want, which)
 	}
 }
@@ -266,7 +268,7 @@ func TestReportOfLeasesIsThereWhileGPUsAreLeased(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o644), st.Mode(), "the exporter is nobody")
 	data, err := c.Host.ReadFile(worker.LeaseReport)
 	require.NoError(t, err)
-	var r exporter.LeaseReport
+	var r monitor.LeaseReport
 	require.NoError(t, json.Unmarshal(data, &r))
 	require.True(t, r.At.Equal(c.Host.Now()))
 	require.Equal(t, "4f1c", r.GPUs[0].Container)
@@ -276,8 +278,11 @@ func TestReportOfLeasesIsThereWhileGPUsAreLeased(t *testing.T) {
 	fresh, err := json.Marshal(r)
 	require.NoError(t, err)
 	require.NoError(t, c.Host.WriteFile(worker.LeaseReport, fresh, 0o644))
-	metrics := string(exporter.NewCollector(c.Host.Root, exporter.AMD(c.Host.Root), "test",
-		exporter.Options{RASInterval: exporter.Deadline, Leases: worker.LeaseReport}).Write(nil, expo.Text))
+	w := httptest.NewRecorder()
+	watched := monitor.New(c.Host.Root, monitor.AMD(c.Host.Root), monitor.Options{Leases: worker.LeaseReport})
+	exporter.Handler(&exporter.Source{Root: c.Host.Root, Monitor: watched}, exporter.Shown{}).
+		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	metrics := w.Body.String()
 	require.Contains(t, metrics, `rocm_gpu_lease_held{gpu="0",pci_bus_id="0000:23:00.0",uuid="GPU-7c1e55a90b34d2f6"} 1`)
 	require.Contains(t, metrics, `rocm_gpu_lease_held{gpu="3",pci_bus_id="0000:c3:00.0",uuid="GPU-915b7ce2af083d64"} 0`)
 	require.Contains(t, metrics, `rocm_gpu_lease_age_seconds{container="4f1c",gpu="0"`)
@@ -292,7 +297,7 @@ func TestReportOfLeasesIsThereWhileGPUsAreLeased(t *testing.T) {
 func TestLeaseNamesAgree(t *testing.T) {
 	for _, name := range []string{"amd", "mi210x4", "mi300x-cpx", "apu-gfx1103"} {
 		c := leaseUnitOn(t, name, leasing())
-		devices, err := exporter.AMD(c.Host.Root)()
+		devices, err := monitor.AMD(c.Host.Root)()
 		require.NoError(t, err)
 		inv, err := gpu.Discover(c.Host.Root)
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
@@ -97,14 +97,14 @@ func leasedOf(inv gpu.Inventory, name string) leasedGPU {
 }
 
 // leaseReport is what is known of the leases now.
-func (c *Actions) leaseReport(l lease.Leases, gpus []leasedGPU) (exporter.LeaseReport, error) {
-	r := exporter.LeaseReport{At: c.Host.Now().UTC(), GPUs: []exporter.LeasedGPU{}}
+func (c *Actions) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseReport, error) {
+	r := monitor.LeaseReport{At: c.Host.Now().UTC(), GPUs: []monitor.LeasedGPU{}}
 	states, n, err := l.Read()
 	if err != nil {
 		return r, err
 	}
 	for i, s := range states {
-		one := exporter.LeasedGPU{Name: s.GPU, PCI: gpus[i].pci, Held: s.Held, Doubt: s.Doubt}
+		one := monitor.LeasedGPU{Name: s.GPU, PCI: gpus[i].pci, Held: s.Held, Doubt: s.Doubt}
 		if gpus[i].index >= 0 {
 			one.Index = &gpus[i].index
 		}
@@ -116,7 +116,7 @@ func (c *Actions) leaseReport(l lease.Leases, gpus []leasedGPU) (exporter.LeaseR
 		}
 		r.GPUs = append(r.GPUs, one)
 	}
-	r.Counters = exporter.LeaseCounters{Granted: n.Granted, Busy: n.Busy, Impossible: n.Impossible, HeldSeconds: float64(n.HeldMS) / 1000}
+	r.Counters = monitor.LeaseCounters{Granted: n.Granted, Busy: n.Busy, Impossible: n.Impossible, HeldSeconds: float64(n.HeldMS) / 1000}
 	return r, nil
 }
 

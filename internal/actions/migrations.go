@@ -17,10 +17,10 @@ func (c *Actions) runMigrations(ctx context.Context, u unitNow, params map[strin
 	if err := u.usable("migrate", model.WebRole); err != nil {
 		return nil, err
 	}
-	if !u.Want.Web {
+	if !u.Want.Web.Up {
 		return nil, fmt.Errorf("cannot migrate: the web has no database yet; juju status says what it waits for")
 	}
-	current, supported, err := concourse.DatabaseVersions(ctx, c.Host, release.Link, u.Want.Database, u.Want.Environment)
+	current, supported, err := concourse.DatabaseVersions(ctx, c.Host, release.Link, u.Want.Web.Database, u.Want.Web.Environment)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (c *Actions) runMigrations(ctx context.Context, u unitNow, params map[strin
 	if _, err := c.Host.Run(ctx, resource.Systemctl("stop", concourse.WebUnit)); err != nil {
 		return results, err
 	}
-	failed := concourse.Migrate(ctx, c.Host, release.Link, u.Want.Database, u.Want.Environment, to)
+	failed := concourse.Migrate(ctx, c.Host, release.Link, u.Want.Web.Database, u.Want.Web.Environment, to)
 	if failed == nil {
 		results["after"] = to
 	}

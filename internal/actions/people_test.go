@@ -17,9 +17,9 @@ func TestGPUListOfEveryHost(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name))}}
 		text.WriteString("== " + name + "\n")
-		require.NoError(t, c.ListGPUs(&text, false))
+		require.NoError(t, c.ListGPUs(t.Context(), &text, false))
 		list.WriteString("// " + name + "\n")
-		require.NoError(t, c.ListGPUs(&list, true))
+		require.NoError(t, c.ListGPUs(t.Context(), &list, true))
 	}
 	hosttest.Golden(t, "testdata/list.golden", text.String())
 	hosttest.Golden(t, "testdata/list-json.golden", list.String())

@@ -11,7 +11,6 @@ import (
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/role"
 )
 
 func (c *Actions) planAction(ctx context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
@@ -50,7 +49,7 @@ func (c *Actions) planText(ctx context.Context) (string, int, error) {
 	return c.planOf(ctx, want, problems)
 }
 
-func (c *Actions) planOf(ctx context.Context, want role.Desired, problems []config.Problem) (string, int, error) {
+func (c *Actions) planOf(ctx context.Context, want charm.Desired, problems []config.Problem) (string, int, error) {
 	var b strings.Builder
 	if len(problems) > 0 {
 		b.WriteString("nothing is done until these options are right:\n")
@@ -73,8 +72,8 @@ func (c *Actions) planOf(ctx context.Context, want role.Desired, problems []conf
 	for _, cause := range want.Causes {
 		fmt.Fprintf(&b, "%s: %s\n", cause.Kind, cause.Text)
 	}
-	if want.Driver != nil {
-		if err := want.Driver.Decision.Print(&b); err != nil {
+	if want.Worker.Driver != nil {
+		if err := want.Worker.Driver.Decision.Print(&b); err != nil {
 			return "", 0, err
 		}
 	}

@@ -17,7 +17,7 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitNow, params map[string]
 	if name == "" {
 		return nil, fmt.Errorf("cannot prune a worker without its name: give worker=<name> as fly workers shows it")
 	}
-	if !u.Want.Web {
+	if !u.Want.Web.Up {
 		return nil, fmt.Errorf("cannot prune a worker: the web is not running; juju status says why")
 	}
 	api := c.api(u)

@@ -36,7 +36,7 @@ func (c *Actions) restartServices(ctx context.Context, u unitNow, params map[str
 	if unit := u.Want.MainUnit(); unit != "" {
 		units = append(units, unit)
 	}
-	if u.Want.Exporter || u.Want.Jobs {
+	if u.Want.Worker.Exporter || u.Want.Web.Jobs {
 		units = append(units, role.PebbleUnit)
 	}
 	if len(units) == 0 {

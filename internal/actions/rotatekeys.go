@@ -60,8 +60,8 @@ func (c *Actions) rotateKeys(ctx context.Context, u unitNow, params map[string]a
 		return nil, err
 	}
 	results := map[string]any{"rotated": strings.Join(keys, " "), "message": rotationNote(keys)}
-	if want.Web {
-		if cause := c.CheckWeb(ctx, want, true); cause != nil {
+	if want.Web.Up {
+		if cause := c.CheckWeb(ctx, want.Web, true); cause != nil {
 			return results, fmt.Errorf("cannot reach the web with its new keys: %s", cause.Text)
 		}
 	}
@@ -91,7 +91,7 @@ func (c *Actions) rotateWorkerKey(ctx context.Context, u unitNow) (map[string]an
 	if err := c.apply(ctx, u.Facts, u.Want); err != nil {
 		return nil, err
 	}
-	if u.Want.Worker { // it takes its tasks over, and asks until the web knows the new key
+	if u.Want.Worker.Up { // it takes its tasks over, and asks until the web knows the new key
 		if _, err := c.Host.Run(ctx, resource.Systemctl("restart", concourse.Unit)); err != nil {
 			return nil, err
 		}

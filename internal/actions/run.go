@@ -12,7 +12,6 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/term"
 )
 
@@ -50,7 +49,7 @@ type action func(ctx context.Context, params map[string]any) (map[string]any, er
 type unitNow struct {
 	Facts    model.Facts
 	Config   config.Config
-	Want     role.Desired
+	Want     charm.Desired
 	Problems []config.Problem
 }
 
@@ -88,7 +87,7 @@ func (u unitNow) usable(action string, role model.Role) error {
 }
 
 // apply is a hook's work in an action, after the action changed what is wanted.
-func (c *Actions) apply(ctx context.Context, facts model.Facts, want role.Desired) error {
+func (c *Actions) apply(ctx context.Context, facts model.Facts, want charm.Desired) error {
 	due, _, err := c.Plan(ctx, want)
 	if err != nil {
 		return err
@@ -109,7 +108,7 @@ func (c *Actions) say(ctx context.Context) func(string) {
 }
 
 func (c *Actions) api(u unitNow) *concourse.API {
-	return concourse.NewAPI(u.Want.LocalURL, u.Config.AdminUser, u.Want.Secret[model.AdminPassword], "")
+	return concourse.NewAPI(u.Want.Web.LocalURL, u.Config.AdminUser, u.Want.Web.Secret[model.AdminPassword], "")
 }
 
 // answer is an action whose result, called key, is the text that a person gets on

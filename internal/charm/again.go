@@ -3,13 +3,12 @@ package charm
 import (
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/worker"
 )
 
 // describedNow reports whether the run that ended gave tasks GPUs that it could
 // not know of when it began: another run then hands them out.
-func (c *Charm) describedNow(want role.Desired) bool {
+func (c *Charm) describedNow(want worker.Worker) bool {
 	if !want.Describes {
 		return false
 	}
@@ -19,13 +18,13 @@ func (c *Charm) describedNow(want role.Desired) bool {
 
 // limitUnknown reports whether the run that ended installed a release that has not
 // been asked: another run then knows what its worker can limit.
-func (c *Charm) limitUnknown(want role.Desired) bool {
+func (c *Charm) limitUnknown(want worker.Worker) bool {
 	_, id, installed := release.Installed(c.Host.Root)
 	return want.GPUs.Exclusive && installed && want.Asked != id
 }
 
 // brought reports whether this run installed a driver that tasks were waiting
 // for: what it serves is seen by another look only.
-func brought(w role.Desired, changed bool) bool {
+func brought(w worker.Worker, changed bool) bool {
 	return changed && w.Driver != nil && !w.Driver.Computes && w.Driver.Decision.Driver
 }

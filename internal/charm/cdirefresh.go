@@ -52,6 +52,9 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	o.ObserveLinks(c.Host.Root)
+	if err := o.ObserveKnown(c.Host.Root); err != nil {
+		return err
+	}
 	p, err := c.refreshNVIDIA(ctx, o)
 	if err != nil {
 		return err

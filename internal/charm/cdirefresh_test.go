@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/role/roletest"
+	"concourse-ci-machine/internal/worker"
 )
 
 // settled is a unit after its hooks: what Juju said, the descriptions, and the
@@ -89,6 +90,30 @@ func TestRefreshWithoutAnyGPULeavesTheWrapperInPlace(t *testing.T) {
 	require.Empty(t, wrapperNow(t, c.Host.Root).Devices)
 	require.Empty(t, r.Ran)
 	require.Equal(t, "nothing to do\n", refresh(t, c))
+}
+
+// Until the next hook takes the tags back, tasks that want a GPU still come here: they
+// must not run without one. A worker that was never to have any goes on as it was.
+func TestTasksThatAskForAGPUAreRefusedOnceTheLastIsGone(t *testing.T) {
+	for name, set := range map[string]map[string]any{
+		"by runtime": {"compute-runtime": "rocm"},
+		"auto":       {"compute-runtime": "auto"},
+	} {
+		c, _ := settled(t, "amd", set)
+		require.Empty(t, wrapperNow(t, c.Host.Root).Missing)
+		inv, err := gpu.Discover(c.Host.Root)
+		require.NoError(t, err)
+		require.NoError(t, worker.KnownGPUs{Runtime: set["compute-runtime"].(string), PCI: []string{inv.GPUs[0].PCI}}.Write(c.Host.Root))
+		require.NoError(t, c.Host.Remove(inv.GPUs[0].Render.Path))
+		refresh(t, c)
+		now := wrapperNow(t, c.Host.Root)
+		require.Empty(t, now.Devices, name)
+		require.Contains(t, now.Missing, "this unit has none that tasks can use now; run the task again: other workers take it", name)
+		require.Equal(t, []string{"AMD_VISIBLE_DEVICES"}, now.Visible, name)
+		require.Equal(t, "nothing to do\n", refresh(t, c), name)
+	}
+	c, _ := settled(t, "no-gpu", map[string]any{"compute-runtime": "auto"})
+	require.Empty(t, wrapperNow(t, c.Host.Root).Missing)
 }
 
 func TestRefreshKeepsEverythingElse(t *testing.T) {

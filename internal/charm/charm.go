@@ -23,7 +23,6 @@ import (
 	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
-	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
 )
 
@@ -120,30 +119,30 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 			return back, err
 		}
 	}
-	if watch && brought(want, len(due) > 0) {
+	if watch && brought(want.Worker, len(due) > 0) {
 		return true, nil
 	}
-	if watch && (c.describedNow(want) || c.limitUnknown(want)) {
+	if watch && (c.describedNow(want.Worker) || c.limitUnknown(want.Worker)) {
 		return true, nil
 	}
 	return false, c.tell(ctx, facts, want, deferred, notes, len(due) > 0)
 }
 
 // tell is what comes after applying: relations, secrets, and the status.
-func (c *Charm) tell(ctx context.Context, facts model.Facts, want role.Desired, deferred plan.Plan, notes []plan.Note, changed bool) error {
+func (c *Charm) tell(ctx context.Context, facts model.Facts, want Desired, deferred plan.Plan, notes []plan.Note, changed bool) error {
 	if err := c.Publish(ctx, facts, want); err != nil {
 		return err
 	}
 	if err := c.forgetGone(facts, want, notes); err != nil {
 		return err
 	}
-	if err := want.Known.Write(c.Host.Root); err != nil {
+	if err := want.Worker.Known.Write(c.Host.Root); err != nil {
 		return jujuerrors.Annotate(err, "cannot remember which GPUs there are")
 	}
 	causes := append(want.Causes, deferredCauses(deferred)...)
-	causes = append(causes, c.noteCauses(want, notes)...)
+	causes = append(causes, c.noteCauses(want.Worker, notes)...)
 	causes = append(causes, c.Check(ctx, want, changed)...)
-	reboot, err := c.reboot(ctx, want)
+	reboot, err := c.reboot(ctx, want.Worker)
 	if err != nil {
 		return err
 	}
@@ -152,38 +151,38 @@ func (c *Charm) tell(ctx context.Context, facts model.Facts, want role.Desired, 
 }
 
 // Decide is the pipeline up to desire.
-func (c *Charm) Decide(ctx context.Context) (model.Facts, role.Desired, []config.Problem, error) {
+func (c *Charm) Decide(ctx context.Context) (model.Facts, Desired, []config.Problem, error) {
 	last, err := model.Load(c.Host.Root)
 	if err != nil && (c.Tools == nil || !errors.Is(err, model.ErrDamaged)) {
-		return last, role.Desired{}, nil, err
+		return last, Desired{}, nil, err
 	}
 	facts := last
 	units := c.showUnits(ctx) // while Juju is asked: neither needs the other
 	if c.Tools != nil {
 		_, _, installed := release.Installed(c.Host.Root)
 		if facts, err = model.Observe(ctx, c.Tools, c.Event, last, installed); err != nil {
-			return facts, role.Desired{}, nil, err
+			return facts, Desired{}, nil, err
 		}
 	}
 	cfg, problems := config.Parse(facts.Config, facts.Secrets)
 	var refused []error
 	if len(problems) == 0 {
 		if refused, err = c.completeSecret(&facts, cfg); err != nil {
-			return facts, role.Desired{}, nil, err
+			return facts, Desired{}, nil, err
 		}
 	}
 	// What remove takes away is not made again.
 	if c.Tools != nil && c.Event.Action == nil && c.Event.Name != "remove" {
 		if err := model.Save(c.Host.Root, last, facts); err != nil {
-			return facts, role.Desired{}, nil, jujuerrors.Annotate(err, "cannot keep what Juju says")
+			return facts, Desired{}, nil, jujuerrors.Annotate(err, "cannot keep what Juju says")
 		}
 	}
 	if len(problems) > 0 && !model.Leaving(c.Event.Name) {
-		return facts, role.Desired{}, problems, nil
+		return facts, Desired{}, problems, nil
 	}
 	seen, err := c.observe(ctx, facts, cfg, units)
 	if err != nil {
-		return facts, role.Desired{}, nil, err
+		return facts, Desired{}, nil, err
 	}
 	seen.Refused = append(seen.Refused, refused...)
 	want, err := c.decideRole(ctx, seen)
@@ -191,7 +190,7 @@ func (c *Charm) Decide(ctx context.Context) (model.Facts, role.Desired, []config
 }
 
 // Plan is what is missing, without the steps that the guard holds back.
-func (c *Charm) Plan(ctx context.Context, want role.Desired) (due, deferred plan.Plan, err error) {
+func (c *Charm) Plan(ctx context.Context, want Desired) (due, deferred plan.Plan, err error) {
 	all, err := plan.Diff(ctx, c.Host, want.Resources...)
 	if err != nil {
 		return nil, nil, jujuerrors.Trace(err)
@@ -238,10 +237,10 @@ func causesOf(problems []config.Problem) []status.Cause {
 }
 
 // Redesire is the pipeline up to desire for facts that an action changed.
-func (c *Charm) Redesire(ctx context.Context, facts model.Facts, cfg config.Config) (role.Desired, error) {
+func (c *Charm) Redesire(ctx context.Context, facts model.Facts, cfg config.Config) (Desired, error) {
 	seen, err := c.observe(ctx, facts, cfg, c.showUnits(ctx))
 	if err != nil {
-		return role.Desired{}, err
+		return Desired{}, err
 	}
 	return c.decideRole(ctx, seen)
 }

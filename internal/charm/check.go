@@ -18,43 +18,44 @@ import (
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
+	"concourse-ci-machine/internal/worker"
 )
 
 // ready is the status text of a unit that works.
-func (c *Charm) ready(want role.Desired) string {
+func (c *Charm) ready(want Desired) string {
 	text := "Worker ready"
-	if want.WebURL != "" {
+	if want.Web.URL != "" {
 		text = "Web server ready"
 	}
 	if version, _, ok := release.Installed(c.Host.Root); ok {
 		text += " (v" + version + ")"
 	}
-	if want.WebURL != "" {
-		text += " " + want.WebURL
+	if want.Web.URL != "" {
+		text += " " + want.Web.URL
 	}
-	return text + want.Suffix
+	return text + want.Worker.Suffix
 }
 
 // Check looks at what runs, after applying: active is what answers, not what
 // was started (D4).
-func (c *Charm) Check(ctx context.Context, want role.Desired, changed bool) []status.Cause {
+func (c *Charm) Check(ctx context.Context, want Desired, changed bool) []status.Cause {
 	var causes []status.Cause
-	if want.Worker {
-		if cause := c.SettledWorker(ctx, want, changed); cause != nil {
+	if want.Worker.Up {
+		if cause := c.SettledWorker(ctx, want.Worker, changed); cause != nil {
 			causes = append(causes, *cause)
 		}
 	}
-	if want.Web {
-		if cause := c.CheckWeb(ctx, want, changed); cause != nil {
+	if want.Web.Up {
+		if cause := c.CheckWeb(ctx, want.Web, changed); cause != nil {
 			causes = append(causes, *cause)
 		}
 	}
-	if want.Jobs {
+	if want.Web.Jobs {
 		if why := c.CheckPebble(ctx, role.JobsService, role.JobsURL); why != "" {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: "no metrics of jobs: " + why})
 		}
 	}
-	if want.Exporter {
+	if want.Worker.Exporter {
 		if why := c.CheckPebble(ctx, role.ExporterService, role.ExporterURL); why != "" {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: "no GPU metrics: " + why})
 		} else {
@@ -65,7 +66,7 @@ func (c *Charm) Check(ctx context.Context, want role.Desired, changed bool) []st
 }
 
 // SettledWorker is what checkWorker says in the end.
-func (c *Charm) SettledWorker(ctx context.Context, want role.Desired, changed bool) *status.Cause {
+func (c *Charm) SettledWorker(ctx context.Context, want worker.Worker, changed bool) *status.Cause {
 	cause, connects := c.checkWorker(ctx, want, changed)
 	for waited := time.Duration(0); cause != nil && (changed || connects) && waited < role.SettleTime; waited += role.SettlePoll {
 		c.Host.Sleep(role.SettlePoll)
@@ -77,7 +78,7 @@ func (c *Charm) SettledWorker(ctx context.Context, want role.Desired, changed bo
 // checkWorker asks the worker and its journal. In a run that changed something
 // the process may be another than the one observed. connects says that nothing
 // but the registration lacks, for which the worker tries again by itself.
-func (c *Charm) checkWorker(ctx context.Context, want role.Desired, changed bool) (cause *status.Cause, connects bool) {
+func (c *Charm) checkWorker(ctx context.Context, want worker.Worker, changed bool) (cause *status.Cause, connects bool) {
 	health := make(chan concourse.Health, 1)
 	go func() { health <- concourse.CheckHealth(ctx, c.healthURL()) }()
 	reg, err := c.registration(ctx, want, changed)
@@ -96,7 +97,7 @@ func (c *Charm) checkWorker(ctx context.Context, want role.Desired, changed bool
 	return nil, false
 }
 
-func (c *Charm) registration(ctx context.Context, want role.Desired, changed bool) (concourse.Registration, error) {
+func (c *Charm) registration(ctx context.Context, want worker.Worker, changed bool) (concourse.Registration, error) {
 	invocation := want.Invocation
 	if changed {
 		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit)
@@ -124,7 +125,7 @@ func (c *Charm) healthURL() string {
 
 // noteCauses are remarks on steps that failed and were tolerated. The toolkits
 // keep records of their own, which say more than the step does.
-func (c *Charm) noteCauses(want role.Desired, notes []plan.Note) []status.Cause {
+func (c *Charm) noteCauses(want worker.Worker, notes []plan.Note) []status.Cause {
 	var causes []status.Cause
 	if want.Toolkit {
 		if a := rocm.ReadAttempt(c.Host.Root); a != nil {

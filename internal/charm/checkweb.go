@@ -10,10 +10,11 @@ import (
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
+	"concourse-ci-machine/internal/web"
 )
 
 // CheckWeb asks the web itself; systemd only knows that a process runs.
-func (c *Charm) CheckWeb(ctx context.Context, want role.Desired, changed bool) *status.Cause {
+func (c *Charm) CheckWeb(ctx context.Context, want web.Web, changed bool) *status.Cause {
 	h := concourse.CheckWeb(ctx, want.LocalURL)
 	for waited := time.Duration(0); h.State != concourse.Healthy && changed && waited < role.WebSettleTime; waited += role.SettlePoll {
 		c.Host.Sleep(role.SettlePoll)
@@ -30,7 +31,7 @@ func (c *Charm) CheckWeb(ctx context.Context, want role.Desired, changed bool) *
 }
 
 // DatabaseWorks logs in as the web and looks at its rights.
-func DatabaseWorks(ctx context.Context, want role.Desired) error {
+func DatabaseWorks(ctx context.Context, want web.Web) error {
 	if err := postgres.Ping(ctx, want.Repair); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ type temporary interface{ Temporary() bool }
 // are a blocked status, those of network and apt a waiting one with the number
 // of the attempt and in the end a blocked one, all others end the hook so that
 // Juju runs it again.
-func (c *Charm) failed(ctx context.Context, want role.Desired, err error) error {
+func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	var step *plan.StepError
 	if !errors.As(err, &step) {
 		return jujuerrors.Trace(err)

@@ -49,7 +49,7 @@ func TestFailuresAreSorted(t *testing.T) {
 			m := jujutest.New("concourse-ci-machine/0")
 			ctx := m.Begin(jujutest.Hook("install"))
 			c := charmOf(t, hosttest.Root(t), m, ctx, nil)
-			err := c.failed(t.Context(), role.Desired{Causes: []status.Cause{{Kind: status.Waiting, Text: "no web"}}}, &plan.StepError{Op: "do it", Err: tt.err})
+			err := c.failed(t.Context(), Desired{Desired: role.Desired{Causes: []status.Cause{{Kind: status.Waiting, Text: "no web"}}}}, &plan.StepError{Op: "do it", Err: tt.err})
 			if tt.status == "" {
 				require.ErrorIs(t, err, tt.err)
 				require.ErrorContains(t, err, "cannot do it")

@@ -56,29 +56,29 @@ func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Confi
 }
 
 // decideRole is what the unit of its role should be.
-func (c *Charm) decideRole(ctx context.Context, u role.Observed) (role.Desired, error) {
+func (c *Charm) decideRole(ctx context.Context, u role.Observed) (want Desired, err error) {
 	switch {
 	case model.Leaving(u.Event):
-		return desired(desireNothing(u)), nil
+		want.Desired = desireNothing(u)
 	case u.Facts.Role == model.WebRole:
 		o, err := web.Observe(c.Host, u, c.Event.ModelName)
 		if err != nil {
-			return role.Desired{}, err
+			return want, err
 		}
-		return desired(web.Desire(o, worker.Gone(u))), nil
+		d := web.Desire(o, worker.Gone(u))
+		want.Desired, want.Web = d.Desired, d.Web
+	default:
+		o, err := worker.Observe(ctx, c.Host, u)
+		if err != nil {
+			return want, err
+		}
+		d := worker.Desire(o, web.Gone(u))
+		want.Desired, want.Worker = d.Desired, d.Worker
 	}
-	o, err := worker.Observe(ctx, c.Host, u)
-	if err != nil {
-		return role.Desired{}, err
-	}
-	return desired(worker.Desire(o, web.Gone(u))), nil
-}
-
-// desired is what every unit starts with. A hook does it before all else: here it
-// is for who asks for the plan.
-func desired(d role.Desired) role.Desired {
-	d.Resources = append([]plan.Resource{rocm.ToolkitKept()}, d.Resources...)
-	return d
+	// What every unit starts with. A hook does it before all else: here it is for who
+	// asks for the plan.
+	want.Resources = append([]plan.Resource{rocm.ToolkitKept()}, want.Resources...)
+	return want, nil
 }
 
 // showUnits asks systemd in the background; the function waits for the answer.

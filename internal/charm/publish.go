@@ -11,7 +11,6 @@ import (
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/web"
 )
 
@@ -23,7 +22,7 @@ const versionFile = "/run/concourse-charm/version"
 // public key or a web's address, where the exporters listen, and the version
 // that runs. It is tried in every hook, so that no event decides what is told
 // (D20, D56).
-func (c *Charm) Publish(ctx context.Context, facts model.Facts, want role.Desired) error {
+func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) error {
 	if err := c.retract(ctx, facts); err != nil {
 		return err
 	}
@@ -37,11 +36,11 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want role.Desire
 		return err
 	}
 	if facts.Role == model.WebRole || model.Resyncs(c.Event.Name) {
-		if err := c.publishPorts(ctx, want.Ports); err != nil {
+		if err := c.publishPorts(ctx, want.Web.Ports); err != nil {
 			return err
 		}
 	}
-	if err := c.tellWatchers(ctx, facts, listening{GPU: want.Exporter, Web: want.Jobs}); err != nil {
+	if err := c.tellWatchers(ctx, facts, listening{GPU: want.Worker.Exporter, Web: want.Web.Jobs}); err != nil {
 		return err
 	}
 	version, _, ok := release.Installed(c.Host.Root)
@@ -64,9 +63,9 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want role.Desire
 // forgetGone is called when those who left have been cut off. A web that could
 // not be reloaded lets them in again: they are cut off once more after that. Where
 // there is no web to be, its file of keys still has theirs.
-func (c *Charm) forgetGone(f model.Facts, want role.Desired, notes []plan.Note) error {
+func (c *Charm) forgetGone(f model.Facts, want Desired, notes []plan.Note) error {
 	stale := slices.ContainsFunc(notes, func(n plan.Note) bool { return n.Step.Op == web.ReloadWebOp })
-	if f.Web == nil || len(f.Web.Gone) == 0 || !want.Web || stale {
+	if f.Web == nil || len(f.Web.Gone) == 0 || !want.Web.Up || stale {
 		return nil
 	}
 	now := f

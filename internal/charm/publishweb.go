@@ -31,16 +31,16 @@ func (c *Charm) bag(ctx context.Context, id string, app bool, own, want map[stri
 // publishWorkerKey tells webs which key this worker has, and which GPUs, in
 // flight and, with mode=auto, among the peers. It is tried in every hook, so a key that was made
 // late is published all the same (D20).
-func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want role.Desired) error {
+func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want Desired) error {
 	// The plan has just seen to it that this is the private key's other half.
 	key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot publish the worker's key")
 	}
-	id, _ := concourse.ReadWorkerID(c.Host.Root, concourse.WorkFolder(want.Shared))
-	kept, _ := predecessor.WorkerName(c.Host.Root, concourse.WorkFolder(want.Shared))
+	id, _ := concourse.ReadWorkerID(c.Host.Root, concourse.WorkFolder(want.Release.Shared))
+	kept, _ := predecessor.WorkerName(c.Host.Root, concourse.WorkFolder(want.Release.Shared))
 	bag := relation.WorkerBag(key, role.WorkerName(kept, facts.Unit, id))
-	maps.Copy(bag, want.GPUs.Bag())
+	maps.Copy(bag, want.Worker.GPUs.Bag())
 	for _, f := range facts.Flights {
 		if err := c.bag(ctx, f.ID, false, f.Own, bag); err != nil {
 			return err
@@ -60,11 +60,11 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want ro
 // publishWeb tells the model what a web has to tell: its address and public
 // key to workers, its keys to the other webs in a secret, and its requests to
 // PostgreSQL, Vault and the authority for certificates.
-func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want role.Desired) error {
+func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired) error {
 	w := facts.Web
 	published := map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
-	if want.Web {
-		public, err := c.Host.ReadText(concourse.WebFiles(want.Shared).TSAHostKeyPublic())
+	if want.Web.Up {
+		public, err := c.Host.ReadText(concourse.WebFiles(want.Release.Shared).TSAHostKeyPublic())
 		if err != nil {
 			return jujuerrors.Annotate(err, "cannot publish the web's key")
 		}
@@ -103,8 +103,8 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want role.Des
 			return err
 		}
 	}
-	if l := w.Certificates; l != nil && want.Request != "" {
-		return c.request(ctx, l, facts.Leader, nil, relation.CertificateBag(want.Request))
+	if l := w.Certificates; l != nil && want.Web.Request != "" {
+		return c.request(ctx, l, facts.Leader, nil, relation.CertificateBag(want.Web.Request))
 	}
 	return nil
 }
@@ -121,14 +121,14 @@ func (c *Charm) request(ctx context.Context, l *model.Relation, leader bool, app
 // publishSecret keeps the application's secret, and tells the peers which one
 // it is and, with mode=auto, where the web is. What the predecessor kept there
 // in clear goes (D33).
-func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want role.Desired, published map[string]string) error {
+func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desired, published map[string]string) error {
 	// Without the peers' bag nobody would find it again: a hook follows when
 	// there is one.
-	if !facts.Leader || want.Secret == nil || facts.Peer == nil {
+	if !facts.Leader || want.Web.Secret == nil || facts.Peer == nil {
 		return nil
 	}
 	id := facts.Web.SecretID
-	s := juju.Secret{Label: secretLabel, Description: "Keys and passwords of the Concourse web", Content: want.Secret}
+	s := juju.Secret{Label: secretLabel, Description: "Keys and passwords of the Concourse web", Content: want.Web.Secret}
 	switch {
 	case id == "":
 		s.Owner = juju.OwnerApplication
@@ -136,8 +136,8 @@ func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want role.
 		if id, err = c.Tools.SecretAdd(ctx, s); err != nil {
 			return jujuerrors.Annotate(err, "cannot keep the web's keys in a secret")
 		}
-	case !maps.Equal(want.Secret, facts.Web.Secret):
-		if err := c.Tools.SecretSet(ctx, id, juju.Secret{Content: want.Secret}); err != nil {
+	case !maps.Equal(want.Web.Secret, facts.Web.Secret):
+		if err := c.Tools.SecretSet(ctx, id, juju.Secret{Content: want.Web.Secret}); err != nil {
 			return jujuerrors.Annotate(err, "cannot change the secret of the web's keys")
 		}
 	}

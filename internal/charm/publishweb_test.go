@@ -13,8 +13,8 @@ import (
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
-	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/role/roletest"
+	"concourse-ci-machine/internal/worker"
 )
 
 // The web's ports are open, those of before are closed, and nothing is asked for
@@ -66,7 +66,7 @@ func TestPeersAreToldOfAWorkersGPUsUntilItIsTheWeb(t *testing.T) {
 		require.NoError(t, ctx.Commit())
 	}
 	run(func(c *Charm, f model.Facts) error {
-		return c.publishWorkerKey(t.Context(), f, role.Desired{GPUs: gpus})
+		return c.publishWorkerKey(t.Context(), f, Desired{Worker: worker.Worker{GPUs: gpus}})
 	}, model.WorkerRole)
 	for _, bag := range []map[string]string{peer.Local, flight.Local} {
 		got, problems := relation.ParseWorkerGPUs(bag)

@@ -7,13 +7,13 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/rocm"
-	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
+	"concourse-ci-machine/internal/worker"
 )
 
 // reboot asks Juju for one after this hook, once for each reason, where the
 // operator allows it; else the status says what waits for it.
-func (c *Charm) reboot(ctx context.Context, want role.Desired) ([]status.Cause, error) {
+func (c *Charm) reboot(ctx context.Context, want worker.Worker) ([]status.Cause, error) {
 	if want.Driver == nil {
 		return nil, nil
 	}

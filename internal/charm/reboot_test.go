@@ -12,14 +12,13 @@ import (
 	"concourse-ci-machine/internal/machine"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/rocm"
-	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/role/roletest"
 	"concourse-ci-machine/internal/status"
 	"concourse-ci-machine/internal/worker"
 )
 
 // driven is what was decided on the driver of a fixture machine.
-func driven(t *testing.T, name string, set map[string]any, computes bool) role.Desired {
+func driven(t *testing.T, name string, set map[string]any, computes bool) worker.Worker {
 	t.Helper()
 	options := map[string]any{"compute-runtime": "rocm", "min-disk-gb": 0} // the test machine's own disk is what it is
 	maps.Copy(options, set)
@@ -28,7 +27,7 @@ func driven(t *testing.T, name string, set map[string]any, computes bool) role.D
 	f, err := rocm.ObserveDriver(t.Context(), h, worker.ROCmMachine(machine.Observe(r), "amd64"))
 	require.NoError(t, err)
 	w := worker.DriverWanted(roletest.Config(t, options), "rocm-worker/0")
-	return role.Desired{Driver: &role.Driver{Decision: rocm.Decide(f, w), Facts: f, Wanted: w, Computes: computes}}
+	return worker.Worker{Driver: &worker.Driver{Decision: rocm.Decide(f, w), Facts: f, Wanted: w, Computes: computes}}
 }
 
 // B15: one reboot for each reason, asked for at the end of a hook, and only
@@ -89,7 +88,7 @@ func TestTheRebootIsTheLastOfAHook(t *testing.T) {
 	hosttest.Put(t, r, "/var/lib/concourse-worker/keys/worker_key.pub", roletest.TSAKey+"\n")
 	ctx := m.Begin(jujutest.Hook("update-status"))
 	c := charmOf(t, r, m, ctx, hosttest.NewMachine(t))
-	require.NoError(t, c.tell(t.Context(), model.Facts{Unit: "rocm-worker/0", Role: model.WorkerRole, Config: map[string]any{"mode": "worker"}}, want, nil, nil, false))
+	require.NoError(t, c.tell(t.Context(), model.Facts{Unit: "rocm-worker/0", Role: model.WorkerRole, Config: map[string]any{"mode": "worker"}}, Desired{Worker: want}, nil, nil, false))
 	require.NoError(t, ctx.Commit())
 	require.Equal(t, "after", m.Reboot)
 	require.Equal(t, "maintenance", m.Status().Status)
@@ -116,5 +115,5 @@ func TestRunsAgainOnlyForADriverThatTasksWaitFor(t *testing.T) {
 	require.False(t, brought(fresh, false))
 	require.False(t, brought(driven(t, "metal-fresh", nil, true), true))
 	require.False(t, brought(driven(t, "lxd", nil, false), true))
-	require.False(t, brought(role.Desired{}, true))
+	require.False(t, brought(worker.Worker{}, true))
 }

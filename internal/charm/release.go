@@ -35,17 +35,20 @@ func (c *Charm) observeRelease(ctx context.Context, o *role.Observed, web string
 			}
 		}
 	}
-	r := &release.Release{Version: version, Resource: o.Facts.Resource, Mirror: o.Config.ReleaseMirror, SHA256: o.Config.ReleaseSHA256,
-		Arch: runtime.GOARCH, Proxy: role.ProxyOf(o.Facts, o.Config), Shared: o.Shared(), Unit: o.Facts.Unit, Token: o.Config.GitHubToken}
-	r.Avoid(release.ReadFailed(c.Host.Root))
+	r, err := release.Observe(c.Host.Root, release.Release{Version: version, Resource: o.Facts.Resource, Mirror: o.Config.ReleaseMirror, SHA256: o.Config.ReleaseSHA256,
+		Arch: runtime.GOARCH, Proxy: role.ProxyOf(o.Facts, o.Config), Shared: o.Shared(), Unit: o.Facts.Unit, Token: o.Config.GitHubToken})
+	if err == nil {
+		o.Release = r
+		o.ReleaseID, err = r.ID(c.Host.Root)
+	}
+	if err != nil {
+		return jujuerrors.Annotate(err, "cannot observe the Concourse releases")
+	}
 	if f, is := r.Avoided(c.Host.Root); is {
 		o.Remarks = append(o.Remarks, fmt.Sprintf("Concourse %s did not start here (%s), so the one before it runs: set version=, or run restart-services force=true to try it again", f.Version, f.Why))
 	}
 	if !attached && r.Unauthenticated() {
 		o.Remarks = append(o.Remarks, fmt.Sprintf("release-mirror is plain http, and the checksum of Concourse %s comes from there, too: anybody on the way can change both; set release-sha256, or use https", version))
 	}
-	o.Release = r
-	var err error
-	o.ReleaseID, err = r.ID(c.Host.Root)
-	return jujuerrors.Annotate(err, "cannot observe the Concourse releases")
+	return nil
 }

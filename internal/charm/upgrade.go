@@ -18,12 +18,12 @@ const upgradeTime = 20 * time.Second
 
 // watchUpgrade looks whether the unit stays up with its new release. If not,
 // that release is noted as failed, and the one before it is to be used again.
-func (c *Charm) watchUpgrade(ctx context.Context, want role.Desired) (back bool, err error) {
+func (c *Charm) watchUpgrade(ctx context.Context, want Desired) (back bool, err error) {
 	unit := want.MainUnit()
 	if unit == "" {
 		return false, nil
 	}
-	before, _, ok := want.Release.Previous(c.Host.Root)
+	before, _, ok := release.Previous(c.Host.Root)
 	version, id, running := release.Installed(c.Host.Root)
 	if !ok || !running {
 		return false, nil
@@ -50,23 +50,23 @@ func (c *Charm) watchUpgrade(ctx context.Context, want role.Desired) (back bool,
 	return false, nil
 }
 
-func (c *Charm) answers200(ctx context.Context, want role.Desired) bool {
-	if want.Web {
-		return concourse.CheckWeb(ctx, want.LocalURL).State == concourse.Healthy
+func (c *Charm) answers200(ctx context.Context, want Desired) bool {
+	if want.Web.Up {
+		return concourse.CheckWeb(ctx, want.Web.LocalURL).State == concourse.Healthy
 	}
 	return concourse.CheckHealth(ctx, c.healthURL()).State == concourse.Healthy
 }
 
 // canGoBack reports whether the release before knows the database as the new
 // one left it; a worker has none.
-func (c *Charm) canGoBack(ctx context.Context, want role.Desired) bool {
-	if !want.Web {
+func (c *Charm) canGoBack(ctx context.Context, want Desired) bool {
+	if !want.Web.Up {
 		return true
 	}
-	_, id, ok := want.Release.Previous(c.Host.Root)
+	_, id, ok := release.Previous(c.Host.Root)
 	if !ok {
 		return false
 	}
-	current, supported, err := concourse.DatabaseVersions(ctx, c.Host, path.Join(release.Dir, id), want.Database, want.Environment)
+	current, supported, err := concourse.DatabaseVersions(ctx, c.Host, path.Join(release.Dir, id), want.Web.Database, want.Web.Environment)
 	return err == nil && current <= supported
 }

@@ -12,20 +12,20 @@ import (
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/web"
+	"concourse-ci-machine/internal/worker"
 )
 
 // upgradedTo is a machine that went from 8.2.5 to 8.3.0.
-func upgradedTo(t *testing.T, run host.Runner) (host.Host, *release.Release) {
+func upgradedTo(t *testing.T, run host.Runner) (h host.Host, r release.Release) {
 	t.Helper()
-	h := host.Host{Root: hosttest.Root(t), Runner: run, Clock: hosttest.Clock{T: hosttest.Now}}
-	var r *release.Release
+	h = host.Host{Root: hosttest.Root(t), Runner: run, Clock: hosttest.Clock{T: hosttest.Now}}
 	for _, version := range []string{"8.2.5", "8.3.0"} {
 		file := filepath.Join(t.TempDir(), version+".tgz")
 		require.NoError(t, sandbox.StandInRelease(file, version))
-		r = &release.Release{Version: version, Resource: file, Arch: "amd64"}
-		p, err := plan.Diff(t.Context(), h, append(release.Folders(false), r)...)
+		r = release.Release{Version: version, Resource: file, Arch: "amd64"}
+		p, err := plan.Diff(t.Context(), h, append(release.Folders(false), release.Install{Release: r})...)
 		require.NoError(t, err)
 		_, err = p.Apply(t.Context(), nil)
 		require.NoError(t, err)
@@ -39,19 +39,20 @@ func upgradedTo(t *testing.T, run host.Runner) (host.Host, *release.Release) {
 // A release that ends at its start is given up for the one before, unless it is
 // a web's that has changed the database already.
 func TestUpgradeIsTakenBackOnlyWhereTheDatabaseFits(t *testing.T) {
+	aWorker, aWeb := Desired{Worker: worker.Worker{Up: true}}, Desired{Web: web.Web{Up: true}}
 	for name, tt := range map[string]struct {
-		want   role.Desired
+		want   Desired
 		state  string
 		schema string
 		back   bool
 	}{
-		"worker ends":                {role.Desired{Worker: true}, "activating\nSubState=auto-restart", "", true},
-		"worker failed":              {role.Desired{Worker: true}, "failed\nSubState=failed", "", true},
-		"worker that starts slowly":  {role.Desired{Worker: true}, "active\nSubState=running", "", false},
-		"web ends":                   {role.Desired{Web: true}, "activating\nSubState=auto-restart", "825", true},
-		"web that migrated ends":     {role.Desired{Web: true}, "activating\nSubState=auto-restart", "830", false},
-		"nothing is to be running":   {role.Desired{}, "inactive\nSubState=dead", "", false},
-		"web without a schema, ends": {role.Desired{Web: true}, "failed\nSubState=failed", "", true},
+		"worker ends":                {aWorker, "activating\nSubState=auto-restart", "", true},
+		"worker failed":              {aWorker, "failed\nSubState=failed", "", true},
+		"worker that starts slowly":  {aWorker, "active\nSubState=running", "", false},
+		"web ends":                   {aWeb, "activating\nSubState=auto-restart", "825", true},
+		"web that migrated ends":     {aWeb, "activating\nSubState=auto-restart", "830", false},
+		"nothing is to be running":   {Desired{}, "inactive\nSubState=dead", "", false},
+		"web without a schema, ends": {aWeb, "failed\nSubState=failed", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := hosttest.NewMachine(t)
@@ -64,20 +65,18 @@ func TestUpgradeIsTakenBackOnlyWhereTheDatabaseFits(t *testing.T) {
 			}
 			m := jujutest.New("ci/0")
 			c := charmOf(t, h.Root, m, m.Begin(jujutest.Hook("upgrade-charm")), run)
-			tt.want.Release, tt.want.LocalURL = r, "http://127.0.0.1:9" // nobody answers
+			tt.want.Release, tt.want.Web.LocalURL = r, "http://127.0.0.1:9" // nobody answers
 			hosttest.Put(t, h.Root, concourse.OperatorEnvFile, "CONCOURSE_HEALTHCHECK_BIND_PORT=9\n")
 			back, err := c.watchUpgrade(t.Context(), tt.want)
 			require.NoError(t, err)
 			require.Equal(t, tt.back, back)
-			failed := release.ReadFailed(h.Root)
-			require.Equal(t, tt.back, failed != nil)
+			r, err = release.Observe(h.Root, r)
+			require.NoError(t, err)
+			failed, is := r.Avoided(h.Root)
+			require.Equal(t, tt.back, is)
 			if tt.back {
 				require.Equal(t, "8.3.0", failed.Version)
 				require.Contains(t, m.Status().Message, "Going back to Concourse 8.2.5: 8.3.0 ended when it was started")
-				r.Avoid(failed)
-				f, is := r.Avoided(h.Root)
-				require.True(t, is)
-				require.Equal(t, *failed, f)
 			}
 		})
 	}

@@ -46,7 +46,7 @@ func TestExitStatusTellsHowItIs(t *testing.T) {
 		"gpu probe /dev/kfd":            {"no-gpu", 1, "", "cannot open it for reading and writing: no such file or directory\n"},
 
 		"gpu read":        {"mi210x4", 0, `"state": "critical"`, ""},
-		"gpu read --json": {"amd", 2, "", `cannot run gpu "read": want gpu list, `},
+		"gpu read --json": {"amd", 2, "", `cannot run gpu "read": want gpu top, list, `},
 
 		"explain":               {"amd", 2, "", "cannot explain without a number: want explain N; dispatch errors lists them; see dispatch --help\n"},
 		"explain --json":        {"amd", 2, "", "cannot explain without a number: "},
@@ -54,8 +54,8 @@ func TestExitStatusTellsHowItIs(t *testing.T) {
 		"explain hang":          {"amd", 2, "", `cannot explain error code "hang": want one of 1 GPU Memory Error, `},
 		"explain 2 3":           {"amd", 2, "", `cannot explain an error with "3": only --json is known; see dispatch --help` + "\n"},
 		"errors all":            {"amd", 2, "", `cannot list errors with "all": only --json is known; see dispatch --help` + "\n"},
-		"gpu":                   {"amd", 2, "", "cannot run gpu without a command: want gpu list, detect, verify, health, status or release; see dispatch --help\n"},
-		"gpu lost":              {"amd", 2, "", `cannot run gpu "lost": want gpu list, detect, verify, health, status or release; see dispatch --help` + "\n"},
+		"gpu":                   {"amd", 2, "", "cannot run gpu without a command: want gpu top, list, detect, verify, health, status, release, withhold or return; see dispatch --help\n"},
+		"gpu lost":              {"amd", 2, "", `cannot run gpu "lost": want gpu top, list, detect, verify, health, status, release, withhold or return; see dispatch --help` + "\n"},
 		"gpu detect --json":     {"amd", 2, "", `cannot detect GPUs with "--json": detect takes no arguments; see dispatch --help` + "\n"},
 		"gpu health now":        {"amd", 2, "", `cannot judge GPUs with "now": only --json is known; see dispatch --help` + "\n"},
 		"gpu verify --json 1":   {"amd", 2, "", `cannot verify GPUs with "--json 1": only --json is known; see dispatch --help` + "\n"},
@@ -67,8 +67,22 @@ func TestExitStatusTellsHowItIs(t *testing.T) {
 		"gpu release 0 now":     {"amd", 2, "", `cannot release "0 now": want gpu release GPU`},
 		"gpu release 0":         {"amd", 1, "", `cannot release GPU "0": gpu-sharing=shared: GPUs are not leased` + "\n"},
 		"gpu release 0 --force": {"amd", 1, "", `cannot release GPU "0": gpu-sharing=shared: GPUs are not leased` + "\n"},
+		"gpu watch":             {"amd", 0, "", ""},
+		"gpu withhold 0":        {"amd", 2, "", `cannot withhold "0": want gpu withhold GPU REASON`},
+		"gpu withhold 0 a fan":  {"amd", 1, "", `cannot withhold GPU "0": no AMD GPU of this unit is watched yet; see juju status` + "\n"},
+		"gpu return":            {"amd", 2, "", `cannot return "": want gpu return GPU`},
+		"gpu return 0":          {"amd", 1, "", `cannot return GPU "0": no AMD GPU of this unit is watched yet; see juju status` + "\n"},
 		"gpu leases":            {"amd", 0, "gpu-sharing=shared: GPUs are not leased\n", ""},
-		"gpu probe":             {"amd", 2, "", `cannot run gpu "probe": want gpu list, detect, verify, health, status or release; see dispatch --help` + "\n"},
+		"gpu probe":             {"amd", 2, "", `cannot run gpu "probe": want gpu top, list, detect, verify, health, status, release, withhold or return; see dispatch --help` + "\n"},
+
+		"gpu top --help":           {"amd", 0, "Usage: dispatch gpu top [flags]\n", ""},
+		"gpu top":                  {"amd", 1, "", "cannot show who uses the GPUs: the exporter watches this machine, not CHARM_ROOT; "},
+		"gpu top --once":           {"amd", 1, "", "cannot show who uses the GPUs: "},
+		"gpu top --interval=1h30m": {"amd", 1, "", "cannot show who uses the GPUs: "},
+		"gpu top 0":                {"amd", 2, "", `cannot show who uses the GPUs with "0": only flags are known; see dispatch --help` + "\n"},
+		"gpu top --interval=999ms": {"amd", 2, "", "cannot show who uses the GPUs every 999ms: want 1s or more; see dispatch --help\n"},
+		"gpu top --interval soon":  {"amd", 2, "", `cannot show who uses the GPUs: invalid value "soon" for flag -interval: parse error; see dispatch --help` + "\n"},
+		"gpu top --all":            {"amd", 2, "", "cannot show who uses the GPUs: flag provided but not defined: -all; see dispatch --help\n"},
 
 		"gpu-baseline --help":      {"amd", 0, "Usage: dispatch gpu-baseline compare BASE NEW [flags]\n", ""},
 		"gpu-baseline --version":   {"amd", 0, "dispatch gpu-baseline dev\n", ""},
@@ -93,7 +107,7 @@ func TestExitStatusTellsHowItIs(t *testing.T) {
 func TestUsageHasEveryCommand(t *testing.T) {
 	code, usage, _ := dispatch(t, "no-gpu", "--help")
 	require.Zero(t, code)
-	for _, c := range []string{"plan ", "gpu list [--json]", "gpu detect ", "gpu verify [--json]", "gpu health [--json]", "gpu status [--json]", "gpu release GPU [--force]", "errors [--json]",
+	for _, c := range []string{"plan ", "gpu top [--once]", "gpu list [--json]", "gpu detect ", "gpu verify [--json]", "gpu health [--json]", "gpu status [--json]", "gpu release GPU [--force]", "errors [--json]",
 		"explain N [--json]", "gpu-baseline --help", "--version", "--help"} {
 		require.Contains(t, usage, "\n  dispatch "+c)
 	}
@@ -102,8 +116,8 @@ func TestUsageHasEveryCommand(t *testing.T) {
 	}
 }
 
-// terminal is a pseudo-terminal: what is written to slave is read from master.
-func terminal(t *testing.T) (master, slave *os.File) {
+// pseudoTerminal is a pseudo-terminal: what is written to slave is read from master.
+func pseudoTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -120,7 +134,7 @@ func terminal(t *testing.T) (master, slave *os.File) {
 }
 
 func TestColoursAreForTerminals(t *testing.T) {
-	master, slave := terminal(t)
+	master, slave := pseudoTerminal(t)
 	_, plain, _ := dispatch(t, "no-gpu", "errors")
 	for name, c := range map[string]struct {
 		env     map[string]string
@@ -150,9 +164,9 @@ func TestColoursAreForTerminals(t *testing.T) {
 	file, err := os.Create(t.TempDir() + "/out")
 	require.NoError(t, err)
 	defer file.Close()
-	require.False(t, colours(file, func(string) string { return "" }))
+	require.Nil(t, terminal(file, func(string) string { return "" }))
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer null.Close()
-	require.False(t, colours(null, func(string) string { return "" }), "a character device, and no terminal")
+	require.Nil(t, terminal(null, func(string) string { return "" }), "a character device, and no terminal")
 }

@@ -20,11 +20,16 @@ const usage = `dispatch is the charm concourse-ci-machine. Juju runs it for hook
 On a unit, as root, it also answers:
 
   dispatch plan                 what the charm would change now, and why; changes nothing
+  dispatch gpu top [--once]     who uses each AMD GPU, live; gpu top --help has more
   dispatch gpu list [--json]    the unit's GPUs, and those that do not count with the reason
   dispatch gpu detect           whose GPUs the unit has, in fixed words
   dispatch gpu verify [--json]  open each GPU's node as a task would; wakes GPUs that sleep
   dispatch gpu health [--json]  state, score and reason of each AMD GPU
-  dispatch gpu status [--json]  who leases each GPU, with gpu-sharing=exclusive
+  dispatch gpu status [--json]  who leases each GPU, with gpu-sharing=exclusive, and
+                                which GPUs are withheld from tasks
+  dispatch gpu withhold GPU REASON
+                                give a GPU to no new task, until it is returned
+  dispatch gpu return GPU       give a withheld GPU to tasks again
   dispatch gpu release GPU [--force]
                                 free a GPU whose lease is damaged or in doubt
   dispatch rocm plan            what was seen of the driver of AMD GPUs, and what is decided
@@ -50,20 +55,29 @@ const (
 	read  = "read"
 )
 
-// leases is what Pebble starts: it writes down who leases the GPUs, see
-// actions.ReportLeases.
-const leases = "leases"
+// watch is what Pebble starts: it decides which GPUs are withheld, see
+// actions.WatchGPUs. leases is what it started before, and what writes down who leases
+// the GPUs, see actions.ReportLeases.
+const (
+	watch  = "watch"
+	leases = "leases"
+)
+
+const gpuCommands = "gpu top, list, detect, verify, health, status, release, withhold or return"
 
 // caller is a person, or a script of theirs.
 type caller struct {
 	ctx            context.Context
 	charm          *actions.Actions
 	stdout, stderr io.Writer
+	screen         *os.File // stdout, where it is a terminal
 	format         term.Format
 }
 
 func person(ctx context.Context, c *actions.Actions, args []string, env func(string) string, stdout, stderr io.Writer) int {
-	p := &caller{ctx, c, stdout, stderr, term.Format{Colour: colours(stdout, env)}}
+	screen := terminal(stdout, env)
+	// no-color.org: anybody may ask to do without.
+	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}}
 	switch args[0] {
 	case "--help", "-h", "help":
 		fmt.Fprint(stdout, usage)
@@ -115,7 +129,7 @@ func person(ctx context.Context, c *actions.Actions, args []string, env func(str
 
 func (p *caller) gpu(args []string) int {
 	if len(args) == 0 {
-		return p.wrong("cannot run gpu without a command: want gpu list, detect, verify, health, status or release")
+		return p.wrong("cannot run gpu without a command: want " + gpuCommands)
 	}
 	name, rest := args[0], args[1:]
 	switch {
@@ -129,6 +143,20 @@ func (p *caller) gpu(args []string) int {
 		return p.done(gpustate.Write(p.stdout, gpustate.Read(p.charm.Host.Root)))
 	case name == leases && len(rest) == 0:
 		return p.done(p.charm.ReportLeases(p.ctx, p.stdout))
+	case name == "top":
+		return p.top(rest)
+	case name == watch && len(rest) == 0:
+		return p.done(p.charm.WatchGPUs(p.ctx, p.stdout))
+	case name == "withhold":
+		if len(rest) < 2 || strings.HasPrefix(rest[0], "-") {
+			return p.wrong("cannot withhold %q: want gpu withhold GPU REASON", strings.Join(rest, " "))
+		}
+		return p.done(p.charm.GPUWithhold(p.stdout, rest[0], strings.Join(rest[1:], " ")))
+	case name == "return":
+		if len(rest) != 1 || strings.HasPrefix(rest[0], "-") {
+			return p.wrong("cannot return %q: want gpu return GPU", strings.Join(rest, " "))
+		}
+		return p.done(p.charm.GPUReturn(p.stdout, rest[0]))
 	case name == "release":
 		force := len(rest) == 2 && rest[1] == "--force"
 		if len(rest) != 1 && !force || strings.HasPrefix(rest[0], "-") {
@@ -137,7 +165,7 @@ func (p *caller) gpu(args []string) int {
 		return p.done(p.charm.GPURelease(p.stdout, rest[0], force))
 	}
 	do, known := map[string]func() error{
-		"list":   func() error { return p.charm.ListGPUs(p.stdout, p.format.JSON) },
+		"list":   func() error { return p.charm.ListGPUs(p.ctx, p.stdout, p.format.JSON) },
 		"detect": func() error { return p.charm.DetectGPUs(p.stdout) },
 		"verify": func() error { return p.charm.VerifyGPUs(p.ctx, p.stdout, p.format) },
 		"health": func() error { return p.charm.GPUHealth(p.ctx, p.stdout, p.format) },
@@ -145,7 +173,7 @@ func (p *caller) gpu(args []string) int {
 	}[name]
 	switch {
 	case !known:
-		return p.wrong("cannot run gpu %q: want gpu list, detect, verify, health, status or release", name)
+		return p.wrong("cannot run gpu %q: want "+gpuCommands, name)
 	case name == "detect" && len(rest) > 0:
 		return p.wrong("cannot detect GPUs with %q: detect takes no arguments", strings.Join(rest, " "))
 	case !p.json(rest):

@@ -22,6 +22,10 @@ func gpuOptions() []Option {
 			c.Exclusive = s == "exclusive"
 			return oneOf(s, "shared", "exclusive")
 		}),
+		text("gpu-quarantine", "auto", func(c *Config, s string) error {
+			c.Quarantine = s
+			return oneOf(s, "auto", "manual", "off")
+		}),
 		text("hsa-override-gfx-version", "", func(c *Config, s string) error {
 			c.HSAOverride = s
 			if s != "" && s != "auto" && !versionForm.MatchString(s) {

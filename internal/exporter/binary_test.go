@@ -17,9 +17,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/program/siege"
+	"concourse-ci-machine/internal/exporter/exportertest"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/metricsserver/siege"
 )
 
 // stuck is when a test gives up on a program; no test waits for it otherwise.
@@ -59,6 +61,7 @@ func TestBinary(t *testing.T) {
 			"--web.listen-address=" + p.address:      "cannot listen on " + p.address + ": address already in use",
 			"--web.listen-address=9401":              "cannot listen on 9401: address 9401: missing port in address",
 			"--web.listen-address=127.0.0.1:port":    "cannot listen on 127.0.0.1:port: ",
+			"--web.config.file=/nonexistent":         "cannot use --web.config.file /nonexistent: ",
 			"--path.root=" + filepath.Join(bin, "x"): "cannot read --path.root: ",
 		} {
 			out, err := exec.Command(bin, flag).CombinedOutput()
@@ -70,9 +73,9 @@ func TestBinary(t *testing.T) {
 	})
 	t.Run("finishes the scrape in progress before it ends", func(t *testing.T) {
 		r := hosttest.Host(t, "amd")
-		list, err := AMD(r)()
+		list, err := monitor.AMD(r)()
 		require.NoError(t, err)
-		reached, end := fifo(t, r, list[0].Dir+"/gpu_busy_percent")
+		reached, end := exportertest.FIFO(t, r, list[0].Dir+"/gpu_busy_percent")
 		p := start(t, bin, r, nil)
 		body := make(chan string, 1)
 		go func() {

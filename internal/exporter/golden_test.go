@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -8,7 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/expo"
+	"concourse-ci-machine/internal/exporter/exportertest"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host/hosttest"
 )
 
@@ -16,32 +18,41 @@ func TestMetricsOfEveryFixtureHost(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Host(t, name)
-			got := scrape(t, newTestCollector(r, AMD(r)))
+			c := newTestCollector(r, monitor.AMD(r))
+			got := scrape(t, c)
 			hosttest.Golden(t, filepath.Join("testdata", name+".prom"), got)
+			requireSound(t, got)
+			c.shown.DCGM = true
+			requireSound(t, scrape(t, c))
 		})
 	}
 }
 
 func TestSixtyFourGPUsAreAllThere(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 64)
-	got := scrape(t, newTestCollector(r, AMD(r)))
+	got := scrape(t, newTestCollector(r, monitor.AMD(r)))
 	for _, name := range []string{"rocm_exporter_device_up", "rocm_gpu_temperature", "rocm_gpu_utilization",
 		"rocm_memory_utilization", "rocm_memory_used", "rocm_memory_total", "rocm_power_usage", "rocm_gpu_info"} {
-		require.Len(t, series(got, name+"{"), 64, name)
+		require.Len(t, lines(got, name+"{"), 64, name)
 	}
 	require.Contains(t, got, `rocm_gpu_temperature{gpu="63",pci_bus_id="0001:dd:00.0",`)
+	requireSound(t, got)
 }
 
-// The one name that Prometheus' own rules refuse; see the constants of metrics.
+// The one name that Prometheus' own rules refuse; see the families of package series.
 var acceptedLint = map[string]string{
 	"rocm_memory_total": `non-counter metrics should not have "_total" suffix`,
 }
 
 func TestNamesPassLintButForTheContractsOwn(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	c := newTestCollector(r, AMD(r))
-	c.count("0", Failure{File: "gpu_busy_percent", Errno: "EIO"}) // so that the counter is linted too
-	problems, err := promlint.New(strings.NewReader(scrape(t, c))).Lint()
+	list, err := monitor.AMD(r)()
+	require.NoError(t, err)
+	require.NoError(t, r.Remove(list[0].Dir+"/gpu_busy_percent"))
+	require.NoError(t, os.Mkdir(r.Path(list[0].Dir+"/gpu_busy_percent"), 0o755)) // so that the counter is linted too
+	text := scrape(t, newTestCollector(r, monitor.AMD(r)))
+	require.Contains(t, text, `rocm_exporter_read_errors_total{errno="EISDIR",file="gpu_busy_percent",gpu="0"} 1`)
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	require.NoError(t, err)
 	found := map[string]string{}
 	for _, p := range problems {
@@ -50,15 +61,17 @@ func TestNamesPassLintButForTheContractsOwn(t *testing.T) {
 	require.Equal(t, acceptedLint, found)
 }
 
-func TestFamiliesAreNamedByTheRules(t *testing.T) {
-	seen := map[string]bool{}
-	for id, f := range families() {
-		require.NotEmpty(t, f.Name, id)
-		require.NotEmpty(t, f.Help, f.Name)
-		require.False(t, seen[f.Name], f.Name)
-		seen[f.Name] = true
-		if f.Kind == expo.Counter {
-			require.True(t, strings.HasSuffix(f.Name, "_total"), "OpenMetrics wants so: %s", f.Name)
-		}
+// The exporter's own process is told of among its GPUs, in whatever order the names are.
+func TestProcessIsToldOfWhereItIsWanted(t *testing.T) {
+	c := newTestCollector(exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}), one)
+	without := scrape(t, c)
+	require.NotRegexp(t, `(?m)^(go|process)_`, without)
+	c.shown.Process = true
+	with := scrape(t, c)
+	require.Regexp(t, `(?m)^go_goroutines \d+$`, with)
+	require.Regexp(t, `(?m)^process_cpu_seconds_total `, with)
+	requireSound(t, with)
+	for _, prefix := range []string{"rocm_", "# HELP rocm_", "# TYPE rocm_"} {
+		require.Equal(t, lines(without, prefix), lines(with, prefix))
 	}
 }

@@ -1,37 +1,30 @@
 package exporter
 
 import (
-	"errors"
-	"maps"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/exporter/exportertest"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host/hosttest"
 )
 
 func TestHungGPUCostsItsOwnSeriesOnly(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	list, err := AMD(r)()
+	list, err := monitor.AMD(r)()
 	require.NoError(t, err)
 	require.Len(t, list, 4)
 	hung := list[1]
-	reached, end := fifo(t, r, hung.Dir+"/gpu_busy_percent")
-	c := newTestCollector(r, AMD(r))
-	c.deadline = func(dir string) <-chan time.Time {
-		if dir == hung.Dir {
-			return reached
-		}
-		return nil
-	}
+	reached, end := exportertest.FIFO(t, r, hung.Dir+"/gpu_busy_percent")
+	c := newTestCollector(r, monitor.AMD(r))
+	c.deadline = only(hung.Dir, reached)
 	got := scrape(t, c)
 	require.Contains(t, got, `rocm_exporter_device_up{gpu="1",pci_bus_id="`+hung.PCI+`",uuid="GPU-`+hung.UniqueID+`"} 0`)
-	require.Len(t, series(got, "rocm_exporter_device_up{"), 4)
+	require.Len(t, lines(got, "rocm_exporter_device_up{"), 4)
 	for _, name := range []string{"rocm_gpu_temperature", "rocm_gpu_utilization", "rocm_power_usage", "rocm_memory_used"} {
-		require.Len(t, series(got, name+"{"), 3, name)
+		require.Len(t, lines(got, name+"{"), 3, name)
 		require.NotContains(t, got, name+`{gpu="1"`)
 	}
 	require.Contains(t, got, `rocm_exporter_read_errors_total{errno="timeout",file="gpu_busy_percent",gpu="1"} 1`)
@@ -39,101 +32,85 @@ func TestHungGPUCostsItsOwnSeriesOnly(t *testing.T) {
 	// Asked again, it is neither read a second time nor waited for.
 	c.deadline = never
 	got = scrape(t, c)
-	require.Len(t, series(got, "rocm_gpu_temperature{"), 3)
+	require.Len(t, lines(got, "rocm_gpu_temperature{"), 3)
 	require.Contains(t, got, `errno="timeout",file="gpu_busy_percent",gpu="1"} 2`)
-	open := outstanding(c)
-	require.Len(t, open, 1)
-
-	// When the driver answers at last, the GPU is back.
 	end("55\n")
-	<-open[0].done
-	require.NoError(t, r.Remove(hung.Dir+"/gpu_busy_percent"))
-	hosttest.Put(t, r, hung.Dir+"/gpu_busy_percent", "56\n")
-	got = scrape(t, c)
-	require.Len(t, series(got, "rocm_gpu_temperature{"), 4)
-	require.Regexp(t, `rocm_gpu_utilization\{gpu="1",[^}]*\} 56`, got)
-	require.Empty(t, outstanding(c))
-}
-
-func outstanding(c *Collector) []*flight[Sample] {
-	c.reads.mu.Lock()
-	defer c.reads.mu.Unlock()
-	return slices.Collect(maps.Values(c.reads.open))
 }
 
 func TestHungGPUKeepsTheLabelsItHad(t *testing.T) {
-	r := put(t, map[string]string{"serial_number": "692351000123\n", "vbios_version": "113-X\n",
+	r := exportertest.Put(t, map[string]string{"serial_number": "692351000123\n", "vbios_version": "113-X\n",
 		"mem_info_vram_total": "1024\n"})
 	c := newTestCollector(r, one)
-	info := series(scrape(t, c), "rocm_gpu_info{")
+	info := lines(scrape(t, c), "rocm_gpu_info{")
 	require.Len(t, info, 1)
 	require.Contains(t, info[0], `uuid="692351000123",vbios="113-X"`)
 
-	reached, end := fifo(t, r, dev+"/serial_number")
-	c.deadline = func(dir string) <-chan time.Time { return map[string]chan time.Time{dev: reached}[dir] }
+	reached, end := exportertest.FIFO(t, r, dev+"/serial_number")
+	c.deadline = only(dev, reached)
 	got := scrape(t, c)
-	require.Equal(t, info, series(got, "rocm_gpu_info{"))
+	require.Equal(t, info, lines(got, "rocm_gpu_info{"))
 	require.Contains(t, got, `rocm_exporter_device_up{gpu="0",pci_bus_id="0000:03:00.0",uuid="692351000123"} 0`)
 	end("")
 }
 
-func TestPartitionsOfAHungGPUAreDownTogether(t *testing.T) {
-	r := hosttest.Host(t, "mi300x-cpx")
-	list, err := AMD(r)()
-	require.NoError(t, err)
-	reached, end := fifo(t, r, list[0].Dir+"/mem_info_vram_used")
-	c := newTestCollector(r, AMD(r))
-	c.deadline = func(dir string) <-chan time.Time { return map[string]chan time.Time{list[0].Dir: reached}[dir] }
-	up := series(scrape(t, c), "rocm_exporter_device_up{")
-	require.Len(t, up, 9)
-	for _, line := range up[:8] {
-		require.Regexp(t, ` 0$`, line)
-	}
-	require.Regexp(t, `gpu="8".* 1$`, up[8])
-	end("1\n")
+func TestErrorCountersAreReadOnATimerAndCached(t *testing.T) {
+	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "ras/umc_err_count": "ue: 0\nce: 3\nde: 1\n", "ras/gfx_err_count": "ue: 0\nce: 0\n",
+		"ras/sdma_err_count": "Query currently inaccessible\n", "ras/gpu_vram_bad_pages": "0x01 : 0x1000 : P\n0x02 : 0x1000 : R\n"})
+	c := newTestCollector(r, one)
+	first := scrape(t, c)
+	require.Contains(t, first, `rocm_gpu_ras_errors_total{block="umc",gpu="0",pci_bus_id="0000:03:00.0",severity="de",uuid="0000:03:00.0"} 1`)
+	require.NotContains(t, first, `block="gfx",gpu="0",pci_bus_id="0000:03:00.0",severity="de"`)
+	require.NotContains(t, first, "sdma")
+	require.Regexp(t, `rocm_gpu_ecc_errors_uncorrectable\{[^}]*\} 0\n`, first)
+	require.Regexp(t, `rocm_gpu_bad_pages\{[^}]*state="pending"[^}]*\} 1\n`, first)
+
+	hosttest.Put(t, r, dev+"/ras/umc_err_count", "ue: 2\nce: 3\nde: 1\n")
+	require.Equal(t, first, scrape(t, c), "a scrape does not read them")
+	c.Monitor.Poll()
+	text := scrape(t, c)
+	require.Regexp(t, `rocm_gpu_ecc_errors_uncorrectable\{[^}]*\} 2\n`, text)
+	require.Regexp(t, `rocm_gpu_healthy\{[^}]*\} 0\n`, text)
+
+	hosttest.Put(t, r, dev+"/ras/umc_err_count", "Query currently inaccessible\n")
+	hosttest.Put(t, r, dev+"/ras/gfx_err_count", "Query currently inaccessible\n")
+	c.Monitor.Poll()
+	text = scrape(t, c)
+	require.Regexp(t, `rocm_gpu_healthy\{[^}]*\} 0\n`, text, "what was counted is not forgotten")
+	require.NotContains(t, text, "rocm_gpu_ecc_errors_uncorrectable{")
+	require.Empty(t, lines(text, "rocm_exporter_read_errors_total"))
 }
 
-func TestSearchThatHangsOrFailsReportsTheGPUsKnownBefore(t *testing.T) {
-	r := put(t, map[string]string{"mem_info_vram_total": "1024\n"})
-	answer := one
-	c := newTestCollector(r, func() ([]Device, error) { return answer() })
-	require.Len(t, series(scrape(t, c), "rocm_memory_total{"), 1)
-
-	answer = func() ([]Device, error) { return nil, unix.EIO }
-	got := scrape(t, c)
-	require.Len(t, series(got, "rocm_memory_total{"), 1)
-	require.Contains(t, got, `rocm_exporter_read_errors_total{errno="EIO",file="search",gpu=""} 1`)
-
-	block := make(chan struct{})
-	answer = func() ([]Device, error) { <-block; return nil, errors.New("unused") }
+// The timer and a scrape never read the same GPU at once.
+func TestHungPollMakesTheScrapeWaitAndNotRead(t *testing.T) {
+	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "ras/umc_err_count": "ue: 0\nce: 3\n"})
+	c := newTestCollector(r, one)
+	scrape(t, c)
+	reached, end := exportertest.FIFO(t, r, dev+"/ras/umc_err_count")
 	now := make(chan time.Time)
 	close(now)
-	c.deadline = func(dir string) <-chan time.Time { return map[string]chan time.Time{"": now}[dir] }
-	got = scrape(t, c)
-	require.Len(t, series(got, "rocm_memory_total{"), 1)
-	require.Contains(t, got, `rocm_exporter_read_errors_total{errno="timeout",file="search",gpu=""} 1`)
-	close(block)
+	c.deadline = only(dev, now)
+	c.Monitor.Poll() // gives up at once
+	<-reached
+	text := scrape(t, c)
+	require.NotContains(t, text, "rocm_gpu_utilization{")
+	require.Contains(t, text, `rocm_exporter_read_errors_total{errno="timeout",file="umc_err_count",gpu="0"} 1`)
+	require.Regexp(t, `rocm_gpu_hang_info\{[^}]*signal="timeout"[^}]*\} 1\n`, text)
+	require.Regexp(t, `rocm_gpu_health_score\{[^}]*\} 0\n`, text)
+	end("ue: 0\nce: 5\n")
 }
 
-func TestScrapesAtTheSameTimeShareOneReading(t *testing.T) {
-	r := put(t, map[string]string{"mem_info_vram_total": "1024\n"})
-	_, end := fifo(t, r, dev+"/gpu_busy_percent")
+func TestDumpOfADeviceIsAHangWhileItIsThere(t *testing.T) {
+	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"})
 	c := newTestCollector(r, one)
-	joined := make(chan string)
-	c.deadline = func(dir string) <-chan time.Time { // asked for once the reading has begun
-		if dir == dev {
-			joined <- dir
-		}
-		return nil
-	}
-	texts := make(chan string, 2)
-	for range 2 {
-		go func() { texts <- scrape(t, c) }()
-	}
-	<-joined
-	<-joined
-	end("7\n") // ends one reader; a second one would never come back
-	for range 2 {
-		require.Regexp(t, `rocm_gpu_utilization\{[^}]*\} 7\n`, <-texts)
-	}
+	require.Regexp(t, `rocm_gpu_hang\{[^}]*\} 0\n`, scrape(t, c))
+	hosttest.Link(t, r, "/sys/class/devcoredump/devcd1/failing_device", "../../../devices/pci0000:00/0000:03:00.0")
+	text := scrape(t, c)
+	require.Regexp(t, `rocm_gpu_hang\{[^}]*\} 1\n`, text)
+	require.Regexp(t, `rocm_gpu_hang_info\{[^}]*signal="devcoredump"[^}]*\} 1\n`, text)
+	require.Regexp(t, `rocm_gpu_health_info\{[^}]*state="critical"`, text)
+	require.NoError(t, r.Remove("/sys/class/devcoredump/devcd1/failing_device"))
+	text = scrape(t, c)
+	require.Regexp(t, `rocm_gpu_hang\{[^}]*\} 0\n`, text)
+	require.Regexp(t, `rocm_gpu_hang_events_total\{[^}]*\} 1\n`, text)
+	require.NotContains(t, text, "rocm_gpu_hang_info{")
 }

@@ -1,50 +1,93 @@
 package exporter
 
 import (
-	"io"
+	"context"
+	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/exporter/exportertest"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 )
 
-// dev is the device of small trees that tests make by hand.
-const dev = "/sys/devices/pci0000:00/0000:03:00.0"
+const dev = exportertest.Dir
+
+// collector is a source whose clock and deadlines a test may change as it goes.
+type collector struct {
+	*Source
+	shown    Shown
+	now      func() time.Time
+	deadline func(dir string) <-chan time.Time
+}
 
 // never is a deadline that does not pass, so that no test depends on speed.
 func never(string) <-chan time.Time { return nil }
 
-func newTestCollector(r host.Root, s Source) *Collector {
-	c := NewCollector(r, s, "v0.0.0-test", Options{RASInterval: time.Minute})
-	c.deadline = never
-	c.now = func() time.Time { return hosttest.Now }
+// only is a deadline of one folder; the others have none.
+func only(dir string, c chan time.Time) func(string) <-chan time.Time {
+	return func(of string) <-chan time.Time { return map[string]chan time.Time{dir: c}[of] }
+}
+
+func newCollector(r host.Root, s monitor.Source, o monitor.Options) *collector {
+	c := &collector{now: func() time.Time { return hosttest.Now }, deadline: never}
+	o.RASInterval, o.Now = time.Minute, func() time.Time { return c.now() }
+	o.Deadlines = func(dir string) <-chan time.Time { return c.deadline(dir) }
+	c.Source = &Source{Root: r, Version: "v0.0.0-test", Monitor: monitor.New(r, s, o)}
 	return c
 }
 
-// one is a source of a single GPU at dev.
-func one() ([]Device, error) { return []Device{{PCI: "0000:03:00.0", Dir: dev, Own: dev}}, nil }
+func newTestCollector(r host.Root, s monitor.Source) *collector {
+	return newCollector(r, s, monitor.Options{})
+}
 
-// scrape gets /metrics as Prometheus would.
-func scrape(t testing.TB, c *Collector) string {
+// one is a source of a single GPU at dev.
+func one() ([]amdgpu.Device, error) {
+	return []amdgpu.Device{{PCI: exportertest.PCI, Dir: dev, Own: dev}}, nil
+}
+
+// inBackground runs what ends with its context, until it has nothing to do but wait.
+func inBackground(t *testing.T, run func(context.Context)) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) {
+		stop, cancel := context.WithCancel(context.Background())
+		go run(stop)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func (c *collector) handler() http.Handler { return Handler(c.Source, c.shown) }
+
+// get asks as a browser or Prometheus would.
+func (c *collector) get(t testing.TB, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
-	Handler(c).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	c.handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 	require.Equal(t, 200, w.Code, w.Body.String())
-	return goVersion.ReplaceAllString(w.Body.String(), `goversion="go"`)
+	return w
+}
+
+// scrape gets /metrics.
+func scrape(t testing.TB, c *collector) string {
+	t.Helper()
+	return goVersion.ReplaceAllString(c.get(t, "/metrics").Body.String(), `goversion="go"`)
 }
 
 var goVersion = regexp.MustCompile(`goversion="[^"]*"`)
 
-// series are the sample lines whose metric's name starts with prefix.
-func series(text, prefix string) []string {
+// lines are the sample lines whose metric's name starts with prefix.
+func lines(text, prefix string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, prefix) {
@@ -54,34 +97,26 @@ func series(text, prefix string) []string {
 	return out
 }
 
-// fifo puts a FIFO in the place of a file: a read of it hangs, as one of a hung
-// GPU does in its driver. The channel closes when somebody reads; end, called
-// after that, writes the value and so ends the read.
-func fifo(t testing.TB, r host.Root, p string) (reached chan time.Time, end func(string)) {
+// requireSound looks for what Prometheus would refuse: text that it can't read, and
+// series that are there twice. The writer sorts labels, so such lines begin the same.
+func requireSound(t testing.TB, text string) {
 	t.Helper()
-	require.NoError(t, r.Remove(p))
-	require.NoError(t, unix.Mkfifo(r.Path(p), 0o644))
-	reached = make(chan time.Time)
-	var w *os.File
-	go func() {
-		w, _ = os.OpenFile(r.Path(p), os.O_WRONLY, 0) // returns when there is a reader
-		close(reached)
-	}()
-	return reached, func(value string) {
-		<-reached
-		_, err := io.WriteString(w, value)
-		require.NoError(t, err)
-		require.NoError(t, w.Close())
+	_, err := promlint.New(strings.NewReader(text)).Lint()
+	require.NoError(t, err)
+	seen, family := map[string]bool{}, ""
+	for line := range strings.Lines(text) {
+		if name, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			name, _, _ = strings.Cut(name, " ")
+			require.Less(t, family, name, "families are in order, and each once")
+			family = name
+		}
+		if line[0] == '#' {
+			continue
+		}
+		head := line[:strings.LastIndexByte(line, ' ')]
+		require.False(t, seen[head], "twice: %s", head)
+		seen[head] = true
+		name, _, _ := strings.Cut(head, "{")
+		require.Contains(t, []string{family, family + "_sum", family + "_count"}, name)
 	}
-}
-
-// put makes a GPU at dev of the given files.
-func put(t testing.TB, files map[string]string) host.Root {
-	t.Helper()
-	r := host.Root(t.TempDir())
-	require.NoError(t, r.MkdirAll(dev, 0o755))
-	for name, content := range files {
-		hosttest.Put(t, r, dev+"/"+name, content)
-	}
-	return r
 }

@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/exporter/exportertest"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
@@ -18,40 +19,34 @@ import (
 const reportFile = "/run/leases.json"
 
 // leasing is host mi210x4 with a report of its leases.
-func leasing(t *testing.T, r LeaseReport) (host.Root, *Collector) {
+func leasing(t *testing.T, r monitor.LeaseReport) (host.Root, *collector) {
 	t.Helper()
 	root := hosttest.Host(t, "mi210x4")
 	data, err := json.Marshal(r)
 	require.NoError(t, err)
 	hosttest.Put(t, root, reportFile, string(data))
-	return root, leaseCollector(root)
-}
-
-func leaseCollector(root host.Root) *Collector {
-	c := NewCollector(root, AMD(root), "test", Options{RASInterval: Deadline, Leases: reportFile})
-	c.now = func() time.Time { return hosttest.Now }
-	return c
+	return root, newCollector(root, monitor.AMD(root), monitor.Options{Leases: reportFile})
 }
 
 // reported is a report of two held GPUs, one of them in doubt.
-func reported(t *testing.T) LeaseReport {
+func reported(t *testing.T) monitor.LeaseReport {
 	t.Helper()
-	devices, err := AMD(hosttest.Host(t, "mi210x4"))()
+	devices, err := monitor.AMD(hosttest.Host(t, "mi210x4"))()
 	require.NoError(t, err)
 	require.Len(t, devices, 4)
-	since, r := hosttest.Now.Add(-10*time.Minute), LeaseReport{At: hosttest.Now.Add(-5 * time.Second)}
+	since, r := hosttest.Now.Add(-10*time.Minute), monitor.LeaseReport{At: hosttest.Now.Add(-5 * time.Second)}
 	for _, d := range devices {
-		r.GPUs = append(r.GPUs, LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition), PCI: d.PCI})
+		r.GPUs = append(r.GPUs, monitor.LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition), PCI: d.PCI})
 	}
 	r.GPUs[1].Held, r.GPUs[1].Container, r.GPUs[1].Since = true, "4f1c", &since
 	r.GPUs[2].Held, r.GPUs[2].Doubt = true, "the record is damaged"
-	r.GPUs = append(r.GPUs, LeasedGPU{Name: "GPU-gone", Held: true, Container: "gone", Since: &since})
-	r.Counters = LeaseCounters{Granted: 41, Busy: 3, Impossible: 1, HeldSeconds: 86400.25}
+	r.GPUs = append(r.GPUs, monitor.LeasedGPU{Name: "GPU-gone", Held: true, Container: "gone", Since: &since})
+	r.Counters = monitor.LeaseCounters{Granted: 41, Busy: 3, Impossible: 1, HeldSeconds: 86400.25}
 	return r
 }
 
 // leaseLines are the series of leases in a scrape.
-func leaseLines(t *testing.T, c *Collector) string {
+func leaseLines(t *testing.T, c *collector) string {
 	t.Helper()
 	var b strings.Builder
 	for line := range strings.Lines(scrape(t, c)) {
@@ -74,7 +69,7 @@ func TestLeasesAreSeries(t *testing.T) {
 
 func TestUnitsThatShareTheirGPUsHaveNoSeriesOfLeases(t *testing.T) {
 	root, _ := leasing(t, reported(t))
-	require.Empty(t, leaseLines(t, newTestCollector(root, AMD(root))))
+	require.Empty(t, leaseLines(t, newTestCollector(root, monitor.AMD(root))))
 }
 
 // A report that nobody writes any more must not look like GPUs that are free or
@@ -93,33 +88,6 @@ func TestOldReportTellsNothingOfNow(t *testing.T) {
 	}
 }
 
-func TestReportThatCannotBeReadIsCounted(t *testing.T) {
-	for name, c := range map[string]struct {
-		put  func(host.Root)
-		want string
-	}{
-		"not yet written": {func(r host.Root) { require.NoError(t, r.Remove(reportFile)) }, ""},
-		"damaged":         {func(r host.Root) { hosttest.Put(t, r, reportFile, `{"gpus": [{"name"`) }, `errno="damaged"`},
-		"of other types":  {func(r host.Root) { hosttest.Put(t, r, reportFile, `{"gpus": 1}`) }, `errno="damaged"`},
-		"huge":            {func(r host.Root) { hosttest.Put(t, r, reportFile, strings.Repeat(" ", maxReport+1)) }, `errno="damaged"`},
-		"a directory": {func(r host.Root) {
-			require.NoError(t, r.Remove(reportFile))
-			require.NoError(t, os.Mkdir(r.Path(reportFile), 0o755))
-		}, `errno="EISDIR"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			root, collector := leasing(t, reported(t))
-			c.put(root)
-			got := leaseLines(t, collector)
-			if c.want == "" {
-				require.Empty(t, got)
-				return
-			}
-			require.Regexp(t, `^rocm_exporter_read_errors_total\{.*`+c.want+`.* 1\n$`, got)
-		})
-	}
-}
-
 func TestClocksThatDifferGiveNoNegativeAges(t *testing.T) {
 	r := reported(t)
 	ahead := hosttest.Now.Add(time.Minute)
@@ -128,15 +96,15 @@ func TestClocksThatDifferGiveNoNegativeAges(t *testing.T) {
 	require.NotContains(t, leaseLines(t, c), " -")
 }
 
+// Whatever a report says, the scrape goes on, and Prometheus can read it.
 func FuzzLeaseReport(f *testing.F) {
-	f.Add(`{"at":"2026-01-02T03:04:05Z","gpus":[{"name":"0","held":true,"since":"2026-01-02T03:04:05Z"}],"waiting":[{}],"since_boot":{}}`)
+	f.Add(`{"at":"2026-01-02T03:04:05Z","gpus":[{"name":"` + gpu.Slot(exportertest.PCI, 0) + `","held":true,"since":"2026-01-02T03:04:05Z","container":"` +
+		strings.Repeat("\u20ac", 40) + `"}],"waiting":[{}],"since_boot":{}}`) // 64 bytes end within a letter
 	f.Add(`{"gpus":null}`)
-	root := host.Root(f.TempDir())
-	c := leaseCollector(root)
+	root := exportertest.Put(f, map[string]string{"gpu_busy_percent": "5\n"})
+	c := newCollector(root, one, monitor.Options{Leases: reportFile})
 	f.Fuzz(func(t *testing.T, text string) {
 		hosttest.Put(t, root, reportFile, text)
-		r := c.readLeases()
-		c.addLeases(nil, r)
-		c.addLease(nil, r, labels{names: c.families, gpu: "0"}, Device{})
+		requireSound(t, scrape(t, c))
 	})
 }

@@ -6,12 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/exporter/exportertest"
 	"concourse-ci-machine/internal/host/hosttest"
 )
 
 // The clock stands still here, so nothing but the reload makes it look again.
 func TestReloadOpensFilesAnewAndKeepsWhatWasCounted(t *testing.T) {
-	r := put(t, map[string]string{"gpu_busy_percent": "5\n", "ras/umc_err_count": "ue: 2\nce: 0\n"})
+	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "ras/umc_err_count": "ue: 2\nce: 0\n"})
 	c := newTestCollector(r, one)
 	require.NotRegexp(t, `rocm_memory_used\{`, scrape(t, c))
 
@@ -27,8 +29,8 @@ func TestReloadOpensFilesAnewAndKeepsWhatWasCounted(t *testing.T) {
 	require.NotRegexp(t, `rocm_memory_used\{`, text, "it is not looked for at each scrape")
 	require.Regexp(t, `rocm_gpu_utilization\{[^}]*\} 5\n`, text, "the descriptor is kept")
 
-	c.Reload()
-	c.Poll()
+	c.Monitor.Reload()
+	c.Monitor.Poll()
 	text = scrape(t, c)
 	require.Regexp(t, `rocm_gpu_utilization\{[^}]*\} 6\n`, text)
 	require.Regexp(t, `rocm_memory_used\{[^}]*\} 4096\n`, text)
@@ -36,14 +38,14 @@ func TestReloadOpensFilesAnewAndKeepsWhatWasCounted(t *testing.T) {
 }
 
 func TestReloadFindsGPUsThatNoListShows(t *testing.T) {
-	r := put(t, map[string]string{"gpu_busy_percent": "5\n"})
+	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"})
 	hosttest.Put(t, r, "/sys/class/drm/version", "drm\n")
-	var list []Device
-	c := newTestCollector(r, func() ([]Device, error) { return list, nil })
+	var list []amdgpu.Device
+	c := newTestCollector(r, func() ([]amdgpu.Device, error) { return list, nil })
 	scrape(t, c)
 	scrape(t, c) // it knows the lists now
 	list, _ = one()
 	require.Contains(t, scrape(t, c), "\nrocm_exporter_gpus 0\n")
-	c.Reload()
+	c.Monitor.Reload()
 	require.Contains(t, scrape(t, c), "\nrocm_exporter_gpus 1\n")
 }

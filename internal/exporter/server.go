@@ -1,40 +1,44 @@
 package exporter
 
 import (
-	"io"
+	"encoding/json"
 	"net/http"
-	"sync"
 
-	"concourse-ci-machine/internal/exporter/expo"
-	"concourse-ci-machine/internal/exporter/program"
+	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/exporter/series"
+	"concourse-ci-machine/internal/metricsserver"
 )
 
-// healthPath answers at once, whatever the GPUs do.
-const healthPath = "/-/healthy"
+// atOnce is room for all that a few Prometheus servers ask at once.
+const atOnce = 16
+
+// Shown is what the metrics have besides.
+type Shown struct {
+	DCGM    bool // values again under NVIDIA's names and units
+	Process bool // go_ and process_ of the exporter itself
+}
 
 // Handler serves /metrics, /api/v1/gpus, /-/healthy and a page. Health is that
 // of the exporter: a sick GPU is in the metrics, and restarting would not heal it.
-func Handler(c *Collector) http.Handler {
-	free := program.NewLimited()
-	s := &scrapes{collector: c, people: sync.OnceValue(newPage)}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", free.Handle(s.metrics))
-	mux.HandleFunc("GET /api/v1/gpus", free.Handle(s.gpus))
-	mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		io.WriteString(w, "rocm-exporter is healthy.\n")
-	})
-	mux.HandleFunc("GET /{$}", free.Handle(s.page))
+func Handler(source *Source, shown Shown) http.Handler {
+	limited := metricsserver.NewLimited(atOnce)
+	metrics := series.New(source.Monitor.Snapshot, source.Version, shown.DCGM)
+	mux := metricsserver.NewMux("rocm-exporter")
+	mux.Handle("GET /metrics", limited.Wrap(metricsserver.Gathered(shown.Process, metrics)))
+	mux.Handle("GET /api/v1/gpus", limited.Wrap(reportJSON(source.Report)))
+	mux.Handle("GET /{$}", limited.Wrap(Page(source.Report)))
 	return mux
 }
 
-// scrapes answers what makes the collector read.
-type scrapes struct {
-	collector *Collector
-	people    func() *page
-}
-
-func (s *scrapes) metrics(_ http.ResponseWriter, r *http.Request, b []byte) (string, []byte) {
-	format := expo.Negotiate(r.Header.Get("Accept"))
-	return format.ContentType(), s.collector.Write(b, format)
+// reportJSON answers with a report as JSON.
+func reportJSON(report func() api.Report) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		text, err := json.MarshalIndent(report(), "", "  ")
+		if err != nil {
+			http.Error(w, "cannot write GPUs: "+err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(append(text, '\n'))
+	})
 }

@@ -9,12 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/exporter/exportertest"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host/hosttest"
 )
 
 func TestPaths(t *testing.T) {
 	r := hosttest.Host(t, "amd")
-	h := Handler(newTestCollector(r, AMD(r)))
+	h := newTestCollector(r, monitor.AMD(r)).handler()
 	for _, c := range []struct {
 		method, path string
 		code         int
@@ -41,9 +43,9 @@ func TestPaths(t *testing.T) {
 }
 
 func TestHealthAnswersWhileAGPUHangs(t *testing.T) {
-	r := put(t, nil)
-	reached, end := fifo(t, r, dev+"/gpu_busy_percent")
-	h := Handler(newTestCollector(r, one))
+	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "1\n"})
+	reached, end := exportertest.FIFO(t, r, dev+"/gpu_busy_percent")
+	h := newTestCollector(r, one).handler()
 	scraped := make(chan int)
 	go func() {
 		w := httptest.NewRecorder()

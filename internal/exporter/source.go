@@ -1,118 +1,33 @@
 package exporter
 
 import (
-	"cmp"
-	"path"
-	"slices"
-	"strconv"
-	"strings"
-
-	"concourse-ci-machine/internal/exporter/sysfile"
-	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host"
 )
 
-// AMD lists the AMD GPUs that are passed through to the machine below root:
-// sysfs shows a container all GPUs of its host, and the others are somebody
-// else's. Below a root without /dev, which is a bare capture of sysfs and no
-// machine, nothing can be passed through, and all that the amdgpu driver holds
-// are listed.
-func AMD(root host.Root) Source {
-	return func() ([]Device, error) {
-		inv, err := gpu.Discover(root)
-		if err != nil {
-			return nil, err
-		}
-		if !root.Exists("/dev") {
-			return captured(root, inv)
-		}
-		var out []Device
-		for i, g := range inv.Of(gpu.AMD) {
-			out = append(out, Device{Index: i, PCI: g.PCI, Partition: g.Partition, UniqueID: g.UniqueID,
-				Name: g.Name, GFX: g.GFX, Dir: g.Sysfs, Own: owner(g)})
-		}
-		return out, nil
-	}
+// Source is what the API, the page and the metrics are made from.
+type Source struct {
+	Root    host.Root
+	Unit    string // Juju's name, "" where there is none
+	Version string // of the exporter
+	Monitor *monitor.Monitor
 }
 
-// owner is the directory of the device that the GPU's own DRM nodes are below:
-// a partition after the first has a platform device (amdxcp).
-func owner(g gpu.GPU) string {
-	if g.Partition > 0 {
-		return g.DRM
-	}
-	return g.Sysfs
-}
-
-// captured lists the cards of a capture by PCI address. Their names come from
-// the inventory, which has them among the GPUs that do not count.
-func captured(root host.Root, inv gpu.Inventory) ([]Device, error) {
-	entries, err := root.ReadDir("/sys/class/drm")
+// Report reads all GPUs and adds what is kept of their past.
+func (s *Source) Report() api.Report {
+	name, err := s.Root.ReadText("/proc/sys/kernel/hostname")
 	if err != nil {
-		return nil, err
+		name, _ = s.Root.ReadText("/etc/hostname") // a root that is no running machine; "" where there is none either
 	}
-	names := map[string]string{}
-	for _, l := range inv.LeftOf(gpu.AMD) {
-		names[l.PCI] = l.Name
+	snapshot := s.Monitor.Snapshot()
+	r := api.Report{Unit: s.Unit, Host: name, Version: s.Version, Time: snapshot.At.UTC(), GPUs: api.StatusOf(snapshot)}
+	if u := snapshot.Users; u != nil {
+		at := u.At.UTC()
+		r.Looked = &at
 	}
-	for _, g := range inv.Of(gpu.AMD) {
-		names[g.PCI] = g.Name
+	for i := range r.GPUs {
+		r.GPUs[i].History = s.Monitor.History(snapshot.GPUs[i].Device)
 	}
-	var out []Device
-	for _, e := range entries {
-		if !isCard(e.Name()) {
-			continue
-		}
-		dir := path.Join("/sys/class/drm", e.Name(), "device")
-		if to, err := root.Resolve(dir); err == nil {
-			dir = to
-		}
-		if d, ok := capturedDevice(root, dir); ok {
-			d.Name = cmp.Or(names[d.PCI], d.Name)
-			out = append(out, d)
-		}
-	}
-	slices.SortFunc(out, func(a, b Device) int {
-		return cmp.Or(cmp.Compare(len(a.PCI), len(b.PCI)), cmp.Compare(a.PCI, b.PCI))
-	})
-	for i := range out {
-		out[i].Index = i
-	}
-	return out, nil
-}
-
-// isCard tells cards ("card12") from their connectors ("card12-DP-1").
-func isCard(name string) bool {
-	digits, ok := strings.CutPrefix(name, "card")
-	_, err := strconv.ParseUint(digits, 10, 20)
-	return ok && err == nil
-}
-
-// capturedDevice reads uevent, which has all of a PCI device's identity in one
-// file (pci_uevent in drivers/pci/pci-driver.c).
-func capturedDevice(root host.Root, dir string) (Device, bool) {
-	b, err := sysfile.ReadOnce(root.Path(path.Join(dir, "uevent")))
-	if err != nil {
-		return Device{}, false
-	}
-	d, ok := parseUevent(sysfile.Clean(b))
-	d.Dir, d.Own = dir, dir
-	if b, err := sysfile.ReadOnce(root.Path(path.Join(dir, "unique_id"))); err == nil {
-		d.UniqueID = sysfile.Clean(b)
-	}
-	return d, ok
-}
-
-// parseUevent is false for what is not an AMD GPU in the hands of amdgpu.
-func parseUevent(text string) (Device, bool) {
-	v := map[string]string{}
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		v[key] = value
-	}
-	vendor, id, _ := strings.Cut(v["PCI_ID"], ":")
-	if v["DRIVER"] != "amdgpu" || vendor != "1002" {
-		return Device{}, false
-	}
-	return Device{PCI: v["PCI_SLOT_NAME"], Name: "AMD GPU 1002:" + strings.ToLower(id)}, true
+	return r
 }

@@ -8,61 +8,31 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/exporter/exportertest"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 )
 
-func TestGPUsOfOthersAreNotReported(t *testing.T) {
-	for _, name := range []string{"nvidia-only", "bmc-vfio", "no-gpu"} {
-		t.Run(name, func(t *testing.T) {
-			list, err := AMD(hosttest.Host(t, name))()
-			require.NoError(t, err)
-			require.Empty(t, list)
-		})
-	}
-}
-
 func TestGPUThatGoesAndComesBackIsNoticed(t *testing.T) {
 	r := hosttest.Host(t, "amd")
-	c := newTestCollector(r, AMD(r))
+	c := newTestCollector(r, monitor.AMD(r))
 	with := scrape(t, c)
-	require.Len(t, series(with, "rocm_gpu_temperature{"), 1)
+	require.Len(t, lines(with, "rocm_gpu_temperature{"), 1)
 
 	node := r.Path("/dev/dri/renderD128")
 	require.NoError(t, os.Rename(node, node+".away"))
-	require.Empty(t, series(scrape(t, c), "rocm_gpu"))
+	require.Empty(t, lines(scrape(t, c), "rocm_gpu"))
 
 	require.NoError(t, os.Rename(node+".away", node))
 	require.Equal(t, with, scrape(t, c))
 }
 
 func TestGPUWhoseDriverGoesAwayIsDown(t *testing.T) {
-	r := put(t, nil)
+	r := exportertest.Put(t, nil)
 	got := scrape(t, newTestCollector(r, one))
 	require.Contains(t, got, `rocm_exporter_device_up{gpu="0",pci_bus_id="0000:03:00.0",uuid="0000:03:00.0"} 0`)
-	require.Empty(t, series(got, "rocm_gpu_temperature"))
-}
-
-func TestBareCaptureListsAllThatTheDriverHolds(t *testing.T) {
-	r := hosttest.Host(t, "mi210x4")
-	want, err := AMD(r)()
-	require.NoError(t, err)
-	require.NoError(t, os.RemoveAll(r.Path("/dev")))
-	got, err := AMD(r)()
-	require.NoError(t, err)
-	require.Len(t, got, len(want))
-	for i := range got {
-		require.Equal(t, want[i].PCI, got[i].PCI)
-		require.Equal(t, want[i].Dir, got[i].Dir)
-		require.Contains(t, got[i].Name, "MI210")
-		require.Equal(t, want[i].UniqueID, got[i].UniqueID)
-		require.Equal(t, i, got[i].Index)
-	}
-}
-
-func TestBareCaptureWithoutSysfsIsAnError(t *testing.T) {
-	_, err := AMD(host.Root(t.TempDir()))()
-	require.ErrorIs(t, err, os.ErrNotExist)
+	require.Empty(t, lines(got, "rocm_gpu_temperature"))
 }
 
 // captures are real machines' /sys/class/drm/cardN, kept outside this tree.
@@ -90,18 +60,18 @@ func TestRealCaptures(t *testing.T) {
 			r := host.Root(t.TempDir())
 			card := "/sys/class/drm/" + filepath.Base(name)
 			require.NoError(t, os.CopyFS(r.Path(card), os.DirFS(filepath.Join(captures, name))))
-			text := scrape(t, newTestCollector(r, AMD(r)))
+			text := scrape(t, newTestCollector(r, monitor.AMD(r)))
 			var got []string
 			for _, prefix := range []string{"rocm_gpu_temperature{", "rocm_gpu_utilization{", "rocm_memory_", "rocm_power_"} {
-				for _, line := range series(text, prefix) {
+				for _, line := range lines(text, prefix) {
 					head, _, _ := strings.Cut(line, "{")
 					_, value, _ := strings.Cut(line, "}")
 					got = append(got, head+"{}"+value)
 				}
 			}
 			require.Equal(t, want, got)
-			require.Empty(t, series(text, "rocm_exporter_read_errors_total{"))
-			require.Len(t, series(text, "rocm_exporter_device_up{"), min(len(want), 1))
+			require.Empty(t, lines(text, "rocm_exporter_read_errors_total{"))
+			require.Len(t, lines(text, "rocm_exporter_device_up{"), min(len(want), 1))
 		})
 	}
 }
@@ -120,13 +90,13 @@ func TestRealCardsAtRestAreHealthy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := host.Root(t.TempDir())
 			require.NoError(t, os.CopyFS(r.Path("/sys/class/drm/"+filepath.Base(name)), os.DirFS(filepath.Join(captures, name))))
-			text := scrape(t, newTestCollector(r, AMD(r)))
-			require.Empty(t, series(text, "rocm_exporter_read_errors_total{"))
+			text := scrape(t, newTestCollector(r, monitor.AMD(r)))
+			require.Empty(t, lines(text, "rocm_exporter_read_errors_total{"))
 			require.NotRegexp(t, `rocm_gpu_voltage_volts\{.*\} 0\n`, text)
 			for prefix, value := range want {
-				lines := series(text, prefix)
-				require.Len(t, lines, 1, prefix)
-				require.True(t, strings.HasSuffix(lines[0], "} "+value), lines[0])
+				got := lines(text, prefix)
+				require.Len(t, got, 1, prefix)
+				require.True(t, strings.HasSuffix(got[0], "} "+value), got[0])
 			}
 		})
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/exporter/exportertest"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 )
@@ -18,27 +20,24 @@ import (
 const handle = "eb2a4fe8-e932-49c4-b519-4f1da1901416"
 
 // newWatching is a collector that looks at processes, with a task that uses a GPU.
-func newWatching(t *testing.T, r host.Root, node, fdinfo string) *Collector {
+func newWatching(t *testing.T, r host.Root, node, fdinfo string) *collector {
 	t.Helper()
 	hosttest.Put(t, r, "/proc/100/cgroup", "0::/garden/"+handle+"\n")
 	hosttest.Link(t, r, "/proc/100/fd/7", "/dev/dri/"+node)
 	hosttest.Put(t, r, "/proc/100/fdinfo/7", fdinfo)
-	c := NewCollector(r, AMD(r), "v0.0.0-test", Options{RASInterval: time.Minute, Usage: true, UsageInterval: defaultUsage, UsageContainers: 4})
-	c.deadline = never
-	c.now = func() time.Time { return hosttest.Now }
-	return c
+	return newCollector(r, monitor.AMD(r), monitor.Options{Usage: true, UsageInterval: defaultUsage, UsageContainers: 4})
 }
 
-func amdgpu(pci string) string {
+func fdinfoOf(pci string) string {
 	return fmt.Sprintf("drm-driver:\tamdgpu\ndrm-pdev:\t%s\ndrm-client-id:\t7\npasid:\t32771\ndrm-memory-vram:\t1024 KiB\n"+
 		"drm-memory-gtt: \t2048 KiB\ndrm-engine-gfx:\t2500000000 ns\n", pci)
 }
 
 func TestContainersOfEachGPUAreInAScrape(t *testing.T) {
 	r := hosttest.Host(t, "amd")
-	c := newWatching(t, r, "renderD128", amdgpu("0000:03:00.0"))
-	require.Empty(t, series(scrape(t, c), "rocm_gpu_container"), "nothing is read in a scrape")
-	c.readUsers(context.Background())
+	c := newWatching(t, r, "renderD128", fdinfoOf("0000:03:00.0"))
+	require.Empty(t, lines(scrape(t, c), "rocm_gpu_container"), "nothing is read in a scrape")
+	inBackground(t, c.Monitor.Watch)
 	text := scrape(t, c)
 	const of = `{container="` + handle + `",`
 	gpu := `gpu="0",%spci_bus_id="0000:03:00.0",uuid="GPU-`
@@ -50,11 +49,11 @@ func TestContainersOfEachGPUAreInAScrape(t *testing.T) {
 	} {
 		require.Contains(t, text, want)
 	}
-	require.True(t, strings.HasSuffix(series(text, "rocm_gpu_container_engine")[0], "} 2.5"), text)
+	require.True(t, strings.HasSuffix(lines(text, "rocm_gpu_container_engine")[0], "} 2.5"), text)
 	require.Equal(t, []string{`rocm_exporter_usage_left_out{reason="limit"} 0`, `rocm_exporter_usage_left_out{reason="namespace"} 0`,
-		`rocm_exporter_usage_left_out{reason="unreadable"} 0`}, series(text, "rocm_exporter_usage_left_out{"))
-	require.Len(t, series(text, "rocm_exporter_usage_scan_seconds "), 1)
-	require.Equal(t, series(text, "rocm_gpu_container"), series(scrape(t, c), "rocm_gpu_container"), "until the next look")
+		`rocm_exporter_usage_left_out{reason="unreadable"} 0`}, lines(text, "rocm_exporter_usage_left_out{"))
+	require.Len(t, lines(text, "rocm_exporter_usage_scan_seconds "), 1)
+	require.Equal(t, lines(text, "rocm_gpu_container"), lines(scrape(t, c), "rocm_gpu_container"), "until the next look")
 
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	require.NoError(t, err)
@@ -63,92 +62,79 @@ func TestContainersOfEachGPUAreInAScrape(t *testing.T) {
 	}
 
 	c.now = func() time.Time { return hosttest.Now.Add(5 * defaultUsage) }
-	require.Empty(t, series(scrape(t, c), "rocm_gpu_container"), "what is too old says nothing")
+	require.Empty(t, lines(scrape(t, c), "rocm_gpu_container"), "what is too old says nothing")
 }
 
 func TestContainersOfAnAPUAreInAScrape(t *testing.T) {
 	r := hosttest.Host(t, "apu-gfx1103")
-	c := newWatching(t, r, "renderD128", amdgpu("0000:c4:00.0"))
+	c := newWatching(t, r, "renderD128", fdinfoOf("0000:c4:00.0"))
 	scrape(t, c)
-	c.readUsers(context.Background())
+	inBackground(t, c.Monitor.Watch)
 	text := scrape(t, c)
-	require.Len(t, series(text, `rocm_gpu_container_memory_bytes{container="`+handle+`",gpu="0",kind="gtt",pci_bus_id="0000:c4:00.0"`), 1)
-	require.Len(t, series(text, `rocm_gpu_container_engine_seconds_total{container="`+handle+`",engine="gfx",gpu="0",pci_bus_id="0000:c4:00.0"`), 1)
+	require.Len(t, lines(text, `rocm_gpu_container_memory_bytes{container="`+handle+`",gpu="0",kind="gtt",pci_bus_id="0000:c4:00.0"`), 1)
+	require.Len(t, lines(text, `rocm_gpu_container_engine_seconds_total{container="`+handle+`",engine="gfx",gpu="0",pci_bus_id="0000:c4:00.0"`), 1)
 }
 
 // Two processes: one that looks and writes, one that reads and serves.
 func TestReportIsShownAsAnOwnLook(t *testing.T) {
 	const file = "/run/usage.json"
 	r := hosttest.Host(t, "amd")
-	looks := newWatching(t, r, "renderD128", amdgpu("0000:03:00.0"))
-	serves := NewCollector(r, AMD(r), "v0.0.0-test", Options{RASInterval: time.Minute, Usage: true, UsageInterval: defaultUsage, UsageReport: file})
-	serves.deadline = never
+	looks := newWatching(t, r, "renderD128", fdinfoOf("0000:03:00.0"))
+	look := func() {
+		t.Helper()
+		inBackground(t, func(stop context.Context) {
+			require.NoError(t, looks.Monitor.ReportUsers(stop, file, func() error { return nil }))
+		})
+	}
+	serves := newCollector(r, monitor.AMD(r), monitor.Options{Usage: true, UsageInterval: defaultUsage, UsageReport: file})
 	now := hosttest.Now
 	serves.now = func() time.Time { return now }
-	require.Empty(t, series(scrape(t, serves), "rocm_exporter_usage"), "it does not look itself")
+	inBackground(t, serves.Monitor.Watch)
+	require.Empty(t, lines(scrape(t, serves), "rocm_exporter_usage"), "it does not look itself")
 
-	require.NoError(t, looks.reportLook(context.Background(), file))
+	look()
 	st, err := r.Stat(file)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o644), st.Mode())
 	want, got := scrape(t, looks), scrape(t, serves)
-	require.Len(t, series(want, "rocm_gpu_container"), 4)
+	require.Len(t, lines(want, "rocm_gpu_container"), 4)
 	for _, prefix := range []string{"rocm_gpu_container", "rocm_exporter_usage"} {
-		require.Equal(t, series(want, prefix), series(got, prefix))
+		require.Equal(t, lines(want, prefix), lines(got, prefix))
 	}
 
 	t.Run("the next one in its place", func(t *testing.T) {
-		hosttest.Put(t, r, "/proc/100/fdinfo/7", strings.Replace(amdgpu("0000:03:00.0"), "1024 KiB", "1 KiB", 1))
-		require.NoError(t, looks.reportLook(context.Background(), file))
-		require.Contains(t, series(scrape(t, serves), "rocm_gpu_container_memory_bytes")[0], "} 1024")
+		hosttest.Put(t, r, "/proc/100/fdinfo/7", strings.Replace(fdinfoOf("0000:03:00.0"), "1024 KiB", "1 KiB", 1))
+		look()
+		require.Contains(t, lines(scrape(t, serves), "rocm_gpu_container_memory_bytes")[0], "} 1024")
 	})
 	t.Run("not when it is old, by either clock", func(t *testing.T) {
 		for _, off := range []time.Duration{5 * defaultUsage, -5 * defaultUsage} {
 			now = hosttest.Now.Add(off)
-			require.Empty(t, series(scrape(t, serves), "rocm_gpu_container"))
+			require.Empty(t, lines(scrape(t, serves), "rocm_gpu_container"))
 		}
 		now = hosttest.Now
 	})
 	t.Run("damage is counted", func(t *testing.T) {
 		hosttest.Put(t, r, file, `{"devices": 1}`)
-		require.Equal(t, []string{`rocm_exporter_read_errors_total{errno="damaged",file="usage",gpu=""} 1`}, series(scrape(t, serves), "rocm_exporter_read_errors_total"))
+		require.Equal(t, []string{`rocm_exporter_read_errors_total{errno="damaged",file="usage",gpu=""} 1`}, lines(scrape(t, serves), "rocm_exporter_read_errors_total"))
 		require.NoError(t, r.Remove(file))
-		require.Empty(t, series(scrape(t, serves), "rocm_gpu_container"), "nothing of one that is gone")
+		require.Empty(t, lines(scrape(t, serves), "rocm_gpu_container"), "nothing of one that is gone")
 	})
 }
 
-func TestReportIsNotWrittenWithoutAGPU(t *testing.T) {
-	r := hosttest.Host(t, "no-gpu")
-	c := newWatching(t, r, "renderD128", amdgpu("0000:03:00.0"))
-	require.NoError(t, c.reportLook(context.Background(), "/run/usage.json"))
-	require.False(t, r.Exists("/run/usage.json"))
-}
-
+// Whatever a report says, the scrape goes on, and Prometheus can read it.
 func FuzzUsersReport(f *testing.F) {
-	f.Add(`{"at":"2026-01-02T03:04:05Z","took_ns":1,"left_out":{},"devices":[{"pci":"","partition":0,"rows":[{"container":"a","memory":[{"name":"vram","value":1}]}]}]}`)
+	at := hosttest.Now.Format(time.RFC3339)
+	f.Add(`{"at":"` + at + `","took_ns":1,"left_out":{},"devices":[{"pci":"` + exportertest.PCI +
+		`","partition":0,"rows":[{"container":"a","memory":[{"name":"vram","value":1}]}]}]}`)
 	f.Add(`{"devices":null}`)
-	root := host.Root(f.TempDir())
-	c := NewCollector(root, AMD(root), "test", Options{RASInterval: Deadline, Usage: true, UsageReport: "/usage.json"})
+	root := exportertest.Put(f, map[string]string{"gpu_busy_percent": "5\n"})
+	c := newCollector(root, one, monitor.Options{Usage: true, UsageInterval: defaultUsage, UsageReport: "/usage.json"})
 	f.Fuzz(func(t *testing.T, text string) {
 		hosttest.Put(t, root, "/usage.json", text)
-		r := c.users.read(c)
-		c.users.add(nil, r, labels{names: c.families, gpu: "0"}, Device{})
-		addLeftOut(nil, r, c.families)
+		_, err := promlint.New(strings.NewReader(scrape(t, c))).Lint()
+		require.NoError(t, err)
 	})
-}
-
-// Without the flag, and without a GPU, no process is looked at.
-func TestProcessesAreLeftAloneWithoutNeed(t *testing.T) {
-	r := hosttest.Host(t, "amd")
-	c := newTestCollector(r, AMD(r))
-	require.Nil(t, c.users)
-	require.Empty(t, series(scrape(t, c), "rocm_exporter_usage"))
-
-	r = hosttest.Host(t, "no-gpu")
-	c = newWatching(t, r, "renderD128", amdgpu("0000:03:00.0"))
-	scrape(t, c)
-	c.readUsers(context.Background())
-	require.Nil(t, c.users.scanner.Last())
 }
 
 func TestFlagsOfUsage(t *testing.T) {
@@ -159,7 +145,7 @@ func TestFlagsOfUsage(t *testing.T) {
 	require.Equal(t, 64, o.collect.UsageContainers)
 	o, _, err = parse([]string{"--collect.usage=false", "--usage.interval=1m", "--usage.containers=8"})
 	require.NoError(t, err)
-	require.Equal(t, Options{PCIeBandwidth: true, RASInterval: defaultRAS, UsageInterval: time.Minute, UsageContainers: 8}, o.collect)
+	require.Equal(t, monitor.Options{PCIeBandwidth: true, RASInterval: defaultRAS, UsageInterval: time.Minute, UsageContainers: 8}, o.collect)
 	_, _, err = parse([]string{"--usage.write=/run/u", "--collect.usage=false"})
 	require.EqualError(t, err, "flag -usage.write goes with neither -collect.usage=false nor -usage.report")
 	for arg, want := range map[string]string{

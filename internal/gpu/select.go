@@ -60,7 +60,7 @@ func (s *selection) add(part string) {
 	case lower == "all":
 		s.problem(part, "stands alone; it cannot be combined with other entries")
 	case strings.HasPrefix(lower, "gpu-"):
-		s.match(part, func(g GPU) bool { return g.UniqueID != "" && lower[len("gpu-"):] == g.UniqueID })
+		s.matchID(part, lower[len("gpu-"):])
 	case strings.Contains(part, ":"):
 		want, ok := parseAddress(part)
 		if !ok {
@@ -84,6 +84,15 @@ func (s *selection) add(part string) {
 		}
 		s.span(part, from, to)
 	}
+}
+
+// matchID chooses by unique id. One that older kernels give all partitions of a GPU
+// stands at the first of them alone, and names them all, as the address does.
+func (s *selection) matchID(part, id string) {
+	owner := slices.IndexFunc(s.gpus, func(g GPU) bool { return g.UniqueID != "" && g.UniqueID == id })
+	s.match(part, func(g GPU) bool {
+		return owner >= 0 && (g.UniqueID == id || g.UniqueID == "" && g.PCI == s.gpus[owner].PCI)
+	})
 }
 
 // match chooses the GPUs that fit; an address fits all partitions.

@@ -22,13 +22,14 @@ func gpus(n int, partitioned bool) (list []gpu.GPU) {
 }
 
 func TestSelectChooses(t *testing.T) {
-	have := gpus(4, true) // indexes 0-3, and 4 and 5, which are one card
+	have := gpus(4, true)                 // indexes 0-3, and 4 and 5, which are one card
+	have[4].UniqueID = "00000000000000ff" // a kernel that gives both the same
 	for spec, want := range map[string][]int{
 		"all": {0, 1, 2, 3, 4, 5}, "ALL": {0, 1, 2, 3, 4, 5}, "": {0, 1, 2, 3, 4, 5}, " all ": {0, 1, 2, 3, 4, 5},
 		"0": {0}, "3": {3}, "00": {0}, "0,2": {0, 2}, "2,0": {0, 2}, " 0 ,\t2 ": {0, 2},
 		"0-1": {0, 1}, "0,2-3": {0, 2, 3}, "1 - 2": {1, 2}, "5-5": {5},
 		"0000:03:00.0": {0}, "04:00.0": {1}, "0001:C3:00.0": {4, 5},
-		"GPU-000000000000abc2": {2}, "gpu-000000000000ABC3": {3},
+		"GPU-000000000000abc2": {2}, "gpu-000000000000ABC3": {3}, "GPU-00000000000000ff": {4, 5},
 		"0000:05:00.0,0,GPU-000000000000abc3": {0, 2, 3},
 	} {
 		t.Run(spec, func(t *testing.T) {

@@ -1,18 +1,20 @@
 package gpustate
 
 import (
+	"concourse-ci-machine/internal/exporter/api"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"time"
 	"unicode"
 
-	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/status"
 )
@@ -20,17 +22,25 @@ import (
 const (
 	exporterGPUs = "http://127.0.0.1:9401/api/v1/gpus"
 	// exporterTime is more than the exporter waits for a GPU that hangs.
-	exporterTime  = exporter.Deadline + 3*time.Second
-	ExporterLimit = 4 << 20 // bytes: some thousand GPUs
-	MaxRemarks    = 4       // GPUs that a status names
+	exporterTime  = monitor.Deadline + 3*time.Second
+	ExporterLimit = 16 << 20 // bytes: 512 GPUs with their history and 64 containers each
+	MaxRemarks    = 4        // GPUs that a status names
 )
 
-// FromExporter asks the exporter at url, "" for this machine's own. A hook gets what it knows of GPUs from there
-// alone: a process that reads a GPU that hangs can't end itself.
+// FromExporter is the health of the GPUs as the exporter at url tells it, "" for this
+// machine's own. A hook gets what it knows of GPUs from there alone: a process that
+// reads a GPU that hangs can't end itself.
 func FromExporter(ctx context.Context, h host.Host, url string) ([]State, error) {
+	r, err := Ask(ctx, h, url)
+	return States(r.GPUs), err
+}
+
+// Ask gets all that the exporter tells of GPUs.
+func Ask(ctx context.Context, h host.Host, url string) (api.Report, error) {
+	var none api.Report
 	if url == "" {
 		if !h.Real() {
-			return nil, errors.New("the exporter watches this machine, not CHARM_ROOT")
+			return none, errors.New("the exporter watches this machine, not CHARM_ROOT")
 		}
 		url = exporterGPUs
 	}
@@ -38,37 +48,64 @@ func FromExporter(ctx context.Context, h host.Host, url string) ([]State, error)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without a proxy
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, errors.New("the exporter does not answer")
+		return none, errors.New("the exporter does not answer")
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, ExporterLimit))
 	switch {
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("the exporter answers %d", resp.StatusCode)
+		return none, fmt.Errorf("the exporter answers %d", resp.StatusCode)
 	case err != nil:
-		return nil, errors.New("the exporter does not answer in full")
+		return none, errors.New("the exporter does not answer in full")
 	}
-	return ParseStates(data)
+	return ParseReport(data)
 }
 
-// ParseStates reads what listens on the exporter's port, which need not be the
-// exporter.
-func ParseStates(data []byte) ([]State, error) {
-	var answer struct {
-		GPUs []exporter.Status `json:"gpus"`
+// ParseReport reads what listens on the exporter's port, which need not be the
+// exporter: all texts in it can be printed, and all numbers are ones that something
+// here could have.
+func ParseReport(data []byte) (api.Report, error) {
+	var r api.Report
+	var all any
+	err := json.Unmarshal(data, &all)
+	if err == nil {
+		data, err = json.Marshal(tame(all))
 	}
-	if json.Unmarshal(data, &answer) != nil {
-		return nil, errors.New("the exporter does not answer with its list of GPUs")
+	if err != nil || json.Unmarshal(data, &r) != nil {
+		return api.Report{}, errors.New("the exporter does not answer with its list of GPUs")
 	}
-	if len(answer.GPUs) == 0 {
-		return nil, errors.New("the exporter knows of no GPU")
+	if len(r.GPUs) == 0 {
+		return api.Report{}, errors.New("the exporter knows of no GPU")
 	}
-	return statesOf(answer.GPUs), nil
+	return r, nil
+}
+
+// tame is a value of JSON without surprises.
+func tame(v any) any {
+	switch v := v.(type) {
+	case string:
+		return printable(v)
+	case float64:
+		if math.Abs(v) > 1<<53 {
+			return nil
+		}
+	case []any:
+		for i := range v {
+			v[i] = tame(v[i])
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, e := range v {
+			out[printable(key)] = tame(e)
+		}
+		return out
+	}
+	return v
 }
 
 // printable is text for one line of a status or a terminal: bounded, and
@@ -93,7 +130,14 @@ func Remarks(ctx context.Context, h host.Host, url string) (causes []status.Caus
 	if err != nil {
 		return nil // whether the exporter works is told by another remark
 	}
-	var seen []string
+	if seen := Critical(states); len(seen) > 0 {
+		causes = append(causes, status.Cause{Kind: status.Active, Text: strings.Join(seen, "; ")})
+	}
+	return causes
+}
+
+// Critical names the GPUs that are, and how many more there are than MaxRemarks.
+func Critical(states []State) (seen []string) {
 	more := 0
 	for _, s := range states {
 		switch {
@@ -107,8 +151,5 @@ func Remarks(ctx context.Context, h host.Host, url string) (causes []status.Caus
 	if more > 0 {
 		seen = append(seen, fmt.Sprintf("%d more GPUs are critical", more))
 	}
-	if len(seen) > 0 {
-		causes = append(causes, status.Cause{Kind: status.Active, Text: strings.Join(seen, "; ")})
-	}
-	return causes
+	return seen
 }

@@ -4,6 +4,7 @@ package gpustate
 
 import (
 	"cmp"
+	"concourse-ci-machine/internal/exporter/api"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,11 +12,10 @@ import (
 	"io"
 	"strings"
 
-	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/term"
-	"concourse-ci-machine/internal/version"
 )
 
 // State is one AMD GPU as gpu-health tells of it.
@@ -45,11 +45,11 @@ func SeeCodes(codes []int) string {
 // Read reads the GPUs once. Where one hangs it returns all the same, but
 // its process can't end before the kernel lets go: see NewReader.
 func Read(r host.Root) []State {
-	return statesOf(exporter.NewCollector(r, exporter.AMD(r), version.Version, exporter.Options{RASInterval: exporter.Deadline}).Status())
+	return States(api.StatusOf(monitor.New(r, monitor.AMD(r), monitor.Options{}).Snapshot()))
 }
 
 // readTime is more than ReadStates takes.
-const readTime = 3 * exporter.Deadline
+const readTime = 3 * monitor.Deadline
 
 // NewReader runs argv, a process that writes ReadStates as JSON, so that a GPU
 // that hangs costs that process and not this one, which Juju waits for.
@@ -74,12 +74,24 @@ func NewReader(r host.Runner, argv ...string) func(context.Context) ([]State, er
 // Write is what NewReader reads.
 func Write(w io.Writer, states []State) error { return term.JSON(w, states) }
 
-func statesOf(all []exporter.Status) (out []State) {
+// States is the health alone.
+func States(all []api.Status) (out []State) {
 	for _, s := range all {
 		g := State{Index: s.Index, Name: printable(s.Name), PCI: printable(s.PCI), Partition: s.Partition,
 			State: health.State(cmp.Or(printable(string(s.Health.State)), string(health.Unknown))),
-			Score: s.Health.Score, Reason: cmp.Or(printable(s.Health.Reason), "nothing is known of it"), Codes: exporter.Codes(s.Health)}
+			Score: s.Health.Score, Reason: cmp.Or(printable(s.Health.Reason), "nothing is known of it"), Codes: codesOf(s.Health.Codes)}
 		out = append(out, g)
 	}
 	return out
+}
+
+// codesOf are those of an answer that explain-error knows.
+func codesOf(codes []int) []int {
+	known := []int{}
+	for _, n := range codes {
+		if n >= 1 && n <= 8 {
+			known = append(known, n)
+		}
+	}
+	return known
 }

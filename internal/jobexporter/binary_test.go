@@ -17,15 +17,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/program/siege"
 	"concourse-ci-machine/internal/jobexporter/atctest"
+	"concourse-ci-machine/internal/jobexporter/login"
+	"concourse-ci-machine/internal/metricsserver/siege"
 )
 
 // stuck is when a test gives up on a program; no test waits for it otherwise.
 const stuck = time.Minute
 
 // maxBinary is what the program may weigh, as it is shipped.
-const maxBinary = 10_000_000
+const maxBinary = 15_000_000
 
 func TestBinary(t *testing.T) {
 	bin := buildProgram(t)
@@ -66,7 +67,7 @@ func TestBinary(t *testing.T) {
 		require.Equal(t, 503, code)
 		code, _ = p.get(t, "/-/healthy")
 		require.Equal(t, 200, code)
-		b.credentials(t, Credentials{URL: b.web.URL, Username: "admin", Password: "new"})
+		b.credentials(t, login.Credentials{URL: b.web.URL, Username: "admin", Password: "new"})
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
 		require.Equal(t, "Concourse answers at "+b.web.URL, p.line(t))
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
@@ -94,12 +95,13 @@ func TestBinary(t *testing.T) {
 	})
 	t.Run("what it cannot start with ends it with 1", func(t *testing.T) {
 		p := start(t, bin, newBed(t).file, nil)
-		for address, why := range map[string]string{
-			p.address:        "cannot listen on " + p.address + ": address already in use",
-			"9358":           "cannot listen on 9358: address 9358: missing port in address",
-			"127.0.0.1:port": "cannot listen on 127.0.0.1:port: ",
+		for flag, why := range map[string]string{
+			"--web.listen-address=" + p.address:   "cannot listen on " + p.address + ": address already in use",
+			"--web.listen-address=9358":           "cannot listen on 9358: address 9358: missing port in address",
+			"--web.listen-address=127.0.0.1:port": "cannot listen on 127.0.0.1:port: ",
+			"--web.config.file=/nonexistent":      "cannot use --web.config.file /nonexistent: ",
 		} {
-			out, err := exec.Command(bin, "--credentials-file=/x", "--web.listen-address="+address).CombinedOutput()
+			out, err := exec.Command(bin, "--credentials-file=/x", flag).CombinedOutput()
 			var exit *exec.ExitError
 			require.ErrorAs(t, err, &exit)
 			require.Equal(t, 1, exit.ExitCode())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/flylogin"
+	"concourse-ci-machine/internal/jobexporter/login"
 )
 
 // result is what came of asking Concourse, as the label result tells it.
@@ -43,7 +44,7 @@ func fail(r result, format string, args ...any) error {
 
 // client talks to one Concourse as one user. It is used by one goroutine.
 type client struct {
-	credentials Credentials
+	credentials login.Credentials
 	http        *http.Client
 	now         func() time.Time
 	token       token
@@ -51,7 +52,7 @@ type client struct {
 
 // newClient trusts the PEM text ca alone, or the machine's own authorities where
 // it is empty. It uses no proxy: the web is on this machine or beside it.
-func newClient(c Credentials, ca []byte, now func() time.Time) (*client, error) {
+func newClient(c login.Credentials, ca []byte, now func() time.Time) (*client, error) {
 	t := &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 		TLSHandshakeTimeout:    10 * time.Second,

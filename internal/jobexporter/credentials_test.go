@@ -13,20 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/jobexporter/atctest"
+	"concourse-ci-machine/internal/jobexporter/login"
 )
 
 func TestMarshalledCredentialsAreReadAsTheyWere(t *testing.T) {
-	for _, c := range []Credentials{
+	for _, c := range []login.Credentials{
 		{URL: "http://127.0.0.1:8080", Username: "admin", Password: "s"},
 		{URL: "https://[2001:db8::1]:443/ci/", Username: `a"\:b`, Password: "=\n'\"\\<&> ü", CAFile: "/etc/ca.pem", ServerName: "ci.example.com"},
 	} {
 		data, err := c.Marshal()
 		require.NoError(t, err)
-		got, err := parseCredentials(data)
+		got, err := login.Parse(data)
 		require.NoError(t, err)
 		require.Equal(t, c, got)
 	}
-	data, err := Credentials{URL: "http://10.0.0.2:8080", Username: "admin", Password: "<&>"}.Marshal()
+	data, err := login.Credentials{URL: "http://10.0.0.2:8080", Username: "admin", Password: "<&>"}.Marshal()
 	require.NoError(t, err)
 	require.Equal(t, "{\n  \"url\": \"http://10.0.0.2:8080\",\n  \"username\": \"admin\",\n  \"password\": \"<&>\"\n}\n", string(data))
 }
@@ -57,17 +58,17 @@ func TestWrongCredentialsAreNamedAndNotQuoted(t *testing.T) {
 		`{"url":"https://a","server-name":"x\ny"` + rest:            "control character",
 		`{"url":"http://a","username":"a\rb","password":"hunter2"}`: "control character",
 	} {
-		_, err := parseCredentials([]byte(text))
+		_, err := login.Parse([]byte(text))
 		require.ErrorContains(t, err, want, text)
 		require.NotContains(t, err.Error(), "hunter2", text)
 	}
-	_, err := Credentials{URL: "http://a", Username: "u", Password: "\xff"}.Marshal()
+	_, err := login.Credentials{URL: "http://a", Username: "u", Password: "\xff"}.Marshal()
 	require.EqualError(t, err, "a value is not UTF-8")
 }
 
 func TestPrintedCredentialsHaveNoPassword(t *testing.T) {
-	c := Credentials{URL: "http://a", Username: "u", Password: "hunter2"}
-	for _, s := range []string{fmt.Sprint(c), fmt.Sprintf("%v %+v %#v %s %q", c, c, c, c, c), fmt.Sprintf("%v %+v %#v", &c, &c, &c), fmt.Sprint([]Credentials{c})} {
+	c := login.Credentials{URL: "http://a", Username: "u", Password: "hunter2"}
+	for _, s := range []string{fmt.Sprint(c), fmt.Sprintf("%v %+v %#v %s %q", c, c, c, c, c), fmt.Sprintf("%v %+v %#v", &c, &c, &c), fmt.Sprint([]login.Credentials{c})} {
 		require.NotContains(t, s, "hunter2")
 	}
 }
@@ -125,7 +126,7 @@ func TestHTTPS(t *testing.T) {
 	web := atctest.NewTLS(t)
 	b := bedOf(t, web)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	c := Credentials{URL: web.URL, Username: "admin", Password: "s3 cr&t", CAFile: ca}
+	c := login.Credentials{URL: web.URL, Username: "admin", Password: "s3 cr&t", CAFile: ca}
 	require.ErrorContains(t, b.poll(t), "certificate signed by unknown authority", "the machine's authorities do not know it")
 
 	b.credentials(t, c)

@@ -1,14 +1,13 @@
 package jobexporter
 
 import (
-	"flag"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/agreed"
+	"concourse-ci-machine/internal/metricsserver"
 )
 
 const intro = `Usage: concourse-exporter [flags]
@@ -21,21 +20,18 @@ that started it. SIGHUP: log in anew and ask at once.
 
 // options are the command line.
 type options struct {
-	listen      string
 	credentials string
 	interval    time.Duration
 	timeout     time.Duration
 	keep        time.Duration
 	archs       []string
-	version     bool
+	process     bool
 }
 
-// parse reads the command line. flag.ErrHelp asks for the usage text.
-func parse(args []string, getenv func(string) string) (options, *flag.FlagSet, error) {
+// parse reads the command line. The error is for metricsserver.Flags.Main.
+func parse(args []string, getenv func(string) string) (options, *metricsserver.Flags, error) {
 	var o options
-	fs := flag.NewFlagSet("concourse-exporter", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors and usage are the caller's to print
-	fs.StringVar(&o.listen, "web.listen-address", fmt.Sprintf(":%d", agreed.JobsPort), "`address` to serve on; port 0 takes a free one")
+	fs := metricsserver.NewFlags("concourse-exporter", agreed.JobsPort)
 	fs.StringVar(&o.credentials, "credentials-file", "", "`file`, 0600, with Concourse's url, username and password as JSON; or $"+CredentialsEnv)
 	fs.DurationVar(&o.interval, "poll.interval", defaultInterval, fmt.Sprintf("`time` between two polls of Concourse, %s or more", minInterval))
 	fs.DurationVar(&o.timeout, "poll.timeout", defaultTimeout, fmt.Sprintf("`time` that one poll may take, from %s to --poll.interval", minTimeout))
@@ -44,19 +40,14 @@ func parse(args []string, getenv func(string) string) (options, *flag.FlagSet, e
 		o.archs, err = parseArchs(s)
 		return err
 	})
-	fs.BoolVar(&o.version, "version", false, "print the version and exit")
+	fs.Process(&o.process)
 	if err := fs.Parse(args); err != nil {
 		return o, fs, err
-	}
-	if o.version {
-		return o, fs, nil
 	}
 	if o.credentials == "" {
 		o.credentials = getenv(CredentialsEnv)
 	}
 	switch {
-	case fs.NArg() > 0:
-		return o, fs, fmt.Errorf("unexpected argument: %s", fs.Arg(0))
 	case o.credentials == "":
 		return o, fs, fmt.Errorf("no --credentials-file given")
 	case o.interval < minInterval:

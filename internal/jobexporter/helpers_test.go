@@ -16,6 +16,7 @@ import (
 
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/jobexporter/atctest"
+	"concourse-ci-machine/internal/jobexporter/login"
 )
 
 // bed is a poller with a Concourse of its own, and a clock that the test moves.
@@ -54,11 +55,11 @@ func bedOf(t *testing.T, web *atctest.Server) *bed {
 		CredentialsFile: b.file, Timeout: time.Minute, Keep: 5 * time.Minute, Version: "v1.2.3",
 		Logs: log.New(&b.logs, "", 0), Now: func() time.Time { return b.now },
 	})
-	b.credentials(t, Credentials{URL: web.URL, Username: "admin", Password: "s3 cr&t"})
+	b.credentials(t, login.Credentials{URL: web.URL, Username: "admin", Password: "s3 cr&t"})
 	return b
 }
 
-func (b *bed) credentials(t *testing.T, c Credentials) {
+func (b *bed) credentials(t *testing.T, c login.Credentials) {
 	t.Helper()
 	data, err := c.Marshal()
 	require.NoError(t, err)
@@ -81,7 +82,7 @@ func (b *bed) poll(t *testing.T) error {
 func (b *bed) scrape(t testing.TB) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	Handler(b.Poller).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	Handler(b.Poller, false).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	require.Equal(t, 200, w.Code, w.Body.String())
 	return w.Body.String()
 }

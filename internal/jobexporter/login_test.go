@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/jobexporter/atctest"
+	"concourse-ci-machine/internal/jobexporter/login"
 )
 
 func logins(b *bed) int {
@@ -91,7 +92,7 @@ func TestD57URLAndUserAreThoseOfTheFile(t *testing.T) {
 	other := atctest.New(t)
 	other.Set(func(s *atctest.Server) { s.Users = map[string]string{"someone": `p:a,s"s\`} })
 	require.NoError(t, b.poll(t))
-	b.credentials(t, Credentials{URL: other.URL, Username: "someone", Password: `p:a,s"s\`})
+	b.credentials(t, login.Credentials{URL: other.URL, Username: "someone", Password: `p:a,s"s\`})
 	require.NoError(t, b.poll(t), "the file is read again by itself")
 	asked, n := other.Seen()
 	require.Equal(t, 1, n)
@@ -103,7 +104,7 @@ func TestRotatedPasswordIsUsedAtOnce(t *testing.T) {
 	require.NoError(t, b.poll(t))
 	b.web.Set(func(s *atctest.Server) { s.Users["admin"] = "new"; s.Revoke() })
 	require.Error(t, b.poll(t))
-	b.credentials(t, Credentials{URL: b.web.URL, Username: "admin", Password: "new"})
+	b.credentials(t, login.Credentials{URL: b.web.URL, Username: "admin", Password: "new"})
 	require.NoError(t, b.poll(t), "that the old one was refused does not hold up the new one")
 }
 

@@ -1,17 +1,16 @@
 package jobexporter
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/expo"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // The families. The first six have the names, labels and values of the exporter
 // of the charm's Python predecessor; two of its gauges end in _total for that.
 const (
-	jobStatus expo.ID = iota
+	jobStatus = iota
 	jobDuration
 	jobTimestamp
 	pipelinesTotal
@@ -30,29 +29,53 @@ const (
 	skipped
 )
 
-// Families are all metrics, in the order of their documentation.
-func Families() []expo.Family {
-	g := func(name, help string) expo.Family { return expo.Family{Name: name, Help: help} }
-	c := func(name, help string) expo.Family { return expo.Family{Name: name, Help: help, Kind: expo.Counter} }
-	return []expo.Family{
-		jobStatus:      g("concourse_job_last_build_status", "How the job's last finished build ended, or what its first one does: 1 succeeded, 0 failed, -1 errored, -2 aborted, -3 started, -4 pending or never built, -999 unknown."),
-		jobDuration:    g("concourse_job_last_build_duration_seconds", "How long the job's last finished build ran in seconds; absent where it ended before it started."),
-		jobTimestamp:   g("concourse_job_last_build_timestamp", "When the job's last finished build ended, in seconds since 1970."),
-		pipelinesTotal: g("concourse_pipelines_total", "Pipelines, each instance of an instanced one and archived ones included."),
-		jobsTotal:      g("concourse_jobs_total", "Jobs of all pipelines that are not archived."),
-		exporterInfo:   g("concourse_exporter_info", "Always 1; the label has the exporter's version."),
+// Family is all series of one name.
+type Family struct {
+	Name, Help string
+	Type       prometheus.ValueType
+	Labels     []string
 
-		jobPaused:         g("concourse_job_paused", "1 while the job is paused, else 0; a paused pipeline does not count."),
-		pipelinePaused:    g("concourse_pipeline_paused", "1 while the pipeline is paused, else 0; archived ones are left out."),
-		pipelinesArchived: g("concourse_pipelines_archived", "Archived pipelines."),
-		teams:             g("concourse_teams", "Teams that the exporter's user may see."),
-		requiredArch:      g("concourse_required_arch_workers", "Running workers with the tag gfx= of an architecture of --required-archs; absent where none is required."),
-		up:                g("concourse_exporter_up", "1 if Concourse answered the last time it was asked, else 0."),
-		lastSuccess:       g("concourse_exporter_last_success_timestamp_seconds", "When Concourse last answered, in seconds since 1970; absent where it never has."),
-		pollDuration:      g("concourse_exporter_poll_duration_seconds", "How long it took to ask Concourse the last time, in seconds."),
-		polls:             c("concourse_exporter_polls_total", "How often Concourse was asked, by what came of it."),
-		skipped:           g("concourse_exporter_skipped", "Jobs and pipelines of the last answer that are not shown: without a name, with one over 1024 bytes, or of the same name as another."),
-	}
+	desc *prometheus.Desc
+}
+
+func gauge(name, help string, labels ...string) Family {
+	return Family{name, help, prometheus.GaugeValue, labels, prometheus.NewDesc(name, help, labels, nil)}
+}
+
+func counter(name, help string, labels ...string) Family {
+	f := gauge(name, help, labels...)
+	f.Type = prometheus.CounterValue
+	return f
+}
+
+// Families are all metrics, in the order of their documentation.
+func Families() []Family { return families[:] }
+
+var families = [...]Family{
+	jobStatus:      gauge("concourse_job_last_build_status", "How the job's last finished build ended, or what its first one does: 1 succeeded, 0 failed, -1 errored, -2 aborted, -3 started, -4 pending or never built, -999 unknown.", "job", "pipeline", "team"),
+	jobDuration:    gauge("concourse_job_last_build_duration_seconds", "How long the job's last finished build ran in seconds; absent where it ended before it started.", "job", "pipeline", "status", "team"),
+	jobTimestamp:   gauge("concourse_job_last_build_timestamp", "When the job's last finished build ended, in seconds since 1970.", "job", "pipeline", "status", "team"),
+	pipelinesTotal: gauge("concourse_pipelines_total", "Pipelines, each instance of an instanced one and archived ones included."),
+	jobsTotal:      gauge("concourse_jobs_total", "Jobs of all pipelines that are not archived."),
+	exporterInfo:   gauge("concourse_exporter_info", "Always 1; the label has the exporter's version.", "version"),
+
+	jobPaused:         gauge("concourse_job_paused", "1 while the job is paused, else 0; a paused pipeline does not count.", "job", "pipeline", "team"),
+	pipelinePaused:    gauge("concourse_pipeline_paused", "1 while the pipeline is paused, else 0; archived ones are left out.", "pipeline", "team"),
+	pipelinesArchived: gauge("concourse_pipelines_archived", "Archived pipelines."),
+	teams:             gauge("concourse_teams", "Teams that the exporter's user may see."),
+	requiredArch:      gauge("concourse_required_arch_workers", "Running workers with the tag gfx= of an architecture of --required-archs; absent where none is required.", "arch"),
+	up:                gauge("concourse_exporter_up", "1 if Concourse answered the last time it was asked, else 0."),
+	lastSuccess:       gauge("concourse_exporter_last_success_timestamp_seconds", "When Concourse last answered, in seconds since 1970; absent where it never has."),
+	pollDuration:      gauge("concourse_exporter_poll_duration_seconds", "How long it took to ask Concourse the last time, in seconds."),
+	polls:             counter("concourse_exporter_polls_total", "How often Concourse was asked, by what came of it.", "result"),
+	skipped:           gauge("concourse_exporter_skipped", "Jobs and pipelines of the last answer that are not shown: without a name, with one over 1024 bytes, or of the same name as another.", "kind"),
+}
+
+// metric has the values of the family's labels in their order. It panics where there
+// are not as many, or where one is not UTF-8, which JSON always is.
+func metric(family int, value float64, labels ...string) prometheus.Metric {
+	f := &families[family]
+	return prometheus.MustNewConstMetric(f.desc, f.Type, value, labels...)
 }
 
 // Values of concourse_job_last_build_status; the predecessor's.
@@ -69,26 +92,22 @@ const (
 // results are the values of the label result, in order; see Poller.Poll.
 var results = []result{resultOK, resultCredentials, resultLogin, resultRefused, resultUnreachable, resultAnswer}
 
-func label(name, value string) expo.Label { return expo.Label{Name: name, Value: value} }
-
-// view is one answer of Concourse as samples.
+// view is one answer of Concourse as metrics.
 type view struct {
-	samples []expo.Sample
+	metrics []prometheus.Metric
 	seen    map[string]bool
 	skipped map[string]int // by kind
 	jobs    int
 	lines   int                // pipelines
 	archive map[[2]string]bool // archived ones, by team and name
-	table   []expo.Family
 }
 
 func newView() *view {
-	return &view{seen: map[string]bool{}, skipped: map[string]int{}, archive: map[[2]string]bool{}, table: Families()}
+	return &view{seen: map[string]bool{}, skipped: map[string]int{}, archive: map[[2]string]bool{}}
 }
 
-func (v *view) put(id expo.ID, value float64, labels ...expo.Label) {
-	s := expo.NewSeries(id, v.table[id].Name, labels...)
-	v.samples = append(v.samples, expo.Sample{Series: &s, Value: value}.Fix())
+func (v *view) put(family int, value float64, labels ...string) {
+	v.metrics = append(v.metrics, metric(family, value, labels...))
 }
 
 // named reports whether a thing can be shown. Two of the same labels would make
@@ -124,7 +143,6 @@ func (v *view) addJob(j job) {
 		}
 		return
 	}
-	labels := []expo.Label{label("team", j.Team), label("pipeline", ref), label("job", j.Name)}
 	value := float64(neverBuilt)
 	switch {
 	case j.Finished != nil:
@@ -132,8 +150,8 @@ func (v *view) addJob(j job) {
 	case j.Next != nil:
 		value = lookup(runningValues, j.Next.Status)
 	}
-	v.put(jobStatus, value, labels...)
-	v.put(jobPaused, truth(j.Paused), labels...)
+	v.put(jobStatus, value, j.Name, ref, j.Team)
+	v.put(jobPaused, truth(j.Paused), j.Name, ref, j.Team)
 	b := j.Finished
 	if b == nil || b.End <= 0 {
 		return
@@ -142,10 +160,9 @@ func (v *view) addJob(j job) {
 	if _, known := finishedValues[status]; !known {
 		status = "unknown" // a label takes no text of others' making
 	}
-	labels = append(labels, label("status", status))
-	v.put(jobTimestamp, float64(b.End), labels...)
+	v.put(jobTimestamp, float64(b.End), j.Name, ref, status, j.Team)
 	if b.Start > 0 && b.Start <= b.End {
-		v.put(jobDuration, float64(b.End-b.Start), labels...)
+		v.put(jobDuration, float64(b.End-b.Start), j.Name, ref, status, j.Team)
 	}
 }
 
@@ -166,7 +183,7 @@ func (v *view) addPipeline(p pipeline) {
 	case p.Archived:
 		v.archive[[2]string{p.Team, ref}] = true
 	default:
-		v.put(pipelinePaused, truth(p.Paused), label("team", p.Team), label("pipeline", ref))
+		v.put(pipelinePaused, truth(p.Paused), ref, p.Team)
 	}
 }
 
@@ -184,21 +201,20 @@ func (n archWorkers) add(w worker) {
 
 func (v *view) addArchs(n archWorkers) {
 	for arch, workers := range n {
-		v.put(requiredArch, float64(workers), label("arch", arch))
+		v.put(requiredArch, float64(workers), arch)
 	}
 }
 
-// finish adds the sums and sorts.
-func (v *view) finish(teamsSeen int) []expo.Sample {
+// finish adds the sums.
+func (v *view) finish(teamsSeen int) []prometheus.Metric {
 	v.put(jobsTotal, float64(v.jobs))
 	v.put(pipelinesTotal, float64(v.lines))
 	v.put(pipelinesArchived, float64(len(v.archive)))
 	v.put(teams, float64(teamsSeen))
 	for _, kind := range []string{"job", "pipeline"} {
-		v.put(skipped, float64(v.skipped[kind]), label("kind", kind))
+		v.put(skipped, float64(v.skipped[kind]), kind)
 	}
-	slices.SortStableFunc(v.samples, func(a, b expo.Sample) int { return cmp.Compare(a.Series.Head, b.Series.Head) })
-	return v.samples
+	return v.metrics
 }
 
 func truth(b bool) float64 {

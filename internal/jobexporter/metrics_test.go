@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/expo"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/jobexporter/atctest"
 )
@@ -64,7 +65,9 @@ func TestPredecessorsMetricsAreTheSame(t *testing.T) {
 func TestFinishedBuildWinsOverARunningOne(t *testing.T) {
 	v := newView()
 	v.addJob(job{Team: "a", Pipeline: "b", Name: "c", Finished: &build{Status: "failed", Start: 1, End: 2}, Next: &build{Status: "started", Start: 3}})
-	require.Equal(t, 0.0, v.samples[0].Value)
+	var first dto.Metric
+	require.NoError(t, v.metrics[0].Write(&first))
+	require.Equal(t, 0.0, first.GetGauge().GetValue())
 }
 
 // Concourse lists them still; the predecessor did not show them.
@@ -95,13 +98,13 @@ func TestBuildThatNeverStartedHasNoDuration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := newView()
 			v.addJob(job{Team: "a", Pipeline: "b", Name: "c", Finished: &c.build})
-			has := map[expo.ID]bool{}
-			for _, s := range v.samples {
-				has[s.Series.ID] = true
+			has := map[*prometheus.Desc]bool{}
+			for _, m := range v.metrics {
+				has[m.Desc()] = true
 			}
-			require.Equal(t, c.duration, has[jobDuration])
-			require.Equal(t, c.timestamp, has[jobTimestamp])
-			require.True(t, has[jobStatus])
+			require.Equal(t, c.duration, has[families[jobDuration].desc])
+			require.Equal(t, c.timestamp, has[families[jobTimestamp].desc])
+			require.True(t, has[families[jobStatus].desc])
 		})
 	}
 }
@@ -130,7 +133,7 @@ func TestWhatCannotBeShownIsCounted(t *testing.T) {
 		v.addPipeline(p)
 	}
 	require.Equal(t, map[string]int{"job": 6, "pipeline": 4}, v.skipped)
-	require.Len(t, v.samples, 3, "status and paused of the one job, paused of the one pipeline")
+	require.Len(t, v.metrics, 3, "status and paused of the one job, paused of the one pipeline")
 }
 
 // Names that Prometheus' own rules refuse; the predecessor's, all gauges.
@@ -152,7 +155,7 @@ func TestNamesPassLintButForTheContractsOwn(t *testing.T) {
 
 func TestPaths(t *testing.T) {
 	b := newBed(t)
-	h := Handler(b.Poller)
+	h := Handler(b.Poller, false)
 	get := func(method, path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
@@ -179,17 +182,24 @@ func TestPaths(t *testing.T) {
 	require.Len(t, asked, 4, "a login and three lists; a scrape asks nothing")
 }
 
+func TestExportersOwnProcessIsShownWhereItIsAskedFor(t *testing.T) {
+	w := httptest.NewRecorder()
+	Handler(newBed(t).Poller, true).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	require.Contains(t, w.Body.String(), "\nprocess_start_time_seconds ")
+	require.Contains(t, w.Body.String(), "\nconcourse_exporter_up 0\n")
+}
+
 func TestScrapeIsInOpenMetricsAndCompressedForWhoAsks(t *testing.T) {
 	b := newBed(t)
 	require.NoError(t, b.poll(t))
 	r := httptest.NewRequest("GET", "/metrics", nil)
 	r.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
 	w := httptest.NewRecorder()
-	Handler(b.Poller).ServeHTTP(w, r)
+	Handler(b.Poller, false).ServeHTTP(w, r)
 	require.Contains(t, w.Body.String(), "# TYPE concourse_exporter_polls counter\nconcourse_exporter_polls_total{")
 	require.True(t, strings.HasSuffix(w.Body.String(), "# EOF\n"))
 	r.Header.Set("Accept-Encoding", "gzip")
 	w = httptest.NewRecorder()
-	Handler(b.Poller).ServeHTTP(w, r)
+	Handler(b.Poller, false).ServeHTTP(w, r)
 	require.Equal(t, "gzip", w.Header().Get("Content-Encoding"))
 }

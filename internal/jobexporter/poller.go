@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/expo"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"concourse-ci-machine/internal/jobexporter/login"
 )
 
 // Options are the settings of a Poller.
@@ -21,18 +23,17 @@ type Options struct {
 	Now             func() time.Time
 }
 
-// Poller asks Concourse and keeps its last answer. Poll is for one goroutine;
-// the rest for any.
+// Poller asks Concourse and keeps its last answer, which it has as a Prometheus
+// collector. Poll is for one goroutine; the rest for any.
 type Poller struct {
 	o      Options
-	writer *expo.Writer
 	file   []byte // content that client was made of
 	ca     []byte
 	client *client
 
 	mu      sync.Mutex
-	answer  []expo.Sample // never changed, only replaced
-	success time.Time     // zero: never
+	answer  []prometheus.Metric // never changed, only replaced
+	success time.Time           // zero: never
 	took    time.Duration
 	err     error // of the last poll
 	polled  bool
@@ -41,7 +42,7 @@ type Poller struct {
 
 // NewPoller has asked nothing yet.
 func NewPoller(o Options) *Poller {
-	return &Poller{o: o, writer: expo.NewWriter(Families()), count: map[result]int{}}
+	return &Poller{o: o, count: map[result]int{}}
 }
 
 // Poll asks once: for the teams, pipelines and jobs that the user may see, and
@@ -51,7 +52,7 @@ func (p *Poller) Poll(stop context.Context) error {
 	started := p.o.Now()
 	ctx, cancel := context.WithTimeout(stop, p.o.Timeout)
 	defer cancel()
-	samples, err := p.ask(ctx)
+	answer, err := p.ask(ctx)
 	if err != nil && stop.Err() != nil {
 		return err // the end of the program is no outage
 	}
@@ -63,7 +64,7 @@ func (p *Poller) Poll(stop context.Context) error {
 	p.tell(err)
 	p.err, p.polled = err, true
 	if err == nil {
-		p.answer, p.success = samples, now
+		p.answer, p.success = answer, now
 		p.count[resultOK]++
 		return nil
 	}
@@ -103,7 +104,7 @@ func (p *Poller) load() error {
 	if err != nil {
 		return fail(resultCredentials, "cannot use credentials file %s: %w", p.o.CredentialsFile, err)
 	}
-	c, err := parseCredentials(data)
+	c, err := login.Parse(data)
 	if err != nil {
 		return fail(resultCredentials, "cannot use credentials file %s: %w", p.o.CredentialsFile, err)
 	}
@@ -126,7 +127,7 @@ func (p *Poller) load() error {
 	return nil
 }
 
-func (p *Poller) ask(ctx context.Context) ([]expo.Sample, error) {
+func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, error) {
 	if err := p.load(); err != nil {
 		p.drop() // old credentials are not used once theirs are gone
 		return nil, err

@@ -31,6 +31,7 @@ func TestCommandLine(t *testing.T) {
 		"stray argument":       {[]string{file, "serve"}, 2, "", "unexpected argument: serve"},
 		"missing value":        {[]string{"--credentials-file"}, 2, "", "needs an argument"},
 		"no time":              {[]string{file, "--poll.interval=often"}, 2, "", "invalid value"},
+		"hasty watchdog":       {[]string{file, "--web.watchdog=1s"}, 2, "", "at least 2s, or 0s"},
 		"too often":            {[]string{file, "--poll.interval=4s", "--poll.timeout=1s"}, 2, "", "invalid value 4s for flag -poll.interval: at least 5s"},
 		"no time to answer":    {[]string{file, "--poll.timeout=0s"}, 2, "", "invalid value 0s for flag -poll.timeout: from 1s to -poll.interval, which is 30s"},
 		"too long to answer":   {[]string{file, "--poll.timeout=31s"}, 2, "", "invalid value 31s for flag -poll.timeout"},
@@ -54,7 +55,7 @@ func TestCredentialsFileCanComeFromTheEnvironment(t *testing.T) {
 	env := func(key string) string { return map[string]string{CredentialsEnv: "/from/env"}[key] }
 	o, _, err := parse(nil, env)
 	require.NoError(t, err)
-	require.Equal(t, options{":9358", "/from/env", defaultInterval, defaultTimeout, defaultKeep, nil, false}, o)
+	require.Equal(t, "/from/env", o.credentials)
 	o, _, err = parse([]string{"--credentials-file=/from/flag"}, env)
 	require.NoError(t, err)
 	require.Equal(t, "/from/flag", o.credentials)

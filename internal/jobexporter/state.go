@@ -3,7 +3,7 @@ package jobexporter
 import (
 	"errors"
 
-	"concourse-ci-machine/internal/exporter/expo"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // reasons are what everybody may know of a failure. The log has its whole text,
@@ -37,33 +37,38 @@ func kind(err error) result {
 	return resultUnreachable
 }
 
-// Write appends /metrics to b.
-func (p *Poller) Write(b []byte, format expo.Format) []byte {
-	return p.writer.Append(b, format, p.samples())
+// Describe implements prometheus.Collector.
+func (p *Poller) Describe(to chan<- *prometheus.Desc) {
+	for _, f := range Families() {
+		to <- f.desc
+	}
 }
 
-func (p *Poller) samples() []expo.Sample {
+// Collect implements prometheus.Collector.
+func (p *Poller) Collect(to chan<- prometheus.Metric) {
+	for _, m := range p.metrics() {
+		to <- m
+	}
+}
+
+func (p *Poller) metrics() []prometheus.Metric {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var out []expo.Sample
-	if p.fresh(p.o.Now()) {
-		out = append(make([]expo.Sample, 0, len(p.answer)+16), p.answer...)
+	out := []prometheus.Metric{
+		metric(exporterInfo, 1, p.o.Version),
+		metric(up, truth(p.polled && p.err == nil)),
 	}
-	table := Families()
-	put := func(id expo.ID, value float64, labels ...expo.Label) {
-		s := expo.NewSeries(id, table[id].Name, labels...)
-		out = append(out, expo.Sample{Series: &s, Value: value})
-	}
-	put(exporterInfo, 1, label("version", p.o.Version))
-	put(up, truth(p.polled && p.err == nil))
 	if !p.success.IsZero() {
-		put(lastSuccess, seconds(p.success))
+		out = append(out, metric(lastSuccess, seconds(p.success)))
 	}
 	if p.polled {
-		put(pollDuration, p.took.Seconds())
+		out = append(out, metric(pollDuration, p.took.Seconds()))
 	}
 	for _, r := range results {
-		put(polls, float64(p.count[r]), label("result", string(r)))
+		out = append(out, metric(polls, float64(p.count[r]), string(r)))
+	}
+	if p.fresh(p.o.Now()) {
+		out = append(out, p.answer...)
 	}
 	return out
 }

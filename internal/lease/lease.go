@@ -65,6 +65,14 @@ type Call struct {
 type Want struct {
 	Of    []int // indexes of the GPUs it may get; nil: any
 	Count int   // how many of these, 1 or more
+	// Withheld are GPUs that nobody gets now, each once.
+	Withheld []Withheld
+}
+
+// Withheld is a GPU that nobody gets, though no task holds it.
+type Withheld struct {
+	GPU int    // index
+	Why string // after its name: "is withheld since ..."
 }
 
 // State is what is known of one GPU's lease.

@@ -14,6 +14,8 @@ type Reason string
 const (
 	Busy       Reason = "busy"       // others hold them
 	Impossible Reason = "impossible" // there are not that many
+	// OutOfService: there would be enough, if none were withheld. It is counted as busy.
+	OutOfService Reason = "out_of_service"
 )
 
 // Refusal says why a container gets no GPUs, and what its owner can do.
@@ -25,6 +27,9 @@ type Refusal struct {
 	States []State  // of those it may get
 	At     time.Time
 	Again  string // the container that had them before and lost them
+
+	InService int    // of those it may get, with OutOfService
+	Withheld  string // which of those it may get are withheld, and why; "" for none
 
 	indexes []int // those of States
 	label   func(gpu int) string
@@ -38,6 +43,12 @@ func (r *Refusal) Error() string {
 		return fmt.Sprintf("cannot lease %s: the task names %d; ask for fewer by GPU_COUNT", gpus(r.Count), len(r.Of))
 	case r.Reason == Impossible:
 		return fmt.Sprintf("cannot lease %s: this unit has %d; ask for fewer by GPU_COUNT", gpus(r.Count), r.Total)
+	case r.Reason == OutOfService:
+		of := "this unit's " + strconv.Itoa(r.Total)
+		if r.Of != nil {
+			of = "the " + strconv.Itoa(len(r.Of)) + " that the task names"
+		}
+		return fmt.Sprintf("cannot lease %s: %d of %s can be given; %s; run the task again: other workers take it, or this one when the GPU is back", gpus(r.Count), r.InService, of, r.Withheld)
 	case r.Again != "":
 		return fmt.Sprintf("cannot use %s in container %s again: its task has ended, and since then %s; %s", gpus(r.Count), r.Again, r.holders(), again)
 	}
@@ -58,6 +69,9 @@ func (r *Refusal) Error() string {
 	text := fmt.Sprintf("cannot lease %s: %d %s %s free", gpus(r.Count), free, of, is)
 	if holders := r.holders(); holders != "" {
 		text += "; " + holders
+	}
+	if r.Withheld != "" {
+		text += "; " + r.Withheld
 	}
 	text += "; " + again + " later, or let tasks queue at the web (limit-gpu-tasks)"
 	if r.Count > 1 {

@@ -2,6 +2,8 @@ package lease
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +35,13 @@ func (l Leases) Take(c Call, w Want) ([]int, error) {
 	if w.Count > len(of) {
 		l.count(dir, func(n *Counters) { n.Impossible++ })
 		return nil, &Refusal{Reason: Impossible, Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs)}
+	}
+	if len(w.Withheld) > 0 {
+		of = slices.DeleteFunc(slices.Clone(of), func(g int) bool { return w.withheld(g) != "" })
+	}
+	if w.Count > len(of) {
+		l.count(dir, func(n *Counters) { n.Busy++ })
+		return nil, &Refusal{Reason: OutOfService, Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs), InService: len(of), Withheld: l.tellWithheld(w)}
 	}
 	boot, err := l.boot()
 	if err != nil {
@@ -94,7 +103,7 @@ func (t *taking) grant(s slots, gpus []int, now time.Time) ([]int, error) {
 func (t *taking) giveUp(s slots, now time.Time) error {
 	held := t.bury(s, now)
 	t.count(t.dir, func(n *Counters) { n.Busy, n.HeldMS = n.Busy+1, n.HeldMS+held })
-	why := &Refusal{Reason: Busy, Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), At: now, label: t.Label}
+	why := &Refusal{Reason: Busy, Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), At: now, Withheld: t.tellWithheld(t.want), label: t.Label}
 	states := t.states(s)
 	for _, g := range t.of {
 		why.States = append(why.States, states[g])
@@ -109,6 +118,36 @@ func (l Leases) named(gpus []int) (list []string) {
 		list = append(list, l.GPUs[g])
 	}
 	return list
+}
+
+// withheld is why nobody gets a GPU, "" where a task may.
+func (w Want) withheld(gpu int) string {
+	for _, o := range w.Withheld {
+		if o.GPU == gpu {
+			return o.Why
+		}
+	}
+	return ""
+}
+
+// tellWithheld says which of the GPUs that a task may get are withheld, and why.
+func (l Leases) tellWithheld(w Want) string {
+	var texts []string
+	for _, o := range w.Withheld {
+		if w.Of != nil && !slices.Contains(w.Of, o.GPU) {
+			continue
+		}
+		if len(texts) == maxHolders {
+			texts = append(texts, "and others")
+			break
+		}
+		name := strconv.Itoa(o.GPU)
+		if l.Label != nil {
+			name = l.Label(o.GPU)
+		}
+		texts = append(texts, "GPU "+name+" "+o.Why)
+	}
+	return strings.Join(texts, ", ")
 }
 
 func millis(d time.Duration) uint64 { return uint64(max(0, d.Milliseconds())) }

@@ -62,6 +62,11 @@ type Config struct {
 	// Leases make GPUs exclusive: no GPU is in two containers at a time. nil means
 	// that each container gets all of Devices that it does not decline.
 	Leases *Leases `json:"leases,omitempty"`
+	// Withheld are GPUs of Devices that no new container gets; nil means none.
+	Withheld *Withheld `json:"withheld,omitempty"`
+	// Missing is why there are no Devices on a unit whose tasks are to have GPUs: a
+	// task that asks for one is refused with it. Empty: it runs without.
+	Missing string `json:"missing,omitempty"`
 }
 
 // Folders are the directories right below Root, each bound at its own path in

@@ -45,7 +45,7 @@ func (w *wrapper) create(s *settings, c *call) (rollback func(), err error) {
 // change returns the open bundle, noBundle where it is not looked at; its new
 // config.json in pieces, none where nothing changes; and what exec has to add.
 func (w *wrapper) change(s *settings, c *call) (b bundle, config [][]byte, k marker, err error) {
-	if len(s.Devices) == 0 && s.Folders == nil {
+	if len(s.Devices) == 0 && s.Folders == nil && s.Missing == "" {
 		return noBundle, nil, k, nil
 	}
 	if b, err = openBundle(c.Bundle, w.euid); err != nil {
@@ -84,6 +84,9 @@ func (w *wrapper) decide(s *settings, c *call, b bundle, doc *rawjson.Doc) (e ed
 			return e, h, err
 		}
 	}
+	if len(s.Devices) == 0 && s.Missing != "" && f.task && visible.Asks(s.Visible, f.env) {
+		return e, h, fmt.Errorf("cannot give the task a GPU, as it asks for: %s", s.Missing)
+	}
 	if s.Folders != nil && (s.Folders.Containers == All || f.task) {
 		mounts, _, err := w.folderMounts(*s.Folders)
 		if err != nil {
@@ -107,7 +110,7 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *call, b bundle, doc *r
 		return h, err
 	}
 	if s.Leases == nil {
-		devices, err = visible.Shared(specs, devices, s.Visible, f.env)
+		devices, err = visible.Shared(specs, devices, s.Visible, f.env, w.withheld(s))
 	} else {
 		devices, h, err = w.leaseGPUs(s, c, doc, specs, devices, f.env)
 	}

@@ -57,6 +57,10 @@ func decodeConfig(data []byte) (*settings, error) {
 			c.Folders, err = decodeFolders(v)
 		case "leases":
 			c.Leases, err = decodeLeases(v)
+		case "withheld":
+			c.Withheld, err = decodeWithheld(v)
+		case "missing":
+			c.Missing, err = text(v)
 		default:
 			err = errUnknownField
 		}
@@ -205,6 +209,9 @@ func (c *Config) check() error {
 		}
 	}
 	if err := c.Leases.check(c.Devices); err != nil {
+		return err
+	}
+	if err := c.Withheld.check(); err != nil {
 		return err
 	}
 	return c.Folders.check()

@@ -13,7 +13,7 @@ import (
 // as long as this process lives, which becomes runc; and then as long as the
 // container's task does. A kill at any point loses nothing.
 func (w *wrapper) leaseGPUs(s *settings, c *call, doc *rawjson.Doc, specs []*cdispec.Spec, devices []cdispec.Device, env []string) ([]cdispec.Device, held, error) {
-	want, err := visible.Leased(specs, devices, s.Visible, env)
+	want, err := visible.Leased(specs, devices, s.Visible, env, w.withheld(s))
 	if err != nil || want.Count == 0 {
 		return nil, held{}, err
 	}

@@ -9,8 +9,8 @@ import (
 	"concourse-ci-machine/internal/oci/rawjson"
 )
 
-// LeasedGPU is the name under which one GPU is leased. It has to stay with the
-// GPU whatever index that has in a CDI spec: its PCI address and partition.
+// LeasedGPU is the name under which one GPU is leased, or withheld. It has to stay with
+// the GPU whatever index that has in a CDI spec: its PCI address and partition.
 type LeasedGPU struct {
 	Name string `json:"name"`
 	// Nodes are device nodes that it alone has. A CDI device with one of them is
@@ -73,15 +73,20 @@ func (l *Leases) checkNames(devices []string) error {
 	if len(l.GPUs) != len(devices) {
 		return fmt.Errorf("leases: gpus: there are %d for %d devices", len(l.GPUs), len(devices))
 	}
+	return checkNamed("leases", l.GPUs)
+}
+
+// checkNamed wants each name, and each node, to be of one GPU.
+func checkNamed(of string, gpus []LeasedGPU) error {
 	var names, nodes []string
-	for _, g := range l.GPUs {
+	for _, g := range gpus {
 		if g.Name == "" || len(g.Nodes) == 0 || slices.Contains(names, g.Name) {
-			return fmt.Errorf("leases: gpus: %q is no name with nodes, or there twice", g.Name)
+			return fmt.Errorf("%s: gpus: %q is no name with nodes, or there twice", of, g.Name)
 		}
 		names = append(names, g.Name)
 		for _, n := range g.Nodes {
 			if !filepath.IsAbs(n) || slices.Contains(nodes, n) {
-				return fmt.Errorf("leases: gpus: %q is no absolute path, or there twice", n)
+				return fmt.Errorf("%s: gpus: %q is no absolute path, or there twice", of, n)
 			}
 			nodes = append(nodes, n)
 		}

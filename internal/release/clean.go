@@ -14,7 +14,7 @@ import (
 // kept are the ids of the releases that this unit needs, before and after the
 // plan is applied: the one to use, the one before it, and one that failed, for
 // as long as it may be tried again.
-func (r *Release) kept(root host.Root, t target) map[string]bool {
+func (r Release) kept(root host.Root, t target) map[string]bool {
 	now, _ := currentRelease(root)
 	keep := map[string]bool{t.id: true, now: true}
 	if now == "" || now == t.id {
@@ -31,7 +31,7 @@ func (r *Release) kept(root host.Root, t target) map[string]bool {
 // clean removes downloads, what a killed run left, and releases older than
 // the previous one. Folders without our record are left alone, and with shared
 // storage what other units need, and everything while one of them installs.
-func (r *Release) clean(h host.Host, t target) (plan.Plan, error) {
+func (r Release) clean(h host.Host, t target) (plan.Plan, error) {
 	keep := r.kept(h.Root, t)
 	all, err := releases(h.Root)
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *Release) clean(h host.Host, t target) (plan.Plan, error) {
 }
 
 // leftovers are downloads and what killed runs left.
-func (r *Release) leftovers(root host.Root, t target) ([]string, error) {
+func (r Release) leftovers(root host.Root, t target) ([]string, error) {
 	if r.Shared && !t.installed {
 		return nil, nil // the install step sweeps
 	}
@@ -105,7 +105,7 @@ func (r *Release) leftovers(root host.Root, t target) ([]string, error) {
 }
 
 // sweep removes what other installs left, by whoever holds the lock.
-func (r *Release) sweep(root host.Root) error {
+func (r Release) sweep(root host.Root) error {
 	left, err := root.Glob(Dir + "/.unpack-*")
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (r *Release) sweep(root host.Root) error {
 // record and then looks whether it is there; this looks at the records, takes
 // the release its name, and looks again. Whoever came in between either has
 // its release back or finds it missing, and never links what is half removed.
-func (r *Release) removeShared(h host.Host, dir string) error {
+func (r Release) removeShared(h host.Host, dir string) error {
 	unlock, err := tryLock(h.Root)
 	if errors.Is(err, errBusy) {
 		return nil // that unit, or the next hook, does it

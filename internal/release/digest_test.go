@@ -11,7 +11,7 @@ import (
 	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
-func upstreamOf(m *mirror) *Release {
+func upstreamOf(m *mirror) Install {
 	r := m.from("8.2.5")
 	r.Mirror, r.upstream, r.api = "", m.URL, m.URL+"/api/v"
 	return r
@@ -65,7 +65,7 @@ func TestTooManyQuestionsToGitHubAreTriedAgain(t *testing.T) {
 		http.Error(w, "API rate limit exceeded", http.StatusForbidden)
 	}))
 	t.Cleanup(limited.Close)
-	r := &Release{Version: "8.2.5", Arch: "amd64", upstream: limited.URL, api: limited.URL + "/api/v"}
+	r := Install{Release: Release{Version: "8.2.5", Arch: "amd64", upstream: limited.URL, api: limited.URL + "/api/v"}}
 	var network *NetworkError
 	err := resourcetest.Apply(t, h, r)
 	require.ErrorAs(t, err, &network)
@@ -87,8 +87,8 @@ func TestTokenGoesToTheAPIAlone(t *testing.T) {
 		m.serve(w, r)
 	}))
 	defer s.Close()
-	require.NoError(t, resourcetest.Apply(t, machine(t), &Release{Version: "8.2.5", Arch: "amd64", Token: "a", upstream: s.URL, api: s.URL + "/api/v"}))
-	require.NoError(t, resourcetest.Apply(t, machine(t), &Release{Version: "8.2.5", Arch: "amd64", Token: "a", Mirror: s.URL}))
+	require.NoError(t, resourcetest.Apply(t, machine(t), Install{Release: Release{Version: "8.2.5", Arch: "amd64", Token: "a", upstream: s.URL, api: s.URL + "/api/v"}}))
+	require.NoError(t, resourcetest.Apply(t, machine(t), Install{Release: Release{Version: "8.2.5", Arch: "amd64", Token: "a", Mirror: s.URL}}))
 	require.Equal(t, []string{"/api/v8.2.5 Bearer a"}, with)
 }
 
@@ -97,7 +97,7 @@ func TestTokenThatIsRefusedIsNamed(t *testing.T) {
 		http.Error(w, "Bad credentials", http.StatusUnauthorized)
 	}))
 	defer s.Close()
-	err := resourcetest.Apply(t, machine(t), &Release{Version: "8.2.5", Arch: "amd64", Token: "geheim", upstream: s.URL, api: s.URL + "/api/v"})
+	err := resourcetest.Apply(t, machine(t), Install{Release: Release{Version: "8.2.5", Arch: "amd64", Token: "geheim", upstream: s.URL, api: s.URL + "/api/v"}})
 	var refused *tokenError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "GitHub refuses github-token; set another one, or none", refused.Remedy())

@@ -37,7 +37,7 @@ func (l lost) Unwrap() error { return l.error }
 
 // download brings the tarball to p. Whatever else was downloaded and not
 // used is removed first.
-func (r *Release) download(ctx context.Context, h host.Host, p string) error {
+func (r Install) download(ctx context.Context, h host.Host, p string) error {
 	ctx, cancel := context.WithTimeout(ctx, downloadDeadline)
 	defer cancel()
 	if err := r.forgetOthers(h.Root); err != nil {
@@ -73,7 +73,7 @@ func (r *Release) download(ctx context.Context, h host.Host, p string) error {
 }
 
 // forgetOthers removes the downloads of other versions.
-func (r *Release) forgetOthers(root host.Root) error {
+func (r Release) forgetOthers(root host.Root) error {
 	found, err := root.Glob(downloadDir + "/*")
 	if err != nil {
 		return err
@@ -108,12 +108,9 @@ func retry(ctx context.Context, clock host.Clock, where string, do func() error)
 	}
 }
 
-// http returns the client: through the proxies, never from https down to
-// http, and with a deadline on everything but the body, which has its own.
-func (r *Release) http() *http.Client {
-	if r.client != nil {
-		return r.client
-	}
+// newClient goes through the proxies, never from https down to http, and has a
+// deadline on everything but the body, which has its own.
+func newClient(proxy resource.Proxies) *http.Client {
 	t := &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: 20 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   20 * time.Second,
@@ -121,10 +118,10 @@ func (r *Release) http() *http.Client {
 		DisableCompression:    true, // a .tgz must come as it is stored
 		ForceAttemptHTTP2:     true,
 	}
-	if r.Proxy != (resource.Proxies{}) { // else none, whatever the environment has
-		t.Proxy = r.Proxy.Func()
+	if proxy != (resource.Proxies{}) { // else none, whatever the environment has
+		t.Proxy = proxy.Func()
 	}
-	r.client = &http.Client{
+	return &http.Client{
 		Transport: t,
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			switch {
@@ -136,11 +133,10 @@ func (r *Release) http() *http.Client {
 			return nil
 		},
 	}
-	return r.client
 }
 
 // request asks for a URL. The caller closes the body.
-func (r *Release) request(ctx context.Context, u string, shown string, header http.Header) (*http.Response, error) {
+func (r Install) request(ctx context.Context, u string, shown string, header http.Header) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
 	if err != nil {
 		return nil, fmt.Errorf("cannot download %s: not a URL", shown)
@@ -148,7 +144,7 @@ func (r *Release) request(ctx context.Context, u string, shown string, header ht
 	for k, v := range header {
 		req.Header[k] = v
 	}
-	resp, err := r.http().Do(req)
+	resp, err := r.client.Do(req)
 	if err != nil {
 		return nil, lost{bare(err)}
 	}

@@ -73,7 +73,7 @@ func TestDownloadStartsAfreshWhenTheFileChanged(t *testing.T) {
 }
 
 func TestDownloadProgressIsSparse(t *testing.T) {
-	r := &Release{Version: "8.2.5"}
+	r := Install{Release: Release{Version: "8.2.5"}}
 	var said []string
 	receive := plan.Plan{{Do: func(ctx context.Context) error {
 		have, err := r.receive(ctx, io.Discard, oneByteAtATime{bytes.NewReader(make([]byte, 1000))}, 0, 1000, func() {})
@@ -102,7 +102,7 @@ func TestDownloadEndsWhenNothingComes_D7(t *testing.T) {
 	}))
 	defer silent.Close()
 	h := machine(t)
-	r := &Release{Version: "8.2.5", Mirror: silent.URL, Arch: "amd64", SHA256: sumOf(nil)}
+	r := Install{Release: Release{Version: "8.2.5", Mirror: silent.URL, Arch: "amd64", SHA256: sumOf(nil)}}
 	// The deadline passes at once, but only on reads that find nothing.
 	first := true
 	r.after = func(d time.Duration, expire func()) func() bool {
@@ -137,12 +137,12 @@ func TestDownloadOfWhatIsNotThereIsNotRepeated(t *testing.T) {
 func TestDownloadErrorsHaveNoPassword_D32(t *testing.T) {
 	m := newMirror(t)
 	m.Close()
-	for _, r := range []*Release{
+	for _, r := range []Release{
 		{Mirror: "http://user:geheim@" + m.Listener.Addr().String()},
 		{Mirror: "http://mirror.invalid", Proxy: resource.Proxies{HTTP: "http://user:geheim@" + m.Listener.Addr().String()}},
 	} {
 		r.Version, r.Arch = "8.2.5", "amd64"
-		err := resourcetest.Apply(t, machine(t), r)
+		err := resourcetest.Apply(t, machine(t), Install{Release: r})
 		require.Error(t, err)
 		require.NotContains(t, fmt.Sprintf("%v %+v", err, err), "geheim")
 	}
@@ -153,8 +153,9 @@ func TestDownloadNeverGoesFromHTTPSToHTTP(t *testing.T) {
 	plain.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
 	secure := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusFound))
 	defer secure.Close()
-	r := &Release{Version: "8.2.5", Mirror: secure.URL, Arch: "amd64", SHA256: sumOf(nil)}
-	r.http().Transport = secure.Client().Transport
+	r := Install{Release: Release{Version: "8.2.5", Mirror: secure.URL, Arch: "amd64", SHA256: sumOf(nil)}}
+	r.client = newClient(r.Proxy)
+	r.client.Transport = secure.Client().Transport
 	require.ErrorContains(t, resourcetest.Apply(t, machine(t), r), "redirected from https to http")
 	require.Empty(t, plain.asked)
 }
@@ -202,7 +203,7 @@ func TestDownloadGoesThroughTheProxy(t *testing.T) {
 		w.Write(data)
 	}))
 	defer proxy.Close()
-	r := &Release{Version: "8.2.5", Mirror: "http://mirror.invalid", Arch: "amd64", SHA256: sumOf(data), Proxy: resource.Proxies{HTTP: proxy.URL}}
+	r := Install{Release: Release{Version: "8.2.5", Mirror: "http://mirror.invalid", Arch: "amd64", SHA256: sumOf(data), Proxy: resource.Proxies{HTTP: proxy.URL}}}
 	require.NoError(t, resourcetest.Apply(t, machine(t), r))
 	require.Equal(t, []string{"http://mirror.invalid/v8.2.5/" + name825}, asked)
 }

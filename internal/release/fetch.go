@@ -26,7 +26,7 @@ type partial struct {
 }
 
 // fetch is one attempt to complete the file part.
-func (r *Release) fetch(ctx context.Context, root host.Root, u *url.URL, part string) error {
+func (r Install) fetch(ctx context.Context, root host.Root, u *url.URL, part string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from, header := resumeAt(root, u, part)
@@ -73,7 +73,7 @@ func (r *Release) fetch(ctx context.Context, root host.Root, u *url.URL, part st
 
 // receive copies the body, reporting every 5 % and ending the request when
 // nothing comes for stallDeadline.
-func (r *Release) receive(ctx context.Context, f io.Writer, body io.Reader, have, total int64, cancel func()) (int64, error) {
+func (r Install) receive(ctx context.Context, f io.Writer, body io.Reader, have, total int64, cancel func()) (int64, error) {
 	after := r.after
 	if after == nil {
 		after = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }

@@ -141,13 +141,13 @@ func (m *mirror) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // from is a release of the mirror.
-func (m *mirror) from(version string) *Release {
-	return &Release{Version: version, Mirror: m.URL, Arch: "amd64"}
+func (m *mirror) from(version string) Install {
+	return Install{Release: Release{Version: version, Mirror: m.URL, Arch: "amd64"}}
 }
 
 // followed applies and returns what was said on the way, without the names of steps,
 // and the waits.
-func followed(h host.Host, r *Release) (said []string, err error) {
+func followed(h host.Host, r Install) (said []string, err error) {
 	h.Clock = hosttest.Clock{T: hosttest.Now, Slept: func(d time.Duration) { said = append(said, "wait "+d.String()) }}
 	p, err := plan.Diff(context.Background(), h, r)
 	if err == nil {

@@ -127,7 +127,6 @@ func writeNewest(root host.Root, a newestAnswer) error {
 func (q NewestQuery) fetch(ctx context.Context, etag string) (version, newTag string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, newestDeadline)
 	defer cancel()
-	r := &Release{Proxy: q.Proxy}
 	header := http.Header{"Accept": {"application/vnd.github+json"}, "X-Github-Api-Version": {"2022-11-28"}}
 	if q.Token != "" {
 		header.Set("Authorization", "Bearer "+q.Token)
@@ -140,7 +139,7 @@ func (q NewestQuery) fetch(ctx context.Context, etag string) (version, newTag st
 		return "", "", errors.New("cannot ask GitHub: not a URL")
 	}
 	req.Header = header
-	resp, err := r.http().Do(req)
+	resp, err := newClient(q.Proxy).Do(req)
 	if err != nil {
 		return "", "", fmt.Errorf("cannot ask GitHub: %w", bare(err))
 	}
@@ -178,7 +177,7 @@ func parseNewest(data []byte, arch string) (string, error) {
 	if CheckVersion(version) != nil {
 		return "", errors.New("GitHub's answer names no version")
 	}
-	want := (&Release{Version: version, Arch: arch}).name()
+	want := Release{Version: version, Arch: arch}.name()
 	for _, a := range latest.Assets {
 		if a.Name == want {
 			return version, nil

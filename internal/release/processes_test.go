@@ -57,7 +57,7 @@ func TestChild(t *testing.T) {
 		os.Stdout.WriteString("locked\n")
 		io.Copy(io.Discard, os.Stdin)
 	case "install":
-		r := &Release{Version: "8.2.5", Mirror: os.Getenv("CHILD_ARG"), Arch: "amd64", Shared: true, Unit: "worker/9"}
+		r := Install{Release: Release{Version: "8.2.5", Mirror: os.Getenv("CHILD_ARG"), Arch: "amd64", Shared: true, Unit: "worker/9"}}
 		if err := resourcetest.Apply(t, h, r); err != nil {
 			os.Stdout.WriteString(err.Error() + "\n")
 			return

@@ -16,11 +16,11 @@ type refusal struct {
 	Version string `json:"version"` // what it is
 }
 
-func (r *Release) refusalFile() string { return downloadDir + "/" + r.name() + ".refused.json" }
+func (r Release) refusalFile() string { return downloadDir + "/" + r.name() + ".refused.json" }
 
 // refuse notes that the tarball of that digest is another version and throws it
 // away. The note comes first: a run that is killed after it unpacks once more.
-func (r *Release) refuse(root host.Root, sum, version string) error {
+func (r Release) refuse(root host.Root, sum, version string) error {
 	data, err := json.Marshal(refusal{SHA256: sum, Version: version})
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (r *Release) refuse(root host.Root, sum, version string) error {
 // refusedBefore is the error of a tarball of that digest, nil for one that was
 // not refused. The checksum is forgotten, so that the next run asks for it anew
 // and notices when the mirror has another tarball.
-func (r *Release) refusedBefore(root host.Root, sum string) error {
+func (r Release) refusedBefore(root host.Root, sum string) error {
 	var k refusal
 	data, err := root.ReadFile(r.refusalFile())
 	if err != nil || json.Unmarshal(data, &k) != nil || k.SHA256 != sum {

@@ -135,7 +135,7 @@ func attach(t *testing.T, data []byte) string {
 
 func TestAttachedReleaseNeedsNoNetwork(t *testing.T) {
 	h, data := machine(t), tarball(t, releaseEntries("8.2.4")...)
-	r := &Release{Resource: attach(t, data), Arch: "arm64"} // D66: and any architecture
+	r := Install{Release: Release{Resource: attach(t, data), Arch: "arm64"}} // D66: and any architecture
 	id, err := r.ID(h.Root)
 	require.NoError(t, err)
 	require.NoError(t, resourcetest.Apply(t, h, r))
@@ -143,42 +143,66 @@ func TestAttachedReleaseNeedsNoNetwork(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "8.2.4", version)
 	require.Equal(t, id, got)
-	require.Empty(t, resourcetest.Ops(t, h, &Release{Resource: r.Resource, Arch: "arm64"}))
+	require.Empty(t, resourcetest.Ops(t, h, r))
 
 	// Juju gives a new revision the same path.
 	require.NoError(t, os.WriteFile(r.Resource, tarball(t, releaseEntries("8.2.5")...), 0o644))
-	require.NoError(t, resourcetest.Apply(t, h, &Release{Resource: r.Resource, Arch: "arm64"}))
+	require.NoError(t, resourcetest.Apply(t, h, r))
 	version, _, _ = Installed(h.Root)
 	require.Equal(t, "8.2.5", version)
 
 	// A new date alone is noted, so that the file is not hashed every time.
 	require.NoError(t, os.Chtimes(r.Resource, time.Time{}, hosttest.Now))
-	require.Len(t, resourcetest.Ops(t, h, &Release{Resource: r.Resource, Arch: "arm64"}), 1)
-	require.NoError(t, resourcetest.Apply(t, h, &Release{Resource: r.Resource, Arch: "arm64"}))
-	require.Empty(t, resourcetest.Ops(t, h, &Release{Resource: r.Resource, Arch: "arm64"}))
+	require.Len(t, resourcetest.Ops(t, h, r), 1)
+	require.NoError(t, resourcetest.Apply(t, h, r))
+	require.Empty(t, resourcetest.Ops(t, h, r))
+}
+
+// Hashing an attached release takes seconds, so a run does it once; and what it found
+// is data, the same from the same machine.
+func TestAttachedReleaseIsHashedOnceInARun(t *testing.T) {
+	h, want := machine(t), Release{Resource: attach(t, []byte("release")), Arch: "amd64"}
+	seen, err := Observe(h.Root, want)
+	require.NoError(t, err)
+	again, err := Observe(h.Root, want)
+	require.NoError(t, err)
+	require.Equal(t, seen, again)
+	id, err := seen.ID(h.Root)
+	require.NoError(t, err)
+	require.Equal(t, "file-"+sumOf([]byte("release"))[:12], id)
+
+	// Nobody can tell by its size and date that it is another one.
+	require.NoError(t, os.WriteFile(want.Resource, []byte("another"), 0o644))
+	require.NoError(t, os.Chtimes(want.Resource, time.Time{}, seen.seen.Modified))
+	same, err := seen.ID(h.Root)
+	require.NoError(t, err)
+	require.Equal(t, id, same)
+	fresh, err := want.ID(h.Root)
+	require.NoError(t, err)
+	require.NotEqual(t, id, fresh)
 }
 
 func TestAttachedReleaseOfAnotherVersionOrSumIsRefused(t *testing.T) {
 	h, data := machine(t), tarball(t, releaseEntries("8.2.4")...)
 	file := attach(t, data)
 	for range 2 { // again: without unpacking it again
-		err := resourcetest.Apply(t, h, &Release{Version: "8.2.5", Resource: file, Arch: "amd64"})
+		err := resourcetest.Apply(t, h, Install{Release: Release{Version: "8.2.5", Resource: file, Arch: "amd64"}})
 		var other *VersionError
 		require.ErrorAs(t, err, &other)
 		require.Contains(t, other.Remedy(), "set version=8.2.4")
 		_, _, ok := Installed(h.Root)
 		require.False(t, ok)
 	}
-	err := resourcetest.Apply(t, h, &Release{Resource: file, SHA256: sumOf([]byte("x")), Arch: "amd64"})
+	err := resourcetest.Apply(t, h, Install{Release: Release{Resource: file, SHA256: sumOf([]byte("x")), Arch: "amd64"}})
 	var sum *checksumError
 	require.ErrorAs(t, err, &sum)
 	require.Contains(t, sum.Remedy(), "release-sha256")
-	require.NoError(t, resourcetest.Apply(t, h, &Release{Version: "8.2.4", Resource: file, SHA256: sumOf(data), Arch: "amd64"}))
+	require.NoError(t, resourcetest.Apply(t, h, Install{Release: Release{Version: "8.2.4", Resource: file, SHA256: sumOf(data), Arch: "amd64"}}))
 }
 
 func TestEmptyResourceIsNone(t *testing.T) {
 	h := machine(t)
-	r := &Release{Version: "8.2.5", Resource: attach(t, nil), Arch: "amd64"}
+	r := Install{Release: Release{Version: "8.2.5", Resource: attach(t, nil), Arch: "amd64"}}
 	require.Contains(t, resourcetest.Ops(t, h, r), "download Concourse 8.2.5")
 }
 
@@ -188,7 +212,7 @@ func TestReleaseRefusesWhatIsNoVersion_D15(t *testing.T) {
 		{Version: "latest", Arch: "amd64"}, {Version: "../x", Arch: "amd64"}, {Arch: "amd64"},
 		{Version: "8.2.5", Arch: "s390x"}, {Version: "8.2.5", Arch: "amd64", SHA256: "AB"},
 	} {
-		_, err := r.Diff(context.Background(), machine(t))
+		_, err := Install{Release: r}.Diff(context.Background(), machine(t))
 		require.ErrorContains(t, err, "cannot plan the release")
 	}
 }

@@ -23,15 +23,14 @@ type Failed struct {
 	Previous string `json:"previous"` // id of the release to go back to, "" when there is none
 }
 
-// ReadFailed is nil where no release failed. A note that can't be read is
+// readFailed is empty where no release failed. A note that can't be read is
 // none: it must not keep the unit from running something.
-func ReadFailed(root host.Root) *Failed {
+func readFailed(root host.Root) (f Failed) {
 	data, err := root.ReadFile(failedFile)
-	var f Failed
 	if err != nil || json.Unmarshal(data, &f) != nil || !plainName(f.ID) {
-		return nil
+		return Failed{}
 	}
-	return &f
+	return f
 }
 
 // MarkFailed notes that the release id did not start. It comes before going
@@ -41,7 +40,7 @@ func MarkFailed(root host.Root, id, version, why string) error {
 	f := Failed{ID: id, Version: version, Why: why}
 	if prev, ok := previousRelease(root); ok && prev != id {
 		f.Previous = prev
-	} else if before := ReadFailed(root); before != nil && before.ID == id {
+	} else if before := readFailed(root); before.ID == id {
 		f.Previous = before.Previous
 	}
 	data, err := json.Marshal(f)
@@ -68,23 +67,20 @@ func ForgetFailed(root host.Root) error {
 	return nil
 }
 
-// Avoid keeps the release f from being used: as long as it is the one that is
-// wanted, the one before it is used in its place. nil avoids nothing. Where
-// another one is wanted by now, Diff plans to forget f.
-func (r *Release) Avoid(f *Failed) { r.avoid = f }
-
-// Avoided is the version that is wanted and not used because it failed here.
-func (r *Release) Avoided(root host.Root) (f Failed, is bool) {
+// Avoided is the version that is wanted and not used because it failed here: the one
+// before it is used in its place. Where another one is wanted by now, Diff plans to
+// forget the failure.
+func (r Release) Avoided(root host.Root) (f Failed, is bool) {
 	t, err := r.target(root)
 	if err != nil || !t.back {
 		return Failed{}, false
 	}
-	return *r.avoid, true
+	return r.avoid, true
 }
 
 // Previous is the release to go back to, complete and another one than that
 // in use.
-func (r *Release) Previous(root host.Root) (version, id string, ok bool) {
+func Previous(root host.Root) (version, id string, ok bool) {
 	id, ok = previousRelease(root)
 	if _, now, used := Installed(root); !ok || used && now == id {
 		return "", "", false
@@ -95,8 +91,8 @@ func (r *Release) Previous(root host.Root) (version, id string, ok bool) {
 
 // instead is the release that takes the place of the wanted one where that
 // failed here.
-func (r *Release) instead(root host.Root, t target) target {
-	if r.avoid == nil || r.avoid.ID != t.id {
+func (r Release) instead(root host.Root, t target) target {
+	if r.avoid.ID != t.id {
 		return t
 	}
 	// The one in use before the one noted: going back is done already.
@@ -114,8 +110,8 @@ func (r *Release) instead(root host.Root, t target) target {
 
 // forget is the step that lets a failed release be tried again once another
 // one is wanted.
-func (r *Release) forget(root host.Root, t target) plan.Plan {
-	if r.avoid == nil || t.back || t.id == r.avoid.ID {
+func (r Release) forget(root host.Root, t target) plan.Plan {
+	if r.avoid.ID == "" || t.back || t.id == r.avoid.ID {
 		return nil
 	}
 	return plan.Plan{{Op: "forget that Concourse " + r.avoid.Version + " failed", Why: "another release is wanted", Do: func(context.Context) error {
@@ -126,7 +122,7 @@ func (r *Release) forget(root host.Root, t target) plan.Plan {
 // Upgrades reports whether the plan would replace a release that is in use,
 // from one version to another. to is "" where only unpacking an attached
 // release tells. Draining comes before that.
-func Upgrades(root host.Root, r *Release) (from, to string, is bool) {
+func Upgrades(root host.Root, r Release) (from, to string, is bool) {
 	from, now, ok := Installed(root)
 	t, err := r.target(root)
 	if !ok || err != nil || t.id == now {

@@ -25,9 +25,9 @@ func upgraded(t testing.TB, m *mirror) host.Host {
 }
 
 // hook is a release as a new run of the charm asks for it.
-func (m *mirror) hook(h host.Host, version string) *Release {
+func (m *mirror) hook(h host.Host, version string) Install {
 	r := m.from(version)
-	r.Avoid(ReadFailed(h.Root))
+	r.avoid = readFailed(h.Root)
 	return r
 }
 
@@ -37,7 +37,7 @@ func TestReleaseThatFailedGivesWay_D14(t *testing.T) {
 	m := newMirror(t)
 	h := upgraded(t, m)
 	r := m.from("8.2.5")
-	version, id, ok := r.Previous(h.Root)
+	version, id, ok := Previous(h.Root)
 	require.True(t, ok)
 	require.Equal(t, []string{"8.2.4", "8.2.4"}, []string{version, id})
 	_, is := r.Avoided(h.Root)
@@ -45,9 +45,9 @@ func TestReleaseThatFailedGivesWay_D14(t *testing.T) {
 	m.Close() // going back needs no network
 
 	require.NoError(t, MarkFailed(h.Root, "8.2.5", "8.2.5", "the web did not answer"))
-	require.Equal(t, &Failed{ID: "8.2.5", Version: "8.2.5", Why: "the web did not answer", Previous: "8.2.4"}, ReadFailed(h.Root))
+	require.Equal(t, Failed{ID: "8.2.5", Version: "8.2.5", Why: "the web did not answer", Previous: "8.2.4"}, readFailed(h.Root))
 	r = m.hook(h, "8.2.5")
-	from, to, is := Upgrades(h.Root, r)
+	from, to, is := Upgrades(h.Root, r.Release)
 	require.True(t, is)
 	require.Equal(t, []string{"8.2.5", "8.2.4"}, []string{from, to})
 	want, err := r.ID(h.Root)
@@ -64,9 +64,9 @@ func TestReleaseThatFailedGivesWay_D14(t *testing.T) {
 		f, is := r.Avoided(h.Root)
 		require.True(t, is)
 		require.Equal(t, "the web did not answer", f.Why)
-		_, _, is = Upgrades(h.Root, r)
+		_, _, is = Upgrades(h.Root, r.Release)
 		require.False(t, is)
-		_, _, ok := r.Previous(h.Root)
+		_, _, ok := Previous(h.Root)
 		require.False(t, ok, "what failed is nothing to go back to")
 	}
 	require.True(t, h.Exists(Dir+"/8.2.5"), "another try needs no download")
@@ -75,7 +75,7 @@ func TestReleaseThatFailedGivesWay_D14(t *testing.T) {
 	r = m.hook(h, "8.2.5")
 	require.NoError(t, resourcetest.Apply(t, h, r))
 	require.Equal(t, "8.2.5", inUse(t, h))
-	_, previous, _ := r.Previous(h.Root)
+	_, previous, _ := Previous(h.Root)
 	require.Equal(t, "8.2.4", previous)
 }
 
@@ -131,14 +131,14 @@ func TestFailedReleaseIsForgottenWhenAnotherIsWanted(t *testing.T) {
 			require.NoError(t, MarkFailed(h.Root, "8.2.5", "8.2.5", "why"))
 			require.NoError(t, resourcetest.Apply(t, h, m.hook(h, "8.2.5")))
 			r := m.hook(h, "8.2.5")
-			want(r)
+			want(&r.Release)
 			require.Equal(t, "forget that Concourse 8.2.5 failed", resourcetest.Ops(t, h, r)[0])
 			require.NoError(t, resourcetest.Apply(t, h, r))
-			require.Nil(t, ReadFailed(h.Root))
+			require.Empty(t, readFailed(h.Root))
 			again := m.hook(h, "8.2.5")
-			want(again)
+			want(&again.Release)
 			require.Empty(t, resourcetest.Ops(t, h, again))
-			_, _, is := Upgrades(h.Root, again)
+			_, _, is := Upgrades(h.Root, again.Release)
 			require.False(t, is)
 			require.NoError(t, resourcetest.Apply(t, h, m.hook(h, "8.2.5")))
 			require.Equal(t, "8.2.5", inUse(t, h), "and tried when it is wanted again")
@@ -180,7 +180,7 @@ func TestFirstReleaseThatFailsIsKept(t *testing.T) {
 	h := machine(t)
 	r := m.from("8.2.5")
 	require.NoError(t, resourcetest.Apply(t, h, r))
-	_, _, ok := r.Previous(h.Root)
+	_, _, ok := Previous(h.Root)
 	require.False(t, ok)
 	require.NoError(t, MarkFailed(h.Root, "8.2.5", "8.2.5", "why"))
 	r = m.hook(h, "8.2.5")
@@ -199,10 +199,10 @@ func TestGoingBackInSharedStorageKeepsBothReleases_D50(t *testing.T) {
 	}
 	require.NoError(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.5")))
 	require.NoError(t, MarkFailed(a.Root, "8.2.5", "8.2.5", "why"))
-	require.Nil(t, ReadFailed(b.Root), "it failed on one unit only")
-	hook := func() *Release {
+	require.Empty(t, readFailed(b.Root), "it failed on one unit only")
+	hook := func() Install {
 		r := m.shared("web/0", "8.2.5")
-		r.Avoid(ReadFailed(a.Root))
+		r.avoid = readFailed(a.Root)
 		return r
 	}
 	require.NoError(t, resourcetest.Apply(t, a, hook()))
@@ -214,7 +214,7 @@ func TestGoingBackInSharedStorageKeepsBothReleases_D50(t *testing.T) {
 
 func TestFailedNoteIsForRootOnlyAndNeverInTheWay(t *testing.T) {
 	h := machine(t)
-	require.Nil(t, ReadFailed(h.Root))
+	require.Empty(t, readFailed(h.Root))
 	require.NoError(t, MarkFailed(h.Root, "8.2.5", "8.2.5", "why"))
 	for p, mode := range map[string]os.FileMode{failedFile: 0o600, agreed.StateDir: 0o700} {
 		st, err := h.Stat(p)
@@ -223,7 +223,7 @@ func TestFailedNoteIsForRootOnlyAndNeverInTheWay(t *testing.T) {
 	}
 	for _, text := range []string{"", "{", "[]", `{"id":"../.."}`, `{"id":""}`} {
 		hosttest.Put(t, h.Root, failedFile, text)
-		require.Nil(t, ReadFailed(h.Root), text)
+		require.Empty(t, readFailed(h.Root), text)
 	}
 	require.NoError(t, ForgetFailed(h.Root))
 	require.NoError(t, ForgetFailed(h.Root))
@@ -242,16 +242,16 @@ func TestUpgradesTellsWhatWillChange(t *testing.T) {
 	h := machine(t)
 	m.put("8.2.4", tarball(t, releaseEntries("8.2.4")...), true)
 	r := m.from("8.2.4")
-	_, _, is := Upgrades(h.Root, r)
+	_, _, is := Upgrades(h.Root, r.Release)
 	require.False(t, is, "nothing runs yet")
 	require.NoError(t, resourcetest.Apply(t, h, r))
-	_, _, is = Upgrades(h.Root, r)
+	_, _, is = Upgrades(h.Root, r.Release)
 	require.False(t, is)
 	next := m.from("8.2.5")
-	from, to, is := Upgrades(h.Root, next)
+	from, to, is := Upgrades(h.Root, next.Release)
 	require.True(t, is)
 	require.Equal(t, []string{"8.2.4", "8.2.5"}, []string{from, to})
-	from, to, is = Upgrades(h.Root, &Release{Resource: attach(t, bigRelease(t, "8.2.5")), Arch: "amd64"})
+	from, to, is = Upgrades(h.Root, Release{Resource: attach(t, bigRelease(t, "8.2.5")), Arch: "amd64"})
 	require.True(t, is)
 	require.Equal(t, []string{"8.2.4", ""}, []string{from, to}, "only unpacking tells")
 }

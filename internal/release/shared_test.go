@@ -24,7 +24,7 @@ func sharing(t testing.TB) (a, b host.Host) {
 	return a, b
 }
 
-func (m *mirror) shared(unit, version string) *Release {
+func (m *mirror) shared(unit, version string) Install {
 	r := m.from(version)
 	r.Shared, r.Unit = true, unit
 	return r

@@ -19,7 +19,7 @@ var sumForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // operator, the table, the file <tarball>.sha256 beside it on a mirror, or for
 // an upstream release GitHub's own record of it. What was fetched is kept, so
 // that all steps hold the tarball against the same sum.
-func (r *Release) wantSum(ctx context.Context, h host.Host) (sum, source string, err error) {
+func (r Install) wantSum(ctx context.Context, h host.Host) (sum, source string, err error) {
 	if r.SHA256 != "" {
 		return r.SHA256, "release-sha256", nil
 	}
@@ -64,7 +64,7 @@ func (r *Release) wantSum(ctx context.Context, h host.Host) (sum, source string,
 
 // Unauthenticated reports whether nothing but a mirror without encryption says
 // what the tarball has to be: whoever is on the way can change both.
-func (r *Release) Unauthenticated() bool {
+func (r Release) Unauthenticated() bool {
 	u, err := r.url()
 	if err != nil || u.Scheme != "http" || r.SHA256 != "" {
 		return false
@@ -73,7 +73,7 @@ func (r *Release) Unauthenticated() bool {
 	return !known
 }
 
-func (r *Release) fromTable() (checksum, bool) {
+func (r Release) fromTable() (checksum, bool) {
 	table := r.table
 	if table == nil {
 		table = checksums()
@@ -81,7 +81,7 @@ func (r *Release) fromTable() (checksum, bool) {
 	return knownSum(table, r.Version, r.Arch)
 }
 
-func (r *Release) fetchSum(ctx context.Context, asked, where string, parse func(data []byte, name string) (string, bool)) (string, error) {
+func (r Install) fetchSum(ctx context.Context, asked, where string, parse func(data []byte, name string) (string, bool)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stallDeadline)
 	defer cancel()
 	var header http.Header
@@ -125,7 +125,7 @@ func parseSum(data []byte, name string) (string, bool) {
 
 // verify compares the tarball with its sum. One that does not match is thrown
 // away together with the sum, so that the next run starts afresh.
-func (r *Release) verify(ctx context.Context, h host.Host, tarball string) (string, error) {
+func (r Install) verify(ctx context.Context, h host.Host, tarball string) (string, error) {
 	want, source, err := r.wantSum(ctx, h)
 	if err != nil {
 		return "", err

@@ -14,7 +14,7 @@ import (
 
 // switchTo is the steps after the release is unpacked: the link, and what is not
 // needed any more.
-func (r *Release) switchTo(ctx context.Context, h host.Host, t target) (plan.Plan, error) {
+func (r Install) switchTo(ctx context.Context, h host.Host, t target) (plan.Plan, error) {
 	var p plan.Plan
 	now, used := currentRelease(h.Root)
 	if now != t.id || (t.installed && r.wrongVersion(t)) {
@@ -44,12 +44,12 @@ func (r *Release) switchTo(ctx context.Context, h host.Host, t target) (plan.Pla
 }
 
 // wrongVersion reports whether an attached release is not the wanted one.
-func (r *Release) wrongVersion(t target) bool {
+func (r Release) wrongVersion(t target) bool {
 	return r.Version != "" && !t.back && t.from.Version != r.Version
 }
 
 // link switches Link, remembering what it named, unless that failed.
-func (r *Release) link(root host.Root, t target) error {
+func (r Release) link(root host.Root, t target) error {
 	version, err := root.ReadText(path.Join(Dir, t.id, "VERSION"))
 	if r.Shared && errors.Is(err, fs.ErrNotExist) {
 		// Removed just before this unit's record named it.
@@ -64,8 +64,7 @@ func (r *Release) link(root host.Root, t target) error {
 	if err := root.MkdirAll(path.Dir(Link), 0o755); err != nil {
 		return err
 	}
-	failed := r.avoid != nil
-	if now, ok := currentRelease(root); ok && now != t.id && !(failed && now == r.avoid.ID) {
+	if now, ok := currentRelease(root); ok && now != t.id && now != r.avoid.ID {
 		if err := replaceLink(root, previousLink, releaseFolder(root, now)); err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func UnitRecord(unit string) string { return unitsDir + "/" + strings.ReplaceAll
 // claim is the step that tells the other units what this one needs. It comes
 // before everything else: a release that is named is not removed, so what is
 // found to be there afterwards stays.
-func (r *Release) claim(h host.Host, keep map[string]bool) (plan.Plan, error) {
+func (r Release) claim(h host.Host, keep map[string]bool) (plan.Plan, error) {
 	want := unitRecord{Unit: r.Unit, Releases: names(keep), Seen: h.Now().UTC()}
 	file := UnitRecord(r.Unit)
 	why := "missing"
@@ -67,7 +67,7 @@ func (r *Release) claim(h host.Host, keep map[string]bool) (plan.Plan, error) {
 
 // needed tells which releases the other units need. A record that can't be
 // read may name any: then all are.
-func (r *Release) needed(h host.Host) (func(id string) bool, error) {
+func (r Release) needed(h host.Host) (func(id string) bool, error) {
 	entries, err := h.ReadDir(unitsDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot list %s: %w", unitsDir, err)

@@ -216,8 +216,8 @@ func TestSharedReleaseNeedsAUnit(t *testing.T) {
 func TestAttachedReleaseIsSharedToo(t *testing.T) {
 	a, b := sharing(t)
 	file := attach(t, tarball(t, releaseEntries("8.2.5")...))
-	want := func(unit string) *Release {
-		return &Release{Resource: file, Arch: "amd64", Shared: true, Unit: unit}
+	want := func(unit string) Install {
+		return Install{Release: Release{Resource: file, Arch: "amd64", Shared: true, Unit: unit}}
 	}
 	require.Contains(t, resourcetest.Ops(t, a, want("web/0")), "install the attached Concourse release into the shared storage")
 	require.NoError(t, resourcetest.Apply(t, a, want("web/0")))

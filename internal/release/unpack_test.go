@@ -121,7 +121,7 @@ func TestReleaseThatCanNotRunIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := machine(t)
-			err := resourcetest.Apply(t, h, &Release{Resource: attach(t, tarball(t, tc.entries...)), Arch: "amd64"})
+			err := resourcetest.Apply(t, h, Install{Release: Release{Resource: attach(t, tarball(t, tc.entries...)), Arch: "amd64"}})
 			var bad *badReleaseError
 			require.ErrorAs(t, err, &bad)
 			require.ErrorContains(t, err, tc.want)

@@ -30,7 +30,7 @@ type Observed struct {
 	Kernel  string // uname -r
 
 	// Release is the one that is wanted, ReleaseID its identity once installed.
-	Release   *release.Release
+	Release   release.Release
 	ReleaseID string
 	// Storage is why the shared storage can't be used; nil where it can, or
 	// where there is none.

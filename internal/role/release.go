@@ -28,7 +28,5 @@ func DesireRelease(d *Desired, o Observed, before plan.Resource) {
 		return
 	}
 	d.Resources = append(d.Resources, release.Folders(o.Shared())...)
-	r := *o.Release // what was observed stays as it is
-	r.Before = before
-	d.Resources = append(d.Resources, &r)
+	d.Resources = append(d.Resources, release.Install{Release: o.Release, Before: before})
 }

@@ -40,6 +40,36 @@ func (f Format) Column(colour, text string, width int) string {
 	return f.Paint(colour, text) + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }
 
+// Cell is a place in a table.
+type Cell struct{ Text, Colour string }
+
+// maxCell is where a text is cut that would push all others off the screen.
+const maxCell = 100
+
+// Table is a line for each row, whose columns are as wide as what is in them.
+func (f Format) Table(rows [][]Cell) (lines []string) {
+	var widths []int
+	for _, row := range rows {
+		for i := range row {
+			if runes := []rune(row[i].Text); len(runes) > maxCell {
+				row[i].Text = string(runes[:maxCell-1]) + "…"
+			}
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].Text))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, c := range row {
+			line.WriteString(f.Column(c.Colour, c.Text, widths[i]+2))
+		}
+		lines = append(lines, strings.TrimRight(line.String(), " "))
+	}
+	return lines
+}
+
 // SeverityColour is the colour of an error's severity.
 func SeverityColour(s rocm.Severity) string {
 	switch s {

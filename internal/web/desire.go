@@ -17,16 +17,15 @@ import (
 // Desire decides what a unit that is a web should be, and does nothing else: the same
 // Observed gives the same Desired, except for functions in resources that cannot be
 // compared. gone takes away what the other role left on the unit.
-func Desire(o Observed, gone []plan.Resource) role.Desired {
+func Desire(o Observed, gone []plan.Resource) Desired {
 	d := desireWebUnit(o, gone)
-	d.Refused = role.Refusals(o.Observed, d)
+	d.Refused = role.Refusals(o.Observed, d.Up || o.Facts.Web.Database == nil, d.Causes)
 	return d
 }
 
-func desireWebUnit(o Observed, gone []plan.Resource) role.Desired {
-	d := role.Desired{LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.WebUnit].Invocation,
-		WebURL: webURL(o), LocalURL: localURL(o), Shared: o.Shared(), Release: o.Release, Request: o.Certify.Request,
-		Ports: []juju.Port{juju.TCP(o.Config.WebPort)}}
+func desireWebUnit(o Observed, gone []plan.Resource) Desired {
+	d := Desired{Desired: role.Desired{Release: o.Release},
+		Web: Web{URL: webURL(o), LocalURL: localURL(o), Request: o.Certify.Request, Ports: []juju.Port{juju.TCP(o.Config.WebPort)}}}
 	if o.TLS {
 		d.Ports = append(d.Ports, juju.TCP(o.Config.TLSPort))
 	}
@@ -58,12 +57,12 @@ func localURL(o Observed) string {
 // will be: its key is there and published, so that another leader lets it in at
 // once; and the web, once it is up, forgets the worker that it was, which would
 // look as if it ran for a while yet.
-func desireOwnWorker(d *role.Desired, o Observed) {
+func desireOwnWorker(d *Desired, o Observed) {
 	if model.ModeOf(o.Facts.Config) == "auto" {
 		d.Resources = append(d.Resources, resource.Dir{Path: concourse.ConfigDir, Mode: 0o755}, resource.Dir{Path: concourse.KeyDir, Mode: 0o700},
 			concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
 	}
-	if !d.Web || o.WorkerID == "" {
+	if !d.Up || o.WorkerID == "" {
 		return
 	}
 	name := role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID)

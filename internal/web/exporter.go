@@ -6,7 +6,7 @@ import (
 
 	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/jobexporter"
+	"concourse-ci-machine/internal/jobexporter/login"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/role"
@@ -15,13 +15,13 @@ import (
 // desireJobExporter is Pebble with the exporter of Concourse's jobs, on a web
 // with enable-metrics. It knows the web's own address, port and user (D57), and
 // runs as the user that the file with the password belongs to (D39).
-func desireJobExporter(d *role.Desired, o Observed) error {
+func desireJobExporter(d *Desired, o Observed) error {
 	why := "enable-metrics is off"
 	if o.Config.Metrics {
 		why = "there is no web to ask"
 	}
-	if d.Jobs = o.Config.Metrics && d.Web; d.Jobs {
-		c := jobexporter.Credentials{URL: d.LocalURL, Username: o.Config.AdminUser, Password: d.Secret[model.AdminPassword]}
+	if d.Jobs = o.Config.Metrics && d.Up; d.Jobs {
+		c := login.Credentials{URL: d.LocalURL, Username: o.Config.AdminUser, Password: d.Secret[model.AdminPassword]}
 		data, err := c.Marshal()
 		if err != nil {
 			return err
@@ -35,7 +35,7 @@ func desireJobExporter(d *role.Desired, o Observed) error {
 	if len(o.Config.RequiredArchs) > 0 {
 		command = append(command, "--required-archs="+strings.Join(o.Config.RequiredArchs, ","))
 	}
-	return role.DesirePebble(d, o.Observed, why, d.Jobs, role.ExporterService, resource.PebbleLayer{
+	return role.DesirePebble(&d.Desired, o.Observed, why, d.Jobs, role.ExporterService, resource.PebbleLayer{
 		Service: role.JobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(agreed.JobsPort),
 		Command: command, User: concourse.WebUser, Group: concourse.WebUser,
 		Check: role.JobsService, URL: role.JobsURL})

@@ -40,7 +40,7 @@ const (
 
 // desireWeb is the web itself. It is up only with a database; without one it
 // is stopped, and its credentials are gone from the disk.
-func desireWeb(d *role.Desired, o Observed) error {
+func desireWeb(d *Desired, o Observed) error {
 	w := o.Facts.Web
 	paths := concourse.WebFiles(o.Shared())
 	d.Resources = append(d.Resources, resource.User{Name: concourse.WebUser, Home: release.HomeDir})
@@ -55,7 +55,7 @@ func desireWeb(d *role.Desired, o Observed) error {
 		d.Environment = webConfig(o, paths, secrets, d.Database).Env()
 		before = beforeWebSwitch(o, d.Database, d.Environment)
 	}
-	role.DesireRelease(d, o.Observed, before)
+	role.DesireRelease(&d.Desired, o.Observed, before)
 	unit, err := concourse.WebUnitFileFor(paths, o.Config.ExtraWebFlags)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func missingPart(ready bool, err error) string {
 
 // desireWebUp is the web with all that it needs; of the files the first is
 // desired already.
-func desireWebUp(d *role.Desired, o Observed, paths concourse.WebPaths, secrets concourse.WebSecrets, db relation.Database, files []resource.File) error {
+func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets concourse.WebSecrets, db relation.Database, files []resource.File) error {
 	w, state := o.Facts.Web, o.Units[concourse.WebUnit]
 	keys, err := paths.Keys(secrets)
 	if err != nil {
@@ -119,7 +119,7 @@ func desireWebUp(d *role.Desired, o Observed, paths concourse.WebPaths, secrets 
 		return err
 	}
 	authorized := paths.Authorized(w.Authorized(), o.OtherKeys...)
-	d.Web = true
+	d.Up = true
 	d.Resources = append(d.Resources, withLimits(o, env, config.LimitsNow())...)
 	d.Resources = append(d.Resources, authorized,
 		resource.Trigger{Name: RepairDatabase, Inputs: [][]byte{[]byte(fmt.Sprintf("%s %d %s %s", db.Host, db.Port, db.Name, db.User))},

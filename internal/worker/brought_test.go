@@ -14,7 +14,6 @@ import (
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/resource/resourcetest"
 	"concourse-ci-machine/internal/rocm"
-	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/role/roletest"
 )
 
@@ -78,7 +77,7 @@ func TestD49TagsAndWrapperFollowTheRuntime(t *testing.T) {
 	}
 }
 
-func mustFile(t *testing.T, d role.Desired, path string) string {
+func mustFile(t *testing.T, d Desired, path string) string {
 	t.Helper()
 	data, ok := resourcetest.File(d.Resources, path)
 	require.True(t, ok, path)

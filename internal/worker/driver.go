@@ -52,7 +52,7 @@ func DriverWanted(c config.Config, unit string) rocm.Wanted {
 // desireDriver is the driver, user space and rules that were decided on, before
 // the GPUs that depend on them. What is wrong with them blocks the unit only
 // where its tasks can't compute for it, and is a remark elsewhere.
-func desireDriver(d *role.Desired, o Observed, g GPUs) {
+func desireDriver(d *Desired, o Observed, g GPUs) {
 	if o.Driver == nil || g.Vendor == gpu.NVIDIA {
 		return
 	}
@@ -65,7 +65,7 @@ func desireDriver(d *role.Desired, o Observed, g GPUs) {
 	}
 	d.Resources = append(d.Resources, install.Resources...)
 	computes := g.Vendor == gpu.AMD && len(g.Chosen) > 0
-	d.Driver = &role.Driver{Decision: decision, Facts: *o.Driver, Wanted: w, Computes: computes}
+	d.Driver = &Driver{Decision: decision, Facts: *o.Driver, Wanted: w, Computes: computes}
 	if cause := driverCause(decision, w, computes); cause != nil {
 		d.Causes = append([]status.Cause{*cause}, d.Causes...) // before what follows from it
 	}

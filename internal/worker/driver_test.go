@@ -20,7 +20,7 @@ import (
 )
 
 // driverOf is the driver's part of what is desired on a fixture machine.
-func driverOf(t *testing.T, name string, set map[string]any, computes bool) role.Desired {
+func driverOf(t *testing.T, name string, set map[string]any, computes bool) Desired {
 	t.Helper()
 	r := roletest.DriverHost(t, name)
 	h := host.Host{Root: r, Runner: roletest.DriverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}
@@ -38,7 +38,7 @@ func driverOf(t *testing.T, name string, set map[string]any, computes bool) role
 	if computes {
 		g.Chosen = []gpu.GPU{{Vendor: gpu.AMD}}
 	}
-	d := role.Desired{}
+	d := Desired{}
 	desireDriver(&d, o, g)
 	return d
 }

@@ -43,7 +43,7 @@ func observed(t *testing.T, r host.Root, set map[string]any) Observed {
 	toolkit, err := rocm.ObserveToolkit(r)
 	require.NoError(t, err)
 	o := Observed{GPUs: inv, Toolkit: toolkit, Observed: role.Observed{Event: "config-changed", Config: roletest.Config(t, set), Machine: machine.Observe(r),
-		Arch: "amd64", CharmDir: hosttest.CharmDir(t), Now: hosttest.Now, Release: &release.Release{Version: "8.2.5", Arch: "amd64"},
+		Arch: "amd64", CharmDir: hosttest.CharmDir(t), Now: hosttest.Now, Release: release.Release{Version: "8.2.5", Arch: "amd64"},
 		ReleaseID: "8.2.5", WorkerID: "0badcafe", Units: map[string]resource.UnitState{}, Programs: []byte("1")}}
 	o.Facts = model.Facts{Unit: "concourse-ci-machine/0", Role: model.WorkerRole, Config: workerMode(), Flights: related(map[string]map[string]string{"web/0": webUnit()})}
 	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
@@ -57,13 +57,13 @@ func running(o Observed) Observed {
 	return o
 }
 
-func absent(d role.Desired, path string) bool {
+func absent(d Desired, path string) bool {
 	gone := slices.ContainsFunc(d.Resources, func(r plan.Resource) bool { _, is := r.(cdi.Gone); return is })
 	return resourcetest.Absent(d.Resources, path) || path == cdi.Path && gone
 }
 
 // env is the worker's environment as it is desired.
-func env(t *testing.T, d role.Desired) map[string]string {
+func env(t *testing.T, d Desired) map[string]string {
 	t.Helper()
 	data, ok := resourcetest.File(d.Resources, concourse.EnvFile)
 	require.True(t, ok)

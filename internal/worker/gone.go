@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
@@ -25,14 +26,15 @@ func Stop(o role.Observed, why, disrupts string, limit time.Duration) []plan.Res
 func Gone(o role.Observed) []plan.Resource {
 	why := "this unit is the web"
 	rs := append(Stop(o, why, "", 0), resource.AllAbsent(why, refreshFiles()...)...)
-	return append(rs, resource.AllAbsent(why, concourse.UnitFile, concourse.EnvFile, concourse.TSAHostKey, role.LandedFile, WorkerLimitFile)...)
+	rs = append(rs, leaveService(why)...)
+	return append(rs, resource.AllAbsent(why, concourse.UnitFile, concourse.EnvFile, concourse.TSAHostKey, role.LandedFile, WorkerLimitFile, tagsFile)...)
 }
 
 // Leave is a unit without anything that a worker brought, once Stop ended what runs.
 // Volumes stay: they may be shared, and hold no secret.
 func Leave(o role.Observed, why string) []plan.Resource {
 	rs := append(resource.AllAbsent(why, concourse.UnitFile, oci.DefaultConfig, LeaseReport), leaveGPUs(o, why)...)
-	for _, dir := range []string{concourse.ConfigDir, lease.DefaultDir} {
+	for _, dir := range []string{concourse.ConfigDir, lease.DefaultDir, gpuservice.Dir} {
 		rs = append(rs, resource.Absent{Path: dir, Why: why, Tree: true})
 	}
 	return rs

@@ -8,6 +8,7 @@ import (
 
 	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/machine"
 	"concourse-ci-machine/internal/oci"
@@ -28,6 +29,9 @@ type GPUs struct {
 
 	Asked   bool           // the unit is to be a worker with GPUs, whether it has any or not
 	Remarks []status.Cause // keep nothing from working
+
+	Withheld []gpuservice.GPU // those of Chosen that no new container gets
+	Tagged   []gpu.GPU        // those of Chosen that the worker's tags are of
 }
 
 // Suffix is the part of the ready status that names the GPUs.
@@ -35,7 +39,7 @@ func (g GPUs) Suffix() string {
 	if len(g.Chosen) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (GPU: %dx %s)", len(g.Chosen), g.Vendor.Label())
+	return fmt.Sprintf(" (GPU: %dx %s%s)", len(g.Chosen), g.Vendor.Label(), g.withheldText())
 }
 
 func (g *GPUs) block(format string, args ...any) {

@@ -25,10 +25,10 @@ func TestGPUDecisionOnEveryHost(t *testing.T) {
 		g := DecideGPUs(roletest.Config(t, map[string]any{"compute-runtime": runtime, "gpu-device-ids": ids}), inv, m, nil)
 		fmt.Fprintf(&b, "%s: compute-runtime=%s gpu-device-ids=%s\n", name, runtime, ids)
 		if len(g.Chosen) > 0 {
-			fmt.Fprintf(&b, "  ready%s, tags %s\n", g.Suffix(), strings.Join(concourse.Tags(nil, gpuTags(g)), ","))
+			fmt.Fprintf(&b, "  ready%s, tags %s\n", g.Suffix(), strings.Join(concourse.Tags(nil, gpuTags(g, g.Chosen)), ","))
 		} else {
 			require.Empty(t, g.Suffix())
-			if tags := concourse.Tags(nil, gpuTags(g)); len(tags) > 0 {
+			if tags := concourse.Tags(nil, gpuTags(g, g.Chosen)); len(tags) > 0 {
 				fmt.Fprintf(&b, "  tags %s\n", strings.Join(tags, ","))
 			}
 		}

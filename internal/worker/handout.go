@@ -10,6 +10,7 @@ import (
 	"concourse-ci-machine/internal/cdi"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
@@ -20,7 +21,7 @@ import (
 // desireGPUs is AMD's toolkit, the CDI description of the unit's GPUs and the
 // wrapper that hands the chosen ones to tasks. wired says that the worker has
 // to run its containers through the wrapper.
-func desireGPUs(d *role.Desired, o Observed, g GPUs) (wired bool, err error) {
+func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 	if g.Vendor == gpu.AMD && len(g.All) > 0 {
 		d.Toolkit = true
 		want := rocm.Toolkit{Mode: o.Config.Toolkit, Version: o.Config.ToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
@@ -46,7 +47,7 @@ func desireGPUs(d *role.Desired, o Observed, g GPUs) (wired bool, err error) {
 }
 
 // desireSpec is the description of the unit's AMD GPUs.
-func desireSpec(d *role.Desired, o Observed, g GPUs) error {
+func desireSpec(d *Desired, o Observed, g GPUs) error {
 	if g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
 		d.Resources = append(d.Resources, cdi.Gone{Why: "tasks get no AMD GPU"})
 		return nil
@@ -64,7 +65,7 @@ func desireSpec(d *role.Desired, o Observed, g GPUs) error {
 
 // desireWrapper puts the wrapper in front of runc where tasks get GPUs or
 // folders, and takes it away where they get neither.
-func desireWrapper(d *role.Desired, o Observed, g GPUs) (wired bool, err error) {
+func desireWrapper(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 	config := wrapperConfig(d, o, g)
 	if len(config.Devices) == 0 && config.Folders == nil {
 		why := "tasks get neither GPUs nor folders"
@@ -87,7 +88,7 @@ func desireWrapper(d *role.Desired, o Observed, g GPUs) (wired bool, err error) 
 }
 
 // wrapperConfig says what the wrapper hands to tasks.
-func wrapperConfig(d *role.Desired, o Observed, g GPUs) oci.Config {
+func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 	config := oci.Config{Runtime: concourse.RealRunc, Containers: oci.Tasks}
 	if len(g.Chosen) > 0 {
 		var err error
@@ -100,6 +101,13 @@ func wrapperConfig(d *role.Desired, o Observed, g GPUs) oci.Config {
 		if g.Vendor == gpu.AMD {
 			config.RootfsEnv = map[string]map[string]string{rocm.Home: rocm.TaskEnv()}
 		}
+	}
+	if len(g.Chosen) > 0 && g.Vendor == gpu.AMD && o.Config.Quarantine != string(gpuservice.Off) {
+		config.Withheld = &oci.Withheld{File: gpuservice.WithheldFile, GPUs: leasedGPUs(chosenInOrder(g))}
+	}
+	if len(g.Chosen) == 0 && g.Asked {
+		config.Visible = []string{cmp.Or(g.Vendor, gpu.AMD).Traits().Visible}
+		config.Missing = "this unit has none that tasks can use now; run the task again: other workers take it, and juju status of " + o.Facts.Unit + " says what is in the way"
 	}
 	if !o.Config.NoFolders {
 		config.Folders = &oci.Folders{Root: Srv, Containers: o.Config.FoldersFor, Names: o.Config.Folders, Readonly: oci.Recursive}

@@ -18,7 +18,7 @@ import (
 	"concourse-ci-machine/internal/role/roletest"
 )
 
-func wrapperOf(t *testing.T, d role.Desired) oci.Config {
+func wrapperOf(t *testing.T, d Desired) oci.Config {
 	t.Helper()
 	data, ok := resourcetest.File(d.Resources, oci.DefaultConfig)
 	require.True(t, ok, "the wrapper is not configured")

@@ -1,23 +1,95 @@
 package worker
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/status"
 )
 
+// GPUsFile is which GPUs the unit is known to have.
+const GPUsFile = model.StateDir + "/gpus.json"
+
+// KnownGPUs are the most that the unit had since somebody said what it is to
+// have: by another compute-runtime, or by the action accept-gpus. Partitions of
+// one GPU count once.
+type KnownGPUs struct {
+	Runtime string   `json:"compute-runtime"`
+	PCI     []string `json:"gpus"`
+}
+
+// readKnown takes a damaged file for none: the worst that follows is a remark less.
+func readKnown(r host.Root) (k KnownGPUs, err error) {
+	data, err := r.ReadFile(GPUsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, nil
+	}
+	if err == nil && json.Unmarshal(data, &k) != nil {
+		return KnownGPUs{}, nil
+	}
+	return k, err
+}
+
+// ObserveKnown looks which GPUs there were.
+func (o *Observed) ObserveKnown(r host.Root) (err error) {
+	o.Known, err = readKnown(r)
+	return err
+}
+
+// Write keeps them, where they changed.
+func (k KnownGPUs) Write(r host.Root) error {
+	have, err := readKnown(r)
+	if err != nil || have.Runtime == k.Runtime && slices.Equal(have.PCI, k.PCI) {
+		return err
+	}
+	if k.Runtime == "" {
+		return r.Remove(GPUsFile)
+	}
+	data, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	return r.WriteFile(GPUsFile, append(data, '\n'), 0o600)
+}
+
+// with is what is known from now on, and which GPUs are gone.
+func (k KnownGPUs) with(runtime string, all []gpu.GPU) (now KnownGPUs, gone []string) {
+	pci := addresses(all)
+	switch {
+	case runtime != "none" && k.Runtime == runtime && len(k.PCI) > len(pci):
+		return k, slices.DeleteFunc(slices.Clone(k.PCI), func(p string) bool { return slices.Contains(pci, p) })
+	case len(pci) == 0:
+		return KnownGPUs{}, nil
+	}
+	return KnownGPUs{runtime, pci}, nil
+}
+
+// addresses are the PCI addresses, sorted, each once.
+func addresses(all []gpu.GPU) (pci []string) {
+	for _, g := range all {
+		pci = append(pci, g.PCI)
+	}
+	slices.Sort(pci)
+	return slices.Compact(pci)
+}
+
 // miss tells of GPUs that are gone. A worker that had some is none for all steps
 // because it has lost them, also where compute-runtime=auto takes what there is.
-func (g *GPUs) miss(o Observed) role.KnownGPUs {
-	now, gone := o.Known.With(o.Config.ComputeRuntime, g.All)
+func (g *GPUs) miss(o Observed) KnownGPUs {
+	now, gone := o.Known.with(o.Config.ComputeRuntime, g.All)
 	if len(gone) == 0 {
 		return now
 	}
 	g.Asked = true
 	what := "1 GPU"
-	if fewer := len(now.PCI) - len(role.Addresses(g.All)); fewer > 1 {
+	if fewer := len(now.PCI) - len(addresses(g.All)); fewer > 1 {
 		what = fmt.Sprintf("%d GPUs", fewer)
 	}
 	g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf("%s fewer than before, gone: %s; give them back, or go on without them: juju run %s accept-gpus",

@@ -9,7 +9,6 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/resource/resourcetest"
-	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
 )
 
@@ -21,27 +20,27 @@ func at(addresses ...string) (all []gpu.GPU) {
 }
 
 func TestGPUsThatAreGoneAreMissedUntilSomebodySaysOtherwise(t *testing.T) {
-	had := role.KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b", "c"}}
+	had := KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b", "c"}}
 	for name, c := range map[string]struct {
-		was     role.KnownGPUs
+		was     KnownGPUs
 		runtime string
 		have    []gpu.GPU
-		now     role.KnownGPUs
+		now     KnownGPUs
 		gone    []string
 	}{
-		"first seen":           {role.KnownGPUs{}, "rocm", at("b", "a"), role.KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b"}}, nil},
-		"none yet":             {role.KnownGPUs{}, "rocm", nil, role.KnownGPUs{}, nil},
+		"first seen":           {KnownGPUs{}, "rocm", at("b", "a"), KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b"}}, nil},
+		"none yet":             {KnownGPUs{}, "rocm", nil, KnownGPUs{}, nil},
 		"as before":            {had, "rocm", at("a", "b", "c"), had, nil},
 		"one gone":             {had, "rocm", at("a", "c"), had, []string{"b"}},
 		"all gone":             {had, "rocm", nil, had, []string{"a", "b", "c"}},
-		"one more":             {had, "rocm", at("a", "b", "c", "d"), role.KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b", "c", "d"}}, nil},
-		"another in its place": {had, "rocm", at("a", "b", "d"), role.KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b", "d"}}, nil},
+		"one more":             {had, "rocm", at("a", "b", "c", "d"), KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b", "c", "d"}}, nil},
+		"another in its place": {had, "rocm", at("a", "b", "d"), KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b", "d"}}, nil},
 		"in partitions":        {had, "rocm", at("a", "a", "b", "c"), had, nil},
-		"partitions no more":   {role.KnownGPUs{Runtime: "rocm", PCI: []string{"a"}}, "rocm", at("a"), role.KnownGPUs{Runtime: "rocm", PCI: []string{"a"}}, nil},
-		"another runtime":      {had, "auto", at("a"), role.KnownGPUs{Runtime: "auto", PCI: []string{"a"}}, nil},
-		"no GPUs wanted":       {had, "none", nil, role.KnownGPUs{}, nil},
+		"partitions no more":   {KnownGPUs{Runtime: "rocm", PCI: []string{"a"}}, "rocm", at("a"), KnownGPUs{Runtime: "rocm", PCI: []string{"a"}}, nil},
+		"another runtime":      {had, "auto", at("a"), KnownGPUs{Runtime: "auto", PCI: []string{"a"}}, nil},
+		"no GPUs wanted":       {had, "none", nil, KnownGPUs{}, nil},
 	} {
-		now, gone := c.was.With(c.runtime, c.have)
+		now, gone := c.was.with(c.runtime, c.have)
 		require.Equal(t, c.now, now, name)
 		require.Equal(t, c.gone, gone, name)
 	}
@@ -49,23 +48,23 @@ func TestGPUsThatAreGoneAreMissedUntilSomebodySaysOtherwise(t *testing.T) {
 
 func TestAcceptedGPUsAreMissedNoMore(t *testing.T) {
 	h := hosttest.Root(t)
-	had := role.KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b"}}
+	had := KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b"}}
 	require.NoError(t, had.Write(h))
-	got, err := role.ReadKnown(h)
+	got, err := readKnown(h)
 	require.NoError(t, err)
 	require.Equal(t, had, got)
-	require.NoError(t, h.Remove(role.GPUsFile)) // the action
-	got, err = role.ReadKnown(h)
+	require.NoError(t, h.Remove(GPUsFile)) // the action
+	got, err = readKnown(h)
 	require.NoError(t, err)
-	now, gone := got.With("rocm", at("a"))
+	now, gone := got.with("rocm", at("a"))
 	require.Empty(t, gone)
 	require.NoError(t, now.Write(h))
-	require.NoError(t, role.KnownGPUs{}.Write(h))
-	require.False(t, h.Exists(role.GPUsFile))
-	hosttest.Put(t, h, role.GPUsFile, "{")
-	got, err = role.ReadKnown(h)
+	require.NoError(t, KnownGPUs{}.Write(h))
+	require.False(t, h.Exists(GPUsFile))
+	hosttest.Put(t, h, GPUsFile, "{")
+	got, err = readKnown(h)
 	require.NoError(t, err)
-	require.Equal(t, role.KnownGPUs{}, got)
+	require.Equal(t, KnownGPUs{}, got)
 }
 
 // A worker without tags takes the untagged steps of all teams. One that is to have
@@ -89,7 +88,7 @@ func TestWorkerThatLostItsGPUsTakesNoUntaggedSteps(t *testing.T) {
 		"as it should be":       {"amd", "rocm", nil, "gpu-count=1", "active: Ready (GPU: 1x AMD)"},
 	} {
 		o := running(observed(t, hosttest.Host(t, c.host), map[string]any{"compute-runtime": c.runtime}))
-		o.Known = role.KnownGPUs{Runtime: c.runtime, PCI: c.known}
+		o.Known = KnownGPUs{Runtime: c.runtime, PCI: c.known}
 		d := Desire(o, nil)
 		env, ok := resourcetest.File(d.Resources, concourse.EnvFile)
 		require.True(t, ok)

@@ -9,7 +9,6 @@ import (
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
-	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
 )
 
@@ -93,7 +92,7 @@ func weight(l gpu.Link) (w int) {
 
 // desireLeases says where leases can't have an effect, and takes the report away
 // that an exporter would go on showing.
-func desireLeases(d *role.Desired, o Observed, g GPUs) {
+func desireLeases(d *Desired, o Observed, g GPUs) {
 	if o.Config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "gpu-sharing=exclusive has no effect while compute-runtime=none"})
 	}

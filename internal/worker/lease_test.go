@@ -86,7 +86,7 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 			} else {
 				require.False(t, absent(d, LeaseReport))
 				require.Contains(t, layer, " --leases.report=/run/concourse-gpu-leases.json\n")
-				require.Contains(t, layer, "command: /opt/concourse-ci-machine/bin/dispatch gpu leases\n")
+				require.Contains(t, layer, "command: /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
 			}
 		})
 	}

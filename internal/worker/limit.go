@@ -55,7 +55,7 @@ func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
 
 // desireWorkerLimit is how many tasks the worker takes at once, 0 for any
 // number, and what is remembered for it.
-func desireWorkerLimit(d *role.Desired, o Observed) (tasks int) {
+func desireWorkerLimit(d *Desired, o Observed, g GPUs) (tasks int) {
 	d.Asked = o.Asked
 	switch data, err := json.Marshal(o.WorkerLimit); {
 	case err != nil:
@@ -66,17 +66,19 @@ func desireWorkerLimit(d *role.Desired, o Observed) (tasks int) {
 		d.Resources = append(d.Resources, resource.Absent{Path: WorkerLimitFile, Why: "GPUs are not leased"})
 	}
 	if d.GPUs.Limited {
-		return d.GPUs.Count
+		return max(len(g.Tagged), 1) // 0 would be any number
 	}
 	return 0
 }
 
-// publishedGPUs is what the web is told of the unit's GPUs.
+// publishedGPUs is what the web is told of the unit's GPUs, those that are withheld among
+// them: its one limit for all workers holds where all have the same number, and one sick
+// GPU must not end that for all.
 func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
 	if len(g.Chosen) == 0 {
 		return relation.WorkerGPUs{}
 	}
-	tags := gpuTags(g)
+	tags := gpuTags(g, g.Chosen)
 	exclusive := leases(o, g) != nil
 	return relation.WorkerGPUs{Runtime: tags.Runtime, Count: tags.Count, Archs: relation.CountArchs(tags.Archs),
 		Exclusive: exclusive, Limited: exclusive && o.WorkerLimit.Own}

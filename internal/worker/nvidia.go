@@ -9,7 +9,7 @@ import (
 
 // desireNVIDIA is NVIDIA's toolkit and its description of the unit's GPUs,
 // where nobody else made one.
-func desireNVIDIA(d *role.Desired, o Observed, g GPUs) {
+func desireNVIDIA(d *Desired, o Observed, g GPUs) {
 	if g.Vendor != gpu.NVIDIA || len(g.All) == 0 {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/nvidia"
@@ -22,11 +23,13 @@ type Observed struct {
 	role.Observed
 
 	GPUs    gpu.Inventory
-	Links   [][]gpu.Link   // between GPUs.GPUs, where they are leased
-	NVIDIA  []string       // devices in NVIDIA's CDI spec; nil where there is none
-	Folders []string       // directories in /srv
-	Landed  bool           // the operator landed this worker
-	Known   role.KnownGPUs // the GPUs that it had
+	Links   [][]gpu.Link      // between GPUs.GPUs, where they are leased
+	NVIDIA  []string          // devices in NVIDIA's CDI spec; nil where there is none
+	Folders []string          // directories in /srv
+	Landed  bool              // the operator landed this worker
+	Known   KnownGPUs         // the GPUs that it had
+	Service gpuservice.Record // which of them are withheld
+	Tagged  taggedGPUs        // which of them the worker's tags leave out
 	Toolkit rocm.ToolkitState
 
 	NVIDIAToolkit nvidia.State
@@ -69,8 +72,11 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 		return o, err
 	}
 	o.Landed = h.Exists(role.LandedFile)
-	if o.Known, err = role.ReadKnown(h.Root); err != nil {
+	if err := o.ObserveKnown(h.Root); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe which GPUs there were")
+	}
+	if err := o.observeService(h.Root); err != nil {
+		return o, err
 	}
 	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
 	if o.Programs, err = role.Programs(o.CharmDir, "pebble", "rocm-exporter"); err != nil {

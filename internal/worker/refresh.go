@@ -27,7 +27,7 @@ func refreshFiles() []string {
 
 // desireRefresh is the units, on workers that were asked for GPUs. The path
 // unit brings the timer with it.
-func desireRefresh(d *role.Desired, o Observed, g GPUs) error {
+func desireRefresh(d *Desired, o Observed, g GPUs) error {
 	state := o.Units[RefreshUnit]
 	if g.Vendor == "" && o.Config.ComputeRuntime != "auto" {
 		d.Resources = append(d.Resources, leaveRefresh(state, "compute-runtime is "+o.Config.ComputeRuntime)...)
@@ -62,7 +62,8 @@ func leaveRefresh(state resource.UnitState, why string) []plan.Resource {
 // Refreshed is what follows from the GPUs that there are now.
 func Refreshed(o Observed) []plan.Resource {
 	g := DecideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
-	var d role.Desired
+	g.miss(o) // with compute-runtime=auto a unit that lost all is one that was to have some
+	var d Desired
 	if err := desireSpec(&d, o, g); err != nil {
 		return []plan.Resource{role.Impossible{Err: err}}
 	}

@@ -23,16 +23,17 @@ import (
 // Desire decides what a worker should be, and does nothing else: the same
 // Observed gives the same Desired, except for functions in resources that
 // cannot be compared. gone takes away what the other role left on the unit.
-func Desire(o Observed, gone []plan.Resource) role.Desired {
+func Desire(o Observed, gone []plan.Resource) Desired {
 	d := desireWorkerUnit(o, gone)
-	d.Refused = role.Refusals(o.Observed, d)
+	d.Refused = role.Refusals(o.Observed, d.Up || role.EndsTasks(o.Event), d.Causes)
 	return d
 }
 
-func desireWorkerUnit(o Observed, gone []plan.Resource) role.Desired {
-	d := role.Desired{Shared: o.Shared(), Release: o.Release, LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.Unit].Invocation}
+func desireWorkerUnit(o Observed, gone []plan.Resource) Desired {
+	d := Desired{Desired: role.Desired{Release: o.Release}, Worker: Worker{LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.Unit].Invocation}}
 	gpus := DecideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
 	d.Known = gpus.miss(o)
+	gpus.withhold(&d, o)
 	d.Causes = append(append(d.Causes, gpus.Causes...), gpus.Remarks...)
 	d.Suffix = gpus.Suffix() + folderSuffix(o)
 	d.GPUs = publishedGPUs(o, gpus)
@@ -40,7 +41,7 @@ func desireWorkerUnit(o Observed, gone []plan.Resource) role.Desired {
 	d.Resources = append(d.Resources, gone...)
 	d.Resources = append(d.Resources, concourse.Folders(o.Shared())...)
 	d.Resources = append(d.Resources, role.CharmFiles(o.Observed)...)
-	role.DesireRelease(&d, o.Observed, beforeWorkerSwitch(o))
+	role.DesireRelease(&d.Desired, o.Observed, beforeWorkerSwitch(o))
 	d.Resources = append(d.Resources, concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
 	desireDriver(&d, o, gpus)
 	wired, err := desireGPUs(&d, o, gpus)
@@ -65,11 +66,11 @@ const (
 
 // desireWorker is the worker itself. It is up only with a web to register at:
 // one that has none waits, and is never active (D4).
-func desireWorker(d *role.Desired, o Observed, gpus GPUs, wired bool) error {
-	tasks := desireWorkerLimit(d, o)
+func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
+	tasks := desireWorkerLimit(d, o, gpus)
 	cfg := concourse.WorkerConfig{
 		Name: role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: concourse.WorkFolder(o.Shared()), LogLevel: o.Config.LogLevel, TSA: o.TSA,
-		Tags: concourse.Tags(o.Config.Tags, gpuTags(gpus)), Wrapped: wired, MaxTasks: tasks,
+		Tags: concourse.Tags(o.Config.Tags, gpuTags(gpus, gpus.Tagged)), Wrapped: wired, MaxTasks: tasks,
 		DNSProxy: o.Config.DNSProxy, DNSServers: o.Config.DNSServers, Proxy: role.ProxyOf(o.Facts, o.Config),
 	}
 	env, err := cfg.File(o.WorkerEnv)
@@ -105,8 +106,8 @@ func desireWorker(d *role.Desired, o Observed, gpus GPUs, wired bool) error {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Waiting, Text: "Worker landed by an action: run restart-services to make it take work again"})
 		return nil
 	}
-	d.Worker = true
-	if gpus.Asked && len(gpus.Chosen) == 0 {
+	d.Up = true
+	if gpus.Asked && len(gpus.Tagged) == 0 {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "steps without tags go to other workers meanwhile: this one keeps the tag gpu-count=0"})
 	}
 	d.Resources = append(d.Resources, env, key,
@@ -141,15 +142,16 @@ func webCauses(o Observed) []status.Cause {
 	return causes
 }
 
-func gpuTags(g GPUs) concourse.GPUTags {
-	t := concourse.GPUTags{Count: len(g.Chosen)}
+// gpuTags is what tells of these GPUs.
+func gpuTags(g GPUs, of []gpu.GPU) concourse.GPUTags {
+	t := concourse.GPUTags{Count: len(of)}
 	if !g.Asked {
 		return t
 	}
 	// Whose GPUs it is to have may be open still: gpu-count=0 is a tag all the same.
 	t.Runtime = cmp.Or(g.Vendor, gpu.AMD).Traits().Runtime
-	for _, of := range g.Chosen {
-		t.Archs = append(t.Archs, of.GFX)
+	for _, one := range of {
+		t.Archs = append(t.Archs, one.GFX)
 	}
 	return t
 }

@@ -101,6 +101,14 @@ func table(md, heading string) (rows [][]string) {
 	return rows
 }
 
+// column is the inline code in the first cells of those rows.
+func column(md, heading string) (texts []string) {
+	for _, row := range table(md, heading) {
+		texts = append(texts, spans(row[0])...)
+	}
+	return texts
+}
+
 // withSection is the page with another text between the marks of a section.
 func withSection(t *testing.T, page, section, text string) string {
 	t.Helper()

@@ -15,10 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/bcrypt"
+	"gopkg.in/yaml.v3"
 
 	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/jobexporter"
 	"concourse-ci-machine/internal/jobexporter/atctest"
@@ -52,7 +56,8 @@ var notRun = map[string]string{
 	"sha256sum concourse-8.2.5-linux-amd64.tgz":                                             "needs the release",
 	"sudo /opt/concourse-ci-machine/runtime/runc wrapper-info":                              "the wrapper is tested in internal/oci and tests/container",
 	"sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble logs": "Pebble is tested in tests/pebble",
-	"sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble signal HUP rocm-exporter": "Pebble is tested in tests/pebble",
+	"sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble signal HUP rocm-exporter":                                                        "Pebble is tested in tests/pebble",
+	"/opt/concourse-ci-machine/bin/rocm-exporter --web.listen-address=:9443 --web.config.file=/etc/rocm-exporter/web.yml --usage.report=/run/concourse-gpu-usage.json": "a unit's program; TestExportersTakeTheWebConfigFile has its flags and file",
 	// Of programs that are tried otherwise.
 	"bin/rocm-exporter --web.listen-address=127.0.0.1:9401":                                                     "serves until it is stopped; tests/exporter runs it",
 	"curl -fL -o fly 'http://10.0.0.10:8080/api/v1/cli?arch=amd64&platform=linux'":                              "needs a running web; scripts/deploy-test.sh does the same",
@@ -91,14 +96,14 @@ func TestEveryCommandOfABlockIsKnown(t *testing.T) {
 func servers(t *testing.T) *strings.Replacer {
 	t.Helper()
 	root := hosttest.Host(t, "amd")
-	gpus := httptest.NewServer(exporter.Handler(exporter.NewCollector(root, exporter.AMD(root), "test", exporter.Options{})))
+	gpus := httptest.NewServer(exporter.Handler(&exporter.Source{Root: root, Version: "test", Monitor: monitor.New(root, monitor.AMD(root), monitor.Options{})}, exporter.Shown{}))
 	web := atctest.New(t)
 	web.Set((*atctest.Server).Site)
 	login := filepath.Join(t.TempDir(), "credentials.json")
 	require.NoError(t, os.WriteFile(login, fmt.Appendf(nil, `{"url": %q, "username": "admin", "password": "s3 cr&t"}`, web.URL), 0o600))
 	p := jobexporter.NewPoller(jobexporter.Options{CredentialsFile: login, Timeout: time.Minute, Keep: time.Hour, Now: time.Now, Logs: log.New(t.Output(), "", 0)})
 	require.NoError(t, p.Poll(t.Context()))
-	jobs := httptest.NewServer(jobexporter.Handler(p))
+	jobs := httptest.NewServer(jobexporter.Handler(p, false))
 	t.Cleanup(func() { gpus.Close(); jobs.Close() })
 	return strings.NewReplacer("http://10.0.0.11:9401", gpus.URL, "http://127.0.0.1:9401", gpus.URL, "http://10.0.0.10:9358", jobs.URL)
 }
@@ -213,4 +218,28 @@ func TestPrometheusTakesTheConfiguration(t *testing.T) {
 	job := regexp.MustCompile(`up\{job=~"([^"]+)"\}`).FindStringSubmatch(readFile(t, "src/prometheus_alert_rules/amd-alerts.yaml"))
 	require.NotNil(t, job)
 	require.Regexp(t, `job_name: `+job[1]+`\n`, config)
+}
+
+func TestExportersTakeTheWebConfigFile(t *testing.T) {
+	md := readFile(t, "docs/how-to/monitoring.md")
+	_, text, ok := strings.Cut(md, "```yaml\ntls_server_config:")
+	require.True(t, ok)
+	text, _, _ = strings.Cut("tls_server_config:"+text, "```")
+	var config web.Config
+	d := yaml.NewDecoder(strings.NewReader(text))
+	d.KnownFields(true)
+	require.NoError(t, d.Decode(&config))
+	require.True(t, config.TLSConfig.IsEnabled())
+	require.NotEmpty(t, config.Users)
+	for _, hash := range config.Users {
+		_, err := bcrypt.Cost([]byte(hash))
+		require.NoError(t, err)
+	}
+	help := readFile(t, "internal/exporter/testdata/help.txt")
+	for _, m := range regexp.MustCompile(`(?m)^    /opt/.*/rocm-exporter (.*)$`).FindAllStringSubmatch(md, -1) {
+		for flag := range strings.FieldsSeq(m[1]) {
+			name, _, _ := strings.Cut(flag, "=")
+			require.Contains(t, help, "\n  "+name+"=")
+		}
+	}
 }

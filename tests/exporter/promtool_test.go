@@ -8,11 +8,11 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host/hosttest"
 )
 
@@ -28,9 +28,9 @@ func TestPromtoolAcceptsTheMetricsOfEveryFixtureHost(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Host(t, name)
-			c := exporter.NewCollector(r, exporter.AMD(r), "e2e", exporter.Options{DCGM: true, RASInterval: time.Minute})
+			source := &exporter.Source{Root: r, Version: "e2e", Monitor: monitor.New(r, monitor.AMD(r), monitor.Options{})}
 			w := httptest.NewRecorder()
-			exporter.Handler(c).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+			exporter.Handler(source, exporter.Shown{DCGM: true}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 			require.Equal(t, 200, w.Code)
 			check := exec.Command(promtool, "check", "metrics")
 			check.Stdin = w.Body

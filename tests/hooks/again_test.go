@@ -76,7 +76,10 @@ func TestSecondRunPlansNothingOnEveryHost(t *testing.T) {
 		for _, runtime := range []string{"rocm", "auto"} {
 			t.Run(name+"/"+runtime, func(t *testing.T) {
 				t.Parallel()
-				u := worker(t, dir, options{"compute-runtime": runtime})
+				u := newUnit(t, dir, options{"compute-runtime": runtime})
+				before := below(u)
+				u.works()
+				requireListed(t, before, below(u))
 				for _, name := range []string{"config-changed", "update-status"} {
 					idle(u, name, func() sandbox.Result { return u.hook(name) })
 				}

@@ -17,15 +17,17 @@ func TestRemovedUnitLeavesNothingItBrought(t *testing.T) {
 		"/run/concourse-charm/lock", // the run holds it
 		"/etc/passwd", "/etc/group", // users may own files that stay
 	}
-	below := func(u *unit) map[string]string { return tree(u, "/etc", "/opt", "/run", "/usr", "/var") }
 	for name, bring := range map[string]func(t *testing.T) (*unit, map[string]string){
 		"worker with leases": func(t *testing.T) (*unit, map[string]string) {
 			u := newUnit(t, fixture("both-passed"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip", "gpu-sharing": "exclusive"})
 			before := below(u)
-			u.giveKey()
-			u.hook("install")
-			u.web()
-			u.flight("changed", "web/0")
+			u.works()
+			return u, before
+		},
+		"worker with CUDA": func(t *testing.T) (*unit, map[string]string) {
+			u := newUnit(t, fixture("both-passed"), options{"compute-runtime": "cuda"})
+			before := below(u)
+			u.works()
 			return u, before
 		},
 		"worker that became the web": func(t *testing.T) (*unit, map[string]string) {
@@ -49,6 +51,7 @@ func TestRemovedUnitLeavesNothingItBrought(t *testing.T) {
 			t.Parallel()
 			u, before := bring(t)
 			require.Greater(t, len(below(u)), len(before)+10, "too little was brought for this to show anything")
+			requireListed(t, before, below(u))
 			u.hook("stop")
 			removed := map[string]bool{}
 			for step := range strings.Lines(u.hook("remove").Plan()) {

@@ -167,11 +167,17 @@ func (u *unit) fine(name string, r sandbox.Result, err error) sandbox.Result {
 func worker(t *testing.T, hostDir string, set options) *unit {
 	t.Helper()
 	u := newUnit(t, hostDir, set)
+	u.works()
+	return u
+}
+
+// works makes the unit a running, registered worker.
+func (u *unit) works() {
+	u.t.Helper()
 	u.giveKey()
 	u.hook("install")
 	u.web()
 	u.flight("changed", "web/0")
-	return u
 }
 
 // giveKey spares the unit the making of a key.

@@ -60,6 +60,9 @@ func tree(u *unit, below ...string) map[string]string {
 	return found
 }
 
+// below is tree of all folders that a unit writes to.
+func below(u *unit) map[string]string { return tree(u, "/etc", "/opt", "/run", "/usr", "/var") }
+
 // differences names the paths that are not alike in two trees.
 func differences(a, b map[string]string) (found []string) {
 	for path := range a {

@@ -61,15 +61,15 @@ func in(p string, folders ...string) bool {
 
 // standIns are the packages that are no part of the charm: they play the
 // machine for the demo, tests and benchmarks.
-var standIns = []string{"internal/sandbox", "src/sandbox", "internal/juju/jujutest", "internal/host/hosttest", "internal/exporter/program/siege"}
+var standIns = []string{"internal/sandbox", "src/sandbox", "internal/juju/jujutest", "internal/host/hosttest", "internal/metricsserver/siege", "internal/exporter/exportertest"}
 
 func TestImportsRunOneWay(t *testing.T) {
 	layers := [][]string{
-		{"internal/host", "internal/version", "internal/agreed", "internal/flylogin"},
+		{"internal/host", "internal/version", "internal/agreed", "internal/flylogin", "internal/metricsserver"},
 		{"internal/plan"},
 		{"internal/resource", "internal/juju", "internal/config"},
 		{"internal/release"},
-		{"internal/concourse", "internal/predecessor", "internal/rocm", "internal/nvidia", "internal/cdi", "internal/relation", "internal/gpu", "internal/oci", "internal/lease", "internal/exporter", "internal/drm", "internal/jobexporter", "internal/postgres", "internal/baseline"},
+		{"internal/concourse", "internal/predecessor", "internal/rocm", "internal/nvidia", "internal/cdi", "internal/relation", "internal/gpu", "internal/gpuservice", "internal/oci", "internal/lease", "internal/exporter", "internal/drm", "internal/jobexporter", "internal/postgres", "internal/baseline"},
 		{"internal/model", "internal/machine", "internal/status", "internal/gpustate", "internal/term"},
 		{"internal/role"},
 		{"internal/worker", "internal/web"},
@@ -108,6 +108,9 @@ func TestOnlyOnePackageDoesEachDangerousThing(t *testing.T) {
 		if in(p.ImportPath, "internal/oci", "internal/exporter", "internal/gpu") {
 			require.False(t, slices.Contains(p.Deps, module+"internal/juju"), "%s needs Juju", p.ImportPath)
 		}
+		if in(p.ImportPath, "internal/jobexporter") {
+			require.NotContains(t, p.Deps, module+"internal/exporter", "what both exporters need is in internal/metricsserver")
+		}
 	}
 }
 
@@ -120,6 +123,18 @@ func TestLeasesNeedNothingButTheWrappersJSON(t *testing.T) {
 		if first, _, _ := strings.Cut(d, "/"); strings.Contains(first, ".") || strings.HasPrefix(d, module) {
 			require.True(t, d == module+"internal/oci/rawjson" || d == "golang.org/x/sys/unix", "internal/lease needs %s", d)
 		}
+	}
+}
+
+// A hook starts a program each time: it reads what exporters answer and tells them how to
+// log in, and links nothing that serves.
+func TestDispatchLinksNoServerOfMetrics(t *testing.T) {
+	all := packages(t)
+	at := slices.IndexFunc(all, func(p listed) bool { return p.ImportPath == module+"src/dispatch" })
+	require.NotEqual(t, -1, at)
+	require.Contains(t, all[at].Deps, module+"internal/exporter/api")
+	for _, d := range all[at].Deps {
+		require.False(t, strings.HasPrefix(d, "github.com/prometheus/") || d == module+"internal/metricsserver", "dispatch links %s", d)
 	}
 }
 

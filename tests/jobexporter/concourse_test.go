@@ -9,6 +9,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,8 +19,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/expo"
 	"concourse-ci-machine/internal/jobexporter"
+	"concourse-ci-machine/internal/jobexporter/login"
 )
 
 // exporter is a poller, and what it logs.
@@ -41,12 +42,16 @@ func newExporter(t *testing.T, at, user, password string, now func() time.Time) 
 
 func (e exporter) credentials(t *testing.T, at, user, password string) {
 	t.Helper()
-	data, err := jobexporter.Credentials{URL: at, Username: user, Password: password}.Marshal()
+	data, err := login.Credentials{URL: at, Username: user, Password: password}.Marshal()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(e.file, data, 0o600))
 }
 
-func (e exporter) text() string { return string(e.Write(nil, expo.Text)) }
+func (e exporter) text() string {
+	w := httptest.NewRecorder()
+	jobexporter.Handler(e.Poller, false).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return w.Body.String()
+}
 
 const config = `{"jobs":[
 {"name":"build","plan":[{"task":"t","config":{"platform":"linux","run":{"path":"true"}}}]},

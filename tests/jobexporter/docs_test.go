@@ -5,6 +5,7 @@ package jobexporter
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/exporter/expo"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/jobexporter"
+	"concourse-ci-machine/internal/jobexporter/login"
 )
 
 const (
@@ -28,20 +29,6 @@ func read(t *testing.T, file string) string {
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	return string(data)
-}
-
-// labels are those of each metric in the golden of a whole site.
-func labels(t *testing.T) map[string][]string {
-	t.Helper()
-	out := map[string][]string{}
-	for _, m := range regexp.MustCompile(`(?m)^(\w+)\{(.*)\} `).FindAllStringSubmatch(read(t, source+"testdata/site.prom"), -1) {
-		if out[m[1]] == nil {
-			for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[2], -1) {
-				out[m[1]] = append(out[m[1]], l[1])
-			}
-		}
-	}
-	return out
 }
 
 func withSection(t *testing.T, md, name, text string) string {
@@ -57,16 +44,15 @@ func withSection(t *testing.T, md, name, text string) string {
 func TestPageIsTheExporters(t *testing.T) {
 	var metrics strings.Builder
 	metrics.WriteString("| metric | type | labels | what it is |\n|---|---|---|---|\n")
-	of := labels(t)
 	for _, f := range jobexporter.Families() {
 		shown := ""
-		if l := of[f.Name]; l != nil {
-			shown = "`" + strings.Join(l, "`, `") + "`"
+		if len(f.Labels) > 0 {
+			shown = "`" + strings.Join(f.Labels, "`, `") + "`"
 		}
-		kind := map[expo.Kind]string{expo.Gauge: "gauge", expo.Counter: "counter"}[f.Kind]
+		kind := strings.ToLower(f.Type.ToDTO().String())
 		fmt.Fprintf(&metrics, "| `%s` | %s | %s | %s |\n", f.Name, kind, shown, f.Help)
 	}
-	file, err := jobexporter.Credentials{
+	file, err := login.Credentials{
 		URL: "https://10.0.0.2:8443", Username: "admin", Password: "...",
 		CAFile: "/etc/ssl/certs/ci.pem", ServerName: "ci.example.com",
 	}.Marshal()
@@ -96,8 +82,8 @@ func firsts(t *testing.T, heading string) (out []string) {
 
 func TestEveryLabelResultAndKeyIsExplained(t *testing.T) {
 	var want []string
-	for _, l := range labels(t) {
-		want = append(want, l...)
+	for _, f := range jobexporter.Families() {
+		want = append(want, f.Labels...)
 	}
 	slices.Sort(want)
 	require.ElementsMatch(t, slices.Compact(want), firsts(t, "label"))
@@ -109,8 +95,9 @@ func TestEveryLabelResultAndKeyIsExplained(t *testing.T) {
 	require.ElementsMatch(t, want, append(firsts(t, "result"), "ok"))
 
 	want = nil
-	for _, m := range regexp.MustCompile("`json:\"([a-z-]+)").FindAllStringSubmatch(read(t, source+"credentials.go"), -1) {
-		want = append(want, m[1])
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[login.Credentials]()) {
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		want = append(want, key)
 	}
 	require.ElementsMatch(t, want, firsts(t, "key"))
 }
@@ -126,7 +113,7 @@ func TestNamedMetricsAndFlagsAreThoseOfTheExporter(t *testing.T) {
 	}
 	help := read(t, source+"testdata/help.txt")
 	for _, m := range regexp.MustCompile("`(--[a-z.-]+)`").FindAllStringSubmatch(md, -1) {
-		require.Contains(t, help, "  "+m[1]+"=")
+		require.Regexp(t, "\n  "+regexp.QuoteMeta(m[1])+"[= ]", help)
 	}
 	require.Contains(t, md, fmt.Sprintf(":%d/metrics", agreed.JobsPort))
 	require.Contains(t, md, "$"+jobexporter.CredentialsEnv)

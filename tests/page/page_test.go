@@ -4,16 +4,14 @@ package page
 
 import (
 	"bufio"
-	"bytes"
+	"concourse-ci-machine/internal/exporter/api"
 	"context"
-	"html"
-	"image/png"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,21 +20,7 @@ import (
 	"concourse-ci-machine/tests/suite"
 )
 
-// stuck is when a test gives up on a program; no test waits for it otherwise.
-const stuck = 2 * time.Minute
-
-// need skips where there is no browser, but not under `make e2e`.
-func need(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("chromium"); err != nil {
-		if os.Getenv("E2E") == "1" && !strings.Contains(","+os.Getenv("E2E_WITHOUT")+",", ",chromium,") {
-			require.NoError(t, err)
-		}
-		t.Skip("chromium is not installed (Debian: chromium)")
-	}
-}
-
-// serve runs the exporter on a fixture host and returns its address.
+// serve runs the exporter on a fixture host and returns its page's address.
 func serve(t *testing.T, r host.Root) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,69 +38,25 @@ func serve(t *testing.T, r host.Root) string {
 	require.NoError(t, err, line)
 	address, ok := strings.CutPrefix(strings.TrimSpace(line), "rocm-exporter: listening on ")
 	require.True(t, ok, line)
-	return address
-}
-
-// browse shows a page in a browser of its own and returns what that printed.
-func browse(t *testing.T, url string, more ...string) string {
-	t.Helper()
-	profile, err := os.MkdirTemp("", "page-test-")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, os.RemoveAll(profile)) }()
-	ctx, cancel := context.WithTimeout(context.Background(), stuck)
-	defer cancel()
-	args := []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-		"--user-data-dir=" + profile, "--virtual-time-budget=5000", "--enable-logging=stderr"}
-	cmd := exec.CommandContext(ctx, "chromium", append(append(args, more...), url)...)
-	cmd.Env = append(os.Environ(), "HOME="+profile, "XDG_CONFIG_HOME="+profile, "XDG_CACHE_HOME="+profile)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	require.NoError(t, cmd.Run(), errs.String())
-	for line := range strings.Lines(errs.String()) {
-		require.NotContains(t, line, ":CONSOLE", "the page has an error, or its own policy forbids a part of it")
-	}
-	return out.String()
+	return "http://" + address + "/"
 }
 
 func TestBrowserShowsTheGPU(t *testing.T) {
-	need(t)
-	url := "http://" + serve(t, hosttest.Host(t, "amd")) + "/"
-	t.Run("live", func(t *testing.T) {
-		dom, _, _ := strings.Cut(html.UnescapeString(browse(t, url, "--dump-dom")), "<template")
-		require.Contains(t, dom, `<article class="healthy">`, "what the script makes")
-		require.NotContains(t, dom, "<table", "it is in the place of the table")
-		require.Contains(t, dom, "<h2>GPU 0: AMD Radeon RX 7900 XT</h2>")
-		require.Contains(t, dom, "✓ healthy, 100 of 100")
-		require.Contains(t, dom, "nothing wrong with temperature")
-		require.Contains(t, dom, "72 °C of 108 °C (mem)")
-		require.Contains(t, dom, "137 W of 315 W")
-		require.Contains(t, dom, "5.8 GiB of 20.0 GiB")
-		require.Contains(t, dom, "Live: read at ")
-	})
-	for name, size := range map[string]string{"screen": "1200,800", "phone": "500,900"} {
-		t.Run("picture of a "+name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "page.png")
-			browse(t, url, "--hide-scrollbars", "--window-size="+size, "--screenshot="+file)
-			f, err := os.Open(file)
-			require.NoError(t, err)
-			defer f.Close()
-			picture, err := png.Decode(f)
-			require.NoError(t, err)
-			colours := map[any]bool{}
-			for y := range picture.Bounds().Dy() {
-				for x := range picture.Bounds().Dx() {
-					colours[picture.At(x, y)] = true
-				}
-			}
-			require.Greater(t, len(colours), 10, "it is not empty")
-		})
+	b := newBrowser(t)
+	url := serve(t, hosttest.Host(t, "amd"))
+	for _, noJS := range []bool{false, true} {
+		b.open(url, view{width: 1200, height: 800, noJS: noJS})
+		for _, want := range []string{"GPU 0: AMD Radeon RX 7900 XT", "✓ healthy, 100 of 100", "nothing wrong with temperature",
+			"72 °C of 108 °C (mem)", "137 W of 315 W", "5.8 GiB of 20.0 GiB"} {
+			require.Contains(t, b.text(), want)
+		}
+		require.Equal(t, noJS, strings.Contains(b.text(), "Load the page again for new values."))
 	}
 }
 
 // What a GPU is called can come from a card's own memory.
 func TestBrowserRunsNothingFromAName(t *testing.T) {
-	need(t)
+	b := newBrowser(t)
 	r := hosttest.Host(t, "mi210x4")
 	names, err := filepath.Glob(r.Path("/sys/bus/pci/devices") + "/*/product_name")
 	require.NoError(t, err)
@@ -124,7 +64,84 @@ func TestBrowserRunsNothingFromAName(t *testing.T) {
 	for _, n := range names {
 		require.NoError(t, os.WriteFile(n, []byte("<i id=injected>x</i>\n"), 0o644))
 	}
-	dom, _, _ := strings.Cut(browse(t, "http://"+serve(t, r)+"/", "--dump-dom"), "<template")
-	require.NotContains(t, dom, "<i id")
-	require.Contains(t, dom, "&lt;i id=injected&gt;x&lt;/i&gt;")
+	b.open(serve(t, r), view{width: 1200, height: 800})
+	var injected int
+	b.eval(`document.querySelectorAll("#injected").length`, &injected)
+	require.Zero(t, injected)
+	require.Contains(t, b.text(), "GPU 0: <i id=injected>x</i>")
+}
+
+// eachView shows any number of GPUs on each screen, by day and by night.
+func eachView(t *testing.T, b *browser, check func(t *testing.T, gpus int, v view)) {
+	eight, many := gpus(8), gpus(64)
+	eight[5], many[37] = hurt(eight[5]), hurt(many[37])
+	for name, all := range map[string][]api.Status{"none": nil, "1": gpus(1), "8": gpus(8), "8 partitions": partitions(8),
+		"8, one critical": eight, "64": many, "64 partitions": partitions(64)} {
+		url := made(t, all)
+		for _, v := range []view{{width: 1440, height: 900}, {width: 1440, height: 900, dark: true}, {width: 390, height: 844}, {width: 390, height: 844, dark: true}, {width: 1440, height: 900, noJS: true}} {
+			t.Run(fmt.Sprintf("%s %+v", name, v), func(t *testing.T) {
+				b.t = t
+				b.open(url, v)
+				check(t, len(all), v)
+			})
+		}
+	}
+	b.t = t
+}
+
+func TestBrowserShowsAnyNumberOfGPUs(t *testing.T) {
+	b := newBrowser(t)
+	pictures := os.Getenv("PICTURES") // a folder, to look at them
+	eachView(t, b, func(t *testing.T, gpus int, v view) {
+		var size struct{ Width, Height int }
+		b.eval(`({ Width: document.documentElement.scrollWidth, Height: document.documentElement.scrollHeight })`, &size)
+		require.LessOrEqual(t, size.Width, v.width, "nothing is beside the screen")
+		if v.width == 1440 && gpus == 64 {
+			require.LessOrEqual(t, size.Height, 2*v.height)
+		}
+		if pictures != "" {
+			data, _ := b.picture()
+			_, name, _ := strings.Cut(t.Name(), "/")
+			require.NoError(t, os.WriteFile(filepath.Join(pictures, name+".png"), data, 0o644))
+		}
+	})
+}
+
+func TestNothingKeepsPeopleOutOfThePage(t *testing.T) {
+	script := axe(t)
+	b := newBrowser(t)
+	b.eval(`document.body.append(new Image())`, nil)
+	require.NotEmpty(t, b.hinders(script), "a picture without a text is found")
+	eachView(t, b, func(t *testing.T, _ int, v view) {
+		if v.noJS {
+			return // axe is a script; without one the page has the same elements
+		}
+		require.Empty(t, b.hinders(script))
+		b.eval(`for (const d of document.querySelectorAll("details")) d.open = true`, nil)
+		require.Empty(t, b.hinders(script), "unfolded")
+	})
+}
+
+// What a reader has unfolded stays so, and where the keyboard is, when new values come.
+func TestBrowserKeepsWhatIsUnfolded(t *testing.T) {
+	b := newBrowser(t)
+	many := gpus(64)
+	many[37] = hurt(many[37])
+	b.open(made(t, many), view{width: 1440, height: 900})
+	require.Contains(t, b.text(), "1 uncorrectable error", "what is wrong is seen at once")
+	require.NotContains(t, b.text(), "juju run rocm-worker/0 explain-error code=7")
+	var kept bool
+	b.eval(`new Promise((done) => {
+		const first = document.querySelector("details"), id = first.id;
+		first.open = true;
+		first.firstElementChild.focus();
+		new MutationObserver(() => setTimeout(() => {
+			const again = document.getElementById(id);
+			done(again !== first && again.open && document.activeElement === again.firstElementChild);
+		})).observe(document.body, { childList: true });
+		document.dispatchEvent(new Event("visibilitychange"));
+	})`, &kept)
+	require.True(t, kept)
+	require.Contains(t, b.text(), "juju run rocm-worker/0 explain-error code=7")
+	require.Equal(t, 0, strings.Index(b.text()[strings.Index(b.text(), "GPU 37"):], "GPU 37"), "the worst is the first")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/monitor"
 )
 
 const (
@@ -29,7 +29,7 @@ func TestExporterThatHangsAgainAndAgainIsStartedAgain(t *testing.T) {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 		pid = d.serving(pid)
 	}
-	require.LessOrEqual(t, strings.Count(d.log.String(), "threshold 3 hit"), 1)
+	require.LessOrEqual(t, strings.Count(d.log.String(), `Check "rocm-exporter" threshold 3 hit`), 1)
 	eventually(t, func() bool { return d.check().Status == "up" }, "the check does not recover")
 }
 
@@ -79,7 +79,7 @@ func TestHangThatTheCheckNoLongerActsOn(t *testing.T) {
 func TestHungGPURestartsNothing(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t, append(soon(), "--path.root", watchdog)...)
-	list, err := exporter.AMD(u.gpus)()
+	list, err := monitor.AMD(u.gpus)()
 	require.NoError(t, err)
 	d := u.start(t)
 	pid := d.serving()

@@ -55,7 +55,7 @@ func written(t *testing.T, gpus host.Root) (folders []resource.Dir, layer, unit 
 	toolkit, err := rocm.ObserveToolkit(gpus)
 	require.NoError(t, err)
 	d := worker.Desire(worker.Observed{GPUs: inv, Toolkit: toolkit, Observed: role.Observed{Event: "config-changed", Config: cfg, Arch: "amd64", Now: hosttest.Now,
-		Release: &release.Release{Version: "8.2.5", Arch: "amd64"}, ReleaseID: "8.2.5", WorkerID: "0badcafe", CharmDir: "/charm",
+		Release: release.Release{Version: "8.2.5", Arch: "amd64"}, ReleaseID: "8.2.5", WorkerID: "0badcafe", CharmDir: "/charm",
 		Facts: model.Facts{Unit: "worker/0", Role: model.WorkerRole}, Units: map[string]resource.UnitState{}, Programs: []byte("1")}}, nil)
 	for _, r := range d.Resources {
 		switch r := r.(type) {

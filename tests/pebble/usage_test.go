@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/role"
 )
 
@@ -77,7 +77,7 @@ func task(t *testing.T, node string) (pid int, fd string) {
 func TestExporterTellsWhoUsesTheGPUOfAnotherUsersProcess(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t)
-	list, err := exporter.AMD(u.gpus)()
+	list, err := monitor.AMD(u.gpus)()
 	require.NoError(t, err)
 	nodes, err := u.gpus.ReadDir(list[0].Own + "/drm")
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ import (
 
 const dashboardFile = "../../src/grafana_dashboards/amd-gpu.json"
 
-type query struct{ panel, expr string }
+type query struct{ panel, expr, legend string }
 
 // queries are those of the panels as Grafana sends them, with every variable at
 // All, and how the variables get their values.
@@ -26,7 +27,7 @@ func queries(t *testing.T) (panels []query, variables map[string]query) {
 	var d struct {
 		Panels []struct {
 			Type, Title string
-			Targets     []struct{ Expr string }
+			Targets     []struct{ Expr, LegendFormat string }
 		}
 		Templating struct {
 			List []struct{ Type, Name, Definition, AllValue string }
@@ -41,19 +42,19 @@ func queries(t *testing.T) (panels []query, variables map[string]query) {
 			all = append(all, `"$`+v.Name+`"`, `".*"`)
 			m := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`).FindStringSubmatch(v.Definition)
 			require.NotNil(t, m, v.Definition)
-			variables[m[2]] = query{"$" + v.Name, m[1]}
+			variables[m[2]] = query{"$" + v.Name, m[1], ""}
 		}
 	}
 	grafana := strings.NewReplacer(all...)
 	for label, v := range variables {
-		variables[label] = query{v.panel, grafana.Replace(v.expr)}
+		variables[label] = query{v.panel, grafana.Replace(v.expr), ""}
 	}
 	for _, p := range d.Panels {
 		require.Equal(t, p.Type == "row", len(p.Targets) == 0, p.Title)
 		for _, target := range p.Targets {
 			expr := grafana.Replace(target.Expr)
 			require.NotContains(t, expr, "$", "%s: a variable that nobody gives a value", p.Title)
-			panels = append(panels, query{p.Title, expr})
+			panels = append(panels, query{p.Title, expr, target.LegendFormat})
 		}
 	}
 	require.NotEmpty(t, panels)
@@ -87,6 +88,10 @@ func TestDashboardAndRulesOnARealPrometheus(t *testing.T) {
 				at.until(func() bool { return len(at.query(q.expr)) > 0 }, "no data: %s", q.expr)
 				for _, r := range at.query(q.expr) {
 					require.NotEqual(t, "NaN", r.Value[1], "%s: %v", q.expr, r.Metric)
+				}
+				for _, m := range regexp.MustCompile(`{{(\w+)}}`).FindAllStringSubmatch(q.legend, -1) {
+					named := slices.ContainsFunc(at.query(q.expr), func(r sample) bool { return r.Metric[m[1]] != "" })
+					require.True(t, named, "%s: no series has the label %s of the legend", q.expr, m[1])
 				}
 			})
 		}
@@ -123,7 +128,7 @@ func TestDashboardAndRulesOnARealPrometheus(t *testing.T) {
 	})
 	t.Run("an error that the GPU counts fires", func(t *testing.T) {
 		fires := `ALERTS{alertname="AMDGPUMemoryError",alertstate="firing"}`
-		require.Len(t, s.query(fires), 1, "an error stands until the driver is loaded anew")
+		s.until(func() bool { return len(s.query(fires)) == 1 }, "an error stands until the driver is loaded anew: %v", s.query(fires))
 		fires = `ALERTS{alertname="AMDGPUMemoryError",alertstate="firing",juju_unit="everything/0"}`
 		require.Empty(t, s.query(fires), "it has had none")
 		require.NoError(t, busy.WriteFile(busyGPU+"ras/umc_err_count", []byte("ue: 1000\nce: 0\n"), 0o644))

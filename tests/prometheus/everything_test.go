@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	rocm "concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
@@ -30,7 +30,8 @@ const (
 const busyGPU = "/sys/devices/pci0000:08/0000:08:01.1/0000:0a:00.0/"
 
 // everything is an MI300X at work: a fixture host whose firmware counters move,
-// on a machine with the driver's module, and with one file that has no number.
+// on a machine with the driver's module, with one file that has no number, and with a
+// task that uses it.
 func everything(t *testing.T) host.Root {
 	t.Helper()
 	r := host.Root(t.TempDir())
@@ -44,6 +45,15 @@ func everything(t *testing.T) host.Root {
 	put("/lib/modules/6.14.0-32-generic/modules.dep", "kernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko.zst:\n")
 	put(busyGPU+"gpu_busy_percent", "much\n")
 	put(leases, leaseReport(t, r))
+	put("/proc/100/cgroup", "0::/garden/4f1c\n")
+	put("/proc/100/fdinfo/7", "drm-driver:\tamdgpu\ndrm-pdev:\t0000:0a:00.0\ndrm-client-id:\t7\npasid:\t32771\n"+
+		"drm-memory-vram:\t1024 KiB\ndrm-engine-gfx:\t2500000000 ns\n")
+	require.NoError(t, os.MkdirAll(r.Path("/proc/100/fd"), 0o755))
+	require.NoError(t, os.Symlink("/dev/dri/renderD128", r.Path("/proc/100/fd/7")))
+	put("/sys/class/kfd/kfd/topology/nodes/2/gpu_id", "4711\n") // that of renderD128
+	for name, value := range map[string]string{"pasid": "32771", "vram_4711": "4096", "stats_4711/cu_occupancy": "12"} {
+		put("/sys/class/kfd/kfd/proc/100/"+name, value+"\n")
+	}
 	move(t, r.Path(busyGPU+"gpu_metrics"))
 	return r
 }
@@ -55,12 +65,12 @@ const leases = "/run/leases.json"
 // nobody writes it anew and an old one tells nothing.
 func leaseReport(t *testing.T, r host.Root) string {
 	t.Helper()
-	devices, err := rocm.AMD(r)()
+	devices, err := monitor.AMD(r)()
 	require.NoError(t, err)
 	require.NotEmpty(t, devices)
-	since, report := time.Now().Add(-time.Hour), rocm.LeaseReport{At: time.Now().Add(90 * time.Second)}
+	since, report := time.Now().Add(-time.Hour), monitor.LeaseReport{At: time.Now().Add(90 * time.Second)}
 	for _, d := range devices {
-		report.GPUs = append(report.GPUs, rocm.LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition), Held: true, Container: "4f1c", Since: &since})
+		report.GPUs = append(report.GPUs, monitor.LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition), Held: true, Container: "4f1c", Since: &since})
 	}
 	data, err := json.Marshal(report)
 	require.NoError(t, err)

@@ -134,5 +134,5 @@ const (
 	TemperatureMid
 	TemperatureAid
 	TemperatureXcd
-	numFields
+	NumFields
 )

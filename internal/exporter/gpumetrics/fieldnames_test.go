@@ -2,13 +2,13 @@ package gpumetrics
 
 // String is the name in kgd_pp_interface.h.
 func (f Field) String() string {
-	if f < numFields {
+	if f < NumFields {
 		return fieldNames[f]
 	}
 	return "unknown"
 }
 
-var fieldNames = [numFields]string{
+var fieldNames = [NumFields]string{
 	SystemClockCounter:           "system_clock_counter",
 	TemperatureEdge:              "temperature_edge",
 	TemperatureHotspot:           "temperature_hotspot",

@@ -23,7 +23,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			require.LessOrEqual(t, len(values), len(b), "more numbers than bytes")
 			for _, v := range values {
-				require.Less(t, v.Field, numFields)
+				require.Less(t, v.Field, NumFields)
 				require.False(t, math.IsNaN(v.Value) || math.IsInf(v.Value, 0))
 				require.Contains(t, []uint8{8, 16, 32, 64}, v.Bits)
 			}

@@ -18,6 +18,7 @@ func decodeStream(b []byte, values []Value) ([]Value, error) {
 		return values, fmt.Errorf("%w: %d bytes", errDamaged, len(b))
 	}
 	begin, named51 := len(values), false
+	var seen [len(streamFields)]bool // what is told twice is told once
 	left := int32(binary.LittleEndian.Uint32(b[headerSize:]))
 	for b = b[first:]; left > 0; left-- {
 		if len(b) < 8 {
@@ -34,7 +35,8 @@ func decodeStream(b []byte, values []Value) ([]Value, error) {
 			return values, fmt.Errorf("%w: attribute %d ends after the table", errDamaged, id)
 		}
 		named51 = named51 || id == 51
-		if id < len(streamFields) {
+		if id < len(streamFields) && !seen[id] {
+			seen[id] = true
 			if u, ok := streamUnit(streamFields[id].unit, named); ok {
 				r := row{streamFields[id].field, 0, k, instances, u}
 				values = r.decode(b, 0, values)

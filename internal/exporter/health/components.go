@@ -1,114 +1,93 @@
 package health
 
-import "fmt"
+import "concourse-ci-machine/internal/exporter/amdgpu"
 
-// component is one part of the score.
-type component struct {
-	name   string
-	weight float64
-	score  float64 // 0 to 100
-}
+// Component is one part of the score.
+type Component string
 
-// The components, by name.
+// The components.
 const (
-	byErrors      = "errors"
-	byTemperature = "temperature"
-	byThrottling  = "throttling"
-	byEvents      = "events"
-	byLinks       = "links"
-	byPCIe        = "PCIe"
+	Errors      Component = "errors"
+	Temperature Component = "temperature"
+	Throttling  Component = "throttling"
+	Events      Component = "events"
+	Links       Component = "links"
+	PCIe        Component = "PCIe"
 )
 
-// components are those that there are inputs for; the package comment has the
-// steps.
-func components(in *Inputs, room *[6]component) []component {
-	out := room[:0]
-	add := func(name string, weight, score float64) {
-		out = append(out, component{name, weight, max(0, min(100, score))})
+// Weights are the parts of the score; those of components that there are no values for
+// are shared out among the others.
+var Weights = map[Component]float64{Errors: .25, Temperature: .20, Throttling: .15, Events: .15, Links: .15, PCIe: .10}
+
+// part is a component with its score, 0 to 100, and what costs it. A fault without a
+// kind is told by a gate.
+type part struct {
+	component Component
+	score     float64
+	fault     Fault
+}
+
+// measure gives the components that there are values for.
+func measure(s *amdgpu.State) (parts []part) {
+	add := func(c Component, score float64, f Fault) {
+		parts = append(parts, part{c, max(0, min(100, score)), f})
 	}
-	if e := in.Errors; e != nil {
-		add(byErrors, .25, min(uncorrectable(e), deferred(e), correctable(e)))
+	if e := s.RAS.Errors; e != nil {
+		score, fault := counted(e)
+		add(Errors, score, fault)
 	}
-	if t := in.Temperature; t != nil && t.Critical > 0 {
-		add(byTemperature, .20, slope(t.Value/t.Critical, .75, 100, .90, 70, 1, 30))
+	if t, ok := s.Nearest(); ok && !s.Suspended() {
+		add(Temperature, slope(t.Now.Value/t.Critical.Value, .75, 100, .90, 70, 1, 30),
+			Fault{Kind: Hot, Component: t.Sensor, Value: t.Now.Value, Limit: t.Critical.Value})
 	}
-	if s := in.ThermalShare; s != nil {
-		add(byThrottling, .15, share(*s))
+	if share := s.Throttling.ThermalShare; share.Known && !s.Suspended() {
+		add(Throttling, throttled(share.Value), Fault{Kind: Throttled, Value: share.Value})
 	}
-	if n := in.Events; n != nil {
-		add(byEvents, .15, events(*n))
+	add(Events, events(s.Hangs.InDay), Fault{Kind: Reset, Value: float64(s.Hangs.InDay)})
+	up, all := 0, 0
+	for _, l := range s.XGMI.Links {
+		if l.WasUp && l.Up.Known {
+			all++
+			up += int(l.Up.Value)
+		}
 	}
-	if l := in.Links; l != nil && l.Total > 0 {
+	if all > 0 {
 		score := 100.0
-		if l.Up < l.Total {
-			score = 70 * float64(l.Up) / float64(l.Total)
+		if up < all {
+			score = 70 * float64(up) / float64(all)
 		}
-		add(byLinks, .15, score)
+		add(Links, score, Fault{Kind: LinksDown, Value: float64(up), Limit: float64(all)})
 	}
-	if p := in.PCIe; p != nil {
-		add(byPCIe, .10, min(width(p), speed(p), replays(p)))
+	if p := &s.PCIe; p.Lanes.Known && p.LanesMax.Known {
+		score, fault := link(p, s.Activity.Graphics.Value >= .5)
+		add(PCIe, score, fault)
 	}
-	return out
+	return parts
 }
 
-// reason says what is wrong with a component. One uncorrectable error has a gate
-// of its own, which says so.
-func (in *Inputs) reason(name string) string {
-	switch name {
-	case byErrors:
-		switch e := in.Errors; {
-		case e.Uncorrectable > 0:
-			return ""
-		case deferred(e) <= correctable(e):
-			return plural(e.Deferred, "deferred error")
-		}
-		return plural(in.Errors.Correctable, "correctable error")
-	case byTemperature:
-		return fmt.Sprintf("%s at %.0f of %.0f °C", in.Temperature.Sensor, in.Temperature.Value, in.Temperature.Critical)
-	case byThrottling:
-		return fmt.Sprintf("throttled by temperature %.0f %% of the time", *in.ThermalShare*100)
-	case byEvents:
-		return fmt.Sprintf("hangs and resets in 24 h: %d", *in.Events)
-	case byLinks:
-		return fmt.Sprintf("%d of %d XGMI links up", in.Links.Up, in.Links.Total)
-	}
-	p := in.PCIe
-	switch min(width(p), speed(p), replays(p)) {
-	case width(p):
-		return fmt.Sprintf("PCIe link x%.0f of x%.0f", p.Width, p.MaxWidth)
-	case speed(p):
-		return fmt.Sprintf("PCIe link at %.1f of %.1f GT/s under load", p.Speed/1e9, p.MaxSpeed/1e9)
-	}
-	return fmt.Sprintf("%.1f PCIe replays a second", p.Replays)
-}
-
-func uncorrectable(e *Errors) float64 {
-	if e.Uncorrectable > 0 {
-		return 0
-	}
-	return 100
-}
-
-func deferred(e *Errors) float64 {
+// counted judges error counters. An uncorrectable one has a gate, which tells of it.
+func counted(e *amdgpu.Errors) (float64, Fault) {
+	byDeferred, byCorrectable := 100.0, 100.0
 	switch {
+	case e.Uncorrectable > 0:
+		return 0, Fault{}
 	case e.Deferred >= 10:
-		return 40
+		byDeferred = 40
 	case e.Deferred > 0:
-		return 70
+		byDeferred = 70
 	}
-	return 100
-}
-
-func correctable(e *Errors) float64 {
 	switch {
 	case e.Correctable >= 1000:
-		return 40
+		byCorrectable = 40
 	case e.Correctable >= 100:
-		return 70
+		byCorrectable = 70
 	case e.Correctable > 0:
-		return 90
+		byCorrectable = 90
 	}
-	return 100
+	if byDeferred <= byCorrectable {
+		return byDeferred, Fault{Kind: DeferredErrors, Value: float64(e.Deferred)}
+	}
+	return byCorrectable, Fault{Kind: CorrectableErrors, Value: float64(e.Correctable)}
 }
 
 // slope is 100 up to x1, falls in straight lines to y2 at x2 and y3 at x3, and
@@ -125,7 +104,7 @@ func slope(x, x1, y1, x2, y2, x3, y3 float64) float64 {
 	return 0
 }
 
-func share(s float64) float64 {
+func throttled(s float64) float64 {
 	switch {
 	case s <= .1:
 		return 100 - 300*s
@@ -145,26 +124,23 @@ func events(n int) float64 {
 	return 70 - 15*float64(n-1)
 }
 
-func width(p *PCIe) float64 {
-	if p.MaxWidth > 0 && p.Width > 0 {
-		return 100 * p.Width / p.MaxWidth
+// link judges the link to the machine. It is slow to save power unless the GPU is busy.
+func link(p *amdgpu.PCIe, busy bool) (score float64, f Fault) {
+	score, f = 100*p.Lanes.Value/p.LanesMax.Value, Fault{Kind: Narrow, Value: p.Lanes.Value, Limit: p.LanesMax.Value}
+	if busy && p.Speed.Known && p.SpeedMax.Known {
+		if s := 100 * p.Speed.Value / p.SpeedMax.Value; s < score {
+			score, f = s, Fault{Kind: Slow, Value: p.Speed.Value, Limit: p.SpeedMax.Value}
+		}
 	}
-	return 100
-}
-
-func speed(p *PCIe) float64 {
-	if p.Busy && p.MaxSpeed > 0 && p.Speed > 0 {
-		return 100 * p.Speed / p.MaxSpeed
-	}
-	return 100
-}
-
-func replays(p *PCIe) float64 {
+	replays := 100.0
 	switch {
-	case p.Replays > 1:
-		return 40
-	case p.Replays > .1:
-		return 70
+	case p.ReplayRate > 1:
+		replays = 40
+	case p.ReplayRate > .1:
+		replays = 70
 	}
-	return 100
+	if replays < score {
+		score, f = replays, Fault{Kind: Replays, Value: p.ReplayRate}
+	}
+	return score, f
 }

@@ -1,5 +1,6 @@
-// Package health judges one GPU by what its driver tells. It is a pure
-// function of its inputs: it reads nothing and keeps nothing.
+// Package health judges one GPU by what a reading of it told. It is a pure function of
+// that State: it reads nothing and keeps nothing. What is wrong comes as typed faults;
+// text.go alone makes sentences of them.
 //
 // First come the gates, each of which alone makes a GPU critical and holds its
 // score at 30 or less, because no average may hide them: the GPU hangs or does
@@ -29,9 +30,9 @@
 package health
 
 import (
-	"fmt"
 	"math"
-	"strings"
+
+	"concourse-ci-machine/internal/exporter/amdgpu"
 )
 
 // State is the judgement in a word.
@@ -45,134 +46,93 @@ const (
 	Unknown  State = "unknown"
 )
 
-// Inputs is what is known of a GPU. A nil pointer is an input that is missing.
-type Inputs struct {
-	Suspended  bool   // asleep to save power: most inputs are missing, for a good reason
-	Unreadable string // why its files gave nothing; "" when they did
-	Hang       string // the signals that say it hangs; "" for none
-
-	Errors       *Errors
-	BadPages     *int // memory pages that are retired or should be
-	Temperature  *Temperature
-	ThermalShare *float64 // of the time, under a thermal limit: 0 to 1
-	Events       *int     // hangs and resets in the last 24 h
-	Links        *Links
-	PCIe         *PCIe
+// Judgement is what a GPU's state comes to.
+type Judgement struct {
+	State State
+	Score float64 // 0 to 100; NaN where the state is Unknown
+	// Faults are what is wrong; of a healthy GPU, what costs its score.
+	Faults []Fault
+	// Checked are the components that there were values for.
+	Checked   []Component
+	Suspended bool // most values are missing, for a good reason
 }
 
-// Errors are counts since the driver was loaded, of all blocks together.
-type Errors struct{ Uncorrectable, Deferred, Correctable uint64 }
-
-// Temperature is of one sensor, in degrees Celsius.
-type Temperature struct {
-	Sensor          string
-	Value, Critical float64
+// Assess judges a GPU by a reading.
+func Assess(s *amdgpu.State) Judgement {
+	var gates []Fault
+	if len(s.Hangs.Signals) > 0 {
+		gates = append(gates, Fault{Kind: Hang, Signals: s.Hangs.Signals})
+	}
+	if !s.Alive {
+		gates = append(gates, Fault{Kind: Unreadable})
+	}
+	if e := s.RAS.Errors; e != nil && e.Uncorrectable > 0 {
+		gates = append(gates, Fault{Kind: UncorrectableErrors, Value: float64(e.Uncorrectable)})
+	}
+	if p := s.RAS.BadPages; p != nil && p.Total() > 0 {
+		gates = append(gates, Fault{Kind: BadPages, Value: float64(p.Total())})
+	}
+	return judge(gates, measure(s), s.Suspended())
 }
 
-// Links are the XGMI links that the GPU has.
-type Links struct{ Up, Total int }
-
-// PCIe is the link to the machine. A maximum of 0 is not known.
-type PCIe struct {
-	Width, MaxWidth float64 // lanes
-	Speed, MaxSpeed float64 // transfers/s
-	Busy            bool    // the GPU works, so that the speed should be the maximum
-	Replays         float64 // a second
+// Silent judges a GPU whose driver does not come back from reading a file.
+func Silent(file string) Judgement {
+	return judge([]Fault{{Kind: Hang, Signals: []string{amdgpu.SignalTimeout}}, {Kind: Unreadable, File: file}}, nil, false)
 }
 
-// Assess judges a GPU. The score is NaN where the state is Unknown. The reason
-// is for people: what is wrong, or what was looked at where nothing is.
-func Assess(in Inputs) (score float64, state State, reason string) {
-	var room [6]component
-	parts := components(&in, &room)
+// judge weighs the parts; the package comment has the rules.
+func judge(gates []Fault, parts []part, suspended bool) Judgement {
+	j := Judgement{Suspended: suspended}
 	mean, weights, worst := 0.0, 0.0, 100.0
 	for _, p := range parts {
-		mean += p.weight * p.score
-		weights += p.weight
+		mean += Weights[p.component] * p.score
+		weights += Weights[p.component]
 		worst = math.Min(worst, p.score)
+		j.Checked = append(j.Checked, p.component)
 	}
 	if weights > 0 {
 		mean /= weights
 	}
-	switch limit, found := gates(&in); {
-	case len(found) > 0:
-		if weights == 0 {
-			mean = limit
+	enough := 80.0
+	switch {
+	case len(gates) > 0:
+		j.State, j.Score, j.Faults = Critical, most(gates), gates
+		if weights > 0 {
+			j.Score = math.Min(mean, j.Score)
 		}
-		return math.Min(mean, limit), Critical, strings.Join(append(found, in.wrong(parts, 80)...), "; ")
-	case in.Errors == nil && in.Temperature == nil:
-		return math.NaN(), Unknown, unknown(&in)
+	case !j.checked(Errors) && !j.checked(Temperature):
+		j.State, j.Score = Unknown, math.NaN()
+		return j
 	case mean < 50 || worst < 30:
-		return math.Min(mean, 49), Critical, strings.Join(in.wrong(parts, 80), "; ")
+		j.State, j.Score = Critical, math.Min(mean, 49)
 	case mean < 80 || worst < 80:
-		return math.Min(mean, 79), Warning, strings.Join(in.wrong(parts, 80), "; ")
+		j.State, j.Score = Warning, math.Min(mean, 79)
+	default:
+		j.State, j.Score, enough = Healthy, mean, 100
 	}
-	if cost := in.wrong(parts, 100); len(cost) > 0 {
-		return mean, Healthy, strings.Join(cost, "; ")
-	}
-	return mean, Healthy, nothingWrong(parts)
-}
-
-// wrong says what costs each component the points that it has less than enough.
-func (in *Inputs) wrong(parts []component, enough float64) (out []string) {
 	for _, p := range parts {
-		if p.score >= enough {
-			continue
-		}
-		if reason := in.reason(p.name); reason != "" {
-			out = append(out, reason)
+		if p.score < enough && p.fault.Kind != "" {
+			j.Faults = append(j.Faults, p.fault)
 		}
 	}
-	return out
+	return j
 }
 
-// gates are the faults that no average may hide, and the score they allow.
-func gates(in *Inputs) (limit float64, found []string) {
-	limit = 100
-	add := func(most float64, format string, args ...any) {
-		limit = math.Min(limit, most)
-		found = append(found, fmt.Sprintf(format, args...))
-	}
-	if in.Hang != "" {
-		add(0, "hangs or is in reset (%s)", in.Hang)
-	}
-	if in.Unreadable != "" {
-		add(0, "does not answer (%s)", in.Unreadable)
-	}
-	if in.Errors != nil && in.Errors.Uncorrectable > 0 {
-		add(30, "%s", plural(in.Errors.Uncorrectable, "uncorrectable error"))
-	}
-	if in.BadPages != nil && *in.BadPages > 0 {
-		add(30, "%s", plural(uint64(*in.BadPages), "bad memory page"))
-	}
-	return limit, found
-}
-
-func unknown(in *Inputs) string {
-	if in.Suspended {
-		return "suspended, and without error counters"
-	}
-	return "neither error counters nor a temperature with its limit"
-}
-
-// nothingWrong lists what was looked at.
-func nothingWrong(parts []component) string {
-	b := append(make([]byte, 0, 80), "nothing wrong with "...)
-	for i, p := range parts {
-		switch {
-		case i > 0 && i == len(parts)-1:
-			b = append(b, " and "...)
-		case i > 0:
-			b = append(b, ", "...)
+func (j *Judgement) checked(c Component) bool {
+	for _, have := range j.Checked {
+		if have == c {
+			return true
 		}
-		b = append(b, p.name...)
 	}
-	return string(b)
+	return false
 }
 
-func plural(n uint64, what string) string {
-	if n == 1 {
-		return "1 " + what
+// most is the score that the faults of gates leave.
+func most(gates []Fault) float64 {
+	for _, f := range gates {
+		if f.Kind == Hang || f.Kind == Unreadable {
+			return 0
+		}
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return 30
 }

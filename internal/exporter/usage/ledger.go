@@ -2,6 +2,7 @@ package usage
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -35,6 +36,7 @@ type clientKey struct {
 type ledger struct {
 	clients map[clientKey]*client
 	totals  map[string]*total // by container
+	last    time.Time         // of the update before, zero for none
 }
 
 // client is what was counted of a client.
@@ -46,6 +48,7 @@ type client struct {
 // total is what a container's clients have done since it was first seen.
 type total struct {
 	ns    map[string]uint64
+	now   map[string]uint64 // of ns, what was done since the update before
 	place place
 	seen  time.Time
 }
@@ -90,6 +93,14 @@ func (l *ledger) update(now time.Time, turn uint64, uses []use, limit int, gone 
 		}
 		return 0
 	})
+	passed := time.Duration(0)
+	if !l.last.IsZero() {
+		passed = max(0, now.Sub(l.last))
+	}
+	l.last = now
+	for _, t := range l.totals {
+		clear(t.now)
+	}
 	rows := map[string]*row{}
 	processes := map[string]map[int]bool{}
 	for _, u := range uses { // also those of clients that several processes hold
@@ -103,7 +114,7 @@ func (l *ledger) update(now time.Time, turn uint64, uses []use, limit int, gone 
 	}
 	for _, u := range oncePerClient(uses) {
 		name := l.rowFor(u.place, limit)
-		l.count(l.totals[name], u, turn)
+		l.count(l.totals[name], u, turn, uint64(passed))
 		r := rows[name]
 		if r == nil {
 			r = &row{memory: [numKinds]int64{-1, -1, -1, -1}, units: -1}
@@ -121,8 +132,12 @@ func (l *ledger) update(now time.Time, turn uint64, uses []use, limit int, gone 
 		if sum := rows[name]; sum != nil {
 			r.Memory, r.Units = sum.amounts()
 		}
-		for _, e := range slices.Sorted(maps.Keys(l.totals[name].ns)) {
-			r.Engines = append(r.Engines, Amount{e, float64(l.totals[name].ns[e]) / 1e9})
+		t := l.totals[name]
+		for _, e := range slices.Sorted(maps.Keys(t.ns)) {
+			r.Engines = append(r.Engines, Amount{e, float64(t.ns[e]) / 1e9})
+			if passed > 0 {
+				r.Busy = append(r.Busy, Amount{e, float64(t.now[e]) / float64(passed)})
+			}
 		}
 		out = append(out, r)
 	}
@@ -145,23 +160,26 @@ func (l *ledger) rowFor(p place, limit int) string {
 		}
 	}
 	if l.totals[name] == nil {
-		l.totals[name] = &total{ns: map[string]uint64{}}
+		l.totals[name] = &total{ns: map[string]uint64{}, now: map[string]uint64{}}
 	}
 	return name
 }
 
 // count adds what the client did since it was last seen. A driver may say less
-// than before for a while; the larger number stands until it is reached again.
-func (l *ledger) count(t *total, u use, turn uint64) {
-	c := l.clients[u.client]
+// than before for a while; the larger number stands until it is reached again. A
+// client that is seen for the first time may have begun before the last look: what it
+// did since then is no more than the time that has passed.
+func (l *ledger) count(t *total, u use, turn, passed uint64) {
+	c, most := l.clients[u.client], uint64(math.MaxUint64)
 	if c == nil {
-		c = &client{done: map[string]uint64{}}
+		c, most = &client{done: map[string]uint64{}}, passed
 		l.clients[u.client] = c
 	}
 	c.turn = turn
 	for _, e := range u.engines {
 		if before := c.done[e.name]; e.ns > before {
 			t.ns[e.name] += e.ns - before
+			t.now[e.name] += min(e.ns-before, most)
 			c.done[e.name] = e.ns
 		}
 	}

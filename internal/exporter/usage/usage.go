@@ -41,6 +41,7 @@ type Row struct {
 	Processes int      `json:"processes"`         // that hold the GPU open; 0 when it did so before
 	Memory    []Amount `json:"memory,omitempty"`  // bytes, by kind: vram, gtt, cpu, and kfd, the part of vram that KFD counts
 	Engines   []Amount `json:"engines,omitempty"` // seconds since the container was first seen, by engine; never less than before
+	Busy      []Amount `json:"busy,omitempty"`    // share of the time since the look before, by engine; over 1 where several of its kind worked
 	Units     []Amount `json:"units,omitempty"`   // one: compute units at work, where the GPU tells
 }
 

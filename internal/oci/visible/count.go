@@ -36,8 +36,9 @@ func counted(env []string) (count int, set bool, err error) {
 // Shared says which of the unit's devices a task gets that shares them with
 // others: all; or those that it names, and the first so many of them where it
 // sets GPU_COUNT, so that a task sees as many as it asks for whether GPUs are
-// leased or not.
-func Shared(specs []*cdispec.Spec, devices []cdispec.Device, variables, env []string) (own []cdispec.Device, err error) {
+// leased or not. Of those that are withheld it gets none, and is refused where it names
+// one or needs it.
+func Shared(specs []*cdispec.Spec, devices []cdispec.Device, variables, env []string, withheld []Withheld) (own []cdispec.Device, err error) {
 	gpus, narrowed, err := narrow(specs, devices, variables, env)
 	if err != nil || narrowed && len(gpus) == 0 {
 		return nil, err
@@ -46,11 +47,12 @@ func Shared(specs []*cdispec.Spec, devices []cdispec.Device, variables, env []st
 	if err != nil {
 		return nil, err
 	}
-	if !set || count == allOfThem {
-		if !narrowed {
-			return devices, nil
-		}
-		count = len(gpus)
+	every := !set || count == allOfThem
+	if every && !narrowed && len(withheld) == 0 {
+		return devices, nil
+	}
+	if count == 0 && set {
+		return nil, nil
 	}
 	there := "the task names"
 	if !narrowed {
@@ -59,10 +61,20 @@ func Shared(specs []*cdispec.Spec, devices []cdispec.Device, variables, env []st
 			return nil, err
 		}
 	}
+	may, not := inService(gpus, withheld)
+	switch {
+	case every && narrowed:
+		count = len(gpus)
+	case every:
+		count = max(len(may), 1) // all that there are, but not none
+	}
 	if count > len(gpus) {
 		return nil, fmt.Errorf("cannot give the task %d GPUs: %s %d; ask for fewer by %s", count, there, len(gpus), countVariable)
 	}
-	for _, g := range gpus[:count] {
+	if count > len(may) {
+		return nil, refuseWithheld(count, len(may), len(gpus), there, not)
+	}
+	for _, g := range may[:count] {
 		own = append(own, g.Device)
 	}
 	return own, nil

@@ -14,8 +14,8 @@ import (
 // AMD_VISIBLE_DEVICES that is all of the list, with GPU_COUNT so many of it;
 // without a list, GPU_COUNT of any. The list none is none, whatever GPU_COUNT
 // says. Images often set AMD_VISIBLE_DEVICES=all: that is no list, and the task
-// gets one.
-func Leased(specs []*cdispec.Spec, devices []cdispec.Device, variables, env []string) (w lease.Want, err error) {
+// gets one. GPU_COUNT=all is all that are not withheld.
+func Leased(specs []*cdispec.Spec, devices []cdispec.Device, variables, env []string, withheld []Withheld) (w lease.Want, err error) {
 	nodes, err := distinctNodes(devices)
 	if err != nil {
 		return w, err
@@ -23,6 +23,11 @@ func Leased(specs []*cdispec.Spec, devices []cdispec.Device, variables, env []st
 	own, narrowed, err := narrow(specs, devices, variables, env)
 	if err != nil {
 		return w, err
+	}
+	for i := range devices {
+		if why := whyNot(withheld, nodes[i]); why != "" {
+			w.Withheld = append(w.Withheld, lease.Withheld{GPU: i, Why: why})
+		}
 	}
 	w.Count = 1
 	if narrowed {
@@ -44,7 +49,7 @@ func Leased(specs []*cdispec.Spec, devices []cdispec.Device, variables, env []st
 	case count != allOfThem:
 		w.Count = count
 	case !narrowed:
-		w.Count = len(devices)
+		w.Count = max(len(devices)-len(w.Withheld), 1)
 	}
 	return w, nil
 }

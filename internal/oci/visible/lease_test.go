@@ -20,7 +20,7 @@ func wanted(t testing.TB, env ...string) (lease.Want, error) {
 	specs := []*cdispec.Spec{s}
 	devices, err := cdispec.Find(specs, []string{"amd.com/gpu=GPU-00a1b2c3d4e50001", "amd.com/gpu=3", "amd.com/gpu=2"})
 	require.NoError(t, err)
-	return Leased(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env)
+	return Leased(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env, nil)
 }
 
 func TestTaskSaysHowManyGPUsAndWhich(t *testing.T) {
@@ -83,7 +83,7 @@ func TestEachDeviceHasToBeOneGPU(t *testing.T) {
 		}
 		devices, err := cdispec.Find(specs, full)
 		require.NoError(t, err)
-		_, err = Leased(specs, devices, nil, nil)
+		_, err = Leased(specs, devices, nil, nil, nil)
 		require.EqualError(t, err, text)
 	}
 }

@@ -68,8 +68,14 @@ func pick(gpus []unitGPU, picked []bool, entry string) error {
 	}
 	found := false
 	for i, g := range gpus {
-		if g.is(entry) {
-			picked[i], found = true, true
+		if !g.is(entry) {
+			continue
+		}
+		picked[i], found = true, true
+		for j, other := range gpus { // an id that all partitions share names the first of them
+			if g.hasID() && !other.hasID() && g.pci != "" && other.pci == g.pci && (!isDecimal(entry) || isUniqueID(entry)) {
+				picked[j] = true
+			}
 		}
 	}
 	if found {
@@ -90,6 +96,11 @@ func pick(gpus []unitGPU, picked []bool, entry string) error {
 }
 
 func isDecimal(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// hasID reports whether one of the names is a unique id.
+func (g unitGPU) hasID() bool {
+	return slices.ContainsFunc(g.names, func(n string) bool { return strings.HasPrefix(n, "GPU-") })
+}
 
 // is tells whether an entry, in small letters, names the GPU.
 func (g unitGPU) is(entry string) bool {

@@ -31,7 +31,7 @@ func asked(t testing.TB, spec string, unit []string, env ...string) (string, err
 	specs := []*cdispec.Spec{s}
 	devices, err := cdispec.Find(specs, unit)
 	require.NoError(t, err)
-	own, err := Shared(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env)
+	own, err := Shared(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env, nil)
 	if len(own) > 0 && &own[0] == &devices[0] {
 		return "as the unit", err
 	}
@@ -62,6 +62,17 @@ func TestTaskNarrowsItsGPUs(t *testing.T) {
 	got, err := asked(t, cards(4), unitAll, "AMD_VISIBLE=0", "X=AMD_VISIBLE_DEVICES=0")
 	require.NoError(t, err)
 	require.Equal(t, "as the unit", got)
+}
+
+// Older kernels give all partitions of a GPU the id of the whole, which its first
+// partition has as a name.
+func TestIdOfAWholeGPUNamesAllItsPartitions(t *testing.T) {
+	spec := strings.NewReplacer(`"GPU-00a1b2c3d4e50001"`, `"x"`, "0000:04:00.0", "0000:03:00.0").Replace(cards(3))
+	for value, want := range map[string]string{"GPU-00a1b2c3d4e50000": "0 1", "0xa1b2c3d4e50000": "0 1", "0000:03:00.0": "0 1", "0": "0", "1": "1"} {
+		got, err := asked(t, spec, unitAll, "AMD_VISIBLE_DEVICES="+value)
+		require.NoError(t, err, value)
+		require.Equal(t, want, got, value)
+	}
 }
 
 // AMD's runtime starts such tasks without a GPU and without a word (T3).

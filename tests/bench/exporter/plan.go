@@ -59,6 +59,7 @@ func sourceOf(name string, l map[string]string) (source, bool) {
 		"rocm_gpu_power_watts":                      text("hwmon/power1_input", 1, 1e6),
 		"rocm_gpu_activity_ratio":                   text(map[string]string{"gfx": "gpu", "memory": "mem"}[l["engine"]]+"_busy_percent", 1, 100),
 		"rocm_gpu_engine_busy_ratio":                array(l, "instance", map[string]int{"vcn": 16, "jpeg": 24}[l["engine"]], 2, 1, 100),
+		"rocm_gpu_activity_sum_total":               field(map[string]int{"gfx": 120, "memory": 124}[l["engine"]], 4, 1, 1),
 		"rocm_gpu_energy_joules_total":              field(88, 8, 1, 65536),
 		"rocm_gpu_clock_hertz":                      array(l, "instance", clock[l["clock"]], 2, 1e6, 1),
 		"rocm_pcie_link_lanes":                      field(112, 2, 1, 1),

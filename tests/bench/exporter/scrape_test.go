@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"testing"
 	"time"
@@ -9,20 +11,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter"
-	"concourse-ci-machine/internal/exporter/expo"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host"
 )
 
-func machine(t testing.TB, n int) (string, *exporter.Collector) {
-	root := t.TempDir()
-	require.NoError(t, synthesize(root, n))
-	return root, exporter.NewCollector(host.Root(root), exporter.AMD(host.Root(root)), "bench", exporter.Options{RASInterval: time.Minute})
+func machine(t testing.TB, n int) (string, http.Handler) {
+	root := host.Root(t.TempDir())
+	require.NoError(t, synthesize(string(root), n))
+	m := monitor.New(root, monitor.AMD(root), monitor.Options{RASInterval: time.Minute})
+	return string(root), exporter.Handler(&exporter.Source{Root: root, Version: "bench", Monitor: m}, exporter.Shown{})
+}
+
+func scrape(h http.Handler) string {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Body.String()
 }
 
 // The floor must have a source for every series that a scrape reads anew.
 func TestFloorHasASourceForEverySeries(t *testing.T) {
-	root, c := machine(t, 2)
-	body := string(c.Write(nil, expo.Text))
+	root, h := machine(t, 2)
+	body := scrape(h)
 	require.Contains(t, body, "rocm_xgmi_bytes_total{")
 	require.NoError(t, writePlan(filepath.Join(t.TempDir(), "plan"), root, body))
 }
@@ -30,11 +39,10 @@ func TestFloorHasASourceForEverySeries(t *testing.T) {
 func BenchmarkScrape(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			_, c := machine(b, n)
-			out := c.Write(nil, expo.Text)
+			_, h := machine(b, n)
 			b.ReportAllocs()
 			for b.Loop() {
-				out = c.Write(out[:0], expo.Text)
+				scrape(h)
 			}
 		})
 	}

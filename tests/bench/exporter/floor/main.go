@@ -1,7 +1,8 @@
 // The command floor serves what its plan says, at the least cost that net/http
 // allows: descriptors that stay open, one pread a file, text put together by
 // hand. Nothing is checked, and a GPU that hangs would hang it. It is what the
-// exporter is measured against.
+// exporter is measured against. With "library" after the plan it writes by
+// client_golang.
 package main
 
 import (
@@ -19,13 +20,13 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1]); err != nil {
+	if err := run(os.Args[1], len(os.Args) > 2 && os.Args[2] == "library"); err != nil {
 		fmt.Fprintln(os.Stderr, "floor:", err)
 		os.Exit(1)
 	}
 }
 
-func run(file string) error {
+func run(file string, library bool) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -47,7 +48,14 @@ func run(file string) error {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "floor: listening on", l.Addr())
-	return http.Serve(l, f)
+	if !library {
+		return http.Serve(l, f)
+	}
+	h, err := newLibrary(f)
+	if err != nil {
+		return err
+	}
+	return http.Serve(l, h)
 }
 
 type floor struct {
@@ -60,9 +68,20 @@ type floor struct {
 
 // ServeHTTP is for one scrape at a time, as the benchmark makes them.
 func (f *floor) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	f.read()
+	f.render()
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	w.Header().Set("Content-Length", strconv.Itoa(len(f.out)))
+	w.Write(f.out)
+}
+
+func (f *floor) read() {
 	for i, fd := range f.fds {
 		f.n[i], _ = syscall.Pread(fd, f.pages[i][:], 0)
 	}
+}
+
+func (f *floor) render() []byte {
 	f.out = f.out[:0]
 	for i := range f.plan.Parts {
 		p := &f.plan.Parts[i]
@@ -77,9 +96,7 @@ func (f *floor) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 			f.out = append(f.out, '\n')
 		}
 	}
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-	w.Header().Set("Content-Length", strconv.Itoa(len(f.out)))
-	w.Write(f.out)
+	return f.out
 }
 
 func (f *floor) number(p *floorplan.Part) float64 {

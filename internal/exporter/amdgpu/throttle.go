@@ -1,0 +1,202 @@
+package amdgpu
+
+import (
+	"time"
+
+	gm "concourse-ci-machine/internal/exporter/gpumetrics"
+)
+
+// window is how long a residency counter is watched before its growth is told.
+// Each reading looks back one to two windows, so that several Prometheus
+// servers do not take each other's growth away.
+const window = 15 * time.Second
+
+// bitNow is the share of time that a bit counts for: it says that a limit is met now
+// and not for how long.
+const bitNow = .2
+
+// throttleState is what the residency counters were.
+type throttleState struct {
+	older   *residencies
+	base    *residencies
+	lastRev gm.Revision
+	status  *uint64 // indep_throttle_status of this reading, see judgeBits
+}
+
+// residencies is a reading of the counters: ticks by field.
+type residencies struct {
+	at     time.Time
+	total  gm.Value // accumulation_counter; Bits 0 where the table has none
+	counts []gm.Value
+}
+
+// throttleBit is a bit of indep_throttle_status (SMU_THROTTLER_* in
+// drivers/gpu/drm/amd/pm/swsmu/inc/amdgpu_smu.h).
+type throttleBit struct {
+	bit    int
+	reason string
+}
+
+var throttleBits = [...]throttleBit{
+	{0, "ppt0"}, {1, "ppt1"}, {2, "ppt2"}, {3, "ppt3"}, {4, "spl"}, {5, "fppt"}, {6, "sppt"}, {7, "sppt_apu"},
+	{16, "tdc_gfx"}, {17, "tdc_soc"}, {18, "tdc_mem"}, {19, "tdc_vdd"}, {20, "tdc_cvip"},
+	{21, "edc_cpu"}, {22, "edc_gfx"}, {23, "apcc"},
+	{32, "temp_gpu"}, {33, "temp_core"}, {34, "temp_mem"}, {35, "temp_edge"}, {36, "temp_hotspot"}, {37, "temp_soc"},
+	{38, "temp_vr_gfx"}, {39, "temp_vr_soc"}, {40, "temp_vr_mem0"}, {41, "temp_vr_mem1"},
+	{42, "temp_liquid0"}, {43, "temp_liquid1"}, {44, "vrhot0"}, {45, "vrhot1"}, {46, "prochot_cpu"}, {47, "prochot_gfx"},
+	{56, "ppm"}, {57, "fit"},
+}
+
+// thermal reports whether a bit is about heat. Power and current limits are met by
+// every busy GPU and say nothing about it.
+func thermal(bit int) bool { return bit >= 32 && bit < 48 }
+
+// bitSensors are the sensors in hwmon that thermal bits speak of.
+var bitSensors = map[int]string{32: "junction", 34: "mem", 35: "edge", 36: "junction"}
+
+// readThrottle tells what slows the GPU down, from the best of the fields that
+// the table has.
+func (r *Reader) readThrottle(values []gm.Value, revision gm.Revision) {
+	if r.throttle.lastRev != revision {
+		r.throttle = throttleState{lastRev: revision}
+	}
+	now := residencies{at: r.now()}
+	var raw *gm.Value
+	for i, v := range values {
+		switch v.Field {
+		case gm.IndepThrottleStatus:
+			r.throttle.status = &v.Raw
+			return
+		case gm.ThrottleStatus:
+			raw = &values[i]
+		case gm.AccumulationCounter:
+			now.total = v
+		case gm.ProchotResidencyAcc, gm.SocketThermalResidencyAcc, gm.VRThermalResidencyAcc, gm.HBMThermalResidencyAcc,
+			gm.ThrottleResidencyProchot, gm.ThrottleResidencyThermalCore, gm.ThrottleResidencyThermalGFX, gm.ThrottleResidencyThermalSoC:
+			now.counts = append(now.counts, v)
+		}
+	}
+	if len(now.counts) > 0 {
+		r.grow(now)
+		return
+	}
+	if raw != nil {
+		// Each GPU has its own codes: there is no telling heat from power, so
+		// this must not count as heat.
+		r.s.Throttling.Active = []Throttle{{Unspecified, raw.Raw != 0}}
+	}
+}
+
+// Unspecified is the reason of a limit that the GPU has its own codes for, or of which
+// no sensor says that it is about.
+const Unspecified = "unspecified"
+
+// judgeBits comes when sensors and their limits were read. A thermal bit counts where
+// its sensor is near the limit. Where no such sensor is known it is unspecified, and
+// no limit of heat.
+func (r *Reader) judgeBits() {
+	if r.throttle.status == nil {
+		return
+	}
+	t := &r.s.Throttling
+	t.Active = make([]Throttle, 0, len(throttleBits)+1)
+	n, judged, unspecified := 0, false, false
+	for _, b := range throttleBits {
+		set := *r.throttle.status>>b.bit&1 == 1
+		if thermal(b.bit) {
+			near, ok := r.s.near(bitSensors[b.bit])
+			if !ok {
+				unspecified = unspecified || set
+				continue
+			}
+			set, judged = set && near, true
+			if set {
+				n++
+			}
+		}
+		t.Active = append(t.Active, Throttle{b.reason, set})
+	}
+	t.Active = append(t.Active, Throttle{Unspecified, unspecified})
+	if judged {
+		t.Limits, t.ThermalShare = Known(float64(n)), Known(0)
+		if n > 0 {
+			t.ThermalShare = Known(bitNow)
+		}
+	}
+	r.throttle.status = nil // the next reading may be without its table
+}
+
+// nearLimit is the share of a sensor's limit from which on the firmware's word for it
+// counts that it slows the GPU down: RDNA 3 and 4 set the bit of the hotspot on idle,
+// cool cards (drm/amd issue 3251).
+const nearLimit = .9
+
+// near reports whether the sensor is near its limit. ok is false where it or its limit
+// is not known.
+func (s *State) near(name string) (near, ok bool) {
+	for _, t := range s.Temperatures {
+		if t.Sensor == name && t.Now.Known && t.Critical.Known {
+			return t.Now.Value >= nearLimit*t.Critical.Value, true
+		}
+	}
+	return false, false
+}
+
+// grow compares with the reading of one to two windows ago.
+func (r *Reader) grow(now residencies) {
+	t := &r.throttle
+	switch {
+	case t.base == nil:
+		t.base = &now
+		return
+	case now.at.Sub(t.base.at) >= window:
+		t.older, t.base = t.base, &now
+	}
+	since := t.older
+	if since == nil {
+		since = t.base
+	}
+	n, most, ticks, ok := since.until(now)
+	if !ok { // the firmware started again
+		t.older, t.base = nil, &now
+		return
+	}
+	r.s.Throttling.Limits = Known(float64(n))
+	if ticks > 0 {
+		r.s.Throttling.ThermalShare = Known(min(1, most/ticks))
+	}
+}
+
+// until is how many counters grew, by how much the one that grew most, and how
+// many ticks there were. ok is false where they can't have come from b.
+func (b *residencies) until(now residencies) (n int, most, ticks float64, ok bool) {
+	if len(b.counts) != len(now.counts) || b.total.Bits != now.total.Bits {
+		return 0, 0, 0, false
+	}
+	if b.total.Bits > 0 {
+		ticks = growth(b.total, now.total)
+	}
+	for i, v := range now.counts {
+		if b.counts[i].Field != v.Field || b.total.Bits == 0 && v.Raw < b.counts[i].Raw {
+			return 0, 0, 0, false
+		}
+		g := growth(b.counts[i], v)
+		if b.total.Bits > 0 && g > ticks {
+			return 0, 0, 0, false // more than the time there was: not a wrap but a new start
+		}
+		if g > 0 {
+			n++
+		}
+		most = max(most, g)
+	}
+	return n, most, ticks, true
+}
+
+// growth minds the width at which the counter starts again from 0.
+func growth(from, to gm.Value) float64 {
+	d := to.Raw - from.Raw
+	if to.Bits < 64 {
+		d &= 1<<to.Bits - 1
+	}
+	return float64(d)
+}

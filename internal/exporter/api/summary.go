@@ -1,0 +1,68 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"concourse-ci-machine/internal/exporter/health"
+)
+
+// Heading says whose GPUs these are.
+func Heading(r Report) string {
+	switch {
+	case r.Unit != "":
+		return "GPUs of " + r.Unit + " on " + cmp.Or(r.Host, "a host without a name")
+	case r.Host != "":
+		return "GPUs of " + r.Host
+	}
+	return "GPUs"
+}
+
+// States are in the order of the page: what wants looking at comes first.
+var States = []health.State{health.Critical, health.Warning, health.Unknown, health.Healthy}
+
+// Summary counts the GPUs by state, the worst first.
+func Summary(r Report) string {
+	counts, gpus := map[health.State]int{}, Wholes(r.GPUs)
+	for _, partitions := range gpus {
+		counts[StateOf(partitions[0])]++
+	}
+	var parts []string
+	for _, state := range States {
+		if n := counts[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	text := count(len(gpus), "GPU", "GPUs")
+	switch all := len(r.GPUs); {
+	case all == 0:
+		return "No GPU"
+	case all > len(gpus):
+		text = count(all, "partition", "partitions") + " of " + text
+	}
+	return text + ": " + strings.Join(parts, ", ")
+}
+
+// StateOf is one of States.
+func StateOf(s Status) health.State {
+	if !slices.Contains(States, s.Health.State) {
+		return health.Unknown
+	}
+	return s.Health.State
+}
+
+// Wholes puts the partitions of one GPU together, which have its address and are beside
+// one another.
+func Wholes(all []Status) (out [][]Status) {
+	for i := 0; i < len(all); {
+		n := i + 1
+		for n < len(all) && all[n].PCI == all[i].PCI && all[n].Partitions > 1 {
+			n++
+		}
+		out = append(out, all[i:n])
+		i = n
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/exporter/usage"
+)
+
+// Use is a container that uses a GPU, leases it, or both, as people are told of it.
+type Use struct {
+	Who       string
+	Processes int
+	Memory    string // "1.0 GiB vram, 2.0 MiB gtt"
+	Engines   string // "gfx 83 % (2m3s)": of the time between two looks, and in all
+	Units     string // compute units; "" where the GPU does not tell
+	Lease     string // "12m3s", "" where it has none
+}
+
+// Text is all of it but the name, for one line.
+func (u Use) Text() string {
+	parts := []string{count(u.Processes, "process", "processes"), u.Memory, u.Engines}
+	if u.Units != "" {
+		parts = append(parts, u.Units+" compute units")
+	}
+	if u.Lease != "" {
+		parts = append(parts, "leased: "+u.Lease)
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "; ")
+}
+
+// UsesOf is who uses and leases a GPU at a time, who leases it first. Containers that
+// are gone, and have no time left to tell of, are left out.
+func UsesOf(s Status, at time.Time) []Use {
+	var out []Use
+	holder := ""
+	if l := s.Lease; l != nil && l.Held {
+		use := Use{Who: l.Container, Lease: "held"}
+		if use.Who == "" {
+			use.Who = "unknown"
+		}
+		if l.Since != nil {
+			use.Lease = span(at.Sub(*l.Since))
+		}
+		if l.Doubt != "" {
+			use.Lease += ", in doubt"
+		}
+		holder, out = l.Container, append(out, use)
+	}
+	for _, u := range s.Users {
+		use := Use{Who: u.Container, Processes: u.Processes, Memory: memoryText(u.Memory), Engines: enginesText(u)}
+		switch use.Who {
+		case "":
+			use.Who = "no container"
+		case usage.Other:
+			use.Who = "other containers"
+		}
+		if u.Units != nil {
+			use.Units = fmt.Sprintf("%.0f", *u.Units)
+		}
+		switch {
+		case u.Container != "" && u.Container == holder:
+			use.Lease = out[0].Lease
+			out[0] = use
+		case u.Processes > 0:
+			out = append(out, use)
+		}
+	}
+	return out
+}
+
+// Unused is what is said of a GPU without uses.
+func Unused(s Status) string {
+	switch {
+	case s.Lease != nil:
+		return "free"
+	case s.Users == nil:
+		return "users not known"
+	}
+	return "not in use"
+}
+
+// memoryText has the kinds that there is any of.
+func memoryText(by map[string]float64) string {
+	var parts []string
+	for _, kind := range []string{"vram", "gtt", "kfd", "cpu"} {
+		if by[kind] > 0 {
+			parts = append(parts, bytesText(by[kind])+" "+kind)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func enginesText(u User) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(u.Engines)) {
+		seconds := span(time.Duration(u.Engines[name] * float64(time.Second)))
+		if busy, ok := u.Busy[name]; ok {
+			seconds = fmt.Sprintf("%.0f %% (%s)", busy*100, seconds)
+		}
+		parts = append(parts, name+" "+seconds)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func bytesText(n float64) string {
+	for _, unit := range []string{"B", "KiB", "MiB"} {
+		if n < 1024 {
+			return fmt.Sprintf("%.0f %s", n, unit)
+		}
+		n /= 1024
+	}
+	return fmt.Sprintf("%.1f GiB", n)
+}
+
+// span is a time in seconds, and from a minute on in whole ones.
+func span(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%.1fs", max(0, d.Seconds()))
+	}
+	return d.Truncate(time.Second).String()
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

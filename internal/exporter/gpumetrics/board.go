@@ -1,0 +1,75 @@
+package gpumetrics
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// BoardTemperature is one sensor of the board that a GPU sits on, in degrees Celsius.
+type BoardTemperature struct {
+	Sensor  string
+	Celsius float64
+}
+
+// The sensors by their numbers in the tables (enums amdgpu_system_temp, amdgpu_node_temp
+// and amdgpu_vr_temp in kgd_pp_interface.h).
+var (
+	baseboardSensors = []string{"ubb_fpga", "ubb_front", "ubb_back", "ubb_oam7", "ubb_ibc", "ubb_ufpga", "ubb_oam1",
+		"oam_0_1_hsc", "oam_2_3_hsc", "oam_4_5_hsc", "oam_6_7_hsc", "ubb_fpga_0v72_vr", "ubb_fpga_3v3_vr",
+		"retimer_0_1_2_3_1v2_vr", "retimer_4_5_6_7_1v2_vr", "retimer_0_1_0v9_vr", "retimer_4_5_0v9_vr",
+		"retimer_2_3_0v9_vr", "retimer_6_7_0v9_vr", "oam_0_1_2_3_3v3_vr", "oam_4_5_6_7_3v3_vr", "ibc_hsc", "ibc"}
+	nodeSensors = []string{"retimer", "oam_ibc", "oam_ibc_2", "oam_vdd18_vr", "oam_04_hbm_b_vr", "oam_04_hbm_d_vr"}
+	vrSensors   = []string{"vddcr_vdd0", "vddcr_vdd1", "vddcr_vdd2", "vddcr_vdd3", "vddcr_soc_a", "vddcr_soc_c",
+		"vddcr_socio_a", "vddcr_socio_c", "vdd_085_hbm", "vddcr_11_hbm_b", "vddcr_11_hbm_d", "vdd_usr", "vddio_11_e32"}
+)
+
+// boardBegin is where the first sensor stands: after the header, label_version, node_id
+// and accumulation_counter.
+const boardBegin = 16
+
+// nodeEntries are the places that a table has for sensors of the GPU's own board, before
+// those of its voltage regulators.
+const nodeEntries = 12
+
+// DecodeBaseboard gives the sensors of a baseboard_temp table.
+func DecodeBaseboard(b []byte) ([]BoardTemperature, error) {
+	b, err := boardTable(b)
+	return boardSensors(nil, b, baseboardSensors), err
+}
+
+// DecodeGPUBoard gives the sensors of a gpuboard_temp table.
+func DecodeGPUBoard(b []byte) ([]BoardTemperature, error) {
+	b, err := boardTable(b)
+	split := min(4*nodeEntries, len(b))
+	return boardSensors(boardSensors(nil, b[:split], nodeSensors), b[split:], vrSensors), err
+}
+
+// boardTable checks the header, and returns what follows it.
+func boardTable(b []byte) ([]byte, error) {
+	if len(b) < boardBegin {
+		return nil, fmt.Errorf("%w: %d bytes", errDamaged, len(b))
+	}
+	size, r := int(binary.LittleEndian.Uint16(b)), Revision{b[2], b[3]}
+	switch {
+	case size < boardBegin || size > len(b):
+		return nil, fmt.Errorf("%w: header says %d of %d bytes", errDamaged, size, len(b))
+	case r != Revision{1, 0}:
+		return nil, fmt.Errorf("%w: %s", ErrUnknown, r)
+	}
+	return b[boardBegin:size], nil
+}
+
+// boardSensors reads numbers with a sensor in their upper 8 bits and degrees in the
+// lower 24. One that is not there is all ones.
+func boardSensors(out []BoardTemperature, b []byte, names []string) []BoardTemperature {
+	seen := uint32(0) // what is told twice is told once; no list of names is longer
+	for ; len(b) >= 4; b = b[4:] {
+		n := binary.LittleEndian.Uint32(b)
+		id, t := int(n>>24), float64(n&0xffffff)
+		if id < len(names) && seen&(1<<id) == 0 && t > 0 && t <= readings[celsius].max {
+			seen |= 1 << id
+			out = append(out, BoardTemperature{names[id], t})
+		}
+	}
+	return out
+}

@@ -1,0 +1,64 @@
+package monitor
+
+import "concourse-ci-machine/internal/exporter/amdgpu"
+
+// divide gives each partition of a divided GPU its own part of what the GPU's table
+// tells by partition, so that nothing is told twice, and nothing of partitions that are
+// not this unit's. A partition that told of its engines itself (xcp_metrics) is left as
+// it is.
+func divide(gpus []GPU) {
+	whole := map[string]*amdgpu.State{}
+	number := map[string]int{}
+	for i := range gpus {
+		g := &gpus[i]
+		number[g.Device.Dir]++
+		if !g.Shared {
+			s := g.State
+			whole[g.Device.Dir] = &s
+		}
+	}
+	for i := range gpus {
+		g := &gpus[i]
+		all := whole[g.Device.Dir]
+		if number[g.Device.Dir] == 1 && all.Division.Partitions.Value <= 1 {
+			continue
+		}
+		s := &g.State
+		if !g.Shared {
+			g.Socket, s.Activity.Engines, s.Throttling.Limited = s.Activity.Graphics, nil, nil
+		}
+		if len(s.Throttling.Limited) == 0 {
+			s.Throttling.Limited = filter(all.Throttling.Limited, func(l amdgpu.Limited) bool { return l.Partition == g.Device.Partition })
+		}
+		if len(s.Activity.Engines) == 0 {
+			s.Activity.Engines = filter(all.Activity.Engines, func(e amdgpu.Engine) bool { return e.Partition == g.Device.Partition })
+		}
+		s.Activity.Graphics = mean(s.Activity.Engines, "gfx")
+	}
+}
+
+// filter gives those that belong to a partition, in memory of their own: others may read what
+// the GPU told.
+func filter[T any](all []T, belongs func(T) bool) (own []T) {
+	for _, v := range all {
+		if belongs(v) {
+			own = append(own, v)
+		}
+	}
+	return own
+}
+
+// mean is the busy time of all engines of a kind.
+func mean(engines []amdgpu.Engine, kind string) amdgpu.Number {
+	sum, n := 0.0, 0.0
+	for _, e := range engines {
+		if e.Kind == kind {
+			sum += e.Busy
+			n++
+		}
+	}
+	if n == 0 {
+		return amdgpu.Number{}
+	}
+	return amdgpu.Known(sum / n)
+}

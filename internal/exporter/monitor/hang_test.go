@@ -1,0 +1,192 @@
+package monitor
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/exporter/exportertest"
+	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+func TestHungGPUCostsItsOwnSeriesOnly(t *testing.T) {
+	r := hosttest.Host(t, "mi210x4")
+	list, err := AMD(r)()
+	require.NoError(t, err)
+	require.Len(t, list, 4)
+	hung := list[1]
+	reached, end := exportertest.FIFO(t, r, hung.Dir+"/gpu_busy_percent")
+	m := newMonitor(r, AMD(r), Options{})
+	m.deadline = only(hung.Dir, reached)
+	check := func(s Snapshot) {
+		t.Helper()
+		require.Equal(t, []bool{true, false, true, true}, ups(s))
+		for i, g := range s.GPUs {
+			told := i != 1
+			for _, n := range []amdgpu.Number{g.State.Temperature.Now, g.State.Activity.Graphics, g.State.Power.Now, g.State.Memory.VRAM.Used} {
+				require.Equal(t, told, n.Known, i)
+			}
+			require.Equal(t, !told, g.Silent)
+		}
+		g := s.GPUs[1]
+		require.Equal(t, amdgpu.State{Identity: amdgpu.Identity{UUID: "GPU-" + hung.UniqueID},
+			Hangs: amdgpu.Hangs{Signals: []string{amdgpu.SignalTimeout}, Events: 1, InDay: 1}}, g.State)
+		require.Equal(t, health.Silent("gpu_busy_percent"), g.Health)
+	}
+	s := m.Snapshot()
+	check(s)
+	require.Equal(t, map[string]float64{"1 gpu_busy_percent timeout": 1}, errorsOf(s))
+
+	// Asked again, it is neither read a second time nor waited for.
+	m.deadline = never
+	s = m.Snapshot()
+	check(s)
+	require.Equal(t, map[string]float64{"1 gpu_busy_percent timeout": 2}, errorsOf(s))
+	open := outstanding(m)
+	require.Len(t, open, 1)
+
+	// When the driver answers at last, the GPU is back.
+	end("55\n")
+	<-open[0].done
+	require.NoError(t, r.Remove(hung.Dir+"/gpu_busy_percent"))
+	hosttest.Put(t, r, hung.Dir+"/gpu_busy_percent", "56\n")
+	s = m.Snapshot()
+	require.Equal(t, []bool{true, true, true, true}, ups(s))
+	require.Equal(t, amdgpu.Known(.56), s.GPUs[1].State.Activity.Graphics)
+	require.Equal(t, amdgpu.Hangs{Events: 1, InDay: 1}, s.GPUs[1].State.Hangs)
+	require.Empty(t, outstanding(m))
+}
+
+func outstanding(m *steered) []*flight[amdgpu.State] {
+	m.reads.mu.Lock()
+	defer m.reads.mu.Unlock()
+	return slices.Collect(maps.Values(m.reads.open))
+}
+
+// of is the deadline of one partition in a snapshot, the others of which have none: they
+// share a folder, and are asked for in their order.
+func of(d amdgpu.Device, partition int, deadline chan time.Time) func(string) <-chan time.Time {
+	next := 0
+	return func(dir string) <-chan time.Time {
+		if dir != d.Dir {
+			return nil
+		}
+		if next++; next-1 == partition {
+			return deadline
+		}
+		return nil
+	}
+}
+
+func TestPartitionsOfAHungGPUAreDownTogether(t *testing.T) {
+	r := hosttest.Host(t, "mi300x-cpx")
+	list, err := AMD(r)()
+	require.NoError(t, err)
+	reached, end := exportertest.FIFO(t, r, list[0].Dir+"/mem_info_vram_used")
+	m := newMonitor(r, AMD(r), Options{})
+	m.deadline = of(list[0], 0, reached)
+	s := m.Snapshot()
+	require.Equal(t, []bool{false, false, false, false, false, false, false, false, true}, ups(s))
+	for i, g := range s.GPUs[:8] {
+		require.Equal(t, i > 0, g.Shared)
+		require.Equal(t, health.Silent("mem_info_vram_used"), g.Health, "it has the health of its GPU")
+	}
+	end("1\n")
+}
+
+// The sensors are the first partition's to read, so the others can answer or not by
+// themselves.
+func TestPartitionThatHangsAloneIsCritical(t *testing.T) {
+	r := hosttest.Host(t, "mi300x-cpx")
+	list, err := AMD(r)()
+	require.NoError(t, err)
+	require.NotEqual(t, list[0].Own, list[1].Own)
+	hosttest.Put(t, r, list[1].Own+"/xcp/xcp_metrics", "")
+	reached, end := exportertest.FIFO(t, r, list[1].Own+"/xcp/xcp_metrics")
+	m := newMonitor(r, AMD(r), Options{})
+	m.deadline = of(list[0], 1, reached)
+	s := m.Snapshot()
+	require.True(t, s.GPUs[0].Up)
+	require.False(t, s.GPUs[1].Up)
+	require.True(t, s.GPUs[1].Silent)
+	require.Equal(t, health.Silent("xcp_metrics"), s.GPUs[1].Health)
+	require.NotEqual(t, health.Critical, s.GPUs[0].Health.State)
+	end("")
+}
+
+func TestSearchThatHangsOrFailsReportsTheGPUsKnownBefore(t *testing.T) {
+	r := exportertest.Put(t, map[string]string{"mem_info_vram_total": "1024\n"})
+	answer := one
+	m := newMonitor(r, func() ([]amdgpu.Device, error) { return answer() }, Options{})
+	total := func() amdgpu.Number { return m.gpu(t).State.Memory.VRAM.Total }
+	require.Equal(t, amdgpu.Known(1024), total())
+
+	answer = func() ([]amdgpu.Device, error) { return nil, unix.EIO }
+	require.Equal(t, amdgpu.Known(1024), total())
+	m.deadline = never
+	s := m.Snapshot()
+	require.Len(t, s.GPUs, 1)
+	require.Equal(t, map[string]float64{" search EIO": 2}, errorsOf(s))
+
+	block := make(chan struct{})
+	answer = func() ([]amdgpu.Device, error) { <-block; return nil, errors.New("unused") }
+	now := make(chan time.Time)
+	close(now)
+	m.deadline = only("", now)
+	s = m.Snapshot()
+	require.Len(t, s.GPUs, 1)
+	require.Equal(t, amdgpu.Known(1024), s.GPUs[0].State.Memory.VRAM.Total)
+	require.Equal(t, map[string]float64{" search EIO": 2, " search timeout": 1}, errorsOf(s))
+	close(block)
+}
+
+func TestScrapesAtTheSameTimeShareOneReading(t *testing.T) {
+	r := exportertest.Put(t, map[string]string{"mem_info_vram_total": "1024\n", "mem_busy_percent": "101\n"})
+	_, end := exportertest.FIFO(t, r, dev+"/mem_info_vram_total")
+	m := newMonitor(r, one, Options{})
+	joined := make(chan string)
+	m.deadline = func(dir string) <-chan time.Time { // asked for once the reading has begun
+		if dir == dev {
+			joined <- dir
+		}
+		return nil
+	}
+	all := make(chan Snapshot, 2)
+	for range 2 {
+		go func() { all <- m.Snapshot() }()
+	}
+	<-joined
+	<-joined
+	end("7\n") // ends one reader; a second one would never come back
+	for range 2 {
+		s := <-all
+		require.Equal(t, amdgpu.Known(7), s.GPUs[0].State.Memory.VRAM.Total)
+		require.Equal(t, map[string]float64{"0 mem_busy_percent range": 1}, errorsOf(s), "counted once")
+	}
+}
+
+func TestDescriptorsOfGPUsThatAreGoneAreClosed(t *testing.T) {
+	open := func() int { return openFiles(t) }
+	before := open()
+	r := hosttest.ManyGPUs(t, 16)
+	list, err := AMD(r)()
+	require.NoError(t, err)
+	inBubble(t, func() { // in which all that closes can be waited for
+		m := newMonitor(r, func() ([]amdgpu.Device, error) { return list, nil }, Options{})
+		m.Snapshot()
+		require.Greater(t, open(), before+16*8)
+		list = nil
+		m.now = func() time.Time { return hosttest.Now.Add(2 * searchEvery) }
+		m.Snapshot()
+		require.Empty(t, m.readers)
+		require.Empty(t, m.ids)
+	})
+	require.LessOrEqual(t, open(), before+4)
+}

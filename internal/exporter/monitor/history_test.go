@@ -1,0 +1,95 @@
+package monitor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/exporter/exportertest"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+// warm is a GPU that tells its temperature alone.
+func warm(name string, degrees float64) GPU {
+	g := GPU{Device: amdgpu.Device{Name: name, PCI: exportertest.PCI}}
+	g.State.Temperature = amdgpu.Temperature{Sensor: "edge", Now: amdgpu.Known(degrees)}
+	return g
+}
+
+// told are the values of a series, -1 for what was not known.
+func told(series []*float64) (out []float64) {
+	for _, v := range series {
+		if v == nil {
+			out = append(out, -1)
+		} else {
+			out = append(out, *v)
+		}
+	}
+	return out
+}
+
+func TestHistoryKeepsTheLastFifteenMinutes(t *testing.T) {
+	require.Equal(t, 15*time.Minute, maxPoints*recordEvery)
+	var h record
+	now := hosttest.Now
+	for i := range 1000 {
+		now = now.Add(recordEvery)
+		h.add(now, []GPU{warm("a", float64(i))})
+		require.Len(t, h.of(warm("a", 0).Device).Temperature, min(i+1, maxPoints))
+	}
+	got := h.of(warm("a", 0).Device)
+	want := make([]float64, maxPoints)
+	for i := range want {
+		want[i] = float64(1000 - maxPoints + i)
+	}
+	require.Equal(t, want, told(got.Temperature))
+	require.Len(t, got.Power, maxPoints)
+	require.Nil(t, got.Power[0])
+	require.Equal(t, 10.0, got.Interval)
+	require.True(t, now.Equal(got.Last))
+}
+
+func TestHistoryHasGapsWhereNothingWasRead(t *testing.T) {
+	var h record
+	a := warm("a", 0).Device
+	at := func(seconds int, degrees float64) {
+		h.add(hosttest.Now.Add(time.Duration(seconds)*time.Second), []GPU{warm("a", degrees)})
+	}
+	at(0, 40)
+	at(11, 41) // late, but not missed
+	at(42, 44)
+	require.Equal(t, []float64{40, 41, -1, -1, 44}, told(h.of(a).Temperature))
+	at(30, 45) // the clock was set back
+	require.Equal(t, []float64{40, 41, -1, -1, 44, 45}, told(h.of(a).Temperature))
+	at(86400, 50)
+	got := told(h.of(a).Temperature)
+	require.Len(t, got, maxPoints)
+	require.Equal(t, []float64{-1, 50}, got[maxPoints-2:])
+	require.NotContains(t, got, 45.0)
+}
+
+func TestHistoryIsOfTheGPUsThatAreThere(t *testing.T) {
+	var h record
+	a := warm("a", 0).Device
+	other := GPU{Device: amdgpu.Device{Name: "b", PCI: "0000:04:00.0", Partition: 1}}
+	require.Nil(t, h.of(a))
+	h.add(hosttest.Now, []GPU{warm("a", 40), other})
+	require.Nil(t, h.of(other.Device), "a partition that shows no readings has no history")
+	require.Nil(t, h.of(warm("another in its place", 0).Device))
+	h.add(hosttest.Now.Add(recordEvery), []GPU{other})
+	require.Len(t, h.rings, 1)
+	require.Nil(t, h.of(a))
+	h.add(hosttest.Now.Add(2*recordEvery), []GPU{warm("a", 42)})
+	require.Equal(t, []float64{42}, told(h.of(a).Temperature))
+}
+
+// The temperature that is kept is the one that is shown.
+func TestHistoryIsOfTheSensorNearestItsLimit(t *testing.T) {
+	m := newMonitor(exportertest.Put(t, exportertest.Sensors("edge", 70, 100, "junction", 90, 110)), one, Options{})
+	m.Record()
+	g := m.gpu(t)
+	require.Equal(t, "junction", g.Temperature().Sensor)
+	require.Equal(t, []float64{90}, told(m.History(g.Device).Temperature))
+}

@@ -1,0 +1,62 @@
+package monitor
+
+import (
+	"time"
+
+	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/gpu"
+)
+
+// LeaseReport is who leases this unit's GPUs, as a process that may see it wrote
+// it down: leases and the processes that hold them are root's to look at.
+type LeaseReport struct {
+	At       time.Time     `json:"at"`
+	GPUs     []LeasedGPU   `json:"gpus"`
+	Counters LeaseCounters `json:"since_boot"`
+}
+
+// LeasedGPU is one GPU's lease.
+type LeasedGPU struct {
+	Name      string     `json:"name"`            // see gpu.Slot
+	Index     *int       `json:"index,omitempty"` // the number that gpu-device-ids takes; nil for a GPU that is gone
+	PCI       string     `json:"pci,omitempty"`
+	Held      bool       `json:"held"`
+	Container string     `json:"container,omitempty"` // that holds it
+	Since     *time.Time `json:"since,omitempty"`
+	PID       int        `json:"pid,omitempty"`   // of the container's init
+	Doubt     string     `json:"doubt,omitempty"` // why it counts as held though that can't be seen
+}
+
+// LeaseCounters count since the boot.
+type LeaseCounters struct {
+	Granted     uint64  `json:"granted"`
+	Busy        uint64  `json:"refused_busy"`
+	Impossible  uint64  `json:"refused_impossible"`
+	HeldSeconds float64 `json:"held_seconds"`
+}
+
+// staleLeases is the age from which a report tells nothing of the moment. It is
+// written every 15 s.
+const staleLeases = 2 * time.Minute
+
+// readLeases reads the report once a snapshot.
+func (m *Monitor) readLeases() *LeaseReport {
+	if m.options.Leases == "" {
+		return nil
+	}
+	return decodeReport[LeaseReport](m, "leases", m.readReport("leases", m.options.Leases))
+}
+
+// of is the lease of a device, nil where none is told of.
+func (r *LeaseReport) of(d amdgpu.Device, now time.Time) *LeasedGPU {
+	if r == nil || now.Sub(r.At).Abs() >= staleLeases {
+		return nil
+	}
+	name := gpu.Slot(d.PCI, d.Partition)
+	for i := range r.GPUs {
+		if r.GPUs[i].Name == name {
+			return &r.GPUs[i]
+		}
+	}
+	return nil
+}

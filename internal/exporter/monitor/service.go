@@ -1,0 +1,12 @@
+package monitor
+
+import "concourse-ci-machine/internal/gpuservice"
+
+// readService reads once a snapshot which GPUs are withheld. However old that is, it is
+// what counts: the wrapper goes by it.
+func (m *Monitor) readService() *gpuservice.Record {
+	if m.options.Service == "" {
+		return nil
+	}
+	return decodeReport[gpuservice.Record](m, "service", m.readReport("service", m.options.Service))
+}

@@ -1,0 +1,57 @@
+package monitor
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+func TestGPUsOfOthersAreNotReported(t *testing.T) {
+	for _, name := range []string{"nvidia-only", "bmc-vfio", "no-gpu"} {
+		t.Run(name, func(t *testing.T) {
+			list, err := AMD(hosttest.Host(t, name))()
+			require.NoError(t, err)
+			require.Empty(t, list)
+		})
+	}
+}
+
+func TestBareCaptureListsAllThatTheDriverHolds(t *testing.T) {
+	r := hosttest.Host(t, "mi210x4")
+	want, err := AMD(r)()
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(r.Path("/dev")))
+	got, err := AMD(r)()
+	require.NoError(t, err)
+	require.Len(t, got, len(want))
+	for i := range got {
+		require.Equal(t, want[i].PCI, got[i].PCI)
+		require.Equal(t, want[i].Dir, got[i].Dir)
+		require.Contains(t, got[i].Name, "MI210")
+		require.Equal(t, want[i].UniqueID, got[i].UniqueID)
+		require.Equal(t, i, got[i].Index)
+	}
+}
+
+func TestBareCaptureWithoutSysfsIsAnError(t *testing.T) {
+	_, err := AMD(host.Root(t.TempDir()))()
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func FuzzUevent(f *testing.F) {
+	f.Add("DRIVER=amdgpu\nPCI_ID=1002:744C\nPCI_SLOT_NAME=0000:03:00.0\n")
+	f.Add("DRIVER=vfio-pci\nPCI_ID=1002:744C\n")
+	f.Add("DRIVER=nvidia\nPCI_ID=10DE:2704\n")
+	f.Add("PCI_ID=:\n=\n\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if d, ok := parseUevent(text); ok {
+			require.Contains(t, text, "DRIVER=amdgpu")
+			require.True(t, strings.HasPrefix(d.Name, "AMD GPU 1002:"))
+		}
+	})
+}

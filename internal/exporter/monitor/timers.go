@@ -1,0 +1,73 @@
+package monitor
+
+import (
+	"context"
+	"time"
+
+	"concourse-ci-machine/internal/exporter/amdgpu"
+)
+
+// Poll reads error counters and limits of all known GPUs. One that hangs is not
+// waited for.
+func (m *Monitor) Poll() {
+	m.mu.Lock()
+	var readers []*amdgpu.Reader
+	for _, r := range m.readers {
+		readers = append(readers, r)
+	}
+	m.mu.Unlock()
+	open := make([]*flight[[]amdgpu.Failure], len(readers))
+	for i, r := range readers {
+		open[i] = m.polls.start(key(r.Device()), func() []amdgpu.Failure {
+			failures := r.Poll()
+			m.countAll(r.Device(), failures)
+			return failures
+		})
+	}
+	deadline, stop := m.deadlines()
+	defer stop()
+	for i, f := range open {
+		f.wait(deadline(readers[i].Device().Dir))
+	}
+}
+
+// Watch runs the timers until the context is done.
+func (m *Monitor) Watch(ctx context.Context) {
+	go m.kernel.follow(ctx, m.root, m.now)
+	every := func(d time.Duration) (tick <-chan time.Time, stop func()) {
+		t := time.NewTicker(d)
+		return t.C, t.Stop
+	}
+	ras, stopRAS := every(m.options.RASInterval)
+	defer stopRAS()
+	points, stopPoints := every(recordEvery)
+	defer stopPoints()
+	var bandwidth, looks <-chan time.Time
+	m.search(time.After(Deadline))
+	if m.options.PCIeBandwidth {
+		tick, stop := every(trafficEvery)
+		defer stop()
+		bandwidth = tick
+		go m.readTraffic()
+	}
+	if m.users != nil && m.options.UsageReport == "" {
+		tick, stop := every(m.options.UsageInterval)
+		defer stop()
+		looks = tick
+		go m.readUsers(ctx)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-looks:
+			go m.readUsers(ctx)
+		case <-ras:
+			m.Poll()
+		case <-bandwidth:
+			go m.readTraffic()
+		case <-points:
+			m.Record()
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package monitor
+
+import (
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/exporter/sysfile"
+)
+
+// trafficEvery is how often pcie_bw is read. Each reading sleeps for a second in
+// the kernel and starts the counters of the link anew.
+const trafficEvery = 30 * time.Second
+
+// Traffic is bytes a second over PCIe: an upper estimate from message counts.
+type Traffic struct{ Received, Sent float64 }
+
+// traffic is what pcie_bw said last, by PCI address.
+type traffic struct {
+	mu   sync.Mutex
+	last map[string]Traffic
+	busy map[string]bool
+}
+
+// of is nil for what is not known. The first partition has it.
+func (t *traffic) of(d amdgpu.Device) *Traffic {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b, ok := t.last[d.PCI]
+	if !ok || d.Partition > 0 {
+		return nil
+	}
+	return &b
+}
+
+// begin takes the GPU, unless a reading of it is still outstanding.
+func (t *traffic) begin(pci string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last == nil {
+		t.last, t.busy = map[string]Traffic{}, map[string]bool{}
+	}
+	if t.busy[pci] {
+		return false
+	}
+	t.busy[pci] = true
+	return true
+}
+
+// end keeps the result; without one there are no series.
+func (t *traffic) end(pci string, b Traffic, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.busy, pci)
+	if delete(t.last, pci); ok {
+		t.last[pci] = b
+	}
+}
+
+// readTraffic reads pcie_bw of every GPU that has it, apart from any scrape. A
+// GPU whose scrape hangs is left alone.
+func (m *Monitor) readTraffic() {
+	found := m.known.Load()
+	if found == nil {
+		return
+	}
+	var all sync.WaitGroup
+	for _, d := range found.devices {
+		if d.Partition > 0 || m.reads.late(key(d)) || !m.traffic.begin(d.PCI) {
+			continue
+		}
+		all.Go(func() {
+			b, ok := m.trafficOf(d)
+			m.traffic.end(d.PCI, b, ok)
+		})
+	}
+	all.Wait()
+}
+
+func (m *Monitor) trafficOf(d amdgpu.Device) (Traffic, bool) {
+	status, err := sysfile.ReadOnce(m.root.Path(path.Join(d.Dir, "power/runtime_status")))
+	if asleep := (&amdgpu.State{RuntimePower: sysfile.Clean(status)}).Suspended(); err == nil && asleep {
+		return Traffic{}, false
+	}
+	b, err := sysfile.ReadOnce(m.root.Path(path.Join(d.Dir, "pcie_bw")))
+	if err != nil {
+		if !sysfile.Absent(err) {
+			m.count(strconv.Itoa(d.Index), amdgpu.Failure{File: "pcie_bw", Errno: sysfile.ErrnoName(err)})
+		}
+		return Traffic{}, false
+	}
+	text := sysfile.Clean(b)
+	if text == "" {
+		return Traffic{}, false
+	}
+	rx, tx, ok := parseTraffic(text)
+	if !ok {
+		m.count(strconv.Itoa(d.Index), amdgpu.Failure{File: "pcie_bw", Errno: "format"})
+	}
+	return Traffic{rx, tx}, ok
+}
+
+// parseTraffic reads "received sent size": messages in a second, and the most
+// that one can carry in bytes (amdgpu_get_pcie_bw). Messages may be smaller, so
+// the product is an upper estimate.
+func parseTraffic(text string) (rx, tx float64, ok bool) {
+	fields := strings.Fields(text)
+	if len(fields) != 3 {
+		return 0, 0, false
+	}
+	var n [3]uint64
+	for i, f := range fields {
+		v, err := strconv.ParseUint(f, 10, 63)
+		if err != nil {
+			return 0, 0, false
+		}
+		n[i] = v
+	}
+	size := float64(n[2])
+	return float64(n[0]) * size, float64(n[1]) * size, n[2] > 0 && n[2] <= 1<<16
+}

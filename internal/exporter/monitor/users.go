@@ -1,0 +1,78 @@
+package monitor
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/exporter/usage"
+	"concourse-ci-machine/internal/host"
+)
+
+// users are those who use the GPUs, as the last look at them found. Nothing of
+// a process is read in a scrape.
+type users struct {
+	scanner *usage.Scanner
+	busy    atomic.Bool   // a look has not come back
+	old     time.Duration // when a look is no longer shown
+
+	mu   sync.Mutex
+	told []byte // the report that was read last
+	said *usage.Result
+}
+
+func newUsers(root host.Root, o Options, now func() time.Time) *users {
+	return &users{scanner: usage.New(root, usage.Options{Containers: o.UsageContainers}, now),
+		old: 4 * o.UsageInterval}
+}
+
+// readUsers looks once, unless the last look has not come back. Without a GPU
+// no process is looked at.
+func (m *Monitor) readUsers(ctx context.Context) {
+	found := m.known.Load()
+	if found == nil || len(found.devices) == 0 || !m.users.busy.CompareAndSwap(false, true) {
+		return
+	}
+	defer m.users.busy.Store(false)
+	ctx, cancel := context.WithTimeout(ctx, Deadline)
+	defer cancel()
+	devices := make([]usage.Device, len(found.devices))
+	for i, d := range found.devices {
+		devices[i] = used(d)
+	}
+	m.users.scanner.Scan(ctx, devices)
+}
+
+func used(d amdgpu.Device) usage.Device {
+	return usage.Device{PCI: d.PCI, Partition: d.Partition, Own: d.Own}
+}
+
+// lastUsers is the last look, this process's own or the one that another tells
+// of; nil when it is too old to say anything.
+func (m *Monitor) lastUsers() *usage.Result {
+	if m.users == nil {
+		return nil
+	}
+	r := m.users.scanner.Last()
+	if m.options.UsageReport != "" {
+		r = m.users.read(m)
+	}
+	if r == nil || m.now().Sub(r.At).Abs() > m.users.old {
+		return nil
+	}
+	return r
+}
+
+// read is what the report says, which is decoded once.
+func (u *users) read(m *Monitor) *usage.Result {
+	data := m.readReport("usage", m.options.UsageReport)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.said == nil || !bytes.Equal(data, u.told) {
+		u.told, u.said = data, decodeReport[usage.Result](m, "usage", data)
+	}
+	return u.said
+}

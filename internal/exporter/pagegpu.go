@@ -1,0 +1,205 @@
+package exporter
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/exporter/monitor"
+)
+
+// shownGPU is a GPU on the page, with its partitions where it is divided.
+type shownGPU struct {
+	ID, Name   string // "GPU 3", "GPU 8 to 15"
+	Model, PCI string
+	What       string // what else it is
+	State      health.State
+	Mark       string // of the state, for who does not see colours
+	Score      string
+	Reason     string
+	Explained  []explanation
+	Bars       []bar
+	Divided    bool
+	Parts      []shownPart // one of a GPU that is whole
+}
+
+type explanation struct {
+	health.Explanation
+	Command string // that tells more
+}
+
+// Wrong is whether the reason is to be seen at once.
+func (g shownGPU) Wrong() bool { return g.State == health.Critical || g.State == health.Warning }
+
+// shownPart is what can be used of a GPU: a partition, or all of it.
+type shownPart struct {
+	ID, Name string // "partition 3"
+	GPU      string // "GPU 11"
+	Bar      bar    // activity of a partition
+	Used     string // by whom, in a few words
+	Doubt    string // of its lease
+	Uses     []api.Use
+}
+
+// bar is a reading: in words, where the most it can be is known drawn, and its past.
+type bar struct {
+	Label, Text string
+	Short       string // where there is little room
+	Value, Max  float64
+	Past, Range string // as an SVG path, and in words
+}
+
+var marks = map[health.State]string{health.Healthy: "✓", health.Warning: "!", health.Critical: "✕", health.Unknown: "?"}
+
+// shown are the GPUs of a report, the worst first.
+func shown(r api.Report) []shownGPU {
+	var out []shownGPU
+	for _, partitions := range api.Wholes(r.GPUs) {
+		out = append(out, shownOf(r, partitions))
+	}
+	slices.SortStableFunc(out, func(a, b shownGPU) int {
+		return cmp.Compare(slices.Index(api.States, a.State), slices.Index(api.States, b.State))
+	})
+	return out
+}
+
+// shownOf takes the statuses of one GPU, of which the first has the sensors.
+func shownOf(r api.Report, all []api.Status) shownGPU {
+	s := &all[0]
+	g := shownGPU{ID: "gpu-" + s.PCI, Name: fmt.Sprintf("GPU %d", s.Index), Model: s.Name, PCI: s.PCI, State: api.StateOf(*s),
+		Reason: s.Health.Reason, Divided: s.Partitions > 1}
+	g.Mark = marks[g.State]
+	if s.Health.Score != nil {
+		g.Score = fmt.Sprintf(", %.0f of 100", *s.Health.Score)
+	}
+	command := "dispatch explain "
+	if r.Unit != "" {
+		command = "juju run " + r.Unit + " explain-error code="
+	}
+	for _, e := range s.Explained {
+		g.Explained = append(g.Explained, explanation{e, command + strconv.Itoa(e.Code)})
+	}
+	what := []string{s.GFX}
+	if s.UUID != s.PCI && !g.Divided {
+		what = append(what, s.UUID)
+	}
+	history := cmp.Or(s.History, &monitor.History{})
+	activity, activities := s.Activity, history.Activity
+	if g.Divided {
+		activity, activities = s.SocketActivity, nil
+		mode := strings.Trim(s.ComputePartition+"/"+s.MemoryPartition, "/")
+		what = append(what, mode, fmt.Sprintf("%d of %d partitions", len(all), s.Partitions))
+		if last := all[len(all)-1].Index; last > s.Index {
+			g.Name += fmt.Sprintf(" to %d", last)
+		}
+	}
+	g.What = strings.Join(slices.DeleteFunc(what, func(w string) bool { return w == "" }), ", ")
+	temperature := newBar(s, "Temperature", "%.0f °C", 1, s.Temperature, s.TemperatureLimit, past{history.Temperature, history.Interval})
+	if s.Sensor != "" {
+		temperature.Text += " (" + s.Sensor + ")"
+	}
+	g.Bars = []bar{
+		temperature,
+		newBar(s, "Power", "%.0f W", 1, s.Power, s.PowerCap, past{history.Power, history.Interval}),
+		newBar(s, "Memory", "%.1f GiB", 1<<30, s.MemoryUsed, s.MemoryTotal, past{history.Memory, history.Interval}),
+		activityBar(s, activity, past{activities, history.Interval}),
+	}
+	for i := range all {
+		g.Parts = append(g.Parts, partOf(&all[i], r.Time))
+	}
+	return g
+}
+
+func partOf(s *api.Status, at time.Time) shownPart {
+	p := shownPart{ID: fmt.Sprintf("gpu-%s-%d", s.PCI, s.Partition), Name: fmt.Sprintf("partition %d", s.Partition),
+		GPU: fmt.Sprintf("GPU %d", s.Index), Uses: api.UsesOf(*s, at), Used: api.Unused(*s)}
+	if s.Lease != nil {
+		p.Doubt = s.Lease.Doubt
+	}
+	history := cmp.Or(s.History, &monitor.History{})
+	p.Bar = activityBar(s, s.Activity, past{history.Activity, history.Interval})
+	if len(p.Uses) > 0 {
+		p.Used = p.Uses[0].Who
+	}
+	if n := len(p.Uses) - 1; n > 0 {
+		p.Used += fmt.Sprintf(" and %d more", n)
+	}
+	return p
+}
+
+// past has the values of a history, every so many seconds.
+type past struct {
+	values []*float64
+	every  float64
+}
+
+// newBar tells value of limit, each divided by per, and the past.
+func newBar(s *api.Status, label, format string, per float64, value, limit *float64, p past) bar {
+	b := bar{Label: label, Text: "not known", Short: "–"}
+	words := func(v float64) string { return fmt.Sprintf(format, v/per) }
+	switch {
+	case value == nil && s.Suspended:
+		b.Text, b.Short = "asleep", "asleep"
+	case value != nil:
+		b.Text, b.Short = words(*value), words(*value)
+		if limit != nil && *limit > 0 {
+			b.Value, b.Max = *value, *limit
+			b.Text += " of " + words(*limit)
+		}
+	}
+	b.draw(p, words)
+	return b
+}
+
+// activityBar needs no limit in words.
+func activityBar(s *api.Status, value *float64, p past) bar {
+	b := newBar(s, "Activity", "%.0f %%", .01, value, nil, p)
+	if value != nil {
+		b.Value, b.Max, b.Short = *value, 1, b.Text+" busy"
+	}
+	return b
+}
+
+// draw has the newest at the right end of a picture of 89 by 24; what was not known is
+// a gap.
+func (b *bar) draw(p past, words func(float64) string) {
+	least, most, n := math.Inf(1), math.Inf(-1), 0
+	for _, v := range p.values {
+		if v != nil {
+			least, most, n = min(least, *v), max(most, *v), n+1
+		}
+	}
+	if n < 2 {
+		return
+	}
+	top := max(b.Max, most)
+	if top <= 0 {
+		top = 1
+	}
+	var path strings.Builder
+	open := false
+	for i, v := range p.values {
+		if v == nil {
+			open = false
+			continue
+		}
+		at := fmt.Sprintf("%d %.1f", 90-len(p.values)+i, 23-22*max(0, *v/top))
+		if open {
+			path.WriteString("L" + at)
+		} else {
+			path.WriteString("M" + at + "h0") // a point alone is seen, too
+		}
+		open = true
+	}
+	minutes := "minute"
+	if m := float64(len(p.values)) * p.every / 60; m >= 1.5 {
+		minutes = fmt.Sprintf("%.0f minutes", m)
+	}
+	b.Past, b.Range = path.String(), fmt.Sprintf("%s to %s in the last %s", words(least), words(most), minutes)
+}

@@ -1,0 +1,117 @@
+// Package series makes Prometheus' metrics of the monitor's snapshots, with
+// github.com/prometheus/client_golang. It reads nothing.
+package series
+
+import (
+	"runtime"
+	"strconv"
+	"sync"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/exporter/monitor"
+)
+
+// Gatherer is a prometheus.TransactionalGatherer: families and labels are made once
+// and their numbers set in place, so a scrape has them for itself until it is done.
+type Gatherer struct {
+	look    func() monitor.Snapshot
+	version string
+	dcgm    bool
+
+	mu    sync.Mutex
+	sheet *sheet
+	own   *rows
+	gpus  map[labels]*rows
+}
+
+// labels are what every series of a GPU has.
+type labels struct{ index, pci, uuid string }
+
+// New takes what gives a snapshot, and the version that is told of. With dcgm it
+// repeats values under the names and units of NVIDIA's exporter.
+func New(look func() monitor.Snapshot, version string, dcgm bool) *Gatherer {
+	s := newSheet()
+	return &Gatherer{look: look, version: version, dcgm: dcgm, sheet: s, own: &rows{sheet: s}, gpus: map[labels]*rows{}}
+}
+
+// Gather implements prometheus.TransactionalGatherer.
+func (g *Gatherer) Gather() ([]*dto.MetricFamily, func(), error) {
+	snapshot := g.look()
+	g.mu.Lock()
+	g.fill(&snapshot)
+	return g.sheet.filled(), g.mu.Unlock, nil
+}
+
+func (g *Gatherer) fill(s *monitor.Snapshot) {
+	g.sheet.begin()
+	seen := make(map[labels]bool, len(s.GPUs))
+	for i := range s.GPUs {
+		gpu := &s.GPUs[i]
+		l := labels{itoa(gpu.Device.Index), gpu.Device.PCI, gpu.State.Identity.UUID}
+		seen[l] = true
+		r := g.gpus[l]
+		if r == nil {
+			r = &rows{sheet: g.sheet, gpu: []*dto.LabelPair{pair("gpu", l.index), pair("pci_bus_id", l.pci), pair("uuid", l.uuid)}}
+			g.gpus[l] = r
+		}
+		putGPU(r, gpu, s)
+		if g.dcgm {
+			putDCGM(r, gpu)
+		}
+		r.end()
+	}
+	for l := range g.gpus {
+		if !seen[l] {
+			delete(g.gpus, l)
+		}
+	}
+	g.putOwn(g.own, s)
+	g.own.end()
+}
+
+// putOwn adds what concerns no single GPU. Counters of leases outlive a report that
+// nobody writes any more, as its age tells of it.
+func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
+	r.put(buildInfo, 1, g.version, runtime.Version())
+	r.put(gpus, float64(len(s.GPUs)))
+	if l := s.Leases; l != nil {
+		r.put(leaseGranted, float64(l.Counters.Granted))
+		r.put(leaseRefused, float64(l.Counters.Busy), "busy")
+		r.put(leaseRefused, float64(l.Counters.Impossible), "impossible")
+		r.put(leaseHeldSeconds, l.Counters.HeldSeconds)
+		r.put(leaseReportAge, max(s.At.Sub(l.At).Seconds(), 0))
+	}
+	if v := s.Service; v != nil {
+		r.put(serviceAge, max(s.At.Sub(v.At).Seconds(), 0))
+	}
+	if u := s.Users; u != nil {
+		r.put(usageLeftOut, float64(u.Left.Limit), "limit")
+		r.put(usageLeftOut, float64(u.Left.Namespace), "namespace")
+		r.put(usageLeftOut, float64(u.Left.Unreadable), "unreadable")
+		r.put(usageSeconds, u.Took.Seconds())
+	}
+	if m := s.Module; m.Running != "" {
+		r.put(driverMatch, oneIf(m.Same), m.Running, m.Selected)
+	}
+	for _, e := range s.Reports {
+		r.put(readErrors, e.Count, e.GPU, e.File, e.Errno)
+	}
+}
+
+// known adds a value that is known.
+func (r *rows) known(f *Family, n amdgpu.Number, labels ...string) {
+	if n.Known {
+		r.put(f, n.Value, labels...)
+	}
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,98 @@
+package gpuservice
+
+import (
+	"slices"
+	"strings"
+
+	"concourse-ci-machine/internal/exporter/health"
+)
+
+// Kinds of faults besides those of package health, which judges one reading of a GPU
+// that is there.
+const (
+	gone     health.Kind = "gone"       // the exporter lists it no more
+	notInKFD health.Kind = "not_in_kfd" // KFD knew it and does not any more: no task can compute on it
+	lowScore health.Kind = "low_score"  // critical, and the exporter does not say for what
+)
+
+// AllAtOnce is the one cause of faults that all GPUs of a unit met at the same look.
+const AllAtOnce = "all GPUs at once: driver or machine"
+
+// gates are the kinds that withhold a GPU at once. All else withholds only where it
+// makes the GPU critical for a time.
+var gates = []health.Kind{health.Hang, health.Unreadable, health.UncorrectableErrors, health.BadPages, gone, notInKFD}
+
+func isGate(f health.Fault) bool { return slices.Contains(gates, f.Kind) }
+
+// inWords says a fault in words.
+func inWords(f health.Fault) string {
+	switch f.Kind {
+	case gone:
+		return "is gone: the exporter lists it no more"
+	case notInKFD:
+		return "the kernel's KFD does not know it any more"
+	case lowScore:
+		return "its health is critical"
+	}
+	return f.Text()
+}
+
+// Texts says faults in words.
+func Texts(faults []health.Fault) string {
+	texts := make([]string, len(faults))
+	for i, f := range faults {
+		texts[i] = inWords(f)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// standing are the faults of a GPU that count: its gates, and all that is wrong where
+// it is critical. A warning withholds nothing.
+func (s Seen) standing(before GPU) (faults []health.Fault) {
+	for _, f := range s.Faults {
+		if isGate(f) || s.State == health.Critical {
+			faults = append(faults, f)
+		}
+	}
+	silent := func(f health.Fault) bool { return f.Kind == health.Unreadable || f.Kind == health.Hang }
+	if !s.Up && !slices.ContainsFunc(faults, silent) {
+		faults = append(faults, health.Fault{Kind: health.Unreadable})
+	}
+	if s.GFX == "" && before.GFX != "" {
+		faults = append(faults, health.Fault{Kind: notInKFD})
+	}
+	if s.State == health.Critical && len(faults) == 0 {
+		faults = append(faults, health.Fault{Kind: lowScore})
+	}
+	return faults
+}
+
+// covers reports whether somebody who acknowledged a knew of f. One more error, or
+// another sign of a hang, is a new fault; so is another number of errors, as fewer of
+// them were counted anew. How hot a GPU is, is not.
+func covers(a, f health.Fault) bool {
+	if a.Kind != f.Kind {
+		return false
+	}
+	switch f.Kind {
+	case health.UncorrectableErrors, health.BadPages:
+		return a.Value == f.Value
+	case health.Hang:
+		return !slices.ContainsFunc(f.Signals, func(s string) bool { return !slices.Contains(a.Signals, s) })
+	}
+	return true
+}
+
+// part makes of what stands: which acknowledgements still have a fault, and which
+// faults nobody acknowledged.
+func part(acknowledged, standing []health.Fault) (kept, fresh []health.Fault) {
+	for _, f := range standing {
+		i := slices.IndexFunc(acknowledged, func(a health.Fault) bool { return covers(a, f) })
+		if i < 0 {
+			fresh = append(fresh, f)
+			continue
+		}
+		kept = append(kept, acknowledged[i])
+	}
+	return kept, fresh
+}

@@ -1,0 +1,129 @@
+package gpuservice
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/exporter/health"
+)
+
+// unacknowledged are the gates of a GPU that nobody acknowledged.
+func unacknowledged(g GPU) (gates int) {
+	_, fresh := part(g.Acknowledged, g.Standing)
+	for _, f := range fresh {
+		if isGate(f) {
+			gates++
+		}
+	}
+	return gates
+}
+
+// Whatever GPUs, the exporter, the machine and people do in 10,000 steps.
+func TestModelKeepsItsPromises(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(16, 2026))
+	letters := []byte("................whHnd12bclkux")
+	now := [3]byte{'.', '.', '.'}
+	var r Record
+	at, policy, boot := start, Auto, "b0"
+	since := map[string]time.Time{} // seen well at each look since then
+	seen := map[State]int{}
+	for step := range 10_000 {
+		at = at.Add(15 * time.Second)
+		if rnd.IntN(200) == 0 {
+			at = at.Add(time.Duration(rnd.IntN(4000)-1000) * time.Second) // a pause, or a clock set back
+			clear(since)
+		}
+		if rnd.IntN(300) == 0 {
+			policy = []Policy{Auto, Auto, Auto, Manual, Off}[rnd.IntN(5)]
+		}
+		if rnd.IntN(500) == 0 {
+			boot += "x"
+			clear(since)
+		}
+		before := r
+		switch name := names[rnd.IntN(len(names))]; rnd.IntN(100) {
+		case 0:
+			if next, err := r.Withhold(name, "a person", at); err == nil {
+				require.Equal(t, Withheld, next.Find(name).State)
+				r = next
+			}
+		case 1:
+			if next, standing, err := r.Return(name, at); err == nil {
+				if g := next.Find(name); g != nil {
+					require.Equal(t, InService, g.State)
+					require.Equal(t, standing, g.Acknowledged)
+				}
+				r = next
+			}
+		}
+		told := r // by hand
+		l := Look{At: at, Policy: policy, Boot: boot, Driver: "1"}
+		if rnd.IntN(20) == 0 {
+			l.Unknown = "the exporter does not answer"
+			clear(since)
+		}
+		for i := range now {
+			if rnd.IntN(30) == 0 {
+				now[i] = letters[rnd.IntN(len(letters))]
+			}
+			s, here := sign(i, now[i])
+			if here && l.Unknown == "" {
+				l.GPUs = append(l.GPUs, s)
+			}
+			if bad := !here || s.State == health.Critical || !s.Up || s.GFX == ""; bad {
+				delete(since, s.Name)
+			} else if _, ok := since[s.Name]; !ok {
+				since[s.Name] = at
+			}
+		}
+		if l.Unknown == "" && len(l.GPUs) == 0 {
+			l.Unknown = "the exporter knows of no GPU"
+		}
+		r = Decide(r, l)
+
+		for _, g := range r.GPUs {
+			seen[g.State]++
+			was := told.Find(g.Name)
+			if was == nil {
+				was = &GPU{State: InService}
+			}
+			if g.State != was.State {
+				require.NotEmpty(t, g.Why, "step %d: no change without a reason", step)
+				require.Equal(t, at, g.Since)
+			}
+			require.Equal(t, g.State != InService, g.Out != nil)
+			require.Equal(t, g.State != InService, g.By != "")
+			switch {
+			case policy == Off:
+				require.Equal(t, InService, g.State, "step %d: off is off", step)
+				continue
+			case policy == Manual:
+				require.NotEqual(t, ByHealth, g.By, "step %d: persons alone", step)
+			case l.Unknown != "":
+				require.Equal(t, was.State, g.State, "step %d: what is unknown changes nothing", step)
+			case unacknowledged(g) > 0:
+				require.Equal(t, Withheld, g.State, "step %d: %+v", step, g)
+			}
+			if was.By == ByHand {
+				require.Equal(t, Withheld, g.State, "step %d: until a person returns it", step)
+			}
+			if policy == Auto && was.By == ByHealth && g.State == InService {
+				require.Empty(t, g.Standing, "step %d: it came back sick", step)
+				require.GreaterOrEqual(t, at.Sub(since[g.Name]), was.proof(), "step %d: it was not well for long enough", step)
+				require.False(t, was.Person, "step %d", step)
+			}
+			if was.State == InService && g.State == Withheld {
+				require.NotEmpty(t, g.Standing, "step %d: withheld for nothing", step)
+			}
+		}
+		if len(before.GPUs) > 0 && l.Unknown != "" {
+			require.Len(t, r.GPUs, len(told.GPUs))
+		}
+	}
+	for _, s := range []State{InService, Withheld, Proving} {
+		require.Greater(t, seen[s], 300, "the model hardly ever is %s", s)
+	}
+}

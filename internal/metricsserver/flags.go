@@ -1,0 +1,80 @@
+package metricsserver
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Flags are a program's command line: the common flags, and those that it declares
+// itself.
+type Flags struct {
+	*flag.FlagSet
+	Watchdog time.Duration // 0: none
+
+	listen, config string
+	version        bool
+}
+
+// errVersion asks for the version, as flag.ErrHelp does for the usage text.
+var errVersion = errors.New("the version is asked for")
+
+// The supervisor's check fails for the third time 23 s after a hang at the
+// soonest. It acts only that once, so the watchdog comes first.
+const (
+	defaultWatchdog = 20 * time.Second
+	minWatchdog     = 2 * time.Second
+)
+
+// NewFlags declares the common flags of a program that serves on the port where it is
+// told nothing else.
+func NewFlags(name string, port int) *Flags {
+	f := &Flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
+	f.SetOutput(io.Discard) // errors and usage are Main's to print
+	f.StringVar(&f.listen, "web.listen-address", fmt.Sprintf(":%d", port), "`address` to serve on; port 0 takes a free one")
+	f.StringVar(&f.config, "web.config.file", "", "`file` that turns on TLS and passwords, as in all of Prometheus' exporters; empty: neither")
+	f.DurationVar(&f.Watchdog, "web.watchdog", defaultWatchdog, "`time` without an answer to its own health check that ends the program, 2s or more; 0s is never")
+	f.BoolVar(&f.version, "version", false, "print the version and exit")
+	return f
+}
+
+// Process declares the flag by which a program tells of its own process, for Metrics.
+func (f *Flags) Process(on *bool) {
+	f.BoolVar(on, "collect.process", false, "tell of the program itself, too: go_ and process_, as most exporters do")
+}
+
+// Parse reads the command line. Its error is for Main, and the program's own checks
+// come after it.
+func (f *Flags) Parse(args []string) error {
+	switch err := f.FlagSet.Parse(args); {
+	case err != nil:
+		return err
+	case f.version:
+		return errVersion
+	case f.NArg() > 0:
+		return fmt.Errorf("unexpected argument: %s", f.Arg(0))
+	case f.Watchdog < 0 || f.Watchdog > 0 && f.Watchdog < minWatchdog:
+		return fmt.Errorf("invalid value %s for flag -web.watchdog: at least %s, or 0s", f.Watchdog, minWatchdog)
+	}
+	return nil
+}
+
+// usage prints every flag with its default.
+func (f *Flags) usage(w io.Writer, intro string) {
+	fmt.Fprint(w, intro)
+	f.VisitAll(func(f *flag.Flag) {
+		value, text := flag.UnquoteUsage(f)
+		line := "  --" + f.Name
+		if value != "" {
+			line += "=" + strings.ToUpper(value)
+		}
+		if f.DefValue != "" && f.DefValue != "false" {
+			text += " (default " + f.DefValue + ")"
+		}
+		fmt.Fprintf(w, "%-34s %s\n", line, text)
+	})
+	fmt.Fprintf(w, "%-34s %s\n", "  --help", "print this text and exit")
+}

@@ -1,0 +1,33 @@
+package web
+
+import (
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/juju"
+	"concourse-ci-machine/internal/postgres"
+	"concourse-ci-machine/internal/role"
+)
+
+// Desired is what a unit that is a web should be.
+type Desired struct {
+	role.Desired
+	Web
+}
+
+// Web is what of it no worker has.
+type Web struct {
+	Up       bool   // it should be running after applying
+	URL      string // where people find it
+	LocalURL string // where this machine does
+	Ports    []juju.Port
+
+	Secret  map[string]string // what the application's secret should hold, nil where this unit has no say
+	Request string            // for a certificate, PEM
+
+	// Of one that is up: its database as Concourse takes it, the same for the
+	// charm's own connections, and its environment.
+	Database    concourse.WebDatabase
+	Repair      postgres.Config
+	Environment map[string]string
+
+	Jobs bool // concourse-exporter should be running after applying, and Concourse's own metrics
+}

@@ -1,0 +1,42 @@
+package worker
+
+import (
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/role"
+)
+
+// Desired is what a unit that is a worker should be.
+type Desired struct {
+	role.Desired
+	Worker
+}
+
+// Worker is what of it no web has.
+type Worker struct {
+	Up     bool   // it should be running after applying
+	Suffix string // of the status text when nothing is in the way: " (GPU: 1x AMD)"
+
+	TSA        concourse.TSA // where it registers
+	LogLevel   string
+	Invocation string // systemd's id of its process as it was observed
+
+	GPUs  relation.WorkerGPUs // as the web is told
+	Known KnownGPUs           // to be remembered
+	Asked string              // release that was asked for its limit
+
+	Exporter  bool // rocm-exporter should be running after applying
+	Toolkit   bool // the toolkit is wanted; a failed attempt belongs into the status
+	NVIDIA    bool // the same for NVIDIA's
+	Describes bool // applying can give tasks NVIDIA GPUs that they have not now
+	Driver    *Driver
+}
+
+// Driver is what was decided on the driver of AMD GPUs, and from what.
+type Driver struct {
+	Decision rocm.Decision
+	Facts    rocm.DriverFacts
+	Wanted   rocm.Wanted
+	Computes bool // tasks get GPUs all the same
+}

@@ -1,0 +1,125 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/status"
+)
+
+// Which GPUs are withheld is decided each 15 s, without Juju; see actions.WatchGPUs. A
+// hook brings the tags and the status in line.
+
+// tagsFile remembers which GPUs the tags leave out, and since when.
+const tagsFile = model.StateDir + "/gpu-tags.json"
+
+// tagsTime is the least time between two changes of the tags for the sake of withheld
+// GPUs, as each restarts the worker's process.
+const tagsTime = 5 * time.Minute
+
+// taggedGPUs is tagsFile.
+type taggedGPUs struct {
+	Out []string  `json:"out"` // slots
+	At  time.Time `json:"at"`
+}
+
+// observeService reads what was decided. A damaged record counts as none: it is made
+// anew within 15 s.
+func (o *Observed) observeService(r host.Root) (err error) {
+	if o.Service, err = gpuservice.Read(r); err != nil && !errors.Is(err, gpuservice.ErrDamaged) {
+		return jujuerrors.Annotate(err, "cannot observe which GPUs are withheld")
+	}
+	data, err := r.ReadFile(tagsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return jujuerrors.Annotate(err, "cannot observe which GPUs the tags leave out")
+	}
+	if json.Unmarshal(data, &o.Tagged) != nil {
+		o.Tagged = taggedGPUs{} // the worst that follows is a restart too early
+	}
+	return nil
+}
+
+// withhold says which of the chosen GPUs are withheld, and which the tags are of.
+func (g *GPUs) withhold(d *Desired, o Observed) {
+	g.Tagged = g.Chosen
+	if g.Vendor != gpu.AMD || o.Config.Quarantine == string(gpuservice.Off) {
+		d.Resources = append(d.Resources, resource.Absent{Path: tagsFile, Why: "no GPU is withheld"})
+		return
+	}
+	var out []string
+	for _, of := range g.Chosen {
+		if one := o.Service.Find(gpu.Slot(of.PCI, of.Partition)); one != nil && one.State != gpuservice.InService {
+			g.Withheld, out = append(g.Withheld, *one), append(out, one.Name)
+			if one.Person {
+				g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
+					"GPU %d fell sick too often to come back by itself; once it is mended: juju run %s gpu-return gpu=%d", one.Index, o.Facts.Unit, one.Index)})
+			}
+		}
+	}
+	tagged := o.Tagged
+	// A clock that was set back must not hold the tags up.
+	if since := o.Now.Sub(tagged.At); !slices.Equal(tagged.Out, out) && (since >= tagsTime || since < 0) {
+		tagged = taggedGPUs{out, o.Now.UTC()}
+	}
+	g.Tagged = slices.DeleteFunc(slices.Clone(g.Chosen), func(of gpu.GPU) bool { return slices.Contains(tagged.Out, gpu.Slot(of.PCI, of.Partition)) })
+	if tagged.At.IsZero() {
+		return // none ever was
+	}
+	data, err := json.Marshal(tagged)
+	if err != nil {
+		d.Resources = append(d.Resources, role.Impossible{Err: err})
+		return
+	}
+	d.Resources = append(d.Resources, resource.File{Path: tagsFile, Data: append(data, '\n'), Mode: 0o600})
+}
+
+// withheldText is the part of the status that tells of withheld GPUs: ", 1 withheld:
+// hang".
+func (g GPUs) withheldText() (text string) {
+	for _, in := range []struct {
+		state  gpuservice.State
+		format string
+	}{{gpuservice.Withheld, ", %d withheld: %s"}, {gpuservice.Proving, ", %d proving: %s"}} {
+		n := 0
+		var words []string
+		for _, w := range g.Withheld {
+			if w.State != in.state {
+				continue
+			}
+			n++
+			word := w.Word()
+			if w.Together {
+				word = gpuservice.AllAtOnce
+			}
+			if !slices.Contains(words, word) {
+				words = append(words, word)
+			}
+		}
+		if n > 0 {
+			text += fmt.Sprintf(in.format, n, strings.Join(words, ", "))
+		}
+	}
+	return text
+}
+
+// leaveService is a unit whose AMD GPUs nobody watches any more.
+func leaveService(why string) []plan.Resource {
+	return resource.AllAbsent(why, gpuservice.File, gpuservice.WithheldFile)
+}

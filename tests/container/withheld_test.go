@@ -1,0 +1,66 @@
+//go:build e2e
+
+package container
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/oci"
+)
+
+// withholds has the unit's charm withhold GPUs of this bed's unit, by name.
+func (b *bed) withholds(names ...string) {
+	var gpus []oci.WithheldGPU
+	for _, n := range names {
+		gpus = append(gpus, oci.WithheldGPU{Name: n, Why: "is withheld since 2026-08-01 14:03:05 UTC: hangs"})
+	}
+	require.NoError(b.t, os.WriteFile(b.path("withheld.json"), oci.EncodeWithheld(gpus), 0o644))
+}
+
+// knows is lend for a unit whose charm withholds GPUs, leased or not.
+func (u *unit) knows(b *bed, leased bool) {
+	c := b.unit
+	c.Withheld = &oci.Withheld{File: b.path("withheld.json"), GPUs: c.Leases.GPUs}
+	if !leased {
+		c.Leases = nil
+	}
+	b.configure(c)
+}
+
+// With the real runc: a GPU that falls sick is in no container from then on, and stays
+// with the task that has it, as do the commands that come into its container.
+func TestWithheldGPUIsInNoFurtherContainer(t *testing.T) {
+	for _, s := range settings[:2] {
+		for name, leased := range map[string]bool{"shared": false, "leased": true} {
+			t.Run(s.name+" "+name, func(t *testing.T) {
+				u := newUnit(t, 2)
+				first, second, third := u.container(s), u.container(s), u.container(s, "GPU_COUNT=2")
+				for _, b := range []*bed{first, second, third} {
+					u.knows(b, leased)
+					b.bundle()
+				}
+				require.NoError(t, first.up())
+				u.fifo(first.id)
+				require.NoError(t, first.run(task))
+				had := u.event()
+				require.Equal(t, []string{"+", first.id}, had[:2])
+				require.Contains(t, had[2:], "128")
+
+				for _, b := range []*bed{first, second, third} {
+					b.withholds("GPU-0")
+				}
+				require.NoError(t, second.up())
+				u.fifo(second.id)
+				require.NoError(t, second.run(task))
+				require.Equal(t, []string{"+", second.id, "129"}, u.event())
+				require.ErrorContains(t, third.up(), "GPU 0 (GPU-0) is withheld since 2026-08-01 14:03:05 UTC: hangs")
+
+				require.NoError(t, first.run(task), "a command into the container that has it")
+				require.Equal(t, had, u.event())
+			})
+		}
+	}
+}

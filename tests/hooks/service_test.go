@@ -1,0 +1,87 @@
+package hooks
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/gpuservice"
+)
+
+// A worker's way from a GPU that falls sick to its return, with the built program: the
+// status, the tags with one restart of the worker's process, and people's word.
+func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
+	t.Parallel()
+	const environment, tags = "/var/lib/concourse-worker/worker-config.env", "/var/lib/concourse-charm/gpu-tags.json"
+	u := worker(t, fixture("mi210x4"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip"})
+	before := u.read(environment)
+	require.Contains(t, before, "gpu-count=4")
+	slots := []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"}
+	look := func(at time.Time, sick ...int) {
+		rec, err := gpuservice.Read(u.Root)
+		require.NoError(t, err)
+		l := gpuservice.Look{At: at, Policy: gpuservice.Auto}
+		for i, name := range slots {
+			l.GPUs = append(l.GPUs, gpuservice.Seen{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+		}
+		for _, i := range sick {
+			l.GPUs[i].State, l.GPUs[i].Faults = health.Critical, []health.Fault{{Kind: health.Hang, Signals: []string{"kernel_log"}}}
+		}
+		require.NoError(t, gpuservice.Write(u.Root, gpuservice.Decide(rec, l)))
+	}
+	restarts := func(commands []string) int {
+		return strings.Count(strings.Join(commands, "\n"), "restart concourse-worker")
+	}
+	at := time.Now()
+	look(at)
+	require.Empty(t, u.hook("update-status").Plan())
+
+	look(at, 2)
+	r := u.hook("update-status")
+	require.True(t, strings.HasPrefix(r.Status().Message, "Worker ready (v8.2.5) (GPU: 4x AMD, 1 withheld: hang); "), r.Status().Message)
+	require.Contains(t, u.read(environment), "gpu-count=3")
+	require.Equal(t, 1, restarts(r.Commands))
+	require.Contains(t, u.read(tags), `"out":["0000:83:00.0"]`)
+	require.Empty(t, u.hook("update-status").Plan())
+
+	// All of them, right after: the status tells, the tags wait for five minutes.
+	look(at.Add(time.Second), 0, 1, 2, 3)
+	r = u.hook("update-status")
+	require.Contains(t, r.Status().Message, "(GPU: 4x AMD, 4 withheld: hang)")
+	require.Zero(t, restarts(r.Commands))
+	require.NoError(t, u.Root.WriteFile(tags, []byte(`{"out":["0000:83:00.0"],"at":"2026-01-01T00:00:00Z"}`), 0o600))
+	r = u.hook("update-status")
+	require.Equal(t, 1, restarts(r.Commands))
+	require.Contains(t, u.read(environment), "gpu-count=0")
+	require.NotContains(t, u.read(environment), "compute-runtime=rocm")
+	require.Contains(t, r.Status().Message, "this one keeps the tag gpu-count=0")
+
+	// A person returns them; what stands is acknowledged.
+	for _, slot := range slots {
+		stdout, stderr, code := u.person("gpu", "return", slot)
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, "though this stands: hangs or is in reset (kernel_log).")
+	}
+	a := u.action("gpu-withhold", map[string]any{"gpu": 1, "reason": "swap the riser"})
+	require.Equal(t, "completed", a.Status, a.Message)
+	require.Contains(t, u.read(gpuservice.WithheldFile), `"name":"0000:43:00.0"`)
+	stdout, stderr, code := u.person("gpu", "list")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "by hand: swap the riser\n")
+	require.Contains(t, u.hook("update-status").Status().Message, "(GPU: 4x AMD, 1 withheld: by hand)")
+	a = u.action("gpu-return", map[string]any{"gpu": "0000:43:00.0"})
+	require.Equal(t, "completed", a.Status, a.Message)
+	require.False(t, u.Root.Exists(gpuservice.WithheldFile))
+	require.NoError(t, u.Root.WriteFile(tags, []byte(`{"out":["0000:83:00.0"],"at":"2026-01-01T00:00:00Z"}`), 0o600))
+	u.hook("update-status")
+	require.Equal(t, before, u.read(environment))
+
+	u.set(options{"gpu-quarantine": "sometimes"})
+	require.Equal(t, `gpu-quarantine: "sometimes" is not one of auto, manual, off`, u.hook("config-changed").Status().Message)
+	u.set(options{"gpu-quarantine": "auto", "compute-runtime": "none"})
+	u.hook("config-changed")
+	require.False(t, u.Root.Exists(gpuservice.File))
+}

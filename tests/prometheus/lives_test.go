@@ -1,0 +1,108 @@
+//go:build e2e
+
+package prometheus
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+)
+
+// life is a fault as series have it, a minute apart: an hour before it, two hours of it
+// and what is there afterwards. An alert fires soon after the hour, stands at the end of
+// the two, and is gone in the end.
+type life struct {
+	series map[string]string
+	stands string // when the alert has to be there still; "" for the end of the fault
+	clears string // when it has to be gone; "" for twenty minutes after the fault
+}
+
+// sick is a value in each of the three parts.
+func sick(before, during, after string) string {
+	return before + "x59 " + during + "x119 " + after + "x239"
+}
+
+// gpuLabels are what series of a GPU have on Prometheus.
+const gpuLabels = `juju_unit="w/0",gpu="1",uuid="u",pci_bus_id="0000:04:00.0"`
+
+func of(name, more string) string { return name + "{" + gpuLabels + more + "}" }
+
+var lives = map[string]life{
+	"AMDGPUMemoryError": {series: map[string]string{of("rocm_gpu_ecc_errors_uncorrectable", ""): sick("0", "2", "0")}},
+	"AMDGPUHang":        {series: map[string]string{of("rocm_gpu_hang", ""): sick("0", "1", "0"), of("rocm_gpu_hang_events_total", ""): sick("0", "1", "1")}},
+	"AMDGPULinkDown": {series: map[string]string{of("rocm_xgmi_link_up", `,link="3"`): sick("1", "0", "1"),
+		of("rocm_xgmi_link_up", `,link="7"`): "0x400"}},
+	"AMDGPUUnhealthy":         {series: map[string]string{of("rocm_gpu_healthy", ""): sick("1", "0", "1")}},
+	"AMDGPUHighTemperature":   {series: map[string]string{of("rocm_gpu_temperature_celsius", `,sensor="edge"`): sick("60", "90", "60")}},
+	"AMDGPUThermalThrottling": {series: map[string]string{of("rocm_gpu_throttle_status", ""): sick("0", "1", "0")}},
+	"AMDGPUMemoryUsageHigh":   {series: map[string]string{of("rocm_memory_used", ""): sick("1", "99", "1"), of("rocm_memory_total", ""): "100x400"}},
+	"AMDGPUCorrectableErrors": {series: map[string]string{of("rocm_gpu_ras_errors_total", `,severity="ce",block="umc"`): "0x59 0+5x119 600x239"}, clears: "4h30m"},
+	"AMDGPUBadPagesPending":   {series: map[string]string{of("rocm_gpu_bad_pages", `,state="pending"`): sick("0", "3", "0")}},
+	"AMDGPUPCIeErrors":        {series: map[string]string{of("rocm_pcie_replays_total", ""): "0x59 0+20x119 2400x239"}},
+	"AMDGPUNotAnswering":      {series: map[string]string{of("rocm_exporter_device_up", ""): sick("1", "0", "1")}},
+	"AMDGPUMissing":           {series: map[string]string{`rocm_exporter_gpus{juju_unit="w/0"}`: sick("4", "3", "4")}},
+	"AMDGPUFirmwareDiffers": {series: map[string]string{
+		of("rocm_gpu_firmware_info", `,model="MI210",component="smc",version="0x1"`):                                          "1x400",
+		`rocm_gpu_firmware_info{juju_unit="w/0",gpu="2",uuid="v",pci_bus_id="5",model="MI210",component="smc",version="0x1"}`: sick("1", "_", "1"),
+		`rocm_gpu_firmware_info{juju_unit="w/0",gpu="2",uuid="v",pci_bus_id="5",model="MI210",component="smc",version="0x2"}`: sick("_", "1", "_")}},
+	"AMDGPUDriverMismatch": {series: map[string]string{`concourse_gpu_driver_match{juju_unit="w/0",running="dkms",selected="kernel"}`: sick("1", "0", "1")}},
+	"AMDGPUExporterDown":   {series: map[string]string{`up{juju_unit="w/0",job="w_rocm-exporter-1"}`: sick("1", "0", "1")}},
+	"AMDGPUMetricsMissing": {series: map[string]string{`rocm_exporter_gpus{juju_unit="w/0"}`: sick("4", "_", "4")}, stands: "1h55m"},
+	"AMDGPUWithheld": {series: map[string]string{of("rocm_gpu_service_state", `,state="in_service"`): sick("1", "_", "1"),
+		of("rocm_gpu_service_state", `,state="withheld"`): "_x59 1x89 _x29 _x239",
+		of("rocm_gpu_service_state", `,state="proving"`):  "_x59 _x89 1x29 _x239"}},
+	"AMDGPUServiceUnknown": {series: map[string]string{`rocm_exporter_service_report_age_seconds{juju_unit="w/0"}`: sick("9", "500", "9")}},
+	"AMDGPULeaseInDoubt":   {series: map[string]string{of("rocm_gpu_lease_doubtful", ""): sick("0", "1", "0")}},
+	"AMDGPULeasesUnknown":  {series: map[string]string{`rocm_exporter_lease_report_age_seconds{juju_unit="w/0"}`: sick("9", "500", "9")}},
+
+	"ConcourseRequiredArchMissing": {series: map[string]string{`concourse_required_arch_workers{juju_application="ci",juju_unit="ci/0",arch="gfx942"}`: sick("2", "0", "1")}},
+}
+
+// An alert that does not stand while the fault does, or that nothing ends, is worse than
+// none: people learn to look away.
+func TestEveryAlertFiresStaysAndClears(t *testing.T) {
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Alert string }
+		}
+	}
+	dir := t.TempDir()
+	for name, file := range map[string]string{"amd.yaml": rulesFile, "web.yaml": webRules} {
+		text := writeFile(t, filepath.Join(dir, name), readFile(t, file))
+		require.NoError(t, yaml.Unmarshal([]byte(readFile(t, text)), &rules))
+		for _, g := range rules.Groups {
+			for _, r := range g.Rules {
+				require.Contains(t, lives, r.Alert)
+				t.Run(r.Alert, func(t *testing.T) {
+					out, err := promtool(t, "test", "rules", writeFile(t, filepath.Join(dir, r.Alert+".test.yaml"), lives[r.Alert].test(r.Alert, name)))
+					require.NoError(t, err, out)
+				})
+			}
+		}
+	}
+}
+
+// test is the life as promtool tests it.
+func (l life) test(alert, rules string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "rule_files: [%s]\nevaluation_interval: 1m\ntests:\n  - interval: 1m\n    input_series:\n", rules)
+	for series, values := range l.series {
+		fmt.Fprintf(&b, "      - {series: %q, values: %q}\n", series, values)
+	}
+	b.WriteString("    promql_expr_test:\n")
+	stands, clears := "2h58m", "3h20m"
+	if l.stands != "" {
+		stands = l.stands
+	}
+	if l.clears != "" {
+		clears = l.clears
+	}
+	for at, firing := range map[string]int{"58m": 0, "1h25m": 1, stands: 1, clears: 0, "6h": 0} {
+		fmt.Fprintf(&b, "      - {eval_time: %s, expr: 'count(ALERTS{alertname=%q,alertstate=\"firing\"}) or vector(0)', exp_samples: [{labels: '{}', value: %d}]}\n", at, alert, firing)
+	}
+	return b.String()
+}
