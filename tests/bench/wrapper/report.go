@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"text/tabwriter"
@@ -71,11 +72,14 @@ func report(w io.Writer, variants []*variant, size int64) {
 		{"create leased, the last of 8 / shared create of all 8", float64(wall[leasedLast]) / float64(wall[create8]), 1.3},
 		{"8 creates in parallel, 2 GPUs / the floor's 8", float64(wall[create8x2]) / float64(wall[floor8x]), 1.35},
 		{"8 creates in parallel, 8 GPUs / the floor's 8", float64(wall[create8x]) / float64(wall[floor8x]), 1.35},
-		{"peak RSS, MiB", float64(peak) / 1024, 4},
+		{"peak RSS, MiB", mib(peak), 4},
 		{"binary, MiB", float64(size) / (1 << 20), 4},
 	} {
 		verdict := "met"
-		if g.measured > g.goal {
+		switch {
+		case math.IsNaN(g.measured):
+			verdict = "not measured: needs busybox"
+		case g.measured > g.goal:
 			verdict = "MISSED"
 		}
 		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%s\n", g.what, g.measured, g.goal, verdict)
@@ -83,6 +87,14 @@ func report(w io.Writer, variants []*variant, size int64) {
 	t.Flush()
 	fmt.Fprintf(w, "not judged, of the last of 8: added time / that of the shared create of all 8: %.2f, of one: %.2f; whole / shared create of one: %.2f\n",
 		added(leasedLast)/added(create8), added(leasedLast)/added(create1), float64(wall[leasedLast])/float64(wall[create1]))
+}
+
+// mib is NaN where nothing was measured.
+func mib(kib int) float64 {
+	if kib == 0 {
+		return math.NaN()
+	}
+	return float64(kib) / 1024
 }
 
 // compare prints what -against asks for: this build's whole times and CPU times
