@@ -42,6 +42,11 @@ type Look struct {
 	Boot, Driver string
 	Unknown      string // why nothing is known of the GPUs; "" where GPUs are all that there are
 	GPUs         []Seen
+	// Tasks have GPUs; TasksUnknown says that it can't be told which do. Exits are of
+	// containers that had some at the last look.
+	Tasks        []Task
+	TasksUnknown bool
+	Exits        map[string]Exit
 }
 
 // Decide is what follows from a look. What is unknown is not unhealthy: a look that
@@ -69,6 +74,11 @@ func Decide(before Record, l Look) Record {
 		return r
 	}
 	r.take(l)
+	r.follow(l)
+	r.compare(l)
+	for i := range r.GPUs {
+		r.GPUs[i].Told = r.GPUs[i].wrong(l)
+	}
 	return r
 }
 

@@ -41,6 +41,9 @@ func sign(i int, letter byte) (s Seen, here bool) {
 		critical(health.Fault{Kind: health.UncorrectableErrors, Value: float64(letter - '0')})
 	case 'b':
 		critical(health.Fault{Kind: health.BadPages, Value: 3})
+	case 'r', 'R': // reset, and well again
+		n := map[byte]float64{'r': 1, 'R': 2}[letter]
+		s.State, s.Faults = health.Warning, []health.Fault{{Kind: health.Reset, Value: n}}
 	case 'c':
 		critical(health.Fault{Kind: health.Hot, Component: "junction", Value: 101, Limit: 100})
 	case 'l': // critical, for nothing that is told

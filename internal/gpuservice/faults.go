@@ -1,6 +1,7 @@
 package gpuservice
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -33,6 +34,10 @@ func inWords(f health.Fault) string {
 		return "the kernel's KFD does not know it any more"
 	case lowScore:
 		return "its health is critical"
+	case blamed:
+		return fmt.Sprintf("%g different tasks in a row met faults on it", f.Value)
+	case failures:
+		return fmt.Sprintf("%g of its last %g tasks ended badly, unlike those of other GPUs", f.Value, f.Limit)
 	}
 	return f.Text()
 }
@@ -77,6 +82,8 @@ func covers(a, f health.Fault) bool {
 	switch f.Kind {
 	case health.UncorrectableErrors, health.BadPages:
 		return a.Value == f.Value
+	case health.Reset: // of a day: the number falls by itself
+		return a.Value >= f.Value
 	case health.Hang:
 		return !slices.ContainsFunc(f.Signals, func(s string) bool { return !slices.Contains(a.Signals, s) })
 	}

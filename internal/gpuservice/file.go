@@ -53,11 +53,16 @@ func decode(data []byte) (rec Record, err error) {
 
 // Write replaces the record in one step.
 func Write(r host.Root, rec Record) error {
-	data, err := json.Marshal(rec)
+	data, err := encode(rec)
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", File, err)
 	}
-	return r.WriteFile(File, append(data, '\n'), 0o644)
+	return r.WriteFile(File, data, 0o644)
+}
+
+func encode(rec Record) ([]byte, error) {
+	data, err := json.Marshal(rec)
+	return append(data, '\n'), err
 }
 
 // Loads tell this boot, and this load of the driver, from all others. The folder of a

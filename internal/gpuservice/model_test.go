@@ -1,7 +1,9 @@
 package gpuservice
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,7 +31,8 @@ func TestModelKeepsItsPromises(t *testing.T) {
 	var r Record
 	at, policy, boot := start, Auto, "b0"
 	since := map[string]time.Time{} // seen well at each look since then
-	seen := map[State]int{}
+	seen, fates := map[State]int{}, map[Verdict]int{}
+	tasks, serial := []Task(nil), 0
 	for step := range 10_000 {
 		at = at.Add(15 * time.Second)
 		if rnd.IntN(200) == 0 {
@@ -82,7 +85,39 @@ func TestModelKeepsItsPromises(t *testing.T) {
 		if l.Unknown == "" && len(l.GPUs) == 0 {
 			l.Unknown = "the exporter knows of no GPU"
 		}
+		l.Exits = map[string]Exit{}
+		l.Tasks = slices.DeleteFunc(slices.Clone(tasks), func(k Task) bool {
+			status := []int{0, 1, 134, 137}[rnd.IntN(4)]
+			l.Exits[k.Container] = Exit{&status}
+			return rnd.IntN(4) == 0
+		})
+		for i, n := range names { // as the wrapper does: nobody gets a GPU that is withheld
+			free := !slices.ContainsFunc(tasks, func(k Task) bool { return slices.Contains(k.GPUs, n) })
+			if g := told.Find(n); g != nil && g.State == InService && free && rnd.IntN(3) == 0 {
+				serial++
+				l.Tasks = append(l.Tasks, Task{Container: fmt.Sprint(serial), Like: []string{"", "a", "b"}[rnd.IntN(3)], GPUs: names[i : i+1]})
+			}
+		}
+		tasks = l.Tasks
 		r = Decide(r, l)
+
+		require.LessOrEqual(t, len(r.Met), maxMet)
+		require.LessOrEqual(t, len(r.Runs), maxRuns)
+		failed := 0
+		for _, g := range r.GPUs {
+			if g.Fault != nil && g.Fault.Kind == failures {
+				failed++
+			}
+			require.LessOrEqual(t, len(g.Outcomes), maxOutcomes)
+		}
+		require.LessOrEqual(t, 2*failed, len(names), "step %d: numbers alone withhold half at most", step)
+		for _, m := range r.Met {
+			require.NotEmpty(t, m.faulty(), "step %d", step)
+			require.NotEmpty(t, m.Why, "step %d", step)
+		}
+		for v, n := range r.Verdicts {
+			fates[v] = n
+		}
 
 		for _, g := range r.GPUs {
 			seen[g.State]++
@@ -116,7 +151,8 @@ func TestModelKeepsItsPromises(t *testing.T) {
 				require.False(t, was.Person, "step %d", step)
 			}
 			if was.State == InService && g.State == Withheld {
-				require.NotEmpty(t, g.Standing, "step %d: withheld for nothing", step)
+				byTasks := g.Fault != nil && slices.Contains([]health.Kind{blamed, failures}, g.Fault.Kind)
+				require.True(t, len(g.Standing) > 0 || byTasks, "step %d: withheld for nothing", step)
 			}
 		}
 		if len(before.GPUs) > 0 && l.Unknown != "" {
@@ -125,5 +161,8 @@ func TestModelKeepsItsPromises(t *testing.T) {
 	}
 	for _, s := range []State{InService, Withheld, Proving} {
 		require.Greater(t, seen[s], 300, "the model hardly ever is %s", s)
+	}
+	for _, v := range []Verdict{Infrastructure, OfTask} {
+		require.Positive(t, fates[v], "the model never has the verdict %s", v)
 	}
 }

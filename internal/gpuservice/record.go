@@ -53,6 +53,11 @@ type Record struct {
 	// Unknown is why the last look saw nothing, "" where it did.
 	Unknown string `json:"unknown,omitempty"`
 	GPUs    []GPU  `json:"gpus"` // in the order of the exporter
+	// Runs are the tasks that have GPUs, or had them a moment ago; Met those that met
+	// faults, at most maxMet, the newest last; Verdicts count them, ever.
+	Runs     []Run           `json:"runs,omitempty"`
+	Met      []Run           `json:"met,omitempty"`
+	Verdicts map[Verdict]int `json:"verdicts,omitempty"`
 }
 
 // GPU is one GPU, or one partition.
@@ -74,6 +79,13 @@ type GPU struct {
 
 	// Standing is what was wrong at the last look that saw it.
 	Standing []health.Fault `json:"standing,omitempty"`
+	// Told is what a task that began after the last look did not bring about.
+	Told []health.Fault `json:"told,omitempty"`
+	// Blamed are different tasks in a row that met faults on it alone, and Outcomes how
+	// its last tasks ended, a letter each; Counted says that compare has seen them.
+	Blamed   []string `json:"blamed,omitempty"`
+	Outcomes string   `json:"outcomes,omitempty"`
+	Counted  bool     `json:"counted,omitempty"`
 	// Acknowledged are faults that a person saw and returned the GPU with.
 	Acknowledged []health.Fault `json:"acknowledged,omitempty"`
 
