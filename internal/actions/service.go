@@ -98,14 +98,17 @@ func (c *Actions) changeService(change func(gpuservice.Record) (gpuservice.Recor
 // writeWithheld writes what the wrapper reads for each container, where it differs:
 // no file where no GPU is withheld.
 func (c *Actions) writeWithheld(r gpuservice.Record) error {
-	var gpus []oci.WithheldGPU
+	var f oci.WithheldFile
 	for _, g := range r.OutOfService() {
-		gpus = append(gpus, oci.WithheldGPU{Name: g.Name, Why: g.Text()})
+		f.GPUs = append(f.GPUs, oci.WithheldGPU{Name: g.Name, Why: g.Text()})
 	}
-	if len(gpus) == 0 {
+	for _, a := range r.Avoid() {
+		f.Avoid = append(f.Avoid, oci.AvoidedGPU{Name: a.GPU, Like: a.Like})
+	}
+	if len(f.GPUs)+len(f.Avoid) == 0 {
 		return c.Host.Remove(gpuservice.WithheldFile)
 	}
-	want := oci.EncodeWithheld(gpus)
+	want := oci.EncodeWithheld(f)
 	if have, err := c.Host.ReadFile(gpuservice.WithheldFile); err == nil && string(have) == string(want) {
 		if st, err := c.Host.Lstat(gpuservice.WithheldFile); err == nil && st.Mode() == 0o644 {
 			return nil

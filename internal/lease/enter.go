@@ -87,7 +87,7 @@ func (r *record) succeed(s slots) (holds bool) {
 			holds = false
 			continue
 		}
-		r.bundle, r.pidFile, r.cgroup, r.init = o.record.bundle, o.record.pidFile, o.record.cgroup, o.record.init
+		r.bundle, r.pidFile, r.cgroup, r.init, r.like = o.record.bundle, o.record.pidFile, o.record.cgroup, o.record.init, o.record.like
 		for _, c := range o.record.calls {
 			if !slices.Contains(r.calls, c) {
 				r.calls = append(r.calls, c)

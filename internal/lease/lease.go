@@ -58,7 +58,9 @@ type Call struct {
 	// /proc/PID/cgroup has: "4f1c" is in "/garden/4f1c" and in
 	// "/system.slice/runc-4f1c.scope".
 	Cgroup string
-	PID    int
+	// Like is the same for tasks that look the same; "" is not known.
+	Like string
+	PID  int
 }
 
 // Want is what a task asks for.
@@ -67,6 +69,17 @@ type Want struct {
 	Count int   // how many of these, 1 or more
 	// Withheld are GPUs that nobody gets now, each once.
 	Withheld []Withheld
+	// Avoid are GPUs that a task like one of them gets only where no others are free.
+	Avoid []Avoid
+	// Unready says why a GPU that nobody holds can't be given yet, after its name; "" where
+	// it can. nil: all can.
+	Unready func(gpu int) string
+}
+
+// Avoid is a GPU on which a task met a fault.
+type Avoid struct {
+	GPU  int    // index
+	Like string // of the task
 }
 
 // Withheld is a GPU that nobody gets, though no task holds it.
@@ -80,6 +93,7 @@ type State struct {
 	GPU       string
 	Held      bool
 	Container string    // who holds it, or held it last; "" when nobody is known
+	Like      string    // of its task, see Call
 	Since     time.Time // of the lease
 	PID       int       // of the container's init, 0 when it has none
 	Doubt     string    // why it counts as held though that can't be seen; "" usually

@@ -47,6 +47,7 @@ type record struct {
 	since     time.Time // of the lease, in milliseconds
 	called    time.Time // of the last call, in milliseconds
 	gpus      int       // how many the lease has
+	like      string    // see Call
 }
 
 func (r record) appendTo(out []byte) []byte {
@@ -63,6 +64,9 @@ func (r record) appendTo(out []byte) []byte {
 	out = rawjson.AppendString(append(out, `,"bundle":`...), r.bundle)
 	out = rawjson.AppendString(append(out, `,"pid_file":`...), r.pidFile)
 	out = rawjson.AppendString(append(out, `,"cgroup":`...), r.cgroup)
+	if r.like != "" {
+		out = rawjson.AppendString(append(out, `,"like":`...), r.like)
+	}
 	return append(out, '}')
 }
 
@@ -120,7 +124,7 @@ func decodeRecord(data []byte) (*record, error) {
 	r := record{
 		boot: f.text("boot"), container: f.text("container"), bundle: f.text("bundle"),
 		pidFile: f.text("pid_file"), cgroup: f.text("cgroup"), phase: phase(f.text("phase")),
-		since: f.time("since"), called: f.time("called"), gpus: f.number("gpus"),
+		since: f.time("since"), called: f.time("called"), gpus: f.number("gpus"), like: f.text("like"),
 	}
 	r.calls = f.processes("calls")
 	if list := f.processes("init"); len(list) > 0 {

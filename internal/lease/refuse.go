@@ -16,6 +16,9 @@ const (
 	Impossible Reason = "impossible" // there are not that many
 	// OutOfService: there would be enough, if none were withheld. It is counted as busy.
 	OutOfService Reason = "out_of_service"
+	// Unready: enough are free, but see Want.Unready. It is not counted, as the caller may
+	// try again.
+	Unready Reason = "unready"
 )
 
 // Refusal says why a container gets no GPUs, and what its owner can do.
@@ -30,6 +33,7 @@ type Refusal struct {
 
 	InService int    // of those it may get, with OutOfService
 	Withheld  string // which of those it may get are withheld, and why; "" for none
+	Unready   string // which are free and can't be given yet, and why
 
 	indexes []int // those of States
 	label   func(gpu int) string
@@ -49,6 +53,8 @@ func (r *Refusal) Error() string {
 			of = "the " + strconv.Itoa(len(r.Of)) + " that the task names"
 		}
 		return fmt.Sprintf("cannot lease %s: %d of %s can be given; %s; run the task again: other workers take it, or this one when the GPU is back", gpus(r.Count), r.InService, of, r.Withheld)
+	case r.Reason == Unready:
+		return fmt.Sprintf("cannot lease %s: %s; %s: other workers take it, or this one when the memory is free", gpus(r.Count), r.Unready, again)
 	case r.Again != "":
 		return fmt.Sprintf("cannot use %s in container %s again: its task has ended, and since then %s; %s", gpus(r.Count), r.Again, r.holders(), again)
 	}

@@ -110,7 +110,7 @@ func (s slots) free() []int {
 func (s slot) state(name string) State {
 	st := State{GPU: name, Held: s.live, PID: s.init, Doubt: s.doubt}
 	if s.record != nil {
-		st.Container, st.Since = s.record.container, s.record.since
+		st.Container, st.Since, st.Like = s.record.container, s.record.since, s.record.like
 	}
 	return st
 }

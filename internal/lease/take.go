@@ -82,7 +82,19 @@ func (t *taking) try() ([]int, error) {
 	if len(candidates) < t.want.Count {
 		return nil, t.giveUp(s, now)
 	}
+	candidates, unready := t.ready(candidates)
+	if len(candidates) < t.want.Count {
+		return nil, &Refusal{Reason: Unready, Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), Unready: unready}
+	}
+	if other := slices.DeleteFunc(slices.Clone(candidates), t.avoids); len(other) >= t.want.Count {
+		candidates = other
+	}
 	return t.grant(s, t.choose(candidates, free, t.want.Count), now)
+}
+
+// avoids reports whether a task like this one met a fault on the GPU.
+func (t *taking) avoids(gpu int) bool {
+	return t.call.Like != "" && slices.Contains(t.want.Avoid, Avoid{gpu, t.call.Like})
 }
 
 // grant writes the lease, and then only what may get lost.
@@ -90,6 +102,7 @@ func (t *taking) grant(s slots, gpus []int, now time.Time) ([]int, error) {
 	r := record{
 		boot: t.boot, container: t.call.Container, bundle: t.call.Bundle, pidFile: t.call.PidFile, cgroup: t.call.Cgroup,
 		calls: []process{t.self}, phase: created, since: now, called: now, gpus: len(gpus),
+		like: t.call.Like,
 	}
 	held, err := t.write(s, r, gpus, now)
 	if err != nil {
@@ -130,6 +143,31 @@ func (w Want) withheld(gpu int) string {
 	return ""
 }
 
+// ready are those of the free GPUs that can be given now, and why others can't.
+func (t *taking) ready(free []int) (can []int, not string) {
+	if t.want.Unready == nil {
+		return free, ""
+	}
+	var texts []string
+	for _, g := range free {
+		why := t.want.Unready(g)
+		if why == "" {
+			can = append(can, g)
+		} else if len(texts) < maxHolders {
+			texts = append(texts, "GPU "+t.labelOf(g)+" "+why)
+		}
+	}
+	return can, strings.Join(texts, ", ")
+}
+
+// labelOf is how texts name a GPU.
+func (l Leases) labelOf(gpu int) string {
+	if l.Label != nil {
+		return l.Label(gpu)
+	}
+	return strconv.Itoa(gpu)
+}
+
 // tellWithheld says which of the GPUs that a task may get are withheld, and why.
 func (l Leases) tellWithheld(w Want) string {
 	var texts []string
@@ -141,11 +179,7 @@ func (l Leases) tellWithheld(w Want) string {
 			texts = append(texts, "and others")
 			break
 		}
-		name := strconv.Itoa(o.GPU)
-		if l.Label != nil {
-			name = l.Label(o.GPU)
-		}
-		texts = append(texts, "GPU "+name+" "+o.Why)
+		texts = append(texts, "GPU "+l.labelOf(o.GPU)+" "+o.Why)
 	}
 	return strings.Join(texts, ", ")
 }

@@ -110,7 +110,7 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *call, b bundle, doc *r
 		return h, err
 	}
 	if s.Leases == nil {
-		devices, err = visible.Shared(specs, devices, s.Visible, f.env, w.withheld(s))
+		devices, err = visible.Shared(specs, devices, s.Visible, f.env, s.withheld(w.readWithheld(s)))
 	} else {
 		devices, h, err = w.leaseGPUs(s, c, doc, specs, devices, f.env)
 	}

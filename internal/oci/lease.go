@@ -2,6 +2,7 @@ package oci
 
 import (
 	"fmt"
+	"slices"
 
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci/cdispec"
@@ -13,7 +14,8 @@ import (
 // as long as this process lives, which becomes runc; and then as long as the
 // container's task does. A kill at any point loses nothing.
 func (w *wrapper) leaseGPUs(s *settings, c *call, doc *rawjson.Doc, specs []*cdispec.Spec, devices []cdispec.Device, env []string) ([]cdispec.Device, held, error) {
-	want, err := visible.Leased(specs, devices, s.Visible, env, w.withheld(s))
+	file := w.readWithheld(s)
+	want, err := visible.Leased(specs, devices, s.Visible, env, s.withheld(file))
 	if err != nil || want.Count == 0 {
 		return nil, held{}, err
 	}
@@ -29,10 +31,17 @@ func (w *wrapper) leaseGPUs(s *settings, c *call, doc *rawjson.Doc, specs []*cdi
 	if err != nil {
 		return nil, held{}, err
 	}
+	caller.Like = like(doc.Root())
+	for _, a := range file.Avoid {
+		if at := slices.Index(names, a.Name); at >= 0 {
+			want.Avoid = append(want.Avoid, lease.Avoid{GPU: at, Like: a.Like})
+		}
+	}
+	want.Unready = unready(file.Memory, names)
 	leases := w.leases(s, names)
 	leases.Links = s.Leases.Links
 	leases.Label = func(gpu int) string { return visible.Label(specs, devices[gpu]) }
-	got, err := leases.Take(caller, want)
+	got, err := w.take(leases, caller, want)
 	if err != nil {
 		return nil, held{}, err
 	}

@@ -18,6 +18,7 @@ type machine struct {
 	statx func(dirfd int, path string, flags, mask int, st *unix.Statx_t) error
 	probe func(path string, limit time.Duration) string
 	now   func() time.Time
+	sleep func(time.Duration)
 	euid  uint32
 	self  string // this very program, for the loop guard
 }
@@ -30,6 +31,7 @@ func realMachine() machine {
 		statx: unix.Statx,
 		probe: probe,
 		now:   time.Now,
+		sleep: time.Sleep,
 		euid:  uint32(os.Geteuid()),
 		self:  "/proc/self/exe",
 	}

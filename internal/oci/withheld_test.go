@@ -24,7 +24,7 @@ func (b *testbed) withhold(t *testing.T, names ...string) {
 	for _, n := range names {
 		gpus = append(gpus, WithheldGPU{n, hung})
 	}
-	b.put(t, "withheld.json", string(EncodeWithheld(gpus)))
+	b.put(t, "withheld.json", string(EncodeWithheld(WithheldFile{GPUs: gpus})))
 }
 
 const elsewhere = "; run the task again: other workers take it, or this one when the GPU is back [container c1]"
@@ -114,7 +114,7 @@ func TestUnusableListOfWithheldGPUsWithholdsNone(t *testing.T) {
 			b.withhold(t, "a")
 			s, err := b.readConfig()
 			require.NoError(t, err)
-			require.Len(t, b.wrapper.withheld(s), 1)
+			require.Len(t, b.readWithheld(s).GPUs, 1)
 			if name == "another's" && os.Geteuid() == 0 {
 				require.NoError(t, os.Chown(b.path("withheld.json"), 4711, 4711))
 			}
@@ -122,7 +122,7 @@ func TestUnusableListOfWithheldGPUsWithholdsNone(t *testing.T) {
 			if name == "another's" && os.Geteuid() != 0 {
 				require.NotEmpty(t, b.dir) // the file is this user's, and the wrapper now another's
 			}
-			require.Empty(t, b.wrapper.withheld(s))
+			require.Empty(t, b.readWithheld(s))
 		})
 	}
 }
@@ -165,19 +165,21 @@ func FuzzWithheldFile(f *testing.F) {
 	for _, s := range []string{`{"gpus":[{"name":"a","why":"is withheld"}]}`, `{"gpus":[]}`, `{"gpus":null}`, `{"gpus":[{"name":"a"}]}`, `[]`, ``, `{"gpus":[{"name":"\ud800","why":"x","more":1}],"x":2}`} {
 		f.Add([]byte(s))
 	}
+	f.Add([]byte(`{"gpus":[],"avoid":[{"name":"a","like":"b"}],"memory":[{"name":"a","file":"/sys/m","most":12}]}`))
+	f.Add([]byte(`{"gpus":[],"memory":[{"name":"a","file":"m","most":-1}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		gpus, ok := decodeWithheldFile(data)
+		got, ok := decodeWithheldFile(data)
 		if !ok {
-			require.Empty(t, gpus)
+			require.Zero(t, got)
 			return
 		}
-		require.LessOrEqual(t, len(gpus), maxWithheld)
-		for _, g := range gpus {
+		require.LessOrEqual(t, max(len(got.GPUs), len(got.Avoid), len(got.Memory)), maxWithheld)
+		for _, g := range got.GPUs {
 			require.NotEmpty(t, g.Name)
 			require.NotEmpty(t, g.Why)
 		}
-		back, ok := decodeWithheldFile(EncodeWithheld(gpus))
+		back, ok := decodeWithheldFile(EncodeWithheld(got))
 		require.True(t, ok)
-		require.Equal(t, gpus, back)
+		require.Equal(t, got, back)
 	})
 }

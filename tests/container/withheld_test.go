@@ -17,7 +17,7 @@ func (b *bed) withholds(names ...string) {
 	for _, n := range names {
 		gpus = append(gpus, oci.WithheldGPU{Name: n, Why: "is withheld since 2026-08-01 14:03:05 UTC: hangs"})
 	}
-	require.NoError(b.t, os.WriteFile(b.path("withheld.json"), oci.EncodeWithheld(gpus), 0o644))
+	require.NoError(b.t, os.WriteFile(b.path("withheld.json"), oci.EncodeWithheld(oci.WithheldFile{GPUs: gpus}), 0o644))
 }
 
 // knows is lend for a unit whose charm withholds GPUs, leased or not.
