@@ -33,6 +33,10 @@ type Seen struct {
 	Up     bool   // it answered, or sleeps
 	State  health.State
 	Faults []health.Fault
+	// Memory and Total are bytes of the GPU's own memory, in use and there; nil where they
+	// are not known, or several partitions share them.
+	Memory, Total *float64
+	Users         []string // containers that have it open
 }
 
 // Look is what is known at one time.
@@ -47,6 +51,7 @@ type Look struct {
 	Tasks        []Task
 	TasksUnknown bool
 	Exits        map[string]Exit
+	Holders      map[string]string // by GPU: who leases it, or did last
 }
 
 // Decide is what follows from a look. What is unknown is not unhealthy: a look that
@@ -61,6 +66,7 @@ func Decide(before Record, l Look) Record {
 		g := &r.GPUs[i]
 		if anew {
 			g.Acknowledged = nil
+			g.Idle, g.Dirty = nil, nil
 		}
 		if broken || anew { // nobody saw it meanwhile
 			g.Critical = nil
@@ -103,7 +109,11 @@ func (r *Record) take(l Look) {
 			known = &GPU{Name: s.Name, State: InService, Since: l.At, Why: "seen first"}
 		}
 		g := *known
+		g.memory(s, l)
 		g.Index, g.Standing = s.Index, s.standing(g)
+		if f, is := g.leak(s, l); is {
+			g.Standing = append(g.Standing, f)
+		}
 		if s.GFX != "" {
 			g.GFX = s.GFX
 		}

@@ -21,7 +21,7 @@ const AllAtOnce = "all GPUs at once: driver or machine"
 
 // gates are the kinds that withhold a GPU at once. All else withholds only where it
 // makes the GPU critical for a time.
-var gates = []health.Kind{health.Hang, health.Unreadable, health.UncorrectableErrors, health.BadPages, gone, notInKFD}
+var gates = []health.Kind{health.Hang, health.Unreadable, health.UncorrectableErrors, health.BadPages, gone, notInKFD, leaked}
 
 func isGate(f health.Fault) bool { return slices.Contains(gates, f.Kind) }
 
@@ -34,6 +34,8 @@ func inWords(f health.Fault) string {
 		return "the kernel's KFD does not know it any more"
 	case lowScore:
 		return "its health is critical"
+	case leaked:
+		return fmt.Sprintf("%.1f GiB of its memory are in use and no task has it", f.Value/(1<<30))
 	case blamed:
 		return fmt.Sprintf("%g different tasks in a row met faults on it", f.Value)
 	case failures:

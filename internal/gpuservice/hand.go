@@ -56,5 +56,6 @@ func (r Record) Return(name string, at time.Time) (Record, []health.Fault, error
 	}
 	g.move(InService, "returned by hand", at)
 	g.Acknowledged, g.Strikes = slices.Clone(standing), nil
+	g.Idle, g.Dirty = nil, nil // what is in use now is its level
 	return r, standing, nil
 }

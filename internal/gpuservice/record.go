@@ -86,6 +86,14 @@ type GPU struct {
 	Blamed   []string `json:"blamed,omitempty"`
 	Outcomes string   `json:"outcomes,omitempty"`
 	Counted  bool     `json:"counted,omitempty"`
+	// Idle is how many bytes of its memory are in use when nobody has it, and Slack how many
+	// more may be; Dirty since when there are more though its task has ended. Busy and
+	// Holder are who had it at the last look.
+	Idle   *float64   `json:"idle,omitempty"`
+	Slack  float64    `json:"slack,omitempty"`
+	Dirty  *time.Time `json:"dirty,omitempty"`
+	Busy   bool       `json:"busy,omitempty"`
+	Holder string     `json:"holder,omitempty"`
 	// Acknowledged are faults that a person saw and returned the GPU with.
 	Acknowledged []health.Fault `json:"acknowledged,omitempty"`
 

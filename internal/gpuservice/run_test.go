@@ -19,7 +19,8 @@ import (
 //	4* h.. A:0 B:12 A=134
 //
 // is four looks: a letter for each GPU; who has which GPUs; how those that ended did.
-// A task is like another with the same first letter.
+// A task is like another with the same first letter. M0=12 are GiB in use of GPU 0's 64,
+// which are 1 else; a last word return is a person, who returns GPU 0 before.
 func tell(t *testing.T, text string) string {
 	t.Helper()
 	var out strings.Builder
@@ -41,12 +42,26 @@ func tell(t *testing.T, text string) string {
 		}
 		for i := range len(words[0]) {
 			if s, here := sign(i, words[0][i]); here {
+				used, total := float64(1<<30), float64(64<<30)
+				s.Memory, s.Total = &used, &total
 				l.GPUs = append(l.GPUs, s)
 			}
 		}
 		for _, w := range words[1:] {
+			if w == "return" {
+				var err error
+				r, _, err = r.Return(names[0], at)
+				require.NoError(t, err)
+				continue
+			}
 			if who, status, is := strings.Cut(w, "="); is {
 				var n int
+				if who[0] == 'M' {
+					_, err := fmt.Sscan(status, &n)
+					require.NoError(t, err, line)
+					*l.GPUs[who[1]-'0'].Memory = float64(n << 30)
+					continue
+				}
 				_, err := fmt.Sscan(status, &n)
 				require.NoError(t, err, line)
 				l.Exits[who] = Exit{&n}

@@ -25,7 +25,7 @@ const blamed health.Kind = "several_tasks"
 const memoryTime = 24 * time.Hour
 
 // hardware are the kinds that no task brings about.
-var hardware = []health.Kind{health.UncorrectableErrors, health.BadPages, gone, notInKFD}
+var hardware = []health.Kind{health.UncorrectableErrors, health.BadPages, gone, notInKFD, leaked}
 
 // finish judges a run that is over, and keeps it where it met something.
 func (r *Record) finish(run Run, l Look) {

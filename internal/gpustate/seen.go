@@ -6,6 +6,7 @@ import (
 	"errors"
 	"regexp"
 
+	"concourse-ci-machine/internal/exporter/usage"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host"
@@ -24,6 +25,9 @@ func Look(ctx context.Context, h host.Host, url string) ([]gpuservice.Seen, erro
 
 // address is the form of a PCI address, which names a GPU in files that root trusts.
 var address = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+
+// handle is the form of the handles of Concourse's containers.
+var handle = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // The most that one answer is believed to have.
 const (
@@ -47,6 +51,14 @@ func seenOf(all []api.Status) (seen []gpuservice.Seen, err error) {
 		}
 		names[name] = true
 		one := gpuservice.Seen{Name: name, Index: s.Index, GFX: s.GFX, Up: s.Up, State: s.Health.State}
+		if s.Partitions <= 1 {
+			one.Memory, one.Total = s.MemoryUsed, s.MemoryTotal
+		}
+		for _, u := range s.Users {
+			if handle.MatchString(u.Container) && u.Container != usage.Other {
+				one.Users = append(one.Users, u.Container)
+			}
+		}
 		for _, f := range s.Health.Faults {
 			if len(f.Signals) > mostFaults {
 				return nil, errOdd
