@@ -52,6 +52,9 @@ func (c *Actions) table() map[string]action {
 			}
 			return c.ExplainError(w, code, f)
 		}),
+		"gpu-evidence": c.answer("evidence", func(_ context.Context, w io.Writer, _ map[string]any, f term.Format) error {
+			return c.GPUEvidence(w, f)
+		}),
 		"gpu-health": c.answer("health", func(ctx context.Context, w io.Writer, _ map[string]any, f term.Format) error {
 			return c.GPUHealth(ctx, w, f)
 		}),

@@ -42,9 +42,16 @@ func (c *Actions) decideService(ctx context.Context, w io.Writer) error {
 	if l.GPUs = seen; err != nil {
 		l.Unknown = err.Error()
 	}
+	c.addTasks(&l)
+	if known, err := gpuservice.Read(c.Host.Root); err == nil {
+		l.Exits = c.exits(ctx, known, l)
+	}
 	return c.changeService(func(r gpuservice.Record) (gpuservice.Record, error) {
 		l.At, l.Policy = c.Host.Now().UTC(), c.quarantine(r)
 		now := gpuservice.Decide(r, l)
+		if err := c.keepEvidence(w, r, now); err != nil {
+			return r, err
+		}
 		for _, g := range now.GPUs {
 			if was := r.Find(g.Name); was == nil || was.State != g.State {
 				fmt.Fprintf(w, "GPU %d (%s): %s: %s\n", g.Index, g.Name, g.State, g.Why)
@@ -96,7 +103,7 @@ func (c *Actions) changeService(change func(gpuservice.Record) (gpuservice.Recor
 }
 
 // writeWithheld writes what the wrapper reads for each container, where it differs:
-// no file where no GPU is withheld.
+// no file where there is nothing to say.
 func (c *Actions) writeWithheld(r gpuservice.Record) error {
 	var f oci.WithheldFile
 	for _, g := range r.OutOfService() {
@@ -105,7 +112,14 @@ func (c *Actions) writeWithheld(r gpuservice.Record) error {
 	for _, a := range r.Avoid() {
 		f.Avoid = append(f.Avoid, oci.AvoidedGPU{Name: a.GPU, Like: a.Like})
 	}
-	if len(f.GPUs)+len(f.Avoid) == 0 {
+	if _, _, on, err := c.leased(); err == nil && on {
+		for _, g := range r.GPUs {
+			if most, ok := g.Most(); ok && g.State == gpuservice.InService {
+				f.Memory = append(f.Memory, oci.IdleMemory{Name: g.Name, File: "/sys/bus/pci/devices/" + g.Name + "/mem_info_vram_used", Most: most})
+			}
+		}
+	}
+	if len(f.GPUs)+len(f.Avoid)+len(f.Memory) == 0 {
 		return c.Host.Remove(gpuservice.WithheldFile)
 	}
 	want := oci.EncodeWithheld(f)

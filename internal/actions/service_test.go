@@ -26,7 +26,15 @@ import (
 // one that runs reads error counters beside its answers, some time later.
 func served(t *testing.T, hostName string) *Actions {
 	t.Helper()
-	h := hosttest.Quiet(t, hosttest.Host(t, hostName))
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, hostName))}}
+	watchedBy(t, c)
+	return c
+}
+
+// watchedBy gives the unit such an exporter.
+func watchedBy(t *testing.T, c *Actions) {
+	t.Helper()
+	h := c.Host
 	const gpu3 = "/sys/bus/pci/devices/0000:c3:00.0/" // the fixture's is sick
 	hosttest.Put(t, h.Root, gpu3+"ras/umc_err_count", "ue: 0\nce: 0\n")
 	hosttest.Put(t, h.Root, gpu3+"ras/gpu_vram_bad_pages", "")
@@ -35,7 +43,7 @@ func served(t *testing.T, hostName string) *Actions {
 		exporter.Handler(&exporter.Source{Root: h.Root, Monitor: m}, exporter.Shown{}).ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
-	return &Actions{Charm: &charm.Charm{Host: h, ExporterURL: s.URL + "/api/v1/gpus"}}
+	c.ExporterURL = s.URL + "/api/v1/gpus"
 }
 
 // after is the unit a time later.

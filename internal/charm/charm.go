@@ -37,6 +37,7 @@ type Charm struct {
 	NewSecrets func() (concourse.WebSecrets, error)
 	Stderr     io.Writer // goes to the unit's log
 
+	WorkerURL   string // where the unit's worker tells of its containers; "" for its port, of the machine's own root only
 	ExporterURL string // where the exporter lists its GPUs; "" for port 9401, of the machine's own root only
 }
 

@@ -27,6 +27,8 @@ On a unit, as root, it also answers:
   dispatch gpu health [--json]  state, score and reason of each AMD GPU
   dispatch gpu status [--json]  who leases each GPU, with gpu-sharing=exclusive, and
                                 which GPUs are withheld from tasks
+  dispatch gpu evidence [--json]
+                                tasks that met faults of GPUs, and whose these are
   dispatch gpu withhold GPU REASON
                                 give a GPU to no new task, until it is returned
   dispatch gpu return GPU       give a withheld GPU to tasks again
@@ -63,7 +65,7 @@ const (
 	leases = "leases"
 )
 
-const gpuCommands = "gpu top, list, detect, verify, health, status, release, withhold or return"
+const gpuCommands = "gpu top, list, detect, verify, health, status, evidence, release, withhold or return"
 
 // caller is a person, or a script of theirs.
 type caller struct {
@@ -165,11 +167,12 @@ func (p *caller) gpu(args []string) int {
 		return p.done(p.charm.GPURelease(p.stdout, rest[0], force))
 	}
 	do, known := map[string]func() error{
-		"list":   func() error { return p.charm.ListGPUs(p.ctx, p.stdout, p.format.JSON) },
-		"detect": func() error { return p.charm.DetectGPUs(p.stdout) },
-		"verify": func() error { return p.charm.VerifyGPUs(p.ctx, p.stdout, p.format) },
-		"health": func() error { return p.charm.GPUHealth(p.ctx, p.stdout, p.format) },
-		"status": func() error { return p.charm.GPUStatus(p.stdout, p.format) },
+		"list":     func() error { return p.charm.ListGPUs(p.ctx, p.stdout, p.format.JSON) },
+		"detect":   func() error { return p.charm.DetectGPUs(p.stdout) },
+		"verify":   func() error { return p.charm.VerifyGPUs(p.ctx, p.stdout, p.format) },
+		"health":   func() error { return p.charm.GPUHealth(p.ctx, p.stdout, p.format) },
+		"status":   func() error { return p.charm.GPUStatus(p.stdout, p.format) },
+		"evidence": func() error { return p.charm.GPUEvidence(p.stdout, p.format) },
 	}[name]
 	switch {
 	case !known:

@@ -168,6 +168,9 @@ func (g *GPU) Word() string {
 // stamp is a time in texts for people.
 const stamp = "2006-01-02 15:04:05 UTC"
 
+// Stamp is a time as texts for people have it.
+func Stamp(t time.Time) string { return t.UTC().Format(stamp) }
+
 // Text says since when and why it is not given to tasks: what a refused build shows.
 // "" where it is in service.
 func (g *GPU) Text() string {

@@ -42,6 +42,10 @@ type Use struct {
 	// Before is what was wrong with it when the run began, and Met what came after.
 	Before []health.Fault `json:"before,omitempty"`
 	Met    []health.Fault `json:"met,omitempty"`
+	// MemoryBefore and MemoryAfter are bytes of its memory in use when nobody had it, and
+	// when the run was judged.
+	MemoryBefore *float64 `json:"memory_before_bytes,omitempty"`
+	MemoryAfter  *float64 `json:"memory_after_bytes,omitempty"`
 	// Shared says that others had the GPU, too, when one of these came.
 	Shared bool `json:"shared,omitempty"`
 }
@@ -117,7 +121,7 @@ func (r *Record) begin(t Task, l Look) {
 			continue
 		}
 		// What came since the last look is this task's to answer for.
-		run.GPUs = append(run.GPUs, Use{Name: name, Index: g.Index, Before: g.Told})
+		run.GPUs = append(run.GPUs, Use{Name: name, Index: g.Index, Before: g.Told, MemoryBefore: g.Idle})
 	}
 }
 

@@ -49,6 +49,13 @@ func (r *Record) finish(run Run, l Look) {
 			g.Blamed = append(slices.Clone(g.Blamed), run.name())
 		}
 	}
+	for i := range run.GPUs {
+		for _, s := range l.GPUs {
+			if s.Name == run.GPUs[i].Name {
+				run.GPUs[i].MemoryAfter = s.Memory
+			}
+		}
+	}
 	run.Verdict, run.Why = r.verdict(run, faulty, l.At)
 	if run.Verdict == OfTask {
 		r.pardon(run)

@@ -121,5 +121,5 @@ func (g GPUs) withheldText() (text string) {
 
 // leaveService is a unit whose AMD GPUs nobody watches any more.
 func leaveService(why string) []plan.Resource {
-	return resource.AllAbsent(why, gpuservice.File, gpuservice.WithheldFile)
+	return resource.AllAbsent(why, gpuservice.File, gpuservice.WithheldFile, gpuservice.EvidenceFile)
 }

@@ -161,7 +161,7 @@ func TestEveryActionWithGoodAndWrongParameters(t *testing.T) {
 		"list-gpus": {{"format": "xml"}, {"format": 1}}, "verify-gpu": {{"format": true}}, "gpu-health": {{"format": "html"}}, "list-errors": {{"format": nil}},
 		"explain-error": {nil, {"code": "two"}, {"code": 1.5}}, "check-status": {{"verbose": "yes"}}, "restart-services": {{"force": 1}},
 		"run-migrations": {{"target-version": 7}}, "rotate-keys": {nil, {"keys": "some"}, {"key": "tsa-host"}, {"keys": "all", "key": "tsa-host"}}, "prune-worker": {nil, {"worker": 1}},
-		"gpu-status": {{"format": "xml"}}, "gpu-release": {nil, {"gpu": "0", "force": "yes"}}, "coverage": {{"format": "xml"}},
+		"gpu-status": {{"format": "xml"}}, "gpu-evidence": {{"format": "xml"}}, "gpu-release": {nil, {"gpu": "0", "force": "yes"}}, "coverage": {{"format": "xml"}},
 		"gpu-withhold": {nil, {"gpu": 0}, {"gpu": 0, "reason": 7}}, "gpu-return": {nil, {"gpu": 0, "reason": "well"}},
 	}
 	// What a worker without a web's API and without real GPU nodes can't do, it says.

@@ -1,0 +1,106 @@
+package actions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"concourse-ci-machine/internal/agreed"
+	"concourse-ci-machine/internal/gpuservice"
+)
+
+// addTasks says which containers have which GPUs: by leases, and where GPUs are shared by
+// whose processes have them open.
+func (c *Actions) addTasks(l *gpuservice.Look) {
+	add := func(t gpuservice.Task, name string) {
+		i := slices.IndexFunc(l.Tasks, func(o gpuservice.Task) bool { return o.Container == t.Container })
+		if i < 0 {
+			i, l.Tasks = len(l.Tasks), append(l.Tasks, t)
+		}
+		if !slices.Contains(l.Tasks[i].GPUs, name) {
+			l.Tasks[i].GPUs = append(l.Tasks[i].GPUs, name)
+		}
+	}
+	leases, _, on, err := c.leased()
+	if err == nil && on {
+		l.Holders = map[string]string{}
+		states, _, wrong := leases.Read()
+		err = wrong
+		for _, s := range states {
+			l.Holders[s.GPU] = s.Container
+			if s.Held && s.Container != "" {
+				add(gpuservice.Task{Container: s.Container, Like: s.Like, Since: s.Since.UTC()}, s.GPU)
+			}
+		}
+	}
+	l.TasksUnknown = err != nil
+	for _, s := range l.GPUs {
+		for _, u := range s.Users {
+			add(gpuservice.Task{Container: u}, s.Name)
+		}
+	}
+}
+
+const (
+	// containersTime is how long the worker is waited for: its containerd may be busy.
+	containersTime = 3 * time.Second
+	// mostExits bounds what is asked at one look.
+	mostExits = 64
+)
+
+// exits asks this unit's worker how the tasks ended that are no more. What it does not
+// say stays unknown.
+func (c *Actions) exits(ctx context.Context, before gpuservice.Record, l gpuservice.Look) map[string]gpuservice.Exit {
+	ctx, cancel := context.WithTimeout(ctx, containersTime)
+	defer cancel()
+	all := map[string]gpuservice.Exit{}
+	for _, run := range before.Runs {
+		here := slices.ContainsFunc(l.Tasks, func(t gpuservice.Task) bool { return t.Container == run.Container })
+		if here || run.Ended != nil || l.TasksUnknown || len(all) == mostExits {
+			continue
+		}
+		status, err := c.exitOf(ctx, run.Container)
+		if err != nil {
+			continue
+		}
+		all[run.Container] = gpuservice.Exit{Status: &status}
+	}
+	return all
+}
+
+// exitOf is the status that a container's process ended with. The worker notes it when
+// the process has ended, as this property of the container (Concourse, worker/runtime).
+func (c *Actions) exitOf(ctx context.Context, container string) (status int, err error) {
+	worker := c.WorkerURL
+	if worker == "" {
+		if !c.Host.Real() {
+			return 0, errors.New("the worker is this machine's, not CHARM_ROOT's")
+		}
+		worker = fmt.Sprintf("http://127.0.0.1:%d", agreed.ContainersPort)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, worker+"/containers/"+url.PathEscape(container)+"/properties/garden.process-exit-status", nil)
+	if err != nil {
+		return 0, err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without a proxy
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("the worker answers %d", resp.StatusCode)
+	}
+	var property struct{ Value string }
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&property); err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(property.Value)
+}
