@@ -108,7 +108,7 @@ func TestTasksThatAskForAGPUAreRefusedOnceTheLastIsGone(t *testing.T) {
 		refresh(t, c)
 		now := wrapperNow(t, c.Host.Root)
 		require.Empty(t, now.Devices, name)
-		require.Contains(t, now.Missing, "this unit has none that tasks can use now; run the task again: other workers take it", name)
+		require.Contains(t, now.Missing, "this unit has none that tasks can use now, and juju status of", name)
 		require.Equal(t, []string{"AMD_VISIBLE_DEVICES"}, now.Visible, name)
 		require.Equal(t, "nothing to do\n", refresh(t, c), name)
 	}

@@ -128,7 +128,7 @@ func (r *Record) begin(t Task, l Look) {
 // meet notes the faults of a GPU that are new to a run.
 func (r *Record) meet(run int, u *Use, l Look) {
 	g := r.Find(u.Name)
-	if g == nil {
+	if g == nil || r.passedOn(run, u.Name) {
 		return
 	}
 	for _, f := range g.wrong(l) {
@@ -146,6 +146,19 @@ func (r *Record) meet(run int, u *Use, l Look) {
 			u.Shared = u.Shared || i != run && slices.ContainsFunc(other.GPUs, shares)
 		}
 	}
+}
+
+// passedOn reports whether a run is over, did not end badly, and another has its GPU
+// since: what
+// comes now is that one's.
+func (r *Record) passedOn(run int, gpu string) bool {
+	ended := &r.Runs[run]
+	if ended.Ended == nil || ended.Exit != nil && badly(*ended.Exit) {
+		return false
+	}
+	return slices.ContainsFunc(r.Runs, func(o Run) bool {
+		return (o.Ended == nil || o.Ended.After(*ended.Ended)) && slices.ContainsFunc(o.GPUs, func(u Use) bool { return u.Name == gpu })
+	})
 }
 
 // wrong is all that a task on this GPU can meet, as the look sees it.

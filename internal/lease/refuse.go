@@ -39,6 +39,12 @@ type Refusal struct {
 	label   func(gpu int) string
 }
 
+// RunAgain ends a refusal for want of GPUs that Concourse believes to be here. It does not
+// fail a build for a step whose error has "worker ... disappeared" in it, but runs it again
+// some seconds later, where else that may be (Concourse, atc/exec/retry_error_step.go and
+// atc/engine; tests/concourse holds it).
+const RunAgain = "as on this worker GPUs have disappeared, Concourse runs the step again: on another worker, or here when one is back"
+
 // Error is the whole text, which reaches the output of the build.
 func (r *Refusal) Error() string {
 	const again = "run the task again"
@@ -52,9 +58,9 @@ func (r *Refusal) Error() string {
 		if r.Of != nil {
 			of = "the " + strconv.Itoa(len(r.Of)) + " that the task names"
 		}
-		return fmt.Sprintf("cannot lease %s: %d of %s can be given; %s; run the task again: other workers take it, or this one when the GPU is back", gpus(r.Count), r.InService, of, r.Withheld)
+		return fmt.Sprintf("cannot lease %s: %d of %s can be given; %s; %s", gpus(r.Count), r.InService, of, r.Withheld, RunAgain)
 	case r.Reason == Unready:
-		return fmt.Sprintf("cannot lease %s: %s; %s: other workers take it, or this one when the memory is free", gpus(r.Count), r.Unready, again)
+		return fmt.Sprintf("cannot lease %s: %s; %s", gpus(r.Count), r.Unready, RunAgain)
 	case r.Again != "":
 		return fmt.Sprintf("cannot use %s in container %s again: its task has ended, and since then %s; %s", gpus(r.Count), r.Again, r.holders(), again)
 	}
@@ -77,7 +83,7 @@ func (r *Refusal) Error() string {
 		text += "; " + holders
 	}
 	if r.Withheld != "" {
-		text += "; " + r.Withheld
+		return text + "; " + r.Withheld + "; " + RunAgain
 	}
 	text += "; " + again + " later, or let tasks queue at the web (limit-gpu-tasks)"
 	if r.Count > 1 {

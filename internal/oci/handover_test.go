@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci/rawjson"
 )
 
@@ -78,7 +79,7 @@ func TestGPUWhoseMemoryIsInUseIsGivenToNobody(t *testing.T) {
 		"what can't be told is no bar": {used0: "much\n", used1: "0\n", want: first},
 		"neither, and one is soon":     {used0: "8589934592\n", used1: "9000000000\n", free: 3, want: first},
 		"neither": {used0: "8589934592\n", used1: "1073741824000\n", refused: "cannot lease 1 GPU: GPU 1 (GPU-3c4d, 0000:c4:00.0) has 8.0 GiB of its memory in use, though its last task has ended, " +
-			"GPU 0 (GPU-1a2b, 0000:03:00.0) has 1000.0 GiB of its memory in use, though its last task has ended; run the task again: other workers take it, or this one when the memory is free [container c1]"},
+			"GPU 0 (GPU-1a2b, 0000:03:00.0) has 1000.0 GiB of its memory in use, though its last task has ended; " + lease.RunAgain + " [container c1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := handedOver(t, WithheldFile{Memory: memory})

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/lease"
 )
 
 const hung = "is withheld since 2026-01-02 03:00:00 UTC: hangs or is in reset (kernel_log)"
@@ -27,7 +29,7 @@ func (b *testbed) withhold(t *testing.T, names ...string) {
 	b.put(t, "withheld.json", string(EncodeWithheld(WithheldFile{GPUs: gpus})))
 }
 
-const elsewhere = "; run the task again: other workers take it, or this one when the GPU is back [container c1]"
+const elsewhere = "; " + lease.RunAgain + " [container c1]"
 
 func TestWithheldGPUIsInNoSharedContainer(t *testing.T) {
 	b := newTestbed(t)
@@ -87,7 +89,7 @@ func TestWithheldGPUIsLeasedToNobody(t *testing.T) {
 	require.Equal(t, []string{"/dev/dri/renderD128"}, b.given(t))
 	require.Equal(t, []string{"c1", ""}, b.held(t))
 	require.EqualError(t, b.task(t, "c2"), "cannot lease 1 GPU: 0 of 2 are free; 0 (GPU-1a2b, 0000:03:00.0) is held by container c1 since 03:04:05 UTC (0s); "+
-		"GPU 1 (GPU-3c4d, 0000:c4:00.0) "+hung+"; run the task again later, or let tasks queue at the web (limit-gpu-tasks) [container c2]")
+		"GPU 1 (GPU-3c4d, 0000:c4:00.0) "+hung+"; "+lease.RunAgain+" [container c2]")
 
 	b.withhold(t, "a", "b")
 	require.EqualError(t, b.task(t, "c1"), "cannot lease 1 GPU: 0 of this unit's 2 can be given; GPU 1 (GPU-3c4d, 0000:c4:00.0) "+hung+", GPU 0 (GPU-1a2b, 0000:03:00.0) "+hung+elsewhere)

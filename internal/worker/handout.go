@@ -11,6 +11,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/rocm"
@@ -107,7 +108,7 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 	}
 	if len(g.Chosen) == 0 && g.Asked {
 		config.Visible = []string{cmp.Or(g.Vendor, gpu.AMD).Traits().Visible}
-		config.Missing = "this unit has none that tasks can use now; run the task again: other workers take it, and juju status of " + o.Facts.Unit + " says what is in the way"
+		config.Missing = "this unit has none that tasks can use now, and juju status of " + o.Facts.Unit + " says what is in the way; " + lease.RunAgain
 	}
 	if !o.Config.NoFolders {
 		config.Folders = &oci.Folders{Root: Srv, Containers: o.Config.FoldersFor, Names: o.Config.Folders, Readonly: oci.Recursive}

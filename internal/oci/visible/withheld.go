@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci/edits"
 )
 
@@ -49,8 +50,8 @@ func refuseWithheld(count, may, all int, there, not string) error {
 	if count != 1 {
 		gpus = strconv.Itoa(count) + " GPUs"
 	}
-	return fmt.Errorf("cannot give the task %s: %d of the %d that %s can be given; %s; run the task again: other workers take it, or this one when the GPU is back",
-		gpus, may, all, there, not)
+	return fmt.Errorf("cannot give the task %s: %d of the %d that %s can be given; %s; %s",
+		gpus, may, all, there, not, lease.RunAgain)
 }
 
 // Asks reports whether a task asks for a GPU: by GPU_COUNT, or by a list in one of the

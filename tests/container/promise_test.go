@@ -1,0 +1,279 @@
+//go:build e2e
+
+package container
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/actions"
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/term"
+)
+
+// gpusOfWorker are the GPUs that each worker hands out, by their names in the fixture.
+var gpusOfWorker = []string{"0000:23:00.0", "0000:43:00.0"}
+
+const (
+	beat      = 15 * time.Second // between two looks at the GPUs
+	hookBeats = 20               // between two hooks: 5 minutes
+	buildTime = 3                // beats
+)
+
+// promised is a worker of two GPUs: its containers are made by the real wrapper and the
+// real runc, its GPUs watched as Pebble has them watched, from files made sick.
+type promised struct {
+	*unit
+	c     *actions.Actions
+	root  string
+	exits map[string]int // of containers
+	tag   int            // gpu-count as the web knows it
+	busy  []*promisedBuild
+}
+
+type promisedBuild struct {
+	bed   *bed
+	gpu   string // its name
+	begun int    // beat
+	met   bool
+}
+
+func newPromised(t *testing.T) *promised {
+	t.Helper()
+	w := &promised{unit: newUnit(t, len(gpusOfWorker)), exits: map[string]int{}, tag: len(gpusOfWorker)}
+	h := hosttest.Quiet(t, hosttest.Host(t, "mi210x4"))
+	w.root = h.Path("/")
+	for _, dir := range []string{"proc", "sys/fs/cgroup"} { // leases are judged by real processes
+		require.NoError(t, os.RemoveAll(filepath.Join(w.root, dir)))
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(w.root, dir)), 0o755))
+		require.NoError(t, os.Symlink("/"+dir, filepath.Join(w.root, dir)))
+	}
+	require.NoError(t, h.MkdirAll("/run/concourse-charm", 0o755))
+	hosttest.Put(t, h.Root, "/sys/bus/pci/devices/0000:c3:00.0/ras/umc_err_count", "ue: 0\nce: 0\n") // the fixture's is sick
+	hosttest.Put(t, h.Root, "/sys/bus/pci/devices/0000:c3:00.0/ras/gpu_vram_bad_pages", "")
+	exporterOf := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		m := monitor.New(h.Root, monitor.AMD(h.Root), monitor.Options{})
+		exporter.Handler(&exporter.Source{Root: h.Root, Monitor: m}, exporter.Shown{}).ServeHTTP(rw, r)
+	}))
+	t.Cleanup(exporterOf.Close)
+	worker := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(rw, `{"value":"%d"}`, w.exits[strings.Split(r.URL.Path, "/")[2]])
+	}))
+	t.Cleanup(worker.Close)
+	w.c = &actions.Actions{Charm: &charm.Charm{Host: h, ExporterURL: exporterOf.URL + "/api/v1/gpus", WorkerURL: worker.URL}}
+	b := w.container(settings[1])
+	w.serves(b)
+	return w
+}
+
+// serves makes a bed a container of this worker.
+func (w *promised) serves(b *bed) {
+	config := b.unit
+	for i := range config.Leases.GPUs {
+		config.Leases.GPUs[i].Name = gpusOfWorker[i]
+	}
+	config.Withheld = &oci.Withheld{File: filepath.Join(w.root, gpuservice.WithheldFile), GPUs: config.Leases.GPUs}
+	config.Leases.Dir = filepath.Join(w.root, "run/concourse-gpu")
+	b.configure(config)
+	own, leases := b.unit, *config.Leases // what the charm wrote has no prefix
+	leases.Dir = lease.DefaultDir
+	own.Leases = &leases
+	data, err := json.Marshal(own)
+	require.NoError(w.t, err)
+	hosttest.Put(w.t, w.c.Host.Root, oci.DefaultConfig, string(data))
+}
+
+// looks goes on by a beat, and looks.
+func (w *promised) looks() {
+	w.t.Helper()
+	w.c.Host.Clock = hosttest.Clock{T: w.c.Host.Now().Add(beat)}
+	var said bytes.Buffer
+	require.NoError(w.t, w.c.WatchGPUs(w.t.Context(), &said), said.String())
+}
+
+func (w *promised) record() gpuservice.Record {
+	w.t.Helper()
+	r, err := gpuservice.Read(w.c.Host.Root)
+	require.NoError(w.t, err)
+	return r
+}
+
+// hook brings the tag in line.
+func (w *promised) hook() {
+	w.tag = len(gpusOfWorker)
+	r := w.record()
+	for _, name := range gpusOfWorker {
+		if r.Find(name).State != gpuservice.InService {
+			w.tag--
+		}
+	}
+}
+
+// errors writes what the driver counted of the second GPU.
+func (w *promised) errors(n int) {
+	hosttest.Put(w.t, w.c.Host.Root, "/sys/bus/pci/devices/"+gpusOfWorker[1]+"/ras/umc_err_count", fmt.Sprintf("ue: %d\nce: 0\n", n))
+}
+
+// retried is what Concourse does not fail a build for (atc/exec/retry_error_step.go).
+var retried = regexp.MustCompile(`worker .+ disappeared`)
+
+// begin makes the build's container and starts its task. false: Concourse runs it again.
+func (w *promised) begin(p *promisedBuild, at int) bool {
+	w.t.Helper()
+	p.bed = w.container(settings[1])
+	w.serves(p.bed)
+	p.bed.bundle()
+	if err := p.bed.up(); err != nil {
+		require.Regexp(w.t, retried, err.Error(), "a build fails that met no fault")
+		require.Contains(w.t, err.Error(), "is withheld since ")
+		return false
+	}
+	w.fifo(p.bed.id)
+	require.NoError(w.t, p.bed.run(task))
+	said := w.event()
+	require.Len(w.t, said, 3, "one GPU: %v", said)
+	p.gpu, p.begun = gpusOfWorker[said[2][2]-'8'], at // 128 or 129
+	w.busy = append(w.busy, p)
+	return true
+}
+
+// end lets the task end, and the lease with it.
+func (w *promised) end(p *promisedBuild, exit int) {
+	w.t.Helper()
+	w.exits[p.bed.id] = exit
+	f, err := os.OpenFile(filepath.Join(w.dir, "events", p.bed.id), os.O_RDWR, 0)
+	require.NoError(w.t, err)
+	_, err = f.WriteString("\n")
+	require.NoError(w.t, err)
+	require.NoError(w.t, f.Close())
+	require.Equal(w.t, []string{"-", p.bed.id}, w.event())
+	l := lease.Leases{Dir: filepath.Join(w.root, "run/concourse-gpu"), GPUs: gpusOfWorker}
+	require.Eventually(w.t, func() bool {
+		states, _, err := l.Read()
+		require.NoError(w.t, err)
+		for _, s := range states {
+			if s.Held && s.Container == p.bed.id {
+				return false
+			}
+		}
+		return true
+	}, 20*time.Second, 5*time.Millisecond, "its lease ends with it")
+}
+
+// The promise of docs/explanation/gpu-service.md, with real runc, the real wrapper, real
+// leases and looks, and a web that does what Concourse does: two workers of two GPUs each,
+// 40 builds of one GPU each, and one GPU that falls sick under one of them.
+func TestSickGPUFailsNoSecondBuild(t *testing.T) {
+	workers := []*promised{newPromised(t), newPromised(t)}
+	sick := workers[0]
+	const builds, sickAt, wellAt = 40, 4, 14
+	var queue []*promisedBuild
+	for range builds {
+		queue = append(queue, &promisedBuild{})
+	}
+	failed, again, onSick, afterwards, fewest, back := 0, 0, 0, 0, len(gpusOfWorker), 0
+	for at := 0; len(queue) > 0 || len(workers[0].busy)+len(workers[1].busy) > 0 || back == 0; at++ {
+		require.Less(t, at, 200, "it comes to no end: %d are queued", len(queue))
+		for _, w := range workers {
+			w.looks()
+			if at%hookBeats == 0 {
+				w.hook()
+				fewest = min(fewest, w.tag)
+			}
+		}
+		r := sick.record()
+		if at > wellAt && r.Find(gpusOfWorker[1]).State == gpuservice.InService && back == 0 {
+			back = at
+		}
+		for _, w := range workers {
+			var still []*promisedBuild
+			for _, p := range w.busy {
+				p.met = p.met || w == sick && p.gpu == gpusOfWorker[1] && at > sickAt && at <= wellAt
+				switch {
+				case at-p.begun < buildTime:
+					still = append(still, p)
+					continue
+				case p.met:
+					failed++
+					w.end(p, 134)
+				default:
+					w.end(p, 0)
+				}
+			}
+			w.busy = still
+		}
+		var waits []*promisedBuild
+		for _, p := range queue {
+			// limit-active-tasks: the worker with the fewest, up to the one number for all.
+			w := workers[0]
+			if len(workers[1].busy) < len(w.busy) {
+				w = workers[1]
+			}
+			if w.tag == 0 || len(w.busy) >= len(gpusOfWorker) {
+				waits = append(waits, p)
+				continue
+			}
+			if !w.begin(p, at) {
+				again++
+				waits = append(waits, p)
+				w.busy = append(w.busy, p) // until this beat is over, the web counts it
+				continue
+			}
+			if w == sick && p.gpu == gpusOfWorker[1] {
+				if at > sickAt && at < wellAt {
+					onSick++
+				}
+				if at > wellAt {
+					afterwards++
+				}
+			}
+		}
+		for _, w := range workers {
+			w.busy = began(w.busy)
+		}
+		queue = waits
+		switch at { // between two looks
+		case sickAt:
+			sick.errors(1)
+		case wellAt:
+			sick.errors(0)
+		}
+	}
+	t.Logf("of %d builds %d failed; %d creates were tried again; back %s after it was well", builds, failed, again, time.Duration(back-wellAt)*beat)
+	require.Equal(t, 1, failed, "the build that was on it, and no other")
+	require.Zero(t, onSick, "no build began on it after the first look")
+	require.Positive(t, again, "the web did send tasks that found too few GPUs")
+	require.Positive(t, afterwards, "back without a person, and in use")
+	require.Equal(t, 1, fewest, "gpu-count followed")
+	var told bytes.Buffer
+	require.NoError(t, sick.c.GPUEvidence(&told, term.Format{}))
+	require.Contains(t, told.String(), "verdict: infrastructure: no task brings this about: 1 uncorrectable error\n  GPU 1 (0000:43:00.0): 1 uncorrectable error\n")
+	require.Equal(t, 1, strings.Count(told.String(), "verdict:"))
+}
+
+// began are those that run.
+func began(list []*promisedBuild) (out []*promisedBuild) {
+	for _, p := range list {
+		if p.gpu != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
