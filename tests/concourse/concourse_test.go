@@ -112,15 +112,13 @@ func (s *story) deploys(t *testing.T) {
 	s.since(begin, "the web is up")
 	require.Equal(t, "active: Web server ready (v"+releaseVersion(t)+") "+webAt, s.web().status())
 	begin = time.Now()
-	a.gossip()
+	s.registers()
 	for _, u := range a.units[1:] {
-		s.ready(u) // it is refused until the web has its key, and tries again after 5 s
 		require.Equal(t, "active: Worker ready (v"+releaseVersion(t)+") (GPU: 1x AMD) (2 folders: 1 RO, 1 RW)", u.status())
 	}
 	s.since(begin, "the workers are registered")
 
-	password := a.password()
-	s.api = concourse.NewAPI(webAt, "admin", password, "")
+	password := s.logsIn()
 	resp, err := http.Get(webAt + "/api/v1/info")
 	require.NoError(t, err)
 	defer resp.Body.Close()
@@ -138,9 +136,25 @@ func (s *story) deploys(t *testing.T) {
 	var wrong *concourse.LoginError
 	_, err = concourse.NewAPI(webAt, "admin", "wrong", "").Workers(t.Context())
 	require.ErrorAs(t, err, &wrong)
-	s.fly = newFly(t, s.home, webAt, password)
 	require.NotContains(t, s.web().said("concourse-server"), password)
 	require.NotContains(t, s.web().said("concourse-server"), s.pg.password)
+}
+
+// registers lets the workers come to the web.
+func (s *story) registers() {
+	s.t.Helper()
+	s.app.gossip()
+	for _, u := range s.app.units[1:] {
+		s.ready(u) // it is refused until the web has its key, and tries again after 5 s
+	}
+}
+
+func (s *story) logsIn() (password string) {
+	s.t.Helper()
+	password = s.app.password()
+	s.api = concourse.NewAPI(webAt, "admin", password, "")
+	s.fly = newFly(s.t, s.home, webAt, password)
+	return password
 }
 
 func (s *story) workers() []concourse.WorkerInfo {
