@@ -59,6 +59,9 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	require.NotContains(t, u.read(environment), "compute-runtime=rocm")
 	require.Contains(t, r.Status().Message, "this one keeps the tag gpu-count=0")
 
+	why := u.refused("check-status", nil)
+	require.Contains(t, why, "gpus in service: 0 of 4; tasks that ask for a GPU are refused")
+
 	// A person returns them; what stands is acknowledged.
 	for _, slot := range slots {
 		stdout, stderr, code := u.person("gpu", "return", slot)
