@@ -137,6 +137,7 @@ func (c *Actions) checkServices(ctx context.Context, u unitNow, r *report) {
 		c.checkGPUs(ctx, r)
 	}
 	c.checkLeases(r)
+	c.checkInService(u.Facts.Unit, r)
 }
 
 func (c *Actions) checkGPUs(ctx context.Context, r *report) {

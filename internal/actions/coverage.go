@@ -27,5 +27,5 @@ func (c *Actions) coverage(_ context.Context, u unitNow, params map[string]any) 
 		e.SetIndent(2)
 		err = e.Encode(all)
 	}
-	return map[string]any{"coverage": strings.TrimSpace(b.String()), "missing": strings.Join(all.Missing, ",")}, err
+	return map[string]any{"coverage": strings.TrimSpace(b.String()), "missing": strings.Join(all.Missing, ","), "withheld": strings.Join(all.Withheld, ",")}, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,11 +72,12 @@ func frame(lines []string, remark string) string {
 func topLines(r api.Report, f term.Format, rows int) []string {
 	head := []string{api.Heading(r) + ", " + r.Time.Format("15:04:05 UTC") + ": " + api.Summary(r)}
 	head = append(head, gpustate.Critical(gpustate.States(r.GPUs))...)
-	divided := false
+	head = append(head, gpustate.Out(r.GPUs)...)
+	divided, out := false, false
 	for i := range r.GPUs {
-		divided = divided || r.GPUs[i].Partitions > 1
+		divided, out = divided || r.GPUs[i].Partitions > 1, out || r.GPUs[i].Out()
 	}
-	title := []term.Cell{{Text: "GPU"}, {Text: "PART"}, {Text: "HEALTH"}, {Text: "BUSY"}, {Text: "USED BY"}, {Text: "LEASED"}, {Text: "MEMORY"},
+	title := []term.Cell{{Text: "GPU"}, {Text: "PART"}, {Text: "HEALTH"}, {Text: "SERVICE"}, {Text: "BUSY"}, {Text: "USED BY"}, {Text: "LEASED"}, {Text: "MEMORY"},
 		{Text: "ENGINES"}, {Text: "CU"}, {Text: "PROC"}, {Text: "TEMP"}, {Text: "POWER"}, {Text: "VRAM"}}
 	var busy, idle [][]term.Cell
 	for i := range r.GPUs {
@@ -91,9 +93,12 @@ func topLines(r api.Report, f term.Format, rows int) []string {
 		all = busy
 	}
 	all = append([][]term.Cell{title}, all...)
-	if !divided {
-		for i := range all {
-			all[i] = append(all[i][:1:1], all[i][2:]...)
+	for i := range all { // columns that tell nothing are left out
+		if !out {
+			all[i] = slices.Delete(all[i], 3, 4)
+		}
+		if !divided {
+			all[i] = slices.Delete(all[i], 1, 2)
 		}
 	}
 	lines := append(head, f.Table(all)...)
@@ -121,21 +126,27 @@ func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell, used bool) {
 		memory.Text += fmt.Sprintf("/%.1f GiB", *s.MemoryTotal/(1<<30))
 	}
 	uses := api.UsesOf(*s, at)
-	used = len(uses) > 0 || state != health.Healthy
+	used = len(uses) > 0 || state != health.Healthy || s.Out()
 	if len(uses) == 0 {
 		uses = []api.Use{{Who: api.Unused(*s)}}
 	}
 	for i, u := range uses {
-		line := make([]term.Cell, 13)
+		line := make([]term.Cell, 14)
 		if i == 0 {
 			line[0].Text, line[1].Text = fmt.Sprint(s.Index), fmt.Sprint(s.Partition)
 			line[2] = term.Cell{Text: string(state), Colour: term.StateColour(state)}
-			line[3] = value("%.0f %%", s.Activity, .01)
-			line[10], line[11], line[12] = value("%.0f °C", s.Temperature, 1), value("%.0f W", s.Power, 1), memory
+			if v := s.Service; v != nil {
+				line[3].Text = strings.ReplaceAll(string(v.State), "_", " ")
+			}
+			if s.Out() {
+				line[3].Colour = term.Red
+			}
+			line[4] = value("%.0f %%", s.Activity, .01)
+			line[11], line[12], line[13] = value("%.0f °C", s.Temperature, 1), value("%.0f W", s.Power, 1), memory
 		}
-		line[4].Text, line[5].Text, line[6].Text, line[7].Text, line[8].Text = u.Who, u.Lease, u.Memory, u.Engines, u.Units
+		line[5].Text, line[6].Text, line[7].Text, line[8].Text, line[9].Text = u.Who, u.Lease, u.Memory, u.Engines, u.Units
 		if u.Processes > 0 {
-			line[9].Text = fmt.Sprint(u.Processes)
+			line[10].Text = fmt.Sprint(u.Processes)
 		}
 		lines = append(lines, line)
 	}

@@ -24,7 +24,7 @@ import (
 // hostileTop is an answer that would move the cursor, colour the rest, turn text around
 // or fill the screen.
 const hostileTop = `{"unit": "\u001b]0;x\u0007", "time": "2026-01-02T03:04:05Z", "gpus": [
- {"index": 0, "pci_bus_id": "\u009b2J", "health": {"state": "critical\u001b[31m", "reason": "a\nb"}, "lease": {"held": true, "container": "\u001b[2Jheld", "doubt": "\r"},
+ {"index": 0, "pci_bus_id": "\u009b2J", "health": {"state": "critical\u001b[31m", "reason": "a\nb"}, "service": {"state": "\u001b[2Jout", "why": "\u202e\n", "by": "\u0007"}, "lease": {"held": true, "container": "\u001b[2Jheld", "doubt": "\r"},
   "users": [{"container": "\u001b[2Jheld", "processes": 1, "memory_bytes": {"vram": 1e300, "\u001b": 1}, "engine_seconds": {"\u0000gfx": 1e300, "dma": -1e17}, "engine_busy_ratio": {"dma": 1e12}, "compute_units": 1e300},
             {"container": "\u202egnp.exe\u2066\n\tx", "processes": 1}, {"container": "` + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + `", "processes": 2}]}]}`
 
@@ -47,7 +47,7 @@ func TestTopOfWhatTheExporterAnswers(t *testing.T) {
 		coloured := strings.Join(topLines(r, term.Format{Colour: true}, rows), "\n")
 		require.Equal(t, strings.Join(lines, "\n"), escapes.ReplaceAllString(coloured, ""), "colours add to the text")
 	}
-	for _, name := range []string{"amd", "mi210x4", "mi300x-cpx"} {
+	for _, name := range []string{"amd", "mi210x4", "mi300x-cpx", "mi210x4-service", "mi300x-cpx-service"} {
 		answer, err := os.ReadFile("../exporter/testdata/" + name + ".json")
 		require.NoError(t, err)
 		add(name, string(answer), 0)

@@ -248,11 +248,12 @@ type Served struct {
 	By       gpuservice.By    `json:"by,omitempty"`
 	Standing []health.Fault   `json:"standing,omitempty"` // at the last look
 	Seconds  float64          `json:"withheld_seconds"`
+	Times    uint64           `json:"withheld_times"` // because it was sick
 }
 
 func (c *Actions) servedJSON(all []servedGPU) (list []Served) {
 	for _, s := range all {
-		list = append(list, Served{s.name, s.Index, s.State, s.Since.UTC().Format("2006-01-02T15:04:05Z"), s.Why, s.By, s.Standing, s.OutFor(c.Host.Now())})
+		list = append(list, Served{s.name, s.Index, s.State, s.Since.UTC().Format("2006-01-02T15:04:05Z"), s.Why, s.By, s.Standing, s.OutFor(c.Host.Now()), s.Times})
 	}
 	return list
 }

@@ -39,10 +39,14 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 	}
 	id, _ := concourse.ReadWorkerID(c.Host.Root, concourse.WorkFolder(want.Release.Shared))
 	kept, _ := predecessor.WorkerName(c.Host.Root, concourse.WorkFolder(want.Release.Shared))
-	bag := relation.WorkerBag(key, role.WorkerName(kept, facts.Unit, id))
-	maps.Copy(bag, want.Worker.GPUs.Bag())
+	now := c.Host.Now()
+	bagFor := func(own map[string]string) map[string]string {
+		bag := relation.WorkerBag(key, role.WorkerName(kept, facts.Unit, id))
+		maps.Copy(bag, want.Worker.GPUs.After(own, now).Bag())
+		return bag
+	}
 	for _, f := range facts.Flights {
-		if err := c.bag(ctx, f.ID, false, f.Own, bag); err != nil {
+		if err := c.bag(ctx, f.ID, false, f.Own, bagFor(f.Own)); err != nil {
 			return err
 		}
 	}
@@ -50,7 +54,7 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 	case facts.Peer == nil:
 		return nil
 	case model.ModeOf(facts.Config) == "auto":
-		return c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, bag)
+		return c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, bagFor(facts.Peer.Own))
 	case facts.Leader: // no web of this application does it (D33)
 		return c.bag(ctx, facts.Peer.ID, true, facts.Peer.Remote, scrubbed(facts.Peer.Remote))
 	}

@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpuservice"
 )
 
 // shownGPU is a GPU on the page, with its partitions where it is divided.
@@ -24,6 +25,7 @@ type shownGPU struct {
 	Score      string
 	Reason     string
 	Explained  []explanation
+	Out        *shownOut
 	Bars       []bar
 	Divided    bool
 	Parts      []shownPart // one of a GPU that is whole
@@ -44,7 +46,15 @@ type shownPart struct {
 	Bar      bar    // activity of a partition
 	Used     string // by whom, in a few words
 	Doubt    string // of its lease
+	Out      *shownOut
 	Uses     []api.Use
+}
+
+// shownOut is why no new task gets a GPU.
+type shownOut struct {
+	State gpuservice.State
+	Mark  string // for who does not see colours
+	Text  string // since when, and why
 }
 
 // bar is a reading: in words, where the most it can be is known drawn, and its past.
@@ -57,6 +67,38 @@ type bar struct {
 
 var marks = map[health.State]string{health.Healthy: "✓", health.Warning: "!", health.Critical: "✕", health.Unknown: "?"}
 
+var outMarks = map[gpuservice.State]string{gpuservice.Withheld: "⊘", gpuservice.Proving: "↻"}
+
+// outOf takes what can be used of one GPU; nil is that tasks get all of it. Of several
+// partitions it tells of the one that is out for longest.
+func outOf(all []api.Status) *shownOut {
+	n, first := 0, (*api.Service)(nil)
+	for i := range all {
+		if !all[i].Out() {
+			continue
+		}
+		if n++; first == nil || all[i].Service.Since.Before(first.Since) {
+			first = all[i].Service
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	out := &shownOut{first.State, outMarks[first.State], first.Text()}
+	if len(all) > 1 {
+		out.Text = fmt.Sprintf("%d of %d partitions, the first %s", n, len(all), out.Text)
+	}
+	return out
+}
+
+// rank puts GPUs that tasks get behind others of the same health.
+func (o *shownOut) rank() int {
+	if o == nil {
+		return 1
+	}
+	return 0
+}
+
 // shown are the GPUs of a report, the worst first.
 func shown(r api.Report) []shownGPU {
 	var out []shownGPU
@@ -64,7 +106,7 @@ func shown(r api.Report) []shownGPU {
 		out = append(out, shownOf(r, partitions))
 	}
 	slices.SortStableFunc(out, func(a, b shownGPU) int {
-		return cmp.Compare(slices.Index(api.States, a.State), slices.Index(api.States, b.State))
+		return cmp.Or(cmp.Compare(slices.Index(api.States, a.State), slices.Index(api.States, b.State)), cmp.Compare(a.Out.rank(), b.Out.rank()))
 	})
 	return out
 }
@@ -73,7 +115,7 @@ func shown(r api.Report) []shownGPU {
 func shownOf(r api.Report, all []api.Status) shownGPU {
 	s := &all[0]
 	g := shownGPU{ID: "gpu-" + s.PCI, Name: fmt.Sprintf("GPU %d", s.Index), Model: s.Name, PCI: s.PCI, State: api.StateOf(*s),
-		Reason: s.Health.Reason, Divided: s.Partitions > 1}
+		Reason: s.Health.Reason, Out: outOf(all), Divided: s.Partitions > 1}
 	g.Mark = marks[g.State]
 	if s.Health.Score != nil {
 		g.Score = fmt.Sprintf(", %.0f of 100", *s.Health.Score)
@@ -118,7 +160,7 @@ func shownOf(r api.Report, all []api.Status) shownGPU {
 
 func partOf(s *api.Status, at time.Time) shownPart {
 	p := shownPart{ID: fmt.Sprintf("gpu-%s-%d", s.PCI, s.Partition), Name: fmt.Sprintf("partition %d", s.Partition),
-		GPU: fmt.Sprintf("GPU %d", s.Index), Uses: api.UsesOf(*s, at), Used: api.Unused(*s)}
+		GPU: fmt.Sprintf("GPU %d", s.Index), Out: outOf([]api.Status{*s}), Uses: api.UsesOf(*s, at), Used: api.Unused(*s)}
 	if s.Lease != nil {
 		p.Doubt = s.Lease.Doubt
 	}

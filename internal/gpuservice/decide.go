@@ -184,6 +184,7 @@ func (g *GPU) step(l Look, critical bool) {
 func (g *GPU) strike(f health.Fault, at time.Time) {
 	g.Strikes = append(g.recent(at), at)
 	g.Person = len(g.Strikes) > maxStrikes
+	g.Times++
 	g.By, g.Fault, g.Together = ByHealth, &f, false
 	g.move(Withheld, inWords(f), at)
 }

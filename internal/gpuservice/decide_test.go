@@ -214,6 +214,38 @@ func TestPartitionsThatGoAreNoFault(t *testing.T) {
 	require.Empty(t, r.OutOfService())
 }
 
+// Whether it falls sick in service or on trial, alone or with all others; a person's word
+// is no fault, and no return takes the count back.
+func TestTimesThatAGPUFellSickAreCounted(t *testing.T) {
+	at, r := start, Record{}
+	look := func(letters string) uint64 {
+		l := Look{At: at, Policy: Auto}
+		for i := range letters {
+			s, _ := sign(i, letters[i])
+			l.GPUs = append(l.GPUs, s)
+		}
+		r, at = Decide(r, l), at.Add(15*time.Second)
+		return r.Find(names[0]).Times
+	}
+	require.Zero(t, look(".."))
+	require.EqualValues(t, 1, look("h."))
+	require.EqualValues(t, 1, look("H."), "it is withheld already")
+	require.EqualValues(t, 1, look(".."), "on trial")
+	require.EqualValues(t, 2, look("h."), "and sick again")
+	var err error
+	r, _, err = r.Return(names[0], at)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, look(".."))
+	r, err = r.Withhold(names[0], "swap the riser", at)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, look(".."), "by hand")
+	r, _, err = r.Return(names[0], at)
+	require.NoError(t, err)
+	look("..")
+	require.EqualValues(t, 3, look("hh"), "with all others")
+	require.Empty(t, r.Find(names[0]).Strikes)
+}
+
 func TestTimeOutOfServiceIsSummedUp(t *testing.T) {
 	seen := func(letter byte) []Seen { a, _ := sign(0, letter); b, _ := sign(1, '.'); return []Seen{a, b} }
 	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: seen('h')})

@@ -44,6 +44,15 @@ func inWords(f health.Fault) string {
 	return f.Text()
 }
 
+// Code is the number of the error by which explain-error tells what to do about what
+// withholds the GPU, 1 to 8; 0 where there is none.
+func (g *GPU) Code() int {
+	if g.State == InService || g.By != ByHealth || g.Fault == nil || slices.Contains([]health.Kind{gone, notInKFD, lowScore}, g.Fault.Kind) {
+		return 0
+	}
+	return g.Fault.Code()
+}
+
 // Texts says faults in words.
 func Texts(faults []health.Fault) string {
 	texts := make([]string, len(faults))

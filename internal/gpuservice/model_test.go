@@ -125,6 +125,8 @@ func TestModelKeepsItsPromises(t *testing.T) {
 			if was == nil {
 				was = &GPU{State: InService}
 			}
+			fell := was.State != Withheld && g.State == Withheld // persons withhold between looks
+			require.Equal(t, was.Times+map[bool]uint64{true: 1}[fell], g.Times, "step %d: each time counts, and nothing else", step)
 			if g.State != was.State {
 				require.NotEmpty(t, g.Why, "step %d: no change without a reason", step)
 				require.Equal(t, at, g.Since)

@@ -99,6 +99,7 @@ type GPU struct {
 
 	Out        *time.Time  `json:"out,omitempty"`      // since when it is not in service
 	OutSeconds float64     `json:"out_seconds"`        // it was not in service before that
+	Times      uint64      `json:"times"`              // it was withheld for its health since the unit has it
 	Critical   *time.Time  `json:"critical,omitempty"` // since when it is critical without a gate
 	Well       *time.Time  `json:"well,omitempty"`     // since when it is well, while proving
 	Strikes    []time.Time `json:"strikes,omitempty"`  // when it fell sick within a day

@@ -153,3 +153,21 @@ func Critical(states []State) (seen []string) {
 	}
 	return seen
 }
+
+// Out names the GPUs that no new task gets, and how many more there are than MaxRemarks.
+func Out(all []api.Status) (seen []string) {
+	more := 0
+	for _, s := range all {
+		switch {
+		case !s.Out():
+		case len(seen) == MaxRemarks:
+			more++
+		default:
+			seen = append(seen, fmt.Sprintf("GPU %d is %s %s", s.Index, s.Service.State, s.Service.Text()))
+		}
+	}
+	if more > 0 {
+		seen = append(seen, fmt.Sprintf("%d more GPUs are not given to tasks", more))
+	}
+	return seen
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/config"
 )
@@ -16,6 +17,8 @@ type WorkerGPUs struct {
 	Archs     []ArchCount `json:"archs,omitempty"`     // of AMD's, in the order of the GPUs; those of the GPUs that the kernel tells
 	Exclusive bool        `json:"exclusive,omitempty"` // a task has its GPUs for its own
 	Limited   bool        `json:"limited,omitempty"`   // the worker takes no more tasks at once than it has GPUs
+	Each      []ToldGPU   `json:"each,omitempty"`      // nil: not told, as by an older charm
+	Told      time.Time   `json:"told,omitzero"`       // when the unit began to tell this of each
 }
 
 // ArchCount is how many of a unit's GPUs have an architecture.
@@ -53,7 +56,7 @@ const (
 // Bag is these GPUs in the worker's bag; for a unit without GPUs each key is
 // there with an empty value, which takes it away.
 func (g WorkerGPUs) Bag() map[string]string {
-	bag := map[string]string{runtimeKey: "", countKey: "", archsKey: "", sharingKey: "", limitKey: ""}
+	bag := map[string]string{runtimeKey: "", countKey: "", archsKey: "", sharingKey: "", limitKey: "", eachKey: ""}
 	if g.Count == 0 {
 		return bag
 	}
@@ -62,7 +65,7 @@ func (g WorkerGPUs) Bag() map[string]string {
 	for _, a := range g.Archs {
 		archs = append(archs, fmt.Sprintf("%s=%d", a.Arch, a.GPUs))
 	}
-	bag[archsKey] = strings.Join(archs, ",")
+	bag[archsKey], bag[eachKey] = strings.Join(archs, ","), g.eachText()
 	if g.Exclusive {
 		bag[sharingKey], bag[limitKey] = "exclusive", "none"
 		if g.Limited {
@@ -112,6 +115,9 @@ func ParseWorkerGPUs(bag map[string]string) (g WorkerGPUs, problems []string) {
 	var err error
 	g.Archs, err = parseArchs(strings.TrimSpace(bag[archsKey]), g.Count)
 	r.bad(archsKey, err)
+	told, err := parseEach(bag[eachKey], g.Count)
+	r.bad(eachKey, err)
+	g.Each, g.Told = told.GPUs, told.At
 	return g, r.problems
 }
 

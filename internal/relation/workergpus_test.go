@@ -12,13 +12,13 @@ func TestWorkerTellsItsGPUsAndTheWebReadsThem(t *testing.T) {
 		gpus WorkerGPUs
 		want map[string]string
 	}{
-		"none": {WorkerGPUs{}, map[string]string{"compute-runtime": "", "gpu-count": "", "gpu-archs": "", "gpu-sharing": "", "gpu-limit": ""}},
+		"none": {WorkerGPUs{}, map[string]string{"compute-runtime": "", "gpu-count": "", "gpu-archs": "", "gpu-sharing": "", "gpu-limit": "", "gpus": ""}},
 		"shared": {WorkerGPUs{Runtime: "rocm", Count: 3, Archs: CountArchs([]string{"gfx942", "gfx90a", "gfx942"})},
-			map[string]string{"compute-runtime": "rocm", "gpu-count": "3", "gpu-archs": "gfx942=2,gfx90a=1", "gpu-sharing": "shared", "gpu-limit": ""}},
+			map[string]string{"compute-runtime": "rocm", "gpu-count": "3", "gpu-archs": "gfx942=2,gfx90a=1", "gpu-sharing": "shared", "gpu-limit": "", "gpus": ""}},
 		"exclusive": {WorkerGPUs{Runtime: "rocm", Count: 2, Archs: CountArchs([]string{"", "gfx1100"}), Exclusive: true},
-			map[string]string{"compute-runtime": "rocm", "gpu-count": "2", "gpu-archs": "gfx1100=1", "gpu-sharing": "exclusive", "gpu-limit": "none"}},
+			map[string]string{"compute-runtime": "rocm", "gpu-count": "2", "gpu-archs": "gfx1100=1", "gpu-sharing": "exclusive", "gpu-limit": "none", "gpus": ""}},
 		"limits itself": {WorkerGPUs{Runtime: "cuda", Count: 1, Exclusive: true, Limited: true},
-			map[string]string{"compute-runtime": "cuda", "gpu-count": "1", "gpu-archs": "", "gpu-sharing": "exclusive", "gpu-limit": "own"}},
+			map[string]string{"compute-runtime": "cuda", "gpu-count": "1", "gpu-archs": "", "gpu-sharing": "exclusive", "gpu-limit": "own", "gpus": ""}},
 	} {
 		require.Equal(t, c.want, c.gpus.Bag(), name)
 		got, problems := ParseWorkerGPUs(c.gpus.Bag())

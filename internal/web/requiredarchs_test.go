@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/relation"
 	"concourse-ci-machine/internal/resource/resourcetest"
 	"concourse-ci-machine/internal/role"
@@ -18,6 +19,15 @@ func TestStatusNamesRequiredArchitecturesThatNoWorkerHas(t *testing.T) {
 	one := roletest.GPUWorker("gpu/0", 8, false, false)
 	one.GPUs.Archs = []relation.ArchCount{{Arch: "gfx950", GPUs: 4}, {Arch: "gfx1201", GPUs: 4}}
 	require.Empty(t, Desire(withWorkers(o, one, roletest.GPUWorker("gpu/1", 8, true, true)), nil).Causes)
+}
+
+func TestStatusNamesRequiredArchitecturesThatNoTaskGets(t *testing.T) {
+	o := observedWeb(t, map[string]any{"required-archs": "gfx942"})
+	all := []int{0, 1}
+	sick, well := roletest.Telling(roletest.GPUWorker("gpu/0", 2, false, false), hosttest.Now, all, nil), roletest.GPUWorker("gpu/1", 2, false, false)
+	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "all GPUs of gfx942 are withheld (required-archs)"}}, Desire(withWorkers(o, sick), nil).Causes)
+	require.Empty(t, Desire(withWorkers(o, sick, well), nil).Causes)
+	require.Empty(t, Desire(withWorkers(o, roletest.Telling(well, hosttest.Now, all[:1], nil)), nil).Causes)
 }
 
 func TestExporterCountsTheWorkersOfRequiredArchitectures(t *testing.T) {

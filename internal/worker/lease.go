@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"encoding/json"
 	"slices"
 
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/lease"
@@ -21,6 +23,21 @@ const LeaseReport = "/run/concourse-gpu-leases.json"
 func (o *Observed) ObserveLinks(r host.Root) {
 	if o.Config.Exclusive {
 		o.Links = gpu.ReadLinks(r, o.GPUs.GPUs)
+	}
+}
+
+// observeHeld reads which GPUs are leased from what was written down for the exporter.
+// The leases themselves are not looked at in a hook. Nothing hangs on it: it is told to
+// people, so a report that is old or can't be read counts as none.
+func (o *Observed) observeHeld(h host.Host) {
+	data, err := h.ReadFile(LeaseReport)
+	var r monitor.LeaseReport
+	if !o.Config.Exclusive || err != nil || json.Unmarshal(data, &r) != nil || h.Now().Sub(r.At).Abs() > monitor.StaleLeases {
+		return
+	}
+	o.Held = map[string]bool{}
+	for _, g := range r.GPUs {
+		o.Held[g.Name] = g.Held
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
@@ -81,5 +82,25 @@ func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
 	tags := gpuTags(g, g.Chosen)
 	exclusive := leases(o, g) != nil
 	return relation.WorkerGPUs{Runtime: tags.Runtime, Count: tags.Count, Archs: relation.CountArchs(tags.Archs),
-		Exclusive: exclusive, Limited: exclusive && o.WorkerLimit.Own}
+		Exclusive: exclusive, Limited: exclusive && o.WorkerLimit.Own, Each: eachGPU(o, g)}
+}
+
+// eachGPU is what the web is told of each GPU that tasks get, for people who look at all
+// workers: nothing is decided on it.
+func eachGPU(o Observed, g GPUs) (each []relation.ToldGPU) {
+	for i, of := range g.All {
+		if !contains(g.Chosen, of) {
+			continue
+		}
+		name := gpu.Slot(of.PCI, of.Partition)
+		one := relation.ToldGPU{Index: i, GFX: of.GFX, Model: of.Name}
+		if s := o.Service.Find(name); s != nil && g.Vendor == gpu.AMD {
+			one.Service = string(s.State)
+		}
+		if held, known := o.Held[name]; known && o.Config.Exclusive {
+			one.Leased = &held
+		}
+		each = append(each, one)
+	}
+	return each
 }

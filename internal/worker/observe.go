@@ -30,6 +30,7 @@ type Observed struct {
 	Known   KnownGPUs         // the GPUs that it had
 	Service gpuservice.Record // which of them are withheld
 	Tagged  taggedGPUs        // which of them the worker's tags leave out
+	Held    map[string]bool   // whether a task leases the GPU of a slot, as far as is known
 	Toolkit rocm.ToolkitState
 
 	NVIDIAToolkit nvidia.State
@@ -78,6 +79,7 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 	if err := o.observeService(h.Root); err != nil {
 		return o, err
 	}
+	o.observeHeld(h)
 	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
 	if o.Programs, err = role.Programs(o.CharmDir, "pebble", "rocm-exporter"); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")

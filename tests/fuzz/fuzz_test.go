@@ -47,6 +47,7 @@ func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
 	fuzz(t, "15s", [][2]string{
 		{"FuzzParseWorker", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseWorkerGPUs", "concourse-ci-machine/internal/relation"},
+		{"FuzzToldGPUs", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseDatabase", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseVault", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseCertificates", "concourse-ci-machine/internal/relation"},

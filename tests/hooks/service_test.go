@@ -45,7 +45,11 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	require.Contains(t, u.read(environment), "gpu-count=3")
 	require.Equal(t, 1, restarts(r.Commands))
 	require.Contains(t, u.read(tags), `"out":["0000:83:00.0"]`)
+	flight := relationOf(u, "flight")
+	told := flight.Local["gpus"]
+	require.Contains(t, told, `{"index":2,"gfx":"gfx90a","model":"AMD INSTINCT MI210","service":"withheld"}`)
 	require.Empty(t, u.hook("update-status").Plan())
+	require.Equal(t, told, flight.Local["gpus"], "nothing is new, so the web has no hook for it")
 
 	// All of them, right after: the status tells, the tags wait for five minutes.
 	look(at.Add(time.Second), 0, 1, 2, 3)
@@ -58,6 +62,9 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	require.Contains(t, u.read(environment), "gpu-count=0")
 	require.NotContains(t, u.read(environment), "compute-runtime=rocm")
 	require.Contains(t, r.Status().Message, "this one keeps the tag gpu-count=0")
+
+	why := u.refused("check-status", nil)
+	require.Contains(t, why, "gpus in service: 0 of 4; tasks that ask for a GPU are refused")
 
 	// A person returns them; what stands is acknowledged.
 	for _, slot := range slots {

@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpuservice"
 )
 
 // made serves the exporter's own page with GPUs that nobody has.
@@ -84,6 +85,12 @@ func partitions(n int) (all []api.Status) {
 		all = append(all, s)
 	}
 	return all
+}
+
+// out keeps a GPU from new tasks.
+func out(s api.Status, state gpuservice.State) api.Status {
+	s.Service = &api.Service{State: state, Since: now.Add(-12 * time.Minute), Why: "hangs or is in reset (kernel_log)", By: gpuservice.ByHealth}
+	return s
 }
 
 // hurt makes a GPU critical.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/tests/suite"
@@ -73,10 +74,14 @@ func TestBrowserRunsNothingFromAName(t *testing.T) {
 
 // eachView shows any number of GPUs on each screen, by day and by night.
 func eachView(t *testing.T, b *browser, check func(t *testing.T, gpus int, v view)) {
-	eight, many := gpus(8), gpus(64)
-	eight[5], many[37] = hurt(eight[5]), hurt(many[37])
+	eight, many, divided := gpus(8), gpus(64), partitions(64)
+	eight[5], many[37] = out(hurt(eight[5]), gpuservice.Withheld), out(hurt(many[37]), gpuservice.Withheld)
+	eight[2], many[12] = out(eight[2], gpuservice.Proving), out(many[12], gpuservice.Proving)
+	for i := range 8 {
+		divided[16+i] = out(divided[16+i], gpuservice.Withheld)
+	}
 	for name, all := range map[string][]api.Status{"none": nil, "1": gpus(1), "8": gpus(8), "8 partitions": partitions(8),
-		"8, one critical": eight, "64": many, "64 partitions": partitions(64)} {
+		"8, one critical": eight, "64": many, "64 partitions": divided} {
 		url := made(t, all)
 		for _, v := range []view{{width: 1440, height: 900}, {width: 1440, height: 900, dark: true}, {width: 390, height: 844}, {width: 390, height: 844, dark: true}, {width: 1440, height: 900, noJS: true}} {
 			t.Run(fmt.Sprintf("%s %+v", name, v), func(t *testing.T) {
@@ -120,6 +125,21 @@ func TestNothingKeepsPeopleOutOfThePage(t *testing.T) {
 		b.eval(`for (const d of document.querySelectorAll("details")) d.open = true`, nil)
 		require.Empty(t, b.hinders(script), "unfolded")
 	})
+}
+
+// By day, by night and without a script: which GPU no task gets, since when and why.
+func TestBrowserShowsWithheldGPUs(t *testing.T) {
+	b := newBrowser(t)
+	few, many := gpus(4), gpus(64)
+	few[1], many[37] = out(few[1], gpuservice.Withheld), out(many[37], gpuservice.Withheld)
+	for summary, all := range map[string][]api.Status{"4 GPUs: 4 healthy; 1 withheld": few, "64 GPUs: 64 healthy; 1 withheld": many} {
+		url := made(t, all)
+		for _, v := range []view{{width: 1200, height: 800}, {width: 1200, height: 800, noJS: true}, {width: 390, height: 844, dark: true}} {
+			b.open(url, v)
+			require.Contains(t, b.text(), summary)
+			require.Contains(t, b.text(), "⊘ withheld since 2026-08-01 14:03:08 UTC: hangs or is in reset (kernel_log)")
+		}
+	}
 }
 
 // What a reader has unfolded stays so, and where the keyboard is, when new values come.

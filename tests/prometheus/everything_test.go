@@ -13,8 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 )
@@ -45,6 +47,7 @@ func everything(t *testing.T) host.Root {
 	put("/lib/modules/6.14.0-32-generic/modules.dep", "kernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko.zst:\n")
 	put(busyGPU+"gpu_busy_percent", "much\n")
 	put(leases, leaseReport(t, r))
+	put(service, serviceReport(t, r))
 	put("/proc/100/cgroup", "0::/garden/4f1c\n")
 	put("/proc/100/fdinfo/7", "drm-driver:\tamdgpu\ndrm-pdev:\t0000:0a:00.0\ndrm-client-id:\t7\npasid:\t32771\n"+
 		"drm-memory-vram:\t1024 KiB\ndrm-engine-gfx:\t2500000000 ns\n")
@@ -73,6 +76,25 @@ func leaseReport(t *testing.T, r host.Root) string {
 		report.GPUs = append(report.GPUs, monitor.LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition), Held: true, Container: "4f1c", Since: &since})
 	}
 	data, err := json.Marshal(report)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// service is where exporters look for which GPUs are withheld; one host has one.
+const service = "/run/service.json"
+
+// serviceReport has the last GPU withheld.
+func serviceReport(t *testing.T, r host.Root) string {
+	t.Helper()
+	devices, err := monitor.AMD(r)()
+	require.NoError(t, err)
+	l := gpuservice.Look{At: time.Now(), Policy: gpuservice.Auto}
+	for _, d := range devices {
+		l.GPUs = append(l.GPUs, gpuservice.Seen{Name: gpu.Slot(d.PCI, d.Partition), Index: d.Index, Up: true, State: health.Healthy})
+	}
+	rec, err := gpuservice.Decide(gpuservice.Record{}, l).Withhold(l.GPUs[len(l.GPUs)-1].Name, "swap the riser", l.At)
+	require.NoError(t, err)
+	data, err := json.Marshal(rec)
 	require.NoError(t, err)
 	return string(data)
 }

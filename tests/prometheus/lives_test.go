@@ -19,6 +19,7 @@ type life struct {
 	series map[string]string
 	stands string // when the alert has to be there still; "" for the end of the fault
 	clears string // when it has to be gone; "" for twenty minutes after the fault
+	last   string // and still is; "" for 6h
 }
 
 // sick is a value in each of the three parts.
@@ -55,6 +56,8 @@ var lives = map[string]life{
 	"AMDGPUWithheld": {series: map[string]string{of("rocm_gpu_service_state", `,state="in_service"`): sick("1", "_", "1"),
 		of("rocm_gpu_service_state", `,state="withheld"`): "_x59 1x89 _x29 _x239",
 		of("rocm_gpu_service_state", `,state="proving"`):  "_x59 _x89 1x29 _x239"}},
+	"AMDGPUFlapping": {series: map[string]string{of("rocm_gpu_withheld_total", ""): "0x59 1x9 2x9 3x1500",
+		`rocm_gpu_withheld_total{juju_unit="w/0",gpu="2",uuid="v",pci_bus_id="5"}`: "7x59 8x9 9x1500"}, clears: "25h10m", last: "26h"}, // twice is not enough
 	"AMDGPUServiceUnknown": {series: map[string]string{`rocm_exporter_service_report_age_seconds{juju_unit="w/0"}`: sick("9", "500", "9")}},
 	"AMDGPULeaseInDoubt":   {series: map[string]string{of("rocm_gpu_lease_doubtful", ""): sick("0", "1", "0")}},
 	"AMDGPULeasesUnknown":  {series: map[string]string{`rocm_exporter_lease_report_age_seconds{juju_unit="w/0"}`: sick("9", "500", "9")}},
@@ -94,14 +97,17 @@ func (l life) test(alert, rules string) string {
 		fmt.Fprintf(&b, "      - {series: %q, values: %q}\n", series, values)
 	}
 	b.WriteString("    promql_expr_test:\n")
-	stands, clears := "2h58m", "3h20m"
+	stands, clears, last := "2h58m", "3h20m", "6h"
 	if l.stands != "" {
 		stands = l.stands
 	}
 	if l.clears != "" {
 		clears = l.clears
 	}
-	for at, firing := range map[string]int{"58m": 0, "1h25m": 1, stands: 1, clears: 0, "6h": 0} {
+	if l.last != "" {
+		last = l.last
+	}
+	for at, firing := range map[string]int{"58m": 0, "1h25m": 1, stands: 1, clears: 0, last: 0} {
 		fmt.Fprintf(&b, "      - {eval_time: %s, expr: 'count(ALERTS{alertname=%q,alertstate=\"firing\"}) or vector(0)', exp_samples: [{labels: '{}', value: %d}]}\n", at, alert, firing)
 	}
 	return b.String()

@@ -56,6 +56,8 @@ type Status struct {
 
 	Users []User `json:"users"` // null: not known
 	Lease *Lease `json:"lease"` // null: not leased, or not known
+	// Service is whether tasks get it; null: nothing was decided, or that is not known.
+	Service *Service `json:"service"`
 
 	Explained []health.Explanation `json:"explained,omitempty"`
 	History   *monitor.History     `json:"history,omitempty"`
@@ -112,7 +114,7 @@ func StatusOf(snapshot monitor.Snapshot) []Status {
 			Activity: s.Activity.Graphics.Pointer(), MemoryActivity: s.Activity.Memory.Pointer(),
 			Health:         Health{State: j.State, Reason: j.Reason(), Faults: j.Faults, Codes: j.Codes(), Hang: j.Signals()},
 			Explained:      health.Explain(j.Codes()),
-			SocketActivity: g.Socket.Pointer(), Partition: d.Partition, Partitions: number[d.PCI], Users: usersOf(g.Users),
+			SocketActivity: g.Socket.Pointer(), Partition: d.Partition, Partitions: number[d.PCI], Users: usersOf(g.Users), Service: serviceOf(g.Service),
 		}
 		if w := whole[d.PCI]; w != nil {
 			division := &w.State.Division

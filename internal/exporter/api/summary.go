@@ -23,7 +23,7 @@ func Heading(r Report) string {
 // States are in the order of the page: what wants looking at comes first.
 var States = []health.State{health.Critical, health.Warning, health.Unknown, health.Healthy}
 
-// Summary counts the GPUs by state, the worst first.
+// Summary counts the GPUs by state, the worst first, and those that no new task gets.
 func Summary(r Report) string {
 	counts, gpus := map[health.State]int{}, Wholes(r.GPUs)
 	for _, partitions := range gpus {
@@ -35,14 +35,14 @@ func Summary(r Report) string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
-	text := count(len(gpus), "GPU", "GPUs")
+	text, noun := count(len(gpus), "GPU", "GPUs"), ""
 	switch all := len(r.GPUs); {
 	case all == 0:
 		return "No GPU"
 	case all > len(gpus):
-		text = count(all, "partition", "partitions") + " of " + text
+		text, noun = count(all, "partition", "partitions")+" of "+text, "of them "
 	}
-	return text + ": " + strings.Join(parts, ", ")
+	return text + ": " + strings.Join(parts, ", ") + outText(r.GPUs, noun)
 }
 
 // StateOf is one of States.

@@ -75,7 +75,7 @@ func UsesOf(s Status, at time.Time) []Use {
 // Unused is what is said of a GPU without uses.
 func Unused(s Status) string {
 	switch {
-	case s.Lease != nil:
+	case s.Lease != nil && !s.Out():
 		return "free"
 	case s.Users == nil:
 		return "users not known"

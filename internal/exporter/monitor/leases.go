@@ -35,9 +35,9 @@ type LeaseCounters struct {
 	HeldSeconds float64 `json:"held_seconds"`
 }
 
-// staleLeases is the age from which a report tells nothing of the moment. It is
-// written every 15 s.
-const staleLeases = 2 * time.Minute
+// StaleLeases is the age from which a report tells nothing of the moment. It is written
+// each time that Pebble looks at the GPUs.
+const StaleLeases = 2 * time.Minute
 
 // readLeases reads the report once a snapshot.
 func (m *Monitor) readLeases() *LeaseReport {
@@ -49,7 +49,7 @@ func (m *Monitor) readLeases() *LeaseReport {
 
 // of is the lease of a device, nil where none is told of.
 func (r *LeaseReport) of(d amdgpu.Device, now time.Time) *LeasedGPU {
-	if r == nil || now.Sub(r.At).Abs() >= staleLeases {
+	if r == nil || now.Sub(r.At).Abs() >= StaleLeases {
 		return nil
 	}
 	name := gpu.Slot(d.PCI, d.Partition)

@@ -127,6 +127,7 @@ var (
 
 	// Service.
 	serviceState   = gauge("rocm_gpu_service_state", "Always 1; the state is in_service, withheld or proving (well again, and on trial). Tasks get GPUs that are in service.", "state")
+	withheldTimes  = counter("rocm_gpu_withheld_total", "How often the GPU was withheld because it was sick, on trial or not, since the unit has it.")
 	serviceSeconds = counter("rocm_gpu_withheld_seconds_total", "Time that the GPU was withheld from tasks, on trial or not, since the unit has it.")
 
 	// The exporter of itself.

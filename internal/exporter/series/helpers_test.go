@@ -81,7 +81,7 @@ func full(n int) (monitor.Snapshot, *filler) {
 		g.Traffic = &monitor.Traffic{Received: f.number("received"), Sent: f.number("sent")}
 		since := hosttest.Now.Add(-time.Duration(f.number("since")) * time.Second)
 		g.Lease = &monitor.LeasedGPU{Held: true, Container: "4f1c", Since: &since, Doubt: "some"}
-		g.Service = &gpuservice.GPU{State: gpuservice.Withheld, Out: &since}
+		g.Service = &gpuservice.GPU{State: gpuservice.Withheld, Out: &since, Times: 3}
 		g.Users = []usage.Row{{Container: "a", Processes: 2, Memory: []usage.Amount{{Name: "vram", Value: f.number("vram")}},
 			Engines: []usage.Amount{{Name: "gfx", Value: f.number("gfx")}}, Units: []usage.Amount{{Value: f.number("units")}}}}
 		s.GPUs = append(s.GPUs, g)

@@ -6,9 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -54,6 +56,30 @@ var WebSecrets = sync.OnceValue(func() concourse.WebSecrets {
 func GPUWorker(unit string, gpus int, exclusive, limited bool) model.Worker {
 	return model.Worker{Unit: unit, Key: "ssh-ed25519 AAAA " + unit, Name: strings.ReplaceAll(unit, "/", "-"),
 		GPUs: relation.WorkerGPUs{Runtime: "rocm", Count: gpus, Exclusive: exclusive, Limited: limited, Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: gpus}}}}
+}
+
+// Telling is the worker telling of each of its GPUs, since a time: those in out are
+// withheld, and of those that it leases the ones in held are.
+func Telling(w model.Worker, since time.Time, out, held []int) model.Worker {
+	w.GPUs.Told = since
+	var archs []string
+	for _, a := range w.GPUs.Archs {
+		archs = append(archs, slices.Repeat([]string{a.Arch}, a.GPUs)...)
+	}
+	for i := range w.GPUs.Count {
+		g := relation.ToldGPU{Index: i, Model: "AMD Instinct", Service: "in_service"}
+		if i < len(archs) {
+			g.GFX = archs[i]
+		}
+		if slices.Contains(out, i) {
+			g.Service = "withheld"
+		}
+		if leased := slices.Contains(held, i); w.GPUs.Exclusive {
+			g.Leased = &leased
+		}
+		w.GPUs.Each = append(w.GPUs.Each, g)
+	}
+	return w
 }
 
 // Brought is a unit with all that the charm brings for both vendors, and what

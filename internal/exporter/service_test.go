@@ -1,0 +1,95 @@
+package exporter
+
+import (
+	"encoding/json"
+	"html"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+)
+
+// decided is what was decided of a host's GPUs: those in sick hung ten minutes ago, those
+// in proving are well again since, and a person withheld those in byHand.
+func decided(t *testing.T, r host.Root, sick, proving, byHand []int) gpuservice.Record {
+	t.Helper()
+	devices, err := monitor.AMD(r)()
+	require.NoError(t, err)
+	l := gpuservice.Look{At: hosttest.Now.Add(-20 * time.Minute), Policy: gpuservice.Auto}
+	for _, d := range devices {
+		l.GPUs = append(l.GPUs, gpuservice.Seen{Name: gpu.Slot(d.PCI, d.Partition), Index: d.Index, GFX: d.GFX, Up: true, State: health.Healthy})
+	}
+	rec := gpuservice.Decide(gpuservice.Record{}, l)
+	is := func(i int, state health.State, faults ...health.Fault) {
+		l.GPUs[i].State, l.GPUs[i].Faults = state, faults
+	}
+	l.At = hosttest.Now.Add(-10 * time.Minute)
+	for _, i := range append(sick, proving...) {
+		is(i, health.Critical, health.Fault{Kind: health.Hang, Signals: []string{"kernel_log"}})
+	}
+	rec = gpuservice.Decide(rec, l)
+	l.At = hosttest.Now.Add(-2 * time.Minute)
+	for _, i := range proving {
+		is(i, health.Healthy)
+	}
+	rec = gpuservice.Decide(rec, l)
+	for _, i := range byHand {
+		rec, err = rec.Withhold(l.GPUs[i].Name, `noisy <fan> & "riser"`, hosttest.Now.Add(-time.Hour))
+		require.NoError(t, err)
+	}
+	return rec
+}
+
+// withService is usedBy, and what was decided of the GPUs.
+func withService(t *testing.T, r host.Root, rec gpuservice.Record) *collector {
+	t.Helper()
+	usedBy(t, r) // writes the reports
+	data, err := json.Marshal(rec)
+	require.NoError(t, err)
+	hosttest.Put(t, r, gpuservice.File, string(data))
+	c := newCollector(r, monitor.AMD(r), monitor.Options{Usage: true, UsageInterval: time.Minute, UsageReport: "/run/usage.json",
+		Leases: "/run/leases.json", Service: gpuservice.File})
+	c.Unit = "rocm-worker/0"
+	return c
+}
+
+func TestWithheldGPUsAreInTheAPIAndOnThePage(t *testing.T) {
+	for name, out := range map[string][3][]int{"mi210x4": {{1}, {2}, {0}}, "mi300x-cpx": {{0, 1, 2}, {8}, {}}} { // the last has nine
+		t.Run(name, func(t *testing.T) {
+			r := hosttest.Host(t, name)
+			c := withService(t, r, decided(t, r, out[0], out[1], out[2]))
+			hosttest.Golden(t, "testdata/"+name+"-service.json", c.get(t, "/api/v1/gpus").Body.String())
+			hosttest.Golden(t, "testdata/"+name+"-service.html", insideMain(t, c.get(t, "/").Body.String()))
+		})
+	}
+}
+
+// Not decided is not the same as in service, and a GPU that is in service looks as ever.
+func TestOnlyWhatIsOutOfServiceIsRemarkedOn(t *testing.T) {
+	r := hosttest.Host(t, "mi210x4")
+	without := usedBy(t, r)
+	require.Contains(t, without.get(t, "/api/v1/gpus").Body.String(), `"service": null`)
+	c := withService(t, r, decided(t, r, nil, nil, nil))
+	require.Contains(t, c.get(t, "/api/v1/gpus").Body.String(), `"state": "in_service"`)
+	require.Equal(t, without.get(t, "/").Body.String(), c.get(t, "/").Body.String())
+}
+
+func TestWithheldGPUsComeFirstAmongThoseOfOneHealth(t *testing.T) {
+	r := hosttest.Host(t, "mi210x4") // whose GPU 3 is critical, and in service here
+	text := html.UnescapeString(withService(t, r, decided(t, r, []int{2}, nil, nil)).get(t, "/").Body.String())
+	var order []string
+	for _, part := range strings.Split(text, "<h2>")[1:] {
+		name, _, _ := strings.Cut(part, ":")
+		order = append(order, name)
+	}
+	require.Equal(t, []string{"GPU 3", "GPU 2", "GPU 0", "GPU 1"}, order)
+	require.Contains(t, text, `<p id="summary">4 GPUs: 1 critical, 3 healthy; 1 withheld</p>`)
+}
