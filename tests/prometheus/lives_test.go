@@ -58,6 +58,8 @@ var lives = map[string]life{
 		of("rocm_gpu_service_state", `,state="proving"`):  "_x59 _x89 1x29 _x239"}},
 	"AMDGPUFlapping": {series: map[string]string{of("rocm_gpu_withheld_total", ""): "0x59 1x9 2x9 3x1500",
 		`rocm_gpu_withheld_total{juju_unit="w/0",gpu="2",uuid="v",pci_bus_id="5"}`: "7x59 8x9 9x1500"}, clears: "25h10m", last: "26h"}, // twice is not enough
+	"AMDGPUTaskMakesSick": {series: map[string]string{of("rocm_gpu_container_faults", `,container="c1",verdict="task"`): sick("_", "1", "_"),
+		of("rocm_gpu_container_faults", `,container="c2",verdict="infrastructure"`): sick("_", "1", "_")}},
 	"AMDGPUServiceUnknown": {series: map[string]string{`rocm_exporter_service_report_age_seconds{juju_unit="w/0"}`: sick("9", "500", "9")}},
 	"AMDGPULeaseInDoubt":   {series: map[string]string{of("rocm_gpu_lease_doubtful", ""): sick("0", "1", "0")}},
 	"AMDGPULeasesUnknown":  {series: map[string]string{`rocm_exporter_lease_report_age_seconds{juju_unit="w/0"}`: sick("9", "500", "9")}},

@@ -126,9 +126,11 @@ var (
 	leaseHeldSeconds = ownCounter("rocm_gpu_lease_held_seconds_total", "Time that tasks had GPUs, summed over the GPUs, counted when a lease's end is seen.")
 
 	// Service.
-	serviceState   = gauge("rocm_gpu_service_state", "Always 1; the state is in_service, withheld or proving (well again, and on trial). Tasks get GPUs that are in service.", "state")
-	withheldTimes  = counter("rocm_gpu_withheld_total", "How often the GPU was withheld because it was sick, on trial or not, since the unit has it.")
-	serviceSeconds = counter("rocm_gpu_withheld_seconds_total", "Time that the GPU was withheld from tasks, on trial or not, since the unit has it.")
+	serviceState    = gauge("rocm_gpu_service_state", "Always 1; the state is in_service, withheld or proving (well again, and on trial). Tasks get GPUs that are in service.", "state")
+	withheldTimes   = counter("rocm_gpu_withheld_total", "How often the GPU was withheld because it was sick, on trial or not, since the unit has it.")
+	serviceSeconds  = counter("rocm_gpu_withheld_seconds_total", "Time that the GPU was withheld from tasks, on trial or not, since the unit has it.")
+	containerFaults = gauge("rocm_gpu_container_faults", "Faults of the GPU that the container met, for a day. The verdict is whose they are: infrastructure, or the task's own.", "container", "verdict")
+	taskVerdicts    = ownCounter("rocm_gpu_task_verdicts_total", "Tasks that met faults of GPUs and have ended, by verdict: infrastructure, or the task's own.", "verdict")
 
 	// The exporter of itself.
 	deviceUp       = gauge("rocm_exporter_device_up", "1 when the GPU answered in time or was left asleep, 0 when its files fail or hang.")

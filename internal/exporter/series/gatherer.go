@@ -11,6 +11,7 @@ import (
 
 	"concourse-ci-machine/internal/exporter/amdgpu"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpuservice"
 )
 
 // Gatherer is a prometheus.TransactionalGatherer: families and labels are made once
@@ -85,6 +86,9 @@ func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
 	}
 	if v := s.Service; v != nil {
 		r.put(serviceAge, max(s.At.Sub(v.At).Seconds(), 0))
+		for _, verdict := range []gpuservice.Verdict{gpuservice.Infrastructure, gpuservice.OfTask} {
+			r.put(taskVerdicts, float64(v.Verdicts[verdict]), string(verdict))
+		}
 	}
 	if u := s.Users; u != nil {
 		r.put(usageLeftOut, float64(u.Left.Limit), "limit")

@@ -2,6 +2,7 @@ package series
 
 import (
 	"math"
+	"time"
 
 	"concourse-ci-machine/internal/exporter/amdgpu"
 	"concourse-ci-machine/internal/exporter/health"
@@ -47,6 +48,24 @@ func putGPU(r *rows, g *monitor.GPU, s *monitor.Snapshot) {
 		r.put(serviceState, 1, string(v.State))
 		r.put(withheldTimes, float64(v.Times))
 		r.put(serviceSeconds, v.OutFor(s.At))
+		putFaults(r, s, v.Name)
+	}
+}
+
+// faultTime is how long what containers met on a GPU is told of.
+const faultTime = 24 * time.Hour
+
+// putFaults adds which containers met faults on a GPU. A container is judged once.
+func putFaults(r *rows, s *monitor.Snapshot, name string) {
+	if s.Service == nil {
+		return
+	}
+	for _, m := range s.Service.Met {
+		for _, u := range m.GPUs {
+			if u.Name == name && len(u.Met) > 0 && s.At.Sub(m.Began) < faultTime {
+				r.put(containerFaults, float64(len(u.Met)), m.Container[:min(len(m.Container), 64)], string(m.Verdict))
+			}
+		}
 	}
 }
 

@@ -81,13 +81,14 @@ func full(n int) (monitor.Snapshot, *filler) {
 		g.Traffic = &monitor.Traffic{Received: f.number("received"), Sent: f.number("sent")}
 		since := hosttest.Now.Add(-time.Duration(f.number("since")) * time.Second)
 		g.Lease = &monitor.LeasedGPU{Held: true, Container: "4f1c", Since: &since, Doubt: "some"}
-		g.Service = &gpuservice.GPU{State: gpuservice.Withheld, Out: &since, Times: 3}
+		g.Service = &gpuservice.GPU{Name: "a", State: gpuservice.Withheld, Out: &since, Times: 3}
 		g.Users = []usage.Row{{Container: "a", Processes: 2, Memory: []usage.Amount{{Name: "vram", Value: f.number("vram")}},
 			Engines: []usage.Amount{{Name: "gfx", Value: f.number("gfx")}}, Units: []usage.Amount{{Value: f.number("units")}}}}
 		s.GPUs = append(s.GPUs, g)
 	}
 	s.Module = monitor.Module{Running: "dkms", Selected: "dkms", Same: true}
-	s.Service = &gpuservice.Record{At: hosttest.Now.Add(-7 * time.Second)}
+	s.Service = &gpuservice.Record{At: hosttest.Now.Add(-7 * time.Second), Verdicts: map[gpuservice.Verdict]int{gpuservice.OfTask: 2},
+		Met: []gpuservice.Run{{Container: "c", Began: hosttest.Now, Verdict: gpuservice.OfTask, GPUs: []gpuservice.Use{{Name: "a", Met: []health.Fault{{Kind: health.Hang}}}}}}}
 	s.Users = &usage.Result{Took: time.Second}
 	s.Leases = &monitor.LeaseReport{At: hosttest.Now.Add(-time.Second), Counters: monitor.LeaseCounters{Granted: 1, Busy: 2, Impossible: 3, HeldSeconds: 4}}
 	s.Reports = []monitor.ReadErrors{{GPU: "0", Failure: amdgpu.Failure{File: "gpu_metrics", Errno: "EIO"}, Count: 3}}
