@@ -26,22 +26,25 @@ func newUsers(root host.Root, o Options, now func() time.Time) *users {
 		old: 4 * o.UsageInterval}
 }
 
-// readUsers looks once, unless the last look has not come back. Without a GPU
-// no process is looked at.
+// readUsers looks once, unless the last look has not come back. Without a GPU whose
+// users the kernel tells no process is looked at.
 func (m *Monitor) readUsers(ctx context.Context) {
 	found := m.known.Load()
-	if found == nil || len(found.devices) == 0 || !m.users.busy.CompareAndSwap(false, true) {
+	if found == nil {
 		return
 	}
-	defer m.users.busy.Store(false)
-	ctx, cancel := context.WithTimeout(ctx, Deadline)
-	defer cancel()
 	var devices []usage.Device
 	for _, d := range found.devices {
 		if d.Vendor != gpu.NVIDIA {
 			devices = append(devices, used(d))
 		}
 	}
+	if len(devices) == 0 || !m.users.busy.CompareAndSwap(false, true) {
+		return
+	}
+	defer m.users.busy.Store(false)
+	ctx, cancel := context.WithTimeout(ctx, Deadline)
+	defer cancel()
 	m.users.scanner.Scan(ctx, devices)
 }
 
