@@ -13,7 +13,7 @@ import (
 	"concourse-ci-machine/internal/term"
 )
 
-// GPUHealth writes the state of each AMD GPU of this unit, and fails where one
+// GPUHealth writes the state of each GPU of this unit, and fails where one
 // is critical. It has it from the exporter, which has watched the GPUs; where
 // that does not answer, from one reading of its own, which knows nothing of
 // the past and says so.
@@ -22,8 +22,8 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 	if err != nil {
 		return err
 	}
-	if len(inv.Of(gpu.AMD)) == 0 {
-		return errors.New("cannot judge GPU health: no AMD GPU detected; of other vendors' GPUs nothing is known")
+	if len(inv.GPUs) == 0 {
+		return errors.New("cannot judge GPU health: no GPU detected")
 	}
 	source, why := "exporter", ""
 	states, err := gpustate.FromExporter(ctx, c.Host, c.ExporterURL)

@@ -96,13 +96,21 @@ func TestHealthIsReadWhereTheExporterIsOfNoUse(t *testing.T) {
 	}
 }
 
-func TestHealthWithoutAnAMDGPU(t *testing.T) {
-	for _, name := range []string{"no-gpu", "nvidia-only", "bmc-vfio"} {
+func TestHealthWithoutAGPU(t *testing.T) {
+	for _, name := range []string{"no-gpu", "bmc-vfio"} {
 		var b strings.Builder
 		err := (&Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name))}}).GPUHealth(t.Context(), &b, term.Format{})
-		require.EqualError(t, err, "cannot judge GPU health: no AMD GPU detected; of other vendors' GPUs nothing is known", name)
+		require.EqualError(t, err, "cannot judge GPU health: no GPU detected", name)
 		require.Empty(t, b.String())
 	}
+}
+
+// Without the exporter nvidia-smi is not asked, and nobody makes up a health.
+func TestHealthOfAnNVIDIAGPUByOneReading(t *testing.T) {
+	var b strings.Builder
+	charm := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "nvidia-only"))}}
+	require.NoError(t, charm.GPUHealth(t.Context(), &b, term.Format{}))
+	require.Contains(t, b.String(), "GPU 0   unknown     -  NVIDIA GeForce RTX 4090  0000:0a:00.0\n        neither error counters nor a temperature with its limit\n")
 }
 
 func TestCriticalGPUsStandInTheStatus(t *testing.T) {

@@ -124,7 +124,7 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 		return err
 	}
 	told, why := map[string]*api.Status{}, ""
-	if len(inv.Of(gpu.AMD)) > 0 {
+	if len(inv.GPUs) > 0 {
 		r, err := gpustate.Ask(ctx, c.Host, c.ExporterURL)
 		if err != nil {
 			why = err.Error()

@@ -21,7 +21,7 @@ type Top struct {
 	Rows  func() int       // of the terminal, where it looks again
 }
 
-// GPUTop shows who uses each AMD GPU as the exporter tells, until ctx is done. On a
+// GPUTop shows who uses each GPU as the exporter tells, until ctx is done. On a
 // terminal one look takes the place of the last.
 func (c *Actions) GPUTop(ctx context.Context, w io.Writer, f term.Format, top Top) error {
 	var last api.Report
@@ -32,7 +32,7 @@ func (c *Actions) GPUTop(ctx context.Context, w io.Writer, f term.Format, top To
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && last.GPUs == nil:
-			return fmt.Errorf("cannot show who uses the GPUs: %w; rocm-exporter runs on workers with AMD GPUs: sudo PEBBLE=%s %s services shows whether it does",
+			return fmt.Errorf("cannot show who uses the GPUs: %w; rocm-exporter runs on workers with GPUs: sudo PEBBLE=%s %s services shows whether it does",
 				err, role.PebbleDir, role.PebbleBin)
 		case err != nil:
 			remark = "NOT LIVE: " + err.Error() + "; the values are of " + last.Time.Format("15:04:05 UTC")

@@ -99,7 +99,7 @@ func (c *Charm) alertRules(gpus, webs bool) (rules []byte, err error) {
 // what it has itself.
 func (c *Charm) watcherBags(w model.Watchers, facts model.Facts, up listening) (b watcherBags, err error) {
 	cfg, _ := config.Parse(facts.Config, facts.Secrets) // checked before
-	gpus := cfg.Mode != "web" && slices.Contains([]string{"auto", "rocm"}, cfg.ComputeRuntime)
+	gpus := cfg.Mode != "web" && slices.Contains([]string{"auto", "rocm", "cuda"}, cfg.ComputeRuntime)
 	webs := cfg.Mode != "worker" && cfg.Metrics
 	if b.silent = !gpus && !webs; b.silent {
 		b.agent, err = relation.NoCOSAgent()

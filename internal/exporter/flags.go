@@ -7,7 +7,10 @@ import (
 
 	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/exporter/nvidiagpu"
 	"concourse-ci-machine/internal/exporter/usage"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/metricsserver"
 )
 
@@ -16,9 +19,12 @@ type options struct {
 	root string
 	// usageWrite is where to write who uses the GPUs, instead of serving anything.
 	usageWrite string
-	unit       string
-	shown      Shown
-	collect    monitor.Options
+	// nvidiaWrite is where to write what nvidia-smi tells, instead of serving anything.
+	nvidiaWrite string
+	vendor      string
+	unit        string
+	shown       Shown
+	collect     monitor.Options
 }
 
 // parse reads the command line. The error is for metricsserver.Flags.Main.
@@ -26,6 +32,7 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	var o options
 	fs := metricsserver.NewFlags("rocm-exporter", agreed.GPUsPort)
 	fs.StringVar(&o.root, "path.root", "/", "`directory` to read as the machine's root")
+	fs.StringVar(&o.vendor, "vendor", "all", "`whose` GPUs to watch: amd, nvidia or all")
 	fs.StringVar(&o.unit, "unit", "", "`name` of the Juju unit, for the page and the API")
 	fs.BoolVar(&o.shown.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")
 	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", true, "read pcie_bw every 30s, in the background, where a GPU has it: it takes a second each time; =false leaves it to others")
@@ -36,6 +43,8 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	fs.IntVar(&o.collect.UsageContainers, "usage.containers", usage.DefaultContainers, "`number` of containers to show on each GPU, the rest as one")
 	fs.StringVar(&o.collect.UsageReport, "usage.report", "", "`file` below path.root in which a process of root tells who uses the GPUs; empty: look at the processes itself")
 	fs.StringVar(&o.usageWrite, "usage.write", "", "serve nothing, but look at the processes and write that `file` below path.root")
+	fs.StringVar(&o.collect.NVIDIA, "nvidia.report", "", "`file` below path.root in which a process of root tells what nvidia-smi says; empty: it is not asked")
+	fs.StringVar(&o.nvidiaWrite, "nvidia.write", "", "serve nothing, but run nvidia-smi every 15s, where it is installed, and write that `file` below path.root")
 	fs.StringVar(&o.collect.Leases, "leases.report", "", "`file` below path.root in which a process of root tells who leases the GPUs; empty: they are not leased")
 	fs.StringVar(&o.collect.Service, "service.report", "", "`file` below path.root in which a process of root tells which GPUs are withheld from tasks; empty: nobody withholds any")
 	if err := fs.Parse(args); err != nil {
@@ -43,6 +52,12 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	}
 	if o.usageWrite != "" && (!o.collect.Usage || o.collect.UsageReport != "") {
 		return o, fs, errors.New("flag -usage.write goes with neither -collect.usage=false nor -usage.report")
+	}
+	if o.nvidiaWrite != "" && (o.usageWrite != "" || o.collect.NVIDIA != "") {
+		return o, fs, errors.New("flag -nvidia.write goes with neither -usage.write nor -nvidia.report")
+	}
+	if sources[o.vendor] == nil {
+		return o, fs, fmt.Errorf("invalid value %q for flag -vendor: amd, nvidia or all", o.vendor)
 	}
 	if o.collect.RASInterval < minRAS {
 		return o, fs, fmt.Errorf("invalid value %s for flag -ras.interval: at least %s", o.collect.RASInterval, minRAS)
@@ -56,8 +71,14 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	if o.usageWrite != "" && fs.Watchdog > 0 {
 		fs.Watchdog += o.collect.UsageInterval // it is put off at each look
 	}
+	if o.nvidiaWrite != "" && fs.Watchdog > 0 {
+		fs.Watchdog += nvidiagpu.Longest
+	}
 	return o, fs, nil
 }
+
+// sources are the values of -vendor.
+var sources = map[string]func(host.Root) monitor.Source{"all": monitor.All, string(gpu.AMD): monitor.AMD, string(gpu.NVIDIA): monitor.NVIDIA}
 
 // Each reading of the error counters asks the hardware: AMD's own exporter does
 // so every 30 s.
@@ -76,10 +97,11 @@ const (
 
 const intro = `Usage: rocm-exporter [flags]
 
-Serves the state of this machine's AMD GPUs to Prometheus, read from sysfs, and
-who uses them, from /proc. It needs no ROCm, and no privilege but to see other
-users' processes, which a second one can have in its place (--usage.write,
---usage.report). It ends with the process that started it, and opens all files
+Serves the state of this machine's AMD and NVIDIA GPUs to Prometheus, read from
+sysfs and /proc, and who uses AMD's. It needs no ROCm, and no privilege but to see
+other users' processes, which a second one can have in its place (--usage.write,
+--usage.report). nvidia-smi is another one's to run (--nvidia.write,
+--nvidia.report). It ends with the process that started it, and opens all files
 anew at SIGHUP.
 
 `

@@ -1,8 +1,8 @@
-// Package exporter is the program rocm-exporter: it serves the state of AMD GPUs to
+// Package exporter is the program rocm-exporter: it serves the state of GPUs to
 // Prometheus, to people and to other programs. It needs no ROCm, no vendor library, no
 // agent, and no privilege but to see other users' processes.
 //
-// Package amdgpu reads one GPU into a typed state, package health judges that, package
+// Packages amdgpu and nvidiagpu read one GPU into a typed state, package health judges that, package
 // monitor does so for all GPUs at once and hands out a snapshot, and metrics (package
 // series), the API and the page are made from it.
 package exporter
@@ -15,6 +15,7 @@ import (
 	"runtime"
 
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/exporter/nvidiagpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/metricsserver"
 )
@@ -39,7 +40,10 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	if _, err := root.ReadDir("/"); err != nil {
 		return fmt.Errorf("cannot read --path.root: %w", err)
 	}
-	m := monitor.New(root, monitor.AMD(root), o.collect)
+	if o.nvidiaWrite != "" {
+		return nvidiagpu.Watch(stop, host.Host{Root: root, Runner: host.Exec{}, Clock: host.WallClock{}}, o.nvidiaWrite, s.PutOff)
+	}
+	m := monitor.New(root, sources[o.vendor](root), o.collect)
 	if o.usageWrite != "" {
 		return m.ReportUsers(stop, o.usageWrite, s.PutOff)
 	}

@@ -146,6 +146,10 @@ func TestFlagsOfUsage(t *testing.T) {
 	o, _, err = parse([]string{"--collect.usage=false", "--usage.interval=1m", "--usage.containers=8"})
 	require.NoError(t, err)
 	require.Equal(t, monitor.Options{PCIeBandwidth: true, RASInterval: defaultRAS, UsageInterval: time.Minute, UsageContainers: 8}, o.collect)
+	_, _, err = parse([]string{"--nvidia.write=/run/n", "--nvidia.report=/run/n"})
+	require.EqualError(t, err, "flag -nvidia.write goes with neither -usage.write nor -nvidia.report")
+	_, _, err = parse([]string{"--vendor=intel"})
+	require.EqualError(t, err, `invalid value "intel" for flag -vendor: amd, nvidia or all`)
 	_, _, err = parse([]string{"--usage.write=/run/u", "--collect.usage=false"})
 	require.EqualError(t, err, "flag -usage.write goes with neither -collect.usage=false nor -usage.report")
 	for arg, want := range map[string]string{

@@ -71,6 +71,6 @@ func FuzzParseUevent(f *testing.F) {
 	f.Add("PCI_ID=\nPCI_ID=1002\nPCI_CLASS=0x\nPCI_SLOT_NAME=../../etc\n=")
 	f.Fuzz(func(t *testing.T, text string) {
 		fn := parseUevent(text)
-		require.True(t, fn.addr == "" || isAddress(fn.addr))
+		require.True(t, fn.addr == "" || IsAddress(fn.addr))
 	})
 }

@@ -46,8 +46,8 @@ func readFunction(r host.Root, dir string) (f function, ok bool) {
 		f.vendor, f.device = uint16(v), uint16(d)
 	}
 	if f.addr == "" {
-		if f.addr = path.Base(dir); !isAddress(f.addr) {
-			if f.addr = path.Base(target(r, dir)); !isAddress(f.addr) {
+		if f.addr = path.Base(dir); !IsAddress(f.addr) {
+			if f.addr = path.Base(target(r, dir)); !IsAddress(f.addr) {
 				return f, false
 			}
 		}
@@ -83,7 +83,7 @@ func parseUevent(text string) (f function) {
 				f.vendor, f.device = uint16(v), uint16(d)
 			}
 		case "PCI_SLOT_NAME":
-			if isAddress(val) {
+			if IsAddress(val) {
 				f.addr = val
 			}
 		}
@@ -126,7 +126,8 @@ func parseAddress(s string) (a address, ok bool) {
 	return a, a.device < 32 && a.function < 8
 }
 
-func isAddress(s string) bool {
+// IsAddress reports whether s is a PCI address such as 0000:03:00.0.
+func IsAddress(s string) bool {
 	_, ok := parseAddress(s)
 	return ok
 }

@@ -1,4 +1,4 @@
-// Package gpustate is the health of a unit's AMD GPUs as people are told of it: from
+// Package gpustate is the health of a unit's GPUs as people are told of it: from
 // the exporter, which has watched them, or from one reading without a past.
 package gpustate
 
@@ -18,7 +18,7 @@ import (
 	"concourse-ci-machine/internal/term"
 )
 
-// State is one AMD GPU as gpu-health tells of it.
+// State is one GPU as gpu-health tells of it.
 type State struct {
 	Index     int          `json:"index"` // the number that gpu-device-ids takes
 	Name      string       `json:"name"`
@@ -45,7 +45,7 @@ func SeeCodes(codes []int) string {
 // Read reads the GPUs once. Where one hangs it returns all the same, but
 // its process can't end before the kernel lets go: see NewReader.
 func Read(r host.Root) []State {
-	return States(api.StatusOf(monitor.New(r, monitor.AMD(r), monitor.Options{}).Snapshot()))
+	return States(api.StatusOf(monitor.New(r, monitor.All(r), monitor.Options{}).Snapshot()))
 }
 
 // readTime is more than ReadStates takes.

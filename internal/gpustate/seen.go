@@ -45,6 +45,9 @@ func seenOf(all []api.Status) (seen []gpuservice.Seen, err error) {
 	}
 	names := map[string]bool{}
 	for _, s := range all {
+		if s.Vendor != "" && s.Vendor != string(gpu.AMD) {
+			continue // only AMD's are ever withheld
+		}
 		name := gpu.Slot(s.PCI, s.Partition)
 		if !address.MatchString(s.PCI) || s.Partition < 0 || s.Index < 0 || names[name] || len(s.Health.Faults) > mostFaults {
 			return nil, errOdd

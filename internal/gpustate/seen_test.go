@@ -32,6 +32,14 @@ func TestGPUsOfEveryHostAreInService(t *testing.T) {
 	}
 }
 
+// Nobody withholds a GPU of another vendor, however sick it is.
+func TestOnlyAMDsGPUsAreDecidedOn(t *testing.T) {
+	seen, err := parseLook([]byte(`{"gpus":[{"vendor":"nvidia","pci_bus_id":"0000:0a:00.0","health":{"state":"critical","faults":[{"kind":"hang","signals":["lost"]}]}},
+		{"vendor":"amd","pci_bus_id":"0000:03:00.0","up":true}]}`))
+	require.NoError(t, err)
+	require.Equal(t, []gpuservice.Seen{{Name: "0000:03:00.0", Up: true}}, seen)
+}
+
 func TestOddAnswersTellNothing(t *testing.T) {
 	const one = `{"pci_bus_id":"0000:03:00.0","up":true,"health":{"state":"critical","faults":[{"kind":"hang","signals":["kernel\u001b[2Jlog"]}]}}`
 	seen, err := parseLook([]byte(`{"gpus":[` + one + `]}`))

@@ -40,6 +40,9 @@ type CommandError struct {
 	Stderr  string // trimmed
 	Timeout time.Duration
 	Err     error
+	// Ended is closed when a process ends that did not when it was killed, and was
+	// abandoned; nil for all others.
+	Ended <-chan struct{}
 }
 
 func (e *CommandError) Error() string {
@@ -91,8 +94,11 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fail(-1, err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
+	done, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		done <- cmd.Wait()
+		close(ended)
+	}()
 	var err error
 	select {
 	case err = <-done:
@@ -106,6 +112,7 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 		case <-done:
 			e.Stderr = strings.TrimSpace(errb.String())
 		case <-time.After(2 * time.Second): // abandoned; its buffers are not ours to read
+			e.Ended = ended
 			return nil, e
 		}
 		return out.Bytes(), e

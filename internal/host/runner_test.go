@@ -108,6 +108,7 @@ func TestDeadlineIsReportedWithItsLength(t *testing.T) {
 	c.Deadline = 300 * time.Millisecond
 	_, e := run(t, c)
 	require.Equal(t, c.Deadline, e.Timeout)
+	require.Nil(t, e.Ended, "it ended when it was killed")
 	require.Equal(t, -1, e.Code)
 	require.True(t, errors.Is(e, context.DeadlineExceeded))
 	require.Contains(t, e.Error(), "gave up after 300ms")
@@ -125,7 +126,15 @@ func TestChildThatCannotBeKilledIsAbandoned(t *testing.T) {
 	require.Nil(t, out)
 	child := pid()
 	require.True(t, alive(child))
+	var failed *host.CommandError
+	require.ErrorAs(t, err, &failed)
+	select {
+	case <-failed.Ended:
+		t.Fatal("it has not ended")
+	default:
+	}
 	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
+	<-failed.Ended
 }
 
 func TestGrandchildWithTheOutputOpenDoesNotHoldTheCommand(t *testing.T) {

@@ -17,7 +17,7 @@ const (
 	SeverityInfo     Severity = "Info"     // handled by the hardware; worth watching
 )
 
-// ErrorCode is one kind of fault of an AMD GPU. The numbers are this charm's
+// ErrorCode is one kind of fault of a GPU. The numbers are this charm's
 // own (and its predecessors'), for people and alerts to refer to: AMD has none.
 type ErrorCode struct {
 	Code        int      `json:"code"`

@@ -20,6 +20,7 @@ const (
 
 	ExporterService = "rocm-exporter"
 	UsageService    = "gpu-usage"
+	NVIDIAService   = "gpu-nvidia"
 	ExporterURL     = "http://127.0.0.1:9401/-/healthy"
 	JobsService     = "concourse-exporter"
 )
@@ -28,6 +29,13 @@ const (
 // whoever may see what another user's process has open (CAP_SYS_PTRACE) can take
 // that process over, and the exporter serves the network.
 const UsageReport = "/run/concourse-gpu-usage.json"
+
+// NVIDIAReport is where it finds what nvidia-smi told, which it never starts itself: that
+// takes seconds, or hangs with the GPU.
+const NVIDIAReport = "/run/concourse-gpu-nvidia.json"
+
+// reports are those files, by the service that writes them.
+var reports = []struct{ service, path string }{{UsageService, UsageReport}, {NVIDIAService, NVIDIAReport}}
 
 // DesirePebble is Pebble with one service, or without any no Pebble. other is
 // the service that a unit of the other role has.
@@ -40,15 +48,17 @@ func DesirePebble(d *Desired, o Observed, why string, on bool, other string, l r
 	unit := pebbleUnitFile
 	state := o.Units[PebbleUnit]
 	d.Resources = append(d.Resources, resource.Absent{Path: l.Dir + "/001-" + other + ".yaml", Why: "this unit's role has no " + other})
-	if l.Helper == "" || !on {
-		d.Resources = append(d.Resources, resource.Absent{Path: UsageReport, Why: "nobody writes it on this unit"})
+	for _, r := range reports {
+		if l.Helper != r.service || !on {
+			d.Resources = append(d.Resources, resource.Absent{Path: r.path, Why: "nobody writes it on this unit"})
+		}
 	}
 	if !on {
 		d.Resources = append(d.Resources, resource.Service{Unit: PebbleUnit, State: state, Why: why},
 			resource.Absent{Path: layer.Path, Why: why}, resource.Absent{Path: unit, Why: why})
 		return nil
 	}
-	data, err := templates.Render(PebbleUnit, map[string]any{"Dir": PebbleDir, "Pebble": PebbleBin, "Looks": l.Helper != "" || l.Job != ""})
+	data, err := templates.Render(PebbleUnit, map[string]any{"Dir": PebbleDir, "Pebble": PebbleBin, "Looks": l.Helper == UsageService || l.Job != ""})
 	if err != nil {
 		return err
 	}
@@ -70,7 +80,7 @@ func StopPebble(o Observed, why string) []plan.Resource {
 // LeavePebble is a unit without what DesirePebble brought, but for its folder, which is
 // among what the charm keeps of itself.
 func LeavePebble(why string) []plan.Resource {
-	return []plan.Resource{resource.Absent{Path: pebbleUnitFile, Why: why}, resource.Absent{Path: UsageReport, Why: why}}
+	return resource.AllAbsent(why, pebbleUnitFile, UsageReport, NVIDIAReport)
 }
 
 // JobsURL answers while concourse-exporter is up.

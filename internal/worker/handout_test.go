@@ -158,6 +158,28 @@ func TestOptionsOfTheExporterAreItsFlags(t *testing.T) {
 	}
 }
 
+// What AMD's GPUs alone have is none of their flags: who uses them, and who withholds them.
+func TestUnitWithNVIDIAGPUsHasExporterAndHelper(t *testing.T) {
+	for _, sharing := range []string{"shared", "exclusive"} {
+		o := observed(t, hosttest.Host(t, "both-passed"), map[string]any{"compute-runtime": "cuda", "gpu-sharing": sharing, "exporter-dcgm-aliases": true})
+		o.NVIDIA = []string{"0", "all"}
+		d := Desire(o, nil)
+		require.True(t, d.Exporter)
+		layer, ok := resourcetest.File(d.Resources, role.PebbleDir+"/layers/001-rocm-exporter.yaml")
+		require.True(t, ok)
+		require.Contains(t, layer, " --vendor=nvidia --collect.usage=false --nvidia.report="+role.NVIDIAReport+" --dcgm-aliases")
+		require.Contains(t, layer, "    gpu-nvidia:\n")
+		require.Contains(t, layer, role.ExporterBin+" --nvidia.write="+role.NVIDIAReport+" --path.root=/\n")
+		require.NotRegexp(t, "gpu-usage|service.report|gpu watch", layer)
+		require.Equal(t, sharing == "exclusive", strings.Contains(layer, "dispatch gpu leases\n"), layer)
+		unit, ok := resourcetest.File(d.Resources, "/etc/systemd/system/"+role.PebbleUnit)
+		require.True(t, ok)
+		require.Equal(t, sharing == "exclusive", strings.Contains(unit, "CAP_SYS_PTRACE"), "nvidia-smi looks at no process")
+		require.True(t, absent(d, role.UsageReport))
+		require.False(t, absent(d, role.NVIDIAReport))
+	}
+}
+
 // A name that the option takes and the wrapper refuses would stop every task.
 func TestOptionTakesTheFolderNamesThatTheWrapperTakes(t *testing.T) {
 	for _, name := range []string{"data", "out_rw", "ü", "two words", ".hidden", "a/b", "a\x01", "a\u0085b", "\xff", "a\nb"} {

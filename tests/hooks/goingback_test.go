@@ -36,7 +36,7 @@ func TestD49D52RuntimesComeAndGoAndLeaveTheOperatorsFiles(t *testing.T) {
 	require.NoError(t, u.Root.WriteFile("/usr/bin/nvidia-ctk", nil, 0o755))
 	u.set(options{"compute-runtime": "cuda"})
 	r := u.hook("config-changed")
-	require.Equal(t, "Worker ready (v8.2.5) (GPU: 1x NVIDIA)", r.Status().Message, "described and handed out in one hook")
+	require.True(t, strings.HasPrefix(r.Status().Message, "Worker ready (v8.2.5) (GPU: 1x NVIDIA); no GPU metrics: Pebble is not running"), "described and handed out in one hook: "+r.Status().Message)
 	require.Contains(t, strings.Join(r.Commands, "\n"), "nvidia-ctk cdi generate --format=json")
 	require.NotContains(t, strings.Join(r.Commands, "\n"), "apt-get")
 	require.Contains(t, u.read("/etc/cdi/nvidia.json"), "concourse-ci-machine/from")
@@ -45,9 +45,19 @@ func TestD49D52RuntimesComeAndGoAndLeaveTheOperatorsFiles(t *testing.T) {
 	require.Contains(t, u.read("/var/lib/concourse-worker/worker-config.env"), "CONCOURSE_TAG=gpu,compute-runtime=cuda,cuda,gpu-count=1\n")
 	require.Empty(t, u.hook("update-status").Plan())
 
+	const layer, told = "/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml", "/run/concourse-gpu-nvidia.json"
+	require.Contains(t, u.read(layer), "--nvidia.write="+told)
+	require.Contains(t, u.read(layer), "--vendor=nvidia")
+	require.True(t, u.Machine.Up("concourse-pebble.service"))
+	require.NoError(t, u.Root.WriteFile(told, []byte(`{"at":"2026-01-02T03:04:05Z","gpus":[]}`), 0o644))
+	require.Empty(t, u.hook("update-status").Plan())
+
 	u.set(options{"compute-runtime": "rocm"})
 	u.hook("config-changed")
 	require.False(t, u.Root.Exists("/etc/cdi/nvidia.json"))
+	require.False(t, u.Root.Exists(told))
+	require.Contains(t, u.read(layer), "--vendor=amd")
+	require.NotContains(t, u.read(layer), "nvidia")
 	require.Contains(t, u.read("/etc/concourse-ci-machine/wrapper.json"), "amd.com/gpu=")
 
 	u.set(options{"compute-runtime": "none"})

@@ -43,6 +43,11 @@ func TestD55D56WatchersAreToldWhereTheExporterListens(t *testing.T) {
 			require.NotContains(t, call, "relation-set", "nothing is new")
 		}
 	}
+	u.set(options{"compute-runtime": "cuda"}) // of which this unit has none; others may
+	u.hook("config-changed")
+	scrape = u.Model.Relations[1]
+	require.NotContains(t, scrape.Local, "prometheus_scrape_unit_address")
+	require.Contains(t, scrape.LocalApp["alert_rules"], "AMDGPUMemoryError")
 	u.set(options{"compute-runtime": "none"})
 	u.hook("config-changed")
 	scrape, agent = u.Model.Relations[1], u.Model.Relations[2]

@@ -32,7 +32,7 @@ const (
 	unitPath  = "/etc/systemd/system/" + role.PebbleUnit
 	program   = role.BinDir + "/" + service
 
-	helperFlag = "--usage.write="
+	helperFlag = ".write="
 )
 
 // unit is a machine's folder with what the charm writes for Pebble. Another
@@ -44,11 +44,11 @@ type unit struct {
 	layer   string // as it is on the disk
 }
 
-// written is what the charm decides for a worker with AMD GPUs: Pebble's folder
+// written is what the charm decides for a worker with GPUs: Pebble's folder
 // and those above it, its layer and its unit.
-func written(t *testing.T, gpus host.Root) (folders []resource.Dir, layer, unit resource.File) {
+func written(t *testing.T, gpus host.Root, runtime string) (folders []resource.Dir, layer, unit resource.File) {
 	t.Helper()
-	cfg, problems := config.Parse(map[string]any{"mode": "worker", "compute-runtime": "rocm"}, nil)
+	cfg, problems := config.Parse(map[string]any{"mode": "worker", "compute-runtime": runtime}, nil)
 	require.Empty(t, problems)
 	inv, err := gpu.Discover(gpus)
 	require.NoError(t, err)
@@ -80,14 +80,17 @@ func written(t *testing.T, gpus host.Root) (folders []resource.Dir, layer, unit 
 
 // newUnit makes the folder. Nothing in the charm's files is changed but paths
 // and the port, and what edit changes: pairs of old and new text of the layer.
-func newUnit(t *testing.T, edit ...string) *unit {
+func newUnit(t *testing.T, edit ...string) *unit { return newUnitOf(t, "amd", "rocm", edit...) }
+
+// newUnitOf is newUnit on another fixture host.
+func newUnitOf(t *testing.T, hostName, runtime string, edit ...string) *unit {
 	t.Helper()
 	needRoot(t)
 	dir, err := os.MkdirTemp("", "pb") // a socket's path has at most 107 bytes
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	open(t, dir)
-	u := &unit{Root: host.Root(dir), gpus: hosttest.Host(t, "amd"), address: freeAddress(t)}
+	u := &unit{Root: host.Root(dir), gpus: hosttest.Host(t, hostName), address: freeAddress(t)}
 	open(t, string(u.gpus))
 	require.NoError(t, u.MkdirAll(role.BinDir, 0o755))
 	for _, name := range []string{"pebble", service} {
@@ -95,7 +98,7 @@ func newUnit(t *testing.T, edit ...string) *unit {
 		require.NoError(t, err)
 		require.NoError(t, u.WriteFile(role.BinDir+"/"+name, data, 0o755))
 	}
-	folders, layer, unit := written(t, u.gpus)
+	folders, layer, unit := written(t, u.gpus, runtime)
 	_, port, err := net.SplitHostPort(u.address)
 	require.NoError(t, err)
 	u.layer = replace(t, string(layer.Data), append([]string{program, u.Path(program), "=:9401", "=" + u.address,

@@ -9,8 +9,11 @@
 // it is never 0 and never a firmware's 65535.
 package amdgpu
 
+import "concourse-ci-machine/internal/gpu"
+
 // Device is one GPU, or one partition of it.
 type Device struct {
+	Vendor    gpu.Vendor
 	Index     int    // place in the stable order, from 0
 	PCI       string // "0000:03:00.0"; partitions have their parent's address
 	Partition int    // 0 for a whole GPU or the first partition

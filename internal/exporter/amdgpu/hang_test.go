@@ -12,7 +12,7 @@ import (
 )
 
 func TestReadingsThatAreRefusedForLongAreAReset(t *testing.T) {
-	var h hangState
+	var h HangLog
 	now := hosttest.Now
 	poll := func(err error, awake bool) []string {
 		h.begin()
@@ -57,12 +57,12 @@ func TestReadingsThatAreMissedAreOneHang(t *testing.T) {
 	r, now := readerOf(t, exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}))
 	for range 2 {
 		for range 3 {
-			r.Hangs.Missed(*now)
-			require.Equal(t, []string{SignalTimeout}, r.Hangs.Now(*now).Signals)
+			r.hangs.Missed(*now)
+			require.Equal(t, []string{SignalTimeout}, r.hangs.Now(*now).Signals)
 		}
 		require.Empty(t, read(r).Hangs.Signals)
 	}
-	require.Equal(t, Hangs{Events: 2, InDay: 2}, r.Hangs.Now(*now))
+	require.Equal(t, Hangs{Events: 2, InDay: 2}, r.hangs.Now(*now))
 }
 
 // What others saw is told as long as it is there, or for a while.

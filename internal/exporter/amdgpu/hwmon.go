@@ -123,7 +123,7 @@ func (r *Reader) readTemperatures() (settled bool) {
 			bad[place] = true
 		}
 		if ok {
-			r.Hangs.answer()
+			r.hangs.answer()
 		}
 		if ok && milli != 0 {
 			now := Known(float64(milli) / 1000)
@@ -159,7 +159,7 @@ func (r *Reader) readPower() {
 	}{{r.sensors.average, &p.Average}, {r.sensors.draw, &p.Input}} {
 		micro, ok, _ := r.number(source.file, 0, maxWatts*1_000_000)
 		if ok {
-			r.Hangs.answer()
+			r.hangs.answer()
 		}
 		if ok && micro != 0 {
 			*source.to = Known(float64(micro) / 1e6)

@@ -17,6 +17,7 @@ type Identity struct {
 	// ProductNumber is that of the board, where its memory has one (Instinct).
 	ProductNumber string
 	NUMANode      string // "0", "" where the machine does not tell
+	Model         string // as the driver calls it; "" where it is known by its PCI ids alone
 }
 
 func readIdentity(root host.Root, at func(string), d Device) Identity {

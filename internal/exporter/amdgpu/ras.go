@@ -38,8 +38,14 @@ type BlockErrors struct {
 type Errors struct{ Uncorrectable, Deferred, Correctable uint64 }
 
 // BadPages are pages of video memory: retired, to be so at the next reboot, or in use
-// by what can't move.
-type BadPages struct{ Retired, Pending, Unreservable int }
+// by what can't move. Of NVIDIA's GPUs they are rows: Unreservable are those that no spare
+// one could stand in for.
+type BadPages struct {
+	Retired, Pending, Unreservable int
+	// Replaced are rows that spare ones stand in for, or retired pages of older GPUs, of
+	// NVIDIA's GPUs: that is how they are meant to go on, and no fault.
+	Replaced Number
+}
 
 // Total is all of them.
 func (b *BadPages) Total() int { return b.Retired + b.Pending + b.Unreservable }

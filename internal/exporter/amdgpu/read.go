@@ -40,6 +40,15 @@ func newAttributes(set *sysfile.Set, d Device) *attributes {
 type Seen struct {
 	Dumped bool      // the driver left a dump of the device
 	Logged time.Time // when the kernel's log last spoke of a hang; zero for never
+	Lost   time.Time // when it last said that the GPU fell off the bus
+	Errors LoggedErrors
+}
+
+// LoggedErrors are memory errors of NVIDIA's GPUs that the kernel's log told of since the
+// exporter was started.
+type LoggedErrors struct {
+	Uncorrectable   uint64
+	Pending, Failed int // rows or pages to be replaced at the next reset; that could not be
 }
 
 // Read reads the device. Where whole is false only its identity and what is the
@@ -72,8 +81,8 @@ func (r *Reader) Read(whole bool, seen Seen) State {
 		s.PCIe.ReplayRate = r.replays.next(r.now(), s.PCIe.Replays.Value)
 	}
 	awake := s.RuntimePower == "active" || s.RuntimePower == "unsupported" || s.RuntimePower == ""
-	r.Hangs.end(r.now(), awake, seen, r.fatal)
-	s.Hangs, s.Table.Unknown = r.Hangs.Now(r.now()), r.table.unknown
+	r.hangs.end(r.now(), awake, seen, r.fatal)
+	s.Hangs, s.Table.Unknown = r.hangs.Now(r.now()), r.table.unknown
 	return r.done()
 }
 
@@ -82,7 +91,7 @@ func (r *Reader) begin() {
 	r.s = State{
 		Temperatures: make([]Temperature, 0, cap(r.s.Temperatures)), Clocks: make([]Clock, 0, cap(r.s.Clocks)),
 	}
-	r.Hangs.begin()
+	r.hangs.begin()
 }
 
 // done hands the state over: from now on others may read it.
@@ -105,10 +114,10 @@ func (r *Reader) readLive() bool {
 	s, a := &r.s, r.attrs
 	settled := r.readTemperatures()
 	if r.into(&s.Activity.Graphics, a.busy, 100, 100) {
-		r.Hangs.answer()
+		r.hangs.answer()
 	}
 	if r.into(&s.Activity.Memory, a.memoryBusy, 100, 100) {
-		r.Hangs.answer()
+		r.hangs.answer()
 	}
 	r.into(&s.Memory.VRAM.Used, a.vram.used, maxBytes, 1)
 	if n, ok, _ := r.number(a.vram.total, 1, maxBytes); ok {

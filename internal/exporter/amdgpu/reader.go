@@ -15,7 +15,7 @@ const LookEvery = time.Minute
 // Reader reads one device, again and again: it keeps its descriptors and what its
 // counters were. No GPU ever has two readings at once that could hang, of whoever
 // asks. A reading that hangs in the kernel hangs for good: the caller has to mind it,
-// and can ask At and Hangs meanwhile.
+// and can ask At and Missed meanwhile.
 type Reader struct {
 	root   host.Root
 	device Device
@@ -23,7 +23,7 @@ type Reader struct {
 	limit  *sysfile.Limit
 	at     atomic.Pointer[string] // the file being read
 	again  atomic.Bool            // open the files anew
-	Hangs  hangState
+	hangs  HangLog
 
 	mu             sync.Mutex   // of a reading, and of all below
 	files          *sysfile.Set // read at every reading
@@ -46,6 +46,12 @@ type Reader struct {
 // NewReader reads the device below root, with descriptors within the limit.
 func NewReader(root host.Root, d Device, limit *sysfile.Limit, now func() time.Time) *Reader {
 	return &Reader{root: root, device: d, limit: limit, now: now, linked: map[int]bool{}}
+}
+
+// Missed notes that a reading did not come back in time, and tells of the GPU's hangs.
+func (r *Reader) Missed(now time.Time) Hangs {
+	r.hangs.Missed(now)
+	return r.hangs.Now(now)
 }
 
 // Device is the one that is read.
@@ -116,7 +122,7 @@ func (r *Reader) fail(file, errno string) {
 func (r *Reader) bytes(f *sysfile.File) (b []byte, ok, failed bool) {
 	b, err := f.Read()
 	if err != nil {
-		r.Hangs.asked(err)
+		r.hangs.asked(err)
 		if sysfile.Absent(err) {
 			return nil, false, false
 		}

@@ -114,7 +114,7 @@ var clockFiles = [...][2]string{{"gfx", "pp_dpm_sclk"}, {"mem", "pp_dpm_mclk"}, 
 func (r *Reader) readClockRanges(s *slowState) {
 	for _, f := range clockFiles {
 		if low, high, ok := clockRange(r.once(path.Join(r.device.Dir, f[1]))); ok {
-			s.clocks = append(s.clocks, ClockRange{f[0], low * 1e6, high * 1e6})
+			s.clocks = append(s.clocks, ClockRange{f[0], Known(low * 1e6), high * 1e6})
 		}
 	}
 }

@@ -30,8 +30,8 @@ func (n *Number) put(v float64) {
 	}
 }
 
-// State is what one GPU told in one reading, in base units. Nobody changes it once it
-// is read.
+// State is what one GPU of any maker told in one reading, in base units: readers of other
+// GPUs fill it, too. Nobody changes it once it is read.
 type State struct {
 	Identity Identity
 	// RuntimePower is the state of runtime power management (power/runtime_status):
@@ -112,8 +112,9 @@ type Clock struct {
 
 // ClockRange is what a domain can be set to (pp_dpm_*), in hertz.
 type ClockRange struct {
-	Domain   string
-	Min, Max float64
+	Domain string
+	Min    Number // NVIDIA tells none
+	Max    float64
 }
 
 // Rail is a voltage (hwmon inN, else gpu_metrics), in volts.

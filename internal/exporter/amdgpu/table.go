@@ -31,7 +31,7 @@ func (r *Reader) readTable() (t tableValues) {
 	if !ok {
 		return t
 	}
-	r.Hangs.answer()
+	r.hangs.answer()
 	if r.table.revision != revision {
 		r.table.revision, r.table.scale = revision, unknownScale
 	}
@@ -109,7 +109,7 @@ func (r *Reader) readPartition() {
 func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Revision, []gm.Value, error)) ([]gm.Value, gm.Revision, bool) {
 	b, err := f.Read()
 	if err != nil {
-		r.Hangs.asked(err)
+		r.hangs.asked(err)
 		if !sysfile.Absent(err) {
 			r.fail(f.Base(), sysfile.ErrnoName(err))
 		}

@@ -11,9 +11,9 @@ import (
 // servers do not take each other's growth away.
 const window = 15 * time.Second
 
-// bitNow is the share of time that a bit counts for: it says that a limit is met now
+// BitShare is the share of time that a bit counts for: it says that a limit is met now
 // and not for how long.
-const bitNow = .2
+const BitShare = .2
 
 // throttleState is what the residency counters were.
 type throttleState struct {
@@ -120,7 +120,7 @@ func (r *Reader) judgeBits() {
 	if judged {
 		t.Limits, t.ThermalShare = Known(float64(n)), Known(0)
 		if n > 0 {
-			t.ThermalShare = Known(bitNow)
+			t.ThermalShare = Known(BitShare)
 		}
 	}
 	r.throttle.status = nil // the next reading may be without its table

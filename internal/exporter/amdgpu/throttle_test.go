@@ -105,7 +105,7 @@ func TestThermalBitsCountWhereTheirSensorIsNearItsLimit(t *testing.T) {
 			require.Equal(t, tt.limits, got.Limits)
 			share := Number{} // health leaves it out
 			if tt.limits.Known {
-				share = Known(bitNow * tt.limits.Value)
+				share = Known(BitShare * tt.limits.Value)
 			}
 			require.Equal(t, share, got.ThermalShare)
 			require.Equal(t, tt.active, activeOf(s)["temp_hotspot"])

@@ -24,7 +24,8 @@ type Report struct {
 
 // Status is one GPU in /api/v1/gpus. What is not known is null, or missing.
 type Status struct {
-	Index     int    `json:"index"`
+	Index     int    `json:"index"` // among those of its vendor
+	Vendor    string `json:"vendor,omitempty"`
 	Name      string `json:"name"`
 	UUID      string `json:"uuid"`
 	PCI       string `json:"pci_bus_id"`
@@ -108,7 +109,7 @@ func StatusOf(snapshot monitor.Snapshot) []Status {
 		g := &snapshot.GPUs[i]
 		d, s, j := &g.Device, &g.State, &g.Health
 		st := Status{
-			Index: d.Index, Name: d.Name, UUID: s.Identity.UUID, PCI: d.PCI, GFX: d.GFX, VBIOS: s.Identity.VBIOS, Driver: g.Driver,
+			Index: d.Index, Vendor: string(d.Vendor), Name: d.Name, UUID: s.Identity.UUID, PCI: d.PCI, GFX: d.GFX, VBIOS: s.Identity.VBIOS, Driver: g.Driver,
 			Up: g.Up, Suspended: s.Suspended(), Power: s.Power.Now.Pointer(), PowerCap: s.Power.Cap.Pointer(),
 			MemoryUsed: s.Memory.VRAM.Used.Pointer(), MemoryTotal: s.Memory.VRAM.Total.Pointer(),
 			Activity: s.Activity.Graphics.Pointer(), MemoryActivity: s.Activity.Memory.Pointer(),

@@ -3,12 +3,16 @@ package monitor
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"os"
 	"path"
 	"strings"
 
+	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/exporter/nvidiagpu"
 	"concourse-ci-machine/internal/exporter/sysfile"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 )
 
@@ -101,15 +105,27 @@ func srcversion(name string) (string, bool) {
 	return "", false
 }
 
+// driverVersions are those of the drivers of the devices.
+func driverVersions(r host.Root, devices []amdgpu.Device) map[gpu.Vendor]string {
+	out := map[gpu.Vendor]string{}
+	for _, d := range devices {
+		if _, known := out[d.Vendor]; !known && d.Vendor == gpu.NVIDIA {
+			out[d.Vendor] = cmp.Or(nvidiagpu.DriverVersion(r), kernelRelease(r))
+		} else if !known {
+			out[d.Vendor] = driverVersion(r)
+		}
+	}
+	return out
+}
+
 // driverVersion is the version of AMD's own driver module where that is
 // loaded, else the kernel's release, whose driver then is in use.
 func driverVersion(r host.Root) string {
-	for _, p := range []string{"/sys/module/amdgpu/version", "/proc/sys/kernel/osrelease"} {
-		if b, err := sysfile.ReadOnce(r.Path(p)); err == nil {
-			if text := sysfile.Clean(b); text != "" {
-				return text
-			}
-		}
-	}
-	return ""
+	b, _ := sysfile.ReadOnce(r.Path("/sys/module/amdgpu/version"))
+	return cmp.Or(sysfile.Clean(b), kernelRelease(r))
+}
+
+func kernelRelease(r host.Root) string {
+	b, _ := sysfile.ReadOnce(r.Path("/proc/sys/kernel/osrelease"))
+	return sysfile.Clean(b)
 }

@@ -10,21 +10,21 @@ import (
 	"syscall"
 	"time"
 
+	"concourse-ci-machine/internal/exporter/amdgpu"
 	"concourse-ci-machine/internal/host"
 )
 
-// kernelLog is when the kernel's log last spoke of a hang or a reset of a GPU,
-// by PCI address.
+// kernelLog is what the kernel's log told of GPUs, by PCI address.
 type kernelLog struct {
 	mu   sync.Mutex
-	last map[string]time.Time
+	last map[string]amdgpu.Seen
 }
 
 // Texts of amdgpu about a hang (amdgpu_job.c, amdgpu_device.c).
 var hangTexts = [...]string{" timeout, signaled seq=", "GPU reset begin!", "GPU reset(", "GPU Recovery Failed", "GPU reset end with ret ="}
 
-// of is the zero time where it never did.
-func (k *kernelLog) of(pci string) time.Time {
+// of is the zero value where it never told of the GPU.
+func (k *kernelLog) of(pci string) amdgpu.Seen {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.last[pci]
@@ -32,17 +32,23 @@ func (k *kernelLog) of(pci string) time.Time {
 
 // record takes one record of /dev/kmsg.
 func (k *kernelLog) record(text string, now time.Time) {
+	note := func(s *amdgpu.Seen) { s.Logged = now }
 	pci, ok := hungDevice(text)
 	if !ok {
-		return
+		var number int
+		if pci, number, ok = xidOf(text); !ok || xids[number] == nil {
+			return
+		}
+		note = func(s *amdgpu.Seen) { xids[number](s, now) }
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.last == nil {
-		k.last = map[string]time.Time{}
+		k.last = map[string]amdgpu.Seen{}
 	}
-	if _, known := k.last[pci]; known || len(k.last) < 1024 {
-		k.last[pci] = now
+	if s, known := k.last[pci]; known || len(k.last) < 1024 {
+		note(&s)
+		k.last[pci] = s
 	}
 }
 

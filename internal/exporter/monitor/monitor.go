@@ -1,4 +1,4 @@
-// Package monitor watches all AMD GPUs of a machine: it finds them, reads each under
+// Package monitor watches all GPUs of a machine: it finds them, reads each under
 // a deadline, so that none whose driver hangs holds up the others, looks at who uses
 // and leases them beside the readings, keeps their recent past, and hands all of it out
 // as one Snapshot. It knows no metric and no HTTP.
@@ -15,6 +15,7 @@ import (
 
 	"concourse-ci-machine/internal/exporter/amdgpu"
 	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/exporter/nvidiagpu"
 	"concourse-ci-machine/internal/exporter/sysfile"
 	"concourse-ci-machine/internal/exporter/usage"
 	"concourse-ci-machine/internal/gpu"
@@ -38,6 +39,7 @@ type Options struct {
 
 	Leases  string // path of the LeaseReport; "": the GPUs are not leased
 	Service string // path of gpuservice's Record; "": nobody withholds GPUs
+	NVIDIA  string // path of what nvidiagpu.Watch writes; "": nvidia-smi is not asked
 
 	Now func() time.Time // nil: time.Now
 	// Deadlines are those of reading what lies in a GPU's folder, and of the search for
@@ -98,11 +100,12 @@ type Monitor struct {
 	polls     *flights[[]amdgpu.Failure]
 	traffic   traffic
 	users     *users // nil: not wanted
+	nvidia    kept[nvidiagpu.Report]
 	kernel    kernelLog
 	past      record
 
 	mu      sync.Mutex
-	readers map[flightKey]*amdgpu.Reader
+	readers map[flightKey]reader
 	ids     map[amdgpu.Device]amdgpu.Identity
 	errors  map[errorKey]float64
 }
@@ -114,7 +117,7 @@ func New(root host.Root, source Source, o Options) *Monitor {
 	m := &Monitor{
 		root: root, source: source, options: o, now: o.Now, limit: sysfile.NewLimit(),
 		searches: newFlights[search](), reads: newFlights[amdgpu.State](), polls: newFlights[[]amdgpu.Failure](),
-		readers: map[flightKey]*amdgpu.Reader{}, ids: map[amdgpu.Device]amdgpu.Identity{}, errors: map[errorKey]float64{},
+		readers: map[flightKey]reader{}, ids: map[amdgpu.Device]amdgpu.Identity{}, errors: map[errorKey]float64{},
 	}
 	if m.now == nil {
 		m.now = time.Now
@@ -137,7 +140,7 @@ func (m *Monitor) Snapshot() Snapshot {
 	whole := map[string]*GPU{}        // Dir -> the partition that shows the sensors, which are the whole GPU's
 	for i, d := range found.devices { // all start before the first is waited for
 		g := &s.GPUs[i]
-		g.Device, g.Driver, g.Shared = d, found.driver, whole[d.Dir] != nil
+		g.Device, g.Driver, g.Shared = d, found.drivers[d.Vendor], whole[d.Dir] != nil
 		if !g.Shared {
 			whole[d.Dir] = g
 		}
@@ -183,14 +186,15 @@ func (m *Monitor) take(g *GPU, read *flight[amdgpu.State], deadline <-chan time.
 	if answered {
 		g.State, g.Up, g.Health = state, state.Alive, health.Assess(&state)
 		m.remember(g.Device, state.Identity, true)
+		g.Device.Name = cmp.Or(state.Identity.Model, g.Device.Name)
 		return
 	}
 	r := m.reader(g.Device)
 	file, now := r.At(), m.now()
 	m.count(strconv.Itoa(g.Device.Index), amdgpu.Failure{File: file, Errno: amdgpu.SignalTimeout})
-	r.Hangs.Missed(now)
 	g.Silent, g.Health = true, health.Silent(file)
-	g.State = amdgpu.State{Identity: m.remember(g.Device, amdgpu.Identity{}, false), Hangs: r.Hangs.Now(now)}
+	g.State = amdgpu.State{Identity: m.remember(g.Device, amdgpu.Identity{}, false), Hangs: r.Missed(now)}
+	g.Device.Name = cmp.Or(g.State.Identity.Model, g.Device.Name)
 }
 
 // accompany adds what was seen beside the readings.
@@ -199,7 +203,7 @@ func (m *Monitor) accompany(s *Snapshot) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		g.Traffic, g.Lease = m.traffic.of(g.Device), s.Leases.of(g.Device, s.At)
-		if s.Users != nil {
+		if s.Users != nil && g.Device.Vendor != gpu.NVIDIA { // whose users no file of the kernel tells
 			g.Users = s.Users.Of(used(g.Device))
 		}
 		if s.Service != nil {
@@ -216,11 +220,23 @@ func (m *Monitor) accompany(s *Snapshot) {
 	})
 }
 
+// reader reads one GPU, again and again: no two readings at once. Missed notes one that
+// did not come back, and Poll is what is read on the timer.
+type reader interface {
+	Device() amdgpu.Device
+	Read(whole bool, seen amdgpu.Seen) amdgpu.State
+	Poll() []amdgpu.Failure
+	Missed(now time.Time) amdgpu.Hangs
+	At() string
+	Reopen()
+	Close()
+}
+
 // key names a device among the readers.
 func key(d amdgpu.Device) flightKey { return flightKey{d.Dir, d.Partition} }
 
 // reader is the one of the device, made anew when something about it changed.
-func (m *Monitor) reader(d amdgpu.Device) *amdgpu.Reader {
+func (m *Monitor) reader(d amdgpu.Device) reader {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	have := m.readers[key(d)]
@@ -230,7 +246,10 @@ func (m *Monitor) reader(d amdgpu.Device) *amdgpu.Reader {
 	if have != nil {
 		go have.Close() // once nobody reads
 	}
-	fresh := amdgpu.NewReader(m.root, d, m.limit, m.now)
+	var fresh reader = amdgpu.NewReader(m.root, d, m.limit, m.now)
+	if d.Vendor == gpu.NVIDIA {
+		fresh = nvidiagpu.NewReader(m.root, d, m.nvidiaReport, m.now)
+	}
 	m.readers[key(d)] = fresh
 	return fresh
 }
@@ -259,7 +278,9 @@ func (m *Monitor) read(g *GPU, found search) (*flight[amdgpu.State], func()) {
 	d, whole := g.Device, !g.Shared
 	r := m.reader(d)
 	return m.reads.join(key(d), func() amdgpu.State {
-		s := r.Read(whole, amdgpu.Seen{Dumped: found.dumps[d.Dir], Logged: m.kernel.of(d.PCI)})
+		seen := m.kernel.of(d.PCI)
+		seen.Dumped = found.dumps[d.Dir]
+		s := r.Read(whole, seen)
 		m.countAll(d, s.Failures)
 		return s
 	})

@@ -1,14 +1,17 @@
 package monitor
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/exporter/nvidiagpu"
 	"concourse-ci-machine/internal/exporter/sysfile"
 )
 
@@ -54,4 +57,29 @@ func decodeReport[T any](m *Monitor, name string, data []byte) *T {
 		return nil
 	}
 	return r
+}
+
+// kept is a report that is decoded once, as long as its file stays the same.
+type kept[T any] struct {
+	mu   sync.Mutex
+	data []byte
+	said *T
+}
+
+func (k *kept[T]) read(m *Monitor, name, path string) *T {
+	data := m.readReport(name, path)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.said == nil || !bytes.Equal(data, k.data) {
+		k.data, k.said = data, decodeReport[T](m, name, data)
+	}
+	return k.said
+}
+
+// nvidiaReport is what nvidia-smi told last.
+func (m *Monitor) nvidiaReport() *nvidiagpu.Report {
+	if m.options.NVIDIA == "" {
+		return nil
+	}
+	return m.nvidia.read(m, "nvidia", m.options.NVIDIA)
 }

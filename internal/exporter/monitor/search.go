@@ -9,13 +9,14 @@ import (
 
 	"concourse-ci-machine/internal/exporter/amdgpu"
 	"concourse-ci-machine/internal/exporter/sysfile"
+	"concourse-ci-machine/internal/gpu"
 )
 
 // search is what looking for GPUs gave.
 type search struct {
 	devices []amdgpu.Device
-	driver  string
-	dumps   map[string]bool // Dir -> the driver left a dump of the device
+	drivers map[gpu.Vendor]string // their versions
+	dumps   map[string]bool       // Dir -> the driver left a dump of the device
 	module  Module
 	err     error
 }
@@ -39,7 +40,7 @@ func (m *Monitor) search(deadline <-chan time.Time) search {
 			m.watch.forget()
 			return search{err: err}
 		}
-		return search{devices: devices, driver: driverVersion(m.root), dumps: m.dumps(), module: readModule(m.root)}
+		return search{devices: devices, drivers: driverVersions(m.root, devices), dumps: m.dumps(), module: readModule(m.root)}
 	})
 	s, ok := f.wait(deadline)
 	switch {

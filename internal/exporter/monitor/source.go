@@ -17,24 +17,35 @@ import (
 // DRM devices and nodes have changed, and once a minute.
 type Source func() ([]amdgpu.Device, error)
 
-// AMD lists the AMD GPUs that are passed through to the machine below root:
+// AMD, NVIDIA and All list the GPUs that are passed through to the machine below root:
 // sysfs shows a container all GPUs of its host, and the others are somebody
-// else's. Below a root without /dev, which is a bare capture of sysfs and no
+// else's. Each has its index among those of its vendor, as gpu-device-ids takes it.
+func AMD(root host.Root) Source { return listed(root, gpu.AMD) }
+
+// NVIDIA is AMD for NVIDIA's GPUs.
+func NVIDIA(root host.Root) Source { return listed(root, gpu.NVIDIA) }
+
+// All is AMD for the GPUs of all vendors.
+func All(root host.Root) Source { return listed(root, gpu.Vendors()...) }
+
+// listed lists the GPUs of vendors. Below a root without /dev, which is a bare capture of sysfs and no
 // machine, nothing can be passed through, and all that the amdgpu driver holds
 // are listed.
-func AMD(root host.Root) Source {
+func listed(root host.Root, vendors ...gpu.Vendor) Source {
 	return func() ([]amdgpu.Device, error) {
 		inv, err := gpu.Discover(root)
 		if err != nil {
 			return nil, err
 		}
-		if !root.Exists("/dev") {
+		if !root.Exists("/dev") && vendors[0] == gpu.AMD {
 			return captured(root, inv)
 		}
 		var out []amdgpu.Device
-		for i, g := range inv.Of(gpu.AMD) {
-			out = append(out, amdgpu.Device{Index: i, PCI: g.PCI, Partition: g.Partition, UniqueID: g.UniqueID,
-				Name: g.Name, GFX: g.GFX, Dir: g.Sysfs, Own: owner(g)})
+		for _, v := range vendors {
+			for i, g := range inv.Of(v) {
+				out = append(out, amdgpu.Device{Vendor: v, Index: i, PCI: g.PCI, Partition: g.Partition, UniqueID: g.UniqueID,
+					Name: g.Name, GFX: g.GFX, Dir: g.Sysfs, Own: owner(g)})
+			}
 		}
 		return out, nil
 	}
@@ -119,5 +130,5 @@ func parseUevent(text string) (amdgpu.Device, bool) {
 	if v["DRIVER"] != "amdgpu" || vendor != "1002" {
 		return amdgpu.Device{}, false
 	}
-	return amdgpu.Device{PCI: v["PCI_SLOT_NAME"], Name: "AMD GPU 1002:" + strings.ToLower(id)}, true
+	return amdgpu.Device{Vendor: gpu.AMD, PCI: v["PCI_SLOT_NAME"], Name: "AMD GPU 1002:" + strings.ToLower(id)}, true
 }

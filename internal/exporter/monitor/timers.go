@@ -11,7 +11,7 @@ import (
 // waited for.
 func (m *Monitor) Poll() {
 	m.mu.Lock()
-	var readers []*amdgpu.Reader
+	var readers []reader
 	for _, r := range m.readers {
 		readers = append(readers, r)
 	}

@@ -1,14 +1,13 @@
 package monitor
 
 import (
-	"bytes"
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"concourse-ci-machine/internal/exporter/amdgpu"
 	"concourse-ci-machine/internal/exporter/usage"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 )
 
@@ -19,9 +18,7 @@ type users struct {
 	busy    atomic.Bool   // a look has not come back
 	old     time.Duration // when a look is no longer shown
 
-	mu   sync.Mutex
-	told []byte // the report that was read last
-	said *usage.Result
+	said kept[usage.Result]
 }
 
 func newUsers(root host.Root, o Options, now func() time.Time) *users {
@@ -29,20 +26,25 @@ func newUsers(root host.Root, o Options, now func() time.Time) *users {
 		old: 4 * o.UsageInterval}
 }
 
-// readUsers looks once, unless the last look has not come back. Without a GPU
-// no process is looked at.
+// readUsers looks once, unless the last look has not come back. Without a GPU whose
+// users the kernel tells no process is looked at.
 func (m *Monitor) readUsers(ctx context.Context) {
 	found := m.known.Load()
-	if found == nil || len(found.devices) == 0 || !m.users.busy.CompareAndSwap(false, true) {
+	if found == nil {
+		return
+	}
+	var devices []usage.Device
+	for _, d := range found.devices {
+		if d.Vendor != gpu.NVIDIA {
+			devices = append(devices, used(d))
+		}
+	}
+	if len(devices) == 0 || !m.users.busy.CompareAndSwap(false, true) {
 		return
 	}
 	defer m.users.busy.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, Deadline)
 	defer cancel()
-	devices := make([]usage.Device, len(found.devices))
-	for i, d := range found.devices {
-		devices[i] = used(d)
-	}
 	m.users.scanner.Scan(ctx, devices)
 }
 
@@ -58,21 +60,10 @@ func (m *Monitor) lastUsers() *usage.Result {
 	}
 	r := m.users.scanner.Last()
 	if m.options.UsageReport != "" {
-		r = m.users.read(m)
+		r = m.users.said.read(m, "usage", m.options.UsageReport)
 	}
 	if r == nil || m.now().Sub(r.At).Abs() > m.users.old {
 		return nil
 	}
 	return r
-}
-
-// read is what the report says, which is decoded once.
-func (u *users) read(m *Monitor) *usage.Result {
-	data := m.readReport("usage", m.options.UsageReport)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.said == nil || !bytes.Equal(data, u.told) {
-		u.told, u.said = data, decodeReport[usage.Result](m, "usage", data)
-	}
-	return u.said
 }

@@ -53,7 +53,7 @@ var (
 	throttleStatus    = gauge("rocm_gpu_throttle_status", "How many thermal limits slow the GPU down; power limits do not count.")
 
 	// What a GPU tells besides.
-	gpuInfo              = gauge("rocm_gpu_info", "Always 1; the labels tell what the GPU is. An empty one is not known.", "name", "gfx", "vbios", "serial", "driver_version", "partition", "product_number", "numa_node")
+	gpuInfo              = gauge("rocm_gpu_info", "Always 1; the labels tell what the GPU is. An empty one is not known.", "vendor", "name", "gfx", "vbios", "serial", "driver_version", "partition", "product_number", "numa_node")
 	temperatureCelsius   = gauge("rocm_gpu_temperature_celsius", "Temperature by sensor.", "sensor")
 	temperatureCrit      = gauge("rocm_gpu_temperature_crit_celsius", "Temperature at which the GPU protects itself, by sensor.", "sensor")
 	temperatureEmergency = gauge("rocm_gpu_temperature_emergency_celsius", "Temperature at which the GPU shuts down, by sensor.", "sensor")
@@ -93,7 +93,7 @@ var (
 	xgmiLanes            = gauge("rocm_xgmi_link_lanes", "Lanes of an XGMI link.")
 	xgmiSpeed            = gauge("rocm_xgmi_link_speed_transfers_per_second", "XGMI speed of a lane.")
 	rasErrors            = counter("rocm_gpu_ras_errors_total", "Errors since the driver was loaded, by block and severity: ce corrected, de deferred, ue uncorrectable.", "block", "severity")
-	badPages             = gauge("rocm_gpu_bad_pages", "Bad pages of video memory: retired, pending until a reboot, or unreservable.", "state")
+	badPages             = gauge("rocm_gpu_bad_pages", "Bad pages of video memory: retired, pending until a reboot, or unreservable; of NVIDIA's GPUs rows, of which replaced are no fault.", "state")
 	throttleActive       = gauge("rocm_gpu_throttle_active", "1 while the limit slows the GPU down; of heat where the sensor is near its limit. Reason unspecified where the GPU has its own codes, or no sensor for what the firmware says.", "reason")
 	throttleResidency    = counter("rocm_gpu_throttle_residency_total", "Firmware ticks spent under a limit; rocm_gpu_throttle_ticks_total counts all.", "reason")
 	throttleTicks        = counter("rocm_gpu_throttle_ticks_total", "Firmware ticks, whatever the limits.")
@@ -134,7 +134,7 @@ var (
 
 	// The exporter of itself.
 	deviceUp       = gauge("rocm_exporter_device_up", "1 when the GPU answered in time or was left asleep, 0 when its files fail or hang.")
-	gpus           = ownGauge("rocm_exporter_gpus", "AMD GPUs that are reported on; each partition counts.")
+	gpus           = ownGauge("rocm_exporter_gpus", "GPUs that are reported on; each partition counts.")
 	buildInfo      = ownGauge("rocm_exporter_build_info", "Always 1; the labels tell the exporter's version.", "version", "goversion")
 	readErrors     = ownCounter("rocm_exporter_read_errors_total", "Files that had no usable value, by error: an errno, or format, range, damaged or timeout.", "gpu", "file", "errno")
 	unknownTables  = counter("rocm_exporter_unknown_tables_total", "Binary tables of a revision that the exporter has no layout for.", "file", "revision")

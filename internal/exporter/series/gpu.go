@@ -14,7 +14,7 @@ import (
 func putGPU(r *rows, g *monitor.GPU, s *monitor.Snapshot) {
 	d, id := &g.Device, &g.State.Identity
 	r.put(deviceUp, oneIf(g.Up))
-	r.put(gpuInfo, 1, d.Name, d.GFX, id.VBIOS, id.Serial, g.Driver, itoa(d.Partition), id.ProductNumber, id.NUMANode)
+	r.put(gpuInfo, 1, string(d.Vendor), d.Name, d.GFX, id.VBIOS, id.Serial, g.Driver, itoa(d.Partition), id.ProductNumber, id.NUMANode)
 	if !g.Silent && (!g.Shared || g.Up) {
 		putState(r, g)
 	}
@@ -108,7 +108,7 @@ func putState(r *rows, g *monitor.GPU) {
 		r.put(clockHertz, c.Hertz, c.Domain, itoa(c.Instance))
 	}
 	for _, c := range s.ClockRanges {
-		r.put(clockMin, c.Min, c.Domain)
+		r.known(clockMin, c.Min, c.Domain)
 		r.put(clockMax, c.Max, c.Domain)
 	}
 	for _, rail := range s.Rails {
@@ -218,6 +218,7 @@ func putRAS(r *rows, g *monitor.GPU) {
 		r.put(badPages, float64(p.Retired), "retired")
 		r.put(badPages, float64(p.Pending), "pending")
 		r.put(badPages, float64(p.Unreservable), "unreservable")
+		r.known(badPages, p.Replaced, "replaced")
 	}
 }
 
