@@ -80,6 +80,7 @@ func (j Job) spec(t tree) (*rspec.Spec, error) {
 		Process: &rspec.Process{
 			User: rspec.User{UID: nobody, GID: nobody}, Args: []string{j.Command}, Cwd: "/tmp", NoNewPrivileges: true,
 			Capabilities: &rspec.LinuxCapabilities{},
+			Rlimits:      []rspec.POSIXRlimit{{Type: "RLIMIT_CORE"}}, // a core of what has a GPU's memory mapped is large
 			Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/rocm/bin", "HOME=/tmp", "LANG=C.UTF-8",
 				fmt.Sprintf("GPU_INDEX=%d", j.Index), "GPU_PCI=" + j.PCI},
 		},

@@ -32,7 +32,7 @@ func desireExporter(d *Desired, o Observed, g GPUs) error {
 	d.Resources = append(d.Resources, resource.Absent{Path: role.JobsCredentials, Why: "this unit is a worker"})
 	layer := resource.PebbleLayer{
 		Service: role.ExporterService, Summary: "GPU metrics on port 9401", Command: command, User: "nobody", Group: "nogroup",
-		Check: role.ExporterService, URL: role.ExporterURL, Job: "gpu-watch", JobCommand: []string{dispatchBin, "gpu", "watch"}}
+		Check: role.ExporterService, URL: role.ExporterURL, Job: "gpu-watch", JobCommand: []string{dispatchBin, "gpu", "watch"}, JobWrites: gpuservice.Dir}
 	if usage != nil {
 		layer.Helper, layer.HelperCommand = role.UsageService, usage
 	}
