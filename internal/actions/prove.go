@@ -49,7 +49,7 @@ func (c *Actions) seeProofs(l *gpuservice.Look, r gpuservice.Record) error {
 	}
 	var failed []error
 	for _, g := range r.GPUs {
-		if g.State != gpuservice.Proving {
+		if g.State == gpuservice.InService {
 			continue
 		}
 		p, err := gpuproof.Read(c.Host.Root, g.Name)

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -31,7 +30,7 @@ func proofPath(s string) error {
 	case folder[0] == '.':
 		return fmt.Errorf("%q is in a hidden folder of /srv; take another one", s)
 	case strings.HasSuffix(folder, "_rw") || strings.HasSuffix(folder, "_writable"):
-		return errors.New("tasks can write to /srv/" + folder + ", and would say what proves a GPU; put the program into a folder whose name ends otherwise")
+		return fmt.Errorf("tasks can write to /srv/%s, and would say what proves a GPU; put the program into a folder whose name ends otherwise", folder)
 	}
 	return nil
 }
