@@ -55,7 +55,7 @@ func inWords(f health.Fault) string {
 // Code is the number of the error by which explain-error tells what to do about what
 // withholds the GPU, 1 to 8; 0 where there is none.
 func (g *GPU) Code() int {
-	if g.State == InService || g.By != ByHealth || g.Fault == nil || slices.Contains([]health.Kind{gone, notInKFD, lowScore, proofFailed, proofLate}, g.Fault.Kind) {
+	if g.State == InService || g.By != ByHealth || g.Fault == nil || slices.Contains([]health.Kind{gone, notInKFD, lowScore, leaked, blamed, failures, proofFailed, proofLate}, g.Fault.Kind) {
 		return 0
 	}
 	return g.Fault.Code()
