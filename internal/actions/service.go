@@ -46,9 +46,13 @@ func (c *Actions) decideService(ctx context.Context, w io.Writer) error {
 	if known, err := gpuservice.Read(c.Host.Root); err == nil {
 		l.Exits = c.exits(ctx, known, l)
 	}
-	return c.changeService(func(r gpuservice.Record) (gpuservice.Record, error) {
+	var unread error
+	var due []string
+	err = c.changeService(func(r gpuservice.Record) (gpuservice.Record, error) {
 		l.At, l.Policy = c.Host.Now().UTC(), c.quarantine(r)
+		unread = c.seeProofs(&l, r)
 		now := gpuservice.Decide(r, l)
+		due = now.Due()
 		if err := c.keepEvidence(w, r, now); err != nil {
 			return r, err
 		}
@@ -59,6 +63,11 @@ func (c *Actions) decideService(ctx context.Context, w io.Writer) error {
 		}
 		return now, nil
 	})
+	err = errors.Join(err, unread)
+	for _, name := range due {
+		err = errors.Join(err, c.beginProof(ctx, w, name, l.Proof))
+	}
+	return err
 }
 
 // quarantine is the option as the last hook knew it; while it is wrong, what held before.

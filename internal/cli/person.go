@@ -32,6 +32,7 @@ On a unit, as root, it also answers:
   dispatch gpu withhold GPU REASON
                                 give a GPU to no new task, until it is returned
   dispatch gpu return GPU       give a withheld GPU to tasks again
+  dispatch gpu prove GPU        run gpu-proof on a withheld GPU now, and show what it writes
   dispatch gpu release GPU [--force]
                                 free a GPU whose lease is damaged or in doubt
   dispatch rocm plan            what was seen of the driver of AMD GPUs, and what is decided
@@ -55,6 +56,7 @@ NO_COLOR=1 leaves colours out; only a terminal gets them.
 const (
 	probe = "probe"
 	read  = "read"
+	proof = "proof" // and to prove one, see actions.RecordProof
 )
 
 // watch is what Pebble starts: it decides which GPUs are withheld, see
@@ -65,7 +67,7 @@ const (
 	leases = "leases"
 )
 
-const gpuCommands = "gpu top, list, detect, verify, health, status, evidence, release, withhold or return"
+const gpuCommands = "gpu top, list, detect, verify, health, status, evidence, prove, release, withhold or return"
 
 // caller is a person, or a script of theirs.
 type caller struct {
@@ -149,6 +151,13 @@ func (p *caller) gpu(args []string) int {
 		return p.top(rest)
 	case name == watch && len(rest) == 0:
 		return p.done(p.charm.WatchGPUs(p.ctx, p.stdout))
+	case name == proof && len(rest) == 1:
+		return p.done(p.charm.RecordProof(p.ctx, p.stdout, rest[0]))
+	case name == "prove":
+		if len(rest) != 1 || strings.HasPrefix(rest[0], "-") {
+			return p.wrong("cannot prove %q: want gpu prove GPU", strings.Join(rest, " "))
+		}
+		return p.done(p.charm.ProveGPU(p.ctx, p.stdout, rest[0]))
 	case name == "withhold":
 		if len(rest) < 2 || strings.HasPrefix(rest[0], "-") {
 			return p.wrong("cannot withhold %q: want gpu withhold GPU REASON", strings.Join(rest, " "))

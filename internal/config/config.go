@@ -41,6 +41,7 @@ type Config struct {
 	GPUDeviceIDs   string   // as written; internal/gpu.Select understands it
 	Exclusive      bool     // gpu-sharing: a task has its GPUs for its own
 	Quarantine     string   // auto, manual, off: who may withhold a GPU from tasks
+	GPUProof       string   // "" or the path of a program that proves a GPU before it is returned
 	HSAOverride    string   // "", auto or 11.0.0
 	HIPArches      []string // what tasks build for, gfx90a:xnack-: each once, in order
 	TaskEnv        map[string]string

@@ -26,6 +26,7 @@ func gpuOptions() []Option {
 			c.Quarantine = s
 			return oneOf(s, "auto", "manual", "off")
 		}),
+		text("gpu-proof", "", func(c *Config, s string) error { c.GPUProof = s; return proofPath(s) }),
 		text("hsa-override-gfx-version", "", func(c *Config, s string) error {
 			c.HSAOverride = s
 			if s != "" && s != "auto" && !versionForm.MatchString(s) {

@@ -52,6 +52,8 @@ type Look struct {
 	TasksUnknown bool
 	Exits        map[string]Exit
 	Holders      map[string]string // by GPU: who leases it, or did last
+	Proof        string            // the option gpu-proof, "" for none
+	Proofs       []Proof           // of this unit's GPUs: the last that ended of each, and those that run
 }
 
 // Decide is what follows from a look. What is unknown is not unhealthy: a look that
@@ -64,6 +66,7 @@ func Decide(before Record, l Look) Record {
 	anew := l.Boot != before.Boot || l.Driver != before.Driver
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
+		g.Await = nil
 		if anew {
 			g.Acknowledged = nil
 			g.Idle, g.Dirty = nil, nil
@@ -176,7 +179,7 @@ func (g *GPU) step(l Look, critical bool) {
 		g.move(Proving, "well again: "+g.Why, l.At)
 		g.Well = &l.At
 	case g.State == Proving:
-		g.prove(l.At)
+		g.prove(l)
 	}
 }
 
@@ -204,12 +207,16 @@ func (g *GPU) proof() time.Duration {
 	return provingTime << max(0, min(len(g.Strikes), maxStrikes)-1)
 }
 
-func (g *GPU) prove(at time.Time) {
+func (g *GPU) prove(l Look) {
 	if g.Well == nil {
-		g.Well = &at
+		g.Well = &l.At
 	}
-	if at.Sub(*g.Well) >= g.proof() {
-		g.move(InService, fmt.Sprintf("well for %s", g.proof()), at)
+	switch {
+	case l.At.Sub(*g.Well) < g.proof():
+	case l.Proof != "":
+		g.await(l)
+	default:
+		g.move(InService, fmt.Sprintf("well for %s", g.proof()), l.At)
 	}
 }
 

@@ -3,8 +3,10 @@ package gpuservice
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +52,8 @@ func sign(i int, letter byte) (s Seen, here bool) {
 		critical()
 	case 'k':
 		s.GFX = ""
+	case 't': // well, and a task has it open
+		s.Users = []string{"a-task"}
 	case 'u':
 		s.State = health.Unknown
 	case 'x':
@@ -106,10 +110,14 @@ func play(t *testing.T, text string) string {
 	gpus, events := seriesOf(t, text)
 	var out strings.Builder
 	var r Record
-	at, policy, boot := start, Auto, "b1"
+	at, policy, boot, proof := start, Auto, "b1", ""
+	proofs := map[string]Proof{}
 	tell := func(before Record, now Record) {
 		for _, g := range now.GPUs {
 			was := before.Find(g.Name)
+			if was != nil && g.Await != nil && (was.Await == nil || *was.Await != *g.Await) {
+				fmt.Fprintf(&out, "%6s  GPU %d  awaits      %s; due: %t, stuck: %t  [%s]\n", at.Sub(start), g.Index, g.Await.Text, g.Await.Due, g.Await.Stuck, g.Text())
+			}
 			switch {
 			case was != nil && was.State == g.State && was.By == g.By:
 				continue
@@ -140,6 +148,17 @@ func play(t *testing.T, text string) string {
 				policy = Policy(rest)
 			case "boot":
 				boot = rest
+			case "gpu-proof":
+				proof = rest
+			case "begin", "lost", "passed", "failed", "late", "not_run":
+				p := proofs[names[n]]
+				if verb == "begin" {
+					p = Proof{Name: names[n], Command: proof, Began: at}
+				}
+				p.Running, p.Ended, p.End = verb == "begin", at, map[string]ProofEnd{"passed": Passed, "failed": Failed, "late": Failed, "not_run": NotRun}[verb]
+				p.Late, p.Why = verb == "late", "there is no /opt/proof"
+				fmt.Sscan(rest, &n, &p.Exit)
+				proofs[names[n]] = p
 			case "withhold":
 				r, err = r.Withhold(names[n], "swap the riser", at)
 			case "return":
@@ -152,7 +171,7 @@ func play(t *testing.T, text string) string {
 			}
 			tell(before, r)
 		}
-		l := Look{At: at, Policy: policy, Boot: boot, Driver: "1"}
+		l := Look{At: at, Policy: policy, Boot: boot, Driver: "1", Proof: proof, Proofs: slices.Collect(maps.Values(proofs))}
 		if gpus[0][i] == '?' {
 			l.Unknown = "the exporter does not answer"
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/exporter/health"
 )
@@ -14,6 +15,9 @@ const (
 	gone     health.Kind = "gone"       // the exporter lists it no more
 	notInKFD health.Kind = "not_in_kfd" // KFD knew it and does not any more: no task can compute on it
 	lowScore health.Kind = "low_score"  // critical, and the exporter does not say for what
+
+	proofFailed health.Kind = "proof_failed" // Value is what gpu-proof ended with
+	proofLate   health.Kind = "proof_late"   // Limit is the time that it has, in seconds
 )
 
 // AllAtOnce is the one cause of faults that all GPUs of a unit met at the same look.
@@ -40,6 +44,10 @@ func inWords(f health.Fault) string {
 		return fmt.Sprintf("%g different tasks in a row met faults on it", f.Value)
 	case failures:
 		return fmt.Sprintf("%g of its last %g tasks ended badly, unlike those of other GPUs", f.Value, f.Limit)
+	case proofFailed:
+		return fmt.Sprintf("gpu-proof ended with %.0f", f.Value)
+	case proofLate:
+		return fmt.Sprintf("gpu-proof did not end within %s", time.Duration(f.Limit*float64(time.Second)))
 	}
 	return f.Text()
 }
@@ -47,7 +55,7 @@ func inWords(f health.Fault) string {
 // Code is the number of the error by which explain-error tells what to do about what
 // withholds the GPU, 1 to 8; 0 where there is none.
 func (g *GPU) Code() int {
-	if g.State == InService || g.By != ByHealth || g.Fault == nil || slices.Contains([]health.Kind{gone, notInKFD, lowScore}, g.Fault.Kind) {
+	if g.State == InService || g.By != ByHealth || g.Fault == nil || slices.Contains([]health.Kind{gone, notInKFD, lowScore, leaked, blamed, failures, proofFailed, proofLate}, g.Fault.Kind) {
 		return 0
 	}
 	return g.Fault.Code()

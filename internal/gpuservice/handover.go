@@ -28,7 +28,7 @@ func (g *GPU) memory(s Seen, l Look) {
 		return
 	}
 	had := g.Busy || g.Dirty != nil || l.Holders[s.Name] != g.Holder && g.Holder != ""
-	g.Busy = slices.ContainsFunc(l.Tasks, func(t Task) bool { return slices.Contains(t.GPUs, s.Name) })
+	g.Busy = l.proofOf(s.Name).Running || slices.ContainsFunc(l.Tasks, func(t Task) bool { return slices.Contains(t.GPUs, s.Name) })
 	g.Holder, g.Slack = l.Holders[s.Name], slack(*s.Total)
 	switch {
 	case g.Busy:

@@ -2,6 +2,7 @@ package gpuservice
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -33,6 +34,7 @@ func TestModelKeepsItsPromises(t *testing.T) {
 	since := map[string]time.Time{} // seen well at each look since then
 	seen, fates := map[State]int{}, map[Verdict]int{}
 	tasks, serial := []Task(nil), 0
+	proof, proofs, proved := "", map[string]Proof{}, 0
 	for step := range 10_000 {
 		at = at.Add(15 * time.Second)
 		if rnd.IntN(200) == 0 {
@@ -63,7 +65,19 @@ func TestModelKeepsItsPromises(t *testing.T) {
 			}
 		}
 		told := r // by hand
-		l := Look{At: at, Policy: policy, Boot: boot, Driver: "1"}
+		if rnd.IntN(400) == 0 {
+			proof = []string{"", "/opt/proof", "/opt/proof", "/opt/other"}[rnd.IntN(4)]
+		}
+		for _, name := range names {
+			switch p := proofs[name]; {
+			case p.Running && rnd.IntN(2) == 0: // it ends, or its process is gone
+				p.Running, p.Ended, p.End = false, at, []ProofEnd{Passed, Passed, Passed, Failed, NotRun, ""}[rnd.IntN(6)]
+				proofs[name] = p
+			case !p.Running && (slices.Contains(r.Due(), name) || rnd.IntN(100) == 0):
+				proofs[name] = Proof{Name: name, Command: proof, Began: at, Running: true}
+			}
+		}
+		l := Look{At: at, Policy: policy, Boot: boot, Driver: "1", Proof: proof, Proofs: slices.Collect(maps.Values(proofs))}
 		if rnd.IntN(20) == 0 {
 			l.Unknown = "the exporter does not answer"
 			clear(since)
@@ -151,6 +165,17 @@ func TestModelKeepsItsPromises(t *testing.T) {
 				require.Empty(t, g.Standing, "step %d: it came back sick", step)
 				require.GreaterOrEqual(t, at.Sub(since[g.Name]), was.proof(), "step %d: it was not well for long enough", step)
 				require.False(t, was.Person, "step %d", step)
+				if p := proofs[g.Name]; proof != "" {
+					require.Equal(t, Passed, p.End, "step %d: it came back without a proof", step)
+					require.Equal(t, proof, p.Command)
+					require.False(t, p.Began.Before(since[g.Name].Add(was.proof())), "step %d: the proof is an old one", step)
+					proved++
+				}
+			}
+			if g.Await != nil {
+				require.Equal(t, Proving, g.State, "step %d", step)
+				require.NotEmpty(t, g.Await.Text)
+				require.False(t, g.Await.Due && proofs[g.Name].Running, "step %d: one at a time", step)
 			}
 			if was.State == InService && g.State == Withheld {
 				byTasks := g.Fault != nil && slices.Contains([]health.Kind{blamed, failures}, g.Fault.Kind)
@@ -161,6 +186,7 @@ func TestModelKeepsItsPromises(t *testing.T) {
 			require.Len(t, r.GPUs, len(told.GPUs))
 		}
 	}
+	require.Greater(t, proved, 5)
 	for _, s := range []State{InService, Withheld, Proving} {
 		require.Greater(t, seen[s], 300, "the model hardly ever is %s", s)
 	}

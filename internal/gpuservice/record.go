@@ -103,6 +103,7 @@ type GPU struct {
 	Critical   *time.Time  `json:"critical,omitempty"` // since when it is critical without a gate
 	Well       *time.Time  `json:"well,omitempty"`     // since when it is well, while proving
 	Strikes    []time.Time `json:"strikes,omitempty"`  // when it fell sick within a day
+	Await      *Await      `json:"await,omitempty"`    // what it waits for that was well for long enough
 }
 
 // Find is the GPU of this name, nil where there is none.
@@ -141,7 +142,7 @@ func (g *GPU) move(to State, why string, at time.Time) {
 		g.Out = &at
 	}
 	g.State, g.Since, g.Why = to, at, why
-	g.Well = nil
+	g.Well, g.Await = nil, nil
 	if to == InService {
 		g.By, g.Fault, g.Together, g.Person, g.Critical = "", nil, false, false, nil
 	}
@@ -192,6 +193,9 @@ func (g *GPU) Text() string {
 	switch {
 	case g.State == Proving:
 		text += "; well again since " + g.Since.UTC().Format(stamp) + ", and on trial"
+		if g.Await != nil {
+			text += ": " + g.Await.Text
+		}
 	case g.Person:
 		text += "; too often within a day, so a person has to return it"
 	}

@@ -20,6 +20,9 @@ type Command struct {
 	Stdin    []byte        // secrets travel here or in root-only files, never in Argv
 	Deadline time.Duration // 0 means DefaultDeadline
 	ReadOnly bool          // changes nothing, so it may run while planning
+	// Tail, where it is not 0, is how many bytes are kept of what it writes, the last
+	// ones: of standard output and error together, which are then both the output.
+	Tail int
 }
 
 // String is the command as a person would type it.
@@ -79,10 +82,13 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var out, errb bytes.Buffer
+	var out, errb tail
 	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
 	cmd.Env = append(os.Environ(), c.Env...)
 	cmd.Stdout, cmd.Stderr = &out, &errb
+	if out.limit = c.Tail; c.Tail > 0 {
+		cmd.Stderr = &out // one writer for both is one pipe for both
+	}
 	if len(c.Stdin) > 0 { // else /dev/null, which needs no pipe
 		cmd.Stdin = bytes.NewReader(c.Stdin)
 	}
@@ -110,7 +116,7 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 		}
 		select {
 		case <-done:
-			e.Stderr = strings.TrimSpace(errb.String())
+			e.Stderr = errb.text()
 		case <-time.After(2 * time.Second): // abandoned; its buffers are not ours to read
 			e.Ended = ended
 			return nil, e
@@ -125,7 +131,7 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 		if errors.As(err, &exit) {
 			e.Code = exit.ExitCode()
 		}
-		e.Stderr = strings.TrimSpace(errb.String())
+		e.Stderr = errb.text()
 		return out.Bytes(), e
 	}
 	return out.Bytes(), nil

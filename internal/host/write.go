@@ -110,15 +110,29 @@ func (w *Pending) Cancel() {
 
 // Lock takes an exclusive lock on the file p, waiting for it, and returns the
 // function that gives it back. The kernel gives it back when the process dies.
-func (r Root) Lock(p string) (func(), error) {
+func (r Root) Lock(p string) (func(), error) { return r.lock(p, unix.LOCK_EX) }
+
+// ErrLocked says that another process has the lock.
+var ErrLocked = errors.New("it is locked")
+
+// TryLock is Lock without waiting: the error is ErrLocked where another process has it.
+func (r Root) TryLock(p string) (func(), error) {
+	unlock, err := r.lock(p, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = ErrLocked
+	}
+	return unlock, err
+}
+
+func (r Root) lock(p string, how int) (func(), error) {
 	if err := r.MkdirAll(filepath.Dir(p), 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(r.Path(p), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	f, err := os.OpenFile(r.Path(p), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f, unix.LOCK_EX); err != nil {
+	if err := flock(f, how); err != nil {
 		f.Close()
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpuproof"
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
@@ -67,6 +68,9 @@ func (g *GPUs) withhold(d *Desired, o Observed) {
 	for _, of := range g.Chosen {
 		if one := o.Service.Find(gpu.Slot(of.PCI, of.Partition)); one != nil && one.State != gpuservice.InService {
 			g.Withheld, out = append(g.Withheld, *one), append(out, one.Name)
+			if one.Await != nil && one.Await.Stuck {
+				g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf("GPU %d is well and not returned: %s", one.Index, one.Await.Text)})
+			}
 			if one.Person {
 				g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
 					"GPU %d fell sick too often to come back by itself; once it is mended: juju run %s gpu-return gpu=%d", one.Index, o.Facts.Unit, one.Index)})
@@ -121,5 +125,6 @@ func (g GPUs) withheldText() (text string) {
 
 // leaveService is a unit whose AMD GPUs nobody watches any more.
 func leaveService(why string) []plan.Resource {
-	return resource.AllAbsent(why, gpuservice.File, gpuservice.WithheldFile, gpuservice.EvidenceFile)
+	return append(resource.AllAbsent(why, gpuservice.File, gpuservice.WithheldFile, gpuservice.EvidenceFile),
+		resource.Absent{Path: gpuproof.Dir, Why: why, Tree: true}, resource.Absent{Path: gpuproof.OutputDir, Why: why, Tree: true})
 }

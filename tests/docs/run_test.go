@@ -43,6 +43,9 @@ var notRun = map[string]string{
 	"touch no-release": "an empty file",
 	"sudo systemctl disable --now concourse-pebble concourse-cdi-refresh.path concourse-cdi-refresh.timer": "stops services",
 	"sudo rm -f /var/lib/concourse-worker/worker-config.env /var/lib/concourse/config.env":                 "takes a unit's files away",
+	"sudo mkdir /srv/tools":                                                                 "root's folder",
+	"sudo install -m 755 gpu-proof /srv/tools/gpu-proof":                                    "root's folder",
+	"sudo cat /var/lib/concourse-charm/gpu-proof/0000:03:00.0.txt":                          "a unit's file; internal/actions has its content",
 	"sudo mkdir /srv/models":                                                                "root's folder",
 	"sudo chmod 1777 /srv/cache_rw":                                                         "root's folder",
 	"sudo chown 1000 /srv/cache_rw":                                                         "root's folder",
@@ -243,4 +246,15 @@ func TestExportersTakeTheWebConfigFile(t *testing.T) {
 			require.Contains(t, help, "\n  "+name+"=")
 		}
 	}
+}
+
+// The example of gpu-proof is a script that a shell reads.
+func TestExampleOfGPUProofIsAScript(t *testing.T) {
+	_, script, ok := strings.Cut(readFile(t, "docs/how-to/withheld-gpu.md"), "```text\n#!/bin/sh\n")
+	require.True(t, ok)
+	script, _, _ = strings.Cut(script, "```")
+	c := exec.CommandContext(t.Context(), "sh", "-n")
+	c.Stdin = strings.NewReader(script)
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, string(out))
 }

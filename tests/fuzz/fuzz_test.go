@@ -39,6 +39,8 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzMarker", "concourse-ci-machine/internal/oci"},
 		{"FuzzWant", "concourse-ci-machine/internal/oci/visible"},
 		{"FuzzDecodeRecord", "concourse-ci-machine/internal/lease"},
+		{"FuzzResult", "concourse-ci-machine/internal/gpuproof"},
+		{"FuzzClean", "concourse-ci-machine/internal/gpuproof"},
 	})
 }
 

@@ -32,8 +32,8 @@ func TestWrongCommandLinesAreExplained(t *testing.T) {
 	u := newUnit(t, fixture("amd"), nil)
 	for line, want := range map[string]string{
 		"nonsense":            `cannot run "nonsense": no such command; see dispatch --help`,
-		"gpu":                 "cannot run gpu without a command: want gpu top, list, detect, verify, health, status, release, withhold or return; see dispatch --help",
-		"gpu lost":            `cannot run gpu "lost": want gpu top, list, detect, verify, health, status, release, withhold or return; see dispatch --help`,
+		"gpu":                 "cannot run gpu without a command: want gpu top, list, detect, verify, health, status, evidence, prove, release, withhold or return; see dispatch --help",
+		"gpu lost":            `cannot run gpu "lost": want gpu top, list, detect, verify, health, status, evidence, prove, release, withhold or return; see dispatch --help`,
 		"explain":             "cannot explain without a number: want explain N; dispatch errors lists them; see dispatch --help",
 		"gpu list --xml":      `cannot list GPUs with "--xml": only --json is known; see dispatch --help`,
 		"gpu list --json now": `cannot list GPUs with "--json now": only --json is known; see dispatch --help`,

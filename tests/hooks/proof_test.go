@@ -1,0 +1,70 @@
+package hooks
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/gpuproof"
+	"concourse-ci-machine/internal/gpuservice"
+)
+
+// The option, from Juju to who runs the program; that a look does is shown in
+// internal/actions, and real containers in tests/container.
+func TestProofIsTheOneOfTheOption(t *testing.T) {
+	t.Parallel()
+	u := worker(t, fixture("mi210x4"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip", "gpu-proof": "/root/proof"})
+	require.Equal(t, `gpu-proof: "/root/proof" is not in the proof's container; want a file below /opt, /usr or a folder of /srv, such as /srv/tools/gpu-proof`,
+		u.hook("config-changed").Status().Message)
+	u.set(options{"gpu-proof": "/srv/tools/proof"})
+	u.hook("config-changed")
+	require.Contains(t, u.read("/etc/systemd/system/concourse-pebble.service"), "\nReadWritePaths=/var/lib/concourse-charm/pebble /run -"+gpuservice.Dir+"\n")
+	require.True(t, u.Root.Exists(gpuservice.Dir), "systemd lets the job write to what is there")
+
+	// GPU 1 is well again for long enough, and there is no such program.
+	at := time.Now().UTC()
+	l := gpuservice.Look{At: at, Policy: gpuservice.Auto, Proof: "/srv/tools/proof"}
+	for i, name := range []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"} {
+		l.GPUs = append(l.GPUs, gpuservice.Seen{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+	}
+	rec := gpuservice.Decide(gpuservice.Record{}, l)
+	l.GPUs[1].State, l.GPUs[1].Faults = health.Critical, []health.Fault{{Kind: health.Hang}}
+	rec = gpuservice.Decide(rec, l)
+	l.GPUs[1].State, l.GPUs[1].Faults = health.Healthy, nil
+	for range 30 {
+		l.At = l.At.Add(15 * time.Second)
+		rec = gpuservice.Decide(rec, l)
+	}
+	require.Equal(t, []string{"0000:43:00.0"}, rec.Due())
+	require.NoError(t, gpuservice.Write(u.Root, rec))
+	_, stderr, code := u.person("gpu", "proof", "0000:43:00.0")
+	require.Zero(t, code, stderr)
+	p, err := gpuproof.Read(u.Root, "0000:43:00.0")
+	require.NoError(t, err)
+	require.Equal(t, gpuservice.NotRun, p.End)
+	require.Contains(t, p.Why, "there is no /srv/tools/proof; put it there")
+	p.Began, p.Ended = l.At, l.At // as a look after it sees it
+	l.Proofs = []gpuservice.Proof{p}
+	require.NoError(t, gpuservice.Write(u.Root, gpuservice.Decide(rec, l)))
+	require.Contains(t, u.hook("update-status").Status().Message, "GPU 1 is well and not returned: gpu-proof can't be run: there is no /srv/tools/proof; put it there")
+
+	// With a program it is run by the release's runc, which ends with 0 here.
+	require.NoError(t, u.Root.MkdirAll("/srv/tools", 0o755))
+	require.NoError(t, u.Root.WriteFile("/srv/tools/proof", []byte("#!/bin/sh\n"), 0o755))
+	require.NoError(t, os.Chmod(u.Root.Path("/"), 0o755))
+	stdout, stderr, code := u.person("gpu", "prove", "1")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "gpu-proof ended with 0 after ")
+	stdout, _, code = u.person("gpu", "proof", "0000:43:00.0")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "gpu-proof ended with 0 after ")
+	require.True(t, u.Root.Exists(gpuproof.OutputFile("0000:43:00.0")))
+
+	u.set(options{"compute-runtime": "none"})
+	u.hook("config-changed")
+	require.False(t, u.Root.Exists(gpuproof.Dir))
+	require.False(t, u.Root.Exists(gpuproof.OutputDir))
+}
