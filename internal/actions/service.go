@@ -19,10 +19,15 @@ import (
 
 // WatchGPUs is what Pebble runs each 15 s, as root and without Juju: it decides which
 // GPUs are withheld, from what the exporter tells, and writes that down for the wrapper;
-// then who leases the GPUs, for the exporter. Neither keeps the other from being done.
+// then who leases the GPUs, for the exporter; last it tells tasks whose GPU fell sick. None
+// keeps the others from being done.
 func (c *Actions) WatchGPUs(ctx context.Context, w io.Writer) error {
-	err := c.decideService(ctx, w)
-	return errors.Join(err, c.reportWatched(ctx, w))
+	seen, err := c.decideService(ctx, w)
+	err = errors.Join(err, c.reportWatched(ctx, w))
+	if failed := c.tellTasks(w, seen); failed != nil {
+		fmt.Fprintln(w, failed)
+	}
+	return err
 }
 
 // reportWatched leaves out the remark on shared GPUs, which is for people.
@@ -34,7 +39,8 @@ func (c *Actions) reportWatched(ctx context.Context, w io.Writer) error {
 	return c.ReportLeases(ctx, w)
 }
 
-func (c *Actions) decideService(ctx context.Context, w io.Writer) error {
+// decideService returns what it saw, too.
+func (c *Actions) decideService(ctx context.Context, w io.Writer) ([]gpuservice.Seen, error) {
 	// The exporter can take seconds, so a person need not wait for it: it is asked first.
 	l := gpuservice.Look{}
 	l.Boot, l.Driver = gpuservice.Loads(c.Host.Root)
@@ -67,7 +73,7 @@ func (c *Actions) decideService(ctx context.Context, w io.Writer) error {
 	for _, name := range due {
 		err = errors.Join(err, c.beginProof(ctx, w, name, l.Proof))
 	}
-	return err
+	return seen, err
 }
 
 // quarantine is the option as the last hook knew it; while it is wrong, what held before.
@@ -76,15 +82,22 @@ func (c *Actions) quarantine(r gpuservice.Record) gpuservice.Policy {
 	if before == "" {
 		before = gpuservice.Auto
 	}
-	facts, err := model.Load(c.Host.Root)
-	if err != nil {
-		return before
-	}
-	cfg, problems := config.Parse(facts.Config, facts.Secrets)
-	if slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Option == "gpu-quarantine" }) {
+	cfg, ok := c.option("gpu-quarantine")
+	if !ok {
 		return before
 	}
 	return gpuservice.Policy(cfg.Quarantine)
+}
+
+// option is the configuration of the last hook; false where it was wrong about this option,
+// or is not known.
+func (c *Actions) option(name string) (cfg config.Config, known bool) {
+	facts, err := model.Load(c.Host.Root)
+	if err != nil {
+		return cfg, false
+	}
+	cfg, problems := config.Parse(facts.Config, facts.Secrets)
+	return cfg, !slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Option == name })
 }
 
 // changeService changes the record, and what the wrapper reads of it.

@@ -40,6 +40,7 @@ type Config struct {
 	ComputeRuntime string   // none, auto, cuda, rocm; enable-gpu is worked in
 	GPUDeviceIDs   string   // as written; internal/gpu.Select understands it
 	Exclusive      bool     // gpu-sharing: a task has its GPUs for its own
+	HangAction     string   // write, end-task: what is done to tasks whose GPU hangs
 	Quarantine     string   // auto, manual, off: who may withhold a GPU from tasks
 	GPUProof       string   // "" or the path of a program that proves a GPU before it is returned
 	HSAOverride    string   // "", auto or 11.0.0

@@ -27,6 +27,10 @@ func gpuOptions() []Option {
 			return oneOf(s, "auto", "manual", "off")
 		}),
 		text("gpu-proof", "", func(c *Config, s string) error { c.GPUProof = s; return proofPath(s) }),
+		text("gpu-hang-action", "write", func(c *Config, s string) error {
+			c.HangAction = s
+			return oneOf(s, "write", "end-task")
+		}),
 		text("hsa-override-gfx-version", "", func(c *Config, s string) error {
 			c.HSAOverride = s
 			if s != "" && s != "auto" && !versionForm.MatchString(s) {

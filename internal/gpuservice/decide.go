@@ -36,7 +36,8 @@ type Seen struct {
 	// Memory and Total are bytes of the GPU's own memory, in use and there; nil where they
 	// are not known, or several partitions share them.
 	Memory, Total *float64
-	Users         []string // containers that have it open
+	Users         []string // containers that have it open, or had
+	Open          []string // those that have it open now; nil where that is not known
 }
 
 // Look is what is known at one time.

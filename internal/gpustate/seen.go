@@ -33,6 +33,7 @@ var handle = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 const (
 	mostGPUs   = 512
 	mostFaults = 32
+	mostUsers  = 512
 )
 
 var errOdd = errors.New("the exporter tells of GPUs that there can't be")
@@ -68,7 +69,22 @@ func seenOf(all []api.Status) (seen []gpuservice.Seen, err error) {
 			}
 			one.Faults = append(one.Faults, f)
 		}
+		one.Open = openedBy(s.Users)
 		seen = append(seen, one)
 	}
 	return seen, nil
+}
+
+// openedBy are the containers that have a GPU open now; nil where that is not known.
+func openedBy(all []api.User) []string {
+	if all == nil {
+		return nil
+	}
+	containers := []string{}
+	for _, u := range all[:min(len(all), mostUsers)] {
+		if handle.MatchString(u.Container) && u.Processes > 0 {
+			containers = append(containers, u.Container)
+		}
+	}
+	return containers
 }

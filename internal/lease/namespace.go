@@ -22,20 +22,12 @@ const (
 // in one below. No process ever leaves it, whatever its privileges; and init has
 // to be there, since all end with it (pid_namespaces(7)).
 func (l Leases) inside(init int) (bool, error) {
-	space, err := os.Readlink(l.space(init))
+	s, err := l.searchOf(init)
 	if err != nil {
-		return false, fmt.Errorf("cannot see the pid namespace of process %d: %w", init, err)
+		return false, err
 	}
-	own, err := os.Readlink(l.proc() + "/self/ns/pid")
-	if err != nil {
-		return false, fmt.Errorf("cannot see this program's pid namespace: %w", err)
-	}
-	if space == own {
-		return false, fmt.Errorf("process %d, the container's init, has no pid namespace of its own", init)
-	}
-	s := search{Leases: l, init: init, space: space, known: map[string]bool{space: true, own: false}}
 	for look, good := 0, 0; look < maxLooks; look++ {
-		found, sure, err := s.look()
+		found, sure, err := s.look(func(process) bool { return true })
 		if found || err != nil {
 			return found, err
 		}
@@ -49,6 +41,22 @@ func (l Leases) inside(init int) (bool, error) {
 	return false, fmt.Errorf("cannot see who is in the container of process %d: processes come and go too fast", init)
 }
 
+// searchOf is for the pid namespace of a container's init, which is not this program's.
+func (l Leases) searchOf(init int) (search, error) {
+	space, err := os.Readlink(l.space(init))
+	if err != nil {
+		return search{}, fmt.Errorf("cannot see the pid namespace of process %d: %w", init, err)
+	}
+	own, err := os.Readlink(l.proc() + "/self/ns/pid")
+	if err != nil {
+		return search{}, fmt.Errorf("cannot see this program's pid namespace: %w", err)
+	}
+	if space == own {
+		return search{}, fmt.Errorf("process %d, the container's init, has no pid namespace of its own", init)
+	}
+	return search{Leases: l, init: init, space: space, known: map[string]bool{space: true, own: false}}, nil
+}
+
 func (l Leases) space(pid int) string { return l.proc() + "/" + strconv.Itoa(pid) + "/ns/pid" }
 
 // search is for the processes of one pid namespace.
@@ -59,14 +67,35 @@ type search struct {
 	known map[string]bool // namespaces: whether they are this one, or below
 }
 
-// look goes through all processes once.
-func (s search) look() (found, sure bool, err error) {
-	dir, err := unix.Open(s.proc(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// look goes through all processes once, until one in the namespace is enough. sure is
+// false when one ended meanwhile.
+func (s search) look(enough func(process) bool) (found, sure bool, err error) {
+	sure = true
+	err = s.pids(func(pid int) (bool, error) {
+		if pid == s.init {
+			return false, nil
+		}
+		p, in, err := s.has(pid)
+		switch {
+		case gone(err):
+			sure = false
+		case err != nil:
+			return false, fmt.Errorf("cannot see the pid namespace of process %d: %w", pid, err)
+		case in:
+			found = enough(p)
+		}
+		return found, nil
+	})
+	return found, sure && err == nil, err
+}
+
+// pids visits the number of each process of the machine, until that is enough.
+func (l Leases) pids(visit func(pid int) (enough bool, err error)) error {
+	dir, err := unix.Open(l.proc(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return false, false, fmt.Errorf("cannot read %s: %w", s.proc(), err)
+		return fmt.Errorf("cannot read %s: %w", l.proc(), err)
 	}
 	defer unix.Close(dir)
-	sure = true
 	var room [1024]byte // few at a time, as they end while others are looked at
 	for {
 		n, err := unix.ReadDirent(dir, room[:])
@@ -74,35 +103,29 @@ func (s search) look() (found, sure bool, err error) {
 			continue
 		}
 		if err != nil || n <= 0 {
-			return false, sure, err
+			return err
 		}
 		_, _, names := unix.ParseDirent(room[:n], -1, nil)
 		for _, name := range names {
 			pid, err := strconv.Atoi(name)
-			if err != nil || pid == s.init {
+			if err != nil {
 				continue
 			}
-			in, err := s.has(pid)
-			switch {
-			case gone(err):
-				sure = false
-			case err != nil:
-				return false, false, fmt.Errorf("cannot see the pid namespace of process %d: %w", pid, err)
-			case in:
-				return true, true, nil
+			if enough, err := visit(pid); enough || err != nil {
+				return err
 			}
 		}
 	}
 }
 
 // has tells whether a process is in the namespace, and not only the rest of one.
-func (s search) has(pid int) (bool, error) {
+func (s search) has(pid int) (p process, in bool, err error) {
 	space, err := os.Readlink(s.Leases.space(pid))
 	if errors.Is(err, os.ErrPermission) && s.outermost(pid) {
-		return false, nil // some are kept from root, too
+		return p, false, nil // some are kept from root, too
 	}
 	if err != nil {
-		return false, err
+		return p, false, err
 	}
 	in, known := s.known[space]
 	if !known {
@@ -111,27 +134,34 @@ func (s search) has(pid int) (bool, error) {
 			below = s.nested
 		}
 		if in, err = below(pid); err != nil {
-			return false, err
+			return p, false, err
 		}
 		s.known[space] = in
 	}
 	if !in {
-		return false, nil
+		return p, false, nil
 	}
 	p, alive, err := s.process(pid)
 	if err == nil && p.pid == 0 {
 		err = unix.ESRCH
 	}
-	return alive, err
+	return p, alive, err
 }
 
 // outermost tells whether a process is in the pid namespace of /proc itself, and so
 // in none of a container: then it has one number only.
 func (s search) outermost(pid int) bool {
-	text, err := readAll(s.proc() + "/" + strconv.Itoa(pid) + "/status")
-	_, numbers, ok := strings.Cut(text, "\nNSpid:")
+	numbers, err := s.numbers(pid)
+	return err == nil && len(numbers) == 1
+}
+
+// numbers are those that a process has, in the pid namespace of /proc first and in its
+// own last.
+func (l Leases) numbers(pid int) ([]string, error) {
+	text, err := readAll(l.proc() + "/" + strconv.Itoa(pid) + "/status")
+	_, numbers, _ := strings.Cut(text, "\nNSpid:")
 	line, _, _ := strings.Cut(numbers, "\n")
-	return err == nil && ok && len(strings.Fields(line)) == 1
+	return strings.Fields(line), err
 }
 
 // below tells whether the process's pid namespace was made in the one that is

@@ -27,7 +27,6 @@ type PebbleLayer struct {
 	// whether it works.
 	Job        string
 	JobCommand []string
-	JobWrites  string // a folder that the job writes to, and nothing else of Pebble's
 
 	// Helper names a service that runs beside the first as Pebble's own user,
 	// root; "" for none. It has no check, and has to watch itself.

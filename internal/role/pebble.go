@@ -58,14 +58,11 @@ func DesirePebble(d *Desired, o Observed, why string, on bool, other string, l r
 			resource.Absent{Path: layer.Path, Why: why}, resource.Absent{Path: unit, Why: why})
 		return nil
 	}
-	data, err := templates.Render(PebbleUnit, map[string]any{"Dir": PebbleDir, "Pebble": PebbleBin, "Looks": l.Helper == UsageService || l.Job != "", "Writes": l.JobWrites})
+	data, err := templates.Render(PebbleUnit, map[string]any{"Dir": PebbleDir, "Pebble": PebbleBin, "Looks": l.Helper == UsageService || l.Job != ""})
 	if err != nil {
 		return err
 	}
 	reload := []host.Command{resource.Systemctl("daemon-reload")}
-	if l.JobWrites != "" { // systemd lets it write there if it is there when the unit starts
-		d.Resources = append(d.Resources, resource.Dir{Path: l.JobWrites, Mode: 0o755})
-	}
 	d.Resources = append(d.Resources, resource.Dir{Path: PebbleDir, Mode: 0o755}, layer, resource.File{Path: unit, Data: data, Mode: 0o644},
 		resource.Trigger{Name: ReloadPebble, Inputs: [][]byte{data}, Files: []string{unit}, Op: "reload systemd for " + PebbleUnit, Then: reload},
 		resource.Service{Unit: PebbleUnit, State: state, Up: true},

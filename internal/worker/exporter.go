@@ -33,7 +33,7 @@ func desireExporter(d *Desired, o Observed, g GPUs) error {
 // watchAMD adds what is decided and looked up by root for AMD's GPUs.
 func watchAMD(l *resource.PebbleLayer, o Observed) {
 	l.Command = append(l.Command, "--service.report="+gpuservice.File)
-	l.Job, l.JobCommand, l.JobWrites = "gpu-watch", []string{dispatchBin, "gpu", "watch"}, gpuservice.Dir
+	l.Job, l.JobCommand = "gpu-watch", []string{dispatchBin, "gpu", "watch"}
 	if o.Config.Usage {
 		l.Command = append(l.Command, "--usage.report="+role.UsageReport)
 		l.Helper, l.HelperCommand = role.UsageService, []string{role.ExporterBin, "--usage.write=" + role.UsageReport, "--path.root=/"}

@@ -51,6 +51,7 @@ func TestAnApplicationOfModeAuto(t *testing.T) {
 		{"the metrics of a job are served", s.metrics},
 		{"a check, a get and a task without tags have no GPU", s.others},
 		{"a GPU is one task's at a time where it is exclusive", s.exclusive},
+		{"a build is told that its GPU fell sick, and ended where that is wanted", s.met},
 		{"a restart of the worker leaves its tasks and nothing else", s.restarts},
 		{"another leader is the web with the same keys, and the old one a worker", s.leads},
 		{"a worker whose unit has left is cut off and does not come back", s.leaves},

@@ -70,6 +70,7 @@ func standIns(t *testing.T, root host.Root) {
 			require.NoError(t, root.WriteFile(at, []byte(number+"\n"), 0o644))
 		}
 	}
+	require.NoError(t, root.WriteFile(errorsFile, []byte("ue: 0\nce: 0\n"), 0o644))
 	replace(t, root, "/proc/devices", "235 kfd", " 10 kfd")
 	properties, err := root.Glob("/sys/class/kfd/kfd/topology/nodes/*/properties")
 	require.NoError(t, err)

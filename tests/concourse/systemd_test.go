@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/tests/standin"
 )
@@ -44,6 +45,9 @@ func TestTheUnitsOnSystemd(t *testing.T) {
 	require.Contains(t, given, `"devices":[`)
 	u.must("systemctl start concourse-cdi-refresh.service") // each minute, under what systemd takes from it
 	require.Equal(t, given, read(u, oci.DefaultConfig))
+
+	// Pebble's look at the GPUs, too.
+	until(t, func() bool { return u.Root.Exists(gpuservice.File) }, "the GPUs are not watched")
 
 	u.runs(t, "unprivileged", "garden/unprivileged")
 	u.runs(t, "privileged", "")

@@ -1,0 +1,53 @@
+package actions
+
+import (
+	"fmt"
+	"io"
+
+	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/tasknote"
+)
+
+// tellTasks tells tasks which GPU fell sick under them, and ends them where that is wanted.
+// It holds no lock: whatever becomes of a task's output, GPUs are decided on.
+func (c *Actions) tellTasks(w io.Writer, seen []gpuservice.Seen) error {
+	r, err := gpuservice.Read(c.Host.Root)
+	if err != nil {
+		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
+	}
+	l := tasknote.Look{At: c.Host.Now().UTC(), Action: tasknote.Write, Record: r}
+	if cfg, ok := c.option("gpu-hang-action"); ok {
+		l.Action = tasknote.Action(cfg.HangAction)
+	}
+	if l.Users, err = c.users(seen); err != nil {
+		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
+	}
+	tasks := tasknote.Tasks{Leases: lease.Leases{Proc: c.Host.Path("/proc"), Cgroup: c.Host.Path("/sys/fs/cgroup")}}
+	if err := tasks.Tell(c.Host, w, l); err != nil {
+		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
+	}
+	return nil
+}
+
+// users are the containers that have each GPU: its lease where GPUs are leased, else those
+// that have it open.
+func (c *Actions) users(seen []gpuservice.Seen) (map[string][]string, error) {
+	users := map[string][]string{}
+	for _, s := range seen {
+		if s.Open != nil {
+			users[s.Name] = s.Open
+		}
+	}
+	l, _, on, err := c.leased()
+	if err != nil || !on {
+		return users, err
+	}
+	states, _, err := l.Read()
+	for _, s := range states {
+		if users[s.GPU] = nil; s.Held && s.Container != "" {
+			users[s.GPU] = []string{s.Container}
+		}
+	}
+	return users, err
+}

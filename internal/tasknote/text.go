@@ -1,0 +1,81 @@
+package tasknote
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/gpuservice"
+)
+
+// note is a Note before it is put into words: GPUs of one container with the same fault,
+// as partitions of one board have it, are one line.
+type note struct {
+	container, words string
+	gate, end        bool
+	about            []Told
+	gpus             []int
+}
+
+// collect adds a note of one GPU to the others.
+func collect(notes []note, n note) []note {
+	at := slices.IndexFunc(notes, func(o note) bool {
+		return o.container == n.container && o.words == n.words && o.gate == n.gate && o.about[0].Since.Equal(n.about[0].Since)
+	})
+	if at < 0 {
+		return append(notes, n)
+	}
+	o := &notes[at]
+	o.end, o.about, o.gpus = o.end || n.end, append(o.about, n.about...), append(o.gpus, n.gpus...)
+	return notes
+}
+
+// wordsOf says what a GPU was withheld for.
+func wordsOf(g gpuservice.GPU) string {
+	words := gpuservice.Texts([]health.Fault{*g.Fault})
+	if g.Together {
+		words = gpuservice.AllAtOnce + ": " + words
+	}
+	return words
+}
+
+// text is the line that a build shows.
+func (n note) text() string {
+	names := make([]string, len(n.gpus))
+	for i, g := range n.gpus {
+		names[i] = strconv.Itoa(g)
+	}
+	text := "concourse-ci-machine: GPU " + strings.Join(names, ", ") + ": " + n.words + ", seen at " +
+		n.about[0].Since.UTC().Format("15:04:05 UTC") + ". Withheld from new tasks. "
+	switch {
+	case n.end:
+		text += "What ran on it may be lost or wrong, so this task is ended now (gpu-hang-action=end-task): run the build again"
+	case n.gate:
+		text += "What ran on it may be lost or wrong: run the build again"
+	default:
+		text += "This task keeps it, and may be slow"
+	}
+	return clean(text)
+}
+
+// maxText is less than PIPE_BUF, 4096 bytes, up to which a pipe takes all of a text or
+// nothing.
+const maxText = 2000
+
+// clean is a text that does nothing to a terminal, in one line.
+func clean(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+	for len(text) > maxText {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	return text
+}

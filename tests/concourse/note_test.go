@@ -1,0 +1,85 @@
+//go:build e2e
+
+package concourse
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// errorsFile is where the driver counts the errors of the fixture's GPU.
+const errorsFile = "/sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0/0000:02:00.0/0000:03:00.0/ras/umc_err_count"
+
+// countErrors has the driver of a unit's GPU count so many errors that can't be corrected.
+// The file stays the same one: the exporter keeps it open.
+func (u *unit) countErrors(n int) {
+	u.t.Helper()
+	require.NoError(u.t, os.WriteFile(u.fake().Path(errorsFile), fmt.Appendf(nil, "ue: %d\nce: 0\n", n), 0o644))
+}
+
+// on is the unit whose worker has the build's task.
+func (s *story) on(b *oneBuild) *unit {
+	s.t.Helper()
+	var on *unit
+	until(s.t, func() bool {
+		require.False(s.t, b.ended(), b.out)
+		for _, u := range s.app.units[1:] {
+			if u.Root.Exists("/srv/out_rw/" + b.name) {
+				on = u
+			}
+		}
+		return on != nil
+	}, "the task does not run")
+	return on
+}
+
+var buildNumber = regexp.MustCompile(`executing build (\d+) `)
+
+// met: a GPU falls sick under a build, whose output says so; the build goes on, or ends
+// now where that is wanted.
+func (s *story) met(t *testing.T) {
+	s.sets(map[string]any{"gpu-sharing": "exclusive", "limit-gpu-tasks": "off"})
+	told := func(n int) string {
+		return fmt.Sprintf("\nconcourse-ci-machine: GPU 0: %d uncorrectable error", n)
+	}
+	b := s.starts("told")
+	u := s.on(b)
+	begin := time.Now()
+	u.countErrors(1)
+	until(t, func() bool {
+		require.False(t, b.ended(), b.out)
+		said, err := os.ReadFile(b.log)
+		require.NoError(t, err)
+		return strings.Contains(string(said), told(1))
+	}, "the build is not told")
+	s.since(begin, "the build is told")
+	u.must("/opt/concourse-ci-machine/bin/dispatch gpu watch") // another look tells it nothing
+	s.letGo(b)
+	require.Equal(t, 1, strings.Count(b.out, told(1)), b.out)
+	require.Contains(t, b.out, "Withheld from new tasks. What ran on it may be lost or wrong: run the build again")
+	number := buildNumber.FindStringSubmatch(b.out)
+	require.NotNil(t, number, b.out)
+	require.Contains(t, s.fly.must("watch", "-b", number[1]), told(1))
+	u.action("gpu-return", map[string]any{"gpu": "0"}) // the error stands, and is known
+
+	s.sets(map[string]any{"gpu-hang-action": "end-task"})
+	b = s.starts("ended")
+	u = s.on(b)
+	begin = time.Now()
+	u.countErrors(2)
+	until(t, b.ended, "the build is not ended")
+	s.since(begin, "the build has failed")
+	require.ErrorContains(t, b.err, "exit status", b.out)
+	require.Contains(t, b.out, told(2))
+	require.Contains(t, b.out, "so this task is ended now (gpu-hang-action=end-task): run the build again")
+	require.Contains(t, b.out, "\nfailed")
+	require.NotContains(t, b.out, "\nended has ended")
+	u.action("gpu-return", map[string]any{"gpu": "0"})
+	s.sets(map[string]any{"gpu-hang-action": "write", "gpu-sharing": "shared"})
+}
