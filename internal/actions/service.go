@@ -17,7 +17,7 @@ import (
 	"concourse-ci-machine/internal/oci"
 )
 
-// WatchGPUs is what Pebble runs each 15 s, as root and without Juju: it decides which
+// WatchGPUs is what Pebble runs every resource.JobPeriod, as root and without Juju: it decides which
 // GPUs are withheld, from what the exporter tells, and writes that down for the wrapper;
 // then who leases the GPUs, for the exporter. Neither keeps the other from being done.
 func (c *Actions) WatchGPUs(ctx context.Context, w io.Writer) error {
@@ -224,7 +224,7 @@ func (c *Actions) findServed(r gpuservice.Record, verb, which string) (of served
 func (c *Actions) servedNow() ([]servedGPU, error) {
 	r, err := gpuservice.Read(c.Host.Root)
 	if errors.Is(err, gpuservice.ErrDamaged) {
-		return nil, nil // within 15 s it is made anew
+		return nil, nil // within seconds it is made anew
 	}
 	if err != nil || len(r.GPUs) == 0 {
 		return nil, err

@@ -21,8 +21,9 @@ import (
 
 const (
 	exporterGPUs = "http://127.0.0.1:9401/api/v1/gpus"
-	// exporterTime is more than the exporter waits for a GPU that hangs.
-	exporterTime  = monitor.Deadline + 3*time.Second
+	// exporterTime is more than the exporter waits for a GPU that hangs, and less than
+	// Pebble waits for who decides whether GPUs are withheld.
+	exporterTime  = monitor.Deadline + 2*time.Second
 	ExporterLimit = 16 << 20 // bytes: 512 GPUs with their history and 64 containers each
 	MaxRemarks    = 4        // GPUs that a status names
 )
