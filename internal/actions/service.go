@@ -17,8 +17,8 @@ import (
 	"concourse-ci-machine/internal/oci"
 )
 
-// WatchGPUs is what Pebble runs every resource.JobPeriod, as root and without Juju: it decides which
-// GPUs are withheld, from what the exporter tells, and writes that down for the wrapper;
+// WatchGPUs is what Pebble runs every resource.JobPeriod, as root and without Juju: it
+// decides which GPUs are withheld, from what the exporter tells, and writes that down for the wrapper;
 // then who leases the GPUs, for the exporter. Neither keeps the other from being done.
 func (c *Actions) WatchGPUs(ctx context.Context, w io.Writer) error {
 	err := c.decideService(ctx, w)
@@ -38,13 +38,15 @@ func (c *Actions) decideService(ctx context.Context, w io.Writer) error {
 	// The exporter can take seconds, so a person need not wait for it: it is asked first.
 	l := gpuservice.Look{}
 	l.Boot, l.Driver = gpuservice.Loads(c.Host.Root)
+	worker, cancel := context.WithTimeout(ctx, containersTime)
+	defer cancel()
 	seen, err := gpustate.Look(ctx, c.Host, c.ExporterURL)
 	if l.GPUs = seen; err != nil {
 		l.Unknown = err.Error()
 	}
 	c.addTasks(&l)
 	if known, err := gpuservice.Read(c.Host.Root); err == nil {
-		l.Exits = c.exits(ctx, known, l)
+		l.Exits = c.exits(worker, known, l)
 	}
 	var unread error
 	var due []string
