@@ -33,6 +33,7 @@ func (c *Actions) table() map[string]action {
 		"accept-gpus":        c.work(c.acceptGPUs),
 		"check-status":       c.work(c.checkStatus),
 		"coverage":           c.work(c.coverage),
+		"fleet":              c.work(c.fleet),
 		"get-admin-password": c.work(c.adminPassword),
 		"land-worker":        c.work(c.landWorker),
 		"plan":               c.work(c.planAction),

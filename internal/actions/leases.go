@@ -122,7 +122,7 @@ func (c *Actions) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseRe
 
 // ReportLeases writes LeaseReport for the exporter, which may not look at the
 // leases itself: who can open their files can also lock them, and hold up tasks.
-// Pebble has it written every 15 s.
+// Pebble has it written each time that it looks at the GPUs.
 func (c *Actions) ReportLeases(_ context.Context, w io.Writer) error {
 	l, gpus, on, err := c.leased()
 	if err != nil {

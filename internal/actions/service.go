@@ -17,10 +17,10 @@ import (
 	"concourse-ci-machine/internal/oci"
 )
 
-// WatchGPUs is what Pebble runs each 15 s, as root and without Juju: it decides which
-// GPUs are withheld, from what the exporter tells, and writes that down for the wrapper;
-// then who leases the GPUs, for the exporter; last it tells tasks whose GPU fell sick. None
-// keeps the others from being done.
+// WatchGPUs is what Pebble runs every resource.JobPeriod, as root and without Juju: it
+// decides which GPUs are withheld, from what the exporter tells, and writes that down for
+// the wrapper; then who leases the GPUs, for the exporter; last it tells tasks whose GPU
+// fell sick. None keeps the others from being done.
 func (c *Actions) WatchGPUs(ctx context.Context, w io.Writer) error {
 	seen, err := c.decideService(ctx, w)
 	err = errors.Join(err, c.reportWatched(ctx, w))
@@ -44,13 +44,15 @@ func (c *Actions) decideService(ctx context.Context, w io.Writer) ([]gpuservice.
 	// The exporter can take seconds, so a person need not wait for it: it is asked first.
 	l := gpuservice.Look{}
 	l.Boot, l.Driver = gpuservice.Loads(c.Host.Root)
+	worker, cancel := context.WithTimeout(ctx, containersTime)
+	defer cancel()
 	seen, err := gpustate.Look(ctx, c.Host, c.ExporterURL)
 	if l.GPUs = seen; err != nil {
 		l.Unknown = err.Error()
 	}
 	c.addTasks(&l)
 	if known, err := gpuservice.Read(c.Host.Root); err == nil {
-		l.Exits = c.exits(ctx, known, l)
+		l.Exits = c.exits(worker, known, l)
 	}
 	var unread error
 	var due []string
@@ -237,7 +239,7 @@ func (c *Actions) findServed(r gpuservice.Record, verb, which string) (of served
 func (c *Actions) servedNow() ([]servedGPU, error) {
 	r, err := gpuservice.Read(c.Host.Root)
 	if errors.Is(err, gpuservice.ErrDamaged) {
-		return nil, nil // within 15 s it is made anew
+		return nil, nil // within seconds it is made anew
 	}
 	if err != nil || len(r.GPUs) == 0 {
 		return nil, err

@@ -10,9 +10,9 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"concourse-ci-machine/internal/agreed"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpuservice"
 )
 
@@ -49,8 +49,10 @@ func (c *Actions) addTasks(l *gpuservice.Look) {
 }
 
 const (
-	// containersTime is how long the worker is waited for: its containerd may be busy.
-	containersTime = 3 * time.Second
+	// containersTime is how long the worker is waited for, as its containerd may be busy:
+	// from the beginning of a look on, so that the exporter and the worker together hold up
+	// a look no longer than the exporter alone may.
+	containersTime = monitor.Deadline
 	// mostExits bounds what is asked at one look.
 	mostExits = 64
 )
@@ -58,8 +60,6 @@ const (
 // exits asks this unit's worker how the tasks ended that are no more. What it does not
 // say stays unknown.
 func (c *Actions) exits(ctx context.Context, before gpuservice.Record, l gpuservice.Look) map[string]gpuservice.Exit {
-	ctx, cancel := context.WithTimeout(ctx, containersTime)
-	defer cancel()
 	all := map[string]gpuservice.Exit{}
 	for _, run := range before.Runs {
 		here := slices.ContainsFunc(l.Tasks, func(t gpuservice.Task) bool { return t.Container == run.Container })

@@ -42,6 +42,9 @@ func TestExitStatusTellsHowItIs(t *testing.T) {
 		"explain 2":         {"no-gpu", 0, "2 GPU Hang  Critical\n", ""},
 		"explain 2 --json":  {"no-gpu", 0, `"severity": "Critical"`, ""},
 
+		"fleet":       {"amd", 1, "", "cannot show the fleet: no hook has run on this machine yet\n"},
+		"fleet --all": {"amd", 2, "", `cannot show the fleet with "--all": only --json is known; see dispatch --help` + "\n"},
+
 		"gpu probe /dev/dri/renderD128": {"amd", 1, "", "not a character device\n"},
 		"gpu probe /dev/kfd":            {"no-gpu", 1, "", "cannot open it for reading and writing: no such file or directory\n"},
 
@@ -110,7 +113,7 @@ func TestExitStatusTellsHowItIs(t *testing.T) {
 func TestUsageHasEveryCommand(t *testing.T) {
 	code, usage, _ := dispatch(t, "no-gpu", "--help")
 	require.Zero(t, code)
-	for _, c := range []string{"plan ", "gpu top [--once]", "gpu list [--json]", "gpu detect ", "gpu verify [--json]", "gpu health [--json]", "gpu status [--json]", "gpu prove GPU", "gpu release GPU [--force]", "errors [--json]",
+	for _, c := range []string{"plan ", "gpu top [--once]", "gpu list [--json]", "gpu detect ", "gpu verify [--json]", "gpu health [--json]", "gpu status [--json]", "gpu prove GPU", "gpu release GPU [--force]", "errors [--json]", "fleet [--json]",
 		"explain N [--json]", "gpu-baseline --help", "--version", "--help"} {
 		require.Contains(t, usage, "\n  dispatch "+c)
 	}

@@ -39,6 +39,8 @@ On a unit, as root, it also answers:
   dispatch rocm matrix          releases of ROCm and driver that are known to work
   dispatch preflight [--json]   what this machine lacks or has, and what to do about it
   dispatch cdi refresh          describe the GPUs for tasks anew; restarts nothing
+  dispatch fleet [--json]       on the web: all workers, with their GPUs, which of them are
+                                withheld, and how many can be leased
   dispatch errors [--json]      the errors of AMD GPUs, by number
   dispatch explain N [--json]   what error N means, what causes it, and what to do
   dispatch gpu-baseline --help  compare two profiles of examples, within limits
@@ -110,6 +112,11 @@ func person(ctx context.Context, c *actions.Actions, args []string, env func(str
 			return p.wrong("cannot run cdi %q: want cdi refresh", strings.Join(args[1:], " "))
 		}
 		return p.done(c.RefreshCDI(ctx, stdout))
+	case "fleet":
+		if !p.json(args[1:]) {
+			return p.wrong("cannot show the fleet with %q: only --json is known", strings.Join(args[1:], " "))
+		}
+		return p.done(c.ShowFleet(ctx, stdout, p.format))
 	case "errors":
 		if !p.json(args[1:]) {
 			return p.wrong("cannot list errors with %q: only --json is known", strings.Join(args[1:], " "))

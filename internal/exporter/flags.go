@@ -36,7 +36,7 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	fs.StringVar(&o.unit, "unit", "", "`name` of the Juju unit, for the page and the API")
 	fs.BoolVar(&o.shown.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")
 	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", true, "read pcie_bw every 30s, in the background, where a GPU has it: it takes a second each time; =false leaves it to others")
-	fs.DurationVar(&o.collect.RASInterval, "ras.interval", defaultRAS, "`time` between readings of error counters and limits, 5s or more")
+	fs.DurationVar(&o.collect.RASInterval, "ras.interval", monitor.DefaultRAS, "`time` between readings of error counters and limits, 5s or more")
 	fs.BoolVar(&o.collect.Usage, "collect.usage", true, "tell which containers use the GPUs; =false leaves processes alone")
 	fs.DurationVar(&o.collect.UsageInterval, "usage.interval", defaultUsage, "`time` between looks at the users of the GPUs, 5s or more")
 	fs.Process(&o.shown.Process)
@@ -80,12 +80,9 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 // sources are the values of -vendor.
 var sources = map[string]func(host.Root) monitor.Source{"all": monitor.All, string(gpu.AMD): monitor.AMD, string(gpu.NVIDIA): monitor.NVIDIA}
 
-// Each reading of the error counters asks the hardware: AMD's own exporter does
-// so every 30 s.
-const (
-	defaultRAS = 30 * time.Second
-	minRAS     = 5 * time.Second
-)
+// minRAS is the least time between readings of the error counters; see
+// monitor.DefaultRAS.
+const minRAS = 5 * time.Second
 
 // A look through 10,000 processes takes tens of milliseconds. Each container has
 // about eight series on each GPU.

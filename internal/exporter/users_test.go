@@ -145,7 +145,7 @@ func TestFlagsOfUsage(t *testing.T) {
 	require.Equal(t, 64, o.collect.UsageContainers)
 	o, _, err = parse([]string{"--collect.usage=false", "--usage.interval=1m", "--usage.containers=8"})
 	require.NoError(t, err)
-	require.Equal(t, monitor.Options{PCIeBandwidth: true, RASInterval: defaultRAS, UsageInterval: time.Minute, UsageContainers: 8}, o.collect)
+	require.Equal(t, monitor.Options{PCIeBandwidth: true, RASInterval: monitor.DefaultRAS, UsageInterval: time.Minute, UsageContainers: 8}, o.collect)
 	_, _, err = parse([]string{"--nvidia.write=/run/n", "--nvidia.report=/run/n"})
 	require.EqualError(t, err, "flag -nvidia.write goes with neither -usage.write nor -nvidia.report")
 	_, _, err = parse([]string{"--vendor=intel"})

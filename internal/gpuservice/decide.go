@@ -21,7 +21,7 @@ const (
 	// maxStrikes within strikeTime are the last that a GPU is returned from by itself.
 	maxStrikes = 4
 	// lookGap is the longest time between two looks for which a GPU counts as it was
-	// at both. Looks come each 15 s.
+	// at both. Looks come every resource.JobPeriod.
 	lookGap = time.Minute
 )
 

@@ -21,8 +21,9 @@ import (
 
 const (
 	exporterGPUs = "http://127.0.0.1:9401/api/v1/gpus"
-	// exporterTime is more than the exporter waits for a GPU that hangs.
-	exporterTime  = monitor.Deadline + 3*time.Second
+	// exporterTime is more than the exporter waits for a GPU that hangs, and less than
+	// Pebble waits for who decides whether GPUs are withheld.
+	exporterTime  = monitor.Deadline + 2*time.Second
 	ExporterLimit = 16 << 20 // bytes: 512 GPUs with their history and 64 containers each
 	MaxRemarks    = 4        // GPUs that a status names
 )
@@ -89,7 +90,7 @@ func ParseReport(data []byte) (api.Report, error) {
 func tame(v any) any {
 	switch v := v.(type) {
 	case string:
-		return printable(v)
+		return Printable(v)
 	case float64:
 		if math.Abs(v) > 1<<53 {
 			return nil
@@ -101,16 +102,16 @@ func tame(v any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, e := range v {
-			out[printable(key)] = tame(e)
+			out[Printable(key)] = tame(e)
 		}
 		return out
 	}
 	return v
 }
 
-// printable is text for one line of a status or a terminal: bounded, and
+// Printable is text for one line of a status or a terminal: bounded, and
 // without anything that moves a cursor.
-func printable(text string) string {
+func Printable(text string) string {
 	const limit = 300
 	runes := []rune(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -77,9 +77,9 @@ func Write(w io.Writer, states []State) error { return term.JSON(w, states) }
 // States is the health alone.
 func States(all []api.Status) (out []State) {
 	for _, s := range all {
-		g := State{Index: s.Index, Name: printable(s.Name), PCI: printable(s.PCI), Partition: s.Partition,
-			State: health.State(cmp.Or(printable(string(s.Health.State)), string(health.Unknown))),
-			Score: s.Health.Score, Reason: cmp.Or(printable(s.Health.Reason), "nothing is known of it"), Codes: codesOf(s.Health.Codes)}
+		g := State{Index: s.Index, Name: Printable(s.Name), PCI: Printable(s.PCI), Partition: s.Partition,
+			State: health.State(cmp.Or(Printable(string(s.Health.State)), string(health.Unknown))),
+			Score: s.Health.Score, Reason: cmp.Or(Printable(s.Health.Reason), "nothing is known of it"), Codes: codesOf(s.Health.Codes)}
 		out = append(out, g)
 	}
 	return out

@@ -13,7 +13,7 @@ type Withheld struct {
 	// File is the absolute path of a file that EncodeWithheld made. Where there is none,
 	// no GPU is withheld. Nor is one where the file can't be understood or others than
 	// root may write to it: what guards builds against a sick GPU must not stop all of
-	// them. The charm writes it anew each 15 s.
+	// them. The charm writes it anew within seconds.
 	File string `json:"file"`
 	// GPUs are the names that the file has for Devices, in any order.
 	GPUs []LeasedGPU `json:"gpus,omitempty"`

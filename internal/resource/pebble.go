@@ -22,7 +22,7 @@ type PebbleLayer struct {
 	Check   string // name of the check
 	URL     string // http URL that answers 2xx while the service is well
 
-	// Job names what Pebble itself, as root, runs every 15 s beside the service;
+	// Job names what Pebble itself, as root, runs every JobPeriod beside the service;
 	// "" for nothing. It is a check that nothing acts on: pebble checks shows
 	// whether it works.
 	Job        string
@@ -50,9 +50,14 @@ const (
 	pebbleCheckPeriod  = 10 * time.Second
 	pebbleCheckTimeout = 3 * time.Second
 	pebbleThreshold    = 3
+)
 
-	pebbleJobPeriod  = 15 * time.Second
-	pebbleJobTimeout = 10 * time.Second
+// The times of a job: it begins every JobPeriod, and is ended after JobTimeout, which can't
+// be longer. The period is more than the 5 s after which an idle GPU falls asleep, so that
+// one that the job has looked at still can.
+const (
+	JobPeriod  = 6 * time.Second
+	JobTimeout = 5 * time.Second
 )
 
 type layerFile struct {
@@ -109,7 +114,7 @@ func (l PebbleLayer) File() (File, error) {
 	checks := map[string]layerCheck{l.Check: {Override: "replace", Level: "alive", Period: pebbleCheckPeriod.String(),
 		Timeout: pebbleCheckTimeout.String(), Threshold: pebbleThreshold, HTTP: &layerHTTP{l.URL}}}
 	if l.Job != "" {
-		checks[l.Job] = layerCheck{Override: "replace", Period: pebbleJobPeriod.String(), Timeout: pebbleJobTimeout.String(),
+		checks[l.Job] = layerCheck{Override: "replace", Period: JobPeriod.String(), Timeout: JobTimeout.String(),
 			Threshold: pebbleThreshold, Exec: &layerExec{shellWords(l.JobCommand)}}
 	}
 	service := layerService{Override: "replace", Summary: l.Summary, Command: shellWords(l.Command), Startup: "enabled",

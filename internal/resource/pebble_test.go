@@ -57,8 +57,8 @@ func TestPebbleLayerFile(t *testing.T) {
 	require.Contains(t, string(f.Data), `
     gpu-leases:
         override: replace
-        period: 15s
-        timeout: 10s
+        period: 6s
+        timeout: 5s
         threshold: 3
         exec:
             command: /bin/dispatch gpu leases

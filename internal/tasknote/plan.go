@@ -25,7 +25,7 @@ const (
 
 const (
 	// fresh is how long it counts who had a GPU. A process that dies of a hang has it
-	// open no more when the hang is seen; looks, and readings of users, come each 15 s.
+	// open no more when the hang is seen; readings of users come each 15 s.
 	fresh = time.Minute
 	// grace is what a task has between SIGTERM and SIGKILL, to save what it has and to
 	// clean up. Container runtimes give 10 to 30 s; one that hangs in the driver uses none.

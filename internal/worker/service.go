@@ -22,7 +22,7 @@ import (
 	"concourse-ci-machine/internal/status"
 )
 
-// Which GPUs are withheld is decided each 15 s, without Juju; see actions.WatchGPUs. A
+// Which GPUs are withheld is decided each few seconds, without Juju; see actions.WatchGPUs. A
 // hook brings the tags and the status in line.
 
 // tagsFile remembers which GPUs the tags leave out, and since when.
@@ -39,7 +39,7 @@ type taggedGPUs struct {
 }
 
 // observeService reads what was decided. A damaged record counts as none: it is made
-// anew within 15 s.
+// anew within seconds.
 func (o *Observed) observeService(r host.Root) (err error) {
 	if o.Service, err = gpuservice.Read(r); err != nil && !errors.Is(err, gpuservice.ErrDamaged) {
 		return jujuerrors.Annotate(err, "cannot observe which GPUs are withheld")

@@ -73,6 +73,11 @@ func TestD25CheckStatusTellsAndFails(t *testing.T) {
 	for _, want := range []string{"concourse-server.service: active (running), enabled", "workers: 2", "worker gpu-1: stalled"} {
 		require.Contains(t, res["checks"], want)
 	}
+	res = u.done("fleet", nil)
+	require.Regexp(t, `^2 workers, 0 GPUs: .*\nUNIT .*\n- +gpu-0 +running .*\n- +gpu-1 +stalled `, res["fleet"])
+	stdout, stderr, code := u.person("fleet", "--json")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, `"state": "stalled"`)
 	require.NoError(t, c.pg.Close())
 	why := u.refused("check-status", nil)
 	require.Contains(t, why, "cannot report this unit as healthy: database: ")

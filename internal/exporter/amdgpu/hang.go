@@ -23,9 +23,9 @@ const (
 var Signals = []string{SignalTimeout, SignalReset, SignalDump, SignalFatal, SignalKernel, SignalLost, SignalNeeds}
 
 const (
-	// resetPolls in a row, and at least resetTime, make refused readings a reset.
-	resetPolls = 3
-	resetTime  = 5 * time.Second
+	// ResetReadings in a row, and at least resetTime, make refused readings a reset.
+	ResetReadings = 3
+	resetTime     = 5 * time.Second
 	// afterEvent is how long an event that has no end of its own is shown: long
 	// enough for every Prometheus to see it.
 	afterEvent = 5 * time.Minute
@@ -89,7 +89,7 @@ func (h *HangLog) end(now time.Time, awake bool, seen Seen, fatal time.Time) {
 		h.polls = 0
 	}
 	var signals []string
-	if h.polls >= resetPolls && now.Sub(h.since) >= resetTime {
+	if h.polls >= ResetReadings && now.Sub(h.since) >= resetTime {
 		signals = append(signals, SignalReset)
 	}
 	if seen.Dumped {

@@ -7,6 +7,11 @@ import (
 	"concourse-ci-machine/internal/exporter/amdgpu"
 )
 
+// DefaultRAS is the time between two readings of error counters, each of which asks the
+// hardware: as long as that between two points of the history, whose beat it has, so that
+// an idle GPU can fall asleep in between.
+const DefaultRAS = recordEvery
+
 // Poll reads error counters and limits of all known GPUs. One that hangs is not
 // waited for.
 func (m *Monitor) Poll() {

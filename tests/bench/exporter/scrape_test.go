@@ -36,6 +36,22 @@ func TestFloorHasASourceForEverySeries(t *testing.T) {
 	require.NoError(t, writePlan(filepath.Join(t.TempDir(), "plan"), root, body))
 }
 
+// What the timer of error counters costs besides what the hardware takes: the exporter reads
+// them every monitor.DefaultRAS.
+func BenchmarkErrorCounters(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			root := host.Root(b.TempDir())
+			require.NoError(b, synthesize(string(root), n))
+			m := monitor.New(root, monitor.AMD(root), monitor.Options{})
+			m.Snapshot()
+			for b.Loop() {
+				m.Poll()
+			}
+		})
+	}
+}
+
 func BenchmarkScrape(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
