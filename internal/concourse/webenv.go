@@ -60,6 +60,9 @@ type WebConfig struct {
 	// for it before: without that one in the file is the operator's own.
 	TaskLimit int
 	Limits    []string
+	// Rerun has steps run again whose error says that something of a worker disappeared: the
+	// worker, or as the wrapper says GPUs of it.
+	Rerun bool
 
 	// Options and Vault are variables that options and the relation to Vault
 	// set; Vault's come before those of the options, and the charm's own before
@@ -104,6 +107,7 @@ var webVariables = envTable[WebConfig]{
 	{"CONCOURSE_TLS_BIND_PORT", func(c WebConfig) string { return number(c.TLSPort) }},
 	{"CONCOURSE_TLS_CERT", func(c WebConfig) string { return when(c.TLSPort != 0, c.Paths.TLSCert()) }},
 	{"CONCOURSE_TLS_KEY", func(c WebConfig) string { return when(c.TLSPort != 0, c.Paths.TLSKey()) }},
+	{"CONCOURSE_ENABLE_RERUN_WHEN_WORKER_DISAPPEARS", func(c WebConfig) string { return when(c.Rerun, "true") }},
 	{"CONCOURSE_PROMETHEUS_BIND_IP", func(c WebConfig) string { return when(c.Metrics, "0.0.0.0") }},
 	{"CONCOURSE_PROMETHEUS_BIND_PORT", func(c WebConfig) string { return when(c.Metrics, number(agreed.WebMetricsPort)) }},
 	{"http_proxy", func(c WebConfig) string { return c.Proxy.HTTP }},

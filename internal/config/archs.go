@@ -99,5 +99,9 @@ func coverageOptions() []Option {
 			c.LimitTasks = s == "auto"
 			return oneOf(s, "auto", "off")
 		}),
+		text("gpu-rerun", "auto", func(c *Config, s string) error {
+			c.Rerun = s == "auto"
+			return oneOf(s, "auto", "off")
+		}),
 	}
 }

@@ -54,6 +54,8 @@ func TestRequiredArchitecturesAreThoseOfHardware(t *testing.T) {
 	require.False(t, c.LimitTasks)
 	_, problems = Parse(map[string]any{"limit-gpu-tasks": "4"}, nil)
 	require.Equal(t, []Problem{{"limit-gpu-tasks", `"4" is not one of auto, off`}}, problems)
+	_, problems = Parse(map[string]any{"gpu-rerun": "on"}, nil)
+	require.Equal(t, []Problem{{"gpu-rerun", `"on" is not one of auto, off`}}, problems)
 }
 
 func FuzzHIPArches(f *testing.F) {

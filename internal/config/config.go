@@ -34,6 +34,7 @@ type Config struct {
 	Metrics         bool     // of Concourse, and of its jobs
 	ExtraWebFlags   []string // each --flag or --flag=value, nothing quoted
 	RequiredArchs   []string // gfx942: each once, in order
+	Rerun           bool     // the web may run steps again whose worker has disappeared, or GPUs of it
 	LimitTasks      bool     // the web may limit the tasks of all workers to the GPUs of one
 
 	Tags           []string

@@ -39,11 +39,11 @@ type Refusal struct {
 	label   func(gpu int) string
 }
 
-// RunAgain ends a refusal for want of GPUs that Concourse believes to be here. It does not
-// fail a build for a step whose error has "worker ... disappeared" in it, but runs it again
-// some seconds later, where else that may be (Concourse, atc/exec/retry_error_step.go and
-// atc/engine; tests/concourse holds it).
-const RunAgain = "as on this worker GPUs have disappeared, Concourse runs the step again: on another worker, or here when one is back"
+// RunAgain ends a refusal for want of GPUs that Concourse believes to be here. With the
+// web's option gpu-rerun it does not fail a build for a step whose error has "worker ...
+// disappeared" in it, but runs it again some seconds later, where else that may be
+// (Concourse, atc/exec/retry_error_step.go and atc/engine; tests/concourse holds it).
+const RunAgain = "as on this worker GPUs have disappeared, Concourse runs the step again (gpu-rerun): on another worker, or here when one is back"
 
 // Error is the whole text, which reaches the output of the build.
 func (r *Refusal) Error() string {

@@ -221,6 +221,9 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db 
 	}
 	c.TaskLimit, _ = taskLimit(o)
 	c.Limits = o.Limits
+	for _, k := range w.Workers {
+		c.Rerun = c.Rerun || o.Config.Rerun && k.Key != "" && k.GPUs.Count > 0
+	}
 	c.Vault = vaultEnv(o, paths)
 	for _, key := range optionFiles(o) {
 		c.Options[key] = optionFile(paths, key)

@@ -16,7 +16,8 @@ import (
 	"concourse-ci-machine/internal/gpuservice"
 )
 
-// onGPU runs on one GPU for a while. What a sick GPU does to a task the unit's folder does.
+// onGPU runs on one GPU for longer than it takes to see that it is sick. What a sick GPU does
+// to a task a file in the unit's folder does: it fails in the end.
 const onGPU = `
 jobs:
 - name: one
@@ -35,11 +36,13 @@ jobs:
           id=$(cat /proc/sys/kernel/random/uuid)
           echo "$(date +%s) $gpu" >/srv/out_rw/begun-$id
           touch /srv/out_rw/running-$gpu
-          for i in 1 2 3 4 5 6 7 8; do
+          met=0
+          for i in $(seq 24); do
             sleep 1
-            if [ -e /srv/out_rw/sick-$gpu ]; then rm -f /srv/out_rw/running-$gpu; exit 134; fi
+            if [ -e /srv/out_rw/sick-$gpu ]; then met=134; fi
           done
           rm -f /srv/out_rw/running-$gpu
+          exit $met
 `
 
 const (
@@ -144,7 +147,8 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 	took := within(t, time.Minute, func() bool { return sick.service(sickGPU) == gpuservice.Withheld }, "it is not withheld")
 	t.Logf("%.1f s from the sign to withheld", took.Seconds())
 	require.LessOrEqual(t, took, noticed)
-	require.NoError(t, os.Remove(sick.Root.Path("/srv/out_rw/sick-"+sickNode))) // one more build on it would not fail, but be seen
+	within(t, time.Minute, func() bool { return !sick.Root.Exists("/srv/out_rw/running-" + sickNode) }, "the build on it does not end")
+	require.NoError(t, os.Remove(sick.Root.Path("/srv/out_rw/sick-"+sickNode)))
 
 	for _, u := range workers {
 		s.app.hook(u, "update-status")
