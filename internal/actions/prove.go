@@ -65,7 +65,7 @@ func notRun(name, command string, why error, at time.Time) gpuservice.Proof {
 	return gpuservice.Proof{Name: name, Command: command, Began: at, Ended: at, End: gpuservice.NotRun, Why: why.Error()}
 }
 
-// beginProof starts RecordProof in a service of its own: Pebble gives a look 10 s, and
+// beginProof starts RecordProof in a service of its own: Pebble gives a look seconds, and
 // the rights that it runs with make no container.
 func (c *Actions) beginProof(ctx context.Context, w io.Writer, name, command string) error {
 	fmt.Fprintf(w, "GPU %s: gpu-proof begins\n", name)
