@@ -23,6 +23,8 @@ type Actions struct {
 	// Probe opens a device node and tells its DRM driver; nil does so in this
 	// process, where a node that hangs holds it up.
 	Probe func(ctx context.Context, node string) (driver string, err error)
+	// Start starts this program with arguments and waits for nothing; nil where it can't.
+	Start func(args ...string) error
 	// ReadStates reads the GPUs' health once; nil as with Probe.
 	Read func(ctx context.Context) ([]gpustate.State, error)
 }

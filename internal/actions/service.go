@@ -56,9 +56,11 @@ func (c *Actions) decideService(ctx context.Context, w io.Writer) ([]gpuservice.
 	}
 	var unread error
 	var due []string
+	open := ""
 	err = c.changeService(func(r gpuservice.Record) (gpuservice.Record, error) {
 		l.At, l.Policy = c.Host.Now().UTC(), c.quarantine(r)
 		unread = c.seeProofs(&l, r)
+		open = c.seeNodes(&l, r)
 		now := gpuservice.Decide(r, l)
 		due = now.Due()
 		if err := c.keepEvidence(w, r, now); err != nil {
@@ -72,6 +74,9 @@ func (c *Actions) decideService(ctx context.Context, w io.Writer) ([]gpuservice.
 		return now, nil
 	})
 	err = errors.Join(err, unread)
+	if open != "" {
+		err = errors.Join(err, c.beginProbe(open))
+	}
 	for _, name := range due {
 		err = errors.Join(err, c.beginProof(ctx, w, name, l.Proof))
 	}

@@ -35,6 +35,7 @@ func Main(args []string, env func(string) string, stdout, stderr io.Writer) int 
 	ctx := context.Background()
 	c := &actions.Actions{Charm: &charm.Charm{Host: host.New(env("CHARM_ROOT")), NewID: newID, Stderr: stderr, CharmDir: charmDir(env)}}
 	if exe, err := os.Executable(); err == nil && filepath.Base(exe) == program {
+		c.Start = func(args ...string) error { return host.Detach(exe, args...) }
 		c.Probe, c.Read = actions.NewProbe(c.Host, exe, "gpu", probe), gpustate.NewReader(c.Host, exe, "gpu", read)
 	}
 	if len(args) > 1 {

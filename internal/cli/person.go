@@ -58,6 +58,7 @@ NO_COLOR=1 leaves colours out; only a terminal gets them.
 const (
 	probe = "probe"
 	read  = "read"
+	open  = "open"  // for the next look, see actions.OpenNode
 	proof = "proof" // and to prove one, see actions.RecordProof
 )
 
@@ -150,6 +151,8 @@ func (p *caller) gpu(args []string) int {
 			fmt.Fprintln(p.stdout, driver)
 		}
 		return p.done(err)
+	case name == open && len(rest) == 1:
+		return p.done(p.charm.OpenNode(p.ctx, p.stdout, rest[0]))
 	case name == read && len(rest) == 0:
 		return p.done(gpustate.Write(p.stdout, gpustate.Read(p.charm.Host.Root)))
 	case name == leases && len(rest) == 0:

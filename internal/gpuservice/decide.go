@@ -36,6 +36,7 @@ type Seen struct {
 	// Memory and Total are bytes of the GPU's own memory, in use and there; nil where they
 	// are not known, or several partitions share them.
 	Memory, Total *float64
+	Node          Node     // how its node answered last; "" where nobody asked
 	Users         []string // containers that have it open, or had
 	Open          []string // those that have it open now; nil where that is not known
 }

@@ -50,6 +50,8 @@ func sign(i int, letter byte) (s Seen, here bool) {
 		critical(health.Fault{Kind: health.Hot, Component: "junction", Value: 101, Limit: 100})
 	case 'l': // critical, for nothing that is told
 		critical()
+	case 's': // its node does not open
+		s.Node = NodeStuck
 	case 'k':
 		s.GFX = ""
 	case 't': // well, and a task has it open
@@ -205,7 +207,7 @@ func TestDecisionsOverRecordedSeries(t *testing.T) {
 
 // One look tells; each gate alone is enough.
 func TestEachGateWithholdsAtOnce(t *testing.T) {
-	for letter, word := range map[byte]string{'h': "hang", 'n': "hang", 'd': "unreadable", '1': "uncorrectable errors", 'b': "bad pages", 'x': "gone", 'k': "not in kfd"} {
+	for letter, word := range map[byte]string{'h': "hang", 'n': "hang", 'd': "unreadable", '1': "uncorrectable errors", 'b': "bad pages", 'x': "gone", 'k': "not in kfd", 's': "node fails"} {
 		well, _ := sign(0, '.')
 		other, _ := sign(1, '.')
 		r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Seen{well, other}})

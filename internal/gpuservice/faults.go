@@ -25,7 +25,7 @@ const AllAtOnce = "all GPUs at once: driver or machine"
 
 // gates are the kinds that withhold a GPU at once. All else withholds only where it
 // makes the GPU critical for a time.
-var gates = []health.Kind{health.Hang, health.Unreadable, health.UncorrectableErrors, health.BadPages, gone, notInKFD, leaked}
+var gates = []health.Kind{health.Hang, health.Unreadable, health.UncorrectableErrors, health.BadPages, gone, notInKFD, leaked, noNode}
 
 func isGate(f health.Fault) bool { return slices.Contains(gates, f.Kind) }
 
@@ -40,6 +40,11 @@ func inWords(f health.Fault) string {
 		return "its health is critical"
 	case leaked:
 		return fmt.Sprintf("%.1f GiB of its memory are in use and no task has it", f.Value/(1<<30))
+	case noNode:
+		if f.File == string(NodeStuck) {
+			return "its driver does not come back when its node is opened"
+		}
+		return "its node can't be opened: " + f.File
 	case blamed:
 		return fmt.Sprintf("%g different tasks in a row met faults on it", f.Value)
 	case failures:
@@ -55,7 +60,7 @@ func inWords(f health.Fault) string {
 // Code is the number of the error by which explain-error tells what to do about what
 // withholds the GPU, 1 to 8; 0 where there is none.
 func (g *GPU) Code() int {
-	if g.State == InService || g.By != ByHealth || g.Fault == nil || slices.Contains([]health.Kind{gone, notInKFD, lowScore, leaked, blamed, failures, proofFailed, proofLate}, g.Fault.Kind) {
+	if g.State == InService || g.By != ByHealth || g.Fault == nil || slices.Contains([]health.Kind{gone, notInKFD, lowScore, leaked, noNode, blamed, failures, proofFailed, proofLate}, g.Fault.Kind) {
 		return 0
 	}
 	return g.Fault.Code()
@@ -81,6 +86,9 @@ func (s Seen) standing(before GPU) (faults []health.Fault) {
 	silent := func(f health.Fault) bool { return f.Kind == health.Unreadable || f.Kind == health.Hang }
 	if !s.Up && !slices.ContainsFunc(faults, silent) {
 		faults = append(faults, health.Fault{Kind: health.Unreadable})
+	}
+	if f, fails := s.Node.fault(); fails {
+		faults = append(faults, f)
 	}
 	if s.GFX == "" && before.GFX != "" {
 		faults = append(faults, health.Fault{Kind: notInKFD})

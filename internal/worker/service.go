@@ -126,5 +126,5 @@ func (g GPUs) withheldText() (text string) {
 // leaveService is a unit whose AMD GPUs nobody watches any more.
 func leaveService(why string) []plan.Resource {
 	return append(resource.AllAbsent(why, gpuservice.File, gpuservice.WithheldFile, gpuservice.EvidenceFile),
-		resource.Absent{Path: gpuproof.Dir, Why: why, Tree: true}, resource.Absent{Path: gpuproof.OutputDir, Why: why, Tree: true})
+		resource.Absent{Path: gpuservice.NodeDir, Why: why, Tree: true}, resource.Absent{Path: gpuproof.Dir, Why: why, Tree: true}, resource.Absent{Path: gpuproof.OutputDir, Why: why, Tree: true})
 }
