@@ -36,6 +36,7 @@ func newTestbed(t *testing.T) *testbed {
 	b := &testbed{dir: t.TempDir(), nodes: map[string]unix.Stat_t{}}
 	require.NoError(t, os.Chmod(b.dir, 0o700)) // whatever the umask: the config is in it
 	m := realMachine()
+	m.sleep = func(time.Duration) {} // what is waited for does not come here
 	m.now = func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 	m.lstat = func(path string, st *unix.Stat_t) error {
 		if n, ok := b.nodes[path]; ok {

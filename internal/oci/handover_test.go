@@ -88,7 +88,7 @@ func TestGPUWhoseMemoryIsInUseIsGivenToNobody(t *testing.T) {
 			pauses := 0
 			if c.free > 0 || c.refused != "" {
 				b.sleep = func(d time.Duration) {
-					require.Equal(t, unreadyPause, d)
+					require.Equal(t, waitPause, d)
 					if pauses++; pauses == c.free {
 						b.put(t, "used0", "0\n")
 					}
@@ -97,7 +97,7 @@ func TestGPUWhoseMemoryIsInUseIsGivenToNobody(t *testing.T) {
 			err := b.task(t, "c1")
 			if c.refused != "" {
 				require.EqualError(t, err, c.refused)
-				require.Equal(t, int(unreadyTime/unreadyPause), pauses)
+				require.Equal(t, int(unreadyTime/waitPause), pauses)
 				require.Equal(t, []string{"", ""}, b.held(t), "what was refused holds nothing")
 				return
 			}

@@ -14,35 +14,37 @@ import (
 // as long as this process lives, which becomes runc; and then as long as the
 // container's task does. A kill at any point loses nothing.
 func (w *wrapper) leaseGPUs(s *settings, c *call, doc *rawjson.Doc, specs []*cdispec.Spec, devices []cdispec.Device, env []string) ([]cdispec.Device, held, error) {
-	file := w.readWithheld(s)
-	want, err := visible.Leased(specs, devices, s.Visible, env, s.withheld(file))
-	if err != nil || want.Count == 0 {
-		return nil, held{}, err
-	}
-	h, err := holder(doc.Root(), c)
-	if err != nil {
-		return nil, held{}, err
-	}
-	caller, err := h.call(c.ID, c.Bundle)
-	if err != nil {
-		return nil, held{}, err
-	}
-	names, err := s.leasesOf(devices)
-	if err != nil {
-		return nil, held{}, err
-	}
-	caller.Like = like(doc.Root())
-	for _, a := range file.Avoid {
-		if at := slices.Index(names, a.Name); at >= 0 {
-			want.Avoid = append(want.Avoid, lease.Avoid{GPU: at, Like: a.Like})
+	var h held
+	var names []string
+	got, err := w.take(func() ([]int, error) {
+		file := w.readWithheld(s)
+		want, err := visible.Leased(specs, devices, s.Visible, env, s.withheld(file))
+		if err != nil || want.Count == 0 {
+			return nil, err
 		}
-	}
-	want.Unready = unready(file.Memory, names)
-	leases := w.leases(s, names)
-	leases.Links = s.Leases.Links
-	leases.Label = func(gpu int) string { return visible.Label(specs, devices[gpu]) }
-	got, err := w.take(leases, caller, want)
-	if err != nil {
+		if h, err = holder(doc.Root(), c); err != nil {
+			return nil, err
+		}
+		caller, err := h.call(c.ID, c.Bundle)
+		if err != nil {
+			return nil, err
+		}
+		if names, err = s.leasesOf(devices); err != nil {
+			return nil, err
+		}
+		caller.Like = like(doc.Root())
+		for _, a := range file.Avoid {
+			if at := slices.Index(names, a.Name); at >= 0 {
+				want.Avoid = append(want.Avoid, lease.Avoid{GPU: at, Like: a.Like})
+			}
+		}
+		want.Unready = unready(file.Memory, names)
+		leases := w.leases(s, names)
+		leases.Links = s.Leases.Links
+		leases.Label = func(gpu int) string { return visible.Label(specs, devices[gpu]) }
+		return leases.Take(caller, want)
+	})
+	if err != nil || len(got) == 0 {
 		return nil, held{}, err
 	}
 	own := make([]cdispec.Device, len(got))

@@ -10,25 +10,42 @@ import (
 	"concourse-ci-machine/internal/lease"
 )
 
-// A GPU whose task has ended is free, but the driver may still hold what the task had
-// there. Given on, the next task finds too little memory. So it waits a little where there
-// is no other, which it never does for a GPU that is empty.
+// A create waits in two cases only, and for no longer than a minute: nobody can tell it
+// that its build is wanted no more, and a worker that is stopped waits for it for as long;
+// see docs/explanation/gpu-leases.md.
 const (
-	unreadyPause = 250 * time.Millisecond
-	// unreadyTime is short, as nobody can tell a create that its build is wanted no more;
-	// see docs/explanation/gpu-leases.md. What takes longer is mostly stuck for good.
+	waitPause = 250 * time.Millisecond
+	// unreadyTime is for a GPU whose task has ended and whose memory the driver still
+	// holds. What takes longer is mostly stuck for good.
 	unreadyTime = 10 * time.Second
+	// withheldTime is where some GPUs are withheld and others hold the rest. Concourse
+	// believes in all of them: a task that is refused leaves it a place for the next one
+	// here, and so one worker with a sick GPU would draw all tasks of the queue to it, one
+	// after the other, while other workers have nothing to do.
+	withheldTime = 45 * time.Second
 )
 
-// take leases, and waits for memory to come back.
-func (w *wrapper) take(l lease.Leases, c lease.Call, want lease.Want) (got []int, err error) {
-	for waited := time.Duration(0); ; waited += unreadyPause {
-		got, err = l.Take(c, want)
-		var refused *lease.Refusal
-		if !errors.As(err, &refused) || refused.Reason != lease.Unready || waited >= unreadyTime {
+// patience is how long a refusal may be waited out.
+func patience(err error) time.Duration {
+	var refused *lease.Refusal
+	switch {
+	case !errors.As(err, &refused):
+		return 0
+	case refused.Reason == lease.Unready:
+		return unreadyTime
+	case refused.Reason != lease.Impossible && refused.Withheld != "":
+		return withheldTime
+	}
+	return 0
+}
+
+// take leases what try finds, again and again while that may be waited for.
+func (w *wrapper) take(try func() ([]int, error)) (got []int, err error) {
+	for waited := time.Duration(0); ; waited += waitPause {
+		if got, err = try(); waited >= patience(err) {
 			return got, err
 		}
-		w.sleep(unreadyPause)
+		w.sleep(waitPause)
 	}
 }
 
