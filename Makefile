@@ -77,7 +77,7 @@ test: check ## every test that needs no root and no special machine
 e2e: build ## tests that need root and Debian's or Ubuntu's packages; installs these
 	@scripts/e2e-packages.sh
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
-	$(GOTEST) -tags e2e -count=1 -p 1 -timeout 15m $(E2E_PACKAGES) $(TO_JSON)
+	$(GOTEST) -tags e2e -count=1 -p 1 -timeout 45m $(E2E_PACKAGES) $(TO_JSON)
 
 # A module of its own: it links Juju, which is AGPL-3.0. Its hooks mostly wait for
 # one another's processes, hence more at a time than there are cores.
