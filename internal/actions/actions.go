@@ -11,6 +11,7 @@ import (
 
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/gpustate"
+	"concourse-ci-machine/internal/gpuwatch"
 	"concourse-ci-machine/internal/preflight"
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/term"
@@ -27,6 +28,11 @@ type Actions struct {
 	Start func(args ...string) error
 	// ReadStates reads the GPUs' health once; nil as with Probe.
 	Read func(ctx context.Context) ([]gpustate.State, error)
+}
+
+// GPUs are those of this unit, as its tasks have them.
+func (c *Actions) GPUs() *gpuwatch.Unit {
+	return &gpuwatch.Unit{Host: c.Host, ExporterURL: c.ExporterURL, WorkerURL: c.WorkerURL, Start: c.Start}
 }
 
 // table is every action: what it does, and how. See work and answer.
@@ -56,7 +62,7 @@ func (c *Actions) table() map[string]action {
 			return c.ExplainError(w, code, f)
 		}),
 		"gpu-evidence": c.answer("evidence", func(_ context.Context, w io.Writer, _ map[string]any, f term.Format) error {
-			return c.GPUEvidence(w, f)
+			return c.GPUs().Evidence(w, f)
 		}),
 		"gpu-health": c.answer("health", func(ctx context.Context, w io.Writer, _ map[string]any, f term.Format) error {
 			return c.GPUHealth(ctx, w, f)
@@ -67,14 +73,14 @@ func (c *Actions) table() map[string]action {
 				return errors.New("cannot release a GPU without its number or name: give gpu=<gpu>, as gpu-status shows it")
 			}
 			force, _ := params["force"].(bool)
-			return c.GPURelease(w, fmt.Sprint(which), force)
+			return c.GPUs().Release(w, fmt.Sprint(which), force)
 		}),
 		"gpu-return": c.answer("returned", func(_ context.Context, w io.Writer, params map[string]any, _ term.Format) error {
 			which, ok := params["gpu"]
 			if !ok {
 				return errors.New("cannot return a GPU without its number or name: give gpu=<gpu>, as gpu-status shows it")
 			}
-			return c.GPUReturn(w, fmt.Sprint(which))
+			return c.GPUs().Return(w, fmt.Sprint(which))
 		}),
 		"gpu-withhold": c.answer("withheld", func(_ context.Context, w io.Writer, params map[string]any, _ term.Format) error {
 			which, ok := params["gpu"]
@@ -82,10 +88,10 @@ func (c *Actions) table() map[string]action {
 				return errors.New("cannot withhold a GPU without its number or name: give gpu=<gpu>, as list-gpus shows it")
 			}
 			reason, _ := params["reason"].(string)
-			return c.GPUWithhold(w, fmt.Sprint(which), reason)
+			return c.GPUs().Withhold(w, fmt.Sprint(which), reason)
 		}),
 		"gpu-status": c.answer("leases", func(_ context.Context, w io.Writer, _ map[string]any, f term.Format) error {
-			return c.GPUStatus(w, f)
+			return c.GPUs().Status(w, f)
 		}),
 		"list-errors": c.answer("errors", func(_ context.Context, w io.Writer, _ map[string]any, f term.Format) error {
 			return c.ListErrors(w, f)

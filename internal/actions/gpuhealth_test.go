@@ -2,9 +2,7 @@ package actions
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -25,23 +23,13 @@ import (
 	"concourse-ci-machine/internal/term"
 )
 
-// exporterOf is an exporter that answers so.
-func exporterOf(t *testing.T, code int, body string) string {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(code)
-		fmt.Fprint(w, body)
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
-}
-
 const threeGPUs = `{"gpus": [
  {"index": 0, "name": "AMD Instinct MI210", "pci_bus_id": "0000:23:00.0", "health": {"state": "healthy", "score": 97.4, "reason": "nothing wrong with errors"}},
  {"index": 1, "name": "AMD Instinct MI210", "pci_bus_id": "0000:43:00.0", "health": {"state": "critical", "score": 0, "reason": "hangs or is in reset (kernel_log)", "codes": [2]}},
  {"index": 2, "name": "AMD Instinct MI210", "pci_bus_id": "0000:83:00.0", "health": {"state": "unknown", "score": null, "reason": "suspended, and without error counters"}}]}`
 
 func TestHealthIsTheExporters(t *testing.T) {
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: exporterOf(t, 200, threeGPUs)}}
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.Answering(t, 200, threeGPUs)}}
 	var b strings.Builder
 	err := c.GPUHealth(t.Context(), &b, term.Format{})
 	require.EqualError(t, err, "cannot rely on 1 of 3 GPUs: GPU 1: hangs or is in reset (kernel_log) (see explain-error 2)")
@@ -81,11 +69,11 @@ func TestHealthIsTheSameWithAndWithoutTheExporter(t *testing.T) {
 func TestHealthIsReadWhereTheExporterIsOfNoUse(t *testing.T) {
 	for name, c := range map[string]struct{ url, why string }{
 		"silent":     {"http://127.0.0.1:1/", "the exporter does not answer"},
-		"an error":   {exporterOf(t, 503, threeGPUs), "the exporter answers 503"},
-		"no JSON":    {exporterOf(t, 200, "<html>"), "the exporter does not answer with its list of GPUs"},
-		"no GPU":     {exporterOf(t, 200, `{"gpus": []}`), "the exporter knows of no GPU"},
-		"other JSON": {exporterOf(t, 200, `{"error": "x"}`), "the exporter knows of no GPU"},
-		"too much":   {exporterOf(t, 200, `{"gpus": [`+strings.Repeat(" ", gpustate.ExporterLimit)+`]}`), "the exporter does not answer with its list of GPUs"},
+		"an error":   {hosttest.Answering(t, 503, threeGPUs), "the exporter answers 503"},
+		"no JSON":    {hosttest.Answering(t, 200, "<html>"), "the exporter does not answer with its list of GPUs"},
+		"no GPU":     {hosttest.Answering(t, 200, `{"gpus": []}`), "the exporter knows of no GPU"},
+		"other JSON": {hosttest.Answering(t, 200, `{"error": "x"}`), "the exporter knows of no GPU"},
+		"too much":   {hosttest.Answering(t, 200, `{"gpus": [`+strings.Repeat(" ", gpustate.ExporterLimit)+`]}`), "the exporter does not answer with its list of GPUs"},
 	} {
 		var b strings.Builder
 		charm := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd")), ExporterURL: c.url}}
@@ -114,7 +102,7 @@ func TestHealthOfAnNVIDIAGPUByOneReading(t *testing.T) {
 }
 
 func TestCriticalGPUsStandInTheStatus(t *testing.T) {
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: exporterOf(t, 200, threeGPUs)}}
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.Answering(t, 200, threeGPUs)}}
 	causes := gpustate.Remarks(t.Context(), c.Host, c.ExporterURL)
 	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)"}}, causes)
 	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 4x AMD); GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)",
@@ -126,7 +114,7 @@ func TestCriticalGPUsStandInTheStatus(t *testing.T) {
 	}
 	b, err := json.Marshal(map[string]any{"gpus": many})
 	require.NoError(t, err)
-	c.ExporterURL = exporterOf(t, 200, string(b))
+	c.ExporterURL = hosttest.Answering(t, 200, string(b))
 	causes = gpustate.Remarks(t.Context(), c.Host, c.ExporterURL)
 	require.Len(t, causes, 1)
 	require.Equal(t, gpustate.MaxRemarks, strings.Count(causes[0].Text, "is critical"))

@@ -1,57 +1,41 @@
 package actions
 
 import (
+	"errors"
 	"fmt"
-
-	"concourse-ci-machine/internal/gpuservice"
 )
+
+// checkLeases is for check-status: leases that nobody can judge keep GPUs from
+// tasks. A unit whose tasks share them has nothing to check.
+func (c *Actions) checkLeases(r *report) {
+	held, of, doubts, on, err := c.GPUs().Leases()
+	if err == nil && !on {
+		return
+	}
+	for _, d := range doubts {
+		r.add("lease of "+d.GPU, fmt.Errorf("in doubt: %s", d.Doubt), "")
+	}
+	r.add("leases", err, fmt.Sprintf("%d of %d GPUs held", held, of))
+}
 
 // checkInService is for check-status: GPUs that no new task gets, each with the command
 // that helps. That some are withheld is the charm at work; with none left, or one that
 // waits for a person, the unit does not do what it is there for. A unit whose AMD GPUs
 // nobody watches has nothing to check.
 func (c *Actions) checkInService(unit string, r *report) {
-	all, err := c.servedNow()
-	if err == nil && len(all) == 0 {
+	out, of, err := c.GPUs().OutOfService(unit)
+	if err == nil && of == 0 {
 		return
 	}
-	out := 0
-	for _, s := range all {
-		if s.State == gpuservice.InService {
-			continue
+	for _, g := range out {
+		if name := "service of " + g.GPU; g.Person {
+			r.add(name, errors.New(g.Text), "")
+		} else {
+			r.warn(name, g.Text)
 		}
-		out++
-		name, text := "service of "+s.String(), s.Text()+"; "+s.remedy(unit)
-		if s.Person {
-			r.add(name, fmt.Errorf("%s", text), "")
-			continue
-		}
-		r.warn(name, text)
 	}
-	if err == nil && out == len(all) {
-		err = fmt.Errorf("0 of %d; tasks that ask for a GPU are refused", out)
+	if err == nil && len(out) == of {
+		err = fmt.Errorf("0 of %d; tasks that ask for a GPU are refused", of)
 	}
-	r.add("gpus in service", err, fmt.Sprintf("%d of %d", len(all)-out, len(all)))
-}
-
-// remedy is the command that helps with a GPU that is not in service.
-func (s servedGPU) remedy(unit string) string {
-	which := fmt.Sprint(s.index)
-	if s.index < 0 {
-		which = s.name
-	}
-	back := fmt.Sprintf("juju run %s gpu-return gpu=%s", unit, which)
-	switch code := s.Code(); {
-	case s.Person:
-		return "once it is mended: " + back
-	case s.By == gpuservice.ByHand:
-		return "give it back: " + back
-	case s.index < 0:
-		return "give it back to the unit, or go on without it: " + back
-	case s.State == gpuservice.Proving:
-		return "it comes back by itself; at once: " + back
-	case code > 0:
-		return fmt.Sprintf("what to do: juju run %s explain-error code=%d", unit, code)
-	}
-	return fmt.Sprintf("more: juju run %s gpu-status", unit)
+	r.add("gpus in service", err, fmt.Sprintf("%d of %d", of-len(out), of))
 }

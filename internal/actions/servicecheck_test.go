@@ -8,10 +8,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host/hosttest"
 )
+
+// onHost is a unit on a fixture's host.
+func onHost(t *testing.T, host string) *Actions {
+	t.Helper()
+	return &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, host))}}
+}
 
 // sickness is a record of GPUs, each with a fault or none.
 func sickness(c *Actions, faults map[string]health.Fault, names ...string) gpuservice.Record {
@@ -33,7 +40,7 @@ func TestCheckStatusNamesWithheldGPUsWithTheCommandThatHelps(t *testing.T) {
 	const a, b, d, away = "0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:99:00.0"
 	const one, two = "GPU 0 (GPU-7c1e55a90b34d2f6, 0000:23:00.0)", "GPU 1 (GPU-2f90ab16c8e7431d, 0000:43:00.0)"
 	hang := health.Fault{Kind: health.Hang, Signals: []string{"kernel_log"}}
-	c := served(t, "mi210x4")
+	c := onHost(t, "mi210x4")
 	at := c.Host.Now().Add(-time.Hour + time.Second).UTC().Format("2006-01-02 15:04:05 UTC")
 	for name, tc := range map[string]struct {
 		record func() gpuservice.Record
@@ -95,4 +102,16 @@ func TestCheckStatusNamesWithheldGPUsWithTheCommandThatHelps(t *testing.T) {
 	var r report
 	c.checkInService("w/0", &r)
 	require.Empty(t, r.checks, "it is made anew within seconds")
+}
+
+func TestListNamesWithheldGPUs(t *testing.T) {
+	c := onHost(t, "mi210x4")
+	const b = "0000:43:00.0"
+	require.NoError(t, gpuservice.Write(c.Host.Root, sickness(c, map[string]health.Fault{b: {Kind: health.Hang, Signals: []string{"kernel_log"}}}, b)))
+	var text bytes.Buffer
+	require.NoError(t, c.ListGPUs(t.Context(), &text, false))
+	require.Regexp(t, `\n {5}is withheld since .* UTC: hangs or is in reset \(kernel_log\)\n`, text.String())
+	text.Reset()
+	require.NoError(t, c.ListGPUs(t.Context(), &text, true))
+	require.Contains(t, text.String(), `"service": "withheld"`)
 }

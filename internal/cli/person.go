@@ -58,13 +58,13 @@ NO_COLOR=1 leaves colours out; only a terminal gets them.
 const (
 	probe = "probe"
 	read  = "read"
-	open  = "open"  // for the next look, see actions.OpenNode
-	proof = "proof" // and to prove one, see actions.RecordProof
+	open  = "open"  // for the next look, see gpuwatch.OpenNode
+	proof = "proof" // and to prove one, see gpuwatch.RecordProof
 )
 
 // watch is what Pebble starts: it decides which GPUs are withheld, see
-// actions.WatchGPUs. leases is what it started before, and what writes down who leases
-// the GPUs, see actions.ReportLeases.
+// gpuwatch.Look. leases is what it started before, and what writes down who leases
+// the GPUs, see gpuwatch.ReportLeases.
 const (
 	watch  = "watch"
 	leases = "leases"
@@ -152,46 +152,46 @@ func (p *caller) gpu(args []string) int {
 		}
 		return p.done(err)
 	case name == open && len(rest) == 1:
-		return p.done(p.charm.OpenNode(p.ctx, p.stdout, rest[0]))
+		return p.done(p.charm.GPUs().OpenNode(p.ctx, p.stdout, rest[0]))
 	case name == read && len(rest) == 0:
 		return p.done(gpustate.Write(p.stdout, gpustate.Read(p.charm.Host.Root)))
 	case name == leases && len(rest) == 0:
-		return p.done(p.charm.ReportLeases(p.ctx, p.stdout))
+		return p.done(p.charm.GPUs().ReportLeases(p.ctx, p.stdout))
 	case name == "top":
 		return p.top(rest)
 	case name == watch && len(rest) == 0:
-		return p.done(p.charm.WatchGPUs(p.ctx, p.stdout))
+		return p.done(p.charm.GPUs().Look(p.ctx, p.stdout))
 	case name == proof && len(rest) == 1:
-		return p.done(p.charm.RecordProof(p.ctx, p.stdout, rest[0]))
+		return p.done(p.charm.GPUs().RecordProof(p.ctx, p.stdout, rest[0]))
 	case name == "prove":
 		if len(rest) != 1 || strings.HasPrefix(rest[0], "-") {
 			return p.wrong("cannot prove %q: want gpu prove GPU", strings.Join(rest, " "))
 		}
-		return p.done(p.charm.ProveGPU(p.ctx, p.stdout, rest[0]))
+		return p.done(p.charm.GPUs().Prove(p.ctx, p.stdout, rest[0]))
 	case name == "withhold":
 		if len(rest) < 2 || strings.HasPrefix(rest[0], "-") {
 			return p.wrong("cannot withhold %q: want gpu withhold GPU REASON", strings.Join(rest, " "))
 		}
-		return p.done(p.charm.GPUWithhold(p.stdout, rest[0], strings.Join(rest[1:], " ")))
+		return p.done(p.charm.GPUs().Withhold(p.stdout, rest[0], strings.Join(rest[1:], " ")))
 	case name == "return":
 		if len(rest) != 1 || strings.HasPrefix(rest[0], "-") {
 			return p.wrong("cannot return %q: want gpu return GPU", strings.Join(rest, " "))
 		}
-		return p.done(p.charm.GPUReturn(p.stdout, rest[0]))
+		return p.done(p.charm.GPUs().Return(p.stdout, rest[0]))
 	case name == "release":
 		force := len(rest) == 2 && rest[1] == "--force"
 		if len(rest) != 1 && !force || strings.HasPrefix(rest[0], "-") {
 			return p.wrong("cannot release %q: want gpu release GPU, or gpu release GPU --force", strings.Join(rest, " "))
 		}
-		return p.done(p.charm.GPURelease(p.stdout, rest[0], force))
+		return p.done(p.charm.GPUs().Release(p.stdout, rest[0], force))
 	}
 	do, known := map[string]func() error{
 		"list":     func() error { return p.charm.ListGPUs(p.ctx, p.stdout, p.format.JSON) },
 		"detect":   func() error { return p.charm.DetectGPUs(p.stdout) },
 		"verify":   func() error { return p.charm.VerifyGPUs(p.ctx, p.stdout, p.format) },
 		"health":   func() error { return p.charm.GPUHealth(p.ctx, p.stdout, p.format) },
-		"status":   func() error { return p.charm.GPUStatus(p.stdout, p.format) },
-		"evidence": func() error { return p.charm.GPUEvidence(p.stdout, p.format) },
+		"status":   func() error { return p.charm.GPUs().Status(p.stdout, p.format) },
+		"evidence": func() error { return p.charm.GPUs().Evidence(p.stdout, p.format) },
 	}[name]
 	switch {
 	case !known:

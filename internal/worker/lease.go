@@ -15,7 +15,7 @@ import (
 )
 
 // LeaseReport is where the exporter, which is not root, finds who leases the
-// GPUs; see actions.ReportLeases.
+// GPUs; see gpuwatch.ReportLeases.
 const LeaseReport = "/run/concourse-gpu-leases.json"
 
 // ObserveLinks looks at how the unit's GPUs are joined, where leases choose

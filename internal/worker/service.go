@@ -22,7 +22,7 @@ import (
 	"concourse-ci-machine/internal/status"
 )
 
-// Which GPUs are withheld is decided each few seconds, without Juju; see actions.WatchGPUs. A
+// Which GPUs are withheld is decided each few seconds, without Juju; see gpuwatch.Look. A
 // hook brings the tags and the status in line.
 
 // tagsFile remembers which GPUs the tags leave out, and since when.

@@ -16,11 +16,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/actions"
-	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/gpuwatch"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
@@ -40,7 +39,7 @@ const (
 // real runc, its GPUs watched as Pebble has them watched, from files made sick.
 type promised struct {
 	*unit
-	c     *actions.Actions
+	c     *gpuwatch.Unit
 	root  string
 	exits map[string]int // of containers
 	tag   int            // gpu-count as the web knows it
@@ -77,7 +76,7 @@ func newPromised(t *testing.T) *promised {
 		fmt.Fprintf(rw, `{"value":"%d"}`, w.exits[strings.Split(r.URL.Path, "/")[2]])
 	}))
 	t.Cleanup(worker.Close)
-	w.c = &actions.Actions{Charm: &charm.Charm{Host: h, ExporterURL: exporterOf.URL + "/api/v1/gpus", WorkerURL: worker.URL}}
+	w.c = &gpuwatch.Unit{Host: h, ExporterURL: exporterOf.URL + "/api/v1/gpus", WorkerURL: worker.URL}
 	b := w.container(settings[1])
 	w.serves(b)
 	return w
@@ -105,7 +104,7 @@ func (w *promised) looks() {
 	w.t.Helper()
 	w.c.Host.Clock = hosttest.Clock{T: w.c.Host.Now().Add(beat)}
 	var said bytes.Buffer
-	require.NoError(w.t, w.c.WatchGPUs(w.t.Context(), &said), said.String())
+	require.NoError(w.t, w.c.Look(w.t.Context(), &said), said.String())
 }
 
 func (w *promised) record() gpuservice.Record {
@@ -286,7 +285,7 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 	require.Positive(t, afterwards, "back without a person, and in use")
 	require.Equal(t, 1, fewest, "gpu-count followed")
 	var told bytes.Buffer
-	require.NoError(t, sick.c.GPUEvidence(&told, term.Format{}))
+	require.NoError(t, sick.c.Evidence(&told, term.Format{}))
 	require.Contains(t, told.String(), "verdict: infrastructure: no task brings this about: 1 uncorrectable error\n  GPU 1 (0000:43:00.0): 1 uncorrectable error\n")
 	require.Equal(t, 1, strings.Count(told.String(), "verdict:"))
 }

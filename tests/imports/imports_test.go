@@ -1,4 +1,4 @@
-// Package imports keeps the direction of imports: src, cli, actions, {charm,
+// Package imports keeps the direction of imports: src, cli, actions, gpuwatch, {charm,
 // preflight}, {worker, web}, role, {model, machine, status}, the subjects, release, {resource,
 // juju, config}, plan, host. It reads what `go list` says and
 // compiles nothing.
@@ -74,6 +74,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		{"internal/role"},
 		{"internal/worker", "internal/web"},
 		{"internal/charm", "internal/preflight"},
+		{"internal/gpuwatch"},
 		{"internal/actions"},
 		{"internal/cli"},
 		{"src"},

@@ -1,4 +1,4 @@
-package actions
+package gpuwatch
 
 import (
 	"context"
@@ -49,8 +49,8 @@ func (g leasedGPU) String() string {
 // leased are the unit's leases as its wrapper has them, which is what counts:
 // options that no hook has acted on yet have no effect on tasks either. on is
 // false where tasks share the GPUs.
-func (c *Actions) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error) {
-	data, err := c.Host.ReadFile(oci.DefaultConfig)
+func (u *Unit) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error) {
+	data, err := u.Host.ReadFile(oci.DefaultConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return l, nil, false, nil
@@ -66,7 +66,7 @@ func (c *Actions) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error
 	if config.Leases == nil {
 		return l, nil, false, nil
 	}
-	inv, err := gpu.Discover(c.Host.Root)
+	inv, err := gpu.Discover(u.Host.Root)
 	if err != nil {
 		return l, nil, false, err
 	}
@@ -74,8 +74,8 @@ func (c *Actions) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error
 	for _, name := range l.GPUs {
 		gpus = append(gpus, leasedOf(inv, name))
 	}
-	l.Dir = c.Host.Path(config.Leases.Dir)
-	l.Proc, l.Cgroup, l.Euid, l.Now = c.Host.Path("/proc"), c.Host.Path("/sys/fs/cgroup"), uint32(os.Geteuid()), c.Host.Now
+	l.Dir = u.Host.Path(config.Leases.Dir)
+	l.Proc, l.Cgroup, l.Euid, l.Now = u.Host.Path("/proc"), u.Host.Path("/sys/fs/cgroup"), uint32(os.Geteuid()), u.Host.Now
 	return l, gpus, true, nil
 }
 
@@ -97,8 +97,8 @@ func leasedOf(inv gpu.Inventory, name string) leasedGPU {
 }
 
 // leaseReport is what is known of the leases now.
-func (c *Actions) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseReport, error) {
-	r := monitor.LeaseReport{At: c.Host.Now().UTC(), GPUs: []monitor.LeasedGPU{}}
+func (u *Unit) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseReport, error) {
+	r := monitor.LeaseReport{At: u.Host.Now().UTC(), GPUs: []monitor.LeasedGPU{}}
 	states, n, err := l.Read()
 	if err != nil {
 		return r, err
@@ -123,19 +123,19 @@ func (c *Actions) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseRe
 // ReportLeases writes LeaseReport for the exporter, which may not look at the
 // leases itself: who can open their files can also lock them, and hold up tasks.
 // Pebble has it written each time that it looks at the GPUs.
-func (c *Actions) ReportLeases(_ context.Context, w io.Writer) error {
-	l, gpus, on, err := c.leased()
+func (u *Unit) ReportLeases(_ context.Context, w io.Writer) error {
+	l, gpus, on, err := u.leased()
 	if err != nil {
 		return err
 	}
 	if !on {
-		if err := c.Host.Remove(worker.LeaseReport); err != nil {
+		if err := u.Host.Remove(worker.LeaseReport); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintln(w, notLeased)
 		return err
 	}
-	r, err := c.leaseReport(l, gpus)
+	r, err := u.leaseReport(l, gpus)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (c *Actions) ReportLeases(_ context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return c.Host.WriteFile(worker.LeaseReport, append(data, '\n'), 0o644)
+	return u.Host.WriteFile(worker.LeaseReport, append(data, '\n'), 0o644)
 }
 
 // clock is a time as texts for people have it, with how long ago it was.

@@ -1,4 +1,4 @@
-package actions
+package gpuwatch
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 
 // addTasks says which containers have which GPUs: by leases, and where GPUs are shared by
 // whose processes have them open.
-func (c *Actions) addTasks(l *gpuservice.Look) {
+func (u *Unit) addTasks(l *gpuservice.Look) {
 	add := func(t gpuservice.Task, name string) {
 		i := slices.IndexFunc(l.Tasks, func(o gpuservice.Task) bool { return o.Container == t.Container })
 		if i < 0 {
@@ -28,7 +28,7 @@ func (c *Actions) addTasks(l *gpuservice.Look) {
 			l.Tasks[i].GPUs = append(l.Tasks[i].GPUs, name)
 		}
 	}
-	leases, _, on, err := c.leased()
+	leases, _, on, err := u.leased()
 	if err == nil && on {
 		l.Holders = map[string]string{}
 		states, _, wrong := leases.Read()
@@ -59,14 +59,14 @@ const (
 
 // exits asks this unit's worker how the tasks ended that are no more. What it does not
 // say stays unknown.
-func (c *Actions) exits(ctx context.Context, before gpuservice.Record, l gpuservice.Look) map[string]gpuservice.Exit {
+func (u *Unit) exits(ctx context.Context, before gpuservice.Record, l gpuservice.Look) map[string]gpuservice.Exit {
 	all := map[string]gpuservice.Exit{}
 	for _, run := range before.Runs {
 		here := slices.ContainsFunc(l.Tasks, func(t gpuservice.Task) bool { return t.Container == run.Container })
 		if here || run.Ended != nil || l.TasksUnknown || len(all) == mostExits {
 			continue
 		}
-		status, err := c.exitOf(ctx, run.Container)
+		status, err := u.exitOf(ctx, run.Container)
 		if err != nil {
 			continue
 		}
@@ -77,10 +77,10 @@ func (c *Actions) exits(ctx context.Context, before gpuservice.Record, l gpuserv
 
 // exitOf is the status that a container's process ended with. The worker notes it when
 // the process has ended, as this property of the container (Concourse, worker/runtime).
-func (c *Actions) exitOf(ctx context.Context, container string) (status int, err error) {
-	worker := c.WorkerURL
+func (u *Unit) exitOf(ctx context.Context, container string) (status int, err error) {
+	worker := u.WorkerURL
 	if worker == "" {
-		if !c.Host.Real() {
+		if !u.Host.Real() {
 			return 0, errors.New("the worker is this machine's, not CHARM_ROOT's")
 		}
 		worker = fmt.Sprintf("http://127.0.0.1:%d", agreed.ContainersPort)

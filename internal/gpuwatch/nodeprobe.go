@@ -1,4 +1,4 @@
-package actions
+package gpuwatch
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/drm"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host"
@@ -38,8 +39,8 @@ func answerLock(name string) string { return path.Join(gpuservice.NodeDir, name+
 
 // seeNodes puts into a look how the nodes answered that were opened, and returns which one
 // is to be opened next; "" for none.
-func (c *Actions) seeNodes(l *gpuservice.Look, r gpuservice.Record) (next string) {
-	now, oldest := c.Host.Now(), time.Time{}
+func (u *Unit) seeNodes(l *gpuservice.Look, r gpuservice.Record) (next string) {
+	now, oldest := u.Host.Now(), time.Time{}
 	for i := range l.GPUs {
 		s := &l.GPUs[i]
 		has := func(t gpuservice.Task) bool { return slices.Contains(t.GPUs, s.Name) }
@@ -47,7 +48,7 @@ func (c *Actions) seeNodes(l *gpuservice.Look, r gpuservice.Record) (next string
 		if !slices.ContainsFunc(l.Tasks, has) && (known == nil || known.State == gpuservice.InService) {
 			continue
 		}
-		a, running := c.answered(s.Name)
+		a, running := u.answered(s.Name)
 		switch {
 		case running && now.Sub(a.Begun) >= stuckTime:
 			s.Node = gpuservice.NodeStuck
@@ -63,12 +64,12 @@ func (c *Actions) seeNodes(l *gpuservice.Look, r gpuservice.Record) (next string
 
 // answered is what is known of a GPU's last opening, and whether one is on its way: the
 // process holds a lock as long as it lives, also one that no signal ends.
-func (c *Actions) answered(name string) (a nodeAnswer, running bool) {
-	unlock, err := c.Host.TryLock(answerLock(name))
+func (u *Unit) answered(name string) (a nodeAnswer, running bool) {
+	unlock, err := u.Host.TryLock(answerLock(name))
 	if err == nil {
 		defer unlock()
 	}
-	data, wrong := c.Host.ReadFile(answerFile(name))
+	data, wrong := u.Host.ReadFile(answerFile(name))
 	if wrong != nil || json.Unmarshal(data, &a) != nil {
 		a = nodeAnswer{}
 	}
@@ -76,20 +77,20 @@ func (c *Actions) answered(name string) (a nodeAnswer, running bool) {
 }
 
 // beginProbe starts OpenNode in a process of its own.
-func (c *Actions) beginProbe(name string) error {
-	if c.Start == nil {
+func (u *Unit) beginProbe(name string) error {
+	if u.Start == nil {
 		return nil
 	}
-	return c.Start("gpu", "open", name)
+	return u.Start("gpu", "open", name)
 }
 
 // OpenNode opens a GPU's node, and writes down how that went. It may never come back.
-func (c *Actions) OpenNode(_ context.Context, _ io.Writer, name string) error {
-	inv, err := gpu.Discover(c.Host.Root)
+func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
+	inv, err := gpu.Discover(u.Host.Root)
 	if err != nil {
 		return err
 	}
-	unlock, err := c.Host.TryLock(answerLock(name))
+	unlock, err := u.Host.TryLock(answerLock(name))
 	if errors.Is(err, host.ErrLocked) {
 		return nil // one is on its way
 	}
@@ -101,26 +102,26 @@ func (c *Actions) OpenNode(_ context.Context, _ io.Writer, name string) error {
 		if gpu.Slot(g.PCI, g.Partition) != name {
 			continue
 		}
-		a := nodeAnswer{Begun: c.Host.Now().UTC()}
-		if err := c.writeAnswer(name, a); err != nil {
+		a := nodeAnswer{Begun: u.Host.Now().UTC()}
+		if err := u.writeAnswer(name, a); err != nil {
 			return err
 		}
-		_, err := ProbeNode(c.Host.Root, g.Render.Path)
-		now := c.Host.Now().UTC()
+		_, err := drm.Ask(u.Host.Root.Path(g.Render.Path))
+		now := u.Host.Now().UTC()
 		a.Ended = &now
 		var number unix.Errno
 		if errors.As(err, &number) {
 			a.Node = gpuservice.Node(unix.ErrnoName(number))
 		}
-		return c.writeAnswer(name, a)
+		return u.writeAnswer(name, a)
 	}
 	return nil // it is gone, as the exporter will tell
 }
 
-func (c *Actions) writeAnswer(name string, a nodeAnswer) error {
+func (u *Unit) writeAnswer(name string, a nodeAnswer) error {
 	data, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	return c.Host.WriteFile(answerFile(name), append(data, '\n'), 0o600)
+	return u.Host.WriteFile(answerFile(name), append(data, '\n'), 0o600)
 }

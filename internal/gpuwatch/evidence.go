@@ -1,4 +1,4 @@
-package actions
+package gpuwatch
 
 import (
 	"errors"
@@ -16,22 +16,22 @@ import (
 
 // keepEvidence keeps what is known of the tasks that were judged at this look, before the
 // kernel's log goes on.
-func (c *Actions) keepEvidence(w io.Writer, before, now gpuservice.Record) error {
+func (u *Unit) keepEvidence(w io.Writer, before, now gpuservice.Record) error {
 	var more []gpuservice.Evidence
 	for _, run := range gpuservice.News(before, now) {
 		e := gpuservice.Evidence{Run: run}
-		e.Kernel, e.Unread = c.kernelLines(run)
+		e.Kernel, e.Unread = u.kernelLines(run)
 		more = append(more, e)
 		fmt.Fprintf(w, "container %s: %s: %s\n", run.Container, run.Verdict, run.Why)
 	}
 	if len(more) == 0 {
 		return nil
 	}
-	return gpuservice.AddEvidence(c.Host.Root, more)
+	return gpuservice.AddEvidence(u.Host.Root, more)
 }
 
-func (c *Actions) kernelLines(run gpuservice.Run) (lines []string, unread string) {
-	if !c.Host.Real() {
+func (u *Unit) kernelLines(run gpuservice.Run) (lines []string, unread string) {
+	if !u.Host.Real() {
 		return nil, "the log is this machine's, not CHARM_ROOT's"
 	}
 	var devices []string
@@ -41,7 +41,7 @@ func (c *Actions) kernelLines(run gpuservice.Run) (lines []string, unread string
 			devices = append(devices, pci)
 		}
 	}
-	end := c.Host.Now()
+	end := u.Host.Now()
 	if run.Ended != nil {
 		end = run.Ended.Add(time.Minute)
 	}
@@ -52,10 +52,10 @@ func (c *Actions) kernelLines(run gpuservice.Run) (lines []string, unread string
 	return lines, ""
 }
 
-// GPUEvidence shows what is known of the last tasks that met faults of GPUs, the newest
+// Evidence shows what is known of the last tasks that met faults of GPUs, the newest
 // first.
-func (c *Actions) GPUEvidence(w io.Writer, f term.Format) error {
-	list, err := gpuservice.ReadEvidence(c.Host.Root)
+func (u *Unit) Evidence(w io.Writer, f term.Format) error {
+	list, err := gpuservice.ReadEvidence(u.Host.Root)
 	switch {
 	case errors.Is(err, gpuservice.ErrDamaged):
 		return fmt.Errorf("%w; remove the file, it is begun anew", err)

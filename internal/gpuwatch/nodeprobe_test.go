@@ -1,4 +1,4 @@
-package actions
+package gpuwatch
 
 import (
 	"encoding/json"
@@ -15,61 +15,61 @@ import (
 // A GPU that a task has is opened each minute by a process of its own, and one that does
 // not come back withholds it.
 func TestNodeThatHangsWhoOpensItWithholdsItsGPU(t *testing.T) {
-	c := leaseUnit(t, leasing())
-	watchedBy(t, c)
-	workerOf(t, c, nil)
+	u := leaseUnit(t, leasing())
+	watchedBy(t, u)
+	workerOf(t, u, nil)
 	var opened []string
-	c.Start = func(args ...string) error {
+	u.Start = func(args ...string) error {
 		require.Equal(t, []string{"gpu", "open"}, args[:2])
 		opened = append(opened, args[2])
 		return nil
 	}
-	look := func() string { c.after(6 * time.Second); return watched(t, c) }
+	look := func() string { u.after(6 * time.Second); return watched(t, u) }
 	look()
 	require.Empty(t, opened, "nobody has a GPU: they may sleep")
 
-	runs(t, c.Host.Root, "4711")
-	taken(t, c, "4f1c", 4711, 0, lease.Want{Count: 1, Of: []int{1}})
+	runs(t, u.Host.Root, "4711")
+	taken(t, u, "4f1c", 4711, 0, lease.Want{Count: 1, Of: []int{1}})
 	look()
 	require.Equal(t, []string{"0000:43:00.0"}, opened)
 
 	// The process is there, and writes nothing more.
-	begun, err := json.Marshal(nodeAnswer{Begun: c.Host.Now().UTC()})
+	begun, err := json.Marshal(nodeAnswer{Begun: u.Host.Now().UTC()})
 	require.NoError(t, err)
-	hosttest.Put(t, c.Host.Root, answerFile(opened[0]), string(begun))
-	unlock, err := c.Host.TryLock(answerLock(opened[0]))
+	hosttest.Put(t, u.Host.Root, answerFile(opened[0]), string(begun))
+	unlock, err := u.Host.TryLock(answerLock(opened[0]))
 	require.NoError(t, err)
 	require.Empty(t, look(), "not for long yet")
 	require.Contains(t, look(), "GPU 1 (0000:43:00.0): withheld: its driver does not come back when its node is opened\n")
 	require.Len(t, opened, 1, "no second one, that would hang as well")
 	unlock()
 	look()
-	require.Contains(t, withheldNow(t, c.Host.Root), "well again since")
+	require.Contains(t, withheldNow(t, u.Host.Root), "well again since")
 }
 
 func TestNodeIsOpenedAndToldOf(t *testing.T) {
-	c := leaseUnit(t, leasing())
+	u := leaseUnit(t, leasing())
 	const name = "0000:43:00.0"
-	require.NoError(t, c.OpenNode(t.Context(), nil, name))
-	a, running := c.answered(name)
+	require.NoError(t, u.OpenNode(t.Context(), nil, name))
+	a, running := u.answered(name)
 	require.False(t, running)
 	require.NotNil(t, a.Ended)
-	require.NoError(t, c.OpenNode(t.Context(), nil, "0000:99:00.0"), "one that is gone is the exporter's to tell")
+	require.NoError(t, u.OpenNode(t.Context(), nil, "0000:99:00.0"), "one that is gone is the exporter's to tell")
 
 	for node, want := range map[gpuservice.Node]bool{"": false, "EACCES": false, "ENOENT": false, "ENOTTY": false, gpuservice.NodeGone: true, gpuservice.NodeFails: true} {
-		watchedBy(t, c)
-		runs(t, c.Host.Root, "4711")
-		now := c.Host.Now().UTC()
-		require.NoError(t, c.writeAnswer(name, nodeAnswer{Begun: now, Ended: &now, Node: node}))
+		watchedBy(t, u)
+		runs(t, u.Host.Root, "4711")
+		now := u.Host.Now().UTC()
+		require.NoError(t, u.writeAnswer(name, nodeAnswer{Begun: now, Ended: &now, Node: node}))
 		l := gpuservice.Look{GPUs: []gpuservice.Seen{{Name: name, GFX: "gfx90a", Up: true}, {Name: "0000:23:00.0", GFX: "gfx90a", Up: true}},
 			Tasks: []gpuservice.Task{{Container: "c", GPUs: []string{name}}}, At: now, Policy: gpuservice.Auto}
-		require.Empty(t, c.seeNodes(&l, gpuservice.Record{}), "not again within a minute")
+		require.Empty(t, u.seeNodes(&l, gpuservice.Record{}), "not again within a minute")
 		r := gpuservice.Decide(gpuservice.Record{}, l)
 		require.Equal(t, want, r.Find(name).State == gpuservice.Withheld, node)
 	}
 	for _, damaged := range []string{"", "{", "[]", `{"begun":1}`} {
-		hosttest.Put(t, c.Host.Root, answerFile(name), damaged)
-		a, _ := c.answered(name)
+		hosttest.Put(t, u.Host.Root, answerFile(name), damaged)
+		a, _ := u.answered(name)
 		require.Zero(t, a, damaged)
 	}
 }

@@ -1,4 +1,4 @@
-package actions
+package gpuwatch
 
 import (
 	"fmt"
@@ -11,20 +11,20 @@ import (
 
 // tellTasks tells tasks which GPU fell sick under them, and ends them where that is wanted.
 // It holds no lock: whatever becomes of a task's output, GPUs are decided on.
-func (c *Actions) tellTasks(w io.Writer, seen []gpuservice.Seen) error {
-	r, err := gpuservice.Read(c.Host.Root)
+func (u *Unit) tellTasks(w io.Writer, seen []gpuservice.Seen) error {
+	r, err := gpuservice.Read(u.Host.Root)
 	if err != nil {
 		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
 	}
-	l := tasknote.Look{At: c.Host.Now().UTC(), Action: tasknote.Write, Record: r}
-	if cfg, ok := c.option("gpu-hang-action"); ok {
+	l := tasknote.Look{At: u.Host.Now().UTC(), Action: tasknote.Write, Record: r}
+	if cfg, ok := u.option("gpu-hang-action"); ok {
 		l.Action = tasknote.Action(cfg.HangAction)
 	}
-	if l.Users, err = c.users(seen); err != nil {
+	if l.Users, err = u.users(seen); err != nil {
 		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
 	}
-	tasks := tasknote.Tasks{Leases: lease.Leases{Proc: c.Host.Path("/proc"), Cgroup: c.Host.Path("/sys/fs/cgroup")}}
-	if err := tasks.Tell(c.Host, w, l); err != nil {
+	tasks := tasknote.Tasks{Leases: lease.Leases{Proc: u.Host.Path("/proc"), Cgroup: u.Host.Path("/sys/fs/cgroup")}}
+	if err := tasks.Tell(u.Host, w, l); err != nil {
 		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
 	}
 	return nil
@@ -32,14 +32,14 @@ func (c *Actions) tellTasks(w io.Writer, seen []gpuservice.Seen) error {
 
 // users are the containers that have each GPU: its lease where GPUs are leased, else those
 // that have it open.
-func (c *Actions) users(seen []gpuservice.Seen) (map[string][]string, error) {
+func (u *Unit) users(seen []gpuservice.Seen) (map[string][]string, error) {
 	users := map[string][]string{}
 	for _, s := range seen {
 		if s.Open != nil {
 			users[s.Name] = s.Open
 		}
 	}
-	l, _, on, err := c.leased()
+	l, _, on, err := u.leased()
 	if err != nil || !on {
 		return users, err
 	}

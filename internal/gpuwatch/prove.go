@@ -1,4 +1,4 @@
-package actions
+package gpuwatch
 
 import (
 	"context"
@@ -27,8 +27,8 @@ const (
 
 // gpuProof is the option as the last hook knew it. A wrong value is an error: it says
 // that there is to be a proof, and no GPU is returned without.
-func (c *Actions) gpuProof() (command string, wrong error) {
-	facts, err := model.Load(c.Host.Root)
+func (u *Unit) gpuProof() (command string, wrong error) {
+	facts, err := model.Load(u.Host.Root)
 	if err != nil {
 		return "", nil // no hook ran yet
 	}
@@ -42,9 +42,9 @@ func (c *Actions) gpuProof() (command string, wrong error) {
 }
 
 // seeProofs puts into a look what is known of the proofs that GPUs wait for.
-func (c *Actions) seeProofs(l *gpuservice.Look, r gpuservice.Record) error {
+func (u *Unit) seeProofs(l *gpuservice.Look, r gpuservice.Record) error {
 	var wrong error
-	if l.Proof, wrong = c.gpuProof(); l.Proof == "" {
+	if l.Proof, wrong = u.gpuProof(); l.Proof == "" {
 		return nil
 	}
 	var failed []error
@@ -52,7 +52,7 @@ func (c *Actions) seeProofs(l *gpuservice.Look, r gpuservice.Record) error {
 		if g.State == gpuservice.InService {
 			continue
 		}
-		p, err := gpuproof.Read(c.Host.Root, g.Name)
+		p, err := gpuproof.Read(u.Host.Root, g.Name)
 		if wrong != nil && !p.Running {
 			p = notRun(g.Name, l.Proof, wrong, l.At)
 		}
@@ -67,31 +67,31 @@ func notRun(name, command string, why error, at time.Time) gpuservice.Proof {
 
 // beginProof starts RecordProof in a service of its own: Pebble gives a look seconds, and
 // the rights that it runs with make no container.
-func (c *Actions) beginProof(ctx context.Context, w io.Writer, name, command string) error {
+func (u *Unit) beginProof(ctx context.Context, w io.Writer, name, command string) error {
 	fmt.Fprintf(w, "GPU %s: gpu-proof begins\n", name)
-	_, err := c.Host.Run(ctx, host.Command{Deadline: startTime, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
+	_, err := u.Host.Run(ctx, host.Command{Deadline: startTime, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
 		"--unit=concourse-gpu-proof-" + strings.ReplaceAll(name, ":", "-") + ".service", "--description=gpu-proof on GPU " + name,
 		fmt.Sprintf("--property=RuntimeMaxSec=%.0f", proofTime.Seconds()), "--", role.BinDir + "/dispatch", "gpu", "proof", name}})
 	if err != nil {
-		return errors.Join(err, gpuproof.Write(c.Host.Root, notRun(name, command, err, c.Host.Now().UTC())))
+		return errors.Join(err, gpuproof.Write(u.Host.Root, notRun(name, command, err, u.Host.Now().UTC())))
 	}
 	return nil
 }
 
 // prove runs the proof of a GPU, whose lock the caller has.
-func (c *Actions) prove(ctx context.Context, name, command string) (gpuservice.Proof, string) {
-	job, err := gpuproof.Prepare(c.Host.Root, name, command)
+func (u *Unit) prove(ctx context.Context, name, command string) (gpuservice.Proof, string) {
+	job, err := gpuproof.Prepare(u.Host.Root, name, command)
 	if err != nil {
-		return notRun(name, command, err, c.Host.Now().UTC()), ""
+		return notRun(name, command, err, u.Host.Now().UTC()), ""
 	}
-	job.Recursive = machine.Observe(c.Host.Root).RecursiveReadonly
-	return job.Run(ctx, c.Host, gpuservice.ProofDeadline)
+	job.Recursive = machine.Observe(u.Host.Root).RecursiveReadonly
+	return job.Run(ctx, u.Host, gpuservice.ProofDeadline)
 }
 
 // RecordProof is what beginProof starts: it proves the GPU of this slot and writes down
 // how that ended, for the next look.
-func (c *Actions) RecordProof(ctx context.Context, w io.Writer, name string) error {
-	r, err := gpuservice.Read(c.Host.Root)
+func (u *Unit) RecordProof(ctx context.Context, w io.Writer, name string) error {
+	r, err := gpuservice.Read(u.Host.Root)
 	if err != nil {
 		return err
 	}
@@ -101,21 +101,21 @@ func (c *Actions) RecordProof(ctx context.Context, w io.Writer, name string) err
 	case g.State != gpuservice.Proving:
 		return nil // meanwhile it fell sick, or a person returned it
 	}
-	command, wrong := c.gpuProof()
+	command, wrong := u.gpuProof()
 	if command == "" || wrong != nil {
 		return wrong
 	}
-	unlock, err := lockProof(c.Host.Root, "GPU "+name, name)
+	unlock, err := lockProof(u.Host.Root, "GPU "+name, name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	p, output := c.prove(ctx, name, command)
+	p, output := u.prove(ctx, name, command)
 	if p.End != gpuservice.NotRun {
-		err = gpuproof.WriteOutput(c.Host.Root, name, output)
+		err = gpuproof.WriteOutput(u.Host.Root, name, output)
 	}
 	fmt.Fprintf(w, "GPU %s: %s\n", name, verdict(p))
-	return errors.Join(err, gpuproof.Write(c.Host.Root, p))
+	return errors.Join(err, gpuproof.Write(u.Host.Root, p))
 }
 
 func lockProof(r host.Root, label, name string) (func(), error) {
@@ -143,22 +143,22 @@ func verdict(p gpuservice.Proof) string {
 	}
 }
 
-// ProveGPU runs the proof now, for a person, and shows what it writes. Nothing is decided
+// Prove runs the proof now, for a person, and shows what it writes. Nothing is decided
 // by it: see gpu-return. A GPU in service is a task's at any moment, so that has to be
 // withheld before.
-func (c *Actions) ProveGPU(ctx context.Context, w io.Writer, which string) error {
-	r, err := gpuservice.Read(c.Host.Root)
+func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
+	r, err := gpuservice.Read(u.Host.Root)
 	if err != nil {
 		return err
 	}
-	of, err := c.findServed(r, "prove", which)
+	of, err := u.findServed(r, "prove", which)
 	if err != nil {
 		return err
 	}
 	if of.State == gpuservice.InService {
 		return fmt.Errorf("cannot prove %s: it is in service, so a task can get it at any moment; withhold it first: dispatch gpu withhold %d REASON", of, of.Index)
 	}
-	command, wrong := c.gpuProof()
+	command, wrong := u.gpuProof()
 	switch {
 	case wrong != nil:
 		return fmt.Errorf("cannot prove %s: %w", of, wrong)
@@ -166,19 +166,19 @@ func (c *Actions) ProveGPU(ctx context.Context, w io.Writer, which string) error
 		return fmt.Errorf("cannot prove %s: the option gpu-proof names no program", of)
 	}
 	// Where the exporter does not answer nobody knows of tasks, and the person decides.
-	seen, _ := gpustate.Look(ctx, c.Host, c.ExporterURL)
+	seen, _ := gpustate.Look(ctx, u.Host, u.ExporterURL)
 	for _, s := range seen {
 		if s.Name == of.name && len(s.Users) > 0 {
 			return fmt.Errorf("cannot prove %s: a task that had it before still has it open; dispatch gpu top shows which", of)
 		}
 	}
-	unlock, err := lockProof(c.Host.Root, of.String(), of.name)
+	unlock, err := lockProof(u.Host.Root, of.String(), of.name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	fmt.Fprintf(w, "%s: %s begins, which may take %s\n", of, command, gpuservice.ProofDeadline)
-	p, output := c.prove(ctx, of.name, command)
+	p, output := u.prove(ctx, of.name, command)
 	fmt.Fprintf(w, "%s%s: %s\n", output, of, verdict(p))
 	if p.End != gpuservice.Passed {
 		return fmt.Errorf("cannot rely on %s: %s", of, verdict(p))

@@ -1,4 +1,4 @@
-package actions
+package gpuwatch
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/tasknote"
 )
@@ -23,9 +24,9 @@ func sickGPU(users string) string {
 
 // toldNow is who was told of which GPU. No container runs below the fixture, so nobody is
 // written to.
-func toldNow(t *testing.T, c *Actions) string {
+func toldNow(t *testing.T, u *Unit) string {
 	t.Helper()
-	m, err := tasknote.Read(c.Host.Root)
+	m, err := tasknote.Read(u.Host.Root)
 	require.NoError(t, err)
 	var told []string
 	for _, one := range m.Told {
@@ -40,11 +41,11 @@ func TestWhoHasASharedGPUOpenIsTold(t *testing.T) {
 		`[{"container":"` + build + `","processes":2},{"container":"","processes":1},{"container":"other","processes":9},{"container":"0123456789ab","processes":1}]`: build + " 0000:43:00.0",
 		`[{"container":"` + build + `","processes":0}]`: "",
 	} {
-		c := served(t, "mi210x4")
-		c.ExporterURL = exporterOf(t, 200, sickGPU(users))
-		require.Contains(t, watched(t, c), "GPU 1 (0000:43:00.0): withheld: hangs or is in reset (kernel_log)\n")
-		require.Equal(t, want, toldNow(t, c), users)
-		st, err := c.Host.Stat(tasknote.File)
+		u := served(t, "mi210x4")
+		u.ExporterURL = hosttest.Answering(t, 200, sickGPU(users))
+		require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): withheld: hangs or is in reset (kernel_log)\n")
+		require.Equal(t, want, toldNow(t, u), users)
+		st, err := u.Host.Stat(tasknote.File)
 		require.NoError(t, err)
 		require.EqualValues(t, 0o600, st.Mode().Perm())
 	}
@@ -52,35 +53,35 @@ func TestWhoHasASharedGPUOpenIsTold(t *testing.T) {
 
 // A driver that hangs does not tell who has the GPU: who had it a moment ago is told.
 func TestWhoHadTheGPUIsToldWhereItsUsersAreNotKnown(t *testing.T) {
-	c := served(t, "mi210x4")
+	u := served(t, "mi210x4")
 	has := `[{"container":"` + build + `","processes":2}]`
-	c.ExporterURL = exporterOf(t, 200, strings.Replace(strings.Replace(sickGPU(has), "critical", "healthy", 1), `"kind":"hang"`, `"kind":"throttled"`, 1))
-	watched(t, c)
-	require.Empty(t, toldNow(t, c))
-	c.after(15 * time.Second)
-	c.ExporterURL = exporterOf(t, 200, sickGPU("null"))
-	watched(t, c)
-	require.Equal(t, build+" 0000:43:00.0", toldNow(t, c))
+	u.ExporterURL = hosttest.Answering(t, 200, strings.Replace(strings.Replace(sickGPU(has), "critical", "healthy", 1), `"kind":"hang"`, `"kind":"throttled"`, 1))
+	watched(t, u)
+	require.Empty(t, toldNow(t, u))
+	u.after(15 * time.Second)
+	u.ExporterURL = hosttest.Answering(t, 200, sickGPU("null"))
+	watched(t, u)
+	require.Equal(t, build+" 0000:43:00.0", toldNow(t, u))
 }
 
 func TestWhoLeasesTheGPUIsTold(t *testing.T) {
-	c := leaseUnit(t, leasing())
-	runs(t, c.Host.Root, "4711")
-	taken(t, c, build, 4711, 0, lease.Want{Of: []int{1}, Count: 1})
+	u := leaseUnit(t, leasing())
+	runs(t, u.Host.Root, "4711")
+	taken(t, u, build, 4711, 0, lease.Want{Of: []int{1}, Count: 1})
 	another := strings.Replace(build, "1", "2", 1)
-	c.ExporterURL = exporterOf(t, 200, sickGPU(fmt.Sprintf(`[{"container":%q,"processes":1}]`, another)))
-	watched(t, c)
-	require.Equal(t, build+" 0000:43:00.0", toldNow(t, c), "whoever has it open otherwise")
+	u.ExporterURL = hosttest.Answering(t, 200, sickGPU(fmt.Sprintf(`[{"container":%q,"processes":1}]`, another)))
+	watched(t, u)
+	require.Equal(t, build+" 0000:43:00.0", toldNow(t, u), "whoever has it open otherwise")
 }
 
 // What can't be told does not keep GPUs from being decided on.
 func TestWatchGoesOnWhereNobodyCanBeTold(t *testing.T) {
-	c := served(t, "mi210x4")
-	c.ExporterURL = exporterOf(t, 200, sickGPU(`[{"container":"`+build+`","processes":2}]`))
-	require.NoError(t, c.Host.MkdirAll(tasknote.File, 0o755)) // a folder in its place
+	u := served(t, "mi210x4")
+	u.ExporterURL = hosttest.Answering(t, 200, sickGPU(`[{"container":"`+build+`","processes":2}]`))
+	require.NoError(t, u.Host.MkdirAll(tasknote.File, 0o755)) // a folder in its place
 	var b bytes.Buffer
-	require.NoError(t, c.WatchGPUs(t.Context(), &b))
+	require.NoError(t, u.Look(t.Context(), &b))
 	require.Contains(t, b.String(), "GPU 1 (0000:43:00.0): withheld")
 	require.Contains(t, b.String(), "cannot tell tasks of their GPUs: ")
-	require.NotEmpty(t, withheldNow(t, c.Host.Root))
+	require.NotEmpty(t, withheldNow(t, u.Host.Root))
 }

@@ -1,0 +1,48 @@
+package gpuwatch
+
+import (
+	"fmt"
+	"io"
+
+	"concourse-ci-machine/internal/gpuservice"
+)
+
+// Withhold keeps a GPU from new containers until a person returns it.
+func (u *Unit) Withhold(w io.Writer, which, reason string) error {
+	return u.byHand(w, "withhold", which, func(r gpuservice.Record, of servedGPU) (gpuservice.Record, string, error) {
+		now, err := r.Withhold(of.name, reason, u.Host.Now().UTC())
+		return now, fmt.Sprintf("%s is withheld: no new container gets it; one that has it keeps it. gpu-return gives it back. Tags and status follow by the next hooks, within minutes", of), err
+	})
+}
+
+// Return gives a GPU back to tasks, whoever withheld it.
+func (u *Unit) Return(w io.Writer, which string) error {
+	return u.byHand(w, "return", which, func(r gpuservice.Record, of servedGPU) (gpuservice.Record, string, error) {
+		now, standing, err := r.Return(of.name, u.Host.Now().UTC())
+		text := of.String() + " is in service again"
+		switch {
+		case now.Find(of.name) == nil:
+			text = of.String() + " is gone, and forgotten: it counts anew when it is back"
+		case len(standing) > 0:
+			text += ", though this stands: " + gpuservice.Texts(standing) + ". It is not withheld for that any more; for anything new it is"
+		}
+		return now, text + ". Tags and status follow by the next hooks, within minutes", err
+	})
+}
+
+func (u *Unit) byHand(w io.Writer, verb, which string, change func(gpuservice.Record, servedGPU) (gpuservice.Record, string, error)) error {
+	text := ""
+	if err := u.changeService(func(r gpuservice.Record) (gpuservice.Record, error) {
+		of, err := u.findServed(r, verb, which)
+		if err != nil {
+			return r, err
+		}
+		r.Policy = u.quarantine(r)
+		r, text, err = change(r, of)
+		return r, err
+	}); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}

@@ -1,0 +1,62 @@
+package gpuwatch
+
+import (
+	"errors"
+	"fmt"
+
+	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/oci"
+)
+
+// changeService changes the record, and what the wrapper reads of it.
+func (u *Unit) changeService(change func(gpuservice.Record) (gpuservice.Record, error)) error {
+	unlock, err := u.Host.Lock(gpuservice.LockFile)
+	if err != nil {
+		return fmt.Errorf("cannot lock %s: %w; run it with sudo", gpuservice.LockFile, err)
+	}
+	defer unlock()
+	r, err := gpuservice.Read(u.Host.Root)
+	if err != nil && !errors.Is(err, gpuservice.ErrDamaged) {
+		return err
+	}
+	// A damaged record is made anew by the next look: what is sick is withheld again at
+	// once. What a person withheld is lost; files are replaced in one step, so somebody
+	// has to have written there.
+	if r, err = change(r); err != nil {
+		return err
+	}
+	// The wrapper's file first: a kill in between withholds a GPU too soon, never too late.
+	if err := u.writeWithheld(r); err != nil {
+		return err
+	}
+	return gpuservice.Write(u.Host.Root, r)
+}
+
+// writeWithheld writes what the wrapper reads for each container, where it differs:
+// no file where there is nothing to say.
+func (u *Unit) writeWithheld(r gpuservice.Record) error {
+	var f oci.WithheldFile
+	for _, g := range r.OutOfService() {
+		f.GPUs = append(f.GPUs, oci.WithheldGPU{Name: g.Name, Why: g.Text()})
+	}
+	for _, a := range r.Avoid() {
+		f.Avoid = append(f.Avoid, oci.AvoidedGPU{Name: a.GPU, Like: a.Like})
+	}
+	if _, _, on, err := u.leased(); err == nil && on {
+		for _, g := range r.GPUs {
+			if most, ok := g.Most(); ok && g.State == gpuservice.InService {
+				f.Memory = append(f.Memory, oci.IdleMemory{Name: g.Name, File: "/sys/bus/pci/devices/" + g.Name + "/mem_info_vram_used", Most: most})
+			}
+		}
+	}
+	if len(f.GPUs)+len(f.Avoid)+len(f.Memory) == 0 {
+		return u.Host.Remove(gpuservice.WithheldFile)
+	}
+	want := oci.EncodeWithheld(f)
+	if have, err := u.Host.ReadFile(gpuservice.WithheldFile); err == nil && string(have) == string(want) {
+		if st, err := u.Host.Lstat(gpuservice.WithheldFile); err == nil && st.Mode() == 0o644 {
+			return nil
+		}
+	}
+	return u.Host.WriteFile(gpuservice.WithheldFile, want, 0o644)
+}

@@ -1,0 +1,98 @@
+package gpuwatch
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpuservice"
+)
+
+// servedGPU is one of the GPUs that the record has.
+type servedGPU struct {
+	leasedGPU
+	gpuservice.GPU
+}
+
+// String is the GPU as texts for people name it.
+func (s servedGPU) String() string { return s.leasedGPU.String() }
+
+// served are the GPUs of the record, with all their names.
+func (u *Unit) served(r gpuservice.Record) (all []servedGPU, err error) {
+	inv, err := gpu.Discover(u.Host.Root)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range r.GPUs {
+		all = append(all, servedGPU{leasedOf(inv, g.Name), g})
+	}
+	return all, nil
+}
+
+func (u *Unit) findServed(r gpuservice.Record, verb, which string) (of servedGPU, err error) {
+	all, err := u.served(r)
+	if err != nil {
+		return of, err
+	}
+	if len(all) == 0 {
+		return of, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this unit is watched yet; see juju status", verb, which)
+	}
+	var gpus []leasedGPU
+	for _, s := range all {
+		gpus = append(gpus, s.leasedGPU)
+	}
+	i, err := findGPU(gpus, verb, "has", which)
+	if err != nil {
+		return of, err
+	}
+	return all[i], nil
+}
+
+// servedNow are the GPUs of the record; none where nothing was decided yet.
+func (u *Unit) servedNow() ([]servedGPU, error) {
+	r, err := gpuservice.Read(u.Host.Root)
+	if errors.Is(err, gpuservice.ErrDamaged) {
+		return nil, nil // within seconds it is made anew
+	}
+	if err != nil || len(r.GPUs) == 0 {
+		return nil, err
+	}
+	return u.served(r)
+}
+
+// serviceText tells of the GPUs that are not in service; "" where all are.
+func serviceText(all []servedGPU) string {
+	var b strings.Builder
+	for _, s := range all {
+		if s.State == gpuservice.InService {
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %s %s\n", s.State, s, s.Text())
+		if now := gpuservice.Texts(s.Standing); s.State == gpuservice.Withheld && now != "" {
+			fmt.Fprintf(&b, "      at the last look: %s\n", now)
+		}
+	}
+	return b.String()
+}
+
+// Served is a GPU's service state in JSON.
+type Served struct {
+	Name     string           `json:"name"`
+	Index    int              `json:"index"`
+	State    gpuservice.State `json:"state"`
+	Since    string           `json:"since"`
+	Why      string           `json:"why"`
+	By       gpuservice.By    `json:"by,omitempty"`
+	Standing []health.Fault   `json:"standing,omitempty"` // at the last look
+	Seconds  float64          `json:"withheld_seconds"`
+	Times    uint64           `json:"withheld_times"` // because it was sick
+}
+
+func (u *Unit) servedJSON(all []servedGPU) (list []Served) {
+	for _, s := range all {
+		list = append(list, Served{s.name, s.Index, s.State, s.Since.UTC().Format("2006-01-02T15:04:05Z"), s.Why, s.By, s.Standing, s.OutFor(u.Host.Now()), s.Times})
+	}
+	return list
+}
