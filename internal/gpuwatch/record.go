@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"concourse-ci-machine/internal/gpuservice"
-	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/oci/withheld"
 )
 
 // changeService changes the record, and what the wrapper reads of it.
@@ -35,24 +35,24 @@ func (u *Unit) changeService(change func(gpuservice.Record) (gpuservice.Record, 
 // writeWithheld writes what the wrapper reads for each container, where it differs:
 // no file where there is nothing to say.
 func (u *Unit) writeWithheld(r gpuservice.Record) error {
-	var f oci.WithheldFile
+	var f withheld.File
 	for _, g := range r.OutOfService() {
-		f.GPUs = append(f.GPUs, oci.WithheldGPU{Name: g.Name, Why: g.Text()})
+		f.GPUs = append(f.GPUs, withheld.GPU{Name: g.Name, Why: g.Text()})
 	}
 	for _, a := range r.Avoid() {
-		f.Avoid = append(f.Avoid, oci.AvoidedGPU{Name: a.GPU, Like: a.Like})
+		f.Avoid = append(f.Avoid, withheld.Avoided{Name: a.GPU, Like: a.Like})
 	}
 	if _, _, on, err := u.leased(); err == nil && on {
 		for _, g := range r.GPUs {
 			if most, ok := g.Most(); ok && g.State == gpuservice.InService {
-				f.Memory = append(f.Memory, oci.IdleMemory{Name: g.Name, File: "/sys/bus/pci/devices/" + g.Name + "/mem_info_vram_used", Most: most})
+				f.Memory = append(f.Memory, withheld.IdleMemory{Name: g.Name, File: "/sys/bus/pci/devices/" + g.Name + "/mem_info_vram_used", Most: most})
 			}
 		}
 	}
 	if len(f.GPUs)+len(f.Avoid)+len(f.Memory) == 0 {
 		return u.Host.Remove(gpuservice.WithheldFile)
 	}
-	want := oci.EncodeWithheld(f)
+	want := withheld.Encode(f)
 	if have, err := u.Host.ReadFile(gpuservice.WithheldFile); err == nil && string(have) == string(want) {
 		if st, err := u.Host.Lstat(gpuservice.WithheldFile); err == nil && st.Mode() == 0o644 {
 			return nil

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/oci/cdispec"
+	"concourse-ci-machine/internal/oci/cmdline"
 	"concourse-ci-machine/internal/oci/edits"
 	"concourse-ci-machine/internal/oci/rawjson"
 	"concourse-ci-machine/internal/oci/visible"
@@ -23,7 +24,7 @@ import (
 // both before runc runs: whatever ends this in between, the lease ends with it,
 // and no container can have a GPU that it did not lease. It returns what ends the
 // lease, for a caller who does not become runc after all.
-func (w *wrapper) create(s *settings, c *call) (rollback func(), err error) {
+func (w *wrapper) create(s *settings, c *cmdline.Call) (rollback func(), err error) {
 	b, config, k, err := w.change(s, c)
 	defer b.close()
 	rollback = func() { w.endLease(s, c, k) }
@@ -44,7 +45,7 @@ func (w *wrapper) create(s *settings, c *call) (rollback func(), err error) {
 
 // change returns the open bundle, noBundle where it is not looked at; its new
 // config.json in pieces, none where nothing changes; and what exec has to add.
-func (w *wrapper) change(s *settings, c *call) (b bundle, config [][]byte, k marker, err error) {
+func (w *wrapper) change(s *settings, c *cmdline.Call) (b bundle, config [][]byte, k marker, err error) {
 	if len(s.Devices) == 0 && s.Folders == nil && s.Missing == "" {
 		return noBundle, nil, k, nil
 	}
@@ -74,7 +75,7 @@ func (w *wrapper) change(s *settings, c *call) (b bundle, config [][]byte, k mar
 }
 
 // decide says what this container gets. It returns the lease with an error, too.
-func (w *wrapper) decide(s *settings, c *call, b bundle, doc *rawjson.Doc) (e edits.Edits, h held, err error) {
+func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Doc) (e edits.Edits, h held, err error) {
 	f, err := readFacts(doc.Root())
 	if err != nil {
 		return e, h, fmt.Errorf("cannot decode %s: %w", configName, err)
@@ -100,7 +101,7 @@ func (w *wrapper) decide(s *settings, c *call, b bundle, doc *rawjson.Doc) (e ed
 // addGPUs adds the unit's GPUs, or those of them that the task asks for and,
 // where they are exclusive, has leased. A task that asks for none is one without
 // a GPU in every respect.
-func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *call, b bundle, doc *rawjson.Doc, f facts) (h held, err error) {
+func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle, doc *rawjson.Doc, f facts) (h held, err error) {
 	specs, err := w.readSpecs(s.Specs)
 	if err != nil {
 		return h, err

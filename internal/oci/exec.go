@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/oci/cmdline"
 	"concourse-ci-machine/internal/oci/edits"
 	"concourse-ci-machine/internal/oci/rawjson"
 )
@@ -15,17 +16,17 @@ import (
 // exec adds to the process file of a container that create has marked, and
 // enters its lease. Without a process file runc takes groups and environment
 // from config.json. It returns the arguments for runc.
-func (w *wrapper) exec(s *settings, c *call, args []string) ([]string, error) {
-	if c.process.value == "" && s.Leases == nil {
+func (w *wrapper) exec(s *settings, c *cmdline.Call, args []string) ([]string, error) {
+	if c.Process.Value == "" && s.Leases == nil {
 		return args, nil
 	}
 	k, err := w.markers(s.State).load(c.ID)
 	if err != nil || k.none() {
 		return args, err
 	}
-	if c.process.value != "" && !k.process.None() {
-		if args, err = changeProcess(args, c.process, k.process, w.euid); err != nil {
-			return nil, fmt.Errorf("cannot change process file %s: %w", c.process.value, err)
+	if c.Process.Value != "" && !k.process.None() {
+		if args, err = changeProcess(args, c.Process, k.process, w.euid); err != nil {
+			return nil, fmt.Errorf("cannot change process file %s: %w", c.Process.Value, err)
 		}
 	}
 	return args, w.enterLease(s, c, k) // last, as nothing may fail after it
@@ -35,8 +36,8 @@ func (w *wrapper) exec(s *settings, c *call, args []string) ([]string, error) {
 // swapped for a copy that has the groups and the environment. The caller's file
 // stands in a shared directory and is not touched. The copy is a sealed memory
 // file that runc inherits: nobody else can open it, and it is gone when runc is.
-func changeProcess(args []string, file word, p edits.Process, euid uint32) ([]string, error) {
-	data, st, err := readRegular(file.value, true)
+func changeProcess(args []string, file cmdline.Word, p edits.Process, euid uint32) ([]string, error) {
+	data, st, err := readRegular(file.Value, true)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func changeProcess(args []string, file word, p edits.Process, euid uint32) ([]st
 		return nil, err
 	}
 	args = slices.Clone(args)
-	args[1+file.at] = file.prefix + "/proc/self/fd/" + strconv.Itoa(fd)
+	args[1+file.At] = file.Prefix + "/proc/self/fd/" + strconv.Itoa(fd)
 	return args, nil
 }
 

@@ -2,7 +2,6 @@ package oci
 
 import (
 	"bytes"
-	"concourse-ci-machine/internal/oci/edits"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"concourse-ci-machine/internal/oci/cmdline"
+	"concourse-ci-machine/internal/oci/edits"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -138,7 +140,7 @@ func (b *testbed) call(args ...string) (err error) {
 			panic(r)
 		}
 	}()
-	c, err := parseArgs(args)
+	c, err := cmdline.Parse(args)
 	if err == nil {
 		err = b.forward(&c, append([]string{"runc"}, args...))
 	}

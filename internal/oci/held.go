@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/oci/cmdline"
 	"concourse-ci-machine/internal/oci/rawjson"
 )
 
@@ -57,7 +58,7 @@ const concourseInit = "/tmp/gdn-init"
 
 // holder is all of a lease but its GPUs. Where the first process is the task
 // itself, its end could not be told from that of a task which came by exec.
-func holder(root rawjson.Value, c *call) (h held, err error) {
+func holder(root rawjson.Value, c *cmdline.Call) (h held, err error) {
 	fail := func(err error) (held, error) {
 		return held{}, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci/cdispec"
+	"concourse-ci-machine/internal/oci/cmdline"
 	"concourse-ci-machine/internal/oci/rawjson"
 	"concourse-ci-machine/internal/oci/visible"
 )
@@ -13,7 +14,7 @@ import (
 // leaseGPUs leases what the task asks for and returns that. What is leased stays so
 // as long as this process lives, which becomes runc; and then as long as the
 // container's task does. A kill at any point loses nothing.
-func (w *wrapper) leaseGPUs(s *settings, c *call, doc *rawjson.Doc, specs []*cdispec.Spec, devices []cdispec.Device, env []string) ([]cdispec.Device, held, error) {
+func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, specs []*cdispec.Spec, devices []cdispec.Device, env []string) ([]cdispec.Device, held, error) {
 	var h held
 	var names []string
 	got, err := w.take(func() ([]int, error) {
@@ -58,7 +59,7 @@ func (w *wrapper) leaseGPUs(s *settings, c *call, doc *rawjson.Doc, specs []*cdi
 // enterLease makes the lease of a container the exec's, which is refused when
 // another container has one of its GPUs by now. It does nothing where leases are
 // off: then GPUs are shared, whoever has them.
-func (w *wrapper) enterLease(s *settings, c *call, k marker) error {
+func (w *wrapper) enterLease(s *settings, c *cmdline.Call, k marker) error {
 	if s.Leases == nil || k.lease.none() {
 		return nil
 	}
@@ -80,7 +81,7 @@ func (w *wrapper) enterLease(s *settings, c *call, k marker) error {
 
 // endLease ends the lease of a create that failed before it became runc. What
 // can't be ended so ends with this process, which is the next thing to happen.
-func (w *wrapper) endLease(s *settings, c *call, k marker) {
+func (w *wrapper) endLease(s *settings, c *cmdline.Call, k marker) {
 	if !k.lease.none() {
 		_ = w.leases(s, k.lease.gpus).Forget(c.ID) // the error that counts is the one before
 	}

@@ -1,13 +1,14 @@
 package oci
 
 import (
-	"concourse-ci-machine/internal/oci/edits"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"concourse-ci-machine/internal/oci/edits"
 
 	"github.com/stretchr/testify/require"
 )

@@ -1,9 +1,10 @@
 package oci
 
 import (
-	"concourse-ci-machine/internal/oci/edits"
 	"os"
 	"testing"
+
+	"concourse-ci-machine/internal/oci/edits"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

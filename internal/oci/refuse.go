@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"concourse-ci-machine/internal/oci/cmdline"
 	"concourse-ci-machine/internal/oci/rawjson"
 )
 
@@ -16,7 +17,7 @@ import (
 // an error line of runc's own form in the file that this call's --log names.
 // containerd reads that file after a failed create, and so the text reaches
 // the build's output; what is on stderr alone is lost there.
-func refuse(stderr io.Writer, c *call, now time.Time, reason error) {
+func refuse(stderr io.Writer, c *cmdline.Call, now time.Time, reason error) {
 	text := "runc-amd-wrapper: " + oneLine(reason.Error())
 	fmt.Fprintln(stderr, text)
 	if c.Log == "" {

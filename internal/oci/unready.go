@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/oci/withheld"
 )
 
 // A create waits in two cases only, and for no longer than a minute: nobody can tell it
@@ -51,7 +52,7 @@ func (w *wrapper) take(try func() ([]int, error)) (got []int, err error) {
 
 // unready says of a free GPU why it is not empty, by what the driver says now; "" where
 // it is, or where that can't be told.
-func unready(memory []IdleMemory, names []string) func(gpu int) string {
+func unready(memory []withheld.IdleMemory, names []string) func(gpu int) string {
 	if len(memory) == 0 {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/oci/withheld"
 )
 
 const hung = "is withheld since 2026-01-02 03:00:00 UTC: hangs or is in reset (kernel_log)"
@@ -22,11 +23,11 @@ func withholding(b *testbed) func(*Config) {
 
 func (b *testbed) withhold(t *testing.T, names ...string) {
 	t.Helper()
-	var gpus []WithheldGPU
+	var gpus []withheld.GPU
 	for _, n := range names {
-		gpus = append(gpus, WithheldGPU{n, hung})
+		gpus = append(gpus, withheld.GPU{Name: n, Why: hung})
 	}
-	b.put(t, "withheld.json", string(EncodeWithheld(WithheldFile{GPUs: gpus})))
+	b.put(t, "withheld.json", string(withheld.Encode(withheld.File{GPUs: gpus})))
 }
 
 const elsewhere = "; " + lease.RunAgain + " [container c1]"
@@ -161,27 +162,4 @@ func TestWithheldInTheConfigIsChecked(t *testing.T) {
 		_, err := decodeConfig([]byte(in))
 		require.ErrorContains(t, err, want, in)
 	}
-}
-
-func FuzzWithheldFile(f *testing.F) {
-	for _, s := range []string{`{"gpus":[{"name":"a","why":"is withheld"}]}`, `{"gpus":[]}`, `{"gpus":null}`, `{"gpus":[{"name":"a"}]}`, `[]`, ``, `{"gpus":[{"name":"\ud800","why":"x","more":1}],"x":2}`} {
-		f.Add([]byte(s))
-	}
-	f.Add([]byte(`{"gpus":[],"avoid":[{"name":"a","like":"b"}],"memory":[{"name":"a","file":"/sys/m","most":12}]}`))
-	f.Add([]byte(`{"gpus":[],"memory":[{"name":"a","file":"m","most":-1}]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		got, ok := decodeWithheldFile(data)
-		if !ok {
-			require.Zero(t, got)
-			return
-		}
-		require.LessOrEqual(t, max(len(got.GPUs), len(got.Avoid), len(got.Memory)), maxWithheld)
-		for _, g := range got.GPUs {
-			require.NotEmpty(t, g.Name)
-			require.NotEmpty(t, g.Why)
-		}
-		back, ok := decodeWithheldFile(EncodeWithheld(got))
-		require.True(t, ok)
-		require.Equal(t, got, back)
-	})
 }

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"concourse-ci-machine/internal/oci/cmdline"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -62,7 +64,7 @@ func (w *wrapper) run(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		args = []string{"runc"}
 	}
-	c, err := parseArgs(args[1:])
+	c, err := cmdline.Parse(args[1:])
 	if err == nil {
 		err = w.forward(&c, args)
 	}
@@ -71,7 +73,7 @@ func (w *wrapper) run(args []string, stdout, stderr io.Writer) int {
 }
 
 // forward does what the call needs and becomes runc; it returns on failure only.
-func (w *wrapper) forward(c *call, args []string) error {
+func (w *wrapper) forward(c *cmdline.Call, args []string) error {
 	s := &settings{Config: Config{Runtime: w.runtime}}
 	var err error
 	if c.Command != "" {

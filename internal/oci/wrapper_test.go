@@ -164,6 +164,7 @@ func TestWrapperNeedsOnlyTheStandardLibraryAndXSys(t *testing.T) {
 	require.Equal(t, map[string]bool{
 		"concourse-ci-machine/src/runc-amd-wrapper": true, "concourse-ci-machine/internal/oci": true,
 		"concourse-ci-machine/internal/oci/cdispec": true, "concourse-ci-machine/internal/oci/edits": true,
+		"concourse-ci-machine/internal/oci/cmdline": true, "concourse-ci-machine/internal/oci/withheld": true,
 		"concourse-ci-machine/internal/oci/rawjson": true, "concourse-ci-machine/internal/oci/visible": true,
 		"concourse-ci-machine/internal/version": true,
 		"concourse-ci-machine/internal/lease":   true, "concourse-ci-machine/internal/agreed": true,

@@ -1,32 +1,31 @@
-package oci
+// Package withheld is the file by which a unit tells its wrapper which GPUs no new container
+// gets, which a task is better not given again, and how empty a free one has to be.
+package withheld
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
 	"concourse-ci-machine/internal/oci/rawjson"
-	"concourse-ci-machine/internal/oci/visible"
 )
 
-// WithheldFile is the content of Withheld.File. Names are those of Withheld.GPUs, and of
-// Leases.GPUs.
-type WithheldFile struct {
-	GPUs  []WithheldGPU
-	Avoid []AvoidedGPU
+// File is its content. Names are those of oci.Withheld.GPUs, and of oci.Leases.GPUs.
+type File struct {
+	GPUs  []GPU
+	Avoid []Avoided
 	// Memory is of GPUs that are leased: what is free has to be empty as well.
 	Memory []IdleMemory
 }
 
-// WithheldGPU is a GPU that no new container gets.
-type WithheldGPU struct {
+// GPU is a GPU that no new container gets.
+type GPU struct {
 	Name string
 	Why  string // after its name, in messages: "is withheld since ..."
 }
 
-// AvoidedGPU is a GPU that a task gets only where no other is free, as one like it met a
+// Avoided is a GPU that a task gets only where no other is free, as one like it met a
 // fault there.
-type AvoidedGPU struct{ Name, Like string }
+type Avoided struct{ Name, Like string }
 
 // IdleMemory is how much of a GPU's memory may be in use when nobody has it.
 type IdleMemory struct {
@@ -35,8 +34,8 @@ type IdleMemory struct {
 	Most uint64 // bytes
 }
 
-// EncodeWithheld makes the content of Withheld.File.
-func EncodeWithheld(f WithheldFile) []byte {
+// Encode makes the file's bytes.
+func Encode(f File) []byte {
 	out := []byte(`{"gpus":[`)
 	for i, g := range f.GPUs {
 		out = appendPair(comma(out, i), "name", g.Name, "why", g.Why)
@@ -71,12 +70,12 @@ func appendPair(out []byte, key1, value1, key2, value2 string) []byte {
 	return append(out, '}')
 }
 
-// maxWithheld bounds what is read of each list: more than 512 partitions have.
-const maxWithheld = 512
+// maxGPUs bounds what is read of each list: more than 512 partitions have.
+const maxGPUs = 512
 
-// decodeWithheldFile reads what EncodeWithheld made, and forgives what a later charm adds.
-// Nobody is told why it is not ok: see Withheld.File.
-func decodeWithheldFile(data []byte) (f WithheldFile, ok bool) {
+// Decode reads what Encode made, and forgives what a later charm adds.
+// Nobody is told why it is not ok: see oci.Withheld.File.
+func Decode(data []byte) (f File, ok bool) {
 	doc, err := rawjson.Parse(data)
 	if err != nil || doc.Root().Kind() != rawjson.Object {
 		return f, false
@@ -85,10 +84,10 @@ func decodeWithheldFile(data []byte) (f WithheldFile, ok bool) {
 		return f, false
 	}
 	ok = eachOf(doc, "gpus", "name", "why", func(name, why string, _ rawjson.Value) bool {
-		f.GPUs = append(f.GPUs, WithheldGPU{name, why})
+		f.GPUs = append(f.GPUs, GPU{name, why})
 		return true
 	}) && eachOf(doc, "avoid", "name", "like", func(name, like string, _ rawjson.Value) bool {
-		f.Avoid = append(f.Avoid, AvoidedGPU{name, like})
+		f.Avoid = append(f.Avoid, Avoided{name, like})
 		return true
 	}) && eachOf(doc, "memory", "name", "file", func(name, file string, v rawjson.Value) bool {
 		most, err := v.NumberOf("most", 1<<63-1)
@@ -96,7 +95,7 @@ func decodeWithheldFile(data []byte) (f WithheldFile, ok bool) {
 		return err == nil && strings.HasPrefix(file, "/")
 	})
 	if !ok {
-		return WithheldFile{}, false
+		return File{}, false
 	}
 	return f, true
 }
@@ -104,7 +103,7 @@ func decodeWithheldFile(data []byte) (f WithheldFile, ok bool) {
 // eachOf calls each for the objects of a list, which both texts have to be in.
 func eachOf(doc *rawjson.Doc, key, first, second string, each func(a, b string, v rawjson.Value) bool) bool {
 	list, err := doc.Root().Of(key, rawjson.Array)
-	if err != nil || list.Len() > maxWithheld {
+	if err != nil || list.Len() > maxGPUs {
 		return false
 	}
 	for e := range list.Elements() {
@@ -118,28 +117,4 @@ func eachOf(doc *rawjson.Doc, key, first, second string, each func(a, b string, 
 		}
 	}
 	return true
-}
-
-// readWithheld reads it; empty where there is none that can be gone by, see Withheld.File.
-func (w *wrapper) readWithheld(s *settings) WithheldFile {
-	if s.Withheld == nil {
-		return WithheldFile{}
-	}
-	data, err := w.readTrusted(s.Withheld.File)
-	if err != nil {
-		return WithheldFile{}
-	}
-	f, _ := decodeWithheldFile(data)
-	return f
-}
-
-// withheld are the GPUs that no new container gets, by their device nodes.
-func (s *settings) withheld(f WithheldFile) (out []visible.Withheld) {
-	for _, g := range f.GPUs {
-		at := slices.IndexFunc(s.Withheld.GPUs, func(l LeasedGPU) bool { return l.Name == g.Name })
-		if at >= 0 { // one that tasks do not get anyway is nobody's business
-			out = append(out, visible.Withheld{Nodes: s.Withheld.GPUs[at].Nodes, Why: strings.ToValidUTF8(g.Why, "?")})
-		}
-	}
-	return out
 }

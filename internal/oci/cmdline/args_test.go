@@ -1,4 +1,4 @@
-package oci
+package cmdline
 
 import (
 	"os"
@@ -12,20 +12,20 @@ import (
 const globals = "--root /run/containerd/runc/concourse --log /b/log.json --log-format json "
 
 func TestArgs(t *testing.T) {
-	create := func(bundle string) call { return call{Command: "create", ID: "c1", Bundle: bundle} }
-	exec := func(at int, prefix, value string) call {
-		return call{Command: "exec", ID: "c1", process: word{at, prefix, value}}
+	create := func(bundle string) Call { return Call{Command: "create", ID: "c1", Bundle: bundle} }
+	exec := func(at int, prefix, value string) Call {
+		return Call{Command: "exec", ID: "c1", Process: Word{at, prefix, value}}
 	}
-	logged := func(c call) call { c.Log, c.LogFormat = "/b/log.json", "json"; return c }
-	for line, want := range map[string]call{
+	logged := func(c Call) Call { c.Log, c.LogFormat = "/b/log.json", "json"; return c }
+	for line, want := range map[string]Call{
 		// As containerd's shim calls runc for Concourse.
 		globals + "create --bundle /b --pid-file /b/init.pid --no-new-keyring c1": logged(
-			call{Command: "create", ID: "c1", Bundle: "/b", PidFile: "/b/init.pid"}),
+			Call{Command: "create", ID: "c1", Bundle: "/b", PidFile: "/b/init.pid"}),
 		globals + "exec --process /tmp/p --detach --pid-file /b/x c1":                logged(exec(8, "", "/tmp/p")),
 		globals + "exec --process /tmp/p --console-socket /tmp/s -d --pid-file x c1": logged(exec(8, "", "/tmp/p")),
-		globals + "start c1":          logged(call{}),
-		globals + "delete --force c1": logged(call{}),
-		globals + "kill --all c1 9":   logged(call{}),
+		globals + "start c1":          logged(Call{}),
+		globals + "delete --force c1": logged(Call{}),
+		globals + "kill --all c1 9":   logged(Call{}),
 		// The bundle in each form; the predecessor knew one (D47).
 		"create --bundle /b c1":   create("/b"),
 		"create --bundle=/b c1":   create("/b"),
@@ -86,7 +86,7 @@ func TestArgs(t *testing.T) {
 		"--newflag state c1":                {},
 		"features":                          {},
 	} {
-		got, err := parseArgs(strings.Fields(line))
+		got, err := Parse(strings.Fields(line))
 		require.NoError(t, err, line)
 		require.Equal(t, want, got, line)
 	}
@@ -95,14 +95,14 @@ func TestArgs(t *testing.T) {
 // runc takes the word after any flag along when it reorders, and then refuses
 // the call; an edit by the wrapper would be for nothing.
 func TestArgsReorderedAsRuncDoes(t *testing.T) {
-	got, err := parseArgs(strings.Fields("create --no-pivot c1 -b /b"))
+	got, err := Parse(strings.Fields("create --no-pivot c1 -b /b"))
 	require.NoError(t, err)
 	require.Empty(t, got.Command)
 }
 
 func TestCreateWithAFlagOfALaterRuncIsRefused(t *testing.T) {
 	for _, line := range []string{"create --later -b /b c1", "run -b /b --later c1", "--later create -b /b c1"} {
-		_, err := parseArgs(strings.Fields(line))
+		_, err := Parse(strings.Fields(line))
 		require.ErrorIs(t, err, errUnknownFlag, line)
 		require.ErrorContains(t, err, "--later", line)
 	}
@@ -110,14 +110,14 @@ func TestCreateWithAFlagOfALaterRuncIsRefused(t *testing.T) {
 
 // Calls recorded on a real worker, where the machine has one.
 func TestArgsOfRecordedCalls(t *testing.T) {
-	data, err := os.ReadFile("../../../shared/samples/runc-calls.log")
+	data, err := os.ReadFile("../../../../shared/samples/runc-calls.log")
 	if err != nil {
 		t.Skip("no recorded calls on this machine: ", err)
 	}
 	seen := map[string]int{}
 	for line := range strings.Lines(string(data)) {
 		words := strings.Fields(line)
-		c, err := parseArgs(words)
+		c, err := Parse(words)
 		require.NoError(t, err)
 		seen[c.Command]++
 		require.Equal(t, "json", c.LogFormat)
@@ -125,7 +125,7 @@ func TestArgsOfRecordedCalls(t *testing.T) {
 			require.Equal(t, filepath.Base(filepath.Dir(c.Log)), c.ID)
 		}
 		if c.Command == "exec" {
-			require.Contains(t, words[c.process.at], "/tmp/runc-process")
+			require.Contains(t, words[c.Process.At], "/tmp/runc-process")
 		}
 	}
 	require.NotZero(t, seen["create"])
@@ -139,7 +139,7 @@ func FuzzParseArgs(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Split(line, " ")
-		c, err := parseArgs(args)
+		c, err := Parse(args)
 		if err != nil && c.Command != "" {
 			t.Fatal("a refused call has a command")
 		}
@@ -150,7 +150,7 @@ func FuzzParseArgs(f *testing.F) {
 				t.Fatal("no bundle")
 			}
 		case "exec":
-			if v := c.process; v.value != "" && args[v.at] != v.prefix+v.value {
+			if v := c.Process; v.Value != "" && args[v.At] != v.Prefix+v.Value {
 				t.Fatalf("%+v is not in %q", v, args)
 			}
 		default:

@@ -1,4 +1,4 @@
-package oci
+package cmdline
 
 // A flagSet says whether a command has the flag, and whether the flag takes a
 // value. Names are those of runc 1.1.5 and 1.4.0 (main.go, create.go, run.go,
@@ -50,20 +50,20 @@ type foundFlags []foundFlag
 
 type foundFlag struct {
 	name string
-	word
+	Word
 }
 
 // get returns the last one of a name.
-func (f foundFlags) get(name string) (w word, there bool) {
+func (f foundFlags) get(name string) (w Word, there bool) {
 	for i := len(f) - 1; i >= 0; i-- {
 		if f[i].name == name {
-			return f[i].word, true
+			return f[i].Word, true
 		}
 	}
-	return word{}, false
+	return Word{}, false
 }
 
 func (f foundFlags) value(name string) string {
 	w, _ := f.get(name)
-	return w.value
+	return w.Value
 }

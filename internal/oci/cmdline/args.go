@@ -1,4 +1,6 @@
-package oci
+// Package cmdline reads the command line that the wrapper is called with, as runc's own
+// parser does.
+package cmdline
 
 import (
 	"errors"
@@ -8,8 +10,8 @@ import (
 	"strings"
 )
 
-// A call is what the wrapper has to know of one call of runc.
-type call struct {
+// A Call is what the wrapper has to know of one call of runc.
+type Call struct {
 	// Command is create, run or exec. It is empty for all that goes straight
 	// to the real runc: other commands, help, and calls that runc refuses.
 	Command string
@@ -23,24 +25,24 @@ type call struct {
 	// Log and LogFormat are the global flags, empty when not given.
 	Log, LogFormat string
 
-	process word // exec's --process
+	Process Word // exec's --process
 }
 
-// A word is a flag's value and where it stands: args[at] is prefix + value.
-type word struct {
-	at            int
-	prefix, value string
+// A Word is a flag's value and where it stands: args[At] is Prefix + Value.
+type Word struct {
+	At            int
+	Prefix, Value string
 }
 
 // errUnknownFlag has a name because a runc newer than this program may know
 // the flag: a container must not lose its GPU over that without a word.
 var errUnknownFlag = errors.New("unknown flag")
 
-// parseArgs reads the arguments after the program's name as runc's own parser
+// Parse reads the arguments after the program's name as runc's own parser
 // (urfave/cli v1 over Go's flag package) does: one dash or two, value in the
 // next word or after "=", and for create and run also flags after the ID.
-func parseArgs(args []string) (call, error) {
-	var c call
+func Parse(args []string) (Call, error) {
+	var c Call
 	global, rest, err := parse(globalFlags, positions(args))
 	c.Log, c.LogFormat = global.value("log"), global.value("log-format")
 	if err != nil {
@@ -52,7 +54,7 @@ func parseArgs(args []string) (call, error) {
 	if wantsHelp(global) || len(rest) == 0 {
 		return c, nil
 	}
-	command, rest := rest[0].value, rest[1:]
+	command, rest := rest[0].Value, rest[1:]
 	switch command {
 	case "create", "run":
 		return c, c.parseCreate(command, rest)
@@ -62,7 +64,7 @@ func parseArgs(args []string) (call, error) {
 	return c, nil
 }
 
-func (c *call) parseCreate(command string, words []word) error {
+func (c *Call) parseCreate(command string, words []Word) error {
 	known := flagSet(createFlags)
 	if command == "run" {
 		known = runFlags
@@ -76,8 +78,8 @@ func (c *call) parseCreate(command string, words []word) error {
 	if err != nil || wantsHelp(flags) || len(ids) != 1 || isLong && isShort {
 		return nil
 	}
-	c.Command, c.ID = command, ids[0].value
-	c.Bundle = long.value + short.value
+	c.Command, c.ID = command, ids[0].Value
+	c.Bundle = long.Value + short.Value
 	c.PidFile = flags.value("pid-file")
 	if c.Bundle == "" {
 		c.Bundle = "."
@@ -85,23 +87,23 @@ func (c *call) parseCreate(command string, words []word) error {
 	return nil
 }
 
-func (c *call) parseExec(words []word) {
+func (c *Call) parseExec(words []Word) {
 	flags, ids, err := parse(execFlags, words)
 	long, isLong := flags.get("process")
 	short, isShort := flags.get("p")
 	if err != nil || wantsHelp(flags) || len(ids) == 0 || isLong && isShort {
 		return
 	}
-	c.Command, c.ID, c.process = "exec", ids[0].value, long
+	c.Command, c.ID, c.Process = "exec", ids[0].Value, long
 	if isShort {
-		c.process = short
+		c.Process = short
 	}
 }
 
 func wantsHelp(flags foundFlags) bool {
 	for _, name := range []string{"help", "h", "version", "v"} {
 		if w, there := flags.get(name); there {
-			if on, _ := strconv.ParseBool(w.value); on {
+			if on, _ := strconv.ParseBool(w.Value); on {
 				return true
 			}
 		}
@@ -109,45 +111,45 @@ func wantsHelp(flags foundFlags) bool {
 	return false
 }
 
-func positions(args []string) (words []word) {
+func positions(args []string) (words []Word) {
 	for i, a := range args {
-		words = append(words, word{at: i, value: a})
+		words = append(words, Word{At: i, Value: a})
 	}
 	return words
 }
 
 // parse reads flags up to the first word that is none, as Go's flag package
 // does. The last one of a name wins. A flag without value is "true".
-func parse(known flagSet, words []word) (found foundFlags, rest []word, err error) {
+func parse(known flagSet, words []Word) (found foundFlags, rest []Word, err error) {
 	for len(words) > 0 {
 		w := words[0]
-		if len(w.value) < 2 || w.value[0] != '-' {
+		if len(w.Value) < 2 || w.Value[0] != '-' {
 			break
 		}
 		words = words[1:]
-		if w.value == "--" {
+		if w.Value == "--" {
 			break
 		}
-		name, value, inline := strings.Cut(strings.TrimPrefix(w.value[1:], "-"), "=")
+		name, value, inline := strings.Cut(strings.TrimPrefix(w.Value[1:], "-"), "=")
 		takes, ok := known(name)
-		f := word{at: w.at, value: "true"}
+		f := Word{At: w.At, Value: "true"}
 		switch {
 		case name == "" || name[0] == '-':
-			return found, words, fmt.Errorf("bad flag syntax: %s", w.value)
+			return found, words, fmt.Errorf("bad flag syntax: %s", w.Value)
 		case !ok:
-			return found, words, fmt.Errorf("%w %s", errUnknownFlag, w.value)
+			return found, words, fmt.Errorf("%w %s", errUnknownFlag, w.Value)
 		case inline:
-			f.prefix, f.value = strings.TrimSuffix(w.value, value), value
+			f.Prefix, f.Value = strings.TrimSuffix(w.Value, value), value
 		case !takes:
 		case len(words) == 0:
-			return found, words, fmt.Errorf("flag needs a value: %s", w.value)
+			return found, words, fmt.Errorf("flag needs a value: %s", w.Value)
 		default:
 			f, words = words[0], words[1:]
 		}
 		found = append(found, foundFlag{name, f})
 		if !takes {
-			if _, err := strconv.ParseBool(f.value); err != nil {
-				return found, words, fmt.Errorf("flag is on or off: %s", w.value)
+			if _, err := strconv.ParseBool(f.Value); err != nil {
+				return found, words, fmt.Errorf("flag is on or off: %s", w.Value)
 			}
 		}
 	}
@@ -157,20 +159,20 @@ func parse(known flagSet, words []word) (found foundFlags, rest []word, err erro
 // reorder moves flags before the other words, as urfave/cli does for create
 // and run. It takes the word after any flag along, even where the flag has no
 // value, since runc does so too; such a call is then refused by runc.
-func reorder(known flagSet, words []word) []word {
-	var flags, others []word
+func reorder(known flagSet, words []Word) []Word {
+	var flags, others []Word
 	mayBeValue := false
 	for i, w := range words {
 		switch {
-		case mayBeValue && !isFlag(known, w.value):
+		case mayBeValue && !isFlag(known, w.Value):
 			mayBeValue = false
 			flags = append(flags, w)
-		case w.value == "--":
+		case w.Value == "--":
 			flags = append(flags, w)
 			return append(append(flags, others...), words[i+1:]...)
-		case isFlag(known, w.value):
+		case isFlag(known, w.Value):
 			flags = append(flags, w)
-			mayBeValue = !strings.Contains(w.value, "=")
+			mayBeValue = !strings.Contains(w.Value, "=")
 		default:
 			others = append(others, w)
 		}
