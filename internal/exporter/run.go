@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"time"
 
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/exporter/nvidiagpu"
@@ -41,11 +42,12 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 		return fmt.Errorf("cannot read --path.root: %w", err)
 	}
 	if o.nvidiaWrite != "" {
-		return nvidiagpu.Watch(stop, host.Host{Root: root, Runner: host.Exec{}, Clock: host.WallClock{}}, o.nvidiaWrite, s.PutOff)
+		w := nvidiagpu.NewWatcher(host.Host{Root: root, Runner: host.Exec{}, Clock: host.WallClock{}})
+		return repeat(stop, nvidiagpu.Every, s.PutOff, func() error { return w.Write(stop, o.nvidiaWrite) })
 	}
 	m := monitor.New(root, sources[o.vendor](root), o.collect)
 	if o.usageWrite != "" {
-		return m.ReportUsers(stop, o.usageWrite, s.PutOff)
+		return repeat(stop, o.collect.UsageInterval, s.PutOff, func() error { return m.ReportUsers(stop, o.usageWrite) })
 	}
 	if err := s.Listen(); err != nil {
 		return err
@@ -53,4 +55,23 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	go m.Watch(stop)
 	go m.Reloads(stop, s.Again, s.Logs)
 	return s.Serve(stop, Handler(&Source{Root: root, Unit: o.unit, Version: version, Monitor: m}, o.shown))
+}
+
+// repeat looks until stop is done. alive is called before each look.
+func repeat(stop context.Context, every time.Duration, alive, look func() error) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := alive(); err != nil {
+			return err
+		}
+		if err := look(); err != nil {
+			return err
+		}
+		select {
+		case <-stop.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package exporter
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -82,9 +81,7 @@ func TestReportIsShownAsAnOwnLook(t *testing.T) {
 	looks := newWatching(t, r, "renderD128", fdinfoOf("0000:03:00.0"))
 	look := func() {
 		t.Helper()
-		inBackground(t, func(stop context.Context) {
-			require.NoError(t, looks.Monitor.ReportUsers(stop, file, func() error { return nil }))
-		})
+		require.NoError(t, looks.Monitor.ReportUsers(t.Context(), file))
 	}
 	serves := newCollector(r, monitor.AMD(r), monitor.Options{Usage: true, UsageInterval: defaultUsage, UsageReport: file})
 	now := hosttest.Now

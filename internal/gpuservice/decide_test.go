@@ -192,15 +192,18 @@ func play(t *testing.T, text string) string {
 	return out.String()
 }
 
-func TestDecisionsOverRecordedSeries(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.series")
+func TestDecisionsOverRecordedSeries(t *testing.T) { goldens(t, "testdata/*.series", play) }
+
+// goldens has each file beside what comes of it.
+func goldens(t *testing.T, pattern string, play func(*testing.T, string) string) {
+	files, err := filepath.Glob(pattern)
 	require.NoError(t, err)
 	require.Greater(t, len(files), 10)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			hosttest.Golden(t, strings.TrimSuffix(file, ".series")+".golden", play(t, string(text)))
+			hosttest.Golden(t, file+".golden", play(t, string(text)))
 		})
 	}
 }

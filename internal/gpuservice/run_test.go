@@ -2,16 +2,12 @@ package gpuservice
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"concourse-ci-machine/internal/host/hosttest"
 )
 
 // tell goes through a tale, a line a look each 15 s, and tells what came of the tasks:
@@ -103,18 +99,7 @@ func tell(t *testing.T, text string) string {
 	return out.String()
 }
 
-func TestTasksAndWhatTheyMet(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.tale")
-	require.NoError(t, err)
-	require.Greater(t, len(files), 8)
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			hosttest.Golden(t, file+".golden", tell(t, string(text)))
-		})
-	}
-}
+func TestTasksAndWhatTheyMet(t *testing.T) { goldens(t, "testdata/*.tale", tell) }
 
 // The numbers are those of R's fisher.test(alternative="greater").
 func TestChanceIsFishersExactTest(t *testing.T) {

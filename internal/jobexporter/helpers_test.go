@@ -1,14 +1,12 @@
 package jobexporter
 
 import (
-	"bytes"
 	"context"
 	"log"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,25 +23,7 @@ type bed struct {
 	web  *atctest.Server
 	file string
 	now  time.Time
-	logs buffer
-}
-
-// buffer is a bytes.Buffer for several goroutines.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
+	logs hosttest.Buffer
 }
 
 func newBed(t *testing.T) *bed { return bedOf(t, atctest.New(t)) }

@@ -1,7 +1,6 @@
 package metricsserver
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -18,13 +17,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
+	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/metricsserver/watchdog"
 )
 
@@ -34,25 +33,7 @@ const stuck = time.Minute
 // site is a server with a web config file in a folder of its own.
 type site struct {
 	dir, address string
-	logs         *buffer
-}
-
-// buffer is a bytes.Buffer for several goroutines.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
+	logs         *hosttest.Buffer
 }
 
 func (s site) put(t *testing.T, name, text string) {
@@ -99,7 +80,7 @@ func (s site) listening(t *testing.T) (*Server, error) {
 	return server, server.Listen()
 }
 
-func newSite(t *testing.T) site { return site{dir: t.TempDir(), logs: &buffer{}} }
+func newSite(t *testing.T) site { return site{dir: t.TempDir(), logs: &hosttest.Buffer{}} }
 
 // serve serves until the test ends.
 func (s *site) serve(t *testing.T) {

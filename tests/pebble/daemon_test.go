@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/role"
 )
 
@@ -24,26 +24,8 @@ type daemon struct {
 	*unit
 	t    *testing.T
 	cmd  *exec.Cmd
-	log  *text
+	log  *hosttest.Buffer
 	done chan struct{} // closed at its end
-}
-
-// text is written and read at once.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (x *text) Write(b []byte) (int, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.Write(b)
-}
-
-func (x *text) String() string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.String()
 }
 
 // start does what systemd would with the unit: its command in its environment
@@ -69,7 +51,7 @@ func (u *unit) start(t *testing.T, more ...string) *daemon {
 	require.NotEmpty(t, argv)
 	require.Len(t, rights, 4, "the unit limits the rights of what it starts")
 	argv = append(rights, argv...)
-	d := &daemon{unit: u, t: t, cmd: exec.Command(argv[0], argv[1:]...), log: &text{}, done: make(chan struct{})}
+	d := &daemon{unit: u, t: t, cmd: exec.Command(argv[0], argv[1:]...), log: &hosttest.Buffer{}, done: make(chan struct{})}
 	d.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

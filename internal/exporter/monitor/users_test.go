@@ -40,7 +40,7 @@ func TestUsersAreThoseOfTheLastLook(t *testing.T) {
 
 func TestReportIsNotWrittenWithoutAGPU(t *testing.T) {
 	r := hosttest.Host(t, "no-gpu")
-	require.NoError(t, withTask(t, r).reportLook(context.Background(), "/run/usage.json"))
+	require.NoError(t, withTask(t, r).ReportUsers(context.Background(), "/run/usage.json"))
 	require.False(t, r.Exists("/run/usage.json"))
 }
 

@@ -14,51 +14,33 @@ import (
 	"concourse-ci-machine/internal/host"
 )
 
-// Without persistence mode each run has the driver wake the GPUs anew, which takes
-// seconds for each of them.
 const (
-	every    = 15 * time.Second
+	// Every is how often nvidia-smi is to be asked: without persistence mode each run has
+	// the driver wake the GPUs anew, which takes seconds for each of them.
+	Every    = 15 * time.Second
 	deadline = 20 * time.Second
-	// Longest is the time between two signs of life of Watch.
-	Longest = every + 2*deadline
+	// Longest is the time between the beginnings of two calls of Write.
+	Longest = Every + 2*deadline
 )
 
 // places are where nvidia-smi is looked for; the last is a container's whose host brought
 // the driver.
 var places = []string{"/usr/bin/" + Program, "/usr/local/bin/" + Program, "/usr/local/nvidia/bin/" + Program}
 
-// Watch asks nvidia-smi for all GPUs until stop is done, and writes down what it says, for
-// an exporter that may not be held up. alive is called before each run. Where there is no
-// nvidia-smi, or no GPU that NVIDIA's driver holds, it writes nothing; while one of the
-// GPUs sleeps, too, as a run would wake it.
-func Watch(stop context.Context, h host.Host, file string, alive func() error) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	w := watcher{host: h}
-	for {
-		err := alive()
-		if err == nil {
-			err = w.write(stop, file)
-		}
-		if err != nil {
-			return err
-		}
-		select {
-		case <-stop.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-// watcher is what one run leaves to the next.
-type watcher struct {
+// Watcher asks nvidia-smi for all GPUs.
+type Watcher struct {
 	host  host.Host
 	query []string        // the fields that are asked for; nil: not known yet
 	stuck <-chan struct{} // a run that was abandoned, until it is closed
 }
 
-func (w *watcher) write(ctx context.Context, file string) error {
+// NewWatcher makes one of this machine's.
+func NewWatcher(h host.Host) *Watcher { return &Watcher{host: h} }
+
+// Write asks once and writes down what nvidia-smi says, for an exporter that may not be
+// held up. Where there is no nvidia-smi, or no GPU that NVIDIA's driver holds, it writes
+// nothing; while one of the GPUs sleeps, too, as a run would wake it.
+func (w *Watcher) Write(ctx context.Context, file string) error {
 	program := w.program()
 	if program == "" {
 		return nil
@@ -75,7 +57,7 @@ func (w *watcher) write(ctx context.Context, file string) error {
 }
 
 // program is nvidia-smi's path, "" where it must not be run.
-func (w *watcher) program() string {
+func (w *Watcher) program() string {
 	inv, err := gpu.Discover(w.host.Root)
 	if err != nil {
 		return ""
@@ -98,7 +80,7 @@ func (w *watcher) program() string {
 
 // look runs nvidia-smi once, unless the last run hangs in the kernel: a second one would
 // hang behind it.
-func (w *watcher) look(ctx context.Context, program string) Report {
+func (w *Watcher) look(ctx context.Context, program string) Report {
 	select {
 	case <-w.stuck: // nil, which nothing ever comes from, where none is
 		w.stuck = nil
@@ -138,6 +120,6 @@ func (w *watcher) look(ctx context.Context, program string) Report {
 
 const timeout = "timeout"
 
-func (w *watcher) run(ctx context.Context, argv ...string) ([]byte, error) {
+func (w *Watcher) run(ctx context.Context, argv ...string) ([]byte, error) {
 	return w.host.Run(ctx, host.Command{Argv: argv, ReadOnly: true, Deadline: deadline})
 }

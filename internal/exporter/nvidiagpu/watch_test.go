@@ -18,10 +18,10 @@ import (
 const file = "/run/nvidia.json"
 
 // told is what a run of w leaves, nil for nothing.
-func told(t *testing.T, w *watcher) *Report {
+func told(t *testing.T, w *Watcher) *Report {
 	t.Helper()
 	require.NoError(t, w.host.Remove(file))
-	require.NoError(t, w.write(t.Context(), file))
+	require.NoError(t, w.Write(t.Context(), file))
 	data, err := w.host.ReadFile(file)
 	if err != nil {
 		return nil
@@ -32,13 +32,13 @@ func told(t *testing.T, w *watcher) *Report {
 }
 
 // machine is a host with an NVIDIA GPU, where nvidia-smi is a program that runs.
-func machine(t *testing.T, script string) *watcher {
+func machine(t *testing.T, script string) *Watcher {
 	t.Helper()
 	h := hosttest.RealAt(hosttest.Host(t, "nvidia-only"))
 	if script != "" {
 		require.NoError(t, h.WriteFile(places[0], []byte("#!/bin/sh\n"+script), 0o755))
 	}
-	return &watcher{host: h}
+	return &Watcher{host: h}
 }
 
 func TestAnswerOfNVIDIASMIIsWrittenDown(t *testing.T) {
@@ -130,19 +130,17 @@ func TestNVIDIASMIThatIsKilledInTimeIsRunAgain(t *testing.T) {
 	require.Equal(t, "exit_9", told(t, w).Failure)
 }
 
-// A real program that waits for ever is ended with Watch, which writes nothing of it.
-func TestWatchEndsWithANVIDIASMIThatWaits(t *testing.T) {
+// A real program that waits for ever is ended with Write, which writes nothing of it.
+func TestWriteEndsWithANVIDIASMIThatWaits(t *testing.T) {
 	w := machine(t, `echo begun > "$0.begun"; exec cat "$0.pipe"`)
 	pipe(t, w.host.Path(places[0]+".pipe"))
 	stop, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Watch(stop, w.host, file, func() error { return nil }) }()
+	go func() { ended <- w.Write(stop, file) }()
 	require.Eventually(t, func() bool { return w.host.Exists(places[0] + ".begun") }, time.Minute, time.Millisecond)
 	cancel()
 	require.NoError(t, <-ended)
 	require.False(t, w.host.Exists(file))
-
-	require.EqualError(t, Watch(t.Context(), w.host, file, func() error { return errors.New("no sign of life") }), "no sign of life")
 }
 
 func pipe(t *testing.T, name string) {
