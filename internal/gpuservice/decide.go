@@ -204,8 +204,8 @@ func (g *GPU) recent(at time.Time) (recent []time.Time) {
 	return recent
 }
 
-// proof is how long the GPU has to be well to be returned.
-func (g *GPU) proof() time.Duration {
+// trial is how long the GPU has to be well to be returned.
+func (g *GPU) trial() time.Duration {
 	return provingTime << max(0, min(len(g.Strikes), maxStrikes)-1)
 }
 
@@ -214,11 +214,11 @@ func (g *GPU) prove(l Look) {
 		g.Well = &l.At
 	}
 	switch {
-	case l.At.Sub(*g.Well) < g.proof():
+	case l.At.Sub(*g.Well) < g.trial():
 	case l.Proof != "":
 		g.await(l)
 	default:
-		g.move(InService, fmt.Sprintf("well for %s", g.proof()), l.At)
+		g.move(InService, fmt.Sprintf("well for %s", g.trial()), l.At)
 	}
 }
 

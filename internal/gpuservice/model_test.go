@@ -163,12 +163,12 @@ func TestModelKeepsItsPromises(t *testing.T) {
 			}
 			if policy == Auto && was.By == ByHealth && g.State == InService {
 				require.Empty(t, g.Standing, "step %d: it came back sick", step)
-				require.GreaterOrEqual(t, at.Sub(since[g.Name]), was.proof(), "step %d: it was not well for long enough", step)
+				require.GreaterOrEqual(t, at.Sub(since[g.Name]), was.trial(), "step %d: it was not well for long enough", step)
 				require.False(t, was.Person, "step %d", step)
 				if p := proofs[g.Name]; proof != "" {
 					require.Equal(t, Passed, p.End, "step %d: it came back without a proof", step)
 					require.Equal(t, proof, p.Command)
-					require.False(t, p.Began.Before(since[g.Name].Add(was.proof())), "step %d: the proof is an old one", step)
+					require.False(t, p.Began.Before(since[g.Name].Add(was.trial())), "step %d: the proof is an old one", step)
 					proved++
 				}
 			}

@@ -76,7 +76,7 @@ func (l Look) opened(name string) bool {
 // it if it began after that time; against it, if it began after the GPU was well at all.
 func (g *GPU) await(l Look) {
 	p := l.proofOf(g.Name)
-	since := p.Began.Sub(g.Well.Add(g.proof()))
+	since := p.Began.Sub(g.Well.Add(g.trial()))
 	switch {
 	case p.Running:
 		g.Await = &Await{Text: "gpu-proof runs"}
@@ -87,7 +87,7 @@ func (g *GPU) await(l Look) {
 		}
 		g.strike(f, l.At)
 	case p.End == Passed && since >= 0:
-		g.move(InService, "well for "+g.proof().String()+", and gpu-proof ended with 0", l.At)
+		g.move(InService, "well for "+g.trial().String()+", and gpu-proof ended with 0", l.At)
 	case p.End == NotRun && since >= 0:
 		g.Await = &Await{Due: l.At.Sub(p.Ended) >= proofRetry, Stuck: true, Text: "gpu-proof can't be run: " + p.Why}
 	case l.opened(g.Name):

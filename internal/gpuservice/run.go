@@ -149,8 +149,7 @@ func (r *Record) meet(run int, u *Use, l Look) {
 }
 
 // passedOn reports whether a run is over, did not end badly, and another has its GPU
-// since: what
-// comes now is that one's.
+// since: what comes now is that one's.
 func (r *Record) passedOn(run int, gpu string) bool {
 	ended := &r.Runs[run]
 	if ended.Ended == nil || ended.Exit != nil && badly(*ended.Exit) {

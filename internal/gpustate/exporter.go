@@ -1,7 +1,6 @@
 package gpustate
 
 import (
-	"concourse-ci-machine/internal/exporter/api"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host"

@@ -1,11 +1,11 @@
 package gpustate
 
 import (
-	"concourse-ci-machine/internal/exporter/api"
 	"context"
 	"errors"
 	"regexp"
 
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/usage"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpuservice"

@@ -1,12 +1,12 @@
 package gpustate
 
 import (
-	"concourse-ci-machine/internal/exporter/api"
 	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpuservice"

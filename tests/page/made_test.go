@@ -3,7 +3,6 @@
 package page
 
 import (
-	"concourse-ci-machine/internal/exporter/api"
 	"fmt"
 	"math"
 	"net/http/httptest"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpuservice"
