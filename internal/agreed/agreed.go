@@ -25,3 +25,22 @@ func GPUError(code int) string {
 		5: "Power Limit Exceeded", 6: "ECC Error - Correctable", 7: "ECC Error - Uncorrectable", 8: "XGMI Link Error",
 	}[code]
 }
+
+// IsHandle tells the name that Concourse gives a container, a UUID, from those of other
+// programs' containers.
+func IsHandle(name string) bool {
+	if len(name) != 36 {
+		return false
+	}
+	for i, c := range []byte(name) {
+		switch {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+		case (c < '0' || c > '9') && (c < 'a' || c > 'f'):
+			return false
+		}
+	}
+	return true
+}

@@ -11,7 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
+
+	"concourse-ci-machine/internal/plaintext"
 )
 
 // HealthState is how a service's own health endpoint looks.
@@ -90,17 +91,10 @@ func parseHealth(status int, body []byte) Health {
 	return Health{Unhealthy, fmt.Sprintf("the health check says %d", status)}
 }
 
+// maxWhy bounds a text from elsewhere, in characters.
+const maxWhy = 200
+
 // oneLine makes a text from elsewhere fit for a status.
 func oneLine(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, s)
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > 200 {
-		s = string(r[:200]) + "..."
-	}
-	return s
+	return plaintext.Line(strings.Join(strings.Fields(s), " "), maxWhy)
 }

@@ -10,12 +10,12 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
 
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plaintext"
 	"concourse-ci-machine/internal/status"
 )
 
@@ -109,21 +109,11 @@ func tame(v any) any {
 	return v
 }
 
-// Printable is text for one line of a status or a terminal: bounded, and
-// without anything that moves a cursor.
-func Printable(text string) string {
-	const limit = 300
-	runes := []rune(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text))
-	if len(runes) > limit {
-		return string(runes[:limit]) + "..."
-	}
-	return string(runes)
-}
+// maxText bounds a text of the exporter's, in characters.
+const maxText = 300
+
+// Printable is a text of others for one line of a status or a terminal.
+func Printable(text string) string { return plaintext.Line(text, maxText) }
 
 // Remarks are the GPUs that are critical, for the unit's status.
 func Remarks(ctx context.Context, h host.Host, url string) (causes []status.Cause) {

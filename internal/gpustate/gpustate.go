@@ -4,13 +4,14 @@ package gpustate
 
 import (
 	"cmp"
-	"concourse-ci-machine/internal/exporter/api"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+
+	"concourse-ci-machine/internal/exporter/api"
 
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"

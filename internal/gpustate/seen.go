@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/usage"
 	"concourse-ci-machine/internal/gpu"
@@ -25,9 +26,6 @@ func Look(ctx context.Context, h host.Host, url string) ([]gpuservice.Seen, erro
 
 // address is the form of a PCI address, which names a GPU in files that root trusts.
 var address = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
-
-// handle is the form of the handles of Concourse's containers.
-var handle = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // The most that one answer is believed to have.
 const (
@@ -59,7 +57,7 @@ func seenOf(all []api.Status) (seen []gpuservice.Seen, err error) {
 			one.Memory, one.Total = s.MemoryUsed, s.MemoryTotal
 		}
 		for _, u := range s.Users {
-			if handle.MatchString(u.Container) && u.Container != usage.Other {
+			if agreed.IsHandle(u.Container) && u.Container != usage.Other {
 				one.Users = append(one.Users, u.Container)
 			}
 		}
@@ -82,7 +80,7 @@ func openedBy(all []api.User) []string {
 	}
 	containers := []string{}
 	for _, u := range all[:min(len(all), mostUsers)] {
-		if handle.MatchString(u.Container) && u.Processes > 0 {
+		if agreed.IsHandle(u.Container) && u.Processes > 0 {
 			containers = append(containers, u.Container)
 		}
 	}

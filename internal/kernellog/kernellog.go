@@ -10,7 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
+
+	"concourse-ci-machine/internal/plaintext"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,7 +76,7 @@ func read(log io.Reader, boot, from, to time.Time, devices []string) (lines []st
 		if !ok || at.Before(from) || at.After(to) || !names(text, devices) {
 			continue
 		}
-		lines = append(lines, at.UTC().Format("15:04:05.000 ")+printable(text))
+		lines = append(lines, at.UTC().Format("15:04:05.000 ")+plaintext.Line(text, maxLine))
 		lines = lines[max(0, len(lines)-maxLines):]
 	}
 	return lines, nil
@@ -105,14 +106,4 @@ func names(text string, devices []string) bool {
 		}
 	}
 	return false
-}
-
-func printable(text string) string {
-	runes := []rune(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text))
-	return string(runes[:min(len(runes), maxLine)])
 }

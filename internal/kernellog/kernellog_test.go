@@ -60,7 +60,7 @@ func TestLinesAreBounded(t *testing.T) {
 	got := lines(t, log...)
 	require.Len(t, got, maxLines)
 	require.Contains(t, got[maxLines-1], "0000:03:00.0 99 ", "the last ones")
-	require.Len(t, []rune(got[0]), maxLine+len("12:00:15.000 "))
+	require.Len(t, []rune(got[0]), len("12:00:15.000 ")+maxLine+len("..."))
 	_, err := read(broken{}, boot, boot, boot, nil)
 	require.EqualError(t, err, "cannot read /dev/kmsg: no")
 }

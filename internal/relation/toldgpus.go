@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/plaintext"
 )
 
 // ToldGPU is one GPU, or one partition, as its unit tells of it.
@@ -99,18 +99,7 @@ func named(each []ToldGPU) []ToldGPU {
 const maxModel = 64
 
 // modelName is a name for one line of a table.
-func modelName(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
-	if runes := []rune(s); len(runes) > maxModel {
-		s = string(runes[:maxModel])
-	}
-	return strings.TrimSpace(s)
-}
+func modelName(s string) string { return plaintext.Line(strings.TrimSpace(s), maxModel) }
 
 // maxEachText is more than maxGPUs need.
 const maxEachText = 256 << 10

@@ -45,7 +45,7 @@ func TestEachGPUIsToldAndRead(t *testing.T) {
 	g.Each[0].Model = "\x1b[2J\u202e" + strings.Repeat("x", 100)
 	got, problems = ParseWorkerGPUs(g.Bag())
 	require.Empty(t, problems)
-	require.Equal(t, "?[2J?"+strings.Repeat("x", 59), got.Each[0].Model)
+	require.Equal(t, "?[2J?"+strings.Repeat("x", 59)+"...", got.Each[0].Model)
 }
 
 // Each change of a bag is a hook of the web.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 )
 
@@ -29,7 +30,7 @@ func decode(data []byte) (m Memory) {
 		return Memory{}
 	}
 	for _, e := range m.Ending {
-		if !isHandle(e.Container) || e.Init.PID < 2 {
+		if !agreed.IsHandle(e.Container) || e.Init.PID < 2 {
 			return Memory{}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/lease"
 )
@@ -89,7 +90,7 @@ func (m Memory) Plan(l Look) (Memory, []Note) {
 		_, known := l.Users[g.Name]
 		for container, seen := range m.Had[g.Name] {
 			t := Told{container, g.Name, g.Since}
-			if !isHandle(container) || slices.ContainsFunc(m.Told, t.same) {
+			if !agreed.IsHandle(container) || slices.ContainsFunc(m.Told, t.same) {
 				continue
 			}
 			m.Told = append(m.Told, t)
@@ -141,23 +142,4 @@ func (t Told) same(o Told) bool {
 func (m Memory) without(n Note) Memory {
 	m.Told = slices.DeleteFunc(slices.Clone(m.Told), func(t Told) bool { return slices.ContainsFunc(n.About, t.same) })
 	return m
-}
-
-// isHandle tells the name that Concourse gives a container, a UUID, from those of other
-// programs' containers, whose tasks are none of its business.
-func isHandle(name string) bool {
-	if len(name) != 36 {
-		return false
-	}
-	for i, c := range []byte(name) {
-		switch {
-		case i == 8 || i == 13 || i == 18 || i == 23:
-			if c != '-' {
-				return false
-			}
-		case (c < '0' || c > '9') && (c < 'a' || c > 'f'):
-			return false
-		}
-	}
-	return true
 }

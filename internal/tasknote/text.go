@@ -4,11 +4,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/plaintext"
 )
 
 // note is a Note before it is put into words: GPUs of one container with the same fault,
@@ -58,24 +57,9 @@ func (n note) text() string {
 	default:
 		text += "This task keeps it, and may be slow"
 	}
-	return clean(text)
+	return plaintext.Line(text, maxText)
 }
 
-// maxText is less than PIPE_BUF, 4096 bytes, up to which a pipe takes all of a text or
-// nothing.
-const maxText = 2000
-
-// clean is a text that does nothing to a terminal, in one line.
-func clean(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
-	for len(text) > maxText {
-		_, size := utf8.DecodeLastRuneInString(text)
-		text = text[:len(text)-size]
-	}
-	return text
-}
+// maxText is in characters, of 4 bytes at most: a pipe takes all of a text or nothing up
+// to PIPE_BUF, 4096 bytes.
+const maxText = 1000

@@ -65,7 +65,7 @@ var standIns = []string{"internal/sandbox", "src/sandbox", "internal/juju/jujute
 
 func TestImportsRunOneWay(t *testing.T) {
 	layers := [][]string{
-		{"internal/host", "internal/version", "internal/agreed", "internal/flylogin", "internal/metricsserver"},
+		{"internal/host", "internal/version", "internal/agreed", "internal/plaintext", "internal/flylogin", "internal/metricsserver"},
 		{"internal/plan"},
 		{"internal/resource", "internal/juju", "internal/config"},
 		{"internal/release"},
