@@ -147,6 +147,7 @@ func TestCharmOnRealLXD(t *testing.T) {
 	})
 	u.shows(t)
 	u.serves(t)
+	u.proves(t)
 	u.restarts(t)
 	u.folders(t)
 	u.changes(t)
