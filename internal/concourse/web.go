@@ -45,6 +45,9 @@ func (p WebPaths) SessionKey() string { return path.Join(p.KeyDir(), "session_si
 // AuthorizedKeys has the public keys of the workers that may register.
 func (p WebPaths) AuthorizedKeys() string { return path.Join(p.KeyDir(), "authorized_worker_keys") }
 
+// TeamKeys has those of workers that are for one team each.
+func (p WebPaths) TeamKeys() string { return path.Join(p.KeyDir(), "team_worker_keys.yml") }
+
 // UnusedWorkerKey is the public key of a worker that the Python charm made, and
 // authorized, on each of its webs.
 func (p WebPaths) UnusedWorkerKey() string { return path.Join(p.KeyDir(), "worker_key.pub") }

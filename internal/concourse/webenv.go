@@ -50,6 +50,7 @@ type WebConfig struct {
 	AdminUser, AdminPassword string
 	MainTeamUser             string // "": the first user
 	ExtraLocalUsers          string // name:password,name:password
+	TeamKeys                 bool   // some workers are for one team each
 
 	Database                        WebDatabase
 	EncryptionKey, OldEncryptionKey string // 16 or 32 bytes
@@ -99,6 +100,7 @@ var webVariables = envTable[WebConfig]{
 	{"CONCOURSE_CLUSTER_NAME", func(c WebConfig) string { return c.ClusterName }},
 	{"CONCOURSE_TSA_HOST_KEY", func(c WebConfig) string { return c.Paths.TSAHostKey() }},
 	{"CONCOURSE_TSA_AUTHORIZED_KEYS", func(c WebConfig) string { return c.Paths.AuthorizedKeys() }},
+	{"CONCOURSE_TSA_TEAM_AUTHORIZED_KEYS_FILE", func(c WebConfig) string { return when(c.TeamKeys, c.Paths.TeamKeys()) }},
 	{"CONCOURSE_SESSION_SIGNING_KEY", func(c WebConfig) string { return c.Paths.SessionKey() }},
 	{"CONCOURSE_ADD_LOCAL_USER", WebConfig.localUsers},
 	{"CONCOURSE_MAIN_TEAM_LOCAL_USER", func(c WebConfig) string { return cmp.Or(c.MainTeamUser, c.AdminUser) }},

@@ -28,14 +28,15 @@ type Config struct {
 	TLS             bool
 	TLSPort         int
 	AdminUser       string
-	MainTeamUser    string   // "" or names with commas between them
-	ExtraLocalUsers string   // a secret: "" or name:password pairs with commas between them
-	EncryptionKey   string   // a secret: "" or 16 or 32 bytes
-	Metrics         bool     // of Concourse, and of its jobs
-	ExtraWebFlags   []string // each --flag or --flag=value, nothing quoted
-	RequiredArchs   []string // gfx942: each once, in order
-	Rerun           bool     // the web may run steps again whose worker has disappeared, or GPUs of it
-	LimitTasks      bool     // the web may limit the tasks of all workers to the GPUs of one
+	MainTeamUser    string      // "" or names with commas between them
+	ExtraLocalUsers string      // a secret: "" or name:password pairs with commas between them
+	EncryptionKey   string      // a secret: "" or 16 or 32 bytes
+	Metrics         bool        // of Concourse, and of its jobs
+	WorkerKeys      []WorkerKey // of workers that the charm does not make
+	ExtraWebFlags   []string    // each --flag or --flag=value, nothing quoted
+	RequiredArchs   []string    // gfx942: each once, in order
+	Rerun           bool        // the web may run steps again whose worker has disappeared, or GPUs of it
+	LimitTasks      bool        // the web may limit the tasks of all workers to the GPUs of one
 
 	Tags           []string
 	ComputeRuntime string   // none, auto, cuda, rocm; enable-gpu is worked in

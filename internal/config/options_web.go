@@ -37,6 +37,7 @@ func webOptions() []Option {
 			_, err := line(s)
 			return err
 		})),
+		text("extra-worker-keys", "", func(c *Config, s string) (err error) { c.WorkerKeys, err = workerKeys(s); return err }),
 		text("extra-web-flags", "", func(c *Config, s string) (err error) { c.ExtraWebFlags, err = webFlags(s); return err }),
 	}
 }

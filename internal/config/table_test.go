@@ -48,7 +48,7 @@ func others(t *testing.T) map[string]any {
 	return map[string]any{
 		"mode": "worker", "version": "8.2.5", "release-mirror": "https://mirror", "release-sha256": strings.Repeat("a", 64),
 		"shared-storage": "lxc", "log-level": "debug", "http-proxy": "http://proxy:3128", "https-proxy": "http://proxy:3128",
-		"external-url": "https://ci.example.com", "extra-local-users": "bob:secret-9", "encryption-key": "0123456789abcdef",
+		"external-url": "https://ci.example.com", "extra-worker-keys": publicKey("a"), "extra-local-users": "bob:secret-9", "encryption-key": "0123456789abcdef",
 		"extra-web-flags": "--enable-across-step", "container-placement-strategy": "random", "gc-failed-grace-period": "1h",
 		"secret-cache-duration": "7m", "secret-cache-duration-notfound": "7s", "vault-url": "http://other:8200",
 		"vault-auth-backend-max-ttl": "1h", "vault-auth-param": "role_id:a,secret_id:b", "vault-ca-cert": cert,

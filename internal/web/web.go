@@ -118,10 +118,19 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 	if err != nil {
 		return err
 	}
-	authorized := paths.Authorized(w.Authorized(), o.OtherKeys...)
+	keyFiles, err := workerKeyFiles(o, paths)
+	if err != nil {
+		return err
+	}
 	d.Up = true
 	d.Resources = append(d.Resources, withLimits(o, env, config.LimitsNow())...)
-	d.Resources = append(d.Resources, authorized,
+	reload := resource.Trigger{Name: ReloadWeb, Unit: concourse.WebUnit, State: state, Op: ReloadWebOp, Adopt: role.Starts(state), Tolerate: true,
+		Then: []host.Command{resource.Systemctl("reload", concourse.WebUnit)}}
+	for _, f := range keyFiles {
+		reload.Inputs, reload.Files = append(reload.Inputs, f.Data), append(reload.Files, f.Path)
+		d.Resources = append(d.Resources, f)
+	}
+	d.Resources = append(d.Resources,
 		resource.Trigger{Name: RepairDatabase, Inputs: [][]byte{[]byte(fmt.Sprintf("%s %d %s %s", db.Host, db.Port, db.Name, db.User))},
 			Op: "check this web's rights in the database", Do: func(ctx context.Context, _ host.Host) error {
 				if _, err := postgres.Repair(ctx, repairConfig(db)); err != nil {
@@ -132,11 +141,13 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		resource.Service{Unit: concourse.WebUnit, State: state, Up: true},
 		// A key that comes or goes needs no restart: the web reads the file again
 		// (D16). Before the restart, as a web that was just started ends of it.
-		resource.Trigger{Name: ReloadWeb, Inputs: [][]byte{authorized.Data}, Files: []string{authorized.Path}, Unit: concourse.WebUnit, State: state, Op: ReloadWebOp, Adopt: role.Starts(state), Tolerate: true,
-			Then: []host.Command{resource.Systemctl("reload", concourse.WebUnit)}},
+		reload,
 		resource.Trigger{Name: RestartWeb, Inputs: append(inputs, env.Data), Files: read, Unit: concourse.WebUnit, State: state,
 			Op: "restart " + concourse.WebUnit, Adopt: role.Starts(state),
 			Then: []host.Command{resource.Systemctl("restart", concourse.WebUnit)}})
+	if len(keyFiles) == 1 { // last, as the web starts with no file missing that it knows of
+		d.Resources = append(d.Resources, resource.Absent{Path: paths.TeamKeys(), Why: "extra-worker-keys names no team"})
+	}
 	d.Resources = append(d.Resources, o.OldStorage...)
 	for _, gone := range w.Gone {
 		if net.ParseIP(gone.Address) == nil {
@@ -145,7 +156,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		d.Resources = append(d.Resources, cutOff(gone))
 	}
 	_, limited := taskLimit(o)
-	d.Causes = slices.Concat(d.Causes, refusedWorkers(w), strangers(authorized.Path, o.OtherKeys), missingArchs(w, o.Config.RequiredArchs), limited)
+	d.Causes = slices.Concat(d.Causes, refusedWorkers(w), strangers(paths.AuthorizedKeys(), o.OtherKeys), missingArchs(w, o.Config.RequiredArchs), limited)
 	return nil
 }
 
@@ -209,9 +220,10 @@ func webURL(o Observed) string {
 // webConfig is the environment that options, relations and secrets come to.
 func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db concourse.WebDatabase) concourse.WebConfig {
 	w, content := o.Facts.Web, secretContent(o)
+	_, teams := extraKeys(o.Config.WorkerKeys)
 	c := concourse.WebConfig{Paths: paths, BindPort: o.Config.WebPort, LogLevel: o.Config.LogLevel, ExternalURL: webURL(o),
 		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.ClusterName, AdminUser: o.Config.AdminUser, AdminPassword: s.AdminPassword,
-		MainTeamUser: o.Config.MainTeamUser, ExtraLocalUsers: o.Config.ExtraLocalUsers, Database: db,
+		TeamKeys: len(teams) > 0, MainTeamUser: o.Config.MainTeamUser, ExtraLocalUsers: o.Config.ExtraLocalUsers, Database: db,
 		Metrics: o.Config.Metrics, Options: maps.Clone(o.Config.WebEnv), OptionKeys: config.WebEnvKeys(), Proxy: role.ProxyOf(o.Facts, o.Config)}
 	if db != (concourse.WebDatabase{}) {
 		c.EncryptionKey, c.OldEncryptionKey = content[model.EncryptionKey], content[model.OldEncryptionKey]

@@ -4,8 +4,10 @@ import (
 	"fmt"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
 )
@@ -29,12 +31,37 @@ func otherKeys(r host.Root, paths concourse.WebPaths, w *model.Web) ([]string, e
 	return concourse.OtherKeys([]byte(existing), known), nil
 }
 
+// extraKeys are those of the option extra-worker-keys: for all teams, and by team.
+func extraKeys(keys []config.WorkerKey) (all []string, teams map[string][]string) {
+	teams = map[string][]string{}
+	for _, k := range keys {
+		if k.Team == "" {
+			all = append(all, k.Line)
+			continue
+		}
+		teams[k.Team] = append(teams[k.Team], k.Line)
+	}
+	return all, teams
+}
+
+// workerKeyFiles are the files of who may register: that for all teams, and where the option
+// names teams the one for these.
+func workerKeyFiles(o Observed, paths concourse.WebPaths) ([]resource.File, error) {
+	all, teams := extraKeys(o.Config.WorkerKeys)
+	files := []resource.File{paths.Authorized(o.Facts.Web.Authorized(), all, o.OtherKeys...)}
+	if len(teams) == 0 {
+		return files, nil
+	}
+	f, err := paths.Teams(teams)
+	return append(files, f), err
+}
+
 // strangers is a remark on such lines.
 func strangers(file string, others []string) []status.Cause {
 	if len(others) == 0 {
 		return nil
 	}
-	return []status.Cause{{Kind: status.Active, Text: fmt.Sprintf("%s has keys of no related worker (%d), which may register: take their lines out to end that", file, len(others))}}
+	return []status.Cause{{Kind: status.Active, Text: fmt.Sprintf("%s has keys of no related worker (%d), which may register: move them to the option extra-worker-keys, or take their lines out to end that", file, len(others))}}
 }
 
 // MaxRefused is how many workers a status names.

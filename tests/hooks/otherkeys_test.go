@@ -69,3 +69,40 @@ func TestKeyTakenBackWhileTheWebIsDownStaysTakenBack(t *testing.T) {
 	require.Contains(t, u.Model.Status().Message, "Web server ready")
 	require.Empty(t, u.read(authorizedFile))
 }
+
+// The option's keys come and go with it, those of one team in a file of their own.
+func TestKeysOfTheOptionComeAndGoWithIt(t *testing.T) {
+	t.Parallel()
+	const teamFile = "/var/lib/concourse/keys/team_worker_keys.yml"
+	_, windows := hosttest.Key("windows")
+	_, mac := hosttest.Key("mac")
+	windows, mac = strings.TrimSpace(windows), strings.TrimSpace(mac)
+	u := peered(t, options{"mode": "web", "extra-worker-keys": windows + " rdna4"}).databased()
+	u.hook("install")
+	require.Equal(t, windows+" extra-worker-keys\n", u.read(authorizedFile))
+	require.NotContains(t, u.Model.Status().Message, "no related worker")
+	require.False(t, u.Root.Exists(teamFile))
+
+	u.Model.Config["extra-worker-keys"] = windows + "\nteam=ios " + mac
+	did := u.hook("config-changed")
+	require.Equal(t, "- team: ios\n  ssh_keys:\n    - "+mac+"\n", u.read(teamFile))
+	require.Contains(t, u.read("/var/lib/concourse/config.env"), "CONCOURSE_TSA_TEAM_AUTHORIZED_KEYS_FILE="+teamFile+"\n")
+	require.Contains(t, did.Commands, "systemctl restart concourse-server.service", "it begins to read that file")
+
+	u.Model.Config["extra-worker-keys"] = "team=ios " + mac
+	did = u.hook("config-changed")
+	require.Empty(t, u.read(authorizedFile))
+	require.Contains(t, did.Commands, "systemctl reload concourse-server.service")
+	require.NotContains(t, did.Commands, "systemctl restart concourse-server.service")
+	require.NotContains(t, u.Model.Status().Message, "no related worker", "what the option had is not somebody else's")
+
+	u.Model.Config["extra-worker-keys"] = "team=ios " + mac[:80]
+	u.hook("config-changed")
+	require.Contains(t, u.Model.Status().Message, "extra-worker-keys: line 1 is no public key")
+
+	u.Model.Config["extra-worker-keys"] = ""
+	u.hook("config-changed")
+	require.False(t, u.Root.Exists(teamFile))
+	require.NotContains(t, u.read("/var/lib/concourse/config.env"), "TEAM_AUTHORIZED")
+	require.Empty(t, u.hook("config-changed").Plan())
+}

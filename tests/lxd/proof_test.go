@@ -37,6 +37,7 @@ func (u *unit) proves(t *testing.T) {
 		require.Contains(t, u.must(role.BinDir+"/dispatch gpu status"), ": gpu-proof ended with 3")
 		require.Contains(t, u.must(role.BinDir+"/dispatch gpu return 0"), "is in service again")
 		u.settle(map[string]any{"gpu-proof": ""})
+		u.must("rm " + proofProgram)
 		u.settled()
 		require.Empty(t, u.failed())
 	})

@@ -58,7 +58,7 @@ func newUnit(t *testing.T, n int, pg *postgres, secrets concourse.WebSecrets) *u
 		resource.File{Path: p.DatabaseCA(), Data: pg.ca, Mode: 0o644, Owner: concourse.WebUser},
 		resource.File{Path: p.TLSCert(), Data: cert, Mode: 0o644, Owner: concourse.WebUser},
 		resource.File{Path: p.TLSKey(), Data: key, Mode: 0o600, Owner: concourse.WebUser},
-		p.Authorized(nil),
+		p.Authorized(nil, nil),
 	}
 	return u
 }

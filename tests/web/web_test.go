@@ -110,7 +110,7 @@ func TestWebTrustsTheWorkersOfTheFile_D16_D19(t *testing.T) {
 	_, err := register(u, worker)
 	require.ErrorContains(t, err, "unable to authenticate")
 	authorize := func(lines ...string) {
-		u.files[len(u.files)-1] = u.config.Paths.Authorized(lines)
+		u.files[len(u.files)-1] = u.config.Paths.Authorized(lines, nil)
 		require.Len(t, u.converge(), 1)
 		u.reload()
 	}
@@ -133,6 +133,34 @@ func TestWebTrustsTheWorkersOfTheFile_D16_D19(t *testing.T) {
 	back, err := register(u, stays)
 	require.NoError(t, err, "another worker is back at once")
 	require.NoError(t, back.Close())
+}
+
+// A worker of one team is let in by the teams' file, which is read again like the other.
+func TestWebTrustsTheWorkersOfATeam(t *testing.T) {
+	u := newUnit(t, 0, startPostgres(t), newSecrets(t))
+	u.config.TeamKeys = true
+	mac, line := signer(t)
+	windows, other := signer(t)
+	trust := func(teams map[string][]string) {
+		f, err := u.config.Paths.Teams(teams)
+		require.NoError(t, err)
+		u.files = append(u.files[:4:4], f)
+		u.converge()
+	}
+	trust(map[string][]string{"ios": {line}})
+	u.start(nil)
+	in, err := register(u, mac)
+	require.NoError(t, err)
+	require.NoError(t, in.Close())
+	_, err = register(u, windows)
+	require.ErrorContains(t, err, "unable to authenticate")
+	trust(map[string][]string{"ml": {other}})
+	u.reload()
+	in, err = register(u, windows)
+	require.NoError(t, err)
+	require.NoError(t, in.Close())
+	_, err = register(u, mac)
+	require.ErrorContains(t, err, "unable to authenticate")
 }
 
 // The list of workers is told and pruned by the API.

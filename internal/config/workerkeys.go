@@ -1,0 +1,95 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// WorkerKey is a public key of a worker that the charm does not make.
+type WorkerKey struct {
+	Team string // whose builds alone it runs; "" for all teams
+	Line string // of OpenSSH, without comment
+}
+
+// Bounds on the keys of one option. Those of a fleet are for a relation.
+const (
+	maxWorkerKeys = 256
+	maxKeyLine    = 16 << 10
+	minKeyBits    = 2048
+)
+
+// teamName is one that Concourse takes for a new team (atc.ValidateIdentifier), and those
+// with capital letters that older releases made.
+var teamName = regexp.MustCompile(`^[\p{L}\d][\p{L}\d_.-]{0,99}$`)
+
+// workerKeys reads OpenSSH's lines, each with team=<team> before it where it is one team's.
+// Problems count lines and quote no key: what is pasted by mistake may be a private one.
+func workerKeys(s string) (keys []WorkerKey, err error) {
+	if strings.Contains(s, "PRIVATE KEY") {
+		return nil, errors.New("the value has a private key, which stays on its worker; give the public one, of the file that ends in .pub, and make a new pair, as Juju has shown this one")
+	}
+	seen, number := map[string]int{}, 0
+	for line := range strings.Lines(s) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, err := workerKey(line)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("line %d %w", number, err)
+		case seen[key.Line] > 0:
+			return nil, fmt.Errorf("line %d has the key of line %d; each worker has one of its own", number, seen[key.Line])
+		case len(keys) == maxWorkerKeys:
+			return nil, fmt.Errorf("there are more than %d keys", maxWorkerKeys)
+		}
+		seen[key.Line] = number
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+var errKeyLine = errors.New("is no public key; want [team=<team>] ssh-rsa AAAA... <comment>, as concourse generate-key -t ssh writes it")
+
+func workerKey(line string) (k WorkerKey, err error) {
+	if team, rest, found := strings.Cut(line, " "); found && strings.HasPrefix(team, "team=") {
+		k.Team, line = strings.TrimPrefix(team, "team="), strings.TrimSpace(rest)
+		if !teamName.MatchString(k.Team) {
+			return k, errors.New("has no team's name after team=; want letters, digits, _, . and -")
+		}
+	}
+	if len(line) > maxKeyLine {
+		return k, errKeyLine
+	}
+	key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(line))
+	switch {
+	case err != nil || key == nil:
+		return k, errKeyLine
+	case len(options) > 0:
+		return k, errors.New("has options before its key, which Concourse does not act on; take them out")
+	case key.Type() != ssh.KeyAlgoRSA:
+		return k, fmt.Errorf("has a key of type %s, and workers of Concourse have RSA keys; make one: concourse generate-key -t ssh -f worker_key", key.Type())
+	}
+	if bits := rsaBits(key); bits < minKeyBits {
+		return k, fmt.Errorf("has a key of %d bits; want %d or more", bits, minKeyBits)
+	}
+	k.Line = string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(key)))
+	return k, nil
+}
+
+func rsaBits(key ssh.PublicKey) int {
+	var wire struct {
+		Type string
+		E, N []byte
+	}
+	if ssh.Unmarshal(key.Marshal(), &wire) != nil {
+		return 0
+	}
+	return 8 * len(bytes.TrimLeft(wire.N, "\x00"))
+}
