@@ -22,6 +22,7 @@ func gpuOptions() []Option {
 			c.Exclusive = s == "exclusive"
 			return oneOf(s, "shared", "exclusive")
 		}),
+		boolean("gpu-tools", true, func(c *Config, on bool) { c.Tools = on }),
 		text("gpu-quarantine", "auto", func(c *Config, s string) error {
 			c.Quarantine = s
 			return oneOf(s, "auto", "manual", "off")

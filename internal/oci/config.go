@@ -59,6 +59,9 @@ type Config struct {
 	RootfsEnv map[string]map[string]string `json:"rootfs_env,omitempty"`
 	// Folders are the unit's folders that containers get; nil means none.
 	Folders *Folders `json:"folders,omitempty"`
+	// Tools is the absolute path of a folder with programs, which tasks find at the same
+	// path, to read only; one that is not there is left out. Empty means none.
+	Tools string `json:"tools,omitempty"`
 	// Leases make GPUs exclusive: no GPU is in two containers at a time. nil means
 	// that each container gets all of Devices that it does not decline.
 	Leases *Leases `json:"leases,omitempty"`

@@ -46,7 +46,7 @@ func (w *wrapper) create(s *settings, c *cmdline.Call) (rollback func(), err err
 // change returns the open bundle, noBundle where it is not looked at; its new
 // config.json in pieces, none where nothing changes; and what exec has to add.
 func (w *wrapper) change(s *settings, c *cmdline.Call) (b bundle, config [][]byte, k marker, err error) {
-	if len(s.Devices) == 0 && s.Folders == nil && s.Missing == "" {
+	if len(s.Devices) == 0 && s.Folders == nil && s.Tools == "" && s.Missing == "" {
 		return noBundle, nil, k, nil
 	}
 	if b, err = openBundle(c.Bundle, w.euid); err != nil {
@@ -87,6 +87,9 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 	}
 	if len(s.Devices) == 0 && s.Missing != "" && f.task && visible.Asks(s.Visible, f.env) {
 		return e, h, fmt.Errorf("cannot give the task a GPU, as it asks for: %s", s.Missing)
+	}
+	if s.Tools != "" && f.task {
+		w.addTools(&e, f, s.Tools)
 	}
 	if s.Folders != nil && (s.Folders.Containers == All || f.task) {
 		mounts, _, err := w.folderMounts(*s.Folders)

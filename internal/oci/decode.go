@@ -55,6 +55,8 @@ func decodeConfig(data []byte) (*settings, error) {
 			c.rootfsEnv, err = decodeRootfsEnv(v)
 		case "folders":
 			c.Folders, err = decodeFolders(v)
+		case "tools":
+			c.Tools, err = text(v)
 		case "leases":
 			c.Leases, err = decodeLeases(v)
 		case "withheld":
@@ -185,6 +187,9 @@ func (c *Config) check() error {
 	}
 	for _, s := range c.Specs {
 		paths = append(paths, [2]string{"specs", s})
+	}
+	if c.Tools != "" {
+		paths = append(paths, [2]string{"tools", c.Tools})
 	}
 	if c.Folders != nil {
 		paths = append(paths, [2]string{"folders: root", c.Folders.Root})

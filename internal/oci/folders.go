@@ -139,3 +139,11 @@ func addFolders(e *edits.Edits, f facts, mounts []edits.Mount) {
 		}
 	}
 }
+
+// addTools adds the folder of the unit's programs: no task fails for want of them.
+func (m *machine) addTools(e *edits.Edits, f facts, dir string) {
+	if st, err := m.inspectDir(dir); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return
+	}
+	addFolders(e, f, []edits.Mount{{Destination: dir, Type: "bind", Source: dir, Options: []string{"bind", "ro", "nosuid", "nodev"}}})
+}

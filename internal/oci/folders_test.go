@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"concourse-ci-machine/internal/oci/edits"
+
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -92,6 +94,35 @@ func TestNoFolderOfFoldersIsNoError(t *testing.T) {
 	b = withFolders(t, func(f *Folders) { f.Root = f.Root + "/file_rw" })
 	b.bundle(t, "task")
 	require.ErrorContains(t, b.create(), "not a directory")
+}
+
+// Tasks have the programs with a GPU and without, other containers never.
+func TestTasksFindTheUnitsTools(t *testing.T) {
+	b := newTestbed(t)
+	tools := b.path("tools")
+	require.NoError(t, os.Mkdir(tools, 0o755))
+	b.configure(t, func(c *Config) { c.Tools = tools })
+	mounts := func(kind string, more ...func(map[string]any)) (got []edits.Mount) {
+		b.bundle(t, kind, more...)
+		require.NoError(t, b.create())
+		for _, m := range b.result(t).Mounts {
+			if m.Destination == tools {
+				got = append(got, edits.Mount{Destination: m.Destination, Type: m.Type, Source: m.Source, Options: m.Options})
+			}
+		}
+		return got
+	}
+	want := []edits.Mount{{Destination: tools, Type: "bind", Source: tools, Options: []string{"bind", "ro", "nosuid", "nodev"}}}
+	require.Equal(t, want, mounts("task"))
+	require.Equal(t, want, mounts("task", env("AMD_VISIBLE_DEVICES=none")))
+	require.Empty(t, mounts("check"))
+	own := mounts("task", func(spec map[string]any) {
+		spec["mounts"] = append(spec["mounts"].([]any), map[string]any{"destination": tools, "source": "/var/lib/volume", "type": "bind"})
+	})
+	require.Len(t, own, 1)
+	require.Equal(t, "/var/lib/volume", own[0].Source)
+	require.NoError(t, os.Remove(tools))
+	require.Empty(t, mounts("task"), "no task fails for want of them")
 }
 
 func TestMountOfTheTaskItselfWins(t *testing.T) {

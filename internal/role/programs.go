@@ -18,6 +18,8 @@ const (
 	ExporterBin = BinDir + "/rocm-exporter"
 	JobsBin     = BinDir + "/concourse-exporter"
 	PebbleBin   = BinDir + "/pebble"
+	// ToolsDir has the programs that tasks find at this path, too.
+	ToolsDir = "/opt/concourse-ci-machine/tools"
 )
 
 // CharmFiles are the charm's own programs that a unit of its role runs.

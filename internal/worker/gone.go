@@ -27,6 +27,7 @@ func Gone(o role.Observed) []plan.Resource {
 	why := "this unit is the web"
 	rs := append(Stop(o, why, "", 0), resource.AllAbsent(why, refreshFiles()...)...)
 	rs = append(rs, leaveService(why)...)
+	rs = append(rs, resource.Absent{Path: role.ToolsDir, Why: why, Tree: true})
 	return append(rs, resource.AllAbsent(why, concourse.UnitFile, concourse.EnvFile, concourse.TSAHostKey, role.LandedFile, WorkerLimitFile, tagsFile)...)
 }
 

@@ -44,6 +44,7 @@ func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 		return false, err
 	}
 	desireLeases(d, o, g)
+	desireTools(d, o, g)
 	return desireWrapper(d, o, g)
 }
 
@@ -110,6 +111,7 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 		config.Visible = []string{cmp.Or(g.Vendor, gpu.AMD).Traits().Visible}
 		config.Missing = "this unit has none that tasks can use now, and juju status of " + o.Facts.Unit + " says what is in the way; " + lease.RunAgain
 	}
+	config.Tools = toolsFor(o, g)
 	if !o.Config.NoFolders {
 		config.Folders = &oci.Folders{Root: Srv, Containers: o.Config.FoldersFor, Names: o.Config.Folders, Readonly: oci.Recursive}
 		if !o.Machine.RecursiveReadonly {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -75,6 +76,30 @@ func TestFoldersAreForReadingOrWritingAllTheWayDown(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A task runs the unit's programs, cannot change them, and has those of now: a file that is
+// replaced on the unit is so in a container that runs.
+func TestToolsAreRunAndNotChanged(t *testing.T) {
+	b := newBed(t, 0o660)
+	b.maps = concourse
+	tools := b.path("tools")
+	put := func(text string) {
+		require.NoError(t, os.WriteFile(tools+"/.new", []byte("#!/bin/busybox sh\necho "+text+"\n"), 0o755))
+		require.NoError(t, os.Rename(tools+"/.new", tools+"/gpu-baseline"))
+	}
+	require.NoError(t, os.Mkdir(tools, 0o755))
+	put("first")
+	b.configure(oci.Config{Tools: tools})
+	b.start()
+	runs := func(uid int, script string) string {
+		b.write("process", process(uid, script))
+		return strings.TrimSpace(b.output(nil, "exec", "--process", b.path("process"), "--detach", b.id))
+	}
+	require.Equal(t, "first", runs(0, tools+"/gpu-baseline"))
+	require.Contains(t, runs(0, "{ : >"+tools+"/gpu-baseline; } 2>&1; true"), readOnlyFS)
+	put("second")
+	require.Equal(t, "second", runs(1000, tools+"/gpu-baseline"))
 }
 
 // The documented difference of readonly "ro".
