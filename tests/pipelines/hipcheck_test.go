@@ -1,8 +1,10 @@
 package pipelines
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,10 +22,26 @@ func hipCheck(t *testing.T, torch string) *step {
 func TestHIPCheckSaysWhatThereIs(t *testing.T) {
 	s := hipCheck(t, `{"hip": "6.3.42134", "version": "2.6.0+rocm6.3", "built": ["gfx90a:sramecc+:xnack-", "gfx90a", "gfx942"],
 		"gpus": [{"name": "AMD Instinct MI210", "arch": "gfx90a:sramecc+:xnack-"}, {"name": "AMD Instinct MI300X", "arch": "gfx942"}]}`)
-	require.Equal(t, "HIP runtime: 6.3.42134 (torch 2.6.0+rocm6.3)\n"+
+	require.Equal(t, "ROCm: none in /opt/rocm: what Python's packages bring counts\nPython: VERSION\nHIP runtime: 6.3.42134 (torch 2.6.0+rocm6.3)\n"+
 		"torch is built for: gfx90a gfx942\n"+
 		"GPU 0: AMD Instinct MI210, gfx90a\n"+
-		"GPU 1: AMD Instinct MI300X, gfx942\n", s.passes(t, "hip-check"))
+		"GPU 1: AMD Instinct MI300X, gfx942\n", pythonVersion.ReplaceAllString(s.passes(t, "hip-check"), "Python: VERSION\n"))
+}
+
+var pythonVersion = regexp.MustCompile(`(?m)^Python: 3\.\d+\.\d+ \(/.+\)\n`)
+
+// Each before what the image has, and what is not there or no path is told.
+func TestExtraFoldersComeFirst(t *testing.T) {
+	s := newStep(t)
+	bin := t.TempDir()
+	s.vars["unit-command"] = `echo "$PATH $LD_LIBRARY_PATH"`
+	require.NoError(t, os.Mkdir(s.path("source"), 0o755))
+	s.env = []string{"ROCM_EXTRA_BIN_DIRS=" + bin + ":/not/here:/usr/sbin", "ROCM_EXTRA_LIB_DIRS=/usr/lib", "LD_LIBRARY_PATH=/lib"}
+	out := s.passes(t, "unit")
+	require.Contains(t, out, bin+":/usr/sbin:/usr/local/bin:/usr/bin:/bin /usr/lib:/lib\n")
+	require.Contains(t, out, "ROCM_EXTRA_BIN_DIRS: there is no folder /not/here in this image\n")
+	s.env = []string{"ROCM_EXTRA_LIB_DIRS=lib"}
+	s.fails(t, "unit", "ROCM_EXTRA_LIB_DIRS has 'lib', which is no absolute path")
 }
 
 func TestHIPCheckTakesTheWorkersWordWhereTorchIsTooOld(t *testing.T) {

@@ -38,7 +38,7 @@ func TestReleaseHasTheWheelThatWasTested(t *testing.T) {
 
 func TestReleaseFails(t *testing.T) {
 	for want, change := range map[string]func(t *testing.T, s *step){
-		"the newest wheel that passed linux-verify is of ": func(t *testing.T, s *step) {
+		"the newest wheel that passed gpu-verify and linux-verify is of ": func(t *testing.T, s *step) {
 			s.git(t, "source", "commit", "-q", "--allow-empty", "-m", "later")
 			s.tagged(t, "v1.2.3")
 		},

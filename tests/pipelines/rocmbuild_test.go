@@ -23,6 +23,11 @@ type doing struct {
 	Vars                                  map[string]string
 	Params                                map[string]any
 	InParallel                            []doing `yaml:"in_parallel"`
+	Across                                []struct {
+		Var    string
+		Values any
+	}
+	Do []doing
 }
 
 type job struct {
@@ -43,13 +48,21 @@ func rocmBuild(t *testing.T) (p struct {
 	t.Helper()
 	read(t, filepath.Join(dir, "rocm-build.yml"), &p)
 	for i, j := range p.Jobs {
-		var flat []doing
-		for _, d := range j.Plan {
-			flat = append(append(flat, d.InParallel...), d)
-		}
-		p.Jobs[i].Plan = slices.DeleteFunc(flat, func(d doing) bool { return d.InParallel != nil })
+		p.Jobs[i].Plan = flat(j.Plan)
 	}
 	return p
+}
+
+// flat are the steps of a plan without those that only hold others.
+func flat(plan []doing) (all []doing) {
+	for _, d := range plan {
+		if below := append(slices.Clone(d.InParallel), d.Do...); len(below) > 0 {
+			all = append(all, flat(below)...)
+			continue
+		}
+		all = append(all, d)
+	}
+	return all
 }
 
 const withBuildTags = "((build-tags))"
@@ -63,7 +76,7 @@ func TestD43ROCmBuildRunsOnTagsThatWorkersHave(t *testing.T) {
 	for _, r := range p.Resources {
 		require.Equal(t, withBuildTags, r.Tags, r.Name)
 	}
-	needGPU := map[string]bool{"hip-check": true, "unit": true, "profile": true, "compare-profile": true}
+	needGPU := map[string]bool{"hip-check": true, "unit": true, "profile": true, "compare-profile": true, "gpu-verify": true}
 	for _, j := range p.Jobs {
 		for _, d := range j.Plan {
 			if d.Put != "" || !needGPU[d.Task] && d.Task != "" {
@@ -78,7 +91,7 @@ func TestD43ROCmBuildRunsOnTagsThatWorkersHave(t *testing.T) {
 				continue
 			}
 			for _, tag := range d.Tags.([]any) {
-				require.Contains(t, worker, strings.ReplaceAll(tag.(string), "((gfx))", "gfx90a"))
+				require.Contains(t, worker, strings.NewReplacer("((gfx))", "gfx90a", "((.:gfx))", "gfx90a").Replace(tag.(string)))
 			}
 		}
 	}
@@ -92,7 +105,8 @@ func TestROCmBuildIsOneChain(t *testing.T) {
 		for _, d := range j.Plan {
 			if d.Get == "source" || d.Get == "wheels" {
 				passed[j.Name] = append(passed[j.Name], d.Passed...)
-				require.Equal(t, j.Name != "release", d.Trigger, j.Name)
+				with := j.Name == "gpu-verify" && d.Get == "source" // what the wheel was made of
+				require.Equal(t, j.Name != "release" && !with, d.Trigger, j.Name)
 			}
 			if d.Get == "ci" && j.Name != "hip-check" {
 				require.NotEmpty(t, d.Passed, "%s: other tasks than those that passed", j.Name)
@@ -101,7 +115,7 @@ func TestROCmBuildIsOneChain(t *testing.T) {
 	}
 	require.Equal(t, map[string][]string{
 		"hip-check": nil, "unit": {"hip-check"}, "profile": {"unit"}, "wheel": {"profile"},
-		"linux-verify": {"wheel"}, "release": {"wheel", "linux-verify"},
+		"gpu-verify": {"wheel", "wheel"}, "linux-verify": {"wheel"}, "release": {"wheel", "gpu-verify", "linux-verify"},
 	}, passed)
 }
 
@@ -175,6 +189,9 @@ func TestTasksOfROCmBuildGetWhatTheyNeed(t *testing.T) {
 				}
 				script := own.Run.Args[0]
 				require.FileExists(t, filepath.Join("../..", strings.TrimPrefix(script, "ci/")))
+				for _, prepared := range own.Run.Args[1:] {
+					require.FileExists(t, filepath.Join(dir, "tasks/rocm", prepared))
+				}
 			}
 		}
 		require.Positive(t, tasks, j.Name)
@@ -199,11 +216,32 @@ func flatten(params map[string]any) string {
 
 // What needs no GPU takes none, so no lease either.
 func TestOnlyTasksThatComputeTakeGPUs(t *testing.T) {
-	for name, want := range map[string]string{"hip-check": "", "unit": "", "profile": "", "compare-profile": "none", "wheel": "none", "linux-verify": "none", "release": "none"} {
+	for name, want := range map[string]string{"hip-check": "", "unit": "", "profile": "", "compare-profile": "none", "wheel": "none", "linux-verify": "none", "release": "none", "gpu-verify": ""} {
 		var own task
 		read(t, filepath.Join(dir, "tasks", name+".yml"), &own)
 		require.Equal(t, want, own.Params["AMD_VISIBLE_DEVICES"], name)
 	}
+}
+
+// One wheel for all architectures, and a GPU of each that is tested on.
+func TestWheelIsTestedOnEachArchitecture(t *testing.T) {
+	var p struct{ Jobs []job }
+	read(t, filepath.Join(dir, "rocm-build.yml"), &p)
+	across := map[string]any{}
+	for _, j := range p.Jobs {
+		for _, d := range j.Plan {
+			for _, a := range d.Across {
+				require.Equal(t, "gfx", a.Var)
+				across[j.Name] = a.Values
+			}
+			for _, step := range flat(d.Do) {
+				if step.Task != "" {
+					require.Equal(t, "((.:gfx))", step.Vars["gfx"], j.Name)
+				}
+			}
+		}
+	}
+	require.Equal(t, map[string]any{"hip-check": "((test-on))", "unit": "((test-on))", "gpu-verify": "((test-on))"}, across)
 }
 
 func TestVariablesOfROCmBuildAreOneList(t *testing.T) {
@@ -220,7 +258,9 @@ func TestVariablesOfROCmBuildAreOneList(t *testing.T) {
 			continue
 		}
 		for _, v := range variable.FindAllStringSubmatch(line, -1) {
-			used[v[1]] = true
+			if !strings.HasPrefix(v[1], ".:") { // of across
+				used[v[1]] = true
+			}
 		}
 	}
 	for name := range used {

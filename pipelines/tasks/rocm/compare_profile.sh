@@ -11,7 +11,7 @@ one() {
 }
 compare() { "$GPU_BASELINE" compare "$@" --max-duration-pct "$MAX_DURATION_PCT" --max-memory-mb "$MAX_MEMORY_MB"; }
 
-[ -x "$GPU_BASELINE" ] || fail "no program $GPU_BASELINE: on each unit with this step's tags put the charm's gpu-baseline there, and see that the option srv-folders names the folder"
+[ -x "$GPU_BASELINE" ] || fail "no program $GPU_BASELINE; the charm's is /opt/concourse-ci-machine/tools/gpu-baseline in each task of a unit with GPUs, unless its option gpu-tools is false"
 profile=$(one profile/profile-*.json)
 baseline=$(one baseline/baseline-*.json)
 if [ "$ACCEPT" = true ] || [ "$baseline" = baseline/baseline-0.json ]; then

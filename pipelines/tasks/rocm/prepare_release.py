@@ -1,6 +1,6 @@
 """Lays out in release/ what a GitHub release of tag/ has: the wheel of wheels/.
 
-The wheel has passed linux-verify, so what is released is what was tested. Fails
+The wheel has passed gpu-verify and linux-verify, so what is released is what was tested. Fails
 where the tag is another commit than the wheel's, or another version.
 """
 import os
@@ -22,7 +22,7 @@ def main():
     os.makedirs("release/files", exist_ok=True)
     wheel, build = rocm_wheel.unpack("wheels", "release/files")
     if build["commit"] != commit:
-        raise ValueError(f"{tag} is {commit}, and the newest wheel that passed linux-verify is of {build['commit']}: "
+        raise ValueError(f"{tag} is {commit}, and the newest wheel that passed gpu-verify and linux-verify is of {build['commit']}: "
                          "where the tag is newer, run this job again when its commit has passed; where it is older, "
                          "pin the resource wheels to its wheel first")
     version = rocm_wheel.version(wheel)

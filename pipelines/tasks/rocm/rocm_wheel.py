@@ -9,6 +9,8 @@ import hashlib
 import json
 import os
 import struct
+import subprocess
+import sys
 import tarfile
 import zipfile
 
@@ -98,6 +100,25 @@ def version(wheel):
             if name.endswith(".dist-info/METADATA") and name.count("/") == 1:
                 return email.message_from_bytes(z.read(name))["Version"]
     raise ValueError(f"{os.path.basename(wheel)} has no metadata")
+
+
+_IMPORT = """
+import importlib, site, sys
+site.addsitedir(sys.argv[1])
+sys.path.insert(0, sys.argv[1])
+print(importlib.import_module(sys.argv[2]).__file__)
+"""
+
+
+def check_import(installed, module):
+    """ValueError where the module does not come from the folder that the wheel is in."""
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ValueError(f"MODULE is {module!r}, which is no name of a Python module")
+    # -I: what this folder or PYTHONPATH has does not count.
+    found = subprocess.run([sys.executable, "-I", "-c", _IMPORT, installed, module],
+                           cwd=installed, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
+    if not os.path.realpath(found).startswith(os.path.realpath(installed) + os.sep):
+        raise ValueError(f"{module} comes from {found}, not from the wheel")
 
 
 def sha256(path):

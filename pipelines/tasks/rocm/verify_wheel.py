@@ -12,19 +12,9 @@ import tempfile
 import rocm_arches
 import rocm_wheel
 
-_IMPORT = """
-import importlib, site, sys
-site.addsitedir(sys.argv[1])
-sys.path.insert(0, sys.argv[1])
-print(importlib.import_module(sys.argv[2]).__file__)
-"""
-
-
 def main():
     archs = rocm_arches.parse(os.environ["ARCHITECTURES"])
     module = os.environ["MODULE"]
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise ValueError(f"MODULE is {module!r}, which is no name of a Python module")
     with tempfile.TemporaryDirectory() as tmp:
         wheel, build = rocm_wheel.unpack("wheels", tmp)
         print(f"{build['wheel']} of {build['commit']}")
@@ -36,11 +26,7 @@ def main():
         installed = os.path.join(tmp, "installed")
         subprocess.run([sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--target", installed,
                         *shlex.split(os.environ["PIP_ARGS"]), wheel], check=True)
-        # -I: what this folder or PYTHONPATH has does not count.
-        found = subprocess.run([sys.executable, "-I", "-c", _IMPORT, installed, module],
-                               cwd=tmp, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
-        if not os.path.realpath(found).startswith(os.path.realpath(installed) + os.sep):
-            raise ValueError(f"{module} comes from {found}, not from the wheel")
+        rocm_wheel.check_import(installed, module)
     print(f"{module} installs and imports")
 
 
