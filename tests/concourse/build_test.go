@@ -51,13 +51,19 @@ var tarball = sync.OnceValues(func() (string, error) {
 	return made, nil
 })
 
-// releaseTarball is the tarball of the release to test with.
-func releaseTarball(t *testing.T) string {
+// needRelease skips where no release is named.
+func needRelease(t *testing.T) {
 	t.Helper()
 	need(t)
 	if os.Getenv(suite.ReleaseEnv) == "" {
 		t.Skip(suite.NoRelease)
 	}
+}
+
+// releaseTarball is the tarball of the release to test with.
+func releaseTarball(t *testing.T) string {
+	t.Helper()
+	needRelease(t)
 	path, err := tarball()
 	require.NoError(t, err, "%s is no Concourse release", suite.ReleaseEnv)
 	return path

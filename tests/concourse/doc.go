@@ -20,6 +20,10 @@
 //
 // The tests carry the build tag e2e and need root, PostgreSQL, debootstrap and
 // iproute2, and containerd, runc and busybox-static for what needs no release.
+// TestCIForROCm runs the pipelines for ROCm as users set them, from a push to a release.
+// What is outside are stand-ins: a server in these tests, and one script that is all
+// resource types (testdata/resource.py) in an image of a Debian with Python.
+//
 // CONCOURSE_RELEASE names the release, its tarball or the unpacked folder;
 // without it only what needs none runs. Nothing outlives the tests: all is in one
 // process namespace that ends with them.

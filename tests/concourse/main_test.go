@@ -72,11 +72,16 @@ func TestMain(m *testing.M) {
 var groups string
 
 // ownGroups is a control group below which the machines have theirs, in the
-// unified hierarchy, and what takes all of it away. Before that it has the Debian made
-// where there is none yet: inside there is no network.
+// unified hierarchy, and what takes all of it away. Before that it has the systems made
+// where there are none yet: inside there is no network.
 func ownGroups() (string, func() error, error) {
 	if _, err := debian.Base(context.Background()); err != nil { // it ends with this program
 		return "", nil, err
+	}
+	if os.Getenv(suite.ReleaseEnv) != "" {
+		if _, err := ciImage(); err != nil {
+			return "", nil, err
+		}
 	}
 	dir, err := os.MkdirTemp("", "concourse-groups-")
 	if err != nil {
