@@ -38,7 +38,8 @@ const (
 // count, that of the given invocation (resource.UnitState): what it said before
 // a restart does not hold any more. Without one all lines count.
 func CheckRegistration(ctx context.Context, r host.Runner, invocation string) (Registration, error) {
-	argv := []string{"journalctl", "--unit", Unit, "--output", "cat", "--no-pager", "--lines", "1",
+	// With --lines alone the journalctl of Ubuntu 22.04 greps in the last line only.
+	argv := []string{"journalctl", "--unit", Unit, "--output", "cat", "--no-pager", "--reverse", "--lines", "1",
 		"--grep", `worker\.beacon-runner\.(beacon\.registered|failed)`}
 	if invocation != "" {
 		argv = append(argv, "_SYSTEMD_INVOCATION_ID="+invocation)

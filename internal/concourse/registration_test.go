@@ -38,7 +38,7 @@ func TestRegistrationAsksForTheRunningProcessOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Registered, got.State)
 	require.Equal(t, []string{
-		`journalctl --unit concourse-worker.service --output cat --no-pager --lines 1 --grep worker\.beacon-runner\.(beacon\.registered|failed) _SYSTEMD_INVOCATION_ID=` + id,
+		`journalctl --unit concourse-worker.service --output cat --no-pager --reverse --lines 1 --grep worker\.beacon-runner\.(beacon\.registered|failed) _SYSTEMD_INVOCATION_ID=` + id,
 	}, r.Asked)
 	require.Empty(t, r.Ran)
 }
