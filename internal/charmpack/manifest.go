@@ -14,14 +14,14 @@ import (
 // machines are the architectures Concourse publishes a Linux release for.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// charmcraft is the part of charmcraft.yaml that decides the manifest.
+// charmcraft is the part of charmcraft.yaml that decides the manifest: platforms by name,
+// each of one base and architecture, in an order that the manifest keeps.
 type charmcraft struct {
-	Base      string         `yaml:"base"`
-	Platforms map[string]any `yaml:"platforms"`
+	Platforms yaml.Node `yaml:"platforms"`
 }
 
-// manifest renders manifest.yaml for one architecture. The base comes from
-// charmcraft.yaml, so that both ways to pack agree.
+// manifest renders manifest.yaml for one architecture. The bases come from
+// charmcraft.yaml, so that both ways to pack agree; charmcraft packs a file for each.
 func (s Source) manifest() ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(s.Root, "charmcraft.yaml"))
 	if err != nil {
@@ -31,14 +31,33 @@ func (s Source) manifest() ([]byte, error) {
 	if err := yaml.Unmarshal(data, &c); err != nil {
 		return nil, fmt.Errorf("cannot parse charmcraft.yaml: %w", err)
 	}
-	name, channel, ok := strings.Cut(c.Base, "@")
-	if !ok || name == "" || channel == "" {
-		return nil, fmt.Errorf("cannot make the manifest: base %q in charmcraft.yaml is not of the form ubuntu@24.04", c.Base)
+	text := "bases:\n"
+	for i := 0; i+1 < len(c.Platforms.Content); i += 2 {
+		platform := c.Platforms.Content[i].Value
+		var of struct {
+			For []string `yaml:"build-for"`
+		}
+		if err := c.Platforms.Content[i+1].Decode(&of); err != nil {
+			return nil, fmt.Errorf("cannot parse the platform %q of charmcraft.yaml: %w", platform, err)
+		}
+		if len(of.For) == 0 {
+			of.For = []string{platform} // charmcraft's short form
+		}
+		for _, one := range of.For {
+			base, arch, _ := strings.Cut(one, ":")
+			name, channel, _ := strings.Cut(base, "@")
+			if name == "" || channel == "" || arch == "" {
+				return nil, fmt.Errorf("cannot make the manifest: %q in charmcraft.yaml is not of the form ubuntu@24.04:amd64", one)
+			}
+			if arch == s.Arch {
+				text += fmt.Sprintf("- name: %s\n  channel: %q\n  architectures: [%s]\n", name, channel, arch)
+			}
+		}
 	}
-	if _, ok := c.Platforms[s.Arch]; !ok {
+	if text == "bases:\n" {
 		return nil, fmt.Errorf("cannot make the manifest: architecture %q is not among the platforms of charmcraft.yaml", s.Arch)
 	}
-	return fmt.Appendf(nil, "bases:\n- name: %s\n  channel: %q\n  architectures: [%s]\n", name, channel, s.Arch), nil
+	return []byte(text), nil
 }
 
 // program reads a built program and refuses one that would not start on the

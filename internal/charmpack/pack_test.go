@@ -44,7 +44,7 @@ func TestZipKeepsLinksAndRunBits(t *testing.T) {
 		require.Equal(t, want, modes[name], name)
 	}
 	require.Equal(t, "install", content["hooks/config-changed"])
-	require.Equal(t, "bases:\n- name: ubuntu\n  channel: \"24.04\"\n  architectures: [amd64]\n", content["manifest.yaml"])
+	require.Equal(t, "bases:\n- name: ubuntu\n  channel: \"24.04\"\n  architectures: [amd64]\n- name: ubuntu\n  channel: \"22.04\"\n  architectures: [amd64]\n", content["manifest.yaml"])
 	require.Equal(t, "v1.2-3-gabc\n", content["version"])
 	require.Equal(t, "0\n", content["revision"])
 	require.NotContains(t, content, "charmcraft.yaml")
@@ -139,8 +139,11 @@ func TestRefusesWhatWouldNotRunOnAUnit(t *testing.T) {
 		}, "it links to /etc/passwd"},
 		{"an architecture without a platform", func(t *testing.T, s *Source) { s.Arch = "riscv64" }, `"riscv64" is not among the platforms`},
 		{"a base without a channel", func(t *testing.T, s *Source) {
-			put(t, *s, "charmcraft.yaml", "base: ubuntu\n")
-		}, "not of the form ubuntu@24.04"},
+			put(t, *s, "charmcraft.yaml", "platforms: {'ubuntu:amd64': }\n")
+		}, `"ubuntu:amd64" in charmcraft.yaml is not of the form ubuntu@24.04:amd64`},
+		{"a platform that is no map", func(t *testing.T, s *Source) {
+			put(t, *s, "charmcraft.yaml", "platforms: {'ubuntu@24.04:amd64': [amd64]}\n")
+		}, `cannot parse the platform "ubuntu@24.04:amd64"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,7 +20,7 @@ func small(t *testing.T) Source {
 		"LICENSE":         "the license\n",
 		"README.md":       "# small\n",
 		"icon.svg":        "<svg/>\n",
-		"charmcraft.yaml": "type: charm\nbase: ubuntu@24.04\nplatforms: {amd64: , arm64: }\n",
+		"charmcraft.yaml": "type: charm\nplatforms: {'ubuntu@24.04:amd64': , 'ubuntu@22.04:amd64': , arm: {build-on: ['ubuntu@24.04:amd64'], build-for: ['ubuntu@24.04:arm64']}}\n",
 		"metadata.yaml":   "name: small\nsummary: s\ndescription: d\nrequires: {db: {interface: pgsql}}\n",
 		"config.yaml":     "options: {port: {type: int, default: 80, description: p}}\n",
 		"actions.yaml":    "look: {description: l, additionalProperties: false}\n",

@@ -17,20 +17,41 @@ import (
 // udevadm, and what Concourse connects its containers with.
 const packages = "systemd-sysv,udev,ca-certificates,iproute2,iptables"
 
-// Base is the path of the tar of the smallest system that boots, of this machine's
-// release. It is made where there is none in the cache, which needs root and
-// debootstrap.
+// BaseEnv names another system than this machine's: a mirror and its suite, such as
+// "http://archive.ubuntu.com/ubuntu jammy".
+const BaseEnv = "TEST_BASE"
+
+// Named is the system that BaseEnv names; "" where it names none.
+func Named() (mirror, suite string, err error) {
+	named := os.Getenv(BaseEnv)
+	if named == "" {
+		return "", "", nil
+	}
+	mirror, suite, ok := strings.Cut(named, " ")
+	if !ok {
+		return "", "", fmt.Errorf("cannot tell the system of %s=%q: want a mirror and a suite", BaseEnv, named)
+	}
+	return mirror, suite, nil
+}
+
+// Base is the path of the tar of the smallest system that boots: this machine's
+// release, or what BaseEnv names. It is made where there is none in the cache, which
+// needs root and debootstrap.
 func Base(ctx context.Context) (string, error) {
-	_, suite, err := Mirror()
+	mirror, suite, err := Named()
+	if err == nil && suite == "" {
+		_, suite, err = Mirror()
+	}
 	if err != nil {
 		return "", err
 	}
-	return System{Name: "debian", Suite: suite, Packages: packages}.Tar(ctx)
+	return System{Name: "debian", Mirror: mirror, Suite: suite, Packages: packages}.Tar(ctx)
 }
 
 // System is a Debian of packages and files.
 type System struct {
 	Name, Suite string
+	Mirror      string // this machine's where it is ""
 	Packages    string // comma separated, beside minbase
 	Script      string // run by its sh before it is packed; $MIRROR is this machine's
 	Tree        string // a folder whose files it has, at the script, too; or ""
@@ -39,7 +60,8 @@ type System struct {
 // makeSystem prints the tar. It is made in memory: dpkg syncs every file, and what
 // ends it leaves nothing.
 const makeSystem = `mount -t tmpfs -o mode=755 tmpfs "$1" &&
-debootstrap --variant=minbase --include="$2" "$3" "$1" "$MIRROR" >&2 &&
+scripts=/usr/share/debootstrap/scripts && script=$3 && { [ -e "$scripts/$script" ] || script=jammy; } && # it knows an Ubuntu older than itself
+debootstrap --variant=minbase --include="$2" "$3" "$1" "$MIRROR" "$scripts/$script" >&2 &&
 { [ -z "$5" ] || cp -RT "$5" "$1"; } &&
 { [ -z "$4" ] || unshare --mount --pid --fork --kill-child --mount-proc="$1/proc" chroot "$1" sh -ec "$4" >&2; } &&
 tar --numeric-owner --xattrs --xattrs-include='*' -C "$1" -cf - .`
@@ -59,7 +81,10 @@ func (s System) File() (string, error) {
 // Tar is the path of the system's tar, made where there is none in the cache.
 // What makes it ends with the context, or with the program.
 func (s System) Tar(ctx context.Context) (string, error) {
-	mirror, _, err := Mirror()
+	mirror, err := s.Mirror, error(nil)
+	if mirror == "" {
+		mirror, _, err = Mirror()
+	}
 	if err != nil {
 		return "", err
 	}

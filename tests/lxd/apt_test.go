@@ -59,7 +59,7 @@ const (
 	toolkitPreinst = "#!/bin/sh -e\ntest -d /sys/module/amdgpu/drivers\n"
 )
 
-// repository is a mirror of repo.radeon.com with the toolkit for Ubuntu 24.04,
+// repository is a mirror of repo.radeon.com with the toolkit for the units,
 // as files by their path.
 func repository(t *testing.T, dir string, s *signer) map[string][]byte {
 	t.Helper()
@@ -74,14 +74,17 @@ func repository(t *testing.T, dir string, s *signer) map[string][]byte {
 	deb, err := os.ReadFile(tree + ".deb")
 	require.NoError(t, err)
 	list := fmt.Sprintf("%sFilename: pool/toolkit.deb\nSize: %d\nSHA256: %x\n\n", toolkitControl, len(deb), sha256.Sum256(deb))
-	release := "Origin: repo.radeon.com\nSuite: noble\nCodename: noble\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nArchitectures: amd64\nComponents: main\n" +
+	codename, _, err := series()
+	require.NoError(t, err)
+	release := "Origin: repo.radeon.com\nSuite: " + codename + "\nCodename: " + codename + "\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nArchitectures: amd64\nComponents: main\n" +
 		fmt.Sprintf("SHA256:\n %x %d main/binary-amd64/Packages\n", sha256.Sum256([]byte(list)), len(list))
 	const at = "/amd-container-toolkit/apt/1.2.0/"
+	dist := at + "dists/" + codename
 	return map[string][]byte{
-		"/rocm/rocm.gpg.key":                          s.public,
-		at + "pool/toolkit.deb":                       deb,
-		at + "dists/noble/InRelease":                  s.gpg(release, "--clearsign"),
-		at + "dists/noble/main/binary-amd64/Packages": []byte(list),
+		"/rocm/rocm.gpg.key":                 s.public,
+		at + "pool/toolkit.deb":              deb,
+		dist + "/InRelease":                  s.gpg(release, "--clearsign"),
+		dist + "/main/binary-amd64/Packages": []byte(list),
 	}
 }
 

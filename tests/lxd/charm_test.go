@@ -28,7 +28,7 @@ const (
 
 const real = `real: LXD, its gpu, unix-char, disk and proxy devices, systemd, apt, containerd, runc, the packed charm, Juju's agent and hook tools
 stand-ins: the controller, the program concourse, the GPUs' sysfs files and the devices behind their nodes, amd-container-toolkit and
-its repository's key (the one that dispatch trusts in place of AMD's), a Debian that says it is Ubuntu 24.04`
+its repository's key (the one that dispatch trusts in place of AMD's), a Debian that says it is Ubuntu 24.04 (unless TEST_BASE names one)`
 
 // charmProfile is what Juju hands on to LXD.
 func charmProfile(t *testing.T) string {

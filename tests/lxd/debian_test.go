@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,18 +18,28 @@ import (
 // packages either.
 var needless = []string{"etc/apt/sources.list", "etc/hostname", "var/cache/apt/archives/*.deb", "var/lib/apt/lists/*_*", "usr/share/locale/*", "usr/share/doc/*"}
 
-// debianFiles are those beside what debootstrap makes. The system says that it
-// is Ubuntu 24.04, the release that AMD has packages for, and its images have
-// the container's name as the host's, too.
+// debianFiles are those beside what debootstrap makes. The images of Ubuntu have the
+// container's name as the host's, too.
 var debianFiles = map[string]string{
 	"metadata.yaml": "architecture: " + map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH] + `
 creation_date: 1
 properties: {os: debian}
 templates: {/etc/hostname: {when: [create, copy], template: hostname.tpl}}
 `,
-	"templates/hostname.tpl":    "{{ container.name }}\n",
-	"rootfs/etc/machine-id":     "",
-	"rootfs/usr/lib/os-release": "ID=ubuntu\nVERSION_ID=\"24.04\"\nVERSION_CODENAME=noble\nPRETTY_NAME=\"a Debian that says it is Ubuntu 24.04\"\n",
+	"templates/hostname.tpl": "{{ container.name }}\n",
+	"rootfs/etc/machine-id":  "",
+}
+
+// series is what the units say they are. A Debian says that it is Ubuntu 24.04, the
+// release that AMD has packages for; where an Ubuntu is named, it is that.
+func series() (codename string, files map[string]string, err error) {
+	files = maps.Clone(debianFiles)
+	_, codename, err = distro.Named()
+	if codename == "" {
+		codename = "noble"
+		files["rootfs/usr/lib/os-release"] = "ID=ubuntu\nVERSION_ID=\"24.04\"\nVERSION_CODENAME=noble\nPRETTY_NAME=\"a Debian that says it is Ubuntu 24.04\"\n"
+	}
+	return codename, files, err
 }
 
 // debian is an LXD image, one tar, of a Debian with systemd. It is made once and
@@ -39,7 +50,11 @@ func debian(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key := sha256.Sum256(fmt.Append(nil, filepath.Base(base), needless, debianFiles)) // maps are printed in order
+	_, files, err := series()
+	if err != nil {
+		return "", err
+	}
+	key := sha256.Sum256(fmt.Append(nil, filepath.Base(base), needless, files)) // maps are printed in order
 	return distro.Cached(fmt.Sprintf("lxd-%x.tar", key[:6]), func(out *os.File) error {
 		work, err := os.MkdirTemp("", "lxd-debian-")
 		if err != nil {
@@ -49,7 +64,7 @@ func debian(ctx context.Context) (string, error) {
 		if err := distro.Unpack(ctx, base, filepath.Join(work, "rootfs")); err != nil {
 			return err
 		}
-		if err := furnish(work); err != nil {
+		if err := furnish(work, files); err != nil {
 			return err
 		}
 		return distro.Pack(ctx, out, work, "metadata.yaml", "templates", "rootfs")
@@ -57,7 +72,7 @@ func debian(ctx context.Context) (string, error) {
 }
 
 // furnish makes the image of what debootstrap made.
-func furnish(work string) error {
+func furnish(work string, files map[string]string) error {
 	for _, glob := range needless {
 		found, err := filepath.Glob(filepath.Join(work, "rootfs", glob))
 		if err != nil {
@@ -69,7 +84,7 @@ func furnish(work string) error {
 			}
 		}
 	}
-	for path, text := range debianFiles {
+	for path, text := range files {
 		path = filepath.Join(work, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err

@@ -12,6 +12,6 @@
 // and runc are real, and the program concourse of the release is a stand-in.
 //
 // The tests need root and are built with the tag e2e; `make e2e` runs them. The
-// image, a Debian made by debootstrap from this machine's mirror, is kept in the
+// image, a Debian made by debootstrap from this machine's mirror, or what TEST_BASE names, is kept in the
 // user's cache folder.
 package lxd
