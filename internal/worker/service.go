@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	jujuerrors "github.com/juju/errors"
 
@@ -15,7 +14,6 @@ import (
 	"concourse-ci-machine/internal/gpuproof"
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/role"
@@ -24,19 +22,6 @@ import (
 
 // Which GPUs are withheld is decided each few seconds, without Juju; see gpuwatch.Look. A
 // hook brings the tags and the status in line.
-
-// tagsFile remembers which GPUs the tags leave out, and since when.
-const tagsFile = model.StateDir + "/gpu-tags.json"
-
-// tagsTime is the least time between two changes of the tags for the sake of withheld
-// GPUs, as each restarts the worker's process.
-const tagsTime = 5 * time.Minute
-
-// taggedGPUs is tagsFile.
-type taggedGPUs struct {
-	Out []string  `json:"out"` // slots
-	At  time.Time `json:"at"`
-}
 
 // observeService reads what was decided. A damaged record counts as none: it is made
 // anew within seconds.
@@ -64,10 +49,9 @@ func (g *GPUs) withhold(d *Desired, o Observed) {
 		d.Resources = append(d.Resources, resource.Absent{Path: tagsFile, Why: "no GPU is withheld"})
 		return
 	}
-	var out []string
 	for _, of := range g.Chosen {
 		if one := o.Service.Find(gpu.Slot(of.PCI, of.Partition)); one != nil && one.State != gpuservice.InService {
-			g.Withheld, out = append(g.Withheld, *one), append(out, one.Name)
+			g.Withheld = append(g.Withheld, *one)
 			if one.Await != nil && one.Await.Stuck {
 				g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf("GPU %d is well and not returned: %s", one.Index, one.Await.Text)})
 			}
@@ -77,11 +61,7 @@ func (g *GPUs) withhold(d *Desired, o Observed) {
 			}
 		}
 	}
-	tagged := o.Tagged
-	// A clock that was set back must not hold the tags up.
-	if since := o.Now.Sub(tagged.At); !slices.Equal(tagged.Out, out) && (since >= tagsTime || since < 0) {
-		tagged = taggedGPUs{out, o.Now.UTC()}
-	}
+	tagged := o.Tagged.follow(g.Chosen, g.Withheld, o.Now)
 	g.Tagged = slices.DeleteFunc(slices.Clone(g.Chosen), func(of gpu.GPU) bool { return slices.Contains(tagged.Out, gpu.Slot(of.PCI, of.Partition)) })
 	if tagged.At.IsZero() {
 		return // none ever was

@@ -50,7 +50,12 @@ func TestTagsAndStatusFollowWithheldGPUs(t *testing.T) {
 
 	withheld(&o, 1)
 	d := Desire(o, nil)
-	require.Equal(t, " (GPU: 4x AMD, 1 withheld: hang)", d.Suffix)
+	require.Equal(t, " (GPU: 4x AMD, 1 withheld: hang)", d.Suffix, "the status tells at once")
+	require.Equal(t, env(t, all), env(t, d), "a short sickness restarts nothing")
+	_, remembered = resourcetest.File(d.Resources, tagsFile)
+	require.False(t, remembered, "no tag has changed")
+	next(t, &o, d, shortTime+time.Second)
+	d = Desire(o, nil)
 	require.Equal(t, "gpu,compute-runtime=rocm,rocm,gpu-count=3,gfx=gfx90a", env(t, d)["CONCOURSE_TAG"])
 	require.Equal(t, wrapperOf(t, all), wrapperOf(t, d), "the wrapper knows by itself")
 	require.Equal(t, 4, d.GPUs.Count, "the web's limit is of what the unit has")
@@ -59,9 +64,9 @@ func TestTagsAndStatusFollowWithheldGPUs(t *testing.T) {
 	next(t, &o, d, 4*time.Minute)
 	withheld(&o, 1, 2)
 	d = Desire(o, nil)
-	require.Equal(t, " (GPU: 4x AMD, 2 withheld: hang)", d.Suffix, "the status tells at once")
+	require.Equal(t, " (GPU: 4x AMD, 2 withheld: hang)", d.Suffix)
 	require.Contains(t, env(t, d)["CONCOURSE_TAG"], "gpu-count=3")
-	next(t, &o, d, time.Minute)
+	next(t, &o, d, shortTime+time.Second)
 	d = Desire(o, nil)
 	require.Contains(t, env(t, d)["CONCOURSE_TAG"], "gpu-count=2")
 	again := o
@@ -101,6 +106,7 @@ func TestOwnLimitIsThatOfGPUsInService(t *testing.T) {
 	o.WorkerLimit = workerLimit{Release: "8.2.5", Own: true}
 	for out, want := range map[int]string{0: "4", 1: "3", 4: "1"} { // 0 would be no limit
 		withheld(&o, []int{0, 1, 2, 3}[:out]...)
+		o.Now = o.Now.Add(time.Hour)
 		require.Equal(t, want, env(t, Desire(o, nil))["CONCOURSE_MAX_ACTIVE_TASKS"])
 	}
 }

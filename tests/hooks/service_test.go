@@ -35,13 +35,23 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	restarts := func(commands []string) int {
 		return strings.Count(strings.Join(commands, "\n"), "restart concourse-worker")
 	}
+	const sick = "Worker ready (v8.2.5) (GPU: 4x AMD, 1 withheld: hang); "
 	at := time.Now()
 	look(at)
 	require.Empty(t, u.hook("update-status").Plan())
 
 	look(at, 2)
 	r := u.hook("update-status")
-	require.True(t, strings.HasPrefix(r.Status().Message, "Worker ready (v8.2.5) (GPU: 4x AMD, 1 withheld: hang); "), r.Status().Message)
+	require.True(t, strings.HasPrefix(r.Status().Message, sick), r.Status().Message)
+	require.Zero(t, restarts(r.Commands))
+	require.Equal(t, before, u.read(environment), "a short sickness restarts nothing")
+
+	// The same with a longer past.
+	require.NoError(t, u.Root.Remove(gpuservice.File))
+	look(at.Add(-time.Hour))
+	look(at.Add(-time.Hour), 2)
+	r = u.hook("update-status")
+	require.True(t, strings.HasPrefix(r.Status().Message, sick), r.Status().Message)
 	require.Contains(t, u.read(environment), "gpu-count=3")
 	require.Equal(t, 1, restarts(r.Commands))
 	require.Contains(t, u.read(tags), `"out":["0000:83:00.0"]`)
