@@ -31,7 +31,6 @@ var gpusOfWorker = []string{"0000:23:00.0", "0000:43:00.0"}
 
 const (
 	beat      = 15 * time.Second // between two looks at the GPUs
-	hookBeats = 20               // between two hooks: 5 minutes
 	buildTime = 3                // beats
 )
 
@@ -42,7 +41,6 @@ type promised struct {
 	c     *gpuwatch.Unit
 	root  string
 	exits map[string]int // of containers
-	tag   int            // gpu-count as the web knows it
 	busy  []*promisedBuild
 }
 
@@ -56,7 +54,7 @@ type promisedBuild struct {
 
 func newPromised(t *testing.T) *promised {
 	t.Helper()
-	w := &promised{unit: newUnit(t, len(gpusOfWorker)), exits: map[string]int{}, tag: len(gpusOfWorker)}
+	w := &promised{unit: newUnit(t, len(gpusOfWorker)), exits: map[string]int{}}
 	h := hosttest.Quiet(t, hosttest.Host(t, "mi210x4"))
 	w.root = h.Path("/")
 	for _, dir := range []string{"proc", "sys/fs/cgroup"} { // leases are judged by real processes
@@ -112,17 +110,6 @@ func (w *promised) record() gpuservice.Record {
 	r, err := gpuservice.Read(w.c.Host.Root)
 	require.NoError(w.t, err)
 	return r
-}
-
-// hook brings the tag in line.
-func (w *promised) hook() {
-	w.tag = len(gpusOfWorker)
-	r := w.record()
-	for _, name := range gpusOfWorker {
-		if r.Find(name).State != gpuservice.InService {
-			w.tag--
-		}
-	}
 }
 
 // errors writes what the driver counted of the second GPU.
@@ -199,7 +186,8 @@ func (w *promised) end(p *promisedBuild, exit int) {
 
 // The promise of docs/explanation/gpu-service.md, with real runc, the real wrapper, real
 // leases and looks, and a web that does what Concourse does: two workers of two GPUs each,
-// 40 builds of one GPU each, and one GPU that falls sick under one of them.
+// 40 builds of one GPU each, and one GPU that falls sick under one of them, for too short a
+// time for the tags to follow.
 func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 	workers := []*promised{newPromised(t), newPromised(t)}
 	sick := workers[0]
@@ -208,15 +196,11 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 	for range builds {
 		queue = append(queue, &promisedBuild{})
 	}
-	failed, waited, onSick, afterwards, fewest, back := 0, 0, 0, 0, len(gpusOfWorker), 0
+	failed, waited, onSick, afterwards, back := 0, 0, 0, 0, 0
 	for at := 0; len(queue) > 0 || len(workers[0].busy)+len(workers[1].busy) > 0 || back == 0; at++ {
 		require.Less(t, at, 200, "it comes to no end: %d are queued", len(queue))
 		for _, w := range workers {
 			w.looks()
-			if at%hookBeats == 0 {
-				w.hook()
-				fewest = min(fewest, w.tag)
-			}
 		}
 		r := sick.record()
 		if at > wellAt && r.Find(gpusOfWorker[1]).State == gpuservice.InService && back == 0 {
@@ -254,7 +238,7 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 			if len(workers[1].busy) < len(w.busy) {
 				w = workers[1]
 			}
-			if w.tag == 0 || len(w.busy) >= len(gpusOfWorker) {
+			if len(w.busy) >= len(gpusOfWorker) {
 				waits = append(waits, p)
 				continue
 			}
@@ -283,7 +267,6 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 	require.Zero(t, onSick, "no build began on it after the first look")
 	require.Positive(t, waited, "the web did send tasks that found too few GPUs")
 	require.Positive(t, afterwards, "back without a person, and in use")
-	require.Equal(t, 1, fewest, "gpu-count followed")
 	var told bytes.Buffer
 	require.NoError(t, sick.c.Evidence(&told, term.Format{}))
 	require.Contains(t, told.String(), "verdict: infrastructure: no task brings this about: 1 uncorrectable error\n  GPU 1 (0000:43:00.0): 1 uncorrectable error\n")
