@@ -17,8 +17,8 @@ func TestKeysAreThoseOfGenerateKey(t *testing.T) {
 	if release == "" {
 		t.Skip("CONCOURSE_RELEASE names no folder of an unpacked Concourse release")
 	}
-	file := filepath.Join(t.TempDir(), "key")
 	for kind, public := range map[string]bool{"rsa": false, "ssh": true} {
+		file := filepath.Join(t.TempDir(), "key")
 		out, err := exec.Command(filepath.Join(release, "bin/concourse"), "generate-key", "-t", kind, "-b", "2048", "-f", file).CombinedOutput()
 		require.NoError(t, err, string(out))
 		private, err := os.ReadFile(file)
