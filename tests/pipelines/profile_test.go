@@ -3,6 +3,7 @@ package pipelines
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,25 @@ func TestProfileIsKeptUnderItsCommit(t *testing.T) {
 		s.vars["profile-command"] = command
 		s.fails(t, "profile", want)
 	}
+}
+
+// The benchmark that the tutorial has people write.
+func TestBenchmarkOfTheTutorialMeasures(t *testing.T) {
+	s := hipCheck(t, `{"hip": "6.3", "gpus": [{"name": "AMD Instinct MI210", "arch": "gfx90a"}]}`)
+	page, err := os.ReadFile("../../docs/tutorial/rocm-wheel.md")
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(page), "\n```python\n")
+	program, _, found := strings.Cut(rest, "\n```\n")
+	require.True(t, found)
+	project := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(project, "benchmarks"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(project, "benchmarks/measure.py"), []byte(program), 0o644))
+	s.checkout(t, "source", project)
+	s.vars["profile-command"] = strings.Replace(s.vars["profile-command"], "python3", s.vars["python"], 1)
+	require.Contains(t, s.passes(t, "profile"), "measured: profile-")
+	text, err := os.ReadFile(s.one(t, "profile/*"))
+	require.NoError(t, err)
+	require.Regexp(t, `^\{"examples": \{"matmul-1024": \{"status": "ok", "duration_s": [0-9.e-]+, "peak_memory_mb": 64\.0\}, "matmul-4096": \{`, string(text))
 }
 
 const (

@@ -28,6 +28,9 @@ def _properties(i):
 
 
 cuda = SimpleNamespace(
+    synchronize=lambda: None,
+    reset_peak_memory_stats=lambda: None,
+    max_memory_allocated=lambda: 64_000_000,
     is_available=lambda: bool(_gpus),
     device_count=lambda: len(_gpus),
     get_device_name=lambda i: _gpus[i]["name"],
@@ -44,12 +47,15 @@ class _Vector:
     def __add__(self, other):
         return _Vector(self.gpu, self.n, self.each + other.each)
 
+    def __matmul__(self, other):
+        return self
+
     def sum(self):
         return SimpleNamespace(item=lambda: self.gpu.get("sum", self.n * self.each))
 
 
-def ones(n, device):
-    gpu = _gpus[int(device.split(":")[1])]
+def ones(*shape, device):
+    gpu = _gpus[int(device.removeprefix("cuda").removeprefix(":") or 0)]
     if gpu.get("error"):
         raise RuntimeError(gpu["error"])
-    return _Vector(gpu, n, 1)
+    return _Vector(gpu, shape[0], 1)
