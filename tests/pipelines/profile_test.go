@@ -1,7 +1,9 @@
 package pipelines
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -143,6 +145,95 @@ func TestFirstProfileBecomesTheBaseline(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, none)
 	}
+}
+
+// A pull request's profile becomes none, whatever is stored.
+func TestProfileOfAPullRequestNeverBecomesTheBaseline(t *testing.T) {
+	s := comparing(t, slower, "baseline-0.json", `{"examples": {}}`)
+	s.env = []string{"ACCEPT=never"}
+	require.Contains(t, s.passes(t, "compare-profile"), "no baseline yet: nothing was compared\n")
+	require.NoDirExists(t, s.path("next/baseline-0.json"))
+	none, err := filepath.Glob(s.path("next/*"))
+	require.NoError(t, err)
+	require.Empty(t, none)
+	require.Contains(t, s.report(t, "comment.md"), "there is no baseline yet: nothing was compared")
+
+	s = comparing(t, slower, stored, before)
+	s.env = []string{"ACCEPT=never"}
+	s.fails(t, "compare-profile", "worse than baseline/"+stored)
+	require.Contains(t, s.report(t, "comment.md"), "| `matmul` | **beyond** |", "what failed is told")
+	_, text := s.next(t)
+	require.Equal(t, before, text)
+}
+
+func (s *step) report(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(s.path("report", name))
+	require.NoError(t, err)
+	return string(data)
+}
+
+func TestLongReportIsNoComment(t *testing.T) {
+	var many []string
+	for i := range 1000 {
+		many = append(many, fmt.Sprintf(`"%060d": {"status": "ok", "duration_s": 1}`, i))
+	}
+	profile := `{"examples": {` + strings.Join(many, ", ") + `}}`
+	s := comparing(t, profile, stored, profile)
+	s.passes(t, "compare-profile")
+	require.Equal(t, "**gpu-baseline: OK**: 1000 within; limits: duration +10 %, peak memory +512 MB\n"+
+		"The table is in the build's output: it is too long for a comment.\n", s.report(t, "comment.md"))
+	require.Greater(t, len(s.report(t, "report.md")), 60000)
+}
+
+const (
+	another  = `{"examples": {"matmul": {"status": "ok", "duration_s": 0.5, "peak_memory_mb": 1100}, "theirs": {"status": "ok"}}}`
+	nvidia   = "nvidia-20261101.json"
+	headline = "| example | result | duration (s) | change | peak memory (MB) | change |"
+)
+
+// referring is comparing with a reference of that name.
+func referring(t *testing.T, profile, name, reference string) *step {
+	t.Helper()
+	s := comparing(t, profile, stored, before)
+	require.NoError(t, os.Mkdir(s.path("reference"), 0o755))
+	for file, data := range map[string]string{name: reference, "version": "20261101"} {
+		require.NoError(t, os.WriteFile(s.path("reference", file), []byte(data), 0o644))
+	}
+	return s
+}
+
+func TestReferenceIsReportedAndDecidesNothing(t *testing.T) {
+	s := referring(t, within, nvidia, another)
+	out := s.passes(t, "compare-profile")
+	require.Contains(t, out, "With a reference (no limits, it decides nothing):\n")
+	require.Contains(t, out, "`profile/profile-20261121163000-0123456789ab.json` compared with the baseline `reference/"+nvidia+"`")
+	require.Contains(t, out, "| `matmul` | within | 0.5 → 1.1 | +0.6 s (+120 %) | 1100 → 1512 | +412 MB |\n")
+	require.Equal(t, 2, strings.Count(s.report(t, "comment.md"), headline))
+	for _, field := range []string{`"duration_delta_s": 0.6`, `"duration_delta_pct": 120`, `"peak_memory_delta_mb": 412`} {
+		require.Contains(t, s.report(t, "reference.json"), field)
+	}
+
+	listed, err := exec.Command("tar", "-tf", s.one(t, "report/*.tar")).Output()
+	require.NoError(t, err)
+	require.Equal(t, "profile.json\nreport.md\nreference.json\n", string(listed))
+
+	s = referring(t, failed, nvidia, another)
+	s.fails(t, "compare-profile", "worse than baseline/"+stored)
+	s = referring(t, within, "nvidia-0.json", `{"examples": {}}`)
+	require.NotContains(t, s.passes(t, "compare-profile"), "With a reference", "nothing is stored")
+}
+
+func TestReferenceDecidesWhereItHasLimits(t *testing.T) {
+	s := referring(t, within, nvidia, another)
+	s.vars["reference-limits"] = "--max-duration-pct 50 --max-memory-mb 500"
+	s.fails(t, "compare-profile", "is worse than the reference reference/"+nvidia+" by more than --max-duration-pct 50 --max-memory-mb 500, or an example failed")
+	require.Contains(t, s.report(t, "comment.md"), "duration grew by 120 %; the limit is 50 %")
+	s.vars["reference-limits"] = "--max-duration-pct 150"
+	s.passes(t, "compare-profile")
+	s.vars["reference-limits"] = "--max-speed 9"
+	s.fails(t, "compare-profile", "gpu-baseline exits with 2")
+	referring(t, within, nvidia, "[").fails(t, "compare-profile", "gpu-baseline exits with 2")
 }
 
 func TestAWorseProfileBecomesTheBaselineByHand(t *testing.T) {

@@ -131,7 +131,7 @@ func TestROCmBuildReleasesTagsToGitHub(t *testing.T) {
 	last := p.Jobs[i].Plan[len(p.Jobs[i].Plan)-1]
 	require.Equal(t, "github-release", byName[last.Put].Type)
 	require.True(t, slices.ContainsFunc(p.Jobs[i].Plan, func(d doing) bool { return d.Get == "tag" && d.Trigger }))
-	for _, name := range []string{"profiles", "baseline", "wheels"} {
+	for _, name := range []string{"profiles", "baseline", "wheels", "reports"} {
 		require.Equal(t, "s3", byName[name].Type)
 		require.True(t, slices.ContainsFunc(p.Jobs, func(j job) bool {
 			return slices.ContainsFunc(j.Plan, func(d doing) bool { return d.Put == name })
@@ -142,6 +142,7 @@ func TestROCmBuildReleasesTagsToGitHub(t *testing.T) {
 		"profiles": "project/profiles/gfx90a/profile-20261121163000-0123456789ab.json",
 		"baseline": "project/baselines/gfx90a/baseline-20261121163000.json",
 		"wheels":   "project/wheels/wheel-20261121163000-0123456789ab.tar",
+		"reports":  "project/reports/gfx90a/report-20261121163000-0123456789ab.tar",
 	} {
 		pattern := strings.NewReplacer("((s3-prefix))", "project", "((gfx))", "gfx90a").Replace(byName[name].Source["regexp"].(string))
 		require.Equal(t, "20261121163000", regexp.MustCompile("^" + pattern + "$").FindStringSubmatch(file)[1])
@@ -173,7 +174,7 @@ func TestTasksOfROCmBuildGetWhatTheyNeed(t *testing.T) {
 				var own task
 				read(t, path, &own)
 				for _, in := range own.Inputs {
-					require.True(t, have[in["name"]], "%s: task %s needs %s", j.Name, d.Task, in["name"])
+					require.True(t, have[in["name"]] || in["optional"] != "", "%s: task %s needs %s", j.Name, d.Task, in["name"])
 				}
 				for _, out := range own.Outputs {
 					have[out["name"]] = true

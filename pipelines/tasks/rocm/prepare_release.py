@@ -1,10 +1,12 @@
-"""Lays out in release/ what a GitHub release of tag/ has: the wheel of wheels/.
+"""Lays out in release/ what a GitHub release of tag/ has: the wheel of wheels/, and its
+commit's profile and comparison of reports/.
 
 The wheel has passed gpu-verify and linux-verify, so what is released is what was tested. Fails
-where the tag is another commit than the wheel's, or another version.
+where the tag is another commit than the wheel's or the profile's, or another version.
 """
 import os
 import sys
+import tarfile
 
 import rocm_git
 import rocm_wheel
@@ -15,9 +17,25 @@ def write(name, text):
         f.write(text + "\n")
 
 
+def report(tag, commit):
+    """Unpacks the one report as files named by the tag: the comparison's text."""
+    archives = [n for n in os.listdir("reports") if n.endswith(".tar")]
+    if len(archives) != 1:
+        raise ValueError(f"reports has {len(archives)} archives of a profile, want 1")
+    if not archives[0].endswith(f"-{commit[:12]}.tar"):
+        raise ValueError(f"{tag} is {commit}, and {archives[0]} is of another commit: pin the resource reports to that of the wheel, or none")
+    found = {}
+    with tarfile.open(os.path.join("reports", archives[0])) as t:
+        for name in ("profile.json", "report.md"):
+            with t.extractfile(name) as f, open(f"release/files/{tag}-{name}", "wb") as out:
+                found[name] = f.read()
+                out.write(found[name])
+    return found["report.md"].decode()
+
+
 def main():
     tag, commit = rocm_git.ref("tag"), rocm_git.commit("tag")
-    if not tag.startswith("v"):
+    if not tag.startswith("v") or "/" in tag:
         raise ValueError(f"{tag!r} is no tag v<version>")
     os.makedirs("release/files", exist_ok=True)
     wheel, build = rocm_wheel.unpack("wheels", "release/files")
@@ -29,12 +47,15 @@ def main():
     # What follows the plus, such as rocm6.3, says how it was built.
     if version.split("+")[0] != tag[1:]:
         raise ValueError(f"{tag} would release version {version}; correct the project's version and tag that commit")
+    comparison = report(tag, commit)
+    if len(comparison) > 100000:  # of the 125,000 characters that GitHub takes
+        comparison = f"The comparison is too long to stand here: see `{tag}-report.md`."
     write("name", tag)
     write("tag", tag)
     write("commit", commit)
     write("body.md", f"`{build['wheel']}`\n\n"
           f"- architectures: {', '.join(build['architectures'])}\n"
-          f"- commit: {commit}\n- Python: {build['python']}\n- SHA-256: `{build['sha256']}`")
+          f"- commit: {commit}\n- Python: {build['python']}\n- SHA-256: `{build['sha256']}`\n\n{comparison.rstrip()}")
     with open(wheel + ".sha256", "w", encoding="utf-8") as f:
         f.write(f"{build['sha256']}  {build['wheel']}\n")
     print(f"{tag}: {build['wheel']}")
@@ -43,5 +64,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (OSError, KeyError, ValueError) as e:
+    except (OSError, KeyError, ValueError, tarfile.TarError) as e:
         sys.exit(f"FAILED: {e}")
