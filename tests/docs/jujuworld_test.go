@@ -42,7 +42,7 @@ var jujuCommands = map[string]string{
 // interface, as their own pages have it. Ends that never meet this charm's have
 // none.
 var (
-	ours   = []string{"web", "worker", "rocm-worker", "cuda-worker", "ci", "concourse-ci"}
+	ours   = []string{"web", "worker", "rocm-worker", "cuda-worker", "pr-worker", "ci", "concourse-ci"}
 	theirs = map[string]string{
 		"postgresql:database":                                 "provides postgresql_client",
 		"vault:vault-kv":                                      "provides vault-kv",

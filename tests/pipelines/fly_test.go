@@ -15,7 +15,7 @@ import (
 // validate has fly look at a pipeline as strictly as it can.
 func validate(program, path string) (string, error) {
 	out, err := exec.Command(program, "validate-pipeline", "--strict", "--config", path,
-		"--load-vars-from", filepath.Join(dir, "vars", "rocm-build.yml"),
+		"--load-vars-from", filepath.Join(dir, "vars", "rocm-build.yml"), "--load-vars-from", filepath.Join(dir, "vars", "rocm-pr.yml"),
 		"--var", "repository=busybox", "--var", "image-tag=latest", "--var", "folder=models", "--yaml-var", "tags=[gpu]").CombinedOutput()
 	return string(out), err
 }

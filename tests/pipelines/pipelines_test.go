@@ -63,11 +63,11 @@ func files(t *testing.T, pattern string) []string {
 	return found
 }
 
-// ofOneJob are the pipelines with one job and its task inside; rocmbuild_test.go has
-// the other.
+// ofOneJob are the pipelines with one job and its task inside; rocmbuild_test.go and
+// rocmpr_test.go have the others.
 func ofOneJob(t *testing.T) []string {
 	t.Helper()
-	return slices.DeleteFunc(files(t, "*.yml"), func(path string) bool { return filepath.Base(path) == "rocm-build.yml" })
+	return slices.DeleteFunc(files(t, "*.yml"), func(path string) bool { return strings.HasPrefix(filepath.Base(path), "rocm-") })
 }
 
 // A step without the worker's tags finds no worker that has any, and a check or

@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,25 +15,34 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// doing is a step of rocm-build.yml.
+// doing is a step of rocm-build.yml or rocm-pr.yml.
 type doing struct {
 	Get, Put, Task, Resource, File, Image string
-	Trigger                               bool
+	Trigger, Privileged                   bool
+	Version                               string
+	NoGet                                 bool     `yaml:"no_get"`
+	Inputs                                []string // of a put
 	Passed                                []string
 	Tags                                  any
 	Vars                                  map[string]string
 	Params                                map[string]any
-	InParallel                            []doing `yaml:"in_parallel"`
+	InputMapping                          map[string]string `yaml:"input_mapping"`
+	InParallel                            []doing           `yaml:"in_parallel"`
 	Across                                []struct {
 		Var    string
 		Values any
 	}
-	Do []doing
+	Do        []doing
+	OnSuccess *doing `yaml:"on_success"`
+	OnFailure *doing `yaml:"on_failure"`
+	OnError   *doing `yaml:"on_error"`
+	OnAbort   *doing `yaml:"on_abort"`
 }
 
 type job struct {
-	Name string
-	Plan []doing
+	Name  string
+	Plan  []doing
+	doing `yaml:",inline"` // its hooks
 }
 
 type resource struct {
@@ -41,12 +51,20 @@ type resource struct {
 	Source     map[string]any
 }
 
-func rocmBuild(t *testing.T) (p struct {
+type chain struct {
+	Types     []resource `yaml:"resource_types"`
 	Resources []resource
 	Jobs      []job
-}) {
+}
+
+func rocmBuild(t *testing.T) chain {
 	t.Helper()
-	read(t, filepath.Join(dir, "rocm-build.yml"), &p)
+	return chainOf(t, "rocm-build.yml")
+}
+
+func chainOf(t *testing.T, name string) (p chain) {
+	t.Helper()
+	read(t, filepath.Join(dir, name), &p)
 	for i, j := range p.Jobs {
 		p.Jobs[i].Plan = flat(j.Plan)
 	}
@@ -153,15 +171,15 @@ func TestROCmBuildReleasesTagsToGitHub(t *testing.T) {
 
 // A task in a file is looked at when its build runs: too late for a missing variable
 // or an input that nobody makes.
-func TestTasksOfROCmBuildGetWhatTheyNeed(t *testing.T) {
-	p := rocmBuild(t)
-	for _, j := range p.Jobs {
+func TestTasksGetWhatTheyNeed(t *testing.T) {
+	for _, j := range append(rocmBuild(t).Jobs, rocmPR(t).Jobs...) {
 		have := map[string]bool{}
 		tasks := 0
 		for _, d := range j.Plan {
 			switch {
 			case d.Get != "":
 				have[d.Get] = true
+			case d.Put == "status":
 			case d.Put != "":
 				for _, file := range strings.Fields(flatten(d.Params)) {
 					require.True(t, have[strings.Split(file, "/")[0]], "%s: put %s of %s", j.Name, d.Put, file)
@@ -174,12 +192,16 @@ func TestTasksOfROCmBuildGetWhatTheyNeed(t *testing.T) {
 				var own task
 				read(t, path, &own)
 				for _, in := range own.Inputs {
-					require.True(t, have[in["name"]] || in["optional"] != "", "%s: task %s needs %s", j.Name, d.Task, in["name"])
+					from := in["name"]
+					if mapped, ok := d.InputMapping[from]; ok {
+						from = mapped
+					}
+					require.True(t, have[from] || in["optional"] != "", "%s: task %s needs %s", j.Name, d.Task, from)
 				}
 				for _, out := range own.Outputs {
 					have[out["name"]] = true
 				}
-				require.True(t, have[d.Image], "%s: image %s", j.Name, d.Image)
+				require.True(t, have[d.Image] || d.Image == "", "%s: image %s", j.Name, d.Image)
 				data, err := os.ReadFile(path)
 				require.NoError(t, err)
 				for _, v := range variable.FindAllSubmatch(data, -1) {
@@ -245,35 +267,49 @@ func TestWheelIsTestedOnEachArchitecture(t *testing.T) {
 	require.Equal(t, map[string]any{"hip-check": "((test-on))", "unit": "((test-on))", "gpu-verify": "((test-on))"}, across)
 }
 
-func TestVariablesOfROCmBuildAreOneList(t *testing.T) {
-	secret := []string{"github-token", "s3-access-key", "s3-secret-key"}
-	var given map[string]any
-	read(t, filepath.Join(dir, "vars", "rocm-build.yml"), &given)
-	data, err := os.ReadFile(filepath.Join(dir, "rocm-build.yml"))
+// used are the variables of a pipeline, but for those of across.
+func used(t *testing.T, name string) (all []string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name))
 	require.NoError(t, err)
-	page, err := os.ReadFile("../../docs/how-to/rocm-ci.md")
-	require.NoError(t, err)
-	used := map[string]bool{}
 	for _, line := range strings.Split(string(data), "\n") {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
 		for _, v := range variable.FindAllStringSubmatch(line, -1) {
-			if !strings.HasPrefix(v[1], ".:") { // of across
-				used[v[1]] = true
+			if !strings.HasPrefix(v[1], ".:") {
+				all = append(all, v[1])
 			}
 		}
 	}
-	for name := range used {
-		if slices.Contains(secret, name) {
-			require.NotContains(t, given, name, "a secret")
-		} else {
-			require.Contains(t, given, name)
-		}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func given(t *testing.T, name string) (all []string) {
+	t.Helper()
+	var vars map[string]any
+	read(t, filepath.Join(dir, "vars", name), &vars)
+	return slices.Sorted(maps.Keys(vars))
+}
+
+func without(all, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(some, name) })
+}
+
+var (
+	buildSecrets = []string{"github-token", "s3-access-key", "s3-secret-key"}
+	prSecrets    = []string{"github-pr-token", "s3-read-access-key", "s3-read-secret-key"}
+)
+
+func TestVariablesAreOneList(t *testing.T) {
+	build, pr := used(t, "rocm-build.yml"), used(t, "rocm-pr.yml")
+	require.Equal(t, given(t, "rocm-build.yml"), without(build, buildSecrets))
+	require.Equal(t, given(t, "rocm-pr.yml"), without(without(pr, prSecrets), given(t, "rocm-build.yml")))
+	page, err := os.ReadFile("../../docs/how-to/rocm-ci.md")
+	require.NoError(t, err)
+	for _, name := range append(build, pr...) {
 		require.Contains(t, string(page), "`"+name+"`", "docs/how-to/rocm-ci.md")
-	}
-	for name := range given {
-		require.True(t, used[name], "%s is in vars/ and not used", name)
 	}
 }
 
