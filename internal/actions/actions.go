@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/preflight"
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/term"
+	"concourse-ci-machine/pipelines"
 )
 
 // Actions is one run of the charm for an action of Juju's, or for a person.
@@ -102,6 +103,10 @@ func (c *Actions) table() map[string]action {
 		"preflight": c.answer("checks", func(ctx context.Context, w io.Writer, params map[string]any, f term.Format) error {
 			hosts, _ := params["hosts"].(string)
 			return preflight.Show(ctx, c.Host, w, hosts, f)
+		}),
+		"get-pipelines": c.answer("pipelines", func(_ context.Context, w io.Writer, params map[string]any, _ term.Format) error {
+			name, _ := params["name"].(string)
+			return pipelines.Write(w, name)
 		}),
 		"rocm-matrix": c.answer("releases", func(_ context.Context, w io.Writer, _ map[string]any, _ term.Format) error {
 			return rocm.WriteMatrix(w)

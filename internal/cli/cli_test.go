@@ -42,6 +42,11 @@ func TestExitStatusTellsHowItIs(t *testing.T) {
 		"explain 2":         {"no-gpu", 0, "2 GPU Hang  Critical\n", ""},
 		"explain 2 --json":  {"no-gpu", 0, `"severity": "Critical"`, ""},
 
+		"pipelines":                  {"amd", 0, "rocm-build.yml\n", ""},
+		"pipelines vars/rocm-pr.yml": {"amd", 0, "pr-tag: untrusted\n", ""},
+		"pipelines a b":              {"amd", 2, "", `cannot print "a b": want one name of the list that pipelines prints`},
+		"pipelines /etc/passwd":      {"amd", 1, "", `cannot print "/etc/passwd": there is no such pipeline or task`},
+
 		"fleet":       {"amd", 1, "", "cannot show the fleet: no hook has run on this machine yet\n"},
 		"fleet --all": {"amd", 2, "", `cannot show the fleet with "--all": only --json is known; see dispatch --help` + "\n"},
 

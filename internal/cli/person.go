@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/term"
 	"concourse-ci-machine/internal/version"
+	"concourse-ci-machine/pipelines"
 )
 
 const usage = `dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions.
@@ -41,6 +42,7 @@ On a unit, as root, it also answers:
   dispatch cdi refresh          describe the GPUs for tasks anew; restarts nothing
   dispatch fleet [--json]       on the web: all workers, with their GPUs, which of them are
                                 withheld, and how many can be leased
+  dispatch pipelines [FILE]     pipelines and tasks that come with the charm, or one of them
   dispatch errors [--json]      the errors of AMD GPUs, by number
   dispatch explain N [--json]   what error N means, what causes it, and what to do
   dispatch gpu-baseline --help  compare two profiles of examples, within limits
@@ -118,6 +120,11 @@ func person(ctx context.Context, c *actions.Actions, args []string, env func(str
 			return p.wrong("cannot show the fleet with %q: only --json is known", strings.Join(args[1:], " "))
 		}
 		return p.done(c.ShowFleet(ctx, stdout, p.format))
+	case "pipelines":
+		if len(args) > 2 {
+			return p.wrong("cannot print %q: want one name of the list that pipelines prints", strings.Join(args[1:], " "))
+		}
+		return p.done(pipelines.Write(stdout, strings.Join(args[1:], "")))
 	case "errors":
 		if !p.json(args[1:]) {
 			return p.wrong("cannot list errors with %q: only --json is known", strings.Join(args[1:], " "))

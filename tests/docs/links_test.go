@@ -63,7 +63,7 @@ func TestNamedPackagesAreThoseOfTheTree(t *testing.T) {
 	for _, e := range entries {
 		there = append(there, "internal/"+e.Name())
 	}
-	require.ElementsMatch(t, append(there, "templates"), listed)
+	require.ElementsMatch(t, append(there, "templates", "pipelines"), listed)
 }
 
 func TestNamedProgramsAreThoseOfTheMakefile(t *testing.T) {

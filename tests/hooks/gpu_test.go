@@ -21,9 +21,9 @@ func (u *unit) action(name string, params map[string]any) *jujutest.Action {
 	return r.Action
 }
 
-// What four questions about GPUs and their errors are answered, as an action
+// What questions that need no hook are answered, as an action
 // and to a person.
-func TestGPUQuestionsForPeopleAndAsActions(t *testing.T) {
+func TestQuestionsForPeopleAndAsActions(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t, fixture("mi210x4"), nil)
 	for _, c := range []struct {
@@ -36,6 +36,8 @@ func TestGPUQuestionsForPeopleAndAsActions(t *testing.T) {
 		{"detect-gpus", nil, "detected", "gpu detect", 0},
 		{"list-errors", map[string]any{"format": "text"}, "errors", "errors", 0},
 		{"list-errors", map[string]any{"format": "json"}, "errors", "errors --json", 0},
+		{"get-pipelines", nil, "pipelines", "pipelines", 0},
+		{"get-pipelines", map[string]any{"name": "rocm-pr.yml"}, "pipelines", "pipelines rocm-pr.yml", 0},
 		{"explain-error", map[string]any{"code": 7}, "explanation", "explain 7", 0},
 		{"gpu-health", map[string]any{"format": "json"}, "health", "gpu health --json", 1},
 		{"verify-gpu", map[string]any{"format": "text"}, "verified", "gpu verify", 1},

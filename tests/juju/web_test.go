@@ -163,6 +163,7 @@ func TestEveryActionWithGoodAndWrongParameters(t *testing.T) {
 		"run-migrations": {{"target-version": 7}}, "rotate-keys": {nil, {"keys": "some"}, {"key": "tsa-host"}, {"keys": "all", "key": "tsa-host"}}, "prune-worker": {nil, {"worker": 1}},
 		"gpu-status": {{"format": "xml"}}, "gpu-evidence": {{"format": "xml"}}, "gpu-release": {nil, {"gpu": "0", "force": "yes"}}, "coverage": {{"format": "xml"}}, "fleet": {{"format": "xml"}, {"format": 1}},
 		"gpu-withhold": {nil, {"gpu": 0}, {"gpu": 0, "reason": 7}}, "gpu-return": {nil, {"gpu": 0, "reason": "well"}},
+		"get-pipelines": {{"name": 1}, {"name": nil}},
 	}
 	// What a worker without a web's API and without real GPU nodes can't do, it says.
 	fails := map[string]string{"get-admin-password": "this unit is a worker", "run-migrations": "worker", "prune-worker": "worker",
