@@ -1,12 +1,17 @@
 package baseline
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Limits are what may get worse, and by how much. A nil limit is none.
 type Limits struct {
 	DurationPct  *Percent `json:"max_duration_pct"`
 	Duration     *Amount  `json:"max_duration_s"`
+	MemoryPct    *Percent `json:"max_memory_pct"`
 	Memory       *Amount  `json:"max_memory_mb"`
+	Together     bool     `json:"together"`      // what has two limits is beyond them where it exceeds both
 	AllowMissing bool     `json:"allow_missing"` // examples and measurements may be gone
 }
 
@@ -36,6 +41,7 @@ type Row struct {
 	Duration    *Amount   `json:"duration_delta_s"`
 	DurationPct *Percent  `json:"duration_delta_pct"` // nil also where the baseline is 0 s
 	Memory      *Amount   `json:"peak_memory_delta_mb"`
+	MemoryPct   *Percent  `json:"peak_memory_delta_pct"`
 	Reasons     []string  `json:"reasons"` // why it gates
 	Notes       []string  `json:"notes"`
 }
@@ -101,38 +107,43 @@ func (l Limits) isNew(r *Row) {
 
 // measure compares the numbers of an example that is ok in both.
 func (l Limits) measure(r *Row) {
-	was, is := r.Base.Duration, r.New.Duration
-	limited := l.DurationPct != nil || l.Duration != nil
-	if r.both("duration_s", was, is, limited && !l.AllowMissing) {
-		d := *is - *was
-		r.Duration, r.DurationPct = &d, percent(d, *was)
-		if l.Duration != nil && d > *l.Duration {
-			r.because("duration grew by %s s; the limit is %s s", d, l.Duration)
-		}
-		switch {
-		case l.DurationPct == nil:
-		case r.DurationPct != nil:
-			if *r.DurationPct > *l.DurationPct {
-				r.because("duration grew by %s %%; the limit is %s %%", r.DurationPct, l.DurationPct)
-			}
-		case d > 0 && l.Duration == nil:
-			r.note("its baseline is 0 s, which has no percentage, so no limit applies: give --max-duration-s")
-		case d > 0:
-			r.note("its baseline is 0 s, which has no percentage: --max-duration-s alone decides")
-		}
-	}
-	was, is = r.Base.Memory, r.New.Memory
-	if r.both("peak_memory_mb", was, is, l.Memory != nil && !l.AllowMissing) {
-		d := *is - *was
-		r.Memory = &d
-		if l.Memory != nil && d > *l.Memory {
-			r.because("peak memory grew by %s MB; the limit is %s MB", d, l.Memory)
-		}
-	}
+	r.Duration, r.DurationPct = l.grew(r, "duration", "duration_s", "s", r.Base.Duration, r.New.Duration, l.DurationPct, l.Duration)
+	r.Memory, r.MemoryPct = l.grew(r, "peak memory", "peak_memory_mb", "MB", r.Base.Memory, r.New.Memory, l.MemoryPct, l.Memory)
 	r.Result = Within
 	if r.Gates {
 		r.Result = Beyond
 	}
+}
+
+// grew compares one number with its two limits.
+func (l Limits) grew(r *Row, what, field, unit string, was, is *Amount, maxPct *Percent, most *Amount) (*Amount, *Percent) {
+	limited := maxPct != nil || most != nil
+	if !r.both(field, was, is, limited && !l.AllowMissing) {
+		return nil, nil
+	}
+	d := *is - *was
+	pct := percent(d, *was)
+	absolute := most != nil && d > *most
+	relative := maxPct != nil && pct != nil && *pct > *maxPct
+	if l.Together && most != nil && maxPct != nil && pct != nil {
+		absolute = absolute && relative
+		relative = absolute
+	}
+	if absolute {
+		r.because("%s grew by %s %s; the limit is %s %s", what, d, unit, most, unit)
+	}
+	if relative {
+		r.because("%s grew by %s %%; the limit is %s %%", what, pct, maxPct)
+	}
+	if maxPct != nil && pct == nil && d > 0 {
+		flag := "--max-" + strings.TrimPrefix(strings.ReplaceAll(field, "_", "-"), "peak-")
+		if most == nil {
+			r.note("its baseline is 0 %s, which has no percentage, so no limit applies: give %s", unit, flag)
+		} else {
+			r.note("its baseline is 0 %s, which has no percentage: %s alone decides", unit, flag)
+		}
+	}
+	return &d, pct
 }
 
 // both reports whether a field was measured twice. A limit on what is measured no

@@ -106,6 +106,40 @@ func TestGrowthOfExactlyTheLimitIsWithinIt(t *testing.T) {
 	}
 }
 
+// A slowdown of 20 % that is 2 ms is nothing, nor is one of 2 s in an hour.
+func TestLimitsTogetherHaveToBeExceededBoth(t *testing.T) {
+	for _, c := range []struct {
+		base, now string
+		together  bool
+		want      Result
+	}{
+		{"0.01", "0.012", false, Beyond},
+		{"0.01", "0.012", true, Within},
+		{"3600", "3602", false, Beyond},
+		{"3600", "3602", true, Within},
+		{"3600", "4000", true, Beyond},
+		{"0", "2", true, Beyond}, // has no percentage: seconds alone decide
+		{"0", "0.5", true, Within},
+	} {
+		pct := Percent(10)
+		second := Amount(perUnit)
+		for _, memory := range []bool{false, true} {
+			base, now := Measured{StatusOK, amount(t, c.base), nil}, Measured{StatusOK, amount(t, c.now), nil}
+			limits := Limits{DurationPct: &pct, Duration: &second, Together: c.together}
+			if memory {
+				base, now = Measured{StatusOK, nil, base.Duration}, Measured{StatusOK, nil, now.Duration}
+				limits = Limits{MemoryPct: &pct, Memory: &second, Together: c.together}
+			}
+			r := limits.row(&Example{"a", base}, &Example{"a", now})
+			require.Equal(t, c.want, r.Result, "%+v: %v", c, r.Reasons)
+		}
+	}
+	pct := Percent(10)
+	alone := Limits{DurationPct: &pct, Together: true}
+	r := alone.row(&Example{"a", Measured{StatusOK, amount(t, "0.01"), nil}}, &Example{"a", Measured{StatusOK, amount(t, "0.012"), nil}})
+	require.Equal(t, Beyond, r.Result, "one limit has none to be together with")
+}
+
 func amount(t *testing.T, s string) *Amount {
 	a, err := parseAmount(s)
 	require.NoError(t, err)

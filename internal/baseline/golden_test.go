@@ -34,6 +34,8 @@ func TestReportsOfEachKindAsTheyArePrinted(t *testing.T) {
 		"within-limits":       {"limits", 0, []string{"--max-duration-pct", "12.5", "--max-duration-s=0.1", "--max-memory-mb", "512.000001"}},
 		"beyond-limits":       {"limits", 1, []string{"--max-duration-pct=10", "--max-memory-mb=512"}},
 		"beyond-no-growth":    {"limits", 1, []string{"--max-duration-s=0"}},
+		"together":            {"limits", 1, []string{"--max-duration-pct=10", "--max-duration-s=0.05", "--max-memory-pct=60", "--max-memory-mb=512", "--together"}},
+		"together-one-alone":  {"limits", 0, []string{"--max-duration-pct=10", "--max-duration-s=0.1", "--max-memory-pct=60", "--max-memory-mb=600", "--together"}},
 		"statuses":            {"statuses", 1, []string{"--max-memory-mb=100"}},
 		"statuses-allowed":    {"statuses", 1, []string{"--max-memory-mb=100", "--allow-missing"}},
 		"zero-baseline":       {"zero", 0, []string{"--max-duration-pct=10", "--max-memory-mb=600"}},

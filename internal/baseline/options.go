@@ -34,15 +34,22 @@ func (o *options) flagSet() *flag.FlagSet {
 		o.format = s
 		return nil
 	})
-	fs.Func("max-duration-pct", "a duration may grow by `n` percent of the baseline's", limit(parsePercent, &o.limits.DurationPct))
-	fs.Func("max-duration-s", "a duration may grow by `n` seconds", limit(parseAmount, &o.limits.Duration))
-	fs.Func("max-memory-mb", "peak memory may grow by `n` MB", limit(parseAmount, &o.limits.Memory))
+	o.limits.flags(fs)
+	fs.BoolVar(&o.limits.Together, "together", false, "what has two limits is worse only where it exceeds both")
 	fs.StringVar(&o.output, "o", "", "write the report to `file`, and only the verdict to standard output")
 	fs.Func("rename", "the example OLD of BASE is `old=new` in NEW; may be repeated", func(s string) error {
 		o.renames = append(o.renames, s)
 		return nil
 	})
 	return fs
+}
+
+// flags binds the limits that every command has.
+func (l *Limits) flags(fs *flag.FlagSet) {
+	fs.Func("max-duration-pct", "a duration may grow by `n` percent of the baseline's", limit(parsePercent, &l.DurationPct))
+	fs.Func("max-duration-s", "a duration may grow by `n` seconds", limit(parseAmount, &l.Duration))
+	fs.Func("max-memory-pct", "peak memory may grow by `n` percent of the baseline's", limit(parsePercent, &l.MemoryPct))
+	fs.Func("max-memory-mb", "peak memory may grow by `n` MB", limit(parseAmount, &l.Memory))
 }
 
 // limit reads a number into a limit.

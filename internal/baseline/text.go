@@ -47,15 +47,21 @@ func (r Report) Verdict() string {
 // String names the limits.
 func (l Limits) String() string {
 	var parts []string
-	if l.DurationPct != nil {
-		parts = append(parts, fmt.Sprintf("duration +%s %%", l.DurationPct))
+	add := func(what, unit string, maxPct *Percent, most *Amount) {
+		var two []string
+		if maxPct != nil {
+			two = append(two, fmt.Sprintf("%s +%s %%", what, maxPct))
+		}
+		if most != nil {
+			two = append(two, fmt.Sprintf("%s +%s %s", what, most, unit))
+		}
+		if l.Together && len(two) == 2 {
+			two = []string{two[0] + " and " + strings.TrimPrefix(two[1], what+" ")}
+		}
+		parts = append(parts, two...)
 	}
-	if l.Duration != nil {
-		parts = append(parts, fmt.Sprintf("duration +%s s", l.Duration))
-	}
-	if l.Memory != nil {
-		parts = append(parts, fmt.Sprintf("peak memory +%s MB", l.Memory))
-	}
+	add("duration", "s", l.DurationPct, l.Duration)
+	add("peak memory", "MB", l.MemoryPct, l.Memory)
 	s := "limits: " + strings.Join(parts, ", ")
 	if len(parts) == 0 {
 		s = "no limits given, so only statuses decide"
