@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -23,6 +24,8 @@ type Command struct {
 	// Tail, where it is not 0, is how many bytes are kept of what it writes, the last
 	// ones: of standard output and error together, which are then both the output.
 	Tail int
+	// Shown has what it writes go to this process's standard error as well, while it runs.
+	Shown bool
 }
 
 // String is the command as a person would type it.
@@ -86,8 +89,11 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
 	cmd.Env = append(os.Environ(), c.Env...)
 	cmd.Stdout, cmd.Stderr = &out, &errb
+	if c.Shown {
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, os.Stderr), io.MultiWriter(&errb, os.Stderr)
+	}
 	if out.limit = c.Tail; c.Tail > 0 {
-		cmd.Stderr = &out // one writer for both is one pipe for both
+		cmd.Stderr = cmd.Stdout // one writer for both is one pipe for both
 	}
 	if len(c.Stdin) > 0 { // else /dev/null, which needs no pipe
 		cmd.Stdin = bytes.NewReader(c.Stdin)

@@ -38,6 +38,26 @@ func TestRunGivesOutputInputAndEnvironment(t *testing.T) {
 	require.Equal(t, "in 1 2 a b", out)
 }
 
+// What takes long is followed while it runs, and is there afterwards as well.
+func TestCommandThatIsShownWritesToStandardErrorToo(t *testing.T) {
+	for _, tail := range []int{0, 100} {
+		f, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+		require.NoError(t, err)
+		own := os.Stderr
+		os.Stderr = f
+		c := sh("echo out; echo error >&2; exit 3")
+		c.Shown, c.Tail = true, tail
+		out, e := run(t, c)
+		os.Stderr = own
+		require.NoError(t, f.Close())
+		require.Equal(t, 3, e.Code)
+		shown, err := os.ReadFile(f.Name())
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{"out", "error"}, strings.Fields(string(shown)))
+		require.Equal(t, "out\nerror\n", out+e.Stderr+strings.Repeat("\n", min(1, len(e.Stderr))))
+	}
+}
+
 func TestRunHasNoInputWhereNoneIsGiven(t *testing.T) {
 	out, e := run(t, sh("cat; echo end"))
 	require.Nil(t, e)
