@@ -15,9 +15,10 @@ func TestPageTellsWhatTheProgramDoes(t *testing.T) {
 	require.NoError(t, err)
 	page := string(data)
 
-	_, help, _ := call("", "--help")
-	require.Contains(t, page, "\n```text\n"+help+"```\n")
-
+	for _, args := range [][]string{{"--help"}, {"compare", "--help"}, {"bisect", "--help"}, {"ab", "--help"}} {
+		_, help, _ := call("", args...)
+		require.Contains(t, page, "\n```text\n"+help+"```\n")
+	}
 	example, err := os.ReadFile("testdata/beyond-limits.txt")
 	require.NoError(t, err)
 	require.Contains(t, page, "\n```text\n"+strings.ReplaceAll(string(example), "testdata/limits/", "")+"```\n")
@@ -25,12 +26,20 @@ func TestPageTellsWhatTheProgramDoes(t *testing.T) {
 	for word := range words {
 		require.Contains(t, page, "`"+word+"`", "a status")
 	}
+	for _, r := range []string{string(FoundOne), string(FoundRange), string(NotWorse), string(NotMeasured), string(Worse), string(NoWorse), string(Unclear), string(NotInAll)} {
+		require.Regexp(t, "(?m)^\\| `"+r+"` \\|", page, "an answer")
+	}
 	for _, r := range []Result{Within, Beyond, Regressed, Fixed, Failing, Skipped, Missing, New} {
 		require.Regexp(t, "(?m)^\\| `"+string(r)+"` \\|", page, "a result")
 	}
 
 	_, report, _ := call("", "compare", in("names", "base"), in("names", "new"), "--format=json")
 	require.True(t, json.Valid([]byte(report)))
+	for _, file := range []string{"testdata/bisect.golden.json", "testdata/ab.golden.json"} {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		report += string(data)
+	}
 	for _, m := range regexp.MustCompile(`"([a-z_]+)":`).FindAllStringSubmatch(report, -1) {
 		require.Contains(t, page, "`"+m[1]+"`", "a field of the JSON")
 	}

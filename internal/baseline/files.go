@@ -11,9 +11,9 @@ import (
 // maxSize is how many bytes a profile may have.
 const maxSize = 16 << 20
 
-// profile reads a file, or standard input for "-". A file that is not there is an
+// readProfile reads a file, or standard input for "-". A file that is not there is an
 // fs.ErrNotExist.
-func (o options) profile(file string, stdin io.Reader) (Profile, error) {
+func readProfile(file string, stdin io.Reader) (Profile, error) {
 	in, name := stdin, "standard input"
 	if file != "-" {
 		f, err := os.Open(file)

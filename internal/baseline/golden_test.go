@@ -2,6 +2,7 @@ package baseline
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -9,13 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 )
 
 // call runs the program.
 func call(stdin string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = Run("gpu-baseline", "v1", args, Streams{strings.NewReader(stdin), &out, &errs})
+	code = Run(context.Background(), host.New(""), "gpu-baseline", "v1", args, Streams{strings.NewReader(stdin), &out, &errs})
 	return code, out.String(), errs.String()
 }
 

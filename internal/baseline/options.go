@@ -1,55 +1,62 @@
 package baseline
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
+	"io/fs"
 	"slices"
-	"strings"
+
+	"concourse-ci-machine/internal/host"
 )
 
-// options are a command line.
+const compareUsage = `Usage: %[1]s compare BASE NEW [flags]
+
+Compares two profiles, files of JSON, and exits with 1 where examples of NEW are
+worse than those of BASE by more than the limits. "-" is standard input.
+
+An example is worse when it was ok in BASE and failed in NEW, whatever the limits;
+when it is missing in NEW, or skipped there; and when it is ok in both and a limit
+is exceeded. Without limits durations and memory are shown, and decide nothing.
+
+%[2]s
+Exit status: 0 within the limits, 1 beyond them, 2 wrong command line or bad input.
+`
+
+// options are a command line of compare.
 type options struct {
 	base, now   string // files; "-" is standard input
 	limits      Limits
-	format      string
 	renames     []string
 	allowNoBase bool
-	output      string // a file; empty: standard output
+	printing
 }
 
-var formats = []string{"text", "json", "markdown"}
+func (o *options) usage() string { return compareUsage }
 
-// flagSet binds the flags to o.
-func (o *options) flagSet() *flag.FlagSet {
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
+func (o *options) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.allowNoBase, "allow-no-base", false, "BASE may not be there yet: everything is new then")
 	fs.BoolVar(&o.limits.AllowMissing, "allow-missing", false, "what BASE has may be missing in NEW, or skipped there")
-	fs.Func("format", "`format` of the report: text, json or markdown (default text)", func(s string) error {
-		if !slices.Contains(formats, s) {
-			return fmt.Errorf("want %s", strings.Join(formats, ", "))
-		}
-		o.format = s
-		return nil
-	})
-	o.limits.flags(fs)
-	fs.BoolVar(&o.limits.Together, "together", false, "what has two limits is worse only where it exceeds both")
-	fs.StringVar(&o.output, "o", "", "write the report to `file`, and only the verdict to standard output")
 	fs.Func("rename", "the example OLD of BASE is `old=new` in NEW; may be repeated", func(s string) error {
 		o.renames = append(o.renames, s)
 		return nil
 	})
-	return fs
+	o.limits.flags(fs)
+	o.limits.together(fs)
+	o.printing.flags(fs)
 }
 
-// flags binds the limits that every command has.
+// flags binds the limits.
 func (l *Limits) flags(fs *flag.FlagSet) {
 	fs.Func("max-duration-pct", "a duration may grow by `n` percent of the baseline's", limit(parsePercent, &l.DurationPct))
 	fs.Func("max-duration-s", "a duration may grow by `n` seconds", limit(parseAmount, &l.Duration))
 	fs.Func("max-memory-pct", "peak memory may grow by `n` percent of the baseline's", limit(parsePercent, &l.MemoryPct))
 	fs.Func("max-memory-mb", "peak memory may grow by `n` MB", limit(parseAmount, &l.Memory))
+}
+
+func (l *Limits) together(fs *flag.FlagSet) {
+	fs.BoolVar(&l.Together, "together", false, "what has two limits is worse only where it exceeds both")
 }
 
 // limit reads a number into a limit.
@@ -64,47 +71,55 @@ func limit[T any](parse func(string) (T, error), into **T) func(string) error {
 	}
 }
 
-// parse reads a command line. Flags may stand before, between and after the files.
-func parse(args []string) (options, *flag.FlagSet, error) {
-	o := options{format: "text"}
-	fs := o.flagSet()
-	if len(args) == 0 {
-		return o, fs, errors.New("cannot run without a command: want compare BASE NEW")
-	}
-	switch args[0] {
-	case "--help", "-help", "-h", "help":
-		return o, fs, errHelp
-	case "--version", "-version", "version":
-		return o, fs, errVersion
-	case "compare":
-	default:
-		return o, fs, fmt.Errorf("cannot run %s: want compare BASE NEW", quoted(args[0]))
-	}
-	var files []string
-	for args = args[1:]; len(args) > 0; {
-		if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
-			return o, fs, errHelp
-		} else if err != nil {
-			return o, fs, fmt.Errorf("cannot read the flags: %s", visible(err.Error()))
-		}
-		rest := fs.Args()
-		if n := len(args) - len(rest); n > 0 && args[n-1] == "--" {
-			files = append(files, rest...)
-			break
-		}
-		if len(rest) == 0 {
-			break
-		}
-		files, args = append(files, rest[0]), rest[1:]
-	}
+func (o *options) take(words, after []string, _ bool) error {
+	files := append(words, after...)
 	switch {
 	case len(files) != 2:
-		return o, fs, fmt.Errorf("cannot compare %d files: want two, BASE and NEW", len(files))
+		return fmt.Errorf("cannot compare %d files: want two, BASE and NEW", len(files))
 	case files[0] == "-" && files[1] == "-":
-		return o, fs, errors.New("cannot read both files from standard input")
+		return errors.New("cannot read both files from standard input")
 	case slices.Contains(files, ""):
-		return o, fs, errors.New("cannot compare: a file has no name")
+		return errors.New("cannot compare: a file has no name")
 	}
 	o.base, o.now = files[0], files[1]
-	return o, fs, nil
+	return nil
+}
+
+// run compares and writes the report.
+func (o *options) run(_ context.Context, _ host.Host, s Streams) (exit int, err error) {
+	r, err := o.compare(s)
+	if err == nil {
+		err = o.print(r, s, o.base, o.now)
+	}
+	switch {
+	case err != nil:
+		return exitWrong, err
+	case !r.OK:
+		return exitBeyond, nil
+	}
+	return exitWithin, nil
+}
+
+func (o *options) compare(s Streams) (Report, error) {
+	now, err := readProfile(o.now, s.In)
+	if err != nil {
+		return Report{}, err
+	}
+	base, err := readProfile(o.base, s.In)
+	none := o.allowNoBase && errors.Is(err, fs.ErrNotExist)
+	switch {
+	case none:
+		base = Profile{File: o.base}
+	case errors.Is(err, fs.ErrNotExist):
+		return Report{}, fmt.Errorf("%w; on a first run give --allow-no-base, and keep %s as the baseline", err, visible(o.now))
+	case err != nil:
+		return Report{}, err
+	case len(base.Examples) == 0:
+		return Report{}, fmt.Errorf("cannot compare with %s: it has no examples, so nothing could fail", visible(o.base))
+	}
+	r, err := compare(base, now, o.limits, o.renames)
+	if none {
+		r.Notes = append(r.Notes, "there is no baseline yet: nothing was compared")
+	}
+	return r, err
 }

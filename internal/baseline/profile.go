@@ -1,8 +1,9 @@
-// Package baseline compares two profiles of the same examples, an older one and
-// a newer one, and tells whether what got slower or bigger stays within limits.
-// It is the program gpu-baseline, and `dispatch gpu-baseline`. It needs nothing
-// but Go's own library, so that the program is small enough to be fetched into a
-// task. It measures nothing, and neither keeps nor changes a profile.
+// Package baseline compares profiles of the same examples and tells whether what got
+// slower or bigger stays within limits: two of them (compare), those of a history, to
+// find the commit (bisect), and those of two commits measured in turns (ab). It is the
+// program gpu-baseline, and `dispatch gpu-baseline`. It needs nothing but Go's own library
+// and what runs commands, so that the program is small enough to be fetched into a task.
+// It measures nothing itself, and never changes a profile.
 package baseline
 
 // Status is what became of an example.

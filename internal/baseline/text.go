@@ -8,12 +8,14 @@ import (
 )
 
 // JSON is the report for programs.
-func (r Report) JSON() string {
+func (r Report) JSON() string { return encoded(r) }
+
+func encoded(report any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(r); err != nil {
+	if err := e.Encode(report); err != nil {
 		panic(err) // no type in it can fail
 	}
 	return b.String()
@@ -127,16 +129,17 @@ func (r Report) Text() string {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", visible(row.Name), row.Result, strings.Join(row.cells("->"), "\t"))
 	}
 	w.Flush()
-	section := func(title string, lines []string) {
-		if len(lines) > 0 {
-			fmt.Fprintf(&b, "\n%s:\n  %s\n", title, strings.Join(lines, "\n  "))
-		}
-	}
 	reasons, notes := r.lines(quoted, visible)
-	section("Why it failed", reasons)
-	section("Notes", notes)
+	section(&b, "Why it failed", reasons)
+	section(&b, "Notes", notes)
 	fmt.Fprintf(&b, "\n%s\n", r.Verdict())
 	return b.String()
+}
+
+func section(b *strings.Builder, title string, lines []string) {
+	if len(lines) > 0 {
+		fmt.Fprintf(b, "\n%s:\n  %s\n", title, strings.Join(lines, "\n  "))
+	}
 }
 
 // lines are the reasons and notes for people; name shows a name from outside, and

@@ -97,7 +97,7 @@ func TestExitStatusTellsHowItIs(t *testing.T) {
 
 		"gpu-baseline --help":      {"amd", 0, "Usage: dispatch gpu-baseline compare BASE NEW [flags]\n", ""},
 		"gpu-baseline --version":   {"amd", 0, "dispatch gpu-baseline dev\n", ""},
-		"gpu-baseline":             {"amd", 2, "", "dispatch gpu-baseline: cannot run without a command: want compare BASE NEW; see dispatch gpu-baseline --help\n"},
+		"gpu-baseline":             {"amd", 2, "", "dispatch gpu-baseline: cannot run without a command: want compare, bisect or ab; see dispatch gpu-baseline --help\n"},
 		"gpu-baseline compare - -": {"amd", 2, "", "cannot read both files from standard input"},
 	} {
 		code, stdout, stderr := dispatch(t, want.host, line)

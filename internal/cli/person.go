@@ -10,6 +10,7 @@ import (
 	"concourse-ci-machine/internal/actions"
 	"concourse-ci-machine/internal/baseline"
 	"concourse-ci-machine/internal/gpustate"
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/preflight"
 	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/term"
@@ -45,7 +46,8 @@ On a unit, as root, it also answers:
   dispatch pipelines [FILE]     pipelines and tasks that come with the charm, or one of them
   dispatch errors [--json]      the errors of AMD GPUs, by number
   dispatch explain N [--json]   what error N means, what causes it, and what to do
-  dispatch gpu-baseline --help  compare two profiles of examples, within limits
+  dispatch gpu-baseline --help  compare profiles of examples within limits, and find the
+                                commit that made one worse
   dispatch --version
   dispatch --help
 
@@ -102,7 +104,7 @@ func person(ctx context.Context, c *actions.Actions, args []string, env func(str
 	case "gpu":
 		return p.gpu(args[1:])
 	case "gpu-baseline": // its files are the caller's, wherever CHARM_ROOT is
-		return baseline.Run("dispatch gpu-baseline", version.Version, args[1:], baseline.Streams{In: os.Stdin, Out: stdout, Err: stderr})
+		return baseline.Run(ctx, host.New(""), "dispatch gpu-baseline", version.Version, args[1:], baseline.Streams{In: os.Stdin, Out: stdout, Err: stderr})
 	case "rocm":
 		return p.rocm(args[1:])
 	case "preflight":

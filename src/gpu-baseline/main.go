@@ -1,14 +1,20 @@
-// Command gpu-baseline compares two profiles and fails where one got worse.
+// Command gpu-baseline compares profiles of examples, finds the commit that made one
+// worse, and measures two commits in turns.
 package main
 
 import (
+	"context"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"concourse-ci-machine/internal/baseline"
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/version"
 )
 
 func main() {
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	s := baseline.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
-	os.Exit(baseline.Run("gpu-baseline", version.Version, os.Args[1:], s))
+	os.Exit(baseline.Run(ctx, host.New(""), "gpu-baseline", version.Version, os.Args[1:], s))
 }

@@ -41,6 +41,9 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzDecodeRecord", "concourse-ci-machine/internal/lease"},
 		{"FuzzResult", "concourse-ci-machine/internal/gpuproof"},
 		{"FuzzClean", "concourse-ci-machine/internal/gpuproof"},
+		{"FuzzParse", "concourse-ci-machine/internal/baseline"},
+		{"FuzzVersions", "concourse-ci-machine/internal/baseline"},
+		{"FuzzRecord", "concourse-ci-machine/internal/baseline"},
 	})
 }
 

@@ -1,0 +1,166 @@
+package baseline
+
+import (
+	"math"
+	"slices"
+)
+
+// pairs are the profiles of A and of B, of a round each under the same number: what
+// drifts between rounds, as a clock does, drifts in both.
+type pairs struct{ a, b []Profile }
+
+// firstRounds are made in any case: two of A B and two of B A.
+const firstRounds = 4
+
+// duel is all that the next round of a comparison is decided from.
+type duel struct {
+	pairs
+	limits    Limits
+	only      []string
+	noise     float64 // of durations, as part of them, while there are few rounds
+	maxRounds int
+}
+
+// more tells whether another round is wanted, beside what is known of each example.
+func (d *duel) more() (again bool, all []Compared) {
+	if len(d.b) < firstRounds {
+		return true, nil
+	}
+	for _, name := range d.names() {
+		all = append(all, d.example(name))
+	}
+	again = len(d.b) < d.maxRounds && slices.ContainsFunc(all, func(c Compared) bool { return c.Result == Unclear })
+	return again, all
+}
+
+func (d *duel) names() (names []string) {
+	if len(d.only) > 0 {
+		return d.only
+	}
+	for _, p := range slices.Concat(d.a, d.b) {
+		for _, e := range p.Examples {
+			if !slices.Contains(names, e.Name) {
+				names = append(names, e.Name)
+			}
+		}
+	}
+	return names
+}
+
+// Side is what was measured of A or B: means.
+type Side struct {
+	*Measured
+	Spread Percent `json:"spread_pct"` // of its durations: a standard deviation
+}
+
+// Answer is whether B is worse than A.
+type Answer string
+
+const (
+	Worse    Answer = "worse"
+	NoWorse  Answer = "not worse"
+	Unclear  Answer = "not clear"    // for the noise
+	NotInAll Answer = "not measured" // in each round of A; or new in B
+)
+
+// Compared is the answer for one example. What is compared is A's mean with that and the
+// mean growth of a round.
+type Compared struct {
+	Name       string  `json:"name"`
+	Result     Answer  `json:"result"`
+	Confidence Percent `json:"confidence_pct"`
+	A          Side    `json:"a"`
+	B          Side    `json:"b"`
+	Row        `json:"compared"`
+}
+
+// example compares one of them.
+func (d *duel) example(name string) Compared {
+	a, b := side(name, d.a), side(name, d.b)
+	c := Compared{Name: name, A: a, B: b, Confidence: partPct(surest), Result: NotInAll}
+	switch {
+	case a.Measured == nil && b.Measured == nil:
+		c.Row = Row{Name: name, Result: Missing, Reasons: []string{}, Notes: []string{"no round has it"}}
+		return c
+	case a.Measured == nil || b.Measured == nil || a.Status != StatusOK || b.Status != StatusOK:
+		c.Row = d.limits.row(a.example(name), b.example(name))
+		if c.Gates {
+			c.Result = Worse
+		}
+		return c
+	}
+	durations := d.growth(name, func(m Measured) *Amount { return m.Duration })
+	memories := d.growth(name, func(m Measured) *Amount { return m.Memory })
+	assumed := 0.0
+	if a.Duration != nil && len(durations) <= few {
+		assumed = math.Sqrt2 * d.noise * float64(*a.Duration)
+	}
+	v := d.limits.judge(name, *a.Measured, Measured{StatusOK, grown(a.Duration, durations), grown(a.Memory, memories)},
+		max(assumed, deviation(numbers(durations)))/root(len(durations)), deviation(numbers(memories))/root(len(memories)))
+	c.Row, c.Confidence = v.Row, partPct(v.sure)
+	switch {
+	case v.sure < clearAt:
+		c.Result = Unclear
+	case v.Gates:
+		c.Result = Worse
+	default:
+		c.Result = NoWorse
+	}
+	return c
+}
+
+// side is one side's mean where an example is ok in each round, else how it was in the
+// worst of them; nil where a round lacks it.
+func side(name string, runs []Profile) Side {
+	worst := StatusOK
+	for _, p := range runs {
+		e, ok := p.find(name)
+		switch {
+		case !ok:
+			return Side{}
+		case e.Status == StatusFailed || worst == StatusOK:
+			worst = e.Status
+		}
+	}
+	if worst != StatusOK {
+		return Side{Measured: &Measured{Status: worst}}
+	}
+	s, _ := gather(name, runs)
+	m := s.measured()
+	return Side{&m, partPct(deviation(relative(s.durations)))}
+}
+
+func (s Side) example(name string) *Example {
+	if s.Measured == nil {
+		return nil
+	}
+	return &Example{name, *s.Measured}
+}
+
+// growth is how much each round grew from A to B.
+func (d *duel) growth(name string, of func(Measured) *Amount) (all []Amount) {
+	for i := range d.b {
+		a, _ := d.a[i].find(name)
+		b, _ := d.b[i].find(name)
+		if was, is := of(a.Measured), of(b.Measured); was != nil && is != nil {
+			all = append(all, *is-*was)
+		}
+	}
+	return all
+}
+
+// grown is what A's mean becomes by the mean growth; nil where no round has one.
+func grown(was *Amount, by []Amount) *Amount {
+	if was == nil || len(by) == 0 {
+		return nil
+	}
+	sum := max(0, *was+*mean(by))
+	return &sum
+}
+
+func numbers(all []Amount) (numbers []float64) {
+	for _, a := range all {
+		numbers = append(numbers, float64(a))
+	}
+	return numbers
+}

@@ -1,0 +1,182 @@
+package baseline
+
+import "math"
+
+// The model: the runs of a commit scatter around the commit's own value, each independent
+// of the others, with a standard deviation that is the same part of that value for every
+// commit; their mean does so as a normal distribution. That part is the noise. Means and
+// standard deviations, as medians mislead where a GPU has two modes: the median of a few
+// runs is in one of them or in the other, however small the spread is in each.
+
+// clearAt is how sure a verdict has to be before it is not measured again.
+const clearAt = 0.99
+
+// surest is the most that is claimed: the model does not know what it leaves out.
+const surest = 0.999
+
+// few repeated runs say too little of the noise: what is assumed counts beside them.
+const few = 5
+
+// verdict is what is thought of an example's value.
+type verdict struct {
+	Row
+	sure float64 // that Gates is right, 0.5 to surest
+}
+
+// judge compares one example's values; errors are the standard errors of the growth.
+// Where the result is none of within and beyond, statuses decided it, which have no noise.
+func (l Limits) judge(name string, base, now Measured, duration, memory float64) verdict {
+	v := verdict{Row: l.row(&Example{name, base}, &Example{name, now}), sure: surest}
+	if v.Result != Within && v.Result != Beyond {
+		return v
+	}
+	wrong, right := 0.0, 0.0
+	for _, q := range []struct {
+		was, is *Amount
+		pct     *Percent
+		most    *Amount
+		err     float64
+	}{{base.Duration, now.Duration, l.DurationPct, l.Duration, duration}, {base.Memory, now.Memory, l.MemoryPct, l.Memory, memory}} {
+		if q.was == nil || q.is == nil || q.pct == nil && q.most == nil {
+			continue
+		}
+		above := float64(*q.is) - l.bound(*q.was, q.pct, q.most)
+		p := certainty(above, q.err)
+		if above > 0 {
+			right = max(right, p)
+		}
+		wrong += 1 - p
+	}
+	switch {
+	case v.Gates && right > 0:
+		v.sure = right
+	case !v.Gates:
+		v.sure = 1 - wrong
+	}
+	v.sure = min(max(v.sure, 0.5), surest)
+	return v
+}
+
+// bound is the largest value that is within the limits, of which there is one at least.
+func (l Limits) bound(base Amount, pct *Percent, most *Amount) float64 {
+	b := float64(base)
+	switch {
+	case pct == nil || base == 0 && most != nil:
+		return b + float64(*most)
+	case base == 0: // nothing is a percentage of it
+		return math.Inf(1)
+	case most == nil:
+		return b * (1 + float64(*pct)/100)
+	case l.Together:
+		return max(b*(1+float64(*pct)/100), b+float64(*most))
+	}
+	return min(b*(1+float64(*pct)/100), b+float64(*most))
+}
+
+// certainty is the part of a normal distribution that is on the same side of 0 as its
+// centre.
+func certainty(distance, deviation float64) float64 {
+	if deviation == 0 {
+		return 1
+	}
+	return 0.5 * (1 + math.Erf(math.Abs(distance)/deviation/math.Sqrt2))
+}
+
+func root(n int) float64 { return math.Sqrt(float64(n)) }
+
+// mean is nil of none.
+func mean(all []Amount) *Amount {
+	if len(all) == 0 {
+		return nil
+	}
+	sum := 0.0
+	for _, a := range all {
+		sum += float64(a)
+	}
+	m := Amount(math.Round(sum / float64(len(all))))
+	return &m
+}
+
+// deviation is the standard deviation within groups, of all of them together. 0 where no
+// group has two.
+func deviation(groups ...[]float64) float64 {
+	squares, free := 0.0, 0
+	for _, g := range groups {
+		mean := 0.0
+		for _, x := range g {
+			mean += x / float64(len(g))
+		}
+		for _, x := range g {
+			squares += (x - mean) * (x - mean)
+		}
+		free += max(0, len(g)-1)
+	}
+	return math.Sqrt(squares / float64(max(1, free)))
+}
+
+// relative are values as parts of their mean; none where that is 0.
+func relative(all []Amount) (parts []float64) {
+	m := mean(all)
+	if m == nil || *m == 0 {
+		return nil
+	}
+	for _, a := range all {
+		parts = append(parts, float64(a)/float64(*m))
+	}
+	return parts
+}
+
+// sample is what the runs of a commit say of one example, of those in which it was ok.
+type sample struct{ durations, memories []Amount }
+
+// gather takes the example out of profiles. Where no run has it as ok, why says what is
+// in the way.
+func gather(name string, runs []Profile) (s sample, why string) {
+	for _, p := range runs {
+		e, ok := p.find(name)
+		switch {
+		case !ok:
+			why = "is missing"
+		case e.Status != StatusOK:
+			why = "is " + string(e.Status)
+		default:
+			if e.Duration != nil {
+				s.durations = append(s.durations, *e.Duration)
+			}
+			if e.Memory != nil {
+				s.memories = append(s.memories, *e.Memory)
+			}
+		}
+	}
+	if len(s.durations)+len(s.memories) > 0 {
+		return s, ""
+	}
+	if why == "" {
+		why = "has no duration_s and no peak_memory_mb"
+	}
+	return s, why
+}
+
+// measured are the means.
+func (s sample) measured() Measured {
+	return Measured{StatusOK, mean(s.durations), mean(s.memories)}
+}
+
+// noise is how much runs of the same commit scatter, as part of their value.
+type noise struct{ duration, memory float64 }
+
+// judge compares two samples. The error of the growth has that of the bound in it, which
+// is as uncertain as what it is made of.
+func (n noise) judge(l Limits, name string, base, now sample) verdict {
+	was, is := base.measured(), now.measured()
+	return l.judge(name, was, is,
+		l.scatter(n.duration, was.Duration, is.Duration, l.DurationPct, l.Duration, base.durations, now.durations),
+		l.scatter(n.memory, was.Memory, is.Memory, l.MemoryPct, l.Memory, base.memories, now.memories))
+}
+
+func (l Limits) scatter(noise float64, was, is *Amount, pct *Percent, most *Amount, base, now []Amount) float64 {
+	if was == nil || is == nil || pct == nil && most == nil || *was == 0 {
+		return 0
+	}
+	return noise * math.Hypot(float64(*is)/root(len(now)), l.bound(*was, pct, most)/root(len(base)))
+}
