@@ -63,6 +63,8 @@ var notRun = map[string]string{
 	"sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble signal HUP rocm-exporter":                                                        "Pebble is tested in tests/pebble",
 	"jq '{at, failure, stuck, gpus: (.gpus | length)}' /run/concourse-gpu-nvidia.json":                                                                                 "needs nvidia-smi; TestAnswerOfNVIDIASMIIsWrittenDown has the file's fields",
 	"/opt/concourse-ci-machine/bin/rocm-exporter --web.listen-address=:9443 --web.config.file=/etc/rocm-exporter/web.yml --usage.report=/run/concourse-gpu-usage.json": "a unit's program; TestExportersTakeTheWebConfigFile has its flags and file",
+	"aws s3 sync s3://rocm-build/project/profiles/gfx90a ../profiles":                                                                                                  "needs a bucket",
+	"gpu-baseline bisect v1.2.0..HEAD --profiles ../profiles --max-duration-pct 10 --dry-run -- sh -c true":                                                            "needs a project; internal/baseline runs it",
 	// Of programs that are tried otherwise.
 	"bin/rocm-exporter --web.listen-address=127.0.0.1:9401":                                                     "serves until it is stopped; tests/exporter runs it",
 	"curl -fL -o fly 'http://10.0.0.10:8080/api/v1/cli?arch=amd64&platform=linux'":                              "needs a running web; scripts/deploy-test.sh does the same",

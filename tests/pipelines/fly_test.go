@@ -16,7 +16,7 @@ import (
 func validate(program, path string) (string, error) {
 	out, err := exec.Command(program, "validate-pipeline", "--strict", "--config", path,
 		"--load-vars-from", filepath.Join(dir, "vars", "rocm-build.yml"), "--load-vars-from", filepath.Join(dir, "vars", "rocm-pr.yml"),
-		"--var", "repository=busybox", "--var", "image-tag=latest", "--var", "folder=models", "--yaml-var", "tags=[gpu]").CombinedOutput()
+		"--var", "repository=busybox", "--var", "image-tag=latest", "--var", "folder=models", "--var", "old=v1", "--var", "new=HEAD", "--yaml-var", "tags=[gpu]").CombinedOutput()
 	return string(out), err
 }
 

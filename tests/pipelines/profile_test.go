@@ -81,15 +81,21 @@ const (
 	failed = `{"examples": {"matmul": {"status": "failed"}}}`
 )
 
-// comparing is a step with a profile, a baseline of that name, and the program.
-func comparing(t *testing.T, profile, name, baseline string) *step {
+// program gives the step gpu-baseline.
+func (s *step) program(t *testing.T) {
 	t.Helper()
-	s := newStep(t)
 	program := filepath.Join(shared, "gpu-baseline")
 	if _, err := os.Stat(program); err != nil {
 		require.NoError(t, suite.Build(shared, "./src/gpu-baseline"))
 	}
 	s.vars["gpu-baseline"] = program
+}
+
+// comparing is a step with a profile, a baseline of that name, and the program.
+func comparing(t *testing.T, profile, name, baseline string) *step {
+	t.Helper()
+	s := newStep(t)
+	s.program(t)
 	for folder, data := range map[string]string{"profile/profile-20261121163000-0123456789ab.json": profile, "baseline/" + name: baseline, "baseline/version": "7"} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(s.path(folder)), 0o755))
 		require.NoError(t, os.WriteFile(s.path(folder), []byte(data), 0o644))

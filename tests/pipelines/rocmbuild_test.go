@@ -239,7 +239,7 @@ func flatten(params map[string]any) string {
 
 // What needs no GPU takes none, so no lease either.
 func TestOnlyTasksThatComputeTakeGPUs(t *testing.T) {
-	for name, want := range map[string]string{"hip-check": "", "unit": "", "profile": "", "compare-profile": "none", "wheel": "none", "linux-verify": "none", "release": "none", "gpu-verify": ""} {
+	for name, want := range map[string]string{"hip-check": "", "unit": "", "profile": "", "compare-profile": "none", "wheel": "none", "linux-verify": "none", "release": "none", "gpu-verify": "", "bisect": "", "ab": ""} {
 		var own task
 		read(t, filepath.Join(dir, "tasks", name+".yml"), &own)
 		require.Equal(t, want, own.Params["AMD_VISIBLE_DEVICES"], name)
@@ -333,6 +333,9 @@ func TestPageQuotesWhatTheTasksSay(t *testing.T) {
 	source := regexp.MustCompile(`"\n\s+"`).ReplaceAllString(said.String(), "")
 	page, err := os.ReadFile("../../docs/how-to/rocm-ci.md")
 	require.NoError(t, err)
+	search, err := os.ReadFile("../../docs/how-to/find-the-slow-commit.md")
+	require.NoError(t, err)
+	page = append(page, search...)
 	quoted := regexp.MustCompile("(?m)^\\| `FAILED: ([^`]+)` \\|").FindAllStringSubmatch(string(page), -1)
 	require.Greater(t, len(quoted), 10)
 	for _, q := range quoted {
