@@ -40,7 +40,14 @@ var tried = []string{"curl", "jq", "promtool"}
 var notRun = map[string]string{
 	// On a unit, or on an LXD host.
 	"cd /var/lib/juju/agents/unit-rocm-worker-0/charm": "a unit's folder",
-	"touch no-release": "an empty file",
+	"touch no-release":                          "an empty file",
+	"git clone git@github.com:team/project.git": "a repository of the reader's",
+	"cd project":                                "its folder",
+	"git add benchmarks requirements-ci.txt":    "in it; tests/pipelines runs the benchmark",
+	`git commit -m "What CI needs"`:             "in it",
+	"git push":                                  "in it; tests/concourse pushes, and tags",
+	"git tag v0.1.0":                            "in it",
+	"git push origin v0.1.0":                    "in it",
 	"sudo systemctl disable --now concourse-pebble concourse-cdi-refresh.path concourse-cdi-refresh.timer": "stops services",
 	"sudo rm -f /var/lib/concourse-worker/worker-config.env /var/lib/concourse/config.env":                 "takes a unit's files away",
 	"sudo mkdir /srv/tools":                                                                 "root's folder",
