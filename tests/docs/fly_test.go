@@ -104,12 +104,12 @@ func flyYAML(t *testing.T) map[string]string {
 			switch d := doc.(type) {
 			case []any:
 				p = map[string]any{"jobs": []any{map[string]any{"name": "j", "plan": append([]any{
-					map[string]any{"get": "image"}}, d...)}}, "resources": image}
+					map[string]any{"get": "image"}}, d...)}}, "resources": got("get: image")}
 			case map[string]any:
 				switch {
 				case d["jobs"] != nil:
 					if d["resources"] == nil {
-						d["resources"] = image // a page that shows the job alone
+						d["resources"] = got(m[2]) // a page that shows the job alone
 					}
 					p = d
 				case d["platform"] != nil:
@@ -127,7 +127,15 @@ func flyYAML(t *testing.T) map[string]string {
 	return out
 }
 
-var image = []any{map[string]any{"name": "image", "type": "registry-image", "source": map[string]any{"repository": "r"}}}
+var getStep = regexp.MustCompile(`\bget: (\w+)`)
+
+// got are resources for the gets of a text.
+func got(text string) (resources []any) {
+	for _, m := range getStep.FindAllStringSubmatch(text, -1) {
+		resources = append(resources, map[string]any{"name": m[1], "type": "registry-image", "source": map[string]any{"repository": "r"}})
+	}
+	return resources
+}
 
 func TestFlyTakesTheYAMLOfThePages(t *testing.T) {
 	program := fly.Program(t)
