@@ -30,11 +30,14 @@ type chain struct {
 	project  *repository
 	commit   string
 	workerOf map[string]*unit // by architecture
-	last     map[string]int   // builds of each job that were awaited
+	unit     string           // the project's command for tests
+
+	pullRequests string
+	last         map[string]int // builds of each job that were awaited
 }
 
-// TestCIForROCm is the pipeline rocm-build with a real Concourse: a push, a tag, a HIP check
-// that fails and a slower profile. Stand-ins are the resource types, what they reach, and
+// TestCIForROCm is the pipelines rocm-pr and rocm-build with a real Concourse: two pull
+// requests, a push, a tag, a HIP check that fails and a slower profile. Stand-ins are the resource types, what they reach, and
 // PyTorch; the tasks are the pipeline's own, gpu-baseline is the charm's.
 func TestCIForROCm(t *testing.T) {
 	c := &chain{story: &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir()}, outside: newOutside(t), last: map[string]int{}}
@@ -45,6 +48,7 @@ func TestCIForROCm(t *testing.T) {
 		name string
 		do   func(*testing.T)
 	}{
+		{"a pull request is tested on each architecture and told", c.pulls},
 		{"a commit goes from the HIP check to a wheel that ran on a GPU of each architecture", c.pushes},
 		{"a tag releases that wheel", c.tags},
 		{"a GPU that does not compute stops the chain at its first job", c.hipFails},
@@ -65,7 +69,7 @@ func TestCIForROCm(t *testing.T) {
 func (c *chain) deploy(tgz string) {
 	t := c.t
 	c.app = newApp(t, tgz, map[string]any{"mode": "auto", "compute-runtime": "auto", "amd-container-toolkit": "skip", "gpu-device-ids": "0",
-		"gpu-sharing": "exclusive", "task-env": "FAKE_TORCH=@/srv/torch/sees.json"}, "no-gpu", "mi210x4", "amd")
+		"gpu-sharing": "exclusive", "tag": "untrusted", "task-env": "FAKE_TORCH=@/srv/torch/sees.json"}, "no-gpu", "mi210x4", "amd")
 	c.workerOf = map[string]*unit{"gfx90a": c.app.units[1], "gfx1100": c.app.units[2]}
 	for _, u := range c.app.units {
 		require.NoError(t, u.Root.WriteFile(concourse.OperatorEnvFile, []byte(impatient), 0o644))
@@ -101,20 +105,31 @@ func standInTypes() string {
 	return text
 }
 
+func withStandIns(text string) string {
+	if before, after, ok := strings.Cut(text, "\nresource_types:\n"); ok {
+		return before + standInTypes() + after
+	}
+	return text + standInTypes()
+}
+
 func (c *chain) setPipeline(name string) {
 	c.t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../pipelines", name+".yml"))
 	require.NoError(c.t, err)
-	args := []string{"set-pipeline", "-n", "-p", name, "-c", c.fly.write(name+".yml", string(text)+standInTypes())}
+	args := []string{"set-pipeline", "-n", "-p", name, "-c", c.fly.write(name+".yml", withStandIns(string(text)))}
 	vars, err := filepath.Abs("../../pipelines/vars/rocm-build.yml")
 	require.NoError(c.t, err)
 	args = append(args, "-l", vars)
+	if name == "rocm-pr" {
+		args = append(args, "-l", filepath.Join(filepath.Dir(vars), "rocm-pr.yml"))
+	}
 	set := map[string]any{
 		"repo": c.project.uri, "ci-repo": outsideAt + "/git/ci.git", "build-tags": []string{"gpu", "compute-runtime=rocm"},
 		"architectures": "gfx90a,gfx1100", "test-on": []string{"gfx90a", "gfx1100"}, "gfx": "gfx90a", "image-tag": "latest",
-		"install-command": "", "unit-command": `echo "$(ls /dev/dri) tested"`, "profile-command": `cp measured.json "$PROFILE_JSON"`,
+		"install-command": "", "unit-command": c.unit, "profile-command": `cp measured.json "$PROFILE_JSON"`,
 		"wheel-command":   `python3 -c "import project; print('the wheel:', project.__file__)"`,
 		"verify-pip-args": "--no-index", "s3-endpoint": outsideAt, "s3-bucket": "bucket", "s3-access-key": readKey, "s3-secret-key": writeKey, "github-token": token,
+		"github-pr-token": token, "s3-read-access-key": readKey, "s3-read-secret-key": "reads",
 	}
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		value, err := json.Marshal(set[key])
@@ -135,20 +150,25 @@ func (c *chain) checks(resources ...string) {
 // ends waits for the next build of each job, which has to end so, and is what they said.
 func (c *chain) ends(status string, jobs ...string) (said string) {
 	c.t.Helper()
+	return c.endsOf("rocm-build", status, jobs...)
+}
+
+func (c *chain) endsOf(pipeline, status string, jobs ...string) (said string) {
+	c.t.Helper()
 	for _, job := range jobs {
 		c.last[job]++
 		n := fmt.Sprint(c.last[job])
 		var got string
 		within(c.t, 10*time.Minute, func() bool {
 			got = ""
-			for _, b := range c.builds("rocm-build/" + job) {
+			for _, b := range c.builds(pipeline + "/" + job) {
 				if b.Name == n {
 					got = b.Status
 				}
 			}
 			return got != "" && got != "pending" && got != "started"
 		}, job+"/"+n+" does not end")
-		out, _ := c.fly.run("watch", "-j", "rocm-build/"+job, "-b", n) // which exits as the build did
+		out, _ := c.fly.run("watch", "-j", pipeline+"/"+job, "-b", n) // which exits as the build did
 		out = strings.ReplaceAll(out, "\r", "")
 		require.Equal(c.t, status, got, "%s/%s: %s", job, n, out)
 		c.t.Logf("%.1f s: %s/%s has %s", time.Since(c.story.last).Seconds(), job, n, status)
@@ -166,10 +186,10 @@ func (c *chain) none(jobs ...string) {
 }
 
 func (c *chain) pushes(t *testing.T) {
-	c.measures(1)
-	c.commit = c.project.push("the first")
+	c.unit = `echo "$(ls /dev/dri) tested"`
+	c.commit = c.project.push("the second")
 	c.setPipeline("rocm-build")
-	c.checks("source", "ci", "image", "verify-image", "baseline")
+	c.checks("source", "ci", "image", "verify-image", "baseline", "reference")
 	said := c.ends("succeeded", "hip-check")
 	for _, arch := range []string{"gfx90a", "gfx1100"} {
 		require.Contains(t, said, "GPU 0: a GPU, "+arch+"\n", "each architecture is checked on a worker that has it")
@@ -187,6 +207,8 @@ func (c *chain) pushes(t *testing.T) {
 	short := c.commit[:12]
 	require.Regexp(t, `^project/baselines/gfx90a/baseline-\d+\.json
 project/profiles/gfx90a/profile-\d+-`+short+`\.json
+project/references/nvidia-20261101\.json
+project/reports/gfx90a/report-\d+-`+short+`\.tar
 project/wheels/wheel-\d+-`+short+`\.tar$`, stored)
 	c.none("release")
 }
@@ -197,7 +219,7 @@ func (c *chain) tags(t *testing.T) {
 	c.checks("tag")
 	c.ends("succeeded", "release")
 	const at = "releases/team/project/v1.2.3"
-	require.Subset(t, c.outside.names(at), []string{"commit", "files/project-1.2.3+rocm-py3-none-any.whl", "files/project-1.2.3+rocm-py3-none-any.whl.sha256"})
+	require.Subset(t, c.outside.names(at), []string{"commit", "files/project-1.2.3+rocm-py3-none-any.whl", "files/project-1.2.3+rocm-py3-none-any.whl.sha256", "files/v1.2.3-profile.json", "files/v1.2.3-report.md"})
 	commit, err := os.ReadFile(filepath.Join(c.outside.dir, at, "commit"))
 	require.NoError(t, err)
 	require.Equal(t, c.commit, string(commit))

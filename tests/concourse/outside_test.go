@@ -218,3 +218,11 @@ func chainTarball(t *testing.T) string {
 	require.NoError(t, command(append(argv, "-C", own, "./resource-types")...))
 	return made
 }
+
+// put is what somebody else stored.
+func (o *outside) put(name, text string) {
+	o.t.Helper()
+	file := filepath.Join(o.dir, name)
+	require.NoError(o.t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(o.t, os.WriteFile(file, []byte(text), 0o644))
+}

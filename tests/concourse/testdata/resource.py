@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Stands in for the resource types git, s3, registry-image and github-release: the
-scripts check, in and out of each, which one the source tells.
+"""Stands in for the resource types git, s3, registry-image, github-release and that of pull
+requests: the scripts check, in and out of each, which one the source tells.
 
 Git's is the real program. What else is outside is a server of the tests, OUTSIDE; an
 image is this container's own root."""
@@ -104,7 +104,40 @@ def release_out(source, params, folder):
     return {"tag": text("tag")}
 
 
+def pull_check(source, version):
+    lines = http(f"{OUTSIDE}/git/pulls").decode().split("\n")
+    found = [dict(zip(("pr", "commit"), line.split())) for line in lines if line]
+    if version in found:
+        return found[found.index(version):]
+    return found if version else found[-1:]
+
+
+def pull_in(source, version, folder):
+    at = f"{OUTSIDE}/git/{source['repository'].split('/')[1]}.git"
+    git("init", "-q", "-b", source["base_branch"], cwd=folder)
+    git("remote", "add", "origin", at.replace("://", f"://x-oauth-basic:{source['access_token']}@"), cwd=folder)
+    git("fetch", "-q", at, source["base_branch"], f"pull/{version['pr']}/head:refs/pull", cwd=folder)
+    git("reset", "-q", "--hard", "FETCH_HEAD", cwd=folder)
+    git("-c", "user.name=t", "-c", "user.email=t@t", "merge", "-q", "--no-stat", version["commit"], cwd=folder)
+    os.makedirs(os.path.join(folder, ".git/resource"))
+    with open(os.path.join(folder, ".git/resource/version.json"), "w", encoding="utf-8") as f:
+        json.dump(version, f)
+
+
+def pull_out(source, params, folder):
+    with open(os.path.join(folder, params["path"], ".git/resource/version.json"), encoding="utf-8") as f:
+        version = json.load(f)
+    at = f"{OUTSIDE}/releases/pulls/{version['pr']}/"
+    if "status" in params:
+        http(at + f"{version['commit']}-{params['context']}", params["status"].encode(), source["access_token"])
+    if "comment_file" in params:
+        with open(os.path.join(folder, params["comment_file"]), "rb") as f:
+            http(at + "comment.md", f.read(), source["access_token"])
+    return version
+
+
 KINDS = {
+    "base_branch": (pull_check, pull_in, pull_out),
     "uri": (git_check, git_in, None),
     "bucket": (s3_check, s3_in, s3_out),
     "tag": (image_check, image_in, None),
