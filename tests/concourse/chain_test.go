@@ -31,14 +31,14 @@ type chain struct {
 	commit   string
 	workerOf map[string]*unit // by architecture
 	unit     string           // the project's command for tests
-
-	pullRequests string
-	last         map[string]int // builds of each job that were awaited
+	opened   string           // pull requests: number and commit, a line each
+	last     map[string]int   // builds of each job that were awaited
 }
 
 // TestCIForROCm is the pipelines rocm-pr and rocm-build with a real Concourse: two pull
-// requests, a push, a tag, a HIP check that fails and a slower profile. Stand-ins are the resource types, what they reach, and
-// PyTorch; the tasks are the pipeline's own, gpu-baseline is the charm's.
+// requests, a push, a tag, a HIP check that fails and a slower profile. Stand-ins are the
+// resource types, what they reach, and PyTorch; the tasks are the pipelines' own, gpu-baseline
+// is the charm's.
 func TestCIForROCm(t *testing.T) {
 	c := &chain{story: &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir()}, outside: newOutside(t), last: map[string]int{}}
 	c.deploy(chainTarball(t))
@@ -236,7 +236,7 @@ func (c *chain) hipFails(t *testing.T) {
 	c.checks("tag")
 	require.Contains(t, c.ends("failed", "release"), "and the newest wheel that passed gpu-verify and linux-verify is of "+c.commit)
 	c.none("unit", "profile", "wheel", "gpu-verify", "linux-verify")
-	require.Len(t, c.outside.names("releases"), len(c.outside.names("releases/team/project/v1.2.3")), "nothing else is released")
+	require.Len(t, c.outside.names("releases/team"), len(c.outside.names("releases/team/project/v1.2.3")), "nothing else is released")
 }
 
 func (c *chain) slower(t *testing.T) {

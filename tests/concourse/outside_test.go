@@ -176,7 +176,7 @@ func ciImage() (string, error) {
 	}
 	return debian.System{Name: "ci-image", Suite: release, Packages: "ca-certificates,git,python3,python3-pip", Tree: tree,
 		// No worker in a user namespace could unpack nodes.
-		Script: "rm -rf /dev/* /var/cache/apt/* /var/lib/apt/lists/* /usr/share/doc/* /usr/share/locale/*"}.Tar(context.Background()) // it ends with this program
+		Script: "rm -rf /dev/* /var/cache/apt/* /var/lib/apt/lists/* /usr/share/doc/* /usr/share/locale/* /usr/share/man/* /usr/share/zoneinfo/*"}.Tar(context.Background()) // it ends with this program
 }
 
 // chainTarball is the release whose resource type registry-image is the stand-in.

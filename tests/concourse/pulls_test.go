@@ -27,8 +27,8 @@ func (c *chain) pull(number, file, text string) string {
 	c.project.git("push", "-q", c.project.published, "HEAD:refs/pull/"+number+"/head")
 	c.project.git("checkout", "-q", "main")
 	require.NoError(c.t, command("git", "-C", c.project.published, "update-server-info"))
-	c.pullRequests += number + " " + head + "\n"
-	c.outside.put("git/pulls", c.pullRequests)
+	c.opened += number + " " + head + "\n"
+	c.outside.put("git/pulls", c.opened)
 	return head
 }
 
