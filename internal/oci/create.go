@@ -85,6 +85,9 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 			return e, h, err
 		}
 	}
+	if err := w.bench(&e, s, c, b, f, h); err != nil {
+		return e, h, err
+	}
 	if len(s.Devices) == 0 && s.Missing != "" && f.task && visible.Asks(s.Visible, f.env) {
 		return e, h, fmt.Errorf("cannot give the task a GPU, as it asks for: %s", s.Missing)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci/rawjson"
+	"concourse-ci-machine/internal/pin"
 )
 
 // settings are a Config as the wrapper uses it.
@@ -172,6 +173,9 @@ func (c *Config) fill() {
 	}
 	if c.Leases != nil {
 		standard(&c.Leases.Dir, lease.DefaultDir)
+		if c.Leases.Bench != nil {
+			standard(&c.Leases.Bench.Dir, pin.DefaultDir)
+		}
 	}
 }
 

@@ -83,6 +83,7 @@ func (w *wrapper) enterLease(s *settings, c *cmdline.Call, k marker) error {
 // can't be ended so ends with this process, which is the next thing to happen.
 func (w *wrapper) endLease(s *settings, c *cmdline.Call, k marker) {
 	if !k.lease.none() {
+		_ = w.unpin(s, k.lease.gpus)               // first: then others can have them, and pin them
 		_ = w.leases(s, k.lease.gpus).Forget(c.ID) // the error that counts is the one before
 	}
 }

@@ -44,26 +44,31 @@ func (c Config) leasesOf(devices []cdispec.Device) (names []string, err error) {
 	return names, nil
 }
 
-func decodeLeasedGPUs(v rawjson.Value) (list []LeasedGPU, err error) {
+func decodeLeasedGPUs(v rawjson.Value) ([]LeasedGPU, error) {
+	return objects(v, func(g *LeasedGPU, key string, v rawjson.Value) (err error) {
+		switch key {
+		case "name":
+			g.Name, err = text(v)
+		case "nodes":
+			g.Nodes, err = texts(v)
+		default:
+			err = errUnknownField
+		}
+		return err
+	})
+}
+
+// objects decodes a list of objects, member by member.
+func objects[T any](v rawjson.Value, member func(of *T, key string, v rawjson.Value) error) (list []T, err error) {
 	if err := v.As(rawjson.Array); err != nil {
 		return nil, err
 	}
 	for e := range v.Elements() {
-		var g LeasedGPU
-		if err := fields(e, func(key string, v rawjson.Value) (err error) {
-			switch key {
-			case "name":
-				g.Name, err = text(v)
-			case "nodes":
-				g.Nodes, err = texts(v)
-			default:
-				err = errUnknownField
-			}
-			return err
-		}); err != nil {
+		var one T
+		if err := fields(e, func(key string, v rawjson.Value) error { return member(&one, key, v) }); err != nil {
 			return nil, err
 		}
-		list = append(list, g)
+		list = append(list, one)
 	}
 	return list, nil
 }

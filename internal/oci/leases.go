@@ -27,6 +27,9 @@ type Leases struct {
 	// Links[i][j] tells how well the GPUs i and j of Config.Devices are joined, 0
 	// to MaxLink; see lease.Leases. Empty: not known.
 	Links [][]int `json:"links,omitempty"`
+	// Bench says which of GPUs may have their clocks fixed for a task that measures; nil
+	// is none.
+	Bench *Bench `json:"bench,omitempty"`
 }
 
 // MaxLink bounds an entry of Leases.Links.
@@ -45,6 +48,8 @@ func decodeLeases(v rawjson.Value) (*Leases, error) {
 			l.GPUs, err = decodeLeasedGPUs(v)
 		case "links":
 			l.Links, err = matrix(v)
+		case "bench":
+			l.Bench, err = decodeBench(v)
 		default:
 			err = errUnknownField
 		}
@@ -93,6 +98,9 @@ func (l *Leases) check(devices []string) error {
 		if len(row) != len(devices) {
 			return fmt.Errorf("leases: links: row %d has %d entries for %d devices", i, len(row), len(devices))
 		}
+	}
+	if err := l.Bench.check(); err != nil {
+		return fmt.Errorf("leases: bench: %w", err)
 	}
 	return l.checkNames(devices)
 }

@@ -9,6 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci/edits"
+	"concourse-ci-machine/internal/pin"
 )
 
 const twoGPUs = `"specs":["/etc/cdi/amd.json"],"devices":["amd.com/gpu=0","amd.com/gpu=GPU-1"]`
@@ -17,6 +18,7 @@ func TestLeasesOfTheCharmAreReadBack(t *testing.T) {
 	for _, l := range []Leases{
 		{Dir: "/run/x", Links: [][]int{{0, 8}, {8, 0}}, GPUs: []LeasedGPU{{"0000:03:00.0", []string{"/dev/dri/renderD128"}}, {"0000:03:00.0-1", []string{"/dev/a", "/dev/b"}}}},
 		{Dir: "/run/x", GPUs: []LeasedGPU{{"a", []string{"/dev/a"}}, {"b", []string{"/dev/b"}}}},
+		{Dir: "/run/x", GPUs: []LeasedGPU{{"a", []string{"/dev/a"}}, {"b", []string{"/dev/b"}}}, Bench: &Bench{"/run/y", []BenchGPU{{"0000:03:00.0", "/sys/x", pin.Standard}}}},
 	} {
 		data, err := json.Marshal(Config{Specs: []string{"/etc/cdi/amd.json"}, Devices: []string{"amd.com/gpu=0", "amd.com/gpu=GPU-1"}, Leases: &l})
 		require.NoError(t, err)
@@ -41,10 +43,18 @@ func TestLeasesHaveADefaultFolderAndAreOffWithoutAWord(t *testing.T) {
 
 func TestLeasesErrorsNameTheField(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"leases":[]}`:                                              `"leases": it is a list, not an object`,
-		`{"leases":{"wait":1}}`:                                      `"leases": "wait": this version of the wrapper does not know it`,
-		`{"leases":{"dir":"run"}}`:                                   `leases: dir: "run" is not an absolute path`,
-		`{"leases":{"dir":7}}`:                                       `"leases": "dir": it is a number, not a string`,
+		`{"leases":[]}`:                                                         `"leases": it is a list, not an object`,
+		`{"leases":{"wait":1}}`:                                                 `"leases": "wait": this version of the wrapper does not know it`,
+		`{"leases":{"dir":"run"}}`:                                              `leases: dir: "run" is not an absolute path`,
+		`{"leases":{"dir":7}}`:                                                  `"leases": "dir": it is a number, not a string`,
+		`{"leases":{"bench":[]}}`:                                               `"bench": it is a list, not an object`,
+		`{"leases":{"bench":{"wait":1}}}`:                                       `"bench": "wait": this version of the wrapper does not know it`,
+		`{"leases":{"bench":{"dir":"run"}}}`:                                    `leases: bench: dir: "run" is not an absolute path`,
+		`{"leases":{"bench":{"gpus":{}}}}`:                                      `"gpus": it is an object, not a list`,
+		`{"leases":{"bench":{"gpus":[{"paths":1}]}}}`:                           `"paths": this version of the wrapper does not know it`,
+		`{"leases":{"bench":{"gpus":[{"name":"0000:03:00.0-1"}]}}}`:             `leases: bench: gpus: "0000:03:00.0-1" is not the PCI address of a whole GPU`,
+		`{"leases":{"bench":{"gpus":[{"name":"0000:03:00.0","sysfs":"sys"}]}}}`: `leases: bench: gpus: sysfs: "sys" is not an absolute path`,
+		`{"leases":{"bench":{"gpus":[{"name":"0000:03:00.0","sysfs":"/sys","level":"high"}]}}}`: `leases: bench: gpus: level: "high" is not one of profile_standard, perf_determinism`,
 		`{"leases":{"links":{}}}`:                                    `"links": it is an object, not a list`,
 		`{"leases":{"links":[7]}}`:                                   `"links": row 0: it is a number, not a list`,
 		`{"leases":{"links":[[],["x"]]}}`:                            `"links": row 1: it is a string, not a number`,

@@ -14,14 +14,16 @@ const wrapperPage = "docs/reference/wrapper.md"
 func TestWrapperPageListsEveryRefusal(t *testing.T) {
 	names := []string{".Errorf", ".New", ".Sprintf", "func Error", "func FolderNameProblem", "func holder", "func holders", "func probe"}
 	requireListed(t, wrapperPage, append(literals(t, "oci", names...), literals(t, "lease", names...)...))
+	requireListed(t, wrapperPage, literals(t, "pin", names...))
 }
 
 func TestWrapperPageListsTheFieldsOfItsConfig(t *testing.T) {
 	var fields []string
 	prefix := ""
-	for line := range strings.Lines(readFile(t, "internal/oci/config.go") + readFile(t, "internal/oci/leases.go") + readFile(t, "internal/oci/withheld.go")) {
-		if m := regexp.MustCompile(`^type (Folders|Leases|Withheld) `).FindStringSubmatch(line); m != nil {
-			prefix = strings.ToLower(m[1]) + "."
+	bench, _, _ := strings.Cut(readFile(t, "internal/oci/benchgpu.go"), "\n// BenchGPU ") // told of in the row of the list
+	for line := range strings.Lines(readFile(t, "internal/oci/config.go") + readFile(t, "internal/oci/leases.go") + readFile(t, "internal/oci/withheld.go") + bench) {
+		if m := regexp.MustCompile(`^type (Folders|Leases|Withheld|Bench) `).FindStringSubmatch(line); m != nil {
+			prefix = strings.Replace(strings.ToLower(m[1])+".", "bench.", "leases.bench.", 1)
 		}
 		if m := regexp.MustCompile("`json:\"([a-z_]+)").FindStringSubmatch(line); m != nil {
 			fields = append(fields, prefix+m[1])
