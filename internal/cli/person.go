@@ -64,6 +64,7 @@ const (
 	read  = "read"
 	open  = "open"  // for the next look, see gpuwatch.OpenNode
 	proof = "proof" // and to prove one, see gpuwatch.RecordProof
+	bench = "bench" // and to see to one whose clocks are fixed, see gpuwatch.SeeBench
 )
 
 // watch is what Pebble starts: it decides which GPUs are withheld, see
@@ -162,6 +163,10 @@ func (p *caller) gpu(args []string) int {
 		return p.done(err)
 	case name == open && len(rest) == 1:
 		return p.done(p.charm.GPUs().OpenNode(p.ctx, p.stdout, rest[0]))
+	case name == bench && len(rest) == 1:
+		return p.done(p.charm.GPUs().SeeBench(p.ctx, rest[0]))
+	case name == bench && len(rest) == 2 && (rest[1] == "back" || rest[1] == "end"):
+		return p.done(p.charm.GPUs().EndBench(p.stdout, rest[0], rest[1] == "end"))
 	case name == read && len(rest) == 0:
 		return p.done(gpustate.Write(p.stdout, gpustate.Read(p.charm.Host.Root)))
 	case name == leases && len(rest) == 0:

@@ -42,6 +42,7 @@ type Config struct {
 	ComputeRuntime string   // none, auto, cuda, rocm; enable-gpu is worked in
 	GPUDeviceIDs   string   // as written; internal/gpu.Select understands it
 	Exclusive      bool     // gpu-sharing: a task has its GPUs for its own
+	Bench          bool     // gpu-bench: tasks that measure may have the clocks of their GPUs fixed
 	Tools          bool     // tasks of a unit with GPUs get the charm's programs for them
 	HangAction     string   // write, end-task: what is done to tasks whose GPU hangs
 	Quarantine     string   // auto, manual, off: who may withhold a GPU from tasks

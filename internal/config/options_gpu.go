@@ -22,6 +22,7 @@ func gpuOptions() []Option {
 			c.Exclusive = s == "exclusive"
 			return oneOf(s, "shared", "exclusive")
 		}),
+		boolean("gpu-bench", false, func(c *Config, on bool) { c.Bench = on }),
 		boolean("gpu-tools", true, func(c *Config, on bool) { c.Tools = on }),
 		text("gpu-quarantine", "auto", func(c *Config, s string) error {
 			c.Quarantine = s

@@ -16,10 +16,12 @@ import (
 // Look is what Pebble runs every resource.JobPeriod, as root and without Juju: it
 // decides which GPUs are withheld, from what the exporter tells, and writes that down for
 // the wrapper; then who leases the GPUs, for the exporter; last it tells tasks whose GPU
-// fell sick. None keeps the others from being done.
+// fell sick. None keeps the others from being done. GPUs with clocks that are fixed are
+// seen to first, by others: nothing that takes long may keep a task's setting.
 func (u *Unit) Look(ctx context.Context, w io.Writer) error {
+	began := u.beginBench()
 	seen, err := u.decideService(ctx, w)
-	err = errors.Join(err, u.reportWatched(ctx, w))
+	err = errors.Join(began, err, u.reportWatched(ctx, w))
 	if failed := u.tellTasks(w, seen); failed != nil {
 		fmt.Fprintln(w, failed)
 	}

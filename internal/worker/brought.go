@@ -25,7 +25,7 @@ func takeBack(o Observed, g GPUs) []plan.Resource {
 	why := "compute-runtime is " + o.Config.ComputeRuntime
 	var rs []plan.Resource
 	if !wanted(gpu.AMD) {
-		rs = append(append(rs, leaveAMD(o.Observed, why)...), leaveService(why)...)
+		rs = append(append(rs, leaveAMD(o.Observed, why)...), leaveService(o.CharmDir, why)...)
 	}
 	if !wanted(gpu.NVIDIA) {
 		rs = append(rs, nvidia.Leave(why)...)

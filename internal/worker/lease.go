@@ -46,7 +46,8 @@ func leases(o Observed, g GPUs) *oci.Leases {
 	if !o.Config.Exclusive || len(g.Chosen) == 0 {
 		return nil
 	}
-	return &oci.Leases{Dir: lease.DefaultDir, GPUs: leasedGPUs(chosenInOrder(g)), Links: weights(o, chosenInOrder(g))}
+	gpus := chosenInOrder(g)
+	return &oci.Leases{Dir: lease.DefaultDir, GPUs: leasedGPUs(gpus), Links: weights(o, gpus), Bench: bench(o, gpus)}
 }
 
 // leasedGPUs are the GPUs by their slots: an index or a name of a description can
@@ -112,6 +113,9 @@ func weight(l gpu.Link) (w int) {
 func desireLeases(d *Desired, o Observed, g GPUs) {
 	if o.Config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "gpu-sharing=exclusive has no effect while compute-runtime=none"})
+	}
+	if o.Config.Bench && !o.Config.Exclusive {
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "gpu-bench=true has no effect while gpu-sharing=shared"})
 	}
 	if leases(o, g) == nil {
 		d.Resources = append(d.Resources, leaveLeases("GPUs are not leased"))

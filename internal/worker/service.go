@@ -104,7 +104,7 @@ func (g GPUs) withheldText() (text string) {
 }
 
 // leaveService is a unit whose AMD GPUs nobody watches any more.
-func leaveService(why string) []plan.Resource {
-	return append(resource.AllAbsent(why, gpuservice.File, gpuservice.WithheldFile, gpuservice.EvidenceFile),
+func leaveService(charmDir, why string) []plan.Resource {
+	return append(append([]plan.Resource{pinsBack{charmDir, why}}, resource.AllAbsent(why, gpuservice.File, gpuservice.WithheldFile, gpuservice.EvidenceFile)...),
 		resource.Absent{Path: gpuservice.NodeDir, Why: why, Tree: true}, resource.Absent{Path: gpuproof.Dir, Why: why, Tree: true}, resource.Absent{Path: gpuproof.OutputDir, Why: why, Tree: true})
 }
