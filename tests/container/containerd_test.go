@@ -91,6 +91,12 @@ func TestRefusalReachesTheUserThroughContainerd(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Equal(t, nothing, found(out))
 
+	out, err = ctr("run", "--rm", "--rootfs", "--env", "GPU_BENCH=1",
+		"--mount", "type=bind,src="+b.path("volume")+",dst=/tmp/build/0badcafe,options=rbind:rw",
+		b.path("bundle/rootfs"), b.id+"-measures", "/bin/busybox", "sh", "-c", `cat "$GPU_BENCH_RECORD"`)
+	require.NoError(t, err, out)
+	require.Contains(t, out, `{"valid": false, "reason": "the clocks of its GPUs are not fixed: tasks of this unit share GPUs (gpu-sharing)", `)
+
 	out, err = ctr("containers", "list", "-q")
 	require.NoError(t, err)
 	require.Empty(t, strings.TrimSpace(out), "the refused container is gone, too")
