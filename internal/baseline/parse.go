@@ -1,6 +1,7 @@
 package baseline
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -33,7 +34,7 @@ func Parse(file string, data []byte) (Profile, error) {
 	r := &reader{seen: map[string]bool{}}
 	r.top(tree)
 	if len(r.problems) == 0 {
-		return Profile{file, r.out}, nil
+		return Profile{file, r.out, doubt(tree)}, nil
 	}
 	shown := r.problems
 	if more := len(shown) - maxProblems; more > 0 {
@@ -41,6 +42,18 @@ func Parse(file string, data []byte) (Profile, error) {
 	}
 	prefix := "cannot read " + visible(file) + ": "
 	return Profile{}, fmt.Errorf("%s", prefix+strings.Join(shown, "\n"+prefix))
+}
+
+// doubt is what the unit said of the measurement (GPU_BENCH_RECORD), where it does not
+// count. Whatever else stands there is somebody else's.
+func doubt(tree value) string {
+	bench, _ := tree.get("bench")
+	valid, n := bench.get("valid")
+	reason, _ := bench.get("reason")
+	if n != 1 || valid.kind != boolean || valid.text == "true" {
+		return ""
+	}
+	return cmp.Or(strings.ToValidUTF8(reason.text[:min(len(reason.text), maxName)], ""), "nobody says why")
 }
 
 func (r *reader) top(tree value) {

@@ -162,3 +162,26 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What the unit told of the measurement stands below the report, and gates nothing.
+func TestProfileThatCountsForLittleIsTold(t *testing.T) {
+	const example = `"examples": {"a": {"status": "ok", "duration_s": 1}}`
+	for bench, want := range map[string]string{
+		`{"valid": false, "reason": "it was throttled: ppt"}`: "new.json counts for little: it was throttled: ppt",
+		`{"valid": false}`:   "new.json counts for little: nobody says why",
+		`{"valid": true}`:    "",
+		`{"valid": "false"}`: "",
+		`{}`:                 "",
+		`[]`:                 "",
+		`{"valid": false, "reason": "` + strings.Repeat("ü", 3000) + `"}`: "new.json counts for little: " + strings.Repeat("ü", maxName/2),
+	} {
+		old, err := Parse("old.json", []byte(`{`+example+`}`))
+		require.NoError(t, err)
+		now, err := Parse("new.json", []byte(`{`+example+`, "bench": `+bench+`}`))
+		require.NoError(t, err)
+		r, err := compare(old, now, Limits{}, nil)
+		require.NoError(t, err)
+		require.True(t, r.OK)
+		require.Equal(t, want, strings.Join(r.Notes, " "), bench)
+	}
+}

@@ -42,6 +42,7 @@ type Example struct {
 type Profile struct {
 	File     string // as the caller named it
 	Examples []Example
+	Doubt    string // why what it measured does not count, as the unit told; "" where nobody did
 }
 
 // find returns the example of a name.

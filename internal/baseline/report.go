@@ -44,6 +44,11 @@ type Report struct {
 // error is one that does not fit.
 func compare(base, now Profile, limits Limits, renames []string) (Report, error) {
 	out := Report{Version: Version, Base: base.File, New: now.File, Limits: limits, Rows: []Row{}, Reasons: []string{}, Notes: []string{}, Stale: []string{}}
+	for _, p := range []Profile{base, now} {
+		if p.Doubt != "" {
+			out.Notes = append(out.Notes, visible(p.File)+" counts for little: "+visible(p.Doubt))
+		}
+	}
 	pairs, err := pair(base, now, renames)
 	if err != nil {
 		return out, err

@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -71,6 +72,39 @@ func TestBenchmarkOfTheTutorialMeasures(t *testing.T) {
 	text, err := os.ReadFile(s.one(t, "profile/*"))
 	require.NoError(t, err)
 	require.Regexp(t, `^\{"examples": \{"matmul-1024": \{"status": "ok", "duration_s": [0-9.e-]+, "peak_memory_mb": 64\.0\}, "matmul-4096": \{`, string(text))
+}
+
+// What the unit told of the GPU's clocks stands in the profile and in the build.
+func TestProfileSaysWhetherItsClocksWereFixed(t *testing.T) {
+	const unknown = "this worker does not tell whether the GPU was throttled"
+	for record, want := range map[string]string{
+		"": "this profile counts for little: " + unknown,
+		`{"valid": true, "reason": "", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z"}`:                        "the GPU's clocks were fixed (profile_standard), and it was not throttled",
+		`{"valid": false, "reason": "it was throttled: ppt0", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z"}`: "this profile counts for little: it was throttled: ppt0",
+		`{"valid": false, "reason": "the clocks of its GPUs are not fixed: it gets no GPU", "level": "", "looked": ""}`:       "this profile counts for little: the clocks of its GPUs are not fixed: it gets no GPU",
+	} {
+		s := newStep(t)
+		s.checkout(t, "source")
+		s.vars["profile-command"] = `echo '{"examples": {"a": {"status": "ok"}}}' >"$PROFILE_JSON"`
+		if record != "" {
+			require.NoError(t, os.WriteFile(s.path("record"), []byte(record+"      \n"), 0o644))
+			s.env = append(s.env, "GPU_BENCH_RECORD="+s.path("record"))
+		}
+		require.Contains(t, s.passes(t, "profile"), want+"\n")
+		data, err := os.ReadFile(s.one(t, "profile/*"))
+		require.NoError(t, err)
+		var profile struct {
+			Examples map[string]any
+			Bench    struct {
+				Valid  *bool
+				Reason string
+			}
+		}
+		require.NoError(t, json.Unmarshal(data, &profile))
+		require.Len(t, profile.Examples, 1)
+		require.Equal(t, strings.Contains(want, "were fixed"), *profile.Bench.Valid)
+		require.Contains(t, want, profile.Bench.Reason)
+	}
 }
 
 const (

@@ -3,8 +3,10 @@
 The command writes JSON to the path in PROFILE_JSON:
 {"examples": {"<name>": {"status": "ok", "duration_s": 1.2, "peak_memory_mb": 3}}}
 with seconds and MB; gpu-baseline reads it in the next step. Fails where the command
-does, and where it does not write that file.
+does, and where it does not write that file. What the unit tells of the GPU's clocks
+meanwhile ($GPU_BENCH_RECORD) is added as "bench".
 """
+import calendar
 import json
 import os
 import subprocess
@@ -13,6 +15,25 @@ import time
 
 import rocm_arches
 import rocm_git
+
+
+WAIT = 30  # seconds for the unit's next look at the GPU, which comes each 6
+
+
+def bench(ended):
+    """What the unit tells of the measurement once it has looked after its end."""
+    path = os.environ.get("GPU_BENCH_RECORD")
+    if not path:
+        return {"valid": False, "reason": "this worker does not tell whether the GPU was throttled"}
+    while True:
+        with open(path, encoding="utf-8") as f:
+            record = json.load(f)
+        looked = record.get("looked") and calendar.timegm(time.strptime(record["looked"], "%Y-%m-%dT%H:%M:%SZ"))
+        if not record.get("level") or looked and looked >= ended:
+            return record
+        if time.time() > ended + WAIT:
+            return dict(record, valid=False, reason="the unit did not look at the GPU after the end")
+        time.sleep(1)
 
 
 def main():
@@ -27,14 +48,24 @@ def main():
     for step in (os.environ["INSTALL_COMMAND"], command):
         if step.strip():
             subprocess.run(["sh", "-ec", step], cwd="source", env=env, check=True)
+    ended = time.time()
     try:
         with open(path, encoding="utf-8") as f:
-            json.load(f)
+            profile = json.load(f)
     except FileNotFoundError:
         raise ValueError("PROFILE_COMMAND did not write $PROFILE_JSON") from None
     except ValueError as e:
         raise ValueError(f"what PROFILE_COMMAND wrote is no JSON: {e}") from None
+    record = bench(ended)
+    if isinstance(profile, dict):
+        profile["bench"] = record
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(profile, f)
     print(f"measured: {os.path.basename(path)}")
+    if record["valid"]:
+        print(f"the GPU's clocks were fixed ({record['level']}), and it was not throttled")
+    else:
+        print(f"this profile counts for little: {record['reason']}")
 
 
 if __name__ == "__main__":
