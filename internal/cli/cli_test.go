@@ -95,6 +95,23 @@ func TestExitStatusTellsHowItIs(t *testing.T) {
 		"gpu top --interval soon":  {"amd", 2, "", `cannot show who uses the GPUs: invalid value "soon" for flag -interval: parse error; see dispatch --help` + "\n"},
 		"gpu top --all":            {"amd", 2, "", "cannot show who uses the GPUs: flag provided but not defined: -all; see dispatch --help\n"},
 
+		"cdi":                        {"amd", 2, "", "cannot run cdi without a command: want cdi list, generate, validate or refresh; see dispatch --help\n"},
+		"cdi lost":                   {"amd", 2, "", `cannot run cdi "lost": want cdi list, generate, validate or refresh; see dispatch --help` + "\n"},
+		"cdi --help":                 {"amd", 0, "Usage: dispatch cdi list|generate|validate|refresh [flags]\n", ""},
+		"cdi refresh --help":         {"amd", 0, "Usage: dispatch cdi list|generate|validate|refresh [flags]\n", ""},
+		"cdi refresh now":            {"amd", 2, "", `cannot run cdi "refresh now": want cdi list, `},
+		"cdi list --help":            {"amd", 0, "Usage: dispatch cdi list [--json]\n", ""},
+		"cdi list 0":                 {"amd", 2, "", `cannot list CDI names with "0": only flags are known; see dispatch --help` + "\n"},
+		"cdi list --all":             {"amd", 2, "", "cannot list CDI names: flag provided but not defined: -all; see dispatch --help\n"},
+		"cdi generate --help":        {"amd", 0, "Usage: dispatch cdi generate [flags]\n", ""},
+		"cdi generate x.json":        {"amd", 2, "", `cannot describe GPUs with "x.json": only flags are known, as --output=x.json; see dispatch --help` + "\n"},
+		"cdi generate --output=":     {"amd", 2, "", "cannot describe GPUs in a file without a name: want --output=FILE, or - for standard output; see dispatch --help\n"},
+		"cdi generate --format=x":    {"amd", 2, "", `cannot describe GPUs as "x": want json or yaml; see dispatch --help` + "\n"},
+		"cdi generate --format=yaml": {"amd", 2, "", "cannot write YAML to /etc/cdi/amd.json: want another --output, or - for standard output; see dispatch --help\n"},
+		"cdi validate --help":        {"amd", 0, "Usage: dispatch cdi validate [flags] [FILE]\n", ""},
+		"cdi validate a b":           {"amd", 2, "", `cannot validate "a b": want one file; see dispatch --help` + "\n"},
+		"cdi validate":               {"amd", 1, "", "cannot read /etc/cdi/amd.json: there is no such file; dispatch cdi generate --output /etc/cdi/amd.json makes it\n"},
+
 		"gpu-baseline --help":      {"amd", 0, "Usage: dispatch gpu-baseline compare BASE NEW [flags]\n", ""},
 		"gpu-baseline --version":   {"amd", 0, "dispatch gpu-baseline dev\n", ""},
 		"gpu-baseline":             {"amd", 2, "", "dispatch gpu-baseline: cannot run without a command: want compare, bisect or ab; see dispatch gpu-baseline --help\n"},
@@ -119,7 +136,7 @@ func TestUsageHasEveryCommand(t *testing.T) {
 	code, usage, _ := dispatch(t, "no-gpu", "--help")
 	require.Zero(t, code)
 	for _, c := range []string{"plan ", "gpu top [--once]", "gpu list [--json]", "gpu detect ", "gpu verify [--json]", "gpu health [--json]", "gpu status [--json]", "gpu prove GPU", "gpu release GPU [--force]", "errors [--json]", "fleet [--json]",
-		"explain N [--json]", "gpu-baseline --help", "--version", "--help"} {
+		"explain N [--json]", "cdi list [--json]", "cdi generate", "cdi validate [FILE]", "gpu-baseline --help", "--version", "--help"} {
 		require.Contains(t, usage, "\n  dispatch "+c)
 	}
 	for line := range strings.Lines(usage) {

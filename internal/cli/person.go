@@ -41,6 +41,9 @@ On a unit, as root, it also answers:
   dispatch rocm matrix          releases of ROCm and driver that are known to work
   dispatch preflight [--json]   what this machine lacks or has, and what to do about it
   dispatch cdi refresh          describe the GPUs for tasks anew; restarts nothing
+  dispatch cdi list [--json]    the GPUs' names for container tools, on any machine
+  dispatch cdi generate         write their description; cdi generate --help has more
+  dispatch cdi validate [FILE]  whether a description is what the machine has
   dispatch fleet [--json]       on the web: all workers, with their GPUs, which of them are
                                 withheld, and how many can be leased
   dispatch pipelines [FILE]     pipelines and tasks that come with the charm, or one of them
@@ -114,10 +117,7 @@ func person(ctx context.Context, c *actions.Actions, args []string, env func(str
 		}
 		return p.done(preflight.Show(ctx, c.Host, stdout, "", p.format))
 	case "cdi":
-		if len(args) != 2 || args[1] != "refresh" {
-			return p.wrong("cannot run cdi %q: want cdi refresh", strings.Join(args[1:], " "))
-		}
-		return p.done(c.RefreshCDI(ctx, stdout))
+		return p.cdi(args[1:])
 	case "fleet":
 		if !p.json(args[1:]) {
 			return p.wrong("cannot show the fleet with %q: only --json is known", strings.Join(args[1:], " "))
