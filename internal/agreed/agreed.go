@@ -18,6 +18,14 @@ const StateDir = "/var/lib/concourse-charm"
 // by which a task can choose it: what the charm writes, and the wrapper reads.
 const PCIAnnotation = "concourse-ci-machine/pci"
 
+// AMD's GPUs in the Container Device Interface: the kind of their devices and the file
+// that the charm describes them in; and the variable by which a container chooses.
+const (
+	AMDKind    = "amd.com/gpu"
+	AMDSpec    = "/etc/cdi/amd.json"
+	AMDVisible = "AMD_VISIBLE_DEVICES"
+)
+
 // GPUError is the name of an error of GPUs by its code, which are 1 to 8.
 func GPUError(code int) string {
 	return [...]string{

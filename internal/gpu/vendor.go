@@ -1,6 +1,10 @@
 package gpu
 
-import "slices"
+import (
+	"slices"
+
+	"concourse-ci-machine/internal/agreed"
+)
 
 // Vendor is who made a GPU, from its PCI vendor id.
 type Vendor string
@@ -26,12 +30,12 @@ type Traits struct {
 
 // The CDI descriptions: AMD's is the charm's own, NVIDIA's is its tool's.
 const (
-	AMDKind, AMDSpec       = "amd.com/gpu", "/etc/cdi/amd.json"
+	AMDKind, AMDSpec       = agreed.AMDKind, agreed.AMDSpec
 	NVIDIAKind, NVIDIASpec = "nvidia.com/gpu", "/etc/cdi/nvidia.json"
 )
 
 var traits = map[Vendor]Traits{
-	AMD:    {Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: "amdgpu", Kind: AMDKind, Spec: AMDSpec, ByID: true, Visible: "AMD_VISIBLE_DEVICES"},
+	AMD:    {Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: "amdgpu", Kind: AMDKind, Spec: AMDSpec, ByID: true, Visible: agreed.AMDVisible},
 	NVIDIA: {Label: "NVIDIA", Runtime: "cuda", PCI: 0x10de, Module: "nvidia", Kind: NVIDIAKind, Spec: NVIDIASpec, Visible: "NVIDIA_VISIBLE_DEVICES"},
 }
 

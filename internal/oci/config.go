@@ -21,6 +21,9 @@ const (
 const (
 	// Tasks gives GPUs only to containers of Concourse task steps. Default.
 	Tasks = "tasks"
+	// Asked gives GPUs to tasks and, of containers that are not Concourse's, to those
+	// that ask: by a variable of Visible, GPU_COUNT or a CDI request.
+	Asked = "asked"
 	// All gives GPUs to every container that is created, checks and gets too.
 	All = "all"
 )
@@ -31,7 +34,7 @@ const (
 type Config struct {
 	// Runtime is the absolute path of the real runc.
 	Runtime string `json:"runtime"`
-	// Containers is Tasks or All; empty means Tasks.
+	// Containers is Tasks, Asked or All; empty means Tasks.
 	Containers string `json:"containers,omitempty"`
 	// Specs are absolute paths of the CDI spec files (JSON) that Devices are
 	// looked up in, usually /etc/cdi/amd.json alone.

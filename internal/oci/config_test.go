@@ -37,7 +37,7 @@ func TestConfigHasDefaults(t *testing.T) {
 func TestConfigErrorsNameTheField(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"runtme":"/x"}`:        `"runtme": this version of the wrapper does not know it`,
-		`{"containers":"some"}`:  `containers: "some" is not one of tasks, all`,
+		`{"containers":"some"}`:  `containers: "some" is not one of tasks, asked, all`,
 		`{"runtime":"runc"}`:     `runtime: "runc" is not an absolute path`,
 		`{"specs":["amd.json"]}`: `specs: "amd.json" is not an absolute path`,
 		`{"state":"x"}`:          `state: "x"`,

@@ -10,9 +10,11 @@ import (
 
 // facts are what the wrapper has to know of a container's config.json.
 type facts struct {
+	ofEngine
 	task    bool // a Concourse task step, see isTask
 	userNS  bool // it gets a user namespace of its own
 	gidMaps []idMap
+	uidMaps []idMap
 	env     []string // of its first process
 	mounts  []place  // that it has already
 }
@@ -20,7 +22,7 @@ type facts struct {
 // place is where a mount is, its path cleaned, and what is mounted there.
 type place struct{ destination, source string }
 
-// idMap is one row of linux.gidMappings. 64 bits, so that sums can't overflow.
+// idMap is one row of linux.uidMappings or gidMappings. 64 bits, so that sums can't overflow.
 type idMap struct{ containerID, hostID, size uint64 }
 
 func readFacts(root rawjson.Value) (f facts, err error) {
@@ -47,6 +49,9 @@ func readFacts(root rawjson.Value) (f facts, err error) {
 	if f.env, err = process.Strings("env"); err != nil {
 		return f, err
 	}
+	if err := f.readEngine(root, process); err != nil {
+		return f, err
+	}
 	linux, err := root.Of("linux", rawjson.Object)
 	if err != nil {
 		return f, err
@@ -62,7 +67,10 @@ func readFacts(root rawjson.Value) (f facts, err error) {
 		}
 		f.userNS = f.userNS || kind == "user"
 	}
-	return f, f.readMaps(linux)
+	if f.uidMaps, err = readMaps(linux, "uidMappings"); err == nil {
+		f.gidMaps, err = readMaps(linux, "gidMappings")
+	}
+	return f, err
 }
 
 func readMount(m rawjson.Value) (destination, source string, err error) {
@@ -73,10 +81,10 @@ func readMount(m rawjson.Value) (destination, source string, err error) {
 	return filepath.Clean(destination), source, err
 }
 
-func (f *facts) readMaps(linux rawjson.Value) error {
-	rows, err := linux.Of("gidMappings", rawjson.Array)
+func readMaps(linux rawjson.Value, key string) (maps []idMap, err error) {
+	rows, err := linux.Of(key, rawjson.Array)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for row := range rows.Elements() {
 		var m idMap
@@ -85,12 +93,12 @@ func (f *facts) readMaps(linux rawjson.Value) error {
 			to  *uint64
 		}{{"containerID", &m.containerID}, {"hostID", &m.hostID}, {"size", &m.size}} {
 			if *field.to, err = row.NumberOf(field.key, 1<<32-1); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		f.gidMaps = append(f.gidMaps, m)
+		maps = append(maps, m)
 	}
-	return nil
+	return maps, nil
 }
 
 // isTask tells whether a mount's destination is that of a Concourse task's

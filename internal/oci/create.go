@@ -80,7 +80,7 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 	if err != nil {
 		return e, h, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
-	if len(s.Devices) > 0 && (s.Containers == All || f.task) {
+	if len(s.Devices) > 0 && f.asks(s) {
 		if h, err = w.addGPUs(&e, s, c, b, doc, f); err != nil {
 			return e, h, err
 		}
@@ -145,7 +145,7 @@ func (w *wrapper) readSpecs(files []string) (specs []*cdispec.Spec, err error) {
 	for _, file := range files {
 		data, err := w.readTrusted(file)
 		if errors.Is(err, unix.ENOENT) {
-			return nil, fmt.Errorf("cannot give the task a GPU: there is no CDI spec %s; the status of the unit (juju status) says how it comes back", file)
+			return nil, fmt.Errorf("cannot give the task a GPU: there is no CDI spec %s; %s", file, w.comesBack())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot read CDI spec %s: %w", file, err)

@@ -182,7 +182,7 @@ func (c *Config) fill() {
 // check says what is wrong with a config whose defaults are filled in. Runtime
 // may be empty, since the environment may name it.
 func (c *Config) check() error {
-	if err := whichContainers(c.Containers); err != nil {
+	if err := whichContainers(c.Containers, Tasks, Asked, All); err != nil {
 		return err
 	}
 	paths := [][2]string{{"state", c.State}, {"nodes", c.Nodes}}
@@ -226,9 +226,9 @@ func (c *Config) check() error {
 	return c.Folders.check()
 }
 
-func whichContainers(s string) error {
-	if s != Tasks && s != All {
-		return fmt.Errorf("containers: %q is not one of %s, %s", s, Tasks, All)
+func whichContainers(s string, known ...string) error {
+	if !slices.Contains(known, s) {
+		return fmt.Errorf("containers: %q is not one of %s", s, strings.Join(known, ", "))
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (f *Folders) check() error {
 	if f == nil {
 		return nil
 	}
-	if err := whichContainers(f.Containers); err != nil {
+	if err := whichContainers(f.Containers, Tasks, All); err != nil {
 		return fmt.Errorf("folders: %w", err)
 	}
 	if f.Readonly != Recursive && f.Readonly != TopOnly {

@@ -58,7 +58,7 @@ func newTestbed(t *testing.T) *testbed {
 	}
 	m.probe = func(path string, _ time.Duration) string { b.asked = append(b.asked, path); return b.dead[path] }
 	m.exec = func(_ string, argv, _ []string) error { b.argv = argv; panic(errBecameRunc) } // nothing follows an execve
-	b.wrapper = newWrapper(m, []string{EnvConfig + "=" + b.path("wrapper.json"), "PATH=/bin"})
+	b.wrapper = newWrapper(m, []string{concourseName}, []string{EnvConfig + "=" + b.path("wrapper.json"), "PATH=/bin"})
 	b.put(t, "runc", "#!/bin/sh\n")
 	spec, err := os.ReadFile("testdata/amd.json")
 	require.NoError(t, err)

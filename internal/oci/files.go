@@ -136,7 +136,9 @@ func (w *wrapper) readTrusted(path string) ([]byte, error) {
 
 // trusted refuses what others than root and this user may have changed.
 func (w *wrapper) trusted(st unix.Stat_t) error {
-	if st.Uid != 0 && st.Uid != w.euid {
+	// Where an engine's user is root, the machine's root has no number.
+	unmapped := st.Uid == overflowGID && w.rootless()
+	if st.Uid != 0 && st.Uid != w.euid && !unmapped {
 		return fmt.Errorf("it belongs to user %d, not to root", st.Uid)
 	}
 	if st.Mode&0o022 != 0 {

@@ -20,7 +20,7 @@ type liveNode struct {
 	cdispec.Node
 	major, minor uint32
 	mode         uint32 // permission bits
-	gid          uint32
+	uid, gid     uint32
 }
 
 // inspect looks at the node itself and not at what the spec says of it: a
@@ -30,18 +30,18 @@ func (m *machine) inspect(n cdispec.Node) (liveNode, error) {
 	if err := m.lstat(n.HostPath, &st); err != nil {
 		if errors.Is(err, unix.ENOENT) {
 			return liveNode{}, fmt.Errorf("cannot give the task %s: there is no %s on this machine, though CDI spec %s lists it; "+
-				"the unit writes the spec anew at its next hook, and until then the GPU has to come back", n.Path, n.HostPath, n.File)
+				"%s, and until then the GPU has to come back", n.Path, n.HostPath, n.File, m.writtenAnew())
 		}
 		return liveNode{}, fmt.Errorf("cannot give the task %s: cannot inspect %s: %w", n.Path, n.HostPath, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
 		return liveNode{}, fmt.Errorf("cannot give the task %s: %s is not a character device", n.Path, n.HostPath)
 	}
-	live := liveNode{Node: n, major: unix.Major(st.Rdev), minor: unix.Minor(st.Rdev), mode: st.Mode & 0o777, gid: st.Gid}
+	live := liveNode{Node: n, major: unix.Major(st.Rdev), minor: unix.Minor(st.Rdev), mode: st.Mode & 0o777, uid: st.Uid, gid: st.Gid}
 	if (n.Major != 0 || n.Minor != 0) && (n.Major != uint64(live.major) || n.Minor != uint64(live.minor)) {
 		return liveNode{}, fmt.Errorf("cannot give the task %s: CDI spec %s is stale: it says %d:%d for %s, which is %d:%d now; "+
-			"the unit writes the spec anew at its next hook, run the task again after that",
-			n.Path, n.File, n.Major, n.Minor, n.HostPath, live.major, live.minor)
+			"%s, run the task again after that",
+			n.Path, n.File, n.Major, n.Minor, n.HostPath, live.major, live.minor, m.writtenAnew())
 	}
 	return live, nil
 }
@@ -68,11 +68,14 @@ func (m *machine) addNodes(e *edits.Edits, f facts, nodes []cdispec.Node, nodesD
 
 // addNode chooses how the node gets into the container.
 func (m *machine) addNode(e *edits.Edits, f facts, n liveNode, dir *privateNodes) error {
-	open := n.mode&0o006 == 0o006
-	if open && f.userNS {
+	open, rootless := n.mode&0o006 == 0o006, m.rootless()
+	if open && (f.userNS || rootless) {
 		// In a user namespace runc can't make nodes; this one suits as it is.
 		bind(e, n, n.HostPath)
 		return nil
+	}
+	if rootless {
+		return m.bindAsUser(e, f, n)
 	}
 	clone := ""
 	if !open {

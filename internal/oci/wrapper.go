@@ -28,17 +28,20 @@ type wrapper struct {
 	config  string // path of the config file
 	runtime string // of the environment; empty when not given
 	env     []string
+	// named: another engine calls this program by its path, Concourse as runc.
+	named bool
 }
 
 // Main runs the wrapper with os.Args and os.Environ. It returns an exit status
 // only when the real runc was not reached; otherwise this process becomes runc.
 func Main(args, env []string, stdout, stderr io.Writer) int {
-	w := newWrapper(realMachine(), env)
+	w := newWrapper(realMachine(), args, env)
 	return w.run(args, stdout, stderr)
 }
 
-func newWrapper(m machine, env []string) wrapper {
-	return wrapper{machine: m, config: cmp.Or(getenv(env, EnvConfig), DefaultConfig), runtime: getenv(env, EnvRuntime), env: env}
+func newWrapper(m machine, args, env []string) wrapper {
+	return wrapper{machine: m, config: cmp.Or(getenv(env, EnvConfig), DefaultConfig), runtime: getenv(env, EnvRuntime), env: env,
+		named: len(args) > 0 && filepath.Base(args[0]) != concourseName}
 }
 
 // getenv returns the first of a name, as getenv(3) does.
@@ -105,6 +108,9 @@ func (w *wrapper) forward(c *cmdline.Call, args []string) error {
 
 func (w *wrapper) readRuntime() (string, error) {
 	data, err := w.readTrusted(w.config)
+	if w.absent(err) {
+		return w.findRuntime()
+	}
 	if err == nil {
 		var path string
 		if path, err = decodeRuntime(data); err == nil {
@@ -116,6 +122,9 @@ func (w *wrapper) readRuntime() (string, error) {
 
 func (w *wrapper) readConfig() (*settings, error) {
 	data, err := w.readTrusted(w.config)
+	if w.absent(err) {
+		return w.engineConfig()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", w.config, err)
 	}
@@ -124,6 +133,7 @@ func (w *wrapper) readConfig() (*settings, error) {
 		return nil, fmt.Errorf("cannot use %s: %w", w.config, err)
 	}
 	s.Runtime = cmp.Or(w.runtime, s.Runtime)
+	w.engine = w.named && s.Containers == Asked
 	return s, nil
 }
 

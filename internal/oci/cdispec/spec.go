@@ -19,7 +19,7 @@ import (
 // Spec is one spec file.
 type Spec struct {
 	File    string
-	kind    string
+	Kind    string
 	Devices []Device
 	edits   rawjson.Value // containerEdits of the spec
 }
@@ -50,8 +50,8 @@ func Decode(file string, data []byte) (*Spec, error) {
 	if !strings.HasPrefix(version, "0.") && !strings.HasPrefix(version, "1.") {
 		return nil, fmt.Errorf("cannot use CDI spec %s: its cdiVersion %q is not 0.x or 1.x", file, version)
 	}
-	if !strings.Contains(s.kind, "/") {
-		return nil, fmt.Errorf("cannot use CDI spec %s: its kind %q is not vendor/class", file, s.kind)
+	if !strings.Contains(s.Kind, "/") {
+		return nil, fmt.Errorf("cannot use CDI spec %s: its kind %q is not vendor/class", file, s.Kind)
 	}
 	return s, nil
 }
@@ -60,7 +60,7 @@ func (s *Spec) decode(root rawjson.Value) (version string, err error) {
 	if version, err = root.StringOf("cdiVersion"); err != nil {
 		return "", err
 	}
-	if s.kind, err = root.StringOf("kind"); err != nil {
+	if s.Kind, err = root.StringOf("kind"); err != nil {
 		return "", err
 	}
 	if s.edits, err = root.Of("containerEdits", rawjson.Object); err != nil {
@@ -123,7 +123,7 @@ func Find(specs []*Spec, names []string) (devices []Device, err error) {
 
 func lookUp(specs []*Spec, kind, name string) (Device, bool) {
 	for _, s := range specs {
-		if s.kind != kind {
+		if s.Kind != kind {
 			continue
 		}
 		if i := slices.IndexFunc(s.Devices, func(d Device) bool { return d.Name == name }); i >= 0 {
@@ -137,7 +137,7 @@ func namesOf(specs []*Spec, kind string) string {
 	var names []string
 	for _, s := range specs {
 		for _, d := range s.Devices {
-			if s.kind == kind {
+			if s.Kind == kind {
 				names = append(names, d.Name)
 			}
 		}

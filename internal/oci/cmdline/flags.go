@@ -8,7 +8,7 @@ type flagSet func(name string) (takes, known bool)
 
 func globalFlags(name string) (takes, known bool) {
 	switch name {
-	case "log", "log-format", "root", "criu", "rootless":
+	case "log", "log-format", "root", "criu", "rootless", "log-level", "cgroup-manager": // the last two are crun's
 		return true, true
 	case "debug", "systemd-cgroup", "help", "h", "version", "v":
 		return false, true

@@ -179,14 +179,15 @@ func pickRange(gpus []unitGPU, picked []bool, from, to string) error {
 func narrow(specs []*cdispec.Spec, allowed []cdispec.Device, variables, env []string) (own []unitGPU, narrowed bool, err error) {
 	for _, name := range variables {
 		value, set := edits.Lookup(env, name)
-		if !set || strings.EqualFold(strings.TrimSpace(value), "all") {
+		short := withoutKind(specs, value)
+		if !set || strings.EqualFold(strings.TrimSpace(short), "all") {
 			continue
 		}
 		gpus, err := unitGPUs(specs, allowed)
 		if err != nil {
 			return nil, false, err
 		}
-		picked, err := pickList(gpus, value)
+		picked, err := pickList(gpus, short)
 		if err == nil {
 			err = unquoted(env, name, value)
 		}
@@ -203,6 +204,22 @@ func narrow(specs []*cdispec.Spec, allowed []cdispec.Device, variables, env []st
 		own, narrowed = both, true
 	}
 	return own, narrowed, nil
+}
+
+// withoutKind makes full CDI names, amd.com/gpu=0, those that a list has.
+func withoutKind(specs []*cdispec.Spec, value string) string {
+	if !strings.Contains(value, "=") || len(value) > maxVisible {
+		return value
+	}
+	entries := strings.Split(value, ",")
+	for i, e := range entries {
+		for _, s := range specs {
+			if name, full := strings.CutPrefix(strings.TrimSpace(e), s.Kind+"="); full {
+				entries[i] = name
+			}
+		}
+	}
+	return strings.Join(entries, ",")
 }
 
 func list(gpus []unitGPU) string {

@@ -54,6 +54,17 @@ func refuseWithheld(count, may, all int, there, not string) error {
 		gpus, may, all, there, not, lease.RunAgain)
 }
 
+// Mentions reports whether a container says anything of GPUs: by one of the variables or
+// by GPU_COUNT. What it says may be none.
+func Mentions(variables, env []string) bool {
+	for _, name := range append([]string{countVariable}, variables...) {
+		if value, _ := edits.Lookup(env, name); strings.TrimSpace(value) != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // Asks reports whether a task asks for a GPU: by GPU_COUNT, or by a list in one of the
 // variables. The list all is no such word, as many images have it.
 func Asks(variables, env []string) bool {
