@@ -20,17 +20,29 @@ type bundle struct {
 	st   unix.Stat_t // config.json as it was read
 }
 
+// anybody is the owner of a bundle where that says nothing: an engine without root gives
+// it to the container's root (podman's --userns=keep-id), and all users that there are in
+// its namespace are the same person.
+const anybody = ^uint32(0)
+
+func (w *wrapper) owner() uint32 {
+	if w.rootless() {
+		return anybody
+	}
+	return w.euid
+}
+
 // openBundle refuses a symbolic link at the end of the path, and a directory
 // of another user.
-func openBundle(path string, euid uint32) (bundle, error) {
+func openBundle(path string, owner uint32) (bundle, error) {
 	path = filepath.Clean(path)
 	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return noBundle, fmt.Errorf("cannot open bundle %s: %w", path, err)
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && st.Uid != euid {
-		err = fmt.Errorf("it belongs to user %d, not to %d", st.Uid, euid)
+	if err = unix.Fstat(fd, &st); err == nil && owner != anybody && st.Uid != owner {
+		err = fmt.Errorf("it belongs to user %d, not to %d", st.Uid, owner)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -50,7 +62,7 @@ func (b *bundle) close() {
 func (b *bundle) name() string { return filepath.Join(b.path, configName) }
 
 // read returns config.json, which has to be a regular file of this user.
-func (b *bundle) read(euid uint32) ([]byte, error) {
+func (b *bundle) read(owner uint32) ([]byte, error) {
 	fd, err := unix.Openat(b.fd, configName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open %s: %w", b.name(), err)
@@ -59,8 +71,8 @@ func (b *bundle) read(euid uint32) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", b.name(), err)
 	}
-	if st.Uid != euid {
-		return nil, fmt.Errorf("cannot use %s: it belongs to user %d, not to %d", b.name(), st.Uid, euid)
+	if owner != anybody && st.Uid != owner {
+		return nil, fmt.Errorf("cannot use %s: it belongs to user %d, not to %d", b.name(), st.Uid, owner)
 	}
 	b.st = st
 	return data, nil

@@ -49,10 +49,10 @@ func (w *wrapper) change(s *settings, c *cmdline.Call) (b bundle, config [][]byt
 	if len(s.Devices) == 0 && s.Folders == nil && s.Tools == "" && s.Missing == "" {
 		return noBundle, nil, k, nil
 	}
-	if b, err = openBundle(c.Bundle, w.euid); err != nil {
+	if b, err = openBundle(c.Bundle, w.owner()); err != nil {
 		return noBundle, nil, k, err
 	}
-	data, err := b.read(w.euid)
+	data, err := b.read(w.owner())
 	if err != nil {
 		return b, nil, k, err
 	}
