@@ -44,6 +44,8 @@ On a unit, as root, it also answers:
   dispatch cdi list [--json]    the GPUs' names for container tools, on any machine
   dispatch cdi generate         write their description; cdi generate --help has more
   dispatch cdi validate [FILE]  whether a description is what the machine has
+  dispatch runtime configure docker|podman|containerd|crio
+                                the GPUs for another container engine; --help has more
   dispatch fleet [--json]       on the web: all workers, with their GPUs, which of them are
                                 withheld, and how many can be leased
   dispatch pipelines [FILE]     pipelines and tasks that come with the charm, or one of them
@@ -87,12 +89,13 @@ type caller struct {
 	stdout, stderr io.Writer
 	screen         *os.File // stdout, where it is a terminal
 	format         term.Format
+	env            func(string) string
 }
 
 func person(ctx context.Context, c *actions.Actions, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	screen := terminal(stdout, env)
 	// no-color.org: anybody may ask to do without.
-	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}}
+	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}, env}
 	switch args[0] {
 	case "--help", "-h", "help":
 		fmt.Fprint(stdout, usage)
@@ -118,6 +121,8 @@ func person(ctx context.Context, c *actions.Actions, args []string, env func(str
 		return p.done(preflight.Show(ctx, c.Host, stdout, "", p.format))
 	case "cdi":
 		return p.cdi(args[1:])
+	case "runtime":
+		return p.runtime(args[1:])
 	case "fleet":
 		if !p.json(args[1:]) {
 			return p.wrong("cannot show the fleet with %q: only --json is known", strings.Join(args[1:], " "))

@@ -1,0 +1,224 @@
+package engines
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"concourse-ci-machine/internal/agreed"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
+)
+
+// part is one thing that was added to an engine's file.
+type part struct {
+	Name   string `json:"name"`             // for people: runtimes.amd
+	Text   string `json:"text"`             // as it stands there
+	Before string `json:"before,omitempty"` // what stood in its place
+}
+
+// record remembers what was done to an engine's file, so that --remove takes back exactly
+// that. Its file may have the engine's secrets, and only root reads it.
+type record struct {
+	File    string `json:"file"`
+	Existed bool   `json:"existed"`
+	Before  []byte `json:"before"`
+	After   []byte `json:"after"`
+	Parts   []part `json:"parts"`
+}
+
+// editor knows a file's syntax.
+type editor interface {
+	// add puts parts in, and says what stood in the place of each.
+	add(before []byte, parts []part) (after []byte, put []part, err error)
+	// take takes out those that are as they were put in, and names the others.
+	take(now []byte, parts []part) (left []byte, kept []string, err error)
+}
+
+// edited is an engine's own file with parts of ours.
+type edited struct {
+	engine, file string
+	editor       editor
+	// want are the parts, by what the file has without them and what was put in last.
+	want func(before []byte, had []part) ([]part, error)
+}
+
+func recordPath(engine string) string { return path.Join(agreed.StateDir, "engines", engine+".json") }
+
+func readRecord(r host.Root, engine string) (*record, error) {
+	data, err := r.ReadFile(recordPath(engine))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var rec record
+	if err == nil {
+		err = json.Unmarshal(data, &rec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what was added to %s: %w; remove %s, and take it out by hand", engine, err, recordPath(engine))
+	}
+	return &rec, nil
+}
+
+// readEngineFile reads a file that is there, or not yet.
+func readEngineFile(r host.Root, file string) (data []byte, there bool, err error) {
+	st, err := r.Lstat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err == nil && !st.Mode().IsRegular() {
+		err = errors.New("it is no regular file; --config-path=PATH names what it leads to")
+	}
+	if err == nil {
+		data, err = r.ReadFile(file)
+	}
+	if err != nil {
+		err = fmt.Errorf("cannot read %s: %w", file, err)
+	}
+	return data, err == nil, err
+}
+
+// without is the file as it would be without what was added.
+func (e edited) without(now []byte, there bool, rec *record) (before []byte, existed bool, kept []string, err error) {
+	switch {
+	case rec == nil || rec.File != e.file || !there || rec.Existed && bytes.Equal(now, rec.Before):
+		return now, there, nil, nil
+	case bytes.Equal(now, rec.After):
+		return rec.Before, rec.Existed, nil, nil
+	}
+	before, kept, err = e.editor.take(now, rec.Parts)
+	return before, true, kept, err
+}
+
+// Diff implements plan.Resource.
+func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	rec, now, there, err := e.look(h.Root)
+	if err != nil {
+		return nil, err
+	}
+	before, existed, _, err := e.without(now, there, rec)
+	if err != nil {
+		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
+	}
+	var had []part
+	if rec != nil {
+		had = rec.Parts
+	}
+	parts, err := e.want(before, had)
+	if err != nil {
+		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
+	}
+	after, put, err := e.editor.add(before, parts)
+	if err != nil {
+		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
+	}
+	if there && bytes.Equal(now, after) && (rec != nil || len(put) == 0) {
+		return nil, nil
+	}
+	next := record{e.file, existed, before, after, put}
+	var texts []string
+	for _, p := range put {
+		text := p.Name
+		if p.Before != "" {
+			text += ", in place of " + strings.Join(strings.Fields(p.Before), " ")
+		}
+		texts = append(texts, text)
+	}
+	return plan.Plan{e.remember(h, next), e.write(h, after, "puts in "+strings.Join(texts, "; "))}, nil
+}
+
+func (e edited) look(r host.Root) (rec *record, now []byte, there bool, err error) {
+	if rec, err = readRecord(r, e.engine); err != nil {
+		return nil, nil, false, err
+	}
+	if rec != nil && rec.File != e.file {
+		return nil, nil, false, fmt.Errorf("cannot edit %s: %s was edited before; take that back first, by --remove --config-path=%[2]s", e.file, rec.File)
+	}
+	now, there, err = readEngineFile(r, e.file)
+	return rec, now, there, err
+}
+
+// The record comes first: what it says of a file that was not written is nothing.
+func (e edited) remember(h host.Host, rec record) plan.Step {
+	file := recordPath(e.engine)
+	return plan.Step{Op: "write " + file, Why: "what --remove takes back", Do: func(context.Context) error {
+		data, err := json.Marshal(rec)
+		if err != nil {
+			return err
+		}
+		if err := h.MkdirAll(agreed.StateDir, 0o700); err != nil {
+			return err
+		}
+		return h.WriteFile(file, append(data, '\n'), 0o600)
+	}}
+}
+
+// write keeps the mode and owner that the file has.
+func (e edited) write(h host.Host, data []byte, why string) plan.Step {
+	return plan.Step{Op: "write " + e.file, Why: why, Do: func(context.Context) error {
+		st, err := h.Lstat(e.file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return h.WriteFile(e.file, data, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+		sys := st.Sys().(*syscall.Stat_t)
+		return h.WriteFileAs(e.file, data, st.Mode().Perm(), int(sys.Uid), int(sys.Gid))
+	}}
+}
+
+// asBefore takes back what edited did.
+type asBefore edited
+
+// Diff implements plan.Resource.
+func (a asBefore) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	e := edited(a)
+	rec, now, there, err := e.look(h.Root)
+	if err != nil || rec == nil {
+		return nil, err
+	}
+	before, existed, kept, err := e.without(now, there, rec)
+	if err != nil {
+		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
+	}
+	var names []string
+	for _, p := range rec.Parts {
+		if !slices.Contains(kept, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	why := "takes back " + strings.Join(names, "; ")
+	var p plan.Plan
+	switch {
+	case !there:
+	case !existed:
+		p = plan.Plan{{Op: "remove " + e.file, Why: "it was not there before", Do: func(context.Context) error { return h.Remove(e.file) }}}
+	case !bytes.Equal(now, before):
+		p = plan.Plan{e.write(h, before, why)}
+	}
+	forget := "nothing of it is left"
+	if len(kept) > 0 {
+		forget = "somebody changed it since, and it stays: " + strings.Join(kept, "; ")
+	}
+	return append(p, plan.Step{Op: "remove " + recordPath(e.engine), Why: forget, Do: func(context.Context) error {
+		if err := h.Remove(recordPath(e.engine)); err != nil {
+			return err
+		}
+		for _, dir := range []string{path.Dir(recordPath(e.engine)), agreed.StateDir} {
+			if list, err := h.ReadDir(dir); err == nil && len(list) == 0 {
+				if err := h.Remove(dir); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}}), nil
+}
