@@ -91,6 +91,9 @@ func Want(ctx context.Context, h host.Host, r Request) (want []plan.Resource, ad
 			r.File = path.Join(r.UserConfig, strings.TrimPrefix(e.file, "/etc/"))
 		}
 	}
+	if e.name == "docker" && (r.Remove || r.Default == Unset) {
+		e.reload = []string{"systemctl", "restart", "docker"} // a key that is gone changes nothing in a dockerd that runs
+	}
 	var resource plan.Resource
 	if r.Remove {
 		resource = e.gone(r)

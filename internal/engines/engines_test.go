@@ -242,6 +242,7 @@ func FuzzDaemonJSON(f *testing.F) {
 	for _, l := range lives {
 		f.Add([]byte(l.before))
 	}
+	f.Add([]byte(`{"runtimes":{"Amd":{}}}`)) // names of runtimes are what they are
 	f.Add([]byte("{\r\n\t\"a\" : {} ,\n \"runtimes\":{ } }"))
 	parts := []part{{Name: dockerRuntime, Text: `{"path":"/x"}`}, {Name: dockerCDI, Text: "true"}, {Name: dockerDefault, Text: `"amd"`}}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -34,7 +34,7 @@ func object(data []byte, at int) (list []member, end int, err error) {
 		}
 		m := member{key: key.(string), start: before + bytes.IndexByte(data[before:], '"'), end: at + int(dec.InputOffset())}
 		m.value = m.end - len(raw)
-		if slices.ContainsFunc(list, func(o member) bool { return strings.EqualFold(o.key, m.key) }) {
+		if slices.ContainsFunc(list, func(o member) bool { return o.key == m.key }) {
 			return nil, 0, fmt.Errorf("key %q is there twice", m.key)
 		}
 		list = append(list, m)

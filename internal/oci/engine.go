@@ -64,10 +64,9 @@ func (w *wrapper) findRuntime() (string, error) {
 
 // absent tells whether an engine's wrapper goes by engineConfig.
 func (w *wrapper) absent(err error) bool {
-	if w.named && w.config == DefaultConfig && errors.Is(err, unix.ENOENT) {
-		w.engine = true
-	}
-	return w.engine
+	none := w.named && w.config == DefaultConfig && errors.Is(err, unix.ENOENT)
+	w.engine = w.engine || none
+	return none
 }
 
 // rootless tells whether an engine without root called: as another user, or in a user

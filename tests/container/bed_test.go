@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/tests/suite"
 )
 
 // A bed is one unit with one container: a wrapper's config, a CDI spec, a
@@ -91,7 +92,7 @@ func (b *bed) use(runc string) {
 // spec says that GPU 0 is renderD128 and GPU 1 renderD129.
 func spec(t *testing.T) map[string]any {
 	nodes := map[string]any{}
-	numbers, err := minors()
+	numbers, err := suite.Minors()
 	require.NoError(t, err)
 	for path, minor := range numbers {
 		nodes[path] = map[string]any{"deviceNodes": []any{map[string]any{"path": path, "type": "c", "major": 10, "minor": minor}}}
@@ -106,7 +107,7 @@ func spec(t *testing.T) map[string]any {
 }
 
 func (b *bed) hostNodes(mode os.FileMode, uid, gid int) {
-	numbers, err := minors()
+	numbers, err := suite.Minors()
 	require.NoError(b.t, err)
 	for path := range numbers {
 		require.NoError(b.t, os.Chown(path, uid, gid))

@@ -20,6 +20,7 @@ import (
 
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/tests/suite"
 )
 
 // A unit gives its GPUs to one container at a time. Each of its containers is a
@@ -36,7 +37,7 @@ type unit struct {
 func newUnit(t *testing.T, gpus int) *unit {
 	t.Helper()
 	need(t)
-	if numbers, err := minors(); err != nil || len(numbers) < gpus+1 {
+	if numbers, err := suite.Minors(); err != nil || len(numbers) < gpus+1 {
 		why := fmt.Sprintf("/proc/misc has too few devices to stand in for %d GPUs", gpus)
 		if os.Getenv("E2E") == "1" {
 			t.Fatal(why)
@@ -97,7 +98,7 @@ func (u *unit) container(s setting, env ...string) *bed {
 // lend configures a bed as one of the unit's.
 func (u *unit) lend(b *bed) {
 	s := spec(u.t)
-	numbers, err := minors()
+	numbers, err := suite.Minors()
 	require.NoError(u.t, err)
 	var devices []any
 	var names []string

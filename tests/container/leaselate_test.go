@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"concourse-ci-machine/tests/suite"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -182,7 +184,7 @@ func TestOnlyLeasedGPUsOpen(t *testing.T) {
 // and does not open.
 func TestGPUOfAnotherStaysShutForAPrivilegedTask(t *testing.T) {
 	u := newUnit(t, 2)
-	numbers, err := minors()
+	numbers, err := suite.Minors()
 	require.NoError(t, err)
 	for i, other := range []string{"/dev/dri/renderD129", "/dev/dri/renderD128"} {
 		b := u.container(settings[0])

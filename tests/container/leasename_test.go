@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/tests/suite"
 )
 
 // unnamed lends a bed GPUs that have no unique id: in the description a GPU is
 // its index, and the lease its PCI address.
 func (u *unit) unnamed(b *bed, nodes ...string) {
 	u.t.Helper()
-	numbers, err := minors()
+	numbers, err := suite.Minors()
 	require.NoError(u.t, err)
 	pci := map[string]string{"/dev/dri/renderD128": "0000:03:00.0", "/dev/dri/renderD129": "0000:0a:00.0"}
 	s := spec(u.t)

@@ -3,14 +3,10 @@
 package container
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -34,7 +30,7 @@ func missing() string {
 	if lacks := suite.Lacks("runc busybox-static util-linux", "runc", "busybox", "nsenter", "go"); lacks != "" {
 		return lacks
 	}
-	if _, err := minors(); err != nil {
+	if _, err := suite.Minors(); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -51,7 +47,7 @@ func TestMain(m *testing.M) {
 	case why != "":
 		os.Exit(m.Run()) // each test skips and says why
 	case os.Getenv(insideEnv) != "":
-		if err := ownDev(); err != nil {
+		if err := suite.OwnDev(os.Getenv(insideEnv)); err != nil {
 			fmt.Fprintln(os.Stderr, "cannot set up /dev:", err)
 			os.Exit(1)
 		}
@@ -109,22 +105,7 @@ func runAndReap(c *exec.Cmd) (int, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, err
 	}
-	if err := c.Start(); err != nil {
-		return 0, err
-	}
-	for {
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, 0, nil)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil:
-			return 0, err
-		case pid == c.Process.Pid && status.Signaled():
-			return 128 + int(status.Signal()), nil
-		case pid == c.Process.Pid:
-			return status.ExitStatus(), nil
-		}
-	}
+	return suite.RunAndReap(c)
 }
 
 // buildRunc builds a runc newer than Debian's from the module proxy, once: it
@@ -146,87 +127,4 @@ func buildRunc() (string, error) {
 		return "", fmt.Errorf("cannot build runc %s (Debian: gcc libc6-dev): %w\n%s", laterRunc, err, out)
 	}
 	return path, nil
-}
-
-// standIns are device nodes in the places of a GPU's. Behind each is a device
-// that anybody who may open its node can open, and that runc does not allow by
-// default (a copy of /dev/null would prove nothing).
-var standIns = []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/renderD129"}
-
-// moreStandIns make it four GPUs, where the kernel has as many devices.
-var moreStandIns = []string{"/dev/dri/renderD130", "/dev/dri/renderD131"}
-
-// minors returns the stand-ins' minor numbers under major 10; which devices
-// there are depends on the kernel.
-func minors() (map[string]int, error) {
-	data, err := os.ReadFile("/proc/misc")
-	if err != nil {
-		return nil, err
-	}
-	there := map[string]int{}
-	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) == 2 {
-			if there[f[1]], err = strconv.Atoi(f[0]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	found, all := map[string]int{}, slices.Concat(standIns, moreStandIns)
-	for _, name := range []string{"autofs", "loop-control", "cpu_dma_latency", "userfaultfd", "vga_arbiter", "vsock", "btrfs-control", "kvm", "rfkill", "udmabuf"} {
-		if minor, ok := there[name]; ok && len(found) < len(all) {
-			found[all[len(found)]] = minor
-		}
-	}
-	if len(found) < len(standIns) {
-		return nil, errors.New("/proc/misc has too few devices to stand in for GPUs (autofs, loop-control, cpu_dma_latency, ...)")
-	}
-	return found, nil
-}
-
-// ownDev replaces /dev in this mount namespace.
-func ownDev() error {
-	dev := filepath.Join(os.Getenv(insideEnv), "dev")
-	if err := os.Mkdir(dev, 0o755); err != nil {
-		return err
-	}
-	if err := syscall.Mount("tmpfs", dev, "tmpfs", syscall.MS_NOSUID, "mode=755"); err != nil {
-		return err
-	}
-	for name, dev5 := range map[string][2]int{
-		"null": {1, 3}, "zero": {1, 5}, "full": {1, 7}, "random": {1, 8}, "urandom": {1, 9}, "tty": {5, 0}, "console": {5, 1},
-	} {
-		if err := node(filepath.Join(dev, name), 0o666, dev5[0], dev5[1]); err != nil {
-			return err
-		}
-	}
-	for _, d := range []string{"pts", "shm", "mqueue", "dri"} {
-		if err := os.Mkdir(filepath.Join(dev, d), 0o755); err != nil {
-			return err
-		}
-	}
-	for link, to := range map[string]string{"fd": "/proc/self/fd", "ptmx": "pts/ptmx"} {
-		if err := os.Symlink(to, filepath.Join(dev, link)); err != nil {
-			return err
-		}
-	}
-	numbers, err := minors()
-	if err != nil {
-		return err
-	}
-	for path, minor := range numbers {
-		if err := node(filepath.Join(filepath.Dir(dev), path), 0o660, 10, minor); err != nil {
-			return err
-		}
-	}
-	if err := syscall.Mount("/dev/pts", filepath.Join(dev, "pts"), "", syscall.MS_BIND|syscall.MS_REC, ""); err != nil {
-		return err
-	}
-	return syscall.Mount(dev, "/dev", "", syscall.MS_MOVE, "")
-}
-
-func node(path string, mode uint32, major, minor int) error {
-	if err := syscall.Mknod(path, syscall.S_IFCHR|mode, major<<8|minor&0xff|(minor&^0xff)<<12); err != nil {
-		return fmt.Errorf("cannot make %s: %w", path, err)
-	}
-	return os.Chmod(path, os.FileMode(mode))
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"text/tabwriter"
 
+	"concourse-ci-machine/tests/suite"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -102,7 +104,7 @@ func TestMatrixOfContainersAndUsers(t *testing.T) {
 					})
 				}
 				var st syscall.Stat_t // the cleanup has compared it with what it was
-				require.NoError(t, syscall.Lstat(standIns[1], &st))
+				require.NoError(t, syscall.Lstat(suite.StandIns[1], &st))
 				cells = append(cells, fmt.Sprintf("%04o %d:%d", st.Mode&0o7777, st.Uid, st.Gid))
 				fmt.Fprintln(w, strings.Join(cells, "\t"))
 			}

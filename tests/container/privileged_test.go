@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/tests/suite"
 )
 
 // givenHostile puts the program hostile into the container's root.
@@ -41,7 +42,7 @@ echo a > /cg$(busybox sed -n 's/^[0-9]*:devices://p' /proc/self/cgroup)/devices.
 			"changes the rules of its group": "hostile detach\n",
 		},
 	}
-	numbers, err := minors()
+	numbers, err := suite.Minors()
 	require.NoError(t, err)
 	onEachCgroup(t, func(t *testing.T, cgroups string) {
 		for version, runc := range runcs(t) {
@@ -95,7 +96,7 @@ func TestPrivilegedTaskInsideLXDIsRootOfTheUnitAlone(t *testing.T) {
 	b.bundle()
 	b.givenHostile()
 	require.NoError(t, b.up())
-	numbers, err := minors()
+	numbers, err := suite.Minors()
 	require.NoError(t, err)
 	privilegedTask(b, fmt.Sprintf(`said() { e=$("$@" 2>&1) && echo "$1 $2: done" || echo "$1 $2: ${e##*: }"; }
 said busybox mknod /tmp/other c 10 %d

@@ -22,6 +22,7 @@ import (
 	"concourse-ci-machine/internal/gpuproof"
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/tests/suite"
 )
 
 // proving is a unit with a proof, by the real runc: a script that sh runs.
@@ -53,7 +54,7 @@ func provingIn(b *bed) *proving {
 
 // nodes are device nodes as the charm describes them.
 func (p *proving) nodes(paths ...string) (nodes []*specs.DeviceNode) {
-	numbers, err := minors()
+	numbers, err := suite.Minors()
 	require.NoError(p.t, err)
 	for _, path := range paths {
 		var st syscall.Stat_t
@@ -158,7 +159,7 @@ func TestProofSeesItsGPUAndNothingElse(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			require.NoError(t, err)
 			t.Cleanup(func() { l.Close() })
-			numbers, err := minors()
+			numbers, err := suite.Minors()
 			require.NoError(t, err)
 			proof, output := p.run(sh+fmt.Sprintf(`
 echo "user: $(id -u) $(id -g)"

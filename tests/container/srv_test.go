@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/tests/suite"
 )
 
 // folders makes folders as the charm leaves them, each with a mount below.
@@ -119,7 +120,7 @@ func TestPlainReadOnlyLeavesMountsBelowWritable(t *testing.T) {
 func TestDeadMountDoesNotHangACreate(t *testing.T) {
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR, 0)
 	if err != nil {
-		require.NoError(t, node("/dev/fuse", 0o666, 10, 229))
+		require.NoError(t, suite.Node("/dev/fuse", 0o666, 10, 229))
 		fd, err = unix.Open("/dev/fuse", unix.O_RDWR, 0)
 	}
 	if err != nil {

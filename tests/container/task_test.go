@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/tests/suite"
 )
 
 // A privileged task can make a node of the other GPU; the cgroup keeps it shut.
@@ -20,9 +21,9 @@ func TestUnselectedGPUStaysShutForAPrivilegedTask(t *testing.T) {
 	b := newBed(t, 0o666)
 	b.start()
 	script := ""
-	numbers, err := minors()
+	numbers, err := suite.Minors()
 	require.NoError(t, err)
-	for i, path := range standIns {
+	for i, path := range suite.StandIns {
 		minor := numbers[path]
 		script += fmt.Sprintf("busybox mknod /tmp/n%d c 10 %d; if e=$( { exec 3<>/tmp/n%d; } 2>&1); then echo n%d: opens; else echo \"n%d: ${e##*: }\"; fi\n", i, minor, i, i, i)
 	}

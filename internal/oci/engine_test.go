@@ -1,0 +1,229 @@
+package oci
+
+import (
+	"encoding/binary"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/oci/edits"
+)
+
+// ofAnEngine makes the testbed's wrapper one that an engine calls by its path.
+func (b *testbed) ofAnEngine(t *testing.T) {
+	t.Helper()
+	b.named = true
+	b.configure(t, func(c *Config) {
+		c.Containers, c.Devices, c.Visible = Asked, []string{"amd.com/gpu=all"}, []string{"AMD_VISIBLE_DEVICES"}
+	})
+}
+
+// plain is a container of an engine that knows no tasks.
+func plain(env ...any) func(map[string]any) {
+	return func(spec map[string]any) {
+		process := spec["process"].(map[string]any)
+		process["args"] = []any{"/bin/sh"}
+		process["env"] = env
+	}
+}
+
+func annotated(pairs map[string]any) func(map[string]any) {
+	return func(spec map[string]any) { spec["annotations"] = pairs }
+}
+
+// Whoever calls: one that says nothing of GPUs is no business of ours.
+func TestContainersOfEnginesGetWhatTheyAskFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		bundle string
+		change []func(map[string]any)
+		rules  int
+	}{
+		"says nothing":                 {"check", []func(map[string]any){plain()}, 0},
+		"none":                         {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=none")}, 0},
+		"a variable of nothing":        {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=")}, 0},
+		"one":                          {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=0")}, 3},
+		"all":                          {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=all")}, 5},
+		"a count":                      {"check", []func(map[string]any){plain("GPU_COUNT=1")}, 3},
+		"by CDI's name":                {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=amd.com/gpu=0, amd.com/gpu=1")}, 5},
+		"all by CDI's name":            {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=amd.com/gpu=all")}, 5},
+		"by CDI's annotation":          {"check", []func(map[string]any){plain(), annotated(map[string]any{"cdi.k8s.io/x": "amd.com/gpu=0"})}, 3},
+		"the request and the image":    {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=all"), annotated(map[string]any{"cdi.k8s.io/x": "amd.com/gpu=0"})}, 3},
+		"a request of another maker":   {"check", []func(map[string]any){plain(), annotated(map[string]any{"cdi.k8s.io/x": "example.com/gpu=0"})}, 0},
+		"a task of Concourse's":        {"task", nil, 5},
+		"a check of Concourse's":       {"check", nil, 0},
+		"that has a variable of image": {"check", []func(map[string]any){func(s map[string]any) { s["process"].(map[string]any)["env"] = []any{"AMD_VISIBLE_DEVICES=0"} }}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newTestbed(t)
+			b.ofAnEngine(t)
+			b.bundle(t, c.bundle, c.change...)
+			before := len(b.result(t).Linux.Resources.Devices)
+			require.NoError(t, b.create())
+			require.Len(t, b.result(t).Linux.Resources.Devices, before+c.rules)
+		})
+	}
+	b := newTestbed(t)
+	b.ofAnEngine(t)
+	b.bundle(t, "check", plain("AMD_VISIBLE_DEVICES=amd.com/gpu=7"))
+	require.ErrorContains(t, b.create(), `AMD_VISIBLE_DEVICES="amd.com/gpu=7": "7" is no GPU that this unit gives`)
+}
+
+func TestRefusalToAnEngineNamesItsWayOut(t *testing.T) {
+	b := newTestbed(t)
+	b.ofAnEngine(t)
+	b.bundle(t, "check", plain("AMD_VISIBLE_DEVICES=0"))
+	b.node("/dev/dri/renderD128", 0o660, 992, unix.Mkdev(226, 130))
+	require.ErrorContains(t, b.create(), "dispatch cdi generate writes the spec anew, run the task again after that")
+	require.NoError(t, os.Remove(b.path("amd.json")))
+	require.ErrorContains(t, b.create(), "there is no CDI spec "+b.path("amd.json")+"; dispatch cdi generate writes it")
+}
+
+// Without a file an engine's wrapper goes by its defaults, Concourse's refuses.
+func TestConfigFileIsNeededBeforeConcoursesRuncOnly(t *testing.T) {
+	for name, engine := range map[string]bool{"runc": false, "/opt/runtime/runc": false, "runc-amd-wrapper": true, "/usr/local/bin/runc-amd-wrapper": true} {
+		w := newWrapper(realMachine(), []string{name}, []string{EnvRuntime + "=/bin/true"})
+		require.Equal(t, engine, w.named, name)
+		w.config = DefaultConfig
+		_, err := os.Stat(DefaultConfig)
+		if err == nil {
+			t.Skip("this machine is a unit")
+		}
+		s, err := w.readConfig()
+		if !engine {
+			require.ErrorContains(t, err, "cannot read "+DefaultConfig)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, Config{Runtime: "/bin/true", Containers: Asked, Specs: []string{"/etc/cdi/amd.json"}, Devices: []string{"amd.com/gpu=all"},
+			Visible: []string{"AMD_VISIBLE_DEVICES"}, State: defaultState, Nodes: DefaultNodes}, s.Config)
+		w.config = "/nowhere/wrapper.json"
+		w.engine = false
+		_, err = w.readConfig()
+		require.ErrorContains(t, err, "cannot read /nowhere/wrapper.json", "one that is named has to be there")
+	}
+}
+
+// acl is an access control list as the kernel tells it.
+func acl(rows ...[3]uint32) []byte {
+	out := []byte{2, 0, 0, 0}
+	for _, r := range rows {
+		out = binary.LittleEndian.AppendUint16(out, uint16(r[0]))
+		out = binary.LittleEndian.AppendUint16(out, uint16(r[1]))
+		out = binary.LittleEndian.AppendUint32(out, r[2])
+	}
+	return out
+}
+
+func TestWithoutRootWhatTheUserMayOpenDecides(t *testing.T) {
+	owner, group := [3]uint32{1, 6, 1<<32 - 1}, [3]uint32{4, 6, 1<<32 - 1}
+	var mine [3]uint32
+	for name, c := range map[string]struct {
+		mode, uid, gid uint32
+		opens          bool
+		acl            []byte
+		uidInside      int
+		keep           bool
+		refusal        string
+	}{
+		"closed":                        {mode: 0o660, uid: overflowGID, gid: overflowGID, refusal: "cannot give the container /dev/kfd: its mode is 0660, and this user may not open it; as root run: setfacl -m u:<user>:rw /dev/kfd"},
+		"by a group":                    {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, refusal: "this user may open it by a group only, which the container does not keep; give it podman's --group-add keep-groups, with crun, or as root run: setfacl"},
+		"by a group that stays":         {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, keep: true},
+		"by a list of others":           {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, acl: acl(owner, [3]uint32{2, 6, 77}, group), refusal: "by a group only"},
+		"by a list, to read":            {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, acl: acl(owner, [3]uint32{2, 4, mine[2]}, group), refusal: "by a group only"},
+		"by a list":                     {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, acl: acl(owner, [3]uint32{2, 6, mine[2]}, group)},
+		"by a list, as another inside":  {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, acl: acl(owner, [3]uint32{2, 6, mine[2]}), uidInside: 5, refusal: "this user may open it, and the container's user 5 is another; run it as root of the container, or with podman's --userns=keep-id"},
+		"a list that is cut":            {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, acl: acl(owner)[:7], refusal: "by a group only"},
+		"his own":                       {mode: 0o600, gid: overflowGID, opens: true},
+		"his own, as another inside":    {mode: 0o600, gid: overflowGID, opens: true, uidInside: 5, refusal: "the container's user 5 is another"},
+		"open to all":                   {mode: 0o666, uid: overflowGID, gid: overflowGID},
+		"a group with a number, in LXD": {mode: 0o660, uid: overflowGID, gid: 44},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newTestbed(t)
+			b.ofAnEngine(t)
+			b.uidMap = func() ([]byte, error) { return []byte("         0       1000          1\n"), nil }
+			b.euid = uint32(os.Geteuid())
+			for path := range b.nodes {
+				st := b.nodes[path]
+				st.Mode, st.Uid, st.Gid = unix.S_IFCHR|c.mode, c.uid, c.gid
+				if c.uid == 0 {
+					st.Uid = b.euid
+				}
+				b.nodes[path] = st
+			}
+			b.access = func(string, uint32) error {
+				if !c.opens {
+					return unix.EACCES
+				}
+				return nil
+			}
+			b.getxattr = func(_, name string, dest []byte) (int, error) {
+				require.Equal(t, "system.posix_acl_access", name)
+				if c.acl == nil {
+					return 0, unix.ENODATA
+				}
+				return copy(dest, c.acl), nil
+			}
+			b.mknod = func(string, uint32, int) error { t.Fatal("an engine without root makes no node"); return nil }
+			b.bundle(t, "check", plain("AMD_VISIBLE_DEVICES=0"), func(spec map[string]any) {
+				linux := spec["linux"].(map[string]any)
+				delete(linux, "uidMappings")
+				delete(linux, "gidMappings")
+				linux["namespaces"] = []any{map[string]any{"type": "mount"}}
+				spec["process"].(map[string]any)["user"] = map[string]any{"uid": c.uidInside + int(b.euid), "gid": 0}
+				if c.keep {
+					spec["annotations"] = map[string]any{keepGroups: "1"}
+				}
+			})
+			before := len(b.result(t).Mounts)
+			err := b.create()
+			if c.refusal != "" {
+				require.ErrorContains(t, err, c.refusal)
+				return
+			}
+			require.NoError(t, err)
+			r := b.result(t)
+			require.Equal(t, []edits.Mount{bound("/dev/kfd", "/dev/kfd"), bound("/dev/dri/card0", "/dev/dri/card0"), bound("/dev/dri/renderD128", "/dev/dri/renderD128")}, r.added(before))
+			require.Empty(t, r.Linux.Devices)
+		})
+	}
+}
+
+// The machine's root has no number where a user is root, and his files are to be trusted;
+// before Concourse's runc such a file is refused.
+func TestFilesOfARootWithoutANumber(t *testing.T) {
+	for text, c := range map[string]struct {
+		engine bool
+		uidMap string
+	}{
+		"":                                {true, "0 1000 1\n1 100000 65536\n"},
+		"it belongs to user 65534":        {true, "         0          0 4294967295\n"},
+		"it belongs to user 65534, not t": {false, "0 1000 1\n"},
+	} {
+		b := newTestbed(t)
+		b.euid = 0
+		b.engine = c.engine
+		b.uidMap = func() ([]byte, error) { return []byte(c.uidMap), nil }
+		err := b.trusted(unix.Stat_t{Uid: overflowGID, Mode: unix.S_IFREG | 0o644})
+		if text == "" {
+			require.NoError(t, err)
+			require.Error(t, b.trusted(unix.Stat_t{Uid: overflowGID, Mode: unix.S_IFREG | 0o664}))
+			require.Error(t, b.trusted(unix.Stat_t{Uid: 12, Mode: unix.S_IFREG | 0o644}))
+			continue
+		}
+		require.ErrorContains(t, err, text)
+	}
+}
+
+// An engine that keeps a user's own number inside gives the bundle to another.
+func TestBundleOfAnEngineWithoutRoot(t *testing.T) {
+	b := newTestbed(t)
+	b.ofAnEngine(t)
+	b.engine = true
+	b.uidMap = func() ([]byte, error) { return []byte("0 1000 1\n"), nil }
+	require.Equal(t, anybody, b.owner())
+	b.engine = false
+	require.Equal(t, b.euid, b.owner())
+}

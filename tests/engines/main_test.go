@@ -1,0 +1,227 @@
+//go:build e2e
+
+package engines
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/tests/suite"
+)
+
+// dir has what was built, the engines' folders and the image.
+var dir string
+
+func TestMain(m *testing.M) {
+	os.Exit(suite.Namespaced{
+		Name:    "engines",
+		Missing: missing(),
+		Flags:   syscall.CLONE_NEWPID | syscall.CLONE_NEWNET,
+		Outside: build,
+		Inside:  inside,
+	}.Run(m))
+}
+
+func missing() string {
+	if os.Geteuid() != 0 {
+		return "root is needed to run container engines"
+	}
+	if lacks := suite.Lacks("runc busybox-static containerd", "runc", "busybox", "containerd", "ctr", "go"); lacks != "" {
+		return lacks
+	}
+	if _, err := suite.Minors(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func build() (told string, end func() error, err error) {
+	if told, err = os.MkdirTemp("", "engines-test-"); err != nil {
+		return "", nil, err
+	}
+	end = func() error { return os.RemoveAll(told) }
+	if err = os.Chmod(told, 0o755); err == nil { // other users start what is in it
+		err = suite.Build(told, "./src/dispatch", "./src/runc-amd-wrapper")
+	}
+	if err != nil {
+		_ = end() // the error that counts is the one before
+	}
+	return told, end, err
+}
+
+// inside is the first process of the namespace at first: it has to take in what engines
+// leave behind, which Podman waits for.
+func inside(m *testing.M, told string) int {
+	dir = told
+	if os.Getpid() != 1 {
+		return m.Run()
+	}
+	if err := ownMachine(); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot set up a machine for engines:", err)
+		return 1
+	}
+	c := exec.Command("/proc/self/exe", os.Args[1:]...)
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	code, err := suite.RunAndReap(c)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot run the tests of engines:", err)
+	}
+	return code
+}
+
+// ownMachine has its own /proc, /dev, /run and /etc.
+func ownMachine() error {
+	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		return err
+	}
+	if err := suite.OwnDev(dir); err != nil {
+		return err
+	}
+	if err := os.Chmod("/dev/shm", os.ModeSticky|0o777); err != nil { // a user's locks are there
+		return err
+	}
+	if err := syscall.Mount("tmpfs", "/run", "tmpfs", syscall.MS_NOSUID, "mode=755"); err != nil {
+		return err
+	}
+	if out, err := exec.Command("cp", "-a", "/etc", "/run/etc").CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	if err := syscall.Mount("/run/etc", "/etc", "", syscall.MS_BIND, ""); err != nil {
+		return err
+	}
+	// crun refuses a machine that has both versions of cgroups.
+	if err := syscall.Unmount("/sys/fs/cgroup/unified", syscall.MNT_DETACH); err != nil && err != syscall.EINVAL && err != syscall.ENOENT {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Dir(cdi.Path)); err != nil {
+		return err
+	}
+	if err := os.RemoveAll("/etc/concourse-ci-machine"); err != nil {
+		return err
+	}
+	return image()
+}
+
+// image makes an image's file system, with busybox alone.
+func image() error {
+	bin := filepath.Join(dir, "image/bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return err
+	}
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		return err
+	}
+	if out, err := exec.Command("cp", busybox, bin+"/busybox").CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	if err := os.Symlink("busybox", bin+"/sh"); err != nil {
+		return err
+	}
+	out, err := exec.Command("tar", "-C", filepath.Join(dir, "image"), "-cf", tarball(), ".").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+func tarball() string { return filepath.Join(dir, "image.tar") }
+
+func wrapper() string { return filepath.Join(dir, "runc-amd-wrapper") }
+
+// needPackage fails, or skips where this release of the system has no such package.
+func needPackage(t *testing.T, name string, programs ...string) {
+	t.Helper()
+	suite.Need(t, missing())
+	if lacks := suite.Lacks(name, programs...); lacks != "" {
+		if os.Getenv("E2E") == "1" && !strings.Contains(","+os.Getenv("E2E_WITHOUT")+",", ","+name+",") {
+			t.Fatal(lacks)
+		}
+		t.Skip(lacks)
+	}
+}
+
+// run runs a program and returns all that it writes.
+func run(argv ...string) (string, error) {
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	return string(out), err
+}
+
+func must(t *testing.T, argv ...string) string {
+	t.Helper()
+	out, err := run(argv...)
+	require.NoError(t, err, "%s\n%s", strings.Join(argv, " "), out)
+	return out
+}
+
+func dispatch(t *testing.T, words ...string) string {
+	t.Helper()
+	return must(t, append([]string{filepath.Join(dir, "dispatch")}, words...)...)
+}
+
+// describe has the stand-ins in /etc/cdi/amd.json, closed to all but root and group 44.
+func describe(t *testing.T) {
+	t.Helper()
+	numbers, err := suite.Minors()
+	require.NoError(t, err)
+	node := func(path string) string {
+		return fmt.Sprintf(`{"deviceNodes":[{"path":%q,"type":"c","major":10,"minor":%d,"permissions":"rw"}]}`, path, numbers[path])
+	}
+	spec := fmt.Sprintf(`{"cdiVersion":"0.5.0","kind":"amd.com/gpu","containerEdits":%s,"devices":[{"name":"0","containerEdits":%s},{"name":"1","containerEdits":%s},{"name":"all","containerEdits":{"deviceNodes":[%s,%s]}}]}`,
+		node(suite.StandIns[0]), node(suite.StandIns[1]), node(suite.StandIns[2]),
+		strings.TrimSuffix(strings.TrimPrefix(node(suite.StandIns[1]), `{"deviceNodes":[`), "]}"),
+		strings.TrimSuffix(strings.TrimPrefix(node(suite.StandIns[2]), `{"deviceNodes":[`), "]}"))
+	require.NoError(t, os.MkdirAll(filepath.Dir(cdi.Path), 0o755))
+	require.NoError(t, os.WriteFile(cdi.Path, []byte(spec), 0o644))
+	nodes(t, 0, 44, 0o660)
+}
+
+func nodes(t *testing.T, uid, gid int, mode os.FileMode) {
+	t.Helper()
+	for _, n := range suite.StandIns {
+		require.NoError(t, os.Chown(n, uid, gid))
+		require.NoError(t, os.Chmod(n, mode))
+	}
+}
+
+// probe opens each node for reading and writing. The shell would make a file where there
+// is none.
+const probe = `for d in kfd dri/renderD128 dri/renderD129; do
+  if [ ! -e /dev/$d ]; then echo "$d absent"; elif (: 3<>/dev/$d) 2>/dev/null; then echo "$d opens"; else echo "$d closed"; fi
+done`
+
+const (
+	first   = "kfd opens\ndri/renderD128 opens\ndri/renderD129 absent\n"
+	second  = "kfd opens\ndri/renderD128 absent\ndri/renderD129 opens\n"
+	both    = "kfd opens\ndri/renderD128 opens\ndri/renderD129 opens\n"
+	nothing = "kfd absent\ndri/renderD128 absent\ndri/renderD129 absent\n"
+	closed  = "kfd closed\ndri/renderD128 closed\ndri/renderD129 absent\n"
+)
+
+// snapshot is a folder's files with their modes and contents.
+func snapshot(t *testing.T, folders ...string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, folder := range folders {
+		_ = filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return nil // one that is not there has nothing
+			}
+			st, err := d.Info()
+			require.NoError(t, err)
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			fmt.Fprintf(&b, "%s %s\n%s\n", path, st.Mode(), data)
+			return nil
+		})
+	}
+	return b.String()
+}
