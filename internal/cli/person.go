@@ -51,6 +51,7 @@ On a unit, as root, it also answers:
   dispatch pipelines [FILE]     pipelines and tasks that come with the charm, or one of them
   dispatch errors [--json]      the errors of AMD GPUs, by number
   dispatch explain N [--json]   what error N means, what causes it, and what to do
+  dispatch completion bash|zsh  a script that lets the shell complete these commands
   dispatch gpu-baseline --help  compare profiles of examples within limits, and find the
                                 commit that made one worse
   dispatch --version
@@ -121,6 +122,16 @@ func person(ctx context.Context, c *actions.Actions, args []string, env func(str
 		return p.done(preflight.Show(ctx, c.Host, stdout, "", p.format))
 	case "cdi":
 		return p.cdi(args[1:])
+	case "completion":
+		if len(args) != 2 {
+			return p.wrong("cannot write a completion for %q: want bash or zsh", strings.Join(args[1:], " "))
+		}
+		script := completion(args[1])
+		if script == "" {
+			return p.wrong("cannot write a completion for %q: want bash or zsh", args[1])
+		}
+		fmt.Fprint(stdout, script)
+		return 0
 	case "runtime":
 		return p.runtime(args[1:])
 	case "fleet":
