@@ -204,3 +204,22 @@ func TestFileFollowsTheGPUs(t *testing.T) {
 	_, err = os.Stat(h.Path("/etc/cdi"))
 	require.NoError(t, err)
 }
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"cdiVersion":"0.6.0","kind":"amd.com/gpu","devices":[{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/kfd","fileMode":432,"gid":44}]}}]}`))
+	f.Add([]byte("cdiVersion: 0.6.0\nkind: amd.com/gpu\ndevices:\n- name: all\n  containerEdits: {}\n"))
+	f.Add([]byte("null"))
+	machine, _, err := Spec([]gpu.GPU{card(0), card(1)}, kfd())
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := Decode(data)
+		if err != nil {
+			return
+		}
+		Differences(s, nil)
+		same := len(Differences(s, machine)) == 0
+		if same && len(s.Devices) == 0 {
+			t.Fatalf("%q is no description of two GPUs", data)
+		}
+	})
+}

@@ -63,6 +63,15 @@ func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
 	})
 }
 
+// Files of engines and other tools, which a person has dispatch read.
+func TestFuzzersOfEnginesFindNothing(t *testing.T) {
+	fuzz(t, "10s", [][2]string{
+		{"FuzzDecode", "concourse-ci-machine/internal/cdi"},
+		{"FuzzDaemonJSON", "concourse-ci-machine/internal/engines"},
+		{"FuzzConfigTOML", "concourse-ci-machine/internal/engines"},
+	})
+}
+
 // Leases against their model, with other steps each time and five times as many
 // as in the package's own test. What fails names its seed.
 func TestMoreStepsOfLeasesAgreeWithTheirModel(t *testing.T) {
