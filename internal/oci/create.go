@@ -85,6 +85,9 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 			return e, h, err
 		}
 	}
+	if err := w.unserved(s, f); err != nil {
+		return e, h, err
+	}
 	if err := w.bench(&e, s, c, b, f, h); err != nil {
 		return e, h, err
 	}

@@ -154,5 +154,14 @@ func (f *facts) asks(s *settings) bool {
 	if len(names) > 0 && len(s.Visible) > 0 {
 		f.env = append(f.env, s.Visible[0]+"="+strings.Join(names, ","))
 	}
-	return visible.Mentions(s.Visible, f.env)
+	return visible.Wants(s.Visible, f.env)
+}
+
+// unserved refuses a container of another engine that wants GPUs where the config gives
+// them to Concourse's tasks alone: it would run without one and not know why.
+func (w *wrapper) unserved(s *settings, f facts) error {
+	if !w.named || s.Containers != Tasks || f.task || f.concourse || !visible.Wants(s.Visible, f.env) {
+		return nil
+	}
+	return fmt.Errorf("cannot give the container a GPU: %s gives them to Concourse's tasks alone", w.config)
 }

@@ -70,6 +70,22 @@ func TestContainersOfEnginesGetWhatTheyAskFor(t *testing.T) {
 	require.ErrorContains(t, b.create(), `AMD_VISIBLE_DEVICES="amd.com/gpu=7": "7" is no GPU that this unit gives`)
 }
 
+// On a unit, whose config serves Concourse.
+func TestContainerOfAnEngineIsToldThatTheGPUsAreConcourses(t *testing.T) {
+	for env, refused := range map[string]bool{"AMD_VISIBLE_DEVICES=0": true, "AMD_VISIBLE_DEVICES=all": true, "GPU_COUNT=1": true, "GPU_COUNT=0": false, "AMD_VISIBLE_DEVICES=void": false, "X=1": false} {
+		b := newTestbed(t)
+		b.configure(t, func(c *Config) { c.Visible = []string{"AMD_VISIBLE_DEVICES"} })
+		b.bundle(t, "check", plain(env))
+		require.NoError(t, b.create(), "before Concourse's runc it is nobody's business: %s", env)
+		b.named = true
+		if err := b.create(); refused {
+			require.ErrorContains(t, err, "cannot give the container a GPU: "+b.path("wrapper.json")+" gives them to Concourse's tasks alone [container c1]")
+		} else {
+			require.NoError(t, err, env)
+		}
+	}
+}
+
 func TestRefusalToAnEngineNamesItsWayOut(t *testing.T) {
 	b := newTestbed(t)
 	b.ofAnEngine(t)

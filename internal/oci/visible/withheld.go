@@ -54,11 +54,18 @@ func refuseWithheld(count, may, all int, there, not string) error {
 		gpus, may, all, there, not, lease.RunAgain)
 }
 
-// Mentions reports whether a container says anything of GPUs: by one of the variables or
-// by GPU_COUNT. What it says may be none.
-func Mentions(variables, env []string) bool {
+// Wants reports whether a container that gets nothing by itself wants GPUs: one of the
+// variables or GPU_COUNT is something, be it all, and not none.
+func Wants(variables, env []string) bool {
 	for _, name := range append([]string{countVariable}, variables...) {
-		if value, _ := edits.Lookup(env, name); strings.TrimSpace(value) != "" {
+		value, _ := edits.Lookup(env, name)
+		switch strings.ToLower(strings.TrimSpace(value)) {
+		case "", "none", "void":
+		case "0":
+			if name != countVariable { // there it is a number of GPUs, here an index
+				return true
+			}
+		default:
 			return true
 		}
 	}
