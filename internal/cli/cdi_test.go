@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 )
@@ -65,6 +67,22 @@ func TestDescriptionInBothFormsIsValid(t *testing.T) {
 	require.True(t, strings.HasPrefix(yaml, "cdiVersion: "), yaml)
 	_, printed, _ := at(root, "cdi", "generate", "--output", "-", "--format", "yaml")
 	require.Equal(t, yaml, strings.TrimSpace(printed))
+}
+
+// On a unit a person and the charm write the same, and neither undoes the other's.
+func TestGeneratedDescriptionIsTheCharms(t *testing.T) {
+	for _, name := range []string{"amd", "mi210x4", "mi300x-cpx"} {
+		root := hosttest.Host(t, name)
+		code, _, errs := at(root, "cdi", "generate")
+		require.Zero(t, code, errs)
+		inv, err := gpu.Discover(root)
+		require.NoError(t, err)
+		of, _, err := cdi.Resource(inv.Of(gpu.AMD), inv.KFD)
+		require.NoError(t, err)
+		p, err := of.Diff(context.Background(), hosttest.RealAt(root))
+		require.NoError(t, err)
+		require.Empty(t, p, name)
+	}
 }
 
 // The file of AMD's tool has /dev/kfd in each device and no names by unique id.

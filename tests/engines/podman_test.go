@@ -3,6 +3,7 @@
 package engines
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/tests/suite"
 )
 
 // podman runs as root, or as a user, with folders of its own.
@@ -103,6 +107,21 @@ func user(t *testing.T, groups ...uint32) podman {
 		env: []string{"HOME=" + home, "XDG_RUNTIME_DIR=/run/user/ann", "XDG_CONFIG_HOME=" + home + "/.config"}}
 }
 
+// list lets ann read and write the nodes, as setfacl -m u:ann:rw does.
+func list(t *testing.T) {
+	t.Helper()
+	const nobody = 1<<32 - 1
+	acl := []byte{2, 0, 0, 0}
+	for _, row := range [][3]uint32{{1, 6, nobody}, {2, 6, ann}, {4, 6, nobody}, {16, 6, nobody}, {32, 0, nobody}} { // owner, user, group, mask, others
+		acl = binary.LittleEndian.AppendUint16(acl, uint16(row[0]))
+		acl = binary.LittleEndian.AppendUint16(acl, uint16(row[1]))
+		acl = binary.LittleEndian.AppendUint32(acl, row[2])
+	}
+	for _, n := range suite.StandIns {
+		require.NoError(t, unix.Setxattr(n, "system.posix_acl_access", acl, 0))
+	}
+}
+
 // Without root, what the user may open decides, and a refusal says why.
 func TestRootlessPodmanGivesWhatTheUserMayOpen(t *testing.T) {
 	needPackage(t, "podman", "podman")
@@ -123,20 +142,26 @@ func TestRootlessPodmanGivesWhatTheUserMayOpen(t *testing.T) {
 		uid, gid int
 		mode     os.FileMode
 		groups   []uint32
+		listed   bool // in an access control list, as logind's
 		words    string
 		want     string // or what the refusal says
 	}{
-		{"not his", 0, 44, 0o660, nil, variable, "cannot give the container /dev/kfd: its mode is 0660, and this user may not open it; as root run: setfacl -m u:<user>:rw /dev/kfd"},
-		{"by a group", 0, 44, 0o660, []uint32{44}, variable, "and this user may open it by a group only, which the container does not keep; give it podman's --group-add keep-groups"},
-		{"by a group that stays", 0, 44, 0o660, []uint32{44}, variable + " --group-add keep-groups", first},
-		{"open to all", 0, 0, 0o666, nil, variable, first},
-		{"open to all, as another user", 0, 0, 0o666, nil, variable + " --user 1234", first},
-		{"his own", ann, 0, 0o600, nil, variable, first},
-		{"his own, as himself inside", ann, 0, 0o600, nil, variable + " --userns keep-id", first},
-		{"his own, as another user", ann, 0, 0o600, nil, variable + " --user 1234", "this user may open it, and the container's user 1234 is another"},
-		{"asks for none", 0, 44, 0o660, nil, "", nothing},
+		{"not his", 0, 44, 0o660, nil, false, variable, "cannot give the container /dev/kfd: its mode is 0660, and this user may not open it; as root run: setfacl -m u:<user>:rw /dev/kfd"},
+		{"by a group", 0, 44, 0o660, []uint32{44}, false, variable, "and this user may open it by a group only, which the container does not keep; give it podman's --group-add keep-groups"},
+		{"by a group that stays", 0, 44, 0o660, []uint32{44}, false, variable + " --group-add keep-groups", first},
+		{"open to all", 0, 0, 0o666, nil, false, variable, first},
+		{"open to all, as another user", 0, 0, 0o666, nil, false, variable + " --user 1234", first},
+		{"his own", ann, 0, 0o600, nil, false, variable, first},
+		{"his own, as himself inside", ann, 0, 0o600, nil, false, variable + " --userns keep-id", first},
+		{"his own, as another user", ann, 0, 0o600, nil, false, variable + " --user 1234", "this user may open it, and the container's user 1234 is another"},
+		{"in a list", 0, 44, 0o660, nil, true, variable, first},
+		{"in a list, as another user", 0, 44, 0o660, nil, true, variable + " --user 1234", "this user may open it, and the container's user 1234 is another"},
+		{"asks for none", 0, 44, 0o660, nil, false, "", nothing},
 	} {
 		nodes(t, c.uid, c.gid, c.mode)
+		if c.listed {
+			list(t)
+		}
 		a.user.Groups = c.groups
 		out, err := a.probe("--runtime amd", c.words)
 		if strings.Contains(c.want, " opens\n") || c.want == nothing {
@@ -149,6 +174,9 @@ func TestRootlessPodmanGivesWhatTheUserMayOpen(t *testing.T) {
 	}
 
 	// Podman's own CDI says nothing of why.
+	for _, n := range suite.StandIns {
+		require.NoError(t, unix.Removexattr(n, "system.posix_acl_access"))
+	}
 	nodes(t, 0, 44, 0o660)
 	a.user.Groups = nil
 	out2, err := a.probe("", "--device amd.com/gpu=0")

@@ -214,7 +214,7 @@ func withoutKind(specs []*cdispec.Spec, value string) string {
 	entries := strings.Split(value, ",")
 	for i, e := range entries {
 		for _, s := range specs {
-			if name, full := strings.CutPrefix(strings.TrimSpace(e), s.Kind+"="); full {
+			if name, full := strings.CutPrefix(strings.ToLower(strings.TrimSpace(e)), s.Kind+"="); full {
 				entries[i] = name
 			}
 		}
