@@ -24,6 +24,10 @@ func gpuOptions() []Option {
 		}),
 		boolean("gpu-bench", false, func(c *Config, on bool) { c.Bench = on }),
 		boolean("gpu-tools", true, func(c *Config, on bool) { c.Tools = on }),
+		text("container-engines", "", func(c *Config, s string) (err error) {
+			c.Engines, err = list(s, func(name string) error { return oneOf(name, "docker", "podman", "containerd", "crio") })
+			return err
+		}),
 		text("gpu-quarantine", "auto", func(c *Config, s string) error {
 			c.Quarantine = s
 			return oneOf(s, "auto", "manual", "off")

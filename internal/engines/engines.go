@@ -95,10 +95,11 @@ func Want(ctx context.Context, h host.Host, r Request) (want []plan.Resource, ad
 		e.reload = []string{"systemctl", "restart", "docker"} // a key that is gone changes nothing in a dockerd that runs
 	}
 	var resource plan.Resource
-	if r.Remove {
-		resource = e.gone(r)
-	} else if err = usable(h.Root, r.Wrapper); err == nil {
-		resource, err = e.want(ctx, h, r)
+	if !r.Remove {
+		err = usable(h.Root, r.Wrapper)
+	}
+	if err == nil {
+		resource, err = e.resource(ctx, h, r)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot configure %s: %w", e.name, err)
@@ -115,6 +116,13 @@ func Want(ctx context.Context, h host.Host, r Request) (want []plan.Resource, ad
 		advice = append(advice, "then: "+e.example)
 	}
 	return want, advice, nil
+}
+
+func (e engine) resource(ctx context.Context, h host.Host, r Request) (plan.Resource, error) {
+	if r.Remove {
+		return e.gone(r), nil
+	}
+	return e.want(ctx, h, r)
 }
 
 // usable says why an engine could not run the wrapper. Its name is how the wrapper tells

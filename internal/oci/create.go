@@ -97,7 +97,8 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 	if s.Tools != "" && f.task {
 		w.addTools(&e, f, s.Tools)
 	}
-	if s.Folders != nil && (s.Folders.Containers == All || f.task) {
+	// Another engine's containers have folders of their own.
+	if s.Folders != nil && (s.Folders.Containers == All && !w.engine || f.task) {
 		mounts, _, err := w.folderMounts(*s.Folders)
 		if err != nil {
 			return e, h, err

@@ -20,6 +20,8 @@ const (
 	PebbleBin   = BinDir + "/pebble"
 	// ToolsDir has the programs that tasks find at this path, too.
 	ToolsDir = "/opt/concourse-ci-machine/tools"
+	// EnginesDir has the wrapper under the name by which other engines call it.
+	EnginesDir = "/opt/concourse-ci-machine/engines"
 )
 
 // CharmFiles are the charm's own programs that a unit of its role runs.

@@ -27,7 +27,7 @@ func Gone(o role.Observed) []plan.Resource {
 	why := "this unit is the web"
 	rs := append(Stop(o, why, "", 0), resource.AllAbsent(why, refreshFiles()...)...)
 	rs = append(rs, leaveService(o.CharmDir, why)...)
-	rs = append(rs, resource.Absent{Path: role.ToolsDir, Why: why, Tree: true})
+	rs = append(append(rs, resource.Absent{Path: role.ToolsDir, Why: why, Tree: true}), leaveEngines(why)...)
 	return append(rs, resource.AllAbsent(why, concourse.UnitFile, concourse.EnvFile, concourse.TSAHostKey, role.LandedFile, WorkerLimitFile, tagsFile)...)
 }
 
@@ -35,7 +35,7 @@ func Gone(o role.Observed) []plan.Resource {
 // Volumes stay: they may be shared, and hold no secret.
 func Leave(o role.Observed, why string) []plan.Resource {
 	rs := append([]plan.Resource{pinsBack{o.CharmDir, why}}, resource.AllAbsent(why, concourse.UnitFile, oci.DefaultConfig, LeaseReport)...)
-	rs = append(rs, leaveGPUs(o, why)...)
+	rs = append(append(rs, leaveGPUs(o, why)...), leaveEngines(why)...)
 	for _, dir := range []string{concourse.ConfigDir, lease.DefaultDir, gpuservice.Dir} {
 		rs = append(rs, resource.Absent{Path: dir, Why: why, Tree: true})
 	}

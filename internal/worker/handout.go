@@ -45,6 +45,7 @@ func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 	}
 	desireLeases(d, o, g)
 	desireTools(d, o, g)
+	desireEngines(d, o, g)
 	return desireWrapper(d, o, g)
 }
 
@@ -112,6 +113,9 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 		config.Missing = "this unit has none that tasks can use now, and juju status of " + o.Facts.Unit + " says what is in the way; " + lease.RunAgain
 	}
 	config.Tools = toolsFor(o, g)
+	if len(enginesFor(o, g)) > 0 {
+		config.Containers = oci.Asked
+	}
 	if !o.Config.NoFolders {
 		config.Folders = &oci.Folders{Root: Srv, Containers: o.Config.FoldersFor, Names: o.Config.Folders, Readonly: oci.Recursive}
 		if !o.Machine.RecursiveReadonly {
