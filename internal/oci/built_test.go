@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"concourse-ci-machine/internal/oci/deadmount"
+
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -45,18 +47,8 @@ func TestBuiltProgramIsSmallAndDoesNothingBeforeMain(t *testing.T) {
 func TestProbeAnswersForTheDirectoryItself(t *testing.T) {
 	path := built(t)
 	for dir, want := range map[string]int{t.TempDir(): 0, "/nowhere": int(unix.ENOENT)} {
-		c := exec.Command(path, probeCommand, dir)
+		c := exec.Command(path, deadmount.Command, dir)
 		err := c.Run()
 		require.Equal(t, want, c.ProcessState.ExitCode(), "%s: %v", dir, err)
 	}
-}
-
-func TestTypeOfMountIsFoundByItsNumber(t *testing.T) {
-	var st unix.Statx_t
-	require.NoError(t, unix.Statx(unix.AT_FDCWD, "/proc", noSync, unix.STATX_MNT_ID, &st))
-	if st.Mask&unix.STATX_MNT_ID == 0 {
-		t.Skip("this kernel gives no mount numbers")
-	}
-	require.Equal(t, "proc", typeOfMount(st.Mnt_id))
-	require.Empty(t, typeOfMount(1<<62))
 }

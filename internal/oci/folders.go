@@ -6,11 +6,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/oci/deadmount"
 	"concourse-ci-machine/internal/oci/edits"
 )
 
@@ -95,6 +97,25 @@ const maxFolders = 10000
 func (f Folders) missing(name string) error {
 	return fmt.Errorf("cannot give the container the folder %s/%s: there is no such directory (links are not followed); "+
 		"make it, or take its name out of the unit's configuration", f.Root, name)
+}
+
+// noSync asks for what the kernel knows, without a word to a server.
+const noSync = unix.AT_STATX_DONT_SYNC | unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+
+// answerTime is how long a network file system may take to answer.
+const answerTime = 2 * time.Second
+
+// inspectDir asks the kernel for what whyUnusable needs, and nobody else.
+func (m *machine) inspectDir(path string) (st unix.Statx_t, err error) {
+	return st, m.statx(unix.AT_FDCWD, path, noSync, unix.STATX_TYPE|unix.STATX_MNT_ID, &st)
+}
+
+// whyUnusable tells whether runc would hang at the directory; "" when not.
+func (m *machine) whyUnusable(path string, st unix.Statx_t) string {
+	if !deadmount.Possible(st) {
+		return ""
+	}
+	return m.probe(path, answerTime)
 }
 
 // listNames are the names in a directory, sorted.

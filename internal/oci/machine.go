@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/oci/deadmount"
 )
 
 // machine is what the wrapper needs of the system and a test wants to replace:
@@ -38,7 +40,7 @@ func realMachine() machine {
 		mknod:    unix.Mknod,
 		exec:     syscall.Exec,
 		statx:    unix.Statx,
-		probe:    probe,
+		probe:    deadmount.Ask,
 		now:      time.Now,
 		sleep:    time.Sleep,
 		euid:     uint32(os.Geteuid()),

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/oci/cmdline"
+	"concourse-ci-machine/internal/oci/deadmount"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,8 +61,8 @@ func (w *wrapper) run(args []string, stdout, stderr io.Writer) int {
 		case len(args) == 2 && args[1] == infoCommand:
 			w.info(stdout)
 			return 0
-		case len(args) == 3 && args[1] == probeCommand:
-			return answerProbe(args[2])
+		case len(args) == 3 && args[1] == deadmount.Command:
+			return deadmount.Answer(args[2])
 		}
 	}
 	if len(args) == 0 {

@@ -166,8 +166,8 @@ func TestWrapperNeedsOnlyTheStandardLibraryAndXSys(t *testing.T) {
 		"concourse-ci-machine/internal/oci/cdispec": true, "concourse-ci-machine/internal/oci/edits": true,
 		"concourse-ci-machine/internal/oci/cmdline": true, "concourse-ci-machine/internal/oci/withheld": true,
 		"concourse-ci-machine/internal/oci/rawjson": true, "concourse-ci-machine/internal/oci/visible": true,
-		"concourse-ci-machine/internal/version": true,
-		"concourse-ci-machine/internal/lease":   true, "concourse-ci-machine/internal/agreed": true, "concourse-ci-machine/internal/pin": true,
+		"concourse-ci-machine/internal/version": true, "concourse-ci-machine/internal/oci/deadmount": true,
+		"concourse-ci-machine/internal/lease": true, "concourse-ci-machine/internal/agreed": true, "concourse-ci-machine/internal/pin": true,
 		"golang.org/x/sys/unix": true,
 	}, found)
 }

@@ -1,4 +1,7 @@
-package oci
+// Package deadmount tells whether a directory is the root of a mount that some server or
+// program stands behind, and asks such a one with a limit: whoever waits for a dead server
+// can't be woken, runc neither. It asks nothing but the kernel of all others.
+package deadmount
 
 import (
 	"bufio"
@@ -12,30 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noSync asks for what the kernel knows, without a word to a server.
-const noSync = unix.AT_STATX_DONT_SYNC | unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
-
-// answerTime is how long a network file system may take to answer.
-const answerTime = 2 * time.Second
-
-// inspectDir asks the kernel for what whyUnusable needs, and nobody else.
-func (m *machine) inspectDir(path string) (st unix.Statx_t, err error) {
-	return st, m.statx(unix.AT_FDCWD, path, noSync, unix.STATX_TYPE|unix.STATX_MNT_ID, &st)
-}
-
-// whyUnusable tells whether runc would hang at the directory; "" when not. The
-// directory itself is asked only where it is the root of a mount that some
-// server or program stands behind, and then by another process: one that waits
-// for a dead server can't be woken.
-func (m *machine) whyUnusable(path string, st unix.Statx_t) string {
+// Possible tells by statx of a directory, with STATX_TYPE and STATX_MNT_ID, whether
+// somebody could be asked who never answers.
+func Possible(st unix.Statx_t) bool {
 	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 || st.Dev_major != 0 {
-		return ""
+		return false
 	}
 	local := []string{"bcachefs", "btrfs", "overlay", "ramfs", "shiftfs", "tmpfs", "virtiofs", "zfs"}
-	if st.Mask&unix.STATX_MNT_ID != 0 && slices.Contains(local, typeOfMount(st.Mnt_id)) {
-		return ""
-	}
-	return m.probe(path, answerTime)
+	return st.Mask&unix.STATX_MNT_ID == 0 || !slices.Contains(local, typeOfMount(st.Mnt_id))
 }
 
 // typeOfMount looks a mount up in /proc/self/mountinfo (proc(5)); "" when it
@@ -60,18 +47,19 @@ func typeOfMount(id uint64) string {
 	}
 }
 
-// probeCommand makes this program ask one directory and exit.
-const probeCommand = "wrapper-probe"
+// Command makes this program ask one directory and exit, see Answer.
+const Command = "wrapper-probe"
 
-// probe asks a directory in a process of its own, and leaves that alone when
-// there is no answer in time. It returns why the directory can't be used.
-func probe(path string, limit time.Duration) string {
+// Ask asks a directory in a process of its own, which is this program with Command, and
+// leaves that alone when there is no answer in time. It returns why the directory can't be
+// used; "" when it can.
+func Ask(path string, limit time.Duration) string {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return "can't be asked: " + err.Error()
 	}
 	defer null.Close()
-	p, err := os.StartProcess("/proc/self/exe", []string{"runc-amd-wrapper", probeCommand, path},
+	p, err := os.StartProcess("/proc/self/exe", []string{"runc-amd-wrapper", Command, path},
 		&os.ProcAttr{Dir: "/", Env: []string{}, Files: []*os.File{null, null, null}})
 	if err != nil {
 		return "can't be asked: " + err.Error()
@@ -100,8 +88,8 @@ func probe(path string, limit time.Duration) string {
 	}
 }
 
-// answerProbe is the other side. The exit status is the error's number.
-func answerProbe(path string) int {
+// Answer is the other side. The exit status is the error's number.
+func Answer(path string) int {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		var errno unix.Errno
