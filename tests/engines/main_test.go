@@ -206,7 +206,7 @@ const (
 	closed  = "kfd closed\ndri/renderD128 closed\ndri/renderD129 absent\n"
 )
 
-// snapshot is a folder's files with their modes and contents.
+// snapshot is files, and those of folders, with their modes and contents.
 func snapshot(t *testing.T, folders ...string) string {
 	t.Helper()
 	var b strings.Builder
