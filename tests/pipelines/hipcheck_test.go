@@ -28,6 +28,13 @@ func TestHIPCheckSaysWhatThereIs(t *testing.T) {
 		"GPU 1: AMD Instinct MI300X, gfx942\n", pythonVersion.ReplaceAllString(s.passes(t, "hip-check"), "Python: VERSION\n"))
 }
 
+// tests/concourse tells the stand-in so what each worker has.
+func TestStandInForTorchReadsAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sees.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"hip": "6.3", "built": ["gfx90a"], "gpus": [{"name": "MI210", "arch": "gfx90a"}]}`), 0o644))
+	require.Contains(t, hipCheck(t, "@"+file).passes(t, "hip-check"), "GPU 0: MI210, gfx90a\n")
+}
+
 var pythonVersion = regexp.MustCompile(`(?m)^Python: 3\.\d+\.\d+ \(/.+\)\n`)
 
 // Each before what the image has, and what is not there or no path is told.

@@ -1,11 +1,20 @@
-"""Stands in for PyTorch. FAKE_TORCH says what it is and sees: JSON with hip, built
-(the architectures it was built for, null: too old to tell) and gpus, each with
-name, arch (null: too old to tell), error and sum."""
+"""Stands in for PyTorch. FAKE_TORCH says what it is and sees: JSON, or after an @ the
+file that has it, with hip, built (the architectures it was built for, null: too old to
+tell) and gpus, each with name, arch (null: too old to tell), error and sum."""
 import json
 import os
 from types import SimpleNamespace
 
-_told = json.loads(os.environ["FAKE_TORCH"])
+
+
+def _text(told):
+    if not told.startswith("@"):
+        return told
+    with open(told[1:], encoding="utf-8") as f:
+        return f.read()
+
+
+_told = json.loads(_text(os.environ["FAKE_TORCH"]))
 __version__ = _told.get("version", "2.6.0")
 version = SimpleNamespace(hip=_told.get("hip"))
 _gpus = _told.get("gpus", [])
