@@ -25,6 +25,7 @@ func check(c *Config, options []Option, set settings) []Problem {
 		{"default-days-to-retain-build-logs", retention(c, "default-days-to-retain-build-logs", "max-days-to-retain-build-logs")},
 		{"vault-url", vaultLogin(c, set)},
 		{"vault-client-key", clientPair(c, set)},
+		{"registry-mirror", c.registryDefaults()},
 	} {
 		if one.err != nil {
 			problems = append(problems, Problem{one.option, one.err.Error()})

@@ -79,7 +79,10 @@ type Config struct {
 	// one. Nothing empty is in them. They hold secrets.
 	WebEnv   map[string]string // concourse web, without Vault's
 	VaultEnv map[string]string // concourse web's access to Vault
-	// Files is PEM text by environment key: the key's value has to be the path
+	RegistryMirror registryMirror // of Docker Hub; Host is "" for none
+	RegistryCA     string         // PEM
+
+	// Files is text by environment key: the key's value has to be the path
 	// of a file with this content. Its keys are in none of the maps above.
 	Files map[string]string
 

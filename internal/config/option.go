@@ -26,7 +26,7 @@ type Option struct {
 
 // Options returns the table, in the order of config.yaml.
 func Options() []Option {
-	return slices.Concat(commonOptions(), webOptions(), buildOptions(), coverageOptions(), vaultOptions(), ldapOptions(),
+	return slices.Concat(commonOptions(), webOptions(), buildOptions(), registryOptions(), coverageOptions(), vaultOptions(), ldapOptions(),
 		oauthOptions(), oidcOptions(), workerOptions(), gpuOptions(), retiredOptions())
 }
 

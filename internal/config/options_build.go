@@ -18,6 +18,7 @@ func buildOptions() []Option {
 		envSwitch(web, "secret-cache-enabled", true),
 		envText(web, "secret-cache-duration", "5m", duration),
 		envText(web, "secret-cache-duration-notfound", "1m", duration),
+		envSwitch(web, "enable-cache-streamed-volumes", false),
 	}
 }
 

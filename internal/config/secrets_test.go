@@ -19,7 +19,7 @@ func TestSecretOptionsAreThese(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []string{"ldap-bind-pw", "oauth-client-secret", "oidc-client-secret", "vault-client-token", "vault-client-key",
-		"vault-auth-param", "encryption-key", "github-token", "extra-local-users", "http-proxy", "https-proxy"}, names)
+		"registry-mirror", "vault-auth-param", "encryption-key", "github-token", "extra-local-users", "http-proxy", "https-proxy"}, names)
 }
 
 func TestURIsOfSecretsAreNamedOnce(t *testing.T) {
@@ -62,7 +62,7 @@ func TestD34ASecretStandsForItsText(t *testing.T) {
 func TestD34EverySecretOptionTakesAURI(t *testing.T) {
 	cert, key := certificate(t)
 	text := map[string]string{"vault-client-key": key, "encryption-key": "0123456789abcdef", "extra-local-users": "ann:x",
-		"vault-auth-param": "role_id:x", "http-proxy": "http://a:b@proxy", "https-proxy": "http://a:b@proxy"}
+		"vault-auth-param": "role_id:x", "registry-mirror": "ci:x@mirror", "http-proxy": "http://a:b@proxy", "https-proxy": "http://a:b@proxy"}
 	for _, o := range Options() {
 		if !o.Secret {
 			continue

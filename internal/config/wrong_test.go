@@ -12,6 +12,7 @@ import (
 func TestD27EachWrongValueIsNamed(t *testing.T) {
 	const cr = "the value has a line end or another control character; write one line of text"
 	const white = "the value has white space or a control character in it; write it without"
+	const mirror = "the value is not host:port, or user:password@host:port, without https:// and without a path"
 	const port = "; take another one, such as 8080, 80 or 443"
 	const pair = " is not name:password; want pairs with commas between them, and no comma in a password"
 	const mode = " is not possible: a unit runs the web or a worker; write auto (the leader runs the web), web or worker"
@@ -94,6 +95,13 @@ func TestD27EachWrongValueIsNamed(t *testing.T) {
 		{"oidc-client-secret", "hunter2\x7f", cr},
 		{"oidc-groups-key", "my groups", white},
 		{"oidc-skip-ssl-validation", "no", `no is not true or false`},
+		{"registry-mirror", "https://mirror", mirror},
+		{"registry-mirror", "https://ci:hunter2@mirror", mirror},
+		{"registry-mirror", "mirror/v2", mirror},
+		{"registry-mirror", "ci@mirror", mirror},
+		{"registry-mirror", "ci:@mirror", mirror},
+		{"registry-mirror", "hunter2 hunter2", mirror},
+		{"registry-ca-cert", "/etc/ssl/ca.pem", `PEM block 1 is damaged: want its lines as the file has them, from -----BEGIN to -----END`},
 		{"tag", "a,,b", `"" is not a tag: want words with commas between them, without white space or quotes`},
 		{"tag", "a b", `"a b" is not a tag: want words with commas between them, without white space or quotes`},
 		{"compute-runtime", "rcom", `"rcom" is not one of none, auto, cuda, rocm`},

@@ -115,7 +115,7 @@ func certifyFiles(o Observed, paths concourse.WebPaths) []resource.File {
 	return []resource.File{{Path: paths.TLSKey(), Data: []byte(o.Certify.Key), Mode: 0o600, Owner: concourse.WebUser}}
 }
 
-// optionFiles are the variables whose option holds PEM text; not Vault's where
+// optionFiles are the variables whose value is a file of the charm; not Vault's where
 // a relation says how to reach it.
 func optionFiles(o Observed) []string {
 	keys := slices.Sorted(maps.Keys(o.Config.Files))
@@ -125,9 +125,13 @@ func optionFiles(o Observed) []string {
 	return keys
 }
 
-// optionFile is where an option's PEM text lies that Concourse wants a path of.
+// optionFile is where the text of an option lies that Concourse wants a path of.
 func optionFile(p concourse.WebPaths, env string) string {
-	return p.KeyDir() + "/" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(env, "CONCOURSE_"), "_", "-")) + ".pem"
+	ending := ".pem"
+	if env == config.ResourceDefaults {
+		ending = ".yml"
+	}
+	return p.KeyDir() + "/" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(env, "CONCOURSE_"), "_", "-")) + ending
 }
 
 func vaultOf(o Observed) (relation.Vault, bool, []string) {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
@@ -98,4 +99,18 @@ func TestCertificateRequestStaysAsLongAsItsNames(t *testing.T) {
 	c, err = observeCertify(r, off, w)
 	require.NoError(t, err)
 	require.Equal(t, Certify{}, c)
+}
+
+// A mirror's password is in a file of the web's own, and a new one restarts the web.
+func TestRegistryMirrorIsAFileOfConcourse(t *testing.T) {
+	o := observedWeb(t, map[string]any{"registry-mirror": "ci:hunter2@mirror:5000"})
+	d := Desire(o, nil)
+	const path = "/var/lib/concourse/keys/base-resource-type-defaults.yml"
+	require.Equal(t, path, webEnv(t, d)[config.ResourceDefaults])
+	written, ok := resourcetest.File(d.Resources, path)
+	require.True(t, ok)
+	require.Equal(t, "registry-image:\n    registry_mirror:\n        host: mirror:5000\n        username: ci\n        password: hunter2\n", written)
+	other := observedWeb(t, map[string]any{"registry-mirror": "mirror:5000"})
+	require.NotEqual(t, resourcetest.Trigger(t, d.Resources, RestartWeb).Inputs, resourcetest.Trigger(t, Desire(other, nil).Resources, RestartWeb).Inputs)
+	require.NotContains(t, webEnv(t, Desire(observedWeb(t, nil), nil)), config.ResourceDefaults)
 }

@@ -70,7 +70,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	tasks := desireWorkerLimit(d, o, gpus)
 	cfg := concourse.WorkerConfig{
 		Name: role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: concourse.WorkFolder(o.Shared()), LogLevel: o.Config.LogLevel, TSA: o.TSA,
-		Tags: concourse.Tags(o.Config.Tags, gpuTags(gpus, gpus.Tagged)), Wrapped: wired, MaxTasks: tasks,
+		Tags: concourse.Tags(ofUnit(o.Config.Tags, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)), Wrapped: wired, MaxTasks: tasks,
 		DNSProxy: o.Config.DNSProxy, DNSServers: o.Config.DNSServers, Proxy: role.ProxyOf(o.Facts, o.Config),
 	}
 	env, err := cfg.File(o.WorkerEnv)
@@ -140,6 +140,15 @@ func webCauses(o Observed) []status.Cause {
 		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "flight: " + p})
 	}
 	return causes
+}
+
+// ofUnit puts the unit's name into the operator's tags: one application has one option
+// for all its units, and a step that is for one of them asks for its tag.
+func ofUnit(tags []string, unit string) (own []string) {
+	for _, t := range tags {
+		own = append(own, strings.ReplaceAll(t, "{unit}", strings.ReplaceAll(unit, "/", "-")))
+	}
+	return own
 }
 
 // gpuTags is what tells of these GPUs.

@@ -259,3 +259,14 @@ func TestRelationThatEndsLeavesNothingToTheNextHook(t *testing.T) {
 	_, rewritten := resourcetest.File(d.Resources, concourse.EnvFile)
 	require.True(t, rewritten, "the next hook has nothing left to do")
 }
+
+func TestATagCanHaveTheUnitsName(t *testing.T) {
+	for _, tt := range []struct{ tags, want []string }{
+		{nil, nil},
+		{[]string{"ml"}, []string{"ml"}},
+		{[]string{"ml", "unit={unit}"}, []string{"ml", "unit=rocm-worker-3"}},
+		{[]string{"{Unit}"}, []string{"{Unit}"}},
+	} {
+		require.Equal(t, tt.want, ofUnit(tt.tags, "rocm-worker/3"))
+	}
+}

@@ -78,11 +78,17 @@ func (c *chain) deploy(tgz string) {
 		c.sees(arch, "")
 	}
 	counted(c.workerOf["gfx90a"], "0000:c3:00.0", 0) // the fixture's fourth is sick from the start
-	c.app.begin()
-	c.app.relate(c.pg)
-	c.app.relation(c.web(), "postgresql", "changed", "postgresql/0")
-	c.registers()
-	c.logsIn()
+	c.isUp()
+}
+
+// isUp deploys the units until all workers are there.
+func (s *story) isUp() {
+	s.t.Helper()
+	s.app.begin()
+	s.app.relate(s.pg)
+	s.app.relation(s.web(), "postgresql", "changed", "postgresql/0")
+	s.registers()
+	s.logsIn()
 }
 
 // sees tells a worker's torch what its GPU is like; more is further JSON of it.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,6 +39,8 @@ type outside struct {
 	t   *testing.T
 	dir string // git/<name>.git, bucket/<key>, releases/<owner>/<repository>/<tag>/<file>
 	mu  sync.Mutex
+
+	fetched []string // images, as registry/repository@digest
 }
 
 func newOutside(t *testing.T) *outside {
@@ -69,6 +72,8 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
+	case r.Method == http.MethodGet && top == "registry":
+		o.fetched = append(o.fetched, strings.TrimPrefix(r.URL.Path, "/registry/"))
 	case r.Method == http.MethodGet && top == "bucket" && key == readKey && strings.HasSuffix(r.URL.Path, "/"):
 		for _, name := range o.names(strings.TrimPrefix(r.URL.Path, "/")) {
 			fmt.Fprintln(w, name)
@@ -78,6 +83,13 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.Error(w, r.Method+" "+r.URL.Path+" is not allowed", http.StatusForbidden)
 	}
+}
+
+// requests are the images that were asked for, in their order.
+func (o *outside) requests() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.fetched)
 }
 
 // names are the files below a folder, relative to it.

@@ -80,6 +80,7 @@ def image_check(source, version):
 
 
 def image_in(source, version, folder):
+    http(f"{OUTSIDE}/registry/{source.get('registry_mirror', {}).get('host', 'docker.io')}/{source['repository']}@{version['digest']}")
     rootfs = os.path.join(folder, "rootfs")
     os.mkdir(rootfs)
     subprocess.run(["bash", "-ec", 'set -o pipefail; tar -C / --one-file-system --warning=no-xdev --exclude=./tmp -cf - . | tar -C "$1" -xf -', "bash", rootfs], check=True)
@@ -141,6 +142,7 @@ KINDS = {
     "uri": (git_check, git_in, None),
     "bucket": (s3_check, s3_in, s3_out),
     "tag": (image_check, image_in, None),
+    "start": (lambda source, version: [{"time": "2026-01-02T02:00:00Z"}], lambda source, version, folder: None, None),
     "owner": (lambda source, version: [], lambda source, version, folder: None, release_out),
 }
 

@@ -1,0 +1,76 @@
+package config
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// ResourceDefaults is the variable of Concourse that names a file of what each source of
+// a base resource type has in addition.
+const ResourceDefaults = "CONCOURSE_BASE_RESOURCE_TYPE_DEFAULTS"
+
+// mirrorForm is what registry-image takes as a registry: no scheme and no path.
+var mirrorForm = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?$`)
+
+// registryMirror is one as registry-image's source has it.
+type registryMirror struct {
+	Host     string `yaml:"host"`
+	Username string `yaml:"username,omitempty"`
+	Password string `yaml:"password,omitempty"`
+}
+
+// registryOptions are what each registry-image of all teams has in its source.
+func registryOptions() []Option {
+	ca := text("registry-ca-cert", "", func(c *Config, s string) error {
+		if s == "" {
+			return nil
+		}
+		c.RegistryCA = s + "\n"
+		return certificates(s)
+	})
+	mirror := secret(text("registry-mirror", "", func(c *Config, s string) error {
+		if s == "" {
+			return nil
+		}
+		login, host, both := strings.Cut(s, "@")
+		if !both {
+			login, host = "", s
+		}
+		user, password, paired := strings.Cut(login, ":")
+		if strings.Contains(s, "://") || !mirrorForm.MatchString(host) || !printable(login) || both && (!paired || user == "" || password == "") {
+			return errors.New("the value is not host:port, or user:password@host:port, without https:// and without a path")
+		}
+		c.RegistryMirror = registryMirror{host, user, password}
+		return nil
+	}))
+	mirror.Env, ca.Env = ResourceDefaults, ResourceDefaults
+	return []Option{mirror, ca}
+}
+
+// registryDefaults makes both one file, whose values a source's own take the place of.
+func (c *Config) registryDefaults() error {
+	source := struct {
+		Mirror registryMirror `yaml:"registry_mirror,omitempty"`
+		CA     []string       `yaml:"ca_certs,omitempty"`
+	}{Mirror: c.RegistryMirror}
+	if c.RegistryCA != "" {
+		source.CA = []string{c.RegistryCA}
+	}
+	if source.Mirror.Host == "" && source.CA == nil {
+		return nil
+	}
+	for _, f := range c.ExtraWebFlags {
+		if name, _, _ := strings.Cut(f, "="); name == "--base-resource-type-defaults" {
+			return errors.New("extra-web-flags has --base-resource-type-defaults, which wins; put the mirror into that file, or take the flag out")
+		}
+	}
+	data, err := yaml.Marshal(map[string]any{"registry-image": source})
+	if c.Files == nil {
+		c.Files = map[string]string{}
+	}
+	c.Files[ResourceDefaults] = string(data)
+	return err
+}
