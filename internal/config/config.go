@@ -77,10 +77,10 @@ type Config struct {
 
 	// Environment keys of Concourse, from the options whose whole effect is
 	// one. Nothing empty is in them. They hold secrets.
-	WebEnv   map[string]string // concourse web, without Vault's
-	VaultEnv map[string]string // concourse web's access to Vault
-	RegistryMirror registryMirror // of Docker Hub; Host is "" for none
-	RegistryCA     string         // PEM
+	WebEnv         map[string]string // concourse web, without Vault's
+	VaultEnv       map[string]string // concourse web's access to Vault
+	RegistryMirror registryMirror    // of Docker Hub; Host is "" for none
+	RegistryCA     string            // PEM
 
 	// Files is text by environment key: the key's value has to be the path
 	// of a file with this content. Its keys are in none of the maps above.
