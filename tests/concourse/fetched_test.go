@@ -34,6 +34,7 @@ func TestImagesAreFetchedOnce(t *testing.T) {
 		{"warm workers ask nobody", c.warm},
 		{"with enable-cache-streamed-volumes the second worker asks nobody", c.streamed},
 	} {
+		c.story.last = time.Now()
 		if !t.Run(step.name, func(t *testing.T) {
 			c.in(t)
 			c.outside.t = t
@@ -76,7 +77,7 @@ func (c *chain) warm(t *testing.T) {
 	text = []byte(strings.Replace(string(text), "resources:\n", "resource_types:\n  - {name: time, type: registry-image, tags: [gpu], source: {repository: stand-in, tag: latest}}\nresources:\n", 1))
 	c.fly.must("set-pipeline", "-n", "-p", "warm-images", "-c", c.fly.write("warm.yml", string(text)), "-y", "tags=[gpu]",
 		"-y", `workers=["unit=concourse-ci-machine-1", "unit=concourse-ci-machine-2"]`,
-		"-y", `images=[{"source": {"repository": "rocm/pytorch", "tag": "latest"}, "version": {"digest": "sha256:b"}}]`)
+		"-y", `images=[{"repository": "rocm/pytorch", "tag": "latest", "digest": "sha256:b"}]`)
 	c.fly.must("unpause-pipeline", "-p", "warm-images")
 	before := len(c.outside.requests())
 	c.fly.must("check-resource", "-r", "warm-images/night")
