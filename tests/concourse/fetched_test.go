@@ -5,6 +5,7 @@ package concourse
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,20 +46,36 @@ func TestImagesAreFetchedOnce(t *testing.T) {
 	}
 }
 
-// uses runs a task of an image on one worker, and tells what was asked of registries.
-func (c *chain) uses(unit int, image string) (asked []string) {
+// task is one of an image that a step names whole.
+func (c *chain) task(image, run string) (file string) {
 	c.t.Helper()
-	began := time.Now()
-	task := c.fly.write("uses.yml", "platform: linux\nimage_resource: {type: registry-image, source: {repository: rocm/pytorch, tag: latest}, version: {digest: \"sha256:"+image+
-		"\"}}\nrun: {path: \"true\"}\n")
-	before := len(c.outside.requests())
-	c.fly.must("execute", "-c", task, "--tag", fmt.Sprintf("unit=concourse-ci-machine-%d", unit))
-	asked = c.outside.requests()[before:]
-	c.since(began, fmt.Sprintf("a task of image %s on worker %d: %d requests", image, unit, len(asked)))
-	return asked
+	return c.fly.write(image+".yml", `platform: linux
+image_resource: {type: registry-image, source: {repository: rocm/pytorch, tag: latest}, version: {digest: "sha256:`+image+`"}}
+run: {path: sh, args: [-ec, "`+run+`"]}
+`)
 }
 
-func mirrored(images ...string) (all []string) {
+// uses runs a task of an image on a worker with this tag, and tells what was asked of
+// registries and what the build said.
+func (c *chain) uses(tag, image string) (asked []string, said string) {
+	c.t.Helper()
+	began, before := time.Now(), len(c.outside.requests())
+	said = c.fly.must("execute", "-c", c.task(image, "true"), "--tag", tag)
+	asked = c.outside.requests()[before:]
+	c.since(began, fmt.Sprintf("a task of image %s on a worker with the tag %s: %d requests", image, tag, len(asked)))
+	return asked, said
+}
+
+func (c *chain) asks(tag, image string, want ...string) {
+	c.t.Helper()
+	asked, _ := c.uses(tag, image)
+	require.Equal(c.t, mirrored(want...), asked)
+}
+
+const firstWorker, secondWorker = "unit=concourse-ci-machine-1", "unit=concourse-ci-machine-2"
+
+func mirrored(images ...string) []string {
+	all := []string{}
 	for _, i := range images {
 		all = append(all, "mirror.example:5000/rocm/pytorch@sha256:"+i)
 	}
@@ -66,9 +83,9 @@ func mirrored(images ...string) (all []string) {
 }
 
 func (c *chain) each(t *testing.T) {
-	require.Equal(t, mirrored("a"), c.uses(1, "a"))
-	require.Equal(t, mirrored("a"), c.uses(2, "a"))
-	require.Empty(t, c.uses(1, "a"))
+	c.asks(firstWorker, "a", "a")
+	c.asks(secondWorker, "a", "a")
+	c.asks(firstWorker, "a")
 }
 
 func (c *chain) warm(t *testing.T) {
@@ -76,7 +93,7 @@ func (c *chain) warm(t *testing.T) {
 	require.NoError(t, err)
 	text = []byte(strings.Replace(string(text), "resources:\n", "resource_types:\n  - {name: time, type: registry-image, tags: [gpu], source: {repository: stand-in, tag: latest}}\nresources:\n", 1))
 	c.fly.must("set-pipeline", "-n", "-p", "warm-images", "-c", c.fly.write("warm.yml", string(text)), "-y", "tags=[gpu]",
-		"-y", `workers=["unit=concourse-ci-machine-1", "unit=concourse-ci-machine-2"]`,
+		"-y", `workers=["`+firstWorker+`", "`+secondWorker+`"]`,
 		"-y", `images=[{"repository": "rocm/pytorch", "tag": "latest", "digest": "sha256:b"}]`)
 	c.fly.must("unpause-pipeline", "-p", "warm-images")
 	before := len(c.outside.requests())
@@ -84,17 +101,37 @@ func (c *chain) warm(t *testing.T) {
 	c.endsOf("warm-images", "succeeded", "warm")
 	asked := slices.DeleteFunc(c.outside.requests()[before:], func(r string) bool { return strings.Contains(r, "stand-in") })
 	require.Equal(t, mirrored("b", "b"), asked)
-	require.Empty(t, c.uses(1, "b"))
-	require.Empty(t, c.uses(2, "b"))
+	c.asks(firstWorker, "b")
+	c.asks(secondWorker, "b")
 }
 
+// A worker gets a volume from another that the step's tags allow, too. The first is made so
+// busy that the step goes to the second.
 func (c *chain) streamed(t *testing.T) {
-	require.NoError(t, c.web().Model.SetConfig("enable-cache-streamed-volumes", true))
-	c.app.hook(c.web(), "config-changed")
+	web := c.web()
+	require.NoError(t, web.Model.SetConfig("enable-cache-streamed-volumes", true))
+	require.NoError(t, web.Model.SetConfig("container-placement-strategy", "fewest-build-containers"))
+	c.app.hook(web, "config-changed")
 	for _, u := range c.app.units[1:] {
 		c.ready(u)
 	}
-	require.Equal(t, mirrored("c"), c.uses(1, "c"))
-	require.Empty(t, c.uses(2, "c"))
-	require.Empty(t, c.uses(2, "c"))
+	c.asks(firstWorker, "c", "c")
+	first, second := c.nameOf(c.app.units[1]), c.nameOf(c.app.units[2])
+	busy := c.task("b", "sleep 600")
+	for range 3 {
+		fly := c.fly.command("execute", "-c", busy, "--tag", firstWorker)
+		require.NoError(t, fly.Start())
+		t.Cleanup(func() {
+			fly.Process.Kill() // it may have ended
+			fly.Wait()
+		})
+	}
+	until(t, func() bool {
+		return len(regexp.MustCompile(`(?m)^.*`+first+`.* task .*$`).FindAllString(c.fly.must("containers"), -1)) >= 3
+	})
+	for range 2 {
+		asked, said := c.uses("gpu", "c")
+		require.Contains(t, said, second)
+		require.Empty(t, asked)
+	}
 }
