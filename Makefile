@@ -52,13 +52,15 @@ dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline: X = -X 
 pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
 pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
 $(PROGRAMS): need-build
-	GOOS=linux GOARCH=$(GOARCH) go build -trimpath -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
+	@echo "go build $(BIN)/$@"
+	@GOOS=linux GOARCH=$(GOARCH) go build -trimpath -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
 
 sandbox: need-build
-	go build -trimpath -buildvcs=false -o bin/sandbox ./src/sandbox
+	@echo "go build bin/sandbox"
+	@go build -trimpath -buildvcs=false -o bin/sandbox ./src/sandbox
 
-demo: build sandbox ## show the charm at work on this machine: no Juju, no GPU, no root needed
-	bin/sandbox demo
+demo: build sandbox ## show the charm at work on this machine: no Juju, no GPU, no root needed (VERBOSE=1: plans in full)
+	@bin/sandbox demo $(if $(VERBOSE),-v)
 
 # deadcode names what no program reaches: what only tests use stands with the tests.
 # Left out are the packages that play the machine for the demo and for tests as well.

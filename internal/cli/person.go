@@ -94,7 +94,7 @@ type caller struct {
 }
 
 func person(ctx context.Context, c *actions.Actions, args []string, env func(string) string, stdout, stderr io.Writer) int {
-	screen := terminal(stdout, env)
+	screen := term.Terminal(stdout, env)
 	// no-color.org: anybody may ask to do without.
 	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}, env}
 	switch args[0] {
