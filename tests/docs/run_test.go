@@ -30,7 +30,7 @@ import (
 
 // checked are the programs whose commands other tests here hold to something:
 // the charm's own files, texts and programs, the Makefile, or the program's help.
-var checked = []string{"juju", "lxc", "make", "fly", "./dispatch", "dispatch", "go", "scripts/pass-gpu.sh", "scripts/deploy-test.sh"}
+var checked = []string{"juju", "lxc", "make", "fly", "./dispatch", "dispatch", "go", "scripts/pass-gpu.sh", "scripts/mount-folder.sh", "scripts/share-storage.sh", "scripts/deploy-test.sh"}
 
 // tried are the programs whose commands TestCommandsRun runs, here and now.
 var tried = []string{"curl", "jq", "promtool"}
