@@ -34,7 +34,7 @@ GOTEST = go test -buildvcs=false $(if $(JSON),-json)
 TO_JSON = $(if $(JSON), > $(JSON))
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go build $(PROGRAMS) sandbox demo check test e2e test-juju test-controller charm charm-takeover charm-tree hooks bench fuzz clean
+.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-controller charm charm-takeover charm-tree hooks bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -42,25 +42,31 @@ help: ## list the targets
 need-go:
 	@scripts/need-go.sh
 
+need-build: need-go
+	@VERSION="$(VERSION)" scripts/need-build.sh "$(BIN)" "$(GOARCH)"
+
 build: $(PROGRAMS) ## build the programs of the charm into bin/ (GOARCH=arm64: bin/arm64/)
 
 dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline: PACKAGE = ./src/$@
 dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline: X = -X concourse-ci-machine/internal/version.Version=$(VERSION)
 pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
 pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
-$(PROGRAMS): need-go
-	GOOS=linux GOARCH=$(GOARCH) go build -trimpath -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
+$(PROGRAMS): need-build
+	@echo "go build $(BIN)/$@"
+	@GOOS=linux GOARCH=$(GOARCH) go build -trimpath -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
 
-sandbox: need-go
-	go build -trimpath -buildvcs=false -o bin/sandbox ./src/sandbox
+sandbox: need-build
+	@echo "go build bin/sandbox"
+	@go build -trimpath -buildvcs=false -o bin/sandbox ./src/sandbox
 
-demo: build sandbox ## show the charm at work on this machine: no Juju, no GPU, no root needed
-	bin/sandbox demo
+demo: build sandbox ## show the charm at work on this machine: no Juju, no GPU, no root needed (VERBOSE=1: plans in full)
+	@bin/sandbox demo $(if $(VERBOSE),-v)
 
 # deadcode names what no program reaches: what only tests use stands with the tests.
 # Left out are the packages that play the machine for the demo and for tests as well.
 # With -test it names what not even a test reaches.
 check: need-go ## gofmt, go vet, staticcheck and deadcode, with and without the e2e tests
+	@echo "gofmt, go vet, staticcheck and deadcode: some minutes." >&2
 	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) && \
 	if [ -n "$$bad" ]; then echo "gofmt -w would change:"; echo "$$bad"; exit 1; fi
 	go vet -buildvcs=false ./...
@@ -72,22 +78,26 @@ check: need-go ## gofmt, go vet, staticcheck and deadcode, with and without the 
 	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
 
 test: check ## every test that needs no root and no special machine
+	@echo "All tests without root: ten minutes and more on two cores." >&2
 	$(GOTEST) -vet=off -timeout 20m ./... $(TO_JSON)
 
 e2e: build ## tests that need root and Debian's or Ubuntu's packages; installs these
 	@scripts/e2e-packages.sh
+	@echo "The tests with real parts: half an hour and more on two cores." >&2
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
 	$(GOTEST) -tags e2e -count=1 -p 1 -timeout 45m $(E2E_PACKAGES) $(TO_JSON)
 
 # A module of its own: it links Juju, which is AGPL-3.0. Its hooks mostly wait for
 # one another's processes, hence more at a time than there are cores.
 test-juju: need-go ## the built charm under Juju 3.6.11's own agent and hook tools; downloads Juju, needs no root
+	@echo "Juju 3.6.11 is downloaded and compiled at first: minutes." >&2
 	cd tests/juju && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -parallel 4 -timeout 15m ./... $(if $(JSON), > $(abspath $(JSON)))
 
 # juju/ below it is a module of its own, for the same reason. The cache folder keeps
 # what was built; CONTROLLER_CACHED_ONLY=1 skips where there is nothing.
 test-controller: need-go ## the charm deployed by a whole Juju 4.1 controller on LXD; root, half an hour to build Juju at first
 	@scripts/e2e-packages.sh
+	@echo "Juju 4.1 is built at first, half an hour; the tests take as long again." >&2
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
 	$(GOTEST) -tags controller -count=1 -v -timeout 90m ./tests/controller $(TO_JSON)
 

@@ -17,32 +17,38 @@ source "$HERE/deploy-test/fly.sh"
 source "$HERE/deploy-test/steps-life.sh"
 # shellcheck source=scripts/deploy-test/steps-worker.sh
 source "$HERE/deploy-test/steps-worker.sh"
+# shellcheck source=scripts/deploy-test/storage.sh
+source "$HERE/deploy-test/storage.sh"
 # shellcheck source=scripts/deploy-test/steps-web.sh
 source "$HERE/deploy-test/steps-web.sh"
 
-readonly STEPS=(deploy verify mounts tagged rocm cuda upgrade scale-out config vault destroy)
+readonly STEPS=(deploy verify verify-marker mounts tagged rocm pytorch cuda upgrade scale-out config vault destroy)
 
 : "${CONCOURSE_VERSION:=8.2.5}" "${UPGRADE_VERSION:=8.3.0}" "${CONCOURSE_SHA256:=}" "${UPGRADE_SHA256:=}"
 : "${WAIT_SECONDS:=1800}" "${POLL_SECONDS:=5}" "${VAULT_CHANNEL:=2.0/stable}"
 : "${ROCM_IMAGE:=rocm/dev-ubuntu-24.04}" "${ROCM_IMAGE_TAG:=latest}"
+: "${PYTORCH_IMAGE:=rocm/pytorch}" "${PYTORCH_IMAGE_TAG:=latest}"
 : "${CUDA_IMAGE:=nvidia/cuda}" "${CUDA_IMAGE_TAG:=12.6.3-base-ubuntu24.04}"
 
 usage() {
 	cat <<TEXT
 Usage: deploy-test.sh [options]
 
-Deploys the charm with PostgreSQL into a new model of the current Juju controller,
-runs the steps, prints what came of each, and destroys the model. Your current
-model stays the current one. Exits with 1 when a step fails; the steps after it
-are not run.
+Deploys the charm with PostgreSQL into a new model of the current Juju
+controller, runs the steps, prints what came of each, and destroys the model.
+Your current model stays the current one. Exits with 1 when a step fails; the
+steps after it are not run.
 
   --mode=MODE       auto (default): one application, the leader is the web;
                     web+worker: an application each
-  --steps=A,B       these steps only, in this order; without deploy, on the model
-                    that an earlier run kept
+  --shared-storage=NAME
+                    none (default), or lxc: a folder of this host that all units
+                    have in common, by share-storage.sh
+  --steps=A,B       these steps only, in this order; without deploy, on the
+                    model that an earlier run kept
   --charm=FILE      the charm; default: concourse-ci-machine_<arch>.charm in the
                     project's folder, where \`make charm\` writes it
-  --channel=NAME    the charm from Charmhub's channel instead, such as latest/edge
+  --channel=NAME    the charm from Charmhub's channel, such as latest/edge
   --pci=ADDRESS     the GPU for rocm and cuda; needed where the host has several
   --gpu-id=ID       the same by its id in: lxc query /1.0/resources
   --skip-cleanup    keep the model
@@ -50,50 +56,69 @@ are not run.
   --help            this text
 
 Steps:
-  deploy      a new model, all units active, the API answers, a login by fly
-  verify      services, check-status, a running worker, a task
-  mounts      folders of /srv by lxc: one is read-only in tasks, one writable
-  tagged      the option tag, and a task with it
-  rocm        an AMD GPU passed through, verify-gpu, tasks that compute on it
-  cuda        the same with an NVIDIA GPU
-  upgrade     another Concourse on all units
-  scale-out   one worker more
-  config      options in the web's environment; what is not the charm's stays
-  vault       secrets from Vault by relation; nothing stays when it is removed
-  destroy     the model is gone
-rocm, cuda and mounts are skipped where this host has no such GPU, or no lxc.
+  deploy        a new model, all units active, the API answers, a login by fly
+  verify        services, check-status, a running worker, a task
+  verify-marker with --shared-storage=lxc: all units have one volume, with its
+                marker, and run the Concourse that is in it
+  mounts        folders of /srv by lxc: one is read-only in tasks, one writable
+  tagged        the option tag, and a task with it
+  rocm          an AMD GPU passed through, verify-gpu, tasks that compute on it
+  pytorch       torch computes on it, faster than the processor, with the same
+                result; the image is large: only with --steps
+  cuda          the same as rocm with an NVIDIA GPU
+  upgrade       another Concourse on all units
+  scale-out     one worker more
+  config        options in the web's environment; what is not the charm's stays
+  vault         secrets from Vault by relation; nothing stays when it is removed
+  destroy       the model is gone
+rocm, pytorch, cuda and mounts are skipped where this host has no such GPU, or
+no lxc. A flag's value may stand behind = or a space.
 
 Environment, with defaults:
   CONCOURSE_VERSION=$CONCOURSE_VERSION UPGRADE_VERSION=$UPGRADE_VERSION
-  CONCOURSE_SHA256= UPGRADE_SHA256=   of these releases' tarballs, where the charm
-                    can't learn them by itself
+  CONCOURSE_SHA256= UPGRADE_SHA256=   of these releases' tarballs, where the
+                    charm can't learn them by itself
   WAIT_SECONDS=$WAIT_SECONDS POLL_SECONDS=$POLL_SECONDS   for each wait, and between looks
   FLY=              a fly of that version in place of the web's
   ROCM_IMAGE=$ROCM_IMAGE ROCM_IMAGE_TAG=$ROCM_IMAGE_TAG
+  PYTORCH_IMAGE=$PYTORCH_IMAGE PYTORCH_IMAGE_TAG=$PYTORCH_IMAGE_TAG
   CUDA_IMAGE=$CUDA_IMAGE CUDA_IMAGE_TAG=$CUDA_IMAGE_TAG
   VAULT_CHANNEL=$VAULT_CHANNEL
-Needs juju 3.3 or newer, jq and curl; lxc for mounts and GPUs.
+Needs juju 3.3 or newer, jq and curl; lxc for mounts, GPUs and shared storage.
 TEXT
 }
 
-MODE=auto KEEP='' CHANNEL='' CHARM='' GPU_ID='' PCI='' DRY='' steps=("${STEPS[@]}")
+MODE=auto STORAGE=none KEEP='' CHANNEL='' CHARM='' GPU_ID='' PCI='' DRY='' steps=()
 while (($#)); do
+	split_flag "$@" && set -- "${split[@]}"
 	case $1 in
-	--*=) usage_error "${1%=} needs a value" ;;
-	--mode=auto | --mode=web+worker) MODE=${1#*=} ;;
-	--mode=*) usage_error "--mode: \"${1#*=}\" is not one of auto, web+worker" ;;
-	--steps=*) IFS=, read -ra steps <<<"${1#*=}" ;;
-	--charm=*) CHARM=${1#*=} ;;
-	--channel=*) CHANNEL=${1#*=} ;;
-	--pci=*) PCI=$(normal_pci "${1#*=}") || usage_error "--pci: \"${1#*=}\" is no PCI address, such as 0000:03:00.0" ;;
-	--gpu-id=*) GPU_ID=${1#*=}; [[ $GPU_ID =~ ^[0-9]+$ ]] || usage_error "--gpu-id: \"$GPU_ID\" is no number" ;;
+	--mode | --shared-storage | --steps | --charm | --channel | --pci | --gpu-id)
+		value "$@"
+		case $1=$2 in
+		--mode=auto | --mode=web+worker) MODE=$2 ;;
+		--mode=*) usage_error "--mode: \"$2\" is not one of auto, web+worker" ;;
+		--shared-storage=none | --shared-storage=lxc) STORAGE=$2 ;;
+		--shared-storage=*) usage_error "--shared-storage: \"$2\" is not one of none, lxc" ;;
+		--steps=*) IFS=, read -ra steps <<<"$2" ;;
+		--charm=*) CHARM=$2 ;;
+		--channel=*) CHANNEL=$2 ;;
+		--pci=*) PCI=$(normal_pci "$2") || usage_error "--pci: \"$2\" is no PCI address, such as 0000:03:00.0" ;;
+		--gpu-id=*) GPU_ID=$2; [[ $GPU_ID =~ ^[0-9]+$ ]] || usage_error "--gpu-id: \"$GPU_ID\" is no number" ;;
+		esac
+		shift
+		;;
 	--skip-cleanup) KEEP=1 ;;
 	--dry-run) DRY=1 ;;
 	-h | --help) usage; exit 0 ;;
-	*) usage_error "there is no option $1; there are: --mode= --steps= --charm= --channel= --pci= --gpu-id= --skip-cleanup --dry-run --help" ;;
+	*) usage_error "there is no option $1; there are: --mode --shared-storage --steps --charm --channel --pci --gpu-id --skip-cleanup --dry-run --help" ;;
 	esac
 	shift
 done
+if ((${#steps[@]} == 0)); then
+	for step in "${STEPS[@]}"; do
+		[[ $step == pytorch || $step == verify-marker && $STORAGE == none ]] || steps+=("$step")
+	done
+fi
 for step in "${steps[@]}"; do
 	[[ " ${STEPS[*]} " == *" $step "* ]] || usage_error "there is no step \"$step\"; there are: ${STEPS[*]}"
 done
@@ -101,6 +126,10 @@ done
 [[ -z $PCI || -z $GPU_ID ]] || usage_error "--pci or --gpu-id, not both"
 
 MODEL=concourse-test-${MODE/+/-}
+# shellcheck disable=SC2034 # steps-web.sh reads it
+ENV_FILE=/var/lib/concourse/config.env
+# shellcheck disable=SC2034
+[[ $STORAGE == none ]] || MODEL+=-$STORAGE ENV_FILE=/var/lib/concourse-web/config.env
 DESTROY="juju destroy-model --no-prompt --destroy-storage --force $MODEL"
 WEB_APP=concourse-ci WORKER_APP=concourse-ci
 [[ $MODE == auto ]] || { WEB_APP=web WORKER_APP=worker; }
@@ -111,9 +140,9 @@ fi
 # Shown as from the project's folder.
 [[ -z $DRY ]] || HERE=scripts TASKS=pipelines/tasks
 if [[ -z $DRY ]]; then
-	need juju "sudo snap install juju"
-	need jq "sudo apt-get install -y jq"
-	need curl "sudo apt-get install -y curl"
+	programs=(juju "sudo snap install juju" jq "sudo apt-get install -y jq" curl "sudo apt-get install -y curl")
+	[[ $STORAGE == none ]] || programs+=(lxc "sudo snap install lxd")
+	need "${programs[@]}"
 	[[ " ${steps[*]} " != *" deploy "* || -n $CHANNEL || -f $CHARM ]] ||
 		die "there is no charm at $CHARM; run: make charm, or give --charm=FILE or --channel=NAME"
 fi
@@ -127,10 +156,10 @@ results=() failed='' # "step result seconds"
 summary() {
 	local line
 	echo
-	printf '%-10s  %-8s  %7s\n' step result seconds
+	printf '%-13s  %-8s  %7s\n' step result seconds
 	for line in "${results[@]}"; do
 		# shellcheck disable=SC2086 # three words
-		printf '%-10s  %-8s  %7s\n' $line
+		printf '%-13s  %-8s  %7s\n' $line
 	done
 }
 
@@ -151,6 +180,7 @@ finish() {
 			((code)) || code=1
 		fi
 	fi
+	if [[ -z $KEEP ]]; then remove_storage; fi
 	[[ -n $DRY ]] || rm -rf "$WORK"
 	((${#results[@]} == 0)) || summary
 	[[ -z $failed ]] || echo "The step $failed failed."

@@ -1,14 +1,14 @@
 #!/bin/bash
 # Passes one GPU of this LXD host to a unit's container; see --help.
 #
-# What it adds it notes in the container's own configuration, as
-# user.pass-gpu.DEVICE=VENDOR ADDRESS, so that --remove takes that away and
-# nothing else.
+# What it adds it notes as user.pass-gpu.DEVICE=VENDOR ADDRESS, see lib/devices.sh.
 # shellcheck disable=SC2016 # the variables in single quotes are jq's
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/lib/common.sh
 source "$here/lib/common.sh"
+# shellcheck source=scripts/lib/devices.sh
+source "$here/lib/devices.sh"
 
 # The group video: the number is the same on every Debian and Ubuntu. LXD's
 # default, root, is a group that a task's user namespace does not have.
@@ -37,15 +37,11 @@ TEXT
 }
 
 unit='' vendor='' pci='' dry='' remove=''
-value() { # FLAG VALUE-GIVEN...
-	[[ -n ${2:-} && ${2:-} != -* ]] || usage_error "$1 needs a value"
-}
 while (($#)); do
+	split_flag "$@" && set -- "${split[@]}"
 	case $1 in
 	--vendor) value "$@"; vendor=$2; shift ;;
-	--vendor=*) vendor=${1#*=} ;;
 	--pci) value "$@"; pci=$2; shift ;;
-	--pci=*) pci=${1#*=} ;;
 	--dry-run) dry=1 ;;
 	--remove) remove=1 ;;
 	-h | --help) usage; exit 0 ;;
@@ -61,35 +57,14 @@ if [[ -n $pci ]]; then
 	given=$pci
 	pci=$(normal_pci "$given") || usage_error "--pci: \"$given\" is no PCI address, such as 0000:03:00.0"
 fi
-need juju "sudo snap install juju"
-need lxc "sudo snap install lxd"
-need jq "sudo apt-get install -y jq"
-
-changes=0
-change() { # a command that changes the container
-	changes=$((changes + 1))
-	show "$@"
-	[[ -n $dry ]] || "$@" >/dev/null
-}
+need juju "sudo snap install juju" lxc "sudo snap install lxd" jq "sudo apt-get install -y jq"
 
 status=$(juju_status) || die "juju status fails; log in to the controller (juju login) and choose the model (juju switch MODEL)"
-container=$(container_of "$unit" <<<"$status")
-instance=$(instance_of "$container" "$unit")
+open_unit "$unit" "$status"
 
-ask() { jq -r "$@" <<<"$instance"; }
 marked() { # lines: device, vendor, address
 	ask --arg mark "$MARK" '(.config // {}) | to_entries[] | select(.key | startswith($mark))
 		| [(.key | ltrimstr($mark)), (.value | split(" ")[0] // "-"), (.value | split(" ")[1] // "-")] | @tsv'
-}
-
-# drop DEVICE TYPE KEY VALUE: a device of ours that is still what we made of it.
-drop() {
-	if [[ $(ask --arg d "$1" --arg t "$2" --arg k "$3" --arg v "$4" '(.devices // {})[$d] // {} | .type == $t and .[$k] == $v') == true ]]; then
-		change lxc config device remove "$container" "$1"
-	elif [[ $(ask --arg d "$1" '(.devices // {}) | has($d)') == true ]]; then
-		note "$1 of $container is not as this script made it; it stays"
-	fi
-	change lxc config unset "$container" "$MARK$1"
 }
 
 remove_ours() {
@@ -114,15 +89,6 @@ remove_ours() {
 free_name() {
 	ask --arg base "$1" '((.expanded_devices // {}) + (.devices // {})) as $d
 		| first(range(100) | $base + tostring | select($d[.] == null))'
-}
-
-# add NAME MARK ARGS...: the note comes first, so that nothing of ours is unknown.
-add() {
-	change lxc config set "$container" "$MARK$1=$2"
-	if ! change lxc config device add "$container" "$1" "${@:3}"; then
-		lxc config unset "$container" "$MARK$1"
-		die "LXD does not take the device $1; its reason is above"
-	fi
 }
 
 # give_group DEVICE [MARK]: sets gid where it is another; a profile's device is

@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/preflight"
 	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/rocm"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
 	"concourse-ci-machine/internal/term"
@@ -135,6 +136,10 @@ func (c *Actions) checkServices(ctx context.Context, u unitNow, r *report) {
 	}
 	if u.Want.Worker.Exporter {
 		c.checkGPUs(ctx, r)
+	}
+	// The status has no word of it; see rocm.ToolkitNote.
+	if last := rocm.ReadAttempt(c.Host.Root); u.Want.Worker.Toolkit && last != nil && last.Unreachable {
+		r.add("toolkit", nil, last.Text()+"; tasks get their GPUs without it")
 	}
 	c.checkLeases(r)
 	c.checkInService(u.Facts.Unit, r)

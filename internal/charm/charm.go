@@ -109,6 +109,9 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 	if err != nil {
 		return false, c.failed(ctx, want, err)
 	}
+	if err := c.logNotes(ctx, notes); err != nil {
+		return false, err
+	}
 	if err := c.forgetFailures(); err != nil {
 		return false, err
 	}
@@ -210,6 +213,21 @@ func (c *Charm) logPlan(ctx context.Context, due, deferred plan.Plan) error {
 		return err
 	}
 	return c.Tools.Log(ctx, juju.Info, strings.TrimSpace(b.String()))
+}
+
+// logNotes has the failures that were tolerated in the unit's log, each in one line: the
+// status has them in short, or not at all.
+func (c *Charm) logNotes(ctx context.Context, notes []plan.Note) error {
+	for _, n := range notes {
+		text := fmt.Sprintf("could not %s: %s", n.Step.Op, lastLine(n.Err))
+		if errors.Is(n.Err, resource.ErrSkipped) {
+			text = "did not " + n.Step.Op + ": " + resource.ErrSkipped.Error()
+		}
+		if err := c.Tools.Log(ctx, juju.Warning, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // say sets a passing maintenance status: each step is shown while it is done. A

@@ -128,8 +128,8 @@ func (c *Charm) healthURL() string {
 func (c *Charm) noteCauses(want worker.Worker, notes []plan.Note) []status.Cause {
 	var causes []status.Cause
 	if want.Toolkit {
-		if a := rocm.ReadAttempt(c.Host.Root); a != nil {
-			causes = append(causes, status.Cause{Kind: status.Active, Text: a.Text()})
+		if text := rocm.ToolkitNote(rocm.ReadAttempt(c.Host.Root)); text != "" {
+			causes = append(causes, status.Cause{Kind: status.Active, Text: text})
 		}
 	}
 	if want.NVIDIA {
@@ -143,7 +143,8 @@ func (c *Charm) noteCauses(want worker.Worker, notes []plan.Note) []status.Cause
 		}
 	}
 	for _, n := range notes {
-		if len(causes) == 0 && !errors.Is(n.Err, resource.ErrSkipped) {
+		var kept *resource.KeptError
+		if len(causes) == 0 && !errors.Is(n.Err, resource.ErrSkipped) && !errors.As(n.Err, &kept) {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("could not %s: %s", n.Step.Op, lastLine(n.Err))})
 		}
 	}

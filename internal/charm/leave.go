@@ -28,6 +28,7 @@ func desireNothing(o role.Observed) role.Desired {
 	d.Resources = slices.Concat(d.Resources, worker.Leave(o, why), web.Leave(why), role.LeavePebble(why), []plan.Resource{
 		resource.Absent{Path: release.UnitRecord(o.Facts.Unit), Why: why},
 		resource.Absent{Path: programs, Why: why, Tree: true},
+		commandLinkGone{o.CharmDir, why},
 		// What was brought is noted in StateDir, so that goes last.
 		stateGone{why},
 		resource.Absent{Path: versionFile, Why: why},

@@ -67,6 +67,7 @@ func (c *Charm) decideRole(ctx context.Context, u role.Observed) (want Desired, 
 		}
 		d := web.Desire(o, worker.Gone(u))
 		want.Desired, want.Web = d.Desired, d.Web
+		want.Resources = append(want.Resources, commandLink{u.CharmDir})
 	default:
 		o, err := worker.Observe(ctx, c.Host, u)
 		if err != nil {
@@ -74,6 +75,7 @@ func (c *Charm) decideRole(ctx context.Context, u role.Observed) (want Desired, 
 		}
 		d := worker.Desire(o, web.Gone(u))
 		want.Desired, want.Worker = d.Desired, d.Worker
+		want.Resources = append(want.Resources, commandLink{u.CharmDir})
 	}
 	// What every unit starts with. A hook does it before all else: here it is for who
 	// asks for the plan.

@@ -30,10 +30,11 @@ type metadata struct {
 }
 
 type relation struct {
-	Interface string `yaml:"interface"`
-	Limit     int    `yaml:"limit"`
-	Scope     string `yaml:"scope"` // global (also when empty) or container
-	Optional  bool   `yaml:"optional"`
+	Interface   string `yaml:"interface"`
+	Limit       int    `yaml:"limit"`
+	Scope       string `yaml:"scope"` // global (also when empty) or container
+	Optional    bool   `yaml:"optional"`
+	Description string `yaml:"description"` // Charmhub's, too: Juju passes over it
 }
 
 type resource struct {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/term"
 )
 
 // dispatch runs a command line on a fixture host.
@@ -206,9 +207,9 @@ func TestColoursAreForTerminals(t *testing.T) {
 	file, err := os.Create(t.TempDir() + "/out")
 	require.NoError(t, err)
 	defer file.Close()
-	require.Nil(t, terminal(file, func(string) string { return "" }))
+	require.Nil(t, term.Terminal(file, func(string) string { return "" }))
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer null.Close()
-	require.Nil(t, terminal(null, func(string) string { return "" }), "a character device, and no terminal")
+	require.Nil(t, term.Terminal(null, func(string) string { return "" }), "a character device, and no terminal")
 }

@@ -10,7 +10,7 @@ import (
 var (
 	usageCommand = regexp.MustCompile(`(?m)^  dispatch ([a-z-]+)(?: ([a-z|-]+))?(?: ([a-z|-]+))?`)
 	usageFlag    = regexp.MustCompile(`(?m)^  (--[a-z-]+=?)`)
-	usageJSON    = regexp.MustCompile(`(?m)^  dispatch ([a-z-]+(?: [a-z-]+)?)(?: [A-Z]+)? \[--json\]`)
+	usageOption  = regexp.MustCompile(`(?m)^  dispatch ([a-z-]+(?: [a-z-]+)?)(?: [A-Z]+)? \[(--[a-z]+)\]`)
 )
 
 // completion is a script for a shell, made of the usage texts: what they name, it
@@ -32,13 +32,16 @@ func completion(shell string) string {
 		add(m[1], m[2])
 		add(strings.TrimSpace(m[1]+" "+m[2]), m[3])
 	}
-	for _, m := range usageJSON.FindAllStringSubmatch(usage, -1) {
-		add(m[1], "--json")
+	for _, m := range usageOption.FindAllStringSubmatch(usage, -1) {
+		add(m[1], m[2])
 	}
 	for command, text := range map[string]string{"gpu top": topUsage, "cdi list": cdiListUsage, "cdi generate": cdiGenerateUsage, "cdi validate": cdiValidateUsage, "runtime configure": runtimeUsage} {
 		for _, m := range usageFlag.FindAllStringSubmatch(text, -1) {
 			add(command, m[1])
 		}
+	}
+	for _, command := range commands() {
+		add(command, "--help")
 	}
 	var b strings.Builder
 	if shell == "zsh" {

@@ -25,7 +25,9 @@ func TestShellCompletesCommandsAndFlags(t *testing.T) {
 		"runtime configure d":                "docker",
 		"runtime configure docker --set":     "--set-as-default",
 		"gpu with":                           "withhold",
-		"gpu health ":                        "--json",
+		"gpu health ":                        "--json --help",
+		"gpu release 0 --":                   "--force --help",
+		"plan --":                            "--help",
 		"nothing such ":                      "",
 		"runtime configure podman --remove ": "docker podman containerd crio --set-as-default --unset-as-default --remove --restart --dry-run --wrapper= --config-path= --runtime= --help",
 	} {

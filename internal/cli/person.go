@@ -19,7 +19,7 @@ import (
 )
 
 const usage = `dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions.
-On a unit, as root, it also answers:
+On a unit, as root, it also answers (dispatch COMMAND --help tells of one alone):
 
   dispatch plan                 what the charm would change now, and why; changes nothing
   dispatch gpu top [--once]     who uses each AMD GPU, live; gpu top --help has more
@@ -94,13 +94,14 @@ type caller struct {
 }
 
 func person(ctx context.Context, c *actions.Actions, args []string, env func(string) string, stdout, stderr io.Writer) int {
-	screen := terminal(stdout, env)
+	screen := term.Terminal(stdout, env)
 	// no-color.org: anybody may ask to do without.
 	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}, env}
-	switch args[0] {
-	case "--help", "-h", "help":
-		fmt.Fprint(stdout, usage)
+	if text := help(args); text != "" {
+		fmt.Fprint(stdout, text)
 		return 0
+	}
+	switch args[0] {
 	case "--version", "version":
 		fmt.Fprintln(stdout, "concourse-ci-machine", version.Version)
 		return 0

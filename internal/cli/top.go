@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/actions"
+	"concourse-ci-machine/internal/term"
 )
 
 const topUsage = `Usage: dispatch gpu top [flags]
@@ -59,10 +60,7 @@ func keepTop(ctx context.Context, p *caller, interval time.Duration) error {
 	defer again.Stop()
 	fmt.Fprint(p.stdout, "\x1b[2J")
 	return p.charm.GPUTop(ctx, p.stdout, p.format, actions.Top{Again: again.C, Rows: func() int {
-		size, err := unix.IoctlGetWinsize(int(p.screen.Fd()), unix.TIOCGWINSZ)
-		if err != nil {
-			return 0
-		}
-		return int(size.Row)
+		_, rows := term.Size(p.screen)
+		return rows
 	}})
 }

@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/actions"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/term"
 )
 
 func TestTopOnATerminalEndsAtCtrlC(t *testing.T) {
@@ -27,7 +28,7 @@ func TestTopOnATerminalEndsAtCtrlC(t *testing.T) {
 	require.NoError(t, unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 6, Col: 80}))
 	var errs bytes.Buffer
 	p := &caller{ctx: t.Context(), charm: &actions.Actions{Charm: &charm.Charm{Host: host.New(t.TempDir()), ExporterURL: s.URL}},
-		stdout: slave, stderr: &errs, screen: terminal(slave, func(string) string { return "" })}
+		stdout: slave, stderr: &errs, screen: term.Terminal(slave, func(string) string { return "" })}
 	require.NotNil(t, p.screen)
 	code := make(chan int)
 	go func() { code <- p.top([]string{"--interval=1h"}) }()

@@ -124,6 +124,12 @@ func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 			r.Answer(p.Host.Path(concourse.RealRunc)+" features", features)
 		}
 	}
+	noToolkit := func(attempt string) func(*testing.T, *preflight, *hosttest.Runner) {
+		return func(t *testing.T, p *preflight, _ *hosttest.Runner) {
+			hosttest.Put(t, p.Host.Root, "/var/lib/dpkg/status", "")
+			hosttest.Put(t, p.Host.Root, "/var/lib/concourse-charm/toolkit-attempt.json", attempt)
+		}
+	}
 	features := func(old, new string) string { return strings.Replace(runcFull, old, new, 1) }
 	for name, c := range map[string]struct {
 		change       func(*testing.T, *preflight, *hosttest.Runner)
@@ -184,6 +190,8 @@ func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		"no kfd":              {gone("/dev/kfd"), "gpu", Failure, "no /dev/kfd", "lxc config device add"},
 		"no node":             {gone("/dev/dri/renderD128"), "gpu", Failure, "no AMD GPU passed through", "lxc config device add"},
 		"no toolkit":          {file("/var/lib/dpkg/status", ""), "toolkit", Warning, "amd-container-toolkit is not installed", "next hook"},
+		"no way to AMD":       {noToolkit(`{"attempt":2,"error":"cannot reach repo.radeon.com","unreachable":true}`), "toolkit", OK, "cannot reach repo.radeon.com (attempt 2); tasks get their GPUs without it", ""},
+		"AMD refuses":         {noToolkit(`{"attempt":2,"error":"repo.radeon.com answered 404"}`), "toolkit", Warning, "answered 404 (attempt 2)", "amd-container-toolkit=skip"},
 		"half a toolkit":      {file("/var/lib/dpkg/status", "Package: "+rocm.ToolkitPackage+"\nStatus: install ok half-configured\nVersion: 1\n\n"), "toolkit", Warning, "half-configured", "dpkg --configure -a"},
 		"no ROCm yet": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) { p.cfg.ROCmUsecases = []string{"hip", "opencl"} }, "toolchain", Warning,
 			"rocm-usecases is hip,opencl, and there is no ROCm in /opt/rocm", "next hook"},

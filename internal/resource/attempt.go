@@ -21,6 +21,8 @@ type Attempt struct {
 	Error   string    `json:"error"`   // one line
 	Inputs  string    `json:"inputs"`
 	Busy    bool      `json:"busy,omitempty"` // another try costs little: another apt was at work, which passes soon
+	// The repository, or the proxy to it, was not reached.
+	Unreachable bool `json:"unreachable,omitempty"`
 
 	What string `json:"-"` // what there is not for it, for texts: "<package> not installed"
 }
@@ -82,43 +84,62 @@ func (a Attempt) write(r host.Root, file string) error {
 func attemptCause(err error, repository, vendor string) string {
 	var (
 		network *url.Error
-		op      *net.OpError
 		refused *httpError
 		key     *keyError
 		command *host.CommandError
 	)
-	switch {
+	switch away := unreached(err, repository); {
 	case aptBusy(err):
 		return "another apt or dpkg is at work"
 	case errors.As(err, &refused):
 		return fmt.Sprintf("%s answered %d for %s", repository, refused.Code, refused.URL)
 	case errors.As(err, &key):
 		return oneLine("the signing key of " + repository + " is not " + vendor + "'s: " + key.Reason)
-	case errors.As(err, &op) && op.Op == "proxyconnect":
-		return "cannot reach the proxy for " + repository
-	case errors.As(err, &op), errors.As(err, &network) && network.Timeout():
-		return "cannot reach " + repository
-	case network != nil: // such as a certificate that is not trusted
+	case away != "":
+		return "cannot reach " + away
+	case errors.As(err, &network): // such as a certificate that is not trusted
 		return oneLine("cannot use " + repository + ": " + network.Err.Error())
 	case errors.As(err, &command):
-		return oneLine(aptCause(command, repository))
+		return oneLine(aptCause(command))
 	}
 	return oneLine(err.Error())
 }
 
-// aptCause finds the line that tells in what apt wrote. Its last one often
-// only says that there was an error.
-func aptCause(e *host.CommandError, repository string) string {
-	if e.Timeout > 0 {
-		return fmt.Sprintf("%s gave up after %s", e.Argv[0], e.Timeout)
+// unreached is what of the way to a repository did not answer: itself, the proxy for
+// it, or "" where the failure is another one.
+func unreached(err error, repository string) string {
+	var (
+		network *url.Error
+		op      *net.OpError
+		command *host.CommandError
+	)
+	switch {
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return "the proxy for " + repository
+	case errors.As(err, &op), errors.As(err, &network) && network.Timeout(),
+		errors.As(err, &command) && command.Timeout == 0 && aptReachedNot(command.Stderr, repository):
+		return repository
 	}
-	for line := range strings.Lines(e.Stderr) {
+	return ""
+}
+
+func aptReachedNot(stderr, repository string) bool {
+	for line := range strings.Lines(stderr) {
 		for _, sign := range []string{"Could not resolve", "Could not connect", "Unable to connect", "Cannot initiate the connection",
 			"Connection timed out", "Connection failed", "Temporary failure resolving", "Network is unreachable"} {
 			if strings.Contains(line, sign) && strings.Contains(line, repository) {
-				return "cannot reach " + repository
+				return true
 			}
 		}
+	}
+	return false
+}
+
+// aptCause finds the line that tells in what apt wrote. Its last one often
+// only says that there was an error.
+func aptCause(e *host.CommandError) string {
+	if e.Timeout > 0 {
+		return fmt.Sprintf("%s gave up after %s", e.Argv[0], e.Timeout)
 	}
 	if text := dpkgCause(e.Stderr); text != "" {
 		return text

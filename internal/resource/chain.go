@@ -13,6 +13,14 @@ import (
 // needs failed before it and was tolerated. It deserves no note of its own.
 var ErrSkipped = errors.New("not tried")
 
+// KeptError is a failure that has its own file, which says more than a note would.
+type KeptError struct{ Err error }
+
+func (e *KeptError) Error() string { return e.Err.Error() }
+
+// Unwrap implements the interface of errors.Is and errors.As.
+func (e *KeptError) Unwrap() error { return e.Err }
+
 // Chain is resources of which each needs those before it: a key, a source, a
 // package. A failure is kept for the next hook, with its number, and the rest
 // is not tried.
@@ -57,7 +65,11 @@ func (c Chain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 				a := c.Next
 				a.Time, a.Error = h.Now().UTC(), attemptCause(err, c.Host, c.Vendor)
 				a.Busy = aptBusy(err) || c.Soon != nil && c.Soon(err)
-				return errors.Join(err, a.write(h.Root, c.File))
+				a.Unreachable = !a.Busy && unreached(err, c.Host) != ""
+				if kept := a.write(h.Root, c.File); kept != nil {
+					return errors.Join(err, kept)
+				}
+				return &KeptError{err}
 			case err == nil && last:
 				return h.Remove(c.File)
 			}

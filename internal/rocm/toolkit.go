@@ -51,7 +51,7 @@ var (
 
 // Modes of the toolkit.
 const (
-	toolkitAuto     = "auto"     // install it, go on without it where that fails
+	toolkitAuto     = "auto"     // install it where its repository can be reached, go on without it where that fails
 	toolkitRequired = "required" // install it or be blocked
 	toolkitSkip     = "skip"
 )
@@ -105,6 +105,16 @@ func ReadAttempt(r host.Root) *resource.Attempt {
 	return resource.ReadAttempt(r, attemptPath, notInstalled)
 }
 
+// ToolkitNote is what a unit's status says of an attempt that failed, nil where none
+// did; "" where the repository was out of reach: auto means where it can be reached, and
+// tasks get their GPUs without. check-status has that attempt.
+func ToolkitNote(last *resource.Attempt) string {
+	if last == nil || last.Unreachable {
+		return ""
+	}
+	return last.Text()
+}
+
 // ObserveToolkit looks at the machine, reading only.
 func ObserveToolkit(r host.Root) (ToolkitState, error) {
 	p, err := resource.ReadPackage(r, ToolkitPackage)
@@ -146,7 +156,7 @@ func (t Toolkit) Want() ToolkitWant {
 		last = nil
 	}
 	if t.Mode == toolkitAuto && last != nil && last.Pausing(t.Now) {
-		return ToolkitWant{Note: last.Text()}
+		return ToolkitWant{Note: ToolkitNote(last)}
 	}
 	source := resource.AptSource{Name: sourceName, URIs: []string{t.base() + repoURL + t.Version},
 		Suites: []string{t.Series}, Components: []string{"main"}, Architectures: []string{t.Arch}, SignedBy: keyPath}

@@ -213,12 +213,36 @@ func TestChangedInputsAreTriedAtOnce(t *testing.T) {
 	require.Nil(t, ReadAttempt(h.Root), "success forgets the failure")
 }
 
+// Many sites have no way to AMD, and their tasks get GPUs all the same: auto means
+// where the repository can be reached.
+func TestRepositoryOutOfReachIsNoRemark(t *testing.T) {
+	h, r, k := unit(t, mirror(t))
+	address := strings.TrimPrefix(k.BaseURL, "http://")
+	r.Fail("apt-get update", 100, "W: Some index files failed to download.\nE: Failed to fetch "+k.BaseURL+"/x  Could not connect to "+
+		address+" (192.0.2.1). - connect (113: No route to host)\nE: Some index files failed to download. They have been ignored, or old ones used instead.")
+	_, _, notes, err := hook(t, h, k)
+	require.NoError(t, err, "what follows goes on")
+	require.Len(t, notes, 2)
+	var kept *resource.KeptError
+	require.ErrorAs(t, notes[0].Err, &kept)
+
+	k.Now = hosttest.Now.Add(time.Minute)
+	w, p, _, err := hook(t, h, k)
+	require.NoError(t, err)
+	require.Empty(t, p, "the pause is kept")
+	require.Empty(t, w.Note)
+	last := ReadAttempt(h.Root)
+	require.True(t, last.Unreachable)
+	require.Equal(t, "amd-container-toolkit not installed: cannot reach "+address+" (attempt 1)", last.Text(), "for check-status")
+	require.Empty(t, ToolkitNote(last))
+	require.Empty(t, ToolkitNote(nil))
+}
+
 func TestFailedToolkitIsLeftAloneForHalfAnHour(t *testing.T) {
 	h, r, k := unit(t, mirror(t))
-	r.Fail("apt-get update", 100, "W: Some index files failed to download.\nE: Failed to fetch "+k.BaseURL+"/x  Could not connect to "+
-		strings.TrimPrefix(k.BaseURL, "http://")+" (192.0.2.1). - connect (113: No route to host)\nE: Some index files failed to download. They have been ignored, or old ones used instead.")
+	r.Fail("apt-get update", 100, "E: Release file for "+k.BaseURL+" is expired\n")
 	text := func(n int) string {
-		return fmt.Sprintf("amd-container-toolkit not installed: cannot reach %s (attempt %d)", strings.TrimPrefix(k.BaseURL, "http://"), n)
+		return fmt.Sprintf("amd-container-toolkit not installed: Release file for %s is expired (attempt %d)", k.BaseURL, n)
 	}
 	_, _, notes, err := hook(t, h, k)
 	require.NoError(t, err, "what follows goes on")

@@ -8,7 +8,8 @@ step_deploy() {
 	run juju add-model --no-switch "$MODEL" # the user's current one stays that
 	[[ -n $DRY ]] || touch "$WORK/model-is-ours"
 	run juju model-config --model "$MODEL" update-status-hook-interval=10s
-	local charm=("$CHARM") config=(--config "version=$CONCOURSE_VERSION")
+	local folder charm=("$CHARM") config=(--config "version=$CONCOURSE_VERSION")
+	[[ $STORAGE == none ]] || config+=(--config "shared-storage=$STORAGE")
 	[[ -z $CONCOURSE_SHA256 ]] || config+=(--config "release-sha256=$CONCOURSE_SHA256")
 	[[ -z $CHANNEL ]] || charm=(concourse-ci-machine --channel "$CHANNEL")
 	if [[ $WEB_APP == "$WORKER_APP" ]]; then
@@ -20,6 +21,11 @@ step_deploy() {
 	fi
 	run juju deploy --model "$MODEL" postgresql --channel 16/stable
 	run_retried juju integrate --model "$MODEL" "$WEB_APP:postgresql" postgresql:database
+	if [[ $STORAGE != none ]]; then
+		wait_until "all units wait for their storage" all_wait
+		folder=$(make_storage)
+		share "$folder"
+	fi
 	wait_until "all units are active with v$CONCOURSE_VERSION and no machine is down" ready "$CONCOURSE_VERSION"
 	session
 }
@@ -61,12 +67,17 @@ web_is() {
 # Not skipped when the leader changes: the new one is the web, and the number of
 # workers is the same.
 step_scale-out() {
-	local before=1 more
+	local before=1 more folder
 	session
 	if [[ -z $DRY ]]; then before=$(worker_units | wc -l); fi
 	more=$((before + 1))
 	run juju add-unit --model "$MODEL" "$WORKER_APP"
 	wait_until "there are $more workers" worker_count "$more"
+	if [[ $STORAGE != none ]]; then
+		wait_until "the new unit waits for its storage" one_waits
+		folder=$(storage)
+		share "$folder"
+	fi
 	wait_until "all units are active" ready ""
 	session
 	wait_until "$more workers run" workers_with "$more"

@@ -2,8 +2,6 @@
 # Read by deploy-test.sh: the steps that are about the web's configuration.
 # shellcheck disable=SC2016 # the variables in single quotes are the unit's or jq's
 
-readonly ENV_FILE=/var/lib/concourse/config.env
-
 has_line() { # UNIT LINE: config.env has exactly this line
 	on_unit "$1" "grep -qxF -e '$2' $ENV_FILE" || { echo "$ENV_FILE of $1 has not: $2"; return 1; }
 }

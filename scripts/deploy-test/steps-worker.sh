@@ -97,6 +97,13 @@ step_rocm() {
 	gpu_end amd
 }
 
+# step_pytorch has torch compare the GPU's work with the processor's.
+step_pytorch() {
+	gpu_step amd rocm AMD
+	task "$TASKS/benchmark-matmul.yml" "gpu compute-runtime=rocm" "repository=$PYTORCH_IMAGE" "image-tag=$PYTORCH_IMAGE_TAG"
+	gpu_end amd
+}
+
 step_cuda() {
 	gpu_step nvidia cuda NVIDIA
 	task "$TASKS/verify-gpu-cuda.yml" "gpu compute-runtime=cuda" "repository=$CUDA_IMAGE" "image-tag=$CUDA_IMAGE_TAG"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Read by pass-gpu.sh and deploy-test.sh, with `source`: messages, and what Juju
-# and LXD know of a unit's container and of the host's GPUs.
+# Read by the scripts beside this folder, with `source`: messages, options, and what
+# Juju and LXD know of a unit's container and of the host's GPUs.
 # shellcheck disable=SC2016 # the variables in single quotes are jq's
 
 die() {
@@ -24,9 +24,48 @@ usage_error() {
 	exit 2
 }
 
-# need NAME WHAT-TO-RUN...: a program that has to be there.
+# need NAME WHAT-TO-RUN NAME WHAT-TO-RUN...: programs that have to be there; those that
+# are not are told all at once.
 need() {
-	command -v "$1" >/dev/null || die "$1 is not installed; run: ${*:2}"
+	local missing=''
+	while (($#)); do
+		command -v "$1" >/dev/null || missing+=$'\n'"$1 is not installed; run: $2"
+		shift 2
+	done
+	[[ -z $missing ]] || die "programs are missing:$missing"
+}
+
+# split_flag ARGS...: where the first is --flag=value, sets split to the same with
+# --flag value, so that both forms are read in one way.
+split_flag() {
+	[[ $1 == --*=* ]] || return 1
+	# shellcheck disable=SC2034 # whoever called reads it
+	split=("${1%%=*}" "${1#*=}" "${@:2}")
+}
+
+# value FLAG VALUE-GIVEN...: the flag has one.
+value() {
+	[[ -n ${2:-} && ${2:-} != -* ]] || usage_error "$1 needs a value"
+}
+
+# is_target WORD: a unit or an application.
+is_target() {
+	[[ -n $1 ]] || usage_error "which unit, or which application?"
+	[[ $1 =~ ^[a-z][a-z0-9-]*(/([0-9]+|leader))?$ ]] || usage_error "\"$1\" is no unit or application, such as rocm-worker/0 or rocm-worker"
+}
+
+# units_of UNIT-OR-APPLICATION: the units, a line each, on stdin `juju status
+# --format=json`.
+units_of() {
+	local found
+	if [[ $1 == */* ]]; then
+		cat >/dev/null
+		echo "$1"
+		return
+	fi
+	found=$(jq -r --arg app "$1" '(.applications // {})[$app].units // {} | keys[]') || die "cannot read what juju status says; it is no JSON of Juju 3"
+	[[ -n $found ]] || die "there is no application $1 with units in this model. Another model: juju switch MODEL"
+	echo "$found"
 }
 
 vendor_id() {

@@ -36,6 +36,7 @@ var jujuCommands = map[string]string{
 	"ssh":                "",
 	"add-ssh-key":        "",
 	"status":             "--watch= --relations",
+	"wait-for":           "--timeout=",
 }
 
 // Applications of this charm on the pages, and ends of others: the role and the

@@ -30,7 +30,7 @@ import (
 
 // checked are the programs whose commands other tests here hold to something:
 // the charm's own files, texts and programs, the Makefile, or the program's help.
-var checked = []string{"juju", "lxc", "make", "fly", "./dispatch", "dispatch", "go", "scripts/pass-gpu.sh", "scripts/deploy-test.sh"}
+var checked = []string{"juju", "lxc", "make", "fly", "./dispatch", "dispatch", "go", "scripts/pass-gpu.sh", "scripts/mount-folder.sh", "scripts/share-storage.sh", "scripts/deploy-test.sh"}
 
 // tried are the programs whose commands TestCommandsRun runs, here and now.
 var tried = []string{"curl", "jq", "promtool"}
@@ -38,8 +38,18 @@ var tried = []string{"curl", "jq", "promtool"}
 // notRun are the commands of blocks that no test can run as they are, with the
 // reason. A new one has to be put here, so that somebody has thought of it.
 var notRun = map[string]string{
+	// A newcomer's machine, before anything of this project is on it.
+	"ls -l /dev/kfd":                            "needs a GPU",
+	"sudo snap install lxd":                     "installs a program",
+	"sudo lxd init --auto":                      "another program's own",
+	`sudo usermod -aG lxd "$USER"`:              "changes a user",
+	"newgrp lxd":                                "starts a shell",
+	"sudo snap install juju --channel 3/stable": "installs a program",
+	"mkdir -p ~/.local/share":                   "a folder of the reader's",
+	"sudo snap install go --classic":            "installs a program",
+	"sudo apt-get update":                       "changes the machine",
+	"sudo apt-get install -y make git jq":       "installs packages",
 	// On a unit, or on an LXD host.
-	"cd /var/lib/juju/agents/unit-rocm-worker-0/charm": "a unit's folder",
 	"touch no-release":                          "an empty file",
 	"git clone git@github.com:team/project.git": "a repository of the reader's",
 	"cd project":                                "its folder",

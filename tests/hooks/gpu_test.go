@@ -90,3 +90,15 @@ func TestVerifyOpensTheNodes(t *testing.T) {
 	require.Equal(t, "failed", a.Status)
 	require.Contains(t, a.Message, "/dev/dri/renderD128: cannot open it for reading and writing: no such device")
 }
+
+// A site without a way to AMD: nobody needs the toolkit there, and the status has no
+// word of it. Who asks is told.
+func TestToolkitOutOfReachIsForCheckStatusAlone(t *testing.T) {
+	t.Parallel()
+	u := worker(t, fixture("amd"), options{"compute-runtime": "rocm", "rocm-base-url": "http://127.0.0.1:9"})
+	s := u.hook("update-status").Status()
+	require.Contains(t, s.Message, "(GPU: 1x AMD)")
+	require.NotContains(t, s.Message, "toolkit")
+	checks := u.action("check-status", nil).Results["checks"]
+	require.Contains(t, checks, "ok      toolkit: amd-container-toolkit not installed: cannot reach 127.0.0.1:9 (attempt 1); tasks get their GPUs without it")
+}

@@ -105,11 +105,6 @@ func TestFailedInstallationSaysWhyAndHeals(t *testing.T) {
 			"Release file for http://SITE/amd-container-toolkit/apt/1.2.0/dists/noble/InRelease is expired",
 			func(u *unit, s *site) { s.publish(repository, keys.good, time.Time{}, toolkit) },
 		},
-		"unreachable": {
-			func(u *unit, s *site) { s.stop() },
-			"cannot reach SITE",
-			func(u *unit, s *site) { s.start() },
-		},
 		"empty": {
 			func(u *unit, s *site) { s.publish(repository, keys.good, time.Time{}) },
 			"Unable to locate package amd-container-toolkit",
@@ -150,6 +145,19 @@ func TestFailedInstallationSaysWhyAndHeals(t *testing.T) {
 			u.heals()
 		})
 	}
+}
+
+// A site without a way to AMD has healthy units; when there is one, the toolkit comes.
+func TestRepositoryOutOfReachIsNoRemark(t *testing.T) {
+	t.Parallel()
+	u, s := toolkitUnit(t)
+	s.stop()
+	u.hook("install")
+	require.Contains(t, u.status(), ready)
+	require.NotContains(t, u.status(), toolkit)
+	require.NotContains(t, u.hook("update-status").Plan(), toolkit, "it waits before it tries again")
+	s.start()
+	u.heals()
 }
 
 // AMD's package refuses a kernel without amdgpu. The charm knows before and does

@@ -14,7 +14,7 @@ import (
 
 // table is the summary: each step's result.
 func table(out string) map[string]string {
-	_, rows, _ := strings.Cut(out, "step        result    seconds\n")
+	_, rows, _ := strings.Cut(out, "step           result    seconds\n")
 	results := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^(\S+) +(passed|skipped|FAILED|not-run) +(\d+|-)$`).FindAllStringSubmatch(rows, -1) {
 		results[m[1]] = m[2]

@@ -148,6 +148,8 @@ func (w *world) says(app string, n int, container string) (state, text string) {
 	switch {
 	case c["mode"] == "":
 		return "active", ""
+	case c["shared-storage"] == "lxc" && w.Devices[container]["shared-storage"] == nil:
+		return "waiting", "Waiting for shared storage mount"
 	case w.web(app, n):
 		return "active", "Web server ready (v" + c["version"] + ") http://10.0.0.1:8080"
 	}
@@ -155,7 +157,7 @@ func (w *world) says(app string, n int, container string) (state, text string) {
 	gpu, folders := false, 0
 	for _, d := range w.Devices[container] {
 		gpu = gpu || d["type"] == "gpu"
-		if d["type"] == "disk" {
+		if strings.HasPrefix(d["path"], "/srv/") {
 			folders++
 		}
 	}
@@ -216,7 +218,10 @@ func (w *world) exec(unit, line string) int {
 	must(os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	flags := w.Apps[app].Config["extra-web-flags"]
 	w.save()
-	c := exec.Command("sh", "-c", strings.ReplaceAll(line, "/var/lib/concourse/config.env", file))
+	// The volume's files are one folder here, and what runs is in it.
+	line = strings.NewReplacer("/var/lib/concourse-web/config.env", file, "/var/lib/concourse/config.env", file,
+		"/var/lib/concourse/.", w.dir+"/storage/.", "/opt/concourse-ci-machine/release/bin/concourse", w.dir+"/storage/.lxc_shared_storage").Replace(line)
+	c := exec.Command("sh", "-c", line)
 	c.Env = append(os.Environ(), "STANDIN_FLAGS="+flags)
 	out, _ := c.CombinedOutput()
 	code := c.ProcessState.ExitCode()

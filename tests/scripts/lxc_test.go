@@ -1,7 +1,9 @@
 package scripts
 
 import (
+	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 )
@@ -18,6 +20,7 @@ func standInLxc(w *world, a []string) int {
 		if w.Devices[a[3]][a[4]] == nil {
 			return refuse("Device doesn't exist")
 		}
+		fmt.Println(w.Devices[a[3]][a[4]][a[5]])
 		return 0
 	case "config device remove":
 		if w.Devices[a[3]][a[4]] == nil {
@@ -40,7 +43,7 @@ func standInLxc(w *world, a []string) int {
 	}
 	switch a[0] {
 	case "exec":
-		return 0
+		return w.inContainer(strings.Join(a[3:], " "))
 	case "list":
 		name := strings.TrimSuffix(strings.TrimPrefix(a[1], "^"), "$")
 		if !strings.HasPrefix(name, "juju-") {
@@ -55,6 +58,21 @@ func standInLxc(w *world, a []string) int {
 			"config": w.Config[name], "devices": w.Devices[name], "expanded_devices": all}})
 	}
 	return refuse("the stand-in has no lxc %v", a)
+}
+
+// inContainer is what a container says to lxc exec: all are told of one storage.
+func (w *world) inContainer(line string) int {
+	const marker = "/var/lib/concourse/.lxc_shared_storage"
+	switch line {
+	case "touch " + marker:
+		must(os.MkdirAll(w.dir+"/storage", 0o755))
+		must(os.WriteFile(w.dir+"/storage/.lxc_shared_storage", nil, 0o644))
+	case "test -e " + marker:
+		if _, err := os.Stat(w.dir + "/storage/.lxc_shared_storage"); err != nil {
+			return 1
+		}
+	}
+	return 0
 }
 
 func (w *world) device(verb, container, name string, args []string) int {

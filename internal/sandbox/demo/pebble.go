@@ -1,19 +1,13 @@
 package demo
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"sort"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -41,12 +35,12 @@ func (d *demo) onUnit(unit string, up bool) {
 		return
 	}
 	d.pebble = &pebble{}
-	d.pebble.err = d.pebble.start(d.world)
+	d.pebble.err = d.pebble.start(d.ctx, d.world)
 }
 
 // start runs Pebble on the layer that the charm wrote and one of the demo's
 // own, which moves paths and port into the throwaway root.
-func (p *pebble) start(w *sandbox.World) error {
+func (p *pebble) start(ctx context.Context, w *sandbox.World) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -82,14 +76,17 @@ func (p *pebble) start(w *sandbox.World) error {
 	}
 	p.done = make(chan error, 1)
 	go func() { p.done <- p.cmd.Wait() }()
-	return p.ready(w)
+	return p.ready(ctx, w)
 }
 
 // ready waits as systemd does for a unit of Type=notify, and on until the
 // exporter answers.
-func (p *pebble) ready(w *sandbox.World) error {
+func (p *pebble) ready(ctx context.Context, w *sandbox.World) error {
 	for range 200 {
-		state, err := resource.PebbleServices(context.Background(), w.Root, pebbleDir+"/.pebble.socket")
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		state, err := resource.PebbleServices(ctx, w.Root, pebbleDir+"/.pebble.socket")
 		if err == nil && state.Services["rocm-exporter"] == "active" {
 			return nil
 		}
@@ -139,118 +136,5 @@ func (p *pebble) stop() error {
 		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.done
 		return errors.New("Pebble did not stop within 20 s and was killed")
-	}
-}
-
-// shown is what the table has of all the exporter's series.
-var shown = []string{"rocm_gpu_info", "rocm_gpu_temperature", "rocm_gpu_utilization", "rocm_memory_utilization",
-	"rocm_memory_used", "rocm_memory_total", "rocm_power_usage", "rocm_gpu_health_score", "rocm_exporter_device_up"}
-
-// metrics prints a table from the exporter's /metrics.
-func (d *demo) metrics() error {
-	d.title("the real Pebble runs the real exporter on the fixture")
-	if d.pebble == nil {
-		return errors.New("the charm did not start Pebble")
-	}
-	if d.pebble.err != nil {
-		return fmt.Errorf("cannot start Pebble: %w", d.pebble.err)
-	}
-	text, err := d.scrape()
-	if err != nil {
-		log, rerr := os.ReadFile(filepath.Join(d.world.Dir, "pebble.log"))
-		return errors.Join(fmt.Errorf("cannot scrape the exporter: %w\n%s", err, log), rerr)
-	}
-	cmd := exec.Command(d.world.Root.Path("/opt/concourse-ci-machine/bin/pebble"), "services")
-	cmd.Env = []string{"PEBBLE=" + d.world.Root.Path(pebbleDir)}
-	services, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("cannot ask Pebble: %w: %s", err, services)
-	}
-	d.say("$ pebble services\n%s", strings.TrimRight(string(services), "\n"))
-	d.say("$ curl http://%s/metrics", d.pebble.addr)
-	var lines []string
-	series := 0
-	for sc := bufio.NewScanner(strings.NewReader(text)); sc.Scan(); {
-		name, _, _ := strings.Cut(sc.Text(), "{")
-		if !strings.HasPrefix(name, "#") {
-			series++
-		}
-		if slices.Contains(shown, name) {
-			lines = append(lines, sc.Text())
-		}
-	}
-	sort.Strings(lines)
-	for _, row := range table(lines) {
-		d.say("  %-24s %s", row[0], row[1])
-	}
-	d.say("  and %d series more", series-len(lines))
-	r, err := d.world.Hook("update-status")
-	if err != nil || r.Code != 0 {
-		return fmt.Errorf("cannot run update-status: %v %s", err, r.Output)
-	}
-	d.say("status: %s: %s", r.Status().Status, r.Status().Message)
-	return nil
-}
-
-// table turns series into rows of a name, or a label of the info series, and a value.
-func table(series []string) (rows [][2]string) {
-	for _, s := range series {
-		name, rest, _ := strings.Cut(s, "{")
-		labels, value, ok := strings.Cut(rest, "} ")
-		if !ok {
-			continue
-		}
-		if name == "rocm_gpu_info" {
-			for l := range strings.SplitSeq(labels, ",") {
-				k, v, _ := strings.Cut(l, "=")
-				if v = strings.Trim(v, `"`); v != "" {
-					rows = append(rows, [2]string{k, v})
-				}
-			}
-			continue
-		}
-		rows = append(rows, [2]string{name, withUnit(name, value)})
-	}
-	return rows
-}
-
-// withUnit makes a value readable.
-func withUnit(name, value string) string {
-	v, err := strconv.ParseFloat(value, 64)
-	switch {
-	case err != nil || strings.HasPrefix(name, "rocm_exporter"):
-		return value
-	case strings.HasSuffix(name, "temperature"):
-		return fmt.Sprintf("%g degC", v)
-	case strings.HasSuffix(name, "utilization"):
-		return fmt.Sprintf("%g %%", v)
-	case strings.HasPrefix(name, "rocm_memory"):
-		return fmt.Sprintf("%.1f GiB", v/(1<<30))
-	case strings.HasSuffix(name, "power_usage"):
-		return fmt.Sprintf("%g W", v)
-	}
-	return value
-}
-
-// scrape waits until the exporter answers, 10 s at most.
-func (d *demo) scrape() (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	for {
-		req, err := http.NewRequestWithContext(ctx, "GET", "http://"+d.pebble.addr+"/metrics", nil)
-		if err != nil {
-			return "", err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err == nil {
-			body, rerr := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-			resp.Body.Close()
-			return string(body), rerr
-		}
-		select {
-		case <-ctx.Done():
-			return "", err
-		case <-time.After(50 * time.Millisecond):
-		}
 	}
 }

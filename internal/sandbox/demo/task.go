@@ -19,37 +19,47 @@ const taskChild = "task-in-own-namespace"
 
 // task runs a container as Concourse makes one through the wrapper that the
 // charm installed, where this machine can.
-func (d *demo) task() error {
+func (d *demo) task() (string, error) {
+	d.screen.title("a task through the installed wrapper and this machine's runc")
 	render, kfd, why := standInNodes()
 	if why != "" {
-		d.left = append(d.left, "a task container through the wrapper: "+why)
-		return nil
+		d.screen.mark(leftOut, "%s", why)
+		return "", missing{why}
 	}
 	w, err := d.taskUnit(render, kfd)
 	if err != nil {
-		return err
+		return "", err
 	}
-	defer w.Close()
-	d.title("a task container through the installed wrapper and this machine's runc")
-	d.say("Devices of this kernel that need no GPU stand in: %s as /dev/dri/renderD128,", render)
-	d.say("%s as /dev/kfd; unprivileged, in a user namespace as Concourse makes it.", kfd)
+	d.screen.say("stand-in", "for the GPU's nodes, devices of this kernel that need no GPU: %s as /dev/dri/renderD128, %s as /dev/kfd", render, kfd)
+	d.screen.say("task", "unprivileged, in a user namespace, as Concourse makes it")
 	exe, err := os.Executable()
 	if err != nil {
-		return err
+		return "", err
 	}
 	var out bytes.Buffer
 	cmd := exec.Command(exe, taskChild)
 	cmd.Env = append(os.Environ(), "TASK_ROOT="+string(w.Root), "TASK_DIR="+w.Dir, "TASK_RENDER="+render, "TASK_KFD="+kfd)
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("cannot run the task container: %w\n%s", err, out.String())
+		return "", fmt.Errorf("cannot run the task container: %w\n%s", err, out.String())
 	}
-	d.say("%s", strings.TrimRight(out.String(), "\n"))
-	if strings.Count(out.String(), "opened") != 4 {
-		return errors.New("the task could not open its GPU")
+	opened := 0
+	for line := range strings.Lines(out.String()) {
+		m := done
+		if strings.Contains(line, "task as uid") {
+			if strings.HasSuffix(line, "opened\n") {
+				opened++
+			} else {
+				m = failed
+			}
+		}
+		d.screen.mark(m, "%s", strings.TrimSpace(line))
 	}
-	return nil
+	if opened != 4 {
+		return "", errors.New("the task could not open its GPU")
+	}
+	return "opened the nodes of its GPU, as root and as another user", nil
 }
 
 // taskUnit is a unit whose GPU has the numbers of the stand-in devices.
@@ -85,7 +95,7 @@ func (d *demo) taskUnit(render, kfd string) (*sandbox.World, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, w.Close())
+		return nil, err
 	}
 	return w, nil
 }
@@ -95,10 +105,10 @@ func (d *demo) taskUnit(render, kfd string) (*sandbox.World, error) {
 // machine can't run the scene.
 func standInNodes() (render, kfd, why string) {
 	if os.Geteuid() != 0 {
-		return "", "", "it needs root (sudo make demo)"
+		return "", "", "it needs root: sudo env \"PATH=$PATH\" make demo"
 	}
 	if _, err := exec.LookPath("runc"); err != nil {
-		return "", "", "runc is not installed (sudo apt-get install runc)"
+		return "", "", "runc is missing: sudo apt-get install -y runc"
 	}
 	data, err := os.ReadFile("/proc/misc")
 	if err != nil {
@@ -115,7 +125,7 @@ func standInNodes() (render, kfd, why string) {
 		return ""
 	}
 	if render, kfd = number("loop-control"), number("autofs"); render == "" || kfd == "" {
-		return "", "", "this kernel has no loop-control and autofs devices to stand in for a GPU"
+		return "", "", "no loop-control and autofs here to stand in for a GPU"
 	}
 	if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
 		return "", "", "this machine allows no mount namespaces"
@@ -146,11 +156,11 @@ func probe(nodes []string) int {
 	for _, path := range nodes {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
-			fmt.Printf("  task as uid %d: %v\n", os.Getuid(), err)
+			fmt.Printf("task as uid %d: %v\n", os.Getuid(), err)
 			code = 1
 			continue
 		}
-		fmt.Printf("  task as uid %d: %s opened\n", os.Getuid(), path)
+		fmt.Printf("task as uid %d: %s opened\n", os.Getuid(), path)
 		f.Close()
 	}
 	return code

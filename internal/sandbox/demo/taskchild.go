@@ -70,7 +70,7 @@ func (c *child) run() error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.out, "  host node %s is still %s\n", path, st.Mode().Perm())
+		fmt.Fprintf(c.out, "host node %s is still %s\n", path, st.Mode().Perm())
 	}
 	return nil
 }

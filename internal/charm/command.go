@@ -1,0 +1,75 @@
+package charm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/plan"
+)
+
+// command is where a person finds dispatch: a link to the charm's own, on root's PATH as
+// sudo has it too.
+const command = "/usr/local/bin/dispatch"
+
+// commandLink makes it, where the name is free. Another's program or link stays: it is
+// an aid, and nothing of the charm's goes through it.
+type commandLink struct{ charmDir string }
+
+func (c commandLink) target() string { return filepath.Join(c.charmDir, "dispatch") }
+
+// Diff implements plan.Resource.
+func (c commandLink) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	why := "missing"
+	switch to, err := h.Readlink(command); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err == nil && leftByUnit(to):
+		why = "it leads to a unit that is gone"
+	default:
+		return nil, nil
+	}
+	return plan.Plan{{Op: "link " + command, Why: why, Tolerate: true, Do: func(context.Context) error {
+		if err := h.MkdirAll(path.Dir(command), 0o755); err != nil {
+			return err
+		}
+		if why != "missing" {
+			if err := h.Remove(command); err != nil {
+				return err
+			}
+		}
+		return os.Symlink(c.target(), h.Path(command)) // it replaces nothing
+	}}}, nil
+}
+
+// leftByUnit tells the link of another unit of this charm that left the machine without
+// its hook remove.
+func leftByUnit(to string) bool {
+	if !strings.HasPrefix(to, "/var/lib/juju/agents/unit-") || path.Base(to) != "dispatch" {
+		return false
+	}
+	_, err := os.Stat(to)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// commandLinkGone takes the link away that leads to this unit's charm.
+type commandLinkGone struct{ charmDir, why string }
+
+// Diff implements plan.Resource.
+func (c commandLinkGone) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	to, err := h.Readlink(command)
+	if err != nil || to != (commandLink{c.charmDir}).target() {
+		return nil, nil
+	}
+	return plan.Plan{{Op: "remove " + command, Why: c.why, Do: func(context.Context) error {
+		if err := h.Remove(command); err != nil {
+			return fmt.Errorf("cannot remove %s: %w", command, err)
+		}
+		return nil
+	}}}, nil
+}

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestEachCommandHasHelp(t *testing.T) {
+	all := commands()
+	require.Greater(t, len(all), 25)
+	for _, command := range append(all, "gpu", "rocm", "cdi", "runtime", "gpu-baseline compare") {
+		for _, flag := range []string{"--help", "-h"} {
+			code, out, errs := dispatch(t, "no-gpu", command+" "+flag)
+			require.Zero(t, code, "%s %s: %s", command, flag, errs)
+			require.Empty(t, errs)
+			require.True(t, strings.HasPrefix(out, "Usage: dispatch "+command) || strings.HasPrefix(out, "Usage: dispatch "+strings.Fields(command)[0]), out)
+			require.Contains(t, out, strings.Fields(command)[0])
+			for line := range strings.Lines(out) {
+				require.LessOrEqual(t, len(line), 96, line)
+			}
+		}
+	}
+}
+
+func TestHelpIsOfWhatIsAskedFor(t *testing.T) {
+	const end = "\nExit status: 0 done, 1 failed, 2 wrong command line.\ndispatch --help has all commands.\n"
+	list := "Usage: dispatch gpu list [--json]\n  the unit's GPUs, and those that do not count with the reason\n"
+	for line, want := range map[string]string{
+		"gpu list --help":           list + end,
+		"help gpu list":             list + end,
+		"gpu list --json -h":        list + end,
+		"explain 2 --help":          "Usage: dispatch explain N [--json]\n  what error N means, what causes it, and what to do\n" + end,
+		"gpu release 0 --help":      "Usage: dispatch gpu release GPU [--force]\n  free a GPU whose lease is damaged or in doubt\n" + end,
+		"help":                      usage,
+		"-h":                        usage,
+		"gpu top --help":            topUsage,
+		"cdi generate --dry-run -h": cdiGenerateUsage,
+	} {
+		code, out, _ := dispatch(t, "no-gpu", line)
+		require.Zero(t, code, line)
+		require.Equal(t, want, out, line)
+	}
+	_, group, _ := dispatch(t, "no-gpu", "rocm --help")
+	require.Equal(t, 2, strings.Count(group, "Usage: dispatch rocm "))
+	code, _, errs := dispatch(t, "no-gpu", "gpu lost --help")
+	require.Equal(t, 2, code)
+	require.Contains(t, errs, `cannot run gpu "lost"`)
+}

@@ -1,0 +1,98 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+const usage = `sandbox demo [-v] [-bin FOLDER]   play a ROCm worker's life in a throwaway folder
+  -v           show plans step by step, and each call of a hook tool
+  -bin FOLDER  where the built programs are (default bin)
+Run it in the project's folder, after make build (make demo does both; make demo
+VERBOSE=1 is -v).
+`
+
+// Main runs the demo. Exit status: 0 shown, or whoever read it has closed the pipe, 1
+// something went wrong, 2 usage, 128 and its number for a signal.
+func Main(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 1 && args[0] == taskChild {
+		return runTaskChild(stdout, stderr)
+	}
+	flags := flag.NewFlagSet("sandbox demo", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	verbose, bin := flags.Bool("v", false, ""), flags.String("bin", "bin", "")
+	if len(args) == 0 || args[0] != "demo" || flags.Parse(args[1:]) != nil || flags.NArg() > 0 {
+		fmt.Fprint(stderr, usage)
+		return 2
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer catchSignals(cancel)()
+	d := &demo{ctx: ctx, bin: *bin, verbose: *verbose, screen: newScreen(stdout, os.Getenv, cancel)}
+	err := d.play()
+	if cerr := d.close(); err == nil {
+		err = cerr
+	}
+	return d.end(err, stderr)
+}
+
+// interrupted is the signal that ended the demo.
+type interrupted struct{ signal syscall.Signal }
+
+func (e interrupted) Error() string { return e.signal.String() }
+
+// catchSignals lets what runs come to its end, and what was made be removed, at the
+// first signal. A closed pipe is an error of writing then, and ends nothing by itself.
+func catchSignals(cancel context.CancelCauseFunc) (stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	go func() {
+		for s := range signals {
+			cancel(interrupted{s.(syscall.Signal)})
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(signals)
+	}
+}
+
+// end shows what came of it.
+func (d *demo) end(err error, stderr io.Writer) int {
+	var by interrupted
+	switch {
+	case errors.As(err, &by):
+		fmt.Fprintf(stderr, "sandbox: stopped: %s; nothing was left behind\n", by)
+		return 128 + int(by.signal)
+	case errors.Is(err, syscall.EPIPE):
+		return 0
+	}
+	d.summary(err)
+	if err != nil {
+		fmt.Fprintln(stderr, "sandbox:", err)
+		return 1
+	}
+	return 0
+}
+
+// summary is a line for each scene.
+func (d *demo) summary(err error) {
+	if err == nil {
+		d.screen.title("Shown, and nothing was left behind")
+	} else {
+		d.screen.title("Stopped")
+	}
+	for _, s := range scenes {
+		m, text := notRun, ""
+		if o, ended := d.outcomes[s.name]; ended {
+			m, text = o.mark, ": "+o.text
+		}
+		d.screen.mark(m, "%s%s", s.name, text)
+	}
+}

@@ -1,0 +1,3 @@
+// Package demo tests `make demo` as somebody new to the project starts it: on a
+// terminal of 80 columns, in a pipe that closes, and interrupted.
+package demo
