@@ -8,7 +8,8 @@ BIN ?= $(if $(filter $(HOSTARCH),$(GOARCH)),bin,bin/$(GOARCH))
 CHARM ?= concourse-ci-machine_$(GOARCH).charm
 TAKEOVER_CHARM ?= concourse-ci-machine-takeover_$(GOARCH).charm
 CHARM_TREE ?= bin/charm-$(GOARCH)
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# A tag of the file VERSION, else that version to come and the commit.
+VERSION ?= $(shell scripts/version.sh)
 FUZZTIME ?= 10s
 # JSON=file: write the tests' results there, as `go test -json` does.
 JSON ?=
@@ -34,7 +35,7 @@ GOTEST = go test -buildvcs=false $(if $(JSON),-json)
 TO_JSON = $(if $(JSON), > $(JSON))
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-controller charm charm-takeover charm-tree hooks bench fuzz clean
+.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-controller charm charm-takeover release charm-tree hooks bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -106,6 +107,9 @@ charm: build ## write concourse-ci-machine_amd64.charm (GOARCH=arm64: _arm64.cha
 charm-takeover: build ## write the charm without what the Python charm has no endpoint or resource for, see docs/how-to/migrate.md
 	$(PACKER) pack -takeover -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o $(TAKEOVER_CHARM)
 
+release: need-go ## write charms for amd64 and arm64, what is in them and checksums into dist/: make release VERSION=1.0.0, from a clean clone
+	@scripts/release.sh "$(if $(filter command line,$(origin VERSION)),$(VERSION))"
+
 charm-tree: build ## write the charm's files into CHARM_TREE=folder; charmcraft uses it
 	$(PACKER) tree -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o "$(CHARM_TREE)"
 
@@ -121,4 +125,4 @@ fuzz: need-go ## fuzz each parser of outside input for FUZZTIME=10s
 	@scripts/fuzz.sh $(FUZZTIME)
 
 clean: ## remove what the other targets made
-	rm -rf bin concourse-ci-machine_*.charm concourse-ci-machine-takeover_*.charm
+	rm -rf bin dist concourse-ci-machine_*.charm concourse-ci-machine-takeover_*.charm
