@@ -35,7 +35,7 @@ GOTEST = go test -buildvcs=false $(if $(JSON),-json)
 TO_JSON = $(if $(JSON), > $(JSON))
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-controller charm charm-takeover release charm-tree hooks bench fuzz clean
+.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-controller charm charm-takeover release publish site charm-tree hooks bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -64,12 +64,13 @@ demo: build sandbox ## show the charm at work on this machine: no Juju, no GPU, 
 # deadcode names what no program reaches: what only tests use stands with the tests.
 # Left out are the packages that play the machine for the demo and for tests as well.
 # With -test it names what not even a test reaches.
-check: need-go ## gofmt, go vet, staticcheck and deadcode, with and without the e2e tests
+check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and without the e2e tests
 	@echo "gofmt, go vet, staticcheck and deadcode: some minutes." >&2
 	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) && \
 	if [ -n "$$bad" ]; then echo "gofmt -w would change:"; echo "$$bad"; exit 1; fi
 	go vet -buildvcs=false ./...
 	go vet -buildvcs=false -tags e2e,controller ./tests/...
+	$(TOOL) actionlint .github/workflows/*.yml
 	$(TOOL) staticcheck ./...
 	$(TOOL) staticcheck -tags e2e,controller ./tests/...
 	@programs=$$($(TOOL) deadcode ./src/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller ./...) && \
@@ -109,6 +110,12 @@ charm-takeover: build ## write the charm without what the Python charm has no en
 
 release: need-go ## write charms for amd64 and arm64, what is in them and checksums into dist/: make release VERSION=1.0.0, from a clean clone
 	@scripts/release.sh "$(if $(filter command line,$(origin VERSION)),$(VERSION))"
+
+publish: ## make what is in dist/ a release on GitHub; .github/workflows/release.yml calls it
+	@scripts/publish.sh "$(VERSION)"
+
+site: ## make the site of docs/ in dist/site, with links checked; needs mkdocs
+	@scripts/site.sh
 
 charm-tree: build ## write the charm's files into CHARM_TREE=folder; charmcraft uses it
 	$(PACKER) tree -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o "$(CHARM_TREE)"

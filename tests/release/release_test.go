@@ -136,3 +136,17 @@ func listed(t *testing.T, dir string) {
 		require.Equal(t, info.GoVersion, has["std"])
 	}
 }
+
+// The site has each page of docs/, and none is made with a link that leads nowhere.
+func TestTheSiteIsMadeOfDocsWithoutDeadLinks(t *testing.T) {
+	dir := clone(t)
+	must(t, dir, "make", "site")
+	require.FileExists(t, filepath.Join(dir, "dist/site/how-to/share-gpus/index.html"))
+	page := filepath.Join(dir, "docs/how-to/share-gpus.md")
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(page, append(text, "\nSee [nothing](nothing.md).\n"...), 0o644))
+	out, err := command(t, dir, "make", "site")
+	require.Error(t, err)
+	require.Contains(t, out, "nothing.md")
+}
