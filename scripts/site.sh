@@ -20,7 +20,10 @@ for page in dist/site-docs/*/*.md; do
 	sed -E -i "s|\]\(\.\./\.\./([^)]*)\)|]($source/blob/main/\1)|g" "$page"
 done
 sed -E -i "s|\]\(\.\./([^)]*)\)|]($source/blob/main/\1)|g" dist/site-docs/index.md
-mkdocs build --quiet --strict
+out=$(mkdocs build --strict 2>&1) || {
+	echo "$out" >&2
+	exit 1
+}
 for page in $(cd dist/site-docs && find . -name '*.md'); do
 	[ -s "dist/site/${page%.md}/index.html" ] || [ -s "dist/site/${page%.md}.html" ] || [ "$page" = ./index.md ] || {
 		echo "mkdocs made no page of docs/${page#./}" >&2
