@@ -8,7 +8,8 @@ BIN ?= $(if $(filter $(HOSTARCH),$(GOARCH)),bin,bin/$(GOARCH))
 CHARM ?= concourse-ci-machine_$(GOARCH).charm
 TAKEOVER_CHARM ?= concourse-ci-machine-takeover_$(GOARCH).charm
 CHARM_TREE ?= bin/charm-$(GOARCH)
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# A tag of the file VERSION, else that version to come and the commit.
+VERSION ?= $(shell scripts/version.sh)
 FUZZTIME ?= 10s
 # JSON=file: write the tests' results there, as `go test -json` does.
 JSON ?=
@@ -34,7 +35,7 @@ GOTEST = go test -buildvcs=false $(if $(JSON),-json)
 TO_JSON = $(if $(JSON), > $(JSON))
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-controller charm charm-takeover charm-tree hooks bench fuzz clean
+.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-controller charm charm-takeover release publish site charm-tree hooks bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -65,12 +66,13 @@ demo: build sandbox ## show the charm at work on this machine: no Juju, no GPU, 
 # deadcode names what no program reaches: what only tests use stands with the tests.
 # Left out are the packages that play the machine for the demo and for tests as well.
 # With -test it names what not even a test reaches.
-check: need-go ## gofmt, go vet, staticcheck and deadcode, with and without the e2e tests
+check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and without the e2e tests
 	@echo "gofmt, go vet, staticcheck and deadcode: some minutes." >&2
 	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) && \
 	if [ -n "$$bad" ]; then echo "gofmt -w would change:"; echo "$$bad"; exit 1; fi
 	go vet -buildvcs=false ./...
 	go vet -buildvcs=false -tags e2e,controller ./tests/...
+	$(TOOL) actionlint .github/workflows/*.yml
 	$(TOOL) staticcheck ./...
 	$(TOOL) staticcheck -tags e2e,controller ./tests/...
 	@programs=$$($(TOOL) deadcode ./src/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller ./...) && \
@@ -108,6 +110,15 @@ charm: build ## write concourse-ci-machine_amd64.charm (GOARCH=arm64: _arm64.cha
 charm-takeover: build ## write the charm without what the Python charm has no endpoint or resource for, see docs/how-to/migrate.md
 	$(PACKER) pack -takeover -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o $(TAKEOVER_CHARM)
 
+release: need-go ## write charms for amd64 and arm64, what is in them and checksums into dist/: make release VERSION=1.0.0, from a clean clone
+	@scripts/release.sh "$(if $(filter command line,$(origin VERSION)),$(VERSION))"
+
+publish: ## make what is in dist/ a release on GitHub; .github/workflows/release.yml calls it
+	@scripts/publish.sh "$(VERSION)"
+
+site: ## make the site of docs/ in dist/site, with links checked; needs mkdocs
+	@scripts/site.sh
+
 charm-tree: build ## write the charm's files into CHARM_TREE=folder; charmcraft uses it
 	$(PACKER) tree -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o "$(CHARM_TREE)"
 
@@ -123,4 +134,4 @@ fuzz: need-go ## fuzz each parser of outside input for FUZZTIME=10s
 	@scripts/fuzz.sh $(FUZZTIME)
 
 clean: ## remove what the other targets made
-	rm -rf bin concourse-ci-machine_*.charm concourse-ci-machine-takeover_*.charm
+	rm -rf bin dist concourse-ci-machine_*.charm concourse-ci-machine-takeover_*.charm

@@ -28,14 +28,15 @@ if ! made=$(mktemp -d "$at/.need-build.XXXXXX" 2>/dev/null); then
 fi
 rmdir "$made"
 
-if [ "${VERSION:-unknown}" = unknown ]; then
+case ${VERSION:-unknown} in
+*unknown)
 	why=$(git describe --tags --always 2>&1 | head -n 1) || why="git is not installed"
-	echo "The programs will call themselves \"unknown\": ${why:-git knows no version}" >&2
+	echo "The programs will call themselves \"${VERSION:-unknown}\": ${why:-git knows no version}" >&2
 	case $why in
 	*"dubious ownership"*) echo "To trust this clone of $(stat -c %U .)'s: git config --global --add safe.directory $(pwd)" >&2 ;;
 	*) echo "To name one: make VERSION=1.2.3 ..." >&2 ;;
-	esac
-fi
+	esac ;;
+esac
 
 deps() {
 	GOOS=linux GOARCH=$arch go list -buildvcs=false -deps ./src/... github.com/canonical/pebble/cmd/pebble 3>&1 >/dev/null 2>&3

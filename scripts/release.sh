@@ -1,0 +1,47 @@
+#!/bin/sh
+# release.sh VERSION: writes into dist/ what a release is made of: a charm for each
+# architecture, what is in it (CycloneDX), checksums, and how to build the same again. The
+# same commit gives the same bytes anywhere. It publishes nothing.
+set -eu
+cd "$(dirname "$0")/.."
+version=${1:-} dist=${DIST:-dist}
+
+stop() {
+	printf 'cannot release %s: %s\n' "${version:-without a version}" "$1" >&2
+	exit 1
+}
+
+next=$(cat VERSION)
+[ -n "$version" ] || stop "run: make release VERSION=$next"
+[ "$version" = "$next" ] || stop "the file VERSION says $next; run: echo $version >VERSION, and commit that"
+grep -q "^## \[$version\] - [0-9-]*$" CHANGELOG.md || stop "CHANGELOG.md has no line ## [$version] - YYYY-MM-DD"
+commit=$(git rev-parse HEAD) || stop "git tells no commit; build it from a clone"
+changed=$(git status --porcelain) || stop "git can't tell what was changed"
+[ -z "$changed" ] || stop "the tree differs from its commit; commit or remove: $(echo "$changed" | head -n 5 | cut -c4- | paste -sd ' ')"
+
+rm -rf "$dist"
+mkdir -p "$dist"
+dist=$(cd "$dist" && pwd)
+for arch in amd64 arm64; do
+	name=concourse-ci-machine_$arch
+	make --no-print-directory charm GOARCH="$arch" BIN="bin/release-$arch" VERSION="$version" CHARM="$dist/$name.charm"
+	go run -C tools -buildvcs=false ./sbom -version "$version" -arch "$arch" "$PWD/bin/release-$arch"/* >"$dist/$name.cdx.json"
+done
+cat >"$dist/PROVENANCE.md" <<TEXT
+# concourse-ci-machine $version
+
+Built from commit $commit of $(git show -s --format=%cI HEAD) by $(go env GOVERSION).
+The same commit gives the same bytes, whoever builds it:
+
+    git clone --branch v$version <repository> concourse-ci-machine
+    cd concourse-ci-machine
+    make release VERSION=$version
+    cd dist && sha256sum --check SHA256SUMS
+
+The modules in each program, with their checksums, are in its .cdx.json; Go held them
+against go.sum. .github/workflows/release.yml builds releases and has them attested.
+TEXT
+cd "$dist"
+sha256sum -- * >SHA256SUMS.new
+mv SHA256SUMS.new SHA256SUMS
+ls -l
