@@ -65,9 +65,9 @@ func (h held) call(id, bundle string) (lease.Call, error) {
 const concourseInit = "/tmp/gdn-init"
 
 // holder is all of a lease but its GPUs. A container of another engine is its own first
-// process, whatever that is called: only Concourse calls this program as runc. Of one of
-// Concourse's the end could not be told then from that of a task which came by exec.
-func (w *wrapper) holder(root rawjson.Value, c *cmdline.Call) (h held, err error) {
+// process, whatever that is called. Of one of Concourse's the end could not be told then
+// from that of a task which came by exec.
+func holder(root rawjson.Value, c *cmdline.Call, own bool) (h held, err error) {
 	fail := func(err error) (held, error) {
 		return held{}, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
@@ -79,22 +79,22 @@ func (w *wrapper) holder(root rawjson.Value, c *cmdline.Call) (h held, err error
 	if err != nil {
 		return fail(err)
 	}
-	if h.own = w.named; !h.own && (len(args) == 0 || args[0] != concourseInit) {
+	if h.own = own; !own && (len(args) == 0 || args[0] != concourseInit) {
 		return h, fmt.Errorf("cannot lease GPUs to a container whose first process is not Concourse's %s: a lease lasts as long as what comes by exec", concourseInit)
 	}
 	linux, err := root.Of("linux", rawjson.Object)
 	if err != nil {
 		return fail(err)
 	}
-	own, err := newPIDs(linux)
+	ends, err := newPIDs(linux)
 	if err != nil {
 		return fail(err)
 	}
-	if !own && h.own {
+	if !ends && own {
 		return h, errors.New("cannot lease GPUs to a container that is in the pid namespace of the machine or of another container: its processes could outlive it and use them; " +
 			"run it without --pid (Kubernetes: hostPID, shareProcessNamespace)")
 	}
-	if !own {
+	if !ends {
 		return h, errors.New("cannot lease GPUs to a container without a new pid namespace: what its task leaves behind could outlive its first process")
 	}
 	if h.cgroup, err = cgroupName(linux, c.ID); err != nil {

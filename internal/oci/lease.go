@@ -25,7 +25,7 @@ func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, spec
 			return nil, err
 		}
 		var caller lease.Call
-		if h, caller, err = w.caller(doc, c); err != nil {
+		if h, caller, err = w.caller(doc, c, w.engine); err != nil {
 			return nil, err
 		}
 		if names, err = s.leasesOf(devices); err != nil {
@@ -53,12 +53,12 @@ func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, spec
 	return own, h, nil
 }
 
-// caller is this call, which leases.
-func (w *wrapper) caller(doc *rawjson.Doc, c *cmdline.Call) (h held, caller lease.Call, err error) {
+// caller is this call, which leases; own is that of another engine.
+func (w *wrapper) caller(doc *rawjson.Doc, c *cmdline.Call, own bool) (h held, caller lease.Call, err error) {
 	if w.rootless() {
 		return h, caller, errors.New("cannot lease GPUs to a container of an engine without root: leases are root's to take; run it with root")
 	}
-	if h, err = w.holder(doc.Root(), c); err == nil {
+	if h, err = holder(doc.Root(), c, own); err == nil {
 		caller, err = h.call(c.ID, c.Bundle)
 	}
 	caller.Like = like(doc.Root())
@@ -67,9 +67,10 @@ func (w *wrapper) caller(doc *rawjson.Doc, c *cmdline.Call) (h held, caller leas
 
 // enterLease makes the lease of a container the exec's, which is refused when
 // another container has one of its GPUs by now. It does nothing where leases are
-// off: then GPUs are shared, whoever has them.
+// off: then GPUs are shared, whoever has them. A start counts for containers of other
+// engines only, as with it a task has not begun.
 func (w *wrapper) enterLease(s *settings, c *cmdline.Call, k marker) error {
-	if s.Leases == nil || k.lease.none() {
+	if s.Leases == nil || k.lease.none() || c.Command == "start" && !k.lease.own {
 		return nil
 	}
 	caller, err := k.lease.call(c.ID, k.bundle)

@@ -120,7 +120,7 @@ func TestContainersThatNobodyCouldSeeEndAreRefused(t *testing.T) {
 	b.uidMap = func() ([]byte, error) { return []byte("0 1000 1\n"), nil }
 	b.euid = 0
 	b.engine = true
-	_, _, err := b.caller(nil, nil)
+	_, _, err := b.caller(nil, nil, true)
 	require.ErrorContains(t, err, "leases are root's to take; run it with root")
 }
 

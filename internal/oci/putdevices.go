@@ -74,7 +74,7 @@ func (w *wrapper) leasePut(s *settings, c *cmdline.Call, doc *rawjson.Doc, gpus 
 			}
 		}
 		var caller lease.Call
-		if h, caller, err = w.caller(doc, c); err != nil {
+		if h, caller, err = w.caller(doc, c, true); err != nil {
 			return nil, err
 		}
 		leases := w.leases(s, names)

@@ -81,7 +81,7 @@ func (w *wrapper) run(args []string, stdout, stderr io.Writer) int {
 func (w *wrapper) forward(c *cmdline.Call, args []string) error {
 	s := &settings{Config: Config{Runtime: w.runtime}}
 	var err error
-	// What a start could tell of a task its exec tells, too.
+	// A start says nothing of Concourse's tasks.
 	if c.Command != "" && (c.Command != "start" || w.named) {
 		s, err = w.readConfig()
 	} else if s.Runtime == "" {
