@@ -2,7 +2,6 @@ package lease
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 )
 
@@ -20,7 +19,7 @@ func (s State) Holder() string {
 		return s.Container
 	case s.Kind == Pod:
 		namespace, pod, container := s.Pod()
-		return fmt.Sprintf("pod %s/%s, container %s", namespace, pod, container)
+		return "pod " + namespace + "/" + pod + ", container " + container
 	case s.Kind == Container:
 		name, _, _ := strings.Cut(cmp.Or(s.Engine, "another engine"), "/")
 		return "container " + s.Short() + " of " + name

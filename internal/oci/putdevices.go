@@ -114,7 +114,7 @@ func (w *wrapper) lessOfPod(s *settings, root rawjson.Value, gpus []int) (others
 		var parts [len(names)]string
 		for i, name := range names {
 			if parts[i], err = annotations.StringOf(name); err != nil {
-				return nil, fmt.Errorf("cannot decode %s: annotations: %w", configName, err)
+				return nil, fmt.Errorf("cannot decode %s: %w", configName, err)
 			}
 		}
 		if parts[1] != "" {
