@@ -133,6 +133,7 @@ func (u *unit) refusal() string {
 		u.asker.bundle()
 		u.asker.use(u.nothing())
 	}
+	u.asker.write("bundle/config.json", u.asker.config()) // without what an ask before has added
 	var out bytes.Buffer
 	err := u.asker.runc(&out, "create", "--bundle", u.asker.path("bundle"), "--pid-file", u.asker.path("init.pid"), u.asker.id)
 	if err == nil {
@@ -155,7 +156,7 @@ func (u *unit) isFree() {
 
 func (u *unit) isHeldBy(b *bed) {
 	u.t.Helper()
-	require.Contains(u.t, u.refusal(), " is held by container "+b.id+" since ")
+	require.Contains(u.t, u.refusal(), " is held by the task of container "+b.id+" since ")
 }
 
 func (b *bed) createWords() []string {
