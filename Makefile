@@ -48,8 +48,10 @@ dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-devi
 dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: X = -X concourse-ci-machine/internal/version.Version=$(VERSION)
 pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
 pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
+# Without grpc's tracing pages, which nobody serves: a quarter less.
+gpu-device-plugin: TAGS = -tags grpcnotrace
 $(PROGRAMS): need-go
-	GOOS=linux GOARCH=$(GOARCH) go build -trimpath -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
+	GOOS=linux GOARCH=$(GOARCH) go build $(TAGS) -trimpath -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
 
 sandbox: need-go
 	go build -trimpath -buildvcs=false -o bin/sandbox ./src/sandbox

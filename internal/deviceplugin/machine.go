@@ -11,12 +11,12 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/cdi"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/oci/cdispec"
 )
 
 // machine is what there is to offer, as one look found it.
@@ -50,7 +50,7 @@ func look(r host.Root, config string) (m machine, err error) {
 	described := names(r)
 	for _, g := range gpus {
 		d := deviceOf(r, g, inv.KFD)
-		d.cdi = described[g.Render.Path]
+		d.cdi = described[keyOf(g.Render.Path, g.Render.Major, g.Render.Minor)]
 		if why := withheld[d.id]; why != "" {
 			d.withheld = why
 		}
@@ -117,26 +117,36 @@ func deviceOf(r host.Root, g gpu.GPU, kfd gpu.KFD) device {
 	return d
 }
 
-// names are the GPUs' names in the machine's CDI description by their render nodes: by
-// unique id, which stays with a GPU, before the index.
-func names(r host.Root) map[string]string {
-	of := map[string]string{}
-	spec, err := cdi.ReadSpec(r, cdi.Path)
+// names are the GPUs' names in the machine's CDI description, by their render nodes with
+// these numbers: by unique id, which stays with a GPU, before the index. The description
+// is not needed, so one that can't be read has none.
+func names(r host.Root) map[host.Node]string {
+	of := map[host.Node]string{}
+	data, err := r.ReadFile(gpu.AMDSpec)
 	if err != nil {
-		return of // it is not needed
+		return of
 	}
-	for _, l := range cdi.List(spec) {
-		name := l.Name
-		for _, other := range l.Other {
-			if strings.HasPrefix(other, cdi.Kind+"=GPU-") {
-				name = other
-			}
+	spec, err := cdispec.Decode(gpu.AMDSpec, data)
+	if err != nil {
+		return of
+	}
+	for _, d := range spec.Devices {
+		edits, err := cdispec.Merge([]cdispec.Device{d})
+		if err != nil || d.Name == cdispec.All {
+			continue
 		}
-		for _, node := range l.Nodes {
-			of[node] = name
+		for _, n := range edits.Nodes {
+			at := keyOf(n.Path, uint32(n.Major), uint32(n.Minor))
+			if of[at] == "" || strings.HasPrefix(d.Name, "GPU-") {
+				of[at] = spec.Kind + "=" + d.Name
+			}
 		}
 	}
 	return of
+}
+
+func keyOf(path string, major, minor uint32) host.Node {
+	return host.Node{Path: path, Major: major, Minor: minor}
 }
 
 // weights are links as leases weigh them.
