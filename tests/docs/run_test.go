@@ -58,6 +58,7 @@ var notRun = map[string]string{
 	"git push":                                  "in it; tests/concourse pushes, and tags",
 	"git tag v0.1.0":                            "in it",
 	"git push origin v0.1.0":                    "in it",
+	"sudo bin/gpu-device-plugin":                "waits for a kubelet; tests/kubernetes runs it",
 	"sudo systemctl disable --now concourse-pebble concourse-cdi-refresh.path concourse-cdi-refresh.timer": "stops services",
 	"sudo rm -f /var/lib/concourse-worker/worker-config.env /var/lib/concourse/config.env":                 "takes a unit's files away",
 	"sudo mkdir /srv/tools":                                                                                     "root's folder",
