@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -21,11 +22,13 @@ const (
 	maxWorkerKeys = 256
 	maxKeyLine    = 16 << 10
 	minKeyBits    = 2048
+	maxTeamName   = 100 // characters
 )
 
 // teamName is one that Concourse takes for a new team (atc.ValidateIdentifier), and those
-// with capital letters that older releases made.
-var teamName = regexp.MustCompile(`^[\p{L}\d][\p{L}\d_.-]{0,99}$`)
+// with capital letters that older releases made. Its length is bounded apart: as a part of
+// the expression that would double what dispatch needs to start.
+var teamName = regexp.MustCompile(`^[\p{L}\d][\p{L}\d_.-]*$`)
 
 // workerKeys reads OpenSSH's lines, each with team=<team> before it where it is one team's.
 // Problems count lines and quote no key: what is pasted by mistake may be a private one.
@@ -60,7 +63,7 @@ var errKeyLine = errors.New("is no public key; want [team=<team>] ssh-rsa AAAA..
 func workerKey(line string) (k WorkerKey, err error) {
 	if team, rest, found := strings.Cut(line, " "); found && strings.HasPrefix(team, "team=") {
 		k.Team, line = strings.TrimPrefix(team, "team="), strings.TrimSpace(rest)
-		if !teamName.MatchString(k.Team) {
+		if !teamName.MatchString(k.Team) || utf8.RuneCountInString(k.Team) > maxTeamName {
 			return k, errors.New("has no team's name after team=; want letters, digits, _, . and -")
 		}
 	}

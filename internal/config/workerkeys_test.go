@@ -21,6 +21,10 @@ func TestKeysOfWorkersThatTheCharmDoesNotMake(t *testing.T) {
 	c, problems := Parse(map[string]any{"extra-worker-keys": "\n# Windows\nteam=ml  " + a + " RDNA4 box\n\n" + b + "\n"}, nil)
 	require.Empty(t, problems)
 	require.Equal(t, []WorkerKey{{"ml", a}, {"", b}}, c.WorkerKeys)
+	_, problems = Parse(map[string]any{"extra-worker-keys": "team=" + strings.Repeat("é", 100) + " " + a}, nil)
+	require.Empty(t, problems)
+	_, problems = Parse(map[string]any{"extra-worker-keys": "team=" + strings.Repeat("é", 101) + " " + a}, nil)
+	require.Len(t, problems, 1)
 }
 
 func TestKeyThatNoWorkerCanHaveIsRefused(t *testing.T) {

@@ -145,6 +145,9 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle
 		return h, err
 	}
 	addCDI(e, f, all)
+	if err := w.describe(e, c, b, f, specs, devices); err != nil {
+		return h, err
+	}
 	ofImage, err := b.rootfsDefaults(s.rootfsEnv, doc, f)
 	if err != nil {
 		return h, fmt.Errorf("cannot decode %s: %w", configName, err)

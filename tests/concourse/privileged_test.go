@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/agreed"
 )
 
 // privileged tasks run on the worker in a user namespace alone. Concourse gives
@@ -18,7 +20,7 @@ func (s *story) privileged(t *testing.T) {
 	worker := s.app.units[1]
 	require.True(t, worker.shifted)
 	s.sets(map[string]any{"gpu-sharing": "exclusive", "limit-gpu-tasks": "off"})
-	b := s.begins("privileged", "exec 3<>/dev/kfd 4<>/dev/dri/renderD128; echo ids: $(cat /proc/self/uid_map); ! touch /srv/models/new; "+
+	b := s.begins("privileged", "exec 3<>/dev/kfd 4<>/dev/dri/renderD128; echo ids: $(cat /proc/self/uid_map); cat /etc/cdi/amd.json; ! touch /srv/models/new; "+
 		"echo >/srv/out_rw/privileged; while [ ! -e /srv/out_rw/end ]; do sleep 1; done; echo privileged has ended", "--privileged")
 	until(t, func() bool {
 		require.False(t, b.ended(), b.out)
@@ -30,6 +32,8 @@ func (s *story) privileged(t *testing.T) {
 	require.Error(t, err, out)
 	require.Contains(t, out, "runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 (GPU-")
 	s.letGo(b)
+	require.Contains(t, b.out, `"kind":"amd.com/gpu","devices":[{"name":"0",`, "an engine in it finds its GPUs")
+	require.NotContains(t, b.out, agreed.PCIAnnotation, "which are not all that the unit has")
 	require.Contains(t, b.out, "/srv/models/new: Read-only file system")
 	require.Contains(t, b.out, "\nids: "+strings.Join(strings.Fields(worker.must("cat /proc/self/uid_map")), " "), "it has no user namespace of its own")
 	s.sets(map[string]any{"gpu-sharing": "shared"})

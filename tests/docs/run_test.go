@@ -76,6 +76,7 @@ var notRun = map[string]string{
 	"docker run --rm --device amd.com/gpu=all rocm/rocm-terminal rocm-smi":                                      "needs Docker 28.2 and a GPU",
 	"docker run --rm --runtime amd -e AMD_VISIBLE_DEVICES=0 rocm/rocm-terminal rocm-smi":                        "tests/engines runs the same with an image of its own",
 	"podman --runtime amd run --rm -e AMD_VISIBLE_DEVICES=0 rocm/rocm-terminal rocm-smi":                        "tests/engines runs the same with an image of its own",
+	"nerdctl run --rm --runtime /usr/local/bin/runc-amd-wrapper -e GPU_COUNT=1 rocm/rocm-terminal rocm-smi":     "tests/engines runs the same with an image of its own",
 	"sudo systemctl reload docker":                                                                              "another program's service",
 	"sudo systemctl restart docker":                                                                             "another program's service",
 	"sudo systemctl restart containerd":                                                                         "another program's service",

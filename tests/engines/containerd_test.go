@@ -3,17 +3,31 @@
 package engines
 
 import (
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/stretchr/testify/require"
 )
+
+const containerdSocket = "/run/containerd-test.sock"
+
+// containerdFile is containerd's configuration with folders and a socket of its own.
+func containerdFile() string {
+	return fmt.Sprintf("version = 2 # theirs\nroot = %q\nstate = \"/run/containerd-test\"\n[grpc]\naddress = %q\n", dir+"/containerd", containerdSocket)
+}
+
+// containerd starts it by its file.
+func containerd(t *testing.T) {
+	t.Helper()
+	daemon(t, func() bool { _, err := ctr("version"); return err == nil }, "containerd")
+}
+
+func ctr(words ...string) (string, error) {
+	return run(append([]string{"ctr", "--address", containerdSocket}, words...)...)
+}
 
 // containerd says how it reads what was put into its file, and starts with it.
 func TestContainerdTakesTheRuntime(t *testing.T) {
@@ -21,8 +35,7 @@ func TestContainerdTakesTheRuntime(t *testing.T) {
 	describe(t)
 	const file = "/etc/containerd/config.toml"
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-	theirs := "version = 2 # theirs\nroot = \"" + dir + "/containerd\"\nstate = \"/run/containerd-test\"\n[grpc]\naddress = \"/run/containerd-test.sock\"\n" +
-		"[plugins]\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    sandbox_image = \"example.com/pause:1\"\n"
+	theirs := containerdFile() + "[plugins]\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    sandbox_image = \"example.com/pause:1\"\n"
 	require.NoError(t, os.WriteFile(file, []byte(theirs), 0o644))
 	before := snapshot(t, "/etc/containerd", "/var/lib/concourse-charm")
 	dispatch(t, "runtime", "configure", "containerd", "--set-as-default")
@@ -45,21 +58,7 @@ func TestContainerdTakesTheRuntime(t *testing.T) {
 	require.Contains(t, cri.Containerd.Runtimes, "runc", "it keeps its own")
 	require.Equal(t, wrapper(), cri.Containerd.Runtimes["amd"].Options["BinaryName"])
 
-	daemon := exec.Command("containerd")
-	log := &strings.Builder{}
-	daemon.Stdout, daemon.Stderr = log, log
-	require.NoError(t, daemon.Start())
-	t.Cleanup(func() {
-		require.NoError(t, daemon.Process.Signal(syscall.SIGTERM))
-		_ = daemon.Wait() // how it ends is no part of the test
-		if t.Failed() {
-			t.Log(log)
-		}
-	})
-	ctr := func(words ...string) (string, error) {
-		return run(append([]string{"ctr", "--address", "/run/containerd-test.sock"}, words...)...)
-	}
-	require.Eventually(t, func() bool { _, err := ctr("version"); return err == nil }, time.Minute, 50*time.Millisecond)
+	containerd(t)
 	for value, want := range map[string]string{"1": second, "none": nothing, "all": both} {
 		out, err := ctr("run", "--rm", "--runc-binary", wrapper(), "--env", "AMD_VISIBLE_DEVICES="+value, "--rootfs", filepath.Join(dir, "image"), "of-"+value, "/bin/sh", "-c", probe)
 		require.NoError(t, err, out)

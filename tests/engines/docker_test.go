@@ -3,11 +3,8 @@
 package engines
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,21 +22,9 @@ func docker(words ...string) (string, error) {
 // its own, and returns its process and what ends it.
 func dockerd(t *testing.T) (p *os.Process, stop func()) {
 	t.Helper()
-	c := exec.Command("dockerd", "--data-root", filepath.Join(dir, "docker"), "--exec-root", "/run/docker-test", "-H", dockerSocket,
+	return daemon(t, func() bool { _, err := docker("version"); return err == nil },
+		"dockerd", "--data-root", filepath.Join(dir, "docker"), "--exec-root", "/run/docker-test", "-H", dockerSocket,
 		"--pidfile", "/run/docker-test.pid", "--storage-driver", "vfs", "--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false")
-	var log bytes.Buffer
-	c.Stdout, c.Stderr = &log, &log
-	require.NoError(t, c.Start())
-	stop = sync.OnceFunc(func() {
-		require.NoError(t, c.Process.Signal(syscall.SIGTERM))
-		_ = c.Wait() // how it ends is no part of the test
-		if t.Failed() {
-			t.Log(log.String())
-		}
-	})
-	t.Cleanup(stop)
-	require.Eventually(t, func() bool { _, err := docker("version"); return err == nil }, time.Minute, 50*time.Millisecond, "dockerd does not answer")
-	return c.Process, stop
 }
 
 func TestDockerRunsContainersThroughTheWrapper(t *testing.T) {

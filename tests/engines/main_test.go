@@ -51,6 +51,9 @@ func build() (told string, end func() error, err error) {
 	if err = os.Chmod(told, 0o755); err == nil { // other users start what is in it
 		err = suite.Build(told, "./src/dispatch", "./src/runc-amd-wrapper")
 	}
+	if err == nil {
+		err = buildEngines(told)
+	}
 	if err != nil {
 		_ = end() // the error that counts is the one before
 	}
