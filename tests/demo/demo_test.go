@@ -89,16 +89,23 @@ func TestDemoShowsWhatTheWorkerIsFor(t *testing.T) {
 	}
 }
 
+// started is the demo that runs, with what it writes.
+func started(t *testing.T) (c *exec.Cmd, tmp string, out io.ReadCloser, errs *bytes.Buffer) {
+	t.Helper()
+	c, tmp = command(t)
+	errs = &bytes.Buffer{}
+	c.Stderr = errs
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	return c, tmp, out, errs
+}
+
 // What interrupts it comes in the middle of its first hooks.
 func TestInterruptedDemoLeavesNothing(t *testing.T) {
 	for name, signal := range map[string]syscall.Signal{"Ctrl-C": syscall.SIGINT, "kill": syscall.SIGTERM, "the terminal goes": syscall.SIGHUP} {
 		t.Run(name, func(t *testing.T) {
-			c, tmp := command(t)
-			var errs bytes.Buffer
-			c.Stderr = &errs
-			out, err := c.StdoutPipe()
-			require.NoError(t, err)
-			require.NoError(t, c.Start())
+			c, tmp, out, errs := started(t)
 			lines := bufio.NewScanner(out)
 			for lines.Scan() && !strings.HasPrefix(lines.Text(), "  CDI  ") { // with Pebble running
 			}
@@ -116,12 +123,7 @@ func TestInterruptedDemoLeavesNothing(t *testing.T) {
 
 // As with `make demo | head -3`.
 func TestClosedPipeLeavesNothing(t *testing.T) {
-	c, tmp := command(t)
-	var errs bytes.Buffer
-	c.Stderr = &errs
-	out, err := c.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, c.Start())
+	c, tmp, out, errs := started(t)
 	lines := bufio.NewScanner(out)
 	for range 3 {
 		require.True(t, lines.Scan())

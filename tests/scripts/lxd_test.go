@@ -13,20 +13,27 @@ import (
 	"concourse-ci-machine/tests/lxdhost"
 )
 
-// LXD, its client, the container and its nodes are real; the cards' sysfs files
-// and kfd are made up, and juju is the stand-in.
-func TestPassGPUOnRealLXD(t *testing.T) {
+// onLXD is a world whose lxc and LXD are real, with a container of the unit
+// rocm-worker/0; juju is the stand-in.
+func onLXD(t *testing.T) (w *world, h *lxdhost.Host, box string) {
+	t.Helper()
 	lxdhost.Need(t, "jq")
 	groups := lxdhost.Cgroups(t)
 	t.Cleanup(func() { lxdhost.RemoveCgroups(t, groups) }) // runs after the host's own
-	h := lxdhost.Start(t, threeCards(t))
+	h = lxdhost.Start(t, threeCards(t))
 	// The name makes its control groups ours on a machine that has an LXD.
-	box := "juju-" + filepath.Base(h.Dir)
+	box = "juju-" + filepath.Base(h.Dir)
 	launch(h, box)
-	w := newWorld(t)
+	w = newWorld(t)
 	require.NoError(t, os.Remove(w.dir+"/bin/lxc"), "the real one")
 	w.env, w.Instance = []string{"LXD_DIR=" + h.Dir + "/lxd", "LXD_CONF=" + h.Dir + "/client"}, box
 	w.Apps["rocm-worker"] = &application{Units: 1}
+	return w, h, box
+}
+
+// The container and its nodes are real; the cards' sysfs files and kfd are made up.
+func TestPassGPUOnRealLXD(t *testing.T) {
+	w, h, box := onLXD(t)
 	pass := func(args ...string) result {
 		return w.run(t, "pass-gpu.sh", append([]string{"rocm-worker/0"}, args...)...)
 	}

@@ -9,22 +9,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"concourse-ci-machine/tests/lxdhost"
 )
 
-// LXD, its client and the container are real; juju is the stand-in.
 func TestFoldersOnRealLXD(t *testing.T) {
-	lxdhost.Need(t, "jq")
-	groups := lxdhost.Cgroups(t)
-	t.Cleanup(func() { lxdhost.RemoveCgroups(t, groups) }) // runs after the host's own
-	h := lxdhost.Start(t, threeCards(t))
-	box := "juju-" + filepath.Base(h.Dir)
-	launch(h, box)
-	w := newWorld(t)
-	require.NoError(t, os.Remove(w.dir+"/bin/lxc"), "the real one")
-	w.env, w.Instance = []string{"LXD_DIR=" + h.Dir + "/lxd", "LXD_CONF=" + h.Dir + "/client"}, box
-	w.Apps["rocm-worker"] = &application{Units: 1}
+	w, h, box := onLXD(t)
 	folder := filepath.Join(h.Dir, "host data")
 	require.NoError(t, os.Mkdir(folder, 0o755))
 	require.NoError(t, os.WriteFile(folder+"/model", []byte("weights\n"), 0o644))
