@@ -44,5 +44,13 @@ func (p Pins) Read(name string) (*Record, error) {
 	if err != nil || !Plain(name) {
 		return nil, err
 	}
-	return decode(data)
+	r, err := decode(data)
+	return r.named(name), err
+}
+
+func (r *Record) named(gpu string) *Record {
+	if r != nil {
+		r.GPU = gpu
+	}
+	return r
 }
