@@ -29,6 +29,7 @@ func newChained(t *testing.T) *chained {
 	w := newMeasured(t)
 	c := &chained{promised: w, bed: w.measures(settings[0])}
 	c.id = c.bed.id + "-measures"
+	t.Cleanup(c.endsAll) // also where the test fails
 	init := c.bed.path("bundle/rootfs/tmp/gdn-init")
 	require.NoError(t, os.WriteFile(init, []byte("#!/bin/busybox sh\nexec /bin/busybox sleep 600\n"), 0o755))
 	return c
