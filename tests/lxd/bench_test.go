@@ -28,6 +28,7 @@ func (u *unit) measures(t *testing.T) {
 	}
 	u.d.Sub(t, "a task that measures is told that the clocks are the host's", func(t *testing.T) {
 		u.settle(map[string]any{"gpu-sharing": "exclusive", "gpu-bench": true})
+		u.eventually(func() bool { _, err := u.d.Inside(u.name, client+" version"); return err == nil }, "the worker does not come back")
 		out, err := u.task("measures", `cat "$GPU_BENCH_RECORD"`, "GPU_BENCH=1")
 		require.NoError(t, err, out)
 		require.Contains(t, out, `{"valid": false, "reason": "the clocks of its GPUs are not fixed: GPU `+lxdhost.AMDPCI+": this machine may not write power_dpm_force_performance_level: ")
