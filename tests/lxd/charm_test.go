@@ -150,7 +150,7 @@ func TestCharmOnRealLXD(t *testing.T) {
 	u.shows(t)
 	u.serves(t)
 	u.proves(t)
-	u.measures(t)
+	u.givesBack(t)
 	u.restarts(t)
 	u.folders(t)
 	u.changes(t)
