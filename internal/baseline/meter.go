@@ -2,14 +2,12 @@ package baseline
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/host"
@@ -30,6 +28,7 @@ type meter struct {
 	record  string // a file; empty: none
 	timeout time.Duration
 	trees   map[string]string // by commit
+	told    bool              // that the clocks are not fixed
 }
 
 // newMeter makes the folder, which close takes away.
@@ -38,7 +37,7 @@ func newMeter(h host.Host, log io.Writer, timeout time.Duration) (*meter, error)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a folder for worktrees: %w", cause(err))
 	}
-	return &meter{h, log, dir, os.Getenv("GPU_BENCH_RECORD"), timeout, map[string]string{}}, nil
+	return &meter{Host: h, log: log, dir: dir, record: os.Getenv("GPU_BENCH_RECORD"), timeout: timeout, trees: map[string]string{}}, nil
 }
 
 // close removes what newMeter and checkout made, also when the search was interrupted.
@@ -94,15 +93,16 @@ func (i invalid) Error() string {
 // bytes. The error is broken, invalid, or of what must not go on.
 func (m *meter) measure(ctx context.Context, dir string, command []string) (Profile, []byte, error) {
 	for n := 1; ; n++ {
+		began := m.Now()
 		p, data, err := m.once(ctx, dir, command)
 		if err != nil {
 			return p, data, err
 		}
-		why, wrong, err := m.recorded()
+		why, err := m.recorded(ctx, began, m.Now())
 		switch {
 		case err != nil:
 			return p, nil, err
-		case !wrong:
+		case why == "":
 			return p, data, nil
 		case n == attempts:
 			return p, nil, invalid{why}
@@ -145,38 +145,4 @@ func (m *meter) once(ctx context.Context, dir string, command []string) (Profile
 	}
 	data, err := m.ReadFile(file)
 	return p, data, err
-}
-
-// recorded looks into the record of the run that just ended.
-func (m *meter) recorded() (why string, wrong bool, err error) {
-	if m.record == "" {
-		return "", false, nil
-	}
-	data, err := m.ReadFile(m.record)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", false, nil
-	case err != nil:
-		return "", false, fmt.Errorf("cannot read the record GPU_BENCH_RECORD: %w", err)
-	}
-	return parseRecord(data)
-}
-
-// parseRecord reads {"valid": false, "reason": "throttled"}.
-func parseRecord(data []byte) (why string, wrong bool, err error) {
-	var r struct {
-		Valid  *bool
-		Reason string
-	}
-	if err := json.Unmarshal(data, &r); err != nil {
-		return "", false, fmt.Errorf("cannot read the record GPU_BENCH_RECORD: %s", visible(err.Error()))
-	}
-	if r.Valid == nil || *r.Valid {
-		return "", false, nil
-	}
-	why = strings.TrimSpace(visible(short(r.Reason)))
-	if why == "" {
-		why = "no reason is given"
-	}
-	return why, true, nil
 }

@@ -100,48 +100,12 @@ func TestWhatEndsACommandIsTold(t *testing.T) {
 		"the command: signal: killed":           &host.CommandError{Code: -1, Err: errors.New("signal: killed")},
 		"the command exits with 7":              &host.CommandError{Code: 7},
 	} {
-		m, made := newMeter(host.Host{Runner: ended{err}}, io.Discard, time.Hour)
+		m, made := newMeter(host.Host{Runner: ended{err}, Clock: host.WallClock{}}, io.Discard, time.Hour)
 		require.NoError(t, made)
 		_, _, err := m.measure(t.Context(), ".", []string{"x"})
 		require.Equal(t, broken{want, false}, err)
 		require.NoError(t, m.close())
 	}
-}
-
-func TestRecordOfABench(t *testing.T) {
-	for data, want := range map[string]struct {
-		why   string
-		wrong bool
-	}{
-		`{"valid": true}`:  {"", false},
-		`{}`:               {"", false},
-		`{"valid": false}`: {"no reason is given", true},
-		`{"valid": false, "reason": "t\u001b[m"}`: {`t\x1b[m`, true},
-		`{"valid": true, "reason": "x", "y": []}`: {"", false},
-	} {
-		why, wrong, err := parseRecord([]byte(data))
-		require.NoError(t, err, data)
-		require.Equal(t, want.why, why, data)
-		require.Equal(t, want.wrong, wrong, data)
-	}
-	for _, data := range []string{"", "valid", `{"valid": "no"}`, `[]`} {
-		_, _, err := parseRecord([]byte(data))
-		require.ErrorContains(t, err, "cannot read the record GPU_BENCH_RECORD: ", data)
-	}
-}
-
-func FuzzRecord(f *testing.F) {
-	f.Add([]byte(`{"valid": false, "reason": "it was throttled"}`))
-	f.Add([]byte(`{"valid": null, "reason": "\u202e"}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		why, wrong, err := parseRecord(data)
-		require.True(t, !wrong || err == nil)
-		require.Equal(t, wrong, why != "")
-		require.Equal(t, visible(why), why)
-		if err != nil {
-			require.Equal(t, visible(err.Error()), err.Error())
-		}
-	})
 }
 
 func TestListsOfVersions(t *testing.T) {

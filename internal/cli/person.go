@@ -10,6 +10,7 @@ import (
 	"concourse-ci-machine/internal/actions"
 	"concourse-ci-machine/internal/baseline"
 	"concourse-ci-machine/internal/gpustate"
+	"concourse-ci-machine/internal/gpuwatch"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/preflight"
 	"concourse-ci-machine/internal/rocm"
@@ -187,7 +188,7 @@ func (p *caller) gpu(args []string) int {
 	case name == open && len(rest) == 1:
 		return p.done(p.charm.GPUs().OpenNode(p.ctx, p.stdout, rest[0]))
 	case name == bench && len(rest) == 1:
-		return p.done(p.charm.GPUs().SeeBench(p.ctx, rest[0]))
+		return p.done(p.charm.GPUs().SeeBench(p.ctx, rest[0], gpuwatch.BenchLooks))
 	case name == bench && len(rest) == 2 && (rest[1] == "back" || rest[1] == "end"):
 		return p.done(p.charm.GPUs().EndBench(p.stdout, rest[0], rest[1] == "end"))
 	case name == read && len(rest) == 0:

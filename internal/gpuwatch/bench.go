@@ -10,12 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/exporter/sysfile"
-	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/pin"
+	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/role"
 )
 
@@ -45,27 +42,49 @@ func (u *Unit) pins() pin.Pins {
 // sysfsOf is the directory of a GPU that is whole.
 func sysfsOf(name string) string { return path.Join(pin.Devices, name) }
 
-// SeeBench looks at one GPU that has a pin. Where its task is over the GPU is given back
-// in a service of its own: for who looks sysfs is read-only.
-func (u *Unit) SeeBench(ctx context.Context, name string) error {
+// BenchLooks are made of each pinned GPU between two looks at the unit, a second apart.
+const (
+	BenchLooks = int(resource.JobPeriod / benchPause)
+	benchPause = time.Second
+)
+
+// SeeBench looks at one GPU that has a pin, so often and while it has. Where its task is
+// over the GPU is given back in a service of its own: for who looks sysfs is read-only.
+func (u *Unit) SeeBench(ctx context.Context, name string, looks int) error {
+	s := &benchSight{Unit: u, name: name}
+	defer s.close()
+	for n := range looks {
+		if n > 0 {
+			u.Host.Sleep(benchPause)
+		}
+		if pinned, err := s.look(ctx); !pinned || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look sees to the GPU once, and tells whether it stays pinned.
+func (u *benchSight) look(ctx context.Context) (pinned bool, err error) {
+	name := u.name
 	held, over, err := u.pins().Hold(name, u.Host.Path(sysfsOf(name)), func() (string, error) { return u.holderOf(name) })
 	if err != nil {
-		return err
+		return false, err
 	}
 	if over {
 		_, err := u.Host.Run(ctx, host.Command{Deadline: startTime, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
 			"--unit=concourse-gpu-bench-" + strings.ReplaceAll(name, ":", "-") + ".service", "--description=clocks of GPU " + name + " given back",
 			"--", role.BinDir + "/dispatch", "gpu", "bench", name, "back"}})
-		return err
+		return false, err
 	}
 	if held == nil {
-		return nil
+		return false, nil
 	}
-	now := pin.Judge(held.Record, u.readBench(name, held))
+	now := pin.Judge(held.Record, u.read(held))
 	if err := held.Note(now); err != nil {
-		return err
+		return false, err
 	}
-	return u.writeVerdict(now, name)
+	return true, u.writeVerdict(now, name)
 }
 
 // EndBench gives a GPU back whose task is over; with end whoever has it.
@@ -80,7 +99,7 @@ func (u *Unit) EndBench(w io.Writer, name string, end bool) error {
 		return err
 	}
 	fmt.Fprintf(w, "GPU %s: its clocks are its own again, container %s had fixed them\n", name, was.Container)
-	was.Why = "its clocks were given back"
+	was.MarkWrong("its clocks were given back", u.Host.Now())
 	return u.writeVerdict(*was, name)
 }
 
@@ -125,56 +144,4 @@ func (u *Unit) writeVerdict(r pin.Record, name string) error {
 		}
 	}
 	return pin.WriteVerdict(u.Host.Path(r.Bundle), pin.VerdictOf(records))
-}
-
-// readBench reads a GPU's level, and what slows it down, as the exporter would.
-func (u *Unit) readBench(name string, held *pin.Held) pin.Reading {
-	now := pin.Reading{At: u.Host.Now()}
-	level, unread := held.Now()
-	devices, err := monitor.AMD(u.Host.Root)()
-	if err != nil {
-		now.Failed = err.Error()
-		return now
-	}
-	for _, d := range devices {
-		if gpu.Slot(d.PCI, d.Partition) != name {
-			continue
-		}
-		r := amdgpu.NewReader(u.Host.Root, d, sysfile.NewLimit(), u.Host.Now)
-		defer r.Close()
-		now.Level = level
-		readingOf(&now, r.Read(true, amdgpu.Seen{}), unread, held.Record)
-		return now
-	}
-	now.Failed = "the GPU is gone"
-	return now
-}
-
-// readingOf takes what the driver tells of limits. Its tables 1.4 and 1.5 always say that
-// there is none (smu_v13_0_6_ppt.c). unread is why it does not tell the level.
-func readingOf(now *pin.Reading, s amdgpu.State, unread error, r pin.Record) {
-	switch t := s.Throttling; {
-	case s.Suspended(): // nothing runs that could be slowed down, and the driver tells nothing
-		now.Level, now.Known, now.Counters = r.Level, true, r.Counters
-	case unread != nil:
-		now.Failed = unread.Error()
-	case !s.Alive:
-		now.Failed = "the GPU does not answer"
-	case len(t.Residency) > 0:
-		now.Known = true
-		if t.Ticks.Known {
-			now.Counters = append(now.Counters, pin.Counter{Ticks: uint64(t.Ticks.Value)})
-		}
-		for _, r := range t.Residency {
-			now.Counters = append(now.Counters, pin.Counter{Reason: r.Reason, Ticks: uint64(r.Ticks)})
-		}
-	case len(t.Active) > 0 && s.Table.Revision != nil:
-		v := *s.Table.Revision
-		now.Known = v.Format != 1 || v.Content != 4 && v.Content != 5
-		for _, a := range t.Active {
-			if a.Active {
-				now.Limits = append(now.Limits, a.Reason)
-			}
-		}
-	}
 }

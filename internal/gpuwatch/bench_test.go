@@ -2,6 +2,7 @@ package gpuwatch
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"io"
 	"os"
@@ -59,7 +60,7 @@ func (b *benching) see() (said string) {
 	for _, name := range b.names {
 		run := hosttest.NewRunner(b.t).Answer("systemd-run", "")
 		b.Host.Runner = run
-		require.NoError(b.t, b.SeeBench(b.t.Context(), name))
+		require.NoError(b.t, b.SeeBench(b.t.Context(), name, 1))
 		if len(run.Ran) > 0 { // a service of its own
 			require.Equal(b.t, []string{"systemd-run --quiet --no-block --collect --unit=concourse-gpu-bench-" + strings.ReplaceAll(name, ":", "-") + ".service --description=clocks of GPU " +
 				name + " given back -- /opt/concourse-ci-machine/bin/dispatch gpu bench " + name + " back"}, run.Ran)
@@ -120,6 +121,51 @@ func TestTaskIsToldThatItWasThrottled(t *testing.T) {
 	b.see()
 	_, again := b.verdict()
 	require.Equal(t, reason, again)
+}
+
+// runsAt is what the driver tells of a GPU: how busy it is, and its clocks.
+func (b *benching) runsAt(g int, busy string, gfx, mem uint16) {
+	b.t.Helper()
+	dir := sysfsOf(slots[g])
+	hosttest.Put(b.t, b.Host.Root, dir+"/gpu_busy_percent", busy+"\n")
+	data, err := b.Host.ReadFile(dir + "/gpu_metrics")
+	require.NoError(b.t, err)
+	binary.LittleEndian.PutUint16(data[54:], gfx) // current_gfxclk
+	binary.LittleEndian.PutUint16(data[58:], mem) // current_uclk
+	hosttest.Put(b.t, b.Host.Root, dir+"/gpu_metrics", string(data))
+}
+
+// What a run is worth goes by what was seen while it ran.
+func TestTaskIsToldThatItsClockWasNotTheSame(t *testing.T) {
+	b := newBenching(t, 1)
+	b.runsAt(1, "99", 1500, 1600)
+	b.see()
+	b.see()
+	valid, reason := b.verdict()
+	require.True(t, valid, reason)
+	b.runsAt(1, "99", 1300, 1600)
+	b.see()
+	_, reason = b.verdict()
+	require.Equal(t, "its gfx clock was 1300 MHz, and 1500 MHz at first", reason)
+	data, err := b.Host.ReadFile("/run/b/" + pin.VerdictName)
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"clocks": {"0000:43:00.0": {"gfx": [1300, 1500], "mem": [1600, 1600]}}`)
+}
+
+// Between two looks at the unit a pinned GPU is looked at each second, while it is pinned.
+func TestPinnedGPUIsLookedAtEachSecond(t *testing.T) {
+	b := newBenching(t, 1)
+	var slept time.Duration
+	b.Host.Clock = hosttest.Clock{T: hosttest.Now, Slept: func(d time.Duration) { slept += d }}
+	require.NoError(t, b.SeeBench(t.Context(), slots[1], BenchLooks))
+	require.Equal(t, 5*time.Second, slept, "and the next process looks a second later")
+	r, err := b.pins().Read(slots[1])
+	require.NoError(t, err)
+	require.Equal(t, 6, r.Looks)
+	b.Host.Runner = hosttest.NewRunner(t).Answer("systemd-run", "")
+	require.NoError(t, os.RemoveAll(b.Host.Path("/proc/4711")))
+	require.NoError(t, b.SeeBench(t.Context(), slots[1], BenchLooks))
+	require.Equal(t, 5*time.Second, slept, "its task is over")
 }
 
 // A task that sets the clocks itself, or a reset of its GPU, makes its result void.

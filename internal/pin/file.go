@@ -95,7 +95,7 @@ func (f *file) read() (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the pin of GPU %s is damaged: %w", f.name, err)
 	}
-	return r, nil
+	return r.named(f.name), nil
 }
 
 // write makes r what the file tells; nil is nothing.

@@ -46,7 +46,15 @@ func (p Pins) Read(name string) (*Record, error) {
 	if err != nil || !Plain(name) {
 		return nil, err
 	}
-	return decode(data)
+	r, err := decode(data)
+	return r.named(name), err
+}
+
+func (r *Record) named(gpu string) *Record {
+	if r != nil {
+		r.GPU = gpu
+	}
+	return r
 }
 
 // Fixed is the pin of a GPU in this boot, nil for none; it waits for nobody.

@@ -1,6 +1,7 @@
 package pin
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,18 +17,25 @@ type Reading struct {
 	Limits []string // that slow the GPU down now
 	// Counters are those of the limits by which the firmware counts; none where it does not.
 	Counters Counters
+	Busy     bool  // graphics or compute run nearly all the time
+	Clocks   []MHz // those that are told
 }
 
 // maxShare of the time between two looks may be under a limit: less is below the noise
 // of any measurement.
 const maxShare = .01
 
-// Judge is the record after a look. What was wrong once stays: the result is one.
+// Judge is the record after a look. What was wrong once stays wrong for its time.
 func Judge(r Record, now Reading) Record {
-	if why := wrong(r, now); r.Why == "" {
-		r.Why = why
+	why := wrong(r, now)
+	if now.Busy && r.Busy {
+		clocks, left := see(r.Clocks, r.Level, now.Clocks)
+		r.Clocks, why = clocks, cmp.Or(why, left)
 	}
-	r.Looked, r.Looks, r.Counters = now.At, r.Looks+1, now.Counters
+	if why != "" {
+		r.MarkWrong(why, now.At)
+	}
+	r.Looked, r.Looks, r.Counters, r.Busy = now.At, r.Looks+1, now.Counters, now.Busy
 	return r
 }
 

@@ -3,6 +3,7 @@ package pin
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 // Record is what is known of a pinned GPU.
 type Record struct {
 	Task
+	GPU   string // of its lease, as its file is called
 	Boot  string // /proc/sys/kernel/random/boot_id
 	Level Level  // that was set; before it was auto
 	Since time.Time
@@ -19,8 +21,10 @@ type Record struct {
 	// What looks at it have found, see Judge.
 	Looked   time.Time // last; zero for never
 	Looks    int
-	Why      string   // why what the task measures does not count; "" where nothing is known against it
+	Wrong    spans    // when what the task measures does not count
 	Counters Counters // at the last look
+	Busy     bool     // at the last look
+	Clocks   []Clock  // that were seen while it was busy
 }
 
 // Counters are the firmware's ticks under each limit, and of all time, since some moment.
@@ -51,9 +55,17 @@ func (r *Record) appendTo(out []byte) []byte {
 		out = strconv.AppendInt(append(out, `,"looked":`...), r.Looked.UnixMilli(), 10)
 		out = strconv.AppendInt(append(out, `,"looks":`...), int64(r.Looks), 10)
 	}
-	if r.Why != "" {
-		out = rawjson.AppendString(append(out, `,"why":`...), r.Why)
+	if r.Busy {
+		out = append(out, `,"busy":1`...)
 	}
+	out = appendList(out, "wrong", r.Wrong, func(out []byte, s Span) []byte {
+		out = fmt.Appendf(out, `{"from":%d,"to":%d,"why":`, s.From.UnixMilli(), s.To.UnixMilli())
+		return append(rawjson.AppendString(out, s.Why), '}')
+	})
+	out = appendList(out, "clocks", r.Clocks, func(out []byte, c Clock) []byte {
+		out = rawjson.AppendString(append(out, `{"domain":`...), c.Domain)
+		return fmt.Appendf(out, `,"first":%d,"min":%d,"max":%d}`, c.First, c.Min, c.Max)
+	})
 	if len(r.Counters) > 0 {
 		out = append(out, `,"counters":{`...)
 		for i, c := range r.Counters {
@@ -67,8 +79,55 @@ func (r *Record) appendTo(out []byte) []byte {
 	return append(out, '}')
 }
 
-// mostTime and mostTicks bound what a record is believed to have.
-const mostTime, mostTicks = 1 << 48, 1<<63 - 1
+// appendList adds a member that is a list, where it has anything.
+func appendList[T any](out []byte, key string, list []T, one func([]byte, T) []byte) []byte {
+	for i, v := range list {
+		if i == 0 {
+			out = append(append(append(out, `,"`...), key...), `":[`...)
+		} else {
+			out = append(out, ',')
+		}
+		out = one(out, v)
+	}
+	if len(list) > 0 {
+		out = append(out, ']')
+	}
+	return out
+}
+
+// mostTime, mostTicks and mostMHz bound what a record is believed to have.
+const mostTime, mostTicks, mostMHz = 1 << 48, 1<<63 - 1, 1 << 20
+
+// reading decodes a record, and keeps what was wrong first.
+type reading struct{ failed error }
+
+func (d *reading) keep(err error) {
+	if d.failed == nil {
+		d.failed = err
+	}
+}
+
+func (d *reading) text(v rawjson.Value, key string) string {
+	s, err := v.StringOf(key)
+	d.keep(err)
+	return s
+}
+
+func (d *reading) number(v rawjson.Value, key string, most uint64) uint64 {
+	n, err := v.NumberOf(key, most)
+	d.keep(err)
+	return n
+}
+
+func (d *reading) time(v rawjson.Value, key string) time.Time {
+	return time.UnixMilli(int64(d.number(v, key, mostTime)))
+}
+
+func (d *reading) member(v rawjson.Value, key string, k rawjson.Kind) rawjson.Value {
+	member, err := v.Of(key, k)
+	d.keep(err)
+	return member
+}
 
 // decode reads a file's content; nil is what it returns for a blank one.
 func decode(data []byte) (*Record, error) {
@@ -79,42 +138,31 @@ func decode(data []byte) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var failed []error
-	keep := func(err error) {
-		if err != nil {
-			failed = append(failed, err)
-		}
-	}
-	text := func(key string) string {
-		s, err := doc.Root().StringOf(key)
-		keep(err)
-		return s
-	}
-	number := func(key string, most uint64) uint64 {
-		n, err := doc.Root().NumberOf(key, most)
-		keep(err)
-		return n
-	}
-	r := &Record{Task: Task{text("container"), text("bundle")}, Boot: text("boot"), Level: Level(text("level")), Why: text("why"),
-		Since: time.UnixMilli(int64(number("since", mostTime))), Looks: int(number("looks", 1<<31-1))}
+	var d reading
+	root := doc.Root()
+	r := &Record{Task: Task{d.text(root, "container"), d.text(root, "bundle")}, Boot: d.text(root, "boot"), Level: Level(d.text(root, "level")),
+		Since: d.time(root, "since"), Looks: int(d.number(root, "looks", 1<<31-1)), Busy: d.number(root, "busy", 1) > 0}
 	if r.Looks > 0 {
-		r.Looked = time.UnixMilli(int64(number("looked", mostTime)))
+		r.Looked = d.time(root, "looked")
 	}
-	counters, err := doc.Root().Of("counters", rawjson.Object)
-	keep(err)
-	if err == nil && !counters.None() {
-		for reason, v := range counters.Members() {
-			n, err := v.Whole(mostTicks)
-			keep(err)
-			r.Counters = append(r.Counters, Counter{reason, n})
-		}
+	for v := range d.member(root, "wrong", rawjson.Array).Elements() {
+		r.Wrong = append(r.Wrong, Span{d.time(v, "from"), d.time(v, "to"), d.text(v, "why")})
 	}
-	keep(r.Level.Check())
+	for v := range d.member(root, "clocks", rawjson.Array).Elements() {
+		mhz := func(key string) int { return int(d.number(v, key, mostMHz)) }
+		r.Clocks = append(r.Clocks, Clock{d.text(v, "domain"), mhz("first"), mhz("min"), mhz("max")})
+	}
+	for reason, v := range d.member(root, "counters", rawjson.Object).Members() {
+		n, err := v.Whole(mostTicks)
+		d.keep(err)
+		r.Counters = append(r.Counters, Counter{reason, n})
+	}
+	d.keep(r.Level.Check())
 	if r.Container == "" || r.Boot == "" {
-		keep(errors.New("it lacks container or boot"))
+		d.keep(errors.New("it lacks container or boot"))
 	}
-	if len(failed) > 0 {
-		return nil, failed[0]
+	if d.failed != nil {
+		return nil, d.failed
 	}
 	return r, nil
 }

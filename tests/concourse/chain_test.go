@@ -40,10 +40,8 @@ type chain struct {
 // resource types, what they reach, and PyTorch; the tasks are the pipelines' own, gpu-baseline
 // is the charm's.
 func TestCIForROCm(t *testing.T) {
-	c := &chain{story: &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir()}, outside: newOutside(t), last: map[string]int{}}
-	c.deploy(chainTarball(t))
-	c.project = c.outside.repository("project", map[string]string{".": "../pipelines/testdata/project"})
-	c.outside.repository("ci", map[string]string{"pipelines": "../../pipelines"})
+	c := newChain(t, map[string]string{".": "../pipelines/testdata/project"})
+	c.deploy(chainTarball(t), nil, "mi210x4", "amd")
 	for _, step := range []struct {
 		name string
 		do   func(*testing.T)
@@ -66,11 +64,24 @@ func TestCIForROCm(t *testing.T) {
 	}
 }
 
-func (c *chain) deploy(tgz string) {
+// newChain has a project of these folders, and the tasks of this repository.
+func newChain(t *testing.T, project map[string]string) *chain {
+	c := &chain{story: &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir()}, outside: newOutside(t), last: map[string]int{}, workerOf: map[string]*unit{}}
+	c.project = c.outside.repository("project", project)
+	c.outside.repository("ci", map[string]string{"pipelines": "../../pipelines"})
+	return c
+}
+
+// deploy has a web and workers of these fixture hosts, with more options than all chains have.
+func (c *chain) deploy(tgz string, more map[string]any, hardware ...string) {
 	t := c.t
-	c.app = newApp(t, tgz, map[string]any{"mode": "auto", "compute-runtime": "auto", "amd-container-toolkit": "skip", "gpu-device-ids": "0",
-		"gpu-sharing": "exclusive", "tag": "untrusted", "task-env": "FAKE_TORCH=@/srv/torch/sees.json"}, "no-gpu", "mi210x4", "amd")
-	c.workerOf = map[string]*unit{"gfx90a": c.app.units[1], "gfx1100": c.app.units[2]}
+	set := map[string]any{"mode": "auto", "compute-runtime": "auto", "amd-container-toolkit": "skip", "gpu-device-ids": "0",
+		"gpu-sharing": "exclusive", "tag": "untrusted", "task-env": "FAKE_TORCH=@/srv/torch/sees.json"}
+	maps.Copy(set, more)
+	c.app = newApp(t, tgz, set, append([]string{"no-gpu"}, hardware...)...)
+	for i, host := range hardware {
+		c.workerOf[map[string]string{"mi210x4": "gfx90a", "amd": "gfx1100"}[host]] = c.app.units[i+1]
+	}
 	for _, u := range c.app.units {
 		require.NoError(t, u.Root.WriteFile(concourse.OperatorEnvFile, []byte(impatient), 0o644))
 	}
@@ -122,7 +133,19 @@ func (c *chain) setPipeline(name string) {
 	c.t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../pipelines", name+".yml"))
 	require.NoError(c.t, err)
-	args := []string{"set-pipeline", "-n", "-p", name, "-c", c.fly.write(name+".yml", withStandIns(string(text)))}
+	c.setPipelineText(name, string(text))
+}
+
+func (c *chain) setPipelineText(name, text string) {
+	c.t.Helper()
+	args := []string{"set-pipeline", "-n", "-p", name, "-c", c.fly.write(name+".yml", withStandIns(text))}
+	c.fly.must(append(args, c.vars(name)...)...)
+	c.fly.must("unpause-pipeline", "-p", name)
+}
+
+// vars are fly's arguments for the variables of a pipeline.
+func (c *chain) vars(name string) (args []string) {
+	c.t.Helper()
 	vars, err := filepath.Abs("../../pipelines/vars/rocm-build.yml")
 	require.NoError(c.t, err)
 	args = append(args, "-l", vars)
@@ -142,8 +165,7 @@ func (c *chain) setPipeline(name string) {
 		require.NoError(c.t, err)
 		args = append(args, "-y", key+"="+string(value))
 	}
-	c.fly.must(args...)
-	c.fly.must("unpause-pipeline", "-p", name)
+	return args
 }
 
 func (c *chain) checks(resources ...string) {

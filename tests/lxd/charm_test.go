@@ -70,6 +70,8 @@ func prepareUnit(t *testing.T) *unit {
 	buildParts(t, filepath.Join(dir, "parts"), keys)
 	serve(t, filepath.Join(dir, "apt.sock"), repository(t, dir, keys))
 	lxdhost.FakeGPUs(t, filepath.Join(dir, "fake"))
+	level := filepath.Join(dir, "fake/sys/bus/pci/devices", lxdhost.AMDPCI, "power_dpm_force_performance_level")
+	require.NoError(t, os.WriteFile(level, []byte("auto\n"), 0o644))
 	<-made
 	require.NoError(t, system.err)
 
@@ -77,7 +79,7 @@ func prepareUnit(t *testing.T) *unit {
 	d := lxdhost.Start(t, filepath.Join(dir, "fake"))
 	d.Run(preseed, "lxd", "init", "--preseed")
 	d.Run("", "lxc", "image", "import", system.file, "--alias", "debian")
-	u := &unit{d: d, name: filepath.Base(d.Dir), parts: filepath.Join(dir, "parts"),
+	u := &unit{d: d, name: filepath.Base(d.Dir), parts: filepath.Join(dir, "parts"), level: level,
 		options: map[string]any{"mode": "worker", "compute-runtime": "rocm", "rocm-base-url": mirrors, "worker-drain-timeout": "10s"}}
 	d.Run("", "lxc", "profile", "create", "juju-charm")
 	d.Run(charmProfile(t), "lxc", "profile", "edit", "juju-charm")
@@ -148,6 +150,7 @@ func TestCharmOnRealLXD(t *testing.T) {
 	u.shows(t)
 	u.serves(t)
 	u.proves(t)
+	u.givesBack(t)
 	u.restarts(t)
 	u.folders(t)
 	u.changes(t)

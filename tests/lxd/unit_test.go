@@ -16,6 +16,7 @@ type unit struct {
 	d       *lxdhost.Host
 	name    string // of the container
 	parts   string // what it sees as /opt/parts
+	level   string // the host's file that fixes the GPU's clocks
 	options map[string]any
 	agent   *agent
 }

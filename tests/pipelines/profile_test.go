@@ -79,9 +79,11 @@ func TestProfileSaysWhetherItsClocksWereFixed(t *testing.T) {
 	const unknown = "this worker does not tell whether the GPU was throttled"
 	for record, want := range map[string]string{
 		"": "this profile counts for little: " + unknown,
-		`{"valid": true, "reason": "", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z"}`:                        "the GPU's clocks were fixed (profile_standard), and it was not throttled",
-		`{"valid": false, "reason": "it was throttled: ppt0", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z"}`: "this profile counts for little: it was throttled: ppt0",
-		`{"valid": false, "reason": "the clocks of its GPUs are not fixed: it gets no GPU", "level": "", "looked": ""}`:       "this profile counts for little: the clocks of its GPUs are not fixed: it gets no GPU",
+		`{"valid": true, "reason": "", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z"}`:                                                                                                                              "the GPU's clocks were fixed (profile_standard), and it was not throttled",
+		`{"valid": false, "reason": "it was throttled: ppt0", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z"}`:                                                                                                       "this profile counts for little: it was throttled: ppt0",
+		`{"valid": false, "reason": "long ago", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z", "wrong": [{"from": "2026-01-01T00:00:00.250Z", "to": "2026-01-01T00:00:01.000Z", "reason": "long ago"}]}`:            "the GPU's clocks were fixed (profile_standard), and it was not throttled",
+		`{"valid": false, "reason": "long ago", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z", "wrong": [{"from": "2026-01-01T00:00:00.000Z", "to": "2998-01-01T00:00:00.000Z", "reason": "it was throttled: p"}]}`: "this profile counts for little: it was throttled: p",
+		`{"valid": false, "reason": "the clocks of its GPUs are not fixed: it gets no GPU", "level": "", "looked": ""}`:                                                                                                             "this profile counts for little: the clocks of its GPUs are not fixed: it gets no GPU",
 	} {
 		s := newStep(t)
 		s.checkout(t, "source")

@@ -6,7 +6,7 @@ with seconds and MB; gpu-baseline reads it in the next step. Fails where the com
 does, and where it does not write that file. What the unit tells of the GPU's clocks
 meanwhile ($GPU_BENCH_RECORD) is added as "bench".
 """
-import calendar
+import datetime
 import json
 import os
 import subprocess
@@ -20,7 +20,20 @@ import rocm_git
 WAIT = 30  # seconds for the unit's next look at the GPU, which comes each 6
 
 
-def bench(ended):
+def seconds(text):
+    """A time of RFC 3339 as what time.time() is."""
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def judged(record, began, ended):
+    """The record with what it tells of that time alone, where it tells when."""
+    if "wrong" not in record:
+        return record
+    wrong = [w["reason"] for w in record["wrong"] if seconds(w["from"]) < ended and seconds(w["to"]) > began]
+    return dict(record, valid=not wrong, reason=wrong[0] if wrong else "")
+
+
+def bench(began, ended):
     """What the unit tells of the measurement once it has looked after its end."""
     path = os.environ.get("GPU_BENCH_RECORD")
     if not path:
@@ -28,9 +41,10 @@ def bench(ended):
     while True:
         with open(path, encoding="utf-8") as f:
             record = json.load(f)
-        looked = record.get("looked") and calendar.timegm(time.strptime(record["looked"], "%Y-%m-%dT%H:%M:%SZ"))
-        if not record.get("level") or looked and looked >= ended:
+        if not record.get("level"):
             return record
+        if record.get("looked") and seconds(record["looked"]) >= ended:
+            return judged(record, began, ended)
         if time.time() > ended + WAIT:
             return dict(record, valid=False, reason="the unit did not look at the GPU after the end")
         time.sleep(1)
@@ -47,6 +61,7 @@ def main():
     env = dict(os.environ, PROFILE_JSON=path, PYTORCH_ROCM_ARCH=";".join(archs))
     for step in (os.environ["INSTALL_COMMAND"], command):
         if step.strip():
+            began = time.time()
             subprocess.run(["sh", "-ec", step], cwd="source", env=env, check=True)
     ended = time.time()
     try:
@@ -56,7 +71,7 @@ def main():
         raise ValueError("PROFILE_COMMAND did not write $PROFILE_JSON") from None
     except ValueError as e:
         raise ValueError(f"what PROFILE_COMMAND wrote is no JSON: {e}") from None
-    record = bench(ended)
+    record = bench(began, ended)
     if isinstance(profile, dict):
         profile["bench"] = record
         with open(path, "w", encoding="utf-8") as f:
