@@ -133,7 +133,11 @@ func (u *Unit) clocks(name string) *monitor.Clocks {
 	case r == nil:
 		return nil
 	}
-	return &monitor.Clocks{Level: r.Level, Container: r.Container, Since: r.Since.UTC(), Why: r.Why}
+	c := monitor.Clocks{Level: r.Level, Container: r.Container, Since: r.Since.UTC()}
+	if last := len(r.Wrong) - 1; last >= 0 {
+		c.Why = r.Wrong[last].Why
+	}
+	return &c
 }
 
 // ReportLeases writes LeaseReport for the exporter, which may not look at the

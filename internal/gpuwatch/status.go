@@ -87,7 +87,7 @@ func clocksText(c monitor.Clocks, now time.Time) string {
 	}
 	text := fmt.Sprintf("\n      its clocks are fixed (%s) for container %s since %s", c.Level, c.Container, clock(c.Since, now))
 	if c.Why != "" {
-		text += "; what it measures does not count: " + c.Why
+		text += "; not all that it measured counts: " + c.Why
 	}
 	return text
 }

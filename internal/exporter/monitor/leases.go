@@ -39,7 +39,7 @@ type Clocks struct {
 	Level     pin.Level `json:"level,omitempty"`
 	Container string    `json:"container,omitempty"` // whose
 	Since     time.Time `json:"since,omitzero"`
-	Why       string    `json:"why,omitempty"` // why what it measures does not count, or nothing is known of the clocks
+	Why       string    `json:"why,omitempty"` // why not all that it measured counts, last; or why nothing is known of the clocks
 }
 
 // LeaseCounters count since the boot.
