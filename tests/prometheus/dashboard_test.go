@@ -38,7 +38,7 @@ func queries(t *testing.T, file string) (panels []query, variables map[string]qu
 		}
 	}
 	require.NoError(t, json.Unmarshal([]byte(readFile(t, file)), &d))
-	all := []string{"$__rate_interval", "1m", "$__range", "1m"}
+	all := []string{"$__rate_interval", "1m", "$__range", "1m", "$juju_model_uuid/$juju_application", ".*/.*"}
 	variables = map[string]query{}
 	for _, v := range d.Templating.List {
 		if v.Type == "query" {
