@@ -44,6 +44,7 @@ func (c *Actions) table() map[string]action {
 		"coverage":           c.work(c.coverage),
 		"fleet":              c.work(c.fleet),
 		"get-admin-password": c.work(c.adminPassword),
+		"gpu-usage":          c.work(c.gpuUsage),
 		"land-worker":        c.work(c.landWorker),
 		"plan":               c.work(c.planAction),
 		"prune-worker":       c.work(c.pruneWorker),

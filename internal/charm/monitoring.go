@@ -81,7 +81,7 @@ func (c *Charm) alertRules(gpus, webs bool) (rules []byte, err error) {
 	for _, file := range []struct {
 		name   string
 		wanted bool
-	}{{"amd-alerts.yaml", gpus}, {"concourse-alerts.yaml", webs}} {
+	}{{"amd-alerts.yaml", gpus}, {"concourse-alerts.yaml", webs}, {"concourse-usage.yaml", webs}} {
 		if !file.wanted {
 			continue
 		}
@@ -138,8 +138,14 @@ func (c *Charm) watcherBags(w model.Watchers, facts model.Facts, up listening) (
 		return b, nil
 	}
 	var boards []relation.Dashboard
-	if gpus {
-		d := relation.Dashboard{Path: "src/grafana_dashboards/amd-gpu.json"}
+	for _, board := range []struct {
+		name   string
+		wanted bool
+	}{{"amd-gpu.json", gpus}, {"concourse.json", webs}} {
+		if !board.wanted {
+			continue
+		}
+		d := relation.Dashboard{Path: "src/grafana_dashboards/" + board.name}
 		if d.JSON, err = os.ReadFile(filepath.Join(c.CharmDir, d.Path)); err != nil {
 			return b, err
 		}

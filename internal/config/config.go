@@ -25,6 +25,7 @@ type Config struct {
 
 	WebPort         int
 	ExternalURL     string // "" or without a slash at its end
+	PrometheusURL   string // where gpu-usage asks; empty: nowhere
 	TLS             bool
 	TLSPort         int
 	AdminUser       string

@@ -12,12 +12,9 @@ import (
 func webOptions() []Option {
 	return []Option{
 		integer("web-port", 8080, 1, 65535, func(c *Config, n int) error { c.WebPort = n; return freePort(n) }),
-		text("external-url", "", func(c *Config, s string) error {
-			c.ExternalURL = strings.TrimRight(s, "/")
-			if strings.ContainsAny(s, "?#@") {
-				return fmt.Errorf("%q has more than a host, a port and a path; write a URL like https://ci.example.com", withoutPassword(s))
-			}
-			return httpURL(s)
+		text("external-url", "", func(c *Config, s string) (err error) {
+			c.ExternalURL, err = baseURL(s, "https://ci.example.com")
+			return err
 		}),
 		boolean("tls-enabled", false, func(c *Config, on bool) { c.TLS = on }),
 		integer("tls-port", 8443, 1, 65535, func(c *Config, n int) error { c.TLSPort = n; return freePort(n) }),
@@ -29,6 +26,10 @@ func webOptions() []Option {
 		}),
 		secret(text("extra-local-users", "", func(c *Config, s string) error { c.ExtraLocalUsers = s; return localUsers(s) })),
 		boolean("enable-metrics", false, func(c *Config, on bool) { c.Metrics = on }),
+		text("prometheus-url", "", func(c *Config, s string) (err error) {
+			c.PrometheusURL, err = baseURL(s, "http://10.0.0.9:9090")
+			return err
+		}),
 		secret(text("encryption-key", "", func(c *Config, s string) error {
 			c.EncryptionKey = s
 			if n := len(s); n != 0 && n != 16 && n != 32 {
@@ -40,6 +41,14 @@ func webOptions() []Option {
 		text("extra-worker-keys", "", func(c *Config, s string) (err error) { c.WorkerKeys, err = workerKeys(s); return err }),
 		text("extra-web-flags", "", func(c *Config, s string) (err error) { c.ExtraWebFlags, err = webFlags(s); return err }),
 	}
+}
+
+// baseURL is a URL that paths are appended to.
+func baseURL(s, like string) (string, error) {
+	if strings.ContainsAny(s, "?#@") {
+		return "", fmt.Errorf("%q has more than a host, a port and a path; write a URL like %s", withoutPassword(s), like)
+	}
+	return strings.TrimRight(s, "/"), httpURL(s)
 }
 
 // otherPorts are those that Concourse and this charm listen on themselves.

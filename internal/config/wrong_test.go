@@ -49,6 +49,7 @@ func TestD27EachWrongValueIsNamed(t *testing.T) {
 		{"tls-port", 2222, `2222 is the port for workers (TSA)` + port},
 		{"external-url", "ci.example.com", `"ci.example.com" is not an http or https URL`},
 		{"external-url", "https://ci/?a=b", `"https://ci/?xxxxx" has more than a host, a port and a path; write a URL like https://ci.example.com`},
+		{"prometheus-url", "http://me:secret-9@10.0.0.9:9090", `"xxxxx@10.0.0.9:9090" has more than a host, a port and a path; write a URL like http://10.0.0.9:9090`},
 		{"initial-admin-username", "a:b", `"a:b" is not a user's name: want letters and digits without white space, colons or commas`},
 		{"initial-admin-username", "a,b", `"a,b" is not a user's name: want letters and digits without white space, colons or commas`},
 		{"initial-admin-username", "", `"" is not a user's name: want letters and digits without white space, colons or commas`},

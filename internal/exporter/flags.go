@@ -46,6 +46,7 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	fs.StringVar(&o.collect.NVIDIA, "nvidia.report", "", "`file` below path.root in which a process of root tells what nvidia-smi says; empty: it is not asked")
 	fs.StringVar(&o.nvidiaWrite, "nvidia.write", "", "serve nothing, but run nvidia-smi every 15s, where it is installed, and write that `file` below path.root")
 	fs.StringVar(&o.collect.Leases, "leases.report", "", "`file` below path.root in which a process of root tells who leases the GPUs; empty: they are not leased")
+	fs.StringVar(&o.collect.Disk, "disk.folder", "", "`folder` below path.root whose file system is told of, as that of the worker's volumes; empty: none")
 	fs.StringVar(&o.collect.Service, "service.report", "", "`file` below path.root in which a process of root tells which GPUs are withheld from tasks; empty: nobody withholds any")
 	if err := fs.Parse(args); err != nil {
 		return o, fs, err

@@ -94,7 +94,7 @@ func TestReportIsShownAsAnOwnLook(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o644), st.Mode())
 	want, got := scrape(t, looks), scrape(t, serves)
-	require.Len(t, lines(want, "rocm_gpu_container"), 4)
+	require.Len(t, lines(want, "rocm_gpu_container"), 5)
 	for _, prefix := range []string{"rocm_gpu_container", "rocm_exporter_usage"} {
 		require.Equal(t, lines(want, prefix), lines(got, prefix))
 	}

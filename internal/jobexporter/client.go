@@ -24,7 +24,8 @@ const (
 	resultOK          result = "ok"
 	resultCredentials result = "credentials" // the file cannot be used
 	resultLogin       result = "login"       // Concourse refuses the user
-	resultRefused     result = "refused"     // it refuses the request: 401 twice, 403, 3xx, 5xx
+	resultRefused     result = "refused"     // it refuses the request: 401 twice, 403, 3xx
+	resultFailing     result = "failing"     // it fails at the request or the login, 5xx: mostly for want of its database
 	resultUnreachable result = "unreachable" // no answer, or not in time
 	resultAnswer      result = "answer"      // an answer that makes no sense
 )
@@ -113,7 +114,7 @@ func (c *client) get(ctx context.Context, path string) (*http.Response, error) {
 		}
 		discard(resp)
 		if resp.StatusCode != http.StatusUnauthorized || again {
-			return nil, fail(resultRefused, "cannot get %s: %s answers %s", path, c.credentials.URL, status(resp))
+			return nil, fail(kindOf(resp, resultRefused), "cannot get %s: %s answers %s", path, c.credentials.URL, status(resp))
 		}
 		c.token = token{}
 	}
@@ -121,6 +122,14 @@ func (c *client) get(ctx context.Context, path string) (*http.Response, error) {
 
 // address keeps a path that the URL has, as behind a reverse proxy.
 func (c *client) address(path string) string { return strings.TrimRight(c.credentials.URL, "/") + path }
+
+// kindOf is what an answer without success is: Concourse's own trouble, or otherwise.
+func kindOf(resp *http.Response, otherwise result) result {
+	if resp.StatusCode >= http.StatusInternalServerError {
+		return resultFailing
+	}
+	return otherwise
+}
 
 // discard reads the little that keeps a connection usable, and closes.
 func discard(resp *http.Response) {

@@ -16,15 +16,20 @@ import (
 // Whatever Concourse answers, Prometheus' library takes what is made of it: no series
 // is there twice, and all text is UTF-8.
 func FuzzAnswers(f *testing.F) {
-	f.Add(`[{"id":1,"name":"b","paused":true,"archived":true,"team_name":"a"}]`, `[{"name":"c","team_name":"a","pipeline_name":"b","next_build":{"status":"started","end_time":-62135596800}}]`)
-	f.Add("null", "[]")
-	f.Add(`[{"name":"a","team_name":"t","instance_vars":{"a":{"b":[]}}}]`, `[{"name":"\n\\\"","team_name":"t","pipeline_name":"a","finished_build":{"status":"x","end_time":9e18}}]`)
-	f.Add(`[{"name":"a","team_name":"t"},{"name":"a","team_name":"t"}] []`, `[{},null,{}]`)
-	f.Fuzz(func(t *testing.T, pipelines, jobs string) {
-		v := newView()
+	f.Add(`[{"id":1,"name":"b","paused":true,"archived":true,"team_name":"a"}]`, `[{"name":"c","team_name":"a","pipeline_name":"b","next_build":{"status":"started","end_time":-62135596800}}]`, `[{"id":"h","worker_name":"w","build_name":"1"},{"id":"h"}]`)
+	f.Add("null", "[]", "null")
+	f.Add(`[{"name":"a","team_name":"t","instance_vars":{"a":{"b":[]}}}]`, `[{"name":"\n\\\"","team_name":"t","pipeline_name":"a","finished_build":{"status":"x","end_time":9e18}}]`, `[{"id":"\n","pipeline_name":"p","pipeline_instance_vars":{"a":[]}}]`)
+	f.Add(`[{"name":"a","team_name":"t"},{"name":"a","team_name":"t"}] []`, `[{},null,{}]`, `[{},null]`)
+	f.Fuzz(func(t *testing.T, pipelines, jobs, containers string) {
+		v := newView(nil)
 		if decodeList(strings.NewReader(pipelines), v.addPipeline) != nil || decodeList(strings.NewReader(jobs), v.addJob) != nil {
 			return
 		}
+		seen := tasks{}
+		if decodeList(strings.NewReader(containers), func(c container) { seen.put(v, "t", c, time.Now()) }) != nil {
+			return
+		}
+		seen.show(v, time.Now())
 		r := prometheus.NewPedanticRegistry()
 		r.MustRegister(&Poller{o: Options{Now: time.Now, Keep: time.Hour}, success: time.Now(), answer: v.finish(1)})
 		_, err := r.Gather()

@@ -96,7 +96,7 @@ func TestD57URLAndUserAreThoseOfTheFile(t *testing.T) {
 	require.NoError(t, b.poll(t), "the file is read again by itself")
 	asked, n := other.Seen()
 	require.Equal(t, 1, n)
-	require.Equal(t, []string{"POST " + atctest.Token, "GET " + atctest.Teams, "GET " + atctest.Pipelines, "GET " + atctest.Jobs}, asked)
+	require.Equal(t, []string{"POST " + atctest.Token, "GET " + atctest.Teams, "GET " + atctest.Pipelines, "GET " + atctest.Jobs, "GET " + atctest.ContainersOfMain}, asked)
 }
 
 func TestRotatedPasswordIsUsedAtOnce(t *testing.T) {

@@ -22,6 +22,8 @@ const (
 	pipelinesArchived
 	teams
 	requiredArch
+	jobFailures
+	containerInfo
 	up
 	lastSuccess
 	pollDuration
@@ -64,11 +66,13 @@ var families = [...]Family{
 	pipelinesArchived: gauge("concourse_pipelines_archived", "Archived pipelines."),
 	teams:             gauge("concourse_teams", "Teams that the exporter's user may see."),
 	requiredArch:      gauge("concourse_required_arch_workers", "Running workers with the tag gfx= of an architecture of --required-archs; absent where none is required.", "arch"),
+	jobFailures:       gauge("concourse_job_consecutive_failures", "Builds of the job in a row that failed or errored, as far as the exporter saw them end since its start; aborted ones do not count.", "job", "pipeline", "team"),
+	containerInfo:     gauge("concourse_container_info", "Always 1; whose the container of a task is. The label container has its handle, as in the metrics of GPUs; of fly execute there are no pipeline and no job. Shown for 5 minutes after Concourse removed it.", "build", "container", "job_name", "pipeline", "step", "team", "worker"),
 	up:                gauge("concourse_exporter_up", "1 if Concourse answered the last time it was asked, else 0."),
 	lastSuccess:       gauge("concourse_exporter_last_success_timestamp_seconds", "When Concourse last answered, in seconds since 1970; absent where it never has."),
 	pollDuration:      gauge("concourse_exporter_poll_duration_seconds", "How long it took to ask Concourse the last time, in seconds."),
 	polls:             counter("concourse_exporter_polls_total", "How often Concourse was asked, by what came of it.", "result"),
-	skipped:           gauge("concourse_exporter_skipped", "Jobs and pipelines of the last answer that are not shown: without a name, with one over 1024 bytes, or of the same name as another.", "kind"),
+	skipped:           gauge("concourse_exporter_skipped", "Jobs, pipelines and containers of the last answer that are not shown: without a name, with one over 1024 bytes, or of the same name as another; and containers beyond 5000.", "kind"),
 }
 
 // metric has the values of the family's labels in their order. It panics where there
@@ -90,7 +94,7 @@ const (
 )
 
 // results are the values of the label result, in order; see Poller.Poll.
-var results = []result{resultOK, resultCredentials, resultLogin, resultRefused, resultUnreachable, resultAnswer}
+var results = []result{resultOK, resultCredentials, resultLogin, resultRefused, resultFailing, resultUnreachable, resultAnswer}
 
 // view is one answer of Concourse as metrics.
 type view struct {
@@ -100,10 +104,12 @@ type view struct {
 	jobs    int
 	lines   int                // pipelines
 	archive map[[2]string]bool // archived ones, by team and name
+	before  streaks            // of the answer before this one
+	streaks streaks            // of the jobs that there still are
 }
 
-func newView() *view {
-	return &view{seen: map[string]bool{}, skipped: map[string]int{}, archive: map[[2]string]bool{}}
+func newView(before streaks) *view {
+	return &view{seen: map[string]bool{}, skipped: map[string]int{}, archive: map[[2]string]bool{}, before: before, streaks: streaks{}}
 }
 
 func (v *view) put(family int, value float64, labels ...string) {
@@ -152,6 +158,9 @@ func (v *view) addJob(j job) {
 	}
 	v.put(jobStatus, value, j.Name, ref, j.Team)
 	v.put(jobPaused, truth(j.Paused), j.Name, ref, j.Team)
+	key := [3]string{j.Team, ref, j.Name}
+	v.streaks[key] = v.before[key].then(j.Finished)
+	v.put(jobFailures, float64(v.streaks[key].builds), j.Name, ref, j.Team)
 	b := j.Finished
 	if b == nil || b.End <= 0 {
 		return
@@ -211,7 +220,7 @@ func (v *view) finish(teamsSeen int) []prometheus.Metric {
 	v.put(pipelinesTotal, float64(v.lines))
 	v.put(pipelinesArchived, float64(len(v.archive)))
 	v.put(teams, float64(teamsSeen))
-	for _, kind := range []string{"job", "pipeline"} {
+	for _, kind := range []string{"container", "job", "pipeline"} {
 		v.put(skipped, float64(v.skipped[kind]), kind)
 	}
 	return v.metrics

@@ -63,7 +63,7 @@ func TestPredecessorsMetricsAreTheSame(t *testing.T) {
 }
 
 func TestFinishedBuildWinsOverARunningOne(t *testing.T) {
-	v := newView()
+	v := newView(nil)
 	v.addJob(job{Team: "a", Pipeline: "b", Name: "c", Finished: &build{Status: "failed", Start: 1, End: 2}, Next: &build{Status: "started", Start: 3}})
 	var first dto.Metric
 	require.NoError(t, v.metrics[0].Write(&first))
@@ -96,7 +96,7 @@ func TestBuildThatNeverStartedHasNoDuration(t *testing.T) {
 		"start and end are the zero": {build{"aborted", -62135596800, -62135596800}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := newView()
+			v := newView(nil)
 			v.addJob(job{Team: "a", Pipeline: "b", Name: "c", Finished: &c.build})
 			has := map[*prometheus.Desc]bool{}
 			for _, m := range v.metrics {
@@ -121,7 +121,7 @@ func TestD58InstancesOfAPipelineAreKeptApart(t *testing.T) {
 
 func TestWhatCannotBeShownIsCounted(t *testing.T) {
 	long := strings.Repeat("x", maxName+1)
-	v := newView()
+	v := newView(nil)
 	for _, j := range []job{
 		{Team: "a", Pipeline: "b", Name: "c"}, {Team: "a", Pipeline: "b", Name: "c", Paused: true},
 		{Team: "a", Pipeline: "b"}, {Team: "a", Name: "c"}, {Pipeline: "b", Name: "c"},
@@ -133,7 +133,7 @@ func TestWhatCannotBeShownIsCounted(t *testing.T) {
 		v.addPipeline(p)
 	}
 	require.Equal(t, map[string]int{"job": 6, "pipeline": 4}, v.skipped)
-	require.Len(t, v.metrics, 3, "status and paused of the one job, paused of the one pipeline")
+	require.Len(t, v.metrics, 4, "status, paused and failures of the one job, paused of the one pipeline")
 }
 
 // Names that Prometheus' own rules refuse; the predecessor's, all gauges.
@@ -179,7 +179,7 @@ func TestPaths(t *testing.T) {
 		require.Contains(t, w.Body.String(), c.has)
 	}
 	asked, _ := b.web.Seen()
-	require.Len(t, asked, 4, "a login and three lists; a scrape asks nothing")
+	require.Len(t, asked, 5, "a login, three lists and one of the team's containers; a scrape asks nothing")
 }
 
 func TestExportersOwnProcessIsShownWhereItIsAskedFor(t *testing.T) {

@@ -89,7 +89,7 @@ func TestConcourseIsBackAfterAnOutage(t *testing.T) {
 	for range 3 {
 		require.ErrorContains(t, b.poll(t), "cannot get /api/v1/jobs: "+b.web.URL+" answers 500 Internal Server Error")
 	}
-	require.EqualError(t, b.Ready(), "Concourse refuses the request; see the exporter's log")
+	require.EqualError(t, b.Ready(), "Concourse fails at the request, mostly as it has no database; see the exporter's log")
 	b.web.Set(func(s *atctest.Server) { delete(s.Handle, atctest.Jobs) })
 	require.NoError(t, b.poll(t))
 	require.NoError(t, b.poll(t))
@@ -109,7 +109,7 @@ func TestFailuresByKind(t *testing.T) {
 		text string
 	}{
 		"forbidden":             {atctest.Jobs, answers(403, "forbidden"), resultRefused, "403 Forbidden"},
-		"an error":              {atctest.Pipelines, answers(500, ""), resultRefused, "500 Internal Server Error"},
+		"an error":              {atctest.Pipelines, answers(500, ""), resultFailing, "500 Internal Server Error"},
 		"another server":        {atctest.Teams, answers(404, "<html>"), resultRefused, "404 Not Found"},
 		"HTML":                  {atctest.Jobs, answers(200, "<html>"), resultAnswer, "the answer is no JSON at byte 1"},
 		"an object":             {atctest.Jobs, answers(200, `{"a":1}`), resultAnswer, "the answer is no JSON list"},
@@ -118,7 +118,7 @@ func TestFailuresByKind(t *testing.T) {
 		"two answers":           {atctest.Jobs, answers(200, `[] []`), resultAnswer, "there is more after the JSON list"},
 		"too many":              {atctest.Jobs, answers(200, "["+strings.Repeat("{},", maxItems)+"{}]"), resultAnswer, "more than 100000 elements"},
 		"login of another kind": {atctest.Token, answers(200, "{}"), resultAnswer, "the answer has no token"},
-		"login unavailable":     {atctest.Token, answers(503, ""), resultLogin, "503 Service Unavailable"},
+		"login unavailable":     {atctest.Token, answers(503, ""), resultFailing, "503 Service Unavailable"},
 		"connection that breaks": {atctest.Jobs, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			w.Write([]byte(`[{"name":"a"}`))

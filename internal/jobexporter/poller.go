@@ -26,10 +26,12 @@ type Options struct {
 // Poller asks Concourse and keeps its last answer, which it has as a Prometheus
 // collector. Poll is for one goroutine; the rest for any.
 type Poller struct {
-	o      Options
-	file   []byte // content that client was made of
-	ca     []byte
-	client *client
+	o       Options
+	file    []byte // content that client was made of
+	ca      []byte
+	client  *client
+	streaks streaks // of the last answer
+	tasks   tasks
 
 	mu      sync.Mutex
 	answer  []prometheus.Metric // never changed, only replaced
@@ -42,12 +44,12 @@ type Poller struct {
 
 // NewPoller has asked nothing yet.
 func NewPoller(o Options) *Poller {
-	return &Poller{o: o, count: map[result]int{}}
+	return &Poller{o: o, tasks: tasks{}, count: map[result]int{}}
 }
 
-// Poll asks once: for the teams, pipelines and jobs that the user may see, and
-// for workers where they are to be counted. Its
-// error is the one that Ready has from then on; nil is an answer.
+// Poll asks once: for the teams, pipelines, jobs and containers of tasks that the user
+// may see, and for workers where they are to be counted. Its error is the one that Ready
+// has from then on; nil is an answer.
 func (p *Poller) Poll(stop context.Context) error {
 	started := p.o.Now()
 	ctx, cancel := context.WithTimeout(stop, p.o.Timeout)
@@ -132,16 +134,16 @@ func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, error) {
 		p.drop() // old credentials are not used once theirs are gone
 		return nil, err
 	}
-	var found int
-	if err := list(ctx, p.client, "/api/v1/teams", func(team) { found++ }); err != nil {
+	var found []string
+	if err := list(ctx, p.client, "/api/v1/teams", func(t team) { found = append(found, t.Name) }); err != nil {
 		return nil, err
 	}
-	if found == 0 {
+	if len(found) == 0 {
 		// Concourse would answer with public pipelines alone, as if all else
 		// had been removed.
 		return nil, fail(resultRefused, "cannot see any team: %s is in none of %s", p.client.credentials.Username, p.client.credentials.URL)
 	}
-	v := newView()
+	v := newView(p.streaks)
 	if err := list(ctx, p.client, "/api/v1/pipelines", v.addPipeline); err != nil {
 		return nil, err
 	}
@@ -158,7 +160,15 @@ func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, error) {
 		}
 		v.addArchs(n)
 	}
-	return v.finish(found), nil
+	now := p.o.Now()
+	for _, team := range found {
+		if err := list(ctx, p.client, containersOf(team), func(c container) { p.tasks.put(v, team, c, now) }); err != nil {
+			return nil, err
+		}
+	}
+	p.tasks.show(v, now)
+	p.streaks = v.streaks
+	return v.finish(len(found)), nil
 }
 
 // fresh reports whether the answer may still be shown.

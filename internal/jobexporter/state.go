@@ -12,6 +12,7 @@ var reasons = map[result]string{
 	resultCredentials: "the credentials file cannot be used",
 	resultLogin:       "Concourse refuses the login",
 	resultRefused:     "Concourse refuses the request",
+	resultFailing:     "Concourse fails at the request, mostly as it has no database",
 	resultUnreachable: "Concourse does not answer",
 	resultAnswer:      "Concourse's answer cannot be read",
 }

@@ -50,7 +50,7 @@ func (c *client) login(ctx context.Context) error {
 	}
 	defer discard(resp)
 	if resp.StatusCode != http.StatusOK {
-		err := fail(resultLogin, "cannot log in as %s: %s answers %s", c.credentials.Username, c.credentials.URL, status(resp))
+		err := fail(kindOf(resp, resultLogin), "cannot log in as %s: %s answers %s", c.credentials.Username, c.credentials.URL, status(resp))
 		// 400 and 401 are about the user; anything else may pass by itself.
 		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusBadRequest {
 			c.token = token{refused: err, renew: c.now().Add(refusedPause)}

@@ -22,10 +22,11 @@ type ruleGroup struct {
 }
 
 type rule struct {
-	Alert       string            `yaml:"alert" json:"alert"`
+	Alert       string            `yaml:"alert" json:"alert,omitempty"`
+	Record      string            `yaml:"record" json:"record,omitempty"`
 	Expr        string            `yaml:"expr" json:"expr"`
 	For         string            `yaml:"for" json:"for,omitempty"`
-	Labels      map[string]string `yaml:"labels" json:"labels"`
+	Labels      map[string]string `yaml:"labels" json:"labels,omitempty"`
 	Annotations map[string]string `yaml:"annotations" json:"annotations,omitempty"`
 }
 
@@ -33,7 +34,8 @@ var notOfAName = regexp.MustCompile(`[^a-zA-Z0-9_:]`)
 
 // alertRules is a rules file, or several as the documents of one YAML text, as
 // cosl hands them on: the groups' names are unique among applications, and each
-// rule has the labels of its own. The expressions stay as they are: whoever reads
+// alert has the labels of its own. One that is recorded has none: it joins series of
+// several applications, and whoever finds labels there narrows all of them down to one. The expressions stay as they are: whoever reads
 // the bag narrows them down by these labels.
 func alertRules(t Topology, file []byte) (ruleGroups, error) {
 	d := yaml.NewDecoder(strings.NewReader(string(file)))
@@ -57,6 +59,9 @@ func alertRules(t Topology, file []byte) (ruleGroups, error) {
 		g := &out.Groups[i]
 		g.Name = notOfAName.ReplaceAllString(t.identifier()+"_"+g.Name+"_rules", "_")
 		for j := range g.Rules {
+			if g.Rules[j].Record != "" {
+				continue
+			}
 			labels := map[string]string{"juju_model": t.Model, "juju_model_uuid": t.ModelUUID, "juju_application": t.App, "juju_charm": t.Charm}
 			for k, v := range g.Rules[j].Labels {
 				labels[k] = v

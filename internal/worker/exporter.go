@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/resource"
@@ -12,7 +13,7 @@ import (
 func desireExporter(d *Desired, o Observed, g GPUs) error {
 	layer := resource.PebbleLayer{Service: role.ExporterService, Summary: "GPU metrics on port 9401", User: "nobody", Group: "nogroup",
 		Check: role.ExporterService, URL: role.ExporterURL,
-		Command: []string{role.ExporterBin, "--web.listen-address=:9401", "--path.root=/", "--unit=" + o.Facts.Unit, "--vendor=" + string(g.Vendor)}}
+		Command: []string{role.ExporterBin, "--web.listen-address=:9401", "--path.root=/", "--unit=" + o.Facts.Unit, "--disk.folder=" + concourse.WorkFolder(o.Shared()), "--vendor=" + string(g.Vendor)}}
 	switch g.Vendor {
 	case gpu.NVIDIA:
 		watchNVIDIA(&layer, o, g)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -51,16 +52,21 @@ func TestAlertsPageIsTheRules(t *testing.T) {
 				Rules []struct {
 					Alert, Expr, For string
 					Labels           map[string]string
+					Annotations      map[string]string
 				}
 			}
 		}
 		require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "src/prometheus_alert_rules/"+file)), &rules))
 		var b strings.Builder
-		b.WriteString("| alert | severity | when | for |\n|---|---|---|---|\n")
+		b.WriteString("| alert | severity | when | for | what to do |\n|---|---|---|---|---|\n")
 		for _, g := range rules.Groups {
 			for _, r := range g.Rules {
 				expr := strings.ReplaceAll(strings.Join(strings.Fields(r.Expr), " "), "|", `\|`)
-				fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", r.Alert, r.Labels["severity"], expr, cmp.Or(r.For, "at once"))
+				_, remedy, _ := strings.Cut(r.Annotations["description"], "What to do: ")
+				remedy = regexp.MustCompile(`\{\{ \$labels\.(?:juju_)?(\w+) \}\}`).ReplaceAllStringFunc(remedy, func(s string) string {
+					return strings.ToUpper(strings.TrimPrefix(strings.Trim(s, "{} "), "$labels."))
+				})
+				fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s | %s |\n", r.Alert, r.Labels["severity"], expr, cmp.Or(r.For, "at once"), strings.ReplaceAll(remedy, "JUJU_", ""))
 			}
 		}
 		require.Greater(t, strings.Count(b.String(), "\n"), 2)

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// concourse is a running web without workers.
-type concourse struct{ url string }
+// concourse is a running web, to which a worker may be added.
+type concourse struct{ url, metrics, program, keys, tsa string }
 
 // startConcourse starts a PostgreSQL and a web on this machine's loopback, with
 // the users admin (an owner of the team main), other and nobody. CONCOURSE_RELEASE
@@ -43,13 +43,12 @@ func startConcourse(t *testing.T) concourse {
 	}
 
 	keys := t.TempDir()
-	for name, kind := range map[string]string{"session": "rsa", "tsa": "ssh"} {
+	for name, kind := range map[string]string{"session": "rsa", "tsa": "ssh", "worker": "ssh"} {
 		out, err := exec.Command(program, "generate-key", "-t", kind, "-f", filepath.Join(keys, name)).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(keys, "authorized"), nil, 0o600))
-	port := freePorts(t, 4)
-	c := concourse{fmt.Sprintf("http://127.0.0.1:%d", port[0])}
+	port := freePorts(t, 5)
+	c := concourse{fmt.Sprintf("http://127.0.0.1:%d", port[0]), fmt.Sprintf("http://127.0.0.1:%d/metrics", port[4]), program, keys, fmt.Sprintf("127.0.0.1:%d", port[1])}
 	web := exec.Command(program, "web")
 	web.Env = append(os.Environ(),
 		"CONCOURSE_POSTGRES_SOCKET="+startPostgres(t, bin), "CONCOURSE_POSTGRES_USER=concourse", "CONCOURSE_POSTGRES_DATABASE=postgres",
@@ -58,11 +57,36 @@ func startConcourse(t *testing.T) concourse {
 		"CONCOURSE_TSA_BIND_IP=127.0.0.1", fmt.Sprintf("CONCOURSE_TSA_BIND_PORT=%d", port[1]),
 		fmt.Sprintf("CONCOURSE_TSA_DEBUG_BIND_PORT=%d", port[2]), fmt.Sprintf("CONCOURSE_DEBUG_BIND_PORT=%d", port[3]),
 		"CONCOURSE_SESSION_SIGNING_KEY="+filepath.Join(keys, "session"), "CONCOURSE_TSA_HOST_KEY="+filepath.Join(keys, "tsa"),
-		"CONCOURSE_TSA_AUTHORIZED_KEYS="+filepath.Join(keys, "authorized"),
+		"CONCOURSE_TSA_AUTHORIZED_KEYS="+filepath.Join(keys, "worker.pub"),
+		"CONCOURSE_PROMETHEUS_BIND_IP=127.0.0.1", fmt.Sprintf("CONCOURSE_PROMETHEUS_BIND_PORT=%d", port[4]),
+		"CONCOURSE_CONTAINER_PLACEMENT_STRATEGY=limit-active-tasks", "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=1",
 		"CONCOURSE_ADD_LOCAL_USER=admin:s3 cr&t,other:o,nobody:n", "CONCOURSE_MAIN_TEAM_LOCAL_USER=admin",
 	)
 	background(t, web, `"message":"atc.listening"`, syscall.SIGTERM)
 	return c
+}
+
+// startWorker adds a worker with the tag gpu. It needs no root, as its containers are
+// none: Concourse's houdini runs tasks as processes, with handles as all have.
+func (c concourse) startWorker(t *testing.T) {
+	t.Helper()
+	port := freePorts(t, 5)
+	work := t.TempDir()
+	t.Cleanup(func() { // houdini mounts what a task gets, where it is root
+		mounts, err := os.ReadFile("/proc/self/mounts")
+		require.NoError(t, err)
+		for line := range strings.Lines(string(mounts)) {
+			if at := strings.Fields(line)[1]; strings.HasPrefix(at, work+"/") {
+				require.NoError(t, syscall.Unmount(at, 0))
+			}
+		}
+	})
+	worker := exec.Command(c.program, "worker")
+	worker.Env = append(os.Environ(), "CONCOURSE_NAME=gpu-0", "CONCOURSE_WORK_DIR="+work, "CONCOURSE_RUNTIME=houdini", "CONCOURSE_TAG=gpu",
+		"CONCOURSE_TSA_HOST="+c.tsa, "CONCOURSE_TSA_PUBLIC_KEY="+filepath.Join(c.keys, "tsa.pub"), "CONCOURSE_TSA_WORKER_PRIVATE_KEY="+filepath.Join(c.keys, "worker"),
+		"CONCOURSE_BAGGAGECLAIM_DRIVER=naive", fmt.Sprintf("CONCOURSE_BIND_PORT=%d", port[0]), fmt.Sprintf("CONCOURSE_BAGGAGECLAIM_BIND_PORT=%d", port[1]),
+		fmt.Sprintf("CONCOURSE_HEALTHCHECK_BIND_PORT=%d", port[2]), fmt.Sprintf("CONCOURSE_DEBUG_BIND_PORT=%d", port[3]), fmt.Sprintf("CONCOURSE_BAGGAGECLAIM_DEBUG_BIND_PORT=%d", port[4]))
+	background(t, worker, `"message":"worker.beacon-runner.beacon.registered"`, syscall.SIGTERM)
 }
 
 // startPostgres returns the folder of its socket. PostgreSQL refuses to be root.

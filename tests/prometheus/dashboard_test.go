@@ -16,13 +16,17 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 )
 
-const dashboardFile = "../../src/grafana_dashboards/amd-gpu.json"
+const (
+	boards         = "../../src/grafana_dashboards/"
+	dashboardFile  = boards + "amd-gpu.json"
+	concourseBoard = boards + "concourse.json"
+)
 
 type query struct{ panel, expr, legend string }
 
 // queries are those of the panels as Grafana sends them, with every variable at
 // All, and how the variables get their values.
-func queries(t *testing.T) (panels []query, variables map[string]query) {
+func queries(t *testing.T, file string) (panels []query, variables map[string]query) {
 	t.Helper()
 	var d struct {
 		Panels []struct {
@@ -33,8 +37,8 @@ func queries(t *testing.T) (panels []query, variables map[string]query) {
 			List []struct{ Type, Name, Definition, AllValue string }
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(readFile(t, dashboardFile)), &d))
-	all := []string{"$__rate_interval", "1m"}
+	require.NoError(t, json.Unmarshal([]byte(readFile(t, file)), &d))
+	all := []string{"$__rate_interval", "1m", "$__range", "1m", "$juju_model_uuid/$juju_application", ".*/.*"}
 	variables = map[string]query{}
 	for _, v := range d.Templating.List {
 		if v.Type == "query" {
@@ -67,42 +71,50 @@ func watched(t *testing.T) (*server, host.Root) {
 	need(t, "prometheus")
 	bin := buildExporter(t)
 	busy := everything(t)
-	units := map[string]string{"everything": exporter(t, bin, string(busy))}
+	units := []unit{{"rocm-exporter", "everything", exporter(t, bin, string(busy))}}
 	for _, name := range hosttest.HostNames() {
-		units[name] = exporter(t, bin, string(hosttest.Host(t, name)))
+		units = append(units, unit{"rocm-exporter", name, exporter(t, bin, string(hosttest.Host(t, name)))})
 	}
 	return start(t, units), busy
 }
 
+// answersAll asks each panel's query until it has data, with the labels of its legend.
+func (s *server) answersAll(t *testing.T, panels []query) {
+	for _, q := range panels {
+		t.Run(q.panel, func(t *testing.T) {
+			at := *s
+			at.t = t
+			at.until(func() bool { return len(at.query(q.expr)) > 0 }, "no data: %s", q.expr)
+			for _, r := range at.query(q.expr) {
+				require.NotEqual(t, "NaN", r.Value[1], "%s: %v", q.expr, r.Metric)
+			}
+			for _, m := range regexp.MustCompile(`{{(\w+)}}`).FindAllStringSubmatch(q.legend, -1) {
+				named := slices.ContainsFunc(at.query(q.expr), func(r sample) bool { return r.Metric[m[1]] != "" })
+				require.True(t, named, "%s: no series has the label %s of the legend", q.expr, m[1])
+			}
+		})
+	}
+}
+
+func (s *server) offers(variables map[string]query) {
+	s.t.Helper()
+	for label, v := range variables {
+		var values []string
+		s.get("/api/v1/label/"+label+"/values", url.Values{"match[]": {v.expr}}, &values)
+		require.NotEmpty(s.t, values, v.panel)
+	}
+}
+
 func TestDashboardAndRulesOnARealPrometheus(t *testing.T) {
-	panels, variables := queries(t)
+	panels, variables := queries(t, dashboardFile)
 	s, busy := watched(t)
 	hosts := len(hosttest.HostNames()) + 1
 	s.until(func() bool { return len(s.query("up == 1")) == hosts }, "not every exporter is scraped: %v", s.query("up"))
 
 	t.Run("every query of the dashboard returns data", func(t *testing.T) {
-		for _, q := range panels {
-			t.Run(q.panel, func(t *testing.T) {
-				at := *s
-				at.t = t
-				at.until(func() bool { return len(at.query(q.expr)) > 0 }, "no data: %s", q.expr)
-				for _, r := range at.query(q.expr) {
-					require.NotEqual(t, "NaN", r.Value[1], "%s: %v", q.expr, r.Metric)
-				}
-				for _, m := range regexp.MustCompile(`{{(\w+)}}`).FindAllStringSubmatch(q.legend, -1) {
-					named := slices.ContainsFunc(at.query(q.expr), func(r sample) bool { return r.Metric[m[1]] != "" })
-					require.True(t, named, "%s: no series has the label %s of the legend", q.expr, m[1])
-				}
-			})
-		}
+		s.answersAll(t, panels)
 	})
-	t.Run("every variable has values to choose from", func(t *testing.T) {
-		for label, v := range variables {
-			var values []string
-			s.get("/api/v1/label/"+label+"/values", url.Values{"match[]": {v.expr}}, &values)
-			require.NotEmpty(t, values, v.panel)
-		}
-	})
+	t.Run("every variable has values to choose from", func(t *testing.T) { s.offers(variables) })
 	t.Run("the table of GPUs has a line for each", func(t *testing.T) {
 		for _, q := range panels {
 			if q.panel == "GPUs" && strings.Contains(q.expr, "rocm_gpu_info") {
@@ -115,7 +127,7 @@ func TestDashboardAndRulesOnARealPrometheus(t *testing.T) {
 		s.until(func() bool {
 			var data struct{ Groups []struct{ Rules []rule } }
 			s.get("/api/v1/rules", nil, &data)
-			require.Len(t, data.Groups, 2)
+			require.Len(t, data.Groups, 5)
 			known := true
 			for _, g := range data.Groups {
 				for _, r := range g.Rules {

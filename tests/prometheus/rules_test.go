@@ -20,6 +20,7 @@ const (
 	rulesDir  = "../../src/prometheus_alert_rules/"
 	rulesFile = rulesDir + "amd-alerts.yaml"
 	webRules  = rulesDir + "concourse-alerts.yaml"
+	useRules  = rulesDir + "concourse-usage.yaml"
 )
 
 // need skips where a program is missing, but not under `make e2e`.
@@ -54,17 +55,18 @@ func writeFile(t *testing.T, path, text string) string {
 }
 
 func TestRulesPassPromtool(t *testing.T) {
-	out, err := promtool(t, "check", "rules", "--lint-fatal", rulesFile, webRules)
+	out, err := promtool(t, "check", "rules", "--lint-fatal", rulesFile, webRules, useRules)
 	require.NoError(t, err, out)
 }
 
 // What goes over a relation is written to a file by the other side, as YAML.
 func TestPublishedRulesPassPromtool(t *testing.T) {
 	bag, err := relation.ScrapeApp(relation.Topology{Model: "ci", ModelUUID: "f47ac10b-58cc-4372-a567-0e02b2c3d479",
-		App: "gpu-worker", Unit: "gpu-worker/0", Charm: "concourse-ci-machine"}, []byte(readFile(t, rulesFile)+"---\n"+readFile(t, webRules)), []relation.Job{relation.ExporterJob()})
+		App: "gpu-worker", Unit: "gpu-worker/0", Charm: "concourse-ci-machine"}, []byte(readFile(t, rulesFile)+"---\n"+readFile(t, webRules)+"---\n"+readFile(t, useRules)), []relation.Job{relation.ExporterJob()})
 	require.NoError(t, err)
 	require.Contains(t, bag["alert_rules"], "AMDGPUMemoryError")
 	require.Contains(t, bag["alert_rules"], "ConcourseRequiredArchMissing")
+	require.Contains(t, bag["alert_rules"], `"record":"concourse:container_gpu_held_seconds"`)
 	var groups any
 	require.NoError(t, json.Unmarshal([]byte(bag["alert_rules"]), &groups))
 	data, err := yaml.Marshal(groups)
@@ -88,11 +90,29 @@ func TestAlertsFireAndClear(t *testing.T) {
 	require.NoError(t, err, out)
 }
 
+func TestWhatBuildsHadOfGPUsIsRecorded(t *testing.T) {
+	rules := readFile(t, useRules)
+	out, err := testRules(t, "concourse-usage", rules)
+	require.NoError(t, err, out)
+	for _, fault := range [][2]string{
+		{"max_over_time(rocm_gpu_lease_age_seconds[5m])", "rocm_gpu_lease_age_seconds"}, // the end of a build is lost
+		{" or rocm_gpu_container_open_seconds_total{container!=\"\"})", ")"},
+		{"processes{container!=\"\"} > 0)", "processes{container!=\"\"})"},
+		{`,kind="vram"`, ""},
+	} {
+		require.Equal(t, 1, strings.Count(rules, fault[0]), fault[0])
+		_, err := testRules(t, "concourse-usage", strings.Replace(rules, fault[0], fault[1], 1))
+		require.Error(t, err, fault[1])
+	}
+}
+
 func TestFaultsInTheWebsRulesAreNoticed(t *testing.T) {
 	rules := readFile(t, webRules)
 	for _, fault := range [][2]string{
 		{"max without (juju_unit, instance) (concourse_required_arch_workers) == 0", "concourse_required_arch_workers == 0"},
-		{"== 0", "<= 1"}, {"for: 10m", "for: 5m"}, {"for: 10m", "for: 30m"},
+		{"(concourse_required_arch_workers) == 0\n        for: 10m", "(concourse_required_arch_workers) <= 1\n        for: 10m"},
+		{"(concourse_required_arch_workers) == 0\n        for: 10m", "(concourse_required_arch_workers) == 0\n        for: 5m"},
+		{"(concourse_required_arch_workers) == 0\n        for: 10m", "(concourse_required_arch_workers) == 0\n        for: 30m"},
 	} {
 		require.Equal(t, 1, strings.Count(rules, fault[0]), fault[0])
 		_, err := testRules(t, "concourse-alerts", strings.Replace(rules, fault[0], fault[1], 1))

@@ -57,7 +57,7 @@ func buildExporter(t *testing.T) string {
 // exporter serves a host's tree and returns its address.
 func exporter(t *testing.T, bin, root string) string {
 	t.Helper()
-	errs := begin(t, bin, "--web.listen-address=127.0.0.1:0", "--ras.interval=5s", "--leases.report="+leases, "--service.report="+service, "--path.root="+root)
+	errs := begin(t, bin, "--web.listen-address=127.0.0.1:0", "--ras.interval=5s", "--leases.report="+leases, "--service.report="+service, "--disk.folder=/sys", "--path.root="+root)
 	line, err := errs.ReadString('\n')
 	require.NoError(t, err, line)
 	address, ok := strings.CutPrefix(strings.TrimSpace(line), "rocm-exporter: listening on ")
@@ -65,20 +65,24 @@ func exporter(t *testing.T, bin, root string) string {
 	return address
 }
 
+// unit is something to scrape.
+type unit struct{ job, app, address string }
+
 // start runs a Prometheus with the charm's rules that scrapes each unit every
 // second, with the labels that a relation gives to its target.
-func start(t *testing.T, units map[string]string) *server {
+func start(t *testing.T, units []unit) *server {
 	t.Helper()
 	need(t, "prometheus")
 	dir := t.TempDir()
-	everySecond := regexp.MustCompile(`(?m)^    interval: \d+s$`).ReplaceAllString(readFile(t, rulesFile), "    interval: 1s")
-	require.Equal(t, 2, strings.Count(everySecond, "interval: 1s\n"))
-	rules := writeFile(t, filepath.Join(dir, "rules.yml"), everySecond)
+	for _, file := range []string{rulesFile, webRules, useRules} {
+		everySecond := regexp.MustCompile(`(?m)^    interval: \d+s$`).ReplaceAllString(readFile(t, file), "    interval: 1s")
+		require.Contains(t, everySecond, "interval: 1s\n")
+		writeFile(t, filepath.Join(dir, filepath.Base(file)), everySecond)
+	}
 	var config strings.Builder
-	fmt.Fprintf(&config, "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\n"+
-		"scrape_configs:\n- job_name: rocm-exporter\n  static_configs:\n", rules)
-	for unit, address := range units {
-		fmt.Fprintf(&config, "  - targets: [%q]\n    labels: {juju_model: ci, juju_model_uuid: f47ac10b, juju_application: %s, juju_unit: %s/0}\n", address, unit, unit)
+	fmt.Fprintf(&config, "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs:\n", filepath.Join(dir, "*.yaml"))
+	for i, u := range units {
+		fmt.Fprintf(&config, "- job_name: %s-%d\n  static_configs:\n  - targets: [%q]\n    labels: {juju_model: ci, juju_model_uuid: f47ac10b, juju_application: %s, juju_unit: %[4]s/0}\n", u.job, i, u.address, u.app)
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -39,6 +39,7 @@ type Options struct {
 
 	Leases  string // path of the LeaseReport; "": the GPUs are not leased
 	Service string // path of gpuservice's Record; "": nobody withholds GPUs
+	Disk    string // path of the folder whose file system is told of; "": none
 	NVIDIA  string // path of what nvidiagpu.Watch writes; "": nvidia-smi is not asked
 
 	Now func() time.Time // nil: time.Now
@@ -55,6 +56,7 @@ type Snapshot struct {
 	Users   *usage.Result      // nil: not looked for, or too old
 	Leases  *LeaseReport       // nil: not leased, or not told
 	Service *gpuservice.Record // nil: not told
+	Disk    *Disk              // nil: not asked for, or not there
 	Reports []ReadErrors
 }
 
@@ -200,6 +202,7 @@ func (m *Monitor) take(g *GPU, read *flight[amdgpu.State], deadline <-chan time.
 // accompany adds what was seen beside the readings.
 func (m *Monitor) accompany(s *Snapshot) {
 	s.At, s.Users, s.Leases, s.Service = m.now(), m.lastUsers(), m.readLeases(), m.readService()
+	s.Disk = readDisk(m.root, m.options.Disk)
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		g.Traffic, g.Lease = m.traffic.of(g.Device), s.Leases.of(g.Device, s.At)

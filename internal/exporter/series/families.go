@@ -112,9 +112,12 @@ var (
 	healthy              = gauge("rocm_gpu_healthy", "0 when the GPU is in a critical state, 1 when it is healthy or has a warning. Absent where too little is known.")
 	healthInfo           = gauge("rocm_gpu_health_info", "Always 1; the state is healthy, warning, critical or unknown.", "state")
 	containerProcesses   = gauge("rocm_gpu_container_processes", "Processes of a container that hold the GPU open; container is empty for those in none.", "container")
+	containerOpen        = counter("rocm_gpu_container_open_seconds_total", "Time that processes of the container have had the GPU open, as far as the looks at them tell.", "container")
 	containerMemory      = gauge("rocm_gpu_container_memory_bytes", "Memory that a container's processes hold, by kind; kfd is what KFD counts for itself, mostly a part of vram.", "container", "kind")
 	containerEngine      = counter("rocm_gpu_container_engine_seconds_total", "Busy time of each engine for a container's processes. Work that ROCm hands to the GPU by itself is not counted by the kernel.", "container", "engine")
 	containerUnits       = gauge("rocm_gpu_container_compute_units", "Compute units with ROCm work of a container in them, where the GPU tells.", "container")
+	diskSize             = ownGauge("concourse_worker_disk_bytes", "Size of the file system that the worker has its volumes on.")
+	diskFree             = ownGauge("concourse_worker_disk_free_bytes", "What is free of that file system.")
 	driverMatch          = ownGauge("concourse_gpu_driver_match", "1 when the amdgpu module in use is the one that would be loaded at the next boot. Absent where that can't be told, as in a container.", "running", "selected")
 
 	// Leases.

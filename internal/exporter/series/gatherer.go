@@ -77,6 +77,10 @@ func (g *Gatherer) fill(s *monitor.Snapshot) {
 func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
 	r.put(buildInfo, 1, g.version, runtime.Version())
 	r.put(gpus, float64(len(s.GPUs)))
+	if d := s.Disk; d != nil {
+		r.put(diskSize, d.Size)
+		r.put(diskFree, d.Free)
+	}
 	if l := s.Leases; l != nil {
 		r.put(leaseGranted, float64(l.Counters.Granted))
 		r.put(leaseRefused, float64(l.Counters.Busy), "busy")

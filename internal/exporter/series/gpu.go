@@ -29,6 +29,7 @@ func putGPU(r *rows, g *monitor.GPU, s *monitor.Snapshot) {
 	}
 	for _, u := range g.Users {
 		r.put(containerProcesses, float64(u.Processes), u.Container)
+		r.put(containerOpen, u.Open, u.Container)
 		for _, a := range u.Memory {
 			r.put(containerMemory, a.Value, u.Container, a.Name)
 		}

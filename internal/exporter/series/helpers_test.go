@@ -89,6 +89,7 @@ func full(n int) (monitor.Snapshot, *filler) {
 	s.Module = monitor.Module{Running: "dkms", Selected: "dkms", Same: true}
 	s.Service = &gpuservice.Record{At: hosttest.Now.Add(-7 * time.Second), Verdicts: map[gpuservice.Verdict]int{gpuservice.OfTask: 2},
 		Met: []gpuservice.Run{{Container: "c", Began: hosttest.Now, Verdict: gpuservice.OfTask, GPUs: []gpuservice.Use{{Name: "a", Met: []health.Fault{{Kind: health.Hang}}}}}}}
+	s.Disk = &monitor.Disk{Size: f.number("disk"), Free: f.number("free")}
 	s.Users = &usage.Result{Took: time.Second}
 	s.Leases = &monitor.LeaseReport{At: hosttest.Now.Add(-time.Second), Counters: monitor.LeaseCounters{Granted: 1, Busy: 2, Impossible: 3, HeldSeconds: 4}}
 	s.Reports = []monitor.ReadErrors{{GPU: "0", Failure: amdgpu.Failure{File: "gpu_metrics", Errno: "EIO"}, Count: 3}}

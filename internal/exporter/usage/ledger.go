@@ -49,6 +49,7 @@ type client struct {
 type total struct {
 	ns    map[string]uint64
 	now   map[string]uint64 // of ns, what was done since the update before
+	open  time.Duration     // that it had the GPU open
 	place place
 	seen  time.Time
 }
@@ -106,6 +107,9 @@ func (l *ledger) update(now time.Time, turn uint64, uses []use, limit int, gone 
 	for _, u := range uses { // also those of clients that several processes hold
 		name := l.rowFor(u.place, limit)
 		t := l.totals[name]
+		if t.seen != now {
+			t.open += passed // what is too much of the first look is too little of the last
+		}
 		t.place, t.seen = u.place, now
 		if processes[name] == nil {
 			processes[name] = map[int]bool{}
@@ -128,11 +132,11 @@ func (l *ledger) update(now time.Time, turn uint64, uses []use, limit int, gone 
 	})
 	out := make([]Row, 0, len(l.totals))
 	for _, name := range slices.Sorted(maps.Keys(l.totals)) {
-		r := Row{Container: name, Processes: len(processes[name])}
+		t := l.totals[name]
+		r := Row{Container: name, Processes: len(processes[name]), Open: t.open.Seconds()}
 		if sum := rows[name]; sum != nil {
 			r.Memory, r.Units = sum.amounts()
 		}
-		t := l.totals[name]
 		for _, e := range slices.Sorted(maps.Keys(t.ns)) {
 			r.Engines = append(r.Engines, Amount{e, float64(t.ns[e]) / 1e9})
 			if passed > 0 {

@@ -130,3 +130,30 @@ func TestForgottenClientsAreNotKept(t *testing.T) {
 	}
 	require.EqualValues(t, 100e9, l.totals["c"].ns["gfx"])
 }
+
+func TestOpenTimeIsThatOfTheLooksAtWhichItHeldTheGPU(t *testing.T) {
+	m := newMachine(t)
+	m.process(100, task)
+	m.opens(100, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 1, 1, 1e9))
+	m.opens(100, 6, "/dev/dri/renderD128", amdgpu(first.PCI, 2, 1, 1e9))
+	s := m.scanner(Options{})
+	open := func() float64 {
+		scan(t, s, first)
+		for _, r := range s.Last().Of(first) {
+			if r.Container == handle {
+				return r.Open
+			}
+		}
+		return -1
+	}
+	require.Zero(t, open(), "nobody looked before")
+	m.now = m.now.Add(15 * time.Second)
+	require.Equal(t, 15.0, open(), "two clients hold it no longer than one")
+	m.ends(100)
+	m.now = m.now.Add(15 * time.Second)
+	require.Equal(t, 15.0, open())
+	m.process(101, task)
+	m.opens(101, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 3, 1, 1e9))
+	m.now = m.now.Add(15 * time.Second)
+	require.Equal(t, 30.0, open(), "another process of the container")
+}

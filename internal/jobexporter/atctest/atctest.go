@@ -1,5 +1,5 @@
 // Package atctest plays the part of Concourse's web that an exporter of jobs
-// speaks to: logins and the lists of teams, pipelines, jobs and workers, with the codes,
+// speaks to: logins and the lists of teams, pipelines, jobs, containers and workers, with the codes,
 // headers and fields that Concourse 8.2.5 answers with.
 package atctest
 
@@ -22,6 +22,8 @@ const (
 	Pipelines = "/api/v1/pipelines"
 	Jobs      = "/api/v1/jobs"
 	Workers   = "/api/v1/workers"
+
+	ContainersOfMain = Teams + "/main/containers"
 )
 
 // Server is a web. Change it under Set.
@@ -123,6 +125,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	body, known := s.Answers[r.URL.Path]
+	if !known && strings.HasPrefix(r.URL.Path, Teams+"/") && strings.HasSuffix(r.URL.Path, "/containers") {
+		body, known = "[]", true
+	}
 	token, sent := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	good := s.tokens[token]
 	s.mu.Unlock()

@@ -16,6 +16,11 @@ func (s *Server) Site() {
  "platform":"linux","ephemeral":false,"tags":["gpu","compute-runtime=rocm","rocm","gpu-count=2","gfx=gfx942","gfx=gfx90a"],"team":"","name":"gpu-0-0badcafe","version":"2.5","start_time":1795260000,"state":"running"},
 {"addr":"10.0.0.6:7777","active_containers":0,"platform":"linux","tags":["gpu","gfx=gfx942","gfx=gfx1100"],"team":"dev","name":"gpu-1-0badcafe","version":"2.5","start_time":1795260000,"state":"stalled"},
 {"addr":"10.0.0.7:7777","active_containers":0,"platform":"linux","tags":null,"team":"","name":"plain-0-0badcafe","version":"2.5","start_time":1795260000,"state":"running"}]`
+	s.Answers[ContainersOfMain] = `[
+{"id":"0c3b1a52-3f6e-4f0e-6d59-0d1f2a3b4c5d","worker_name":"gpu-0-0badcafe","state":"created","type":"task","step_name":"train","pipeline_id":1,"job_id":1,"build_id":12,"pipeline_name":"plain","job_name":"succeeded","build_name":"4","working_directory":"/tmp/build/3f1a7c22"},
+{"id":"7f2d9e10-5a4b-4c3d-7e8f-9a0b1c2d3e4f","worker_name":"gpu-0-0badcafe","state":"created","type":"task","step_name":"one-off","build_id":22,"build_name":"22","working_directory":"/tmp/build/2b5d8e90"}]`
+	s.Answers[Teams+"/dev/containers"] = `[
+{"id":"eb2a4fe8-e932-49c4-b519-4f1da1901416","worker_name":"gpu-0-0badcafe","state":"created","type":"task","step_name":"roll","attempt":"2","pipeline_id":2,"job_id":9,"build_id":23,"pipeline_name":"deploy","pipeline_instance_vars":{"branch":"main","n":1},"job_name":"ship \"it\"","build_name":"2.1","working_directory":"/tmp/build/91c0aa3e"}]`
 	s.Answers[Jobs] = `[
 {"id":1,"name":"succeeded","team_name":"main","pipeline_id":1,"pipeline_name":"plain","has_new_inputs":true,"groups":["all"],
  "finished_build":{"id":11,"name":"3","status":"succeeded","start_time":1795267200,"end_time":1795267321,"team_name":"main","pipeline_id":1,"pipeline_name":"plain","job_name":"succeeded"},
