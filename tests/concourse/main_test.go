@@ -3,8 +3,6 @@
 package concourse
 
 import (
-	"concourse-ci-machine/tests/debian"
-	"concourse-ci-machine/tests/suite"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"concourse-ci-machine/tests/debian"
+	"concourse-ci-machine/tests/suite"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"cmp"
-	"concourse-ci-machine/tests/suite"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -13,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"concourse-ci-machine/tests/suite"
 
 	"github.com/stretchr/testify/require"
 

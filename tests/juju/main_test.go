@@ -2,10 +2,11 @@ package juju
 
 import (
 	"cmp"
-	"concourse-ci-machine/tests/suite"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"concourse-ci-machine/tests/suite"
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.

@@ -3,7 +3,6 @@
 package lxd
 
 import (
-	"concourse-ci-machine/tests/suite"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"concourse-ci-machine/tests/suite"
 
 	"github.com/stretchr/testify/require"
 

@@ -4,7 +4,6 @@ package page
 
 import (
 	"bufio"
-	"concourse-ci-machine/internal/exporter/api"
 	"context"
 	"fmt"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"concourse-ci-machine/internal/exporter/api"
 
 	"github.com/stretchr/testify/require"
 

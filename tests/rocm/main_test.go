@@ -4,7 +4,6 @@ package rocm
 
 import (
 	"cmp"
-	"concourse-ci-machine/tests/suite"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+
+	"concourse-ci-machine/tests/suite"
 
 	"golang.org/x/sys/unix"
 
