@@ -1,6 +1,8 @@
 // Package agreed has the ports, folders and words that packages have to agree on
-// which do not import each other. It imports nothing and decides nothing.
+// which do not import each other. It imports none of them and decides nothing.
 package agreed
+
+import "strings"
 
 // Ports that Concourse and this charm listen on.
 const (
@@ -14,9 +16,26 @@ const (
 // StateDir holds what the charm itself has to remember. It is 0700.
 const StateDir = "/var/lib/concourse-charm"
 
-// PCIAnnotation is the annotation of a CDI device that has the GPU's PCI address,
-// by which a task can choose it: what the charm writes, and the wrapper reads.
+// PCIAnnotation is the annotation of a CDI device that has the GPU's PCI address, in the
+// charm's descriptions before they named GPUs by their slots, see PCIOf.
 const PCIAnnotation = "concourse-ci-machine/pci"
+
+// PCIOf is the PCI address of a GPU by the name of its slot: 0000:03:00.0 is the name of a
+// GPU, and 0000:03:00.0-1 that of its partition 1. It is "" of another name.
+func PCIOf(slot string) string {
+	pci, partition, divided := strings.Cut(slot, "-")
+	domain, rest, _ := strings.Cut(pci, ":")
+	bus, rest, _ := strings.Cut(rest, ":")
+	device, function, _ := strings.Cut(rest, ".")
+	of := func(digits, s string, least, most int) bool {
+		return len(s) >= least && len(s) <= most && strings.Trim(s, digits) == ""
+	}
+	const hex = "0123456789abcdef"
+	if !of(hex, domain, 4, 8) || !of(hex, bus, 2, 2) || !of(hex, device, 2, 2) || !of(hex, function, 1, 1) || divided && !of(hex[:10], partition, 1, 4) {
+		return ""
+	}
+	return pci
+}
 
 // AMD's GPUs in the Container Device Interface: the kind of their devices and the file
 // that the charm describes them in; and the variable by which a container chooses.

@@ -10,6 +10,7 @@ import (
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 )
 
@@ -62,7 +63,7 @@ func deviceNodes(s *specs.Spec) (all [][]*specs.DeviceNode) {
 
 // Differences says in what a description is not the machine's; nil is a machine
 // without GPUs. What counts is what a container gets under each name, so that the file
-// of another tool, which has /dev/kfd in each device and no names by unique id, can be
+// of another tool, which has /dev/kfd in each device and no names by unique id or slot, can be
 // right.
 func Differences(file, machine *specs.Spec) (diffs []string) {
 	if file.Kind != Kind {
@@ -72,9 +73,12 @@ func Differences(file, machine *specs.Spec) (diffs []string) {
 		machine = &specs.Spec{}
 	}
 	has, want := given(file), given(machine)
-	byID := slices.ContainsFunc(file.Devices, func(d specs.Device) bool { return isByID(d.Name) })
+	names := map[string]bool{byIndex: true}
+	for _, d := range file.Devices {
+		names[kindOf(d.Name)] = true
+	}
 	for _, d := range machine.Devices {
-		if _, there := has[d.Name]; !there && (byID || !isByID(d.Name)) {
+		if _, there := has[d.Name]; !there && names[kindOf(d.Name)] {
 			diffs = append(diffs, fmt.Sprintf("%s=%s is missing", Kind, d.Name))
 		}
 	}
@@ -91,7 +95,18 @@ func Differences(file, machine *specs.Spec) (diffs []string) {
 	return diffs
 }
 
-func isByID(name string) bool { return strings.HasPrefix(name, "GPU-") }
+const byIndex, byID, bySlot = "index", "unique id", "slot"
+
+// kindOf is what a name goes by; that of all GPUs is there wherever indexes are.
+func kindOf(name string) string {
+	switch {
+	case strings.HasPrefix(name, "GPU-"):
+		return byID
+	case agreed.PCIOf(name) != "":
+		return bySlot
+	}
+	return byIndex
+}
 
 // given are the nodes that a container gets under each name.
 func given(s *specs.Spec) map[string][]*specs.DeviceNode {

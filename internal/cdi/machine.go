@@ -1,6 +1,7 @@
 package cdi
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -33,7 +34,7 @@ func OfMachine(r host.Root) (spec *specs.Spec, left []string, err error) {
 // Listed is one GPU of a description under all its names.
 type Listed struct {
 	Name  string   `json:"name"`            // amd.com/gpu=0
-	Other []string `json:"other,omitempty"` // amd.com/gpu=GPU-<unique id>
+	Other []string `json:"other,omitempty"` // amd.com/gpu=GPU-<unique id>, amd.com/gpu=0000:03:00.0
 	PCI   string   `json:"pci,omitempty"`
 	Nodes []string `json:"nodes"` // of this GPU alone, without /dev/kfd
 }
@@ -48,13 +49,14 @@ func List(s *specs.Spec) []Listed {
 		if d.Name == All {
 			continue
 		}
-		one := Listed{Name: Kind + "=" + d.Name, PCI: d.Annotations[agreed.PCIAnnotation]}
+		one := Listed{Name: Kind + "=" + d.Name, PCI: agreed.PCIOf(d.Name)}
 		for _, n := range d.ContainerEdits.DeviceNodes {
 			one.Nodes = append(one.Nodes, n.Path)
 		}
 		same := slices.IndexFunc(list, func(l Listed) bool { return slices.Equal(l.Nodes, one.Nodes) })
 		if same >= 0 {
 			list[same].Other = append(list[same].Other, one.Name)
+			list[same].PCI = cmp.Or(list[same].PCI, one.PCI)
 			continue
 		}
 		list = append(list, one)

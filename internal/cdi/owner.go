@@ -19,8 +19,8 @@ const saved = Path + ".before-concourse"
 
 const specLimit = 4 << 20 // bytes
 
-// own reports whether the file at Path is the charm's: its devices have the
-// charm's annotation. There is no record that could be lost or outlive it.
+// own reports whether the file at Path is the charm's: it names a GPU by
+// its slot, or has the annotation that the charm's had before. There is no record that could be lost or outlive it.
 func own(r host.Root) (there, own bool, err error) {
 	st, err := r.Lstat(Path)
 	switch {
@@ -36,13 +36,16 @@ func own(r host.Root) (there, own bool, err error) {
 		return true, false, fmt.Errorf("cannot look at %s: %w", Path, err)
 	}
 	var spec struct {
-		Devices []struct{ Annotations map[string]string }
+		Devices []struct {
+			Name        string
+			Annotations map[string]string
+		}
 	}
 	if json.Unmarshal(data, &spec) != nil {
 		return true, false, nil
 	}
 	for _, d := range spec.Devices {
-		if _, ok := d.Annotations[agreed.PCIAnnotation]; ok {
+		if _, older := d.Annotations[agreed.PCIAnnotation]; older || agreed.PCIOf(d.Name) != "" {
 			return true, true, nil
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/pkg/parser"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
-	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
@@ -31,7 +31,7 @@ const (
 )
 
 // Resource is the file with the description of gpus: devices "0" to "N-1" in
-// the order given, "GPU-<unique id>" for those that have one, and "all". What
+// the order given, "GPU-<unique id>" and the slot for those that have one, and "all". What
 // could not be described is left out, each with its reason in left. Where
 // nothing can be described the file is wanted absent.
 func Resource(gpus []gpu.GPU, kfd gpu.KFD) (r plan.Resource, left []string, err error) {
@@ -50,15 +50,17 @@ func Resource(gpus []gpu.GPU, kfd gpu.KFD) (r plan.Resource, left []string, err 
 }
 
 // Spec is the description itself, nil where no GPU can be described. A GPU
-// that is left out leaves a gap: a number never moves on to another GPU.
+// that is left out leaves a gap: a number never moves on to another GPU. It has no
+// annotations: with them it would be of CDI 0.6.0, which Podman 4.3 does not read.
 func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err error) {
 	spec = &specs.Spec{Kind: Kind}
 	var all []*specs.DeviceNode
 	named := map[string]int{}
 	for _, g := range gpus {
-		named[g.UniqueID]++
+		named[idOf(g)]++
+		named[gpu.Slot(g.PCI, g.Partition)]++
 	}
-	var byID []specs.Device
+	var byID, bySlot []specs.Device
 	for i, g := range gpus {
 		nodes, reason := nodesOf(g)
 		if reason != "" {
@@ -66,21 +68,20 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 			continue
 		}
 		edits := specs.ContainerEdits{DeviceNodes: nodes}
-		var notes map[string]string
-		if g.PCI != "" {
-			notes = map[string]string{agreed.PCIAnnotation: g.PCI}
+		spec.Devices = append(spec.Devices, specs.Device{Name: strconv.Itoa(i), ContainerEdits: edits})
+		// A name that two GPUs claim names neither of them.
+		if id := idOf(g); g.UniqueID != "" && named[id] == 1 {
+			byID = append(byID, specs.Device{Name: id, ContainerEdits: edits})
 		}
-		spec.Devices = append(spec.Devices, specs.Device{Name: strconv.Itoa(i), Annotations: notes, ContainerEdits: edits})
-		// A unique id that two GPUs claim names neither of them.
-		if g.UniqueID != "" && named[g.UniqueID] == 1 {
-			byID = append(byID, specs.Device{Name: "GPU-" + g.UniqueID, Annotations: notes, ContainerEdits: edits})
+		if slot := gpu.Slot(g.PCI, g.Partition); g.PCI != "" && named[slot] == 1 {
+			bySlot = append(bySlot, specs.Device{Name: slot, ContainerEdits: edits})
 		}
 		all = append(all, nodes...)
 	}
 	if len(spec.Devices) == 0 {
 		return nil, left, nil
 	}
-	spec.Devices = append(spec.Devices, byID...)
+	spec.Devices = slices.Concat(spec.Devices, byID, bySlot)
 	spec.Devices = append(spec.Devices, specs.Device{Name: All, ContainerEdits: specs.ContainerEdits{DeviceNodes: all}})
 	// /dev/kfd belongs to no single GPU. Once at the top it comes with every
 	// device, and no container gets it twice.
@@ -100,6 +101,8 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 	}
 	return spec, left, nil
 }
+
+func idOf(g gpu.GPU) string { return "GPU-" + g.UniqueID }
 
 // nodesOf returns the nodes of one GPU, or why there is not all of them.
 func nodesOf(g gpu.GPU) (nodes []*specs.DeviceNode, reason string) {

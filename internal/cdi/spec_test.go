@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/stretchr/testify/require"
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
+	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
@@ -62,7 +65,7 @@ func TestSpecOfTwoGPUs(t *testing.T) {
 
 	spec, err := cdilib.ReadSpec(h.Path(Path), 0)
 	require.NoError(t, err)
-	require.Equal(t, "0.6.0", spec.Version, "annotations need 0.6.0 and nothing needs more")
+	require.Equal(t, "0.5.0", spec.Version, "Podman 4.3 reads no later one")
 }
 
 func TestInjectedDevicesAreTheNodes(t *testing.T) {
@@ -79,6 +82,7 @@ func TestInjectedDevicesAreTheNodes(t *testing.T) {
 		{[]string{"0"}, []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card0"}},
 		{[]string{"1", "2"}, []string{"/dev/kfd", "/dev/dri/renderD129", "/dev/dri/card1", "/dev/dri/renderD130", "/dev/dri/card2"}},
 		{[]string{"GPU-a1b2c3d4e5f60002"}, []string{"/dev/kfd", "/dev/dri/renderD130", "/dev/dri/card2"}},
+		{[]string{"0000:04:00.0"}, []string{"/dev/kfd", "/dev/dri/renderD129", "/dev/dri/card1"}},
 		{[]string{"all"}, []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card0", "/dev/dri/renderD129",
 			"/dev/dri/card1", "/dev/dri/renderD130", "/dev/dri/card2"}},
 		{[]string{"all", "0"}, []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card0", "/dev/dri/renderD129",
@@ -137,7 +141,7 @@ func TestNodeWithoutNumberIsNeverWritten(t *testing.T) {
 			require.Equal(t, int64(226), n.Major)
 		}
 	}
-	require.Equal(t, []string{"0", "4", "GPU-a1b2c3d4e5f60000", "GPU-a1b2c3d4e5f60004", "all"}, names,
+	require.Equal(t, []string{"0", "4", "GPU-a1b2c3d4e5f60000", "GPU-a1b2c3d4e5f60004", "0000:03:00.0", "0000:07:00.0", "all"}, names,
 		"a number never moves on to another GPU")
 }
 
@@ -154,17 +158,39 @@ func TestUnusableKFDIsLeftOutWithItsReason(t *testing.T) {
 	}
 }
 
-func TestPartitionsWithOneParentIDKeepUniqueNames(t *testing.T) {
-	a, b, c := card(0), card(1), card(2)
+func TestNameThatTwoGPUsClaimNamesNeither(t *testing.T) {
+	a, b, c, d, e := card(0), card(1), card(2), card(3), card(4)
 	b.UniqueID, b.PCI, b.Partition = a.UniqueID, a.PCI, 1
-	spec, left, err := Spec([]gpu.GPU{a, b, c}, kfd())
+	d.PCI = e.PCI // which of the two a container would get nobody could tell
+	d.UniqueID, e.UniqueID = "", ""
+	spec, left, err := Spec([]gpu.GPU{a, b, c, d, e}, kfd())
 	require.NoError(t, err)
 	require.Empty(t, left)
 	var names []string
 	for _, d := range spec.Devices {
 		names = append(names, d.Name)
 	}
-	require.Equal(t, []string{"0", "1", "2", "GPU-" + c.UniqueID, "all"}, names)
+	require.Equal(t, []string{"0", "1", "2", "3", "4", "GPU-" + c.UniqueID, "0000:03:00.0", "0000:03:00.0-1", "0000:05:00.0", "all"}, names)
+}
+
+// AMD's tool names GPUs by index alone.
+func TestKindOfNameThatADescriptionDoesNotHaveIsNotMissing(t *testing.T) {
+	machine, _, err := Spec([]gpu.GPU{card(0), card(1)}, kfd())
+	require.NoError(t, err)
+	for without, want := range map[string][]string{
+		"0000:03:00.0 0000:04:00.0":                                           nil,
+		"GPU-a1b2c3d4e5f60000 GPU-a1b2c3d4e5f60001":                           nil,
+		"GPU-a1b2c3d4e5f60000 GPU-a1b2c3d4e5f60001 0000:03:00.0 0000:04:00.0": nil,
+		"0000:04:00.0":                {"amd.com/gpu=0000:04:00.0 is missing"},
+		"GPU-a1b2c3d4e5f60000":        {"amd.com/gpu=GPU-a1b2c3d4e5f60000 is missing"},
+		"0 0000:03:00.0 0000:04:00.0": {"amd.com/gpu=0 is missing"},
+	} {
+		file := *machine
+		file.Devices = slices.DeleteFunc(slices.Clone(machine.Devices), func(d specs.Device) bool {
+			return slices.Contains(strings.Fields(without), d.Name)
+		})
+		require.Equal(t, want, Differences(&file, machine), without)
+	}
 }
 
 func TestNameThatCDIRefusesIsAnError(t *testing.T) {

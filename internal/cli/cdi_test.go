@@ -85,7 +85,7 @@ func TestGeneratedDescriptionIsTheCharms(t *testing.T) {
 	}
 }
 
-// The file of AMD's tool has /dev/kfd in each device and no names by unique id.
+// The file of AMD's tool has /dev/kfd in each device and no names by unique id or slot.
 const ofAMD = `{"cdiVersion":"0.6.0","kind":"amd.com/gpu","containerEdits":{},"devices":[
  {"name":"0","containerEdits":{"deviceNodes":[
   {"path":"/dev/dri/card0","type":"c","major":226,"fileMode":432,"permissions":"rwm","uid":0,"gid":44},

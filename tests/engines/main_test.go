@@ -14,6 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/tests/suite"
 )
 
@@ -170,20 +173,25 @@ func dispatch(t *testing.T, words ...string) string {
 	return must(t, append([]string{filepath.Join(dir, "dispatch")}, words...)...)
 }
 
-// describe has the stand-ins in /etc/cdi/amd.json, closed to all but root and group 44.
+// describe has the stand-ins in /etc/cdi/amd.json as the charm describes two GPUs, closed
+// to all but root and group 44.
 func describe(t *testing.T) {
 	t.Helper()
 	numbers, err := suite.Minors()
 	require.NoError(t, err)
-	node := func(path string) string {
-		return fmt.Sprintf(`{"deviceNodes":[{"path":%q,"type":"c","major":10,"minor":%d,"permissions":"rw"}]}`, path, numbers[path])
+	node := func(path string) host.Node {
+		return host.Node{Path: path, Major: 10, Minor: uint32(numbers[path]), Mode: 0o660, GID: 44}
 	}
-	spec := fmt.Sprintf(`{"cdiVersion":"0.5.0","kind":"amd.com/gpu","containerEdits":%s,"devices":[{"name":"0","containerEdits":%s},{"name":"1","containerEdits":%s},{"name":"all","containerEdits":{"deviceNodes":[%s,%s]}}]}`,
-		node(suite.StandIns[0]), node(suite.StandIns[1]), node(suite.StandIns[2]),
-		strings.TrimSuffix(strings.TrimPrefix(node(suite.StandIns[1]), `{"deviceNodes":[`), "]}"),
-		strings.TrimSuffix(strings.TrimPrefix(node(suite.StandIns[2]), `{"deviceNodes":[`), "]}"))
-	require.NoError(t, os.MkdirAll(filepath.Dir(cdi.Path), 0o755))
-	require.NoError(t, os.WriteFile(cdi.Path, []byte(spec), 0o644))
+	r, left, err := cdi.Resource([]gpu.GPU{
+		{PCI: "0000:03:00.0", UniqueID: "a1b2c3d4e5f60000", Render: node(suite.StandIns[1])},
+		{PCI: "0000:03:00.0", Partition: 1, Render: node(suite.StandIns[2])},
+	}, gpu.KFD{State: gpu.KFDPresent, Node: node(suite.StandIns[0])})
+	require.NoError(t, err)
+	require.Empty(t, left)
+	p, err := r.Diff(t.Context(), hosttest.RealAt("/"))
+	require.NoError(t, err)
+	_, err = p.Apply(t.Context(), nil)
+	require.NoError(t, err)
 	nodes(t, 0, 44, 0o660)
 }
 

@@ -61,10 +61,12 @@ func TestPodmanHasBothWays(t *testing.T) {
 	for _, c := range []struct{ global, words, want string }{
 		{"--runtime amd", "-e AMD_VISIBLE_DEVICES=1", second},
 		{"--runtime amd", "-e AMD_VISIBLE_DEVICES=0-1 --user 1234", both},
+		{"--runtime amd", "-e AMD_VISIBLE_DEVICES=0000:03:00.0-1", second},
 		{"--runtime amd", "--annotation cdi.k8s.io/any=amd.com/gpu=0", first},
 		{"--runtime amd", "--device amd.com/gpu=1", second},
 		{"--runtime amd", "", nothing},
 		{"", "-e AMD_VISIBLE_DEVICES=1", nothing},
+		{"--runtime runc", "--device amd.com/gpu=0000:03:00.0-1", second},
 		{"--runtime runc", "--device amd.com/gpu=all", both},
 	} {
 		out, err := p.probe(c.global, c.words)

@@ -40,7 +40,7 @@ func TestContainersOnAUnitGetOfItsGPUsAlone(t *testing.T) {
 	}
 	out, err := p.probe("--runtime "+wrapper(), "-e AMD_VISIBLE_DEVICES=0")
 	require.Error(t, err)
-	require.Contains(t, out, `"0" is no GPU that this unit gives; there are: 1 [container `)
+	require.Contains(t, out, `"0" is no GPU that this unit gives; there are: 1 (0000:03:00.0-1) [container `)
 
 	unit.Containers = oci.Tasks
 	write()

@@ -28,7 +28,7 @@ func TestD49D52RuntimesComeAndGoAndLeaveTheOperatorsFiles(t *testing.T) {
 	u.hook("install")
 	u.web()
 	u.flight("changed", "web/0")
-	require.Contains(t, u.read("/etc/cdi/amd.json"), "concourse-ci-machine/pci")
+	require.Contains(t, u.read("/etc/cdi/amd.json"), `"name":"0000:03:00.0"`)
 	require.Equal(t, operatorsCDI, u.read("/etc/cdi/amd.json.before-concourse"))
 	require.True(t, u.Machine.Up("concourse-cdi-refresh.path"))
 

@@ -7,6 +7,7 @@
 package cdispec
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,7 @@ type Spec struct {
 type Device struct {
 	Spec  *Spec
 	Name  string
-	PCI   string // "" where the spec does not say
+	PCI   string // of its annotation, or of its name where that is a slot; "" where neither says
 	edits rawjson.Value
 }
 
@@ -83,6 +84,7 @@ func (s *Spec) decode(root rawjson.Value) (version string, err error) {
 		if d.PCI, err = annotations.StringOf(agreed.PCIAnnotation); err != nil {
 			return "", fmt.Errorf("device %s: %w", d.Name, err)
 		}
+		d.PCI = cmp.Or(d.PCI, agreed.PCIOf(d.Name))
 		if d.edits, err = v.Of("containerEdits", rawjson.Object); err != nil {
 			return "", fmt.Errorf("device %s: %w", d.Name, err)
 		}

@@ -9,13 +9,14 @@ import (
 	"strconv"
 	"strings"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/oci/cdispec"
 )
 
 // unitGPU is one GPU that the unit gives to tasks, with all its names.
 type unitGPU struct {
 	cdispec.Device          // under the first of the names
-	names          []string // in the spec: its index, GPU-<id>
+	names          []string // in the spec: its index, GPU-<id>, its slot
 	pci            string   // "" when not known
 	nodes          []string // its device nodes, which tell GPUs apart
 }
@@ -67,7 +68,7 @@ func unitGPUs(specs []*cdispec.Spec, allowed []cdispec.Device) (gpus []unitGPU, 
 // String is the GPU as messages name it: "0 (GPU-1a2b, 0000:03:00.0)".
 func (g unitGPU) String() string {
 	others := slices.Clone(g.names[1:])
-	if g.pci != "" {
+	if g.pci != "" && !slices.ContainsFunc(g.names, func(n string) bool { return agreed.PCIOf(n) != "" }) {
 		others = append(others, g.pci)
 	}
 	if len(others) == 0 {

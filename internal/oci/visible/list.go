@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/oci/cdispec"
 	"concourse-ci-machine/internal/oci/edits"
 )
@@ -19,7 +20,7 @@ const maxVisible = 4096
 // value is all; none, void or nothing at all; or a list with commas of indexes
 // ("0"), ranges ("0-2"), names of the CDI spec ("GPU-<unique id>"), unique ids
 // in hex ("0x1a2b...", or bare with more than 8 digits) and PCI addresses
-// ("0000:03:00.0", "03:00.0"). Case does not matter, nor do spaces around
+// ("0000:03:00.0", "03:00.0"; of one partition "0000:03:00.0-1"). Case does not matter, nor do spaces around
 // entries and GPUs named twice.
 //
 // The work grows with the text and the GPUs, never with a number in the text.
@@ -108,7 +109,7 @@ func (g unitGPU) is(entry string) bool {
 	hex = hex || isUniqueID(entry)
 	for _, name := range g.names {
 		name = strings.ToLower(name)
-		if name == entry {
+		if name == entry || name == fullPCI(entry) {
 			return true
 		}
 		own, ok := strings.CutPrefix(name, "gpu-")
@@ -130,18 +131,8 @@ func isUniqueID(s string) bool {
 	return id != "" && (marked || len(id) > 8) && strings.Trim(id, "0123456789abcdef") == ""
 }
 
-// isPCI reads [domain:]bus:device.function.
-func isPCI(s string) bool {
-	parts := strings.Split(fullPCI(s), ":")
-	if len(parts) != 3 {
-		return false
-	}
-	slot, function, ok := strings.Cut(parts[2], ".")
-	hex := func(s string, least, most int) bool {
-		return len(s) >= least && len(s) <= most && strings.Trim(s, "0123456789abcdef") == ""
-	}
-	return ok && hex(parts[0], 4, 8) && hex(parts[1], 2, 2) && hex(slot, 2, 2) && hex(function, 1, 1)
-}
+// isPCI reads [domain:]bus:device.function, and the same with -partition.
+func isPCI(s string) bool { return agreed.PCIOf(fullPCI(s)) != "" }
 
 func fullPCI(s string) string {
 	if strings.Count(s, ":") == 1 {

@@ -90,7 +90,7 @@ func Brought(t *testing.T) (host.Host, *hosttest.Runner) {
 	for _, path := range append(rocm.ToolkitFiles(), nvidia.Files()...) {
 		hosttest.Put(t, h.Root, path, "the charm's")
 	}
-	hosttest.Put(t, h.Root, cdi.Path, `{"devices":[{"name":"0","annotations":{"concourse-ci-machine/pci":"0000:03:00.0"}}]}`)
+	hosttest.Put(t, h.Root, cdi.Path, `{"devices":[{"name":"0000:03:00.0"}]}`)
 	hosttest.Put(t, h.Root, nvidia.Path, `{"annotations":{"concourse-ci-machine/from":"x"},"kind":"nvidia.com/gpu","devices":[{"name":"0"}]}`)
 	hosttest.Put(t, h.Root, resource.BroughtFile, `{"packages":["`+rocm.ToolkitPackage+`","`+nvidia.Package+`"]}`)
 	hosttest.Put(t, h.Root, "/var/lib/dpkg/status", "Package: "+rocm.ToolkitPackage+"\nStatus: install ok installed\nVersion: 1.2.0\n\nPackage: "+nvidia.Package+

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
 )
@@ -127,14 +126,13 @@ func (b *bench) configure(gpus int) error {
 		leased = append(leased, oci.LeasedGPU{Name: fmt.Sprintf("0000:%02x:00.0", 3+g), Nodes: []string{all[2*g+1]["path"].(string)}})
 		id := fmt.Sprintf("GPU-%016x", g+1)
 		names = append(names, "amd.com/gpu="+id)
-		for _, name := range []string{strconv.Itoa(g), id} {
-			devices = append(devices, map[string]any{"name": name, "containerEdits": edits(all[2*g : 2*g+2]...),
-				"annotations": map[string]any{agreed.PCIAnnotation: fmt.Sprintf("0000:%02x:00.0", 3+g)}})
+		for _, name := range []string{strconv.Itoa(g), id, leased[g].Name} {
+			devices = append(devices, map[string]any{"name": name, "containerEdits": edits(all[2*g : 2*g+2]...)})
 		}
 	}
 	spec := b.path(fmt.Sprintf("amd%d.json", gpus))
 	if err := writeJSON(spec, map[string]any{
-		"cdiVersion": "0.6.0", "kind": "amd.com/gpu", "containerEdits": edits(b.node("/dev/kfd", 0)), "devices": devices,
+		"cdiVersion": "0.5.0", "kind": "amd.com/gpu", "containerEdits": edits(b.node("/dev/kfd", 0)), "devices": devices,
 	}); err != nil {
 		return err
 	}
