@@ -69,7 +69,7 @@ func TestPluginStepsBackForAMDs(t *testing.T) {
 	require.NoError(t, amd.Close())
 	turn(t, p)
 	require.Empty(t, p.trouble(), log)
-	require.Len(t, k.plugins, 1)
+	<-k.plugins // it offers them again
 }
 
 func TestSecondPluginEnds(t *testing.T) {
