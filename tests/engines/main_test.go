@@ -79,22 +79,10 @@ func inside(m *testing.M, told string) int {
 
 // ownMachine has its own /proc, /dev, /run and /etc.
 func ownMachine() error {
-	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
-		return err
-	}
-	if err := suite.OwnDev(dir); err != nil {
+	if err := suite.OwnMachine(dir); err != nil {
 		return err
 	}
 	if err := os.Chmod("/dev/shm", os.ModeSticky|0o777); err != nil { // a user's locks are there
-		return err
-	}
-	if err := syscall.Mount("tmpfs", "/run", "tmpfs", syscall.MS_NOSUID, "mode=755"); err != nil {
-		return err
-	}
-	if out, err := exec.Command("cp", "-a", "/etc", "/run/etc").CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	if err := syscall.Mount("/run/etc", "/etc", "", syscall.MS_BIND, ""); err != nil {
 		return err
 	}
 	// crun refuses a machine that has both versions of cgroups.

@@ -1,0 +1,116 @@
+//go:build kubernetes
+
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"concourse-ci-machine/tests/suite"
+)
+
+// cachedEnv asks to skip what would first have to build Kubernetes.
+const cachedEnv = "KUBERNETES_CACHED_ONLY"
+
+const notCached = "the programs of Kubernetes and containerd are not in the cache folder: make test-kubernetes builds them, in some ten minutes of two processors"
+
+// dir has what was built, and what the node writes; the node's control groups are below
+// one with its name.
+var dir string
+
+// skipped is why nothing runs, "" where it does.
+var skipped string
+
+func TestMain(m *testing.M) {
+	there, err := cached()
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "cannot look for the programs of Kubernetes:", err)
+		os.Exit(1)
+	case os.Getenv(cachedEnv) != "" && !there:
+		skipped = notCached
+		os.Exit(m.Run())
+	}
+	os.Exit(suite.Namespaced{
+		Name:    "Kubernetes",
+		Missing: missing(),
+		Flags:   syscall.CLONE_NEWPID | syscall.CLONE_NEWNET,
+		Outside: build,
+		Inside:  inside,
+	}.Run(m))
+}
+
+func need(t *testing.T) {
+	t.Helper()
+	suite.Need(t, cmp.Or(skipped, missing()))
+}
+
+func missing() string {
+	if os.Geteuid() != 0 {
+		return "root is needed to run a node of Kubernetes"
+	}
+	if lacks := suite.Lacks("etcd-server containerd runc busybox-static iproute2", "etcd", "containerd", "containerd-shim-runc-v2", "runc", "busybox", "ip", "go"); lacks != "" {
+		return lacks
+	}
+	if _, err := os.Stat(filepath.Join(networkPlugins, "ptp")); err != nil {
+		return networkPlugins + "/ptp is not there (Debian: containernetworking-plugins)"
+	}
+	numbers, err := suite.Minors()
+	if err == nil && len(numbers) < 1+gpus {
+		err = fmt.Errorf("/proc/misc has too few devices to stand in for %d GPUs", gpus)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func build() (told string, end func() error, err error) {
+	if told, err = os.MkdirTemp("", "kubernetes-test-"); err != nil {
+		return "", nil, err
+	}
+	end = func() error { return errors.Join(removeGroups(told), os.RemoveAll(told)) }
+	err = os.Chmod(told, 0o755)
+	for _, module := range modules {
+		if err == nil {
+			err = programs(context.Background(), module, told)
+		}
+	}
+	if err == nil {
+		err = suite.Build(told, "./src/dispatch", "./src/runc-amd-wrapper")
+	}
+	if err == nil {
+		err = makeGroups(told)
+	}
+	if err != nil {
+		_ = end() // the error that counts is the one before
+	}
+	return told, end, err
+}
+
+// inside is the first process of the namespace at first, which takes in the processes
+// that containerd and pods leave behind.
+func inside(m *testing.M, told string) int {
+	dir = told
+	if os.Getpid() != 1 {
+		return m.Run()
+	}
+	if err := ownMachine(); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot set up a machine for Kubernetes:", err)
+		return 1
+	}
+	c := exec.Command("/proc/self/exe", os.Args[1:]...)
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	code, err := suite.RunAndReap(c)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot run the tests of Kubernetes:", err)
+	}
+	return code
+}
