@@ -27,7 +27,7 @@ endif
 # The packages with tests of the tag e2e; the others run under `make test`.
 E2E_PACKAGES = $(shell grep -rl --include='*_test.go' '^//go:build.*e2e' tests | sed 's|^|./|; s|/[^/]*$$||' | sort -u)
 
-PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline pebble
+PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin pebble
 PACKER = go run -buildvcs=false ./src/charmpack
 TOOL = go tool -modfile=tools/go.mod
 GOTEST = go test -buildvcs=false $(if $(JSON),-json)
@@ -44,12 +44,14 @@ need-go:
 
 build: $(PROGRAMS) ## build the programs of the charm into bin/ (GOARCH=arm64: bin/arm64/)
 
-dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline: PACKAGE = ./src/$@
-dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline: X = -X concourse-ci-machine/internal/version.Version=$(VERSION)
+dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: PACKAGE = ./src/$@
+dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: X = -X concourse-ci-machine/internal/version.Version=$(VERSION)
 pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
 pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
+# Without grpc's tracing pages, which nobody serves: a quarter less.
+gpu-device-plugin: TAGS = -tags grpcnotrace
 $(PROGRAMS): need-go
-	GOOS=linux GOARCH=$(GOARCH) go build -trimpath -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
+	GOOS=linux GOARCH=$(GOARCH) go build $(TAGS) -trimpath -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
 
 sandbox: need-go
 	go build -trimpath -buildvcs=false -o bin/sandbox ./src/sandbox

@@ -298,7 +298,7 @@ func TestLeaseStaysWithItsGPUWhenTheIndexMoves(t *testing.T) {
 	l, _, _, err := u.leased()
 	require.NoError(t, err)
 	_, err = l.Take(lease.Call{Container: "77aa", Bundle: "/b", PidFile: "/p", Cgroup: "77aa", PID: 4711}, lease.Want{Count: 1, Of: []int{0}})
-	require.ErrorContains(t, err, "is held by container 4f1c")
+	require.ErrorContains(t, err, "is held by the task of container 4f1c")
 }
 
 func TestUnreadableConfigNamesSudo(t *testing.T) {

@@ -147,7 +147,7 @@ func TestRebootEndsAllLeases(t *testing.T) {
 	w.boot("boot-2")
 	states, _, err := l.Read()
 	require.NoError(t, err)
-	require.Equal(t, State{GPU: "a", Container: call.Container, Since: w.clock}, states[0])
+	require.Equal(t, State{GPU: "a", Kind: Task, Container: call.Container, Since: w.clock}, states[0])
 	got, err := l.Take(w.call("c2", w.spawn("")), Want{Count: 1})
 	require.NoError(t, err)
 	require.Equal(t, []int{0}, got)

@@ -5,6 +5,43 @@ import (
 	"slices"
 )
 
+// Weight is how well two GPUs are joined, for Leases.Links: partitions of one GPU, then
+// XGMI by the fewest hops, then the same NUMA node, which also decides between equal links.
+// hops is 0 where no XGMI joins them.
+func Weight(same bool, hops int, numa bool) (w int) {
+	if numa {
+		w = LinkNUMA
+	}
+	switch {
+	case same:
+		return LinkSame
+	case hops > 0:
+		w += max(LinkXGMI/hops, 2*LinkNUMA)
+	}
+	return w
+}
+
+// Prefer picks n of the GPUs that are free as Take would, with all of must, which are
+// among them. Both are sorted; n is not less than must has, and there are n or more.
+func (l Leases) Prefer(free, must []int, n int) []int {
+	if n == len(must) {
+		return slices.Clone(must)
+	}
+	const above = 1 << 20 // all that other links come to
+	links := make([][]int, len(l.GPUs))
+	for i := range links {
+		links[i] = make([]int, len(l.GPUs))
+		for j := range links {
+			links[i][j] = l.link(i, j)
+			if slices.Contains(must, i) || slices.Contains(must, j) {
+				links[i][j] += above
+			}
+		}
+	}
+	l.Links = links
+	return l.choose(free, free, n)
+}
+
 // maxSets bounds the sets that are all looked at: 70 are the most for 8 GPUs.
 const maxSets = 5000
 

@@ -45,15 +45,16 @@ func (l Leases) Enter(c Call, gpus []int) error {
 	if err := l.read(s, boot, now); err != nil {
 		return err
 	}
-	r := record{
-		boot: boot, container: c.Container, bundle: c.Bundle, pidFile: c.PidFile, cgroup: c.Cgroup,
-		calls: []process{self}, phase: entered, since: now, called: now, gpus: len(gpus),
+	r := c.record(boot, self, now)
+	r.gpus = len(gpus)
+	if r.kind == Task {
+		r.phase = entered
 	}
 	holds := r.succeed(s)
 	if slices.ContainsFunc(s, func(o slot) bool { return o.live && !o.of(c.Container, boot) }) {
 		held := l.bury(s, now)
 		l.count(dir, func(n *Counters) { n.Busy, n.HeldMS = n.Busy+1, n.HeldMS+held })
-		return &Refusal{Reason: Busy, Count: len(gpus), Of: l.named(gpus), Total: len(l.GPUs), States: l.states(s), At: now, Again: c.Container, indexes: gpus, label: l.Label}
+		return &Refusal{Reason: Busy, For: r.kind, Count: len(gpus), Of: l.named(gpus), Total: len(l.GPUs), States: l.states(s), At: now, Again: c.Container, indexes: gpus, label: l.Label}
 	}
 	if r.pidFile == "" {
 		return withoutPidFile(c.Container)

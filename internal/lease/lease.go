@@ -1,11 +1,12 @@
-// Package lease gives GPUs to tasks for their own: no GPU is ever held by two
-// containers, and none stays held by one whose task is gone. State is files
-// below /run and the kernel's own knowledge of processes; nothing runs in
-// between, and nobody has to say that a task has ended.
+// Package lease gives GPUs to tasks, containers of other engines and pods for their own:
+// no GPU is ever held by two of them, and none stays held by one that is gone. State is
+// files below /run and the kernel's own knowledge of processes; nothing runs in between,
+// and nobody has to say that a task or container has ended.
 //
 // A record in a GPU's file says who got it. It counts only as long as a process
 // bears it out: the runc call that it names, or what that call started in the
-// container. All that decides or changes is done with the files of the GPUs
+// container. No process that could be known here bears a pod out: its record counts until
+// its keeper gives it back. All that decides or changes is done with the files of the GPUs
 // locked, for milliseconds; kill -9 leaves records that nothing bears out.
 //
 // It is linked into runc-amd-wrapper, and so needs the standard library,
@@ -48,6 +49,16 @@ const (
 	LinkSame = 64 // partitions of the same GPU
 )
 
+// Kind says what holds a lease.
+type Kind string
+
+// The kinds of holders, and what a lease lasts as long as.
+const (
+	Task      Kind = "task"      // of Concourse's: what came by exec, its first process being idle
+	Container Kind = "container" // of another engine: its first process, which is the work
+	Pod       Kind = "pod"       // until its keeper calls GiveBack
+)
+
 // Call is the wrapper's call that leases: it becomes runc by execve, with the
 // same process id and start time.
 type Call struct {
@@ -60,7 +71,26 @@ type Call struct {
 	Cgroup string
 	// Like is the same for tasks that look the same; "" is not known.
 	Like string
+	Own  bool // the container's first process is its work: it is a Container, else a Task
 	PID  int
+}
+
+func (c Call) record(boot string, self process, now time.Time) record {
+	r := record{
+		kind: c.kind(), boot: boot, container: c.Container, bundle: c.Bundle, pidFile: c.PidFile, cgroup: c.Cgroup,
+		calls: []process{self}, phase: created, since: now, called: now, like: c.Like,
+	}
+	if c.Own {
+		r.phase = holding
+	}
+	return r
+}
+
+func (c Call) kind() Kind {
+	if c.Own {
+		return Container
+	}
+	return Task
 }
 
 // Want is what a task asks for.
@@ -92,7 +122,9 @@ type Withheld struct {
 type State struct {
 	GPU       string
 	Held      bool
-	Container string    // who holds it, or held it last; "" when nobody is known
+	Kind      Kind      // of who holds it, or held it last; "" when nobody is known
+	Container string    // its name: runc's id, of a pod namespace/pod/container or PodToCome
+	Engine    string    // of a container: docker, podman, containerd/<namespace>; "" not known
 	Like      string    // of its task, see Call
 	Since     time.Time // of the lease
 	PID       int       // of the container's init, 0 when it has none

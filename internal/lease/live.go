@@ -27,8 +27,11 @@ func doubtful(init int, err error) verdict { return verdict{true, init, err.Erro
 // record that is not live never gets so by itself: what starts a process in a
 // container is an exec, and that asks Enter first.
 func (l Leases) judge(r *record, boot string, now time.Time) verdict {
-	if r.phase == ended || r.boot != boot {
+	switch {
+	case r.phase == ended || r.boot != boot:
 		return verdict{}
+	case r.kind == Pod: // until its keeper gives it back
+		return verdict{live: true}
 	}
 	// Calls first: a call that is gone has put its process into the cgroup, and
 	// its pid into the file, before it went.
@@ -46,6 +49,8 @@ func (l Leases) judge(r *record, boot string, now time.Time) verdict {
 		return doubtful(init.pid, err)
 	case calling || init.pid == 0:
 		return verdict{live: calling, init: init.pid}
+	case r.kind == Container: // all of it ends with its first process
+		return verdict{live: true, init: init.pid}
 	case r.phase == created: // a clock that was set back holds it no longer either
 		return verdict{live: now.Sub(r.called).Abs() < execDue, init: init.pid}
 	}
@@ -137,10 +142,27 @@ func (l Leases) initOf(r *record) (init process, groups []string, err error) {
 		return init, nil, fmt.Errorf("cannot read %s: %w", path, err)
 	}
 	groups, within := l.groupsOf(text, r.cgroup)
-	if !within && r.init.pid == 0 { // another process has its number
-		return process{}, nil, nil
+	if !within && r.init.pid == 0 {
+		if still, err := l.leftGroup(r, pid); !still || err != nil { // another process has its number
+			return process{}, nil, err
+		}
 	}
 	return init, groups, nil
+}
+
+// leftGroup tells whether a process outside of the container's cgroup may still be its
+// first one: that of a container works itself, and with privileges leaves its cgroup, but
+// stays process 1 of a namespace that was made in this one. It may be another container's
+// by now, which is the safe side.
+func (l Leases) leftGroup(r *record, pid int) (bool, error) {
+	if r.kind != Container {
+		return false, nil
+	}
+	numbers, err := l.numbers(pid)
+	if gone(err) {
+		return false, nil
+	}
+	return len(numbers) == 2 && numbers[1] == "1", err
 }
 
 // readPID reads a pid file, 0 for none.

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,6 +23,9 @@ const (
 	created phase = "created" // its task is still to come, by exec
 	entered phase = "entered" // an exec was let in
 	ended   phase = "ended"   // the lease was found dead; only Enter brings it back
+	// A container or pod holds from the first to the last, and awaits no exec. A program of
+	// before kinds knows no such phase, and takes the GPU as held.
+	holding phase = "holding"
 )
 
 // maxCalls bounds the execs of one container that are on their way at once.
@@ -36,8 +40,9 @@ type process struct {
 
 // record is what a GPU's file says of its holder.
 type record struct {
+	kind      Kind   // a record of before kinds has none, and is a task's
 	boot      string // /proc/sys/kernel/random/boot_id
-	container string
+	container string // State.Container
 	bundle    string
 	pidFile   string
 	cgroup    string
@@ -64,6 +69,9 @@ func (r record) appendTo(out []byte) []byte {
 	out = rawjson.AppendString(append(out, `,"bundle":`...), r.bundle)
 	out = rawjson.AppendString(append(out, `,"pid_file":`...), r.pidFile)
 	out = rawjson.AppendString(append(out, `,"cgroup":`...), r.cgroup)
+	if r.kind != Task {
+		out = rawjson.AppendString(append(out, `,"kind":`...), string(r.kind))
+	}
 	if r.like != "" {
 		out = rawjson.AppendString(append(out, `,"like":`...), r.like)
 	}
@@ -122,7 +130,7 @@ func decodeRecord(data []byte) (*record, error) {
 	}
 	f := fields{v: doc.Root()}
 	r := record{
-		boot: f.text("boot"), container: f.text("container"), bundle: f.text("bundle"),
+		kind: cmp.Or(Kind(f.text("kind")), Task), boot: f.text("boot"), container: f.text("container"), bundle: f.text("bundle"),
 		pidFile: f.text("pid_file"), cgroup: f.text("cgroup"), phase: phase(f.text("phase")),
 		since: f.time("since"), called: f.time("called"), gpus: f.number("gpus"), like: f.text("like"),
 	}
@@ -132,9 +140,11 @@ func decodeRecord(data []byte) (*record, error) {
 	}
 	switch {
 	case f.err != nil:
-	case r.phase != created && r.phase != entered && r.phase != ended:
+	case r.kind != Task && r.kind != Container && r.kind != Pod:
+		f.err = fmt.Errorf("kind is %q", r.kind)
+	case r.phase != ended && (r.kind == Task && r.phase != created && r.phase != entered || r.kind != Task && r.phase != holding):
 		f.err = fmt.Errorf("phase is %q", r.phase)
-	case r.container == "" || r.boot == "" || r.pidFile == "" || r.cgroup == "":
+	case r.container == "" || r.boot == "" || r.kind != Pod && (r.pidFile == "" || r.cgroup == ""):
 		f.err = errors.New("it lacks container, boot, pid_file or cgroup")
 	}
 	if f.err != nil {

@@ -10,7 +10,7 @@ import (
 
 func sample() record {
 	return record{
-		boot: "b", container: "c1", bundle: "/run/\"odd\" ü", pidFile: "/run/c1/init.pid", cgroup: "c1",
+		kind: Task, boot: "b", container: "c1", bundle: "/run/\"odd\" ü", pidFile: "/run/c1/init.pid", cgroup: "c1",
 		calls: []process{{7, 1 << 60}, {1<<31 - 1, 0}}, phase: entered, since: time.UnixMilli(1), called: time.UnixMilli(1700000000123), gpus: 64,
 	}
 }
@@ -23,6 +23,26 @@ func TestRecordComesBackAsItWas(t *testing.T) {
 	got, err := decodeRecord(data)
 	require.NoError(t, err)
 	require.Equal(t, sample(), *got)
+}
+
+func TestRecordsOfEachKindComeBack(t *testing.T) {
+	for kind, r := range map[Kind]record{
+		Container: {boot: "b", container: "c1", bundle: "/b", pidFile: "/b/init.pid", cgroup: "c1", init: process{9, 1}, calls: []process{{7, 1}}},
+		Pod:       {boot: "b", container: "team-a/train-0/main"},
+	} {
+		r.kind, r.phase, r.since, r.called = kind, holding, time.UnixMilli(1), time.UnixMilli(2)
+		got, err := decodeRecord(r.appendTo(nil))
+		require.NoError(t, err)
+		require.Equal(t, r, *got)
+	}
+}
+
+// As the version before kinds wrote it. What it would not understand it counts as held.
+func TestRecordOfBeforeKindsIsATasks(t *testing.T) {
+	got, err := decodeRecord([]byte(`{"container":"c1","phase":"entered","gpus":1,"since":1,"called":2,"calls":[],"init":[[9,5]],"boot":"b","bundle":"/b","pid_file":"/p","cgroup":"c1"}`))
+	require.NoError(t, err)
+	require.Equal(t, Task, got.kind)
+	require.NotContains(t, string(sample().appendTo(nil)), "kind")
 }
 
 func TestRecordThatDoesNotFitIsRefused(t *testing.T) {
@@ -47,6 +67,9 @@ func TestDecodeRecordNamesWhatIsWrong(t *testing.T) {
 		{"a call of text", strings.Replace(whole, "[7,", `["7",`, 1), "it is a string, not a number"},
 		{"many calls", strings.Replace(whole, "[7,", strings.Repeat("[1,1],", 8)+"[7,", 1), "calls are 10, more than 8"},
 		{"a time in words", strings.Replace(whole, `"since":1,`, `"since":"now",`, 1), "since: it is a string"},
+		{"another kind", strings.Replace(whole, "}", `,"kind":"vm"}`, 1), `kind is "vm"`},
+		{"a container with the phase of a task", strings.Replace(whole, "}", `,"kind":"container"}`, 1), `phase is "entered"`},
+		{"a task with that of a container", strings.Replace(whole, "entered", "holding", 1), `phase is "holding"`},
 		{"zeros", "\x00\x00", "it is not JSON"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,6 +87,7 @@ func TestDecodeRecordNamesWhatIsWrong(t *testing.T) {
 func FuzzDecodeRecord(f *testing.F) {
 	f.Add(sample().appendTo(nil))
 	f.Add([]byte(" \n"))
+	f.Add([]byte(`{"container":"n/p/c","kind":"pod","phase":"holding","boot":"b"}`))
 	f.Add([]byte(`{"container":"a","phase":"ended","boot":"b","pid_file":"/p","cgroup":"a"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := decodeRecord(data)

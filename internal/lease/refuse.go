@@ -24,6 +24,7 @@ const (
 // Refusal says why a container gets no GPUs, and what its owner can do.
 type Refusal struct {
 	Reason Reason
+	For    Kind     // what asks for them
 	Count  int      // how many it wants
 	Of     []string // names of the GPUs it may get; nil: any
 	Total  int      // how many the unit has
@@ -47,26 +48,31 @@ const RunAgain = "as on this worker GPUs have disappeared, Concourse runs the st
 
 // Error is the whole text, which reaches the output of the build.
 func (r *Refusal) Error() string {
-	const again = "run the task again"
+	again := "run the task again"
+	if r.For == Container {
+		again = "start the container again"
+	}
 	switch {
 	case r.Reason == Impossible && r.Of != nil:
-		return fmt.Sprintf("cannot lease %s: the task names %d; ask for fewer by GPU_COUNT", gpus(r.Count), len(r.Of))
+		return fmt.Sprintf("cannot lease %s: the %s names %d; ask for fewer by GPU_COUNT", gpus(r.Count), r.asker(), len(r.Of))
 	case r.Reason == Impossible:
 		return fmt.Sprintf("cannot lease %s: this unit has %d; ask for fewer by GPU_COUNT", gpus(r.Count), r.Total)
 	case r.Reason == OutOfService:
 		of := "this unit's " + strconv.Itoa(r.Total)
 		if r.Of != nil {
-			of = "the " + strconv.Itoa(len(r.Of)) + " that the task names"
+			of = "the " + strconv.Itoa(len(r.Of)) + " that the " + r.asker() + " names"
 		}
-		return fmt.Sprintf("cannot lease %s: %d of %s can be given; %s; %s", gpus(r.Count), r.InService, of, r.Withheld, RunAgain)
+		return fmt.Sprintf("cannot lease %s: %d of %s can be given; %s", gpus(r.Count), r.InService, of, r.Withheld) + r.runAgain()
 	case r.Reason == Unready:
-		return fmt.Sprintf("cannot lease %s: %s; %s", gpus(r.Count), r.Unready, RunAgain)
+		return fmt.Sprintf("cannot lease %s: %s", gpus(r.Count), r.Unready) + r.runAgain()
+	case r.Again != "" && r.For == Container:
+		return fmt.Sprintf("cannot use %s in container %s: its lease was released, and since then %s; %s", gpus(r.Count), r.Again, r.holders(), again)
 	case r.Again != "":
 		return fmt.Sprintf("cannot use %s in container %s again: its task has ended, and since then %s; %s", gpus(r.Count), r.Again, r.holders(), again)
 	}
 	of := "of " + strconv.Itoa(r.Total)
 	if r.Of != nil {
-		of = "of the " + strconv.Itoa(len(r.Of)) + " that the task names"
+		of = "of the " + strconv.Itoa(len(r.Of)) + " that the " + r.asker() + " names"
 	}
 	free := 0
 	for _, s := range r.States {
@@ -83,13 +89,39 @@ func (r *Refusal) Error() string {
 		text += "; " + holders
 	}
 	if r.Withheld != "" {
-		return text + "; " + r.Withheld + "; " + RunAgain
+		return text + "; " + r.Withheld + r.runAgain()
 	}
-	text += "; " + again + " later, or let tasks queue at the web (limit-gpu-tasks)"
+	switch r.For {
+	case Pod: // it is its controller that makes another
+		return text
+	case Container:
+		text += "; " + again + " later"
+	default:
+		text += "; " + again + " later, or let tasks queue at the web (limit-gpu-tasks)"
+	}
 	if r.Count > 1 {
 		text += ", or ask for fewer by GPU_COUNT"
 	}
 	return text
+}
+
+// asker is what names the GPUs.
+func (r *Refusal) asker() string {
+	if r.For == "" {
+		return string(Task)
+	}
+	return string(r.For)
+}
+
+// runAgain ends a refusal for want of GPUs that are here and can't be given.
+func (r *Refusal) runAgain() string {
+	switch r.For {
+	case Pod:
+		return ""
+	case Container:
+		return "; start the container again when one is back"
+	}
+	return "; " + RunAgain
 }
 
 func gpus(n int) string {
@@ -131,7 +163,11 @@ func (r *Refusal) holder(list string, n int, s State) string {
 		text = list + " are held"
 	}
 	if s.Container != "" {
-		text += fmt.Sprintf(" by container %s since %s (%s)", s.Container, s.Since.UTC().Format("15:04:05 UTC"), short(r.At.Sub(s.Since)))
+		text += fmt.Sprintf(" by %s since %s (%s", s.Holder(), s.Since.UTC().Format("15:04:05 UTC"), short(r.At.Sub(s.Since)))
+		if look := s.Look(); look != "" {
+			text += "; see " + look
+		}
+		text += ")"
 	}
 	if s.Doubt != "" {
 		text += " [" + s.Doubt + "]"

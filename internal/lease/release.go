@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
@@ -34,7 +35,7 @@ func (l Leases) Forget(container string) error {
 	}
 	var held uint64
 	for _, o := range s {
-		if r := o.record; r == nil || r.container != container || r.phase != created || len(r.calls) != 1 || r.calls[0] != self {
+		if r := o.record; r == nil || r.container != container || r.init.pid != 0 || len(r.calls) != 1 || r.calls[0] != self {
 			continue
 		}
 		if err := l.blank(o); err != nil {
@@ -77,7 +78,8 @@ func (l Leases) Release(gpu int, force bool) (State, error) {
 	was := l.states(s)[0]
 	if was.Held && !force {
 		r := Refusal{Count: 1, States: []State{was}, At: now, indexes: []int{gpu}}
-		return was, fmt.Errorf("cannot release GPU: %s; abort the build, or give force=true when no task uses it", r.holders())
+		end := map[Kind]string{Container: "stop the container", Pod: "delete the pod"}[was.Kind]
+		return was, fmt.Errorf("cannot release GPU: %s; %s, or give force=true when nobody uses it", r.holders(), cmp.Or(end, "abort the build"))
 	}
 	if len(s[0].raw) == 0 {
 		return was, nil

@@ -110,7 +110,10 @@ func (s slots) free() []int {
 func (s slot) state(name string) State {
 	st := State{GPU: name, Held: s.live, PID: s.init, Doubt: s.doubt}
 	if s.record != nil {
-		st.Container, st.Since, st.Like = s.record.container, s.record.since, s.record.like
+		st.Kind, st.Container, st.Since, st.Like = s.record.kind, s.record.container, s.record.since, s.record.like
+		if st.Kind == Container {
+			st.Engine = engine(s.record.bundle)
+		}
 	}
 	return st
 }

@@ -34,14 +34,14 @@ func (l Leases) Take(c Call, w Want) ([]int, error) {
 	defer unix.Close(dir)
 	if w.Count > len(of) {
 		l.count(dir, func(n *Counters) { n.Impossible++ })
-		return nil, &Refusal{Reason: Impossible, Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs)}
+		return nil, &Refusal{Reason: Impossible, For: c.kind(), Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs)}
 	}
 	if len(w.Withheld) > 0 {
 		of = slices.DeleteFunc(slices.Clone(of), func(g int) bool { return w.withheld(g) != "" })
 	}
 	if w.Count > len(of) {
 		l.count(dir, func(n *Counters) { n.Busy++ })
-		return nil, &Refusal{Reason: OutOfService, Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs), InService: len(of), Withheld: l.tellWithheld(w)}
+		return nil, &Refusal{Reason: OutOfService, For: c.kind(), Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs), InService: len(of), Withheld: l.tellWithheld(w)}
 	}
 	boot, err := l.boot()
 	if err != nil {
@@ -84,7 +84,7 @@ func (t *taking) try() ([]int, error) {
 	}
 	candidates, unready := t.ready(candidates)
 	if len(candidates) < t.want.Count {
-		return nil, &Refusal{Reason: Unready, Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), Unready: unready}
+		return nil, &Refusal{Reason: Unready, For: t.call.kind(), Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), Unready: unready}
 	}
 	if other := slices.DeleteFunc(slices.Clone(candidates), t.avoids); len(other) >= t.want.Count {
 		candidates = other
@@ -99,11 +99,8 @@ func (t *taking) avoids(gpu int) bool {
 
 // grant writes the lease, and then only what may get lost.
 func (t *taking) grant(s slots, gpus []int, now time.Time) ([]int, error) {
-	r := record{
-		boot: t.boot, container: t.call.Container, bundle: t.call.Bundle, pidFile: t.call.PidFile, cgroup: t.call.Cgroup,
-		calls: []process{t.self}, phase: created, since: now, called: now, gpus: len(gpus),
-		like: t.call.Like,
-	}
+	r := t.call.record(t.boot, t.self, now)
+	r.gpus = len(gpus)
 	held, err := t.write(s, r, gpus, now)
 	if err != nil {
 		return nil, err
@@ -116,7 +113,7 @@ func (t *taking) grant(s slots, gpus []int, now time.Time) ([]int, error) {
 func (t *taking) giveUp(s slots, now time.Time) error {
 	held := t.bury(s, now)
 	t.count(t.dir, func(n *Counters) { n.Busy, n.HeldMS = n.Busy+1, n.HeldMS+held })
-	why := &Refusal{Reason: Busy, Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), At: now, Withheld: t.tellWithheld(t.want), label: t.Label}
+	why := &Refusal{Reason: Busy, For: t.call.kind(), Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), At: now, Withheld: t.tellWithheld(t.want), label: t.Label}
 	states := t.states(s)
 	for _, g := range t.of {
 		why.States = append(why.States, states[g])

@@ -24,7 +24,7 @@ func TestTakeIsAllOrNothing(t *testing.T) {
 	states, c, err := l.Read()
 	require.NoError(t, err)
 	require.Equal(t, []State{
-		{GPU: "a", Held: true, Container: "c1", Since: w.clock}, {GPU: "b", Held: true, Container: "c1", Since: w.clock}, {GPU: "c"},
+		{GPU: "a", Held: true, Kind: Task, Container: "c1", Since: w.clock}, {GPU: "b", Held: true, Kind: Task, Container: "c1", Since: w.clock}, {GPU: "c"},
 	}, states)
 	require.Equal(t, Counters{Granted: 1, Busy: 1}, c)
 }
@@ -36,7 +36,7 @@ func TestTakeOfNamedGPUs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 3}, got)
 	_, err = l.Take(w.call("c2", w.spawn("")), Want{Of: []int{1, 2}, Count: 2})
-	require.ErrorContains(t, err, "1 of the 2 that the task names is free; 1 (b) is held by container c1")
+	require.ErrorContains(t, err, "1 of the 2 that the task names is free; 1 (b) is held by the task of container c1")
 	got, err = l.Take(w.call("c2", w.spawn("")), Want{Of: []int{1, 2}, Count: 1})
 	require.NoError(t, err)
 	require.Equal(t, []int{2}, got)
@@ -226,7 +226,7 @@ func TestReleaseLeavesAloneWhatIsHeldUnlessForced(t *testing.T) {
 	l := w.leases("a", "b")
 	call, _, task := busy(t, w, l)
 	was, err := l.Release(0, false)
-	require.EqualError(t, err, "cannot release GPU: 0 (a) is held by container c1 since 22:13:20 UTC (0s); abort the build, or give force=true when no task uses it")
+	require.EqualError(t, err, "cannot release GPU: 0 (a) is held by the task of container c1 since 22:13:20 UTC (0s); abort the build, or give force=true when nobody uses it")
 	require.True(t, was.Held)
 	_, err = l.Release(2, true)
 	require.ErrorContains(t, err, "this unit has 2")
@@ -249,14 +249,14 @@ func TestExecsOnTheirWayAtOnceAreAllRemembered(t *testing.T) {
 	w.reap(second.PID)
 	w.reap(task)
 	_, err := l.Take(w.call("c2", w.spawn("")), Want{Count: 1})
-	require.ErrorContains(t, err, "held by container c1", "the first is still on its way")
+	require.ErrorContains(t, err, "held by the task of container c1", "the first is still on its way")
 	w.reap(first.PID)
 	_, err = l.Take(w.call("c2", w.spawn("")), Want{Count: 1})
 	require.NoError(t, err)
 	err = l.Enter(w.call("c1", w.spawn("")), []int{0})
 	var r *Refusal
 	require.True(t, errors.As(err, &r))
-	require.Contains(t, r.Error(), "cannot use 1 GPU in container c1 again: its task has ended, and since then 0 (a) is held by container c2")
+	require.Contains(t, r.Error(), "cannot use 1 GPU in container c1 again: its task has ended, and since then 0 (a) is held by the task of container c2")
 }
 
 func TestEnterAfterTheRecordWasLostNeedsThePidFile(t *testing.T) {

@@ -96,9 +96,25 @@ func (w *world) spawn(group string) (pid int) {
 	}
 	require.NoError(w.t, os.MkdirAll(w.path("proc", strconv.Itoa(pid), "ns"), 0o700))
 	require.NoError(w.t, os.Symlink(w.procs[pid].space, w.path("proc", strconv.Itoa(pid), "ns/pid")))
+	w.status(pid)
 	w.stat(pid)
 	w.move(pid, group)
 	return pid
+}
+
+// status has the numbers of a process: 1 has the first one of a pid namespace.
+func (w *world) status(pid int) {
+	text := "Name:\tx\nNSpid:\t" + strconv.Itoa(pid)
+	if space := w.procs[pid].space; space != "pid:[1]" {
+		inside := 0
+		for _, p := range w.procs {
+			if p.space == space {
+				inside++
+			}
+		}
+		text += "\t" + strconv.Itoa(inside)
+	}
+	w.put(w.path("proc", strconv.Itoa(pid), "status"), text+"\nThreads:\t1\n")
 }
 
 func (w *world) stat(pid int) {

@@ -84,7 +84,7 @@ func TestTaskGetsTheGPUsThatItLeased(t *testing.T) {
 	require.Equal(t, []string{"c1", "c2"}, b.held(t))
 
 	require.EqualError(t, b.task(t, "c3"), "cannot lease 1 GPU: 0 of 2 are free; "+
-		"1 (GPU-3c4d, 0000:c4:00.0) is held by container c2 since 03:04:05 UTC (0s), 0 (GPU-1a2b, 0000:03:00.0) is held by container c1 since 03:04:05 UTC (0s); "+
+		"1 (GPU-3c4d, 0000:c4:00.0) is held by the task of container c2 since 03:04:05 UTC (0s), 0 (GPU-1a2b, 0000:03:00.0) is held by the task of container c1 since 03:04:05 UTC (0s); "+
 		"run the task again later, or let tasks queue at the web (limit-gpu-tasks) [container c3]", "named as tasks name them, whatever the order of devices")
 	require.NotContains(t, b.text(t), "/dev/dri")
 	require.NoFileExists(t, b.path("state/c3"))
@@ -171,13 +171,13 @@ func TestExecAsksForTheLeaseOfItsContainer(t *testing.T) {
 	require.NoError(t, b.task(t, "c2", "AMD_VISIBLE_DEVICES=0"))
 	for _, call := range [][]string{exec, {"exec", "c1", "sh"}, {"exec", "-t", "c1", "sh", "-p"}} {
 		err := b.call(call...)
-		require.ErrorContains(t, err, "since then GPU-1a2b is held by container c2 since ")
+		require.ErrorContains(t, err, "since then GPU-1a2b is held by the task of container c2 since ")
 		require.ErrorContains(t, err, "[container c1]")
 		require.Nil(t, b.argv)
 	}
 
 	b.configure(t, func(c *Config) { c.Devices = nil; c.Leases = &Leases{Dir: b.path("leases")} })
-	require.ErrorContains(t, b.call(exec...), "held by container c2", "whatever GPUs the unit gives now")
+	require.ErrorContains(t, b.call(exec...), "held by the task of container c2", "whatever GPUs the unit gives now")
 	b.configure(t, func(*Config) {})
 	require.NoError(t, b.call(exec...), "GPUs are shared now")
 }
@@ -237,5 +237,5 @@ func TestRefusedTaskIsToldSoInItsLog(t *testing.T) {
 	var line struct{ Level, Msg string }
 	require.NoError(t, json.Unmarshal([]byte(file(t, b.path("log"))), &line))
 	require.Equal(t, line.Msg+"\n", stderr.String())
-	require.Contains(t, line.Msg, "are held by container c1 since ")
+	require.Contains(t, line.Msg, "are held by the task of container c1 since ")
 }

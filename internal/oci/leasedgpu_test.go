@@ -50,7 +50,7 @@ func TestLeaseIsOfTheGPUAndNotOfItsIndex(t *testing.T) {
 			})
 			err := b.task(t, "c2")
 			require.Error(t, err)
-			require.Regexp(t, `GPU 0: the wrapper's config has no name for its device nodes|0 \(GPU-3c4d, 0000:c4:00.0\) is held by container c1`, err.Error())
+			require.Regexp(t, `GPU 0: the wrapper's config has no name for its device nodes|0 \(GPU-3c4d, 0000:c4:00.0\) is held by the task of container c1`, err.Error())
 		})
 	}
 }

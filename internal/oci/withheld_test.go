@@ -89,7 +89,7 @@ func TestWithheldGPUIsLeasedToNobody(t *testing.T) {
 	require.NoError(t, b.task(t, "c1", "GPU_COUNT=all"), "all that can be given")
 	require.Equal(t, []string{"/dev/dri/renderD128"}, b.given(t))
 	require.Equal(t, []string{"c1", ""}, b.held(t))
-	require.EqualError(t, b.task(t, "c2"), "cannot lease 1 GPU: 0 of 2 are free; 0 (GPU-1a2b, 0000:03:00.0) is held by container c1 since 03:04:05 UTC (0s); "+
+	require.EqualError(t, b.task(t, "c2"), "cannot lease 1 GPU: 0 of 2 are free; 0 (GPU-1a2b, 0000:03:00.0) is held by the task of container c1 since 03:04:05 UTC (0s); "+
 		"GPU 1 (GPU-3c4d, 0000:c4:00.0) "+hung+"; "+lease.RunAgain+" [container c2]")
 
 	b.withhold(t, "a", "b")

@@ -82,7 +82,8 @@ func weights(o Observed, gpus []gpu.GPU) [][]int {
 		rows[i] = make([]int, len(gpus))
 		for j, b := range at {
 			if i != j && max(a, b) < len(o.Links) && min(a, b) >= 0 {
-				rows[i][j] = weight(o.Links[a][b])
+				l := o.Links[a][b]
+				rows[i][j] = lease.Weight(l.Same, l.Hops, l.NUMA)
 			}
 			better = better || rows[i][j] != 0
 		}
@@ -91,21 +92,6 @@ func weights(o Observed, gpus []gpu.GPU) [][]int {
 		return nil
 	}
 	return rows
-}
-
-// weight keeps the order: partitions of one GPU, then XGMI by the fewest hops,
-// then the same NUMA node, which also decides between equal links.
-func weight(l gpu.Link) (w int) {
-	if l.NUMA {
-		w = lease.LinkNUMA
-	}
-	switch {
-	case l.Same:
-		return lease.LinkSame
-	case l.Hops > 0:
-		w += max(lease.LinkXGMI/l.Hops, 2*lease.LinkNUMA)
-	}
-	return w
 }
 
 // desireLeases says where leases can't have an effect, and takes the report away

@@ -9,6 +9,7 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/resource/resourcetest"
 	"concourse-ci-machine/internal/role"
@@ -100,6 +101,7 @@ func TestLinksAreReadOnlyWhereGPUsAreLeased(t *testing.T) {
 
 func TestBetterLinksWeighMore(t *testing.T) {
 	ordered := []gpu.Link{{}, {NUMA: true}, {Hops: 9}, {Hops: 3, NUMA: true}, {Hops: 2, NUMA: true}, {Hops: 1}, {Hops: 1, NUMA: true}, {Same: true, NUMA: true}}
+	weight := func(l gpu.Link) int { return lease.Weight(l.Same, l.Hops, l.NUMA) }
 	for i, l := range ordered[1:] {
 		require.Greater(t, weight(l), weight(ordered[i]), "%+v", l)
 		require.LessOrEqual(t, weight(l), oci.MaxLink)

@@ -128,8 +128,8 @@ func (s *story) exclusive(t *testing.T) {
 		held = append(held, b)
 	}
 	require.Contains(t, refused, "OCI runtime create failed: runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 (GPU-")
-	require.Contains(t, refused, "is held by container ")
-	_, after, _ := strings.Cut(refused, "is held by container ")
+	require.Contains(t, refused, "is held by the task of container ")
+	_, after, _ := strings.Cut(refused, "is held by the task of container ")
 	holder, _, _ := strings.Cut(after, " ")
 	told := ""
 	for _, u := range s.app.units[1:] {

@@ -155,7 +155,7 @@ func (u *unit) isFree() {
 
 func (u *unit) isHeldBy(b *bed) {
 	u.t.Helper()
-	require.Contains(u.t, u.refusal(), " is held by container "+b.id+" since ")
+	require.Contains(u.t, u.refusal(), " is held by the task of container "+b.id+" since ")
 }
 
 func (b *bed) createWords() []string {

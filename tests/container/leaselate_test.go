@@ -42,11 +42,11 @@ func TestLateExecLeasesAgainOrIsRefused(t *testing.T) {
 
 			var out bytes.Buffer
 			require.Error(t, old.runc(&out, "exec", "--process", old.path("process"), "--detach", old.id))
-			require.Contains(t, out.String(), "cannot use 1 GPU in container "+old.id+" again: its task has ended, and since then GPU-0 is held by container "+holder.id+" since ")
+			require.Contains(t, out.String(), "cannot use 1 GPU in container "+old.id+" again: its task has ended, and since then GPU-0 is held by the task of container "+holder.id+" since ")
 			require.Equal(t, strings.TrimSpace(out.String()), old.logged())
 			out.Reset()
 			require.Error(t, old.runc(&out, "exec", old.id, "/bin/busybox", "true"), "without a process file, too")
-			require.Contains(t, out.String(), " GPU-0 is held by container "+holder.id+" since ")
+			require.Contains(t, out.String(), " GPU-0 is held by the task of container "+holder.id+" since ")
 
 			holder.kill9("exec.pid")
 			u.isFree()
@@ -107,8 +107,8 @@ func TestRefusalIsInTheLogWordForWord(t *testing.T) {
 	u := newUnit(t, 1)
 	holder := u.busy(settings[1])
 	for env, want := range map[string]string{
-		"A=b":                   `^runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 \(GPU-0\) is held by container ` + holder.id + ` since \d\d:\d\d:\d\d UTC \(.*\); run the task again later, or let tasks queue at the web \(limit-gpu-tasks\) \[container %s\]$`,
-		"AMD_VISIBLE_DEVICES=0": `^runc-amd-wrapper: cannot lease 1 GPU: .*0 \(GPU-0\) is held by container ` + holder.id + ` since .* \[container %s\]$`,
+		"A=b":                   `^runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 \(GPU-0\) is held by the task of container ` + holder.id + ` since \d\d:\d\d:\d\d UTC \(.*\); run the task again later, or let tasks queue at the web \(limit-gpu-tasks\) \[container %s\]$`,
+		"AMD_VISIBLE_DEVICES=0": `^runc-amd-wrapper: cannot lease 1 GPU: .*0 \(GPU-0\) is held by the task of container ` + holder.id + ` since .* \[container %s\]$`,
 		"GPU_COUNT=2":           `^runc-amd-wrapper: cannot lease 2 GPUs: this unit has 1.* \[container %s\]$`,
 		"GPU_COUNT=two":         `^runc-amd-wrapper: cannot give the task GPU_COUNT="two" GPUs: it is not a whole number or all \[container %s\]$`,
 	} {
@@ -136,7 +136,7 @@ func TestRefusalOfALeaseReachesTheUserThroughContainerd(t *testing.T) {
 	}
 	out, err := run(b.id + "-refused")
 	require.Error(t, err)
-	require.Regexp(t, `OCI runtime create failed: runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 \(GPU-0\) is held by container `+holder.id+
+	require.Regexp(t, `OCI runtime create failed: runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 \(GPU-0\) is held by the task of container `+holder.id+
 		` since \d\d:\d\d:\d\d UTC \(\d+s\); run the task again later, or let tasks queue at the web \(limit-gpu-tasks\) \[container `+b.id+`-refused\]`, out)
 
 	holder.kill9("exec.pid")

@@ -51,7 +51,7 @@ func TestGPUThatGetsAnotherIndexStaysItsTasks(t *testing.T) {
 	u.unnamed(second, "/dev/dri/renderD129")
 	second.bundle()
 	require.Error(t, second.up())
-	require.Contains(t, second.logged(), "cannot lease 1 GPU: 0 of 1 are free; 0 is held by container "+holder.id)
+	require.Contains(t, second.logged(), "cannot lease 1 GPU: 0 of 1 are free; 0 is held by the task of container "+holder.id)
 	holder.kill9("exec.pid")
 	require.Eventually(t, func() bool { return second.up() == nil }, 20*time.Second, 5*time.Millisecond)
 }

@@ -1,0 +1,217 @@
+package lease
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// own is a container of another engine, whose create is over.
+func (w *world) own(id string, l Leases, gpus int) (c Call, init int) {
+	c = w.call(id, w.spawn(""))
+	c.Own = true
+	_, err := l.Take(c, Want{Count: gpus})
+	require.NoError(w.t, err)
+	return c, w.up(c)
+}
+
+// holders are who holds each GPU, by kind and name.
+func holders(t *testing.T, l Leases) (list []string) {
+	t.Helper()
+	states, _, err := l.Read()
+	require.NoError(t, err)
+	for _, s := range states {
+		text := ""
+		if s.Held {
+			text = string(s.Kind) + " " + s.Container
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+// Its first process is the work: nothing is awaited, whatever time goes by.
+func TestContainerHoldsAsLongAsItsFirstProcess(t *testing.T) {
+	for name, end := range map[string]func(w *world, c Call, init int){
+		"it ends":                      func(w *world, _ Call, init int) { w.reap(init) },
+		"nobody has waited for it yet": func(w *world, _ Call, init int) { w.die(init) },
+		"its bundle is removed with it": func(w *world, c Call, init int) {
+			w.reap(init)
+			require.NoError(t, os.RemoveAll(c.Bundle))
+		},
+		"another process has its number": func(w *world, _ Call, init int) {
+			w.reap(init)
+			w.pick = func([]int) int { return init }
+			w.spawn("")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, true)
+			l := w.leases("a", "b")
+			c, init := w.own("c1", l, 1)
+			w.clock = w.clock.Add(26 * time.Hour)
+			require.Equal(t, []string{"container c1", ""}, holders(t, l))
+			end(w, c, init)
+			require.Equal(t, []string{"", ""}, holders(t, l))
+		})
+	}
+}
+
+func TestContainerHoldsOnItsWay(t *testing.T) {
+	w := newWorld(t, true)
+	l := w.leases("a")
+	c := w.call("c1", w.spawn(""))
+	c.Own = true
+	_, err := l.Take(c, Want{Count: 1})
+	require.NoError(t, err)
+	require.Equal(t, []string{"container c1"}, holders(t, l), "its create is there")
+	w.reap(c.PID)
+	require.Equal(t, []string{""}, holders(t, l), "it was killed, and left no process")
+	l.pid = w.spawn("")
+	c.PID = l.pid
+	_, err = l.Take(c, Want{Count: 1})
+	require.NoError(t, err)
+	require.NoError(t, l.Forget("c1"))
+	require.Equal(t, []string{""}, holders(t, l))
+}
+
+// A privileged process can leave its cgroup. One that was seen at its start is known by
+// its start time; before, being process 1 of a namespace has to do.
+func TestContainerThatLeavesItsCgroupStillHolds(t *testing.T) {
+	for _, seen := range []bool{true, false} {
+		w := newWorld(t, true)
+		l := w.leases("a")
+		c, init := w.own("c1", l, 1)
+		if seen {
+			start := c
+			start.PID = w.spawn("")
+			require.NoError(t, l.Enter(start, []int{0}))
+			w.reap(start.PID)
+		}
+		w.move(init, "")
+		require.Equal(t, []string{"container c1"}, holders(t, l))
+		if seen {
+			require.NoError(t, os.RemoveAll(c.Bundle))
+			require.Equal(t, []string{"container c1"}, holders(t, l), "whatever becomes of its files")
+		}
+		w.reap(init)
+		require.Equal(t, []string{""}, holders(t, l))
+		w.pick = func([]int) int { return init }
+		w.spawn("garden/c2")
+		require.Equal(t, map[bool]string{true: "", false: "container c1"}[seen], holders(t, l)[0], "the first of another has its number: the safe side")
+	}
+}
+
+func TestExecIntoAContainerNeedsThatItHolds(t *testing.T) {
+	w := newWorld(t, true)
+	l := w.leases("a", "b")
+	c, init := w.own("c1", l, 1)
+	exec := c
+	exec.PID = w.spawn("")
+	require.NoError(t, l.Enter(exec, []int{0}))
+	w.reap(exec.PID)
+	require.Equal(t, []string{"container c1", ""}, holders(t, l))
+	states, n, err := l.Read()
+	require.NoError(t, err)
+	require.Equal(t, State{GPU: "a", Held: true, Kind: Container, Container: "c1", Since: w.clock, PID: init}, states[0])
+	require.Equal(t, uint64(1), n.Granted, "no other lease")
+
+	_, err = l.Release(0, true)
+	require.NoError(t, err)
+	other := w.call("c2", w.spawn(""))
+	_, err = l.Take(other, Want{Of: []int{0}, Count: 1})
+	require.NoError(t, err)
+	exec.PID = w.spawn("")
+	require.ErrorContains(t, l.Enter(exec, []int{0}), "cannot use 1 GPU in container c1: its lease was released, and since then 0 (a) is held by the task of container c2")
+}
+
+// docker restart makes it anew under its name: it takes what is free then.
+func TestContainerThatIsMadeAnewUnderItsName(t *testing.T) {
+	w := newWorld(t, true)
+	l := w.leases("a", "b")
+	_, init := w.own("c1", l, 1)
+	w.reap(init)
+	_, _ = w.own("c2", l, 1)
+	_, init = w.own("c1", l, 1)
+	require.Equal(t, []string{"container c2", "container c1"}, holders(t, l))
+	w.reap(init)
+	require.Equal(t, []string{"container c2", ""}, holders(t, l))
+}
+
+func TestPodKeepsUntilItsKeeperGivesBack(t *testing.T) {
+	w := newWorld(t, true)
+	l := w.leases("a", "b", "c")
+	began := w.clock
+	require.NoError(t, l.Keep(PodToCome, []int{1, 0}, nil))
+	w.clock = w.clock.Add(time.Minute)
+	require.NoError(t, l.Keep("n/p/main", []int{0, 1}, nil))
+	w.clock = w.clock.Add(26 * time.Hour)
+	require.NoError(t, l.Keep("n/p/main", []int{0, 1}, []Withheld{{GPU: 0, Why: "is withheld"}}), "what it keeps already")
+	states, n, err := l.Read()
+	require.NoError(t, err)
+	require.Equal(t, State{GPU: "a", Held: true, Kind: Pod, Container: "n/p/main", Since: began}, states[0], "since it was handed out")
+	require.Equal(t, Counters{Granted: 1}, n)
+	require.NoError(t, l.GiveBack([]int{0, 1, 2}))
+	require.Equal(t, []string{"", "", ""}, holders(t, l))
+	states, n, err = l.Read()
+	require.NoError(t, err)
+	require.Equal(t, "n/p/main", states[0].Container, "who held it last is known")
+	require.Equal(t, uint64(2*time.Hour.Milliseconds()*26+2*time.Minute.Milliseconds()), n.HeldMS)
+	require.NoError(t, l.Keep("n/p/main", []int{2}, nil))
+	w.boot("boot-2")
+	require.Equal(t, []string{"", "", ""}, holders(t, l))
+}
+
+func TestPodIsRefusedWhatOthersHold(t *testing.T) {
+	w := newWorld(t, true)
+	l := w.leases("a", "b", "c")
+	w.own("c1", l, 1)
+	for _, c := range []struct {
+		name     string
+		gpus     []int
+		withheld []Withheld
+		want     string
+	}{
+		{"a container has one", []int{0, 1}, nil, "cannot lease 2 GPUs: 1 of the 2 that the pod names is free; 0 (a) is held by container c1 of another engine since 22:13:20 UTC (0s)"},
+		{"one is withheld", []int{1, 2}, []Withheld{{GPU: 2, Why: "is withheld since noon"}}, "cannot lease 2 GPUs: 1 of the 2 that the pod names can be given; GPU 2 is withheld since noon"},
+		{"one is not there", []int{3}, nil, "cannot lease GPU 3: this unit has 3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.EqualError(t, l.Keep("n/p/main", c.gpus, c.withheld), c.want)
+			require.Equal(t, []string{"container c1", "", ""}, holders(t, l), "all or none")
+		})
+	}
+	require.NoError(t, l.GiveBack([]int{0, 1, 2}))
+	require.Equal(t, []string{"container c1", "", ""}, holders(t, l), "it is no pod's")
+	var refused *Refusal
+	require.True(t, errors.As(l.Keep("n/p/main", []int{0}, nil), &refused))
+	require.Equal(t, Pod, refused.For)
+	require.NoError(t, l.Keep("n/p/main", nil, nil))
+}
+
+func TestTaskIsRefusedWhatAPodKeeps(t *testing.T) {
+	w := newWorld(t, true)
+	l := w.leases("a")
+	require.NoError(t, l.Keep("team-a/train-0/main", []int{0}, nil))
+	_, err := l.Take(w.call("c1", w.spawn("")), Want{Count: 1})
+	require.ErrorContains(t, err, "0 (a) is held by pod team-a/train-0, container main since 22:13:20 UTC (0s; see kubectl --namespace team-a get pod train-0)")
+	require.NoError(t, l.Keep(PodToCome, []int{0}, nil))
+	_, err = l.Take(w.call("c1", w.spawn("")), Want{Count: 1})
+	require.ErrorContains(t, err, "0 (a) is held by a pod that is starting since 22:13:20 UTC (0s)")
+}
+
+func TestContainersAreShownByTheirEngines(t *testing.T) {
+	id := "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for bundle, want := range map[string][2]string{
+		"/run/containerd/io.containerd.runtime.v2.task/moby/" + id:           {"container 0123456789ab of docker", "docker ps --filter id=0123456789ab"},
+		"/run/containerd/io.containerd.runtime.v2.task/k8s.io/" + id:         {"container 0123456789ab of containerd", "ctr --namespace k8s.io containers info " + id},
+		"/var/lib/containers/storage/overlay-containers/" + id + "/userdata": {"container 0123456789ab of podman", "podman ps --filter id=0123456789ab"},
+		"/x": {"container 0123456789ab of another engine", ""},
+	} {
+		s := State{Kind: Container, Container: id, Engine: engine(bundle)}
+		require.Equal(t, want, [2]string{s.Holder(), s.Look()}, bundle)
+	}
+}

@@ -1,0 +1,17 @@
+// Command gpu-device-plugin offers a machine's AMD GPUs to the kubelet.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"concourse-ci-machine/internal/deviceplugin"
+	"concourse-ci-machine/internal/version"
+)
+
+func main() {
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	os.Exit(deviceplugin.Run(ctx, version.Version, os.Args[1:], os.Stdout, os.Stderr))
+}
