@@ -42,7 +42,11 @@ func fakeGPUs() error {
 			return err
 		}
 	}
-	if err := renumber(filepath.Join(sys, "class/kfd/kfd/topology/nodes"), numbers); err != nil {
+	topology := filepath.Join(sys, "class/kfd/kfd/topology/nodes")
+	if err := renumber(topology, numbers); err != nil {
+		return err
+	}
+	if err := link(topology); err != nil {
 		return err
 	}
 	for _, name := range []string{"class", "bus", "module", "devices"} {
@@ -81,4 +85,28 @@ func renumber(nodes string, numbers map[string]int) error {
 		}
 	}
 	return err
+}
+
+// link has the GPUs 0 and 2, and 1 and 3, be one hop over XGMI apart, and all others two. In
+// KFD's topology they are the nodes 2 to 5.
+func link(nodes string) error {
+	for from := range gpus {
+		for to := range gpus {
+			if from == to {
+				continue
+			}
+			weight := 30
+			if (from+to)%2 == 0 {
+				weight = 15
+			}
+			file := filepath.Join(nodes, strconv.Itoa(2+from), "io_links", strconv.Itoa(to), "properties")
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				return err
+			}
+			if err := os.WriteFile(file, fmt.Appendf(nil, "type 11\nnode_from %d\nnode_to %d\nweight %d\n", 2+from, 2+to, weight), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -84,7 +84,7 @@ func build() (told string, end func() error, err error) {
 		}
 	}
 	if err == nil {
-		err = suite.Build(told, "./src/dispatch", "./src/runc-amd-wrapper")
+		err = suite.Build(told, "./src/dispatch", "./src/runc-amd-wrapper", "./src/gpu-device-plugin")
 	}
 	if err == nil {
 		err = makeGroups(told)

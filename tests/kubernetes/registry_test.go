@@ -22,10 +22,10 @@ import (
 
 const registryAddress = "127.0.0.1:5000"
 
-// probe opens each GPU's node for reading and writing, tells which opened, and then
+// probe opens each GPU's node for reading and writing, tells which open, and then
 // waits to be ended. The shell would make a file where there is none.
 const probe = `for d in /dev/kfd /dev/dri/renderD*; do
-  if [ -e "$d" ]; then if (: 3<>"$d") 2>/dev/null; then echo "$d opens"; else echo "$d closed"; fi; fi
+  if [ -e "$d" ]; then if (: 3<>"$d") 2>/dev/null; then echo "$d"; else echo "closed:$d"; fi; fi
 done
 echo done
 trap 'exit 0' TERM

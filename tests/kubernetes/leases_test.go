@@ -1,0 +1,76 @@
+//go:build kubernetes
+
+package kubernetes
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// taskHasOne: a GPU that a task leases is not offered to pods.
+func taskHasOne(t *testing.T) {
+	unit(t, 2)
+	endTask, err := task(t, "task", "AMD_VISIBLE_DEVICES=0")
+	require.NoError(t, err)
+	held(t, 0, "task")
+	offers(t, 1)
+	require.Equal(t, "1", node(t).Capacity[resource], "it is not sick, it is not there")
+	pod(t, "other", 1)
+	require.Equal(t, nodes(1), opened(t, "other"))
+	pod(t, "waiting", 1)
+	pending(t, "waiting")
+	endTask()
+	require.Equal(t, nodes(0), opened(t, "waiting"))
+}
+
+// podHasOne: a task is refused a GPU that a pod has, and told which pod.
+func podHasOne(t *testing.T) {
+	unit(t, 1)
+	pod(t, "mine", 1)
+	require.Equal(t, nodes(0), opened(t, "mine"))
+	held(t, 0, "default/mine/work")
+	_, err := task(t, "refused")
+	require.ErrorContains(t, err, "cannot lease 1 GPU")
+	require.ErrorContains(t, err, "pod default/mine, container work")
+	require.Contains(t, dispatch(t, "gpu", "status"), "pod default/mine, container work")
+	end(t, "mine")
+	held(t, 0, "")
+	endTask, err := task(t, "granted")
+	require.NoError(t, err)
+	endTask()
+}
+
+// containerAndPod: containers of another engine, made by the wrapper, and pods.
+func containerAndPod(t *testing.T) {
+	unit(t, 1)
+	bundle := rootFolder(t, "of-ctr")
+	ctr := func(words ...string) (string, error) { return runIn(bundle, append([]string{"ctr"}, words...)...) }
+	start := func() (string, error) {
+		return ctr("run", "--detach", "--runc-binary", filepath.Join(dir, "runc-amd-wrapper"), "--env", "AMD_VISIBLE_DEVICES=0",
+			"--rootfs", filepath.Join(bundle, "rootfs"), "of-ctr", "/bin/busybox", "sleep", "100000")
+	}
+	pod(t, "mine", 1)
+	require.Equal(t, nodes(0), opened(t, "mine"))
+	held(t, 0, "default/mine/work")
+	out, err := start()
+	require.Error(t, err)
+	require.Contains(t, out, "pod default/mine, container work")
+	out, err = ctr("containers", "delete", "of-ctr")
+	require.NoError(t, err, out)
+	end(t, "mine")
+	held(t, 0, "")
+
+	out, err = start()
+	require.NoError(t, err, out)
+	held(t, 0, "of-ctr")
+	offers(t, 0)
+	pod(t, "waiting", 1)
+	pending(t, "waiting")
+	for _, words := range [][]string{{"tasks", "kill", "--signal", "SIGKILL", "of-ctr"}} {
+		out, err := ctr(words...)
+		require.NoError(t, err, out)
+	}
+	require.Equal(t, nodes(0), opened(t, "waiting"))
+}
