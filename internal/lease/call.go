@@ -33,8 +33,11 @@ func (l Leases) checkCall(c Call) error {
 }
 
 // withoutPidFile is for a container whose end nobody could see.
-func withoutPidFile(container string) error {
-	return fmt.Errorf("cannot lease GPUs to container %s: runc is called without --pid-file, so nobody could see when its task has ended", container)
+func withoutPidFile(c Call) error {
+	if c.Own {
+		return fmt.Errorf("cannot lease GPUs to container %s: runc is called without --pid-file, so nobody could see when it has ended; run it by an engine that gives one, as Docker, Podman and containerd do", c.Container)
+	}
+	return fmt.Errorf("cannot lease GPUs to container %s: runc is called without --pid-file, so nobody could see when its task has ended", c.Container)
 }
 
 // wanted returns the GPUs that are asked for, lowest first.

@@ -57,7 +57,7 @@ func (l Leases) Enter(c Call, gpus []int) error {
 		return &Refusal{Reason: Busy, For: r.kind, Count: len(gpus), Of: l.named(gpus), Total: len(l.GPUs), States: l.states(s), At: now, Again: c.Container, indexes: gpus, label: l.Label}
 	}
 	if r.pidFile == "" {
-		return withoutPidFile(c.Container)
+		return withoutPidFile(c)
 	}
 	// Who can't be seen could use the GPUs unseen.
 	if r.init, _, err = l.initOf(&r); err != nil || r.init.pid == 0 {

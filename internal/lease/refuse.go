@@ -100,7 +100,10 @@ func (r *Refusal) Error() string {
 		text += "; " + again + " later, or let tasks queue at the web (limit-gpu-tasks)"
 	}
 	if r.Count > 1 {
-		text += ", or ask for fewer by GPU_COUNT"
+		text += ", or ask for fewer"
+		if r.For != Container { // whose engine can have put them into it
+			text += " by GPU_COUNT"
+		}
 	}
 	return text
 }

@@ -18,7 +18,7 @@ func (l Leases) Take(c Call, w Want) ([]int, error) {
 		return nil, err
 	}
 	if c.PidFile == "" {
-		return nil, withoutPidFile(c.Container)
+		return nil, withoutPidFile(c)
 	}
 	of, err := l.wanted(w)
 	if err != nil {

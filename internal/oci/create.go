@@ -64,13 +64,13 @@ func (w *wrapper) change(s *settings, c *cmdline.Call) (b bundle, config [][]byt
 	if e, k.lease, err = w.decide(s, c, b, doc); err != nil {
 		return b, nil, k, fmt.Errorf("%w [container %s]", err, c.ID)
 	}
+	k.bundle, k.process = c.Bundle, e.Process
 	if e.None() {
 		return b, nil, k, nil
 	}
 	if config, err = e.Apply(doc); err != nil {
 		return b, nil, k, fmt.Errorf("cannot edit %s: %w [container %s]", configName, err, c.ID)
 	}
-	k.bundle, k.process = c.Bundle, e.Process
 	return b, config, k, nil
 }
 
@@ -80,12 +80,7 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 	if err != nil {
 		return e, h, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
-	if len(s.Devices) > 0 && f.asks(s) {
-		if h, err = w.addGPUs(&e, s, c, b, doc, f); err != nil {
-			return e, h, err
-		}
-	}
-	if err := w.unserved(s, f); err != nil {
+	if h, err = w.giveGPUs(&e, s, c, b, doc, f); err != nil {
 		return e, h, err
 	}
 	if err := w.bench(&e, s, c, b, f, h); err != nil {
@@ -106,6 +101,20 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 		addFolders(&e, f, mounts)
 	}
 	return e, h, nil
+}
+
+// giveGPUs adds GPUs to a container that asks for them, and leases those that it has already.
+func (w *wrapper) giveGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle, doc *rawjson.Doc, f facts) (held, error) {
+	put, err := w.putByEngine(s, doc.Root())
+	switch {
+	case err != nil:
+		return held{}, err
+	case len(put) > 0:
+		return w.leasePut(s, c, doc, put)
+	case len(s.Devices) > 0 && f.asks(s):
+		return w.addGPUs(e, s, c, b, doc, f)
+	}
+	return held{}, w.unserved(s, f)
 }
 
 // addGPUs adds the unit's GPUs, or those of them that the task asks for and,

@@ -14,8 +14,8 @@ import (
 )
 
 // exec adds to the process file of a container that create has marked, and
-// enters its lease. Without a process file runc takes groups and environment
-// from config.json. It returns the arguments for runc.
+// enters its lease; so does start. Without a process file runc takes groups and
+// environment from config.json. It returns the arguments for runc.
 func (w *wrapper) exec(s *settings, c *cmdline.Call, args []string) ([]string, error) {
 	if c.Process.Value == "" && s.Leases == nil {
 		return args, nil

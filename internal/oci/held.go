@@ -20,6 +20,7 @@ type held struct {
 	gpus    []string // as lease.Leases has them
 	pidFile string   // of create, absolute; "" where runc wrote none
 	cgroup  string
+	own     bool // the first process is the container's work: one of another engine's
 }
 
 func (h held) none() bool { return len(h.gpus) == 0 }
@@ -28,6 +29,9 @@ func (h held) appendTo(out []byte) []byte {
 	out = rawjson.AppendStrings(append(out, `{"gpus":`...), h.gpus)
 	out = rawjson.AppendString(append(out, `,"pid_file":`...), h.pidFile)
 	out = rawjson.AppendString(append(out, `,"cgroup":`...), h.cgroup)
+	if h.own {
+		out = append(out, `,"own":true`...)
+	}
 	return append(out, '}')
 }
 
@@ -42,23 +46,28 @@ func decodeHeld(root rawjson.Value) (h held, err error) {
 	if h.pidFile, err = v.StringOf("pid_file"); err != nil {
 		return h, err
 	}
-	h.cgroup, err = v.StringOf("cgroup")
+	if h.cgroup, err = v.StringOf("cgroup"); err != nil {
+		return h, err
+	}
+	own, err := v.Of("own", rawjson.Bool)
+	h.own = string(own.Raw()) == "true"
 	return h, err
 }
 
 // call is this very process, which becomes runc.
 func (h held) call(id, bundle string) (lease.Call, error) {
 	bundle, err := filepath.Abs(bundle)
-	return lease.Call{Container: id, Bundle: bundle, PidFile: h.pidFile, Cgroup: h.cgroup, PID: os.Getpid()}, err
+	return lease.Call{Container: id, Bundle: bundle, PidFile: h.pidFile, Cgroup: h.cgroup, Own: h.own, PID: os.Getpid()}, err
 }
 
 // concourseInit is the first process of each container of Concourse's; what uses
 // GPUs comes by exec (Concourse, worker/runtime).
 const concourseInit = "/tmp/gdn-init"
 
-// holder is all of a lease but its GPUs. Where the first process is the task
-// itself, its end could not be told from that of a task which came by exec.
-func holder(root rawjson.Value, c *cmdline.Call) (h held, err error) {
+// holder is all of a lease but its GPUs. A container of another engine is its own first
+// process, whatever that is called. Of one of Concourse's the end could not be told then
+// from that of a task which came by exec.
+func holder(root rawjson.Value, c *cmdline.Call, own bool) (h held, err error) {
 	fail := func(err error) (held, error) {
 		return held{}, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
@@ -70,18 +79,22 @@ func holder(root rawjson.Value, c *cmdline.Call) (h held, err error) {
 	if err != nil {
 		return fail(err)
 	}
-	if len(args) == 0 || args[0] != concourseInit {
+	if h.own = own; !own && (len(args) == 0 || args[0] != concourseInit) {
 		return h, fmt.Errorf("cannot lease GPUs to a container whose first process is not Concourse's %s: a lease lasts as long as what comes by exec", concourseInit)
 	}
 	linux, err := root.Of("linux", rawjson.Object)
 	if err != nil {
 		return fail(err)
 	}
-	own, err := newPIDs(linux)
+	ends, err := newPIDs(linux)
 	if err != nil {
 		return fail(err)
 	}
-	if !own {
+	if !ends && own {
+		return h, errors.New("cannot lease GPUs to a container that is in the pid namespace of the machine or of another container: its processes could outlive it and use them; " +
+			"run it without --pid (Kubernetes: hostPID, shareProcessNamespace)")
+	}
+	if !ends {
 		return h, errors.New("cannot lease GPUs to a container without a new pid namespace: what its task leaves behind could outlive its first process")
 	}
 	if h.cgroup, err = cgroupName(linux, c.ID); err != nil {

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,7 +12,7 @@ import (
 	"concourse-ci-machine/internal/oci/visible"
 )
 
-// leaseGPUs leases what the task asks for and returns that. What is leased stays so
+// leaseGPUs leases what the container asks for and returns that. What is leased stays so
 // as long as this process lives, which becomes runc; and then as long as the
 // container's task does. A kill at any point loses nothing.
 func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, specs []*cdispec.Spec, devices []cdispec.Device, env []string) ([]cdispec.Device, held, error) {
@@ -23,17 +24,13 @@ func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, spec
 		if err != nil || want.Count == 0 {
 			return nil, err
 		}
-		if h, err = holder(doc.Root(), c); err != nil {
-			return nil, err
-		}
-		caller, err := h.call(c.ID, c.Bundle)
-		if err != nil {
+		var caller lease.Call
+		if h, caller, err = w.caller(doc, c, w.engine); err != nil {
 			return nil, err
 		}
 		if names, err = s.leasesOf(devices); err != nil {
 			return nil, err
 		}
-		caller.Like = like(doc.Root())
 		for _, a := range file.Avoid {
 			if at := slices.Index(names, a.Name); at >= 0 {
 				want.Avoid = append(want.Avoid, lease.Avoid{GPU: at, Like: a.Like})
@@ -56,11 +53,24 @@ func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, spec
 	return own, h, nil
 }
 
+// caller is this call, which leases; own is that of another engine.
+func (w *wrapper) caller(doc *rawjson.Doc, c *cmdline.Call, own bool) (h held, caller lease.Call, err error) {
+	if w.rootless() {
+		return h, caller, errors.New("cannot lease GPUs to a container of an engine without root: leases are root's to take; run it with root")
+	}
+	if h, err = holder(doc.Root(), c, own); err == nil {
+		caller, err = h.call(c.ID, c.Bundle)
+	}
+	caller.Like = like(doc.Root())
+	return h, caller, err
+}
+
 // enterLease makes the lease of a container the exec's, which is refused when
 // another container has one of its GPUs by now. It does nothing where leases are
-// off: then GPUs are shared, whoever has them.
+// off: then GPUs are shared, whoever has them. A start counts for containers of other
+// engines only, as with it a task has not begun.
 func (w *wrapper) enterLease(s *settings, c *cmdline.Call, k marker) error {
-	if s.Leases == nil || k.lease.none() {
+	if s.Leases == nil || k.lease.none() || c.Command == "start" && !k.lease.own {
 		return nil
 	}
 	caller, err := k.lease.call(c.ID, k.bundle)

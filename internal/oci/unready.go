@@ -34,7 +34,7 @@ func patience(err error) time.Duration {
 		return 0
 	case refused.Reason == lease.Unready:
 		return unreadyTime
-	case refused.Reason != lease.Impossible && refused.Withheld != "":
+	case refused.Reason != lease.Impossible && refused.Withheld != "" && refused.For == lease.Task:
 		return withheldTime
 	}
 	return 0

@@ -12,6 +12,7 @@ package oci
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -80,7 +81,8 @@ func (w *wrapper) run(args []string, stdout, stderr io.Writer) int {
 func (w *wrapper) forward(c *cmdline.Call, args []string) error {
 	s := &settings{Config: Config{Runtime: w.runtime}}
 	var err error
-	if c.Command != "" {
+	// A start says nothing of Concourse's tasks.
+	if c.Command != "" && (c.Command != "start" || w.named) {
 		s, err = w.readConfig()
 	} else if s.Runtime == "" {
 		s.Runtime, err = w.readRuntime()
@@ -95,7 +97,7 @@ func (w *wrapper) forward(c *cmdline.Call, args []string) error {
 	switch c.Command {
 	case "create", "run":
 		rollback, err = w.create(s, c)
-	case "exec":
+	case "exec", "start":
 		args, err = w.exec(s, c, args)
 	}
 	if err != nil {
@@ -125,6 +127,9 @@ func (w *wrapper) readConfig() (*settings, error) {
 	data, err := w.readTrusted(w.config)
 	if w.absent(err) {
 		return w.engineConfig()
+	}
+	if w.named && errors.Is(err, unix.EACCES) {
+		return nil, fmt.Errorf("cannot read %s, which is root's alone: %w; an engine without root gets no GPU by this runtime here", w.config, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", w.config, err)

@@ -34,6 +34,7 @@ type bed struct {
 	env    []string // of the first process, besides PATH
 	init   string   // a script that stands in for Concourse's gdn-init; "": a probe is the first process
 	mounts []any    // besides the usual ones
+	put    []any    // linux.devices, as an engine makes them
 	hook   string   // a program that runc runs while it creates
 	before map[string]syscall.Stat_t
 }

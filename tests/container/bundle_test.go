@@ -57,6 +57,9 @@ func (b *bed) config() map[string]any {
 			map[string]any{"allow": true, "type": "c", "major": 10, "minor": 229, "access": "rwm"},
 		}},
 	}
+	if len(b.put) > 0 {
+		linux["devices"] = b.put
+	}
 	if b.offset == 0 { // a nested machine has no cgroups of its own here
 		linux["cgroupsPath"] = "/" + dirOfTests + b.id
 	}

@@ -133,6 +133,7 @@ func (u *unit) refusal() string {
 		u.asker.bundle()
 		u.asker.use(u.nothing())
 	}
+	u.asker.write("bundle/config.json", u.asker.config()) // without what an ask before has added
 	var out bytes.Buffer
 	err := u.asker.runc(&out, "create", "--bundle", u.asker.path("bundle"), "--pid-file", u.asker.path("init.pid"), u.asker.id)
 	if err == nil {

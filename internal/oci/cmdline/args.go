@@ -12,7 +12,7 @@ import (
 
 // A Call is what the wrapper has to know of one call of runc.
 type Call struct {
-	// Command is create, run or exec. It is empty for all that goes straight
+	// Command is create, run, start or exec. It is empty for all that goes straight
 	// to the real runc: other commands, help, and calls that runc refuses.
 	Command string
 	// ID is the container's.
@@ -58,6 +58,10 @@ func Parse(args []string) (Call, error) {
 	switch command {
 	case "create", "run":
 		return c, c.parseCreate(command, rest)
+	case "start":
+		if len(rest) == 1 && !strings.HasPrefix(rest[0].Value, "-") {
+			c.Command, c.ID = command, rest[0].Value
+		}
 	case "exec":
 		c.parseExec(rest)
 	}

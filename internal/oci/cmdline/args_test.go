@@ -23,7 +23,9 @@ func TestArgs(t *testing.T) {
 			Call{Command: "create", ID: "c1", Bundle: "/b", PidFile: "/b/init.pid"}),
 		globals + "exec --process /tmp/p --detach --pid-file /b/x c1":                logged(exec(8, "", "/tmp/p")),
 		globals + "exec --process /tmp/p --console-socket /tmp/s -d --pid-file x c1": logged(exec(8, "", "/tmp/p")),
-		globals + "start c1":          logged(Call{}),
+		globals + "start c1":          logged(Call{Command: "start", ID: "c1"}),
+		"start":                       {},
+		"start --help":                {},
 		globals + "delete --force c1": logged(Call{}),
 		globals + "kill --all c1 9":   logged(Call{}),
 		// The bundle in each form; the predecessor knew one (D47).
@@ -130,7 +132,7 @@ func TestArgsOfRecordedCalls(t *testing.T) {
 	}
 	require.NotZero(t, seen["create"])
 	require.Equal(t, seen["create"], seen["exec"])
-	require.Equal(t, seen["create"], seen[""]) // start
+	require.Equal(t, seen["create"], seen["start"])
 }
 
 func FuzzParseArgs(f *testing.F) {
