@@ -69,7 +69,7 @@ func (p *part) stop(t *testing.T, signal syscall.Signal) {
 func eventually(t *testing.T, what string, is func() (string, bool)) {
 	t.Helper()
 	last := ""
-	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
 		ok := false
 		if last, ok = is(); ok {
 			return

@@ -15,7 +15,7 @@ import (
 
 // task makes a container as Concourse does, by the wrapper, which leases, and real runc: its
 // first process waits, and the work comes by exec. With an error it was refused. end takes
-// the container away.
+// the container away, which the end of the test does else.
 func task(t *testing.T, id string, env ...string) (end func(), err error) {
 	t.Helper()
 	bundle := rootFolder(t, id)
@@ -35,9 +35,10 @@ func task(t *testing.T, id string, env ...string) (end func(), err error) {
 	require.NoError(t, os.WriteFile(file, data, 0o600))
 
 	end = func() {
-		_, err := wrapper(bundle, "delete", "--force", id)
-		require.NoError(t, err)
+		said, err := wrapper(bundle, "delete", "--force", id)
+		require.NoError(t, err, said)
 	}
+	t.Cleanup(end)
 	if said, err := wrapper(bundle, "create", "--bundle", bundle, "--pid-file", bundle+"/pid", id); err != nil {
 		return end, fmt.Errorf("%w: %s", err, said)
 	}
