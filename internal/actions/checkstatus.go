@@ -133,6 +133,13 @@ func (c *Actions) checkServices(ctx context.Context, u unitNow, r *report) {
 		}
 		r.add(p.service, err, "running and healthy")
 	}
+	if u.Want.Worker.Kubernetes {
+		var err error
+		if why := c.CheckKubernetes(ctx); why != "" {
+			err = errors.New(why)
+		}
+		r.add("kubernetes", err, "the kubelet knows the GPUs")
+	}
 	if u.Want.Worker.Exporter {
 		c.checkGPUs(ctx, r)
 	}

@@ -55,6 +55,11 @@ func (c *Charm) Check(ctx context.Context, want Desired, changed bool) []status.
 			causes = append(causes, status.Cause{Kind: status.Active, Text: "no metrics of jobs: " + why})
 		}
 	}
+	if want.Worker.Kubernetes {
+		if why := c.CheckKubernetes(ctx); why != "" {
+			causes = append(causes, status.Cause{Kind: status.Active, Text: "no GPUs for Kubernetes: " + why})
+		}
+	}
 	if want.Worker.Exporter {
 		if why := c.CheckPebble(ctx, role.ExporterService, role.ExporterURL); why != "" {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: "no GPU metrics: " + why})

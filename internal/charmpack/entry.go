@@ -44,6 +44,7 @@ var programs = map[string]string{
 	"bin/rocm-exporter":      "rocm-exporter",
 	"bin/concourse-exporter": "concourse-exporter",
 	"bin/gpu-baseline":       "gpu-baseline",
+	"bin/gpu-device-plugin":  "gpu-device-plugin",
 	"bin/pebble":             "pebble",
 }
 

@@ -36,7 +36,7 @@ func TestZipKeepsLinksAndRunBits(t *testing.T) {
 		content[f.Name] = string(b)
 	}
 	for name, want := range map[string]fs.FileMode{
-		"dispatch": 0o755, "bin/pebble": 0o755, "bin/rocm-exporter": 0o755, "bin/concourse-exporter": 0o755, "bin/gpu-baseline": 0o755,
+		"dispatch": 0o755, "bin/pebble": 0o755, "bin/rocm-exporter": 0o755, "bin/concourse-exporter": 0o755, "bin/gpu-baseline": 0o755, "bin/gpu-device-plugin": 0o755,
 		"bin/runc-amd-wrapper": 0o755, "hooks/install": 0o755, "metadata.yaml": 0o644,
 		"src/grafana_dashboards/a.json": 0o644, "src/prometheus_alert_rules/a.yaml": 0o644,
 		"hooks/db-relation-broken": fs.ModeSymlink | 0o777,

@@ -45,6 +45,7 @@ type Config struct {
 	Bench          bool     // gpu-bench: tasks that measure may have the clocks of their GPUs fixed
 	Tools          bool     // tasks of a unit with GPUs get the charm's programs for them
 	Engines        []string // other than Concourse's, that get the wrapper as a runtime
+	Kubernetes     string   // auto, off: whether a kubelet of this machine is offered the GPUs
 	HangAction     string   // write, end-task: what is done to tasks whose GPU hangs
 	Quarantine     string   // auto, manual, off: who may withhold a GPU from tasks
 	GPUProof       string   // "" or the path of a program that proves a GPU before it is returned

@@ -28,6 +28,10 @@ func gpuOptions() []Option {
 			c.Engines, err = list(s, func(name string) error { return oneOf(name, "docker", "podman", "containerd", "crio") })
 			return err
 		}),
+		text("kubernetes", "auto", func(c *Config, s string) error {
+			c.Kubernetes = s
+			return oneOf(s, "auto", "off")
+		}),
 		text("gpu-quarantine", "auto", func(c *Config, s string) error {
 			c.Quarantine = s
 			return oneOf(s, "auto", "manual", "off")

@@ -24,6 +24,7 @@ type kubelet struct {
 	plugins chan *watched // each that registered
 	pods    []*podresources.PodResources
 	server  *grpc.Server
+	conns   []*grpc.ClientConn
 }
 
 // watched is a plugin that registered.
@@ -60,7 +61,16 @@ func (k *kubelet) start() {
 		require.NoError(k.t, err)
 		go k.server.Serve(l)
 	}
-	k.t.Cleanup(k.server.Stop)
+	k.t.Cleanup(k.stop)
+}
+
+// stop is a kubelet that ends.
+func (k *kubelet) stop() {
+	k.server.Stop()
+	for _, c := range k.conns {
+		c.Close()
+	}
+	k.conns = nil
 }
 
 func (k *kubelet) List(context.Context, *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
@@ -73,7 +83,7 @@ func (k *kubelet) Register(ctx context.Context, r *v1beta1.RegisterRequest) (*v1
 	if err != nil {
 		return nil, err
 	}
-	k.t.Cleanup(func() { conn.Close() })
+	k.conns = append(k.conns, conn)
 	w := &watched{DevicePluginClient: v1beta1.NewDevicePluginClient(conn), request: r, lists: make(chan map[string]string, 100)}
 	if w.options, err = w.GetDevicePluginOptions(ctx, &v1beta1.Empty{}); err != nil {
 		return nil, err

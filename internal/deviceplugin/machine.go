@@ -1,6 +1,7 @@
 package deviceplugin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpuservice"
@@ -23,11 +25,12 @@ import (
 type machine struct {
 	devices []device     // in the order of leases
 	leases  lease.Leases // without Dir where GPUs are shared; GPUs are the devices in any case
+	states  []lease.State
 }
 
 // look reads the GPUs that pods may have: those of the unit where the wrapper's config
 // says which these are, else all. It opens no GPU.
-func look(r host.Root, config string) (m machine, err error) {
+func look(r host.Root, config string, now func() time.Time) (m machine, err error) {
 	inv, err := gpu.Discover(r)
 	if err != nil {
 		return m, err
@@ -36,22 +39,24 @@ func look(r host.Root, config string) (m machine, err error) {
 	if err != nil {
 		return m, err
 	}
-	gpus := offered(inv.Of(gpu.AMD), unit)
-	withheld := map[string]string{}
+	all := inv.Of(gpu.AMD)
+	gpus := offered(all, unit)
+	out := map[string]string{}
 	if unit == nil || unit.Withheld != nil {
 		record, err := gpuservice.Read(r)
 		if err != nil {
 			return m, err
 		}
 		for _, g := range record.OutOfService() {
-			withheld[g.Name] = g.Text()
+			out[g.Name] = g.Text()
 		}
 	}
 	described := names(r)
 	for _, g := range gpus {
 		d := deviceOf(r, g, inv.KFD)
+		d.label = fmt.Sprintf("GPU %d (%s)", slices.IndexFunc(all, func(a gpu.GPU) bool { return a.Render.Path == g.Render.Path }), d.id)
 		d.cdi = described[keyOf(g.Render.Path, g.Render.Major, g.Render.Minor)]
-		if why := withheld[d.id]; why != "" {
+		if why := out[d.id]; why != "" {
 			d.withheld = why
 		}
 		m.devices = append(m.devices, d)
@@ -59,10 +64,11 @@ func look(r host.Root, config string) (m machine, err error) {
 	}
 	m.leases.Links = weights(gpu.ReadLinks(r, gpus))
 	if unit != nil && unit.Leases != nil {
-		m.leases.Dir, m.leases.Euid = r.Path(unit.Leases.Dir), uint32(os.Geteuid())
-		m.leases.Proc, m.leases.Cgroup = r.Path("/proc"), r.Path("/sys/fs/cgroup")
+		m.leases.Dir, m.leases.Euid = r.Path(cmp.Or(unit.Leases.Dir, lease.DefaultDir)), uint32(os.Geteuid())
+		m.leases.Now, m.leases.Proc, m.leases.Cgroup = now, r.Path("/proc"), r.Path("/sys/fs/cgroup")
 	}
-	return m, nil
+	m.leases.Label = func(i int) string { return m.devices[i].label }
+	return m, m.readLeases()
 }
 
 // readConfig is the wrapper's config, nil where this machine has none.
@@ -99,7 +105,6 @@ func offered(all []gpu.GPU, unit *oci.Config) (of []gpu.GPU) {
 
 func deviceOf(r host.Root, g gpu.GPU, kfd gpu.KFD) device {
 	d := device{id: gpu.Slot(g.PCI, g.Partition), nodes: []string{kfd.Node.Path, g.Render.Path}, numa: -1}
-	d.label = "GPU " + d.id
 	if !kfd.Usable() {
 		d.withheld = "can't compute: " + kfd.Text()
 	}

@@ -25,6 +25,8 @@ type plugin struct {
 
 	mu   sync.Mutex // of what follows, and held while leases are changed
 	seen machine
+
+	asked time.Time // for the kubelet's notes, by turn
 }
 
 func newPlugin(o options, log io.Writer) *plugin {
@@ -71,6 +73,9 @@ func (p *plugin) turn(ctx context.Context) error {
 		}
 	}
 	p.report("kubelet", unheard)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.report("leases", p.settle(ctx))
 	return nil
 }
 
@@ -79,7 +84,7 @@ func (p *plugin) turn(ctx context.Context) error {
 func (p *plugin) look() []device {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m, err := look(p.root, p.config)
+	m, err := look(p.root, p.config, p.now)
 	if err == nil {
 		p.seen = m
 	}

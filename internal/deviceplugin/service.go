@@ -28,10 +28,9 @@ type service struct {
 
 	mu         sync.Mutex
 	devices    []*v1beta1.Device
-	changed    chan struct{} // closed when devices change, or the service ends
-	ended      bool
-	streams    int       // that the kubelet watches by
-	registered time.Time // when it was last told of this service and has not come yet
+	changed    chan struct{} // closed when devices are to be told
+	streams    int           // that the kubelet watches by
+	registered time.Time     // when it was last told of this service and has not come yet
 }
 
 func newService(p *plugin, resource string) *service {
@@ -95,8 +94,20 @@ func (s *service) offer(devices []*v1beta1.Device) {
 		return
 	}
 	s.devices = devices
+	s.send()
+}
+
+// send has the devices told again, with mu held.
+func (s *service) send() {
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// again tells the devices although nothing has changed, so that the kubelet writes its notes.
+func (s *service) again() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.send()
 }
 
 // unheard reports whether the kubelet does not watch and was not told of the service just

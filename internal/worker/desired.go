@@ -26,11 +26,12 @@ type Worker struct {
 	Known KnownGPUs           // to be remembered
 	Asked string              // release that was asked for its limit
 
-	Exporter  bool // rocm-exporter should be running after applying
-	Toolkit   bool // the toolkit is wanted; a failed attempt belongs into the status
-	NVIDIA    bool // the same for NVIDIA's
-	Describes bool // applying can give tasks NVIDIA GPUs that they have not now
-	Driver    *Driver
+	Kubernetes bool // the kubelet is offered the GPUs after applying
+	Exporter   bool // rocm-exporter should be running after applying
+	Toolkit    bool // the toolkit is wanted; a failed attempt belongs into the status
+	NVIDIA     bool // the same for NVIDIA's
+	Describes  bool // applying can give tasks NVIDIA GPUs that they have not now
+	Driver     *Driver
 }
 
 // Driver is what was decided on the driver of AMD GPUs, and from what.

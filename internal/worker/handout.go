@@ -46,6 +46,9 @@ func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 	desireLeases(d, o, g)
 	desireTools(d, o, g)
 	desireEngines(d, o, g)
+	if err := desireKubernetes(d, o, g); err != nil {
+		return false, err
+	}
 	return desireWrapper(d, o, g)
 }
 

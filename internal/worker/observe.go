@@ -31,6 +31,8 @@ type Observed struct {
 	Service gpuservice.Record // which of them are withheld
 	Tagged  taggedGPUs        // which of them the worker's tags leave out
 	Held    map[string]bool   // whether a task leases the GPU of a slot, as far as is known
+	Kubelet bool              // there is one on this machine
+	Plugin  []byte            // tells whether the program that serves it changed
 	Toolkit rocm.ToolkitState
 
 	NVIDIAToolkit nvidia.State
@@ -80,6 +82,9 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 		return o, err
 	}
 	o.observeHeld(h)
+	if err := o.observeKubelet(h); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe the program for the kubelet")
+	}
 	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
 	if o.Programs, err = role.Programs(o.CharmDir, "pebble", "rocm-exporter"); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")

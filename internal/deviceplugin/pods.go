@@ -1,0 +1,127 @@
+package deviceplugin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// listPods asks the kubelet which container has which GPU: "namespace/pod/container" by
+// the GPU's index. To be asked makes the kubelet forget pods that have ended.
+func listPods(ctx context.Context, socket string, m machine) (map[int]string, error) {
+	conn, err := dial(socket)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	r, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot ask the kubelet which pods have GPUs, so none gives its GPU back: %w", err)
+	}
+	return podsOf(r, m), nil
+}
+
+func podsOf(r *podresources.ListPodResourcesResponse, m machine) map[int]string {
+	pods := map[int]string{}
+	for _, pod := range r.GetPodResources() {
+		for _, c := range pod.GetContainers() {
+			for _, d := range c.GetDevices() {
+				for _, i := range m.known(d.GetResourceName(), d.GetDeviceIds()) {
+					pods[i] = pod.GetNamespace() + "/" + pod.GetName() + "/" + c.GetName()
+				}
+			}
+		}
+	}
+	return pods
+}
+
+// known are the indexes of those devices that are the machine's.
+func (m machine) known(resource string, ids []string) (known []int) {
+	for _, id := range ids {
+		i := slices.IndexFunc(m.devices, func(d device) bool { return d.id == id })
+		if i >= 0 && isOurs(resource) {
+			known = append(known, i)
+		}
+	}
+	return known
+}
+
+// notesFile is where the kubelet notes what it allocated, for itself when it starts
+// again. It writes it with each allocation and each list of devices that it gets.
+const notesFile = "kubelet_internal_checkpoint"
+
+const maxNotes = 16 << 20 // bytes
+
+// note is what it allocated of one resource to one container.
+type note struct {
+	ResourceName string
+	DeviceIDs    map[string][]string // by NUMA node
+	AllocResp    []byte              // the plugin's answer
+}
+
+// readNotes reads them where they are not older than since.
+func readNotes(dir string, since time.Time) ([]note, error) {
+	file := filepath.Join(dir, notesFile)
+	st, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return nil, err
+	case st.ModTime().Before(since):
+		return nil, nil
+	case st.Size() > maxNotes:
+		return nil, fmt.Errorf("cannot read %s: it has more than %d bytes", file, maxNotes)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	notes, err := decodeNotes(data)
+	if err != nil {
+		return nil, fmt.Errorf("cannot decode %s: %w", file, err)
+	}
+	return notes, nil
+}
+
+// decodeNotes never returns nil without an error.
+func decodeNotes(data []byte) ([]note, error) {
+	var f struct {
+		Data *struct{ PodDeviceEntries []note }
+	}
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, err
+	}
+	if f.Data == nil {
+		return nil, fmt.Errorf("it has no Data")
+	}
+	return append([]note{}, f.Data.PodDeviceEntries...), nil
+}
+
+// ids are its devices.
+func (n note) ids() (all []string) {
+	for _, ids := range n.DeviceIDs {
+		all = append(all, ids...)
+	}
+	return all
+}
+
+// paths are the nodes that the container gets.
+func (n note) paths() (paths []string, err error) {
+	var r v1beta1.ContainerAllocateResponse
+	if err := proto.Unmarshal(n.AllocResp, &r); err != nil {
+		return nil, err
+	}
+	for _, d := range r.Devices {
+		paths = append(paths, d.GetHostPath())
+	}
+	return paths, nil
+}

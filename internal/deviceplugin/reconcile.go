@@ -1,0 +1,47 @@
+package deviceplugin
+
+import (
+	"time"
+
+	"concourse-ci-machine/internal/lease"
+)
+
+// toCome is how long a GPU stays leased to a pod that the kubelet does not list yet.
+const toCome = time.Minute
+
+// change is what the records of leases need to be as the kubelet says.
+type change struct {
+	keep map[string][]int // GPUs by the pod that has them
+	back []int            // GPUs that no pod has any more
+	// ask says that the kubelet's notes are wanted, and that they have to be younger
+	// than its list of pods.
+	ask bool
+}
+
+// reconcile compares the records with what the kubelet lists: pods are the containers by
+// the GPUs that they have. The list leaves out the init containers that run before a
+// pod's others, so what is not in it counts as theirs while the kubelet has it in its
+// notes. notes is nil where these are not known: then it stays.
+func reconcile(states []lease.State, pods map[int]string, notes map[int]bool, now time.Time) change {
+	c := change{keep: map[string][]int{}}
+	for i, s := range states {
+		kept := s.Held && s.Kind == lease.Pod
+		pod, has := pods[i]
+		switch {
+		case has && kept && s.Container == pod:
+		case has:
+			c.keep[pod] = append(c.keep[pod], i)
+		case !kept:
+		case s.Container != lease.PodToCome:
+			c.back = append(c.back, i)
+		case now.Sub(s.Since) < toCome:
+		case notes == nil:
+			c.ask = true
+		case notes[i]:
+			c.ask = true // until they have it no more
+		default:
+			c.back = append(c.back, i)
+		}
+	}
+	return c
+}
