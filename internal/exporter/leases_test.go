@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/lease"
 )
 
 const reportFile = "/run/leases.json"
@@ -39,6 +40,8 @@ func reported(t *testing.T) monitor.LeaseReport {
 		r.GPUs = append(r.GPUs, monitor.LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition), PCI: d.PCI})
 	}
 	r.GPUs[1].Held, r.GPUs[1].Container, r.GPUs[1].Since = true, "4f1c", &since
+	pod := &r.GPUs[3]
+	pod.Held, pod.Kind, pod.Container, pod.Namespace, pod.Pod, pod.Since = true, lease.Pod, "main", "team-a", "train-0", &since
 	r.GPUs[2].Held, r.GPUs[2].Doubt = true, "the record is damaged"
 	r.GPUs = append(r.GPUs, monitor.LeasedGPU{Name: "GPU-gone", Held: true, Container: "gone", Since: &since})
 	r.Counters = monitor.LeaseCounters{Granted: 41, Busy: 3, Impossible: 1, HeldSeconds: 86400.25}
@@ -60,6 +63,7 @@ func leaseLines(t *testing.T, c *collector) string {
 func TestLeasesAreSeries(t *testing.T) {
 	_, c := leasing(t, reported(t))
 	hosttest.Golden(t, "testdata/leases.golden", leaseLines(t, c))
+	require.Contains(t, c.get(t, "/").Body.String(), "pod team-a/train-0, container main")
 	problems, err := promlint.New(strings.NewReader(scrape(t, c))).Lint()
 	require.NoError(t, err)
 	for _, p := range problems {

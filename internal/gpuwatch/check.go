@@ -19,7 +19,7 @@ func (u *Unit) Leases() (held, of int, doubts []Lease, on bool, err error) {
 	if err != nil || !on {
 		return 0, 0, nil, on, err
 	}
-	now, err := u.leaseReport(l, gpus)
+	now, _, err := u.leaseReport(l, gpus)
 	for i, g := range now.GPUs {
 		if g.Held {
 			held++

@@ -96,20 +96,24 @@ func leasedOf(inv gpu.Inventory, name string) leasedGPU {
 	return leasedGPU{name: name, index: -1}
 }
 
-// leaseReport is what is known of the leases now.
-func (u *Unit) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseReport, error) {
+// leaseReport is what is known of the leases now, and what it is made of.
+func (u *Unit) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseReport, []lease.State, error) {
 	r := monitor.LeaseReport{At: u.Host.Now().UTC(), GPUs: []monitor.LeasedGPU{}}
 	states, n, err := l.Read()
 	if err != nil {
-		return r, err
+		return r, nil, err
 	}
 	for i, s := range states {
 		one := monitor.LeasedGPU{Name: s.GPU, PCI: gpus[i].pci, Held: s.Held, Doubt: s.Doubt}
+		one.Clocks = u.clocks(s.GPU)
 		if gpus[i].index >= 0 {
 			one.Index = &gpus[i].index
 		}
 		if s.Held {
-			one.Container, one.PID = s.Container, s.PID
+			one.Kind, one.Container, one.Engine, one.PID = s.Kind, s.Short(), s.Engine, s.PID
+			if namespace, pod, container := s.Pod(); pod != "" {
+				one.Namespace, one.Pod, one.Container = namespace, pod, container
+			}
 			if since := s.Since.UTC(); !s.Since.IsZero() {
 				one.Since = &since
 			}
@@ -117,7 +121,19 @@ func (u *Unit) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseRepor
 		r.GPUs = append(r.GPUs, one)
 	}
 	r.Counters = monitor.LeaseCounters{Granted: n.Granted, Busy: n.Busy, Impossible: n.Impossible, HeldSeconds: float64(n.HeldMS) / 1000}
-	return r, nil
+	return r, states, nil
+}
+
+// clocks are a GPU's where they are fixed.
+func (u *Unit) clocks(name string) *monitor.Clocks {
+	r, err := u.pins().Fixed(name)
+	switch {
+	case err != nil: // it may be at being written
+		return &monitor.Clocks{Why: err.Error()}
+	case r == nil:
+		return nil
+	}
+	return &monitor.Clocks{Level: r.Level, Container: r.Container, Since: r.Since.UTC(), Why: r.Why}
 }
 
 // ReportLeases writes LeaseReport for the exporter, which may not look at the
@@ -135,7 +151,7 @@ func (u *Unit) ReportLeases(_ context.Context, w io.Writer) error {
 		_, err := fmt.Fprintln(w, notLeased)
 		return err
 	}
-	r, err := u.leaseReport(l, gpus)
+	r, _, err := u.leaseReport(l, gpus)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (u *Unit) users(seen []gpuservice.Seen) (map[string][]string, error) {
 	}
 	states, _, err := l.Read()
 	for _, s := range states {
-		if users[s.GPU] = nil; s.Held && s.Container != "" {
+		if users[s.GPU] = nil; s.Held && s.Kind == lease.Task { // others' output is not ours to write to
 			users[s.GPU] = []string{s.Container}
 		}
 	}

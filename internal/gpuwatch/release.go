@@ -26,21 +26,36 @@ func (u *Unit) Release(w io.Writer, which string, force bool) error {
 	s, err := l.Release(i, force)
 	switch {
 	case err != nil && s.Held && !force && s.Container != "":
-		return fmt.Errorf("cannot release %s: container %s holds it%s, and its task runs or left processes behind; end the build: fly -t <target> containers shows which one has that handle, fly -t <target> abort-build ends it, as does the web page; force=true (--force) frees the lease all the same, though that container can still open the GPU",
-			gpus[i], s.Container, sinceText(s, u.Host.Now()))
+		return fmt.Errorf("cannot release %s: %s holds it%s%s; force=true (--force) frees the lease all the same, though whoever has it can still open the GPU",
+			gpus[i], s.Holder(), sinceText(s, u.Host.Now()), endOf(s))
 	case err != nil:
 		return err
 	case s.Held && s.Container == "":
-		_, err = fmt.Fprintf(w, "%s is released; its record was damaged and did not say who held it. A container that did can still open the GPU: until its task ends, the next one shares it\n", gpus[i])
+		_, err = fmt.Fprintf(w, "%s is released; its record was damaged and did not say who held it. Whoever did can still open the GPU: until that ends, the next one shares it\n", gpus[i])
 	case s.Held:
-		_, err = fmt.Fprintf(w, "%s is released, which container %s held%s. That container can still open the GPU: until its task ends, the next one shares it\n",
-			gpus[i], s.Container, sinceText(s, u.Host.Now()))
+		_, err = fmt.Fprintf(w, "%s is released, which %s held%s. It can still open the GPU: until it ends, the next one shares it\n",
+			gpus[i], s.Holder(), sinceText(s, u.Host.Now()))
 	case s.Container == "":
 		_, err = fmt.Fprintf(w, "%s is free, there was nothing to release\n", gpus[i])
 	default:
-		_, err = fmt.Fprintf(w, "%s is free; container %s had it last\n", gpus[i], s.Container)
+		_, err = fmt.Fprintf(w, "%s is free; %s had it last\n", gpus[i], s.Holder())
 	}
 	return err
+}
+
+// endOf says how a holder is ended.
+func endOf(s lease.State) string {
+	see := ""
+	if look := s.Look(); look != "" {
+		see = " (" + look + " shows it)"
+	}
+	switch s.Kind {
+	case lease.Pod:
+		return "; delete the pod" + see
+	case lease.Container:
+		return "; stop the container" + see
+	}
+	return ", and it runs or left processes behind; end the build: fly -t <target> containers shows which one has that handle, fly -t <target> abort-build ends it, as does the web page"
 }
 
 func sinceText(s lease.State, now time.Time) string {

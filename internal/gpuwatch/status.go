@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/term"
 )
 
@@ -30,7 +32,7 @@ func (u *Unit) Status(w io.Writer, f term.Format) error {
 		_, err := io.WriteString(w, notLeased+"\n"+serviceText(served))
 		return err
 	}
-	r, err := u.leaseReport(l, gpus)
+	r, states, err := u.leaseReport(l, gpus)
 	if err != nil {
 		return err
 	}
@@ -41,11 +43,11 @@ func (u *Unit) Status(w io.Writer, f term.Format) error {
 			Service []Served `json:"service,omitempty"`
 		}{"exclusive", r, u.servedJSON(served)})
 	}
-	_, err = io.WriteString(w, leaseText(r, gpus, f)+serviceText(served))
+	_, err = io.WriteString(w, leaseText(r, states, gpus, f)+serviceText(served))
 	return err
 }
 
-func leaseText(r monitor.LeaseReport, gpus []leasedGPU, f term.Format) string {
+func leaseText(r monitor.LeaseReport, states []lease.State, gpus []leasedGPU, f term.Format) string {
 	var b strings.Builder
 	for i, g := range r.GPUs {
 		state, colour := "free", term.Green
@@ -54,20 +56,38 @@ func leaseText(r monitor.LeaseReport, gpus []leasedGPU, f term.Format) string {
 		}
 		fmt.Fprintf(&b, "%s  %s", f.Column(colour, state, 4), gpus[i])
 		if g.Container != "" {
-			fmt.Fprintf(&b, "\n      by container %s", g.Container)
+			b.WriteString("\n      by " + states[i].Holder())
 			if g.Since != nil {
 				b.WriteString(" since " + clock(*g.Since, r.At))
 			}
 			if g.PID > 0 {
 				fmt.Fprintf(&b, ", its first process is %d", g.PID)
 			}
+			if look := states[i].Look(); look != "" {
+				b.WriteString("\n      see " + look)
+			}
 		}
 		if g.Doubt != "" {
 			b.WriteString("\n      in doubt: " + g.Doubt)
 		}
+		if c := g.Clocks; c != nil {
+			b.WriteString(clocksText(*c, r.At))
+		}
 		b.WriteByte('\n')
 	}
 	n := r.Counters
-	fmt.Fprintf(&b, "since the boot: %d tasks got GPUs; refused: %d as too few were free, %d as the unit has fewer\n", n.Granted, n.Busy, n.Impossible)
+	fmt.Fprintf(&b, "since the boot: %d got GPUs; refused: %d as too few were free, %d as the unit has fewer\n", n.Granted, n.Busy, n.Impossible)
 	return b.String()
+}
+
+// clocksText tells of clocks that are fixed.
+func clocksText(c monitor.Clocks, now time.Time) string {
+	if c.Level == "" {
+		return "\n      nothing is known of its clocks: " + c.Why
+	}
+	text := fmt.Sprintf("\n      its clocks are fixed (%s) for container %s since %s", c.Level, c.Container, clock(c.Since, now))
+	if c.Why != "" {
+		text += "; what it measures does not count: " + c.Why
+	}
+	return text
 }

@@ -143,15 +143,15 @@ func TestGPUReleaseFreesWhatNoTaskHas(t *testing.T) {
 
 	taken(t, u, "4f1c", 4711, time.Minute, lease.Want{Count: 1, Of: []int{1}})
 	_, err = release("1", false)
-	require.ErrorContains(t, err, "container 4f1c holds it since ")
-	require.ErrorContains(t, err, " (1m0s), and its task runs or left processes behind; end the build: fly -t <target> containers ")
+	require.ErrorContains(t, err, "the task of container 4f1c holds it since ")
+	require.ErrorContains(t, err, " (1m0s), and it runs or left processes behind; end the build: fly -t <target> containers ")
 	require.ErrorContains(t, err, "fly -t <target> abort-build")
 	require.Contains(t, gpuStatus(t, u, term.Format{}), "held  GPU 1 ")
 
 	text, err = release(leasedName(t, u, 1), true)
 	require.NoError(t, err)
-	require.Contains(t, text, "is released, which container 4f1c held since ")
-	require.Contains(t, text, "That container can still open the GPU: until its task ends, the next one shares it\n")
+	require.Contains(t, text, "is released, which the task of container 4f1c held since ")
+	require.Contains(t, text, "It can still open the GPU: until it ends, the next one shares it\n")
 	require.NotContains(t, gpuStatus(t, u, term.Format{}), "held")
 
 	name := u.Host.Path(lease.DefaultDir + "/" + leasedName(t, u, 2))
@@ -170,7 +170,7 @@ func TestGPUReleaseFreesWhatNoTaskHas(t *testing.T) {
 	require.NoError(t, os.RemoveAll(u.Host.Path("/proc/4711")))
 	text, err = release("0", false)
 	require.NoError(t, err)
-	require.Contains(t, text, "is free; container 77aa had it last\n")
+	require.Contains(t, text, "is free; the task of container 77aa had it last\n")
 }
 
 func TestGPUsAreFoundByWhatStatusShows(t *testing.T) {
@@ -291,10 +291,10 @@ func TestLeaseStaysWithItsGPUWhenTheIndexMoves(t *testing.T) {
 	describe(t, u, leasing())
 	runs(t, u.Host.Root, "4711")
 	taken(t, u, "4f1c", 4711, time.Minute, lease.Want{Count: 1, Of: []int{1}})
-	require.Contains(t, gpuStatus(t, u, term.Format{}), "held  GPU 1 (0000:43:00.0)\n      by container 4f1c")
+	require.Contains(t, gpuStatus(t, u, term.Format{}), "held  GPU 1 (0000:43:00.0)\n      by the task of container 4f1c")
 	require.NoError(t, u.Host.Remove("/dev/dri/renderD128"))
 	describe(t, u, leasing())
-	require.Contains(t, gpuStatus(t, u, term.Format{}), "held  GPU 0 (0000:43:00.0)\n      by container 4f1c")
+	require.Contains(t, gpuStatus(t, u, term.Format{}), "held  GPU 0 (0000:43:00.0)\n      by the task of container 4f1c")
 	l, _, _, err := u.leased()
 	require.NoError(t, err)
 	_, err = l.Take(lease.Call{Container: "77aa", Bundle: "/b", PidFile: "/p", Cgroup: "77aa", PID: 4711}, lease.Want{Count: 1, Of: []int{0}})

@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/lease"
 )
 
 // addTasks says which containers have which GPUs: by leases, and where GPUs are shared by
@@ -35,7 +36,7 @@ func (u *Unit) addTasks(l *gpuservice.Look) {
 		err = wrong
 		for _, s := range states {
 			l.Holders[s.GPU] = s.Container
-			if s.Held && s.Container != "" {
+			if s.Held && s.Kind == lease.Task {
 				add(gpuservice.Task{Container: s.Container, Like: s.Like, Since: s.Since.UTC()}, s.GPU)
 			}
 		}

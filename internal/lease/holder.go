@@ -2,7 +2,6 @@ package lease
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 )
 
@@ -20,10 +19,10 @@ func (s State) Holder() string {
 		return s.Container
 	case s.Kind == Pod:
 		namespace, pod, container := s.Pod()
-		return fmt.Sprintf("pod %s/%s, container %s", namespace, pod, container)
+		return "pod " + namespace + "/" + pod + ", container " + container
 	case s.Kind == Container:
 		name, _, _ := strings.Cut(cmp.Or(s.Engine, "another engine"), "/")
-		return "container " + shortID(s.Container) + " of " + name
+		return "container " + s.Short() + " of " + name
 	}
 	return "the task of container " + s.Container
 }
@@ -35,7 +34,7 @@ func (s State) Look() string {
 		namespace, pod, _ := s.Pod()
 		return "kubectl --namespace " + namespace + " get pod " + pod
 	case s.Engine == docker || s.Engine == podman:
-		return s.Engine + " ps --filter id=" + shortID(s.Container)
+		return s.Engine + " ps --filter id=" + s.Short()
 	}
 	if space, found := strings.CutPrefix(s.Engine, containerd); found {
 		return "ctr --namespace " + space + " containers info " + s.Container
@@ -70,10 +69,10 @@ func engine(bundle string) string {
 	return ""
 }
 
-// shortID is a name as engines show it: of 64 hexadecimal digits the first twelve.
-func shortID(id string) string {
-	if len(id) == 64 && strings.Trim(id, "0123456789abcdef") == "" {
+// Short is the name as engines show it: of 64 hexadecimal digits the first twelve.
+func (s State) Short() string {
+	if id := s.Container; len(id) == 64 && strings.Trim(id, "0123456789abcdef") == "" {
 		return id[:12]
 	}
-	return id
+	return s.Container
 }

@@ -164,9 +164,12 @@ func (m *model) moveInit() {
 
 // escapes is what a privileged task can do: it goes to another cgroup, with all.
 func (m *model) escapes() {
-	c := m.some(hasTasks)
+	c := m.some(func(c *container) bool { return hasTasks(c) || c.Own && c.init != 0 && !c.noFile })
 	if c == nil || m.r.IntN(2) == 0 {
 		return
+	}
+	if c.Own {
+		m.note("container escaped")
 	}
 	for _, pid := range append([]int{c.init}, c.tasks...) {
 		m.move(pid, []string{"", "garden/elsewhere"}[m.r.IntN(2)])
@@ -195,7 +198,7 @@ func (m *model) delete() {
 		m.reap(init)
 	}
 	m.removeGroup("garden/" + c.Container)
-	if m.r.IntN(3) > 0 {
+	if m.r.IntN(3) > 0 || c.Own { // see endContainer
 		require.NoError(m.t, os.RemoveAll(c.Bundle))
 	} // else its pid file stays, and another process gets the number
 	m.containers = slices.DeleteFunc(m.containers, func(o *container) bool { return o == c })
@@ -259,8 +262,9 @@ func (m *model) reboot() {
 	for _, c := range m.containers {
 		m.removeGroup("garden/" + c.Container)
 	}
-	m.containers = nil
+	m.containers, m.pods, m.noKeeper = nil, nil, false
 	clear(m.owner)
+	clear(m.kept)
 	if m.boots++; m.boots%3 == 0 {
 		require.NoError(m.t, os.RemoveAll(m.l.Dir))
 		clear(m.damaged)

@@ -35,6 +35,7 @@ func TestNoGPUIsHeldTwiceAndNoneIsLost(t *testing.T) {
 			for _, what := range []string{
 				"taken", "refused", "call killed", "entered", "entered again",
 				"exec refused", "create killed", "exec killed", "task left others", "created expired", "deleted", "rebooted", "released", "damaged", "moved", "escaped",
+				"container taken", "container ended", "container escaped", "pod kept", "pod refused", "pod ended", "reconciled", "keeper killed",
 			} {
 				if *steps >= 10000 { // too few need not come to all of it
 					require.NotZero(t, m.did[what], what)
@@ -57,6 +58,9 @@ type model struct {
 	containers []*container
 	owner      []*container
 	damaged    []bool
+	pods       []pod    // that the kubelet lists
+	kept       []string // by which name a pod has each GPU, until its keeper gives it back
+	noKeeper   bool
 	did        map[string]int
 }
 
@@ -96,6 +100,7 @@ func newModel(t *testing.T, v2 bool, from uint64) *model {
 	m.l.Links = [][]int{{0, 8, 0, 1, 1}, {8, 0, 0, 1, 1}, {0, 0, 0, 0, 0}, {1, 1, 0, 0, 8}, {1, 1, 0, 8, 0}}
 	m.owner = make([]*container, len(m.l.GPUs))
 	m.damaged = make([]bool, len(m.l.GPUs))
+	m.kept = make([]string, len(m.l.GPUs))
 	return m
 }
 
@@ -110,14 +115,16 @@ func (m *model) note(format string, args ...any) {
 func (m *model) alive(c *container) bool { return m.running(c) || m.reserved(c) }
 
 // running: somebody in it uses its GPUs, or is about to.
-func (m *model) running(c *container) bool { return c != nil && (len(c.calls) > 0 || len(c.tasks) > 0) }
+func (m *model) running(c *container) bool {
+	return c != nil && (len(c.calls) > 0 || len(c.tasks) > 0 || c.Own && c.init != 0 && !c.noFile)
+}
 
 // reserved: its exec is awaited.
 func (m *model) reserved(c *container) bool {
-	return c != nil && !c.entered && c.init != 0 && !c.noFile && m.clock.Sub(c.called).Abs() < time.Minute
+	return c != nil && !c.Own && !c.entered && c.init != 0 && !c.noFile && m.clock.Sub(c.called).Abs() < time.Minute
 }
 
-func (m *model) held(g int) bool { return m.damaged[g] || m.alive(m.owner[g]) }
+func (m *model) held(g int) bool { return m.damaged[g] || m.kept[g] != "" || m.alive(m.owner[g]) }
 
 // unsure: a killed Enter may or may not have come to this GPU.
 func (m *model) unsure(g int) bool {
@@ -127,8 +134,12 @@ func (m *model) unsure(g int) bool {
 
 func (m *model) step() {
 	switch roll := m.r.IntN(100); {
-	case roll < 14:
+	case roll < 8:
 		m.take()
+	case roll < 10:
+		m.endContainer()
+	case roll < 14:
+		m.stepPods()
 	case roll < 44:
 		m.proceed()
 	case roll < 60:
@@ -164,11 +175,16 @@ func (m *model) step() {
 // check compares what is read with what the model knows.
 func (m *model) check() []bool {
 	users := make([]int, len(m.owner))
+	for g, pod := range m.kept {
+		if pod != "" {
+			users[g]++
+		}
+	}
 	for _, c := range m.containers {
 		if m.running(c) {
 			for _, g := range c.gpus {
 				users[g]++
-				require.LessOrEqual(m.t, users[g], 1, "step %d: GPU %d is with two containers", m.n, g)
+				require.LessOrEqual(m.t, users[g], 1, "step %d: GPU %d is with two", m.n, g)
 			}
 		}
 	}
@@ -182,8 +198,12 @@ func (m *model) check() []bool {
 		}
 		require.Equal(m.t, m.held(g), s.Held, "step %d: GPU %d: %+v, owner %+v", m.n, g, s, m.owner[g])
 		require.Equal(m.t, m.damaged[g], s.Doubt != "", "step %d: %s", m.n, s.Doubt)
-		if s.Held && !m.damaged[g] {
-			require.Equal(m.t, m.owner[g].Container, s.Container)
+		switch {
+		case !s.Held || m.damaged[g]:
+		case m.kept[g] != "":
+			require.Equal(m.t, State{Kind: Pod, Container: m.kept[g]}, State{Kind: s.Kind, Container: s.Container}, "step %d", m.n)
+		default:
+			require.Equal(m.t, State{Kind: m.owner[g].kind(), Container: m.owner[g].Container}, State{Kind: s.Kind, Container: s.Container}, "step %d", m.n)
 		}
 	}
 	return held

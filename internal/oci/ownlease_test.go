@@ -2,6 +2,8 @@ package oci
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,6 +93,28 @@ func TestGPUsThatAnEngineGivesAreLeased(t *testing.T) {
 	b.named = false
 	b.bundle(t, "check", put([2]uint32{226, 129}))
 	require.NoError(t, b.create(), "Concourse puts none")
+}
+
+// What the kubelet's plugin has given a pod is no other's.
+func TestContainerHasTheGPUThatItsPodKeeps(t *testing.T) {
+	b := exclusiveEngine(t)
+	l := b.wrapper.leases(&settings{Config: Config{Leases: &Leases{Dir: b.path("leases")}}}, []string{"GPU-1a2b", "GPU-3c4d"})
+	for i, c := range []struct{ keeper, namespace, pod, refusal string }{
+		{"team-a/train-0/main", "io.kubernetes.cri.sandbox-namespace io.kubernetes.cri.sandbox-name io.kubernetes.cri.container-name", "train-0", ""},
+		{lease.PodToCome, "io.kubernetes.pod.namespace io.kubernetes.pod.name io.kubernetes.container.name", "train-0", ""},
+		{"team-a/train-0/main", "io.kubernetes.pod.namespace io.kubernetes.pod.name io.kubernetes.container.name", "train-1", "is held by pod team-a/train-0, container main since "},
+		{"team-a/train-0/main", "a b c", "train-0", "is held by pod team-a/train-0, container main since "},
+	} {
+		require.NoError(t, l.Keep(c.keeper, []int{0}, nil))
+		names := strings.Fields(c.namespace)
+		err := b.container(t, "c"+strconv.Itoa(i), put([2]uint32{226, 128}), annotated(map[string]any{names[0]: "team-a", names[1]: c.pod, names[2]: "main"}))
+		if c.refusal == "" {
+			require.NoError(t, err)
+			require.Equal(t, []string{c.keeper, ""}, b.held(t))
+			continue
+		}
+		require.ErrorContains(t, err, c.refusal)
+	}
 }
 
 func TestGPUThatAnEngineGivesMayBeWithheld(t *testing.T) {

@@ -3,6 +3,7 @@ package oci
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -60,9 +61,13 @@ func (w *wrapper) hasNode(g LeasedGPU, dev uint64) bool {
 }
 
 // leasePut leases exactly the GPUs that the engine has put into the container, whatever
-// its environment says, and adds nothing to it.
+// its environment says, and adds nothing to it. Those that a pod keeps are its containers'
+// already.
 func (w *wrapper) leasePut(s *settings, c *cmdline.Call, doc *rawjson.Doc, gpus []int) (h held, err error) {
 	names := s.LeaseNames()
+	if gpus, err = w.lessOfPod(s, doc.Root(), gpus); err != nil || len(gpus) == 0 {
+		return held{}, err
+	}
 	got, err := w.take(func() (got []int, err error) {
 		file := w.readWithheld(s)
 		want := lease.Want{Of: gpus, Count: len(gpus), Unready: unready(file.Memory, names)}
@@ -88,4 +93,45 @@ func (w *wrapper) leasePut(s *settings, c *cmdline.Call, doc *rawjson.Doc, gpus 
 		h.gpus = append(h.gpus, names[g])
 	}
 	return h, nil
+}
+
+// podNames are the annotations by which containerd and CRI-O tell whose a container is:
+// the pod's namespace and name, and the container's (containerd, internal/cri/annotations;
+// kubelet, kuberuntime/labels.go).
+var podNames = [][3]string{
+	{"io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name", "io.kubernetes.cri.container-name"},
+	{"io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"},
+}
+
+// lessOfPod leaves out the GPUs that the container's own pod keeps, or one that is to come.
+func (w *wrapper) lessOfPod(s *settings, root rawjson.Value, gpus []int) (others []int, err error) {
+	annotations, err := root.Of("annotations", rawjson.Object)
+	if err != nil {
+		return nil, fmt.Errorf("cannot decode %s: %w", configName, err)
+	}
+	var whose []string
+	for _, names := range podNames {
+		var parts [len(names)]string
+		for i, name := range names {
+			if parts[i], err = annotations.StringOf(name); err != nil {
+				return nil, fmt.Errorf("cannot decode %s: %w", configName, err)
+			}
+		}
+		if parts[1] != "" {
+			whose = append(whose, strings.Join(parts[:], "/"), lease.PodToCome)
+		}
+	}
+	if len(whose) == 0 {
+		return gpus, nil
+	}
+	states, _, err := w.leases(s, s.LeaseNames()).Read()
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range gpus {
+		if s := states[g]; !s.Held || s.Kind != lease.Pod || !slices.Contains(whose, s.Container) {
+			others = append(others, g)
+		}
+	}
+	return others, nil
 }

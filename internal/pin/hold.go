@@ -1,6 +1,8 @@
 package pin
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -45,4 +47,19 @@ func (p Pins) Read(name string) (*Record, error) {
 		return nil, err
 	}
 	return decode(data)
+}
+
+// Fixed is the pin of a GPU in this boot, nil for none; it waits for nobody.
+func (p Pins) Fixed(name string) (*Record, error) {
+	r, err := p.Read(name)
+	if r == nil || err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return nil, err
+	}
+	if boot, err := p.boot(); err != nil || boot != r.Boot {
+		return nil, err
+	}
+	return r, nil
 }

@@ -65,6 +65,22 @@ func TestContainerdTakesTheRuntime(t *testing.T) {
 		require.NoError(t, err, out)
 		require.Equal(t, want, out, value)
 	}
+	l := exclusive(t)
+	gpu := func(name string, more ...string) (string, error) {
+		words := append([]string{"run", "--runc-binary", wrapper(), "--env", "AMD_VISIBLE_DEVICES=1", "--rootfs"}, more...)
+		return ctr(append(words, filepath.Join(dir, "image"), name, "/bin/busybox", "sleep", "1000")...)
+	}
+	out, err := gpu("leases", "--detach")
+	require.NoError(t, err, out)
+	require.Equal(t, "container leases of containerd", holder(t, l, 1))
+	out, err = gpu("refused", "--rm")
+	require.Error(t, err)
+	require.Contains(t, out, "is held by container leases of containerd since ")
+	require.Contains(t, out, "see ctr --namespace default containers info leases)")
+	_, err = ctr("task", "kill", "--signal", "9", "leases")
+	require.NoError(t, err)
+	isFree(t, l, 1)
+
 	dispatch(t, "runtime", "configure", "containerd", "--remove")
 	require.Equal(t, before, snapshot(t, "/etc/containerd", "/var/lib/concourse-charm"), "byte for byte as before")
 }

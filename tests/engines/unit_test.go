@@ -13,7 +13,6 @@ import (
 
 	"concourse-ci-machine/internal/cdi"
 	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/tests/suite"
 )
 
 // On a unit the charm's file says what there is to get, for Podman as for Concourse.
@@ -48,10 +47,4 @@ func TestContainersOnAUnitGetOfItsGPUsAlone(t *testing.T) {
 	out, err = p.probe("--runtime "+wrapper(), "-e AMD_VISIBLE_DEVICES=1")
 	require.Error(t, err)
 	require.Contains(t, out, "cannot give the container a GPU: /etc/concourse-ci-machine/wrapper.json gives them to Concourse's tasks alone [container ")
-
-	unit.Containers, unit.Leases = oci.Asked, &oci.Leases{Dir: "/run/concourse-gpu", GPUs: []oci.LeasedGPU{{Name: "0000:04:00.0", Nodes: []string{suite.StandIns[2]}}}}
-	write()
-	out, err = p.probe("--runtime "+wrapper(), "-e AMD_VISIBLE_DEVICES=1")
-	require.Error(t, err)
-	require.Contains(t, out, "cannot lease GPUs to a container whose first process is not Concourse's /tmp/gdn-init")
 }

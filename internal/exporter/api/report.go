@@ -9,6 +9,8 @@ import (
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/exporter/usage"
+	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/pin"
 )
 
 // Report is /api/v1/gpus.
@@ -89,9 +91,25 @@ type User struct {
 // Lease is who has a GPU for its own.
 type Lease struct {
 	Held      bool       `json:"held"`
+	Kind      lease.Kind `json:"kind,omitempty"` // task, container or pod
 	Container string     `json:"container,omitempty"`
+	Namespace string     `json:"namespace,omitempty"` // of a pod
+	Pod       string     `json:"pod,omitempty"`
 	Since     *time.Time `json:"since,omitempty"`
 	Doubt     string     `json:"doubt,omitempty"` // why it counts as held though that can't be seen
+	// Clocks is the level at which they are fixed for a task that measures, "" where they are not.
+	Clocks pin.Level `json:"clocks,omitempty"`
+}
+
+func leaseOf(l *monitor.LeasedGPU) *Lease {
+	if l == nil {
+		return nil
+	}
+	out := &Lease{l.Held, l.Kind, l.Container, l.Namespace, l.Pod, l.Since, l.Doubt, ""}
+	if l.Clocks != nil {
+		out.Clocks = l.Clocks.Level
+	}
+	return out
 }
 
 // StatusOf is the GPUs of a snapshot. A partition whose sensors another one shows has the
@@ -115,7 +133,7 @@ func StatusOf(snapshot monitor.Snapshot) []Status {
 			Activity: s.Activity.Graphics.Pointer(), MemoryActivity: s.Activity.Memory.Pointer(),
 			Health:         Health{State: j.State, Reason: j.Reason(), Faults: j.Faults, Codes: j.Codes(), Hang: j.Signals()},
 			Explained:      health.Explain(j.Codes()),
-			SocketActivity: g.Socket.Pointer(), Partition: d.Partition, Partitions: number[d.PCI], Users: usersOf(g.Users), Service: serviceOf(g.Service),
+			SocketActivity: g.Socket.Pointer(), Partition: d.Partition, Partitions: number[d.PCI], Users: usersOf(g.Users), Service: serviceOf(g.Service), Lease: leaseOf(g.Lease),
 		}
 		if w := whole[d.PCI]; w != nil {
 			division := &w.State.Division
@@ -124,9 +142,6 @@ func StatusOf(snapshot monitor.Snapshot) []Status {
 			if w != g {
 				st.SensorsOf = &w.Device.Index
 			}
-		}
-		if l := g.Lease; l != nil {
-			st.Lease = &Lease{l.Held, l.Container, l.Since, l.Doubt}
 		}
 		if score := math.Round(j.Score*10) / 10; !math.IsNaN(score) {
 			st.Health.Score = &score

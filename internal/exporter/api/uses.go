@@ -39,7 +39,10 @@ func UsesOf(s Status, at time.Time) []Use {
 	holder := ""
 	if l := s.Lease; l != nil && l.Held {
 		use := Use{Who: l.Container, Lease: "held"}
-		if use.Who == "" {
+		switch {
+		case l.Pod != "":
+			use.Who = "pod " + l.Namespace + "/" + l.Pod + ", container " + l.Container
+		case use.Who == "":
 			use.Who = "unknown"
 		}
 		if l.Since != nil {
@@ -47,6 +50,9 @@ func UsesOf(s Status, at time.Time) []Use {
 		}
 		if l.Doubt != "" {
 			use.Lease += ", in doubt"
+		}
+		if l.Clocks != "" {
+			use.Lease += ", clocks fixed"
 		}
 		holder, out = l.Container, append(out, use)
 	}

@@ -5,6 +5,8 @@ import (
 
 	"concourse-ci-machine/internal/exporter/amdgpu"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/pin"
 )
 
 // LeaseReport is who leases this unit's GPUs, as a process that may see it wrote
@@ -21,10 +23,23 @@ type LeasedGPU struct {
 	Index     *int       `json:"index,omitempty"` // the number that gpu-device-ids takes; nil for a GPU that is gone
 	PCI       string     `json:"pci,omitempty"`
 	Held      bool       `json:"held"`
-	Container string     `json:"container,omitempty"` // that holds it
+	Kind      lease.Kind `json:"kind,omitempty"`      // of who holds it
+	Container string     `json:"container,omitempty"` // that holds it: a task's handle, an engine's short id, a pod's container
+	Namespace string     `json:"namespace,omitempty"` // of a pod
+	Pod       string     `json:"pod,omitempty"`
+	Engine    string     `json:"engine,omitempty"` // of a container, see lease.State
 	Since     *time.Time `json:"since,omitempty"`
 	PID       int        `json:"pid,omitempty"`   // of the container's init
 	Doubt     string     `json:"doubt,omitempty"` // why it counts as held though that can't be seen
+	Clocks    *Clocks    `json:"clocks,omitempty"`
+}
+
+// Clocks are a GPU's that are fixed for a task that measures, see package pin.
+type Clocks struct {
+	Level     pin.Level `json:"level,omitempty"`
+	Container string    `json:"container,omitempty"` // whose
+	Since     time.Time `json:"since,omitzero"`
+	Why       string    `json:"why,omitempty"` // why what it measures does not count, or nothing is known of the clocks
 }
 
 // LeaseCounters count since the boot.

@@ -118,12 +118,12 @@ var (
 	driverMatch          = ownGauge("concourse_gpu_driver_match", "1 when the amdgpu module in use is the one that would be loaded at the next boot. Absent where that can't be told, as in a container.", "running", "selected")
 
 	// Leases.
-	leaseHeld        = gauge("rocm_gpu_lease_held", "1 while a task has the GPU for its own, 0 while it is free, with gpu-sharing=exclusive.")
-	leaseAge         = gauge("rocm_gpu_lease_age_seconds", "How long the container has had the GPU.", "container")
-	leaseDoubtful    = gauge("rocm_gpu_lease_doubtful", "1 while the GPU counts as held though it could not be seen that its task lives; the action gpu-status says why.")
-	leaseGranted     = ownCounter("rocm_gpu_leases_granted_total", "Tasks that got GPUs for their own since the machine started.")
-	leaseRefused     = ownCounter("rocm_gpu_leases_refused_total", "Tasks that got none: busy (too few are free), impossible (the unit has fewer).", "reason")
-	leaseHeldSeconds = ownCounter("rocm_gpu_lease_held_seconds_total", "Time that tasks had GPUs, summed over the GPUs, counted when a lease's end is seen.")
+	leaseHeld        = gauge("rocm_gpu_lease_held", "1 while a task, container or pod has the GPU for its own, 0 while it is free, with gpu-sharing=exclusive.")
+	leaseAge         = gauge("rocm_gpu_lease_age_seconds", "How long the container has had the GPU, and what it is: a task, another engine's container, or a pod's.", "container", "kind", "namespace", "pod")
+	leaseDoubtful    = gauge("rocm_gpu_lease_doubtful", "1 while the GPU counts as held though it could not be seen that its holder lives; the action gpu-status says why.")
+	leaseGranted     = ownCounter("rocm_gpu_leases_granted_total", "Tasks, containers and pods that got GPUs for their own since the machine started.")
+	leaseRefused     = ownCounter("rocm_gpu_leases_refused_total", "Those that got none: busy (too few are free), impossible (the unit has fewer).", "reason")
+	leaseHeldSeconds = ownCounter("rocm_gpu_lease_held_seconds_total", "Time that GPUs were held, summed over the GPUs, counted when a lease's end is seen.")
 
 	// Service.
 	serviceState    = gauge("rocm_gpu_service_state", "Always 1; the state is in_service, withheld or proving (well again, and on trial). Tasks get GPUs that are in service.", "state")

@@ -1,12 +1,14 @@
 package series
 
 import (
+	"cmp"
 	"math"
 	"time"
 
 	"concourse-ci-machine/internal/exporter/amdgpu"
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/lease"
 )
 
 // putGPU adds all that is told of one GPU. One that does not answer, or a partition
@@ -40,7 +42,7 @@ func putGPU(r *rows, g *monitor.GPU, s *monitor.Snapshot) {
 	if l := g.Lease; l != nil {
 		r.put(leaseHeld, oneIf(l.Held))
 		if l.Held && l.Since != nil {
-			r.put(leaseAge, max(s.At.Sub(*l.Since).Seconds(), 0), l.Container[:min(len(l.Container), 64)])
+			r.put(leaseAge, max(s.At.Sub(*l.Since).Seconds(), 0), l.Container[:min(len(l.Container), 64)], string(cmp.Or(l.Kind, lease.Task)), l.Namespace, l.Pod)
 		}
 		r.put(leaseDoubtful, oneIf(l.Doubt != ""))
 	}
