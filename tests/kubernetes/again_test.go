@@ -3,57 +3,86 @@
 package kubernetes
 
 import (
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/lease"
 )
 
-// startsAgain has a part end and start, while one pod has a GPU and another is made.
-func startsAgain(t *testing.T, p *part, signal syscall.Signal) {
+// kubeletStartsAgain: a pod keeps its GPU, and the plugin registers again.
+func kubeletStartsAgain(t *testing.T, kubelet, plugin *part) {
 	unit(t, 2)
 	pod(t, "before", 1)
 	require.Equal(t, nodes(0), opened(t, "before"))
 	held(t, 0, "default/before/work")
 	was := statusOf(t, "before").ContainerStatuses[0].ContainerID
-	p.stop(t, signal)
-	pod(t, "between", 1)
-	p.start(t)
-	require.Equal(t, nodes(1), opened(t, "between"))
-	held(t, 1, "default/between/work")
+	registered := timesRegistered(t, plugin)
+	kubelet.stop(t, syscall.SIGTERM)
+	kubelet.start(t)
+	eventually(t, "the plugin registers again", func() (string, bool) {
+		now := timesRegistered(t, plugin)
+		return "", now > registered
+	})
+	insist(t, "after", 1)
+	require.Equal(t, nodes(1), opened(t, "after"))
+	held(t, 1, "default/after/work")
 	held(t, 0, "default/before/work")
 	require.Equal(t, was, statusOf(t, "before").ContainerStatuses[0].ContainerID, "it runs on")
 	pod(t, "third", 1)
 	pending(t, "third")
-	end(t, "before")
-	require.Equal(t, nodes(0), opened(t, "third"))
-	held(t, 0, "default/third/work")
-	end(t, "third")
-	end(t, "between")
-	held(t, 0, "")
-	held(t, 1, "")
 }
 
-// held waits until the GPU's lease says who has it, "" for nobody.
-func held(t *testing.T, index int, holder string) {
+func timesRegistered(t *testing.T, plugin *part) int {
 	t.Helper()
-	inventory, err := gpu.Discover(host.Root("/"))
+	log, err := os.ReadFile(plugin.log())
 	require.NoError(t, err)
-	g := inventory.Of(gpu.AMD)[index]
-	leases := lease.Leases{Dir: lease.DefaultDir, GPUs: []string{gpu.Slot(g.PCI, g.Partition)}}
-	eventually(t, render(index)+" is held by "+holder, func() (string, bool) {
-		states, _, err := leases.Read()
-		if err != nil {
-			return err.Error(), false
+	return strings.Count(string(log), "registered "+resource)
+}
+
+// insist makes a pod as controllers do: another in the place of one that the kubelet did
+// not admit, as between its start and the plugin's list the node tells of GPUs that can't
+// be had.
+func insist(t *testing.T, name string, gpus int) {
+	t.Helper()
+	pod(t, name, gpus)
+	eventually(t, "pod "+name+" is admitted", func() (string, bool) {
+		s := statusOf(t, name)
+		if s.Phase == "Failed" {
+			require.Equal(t, "UnexpectedAdmissionError", s.Reason, s.Message)
+			end(t, name)
+			create(t, name, gpus)
 		}
-		now := ""
-		if states[0].Held {
-			now = states[0].Container
-		}
-		return "now: " + now, now == holder
+		return s.Message, s.Phase == "Running"
 	})
+}
+
+// pluginIsKilled: pods keep their GPUs, nobody gets one meanwhile, and what ended meanwhile
+// is given back.
+func pluginIsKilled(t *testing.T, plugin *part) {
+	unit(t, 2)
+	pod(t, "stays", 1)
+	require.Equal(t, nodes(0), opened(t, "stays"))
+	pod(t, "goes", 1)
+	require.Equal(t, nodes(1), opened(t, "goes"))
+	held(t, 0, "default/stays/work")
+	held(t, 1, "default/goes/work")
+	was := statusOf(t, "stays").ContainerStatuses[0].ContainerID
+	plugin.stop(t, syscall.SIGKILL)
+	offers(t, 0)
+	end(t, "goes")
+	for _, index := range []string{"0", "1"} {
+		_, err := task(t, "refused"+index, "AMD_VISIBLE_DEVICES="+index)
+		require.ErrorContains(t, err, "is held by pod default/")
+	}
+	pod(t, "between", 1)
+	pending(t, "between")
+	plugin.start(t)
+	require.Equal(t, nodes(1), opened(t, "between"))
+	held(t, 1, "default/between/work")
+	held(t, 0, "default/stays/work")
+	require.Equal(t, was, statusOf(t, "stays").ContainerStatuses[0].ContainerID, "it runs on")
+	end(t, "between")
+	held(t, 1, "")
 }

@@ -69,14 +69,12 @@ func write(t *testing.T, path, text string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// A cluster is one node.
-type cluster struct{ kubelet *part }
-
 // program is one that was built.
 func program(module, name string) string { return filepath.Join(dir, module, name) }
 
-// newCluster starts the node's parts, with this containerd, and waits until it is ready.
-func newCluster(t *testing.T, containerd string) *cluster {
+// newCluster starts a cluster of one node, with this containerd, and waits until that is
+// ready. It returns the kubelet.
+func newCluster(t *testing.T, containerd string) *part {
 	t.Helper()
 	serveImages(t)
 	at := filepath.Join(dir, "cluster")
@@ -106,13 +104,13 @@ func newCluster(t *testing.T, containerd string) *cluster {
 		_, err := os.Stat("/run/containerd/containerd.sock")
 		return fmt.Sprint(err), err == nil
 	})
-	c := &cluster{kubelet: newPart(t, "kubelet", program("k8s", "kubelet"), "--config="+at+"/kubelet.yaml", "--kubeconfig="+at+"/kubeconfig",
-		"--hostname-override=node", "--node-ip="+nodeIP, "--cert-dir="+at+"/kubelet")}
+	kubelet := newPart(t, "kubelet", program("k8s", "kubelet"), "--config="+at+"/kubelet.yaml", "--kubeconfig="+at+"/kubeconfig",
+		"--hostname-override=node", "--node-ip="+nodeIP, "--cert-dir="+at+"/kubelet")
 	eventually(t, "the node is ready", func() (string, bool) {
 		_, answer, err := call(http.MethodGet, "/api/v1/nodes/node", "")
 		return fmt.Sprint(answer, err), strings.Contains(answer, `"reason":"KubeletReady"`)
 	})
-	return c
+	return kubelet
 }
 
 // key signs accounts' tokens, of which there are none.

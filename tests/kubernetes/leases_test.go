@@ -7,6 +7,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/lease"
 )
 
 // taskHasOne: a GPU that a task leases is not offered to pods.
@@ -68,9 +72,27 @@ func containerAndPod(t *testing.T) {
 	offers(t, 0)
 	pod(t, "waiting", 1)
 	pending(t, "waiting")
-	for _, words := range [][]string{{"tasks", "kill", "--signal", "SIGKILL", "of-ctr"}} {
-		out, err := ctr(words...)
-		require.NoError(t, err, out)
-	}
+	out, err = ctr("tasks", "kill", "--signal", "SIGKILL", "of-ctr")
+	require.NoError(t, err, out)
 	require.Equal(t, nodes(0), opened(t, "waiting"))
+}
+
+// held waits until the GPU's lease says who has it, "" for nobody.
+func held(t *testing.T, index int, holder string) {
+	t.Helper()
+	inventory, err := gpu.Discover(host.Root("/"))
+	require.NoError(t, err)
+	g := inventory.Of(gpu.AMD)[index]
+	leases := lease.Leases{Dir: lease.DefaultDir, GPUs: []string{gpu.Slot(g.PCI, g.Partition)}}
+	eventually(t, render(index)+" is held by "+holder, func() (string, bool) {
+		states, _, err := leases.Read()
+		if err != nil {
+			return err.Error(), false
+		}
+		now := ""
+		if states[0].Held {
+			now = states[0].Container
+		}
+		return "now: " + now, now == holder
+	})
 }

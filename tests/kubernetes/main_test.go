@@ -87,6 +87,12 @@ func build() (told string, end func() error, err error) {
 		err = suite.Build(told, "./src/dispatch", "./src/runc-amd-wrapper", "./src/gpu-device-plugin")
 	}
 	if err == nil {
+		err = os.Mkdir(filepath.Join(told, "concourse"), 0o755)
+	}
+	if err == nil { // for Concourse the wrapper is runc
+		err = os.Symlink("../runc-amd-wrapper", filepath.Join(told, "concourse/runc"))
+	}
+	if err == nil {
 		err = makeGroups(told)
 	}
 	if err != nil {

@@ -4,7 +4,6 @@ package kubernetes
 
 import (
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,14 +12,15 @@ import (
 // Debian's containerd 1.6 knows no CDI devices of the kubelet's: pods get device nodes.
 func TestPodsOnANodeWithDeviceNodes(t *testing.T) {
 	need(t)
-	c := newCluster(t, "containerd")
+	kubelet := newCluster(t, "containerd")
 	plugin := startPlugin(t)
+	t.Run("the page's pod runs", runsThePage)
 	t.Run("a pod opens its GPUs only", opensItsOwn)
 	t.Run("a pod that finds too few waits", waits)
 	t.Run("a withheld GPU leaves and comes back", withheldGPU)
 	t.Run("pods get GPUs that are joined best", joinedBest)
-	t.Run("kubelet starts again", func(t *testing.T) { startsAgain(t, c.kubelet, syscall.SIGTERM) })
-	t.Run("plugin is killed", func(t *testing.T) { startsAgain(t, plugin, syscall.SIGKILL) })
+	t.Run("kubelet starts again", func(t *testing.T) { kubeletStartsAgain(t, kubelet, plugin) })
+	t.Run("plugin is killed", func(t *testing.T) { pluginIsKilled(t, plugin) })
 	t.Run("a task has a GPU", taskHasOne)
 	t.Run("a pod has a GPU", podHasOne)
 	t.Run("a container has a GPU", containerAndPod)

@@ -21,11 +21,16 @@ func apply(t *testing.T, yaml string) {
 // pod makes one that asks for GPUs; with 0 it does not speak of them. It ends with the test.
 func pod(t *testing.T, name string, gpus int) {
 	t.Helper()
+	t.Cleanup(func() { end(t, name) })
+	create(t, name, gpus)
+}
+
+func create(t *testing.T, name string, gpus int) {
+	t.Helper()
 	limits := "{}"
 	if gpus > 0 {
 		limits = fmt.Sprintf("{limits: {amd.com/gpu: %d}}", gpus)
 	}
-	t.Cleanup(func() { end(t, name) })
 	apply(t, fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {containers: [{name: work, image: busybox, resources: %s}]}}", name, limits))
 }
 

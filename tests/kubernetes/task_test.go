@@ -67,11 +67,11 @@ func rootFolder(t *testing.T, id string) string {
 	return bundle
 }
 
-// wrapper calls it as containerd's shim does. What the container runs writes nowhere: a
+// wrapper calls it as containerd's shim does, by the name that it has there. What the container runs writes nowhere: a
 // pipe would be open as long as it runs.
 func wrapper(bundle string, words ...string) (said string, err error) {
 	log := filepath.Join(bundle, "log.json")
-	c := exec.Command(filepath.Join(dir, "runc-amd-wrapper"), append([]string{"--root", "/run/tasks", "--log", log, "--log-format", "json"}, words...)...)
+	c := exec.Command(filepath.Join(dir, "concourse/runc"), append([]string{"--root", "/run/tasks", "--log", log, "--log-format", "json"}, words...)...)
 	c.Dir = bundle
 	err = c.Run()
 	data, _ := os.ReadFile(log)
