@@ -52,6 +52,7 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	o.ObserveLinks(c.Host.Root)
+	o.ObserveLabels(c.Host.Root)
 	if err := o.ObserveKnown(c.Host.Root); err != nil {
 		return err
 	}

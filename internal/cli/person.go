@@ -46,6 +46,10 @@ On a unit, as root, it also answers:
   dispatch cdi validate [FILE]  whether a description is what the machine has
   dispatch runtime configure docker|podman|containerd|crio
                                 the GPUs for another container engine; --help has more
+  dispatch kubernetes labels [--json]
+                                labels of a node with these GPUs, on any machine
+  dispatch kubernetes manifest NODE
+                                the same for kubectl apply --server-side
   dispatch fleet [--json]       on the web: all workers, with their GPUs, which of them are
                                 withheld, and how many can be leased
   dispatch pipelines [FILE]     pipelines and tasks that come with the charm, or one of them
@@ -122,6 +126,8 @@ func person(ctx context.Context, c *actions.Actions, args []string, env func(str
 		return p.done(preflight.Show(ctx, c.Host, stdout, "", p.format))
 	case "cdi":
 		return p.cdi(args[1:])
+	case "kubernetes":
+		return p.kubernetes(args[1:])
 	case "completion":
 		if len(args) != 2 {
 			return p.wrong("cannot write a completion for %q: want bash or zsh", strings.Join(args[1:], " "))

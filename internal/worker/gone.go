@@ -6,6 +6,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/nodelabels"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
@@ -27,7 +28,7 @@ func Stop(o role.Observed, why, disrupts string, limit time.Duration) []plan.Res
 func Gone(o role.Observed) []plan.Resource {
 	why := "this unit is the web"
 	rs := append(Stop(o, why, "", 0), resource.AllAbsent(why, refreshFiles()...)...)
-	rs = append(append(rs, leaveService(o.CharmDir, why)...), resource.AllAbsent(why, pluginFile, pluginBin)...)
+	rs = append(append(rs, leaveService(o.CharmDir, why)...), resource.AllAbsent(why, pluginFile, pluginBin, nodelabels.File)...)
 	rs = append(append(rs, resource.Absent{Path: role.ToolsDir, Why: why, Tree: true}), leaveEngines(why)...)
 	return append(rs, resource.AllAbsent(why, concourse.UnitFile, concourse.EnvFile, concourse.TSAHostKey, role.LandedFile, WorkerLimitFile, tagsFile)...)
 }
@@ -35,7 +36,7 @@ func Gone(o role.Observed) []plan.Resource {
 // Leave is a unit without anything that a worker brought, once Stop ended what runs.
 // Volumes stay: they may be shared, and hold no secret.
 func Leave(o role.Observed, why string) []plan.Resource {
-	rs := append([]plan.Resource{pinsBack{o.CharmDir, why}}, resource.AllAbsent(why, concourse.UnitFile, oci.DefaultConfig, LeaseReport, pluginFile, pluginBin)...)
+	rs := append([]plan.Resource{pinsBack{o.CharmDir, why}}, resource.AllAbsent(why, concourse.UnitFile, oci.DefaultConfig, LeaseReport, pluginFile, pluginBin, nodelabels.File)...)
 	rs = append(append(rs, leaveGPUs(o, why)...), leaveEngines(why)...)
 	for _, dir := range []string{concourse.ConfigDir, lease.DefaultDir, gpuservice.Dir} {
 		rs = append(rs, resource.Absent{Path: dir, Why: why, Tree: true})

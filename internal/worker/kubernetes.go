@@ -39,6 +39,7 @@ func (o *Observed) observeKubelet(h host.Host) (err error) {
 // desireKubernetes is the service on units with AMD's GPUs and a kubelet. Without a kubelet
 // there is nothing of it.
 func desireKubernetes(d *Desired, o Observed, g GPUs) error {
+	desireLabels(d, o, g)
 	state := o.Units[PluginUnit]
 	switch {
 	case o.Config.Kubernetes == "off":

@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/nodelabels"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/predecessor"
 	"concourse-ci-machine/internal/rocm"
@@ -22,18 +23,19 @@ import (
 type Observed struct {
 	role.Observed
 
-	GPUs    gpu.Inventory
-	Links   [][]gpu.Link      // between GPUs.GPUs, where they are leased
-	NVIDIA  []string          // devices in NVIDIA's CDI spec; nil where there is none
-	Folders []string          // directories in /srv
-	Landed  bool              // the operator landed this worker
-	Known   KnownGPUs         // the GPUs that it had
-	Service gpuservice.Record // which of them are withheld
-	Tagged  taggedGPUs        // which of them the worker's tags leave out
-	Held    map[string]bool   // whether a task leases the GPU of a slot, as far as is known
-	Kubelet bool              // there is one on this machine
-	Plugin  []byte            // tells whether the program that serves it changed
-	Toolkit rocm.ToolkitState
+	GPUs     gpu.Inventory
+	Links    [][]gpu.Link        // between GPUs.GPUs, where they are leased
+	Labelled *nodelabels.Machine // what labels tell of AMD's; nil where nobody reads them
+	NVIDIA   []string            // devices in NVIDIA's CDI spec; nil where there is none
+	Folders  []string            // directories in /srv
+	Landed   bool                // the operator landed this worker
+	Known    KnownGPUs           // the GPUs that it had
+	Service  gpuservice.Record   // which of them are withheld
+	Tagged   taggedGPUs          // which of them the worker's tags leave out
+	Held     map[string]bool     // whether a task leases the GPU of a slot, as far as is known
+	Kubelet  bool                // there is one on this machine
+	Plugin   []byte              // tells whether the program that serves it changed
+	Toolkit  rocm.ToolkitState
 
 	NVIDIAToolkit nvidia.State
 	Driver        *rocm.DriverFacts // nil where AMD's driver is not this unit's business
@@ -55,6 +57,7 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 			return o, jujuerrors.Annotate(err, "cannot observe the GPUs")
 		}
 		o.ObserveLinks(h.Root)
+		o.ObserveLabels(h.Root)
 		if o.Toolkit, err = rocm.ObserveToolkit(h.Root); err != nil {
 			return o, jujuerrors.Annotate(err, "cannot observe the AMD container toolkit")
 		}

@@ -73,5 +73,6 @@ func Refreshed(o Observed) []plan.Resource {
 	if err != nil {
 		return []plan.Resource{role.Impossible{Err: err}}
 	}
+	desireLabels(&d, o, g)
 	return append(d.Resources, file)
 }

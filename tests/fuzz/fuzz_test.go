@@ -39,6 +39,7 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzMarker", "concourse-ci-machine/internal/oci"},
 		{"FuzzWant", "concourse-ci-machine/internal/oci/visible"},
 		{"FuzzDecodeRecord", "concourse-ci-machine/internal/lease"},
+		{"FuzzNotes", "concourse-ci-machine/internal/deviceplugin"},
 		{"FuzzRecord", "concourse-ci-machine/internal/pin"},
 		{"FuzzResult", "concourse-ci-machine/internal/gpuproof"},
 		{"FuzzClean", "concourse-ci-machine/internal/gpuproof"},

@@ -69,7 +69,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		{"internal/plan"},
 		{"internal/resource", "internal/juju", "internal/config"},
 		{"internal/release"},
-		{"internal/concourse", "internal/predecessor", "internal/rocm", "internal/nvidia", "internal/cdi", "internal/engines", "internal/relation", "internal/gpu", "internal/gpuservice", "internal/gpuproof", "internal/tasknote", "internal/oci", "internal/lease", "internal/pin", "internal/exporter", "internal/drm", "internal/jobexporter", "internal/postgres", "internal/baseline"},
+		{"internal/concourse", "internal/predecessor", "internal/rocm", "internal/nvidia", "internal/cdi", "internal/engines", "internal/nodelabels", "internal/relation", "internal/gpu", "internal/gpuservice", "internal/gpuproof", "internal/tasknote", "internal/oci", "internal/lease", "internal/pin", "internal/exporter", "internal/drm", "internal/jobexporter", "internal/postgres", "internal/baseline"},
 		{"internal/deviceplugin"},
 		{"internal/model", "internal/machine", "internal/status", "internal/gpustate", "internal/term"},
 		{"internal/role"},
