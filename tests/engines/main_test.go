@@ -57,24 +57,9 @@ func build() (told string, end func() error, err error) {
 	return told, end, err
 }
 
-// inside is the first process of the namespace at first: it has to take in what engines
-// leave behind, which Podman waits for.
 func inside(m *testing.M, told string) int {
 	dir = told
-	if os.Getpid() != 1 {
-		return m.Run()
-	}
-	if err := ownMachine(); err != nil {
-		fmt.Fprintln(os.Stderr, "cannot set up a machine for engines:", err)
-		return 1
-	}
-	c := exec.Command("/proc/self/exe", os.Args[1:]...)
-	c.Stdout, c.Stderr = os.Stdout, os.Stderr
-	code, err := suite.RunAndReap(c)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cannot run the tests of engines:", err)
-	}
-	return code
+	return suite.Beneath(m, ownMachine)
 }
 
 // ownMachine has its own /proc, /dev, /run and /etc.

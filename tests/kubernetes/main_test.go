@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -101,22 +100,7 @@ func build() (told string, end func() error, err error) {
 	return told, end, err
 }
 
-// inside is the first process of the namespace at first, which takes in the processes
-// that containerd and pods leave behind.
 func inside(m *testing.M, told string) int {
 	dir = told
-	if os.Getpid() != 1 {
-		return m.Run()
-	}
-	if err := ownMachine(); err != nil {
-		fmt.Fprintln(os.Stderr, "cannot set up a machine for Kubernetes:", err)
-		return 1
-	}
-	c := exec.Command("/proc/self/exe", os.Args[1:]...)
-	c.Stdout, c.Stderr = os.Stdout, os.Stderr
-	code, err := suite.RunAndReap(c)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cannot run the tests of Kubernetes:", err)
-	}
-	return code
+	return suite.Beneath(m, ownMachine)
 }

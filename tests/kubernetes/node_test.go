@@ -32,6 +32,7 @@ func TestPodsOnANodeWithCDI(t *testing.T) {
 	newCluster(t, program("containerd", "containerd"))
 	startPlugin(t, "--devices=cdi")
 	t.Run("a pod opens its GPUs only", opensItsOwn)
+	t.Run("a pod has a GPU", podHasOne)
 }
 
 func opensItsOwn(t *testing.T) {

@@ -25,7 +25,8 @@ import (
 const resource = "amd.com/gpu"
 
 // unit makes the machine one whose tasks lease the first n GPUs, as the charm does, and
-// whose containers of other engines can have them, too.
+// whose containers of other engines can have them, too. It waits for what the test before
+// had to be given back.
 func unit(t *testing.T, n int) {
 	t.Helper()
 	inventory, err := gpu.Discover(host.Root("/"))
@@ -51,6 +52,9 @@ func unit(t *testing.T, n int) {
 	require.NoError(t, gpuservice.Write(host.Root("/"), record))
 	require.NoError(t, os.RemoveAll(gpuservice.WithheldFile))
 	dispatch(t, "cdi", "generate", "--output", cdi.Path)
+	for i := range n {
+		held(t, i, "")
+	}
 	offers(t, n)
 }
 

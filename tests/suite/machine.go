@@ -2,9 +2,30 @@ package suite
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"syscall"
+	"testing"
 )
+
+// Beneath runs the tests in a process of their own below the first one of a namespace, which
+// sets up the machine, and takes in the processes that containers leave behind.
+func Beneath(m *testing.M, machine func() error) int {
+	if os.Getpid() != 1 {
+		return m.Run()
+	}
+	if err := machine(); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot set up a machine for the tests:", err)
+		return 1
+	}
+	c := exec.Command("/proc/self/exe", os.Args[1:]...)
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	code, err := RunAndReap(c)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot run the tests:", err)
+	}
+	return code
+}
 
 // OwnMachine replaces /proc, /dev, /run and /etc in this mount namespace, for the first
 // process of a namespace of processes: /dev has the stand-ins, /run is empty, /etc a copy.
