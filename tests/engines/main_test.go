@@ -44,17 +44,9 @@ func missing() string {
 }
 
 func build() (told string, end func() error, err error) {
-	if told, err = os.MkdirTemp("", "engines-test-"); err != nil {
-		return "", nil, err
-	}
-	end = func() error { return os.RemoveAll(told) }
-	if err = os.Chmod(told, 0o755); err == nil { // other users start what is in it
-		err = suite.Build(told, "./src/dispatch", "./src/runc-amd-wrapper")
-	}
-	if err != nil {
-		_ = end() // the error that counts is the one before
-	}
-	return told, end, err
+	return suite.Folder("engines-test-", func(dir string) error {
+		return suite.Build(dir, "./src/dispatch", "./src/runc-amd-wrapper")
+	})
 }
 
 func inside(m *testing.M, told string) int {

@@ -14,8 +14,7 @@ import (
 // kubeletStartsAgain: a pod keeps its GPU, and the plugin registers again.
 func kubeletStartsAgain(t *testing.T, kubelet, plugin *part) {
 	unit(t, 2)
-	pod(t, "before", 1)
-	require.Equal(t, nodes(0), opened(t, "before"))
+	running(t, "before", 0)
 	held(t, 0, "default/before/work")
 	was := statusOf(t, "before").ContainerStatuses[0].ContainerID
 	registered := timesRegistered(t, plugin)
@@ -62,10 +61,8 @@ func insist(t *testing.T, name string, gpus int) {
 // is given back.
 func pluginIsKilled(t *testing.T, plugin *part) {
 	unit(t, 2)
-	pod(t, "stays", 1)
-	require.Equal(t, nodes(0), opened(t, "stays"))
-	pod(t, "goes", 1)
-	require.Equal(t, nodes(1), opened(t, "goes"))
+	running(t, "stays", 0)
+	running(t, "goes", 1)
 	held(t, 0, "default/stays/work")
 	held(t, 1, "default/goes/work")
 	was := statusOf(t, "stays").ContainerStatuses[0].ContainerID

@@ -21,8 +21,7 @@ func taskHasOne(t *testing.T) {
 	held(t, 0, "task")
 	offers(t, 1)
 	require.Equal(t, "1", node(t).Capacity[resource], "it is not sick, it is not there")
-	pod(t, "other", 1)
-	require.Equal(t, nodes(1), opened(t, "other"))
+	running(t, "other", 1)
 	pod(t, "waiting", 1)
 	pending(t, "waiting")
 	endTask()
@@ -32,8 +31,7 @@ func taskHasOne(t *testing.T) {
 // podHasOne: a task is refused a GPU that a pod has, and told which pod.
 func podHasOne(t *testing.T) {
 	unit(t, 1)
-	pod(t, "mine", 1)
-	require.Equal(t, nodes(0), opened(t, "mine"))
+	running(t, "mine", 0)
 	held(t, 0, "default/mine/work")
 	_, err := task(t, "refused")
 	require.ErrorContains(t, err, "cannot lease 1 GPU")
@@ -55,8 +53,7 @@ func containerAndPod(t *testing.T) {
 		return ctr("run", "--detach", "--runc-binary", filepath.Join(dir, "runc-amd-wrapper"), "--env", "AMD_VISIBLE_DEVICES=0",
 			"--rootfs", filepath.Join(bundle, "rootfs"), "of-ctr", "/bin/busybox", "sleep", "100000")
 	}
-	pod(t, "mine", 1)
-	require.Equal(t, nodes(0), opened(t, "mine"))
+	running(t, "mine", 0)
 	held(t, 0, "default/mine/work")
 	out, err := start()
 	require.Error(t, err)

@@ -72,32 +72,26 @@ func missing() string {
 }
 
 func build() (told string, end func() error, err error) {
-	if told, err = os.MkdirTemp("", "kubernetes-test-"); err != nil {
-		return "", nil, err
-	}
-	end = func() error { return errors.Join(removeGroups(told), os.RemoveAll(told)) }
-	err = os.Chmod(told, 0o755)
+	told, end, err = suite.Folder("kubernetes-test-", buildIn)
+	return told, func() error { return errors.Join(removeGroups(told), end()) }, err
+}
+
+func buildIn(dir string) error {
 	for _, module := range modules {
-		if err == nil {
-			err = programs(context.Background(), module, told)
+		if err := programs(context.Background(), module, dir); err != nil {
+			return err
 		}
 	}
-	if err == nil {
-		err = suite.Build(told, "./src/dispatch", "./src/runc-amd-wrapper", "./src/gpu-device-plugin")
+	if err := suite.Build(dir, "./src/dispatch", "./src/runc-amd-wrapper", "./src/gpu-device-plugin"); err != nil {
+		return err
 	}
-	if err == nil {
-		err = os.Mkdir(filepath.Join(told, "concourse"), 0o755)
+	if err := os.Mkdir(filepath.Join(dir, "concourse"), 0o755); err != nil {
+		return err
 	}
-	if err == nil { // for Concourse the wrapper is runc
-		err = os.Symlink("../runc-amd-wrapper", filepath.Join(told, "concourse/runc"))
+	if err := os.Symlink("../runc-amd-wrapper", filepath.Join(dir, "concourse/runc")); err != nil { // as Concourse finds it
+		return err
 	}
-	if err == nil {
-		err = makeGroups(told)
-	}
-	if err != nil {
-		_ = end() // the error that counts is the one before
-	}
-	return told, end, err
+	return makeGroups(dir)
 }
 
 func inside(m *testing.M, told string) int {

@@ -39,10 +39,8 @@ func opensItsOwn(t *testing.T) {
 	unit(t, 2)
 	pod(t, "none", 0)
 	require.Equal(t, []string{}, opened(t, "none"), "who asks for no GPU has none")
-	pod(t, "first", 1)
-	require.Equal(t, nodes(0), opened(t, "first"))
-	pod(t, "second", 1)
-	require.Equal(t, nodes(1), opened(t, "second"))
+	running(t, "first", 0)
+	running(t, "second", 1)
 }
 
 const insufficient = "Insufficient " + resource
@@ -59,8 +57,7 @@ func pending(t *testing.T, name string) {
 
 func waits(t *testing.T) {
 	unit(t, 1)
-	pod(t, "first", 1)
-	require.Equal(t, nodes(0), opened(t, "first"))
+	running(t, "first", 0)
 	pod(t, "second", 1)
 	pending(t, "second")
 	end(t, "first")
@@ -72,8 +69,7 @@ func withheldGPU(t *testing.T) {
 	dispatch(t, "gpu", "withhold", "0", "its fan is loud")
 	offers(t, 1)
 	require.Equal(t, "2", node(t).Capacity[resource], "it is there, and Unhealthy")
-	pod(t, "other", 1)
-	require.Equal(t, nodes(1), opened(t, "other"))
+	running(t, "other", 1)
 	pod(t, "waiting", 1)
 	pending(t, "waiting")
 	dispatch(t, "gpu", "return", "0")
@@ -83,8 +79,6 @@ func withheldGPU(t *testing.T) {
 // See linked: 0 and 2 are one hop apart, and so are 1 and 3.
 func joinedBest(t *testing.T) {
 	unit(t, gpus)
-	pod(t, "first", 2)
-	require.Equal(t, nodes(0, 2), opened(t, "first"))
-	pod(t, "second", 2)
-	require.Equal(t, nodes(1, 3), opened(t, "second"))
+	running(t, "first", 0, 2)
+	running(t, "second", 1, 3)
 }

@@ -25,6 +25,13 @@ func pod(t *testing.T, name string, gpus int) {
 	create(t, name, gpus)
 }
 
+// running makes a pod that asks for as many GPUs as these, and gets these.
+func running(t *testing.T, name string, gpus ...int) {
+	t.Helper()
+	pod(t, name, len(gpus))
+	require.Equal(t, nodes(gpus...), opened(t, name))
+}
+
 func create(t *testing.T, name string, gpus int) {
 	t.Helper()
 	limits := "{}"

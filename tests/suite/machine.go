@@ -1,12 +1,29 @@
 package suite
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
 	"testing"
 )
+
+// Folder makes one for a suite, that other users can pass through, and what is in it. It is
+// what Namespaced.Outside returns.
+func Folder(prefix string, build func(dir string) error) (dir string, end func() error, err error) {
+	if dir, err = os.MkdirTemp("", prefix); err != nil {
+		return "", nil, err
+	}
+	end = func() error { return os.RemoveAll(dir) }
+	if err = os.Chmod(dir, 0o755); err == nil {
+		err = build(dir)
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, end())
+	}
+	return dir, end, nil
+}
 
 // Beneath runs the tests in a process of their own below the first one of a namespace, which
 // sets up the machine, and takes in the processes that containers leave behind.
