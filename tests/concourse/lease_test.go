@@ -135,7 +135,7 @@ func (s *story) exclusive(t *testing.T) {
 	for _, u := range s.app.units[1:] {
 		told += u.leases() + "\n"
 	}
-	require.Contains(t, told, "by container "+holder, "gpu-status names the same")
+	require.Contains(t, told, "by the task of container "+holder, "gpu-status names the same")
 	s.letGo(held...)
 	until(t, func() bool {
 		out, err := s.execute("echo free again")

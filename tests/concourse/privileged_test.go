@@ -25,7 +25,7 @@ func (s *story) privileged(t *testing.T) {
 		return s.runs(b)
 	}, "the task does not run")
 	require.Contains(t, worker.holders(), "sh")
-	require.Contains(t, worker.leases(), "by container ")
+	require.Contains(t, worker.leases(), "by the task of container ")
 	out, err := s.execute("echo hello")
 	require.Error(t, err, out)
 	require.Contains(t, out, "runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 (GPU-")

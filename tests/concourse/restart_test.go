@@ -35,7 +35,7 @@ func (s *story) restarts(t *testing.T) {
 	for _, u := range s.app.units[1:] {
 		s.ready(u)
 		until(t, func() bool { return s.has(s.nameOf(u)) }, u.Model.Unit)
-		require.Contains(t, u.leases(), "by container ", "%s: its task has the GPU still", u.Model.Unit)
+		require.Contains(t, u.leases(), "by the task of container ", "%s: its task has the GPU still", u.Model.Unit)
 		require.NotEmpty(t, u.shims(false), u.Model.Unit)
 	}
 	s.letGo(builds...)

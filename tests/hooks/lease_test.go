@@ -52,7 +52,7 @@ func TestExclusiveGPUsAndBack(t *testing.T) {
 	stdout, stderr, code := u.person("gpu", "status")
 	require.Zero(t, code, stderr)
 	require.Equal(t, a.Results["leases"], strings.TrimSpace(stdout))
-	require.Contains(t, stdout, "held  GPU 2 (GPU-d3481fe60972b5ac, 0000:83:00.0)\n      by container 4f1c since ")
+	require.Contains(t, stdout, "held  GPU 2 (GPU-d3481fe60972b5ac, 0000:83:00.0)\n      by the task of container 4f1c since ")
 	_, stderr, code = u.person("gpu", "leases")
 	require.Zero(t, code, stderr)
 	require.Contains(t, u.read(report), `"container":"4f1c"`)
@@ -61,7 +61,7 @@ func TestExclusiveGPUsAndBack(t *testing.T) {
 	require.Contains(t, a.Message, "container 4f1c holds it since ")
 	a = u.action("gpu-release", map[string]any{"gpu": "GPU-d3481fe60972b5ac", "force": true})
 	require.Equal(t, "completed", a.Status)
-	require.Contains(t, a.Results["released"], "That container can still open the GPU")
+	require.Contains(t, a.Results["released"], "It can still open the GPU")
 
 	u.set(options{"gpu-sharing": "shared"})
 	require.Equal(t, ready, u.hook("config-changed").Status().Message)
