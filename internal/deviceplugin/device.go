@@ -9,7 +9,6 @@
 package deviceplugin
 
 import (
-	"cmp"
 	"strings"
 
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
@@ -66,6 +65,3 @@ func styleOf(compute, memory string) string {
 	}
 	return strings.ToLower(compute + "_" + memory)
 }
-
-// compareDevices orders devices by id.
-func compareDevices(a, b device) int { return cmp.Compare(a.id, b.id) }

@@ -3,6 +3,7 @@ package deviceplugin
 import (
 	"bytes"
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -54,4 +55,23 @@ func TestPluginRegistersWhatTheMachineHas(t *testing.T) {
 	require.False(t, open, "the kubelet sees the plugin go")
 	_, err = os.Stat(filepath.Join(k.dir, "device-plugins", w.request.Endpoint))
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// Of what systemd takes line by line, a reason has one.
+func TestSystemdIsToldWhetherTheKubeletKnowsTheGPUs(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	t.Setenv("NOTIFY_SOCKET", socket)
+	for trouble, want := range map[string]string{
+		"":                      "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the kubelet knows the GPUs",
+		"no kubelet\nMAINPID=1": "READY=1\nWATCHDOG=1\nERRNO=107\nSTATUS=no kubelet; MAINPID=1",
+	} {
+		tell(trouble)
+		text := make([]byte, 1000)
+		n, err := l.Read(text)
+		require.NoError(t, err)
+		require.Equal(t, want, string(text[:n]))
+	}
 }

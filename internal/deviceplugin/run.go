@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -58,7 +59,7 @@ func (p *plugin) serve(ctx context.Context) error {
 func tell(trouble string) {
 	state := "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the kubelet knows the GPUs"
 	if trouble != "" {
-		state = "READY=1\nWATCHDOG=1\nERRNO=107\nSTATUS=" + trouble // ENOTCONN
+		state = "READY=1\nWATCHDOG=1\nERRNO=107\nSTATUS=" + strings.ReplaceAll(trouble, "\n", "; ") // ENOTCONN
 	}
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		fmt.Fprintf(os.Stderr, "cannot tell systemd: %v\n", err)

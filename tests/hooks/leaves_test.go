@@ -24,6 +24,25 @@ func TestRemovedUnitLeavesNothingItBrought(t *testing.T) {
 			u.works()
 			return u, before
 		},
+		"worker with a kubelet": func(t *testing.T) (*unit, map[string]string) {
+			u := newUnit(t, fixture("amd"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip"})
+			const plugins, service = "/var/lib/kubelet/device-plugins", "concourse-gpu-device-plugin.service"
+			before := below(u)
+			u.works()
+			require.False(t, u.Root.Exists("/etc/systemd/system/"+service), "no kubelet")
+			require.NoError(t, u.Root.MkdirAll(plugins, 0o750))
+			before["/var"] = "d"
+			u.hook("update-status")
+			require.True(t, u.Machine.Up(service))
+			require.NotContains(t, u.hook("update-status").Plan(), "plugin", "a second run plans nothing")
+			u.Model.Config["kubernetes"] = "off"
+			u.hook("config-changed")
+			require.False(t, u.Machine.Up(service))
+			require.False(t, u.Root.Exists("/opt/concourse-ci-machine/bin/gpu-device-plugin"))
+			u.Model.Config["kubernetes"] = "auto"
+			u.hook("config-changed")
+			return u, before
+		},
 		"worker with CUDA": func(t *testing.T) (*unit, map[string]string) {
 			u := newUnit(t, fixture("both-passed"), options{"compute-runtime": "cuda"})
 			before := below(u)
