@@ -72,8 +72,8 @@ func missing() string {
 }
 
 func build() (told string, end func() error, err error) {
-	told, end, err = suite.Folder("kubernetes-test-", buildIn)
-	return told, func() error { return errors.Join(removeGroups(told), end()) }, err
+	told, remove, err := suite.Folder("kubernetes-test-", buildIn)
+	return told, func() error { return errors.Join(removeGroups(told), remove()) }, err
 }
 
 func buildIn(dir string) error {
