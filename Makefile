@@ -35,7 +35,7 @@ GOTEST = go test -buildvcs=false $(if $(JSON),-json)
 TO_JSON = $(if $(JSON), > $(JSON))
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-controller charm charm-takeover release publish site charm-tree hooks bench fuzz clean
+.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-controller test-kubernetes charm charm-takeover release publish site charm-tree hooks bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -73,11 +73,11 @@ check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and 
 	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) && \
 	if [ -n "$$bad" ]; then echo "gofmt -w would change:"; echo "$$bad"; exit 1; fi
 	go vet -buildvcs=false ./...
-	go vet -buildvcs=false -tags e2e,controller ./tests/...
+	go vet -buildvcs=false -tags e2e,controller,kubernetes ./tests/...
 	$(TOOL) actionlint .github/workflows/*.yml
 	$(TOOL) staticcheck ./...
-	$(TOOL) staticcheck -tags e2e,controller ./tests/...
-	@programs=$$($(TOOL) deadcode ./src/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller ./...) && \
+	$(TOOL) staticcheck -tags e2e,controller,kubernetes ./tests/...
+	@programs=$$($(TOOL) deadcode ./src/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller,kubernetes ./...) && \
 	dead=$$(echo "$$programs" | grep -v -e '^internal/juju/jujutest/' -e '^internal/sandbox/'; echo "$$tests") && \
 	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
 
@@ -104,6 +104,12 @@ test-controller: need-go ## the charm deployed by a whole Juju 4.1 controller on
 	@echo "Juju 4.1 is built at first, half an hour; the tests take as long again." >&2
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
 	$(GOTEST) -tags controller -count=1 -v -timeout 90m ./tests/controller $(TO_JSON)
+
+# k8s/ and containerd/ below it are modules of their own, and kept by the cache folder as
+# well; KUBERNETES_CACHED_ONLY=1 skips where there is nothing.
+test-kubernetes: need-go ## pods on stand-in GPUs under kubelet, API server and scheduler 1.34; root, ten minutes to build them at first
+	@E2E_MORE="etcd-server containernetworking-plugins" scripts/e2e-packages.sh
+	E2E=1 $(GOTEST) -tags kubernetes -count=1 -v -timeout 45m ./tests/kubernetes $(TO_JSON)
 
 charm: build ## write concourse-ci-machine_amd64.charm (GOARCH=arm64: _arm64.charm)
 	$(PACKER) pack -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o $(CHARM)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the packages that tests/ need under `make e2e`, where they are
-# missing. With the argument "without" it installs nothing and prints, comma
+# Installs the packages that tests/ need under `make e2e`, and those of E2E_MORE,
+# where they are missing. With the argument "without" it installs nothing and prints, comma
 # separated, those that are not there, for the tests to give as their reason.
 set -eu
 # Programs that may have come with another package, and the package to get.
@@ -13,6 +13,8 @@ if grep -qs '^ID=ubuntu$' /etc/os-release; then
 	packages="busybox-static libc6-dev postgresql"
 	snaps=lxd
 fi
+
+packages="$packages ${E2E_MORE:-}"
 
 installed() {
 	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

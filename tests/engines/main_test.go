@@ -47,60 +47,25 @@ func missing() string {
 }
 
 func build() (told string, end func() error, err error) {
-	if told, err = os.MkdirTemp("", "engines-test-"); err != nil {
-		return "", nil, err
-	}
-	end = func() error { return os.RemoveAll(told) }
-	if err = os.Chmod(told, 0o755); err == nil { // other users start what is in it
-		err = suite.Build(told, "./src/dispatch", "./src/runc-amd-wrapper")
-	}
-	if err == nil {
-		err = buildEngines(told)
-	}
-	if err != nil {
-		_ = end() // the error that counts is the one before
-	}
-	return told, end, err
+	return suite.Folder("engines-test-", func(dir string) error {
+		if err := suite.Build(dir, "./src/dispatch", "./src/runc-amd-wrapper"); err != nil {
+			return err
+		}
+		return buildEngines(dir)
+	})
 }
 
-// inside is the first process of the namespace at first: it has to take in what engines
-// leave behind, which Podman waits for.
 func inside(m *testing.M, told string) int {
 	dir = told
-	if os.Getpid() != 1 {
-		return m.Run()
-	}
-	if err := ownMachine(); err != nil {
-		fmt.Fprintln(os.Stderr, "cannot set up a machine for engines:", err)
-		return 1
-	}
-	c := exec.Command("/proc/self/exe", os.Args[1:]...)
-	c.Stdout, c.Stderr = os.Stdout, os.Stderr
-	code, err := suite.RunAndReap(c)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cannot run the tests of engines:", err)
-	}
-	return code
+	return suite.Beneath(m, ownMachine)
 }
 
 // ownMachine has its own /proc, /dev, /run and /etc.
 func ownMachine() error {
-	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
-		return err
-	}
-	if err := suite.OwnDev(dir); err != nil {
+	if err := suite.OwnMachine(dir); err != nil {
 		return err
 	}
 	if err := os.Chmod("/dev/shm", os.ModeSticky|0o777); err != nil { // a user's locks are there
-		return err
-	}
-	if err := syscall.Mount("tmpfs", "/run", "tmpfs", syscall.MS_NOSUID, "mode=755"); err != nil {
-		return err
-	}
-	if out, err := exec.Command("cp", "-a", "/etc", "/run/etc").CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	if err := syscall.Mount("/run/etc", "/etc", "", syscall.MS_BIND, ""); err != nil {
 		return err
 	}
 	// crun refuses a machine that has both versions of cgroups.

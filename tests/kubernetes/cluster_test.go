@@ -1,0 +1,122 @@
+//go:build kubernetes
+
+package kubernetes
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const kubeconfig = `apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://` + apiAddress + `", insecure-skip-tls-verify: true}}]
+users: [{name: u, user: {token: ` + apiToken + `}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+`
+
+// Nothing is evicted for what else fills the machine's disk, and the node tells at once
+// what GPUs it has.
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+cgroupDriver: cgroupfs
+cgroupRoot: %s
+containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+enableControllerAttachDetach: false
+evictionHard: {memory.available: 1Mi}
+failCgroupV1: false
+failSwapOn: false
+imageGCHighThresholdPercent: 100
+localStorageCapacityIsolation: false
+nodeStatusReportFrequency: 1s
+nodeStatusUpdateFrequency: 1s
+`
+
+const containerdConfig = `version = 2
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "pause.example/pause:1"
+disable_apparmor = true
+restrict_oom_score_adj = true
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "` + networkPlugins + `"
+[plugins."io.containerd.grpc.v1.cri".registry]
+config_path = "/etc/containerd/certs.d"
+`
+
+const hostsToml = `[host."http://` + registryAddress + `"]
+capabilities = ["pull", "resolve"]
+`
+
+const network = `{"cniVersion": "0.4.0", "name": "pods", "plugins": [{"type": "ptp",
+"ipam": {"type": "host-local", "subnet": "10.88.0.0/16", "routes": [{"dst": "0.0.0.0/0"}]}}]}
+`
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// program is one that was built.
+func program(module, name string) string { return filepath.Join(dir, module, name) }
+
+// newCluster starts a cluster of one node, with this containerd, and waits until that is
+// ready. It returns the kubelet.
+func newCluster(t *testing.T, containerd string) *part {
+	t.Helper()
+	serveImages(t)
+	at := filepath.Join(dir, "cluster")
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(at)) })
+	write(t, at+"/token.csv", apiToken+",tests,tests,system:masters\n")
+	write(t, at+"/key.pem", key(t))
+	write(t, at+"/kubeconfig", kubeconfig)
+	write(t, at+"/kubelet.yaml", fmt.Sprintf(kubeletConfig, "/"+filepath.Base(dir)))
+	write(t, "/etc/containerd/config.toml", containerdConfig)
+	write(t, "/etc/containerd/certs.d/_default/hosts.toml", hostsToml)
+	write(t, "/etc/cni/net.d/pods.conflist", network)
+
+	newPart(t, "etcd", "etcd", "--data-dir", "/run/etcd", "--listen-peer-urls", "http://127.0.0.1:2380")
+	newPart(t, "kube-apiserver", program("k8s", "kube-apiserver"), "--etcd-servers=http://127.0.0.1:2379", "--cert-dir="+at+"/api",
+		"--bind-address=127.0.0.1", "--advertise-address="+nodeIP, "--service-cluster-ip-range=10.99.0.0/24", "--kubelet-preferred-address-types=InternalIP",
+		"--token-auth-file="+at+"/token.csv", "--authorization-mode=AlwaysAllow",
+		"--service-account-issuer=https://kubernetes.example", "--service-account-key-file="+at+"/key.pem", "--service-account-signing-key-file="+at+"/key.pem",
+		// Accounts for pods and the taint of a new node are the controller manager's to make and to take.
+		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
+	eventually(t, "the API server is ready", func() (string, bool) {
+		status, answer, err := call(http.MethodGet, "/readyz", "")
+		return fmt.Sprint(answer, err), status == http.StatusOK
+	})
+	newPart(t, "kube-scheduler", program("k8s", "kube-scheduler"), "--kubeconfig="+at+"/kubeconfig", "--leader-elect=false")
+	newPart(t, "containerd", containerd)
+	eventually(t, "containerd listens", func() (string, bool) {
+		_, err := os.Stat("/run/containerd/containerd.sock")
+		return fmt.Sprint(err), err == nil
+	})
+	kubelet := newPart(t, "kubelet", program("k8s", "kubelet"), "--config="+at+"/kubelet.yaml", "--kubeconfig="+at+"/kubeconfig",
+		"--hostname-override=node", "--node-ip="+nodeIP, "--cert-dir="+at+"/kubelet")
+	eventually(t, "the node is ready", func() (string, bool) {
+		_, answer, err := call(http.MethodGet, "/api/v1/nodes/node", "")
+		return fmt.Sprint(answer, err), strings.Contains(answer, `"reason":"KubeletReady"`)
+	})
+	return kubelet
+}
+
+// key signs accounts' tokens, of which there are none.
+func key(t *testing.T) string {
+	t.Helper()
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)}))
+}

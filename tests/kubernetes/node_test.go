@@ -1,0 +1,84 @@
+//go:build kubernetes
+
+package kubernetes
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Debian's containerd 1.6 knows no CDI devices of the kubelet's: pods get device nodes.
+func TestPodsOnANodeWithDeviceNodes(t *testing.T) {
+	need(t)
+	kubelet := newCluster(t, "containerd")
+	plugin := startPlugin(t)
+	t.Run("the page's pod runs", runsThePage)
+	t.Run("a pod opens its GPUs only", opensItsOwn)
+	t.Run("a pod that finds too few waits", waits)
+	t.Run("a withheld GPU leaves and comes back", withheldGPU)
+	t.Run("pods get GPUs that are joined best", joinedBest)
+	t.Run("kubelet starts again", func(t *testing.T) { kubeletStartsAgain(t, kubelet, plugin) })
+	t.Run("plugin is killed", func(t *testing.T) { pluginIsKilled(t, plugin) })
+	t.Run("a task has a GPU", taskHasOne)
+	t.Run("a pod has a GPU", podHasOne)
+	t.Run("a container has a GPU", containerAndPod)
+}
+
+// containerd 2.1 puts devices into containers by their names.
+func TestPodsOnANodeWithCDI(t *testing.T) {
+	need(t)
+	newCluster(t, program("containerd", "containerd"))
+	startPlugin(t, "--devices=cdi")
+	t.Run("a pod opens its GPUs only", opensItsOwn)
+	t.Run("a pod has a GPU", podHasOne)
+}
+
+func opensItsOwn(t *testing.T) {
+	unit(t, 2)
+	pod(t, "none", 0)
+	require.Equal(t, []string{}, opened(t, "none"), "who asks for no GPU has none")
+	running(t, "first", 0)
+	running(t, "second", 1)
+}
+
+const insufficient = "Insufficient " + resource
+
+// pending waits until the scheduler has said that no node has enough GPUs.
+func pending(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, "pod "+name+" waits", func() (string, bool) {
+		said := events(t, name)
+		return said, strings.Contains(said, insufficient)
+	})
+	require.Equal(t, "Pending", statusOf(t, name).Phase)
+}
+
+func waits(t *testing.T) {
+	unit(t, 1)
+	running(t, "first", 0)
+	pod(t, "second", 1)
+	pending(t, "second")
+	end(t, "first")
+	require.Equal(t, nodes(0), opened(t, "second"))
+}
+
+func withheldGPU(t *testing.T) {
+	unit(t, 2)
+	dispatch(t, "gpu", "withhold", "0", "its fan is loud")
+	offers(t, 1)
+	require.Equal(t, "2", node(t).Capacity[resource], "it is there, and Unhealthy")
+	running(t, "other", 1)
+	pod(t, "waiting", 1)
+	pending(t, "waiting")
+	dispatch(t, "gpu", "return", "0")
+	require.Equal(t, nodes(0), opened(t, "waiting"))
+}
+
+// See linked: 0 and 2 are one hop apart, and so are 1 and 3.
+func joinedBest(t *testing.T) {
+	unit(t, gpus)
+	running(t, "first", 0, 2)
+	running(t, "second", 1, 3)
+}

@@ -1,0 +1,90 @@
+//go:build kubernetes
+
+package kubernetes
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/oci"
+)
+
+const resource = "amd.com/gpu"
+
+// unit makes the machine one whose tasks lease the first n GPUs, as the charm does, and
+// whose containers of other engines can have them, too. It waits for what the test before
+// had to be given back.
+func unit(t *testing.T, n int) {
+	t.Helper()
+	inventory, err := gpu.Discover(host.Root("/"))
+	require.NoError(t, err)
+	all := inventory.Of(gpu.AMD)
+	require.Len(t, all, gpus)
+	runc, err := exec.LookPath("runc")
+	require.NoError(t, err)
+	config := oci.Config{Runtime: runc, Containers: oci.Asked, Specs: []string{cdi.Path}, Visible: []string{"AMD_VISIBLE_DEVICES"},
+		Leases: &oci.Leases{Dir: lease.DefaultDir}, Withheld: &oci.Withheld{File: gpuservice.WithheldFile}}
+	record := gpuservice.Record{At: time.Now(), Policy: gpuservice.Auto}
+	for i, g := range all[:n] {
+		require.Equal(t, render(i), g.Render.Path)
+		name := gpu.Slot(g.PCI, g.Partition)
+		config.Devices = append(config.Devices, "amd.com/gpu="+strconv.Itoa(i))
+		config.Leases.GPUs = append(config.Leases.GPUs, oci.LeasedGPU{Name: name, Nodes: []string{g.Render.Path}})
+		record.GPUs = append(record.GPUs, gpuservice.GPU{Name: name, Index: i, State: gpuservice.InService, Since: time.Now()})
+	}
+	config.Withheld.GPUs = config.Leases.GPUs
+	text, err := json.Marshal(config)
+	require.NoError(t, err)
+	write(t, oci.DefaultConfig, string(text))
+	require.NoError(t, gpuservice.Write(host.Root("/"), record))
+	require.NoError(t, os.RemoveAll(gpuservice.WithheldFile))
+	dispatch(t, "cdi", "generate", "--output", cdi.Path)
+	for i := range n {
+		held(t, i, "")
+	}
+	offers(t, n)
+}
+
+// offers waits until the node can allocate n GPUs.
+func offers(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, strconv.Itoa(n)+" GPUs are offered", func() (string, bool) {
+		now := node(t).Allocatable[resource]
+		return "it can allocate " + now, now == strconv.Itoa(n)
+	})
+}
+
+func dispatch(t *testing.T, words ...string) string {
+	t.Helper()
+	out, err := exec.Command(filepath.Join(dir, "dispatch"), words...).CombinedOutput()
+	require.NoError(t, err, "dispatch %s\n%s", strings.Join(words, " "), out)
+	return string(out)
+}
+
+// startPlugin starts gpu-device-plugin as a unit does.
+func startPlugin(t *testing.T, words ...string) *part {
+	t.Helper()
+	return newPart(t, "gpu-device-plugin", append([]string{filepath.Join(dir, "gpu-device-plugin")}, words...)...)
+}
+
+// nodes are what a pod with these GPUs opens.
+func nodes(gpus ...int) []string {
+	paths := []string{"/dev/kfd"}
+	for _, i := range gpus {
+		paths = append(paths, render(i))
+	}
+	return paths
+}
