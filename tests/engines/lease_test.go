@@ -66,6 +66,7 @@ func TestEnginesTasksAndPodsHaveNoGPUTogether(t *testing.T) {
 	require.NoError(t, os.MkdirAll("/etc/docker", 0o755))
 	require.NoError(t, os.WriteFile("/etc/docker/daemon.json", []byte("{}"), 0o640))
 	dispatch(t, "runtime", "configure", "docker")
+	t.Cleanup(func() { dispatch(t, "runtime", "configure", "docker", "--remove") }) // what it remembers outlives this /etc
 	dockerd(t)
 	_, err := docker("import", tarball(), "gpu-test")
 	require.NoError(t, err)
