@@ -270,7 +270,7 @@ func (m *model) reboot() {
 		clear(m.damaged)
 	}
 	m.tick = 1000
-	m.boot("boot-" + strconv.Itoa(m.boots))
+	m.boot("boot-" + strconv.Itoa(m.boots+1)) // the world begins in boot-1
 	m.note("rebooted")
 }
 

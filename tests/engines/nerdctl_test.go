@@ -4,6 +4,7 @@ package engines
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,8 +21,17 @@ func TestNerdctlHasBothWays(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	require.NoError(t, os.WriteFile(file, []byte(containerdFile()), 0o644))
 	containerd(t)
+	// What a container says is apart from nerdctl's own words, which at times has some of a
+	// signal that came too late.
 	nerdctl := func(words ...string) (string, error) {
-		return run(append([]string{program, "--address", containerdSocket, "--data-root", filepath.Join(dir, "nerdctl-data"), "--snapshotter", "native"}, words...)...)
+		c := exec.Command(program, append([]string{"--address", containerdSocket, "--data-root", filepath.Join(dir, "nerdctl-data"), "--snapshotter", "native"}, words...)...)
+		var own strings.Builder
+		c.Stderr = &own
+		out, err := c.Output()
+		if err != nil {
+			return string(out) + own.String(), err
+		}
+		return string(out), nil
 	}
 	out, err := nerdctl("import", tarball(), "gpu-test")
 	require.NoError(t, err, out)

@@ -64,7 +64,7 @@ var lives = map[string]life{
 	"AMDGPUServiceUnknown": {series: map[string]string{`rocm_exporter_service_report_age_seconds{juju_unit="w/0"}`: sick("9", "500", "9")}},
 	"AMDGPULeaseInDoubt":   {series: map[string]string{of("rocm_gpu_lease_doubtful", ""): sick("0", "1", "0")}},
 	"AMDGPULeasesUnknown":  {series: map[string]string{`rocm_exporter_lease_report_age_seconds{juju_unit="w/0"}`: sick("9", "500", "9")}},
-	"AMDGPULeasedIdle": {series: map[string]string{of("rocm_gpu_lease_age_seconds", `,container="c1"`): "0x59 0+60x80 4860+60x39 stale",
+	"AMDGPULeasedIdle": {series: map[string]string{of("rocm_gpu_lease_age_seconds", `,container="c1",kind="task"`): "0x59 0+60x80 4860+60x39 stale",
 		of("rocm_gpu_utilization", ""): sick("90", "1", "0")}, stands: "2h", clears: "3h5m", late: "1h45m"},
 	"ConcourseWorkerDiskFull": {series: map[string]string{`concourse_worker_disk_bytes{juju_unit="w/0"}`: "100x420", `concourse_worker_disk_free_bytes{juju_unit="w/0"}`: sick("20", "9", "20")}},
 
