@@ -100,7 +100,8 @@ func TestWhatBuildsHadOfGPUsIsRecorded(t *testing.T) {
 		{"max without (kind, namespace, pod) (rocm", "max without () (rocm"},
 		{" or rocm_gpu_container_open_seconds_total{container!=\"\"})", ")"},
 		{"processes{container!=\"\"} > 0)", "processes{container!=\"\"})"},
-		{`,kind="vram"`, ""},
+		{`container!="",kind="vram"`, `container!=""`},
+		{`rocm_gpu_container_memory_peak_bytes{kind="vram"} or `, ""}, // what a look at processes misses
 	} {
 		require.Equal(t, 1, strings.Count(rules, fault[0]), fault[0])
 		_, err := testRules(t, "concourse-usage", strings.Replace(rules, fault[0], fault[1], 1))

@@ -114,6 +114,7 @@ var (
 	containerProcesses   = gauge("rocm_gpu_container_processes", "Processes of a container that hold the GPU open; container is empty for those in none.", "container")
 	containerOpen        = counter("rocm_gpu_container_open_seconds_total", "Time that processes of the container have had the GPU open, as far as the looks at them tell.", "container")
 	containerMemory      = gauge("rocm_gpu_container_memory_bytes", "Memory that a container's processes hold, by kind; kfd is what KFD counts for itself, mostly a part of vram.", "container", "kind")
+	containerPeak        = gauge("rocm_gpu_container_memory_peak_bytes", "Most memory of the kind that a container had at a time, since it was made; where the kernel counts it (dmem.peak of control groups, version 2).", "container", "kind")
 	containerEngine      = counter("rocm_gpu_container_engine_seconds_total", "Busy time of each engine for a container's processes. Work that ROCm hands to the GPU by itself is not counted by the kernel.", "container", "engine")
 	containerUnits       = gauge("rocm_gpu_container_compute_units", "Compute units with ROCm work of a container in them, where the GPU tells.", "container")
 	diskSize             = ownGauge("concourse_worker_disk_bytes", "Size of the file system that the worker has its volumes on.")

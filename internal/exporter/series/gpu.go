@@ -33,6 +33,9 @@ func putGPU(r *rows, g *monitor.GPU, s *monitor.Snapshot) {
 		for _, a := range u.Memory {
 			r.put(containerMemory, a.Value, u.Container, a.Name)
 		}
+		for _, a := range u.Peak {
+			r.put(containerPeak, a.Value, u.Container, a.Name)
+		}
 		for _, a := range u.Engines {
 			r.put(containerEngine, a.Value, u.Container, a.Name)
 		}

@@ -83,7 +83,8 @@ func full(n int) (monitor.Snapshot, *filler) {
 		g.Lease = &monitor.LeasedGPU{Held: true, Container: "4f1c", Since: &since, Doubt: "some"}
 		g.Service = &gpuservice.GPU{Name: "a", State: gpuservice.Withheld, Out: &since, Times: 3}
 		g.Users = []usage.Row{{Container: "a", Processes: 2, Memory: []usage.Amount{{Name: "vram", Value: f.number("vram")}},
-			Engines: []usage.Amount{{Name: "gfx", Value: f.number("gfx")}}, Units: []usage.Amount{{Value: f.number("units")}}}}
+			Engines: []usage.Amount{{Name: "gfx", Value: f.number("gfx")}}, Units: []usage.Amount{{Value: f.number("units")}},
+			Peak: []usage.Amount{{Name: "vram", Value: f.number("peak")}}}}
 		s.GPUs = append(s.GPUs, g)
 	}
 	s.Module = monitor.Module{Running: "dkms", Selected: "dkms", Same: true}

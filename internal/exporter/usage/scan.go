@@ -52,6 +52,7 @@ func (s *Scanner) Scan(ctx context.Context, devices []Device) {
 		ledgers[d] = l
 		if _, answered := answers[d.PCI]; answered || len(byGPU[d.PCI]) == 0 && !s.outstanding(d.PCI) {
 			rows := l.update(r.At, s.walk.turn, uses[d], s.options.Containers, func(p place) bool { return p.gone(s.root) })
+			s.addPeaks(rows, l, d, devices)
 			r.Devices = append(r.Devices, Used{d, rows})
 		}
 	}

@@ -41,6 +41,7 @@ type Row struct {
 	Processes int      `json:"processes"`         // that hold the GPU open; 0 when it did so before
 	Open      float64  `json:"open_seconds"`      // that it had the GPU open, since it was first seen
 	Memory    []Amount `json:"memory,omitempty"`  // bytes, by kind: vram, gtt, cpu, and kfd, the part of vram that KFD counts
+	Peak      []Amount `json:"peak,omitempty"`    // one: the most bytes of vram at a time, where the kernel counts it
 	Engines   []Amount `json:"engines,omitempty"` // seconds since the container was first seen, by engine; never less than before
 	Busy      []Amount `json:"busy,omitempty"`    // share of the time since the look before, by engine; over 1 where several of its kind worked
 	Units     []Amount `json:"units,omitempty"`   // one: compute units at work, where the GPU tells
