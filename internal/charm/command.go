@@ -29,7 +29,7 @@ func (c commandLink) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	why := "missing"
 	switch to, err := h.Readlink(command); {
 	case errors.Is(err, fs.ErrNotExist):
-	case err == nil && leftByUnit(to):
+	case err == nil && leftByUnit(h, to):
 		why = "it leads to a unit that is gone"
 	default:
 		return nil, nil
@@ -49,12 +49,8 @@ func (c commandLink) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 
 // leftByUnit tells the link of another unit of this charm that left the machine without
 // its hook remove.
-func leftByUnit(to string) bool {
-	if !strings.HasPrefix(to, "/var/lib/juju/agents/unit-") || path.Base(to) != "dispatch" {
-		return false
-	}
-	_, err := os.Stat(to)
-	return errors.Is(err, fs.ErrNotExist)
+func leftByUnit(h host.Host, to string) bool {
+	return strings.HasPrefix(to, "/var/lib/juju/agents/unit-") && path.Base(to) == "dispatch" && !h.Exists(to)
 }
 
 // commandLinkGone takes the link away that leads to this unit's charm.

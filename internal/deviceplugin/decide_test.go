@@ -127,9 +127,3 @@ func TestNamesOfResources(t *testing.T) {
 		})
 	}
 }
-
-func TestPartitionStyles(t *testing.T) {
-	require.Equal(t, "cpx_nps4", styleOf("CPX", "NPS4"))
-	require.Empty(t, styleOf("", ""), "a GPU that can't be partitioned")
-	require.Empty(t, styleOf("SPX", ""))
-}

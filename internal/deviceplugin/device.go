@@ -9,8 +9,6 @@
 package deviceplugin
 
 import (
-	"strings"
-
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
@@ -55,13 +53,4 @@ func (d device) state() string {
 		return "is Unhealthy: it " + d.withheld
 	}
 	return ""
-}
-
-// styleOf is the name of a GPU's partitioning in the names of resources, from the
-// kernel's current_compute_partition ("CPX") and current_memory_partition ("NPS4").
-func styleOf(compute, memory string) string {
-	if compute == "" || memory == "" {
-		return ""
-	}
-	return strings.ToLower(compute + "_" + memory)
 }

@@ -111,14 +111,11 @@ func deviceOf(r host.Root, g gpu.GPU, kfd gpu.KFD) device {
 	if g.Card != nil {
 		d.nodes = append(d.nodes, g.Card.Path)
 	}
-	value := func(file string) string {
-		text, _ := r.ReadText(path.Join(g.Sysfs, file)) // not there on GPUs that have no such thing
-		return text
-	}
-	if n, err := strconv.Atoi(value("numa_node")); err == nil {
+	text, _ := r.ReadText(path.Join(g.Sysfs, "numa_node")) // "" is no number
+	if n, err := strconv.Atoi(text); err == nil {
 		d.numa = max(n, -1)
 	}
-	d.style = styleOf(value("current_compute_partition"), value("current_memory_partition"))
+	d.style = gpu.Style(r, g)
 	return d
 }
 

@@ -29,11 +29,7 @@ func Read(r host.Root, gpus []gpu.GPU) Machine {
 }
 
 func read(r host.Root, g gpu.GPU) GPU {
-	of := GPU{Slot: gpu.Slot(g.PCI, g.Partition), Family: family(g.GFX, g.DeviceID), DeviceID: fmt.Sprintf("%04x", g.DeviceID), ProductName: g.Name}
-	compute, memory := text(r, path.Join(g.Sysfs, "current_compute_partition")), text(r, path.Join(g.Sysfs, "current_memory_partition"))
-	if compute != "" && memory != "" {
-		of.Style = strings.ToLower(compute + "_" + memory)
-	}
+	of := GPU{Slot: gpu.Slot(g.PCI, g.Partition), Family: family(g.GFX, g.DeviceID), DeviceID: fmt.Sprintf("%04x", g.DeviceID), ProductName: g.Name, Style: gpu.Style(r, g)}
 	var vram uint64
 	if g.KFDNode >= 0 {
 		node := path.Join(topology, strconv.Itoa(g.KFDNode))

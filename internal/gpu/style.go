@@ -1,0 +1,19 @@
+package gpu
+
+import (
+	"path"
+	"strings"
+
+	"concourse-ci-machine/internal/host"
+)
+
+// Style is how a GPU is partitioned, as AMD's device plugin and node labeller name it:
+// "cpx_nps4" for the kernel's current_compute_partition "CPX" and current_memory_partition
+// "NPS4". "" of one that can't be partitioned.
+func Style(r host.Root, g GPU) string {
+	compute, memory := value(r, path.Join(g.Sysfs, "current_compute_partition")), value(r, path.Join(g.Sysfs, "current_memory_partition"))
+	if compute == "" || memory == "" {
+		return ""
+	}
+	return strings.ToLower(compute + "_" + memory)
+}
