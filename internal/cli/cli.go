@@ -43,7 +43,7 @@ func Main(args []string, env func(string) string, stdout, stderr io.Writer) int 
 	}
 	event, err := juju.ParseEvent(env)
 	if errors.Is(err, juju.ErrNotJuju) {
-		fmt.Fprint(stdout, usage)
+		fmt.Fprint(stdout, usage())
 		return 0
 	}
 	if err != nil {

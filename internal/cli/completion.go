@@ -2,47 +2,32 @@ package cli
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
 
-var (
-	usageCommand = regexp.MustCompile(`(?m)^  dispatch ([a-z-]+)(?: ([a-z|-]+))?(?: ([a-z|-]+))?`)
-	usageFlag    = regexp.MustCompile(`(?m)^  (--[a-z-]+=?)`)
-	usageOption  = regexp.MustCompile(`(?m)^  dispatch ([a-z-]+(?: [a-z-]+)?)(?: [A-Z]+)? \[(--[a-z]+)\]`)
-)
-
-// completion is a script for a shell, made of the usage texts: what they name, it
-// completes. "" is for a shell that is not known.
+// completion is a script for a shell, which completes commands. "" is for a shell that is not known.
 func completion(shell string) string {
 	if shell != "bash" && shell != "zsh" {
 		return ""
 	}
 	after := map[string][]string{} // words that may follow others
-	add := func(before string, words string) {
-		for w := range strings.SplitSeq(words, "|") {
-			if w != "" && !slices.Contains(after[before], w) {
+	add := func(before string, words ...string) {
+		for _, w := range words {
+			if !slices.Contains(after[before], w) {
 				after[before] = append(after[before], w)
 			}
 		}
 	}
-	for _, m := range usageCommand.FindAllStringSubmatch(usage, -1) {
-		add("", m[1])
-		add(m[1], m[2])
-		add(strings.TrimSpace(m[1]+" "+m[2]), m[3])
-	}
-	for _, m := range usageOption.FindAllStringSubmatch(usage, -1) {
-		add(m[1], m[2])
-	}
-	for command, text := range map[string]string{"gpu top": topUsage, "cdi list": cdiListUsage, "cdi generate": cdiGenerateUsage, "cdi validate": cdiValidateUsage, "runtime configure": runtimeUsage} {
-		for _, m := range usageFlag.FindAllStringSubmatch(text, -1) {
-			add(command, m[1])
+	for _, c := range commands {
+		before := ""
+		for _, w := range strings.Fields(c.words) {
+			add(before, w)
+			before = strings.TrimSpace(before + " " + w)
 		}
+		add(c.words, slices.Concat(c.choices, c.flags, c.more, []string{"--help"})...)
 	}
-	for _, command := range commands() {
-		add(command, "--help")
-	}
+	add("", "--version", "--help")
 	var b strings.Builder
 	if shell == "zsh" {
 		b.WriteString("autoload -Uz bashcompinit && bashcompinit\n")

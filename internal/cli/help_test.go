@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,9 +10,11 @@ import (
 )
 
 func TestEachCommandHasHelp(t *testing.T) {
-	all := commands()
-	require.Greater(t, len(all), 25)
-	for _, command := range append(all, "gpu", "rocm", "cdi", "runtime", "gpu-baseline compare") {
+	all := []string{"gpu", "rocm", "cdi", "runtime", "kubernetes", "gpu-baseline compare"}
+	for _, c := range commands {
+		all = append(all, c.words)
+	}
+	for _, command := range all {
 		for _, flag := range []string{"--help", "-h"} {
 			code, out, errs := dispatch(t, "no-gpu", command+" "+flag)
 			require.Zero(t, code, "%s %s: %s", command, flag, errs)
@@ -33,8 +37,11 @@ func TestHelpIsOfWhatIsAskedFor(t *testing.T) {
 		"gpu list --json -h":        list + end,
 		"explain 2 --help":          "Usage: dispatch explain N [--json]\n  what error N means, what causes it, and what to do\n" + end,
 		"gpu release 0 --help":      "Usage: dispatch gpu release GPU [--force]\n  free a GPU whose lease is damaged or in doubt\n" + end,
-		"help":                      usage,
-		"-h":                        usage,
+		"help":                      usage(),
+		"-h":                        usage(),
+		"help cdi list":             cdiListUsage,
+		"kubernetes --help":         kubernetesUsage,
+		"kubernetes labels -h":      kubernetesUsage,
 		"gpu top --help":            topUsage,
 		"cdi generate --dry-run -h": cdiGenerateUsage,
 	} {
@@ -47,4 +54,18 @@ func TestHelpIsOfWhatIsAskedFor(t *testing.T) {
 	code, _, errs := dispatch(t, "no-gpu", "gpu lost --help")
 	require.Equal(t, 2, code)
 	require.Contains(t, errs, `cannot run gpu "lost"`)
+}
+
+// The help that a command has of its own tells of the flags that its row has, and of no others.
+func TestOwnHelpHasTheFlagsOfTheTable(t *testing.T) {
+	flag := regexp.MustCompile(`(?m)^  (--[a-z-]+=?)`)
+	for words, text := range map[string]string{"gpu top": topUsage, "cdi list": cdiListUsage, "cdi generate": cdiGenerateUsage, "cdi validate": cdiValidateUsage, "runtime configure": runtimeUsage} {
+		at := slices.IndexFunc(commands, func(c command) bool { return c.words == words })
+		require.GreaterOrEqual(t, at, 0, words)
+		var told []string
+		for _, m := range flag.FindAllStringSubmatch(text, -1) {
+			told = append(told, m[1])
+		}
+		require.ElementsMatch(t, told, slices.Concat(commands[at].flags, commands[at].more, []string{"--help"}), words)
+	}
 }

@@ -19,55 +19,6 @@ import (
 	"concourse-ci-machine/pipelines"
 )
 
-const usage = `dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions.
-On a unit, as root, it also answers (dispatch COMMAND --help tells of one alone):
-
-  dispatch plan                 what the charm would change now, and why; changes nothing
-  dispatch gpu top [--once]     who uses each AMD GPU, live; gpu top --help has more
-  dispatch gpu list [--json]    the unit's GPUs, and those that do not count with the reason
-  dispatch gpu detect           whose GPUs the unit has, in fixed words
-  dispatch gpu verify [--json]  open each GPU's node as a task would; wakes GPUs that sleep
-  dispatch gpu health [--json]  state, score and reason of each AMD GPU
-  dispatch gpu status [--json]  who leases each GPU, with gpu-sharing=exclusive, and
-                                which GPUs are withheld from tasks
-  dispatch gpu evidence [--json]
-                                tasks that met faults of GPUs, and whose these are
-  dispatch gpu withhold GPU REASON
-                                give a GPU to no new task, until it is returned
-  dispatch gpu return GPU       give a withheld GPU to tasks again
-  dispatch gpu prove GPU        run gpu-proof on a withheld GPU now, and show what it writes
-  dispatch gpu release GPU [--force]
-                                free a GPU whose lease is damaged or in doubt
-  dispatch rocm plan            what was seen of the driver of AMD GPUs, and what is decided
-  dispatch rocm matrix          releases of ROCm and driver that are known to work
-  dispatch preflight [--json]   what this machine lacks or has, and what to do about it
-  dispatch cdi refresh          describe the GPUs for tasks anew; restarts nothing
-  dispatch cdi list [--json]    the GPUs' names for container tools, on any machine
-  dispatch cdi generate         write their description; cdi generate --help has more
-  dispatch cdi validate [FILE]  whether a description is what the machine has
-  dispatch runtime configure docker|podman|containerd|crio
-                                the GPUs for another container engine; --help has more
-  dispatch kubernetes labels [--json]
-                                labels of a node with these GPUs, on any machine
-  dispatch kubernetes manifest NODE
-                                the same for kubectl apply --server-side
-  dispatch fleet [--json]       on the web: all workers, with their GPUs, which of them are
-                                withheld, and how many can be leased
-  dispatch pipelines [FILE]     pipelines and tasks that come with the charm, or one of them
-  dispatch errors [--json]      the errors of AMD GPUs, by number
-  dispatch explain N [--json]   what error N means, what causes it, and what to do
-  dispatch completion bash|zsh  a script that lets the shell complete these commands
-  dispatch gpu-baseline --help  compare profiles of examples within limits, and find the
-                                commit that made one worse
-  dispatch --version
-  dispatch --help
-
-Exit status: 0 done, 1 failed (gpu verify, gpu health and preflight: something is
-broken, or there is no GPU to look at), 2 wrong command line.
-Environment: CHARM_ROOT=/prefix works on the file tree below /prefix instead of /.
-NO_COLOR=1 leaves colours out; only a terminal gets them.
-`
-
 // The commands under gpu that dispatch starts itself with, to open one node and
 // to read all GPUs; see actions.NewProbe and gpustate.NewReader.
 const (
@@ -102,6 +53,7 @@ func person(ctx context.Context, c *actions.Actions, args []string, env func(str
 	screen := term.Terminal(stdout, env)
 	// no-color.org: anybody may ask to do without.
 	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}, env}
+	args = spelled(args)
 	if text := help(args); text != "" {
 		fmt.Fprint(stdout, text)
 		return 0
