@@ -6,12 +6,23 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/agreed"
+	"concourse-ci-machine/internal/oci/cdispec"
+	"concourse-ci-machine/internal/oci/cmdline"
+	"concourse-ci-machine/internal/oci/edits"
+	"concourse-ci-machine/internal/oci/nested"
 )
 
 const configName = "config.json"
+
+// nestedSpec is the file of a privileged task's bundle that describes its GPUs. It goes
+// with the bundle, whatever ends the container.
+const nestedSpec = "amd-cdi.json"
 
 // bundle is an open bundle directory, so that no path is resolved twice.
 type bundle struct {
@@ -124,4 +135,47 @@ func (b *bundle) keepMode(fd int) error {
 		return unix.Fchmod(fd, b.st.Mode&0o7777)
 	}
 	return nil
+}
+
+// describe has Docker and Podman inside a privileged task find the AMD GPUs that the task
+// got, and no others, where they look for a machine's: the unit's own description would
+// name those of other tasks, an image's those of another machine. A task without
+// privileges can't start an engine, so it pays nothing.
+func (w *wrapper) describe(e *edits.Edits, c *cmdline.Call, b bundle, f facts, specs []*cdispec.Spec, devices []cdispec.Device) error {
+	if !f.task || f.userNS {
+		return nil
+	}
+	amd := slices.DeleteFunc(slices.Clone(devices), func(d cdispec.Device) bool { return d.Spec.Kind != agreed.AMDKind })
+	if len(amd) == 0 {
+		return nil
+	}
+	text, err := nested.Spec(specs, amd)
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(c.Bundle)
+	if err == nil {
+		err = b.make(nestedSpec, text)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write %s of the task: %w", nestedSpec, err)
+	}
+	e.Mounts = append(e.Mounts, edits.Mount{Destination: agreed.AMDSpec, Type: "bind", Source: filepath.Join(dir, nestedSpec),
+		Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}})
+	return nil
+}
+
+// make makes a file of the bundle anew that a container's users may read.
+func (b bundle) make(name string, data []byte) error {
+	if err := unix.Unlinkat(b.fd, name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	fd, err := unix.Openat(b.fd, name, newFile, 0o644)
+	if err != nil {
+		return err
+	}
+	if err = unix.Fchmod(fd, 0o644); err == nil { // past the umask
+		err = writeAll(fd, data)
+	}
+	return cmp.Or(err, unix.Close(fd))
 }

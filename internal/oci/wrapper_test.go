@@ -167,7 +167,8 @@ func TestWrapperNeedsOnlyTheStandardLibraryAndXSys(t *testing.T) {
 		"concourse-ci-machine/internal/oci/cmdline": true, "concourse-ci-machine/internal/oci/withheld": true,
 		"concourse-ci-machine/internal/oci/rawjson": true, "concourse-ci-machine/internal/oci/visible": true,
 		"concourse-ci-machine/internal/version": true, "concourse-ci-machine/internal/oci/deadmount": true,
-		"concourse-ci-machine/internal/lease": true, "concourse-ci-machine/internal/agreed": true, "concourse-ci-machine/internal/pin": true,
+		"concourse-ci-machine/internal/oci/nested": true,
+		"concourse-ci-machine/internal/lease":      true, "concourse-ci-machine/internal/agreed": true, "concourse-ci-machine/internal/pin": true,
 		"golang.org/x/sys/unix": true,
 	}, found)
 }

@@ -38,10 +38,7 @@ func TestAnApplicationOfModeAuto(t *testing.T) {
 		require.NoError(t, u.Root.MkdirAll("/srv/out_rw", 0o755))
 		require.NoError(t, os.Chmod(u.Root.Path("/srv/out_rw"), 0o777)) // tasks are no user of the unit
 	}
-	for _, step := range []struct {
-		name string
-		do   func(*testing.T)
-	}{
+	s.tell(t, []step{
 		{"three units with a database are a web and two workers", s.deploys},
 		{"the variables that the charm wrote are known", s.variables},
 		{"the status of each unit is what really answers", s.checks},
@@ -58,7 +55,18 @@ func TestAnApplicationOfModeAuto(t *testing.T) {
 		{"new keys are told to all", s.rotates},
 		{"a privileged task has the GPU as its lease", s.privileged},
 		{"a worker that is removed finishes its task first, and what tasks left ends with it", s.drains},
-	} {
+	})
+}
+
+// step is a part of a story, which builds on those before it.
+type step struct {
+	name string
+	do   func(*testing.T)
+}
+
+// tell runs steps until one fails.
+func (s *story) tell(t *testing.T, steps []step) {
+	for _, step := range steps {
 		s.last = time.Now()
 		if !t.Run(step.name, func(t *testing.T) {
 			s.in(t)

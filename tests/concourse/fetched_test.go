@@ -27,23 +27,11 @@ func TestImagesAreFetchedOnce(t *testing.T) {
 		require.NoError(t, u.Root.WriteFile(concourse.OperatorEnvFile, []byte(impatient), 0o644))
 	}
 	c.isUp()
-	for _, step := range []struct {
-		name string
-		do   func(*testing.T)
-	}{
+	c.tell(t, []step{
 		{"each worker asks the mirror, for its own first task", c.each},
 		{"warm workers ask nobody", c.warm},
 		{"with enable-cache-streamed-volumes the second worker asks nobody", c.streamed},
-	} {
-		c.story.last = time.Now()
-		if !t.Run(step.name, func(t *testing.T) {
-			c.in(t)
-			c.outside.t = t
-			step.do(t)
-		}) {
-			return
-		}
-	}
+	})
 }
 
 // task is one of an image that a step names whole.

@@ -67,43 +67,67 @@ func (u *unit) busy(s setting) *bed {
 	return b
 }
 
-// Whatever is killed, wherever it stands: until then nobody else has the GPU, and
-// after it the next one has it.
-func TestGPUIsFreeAfterAnyKill(t *testing.T) {
-	for name, kill := range map[string]func(u *unit, s setting){
+// kills end something of a container on a unit of one GPU.
+type kills map[string]func(u *unit, s setting)
+
+// freeAfter is that the GPU is free after each, and the next task has it.
+func (all kills) freeAfter(t *testing.T) {
+	for name, kill := range all {
+		for _, s := range settings[:2] {
+			t.Run(name+", "+s.name, func(t *testing.T) {
+				u := newUnit(t, 1)
+				kill(u, s)
+				u.isFree()
+				u.isFreeFor(s)
+			})
+		}
+	}
+}
+
+// untilStarted are the kills before a container runs, whoever made it: until then nobody
+// else has the GPU.
+func untilStarted(made func(*unit, setting) *bed, lend, isHeld func(*unit, *bed)) kills {
+	return kills{
 		"runc before it did anything": func(u *unit, s setting) {
-			b := u.container(s)
+			b := made(u, s)
 			path, _ := u.script(b, "runc", "exec "+b.real+` "$@"`)
 			b.real = path
-			u.lend(b)
+			lend(u, b)
 			b.bundle()
 			c := b.begin(b.createWords()...)
 			u.reached()
-			u.isHeldBy(b)
+			isHeld(u, b)
 			b.stop(c)
 			u.useRunc(b)
 		},
 		"runc while it creates": func(u *unit, s setting) {
-			b := u.container(s)
+			b := made(u, s)
 			path, goOn := u.script(b, "hook", "")
 			b.hook = path
 			b.bundle()
 			c := b.begin(b.createWords()...)
 			u.reached()
-			u.isHeldBy(b)
+			isHeld(u, b)
 			b.stop(c)
 			_, err := goOn.WriteString("\n")
 			require.NoError(u.t, err)
 			b.dropCgroups()
 		},
-		"init before the start": func(u *unit, s setting) {
-			b := u.container(s)
+		"its first process before the start": func(u *unit, s setting) {
+			b := made(u, s)
 			b.bundle()
-			c := b.begin(b.createWords()...)
-			require.NoError(u.t, c.Wait())
-			u.isHeldBy(b)
+			require.NoError(u.t, b.begin(b.createWords()...).Wait())
+			isHeld(u, b)
 			b.kill9("init.pid")
 		},
+	}
+}
+
+// Whatever is killed, wherever it stands: until then nobody else has the GPU, and
+// after it the next one has it.
+func TestGPUIsFreeAfterAnyKill(t *testing.T) {
+	untilStarted(func(u *unit, s setting) *bed { return u.container(s) }, (*unit).lend, (*unit).isHeldBy).freeAfter(t)
+	kills{
 		"container before its task came": func(u *unit, s setting) {
 			b := u.container(s)
 			b.bundle()
@@ -134,16 +158,7 @@ func TestGPUIsFreeAfterAnyKill(t *testing.T) {
 		"container below the task": func(u *unit, s setting) {
 			u.busy(s).delete()
 		},
-	} {
-		for _, s := range settings[:2] {
-			t.Run(name+", "+s.name, func(t *testing.T) {
-				u := newUnit(t, 1)
-				kill(u, s)
-				u.isFree()
-				u.isFreeFor(s)
-			})
-		}
-	}
+	}.freeAfter(t)
 }
 
 // dropCgroups removes what a killed runc leaves and no other knows of. It waits

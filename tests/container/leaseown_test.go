@@ -49,39 +49,8 @@ func (u *unit) running(s setting) *bed {
 // Whatever is killed, wherever it stands: until then nobody else has the GPU, and after
 // it a task has it.
 func TestGPUIsFreeAfterAContainerOfAnEngine(t *testing.T) {
-	for name, end := range map[string]func(u *unit, s setting){
-		"runc before it did anything": func(u *unit, s setting) {
-			b := u.own(s)
-			path, _ := u.script(b, "runc", "exec "+b.real+` "$@"`)
-			b.real = path
-			u.engine(b)
-			b.bundle()
-			c := b.begin(b.createWords()...)
-			u.reached()
-			u.isHeldByContainer(b)
-			b.stop(c)
-			u.useRunc(b)
-		},
-		"runc while it creates": func(u *unit, s setting) {
-			b := u.own(s)
-			path, goOn := u.script(b, "hook", "")
-			b.hook = path
-			b.bundle()
-			c := b.begin(b.createWords()...)
-			u.reached()
-			u.isHeldByContainer(b)
-			b.stop(c)
-			_, err := goOn.WriteString("\n")
-			require.NoError(u.t, err)
-			b.dropCgroups()
-		},
-		"its first process before the start": func(u *unit, s setting) {
-			b := u.own(s)
-			b.bundle()
-			require.NoError(u.t, b.begin(b.createWords()...).Wait())
-			u.isHeldByContainer(b)
-			b.kill9("init.pid")
-		},
+	untilStarted((*unit).own, (*unit).engine, (*unit).isHeldByContainer).freeAfter(t)
+	kills{
 		"runc that starts it": func(u *unit, s setting) {
 			b := u.own(s)
 			b.bundle()
@@ -133,16 +102,7 @@ func TestGPUIsFreeAfterAContainerOfAnEngine(t *testing.T) {
 			u.isHeldByContainer(b)
 			b.kill9("init.pid")
 		},
-	} {
-		for _, s := range settings[:2] {
-			t.Run(name+", "+s.name, func(t *testing.T) {
-				u := newUnit(t, 1)
-				end(u, s)
-				u.isFree()
-				u.isFreeFor(s)
-			})
-		}
-	}
+	}.freeAfter(t)
 }
 
 // However it comes by it. The other way round is above: who asks there is a task.
