@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
 )
 
 // root is the repository's, seen from this package.
@@ -125,4 +126,16 @@ func TestTableFindsRowsByHeading(t *testing.T) {
 	require.Equal(t, [][]string{{"`x`", "y"}}, table(md, "a"))
 	require.Equal(t, [][]string{{"z"}}, table(md, "c"))
 	require.Equal(t, []string{"a `b` c", "d"}, spans("x ``a `b` c`` y `d`"))
+}
+
+func TestClonesAreOfTheSource(t *testing.T) {
+	var meta struct{ Source string }
+	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "metadata.yaml")), &meta))
+	for page, md := range pages(t) {
+		for _, line := range blockLines(md) {
+			if address, ok := strings.CutPrefix(line, "git clone https://"); ok {
+				require.Equal(t, meta.Source, "https://"+address, page)
+			}
+		}
+	}
 }

@@ -27,7 +27,10 @@ type pebble struct {
 	err  error
 }
 
-const pebbleDir = "/var/lib/concourse-charm/pebble"
+const (
+	pebbleDir = "/var/lib/concourse-charm/pebble"
+	pebbleLog = "pebble.log" // in the world's folder
+)
 
 // onUnit starts the real Pebble when the charm starts its unit.
 func (d *demo) onUnit(unit string, up bool) {
@@ -65,7 +68,7 @@ func (p *pebble) start(ctx context.Context, w *sandbox.World) error {
 	p.cmd = exec.Command(w.Root.Path("/opt/concourse-ci-machine/bin/pebble"), "run", "--create-dirs")
 	p.cmd.Env = append(os.Environ(), "PEBBLE="+w.Root.Path(pebbleDir), "PEBBLE_PERSIST=never")
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	log, err := os.Create(filepath.Join(w.Dir, "pebble.log"))
+	log, err := os.Create(filepath.Join(w.Dir, pebbleLog))
 	if err != nil {
 		return err
 	}
@@ -92,10 +95,24 @@ func (p *pebble) ready(ctx context.Context, w *sandbox.World) error {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return errors.New("Pebble did not start its service within 10 s")
+	log, err := os.ReadFile(filepath.Join(w.Dir, pebbleLog))
+	if err != nil {
+		return err
+	}
+	var wrote strings.Builder
+	for line := range strings.Lines(string(log)) {
+		if !strings.Contains(line, "GET /v1/") { // those are the questions above
+			wrote.WriteString(line)
+		}
+		if wrote.Len() > 1000 {
+			break
+		}
+	}
+	return fmt.Errorf("Pebble did not start its service within 10 s; it wrote:\n%s", strings.TrimSpace(wrote.String()))
 }
 
-// moveLayer is the same service with its paths below root and another port.
+// moveLayer is the same service with its paths below root and another port. The others,
+// which look at processes and watch GPUs, would look at this machine: they stay off.
 func moveLayer(layer []byte, root, addr string) ([]byte, error) {
 	var l struct {
 		Summary  string                    `yaml:"summary"`
@@ -109,6 +126,13 @@ func moveLayer(layer []byte, root, addr string) ([]byte, error) {
 	command, ok := s["command"].(string)
 	if !ok || c == nil {
 		return nil, errors.New("cannot read the charm's Pebble layer: no service or check rocm-exporter")
+	}
+	for _, all := range []map[string]map[string]any{l.Services, l.Checks} {
+		for name, other := range all {
+			if name != "rocm-exporter" {
+				other["startup"] = "disabled"
+			}
+		}
 	}
 	words := strings.Fields(command)
 	s["command"] = fmt.Sprintf("%s%s --web.listen-address=%s --path.root=%s", root, words[0], addr, root)
