@@ -51,10 +51,15 @@ func leases(o Observed, g GPUs) *oci.Leases {
 }
 
 // leasedGPUs are the GPUs by their slots: an index or a name of a description can
-// become another GPU's while a task computes on the one that had it.
+// become another GPU's while a task computes on the one that had it. Who opens the card's
+// node computes as well.
 func leasedGPUs(gpus []gpu.GPU) (list []oci.LeasedGPU) {
 	for _, g := range gpus {
-		list = append(list, oci.LeasedGPU{Name: gpu.Slot(g.PCI, g.Partition), Nodes: []string{g.Render.Path}})
+		one := oci.LeasedGPU{Name: gpu.Slot(g.PCI, g.Partition), Nodes: []string{g.Render.Path}}
+		if g.Card != nil {
+			one.Nodes = append(one.Nodes, g.Card.Path)
+		}
+		list = append(list, one)
 	}
 	return list
 }

@@ -129,7 +129,7 @@ func TestWatchRunsWhereverThereAreAMDGPUs(t *testing.T) {
 		require.Contains(t, layer, " --service.report=/var/lib/concourse-ci-machine/gpu-service.json")
 		w := wrapperOf(t, d).Withheld
 		require.Equal(t, gpuservice.WithheldFile, w.File)
-		require.Equal(t, oci.LeasedGPU{Name: slotsOf[3], Nodes: []string{"/dev/dri/renderD131"}}, w.GPUs[3])
+		require.Equal(t, oci.LeasedGPU{Name: slotsOf[3], Nodes: []string{"/dev/dri/renderD131", "/dev/dri/card4"}}, w.GPUs[3])
 	}
 	d := Desire(observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "none"}), nil)
 	require.True(t, absent(d, gpuservice.File))
