@@ -35,7 +35,7 @@ GOTEST = go test -buildvcs=false $(if $(JSON),-json)
 TO_JSON = $(if $(JSON), > $(JSON))
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-controller test-kubernetes charm charm-takeover release publish site charm-tree hooks bench fuzz clean
+.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -73,11 +73,11 @@ check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and 
 	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) && \
 	if [ -n "$$bad" ]; then echo "gofmt -w would change:"; echo "$$bad"; exit 1; fi
 	go vet -buildvcs=false ./...
-	go vet -buildvcs=false -tags e2e,controller,kubernetes ./tests/...
+	go vet -buildvcs=false -tags e2e,controller,kubernetes,terraform ./tests/...
 	$(TOOL) actionlint .github/workflows/*.yml
 	$(TOOL) staticcheck ./...
-	$(TOOL) staticcheck -tags e2e,controller,kubernetes ./tests/...
-	@programs=$$($(TOOL) deadcode ./src/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller,kubernetes ./...) && \
+	$(TOOL) staticcheck -tags e2e,controller,kubernetes,terraform ./tests/...
+	@programs=$$($(TOOL) deadcode ./src/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller,kubernetes,terraform ./...) && \
 	dead=$$(echo "$$programs" | grep -v -e '^internal/juju/jujutest/' -e '^internal/sandbox/'; echo "$$tests") && \
 	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
 
@@ -110,6 +110,11 @@ test-controller: need-go ## the charm deployed by a whole Juju 4.1 controller on
 test-kubernetes: need-go ## pods on stand-in GPUs under kubelet, API server and scheduler 1.34; root, ten minutes to build them at first
 	@E2E_MORE="etcd-server containernetworking-plugins" scripts/e2e-packages.sh
 	E2E=1 $(GOTEST) -tags kubernetes -count=1 -v -timeout 45m ./tests/kubernetes $(TO_JSON)
+
+# tofu/ and provider/ below it are modules of their own, and kept by the cache folder as
+# well; TERRAFORM_CACHED_ONLY=1 skips where there is nothing.
+test-terraform: need-go ## the Terraform module under OpenTofu and Juju's provider; no root, minutes to build them at first
+	$(GOTEST) -tags terraform -count=1 -v -timeout 30m ./tests/terraform $(TO_JSON)
 
 charm: build ## write concourse-ci-machine_amd64.charm (GOARCH=arm64: _arm64.charm)
 	$(PACKER) pack -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o $(CHARM)

@@ -5,15 +5,14 @@ package controller
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"concourse-ci-machine/tests/debian"
+	suites "concourse-ci-machine/tests/suite"
 )
 
 // Juju's programs, without the clouds that nothing here needs. With Go's own
@@ -42,16 +41,7 @@ PATH=$PATH:/goroot/bin CGO_ENABLED=1 GOPROXY=off GOTOOLCHAIN=local GOFLAGS= GORO
 
 // programsFile is the name of their tar in the cache.
 func programsFile() (string, error) {
-	h := sha256.New()
-	for _, file := range []string{"juju/go.mod", "juju/go.sum"} {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return "", err
-		}
-		h.Write(data)
-	}
-	fmt.Fprint(h, buildAgent, jujuTags)
-	return fmt.Sprintf("juju-%s-%x.tar", runtime.GOARCH, h.Sum(nil)[:6]), nil
+	return suites.ToolsFile("juju", buildAgent, jujuTags)
 }
 
 // programs is the tar with juju, jujuc and jujuagentd, built where the cache has

@@ -33,6 +33,7 @@ var jujuCommands = map[string]string{
 	"remove-application": "--no-prompt",
 	"remove-unit":        "--no-prompt",
 	"run":                "",
+	"show-model":         "",
 	"ssh":                "",
 	"add-ssh-key":        "",
 	"status":             "--watch= --relations",

@@ -22,10 +22,14 @@ func readFile(t *testing.T, name string) string {
 	return string(data)
 }
 
-// pages are README.md, CONTRIBUTING.md and all of docs/, by name below the root.
+// pages are README.md, CONTRIBUTING.md, those of folders, and all of docs/, by name below
+// the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	all := map[string]string{"README.md": readFile(t, "README.md"), "CONTRIBUTING.md": readFile(t, "CONTRIBUTING.md")}
+	all := map[string]string{}
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "terraform/README.md"} {
+		all[name] = readFile(t, name)
+	}
 	products, err := filepath.Glob(filepath.Join(root, "src/*/README.md"))
 	require.NoError(t, err)
 	for _, p := range products {

@@ -97,6 +97,10 @@ var notRun = map[string]string{
 	"/opt/concourse-ci-machine/bin/rocm-exporter --web.listen-address=:9443 --web.config.file=/etc/rocm-exporter/web.yml --usage.report=/run/concourse-gpu-usage.json": "a unit's program; TestExportersTakeTheWebConfigFile has its flags and file",
 	"aws s3 sync s3://rocm-build/project/profiles/gfx90a ../profiles":                                                                                                  "needs a bucket",
 	"gpu-baseline bisect v1.2.0..HEAD --profiles ../profiles --max-duration-pct 10 --dry-run -- sh -c true":                                                            "needs a project; internal/baseline runs it",
+	"cd terraform/examples/rocm": "a folder of the project",
+	"tofu init":                  "fetches the provider; tests/terraform runs it",
+	"tofu plan -var model_uuid=6a1f4d0e-3f2b-4c5d-8e9f-0a1b2c3d4e5f":  "asks a controller; tests/terraform plans the example without one",
+	"tofu apply -var model_uuid=6a1f4d0e-3f2b-4c5d-8e9f-0a1b2c3d4e5f": "changes a controller",
 	// Of programs that are tried otherwise.
 	"bin/rocm-exporter --web.listen-address=127.0.0.1:9401":                                                     "serves until it is stopped; tests/exporter runs it",
 	"curl -fL -o fly 'http://10.0.0.10:8080/api/v1/cli?arch=amd64&platform=linux'":                              "needs a running web; scripts/deploy-test.sh does the same",

@@ -20,6 +20,9 @@ const cachedEnv = "KUBERNETES_CACHED_ONLY"
 
 const notCached = "the programs of Kubernetes and containerd are not in the cache folder: make test-kubernetes builds them, in some ten minutes of two processors"
 
+// modules are folders with a go.mod whose tools are programs of the node.
+var modules = []string{"k8s", "containerd"}
+
 // dir has what was built, and what the node writes; the node's control groups are below
 // one with its name.
 var dir string
@@ -28,7 +31,7 @@ var dir string
 var skipped string
 
 func TestMain(m *testing.M) {
-	there, err := cached()
+	there, err := suite.ToolsCached(modules...)
 	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "cannot look for the programs of Kubernetes:", err)
@@ -78,7 +81,7 @@ func build() (told string, end func() error, err error) {
 
 func buildIn(dir string) error {
 	for _, module := range modules {
-		if err := programs(context.Background(), module, dir); err != nil {
+		if err := suite.Tools(context.Background(), module, dir); err != nil {
 			return err
 		}
 	}

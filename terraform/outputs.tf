@@ -1,0 +1,23 @@
+output "app_name" {
+  description = "Name of the application."
+  value       = juju_application.concourse.name
+}
+
+output "provides" {
+  description = "Endpoints that the charm provides."
+  value = {
+    cos_agent  = "cos-agent"
+    monitoring = "monitoring"
+    tsa        = "tsa"
+  }
+}
+
+output "requires" {
+  description = "Endpoints that the charm requires."
+  value = {
+    certificates = "certificates"
+    flight       = "flight"
+    postgresql   = "postgresql"
+    vault_kv     = "vault-kv"
+  }
+}
