@@ -18,6 +18,7 @@ output "requires" {
     certificates = "certificates"
     flight       = "flight"
     postgresql   = "postgresql"
+    tracing      = "tracing"
     vault_kv     = "vault-kv"
   }
 }

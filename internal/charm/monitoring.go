@@ -18,10 +18,15 @@ import (
 const charmName = "concourse-ci-machine"
 
 // tellWatchers publishes where the exporters listen, with the alerts and
-// dashboards for it, differences only. It is tried in every hook, so that no
-// event decides what is advertised (D56).
+// dashboards for it, and asks for a receiver of traces, differences only. It is tried in
+// every hook, so that no event decides what is advertised (D56).
 func (c *Charm) tellWatchers(ctx context.Context, facts model.Facts, up listening) error {
 	w := facts.Watchers
+	if w.Tracing != nil && w.Leader {
+		if err := c.bag(ctx, w.Tracing.ID, true, w.Tracing.OwnApp, relation.TracingRequest()); err != nil {
+			return err
+		}
+	}
 	if len(w.Monitoring)+len(w.COSAgent) == 0 {
 		return nil
 	}

@@ -122,14 +122,29 @@ func TestOnlyTheLeaderSpeaksForTheApplication(t *testing.T) {
 	require.NotEmpty(t, scrape.LocalApp)
 }
 
-func TestUnwatchedUnitAsksTwoQuestions(t *testing.T) {
+func TestUnwatchedUnitAsksThreeQuestions(t *testing.T) {
 	m, _, _ := watched(t)
 	m.Relations = nil
 	m.CharmDir = t.TempDir() // nor does it read a file
 	ctx := tell(t, m, update, true)
-	require.Equal(t, []string{"--format=json flight", "--format=json monitoring", "--format=json cos-agent"}, ctx.Called("relation-ids"))
+	require.Equal(t, []string{"--format=json flight", "--format=json monitoring", "--format=json tracing", "--format=json cos-agent"}, ctx.Called("relation-ids"))
 	require.Empty(t, ctx.Called("is-leader"))
 	require.Empty(t, ctx.Called("network-get"))
+}
+
+// The leader asks for the application; every unit reads the answer.
+func TestAReceiverOfTracesIsAskedForOnce(t *testing.T) {
+	m, _, _ := watched(t)
+	m.Relations = nil
+	r := m.Relate(10, "tracing", "tempo")
+	m.Leader = false
+	tell(t, m, update, true)
+	require.Empty(t, r.LocalApp)
+	m.Leader = true
+	tell(t, m, update, true)
+	require.Equal(t, map[string]string{"receivers": `["otlp_grpc", "otlp_http"]`}, r.LocalApp)
+	require.Empty(t, tell(t, m, update, true).Called("relation-set"), "nothing is new")
+	tell(t, m, jujutest.RelationHook(r, "broken", ""), true)
 }
 
 func TestOnlyMonitoringNeedsALeader(t *testing.T) {

@@ -61,7 +61,7 @@ func (c *Charm) decideRole(ctx context.Context, u role.Observed) (want Desired, 
 	case model.Leaving(u.Event):
 		want.Desired = desireNothing(u)
 	case u.Facts.Role == model.WebRole:
-		o, err := web.Observe(c.Host, u, c.Event.ModelName)
+		o, err := web.Observe(c.Host, u)
 		if err != nil {
 			return want, err
 		}

@@ -72,6 +72,7 @@ type WebConfig struct {
 	Options, Vault map[string]string
 	OptionKeys     []string
 	Proxy          resource.Proxies
+	Tracing        Tracing
 }
 
 // Env is the environment, by variable. Nothing that is empty is in it. It
@@ -82,6 +83,7 @@ func (c WebConfig) Env() map[string]string {
 	maps.Copy(env, c.Vault)
 	maps.Copy(env, webVariables.of(c))
 	maps.Copy(env, databaseVariables.of(c.Database))
+	maps.Copy(env, tracingVariables.of(c.Tracing))
 	if c.TaskLimit > 0 {
 		env[TaskLimitKey] = strconv.Itoa(c.TaskLimit)
 		env[StrategyKey] = limited(env[StrategyKey])
@@ -172,7 +174,7 @@ func number(n int) string {
 // File is the environment file with this configuration; existing is what is
 // there now. Only root reads it: systemd does, before it starts the web.
 func (c WebConfig) File(existing []byte) (resource.File, error) {
-	data, err := renderEnv(existing, c.Env(), c.owns)
+	data, err := renderEnv(existing, c.Env(), func(key string) bool { return c.owns(key) || ownsTracing(existing, key) })
 	return resource.File{Path: c.Paths.Env(), Data: data, Mode: 0o600, Owner: "root"}, err
 }
 

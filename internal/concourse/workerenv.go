@@ -1,6 +1,7 @@
 package concourse
 
 import (
+	"maps"
 	"strings"
 
 	"concourse-ci-machine/internal/agreed"
@@ -21,6 +22,7 @@ type WorkerConfig struct {
 	// MaxTasks is how many tasks the worker takes at once, 0: any number. A
 	// release that LimitsItself knows it.
 	MaxTasks int
+	Tracing  Tracing
 }
 
 // workerVariables is the worker's environment, which has no other source: an operator
@@ -60,11 +62,15 @@ var workerVariables = envTable[WorkerConfig]{
 }
 
 // Env is the environment, by variable. Nothing that is empty is in it.
-func (c WorkerConfig) Env() map[string]string { return workerVariables.of(c) }
+func (c WorkerConfig) Env() map[string]string {
+	env := workerVariables.of(c)
+	maps.Copy(env, tracingVariables.of(c.Tracing))
+	return env
+}
 
 // File is EnvFile with this configuration; existing is what is there now.
 func (c WorkerConfig) File(existing []byte) (resource.File, error) {
-	data, err := renderEnv(existing, c.Env(), workerVariables.owns)
+	data, err := renderEnv(existing, c.Env(), func(key string) bool { return workerVariables.owns(key) || ownsTracing(existing, key) })
 	return resource.File{Path: EnvFile, Data: data, Mode: 0o640}, err
 }
 

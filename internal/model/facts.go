@@ -42,6 +42,9 @@ type Facts struct {
 	Proxy    juju.Proxy     `json:"proxy"`          // the model's
 	Juju     string         `json:"juju,omitempty"` // version of the unit's agent
 	Watchers Watchers       `json:"watchers,omitzero"`
+
+	Model     string `json:"model"` // the model's name
+	ModelUUID string `json:"model_uuid"`
 }
 
 // Observe asks the hook tools. The attached release is asked for only
@@ -49,7 +52,7 @@ type Facts struct {
 // and as long as no release is installed: Juju does not say whether none was
 // attached or its own download failed.
 func Observe(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, installed bool) (Facts, error) {
-	f := Facts{Unit: e.Unit, Proxy: e.Proxy, Juju: e.JujuVersion, Resource: last.Resource}
+	f := Facts{Unit: e.Unit, Model: e.ModelName, ModelUUID: e.ModelUUID, Proxy: e.Proxy, Juju: e.JujuVersion, Resource: last.Resource}
 	var err error
 	if f.Config, err = t.Config(ctx); err != nil {
 		return f, jujuerrors.Annotate(err, "cannot observe the configuration")

@@ -22,6 +22,7 @@ const (
 	certificates = "certificates"
 	monitoring   = "monitoring"
 	cosAgent     = "cos-agent"
+	tracing      = "tracing"
 )
 
 // observer asks Juju for what depends on the unit's role.

@@ -40,10 +40,18 @@ func (o *observer) relations(ctx context.Context, endpoint string) ([]string, er
 // link reads the bags of an endpoint's first relation; nil where there is none.
 func (o *observer) link(ctx context.Context, endpoint string) (*Relation, error) {
 	ids, err := o.relations(ctx, endpoint)
-	if err != nil || len(ids) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	l := &Relation{ID: ids[0], More: len(ids) - 1}
+	return o.first(ctx, endpoint, ids)
+}
+
+// first is link where the endpoint's relations are known.
+func (o *observer) first(ctx context.Context, endpoint string, ids []string) (l *Relation, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	l = &Relation{ID: ids[0], More: len(ids) - 1}
 	if l.Own, err = o.t.RelationGet(ctx, l.ID, o.e.Unit); errors.Is(err, juju.ErrNotFound) {
 		return nil, nil // the unit has not entered the relation yet; a hook follows when it has
 	}

@@ -2,6 +2,8 @@ package relation
 
 import (
 	"encoding/json"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -105,5 +107,30 @@ func FuzzParseCertificates(f *testing.F) {
 		}
 		_, err := json.Marshal(got)
 		require.NoError(t, err)
+	})
+}
+
+func FuzzParseTracing(f *testing.F) {
+	for _, which := range []string{"before", "plain", "tls"} {
+		f.Add(recordedTracing(f, which)["receivers"])
+	}
+	f.Add(`[{"protocol": {"name": "otlp_grpc"}, "url": "http://u:p@[::1]:4317/\n"}]`)
+	f.Fuzz(func(t *testing.T, receivers string) {
+		r, ok, problem := ParseTracing(map[string]string{"receivers": receivers})
+		if problem != nil {
+			oneLine(t, problem.Error())
+		}
+		if !ok {
+			require.Zero(t, r.Address)
+			return
+		}
+		require.NoError(t, problem)
+		host, port, err := net.SplitHostPort(r.Address)
+		require.NoError(t, err)
+		n, err := strconv.Atoi(port)
+		require.NoError(t, err)
+		if !isHost(host) || n < 1 || n > 65535 {
+			t.Errorf("%q is no address", r.Address)
+		}
 	})
 }

@@ -24,13 +24,11 @@ type Observed struct {
 	Limits     []string // variables of limits in it that are the charm's
 	Certify    Certify
 	TLS        bool // the web has its certificate
-	// ClusterName tells this Concourse from others in what it logs and serves.
-	ClusterName string
 }
 
 // Observe looks at what a web depends on, after what every unit does.
-func Observe(h host.Host, u role.Observed, cluster string) (Observed, error) {
-	o := Observed{Observed: u, ClusterName: cluster}
+func Observe(h host.Host, u role.Observed) (Observed, error) {
+	o := Observed{Observed: u}
 	var err error
 	if o.Programs, err = role.Programs(o.CharmDir, "pebble", "concourse-exporter"); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")

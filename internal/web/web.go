@@ -73,7 +73,8 @@ func desireWeb(d *Desired, o Observed) error {
 		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for this unit's address: Juju knows none yet"})
 	}
 	files, fileCauses := webFiles(o, paths, db)
-	d.Causes = append(append(d.Causes, causes...), fileCauses...)
+	_, traced := tracing(o)
+	d.Causes = slices.Concat(d.Causes, causes, fileCauses, traced)
 	for _, f := range certifyFiles(o, paths) {
 		d.Resources = append(d.Resources, f)
 	}
@@ -85,6 +86,11 @@ func desireWeb(d *Desired, o Observed) error {
 		return err
 	}
 	return desireWebUp(d, o, paths, secrets, db, append([]resource.File{unit}, files...))
+}
+
+// tracing is where the web sends its traces.
+func tracing(o Observed) (concourse.Tracing, []status.Cause) {
+	return role.Tracing(o.Observed, o.WebEnv, o.Config.ExtraWebFlags, "concourse-web")
 }
 
 func missingPart(ready bool, err error) string {
@@ -222,7 +228,7 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db 
 	w, content := o.Facts.Web, secretContent(o)
 	_, teams := extraKeys(o.Config.WorkerKeys)
 	c := concourse.WebConfig{Paths: paths, BindPort: o.Config.WebPort, LogLevel: o.Config.LogLevel, ExternalURL: webURL(o),
-		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.ClusterName, AdminUser: o.Config.AdminUser, AdminPassword: s.AdminPassword,
+		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.Facts.Model, AdminUser: o.Config.AdminUser, AdminPassword: s.AdminPassword,
 		TeamKeys: len(teams) > 0, MainTeamUser: o.Config.MainTeamUser, ExtraLocalUsers: o.Config.ExtraLocalUsers, Database: db,
 		Metrics: o.Config.Metrics, Options: maps.Clone(o.Config.WebEnv), OptionKeys: config.WebEnvKeys(), Proxy: role.ProxyOf(o.Facts, o.Config)}
 	if db != (concourse.WebDatabase{}) {
@@ -237,6 +243,7 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db 
 		c.Rerun = c.Rerun || o.Config.Rerun && k.Key != "" && k.GPUs.Count > 0
 	}
 	c.Vault = vaultEnv(o, paths)
+	c.Tracing, _ = tracing(o)
 	for _, key := range optionFiles(o) {
 		c.Options[key] = optionFile(paths, key)
 	}

@@ -7,6 +7,7 @@ package worker
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/concourse"
@@ -73,6 +74,8 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 		Tags: concourse.Tags(ofUnit(o.Config.Tags, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)), Wrapped: wired, MaxTasks: tasks,
 		DNSProxy: o.Config.DNSProxy, DNSServers: o.Config.DNSServers, Proxy: role.ProxyOf(o.Facts, o.Config),
 	}
+	var traced []status.Cause
+	cfg.Tracing, traced = role.Tracing(o.Observed, o.WorkerEnv, nil, "concourse-worker")
 	env, err := cfg.File(o.WorkerEnv)
 	if err != nil {
 		return err
@@ -90,7 +93,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	d.Resources = append(d.Resources, concourse.OperatorEnv{}, concourse.WorkerID(concourse.WorkFolder(o.Shared()), o.WorkerID), unit,
 		resource.Trigger{Name: ReloadWorker, Inputs: [][]byte{unit.Data}, Files: []string{unit.Path}, Op: "reload systemd for " + concourse.Unit,
 			Then: []host.Command{resource.Systemctl("daemon-reload")}})
-	d.Causes = append(d.Causes, webCauses(o)...)
+	d.Causes = slices.Concat(d.Causes, webCauses(o), traced)
 	if !registers {
 		why := "it has no web to register at"
 		d.Resources = append(d.Resources, concourse.Drain{State: state, Limit: o.Config.DrainTimeout, Why: why, Disrupts: role.RunningTasks})

@@ -32,6 +32,7 @@ func TestAnApplicationOfModeAuto(t *testing.T) {
 	s := &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir()}
 	s.app = newApp(t, tgz, map[string]any{"mode": "auto", "compute-runtime": "auto", "amd-container-toolkit": "skip",
 		"enable-metrics": true, "task-env": "MODEL_CACHE=/srv/models"}, "no-gpu", "amd", "amd")
+	s.collector = newCollector(t, s.app.units)
 	for _, u := range s.app.units {
 		require.NoError(t, u.Root.WriteFile(concourse.OperatorEnvFile, []byte(impatient), 0o644))
 		require.NoError(t, u.Root.WriteFile("/srv/models/greeting", []byte(greeting+"\n"), 0o644))
@@ -43,6 +44,7 @@ func TestAnApplicationOfModeAuto(t *testing.T) {
 		{"the variables that the charm wrote are known", s.variables},
 		{"the status of each unit is what really answers", s.checks},
 		{"a task with the tags of the workers runs and has the unit's GPU, folders and environment", s.task},
+		{"the web and the workers send the traces of a task where the relation says", s.traces},
 		{"the tasks that the charm brings run, and fail where they should", s.ownTasks},
 		{"the build shows why the wrapper refuses a task", s.refusal},
 		{"the metrics of a job are served", s.metrics},
@@ -89,6 +91,7 @@ type story struct {
 	home        string // of fly
 	fly         *fly
 	tags        []string // of the workers
+	collector   *collector
 }
 
 // in makes failures those of a step.
