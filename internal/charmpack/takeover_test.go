@@ -43,7 +43,7 @@ func TestTakeoverCharmHasThePythonCharmsEndpointsAndNoResource(t *testing.T) {
 		switch {
 		case name == "metadata.yaml":
 			require.Empty(t, checkMetadata(got[name].Data))
-		case strings.HasPrefix(name, "hooks/cos-agent-") || strings.HasPrefix(name, "hooks/certificates-"):
+		case addsEndpoint(name):
 			require.NotContains(t, got, name)
 			continue
 		default:
@@ -52,4 +52,10 @@ func TestTakeoverCharmHasThePythonCharmsEndpointsAndNoResource(t *testing.T) {
 		delete(got, name)
 	}
 	require.Empty(t, got)
+}
+
+// addsEndpoint reports whether a file is a hook of an endpoint that the Python charm had not.
+func addsEndpoint(name string) bool {
+	endpoint, _, hook := strings.Cut(strings.TrimPrefix(name, "hooks/"), "-relation-")
+	return hook && !slices.Contains(slices.Concat(slices.Collect(maps.Values(predecessors))...), endpoint)
 }

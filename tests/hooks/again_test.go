@@ -96,7 +96,7 @@ func TestIdleHookAsksLittleAndAlwaysTheSame(t *testing.T) {
 		u := worker(t, dir, options{"compute-runtime": "rocm"})
 		for range 3 {
 			calls := u.hook("update-status").Calls
-			require.Len(t, calls, 8, "%q", calls)
+			require.Len(t, calls, 9, "%q", calls)
 			require.Equal(t, []string{
 				"config-get --format=json",
 				"relation-ids --format=json flight",
@@ -104,9 +104,10 @@ func TestIdleHookAsksLittleAndAlwaysTheSame(t *testing.T) {
 				"relation-get --format=json -r flight:7 - web/0",
 				"relation-get --format=json -r flight:7 - " + unitName,
 				"relation-ids --format=json monitoring",
+				"relation-ids --format=json tracing",
 				"relation-ids --format=json cos-agent",
-			}, calls[:7])
-			require.Contains(t, calls[7], "status-set -- ")
+			}, calls[:8])
+			require.Contains(t, calls[8], "status-set -- ")
 		}
 	}
 }
