@@ -47,28 +47,30 @@ func routeCauses(o Observed) []status.Cause {
 		return nil
 	}
 	urls, problem := routed(o)
-	elsewhere := func(text string) bool { return hostOf(text) != hostOf(o.Config.ExternalURL) }
+	external := o.Config.ExternalURL
+	leadsThere := func(url string) bool { return placeOf(url) == placeOf(external) }
 	remark := func(format string, args ...any) []status.Cause {
 		return []status.Cause{{Kind: status.Active, Text: "haproxy-route: " + fmt.Sprintf(format, args...)}}
 	}
 	switch {
 	case problem != nil:
 		return remark("%s; no URL of it is used until %s mends it, or you run juju remove-relation %s:haproxy-route %s", problem, l.App, juju.AppOf(o.Facts.Unit), l.App)
-	case len(urls) == 0 && relation.RouteName(o.Config.ExternalURL) == "":
+	case len(urls) == 0 && relation.RouteName(external) == "":
 		return remark("%s has no name for the web; set external-url to one with a domain, such as https://ci.example.com", l.App)
 	case len(urls) == 0:
 		return remark("%s has no URL for the web yet; see juju status %s", l.App, l.App)
-	case o.Config.ExternalURL != "" && !slices.ContainsFunc(urls, func(u string) bool { return !elsewhere(u) }):
-		return remark("%s has the web at %s, and external-url is %s; set external-url to a name that leads to %s, or to nothing", l.App, urls[0], o.Config.ExternalURL, l.App)
+	case external != "" && !slices.ContainsFunc(urls, leadsThere):
+		return remark("%s has the web at %s, and external-url is %s; set external-url to that one, or to nothing", l.App, urls[0], external)
 	}
 	return nil
 }
 
-// hostOf is a URL's host without its port, as names are compared.
-func hostOf(text string) string {
+// placeOf is where a URL leads: the host and, where it is not the scheme's own, the port.
+func placeOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return ""
 	}
-	return strings.ToLower(u.Hostname())
+	host := strings.ToLower(u.Host)
+	return strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
 }

@@ -47,6 +47,8 @@ var (
 	ours   = []string{"web", "worker", "rocm-worker", "cuda-worker", "pr-worker", "ci", "concourse-ci"}
 	theirs = map[string]string{
 		"postgresql:database":                                 "provides postgresql_client",
+		"haproxy:haproxy-route":                               "provides haproxy-route",
+		"haproxy:receive-ca-certs":                            "",
 		"vault:vault-kv":                                      "provides vault-kv",
 		"self-signed-certificates":                            "provides tls-certificates",
 		"prometheus:metrics-endpoint":                         "requires prometheus_scrape",
