@@ -92,6 +92,8 @@ func bagKeys(t *testing.T) map[string][]string {
 	}
 	const folder = "internal/relation/"
 	vaultApp, vaultUnit := relation.VaultRequest("x", nil)
+	routeApp, err := relation.Route{}.Bag()
+	require.NoError(t, err)
 	tsa := slices.Concat(slices.Collect(maps.Keys(relation.TSABag("h", "k", "v"))), slices.Collect(maps.Keys(relation.WorkerBag("k", "n"))),
 		slices.Collect(maps.Keys(relation.WorkerGPUs{}.Bag())))
 	require.Subset(t, tsa, looked("internal/concourse/tsa.go"))
