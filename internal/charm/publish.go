@@ -40,6 +40,9 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) er
 			return err
 		}
 	}
+	if err := c.publishRoute(ctx, facts, want.Web.Route); err != nil {
+		return err
+	}
 	if err := c.tellWatchers(ctx, facts, listening{GPU: want.Worker.Exporter, Web: want.Web.Jobs}); err != nil {
 		return err
 	}

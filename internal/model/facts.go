@@ -35,12 +35,13 @@ type Facts struct {
 	Leader   bool           `json:"leader,omitempty"`  // not asked where mode=worker
 	Role     Role           `json:"role"`
 	Flights  []Relation     `json:"flights"`
-	Peer     *Relation      `json:"peer,omitempty"` // nil where mode=worker, or before there is one
-	TSAs     []Relation     `json:"tsas,omitempty"` // not asked where mode=worker, but when Juju is asked for all
-	Web      *Web           `json:"web,omitempty"`  // of a web only
-	Resource string         `json:"resource"`       // path of the attached release, "" when none is
-	Proxy    juju.Proxy     `json:"proxy"`          // the model's
-	Juju     string         `json:"juju,omitempty"` // version of the unit's agent
+	Peer     *Relation      `json:"peer,omitempty"`  // nil where mode=worker, or before there is one
+	TSAs     []Relation     `json:"tsas,omitempty"`  // not asked where mode=worker, but when Juju is asked for all
+	Route    *Route         `json:"route,omitempty"` // asked for where TSAs are
+	Web      *Web           `json:"web,omitempty"`   // of a web only
+	Resource string         `json:"resource"`        // path of the attached release, "" when none is
+	Proxy    juju.Proxy     `json:"proxy"`           // the model's
+	Juju     string         `json:"juju,omitempty"`  // version of the unit's agent
 	Watchers Watchers       `json:"watchers,omitzero"`
 
 	Model     string `json:"model"` // the model's name

@@ -23,6 +23,7 @@ const (
 	monitoring   = "monitoring"
 	cosAgent     = "cos-agent"
 	tracing      = "tracing"
+	haproxyRoute = "haproxy-route"
 )
 
 // observer asks Juju for what depends on the unit's role.
@@ -57,6 +58,9 @@ func (o *observer) role(ctx context.Context, f *Facts) (err error) {
 		return err
 	}
 	if f.TSAs, err = o.entered(ctx, ids, false); err != nil {
+		return err
+	}
+	if f.Route, err = o.route(ctx); err != nil {
 		return err
 	}
 	if f.Role != WebRole || Leaving(o.e.Name) {

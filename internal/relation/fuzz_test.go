@@ -3,6 +3,7 @@ package relation
 import (
 	"encoding/json"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -107,6 +108,28 @@ func FuzzParseCertificates(f *testing.F) {
 		}
 		_, err := json.Marshal(got)
 		require.NoError(t, err)
+	})
+}
+
+func FuzzParseRoute(f *testing.F) {
+	for _, r := range recordedRoutes(f) {
+		f.Add(r.Provider["endpoints"])
+	}
+	f.Add(`["http://[::1]:80/", "https://u:p@a/\n"]`)
+	f.Fuzz(func(t *testing.T, endpoints string) {
+		urls, problem := ParseRoute(map[string]string{"endpoints": endpoints})
+		if problem != nil {
+			oneLine(t, problem.Error())
+			require.Empty(t, urls)
+		}
+		oneLine(t, urls...)
+		for _, text := range urls {
+			u, err := url.Parse(text)
+			require.NoError(t, err)
+			if u.Path+u.RawQuery+u.Fragment != "" || u.User != nil || !isHost(u.Hostname()) {
+				t.Errorf("%q is more or less than a host", text)
+			}
+		}
 	})
 }
 

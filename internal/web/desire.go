@@ -25,7 +25,7 @@ func Desire(o Observed, gone []plan.Resource) Desired {
 
 func desireWebUnit(o Observed, gone []plan.Resource) Desired {
 	d := Desired{Desired: role.Desired{Release: o.Release},
-		Web: Web{URL: webURL(o), LocalURL: localURL(o), Request: o.Certify.Request, Ports: []juju.Port{juju.TCP(o.Config.WebPort)}}}
+		Web: Web{URL: webURL(o), LocalURL: localURL(o), Route: route(o), Request: o.Certify.Request, Ports: []juju.Port{juju.TCP(o.Config.WebPort)}}}
 	if o.TLS {
 		d.Ports = append(d.Ports, juju.TCP(o.Config.TLSPort))
 	}

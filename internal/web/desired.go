@@ -4,6 +4,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/postgres"
+	"concourse-ci-machine/internal/relation"
 	"concourse-ci-machine/internal/role"
 )
 
@@ -19,6 +20,8 @@ type Web struct {
 	URL      string // where people find it
 	LocalURL string // where this machine does
 	Ports    []juju.Port
+
+	Route relation.Route // what the application asks a reverse proxy for
 
 	Secret  map[string]string // what the application's secret should hold, nil where this unit has no say
 	Request string            // for a certificate, PEM

@@ -74,7 +74,7 @@ func desireWeb(d *Desired, o Observed) error {
 	}
 	files, fileCauses := webFiles(o, paths, db)
 	_, traced := tracing(o)
-	d.Causes = slices.Concat(d.Causes, causes, fileCauses, traced)
+	d.Causes = slices.Concat(d.Causes, causes, fileCauses, traced, routeCauses(o))
 	for _, f := range certifyFiles(o, paths) {
 		d.Resources = append(d.Resources, f)
 	}
@@ -214,9 +214,12 @@ func secretCause(o Observed, err error) status.Cause {
 
 // webURL is where people find the web.
 func webURL(o Observed) string {
+	routed, _ := routed(o)
 	switch {
 	case o.Config.ExternalURL != "":
 		return o.Config.ExternalURL
+	case len(routed) > 0:
+		return routed[0]
 	case o.TLS:
 		return "https://" + net.JoinHostPort(o.Facts.Web.Address, strconv.Itoa(o.Config.TLSPort))
 	}

@@ -47,6 +47,11 @@ var (
 	ours   = []string{"web", "worker", "rocm-worker", "cuda-worker", "pr-worker", "ci", "concourse-ci"}
 	theirs = map[string]string{
 		"postgresql:database":                                 "provides postgresql_client",
+		"haproxy:haproxy-route":                               "provides haproxy-route",
+		"haproxy:receive-ca-certs":                            "",
+		"haproxy:certificates":                                "",
+		"self-signed-certificates:certificates":               "",
+		"self-signed-certificates:send-ca-cert":               "",
 		"vault:vault-kv":                                      "provides vault-kv",
 		"self-signed-certificates":                            "provides tls-certificates",
 		"prometheus:metrics-endpoint":                         "requires prometheus_scrape",

@@ -92,6 +92,8 @@ func bagKeys(t *testing.T) map[string][]string {
 	}
 	const folder = "internal/relation/"
 	vaultApp, vaultUnit := relation.VaultRequest("x", nil)
+	routeApp, err := relation.Route{}.Bag()
+	require.NoError(t, err)
 	tsa := slices.Concat(slices.Collect(maps.Keys(relation.TSABag("h", "k", "v"))), slices.Collect(maps.Keys(relation.WorkerBag("k", "n"))),
 		slices.Collect(maps.Keys(relation.WorkerGPUs{}.Bag())))
 	require.Subset(t, tsa, looked("internal/concourse/tsa.go"))
@@ -101,12 +103,13 @@ func bagKeys(t *testing.T) map[string][]string {
 	}
 	keysOf := func(bag map[string]string) []string { return slices.Collect(maps.Keys(bag)) }
 	return map[string][]string{
-		"key":              tsa,
-		"peers key":        append([]string{model.WebSecretKey}, tsa...),
-		"postgresql key":   unique(keysOf(relation.DatabaseRequest()), keysOf(relation.DatabaseUnitRequest()), looked(folder+"postgresql.go")),
-		"vault-kv key":     unique(keysOf(vaultApp), keysOf(vaultUnit), looked(folder+"vault.go")),
-		"tracing key":      unique(keysOf(relation.TracingRequest()), looked(folder+"tracing.go")),
-		"certificates key": unique(keysOf(relation.CertificateBag("x")), looked(folder+"certificates.go")),
+		"key":               tsa,
+		"peers key":         append([]string{model.WebSecretKey}, tsa...),
+		"postgresql key":    unique(keysOf(relation.DatabaseRequest()), keysOf(relation.DatabaseUnitRequest()), looked(folder+"postgresql.go")),
+		"vault-kv key":      unique(keysOf(vaultApp), keysOf(vaultUnit), looked(folder+"vault.go")),
+		"haproxy-route key": unique(keysOf(routeApp), keysOf(relation.RouteUnit("10.0.0.2")), looked(folder+"route.go")),
+		"tracing key":       unique(keysOf(relation.TracingRequest()), looked(folder+"tracing.go")),
+		"certificates key":  unique(keysOf(relation.CertificateBag("x")), looked(folder+"certificates.go")),
 	}
 }
 

@@ -58,6 +58,7 @@ func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
 		{"FuzzParseDatabase", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseVault", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseTracing", "concourse-ci-machine/internal/relation"},
+		{"FuzzParseRoute", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseCertificates", "concourse-ci-machine/internal/relation"},
 		{"FuzzParse", "concourse-ci-machine/internal/config"},
 		{"FuzzWebFlags", "concourse-ci-machine/internal/config"},
