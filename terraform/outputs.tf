@@ -17,6 +17,7 @@ output "requires" {
   value = {
     certificates = "certificates"
     flight       = "flight"
+    ldap         = "ldap"
     postgresql   = "postgresql"
     tracing      = "tracing"
     vault_kv     = "vault-kv"

@@ -23,6 +23,7 @@ const (
 	monitoring   = "monitoring"
 	cosAgent     = "cos-agent"
 	tracing      = "tracing"
+	ldap         = "ldap"
 )
 
 // observer asks Juju for what depends on the unit's role.

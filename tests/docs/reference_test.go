@@ -105,6 +105,7 @@ func bagKeys(t *testing.T) map[string][]string {
 		"peers key":        append([]string{model.WebSecretKey}, tsa...),
 		"postgresql key":   unique(keysOf(relation.DatabaseRequest()), keysOf(relation.DatabaseUnitRequest()), looked(folder+"postgresql.go")),
 		"vault-kv key":     unique(keysOf(vaultApp), keysOf(vaultUnit), looked(folder+"vault.go")),
+		"ldap key":         unique(keysOf(relation.LDAPRequest("a", "m")), looked(folder+"ldap.go")),
 		"tracing key":      unique(keysOf(relation.TracingRequest()), looked(folder+"tracing.go")),
 		"certificates key": unique(keysOf(relation.CertificateBag("x")), looked(folder+"certificates.go")),
 	}
