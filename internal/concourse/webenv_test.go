@@ -155,7 +155,7 @@ func TestOptionsDoNotReplaceWhatIsTheCharms(t *testing.T) {
 }
 
 // Concourse ignores names that it does not know, so each one is checked:
-// the web's own, those of every option, those of the relation to Vault.
+// the web's own, those of every option, those of the relations to Vault and to LDAP.
 func TestWebKnowsEveryVariable(t *testing.T) {
 	known := variables(t, "web")
 	var keys []string
@@ -164,7 +164,8 @@ func TestWebKnowsEveryVariable(t *testing.T) {
 			keys = append(keys, v.key)
 		}
 	}
-	keys = slices.Concat(keys, config.WebEnvKeys(), slices.Collect(maps.Keys(webConfig().Env())))
+	keys = slices.Concat(keys, config.WebEnvKeys(), slices.Collect(maps.Keys(webConfig().Env())),
+		slices.Collect(maps.Keys(WebConfig{LDAP: LDAP{Host: "ldap:636"}}.Env())))
 	for _, key := range keys {
 		require.True(t, slices.Contains(known, key) || strings.HasSuffix(key, "_proxy"), "%s is no variable of concourse web", key)
 	}
