@@ -34,11 +34,10 @@ func TestLDAPByRelation(t *testing.T) {
 		require.Contains(t, u.read(webEnvFile), "CONCOURSE_LDAP_HOST=old.example.org:389\n", "until there is another")
 		r.AppData = map[string]string{"urls": `["ldap://10.0.0.7:3893"]`, "ldaps_urls": `["ldaps://ldap.example.org"]`, "base_dn": "dc=example,dc=org",
 			"bind_dn": "cn=ci,dc=example,dc=org", "bind_password_secret": "secret:" + id, "auth_method": "simple", "starttls": "True"}
-		secret := &jujutest.Secret{ID: id, Owner: "glauth", Revisions: []map[string]string{{"password": "bind pass"}}}
-		u.Model.Secrets = append(u.Model.Secrets, secret)
+		u.Model.Secrets = append(u.Model.Secrets, &jujutest.Secret{ID: id, Owner: "glauth", Revisions: []map[string]string{{"password": "bind pass"}}})
 		c.relation(k, "ldap", "changed")
 		require.Contains(t, c.status(k), "waiting: ldap: bind_password_secret: the secret can't be read; glauth has to mend it, or run juju remove-relation ci:ldap glauth")
-		secret.Granted = true
+		u.secret(id).Granted = true
 		require.Equal(t, restart, c.hook(k, "update-status").Commands)
 		env := u.read(webEnvFile)
 		for _, want := range []string{"HOST=ldap.example.org:636", "BIND_DN=cn=ci,dc=example,dc=org", `BIND_PW="bind pass"`, "START_TLS=false", "INSECURE_NO_SSL=false",
