@@ -27,6 +27,10 @@ func TestLDAPOfTheRelationWinsAndTheSearchIsTheOperatorsToChange(t *testing.T) {
 	for key, want := range options {
 		require.Equal(t, want, env[key], key)
 	}
+	require.Equal(t, "uid", env["CONCOURSE_LDAP_USER_SEARCH_ID_ATTR"], "nobody can log in without one")
+	require.Equal(t, "mail", env["CONCOURSE_LDAP_USER_SEARCH_EMAIL_ATTR"])
+	c.Options = map[string]string{"CONCOURSE_LDAP_USER_SEARCH_ID_ATTR": "entryUUID"}
+	require.NotContains(t, c.Env(), "CONCOURSE_LDAP_USER_SEARCH_EMAIL_ATTR", "no server")
 	for _, key := range []string{"CONCOURSE_LDAP_START_TLS", "CONCOURSE_LDAP_INSECURE_NO_SSL", "CONCOURSE_LDAP_USER_SEARCH_USERNAME"} {
 		require.NotContains(t, env, key)
 	}

@@ -84,6 +84,9 @@ func (c WebConfig) Env() map[string]string {
 	if c.LDAP.Host != "" {
 		maps.Copy(env, ldapSearch.of(c.LDAP))
 	}
+	if c.LDAP.Host != "" || c.Options[ldapHost] != "" {
+		maps.Copy(env, ldapUsual)
+	}
 	maps.Copy(env, c.Options)
 	maps.Copy(env, ldapServer.of(c.LDAP))
 	maps.Copy(env, c.Vault)

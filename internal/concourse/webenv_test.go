@@ -26,7 +26,7 @@ func webConfig() WebConfig {
 		EncryptionKey: "0123456789abcdef", OldEncryptionKey: "fedcba9876543210", Metrics: true,
 		Options:    map[string]string{"CONCOURSE_LDAP_HOST": "ldap:636", "CONCOURSE_SECRET_CACHE_ENABLED": "true"},
 		Vault:      map[string]string{"CONCOURSE_VAULT_URL": "https://10.0.0.4:8200", "CONCOURSE_VAULT_AUTH_PARAM": "role_id:a,secret_id:b"},
-		OptionKeys: []string{"CONCOURSE_LDAP_HOST", "CONCOURSE_LDAP_BIND_PW", "CONCOURSE_SECRET_CACHE_ENABLED", "CONCOURSE_GC_FAILED_GRACE_PERIOD"},
+		OptionKeys: []string{"CONCOURSE_LDAP_HOST", "CONCOURSE_LDAP_BIND_PW", "CONCOURSE_LDAP_USER_SEARCH_ID_ATTR", "CONCOURSE_LDAP_USER_SEARCH_EMAIL_ATTR", "CONCOURSE_SECRET_CACHE_ENABLED", "CONCOURSE_GC_FAILED_GRACE_PERIOD"},
 		Proxy:      resource.Proxies{HTTP: "http://proxy:3128", HTTPS: "http://u:p@proxy:3128", No: "10.0.0.0/8"},
 	}
 }

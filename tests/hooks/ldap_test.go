@@ -58,7 +58,7 @@ func TestLDAPByRelation(t *testing.T) {
 		u.Model.Relations = slices.DeleteFunc(u.Model.Relations, func(r *jujutest.Relation) bool { return r.Endpoint == "ldap" })
 		env := u.read(webEnvFile)
 		require.Contains(t, env, "CONCOURSE_LDAP_HOST=old.example.org:389\n", "the options count again")
-		for _, gone := range []string{"START_TLS", "INSECURE_NO_SSL", "ID_ATTR", "GROUP_SEARCH", "bind pass", "rotated"} {
+		for _, gone := range []string{"START_TLS", "INSECURE_NO_SSL", "NAME_ATTR", "GROUP_SEARCH", "bind pass", "rotated"} {
 			require.NotContains(t, env, gone)
 		}
 		require.Empty(t, u.holding("bind pass"))
