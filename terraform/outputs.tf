@@ -18,6 +18,7 @@ output "requires" {
     certificates  = "certificates"
     flight        = "flight"
     haproxy_route = "haproxy-route"
+    ldap          = "ldap"
     postgresql    = "postgresql"
     tracing       = "tracing"
     vault_kv      = "vault-kv"

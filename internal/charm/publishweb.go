@@ -63,7 +63,7 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 
 // publishWeb tells the model what a web has to tell: its address and public
 // key to workers, its keys to the other webs in a secret, and its requests to
-// PostgreSQL, Vault and the authority for certificates.
+// PostgreSQL, Vault, LDAP and the authority for certificates.
 func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired) error {
 	w := facts.Web
 	published := map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
@@ -104,6 +104,11 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 		}
 		app, unit := relation.VaultRequest(nonce, w.Egress)
 		if err := c.request(ctx, l, facts.Leader, app, unit); err != nil {
+			return err
+		}
+	}
+	if l := w.LDAP; l != nil && facts.Leader {
+		if err := c.bag(ctx, l.ID, true, l.OwnApp, relation.LDAPRequest(c.Event.App(), facts.Model)); err != nil {
 			return err
 		}
 	}

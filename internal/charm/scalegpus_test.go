@@ -71,7 +71,7 @@ func TestManyGPUWorkersThatJoinRestartTheWebOnce(t *testing.T) {
 		require.Contains(t, w.related(tsa, "changed", unit).commands, restart)
 		require.NotContains(t, w.model.Status().Message, "required-archs", "the remark is gone with its reason")
 		require.Contains(t, w.model.Status().Message, "workers have 4, 8 of them")
-		require.False(t, w.root.Exists(web.WebLimitFile))
+		require.False(t, w.root.Exists(web.NoteFile))
 		w.quiet(func() ran { return w.hook("update-status") })
 	})
 	t.Run("what one tells wrong is named, and its key is taken all the same", func(t *testing.T) {

@@ -40,8 +40,11 @@ const (
 	aloneStrategy = "random"          // takes no other beside it
 )
 
-// LimitsNow are the variables that this configuration has for limits.
-func (c WebConfig) LimitsNow() (keys []string) {
+// ToNote are the variables of this configuration that the operator may have as well.
+func (c WebConfig) ToNote() (keys []string) {
+	if c.LDAP.Host != "" {
+		keys = append(keys, ldapClear, ldapStartTLS)
+	}
 	if c.TaskLimit > 0 {
 		keys = append(keys, TaskLimitKey)
 	}

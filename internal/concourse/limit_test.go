@@ -41,9 +41,9 @@ func TestOperatorsOwnLimitStays(t *testing.T) {
 		want   string
 	}{
 		{WebConfig{}, "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=7\n"},
-		{WebConfig{Limits: []string{TaskLimitKey}}, ""},
-		{WebConfig{Limits: []string{"CONCOURSE_OTHER"}}, "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=7\n"},
-		{WebConfig{Limits: []string{TaskLimitKey}, TaskLimit: 4}, "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=4\n"},
+		{WebConfig{Noted: []string{TaskLimitKey}}, ""},
+		{WebConfig{Noted: []string{"CONCOURSE_OTHER"}}, "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=7\n"},
+		{WebConfig{Noted: []string{TaskLimitKey}, TaskLimit: 4}, "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=4\n"},
 	} {
 		f, err := c.config.File(own)
 		require.NoError(t, err)

@@ -57,10 +57,11 @@ type WebConfig struct {
 	Metrics                         bool
 
 	// TaskLimit is how many tasks the web sends to one worker at once, whichever
-	// it is; 0 is none of the charm's. Limits are the variables that the charm wrote
-	// for it before: without that one in the file is the operator's own.
+	// it is; 0 is none of the charm's.
 	TaskLimit int
-	Limits    []string
+	// Noted are the variables that the operator may have as well and that the charm
+	// wrote before: one that is not noted is the operator's own.
+	Noted []string
 	// Rerun has steps run again whose error says that something of a worker disappeared: the
 	// worker, or as the wrapper says GPUs of it.
 	Rerun bool
@@ -71,6 +72,7 @@ type WebConfig struct {
 	// not set is taken out of the file (D26).
 	Options, Vault map[string]string
 	OptionKeys     []string
+	LDAP           LDAP
 	Proxy          resource.Proxies
 	Tracing        Tracing
 }
@@ -79,7 +81,14 @@ type WebConfig struct {
 // holds secrets.
 func (c WebConfig) Env() map[string]string {
 	env := map[string]string{}
+	if c.LDAP.Host != "" {
+		maps.Copy(env, ldapSearch.of(c.LDAP))
+	}
+	if c.LDAP.Host != "" || c.Options[ldapHost] != "" {
+		maps.Copy(env, ldapUsual)
+	}
 	maps.Copy(env, c.Options)
+	maps.Copy(env, ldapServer.of(c.LDAP))
 	maps.Copy(env, c.Vault)
 	maps.Copy(env, webVariables.of(c))
 	maps.Copy(env, databaseVariables.of(c.Database))
@@ -180,8 +189,8 @@ func (c WebConfig) File(existing []byte) (resource.File, error) {
 
 // owns reports whether the charm or its predecessor ever wrote the key.
 func (c WebConfig) owns(key string) bool {
-	if key == TaskLimitKey {
-		return slices.Contains(c.Limits, key) || slices.Contains(c.LimitsNow(), key)
+	if slices.Contains([]string{TaskLimitKey, ldapStartTLS, ldapClear}, key) {
+		return slices.Contains(c.Noted, key) || slices.Contains(c.ToNote(), key)
 	}
 	return webVariables.owns(key) || databaseVariables.owns(key) || slices.Contains(c.OptionKeys, key)
 }

@@ -26,7 +26,7 @@ func webConfig() WebConfig {
 		EncryptionKey: "0123456789abcdef", OldEncryptionKey: "fedcba9876543210", Metrics: true,
 		Options:    map[string]string{"CONCOURSE_LDAP_HOST": "ldap:636", "CONCOURSE_SECRET_CACHE_ENABLED": "true"},
 		Vault:      map[string]string{"CONCOURSE_VAULT_URL": "https://10.0.0.4:8200", "CONCOURSE_VAULT_AUTH_PARAM": "role_id:a,secret_id:b"},
-		OptionKeys: []string{"CONCOURSE_LDAP_HOST", "CONCOURSE_LDAP_BIND_PW", "CONCOURSE_SECRET_CACHE_ENABLED", "CONCOURSE_GC_FAILED_GRACE_PERIOD"},
+		OptionKeys: []string{"CONCOURSE_LDAP_HOST", "CONCOURSE_LDAP_BIND_PW", "CONCOURSE_LDAP_USER_SEARCH_ID_ATTR", "CONCOURSE_LDAP_USER_SEARCH_EMAIL_ATTR", "CONCOURSE_SECRET_CACHE_ENABLED", "CONCOURSE_GC_FAILED_GRACE_PERIOD"},
 		Proxy:      resource.Proxies{HTTP: "http://proxy:3128", HTTPS: "http://u:p@proxy:3128", No: "10.0.0.0/8"},
 	}
 }
@@ -155,7 +155,7 @@ func TestOptionsDoNotReplaceWhatIsTheCharms(t *testing.T) {
 }
 
 // Concourse ignores names that it does not know, so each one is checked:
-// the web's own, those of every option, those of the relation to Vault.
+// the web's own, those of every option, those of the relations to Vault and to LDAP.
 func TestWebKnowsEveryVariable(t *testing.T) {
 	known := variables(t, "web")
 	var keys []string
@@ -164,7 +164,8 @@ func TestWebKnowsEveryVariable(t *testing.T) {
 			keys = append(keys, v.key)
 		}
 	}
-	keys = slices.Concat(keys, config.WebEnvKeys(), slices.Collect(maps.Keys(webConfig().Env())))
+	keys = slices.Concat(keys, config.WebEnvKeys(), slices.Collect(maps.Keys(webConfig().Env())),
+		slices.Collect(maps.Keys(WebConfig{LDAP: LDAP{Host: "ldap:636"}}.Env())))
 	for _, key := range keys {
 		require.True(t, slices.Contains(known, key) || strings.HasSuffix(key, "_proxy"), "%s is no variable of concourse web", key)
 	}

@@ -99,18 +99,23 @@ func clientPair(c *Config, set settings) error {
 type login struct {
 	prefix string
 	needs  []string
+	// server are those that a relation may say instead; without one of them the others
+	// add to what it says. None where there is no such relation.
+	server []string
 }
 
 func logins() []login {
 	return []login{
-		{"ldap-", []string{"ldap-host", "ldap-bind-dn", "ldap-bind-pw", "ldap-user-search-base-dn", "ldap-user-search-username"}},
-		{"oauth-", []string{"oauth-client-id", "oauth-client-secret", "oauth-auth-url", "oauth-token-url", "oauth-userinfo-url"}},
-		{"oidc-", []string{"oidc-issuer", "oidc-client-id", "oidc-client-secret"}},
+		{"ldap-", []string{"ldap-host", "ldap-bind-dn", "ldap-bind-pw", "ldap-user-search-base-dn", "ldap-user-search-username"},
+			[]string{"ldap-host", "ldap-bind-dn", "ldap-bind-pw"}},
+		{"oauth-", []string{"oauth-client-id", "oauth-client-secret", "oauth-auth-url", "oauth-token-url", "oauth-userinfo-url"}, nil},
+		{"oidc-", []string{"oidc-issuer", "oidc-client-id", "oidc-client-secret"}, nil},
 	}
 }
 
 // check names what is missing, at the first of its options that is set. People
-// of the main team that nobody can log in as do no harm: that is a note.
+// of the main team that nobody can log in as do no harm, and what adds to a relation
+// may come before it: that is a note.
 func (l login) check(c *Config, options []Option, set settings) []Problem {
 	var missing []string
 	for _, name := range l.needs {
@@ -121,14 +126,20 @@ func (l login) check(c *Config, options []Option, set settings) []Problem {
 	if len(missing) == 0 {
 		return nil
 	}
+	notes, without, named := &c.Notes, "", true
+	if l.server != nil {
+		notes, without = &c.LDAPNotes, "the relation ldap or "
+		named = slices.ContainsFunc(l.server, func(name string) bool { return set[name] })
+	}
 	for _, o := range options {
-		if set[o.Name] && strings.HasPrefix(o.Name, l.prefix) {
+		if named && set[o.Name] && strings.HasPrefix(o.Name, l.prefix) {
 			return []Problem{{o.Name, fmt.Sprintf("this way to log in is incomplete; set %s as well, or reset %s", strings.Join(missing, ", "), o.Name)}}
 		}
 	}
 	for _, o := range options {
-		if set[o.Name] && strings.HasPrefix(o.Name, "main-team-"+l.prefix) {
-			c.Notes = append(c.Notes, fmt.Sprintf("%s has no effect without %s", o.Name, strings.Join(missing, ", ")))
+		if set[o.Name] && strings.HasPrefix(strings.TrimPrefix(o.Name, "main-team-"), l.prefix) {
+			*notes = append(*notes, fmt.Sprintf("%s has no effect without %s%s", o.Name, without, strings.Join(missing, ", ")))
+			break
 		}
 	}
 	return nil

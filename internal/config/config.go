@@ -88,7 +88,8 @@ type Config struct {
 	// of a file with this content. Its keys are in none of the maps above.
 	Files map[string]string
 
-	Notes []string // what the operator should know though nothing is wrong
+	Notes     []string // what the operator should know though nothing is wrong
+	LDAPNotes []string // the same where there is no relation ldap
 }
 
 // Problem is a value that an option can't have.

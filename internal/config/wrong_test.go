@@ -154,6 +154,8 @@ func TestOptionsThatDoNotGoTogetherAreNamed(t *testing.T) {
 		{map[string]any{"vault-url": "https://vault", "vault-auth-backend": "cert"}, nil},
 		{map[string]any{"vault-path-prefix": "ci"}, nil}, // the relation brings the rest
 		{map[string]any{"ldap-host": "ldap"}, []string{"ldap-host: this way to log in is incomplete; set ldap-bind-dn, ldap-bind-pw, ldap-user-search-base-dn, ldap-user-search-username as well, or reset ldap-host"}},
+		{map[string]any{"ldap-display-name": "ours", "ldap-bind-pw": "hunter2"}, []string{"ldap-display-name: this way to log in is incomplete; set ldap-host, ldap-bind-dn, ldap-user-search-base-dn, ldap-user-search-username as well, or reset ldap-display-name"}},
+		{map[string]any{"ldap-display-name": "ours", "ldap-user-search-username": "mail"}, nil}, // the relation brings the rest
 		{map[string]any{"oauth-scope": "openid", "oauth-client-id": "ci"}, []string{"oauth-client-id: this way to log in is incomplete; set oauth-client-secret, oauth-auth-url, oauth-token-url, oauth-userinfo-url as well, or reset oauth-client-id"}},
 		{map[string]any{"oidc-issuer": "https://o"}, []string{"oidc-issuer: this way to log in is incomplete; set oidc-client-id, oidc-client-secret as well, or reset oidc-issuer"}},
 		{map[string]any{"oidc-skip-ssl-validation": true}, []string{"oidc-skip-ssl-validation: this way to log in is incomplete; set oidc-issuer, oidc-client-id, oidc-client-secret as well, or reset oidc-skip-ssl-validation"}},
@@ -174,4 +176,13 @@ func TestWhatHasNoEffectIsNoted(t *testing.T) {
 	require.Empty(t, problems)
 	require.Equal(t, []string{"main-team-oidc-group has no effect without oidc-issuer, oidc-client-id, oidc-client-secret", "auto-upgrade has no effect while version names one"}, c.Notes)
 	require.Equal(t, "admins", c.WebEnv["CONCOURSE_MAIN_TEAM_OIDC_GROUP"])
+
+	const server = " has no effect without the relation ldap or ldap-host, ldap-bind-dn, ldap-bind-pw, ldap-user-search-base-dn"
+	for raw, want := range map[string]string{"main-team-ldap-group": "main-team-ldap-group" + server + ", ldap-user-search-username",
+		"ldap-user-search-username": "ldap-user-search-username" + server} {
+		c, problems := Parse(map[string]any{raw: "uid"}, nil)
+		require.Empty(t, problems)
+		require.Empty(t, c.Notes)
+		require.Equal(t, []string{want}, c.LDAPNotes)
+	}
 }

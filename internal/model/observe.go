@@ -24,6 +24,7 @@ const (
 	cosAgent     = "cos-agent"
 	tracing      = "tracing"
 	haproxyRoute = "haproxy-route"
+	ldap         = "ldap"
 )
 
 // observer asks Juju for what depends on the unit's role.

@@ -30,6 +30,7 @@ type Web struct {
 	Vault        *Relation `json:"vault,omitempty"`
 	Egress       []string  `json:"egress,omitempty"` // of the endpoint vault-kv, CIDR
 	Certificates *Relation `json:"certificates,omitempty"`
+	LDAP         *Relation `json:"ldap,omitempty"`
 }
 
 // web asks for all that a web depends on.
@@ -64,6 +65,12 @@ func (o *observer) web(ctx context.Context, f *Facts) (*Web, error) {
 		if _, w.Egress, err = o.address(ctx, vaultKV); err == nil {
 			err = o.secrets(ctx, w.Vault, words(relation.VaultSecret(w.Vault.Remote, w.Vault.Own["nonce"])))
 		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.LDAP, err = o.link(ctx, ldap); err == nil && w.LDAP != nil {
+		err = o.secrets(ctx, w.LDAP, words(relation.LDAPSecret(w.LDAP.Remote)))
 	}
 	if err != nil {
 		return nil, err

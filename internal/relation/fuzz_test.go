@@ -157,3 +157,32 @@ func FuzzParseTracing(f *testing.F) {
 		}
 	})
 }
+
+func FuzzParseLDAP(f *testing.F) {
+	for _, which := range []string{"ldaps", "starttls", "clear", "no account"} {
+		app, secrets := recordedLDAP(f, which)
+		f.Add(app["urls"], app["ldaps_urls"], app["starttls"], app["base_dn"], app["bind_dn"], app["auth_method"], app["bind_password_secret"], secrets[LDAPSecret(app)]["password"])
+	}
+	f.Add(`["ldap://u:p@[::1%25a]:389/\n"]`, `[1]`, "x", "=\n", "\x00=", "sasl", "--help", "\n")
+	f.Fuzz(func(t *testing.T, urls, tls, start, base, bind, method, id, password string) {
+		app := map[string]string{"urls": urls, "ldaps_urls": tls, "starttls": start, "base_dn": base, "bind_dn": bind, "auth_method": method, "bind_password_secret": id}
+		if named := LDAPSecret(app); strings.HasPrefix(named, "-") || strings.ContainsAny(named, " \n") {
+			t.Errorf("%q is no id", named)
+		}
+		l, ok, problems := ParseLDAP(app, map[string]map[string]string{id: {"password": password}})
+		oneLine(t, problems...)
+		if !ok {
+			require.Zero(t, l)
+			return
+		}
+		require.Empty(t, problems)
+		oneLine(t, l.BaseDN, l.BindDN, l.Password)
+		host, port, err := net.SplitHostPort(l.Host)
+		require.NoError(t, err)
+		n, err := strconv.Atoi(port)
+		require.NoError(t, err)
+		if !isHost(host) || n < 1 || n > 65535 || l.StartTLS && l.Clear || l.BaseDN == "" || l.BindDN == "" || l.Password == "" {
+			t.Errorf("%q %q %q is no server", l.Host, l.BaseDN, l.BindDN)
+		}
+	})
+}

@@ -13,9 +13,10 @@ import (
 	"concourse-ci-machine/internal/status"
 )
 
-// WebLimitFile names the variables of limits in the web's environment that the
-// charm wrote: one of the operator's there is not the charm's to take away.
-const WebLimitFile = model.StateDir + "/web-limit"
+// NoteFile names the variables in the web's environment that the operator may have as
+// well, limits at first, and that the charm wrote: one of the operator's there is not the
+// charm's to take away.
+const NoteFile = model.StateDir + "/web-limit"
 
 // taskLimit is the web's limit, 0 for none, and what to tell of it.
 func taskLimit(o Observed) (limit int, causes []status.Cause) {
@@ -94,17 +95,17 @@ func strategies(o Observed) (text string, fixed, own bool) {
 
 // operatorsOwn reports whether the variable in the web's file is not the charm's.
 func operatorsOwn(o Observed, key string) bool {
-	return !slices.Contains(o.Limits, key) && concourse.SetsEnv(o.WebEnv, key)
+	return !slices.Contains(o.Noted, key) && concourse.SetsEnv(o.WebEnv, key)
 }
 
-// withLimits is the web's environment with the note of which limits in it are the
+// withNote is the web's environment with the note of which variables in it are the
 // charm's: what comes is noted before, and what goes is forgotten after, so that a
 // crash in between loses none.
-func withLimits(o Observed, env resource.File, now []string) []plan.Resource {
+func withNote(o Observed, env resource.File, now []string) []plan.Resource {
 	note := func(keys []string) resource.File {
-		return resource.File{Path: WebLimitFile, Data: []byte(strings.Join(keys, "\n") + "\n"), Mode: 0o600}
+		return resource.File{Path: NoteFile, Data: []byte(strings.Join(keys, "\n") + "\n"), Mode: 0o600}
 	}
-	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.Limits, now))))
+	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.Noted, now))))
 	var rs []plan.Resource
 	if len(all) > 0 {
 		rs = append(rs, note(all))
@@ -112,7 +113,7 @@ func withLimits(o Observed, env resource.File, now []string) []plan.Resource {
 	rs = append(rs, env)
 	switch {
 	case len(now) == 0:
-		rs = append(rs, resource.Absent{Path: WebLimitFile, Why: "the web's environment has no limit of the charm's"})
+		rs = append(rs, resource.Absent{Path: NoteFile, Why: "the web's environment has nothing to be noted"})
 	case len(now) < len(all):
 		rs = append(rs, note(now))
 	}

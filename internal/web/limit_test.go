@@ -63,9 +63,9 @@ func TestWebLimitsTasksWhereOneNumberFitsAllGPUWorkers(t *testing.T) {
 			env := webEnv(t, d)
 			require.Equal(t, c.limit, env["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"])
 			require.Equal(t, c.strategy, env["CONCOURSE_CONTAINER_PLACEMENT_STRATEGY"])
-			_, noted := resourcetest.File(d.Resources, WebLimitFile)
+			_, noted := resourcetest.File(d.Resources, NoteFile)
 			require.Equal(t, c.limit != "", noted)
-			require.Equal(t, c.limit == "", resourcetest.Absent(d.Resources, WebLimitFile))
+			require.Equal(t, c.limit == "", resourcetest.Absent(d.Resources, NoteFile))
 			if c.remark == "" {
 				require.Empty(t, d.Causes)
 				return
@@ -89,19 +89,19 @@ func TestOperatorsLimitInTheFileWinsAndTheCharmsGoes(t *testing.T) {
 	require.Equal(t, "volume-locality", env["CONCOURSE_CONTAINER_PLACEMENT_STRATEGY"])
 	o = withWorkers(o)
 	require.Equal(t, "7", webEnv(t, Desire(o, nil))["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"])
-	o.Limits = []string{"CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"}
+	o.Noted = []string{"CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"}
 	require.NotContains(t, webEnv(t, Desire(o, nil)), "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER")
 }
 
 // A crash anywhere leaves a note that is true: of what the file may have.
 func TestNoteOfLimitsIsWrittenBeforeAndForgottenAfterThem(t *testing.T) {
 	o := withWorkers(observedWeb(t, nil), roletest.GPUWorker("a/0", 4, true, false))
-	o.Limits = []string{"CONCOURSE_A_LIMIT"}
+	o.Noted = []string{"CONCOURSE_A_LIMIT"}
 	var order []string
 	for _, r := range Desire(o, nil).Resources {
-		if f, is := r.(resource.File); is && (f.Path == WebLimitFile || strings.HasSuffix(f.Path, "config.env")) {
+		if f, is := r.(resource.File); is && (f.Path == NoteFile || strings.HasSuffix(f.Path, "config.env")) {
 			order = append(order, filepath.Base(f.Path))
-			if f.Path == WebLimitFile {
+			if f.Path == NoteFile {
 				order = append(order, strings.Fields(string(f.Data))...)
 			}
 		}

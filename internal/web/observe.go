@@ -21,7 +21,7 @@ type Observed struct {
 	OldStorage []plan.Resource
 	WebEnv     []byte   // config.env as it is
 	OtherKeys  []string // lines of the file of workers' keys that somebody added
-	Limits     []string // variables of limits in it that are the charm's
+	Noted      []string // variables in it that the charm noted
 	Certify    Certify
 	TLS        bool // the web has its certificate
 }
@@ -43,11 +43,11 @@ func Observe(h host.Host, u role.Observed) (Observed, error) {
 	if o.OtherKeys, err = otherKeys(h.Root, paths, o.Facts.Web); err != nil {
 		return o, err
 	}
-	limits, err := role.ReadOptional(h.Root, WebLimitFile)
+	noted, err := role.ReadOptional(h.Root, NoteFile)
 	if err != nil {
 		return o, err
 	}
-	o.Limits = strings.Fields(limits)
+	o.Noted = strings.Fields(noted)
 	if o.Facts.Leader && o.Facts.Web.SecretID != "" {
 		o.OldStorage = predecessor.SharedKeys(h.Root)
 	}

@@ -74,7 +74,8 @@ func desireWeb(d *Desired, o Observed) error {
 	}
 	files, fileCauses := webFiles(o, paths, db)
 	_, traced := tracing(o)
-	d.Causes = slices.Concat(d.Causes, causes, fileCauses, traced, routeCauses(o))
+	_, login := ldapOf(o)
+	d.Causes = slices.Concat(d.Causes, causes, fileCauses, login, traced, routeCauses(o))
 	for _, f := range certifyFiles(o, paths) {
 		d.Resources = append(d.Resources, f)
 	}
@@ -82,7 +83,7 @@ func desireWeb(d *Desired, o Observed) error {
 		d.Resources = append(d.Resources, resource.Service{Unit: concourse.WebUnit, State: state, Why: "it has no " + missingPart(ready, lacking)})
 		config := webConfig(o, paths, concourse.WebSecrets{}, concourse.WebDatabase{})
 		env, err := config.File(o.WebEnv)
-		d.Resources = append(d.Resources, withLimits(o, env, config.LimitsNow())...)
+		d.Resources = append(d.Resources, withNote(o, env, config.ToNote())...)
 		return err
 	}
 	return desireWebUp(d, o, paths, secrets, db, append([]resource.File{unit}, files...))
@@ -129,7 +130,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		return err
 	}
 	d.Up = true
-	d.Resources = append(d.Resources, withLimits(o, env, config.LimitsNow())...)
+	d.Resources = append(d.Resources, withNote(o, env, config.ToNote())...)
 	reload := resource.Trigger{Name: ReloadWeb, Unit: concourse.WebUnit, State: state, Op: ReloadWebOp, Adopt: role.Starts(state), Tolerate: true,
 		Then: []host.Command{resource.Systemctl("reload", concourse.WebUnit)}}
 	for _, f := range keyFiles {
@@ -241,11 +242,12 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db 
 		c.TLSPort = o.Config.TLSPort
 	}
 	c.TaskLimit, _ = taskLimit(o)
-	c.Limits = o.Limits
+	c.Noted = o.Noted
 	for _, k := range w.Workers {
 		c.Rerun = c.Rerun || o.Config.Rerun && k.Key != "" && k.GPUs.Count > 0
 	}
 	c.Vault = vaultEnv(o, paths)
+	c.LDAP, _ = ldapOf(o)
 	c.Tracing, _ = tracing(o)
 	for _, key := range optionFiles(o) {
 		c.Options[key] = optionFile(paths, key)

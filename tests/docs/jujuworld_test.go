@@ -58,6 +58,7 @@ var (
 		"opentelemetry-collector:cos-agent":                   "requires cos_agent",
 		"opentelemetry-collector:receive-traces":              "provides tracing",
 		"opentelemetry-collector:send-traces":                 "",
+		"ldap-integrator:ldap":                                "provides ldap",
 		"tempo":                                               "",
 		"tempo:tracing":                                       "provides tracing",
 		"opentelemetry-collector:send-remote-write":           "",

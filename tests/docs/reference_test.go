@@ -110,6 +110,7 @@ func bagKeys(t *testing.T) map[string][]string {
 		"haproxy-route key": unique(keysOf(routeApp), keysOf(relation.RouteUnit("10.0.0.2")), looked(folder+"route.go")),
 		"tracing key":       unique(keysOf(relation.TracingRequest()), looked(folder+"tracing.go")),
 		"certificates key":  unique(keysOf(relation.CertificateBag("x")), looked(folder+"certificates.go")),
+		"ldap key":          unique(keysOf(relation.LDAPRequest("a", "m")), looked(folder+"ldap.go")),
 	}
 }
 

@@ -57,6 +57,7 @@ func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
 		{"FuzzToldGPUs", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseDatabase", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseVault", "concourse-ci-machine/internal/relation"},
+		{"FuzzParseLDAP", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseTracing", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseRoute", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseCertificates", "concourse-ci-machine/internal/relation"},
