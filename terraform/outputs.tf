@@ -15,10 +15,11 @@ output "provides" {
 output "requires" {
   description = "Endpoints that the charm requires."
   value = {
-    certificates = "certificates"
-    flight       = "flight"
-    postgresql   = "postgresql"
-    tracing      = "tracing"
-    vault_kv     = "vault-kv"
+    certificates     = "certificates"
+    flight           = "flight"
+    postgresql       = "postgresql"
+    receive_ca_certs = "receive-ca-certs"
+    tracing          = "tracing"
+    vault_kv         = "vault-kv"
   }
 }

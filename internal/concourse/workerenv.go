@@ -23,6 +23,8 @@ type WorkerConfig struct {
 	// release that LimitsItself knows it.
 	MaxTasks int
 	Tracing  Tracing
+	// CertsDir is what checks, gets and puts have as /etc/ssl/certs; "" leaves them theirs.
+	CertsDir string
 }
 
 // workerVariables is the worker's environment, which has no other source: an operator
@@ -43,6 +45,7 @@ var workerVariables = envTable[WorkerConfig]{
 	{"CONCOURSE_HEALTHCHECK_BIND_IP", fixed[WorkerConfig]("127.0.0.1")},
 	{"CONCOURSE_HEALTHCHECK_BIND_PORT", fixed[WorkerConfig]("8888")},
 	{"CONCOURSE_TAG", func(c WorkerConfig) string { return strings.Join(c.Tags, ",") }},
+	{"CONCOURSE_CERTS_DIR", func(c WorkerConfig) string { return c.CertsDir }},
 	{"http_proxy", func(c WorkerConfig) string { return c.Proxy.HTTP }},
 	{"https_proxy", func(c WorkerConfig) string { return c.Proxy.HTTPS }},
 	{"no_proxy", func(c WorkerConfig) string { return c.Proxy.No }},

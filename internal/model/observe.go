@@ -23,6 +23,8 @@ const (
 	monitoring   = "monitoring"
 	cosAgent     = "cos-agent"
 	tracing      = "tracing"
+
+	receiveCACerts = "receive-ca-certs"
 )
 
 // observer asks Juju for what depends on the unit's role.

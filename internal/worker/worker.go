@@ -42,6 +42,9 @@ func desireWorkerUnit(o Observed, gone []plan.Resource) Desired {
 	d.Resources = append(d.Resources, gone...)
 	d.Resources = append(d.Resources, concourse.Folders(o.Shared())...)
 	d.Resources = append(d.Resources, role.CharmFiles(o.Observed)...)
+	trusted, remarks := role.Authorities(o.Observed)
+	d.Causes = append(d.Causes, remarks...)
+	d.Resources = append(d.Resources, role.DesireTrust(o.Trust, trusted)...)
 	role.DesireRelease(&d.Desired, o.Observed, beforeWorkerSwitch(o))
 	d.Resources = append(d.Resources, concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
 	desireDriver(&d, o, gpus)
@@ -76,6 +79,10 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	}
 	var traced []status.Cause
 	cfg.Tracing, traced = role.Tracing(o.Observed, o.WorkerEnv, nil, "concourse-worker")
+	if trusted, _ := role.Authorities(o.Observed); len(trusted) > 0 {
+		cfg.CertsDir = role.CertsFolder(trusted) // of another name for others, so the worker is restarted with it
+	}
+	certs, certsGone := role.DesireCertsFolder(o.Trust, cfg.CertsDir)
 	env, err := cfg.File(o.WorkerEnv)
 	if err != nil {
 		return err
@@ -90,6 +97,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	if o.KeptName != "" {
 		d.Resources = append(d.Resources, predecessor.KeepName(concourse.WorkFolder(o.Shared()), o.KeptName))
 	}
+	d.Resources = append(d.Resources, certs...)
 	d.Resources = append(d.Resources, concourse.OperatorEnv{}, concourse.WorkerID(concourse.WorkFolder(o.Shared()), o.WorkerID), unit,
 		resource.Trigger{Name: ReloadWorker, Inputs: [][]byte{unit.Data}, Files: []string{unit.Path}, Op: "reload systemd for " + concourse.Unit,
 			Then: []host.Command{resource.Systemctl("daemon-reload")}})
@@ -120,6 +128,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 			Files: []string{unit.Path, env.Path, key.Path}, Unit: concourse.Unit, State: state,
 			Op: "restart " + concourse.Unit, Adopt: role.Starts(state),
 			Then: []host.Command{resource.Systemctl("restart", concourse.Unit)}})
+	d.Resources = append(d.Resources, certsGone...)
 	return nil
 }
 
