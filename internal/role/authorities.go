@@ -1,7 +1,6 @@
 package role
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,10 +41,9 @@ type Trust struct {
 	Files   []string // names in it
 	Links   []string // names of files that SystemCerts has links to
 	Dangles bool     // SystemCerts has a link that leads nowhere
-	Folders []string // see CertsFolder
 }
 
-// ObserveTrust looks for it. Where no relation ever gave any it looks at two names.
+// ObserveTrust looks for it. Where no relation ever gave any it looks at one name.
 func ObserveTrust(r host.Root, related bool) (t Trust, err error) {
 	names := func(dir string) (names []string) {
 		entries, failed := r.ReadDir(dir)
@@ -57,7 +55,7 @@ func ObserveTrust(r host.Root, related bool) (t Trust, err error) {
 		}
 		return names
 	}
-	t.Folders, t.Files, t.Dir = names(CertsFolders), names(authoritiesDir), r.Exists(authoritiesDir)
+	t.Files, t.Dir = names(authoritiesDir), r.Exists(authoritiesDir)
 	if !t.Dir && !related {
 		return t, jujuerrors.Annotate(err, "cannot observe which authorities are trusted")
 	}
@@ -72,8 +70,8 @@ func ObserveTrust(r host.Root, related bool) (t Trust, err error) {
 	return t, jujuerrors.Annotate(err, "cannot observe which authorities are trusted")
 }
 
-// Authorities are those that the relations give, and what there is to tell of them.
-func Authorities(o Observed) (all []relation.Authority, causes []status.Cause) {
+// authorities are those that the relations give, and what there is to tell of them.
+func authorities(o Observed) (all []relation.Authority, causes []status.Cause) {
 	remark := func(format string, args ...any) {
 		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("receive-ca-certs: "+format, args...)})
 	}
@@ -131,30 +129,18 @@ func DesireTrust(t Trust, all []relation.Authority) (rs []plan.Resource) {
 
 func fileOf(a relation.Authority) string { return authorityName + a.Fingerprint[:32] + ".crt" }
 
-// CertsFolders has a link to SystemCerts by another name for each set of authorities:
-// Concourse copies the folder for checks, gets and puts once in the life of a worker's
-// name and a folder's (atc/db/worker_resource_certs.go).
-const CertsFolders = "/opt/concourse-ci-machine/certs"
-
-// CertsFolder is SystemCerts under the name for these authorities.
-func CertsFolder(all []relation.Authority) string {
-	sum := sha256.New()
-	for _, a := range all {
-		fmt.Fprintln(sum, a.Fingerprint)
-	}
-	return fmt.Sprintf("%s/%x", CertsFolders, sum.Sum(nil)[:8])
+// TrustAuthorities has the machine trust the authorities of the relations.
+func (d *Desired) TrustAuthorities(o Observed) {
+	var remarks []status.Cause
+	d.Trusted, remarks = authorities(o)
+	d.Causes = append(d.Causes, remarks...)
+	d.Resources = append(d.Resources, DesireTrust(o.Trust, d.Trusted)...)
 }
 
-// DesireCertsFolder is that folder, "" for none, and those of earlier authorities, which
-// go when the worker was restarted.
-func DesireCertsFolder(t Trust, folder string) (now, later []plan.Resource) {
-	if folder != "" {
-		now = []plan.Resource{resource.Dir{Path: CertsFolders, Mode: 0o755}, resource.Link{Path: folder, To: SystemCerts}}
+// TrustInputs are inputs of a restart: a process reads once what the machine trusts.
+func (d *Desired) TrustInputs() (inputs [][]byte) {
+	for _, a := range d.Trusted {
+		inputs = append(inputs, []byte(a.Fingerprint))
 	}
-	for _, name := range t.Folders {
-		if p := path.Join(CertsFolders, name); p != folder {
-			later = append(later, resource.Absent{Path: p, Why: "these authorities are not trusted any more"})
-		}
-	}
-	return now, later
+	return inputs
 }

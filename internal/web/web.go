@@ -119,10 +119,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 			d.Resources = append(d.Resources, f)
 		}
 	}
-	trusted, _ := role.Authorities(o.Observed)
-	for _, a := range trusted { // a process reads once what the machine trusts
-		inputs = append(inputs, []byte(a.Fingerprint))
-	}
+	inputs = append(inputs, d.TrustInputs()...)
 	config := webConfig(o, paths, secrets, d.Database)
 	env, err := config.File(o.WebEnv)
 	if err != nil {

@@ -116,7 +116,7 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 		config.Missing = "this unit has none that tasks can use now, and juju status of " + o.Facts.Unit + " says what is in the way; " + lease.RunAgain
 	}
 	config.Tools = toolsFor(o, g)
-	if trusted, _ := role.Authorities(o.Observed); len(trusted) > 0 {
+	if len(d.Trusted) > 0 {
 		config.CACertificates = role.SystemBundle
 	}
 	if len(enginesFor(o, g)) > 0 {

@@ -42,9 +42,7 @@ func desireWorkerUnit(o Observed, gone []plan.Resource) Desired {
 	d.Resources = append(d.Resources, gone...)
 	d.Resources = append(d.Resources, concourse.Folders(o.Shared())...)
 	d.Resources = append(d.Resources, role.CharmFiles(o.Observed)...)
-	trusted, remarks := role.Authorities(o.Observed)
-	d.Causes = append(d.Causes, remarks...)
-	d.Resources = append(d.Resources, role.DesireTrust(o.Trust, trusted)...)
+	d.TrustAuthorities(o.Observed)
 	role.DesireRelease(&d.Desired, o.Observed, beforeWorkerSwitch(o))
 	d.Resources = append(d.Resources, concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
 	desireDriver(&d, o, gpus)
@@ -79,10 +77,8 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	}
 	var traced []status.Cause
 	cfg.Tracing, traced = role.Tracing(o.Observed, o.WorkerEnv, nil, "concourse-worker")
-	if trusted, _ := role.Authorities(o.Observed); len(trusted) > 0 {
-		cfg.CertsDir = role.CertsFolder(trusted) // of another name for others, so the worker is restarted with it
-	}
-	certs, certsGone := role.DesireCertsFolder(o.Trust, cfg.CertsDir)
+	cfg.CertsDir = certsFolder(d.Trusted)
+	certs, certsGone := desireCertsFolder(o, cfg.CertsDir)
 	env, err := cfg.File(o.WorkerEnv)
 	if err != nil {
 		return err
@@ -124,7 +120,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	d.Resources = append(d.Resources, env, key,
 		resource.Service{Unit: concourse.Unit, State: state, Up: true},
 		// The new process takes the running tasks over, see concourse.Drain.
-		resource.Trigger{Name: RestartWorker, Inputs: [][]byte{unit.Data, env.Data, key.Data, []byte(o.ReleaseID)},
+		resource.Trigger{Name: RestartWorker, Inputs: append([][]byte{unit.Data, env.Data, key.Data, []byte(o.ReleaseID)}, d.TrustInputs()...),
 			Files: []string{unit.Path, env.Path, key.Path}, Unit: concourse.Unit, State: state,
 			Op: "restart " + concourse.Unit, Adopt: role.Starts(state),
 			Then: []host.Command{resource.Systemctl("restart", concourse.Unit)}})

@@ -49,6 +49,7 @@ var (
 		"postgresql:database":                                 "provides postgresql_client",
 		"vault:vault-kv":                                      "provides vault-kv",
 		"self-signed-certificates":                            "provides tls-certificates",
+		"self-signed-certificates:send-ca-cert":               "provides certificate_transfer",
 		"prometheus:metrics-endpoint":                         "requires prometheus_scrape",
 		"opentelemetry-collector:cos-agent":                   "requires cos_agent",
 		"opentelemetry-collector:receive-traces":              "provides tracing",

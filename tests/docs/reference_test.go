@@ -101,12 +101,13 @@ func bagKeys(t *testing.T) map[string][]string {
 	}
 	keysOf := func(bag map[string]string) []string { return slices.Collect(maps.Keys(bag)) }
 	return map[string][]string{
-		"key":              tsa,
-		"peers key":        append([]string{model.WebSecretKey}, tsa...),
-		"postgresql key":   unique(keysOf(relation.DatabaseRequest()), keysOf(relation.DatabaseUnitRequest()), looked(folder+"postgresql.go")),
-		"vault-kv key":     unique(keysOf(vaultApp), keysOf(vaultUnit), looked(folder+"vault.go")),
-		"tracing key":      unique(keysOf(relation.TracingRequest()), looked(folder+"tracing.go")),
-		"certificates key": unique(keysOf(relation.CertificateBag("x")), looked(folder+"certificates.go")),
+		"key":                  tsa,
+		"peers key":            append([]string{model.WebSecretKey}, tsa...),
+		"postgresql key":       unique(keysOf(relation.DatabaseRequest()), keysOf(relation.DatabaseUnitRequest()), looked(folder+"postgresql.go")),
+		"vault-kv key":         unique(keysOf(vaultApp), keysOf(vaultUnit), looked(folder+"vault.go")),
+		"tracing key":          unique(keysOf(relation.TracingRequest()), looked(folder+"tracing.go")),
+		"receive-ca-certs key": unique(keysOf(relation.AuthoritiesRequest()), looked(folder+"authorities.go")),
+		"certificates key":     unique(keysOf(relation.CertificateBag("x")), looked(folder+"certificates.go")),
 	}
 }
 
