@@ -30,9 +30,10 @@ func certsFolder(trusted []relation.Authority) string {
 // desireCertsFolder is that folder, and later, when the worker was restarted, none of
 // those of earlier authorities.
 func desireCertsFolder(o Observed, folder string) (now, later []plan.Resource) {
-	if folder != "" {
-		now = []plan.Resource{resource.Dir{Path: concourse.CertsFolders, Mode: 0o755}, resource.Link{Path: folder, To: role.SystemCerts}}
+	if folder == "" {
+		return nil, []plan.Resource{resource.Absent{Path: concourse.CertsFolders, Why: "there are no private authorities", Tree: true}}
 	}
+	now = []plan.Resource{resource.Dir{Path: concourse.CertsFolders, Mode: 0o755}, resource.Link{Path: folder, To: role.SystemCerts}}
 	for _, name := range o.CertsFolders {
 		if p := path.Join(concourse.CertsFolders, name); p != folder {
 			later = append(later, resource.Absent{Path: p, Why: "these authorities are not trusted any more"})
