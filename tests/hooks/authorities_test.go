@@ -140,3 +140,17 @@ func TestTrustConvergesAfterAKillAnywhere(t *testing.T) {
 		{"taken back", trusting, nil, of("broken"), 6},
 	})
 }
+
+// A unit that is removed by force gets no hook of its relations.
+func TestNothingIsTrustedThatAUnitLeftBehind(t *testing.T) {
+	t.Parallel()
+	u := worker(t, fixture("no-gpu"), options{"compute-runtime": "none"})
+	u.Model.Relate(15, "receive-ca-certs", "ca").AppData = gives(t, hosttest.NewAuthority(t, "a").PEM)
+	r, err := u.RelationHook(relationOf(u, "receive-ca-certs"), "changed", "")
+	u.fine("changed", r, err)
+	require.Len(t, certificateFiles(u), 1)
+	u.hook("stop")
+	require.Contains(t, u.hook("remove").Commands, "update-ca-certificates --fresh")
+	require.False(t, u.Root.Exists(authoritiesDir))
+	require.Equal(t, "public\n", u.read(systemBundle))
+}
