@@ -15,12 +15,13 @@ output "provides" {
 output "requires" {
   description = "Endpoints that the charm requires."
   value = {
-    certificates  = "certificates"
-    flight        = "flight"
-    haproxy_route = "haproxy-route"
-    ldap          = "ldap"
-    postgresql    = "postgresql"
-    tracing       = "tracing"
-    vault_kv      = "vault-kv"
+    certificates     = "certificates"
+    flight           = "flight"
+    haproxy_route    = "haproxy-route"
+    ldap             = "ldap"
+    postgresql       = "postgresql"
+    receive_ca_certs = "receive-ca-certs"
+    tracing          = "tracing"
+    vault_kv         = "vault-kv"
   }
 }

@@ -122,12 +122,12 @@ func TestOnlyTheLeaderSpeaksForTheApplication(t *testing.T) {
 	require.NotEmpty(t, scrape.LocalApp)
 }
 
-func TestUnwatchedUnitAsksThreeQuestions(t *testing.T) {
+func TestUnwatchedUnitAsksFourQuestions(t *testing.T) {
 	m, _, _ := watched(t)
 	m.Relations = nil
 	m.CharmDir = t.TempDir() // nor does it read a file
 	ctx := tell(t, m, update, true)
-	require.Equal(t, []string{"--format=json flight", "--format=json monitoring", "--format=json tracing", "--format=json cos-agent"}, ctx.Called("relation-ids"))
+	require.Equal(t, []string{"--format=json flight", "--format=json monitoring", "--format=json tracing", "--format=json cos-agent", "--format=json receive-ca-certs"}, ctx.Called("relation-ids"))
 	require.Empty(t, ctx.Called("is-leader"))
 	require.Empty(t, ctx.Called("network-get"))
 }

@@ -34,6 +34,9 @@ func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Confi
 	if o.Kernel, err = c.Host.ReadText("/proc/sys/kernel/osrelease"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return o, jujuerrors.Annotate(err, "cannot observe the kernel")
 	}
+	if o.Trust, err = role.ObserveTrust(c.Host.Root, len(facts.Authorities.Relations) > 0); err != nil {
+		return o, err
+	}
 	if model.Leaving(c.Event.Name) {
 		return o, nil // what is wanted is nothing, whatever there is
 	}

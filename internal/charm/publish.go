@@ -46,6 +46,9 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) er
 	if err := c.tellWatchers(ctx, facts, listening{GPU: want.Worker.Exporter, Web: want.Web.Jobs}); err != nil {
 		return err
 	}
+	if err := c.askAuthorities(ctx, facts); err != nil {
+		return err
+	}
 	version, _, ok := release.Installed(c.Host.Root)
 	if !ok {
 		return nil

@@ -2,6 +2,7 @@ package concourse
 
 import (
 	"maps"
+	"path"
 	"strings"
 
 	"concourse-ci-machine/internal/agreed"
@@ -23,7 +24,17 @@ type WorkerConfig struct {
 	// release that LimitsItself knows it.
 	MaxTasks int
 	Tracing  Tracing
+	// CertsDir, in CertsFolders, is what checks, gets and puts have as /etc/ssl/certs;
+	// "" leaves them theirs.
+	CertsDir string
 }
+
+const (
+	// CertsFolders is where the charm has folders of certificates; CONCOURSE_CERTS_DIR
+	// of an operator's own names another, and stays.
+	CertsFolders = "/opt/concourse-ci-machine/certs"
+	certsDir     = "CONCOURSE_CERTS_DIR"
+)
 
 // workerVariables is the worker's environment, which has no other source: an operator
 // overrides one of these in OperatorEnvFile, which is read later.
@@ -43,6 +54,7 @@ var workerVariables = envTable[WorkerConfig]{
 	{"CONCOURSE_HEALTHCHECK_BIND_IP", fixed[WorkerConfig]("127.0.0.1")},
 	{"CONCOURSE_HEALTHCHECK_BIND_PORT", fixed[WorkerConfig]("8888")},
 	{"CONCOURSE_TAG", func(c WorkerConfig) string { return strings.Join(c.Tags, ",") }},
+	{certsDir, func(c WorkerConfig) string { return c.CertsDir }},
 	{"http_proxy", func(c WorkerConfig) string { return c.Proxy.HTTP }},
 	{"https_proxy", func(c WorkerConfig) string { return c.Proxy.HTTPS }},
 	{"no_proxy", func(c WorkerConfig) string { return c.Proxy.No }},
@@ -70,7 +82,14 @@ func (c WorkerConfig) Env() map[string]string {
 
 // File is EnvFile with this configuration; existing is what is there now.
 func (c WorkerConfig) File(existing []byte) (resource.File, error) {
-	data, err := renderEnv(existing, c.Env(), func(key string) bool { return workerVariables.owns(key) || ownsTracing(existing, key) })
+	env, certs := c.Env(), EnvValues(existing)[certsDir]
+	ownCerts := certs != "" && path.Dir(certs) != CertsFolders
+	if ownCerts {
+		delete(env, certsDir)
+	}
+	data, err := renderEnv(existing, env, func(key string) bool {
+		return workerVariables.owns(key) && (key != certsDir || !ownCerts) || ownsTracing(existing, key)
+	})
 	return resource.File{Path: EnvFile, Data: data, Mode: 0o640}, err
 }
 

@@ -108,3 +108,25 @@ func variables(t *testing.T, command string) []string {
 	require.NoError(t, err)
 	return strings.Fields(string(data))
 }
+
+func TestFolderOfCertificatesIsTheCharmsUnlessTheOperatorHasOne(t *testing.T) {
+	const folder = CertsFolders + "/0badcafe"
+	for existing, want := range map[string]string{
+		"": folder,
+		"CONCOURSE_CERTS_DIR=" + CertsFolders + "/feedface\n": folder,
+		"CONCOURSE_CERTS_DIR=/etc/ssl/certs\n":                "/etc/ssl/certs",
+	} {
+		f, err := WorkerConfig{CertsDir: folder}.File([]byte(existing))
+		require.NoError(t, err)
+		require.Equal(t, want, EnvValues(f.Data)["CONCOURSE_CERTS_DIR"])
+		again, err := WorkerConfig{CertsDir: folder}.File(f.Data)
+		require.NoError(t, err)
+		require.Equal(t, string(f.Data), string(again.Data))
+		gone, err := WorkerConfig{}.File(f.Data)
+		require.NoError(t, err)
+		if want == folder {
+			want = ""
+		}
+		require.Equal(t, want, EnvValues(gone.Data)["CONCOURSE_CERTS_DIR"])
+	}
+}

@@ -44,6 +44,8 @@ type Facts struct {
 	Juju     string         `json:"juju,omitempty"`  // version of the unit's agent
 	Watchers Watchers       `json:"watchers,omitzero"`
 
+	Authorities Authorities `json:"authorities,omitzero"`
+
 	Model     string `json:"model"` // the model's name
 	ModelUUID string `json:"model_uuid"`
 }
@@ -71,6 +73,9 @@ func Observe(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, insta
 	}
 	if f.Watchers, err = o.watchers(ctx); err != nil {
 		return f, jujuerrors.Annotate(err, "cannot observe who watches the unit")
+	}
+	if f.Authorities, err = o.authorities(ctx); err != nil {
+		return f, jujuerrors.Annotate(err, "cannot observe whom to trust")
 	}
 	if !Leaving(e.Name) && (e.Name == "upgrade-charm" || last.Unit == "" || !installed) {
 		f.Resource, err = t.ResourceGet(ctx, "concourse-release")

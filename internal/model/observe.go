@@ -25,6 +25,8 @@ const (
 	tracing      = "tracing"
 	haproxyRoute = "haproxy-route"
 	ldap         = "ldap"
+
+	receiveCACerts = "receive-ca-certs"
 )
 
 // observer asks Juju for what depends on the unit's role.

@@ -65,6 +65,10 @@ type Config struct {
 	// Tools is the absolute path of a folder with programs, which tasks find at the same
 	// path, to read only; one that is not there is left out. Empty means none.
 	Tools string `json:"tools,omitempty"`
+	// CACertificates is the absolute path of a file of certificates in PEM form, which
+	// tasks find, to read only, by the usual variables. Where it is not there they run
+	// without. Empty means none.
+	CACertificates string `json:"ca_certificates,omitempty"`
 	// Leases make GPUs exclusive: no GPU is in two containers at a time. nil means
 	// that each container gets all of Devices that it does not decline.
 	Leases *Leases `json:"leases,omitempty"`

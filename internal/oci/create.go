@@ -46,7 +46,7 @@ func (w *wrapper) create(s *settings, c *cmdline.Call) (rollback func(), err err
 // change returns the open bundle, noBundle where it is not looked at; its new
 // config.json in pieces, none where nothing changes; and what exec has to add.
 func (w *wrapper) change(s *settings, c *cmdline.Call) (b bundle, config [][]byte, k marker, err error) {
-	if len(s.Devices) == 0 && s.Folders == nil && s.Tools == "" && s.Missing == "" {
+	if len(s.Devices) == 0 && s.Folders == nil && s.Tools == "" && s.CACertificates == "" && s.Missing == "" {
 		return noBundle, nil, k, nil
 	}
 	if b, err = openBundle(c.Bundle, w.owner()); err != nil {
@@ -91,6 +91,9 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 	}
 	if s.Tools != "" && f.task {
 		w.addTools(&e, f, s.Tools)
+	}
+	if s.CACertificates != "" && f.task {
+		addCertificates(&e, f, s.CACertificates)
 	}
 	// Another engine's containers have folders of their own.
 	if s.Folders != nil && (s.Folders.Containers == All && !w.engine || f.task) {

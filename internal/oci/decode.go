@@ -58,6 +58,8 @@ func decodeConfig(data []byte) (*settings, error) {
 			c.Folders, err = decodeFolders(v)
 		case "tools":
 			c.Tools, err = text(v)
+		case "ca_certificates":
+			c.CACertificates, err = text(v)
 		case "leases":
 			c.Leases, err = decodeLeases(v)
 		case "withheld":
@@ -194,6 +196,9 @@ func (c *Config) check() error {
 	}
 	if c.Tools != "" {
 		paths = append(paths, [2]string{"tools", c.Tools})
+	}
+	if c.CACertificates != "" {
+		paths = append(paths, [2]string{"ca_certificates", c.CACertificates})
 	}
 	if c.Folders != nil {
 		paths = append(paths, [2]string{"folders: root", c.Folders.Root})

@@ -1,5 +1,5 @@
 // Package oci is the logic of runc-amd-wrapper, which stands in front of runc
-// and adds the unit's GPUs and folders to the containers of Concourse tasks:
+// and adds the unit's GPUs, folders and certificates to the containers of Concourse tasks:
 // what CDI specs and the unit's configuration say, under a device policy of its
 // own, at create and run; groups and environment at exec where those are
 // needed. Where GPUs are exclusive it leases them first (internal/lease). All

@@ -186,3 +186,33 @@ func FuzzParseLDAP(f *testing.F) {
 		}
 	})
 }
+
+func FuzzParseAuthorities(f *testing.F) {
+	for _, which := range []string{"two", "before", "v0"} {
+		bags := recordedTransfer(f, which)
+		unit := bags.Units["ca/0"]
+		f.Add(bags.App["certificates"], unit["ca"], unit["certificate"], unit["chain"])
+	}
+	f.Add(`["", 1]`, "null", `"`, `{"a": "\n"}`)
+	f.Fuzz(func(t *testing.T, certs, ca, certificate, chain string) {
+		app := map[string]string{}
+		if certs != "" {
+			app["certificates"] = certs
+		}
+		all, problems := ParseAuthorities(app, map[string]map[string]string{"ca/0": {"ca": ca, "certificate": certificate, "chain": chain}})
+		oneLine(t, problems...)
+		var again []string
+		for _, a := range all {
+			certs, err := certificates(a.PEM)
+			require.NoError(t, err)
+			require.Len(t, certs, 1)
+			require.True(t, certs[0].IsCA)
+			again = append(again, a.PEM)
+		}
+		if len(all) > 0 {
+			same, problems := ParseAuthorities(listOf(t, again...), nil)
+			require.Empty(t, problems)
+			require.Equal(t, all, same)
+		}
+	})
+}

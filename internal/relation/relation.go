@@ -3,7 +3,7 @@
 // libraries of Canonical's observability stack read them (prometheus_scrape v0,
 // cos_agent v0 and cosl), and of concourse-ci_tsa, postgresql_client
 // (data_interfaces v0), vault-kv, tls-certificates (v1 to v4), ldap (library v0), tracing
-// (library v0) and haproxy-route (library v2).
+// (library v0), haproxy-route (library v2) and certificate_transfer (v0 and v1).
 // What others wrote is checked here before anybody uses it; what is wrong is a problem that
 // names the key, and never a secret. Everything here is a pure function of its
 // arguments: it calls no hook tool, reads no file and decides neither when nor

@@ -3,6 +3,7 @@ package role
 import (
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/relation"
 	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/status"
 )
@@ -13,6 +14,7 @@ type Desired struct {
 	Resources []plan.Resource
 	Causes    []status.Cause // why the unit is not ready, as far as it can be known before applying
 	Release   release.Release
+	Trusted   []relation.Authority // those of relations
 
 	Remove bool // the unit is going away
 	// Refused is why nothing at all is done: the Python charm's service can't be

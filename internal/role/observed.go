@@ -26,6 +26,7 @@ type Observed struct {
 	CharmDir string // where the charm's own files are, as this process opens them
 	Now      time.Time
 
+	Trust   Trust
 	Install rocm.InstallState
 	Kernel  string // uname -r
 

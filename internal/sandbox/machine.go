@@ -47,7 +47,7 @@ type unit struct {
 }
 
 // machinePrograms are the commands that the Machine answers.
-var machinePrograms = []string{"systemctl", "journalctl", "apt-get", "useradd", "ss", "nvidia-ctk", "udevadm", "modprobe", "depmod", "update-initramfs"}
+var machinePrograms = []string{"systemctl", "journalctl", "apt-get", "useradd", "ss", "nvidia-ctk", "udevadm", "modprobe", "depmod", "update-initramfs", "update-ca-certificates"}
 
 const (
 	machineSocket = "SANDBOX_MACHINE"
@@ -186,6 +186,9 @@ func (m *Machine) run(argv []string) reply {
 	case "udevadm", "modprobe", "depmod", "update-initramfs":
 		m.record(line)
 		return reply{}
+	case "update-ca-certificates":
+		m.record(line)
+		return m.updateTrust(slices.Contains(argv, "--fresh"))
 	case "ss":
 		m.record(line)
 		return reply{}

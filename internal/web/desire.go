@@ -30,6 +30,7 @@ func desireWebUnit(o Observed, gone []plan.Resource) Desired {
 		d.Ports = append(d.Ports, juju.TCP(o.Config.TLSPort))
 	}
 	d.Resources = append(d.Resources, role.CharmFiles(o.Observed)...)
+	d.TrustAuthorities(o.Observed)
 	// The web first: what a worker of this unit still ran is lost with the web
 	// that it was registered at, but the others wait for this one.
 	err := desireWeb(&d, o)

@@ -120,6 +120,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 			d.Resources = append(d.Resources, f)
 		}
 	}
+	inputs = append(inputs, d.TrustInputs()...)
 	config := webConfig(o, paths, secrets, d.Database)
 	env, err := config.File(o.WebEnv)
 	if err != nil {

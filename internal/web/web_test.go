@@ -1,6 +1,7 @@
 package web
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju"
 	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/resource/resourcetest"
@@ -206,6 +208,23 @@ func TestCredentialsOfADatabaseAreCheckedOnceAndAgainWhenTheyChange(t *testing.T
 	l.Secrets["secret:d2user0000000000000g"]["username"] = "relation_5"
 	o.Facts.Web.Database = l
 	require.NotEqual(t, before.Inputs, resourcetest.Trigger(t, Desire(o, nil).Resources, RepairDatabase).Inputs)
+}
+
+// A process reads once what the machine trusts.
+func TestWebIsRestartedWithOtherPrivateAuthorities(t *testing.T) {
+	o := observedWeb(t, nil)
+	plain := resourcetest.Trigger(t, Desire(o, nil).Resources, RestartWeb).Inputs
+	o.Facts.Authorities.Relations = []model.Relation{{App: "ca", Units: map[string]map[string]string{"ca/0": {"ca": authority(t)}}}}
+	d := Desire(o, nil)
+	require.Empty(t, d.Causes)
+	require.Len(t, d.Trusted, 1)
+	require.Len(t, resourcetest.Trigger(t, d.Resources, RestartWeb).Inputs, len(plain)+1)
+	at := func(name string) int {
+		return slices.IndexFunc(d.Resources, func(r plan.Resource) bool { is, ok := r.(resource.Trigger); return ok && is.Name == name })
+	}
+	require.Less(t, at(role.UpdateTrust), at(RestartWeb))
+	o.Facts.Authorities.Relations = nil
+	require.Equal(t, plain, resourcetest.Trigger(t, Desire(o, nil).Resources, RestartWeb).Inputs)
 }
 
 func TestDesireWebLeavesWhatWasObservedAsItIs(t *testing.T) {

@@ -29,7 +29,7 @@ func Gone(o role.Observed) []plan.Resource {
 	why := "this unit is the web"
 	rs := append(Stop(o, why, "", 0), resource.AllAbsent(why, refreshFiles()...)...)
 	rs = append(append(rs, leaveService(o.CharmDir, why)...), resource.AllAbsent(why, pluginFile, pluginBin, nodelabels.File)...)
-	rs = append(append(rs, resource.Absent{Path: role.ToolsDir, Why: why, Tree: true}), leaveEngines(why)...)
+	rs = append(append(rs, resource.Absent{Path: role.ToolsDir, Why: why, Tree: true}, resource.Absent{Path: concourse.CertsFolders, Why: why, Tree: true}), leaveEngines(why)...)
 	return append(rs, resource.AllAbsent(why, concourse.UnitFile, concourse.EnvFile, concourse.TSAHostKey, role.LandedFile, WorkerLimitFile, tagsFile)...)
 }
 

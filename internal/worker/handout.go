@@ -73,7 +73,7 @@ func desireSpec(d *Desired, o Observed, g GPUs) error {
 // folders, and takes it away where they get neither.
 func desireWrapper(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 	config := wrapperConfig(d, o, g)
-	if len(config.Devices) == 0 && config.Folders == nil {
+	if len(config.Devices) == 0 && config.Folders == nil && config.CACertificates == "" {
 		why := "tasks get neither GPUs nor folders"
 		d.Resources = append(d.Resources, resource.Absent{Path: oci.DefaultConfig, Why: why}, resource.Absent{Path: concourse.Launcher, Why: why})
 		return false, nil
@@ -116,6 +116,9 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 		config.Missing = "this unit has none that tasks can use now, and juju status of " + o.Facts.Unit + " says what is in the way; " + lease.RunAgain
 	}
 	config.Tools = toolsFor(o, g)
+	if len(d.Trusted) > 0 {
+		config.CACertificates = role.SystemBundle
+	}
 	if len(enginesFor(o, g)) > 0 {
 		config.Containers = oci.Asked
 	}

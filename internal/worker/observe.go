@@ -40,6 +40,8 @@ type Observed struct {
 	NVIDIAToolkit nvidia.State
 	Driver        *rocm.DriverFacts // nil where AMD's driver is not this unit's business
 
+	CertsFolders []string // names in concourse.CertsFolders
+
 	WorkerEnv   []byte // worker-config.env as it is
 	WorkerLimit workerLimit
 	Asked       string // the release that was asked for it, or could not be
@@ -87,6 +89,13 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 	o.observeHeld(h)
 	if err := o.observeKubelet(h); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the program for the kubelet")
+	}
+	folders, err := h.ReadDir(concourse.CertsFolders)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return o, jujuerrors.Annotate(err, "cannot observe the certificates for checks, gets and puts")
+	}
+	for _, f := range folders {
+		o.CertsFolders = append(o.CertsFolders, f.Name())
 	}
 	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
 	if o.Programs, err = role.Programs(o.CharmDir, "pebble", "rocm-exporter"); err != nil {

@@ -42,6 +42,7 @@ func desireWorkerUnit(o Observed, gone []plan.Resource) Desired {
 	d.Resources = append(d.Resources, gone...)
 	d.Resources = append(d.Resources, concourse.Folders(o.Shared())...)
 	d.Resources = append(d.Resources, role.CharmFiles(o.Observed)...)
+	d.TrustAuthorities(o.Observed)
 	role.DesireRelease(&d.Desired, o.Observed, beforeWorkerSwitch(o))
 	d.Resources = append(d.Resources, concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
 	desireDriver(&d, o, gpus)
@@ -76,6 +77,8 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	}
 	var traced []status.Cause
 	cfg.Tracing, traced = role.Tracing(o.Observed, o.WorkerEnv, nil, "concourse-worker")
+	cfg.CertsDir = certsFolder(d.Trusted)
+	certs, certsGone := desireCertsFolder(o, cfg.CertsDir)
 	env, err := cfg.File(o.WorkerEnv)
 	if err != nil {
 		return err
@@ -90,6 +93,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	if o.KeptName != "" {
 		d.Resources = append(d.Resources, predecessor.KeepName(concourse.WorkFolder(o.Shared()), o.KeptName))
 	}
+	d.Resources = append(d.Resources, certs...)
 	d.Resources = append(d.Resources, concourse.OperatorEnv{}, concourse.WorkerID(concourse.WorkFolder(o.Shared()), o.WorkerID), unit,
 		resource.Trigger{Name: ReloadWorker, Inputs: [][]byte{unit.Data}, Files: []string{unit.Path}, Op: "reload systemd for " + concourse.Unit,
 			Then: []host.Command{resource.Systemctl("daemon-reload")}})
@@ -116,10 +120,11 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	d.Resources = append(d.Resources, env, key,
 		resource.Service{Unit: concourse.Unit, State: state, Up: true},
 		// The new process takes the running tasks over, see concourse.Drain.
-		resource.Trigger{Name: RestartWorker, Inputs: [][]byte{unit.Data, env.Data, key.Data, []byte(o.ReleaseID)},
+		resource.Trigger{Name: RestartWorker, Inputs: append([][]byte{unit.Data, env.Data, key.Data, []byte(o.ReleaseID)}, d.TrustInputs()...),
 			Files: []string{unit.Path, env.Path, key.Path}, Unit: concourse.Unit, State: state,
 			Op: "restart " + concourse.Unit, Adopt: role.Starts(state),
 			Then: []host.Command{resource.Systemctl("restart", concourse.Unit)}})
+	d.Resources = append(d.Resources, certsGone...)
 	return nil
 }
 

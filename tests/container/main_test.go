@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// again builds the wrapper and hostile, and runs this test program once more in a
+// again builds the wrapper and what tasks run, and runs this test program once more in a
 // mount namespace of its own.
 func again() (int, error) {
 	dir, err := os.MkdirTemp("", dirOfTests)
@@ -72,7 +72,7 @@ func again() (int, error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // containers' users pass through
 		return 0, err
 	}
-	if err := suite.Build(dir, "./src/runc-amd-wrapper", "./tests/container/hostile"); err != nil {
+	if err := suite.Build(dir, "./src/runc-amd-wrapper", "./tests/container/hostile", "./tests/container/tlsclient"); err != nil {
 		return 0, err
 	}
 	later, err := buildRunc()

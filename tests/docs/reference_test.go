@@ -103,14 +103,15 @@ func bagKeys(t *testing.T) map[string][]string {
 	}
 	keysOf := func(bag map[string]string) []string { return slices.Collect(maps.Keys(bag)) }
 	return map[string][]string{
-		"key":               tsa,
-		"peers key":         append([]string{model.WebSecretKey}, tsa...),
-		"postgresql key":    unique(keysOf(relation.DatabaseRequest()), keysOf(relation.DatabaseUnitRequest()), looked(folder+"postgresql.go")),
-		"vault-kv key":      unique(keysOf(vaultApp), keysOf(vaultUnit), looked(folder+"vault.go")),
-		"haproxy-route key": unique(keysOf(routeApp), keysOf(relation.RouteUnit("10.0.0.2")), looked(folder+"route.go")),
-		"tracing key":       unique(keysOf(relation.TracingRequest()), looked(folder+"tracing.go")),
-		"certificates key":  unique(keysOf(relation.CertificateBag("x")), looked(folder+"certificates.go")),
-		"ldap key":          unique(keysOf(relation.LDAPRequest("a", "m")), looked(folder+"ldap.go")),
+		"key":                  tsa,
+		"peers key":            append([]string{model.WebSecretKey}, tsa...),
+		"postgresql key":       unique(keysOf(relation.DatabaseRequest()), keysOf(relation.DatabaseUnitRequest()), looked(folder+"postgresql.go")),
+		"vault-kv key":         unique(keysOf(vaultApp), keysOf(vaultUnit), looked(folder+"vault.go")),
+		"haproxy-route key":    unique(keysOf(routeApp), keysOf(relation.RouteUnit("10.0.0.2")), looked(folder+"route.go")),
+		"tracing key":          unique(keysOf(relation.TracingRequest()), looked(folder+"tracing.go")),
+		"certificates key":     unique(keysOf(relation.CertificateBag("x")), looked(folder+"certificates.go")),
+		"ldap key":             unique(keysOf(relation.LDAPRequest("a", "m")), looked(folder+"ldap.go")),
+		"receive-ca-certs key": unique(keysOf(relation.AuthoritiesRequest()), looked(folder+"authorities.go")),
 	}
 }
 

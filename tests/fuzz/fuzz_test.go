@@ -61,6 +61,7 @@ func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
 		{"FuzzParseTracing", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseRoute", "concourse-ci-machine/internal/relation"},
 		{"FuzzParseCertificates", "concourse-ci-machine/internal/relation"},
+		{"FuzzParseAuthorities", "concourse-ci-machine/internal/relation"},
 		{"FuzzParse", "concourse-ci-machine/internal/config"},
 		{"FuzzWebFlags", "concourse-ci-machine/internal/config"},
 		{"FuzzHIPArches", "concourse-ci-machine/internal/config"},

@@ -96,7 +96,7 @@ func TestIdleHookAsksLittleAndAlwaysTheSame(t *testing.T) {
 		u := worker(t, dir, options{"compute-runtime": "rocm"})
 		for range 3 {
 			calls := u.hook("update-status").Calls
-			require.Len(t, calls, 9, "%q", calls)
+			require.Len(t, calls, 10, "%q", calls)
 			require.Equal(t, []string{
 				"config-get --format=json",
 				"relation-ids --format=json flight",
@@ -106,8 +106,9 @@ func TestIdleHookAsksLittleAndAlwaysTheSame(t *testing.T) {
 				"relation-ids --format=json monitoring",
 				"relation-ids --format=json tracing",
 				"relation-ids --format=json cos-agent",
-			}, calls[:8])
-			require.Contains(t, calls[8], "status-set -- ")
+				"relation-ids --format=json receive-ca-certs",
+			}, calls[:9])
+			require.Contains(t, calls[9], "status-set -- ")
 		}
 	}
 }

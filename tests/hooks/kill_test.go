@@ -195,7 +195,7 @@ func converges(t *testing.T, u *unit, hook func(*unit) (sandbox.Result, error), 
 	// that has ended need not be stopped.)
 	done := append(slices.Clone(killed.Commands), again.Commands...)
 	for _, c := range first.Commands {
-		if verb := strings.Fields(c)[1]; verb != "stop" && verb != "kill" {
+		if verb, _, _ := strings.Cut(strings.TrimPrefix(c, "systemctl "), " "); verb != "stop" && verb != "kill" {
 			require.Contains(t, done, strings.ReplaceAll(c, string(calm.Root), string(u.Root)), where)
 		}
 	}
