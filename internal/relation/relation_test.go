@@ -25,6 +25,13 @@ func rules(t *testing.T) []byte {
 	return data
 }
 
+func logs(t *testing.T) []byte {
+	t.Helper()
+	data, err := os.ReadFile("testdata/logrules.yaml")
+	require.NoError(t, err)
+	return data
+}
+
 // shown is a bag as a golden: one key after the other, JSON indented.
 func shown(t *testing.T, bag map[string]string) string {
 	t.Helper()
@@ -51,7 +58,7 @@ func TestBagsAreAsTheLibrariesReadThem(t *testing.T) {
 	require.ElementsMatch(t, ScrapeUnitKeys(), slices.Collect(maps.Keys(unit)))
 	hosttest.Golden(t, "testdata/scrape-unit.golden", shown(t, unit))
 
-	agent, err := COSAgent(topology, rules(t), []Dashboard{{"src/grafana_dashboards/x.json", []byte(`{"title": "X <1>", "tags": ["gpu"]}`)}}, []Job{ExporterJob()})
+	agent, err := COSAgent(topology, rules(t), logs(t), []Dashboard{{"src/grafana_dashboards/x.json", []byte(`{"title": "X <1>", "tags": ["gpu"]}`)}}, []Job{ExporterJob()})
 	require.NoError(t, err)
 	hosttest.Golden(t, "testdata/cos-agent.golden", shown(t, agent))
 	none, err := NoCOSAgent()
@@ -72,7 +79,7 @@ func TestBagsAreTheSameEachTime(t *testing.T) {
 // D55: the predecessor advertised a port that nothing listened on.
 func TestD55UnitWithoutExporterIsNoTarget(t *testing.T) {
 	require.Empty(t, ScrapeUnit("gpu-worker/1", ""))
-	agent, err := COSAgent(topology, rules(t), nil, nil)
+	agent, err := COSAgent(topology, rules(t), nil, nil, nil)
 	require.NoError(t, err)
 	var bag agentData
 	require.NoError(t, json.Unmarshal([]byte(agent[COSAgentKey]), &bag))
@@ -96,7 +103,9 @@ func TestDamagedFilesAreErrorsThatNameThem(t *testing.T) {
 	_, err := ScrapeApp(topology, []byte("groups: [{name: x, rulez: []}]"), nil)
 	require.ErrorContains(t, err, "cannot read the alert rules: ")
 	require.ErrorContains(t, err, "rulez")
-	_, err = COSAgent(topology, rules(t), []Dashboard{{"src/x.json", []byte("{")}}, []Job{ExporterJob()})
+	_, err = COSAgent(topology, nil, []byte("groups: [{name: x, rulez: []}]"), nil, nil)
+	require.ErrorContains(t, err, "rulez")
+	_, err = COSAgent(topology, rules(t), logs(t), []Dashboard{{"src/x.json", []byte("{")}}, []Job{ExporterJob()})
 	require.ErrorContains(t, err, "cannot read dashboard src/x.json: ")
 }
 
