@@ -48,7 +48,7 @@ func TestZipKeepsLinksAndRunBits(t *testing.T) {
 	require.Equal(t, "v1.2-3-gabc\n", content["version"])
 	require.Equal(t, "0\n", content["revision"])
 	require.NotContains(t, content, "charmcraft.yaml")
-	require.Len(t, content, 19+len(unitHooks)+5, "the list is fixed: %v", modes)
+	require.Len(t, content, 20+len(unitHooks)+5, "the list is fixed: %v", modes)
 }
 
 func TestFolderOfAlertRulesOrDashboardsIsNotForgotten(t *testing.T) {

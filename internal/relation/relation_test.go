@@ -121,3 +121,42 @@ func TestDashboardsUnpackToWhatTheyWere(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"title": "X", "tags": ["gpu", "charm: c"], "uid": "`+dashboardUID("c", "x.json")+`"}`, unpack(t, data))
 }
+
+// Recorded from cosl. What differs is whose the rules are: the library would name this
+// application, which no stream of a machine's logs does. The agent fills in its own.
+func TestLogRulesAreTheLibrarysButForWhoseTheyAre(t *testing.T) {
+	var recorded struct{ Library, Agent ruleGroups }
+	data, err := os.ReadFile("testdata/cosl-logs.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &recorded))
+	agent, err := COSAgent(topology, nil, logs(t), nil, nil)
+	require.NoError(t, err)
+	var bag agentData
+	require.NoError(t, json.Unmarshal([]byte(agent[COSAgentKey]), &bag))
+	ours := ruleGroups(bag.LogRules)
+	for _, reader := range []struct {
+		rules            ruleGroups
+		app, charm, hook string
+	}{{recorded.Library, "gpu-worker", "concourse-ci-machine", "%%juju_application%%"}, {recorded.Agent, "opentelemetry-collector", "opentelemetry-collector", "gpu-worker"}} {
+		reset, hook := &reader.rules.Groups[0].Rules[0], &reader.rules.Groups[0].Rules[1]
+		require.Equal(t, reader.app, reset.Labels["juju_application"])
+		require.Equal(t, reader.charm, reset.Labels["juju_charm"])
+		require.Equal(t, "own", hook.Labels["juju_application"])
+		delete(reset.Labels, "juju_application")
+		delete(reset.Labels, "juju_charm")
+		delete(hook.Labels, "juju_charm")
+		require.Contains(t, hook.Expr, reader.hook)
+		hook.Expr = strings.ReplaceAll(hook.Expr, reader.hook, "gpu-worker")
+		require.Equal(t, ours, reader.rules)
+	}
+}
+
+// An application that has none left is no longer told of: the other side drops its file.
+func TestNoLogRulesAreAnEmptyValue(t *testing.T) {
+	none, err := NoCOSAgent()
+	require.NoError(t, err)
+	require.Contains(t, none[COSAgentKey], `"log_alert_rules":{}`)
+	bare, err := COSAgent(topology, rules(t), nil, nil, nil)
+	require.NoError(t, err)
+	require.Contains(t, bare[COSAgentKey], `"log_alert_rules":{}`)
+}
