@@ -35,7 +35,7 @@ GOTEST = go test -buildvcs=false $(if $(JSON),-json)
 TO_JSON = $(if $(JSON), > $(JSON))
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench fuzz clean
+.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -96,6 +96,11 @@ e2e: build ## tests that need root and Debian's or Ubuntu's packages; installs t
 test-juju: need-go ## the built charm under Juju 3.6.11's own agent and hook tools; downloads Juju, needs no root
 	@echo "Juju 3.6.11 is downloaded and compiled at first: minutes." >&2
 	cd tests/juju && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -parallel 4 -timeout 15m ./... $(if $(JSON), > $(abspath $(JSON)))
+
+# A module of its own: it links Loki, which is AGPL-3.0.
+test-loki: need-go ## alert rules on logs under Loki 3.5.7's own engine; downloads Loki, needs no root
+	@echo "Loki 3.5.7 is downloaded and compiled at first: minutes." >&2
+	cd tests/loki && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -timeout 15m ./... $(if $(JSON), > $(abspath $(JSON)))
 
 # juju/ below it is a module of its own, for the same reason. The cache folder keeps
 # what was built; CONTROLLER_CACHED_ONLY=1 skips where there is nothing.

@@ -80,17 +80,19 @@ func webJobs(host string) []relation.Job {
 	return []relation.Job{{Name: "concourse", Port: agreed.WebMetricsPort, Host: host}, {Name: "concourse-exporter", Port: agreed.JobsPort, Host: host}}
 }
 
-// alertRules are the files of what the application may serve, as the documents of
-// one YAML text.
-func (c *Charm) alertRules(gpus, webs bool) (rules []byte, err error) {
-	for _, file := range []struct {
-		name   string
-		wanted bool
-	}{{"amd-alerts.yaml", gpus}, {"concourse-alerts.yaml", webs}, {"concourse-usage.yaml", webs}} {
+// ruleFile has alerts for what the application may serve.
+type ruleFile struct {
+	name   string
+	wanted bool
+}
+
+// rules are the files of a folder that are wanted, as the documents of one YAML text.
+func (c *Charm) rules(folder string, files ...ruleFile) (rules []byte, err error) {
+	for _, file := range files {
 		if !file.wanted {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(c.CharmDir, "src/prometheus_alert_rules", file.name))
+		data, err := os.ReadFile(filepath.Join(c.CharmDir, "src", folder, file.name))
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +117,8 @@ func (c *Charm) watcherBags(w model.Watchers, facts model.Facts, up listening) (
 	if gpus {
 		all = append(all, relation.ExporterJob())
 	}
-	if rules, err = c.alertRules(gpus, webs); err != nil {
+	rules, err = c.rules("prometheus_alert_rules", ruleFile{"amd-alerts.yaml", gpus}, ruleFile{"concourse-alerts.yaml", webs}, ruleFile{"concourse-usage.yaml", webs})
+	if err != nil {
 		return b, err
 	}
 	switch {
@@ -156,6 +159,10 @@ func (c *Charm) watcherBags(w model.Watchers, facts model.Facts, up listening) (
 		}
 		boards = append(boards, d)
 	}
-	b.agent, err = relation.COSAgent(t, rules, boards, here)
+	logs, err := c.rules("loki_alert_rules", ruleFile{"amd-logs.yaml", gpus}, ruleFile{"concourse-logs.yaml", webs}, ruleFile{"charm-logs.yaml", true})
+	if err != nil {
+		return b, err
+	}
+	b.agent, err = relation.COSAgent(t, rules, logs, boards, here)
 	return b, err
 }

@@ -67,6 +67,31 @@ func TestWatchersAreToldInAnyHookAndOnce(t *testing.T) {
 	require.Empty(t, tell(t, m, update, true).Called("relation-set"), "nothing is new")
 }
 
+// Rules on logs follow the mode and the GPUs as those on metrics do, and no application
+// stands in them but in the name of a unit's own log.
+func TestLogRulesAreOfWhatTheApplicationMayServe(t *testing.T) {
+	for name, c := range map[string]struct {
+		config       map[string]any
+		told, untold []string
+	}{
+		"worker":           {map[string]any{"mode": "worker", "compute-runtime": "rocm"}, []string{"AMDGPUPageFault", "ConcourseHookFailed"}, []string{"ConcoursePanicked"}},
+		"web":              {map[string]any{"mode": "web", "enable-metrics": true}, []string{"ConcoursePanicked", "ConcourseHookFailed"}, []string{"AMDGPUPageFault", "ConcourseTaskRefused"}},
+		"web and its GPUs": {map[string]any{"mode": "auto", "compute-runtime": "rocm", "enable-metrics": true}, []string{"AMDGPUPageFault", "ConcoursePanicked"}, nil},
+	} {
+		m, scrape, agent := watched(t)
+		m.Config = c.config
+		tell(t, m, update, false)
+		for _, alert := range c.told {
+			require.Contains(t, agent.Local["config"], `"alert":"`+alert+`"`, name)
+		}
+		for _, alert := range c.untold {
+			require.NotContains(t, agent.Local["config"], alert, name)
+		}
+		require.Contains(t, agent.Local["config"], "/unit-gpu-worker-[0-9]+", name)
+		require.NotContains(t, scrape.LocalApp["alert_rules"], "ConcourseHookFailed", name)
+	}
+}
+
 // D56: the predecessor forgot its exporter's job in relation-joined.
 func TestD56RelationHooksTellTheSame(t *testing.T) {
 	for _, kind := range []string{"created", "joined", "changed"} {
@@ -99,6 +124,7 @@ func TestD55OnlyWhatListensIsAdvertised(t *testing.T) {
 	require.Empty(t, said(scrape))
 	require.Empty(t, scrape.LocalApp)
 	require.NotContains(t, agent.Local["config"], "AMDGPU")
+	require.Contains(t, agent.Local["config"], `"log_alert_rules":{}`)
 	require.Contains(t, agent.Local["config"], `"dashboards":[]`, "the other side keeps what it is not told otherwise")
 	require.Empty(t, tell(t, m, update, false).Called("relation-set"))
 }

@@ -35,7 +35,7 @@ var plain = []string{
 
 // folders are taken with the files in them: where tools that look into charms,
 // and the charm itself, look for alert rules and dashboards.
-var folders = []string{"src/grafana_dashboards", "src/prometheus_alert_rules"}
+var folders = []string{"src/grafana_dashboards", "src/loki_alert_rules", "src/prometheus_alert_rules"}
 
 // programs maps what the charm holds to its name in Source.Bin.
 var programs = map[string]string{

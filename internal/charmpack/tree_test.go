@@ -29,6 +29,7 @@ func small(t *testing.T) Source {
 		"hooks/install":                     "#!/bin/sh\n",
 		"src/grafana_dashboards/a.json":     "{}\n",
 		"src/prometheus_alert_rules/a.yaml": "groups: []\n",
+		"src/loki_alert_rules/a.yaml":       "groups: []\n",
 	} {
 		put(t, s, name, content)
 	}

@@ -22,7 +22,7 @@ type Dashboard struct {
 // value are for readers that want every key to be there.
 type agentData struct {
 	MetricsRules ruleGroups `json:"metrics_alert_rules"`
-	LogRules     struct{}   `json:"log_alert_rules"`
+	LogRules     logGroups  `json:"log_alert_rules"`
 	Dashboards   []string   `json:"dashboards"`
 	Subordinate  *bool      `json:"subordinate"`
 	Jobs         []job      `json:"metrics_scrape_jobs"`
@@ -30,15 +30,25 @@ type agentData struct {
 	Tracing      []string   `json:"tracing_protocols"`
 }
 
+// logGroups has no key where there is no group, as the library writes it: the other side
+// keeps a file of rules for an application as long as this is not empty.
+type logGroups struct {
+	Groups []ruleGroup `json:"groups,omitempty"`
+}
+
 // COSAgent is a unit's bag. Rules and dashboards are the same in all units, as
 // the other side takes them from any one of an application; jobs are those
 // that listen on this unit (D55).
-func COSAgent(t Topology, rules []byte, dashboards []Dashboard, jobs []Job) (map[string]string, error) {
+func COSAgent(t Topology, rules, logs []byte, dashboards []Dashboard, jobs []Job) (map[string]string, error) {
 	groups, err := alertRules(t, rules)
 	if err != nil {
 		return nil, err
 	}
-	d := agentData{MetricsRules: groups, Dashboards: []string{}, Jobs: []job{}, LogSlots: []string{}}
+	inLogs, err := logRules(t, logs)
+	if err != nil {
+		return nil, err
+	}
+	d := agentData{MetricsRules: groups, LogRules: logGroups(inLogs), Dashboards: []string{}, Jobs: []job{}, LogSlots: []string{}}
 	for _, dashboard := range dashboards {
 		packed, err := dashboard.pack(t.Charm)
 		if err != nil {

@@ -25,6 +25,13 @@ func rules(t *testing.T) []byte {
 	return data
 }
 
+func logs(t *testing.T) []byte {
+	t.Helper()
+	data, err := os.ReadFile("testdata/logrules.yaml")
+	require.NoError(t, err)
+	return data
+}
+
 // shown is a bag as a golden: one key after the other, JSON indented.
 func shown(t *testing.T, bag map[string]string) string {
 	t.Helper()
@@ -51,7 +58,7 @@ func TestBagsAreAsTheLibrariesReadThem(t *testing.T) {
 	require.ElementsMatch(t, ScrapeUnitKeys(), slices.Collect(maps.Keys(unit)))
 	hosttest.Golden(t, "testdata/scrape-unit.golden", shown(t, unit))
 
-	agent, err := COSAgent(topology, rules(t), []Dashboard{{"src/grafana_dashboards/x.json", []byte(`{"title": "X <1>", "tags": ["gpu"]}`)}}, []Job{ExporterJob()})
+	agent, err := COSAgent(topology, rules(t), logs(t), []Dashboard{{"src/grafana_dashboards/x.json", []byte(`{"title": "X <1>", "tags": ["gpu"]}`)}}, []Job{ExporterJob()})
 	require.NoError(t, err)
 	hosttest.Golden(t, "testdata/cos-agent.golden", shown(t, agent))
 	none, err := NoCOSAgent()
@@ -72,7 +79,7 @@ func TestBagsAreTheSameEachTime(t *testing.T) {
 // D55: the predecessor advertised a port that nothing listened on.
 func TestD55UnitWithoutExporterIsNoTarget(t *testing.T) {
 	require.Empty(t, ScrapeUnit("gpu-worker/1", ""))
-	agent, err := COSAgent(topology, rules(t), nil, nil)
+	agent, err := COSAgent(topology, rules(t), nil, nil, nil)
 	require.NoError(t, err)
 	var bag agentData
 	require.NoError(t, json.Unmarshal([]byte(agent[COSAgentKey]), &bag))
@@ -96,7 +103,9 @@ func TestDamagedFilesAreErrorsThatNameThem(t *testing.T) {
 	_, err := ScrapeApp(topology, []byte("groups: [{name: x, rulez: []}]"), nil)
 	require.ErrorContains(t, err, "cannot read the alert rules: ")
 	require.ErrorContains(t, err, "rulez")
-	_, err = COSAgent(topology, rules(t), []Dashboard{{"src/x.json", []byte("{")}}, []Job{ExporterJob()})
+	_, err = COSAgent(topology, nil, []byte("groups: [{name: x, rulez: []}]"), nil, nil)
+	require.ErrorContains(t, err, "rulez")
+	_, err = COSAgent(topology, rules(t), logs(t), []Dashboard{{"src/x.json", []byte("{")}}, []Job{ExporterJob()})
 	require.ErrorContains(t, err, "cannot read dashboard src/x.json: ")
 }
 
@@ -111,4 +120,43 @@ func TestDashboardsUnpackToWhatTheyWere(t *testing.T) {
 	data, err := base64.StdEncoding.DecodeString(packed)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"title": "X", "tags": ["gpu", "charm: c"], "uid": "`+dashboardUID("c", "x.json")+`"}`, unpack(t, data))
+}
+
+// Recorded from cosl. What differs is whose the rules are: the library would name this
+// application, which no stream of a machine's logs does. The agent fills in its own.
+func TestLogRulesAreTheLibrarysButForWhoseTheyAre(t *testing.T) {
+	var recorded struct{ Library, Agent ruleGroups }
+	data, err := os.ReadFile("testdata/cosl-logs.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &recorded))
+	agent, err := COSAgent(topology, nil, logs(t), nil, nil)
+	require.NoError(t, err)
+	var bag agentData
+	require.NoError(t, json.Unmarshal([]byte(agent[COSAgentKey]), &bag))
+	ours := ruleGroups(bag.LogRules)
+	for _, reader := range []struct {
+		rules            ruleGroups
+		app, charm, hook string
+	}{{recorded.Library, "gpu-worker", "concourse-ci-machine", "%%juju_application%%"}, {recorded.Agent, "opentelemetry-collector", "opentelemetry-collector", "gpu-worker"}} {
+		reset, hook := &reader.rules.Groups[0].Rules[0], &reader.rules.Groups[0].Rules[1]
+		require.Equal(t, reader.app, reset.Labels["juju_application"])
+		require.Equal(t, reader.charm, reset.Labels["juju_charm"])
+		require.Equal(t, "own", hook.Labels["juju_application"])
+		delete(reset.Labels, "juju_application")
+		delete(reset.Labels, "juju_charm")
+		delete(hook.Labels, "juju_charm")
+		require.Contains(t, hook.Expr, reader.hook)
+		hook.Expr = strings.ReplaceAll(hook.Expr, reader.hook, "gpu-worker")
+		require.Equal(t, ours, reader.rules)
+	}
+}
+
+// An application that has none left is no longer told of: the other side drops its file.
+func TestNoLogRulesAreAnEmptyValue(t *testing.T) {
+	none, err := NoCOSAgent()
+	require.NoError(t, err)
+	require.Contains(t, none[COSAgentKey], `"log_alert_rules":{}`)
+	bare, err := COSAgent(topology, rules(t), nil, nil, nil)
+	require.NoError(t, err)
+	require.Contains(t, bare[COSAgentKey], `"log_alert_rules":{}`)
 }

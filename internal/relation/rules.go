@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"strings"
 
@@ -38,6 +39,24 @@ var notOfAName = regexp.MustCompile(`[^a-zA-Z0-9_:]`)
 // several applications, and whoever finds labels there narrows all of them down to one. The expressions stay as they are: whoever reads
 // the bag narrows them down by these labels.
 func alertRules(t Topology, file []byte) (ruleGroups, error) {
+	return labelled(t, file, map[string]string{"juju_model": t.Model, "juju_model_uuid": t.ModelUUID, "juju_application": t.App, "juju_charm": t.Charm})
+}
+
+// logRules is the same for rules of Loki, without an application and a charm: an agent
+// gives the streams of a machine its own, and whoever reads the bag fills in the same where
+// a rule has none and narrows its expression down to them. A rule that named this
+// application would never fire.
+func logRules(t Topology, file []byte) (ruleGroups, error) {
+	out, err := labelled(t, file, map[string]string{"juju_model": t.Model, "juju_model_uuid": t.ModelUUID})
+	for _, g := range out.Groups {
+		for i := range g.Rules {
+			g.Rules[i].Expr = strings.ReplaceAll(g.Rules[i].Expr, "%%juju_application%%", t.App)
+		}
+	}
+	return out, err
+}
+
+func labelled(t Topology, file []byte, topology map[string]string) (ruleGroups, error) {
 	d := yaml.NewDecoder(strings.NewReader(string(file)))
 	d.KnownFields(true) // a key that is not passed on must not be lost silently
 	out := ruleGroups{Groups: []ruleGroup{}}
@@ -62,10 +81,8 @@ func alertRules(t Topology, file []byte) (ruleGroups, error) {
 			if g.Rules[j].Record != "" {
 				continue
 			}
-			labels := map[string]string{"juju_model": t.Model, "juju_model_uuid": t.ModelUUID, "juju_application": t.App, "juju_charm": t.Charm}
-			for k, v := range g.Rules[j].Labels {
-				labels[k] = v
-			}
+			labels := maps.Clone(topology)
+			maps.Copy(labels, g.Rules[j].Labels)
 			g.Rules[j].Labels = labels
 		}
 	}

@@ -46,7 +46,8 @@ func TestErrorsPageIsTheCharmsTable(t *testing.T) {
 func TestAlertsPageIsTheRules(t *testing.T) {
 	const name = "docs/reference/alerts.md"
 	page := readFile(t, name)
-	for section, file := range map[string]string{"alerts": "amd-alerts.yaml", "alerts of Concourse": "concourse-alerts.yaml"} {
+	for section, file := range map[string]string{"alerts": "prometheus_alert_rules/amd-alerts.yaml", "alerts of Concourse": "prometheus_alert_rules/concourse-alerts.yaml",
+		"alerts on logs of GPUs": "loki_alert_rules/amd-logs.yaml", "alerts on logs of Concourse": "loki_alert_rules/concourse-logs.yaml", "alerts on logs of the charm": "loki_alert_rules/charm-logs.yaml"} {
 		var rules struct {
 			Groups []struct {
 				Rules []struct {
@@ -56,7 +57,7 @@ func TestAlertsPageIsTheRules(t *testing.T) {
 				}
 			}
 		}
-		require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "src/prometheus_alert_rules/"+file)), &rules))
+		require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "src/"+file)), &rules))
 		var b strings.Builder
 		b.WriteString("| alert | severity | when | for | what to do |\n|---|---|---|---|---|\n")
 		for _, g := range rules.Groups {

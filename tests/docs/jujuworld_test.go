@@ -62,6 +62,8 @@ var (
 		"tempo":                                               "",
 		"tempo:tracing":                                       "provides tracing",
 		"opentelemetry-collector:send-remote-write":           "",
+		"opentelemetry-collector:send-loki-logs":              "",
+		"loki-logging":                                        "",
 		"opentelemetry-collector:grafana-dashboards-provider": "",
 		"prometheus-receive-remote-write":                     "",
 		"grafana-dashboards":                                  "",

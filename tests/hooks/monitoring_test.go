@@ -32,6 +32,7 @@ func TestD55D56WatchersAreToldWhereTheExporterListens(t *testing.T) {
 		Jobs       []any `json:"metrics_scrape_jobs"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(agent.Local["config"]), &bag))
+	require.Contains(t, agent.Local["config"], "AMDGPUPageFault")
 	require.Len(t, bag.Dashboards, 1)
 	require.Len(t, bag.Jobs, 1)
 	for _, again := range []func() sandbox.Result{
@@ -54,4 +55,5 @@ func TestD55D56WatchersAreToldWhereTheExporterListens(t *testing.T) {
 	require.NotContains(t, scrape.Local, "prometheus_scrape_unit_address")
 	require.Empty(t, scrape.LocalApp)
 	require.NotContains(t, agent.Local["config"], "9401")
+	require.NotContains(t, agent.Local["config"], "AMDGPUPageFault")
 }

@@ -27,7 +27,7 @@ func CharmDir(t testing.TB) string {
 	actions, err := os.ReadFile(filepath.Join(Source(), "actions.yaml"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "actions.yaml"), actions, 0o644))
-	for _, name := range []string{"prometheus_alert_rules", "grafana_dashboards"} {
+	for _, name := range []string{"prometheus_alert_rules", "loki_alert_rules", "grafana_dashboards"} {
 		require.NoError(t, os.CopyFS(filepath.Join(dir, "src", name), os.DirFS(filepath.Join(Source(), "src", name))))
 	}
 	return dir
