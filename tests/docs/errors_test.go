@@ -67,6 +67,9 @@ func TestAlertsPageIsTheRules(t *testing.T) {
 				remedy = regexp.MustCompile(`\{\{ \$labels\.(?:juju_)?(\w+) \}\}`).ReplaceAllStringFunc(remedy, func(s string) string {
 					return strings.ToUpper(strings.TrimPrefix(strings.Trim(s, "{} "), "$labels."))
 				})
+				if strings.Contains(expr, "`") {
+					expr = "` " + expr + " `" // Markdown's form for code that has backticks itself
+				}
 				fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s | %s |\n", r.Alert, r.Labels["severity"], expr, cmp.Or(r.For, "at once"), strings.ReplaceAll(remedy, "JUJU_", ""))
 			}
 		}
