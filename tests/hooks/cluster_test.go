@@ -114,6 +114,15 @@ func (c *cluster) relation(k int, endpoint, kind string, remotes ...string) (r s
 	return r
 }
 
+// unrelate ends a relation on every unit.
+func (c *cluster) unrelate(endpoint string) {
+	c.t.Helper()
+	for k, u := range c.units {
+		c.relation(k, endpoint, "broken")
+		u.Model.Relations = slices.DeleteFunc(u.Model.Relations, func(r *jujutest.Relation) bool { return r.Endpoint == endpoint })
+	}
+}
+
 // gossip lets every unit hear of every other one until nobody has news.
 func (c *cluster) gossip() {
 	c.t.Helper()

@@ -2,12 +2,9 @@ package hooks
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"concourse-ci-machine/internal/juju/jujutest"
 )
 
 // withProxy relates all units to HAProxy, which has not answered yet.
@@ -59,10 +56,7 @@ func TestTheProxyLeadsToTheLeader(t *testing.T) {
 	require.Contains(t, stdout, "nothing to do")
 	c.idle()
 
-	for k, u := range c.units {
-		c.relation(k, "haproxy-route", "broken")
-		u.Model.Relations = slices.DeleteFunc(u.Model.Relations, func(r *jujutest.Relation) bool { return r.Endpoint == "haproxy-route" })
-	}
+	c.unrelate("haproxy-route")
 	require.Equal(t, before, leader.read(webEnvFile))
 	c.idle()
 }

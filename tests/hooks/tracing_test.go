@@ -1,12 +1,9 @@
 package hooks
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"concourse-ci-machine/internal/juju/jujutest"
 )
 
 // Every unit of mode=auto sends its traces, the web and the workers, until the relation
@@ -38,9 +35,8 @@ func TestTracesFollowTheRelation(t *testing.T) {
 		require.Contains(t, stdout, "nothing to do")
 	}
 	c.idle()
+	c.unrelate("tracing")
 	for k, u := range c.units {
-		c.relation(k, "tracing", "broken")
-		u.Model.Relations = slices.DeleteFunc(u.Model.Relations, func(r *jujutest.Relation) bool { return r.Endpoint == "tracing" })
 		require.Equal(t, before[k], u.read(files[k]))
 	}
 	c.idle()
