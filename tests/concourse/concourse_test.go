@@ -49,6 +49,7 @@ func TestAnApplicationOfModeAuto(t *testing.T) {
 		{"the build shows why the wrapper refuses a task", s.refusal},
 		{"the metrics of a job are served", s.metrics},
 		{"a check, a get and a task without tags have no GPU", s.others},
+		{"checks, gets and tasks trust the authorities that are given, as they change", s.trusts},
 		{"a GPU is one task's at a time where it is exclusive", s.exclusive},
 		{"a build is told that its GPU fell sick, and ended where that is wanted", s.met},
 		{"a restart of the worker leaves its tasks and nothing else", s.restarts},

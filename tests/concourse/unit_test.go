@@ -55,7 +55,7 @@ func newUnit(t *testing.T, n int, hardware, release string, shifted bool) *unit 
 	// systemd mounts a proc of its own for a service whose hostname it protects.
 	require.NoError(t, u.Root.WriteFile("/usr/lib/systemd/system/concourse-cdi-refresh.service.d/fixture.conf",
 		[]byte("[Service]\nBindReadOnlyPaths="+u.fake().Path("/proc/devices")+":/proc/devices\n"), 0o644))
-	for _, name := range []string{"systemctl", "journalctl", "useradd", "ss"} { // the machine has real ones
+	for _, name := range []string{"systemctl", "journalctl", "useradd", "ss", "update-ca-certificates"} { // the machine has real ones
 		require.NoError(t, os.Remove(filepath.Join(u.Dir, "tools", name)))
 	}
 	u.Start = u.enter

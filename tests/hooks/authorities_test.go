@@ -4,14 +4,12 @@ import (
 	"encoding/json"
 	"maps"
 	"path"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/sandbox"
 )
 
@@ -26,10 +24,6 @@ func gives(t *testing.T, certs ...string) map[string]string {
 	list, err := json.Marshal(append([]string{}, certs...))
 	require.NoError(t, err)
 	return map[string]string{"certificates": string(list), "version": "1"}
-}
-
-func unrelate(u *unit, endpoint string) {
-	u.Model.Relations = slices.DeleteFunc(u.Model.Relations, func(r *jujutest.Relation) bool { return r.Endpoint == endpoint })
 }
 
 // Every unit of mode=auto trusts what the relation gives, the web and the workers, until

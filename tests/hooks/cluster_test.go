@@ -119,8 +119,13 @@ func (c *cluster) unrelate(endpoint string) {
 	c.t.Helper()
 	for k, u := range c.units {
 		c.relation(k, endpoint, "broken")
-		u.Model.Relations = slices.DeleteFunc(u.Model.Relations, func(r *jujutest.Relation) bool { return r.Endpoint == endpoint })
+		unrelate(u, endpoint)
 	}
+}
+
+// unrelate is the unit once the hook relation-broken has run.
+func unrelate(u *unit, endpoint string) {
+	u.Model.Relations = slices.DeleteFunc(u.Model.Relations, func(r *jujutest.Relation) bool { return r.Endpoint == endpoint })
 }
 
 // gossip lets every unit hear of every other one until nobody has news.

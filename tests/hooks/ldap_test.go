@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,7 +54,7 @@ func TestLDAPByRelation(t *testing.T) {
 	for k, u := range c.units {
 		u.keeps("bind pass", "rotated")
 		require.Equal(t, restart, c.relation(k, "ldap", "broken").Commands)
-		u.Model.Relations = slices.DeleteFunc(u.Model.Relations, func(r *jujutest.Relation) bool { return r.Endpoint == "ldap" })
+		unrelate(u, "ldap")
 		env := u.read(webEnvFile)
 		require.Contains(t, env, "CONCOURSE_LDAP_HOST=old.example.org:389\n", "the options count again")
 		for _, gone := range []string{"START_TLS", "INSECURE_NO_SSL", "NAME_ATTR", "GROUP_SEARCH", "bind pass", "rotated"} {

@@ -143,7 +143,7 @@ func TestDatabaseComesRotatesAndGoes(t *testing.T) {
 	c.relation(0, "postgresql", "departed", "postgresql/0")
 	delete(r.Units, "postgresql/0")
 	res = c.relation(0, "postgresql", "broken")
-	u.Model.Relations = slices.DeleteFunc(u.Model.Relations, func(o *jujutest.Relation) bool { return o.Endpoint == "postgresql" })
+	unrelate(u, "postgresql")
 	require.Equal(t, []string{"systemctl stop concourse-server.service", "systemctl disable concourse-server.service"}, res.Commands)
 	require.Equal(t, "blocked: PostgreSQL database required: run juju integrate ci:postgresql <postgresql application>:database", c.status(0))
 	require.NotContains(t, u.read(webEnvFile), "POSTGRES")
