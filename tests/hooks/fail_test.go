@@ -130,7 +130,7 @@ func TestWrongOptionsDoNotKeepAUnitFromGoing(t *testing.T) {
 // People may start dispatch while Juju does.
 func TestTwoAtOnceWorkOneAfterTheOther(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, fixture("amd"), nil)
+	u := processUnit(t, fixture("amd"), nil)
 	u.giveKey()
 	ctx := u.Model.Begin(jujutest.Hook("install"))
 	socket := filepath.Join(u.Dir, "both.sock")

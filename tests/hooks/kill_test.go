@@ -3,9 +3,6 @@ package hooks
 import (
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,40 +12,36 @@ import (
 	"concourse-ci-machine/internal/sandbox"
 )
 
-// A killer stands in front of a command and ends dispatch, which called it, at
-// its k-th call that counts: kill -9, as a machine that loses its power.
-type killer struct{ when, tool, script string }
+// A killer ends dispatch at its k-th call that counts: kill -9, as a machine that loses
+// its power.
+type killer struct {
+	when   string
+	counts func(argv []string, after bool) bool
+}
 
 var killers = []killer{
 	// The status of each step, and of each stage of a long one, is set right
 	// before it.
-	{"before step", "status-set", `#!/bin/sh
-[ "$2" = maintenance ] && read -r n <"$DIR/calls" && echo $((n + 1)) >"$DIR/calls" && [ $n -eq $AT ] && kill -9 $PPID && exit 1
-exec "$DIR/status-set" "$@"
-`},
-	{"before command", "systemctl", `#!/bin/sh
-[ "$1" != show ] && read -r n <"$DIR/calls" && echo $((n + 1)) >"$DIR/calls" && [ $n -eq $AT ] && kill -9 $PPID && exit 1
-exec "$DIR/systemctl" "$@"
-`},
+	{beforeStep, func(argv []string, after bool) bool {
+		return !after && argv[0] == "status-set" && argv[2] == "maintenance"
+	}},
+	{"before command", func(argv []string, after bool) bool { return !after && changesUnits(argv) }},
 	// systemd has carried it out, but dispatch never hears of it.
-	{"after command", "systemctl", `#!/bin/sh
-"$DIR/systemctl" "$@" || exit
-[ "$1" != show ] && read -r n <"$DIR/calls" && echo $((n + 1)) >"$DIR/calls" && [ $n -eq $AT ] && kill -9 $PPID
-exit 0
-`},
+	{"after command", func(argv []string, after bool) bool { return after && changesUnits(argv) }},
 }
 
-// arm sets the killer in place of its tool; disarm takes it away.
-func (u *unit) arm(k killer, at int) (disarm func()) {
-	u.t.Helper()
-	dir, path := filepath.Join(u.Dir, "killer"), filepath.Join(u.Dir, "tools", k.tool)
-	require.NoError(u.t, os.Mkdir(dir, 0o755))
-	require.NoError(u.t, os.WriteFile(filepath.Join(dir, "calls"), []byte("1\n"), 0o644))
-	require.NoError(u.t, os.Rename(path, filepath.Join(dir, k.tool)))
-	require.NoError(u.t, os.WriteFile(path, []byte(strings.NewReplacer("$DIR", dir, "$AT", fmt.Sprint(at)).Replace(k.script)), 0o755))
-	return func() {
-		require.NoError(u.t, os.Rename(filepath.Join(dir, k.tool), path))
-		require.NoError(u.t, os.RemoveAll(dir))
+const beforeStep = "before step"
+
+func changesUnits(argv []string) bool { return argv[0] == "systemctl" && argv[1] != "show" }
+
+// arm has the killer wait for its call.
+func (u *unit) arm(k killer, at int) {
+	n := 0
+	u.Kill = func(argv []string, after bool) bool {
+		if k.counts(argv, after) {
+			n++
+		}
+		return n == at && k.counts(argv, after)
 	}
 }
 
@@ -71,9 +64,7 @@ func (u *unit) fork(t *testing.T) *unit {
 	t.Helper()
 	f := newUnit(t, t.TempDir(), nil)
 	port := f.read("/etc/default/concourse")
-	// With owners, modes and dates.
-	out, err := exec.Command("cp", "-a", string(u.Root)+"/.", string(f.Root)).CombinedOutput()
-	require.NoError(t, err, string(out))
+	require.NoError(t, copyTree(string(u.Root), string(f.Root)))
 	require.NoError(t, f.Root.WriteFile("/etc/default/concourse", []byte(port), 0o644))
 	for _, name := range units {
 		if u.Machine.Up(name) {
@@ -159,7 +150,7 @@ func killedAnywhere(t *testing.T, cases []killCase) {
 						killed = converges(t, base.fork(t), tt.hook, k, kills+2, calm, first, want)
 					})
 				}
-				if k.tool == "status-set" {
+				if k.when == beforeStep {
 					require.GreaterOrEqual(t, kills, tt.steps)
 				} else {
 					require.Equal(t, len(slices.DeleteFunc(slices.Clone(first.Commands), func(c string) bool { return !strings.HasPrefix(c, "systemctl ") })), kills)
@@ -174,15 +165,15 @@ func killedAnywhere(t *testing.T, cases []killCase) {
 func converges(t *testing.T, u *unit, hook func(*unit) (sandbox.Result, error), k killer, at int, calm *unit, first sandbox.Result, want map[string]string) bool {
 	t.Helper()
 	local := locals(u)
-	disarm := u.arm(k, at)
+	u.arm(k, at)
 	killed, err := hook(u)
-	disarm()
+	u.Kill = nil
 	require.NoError(t, err)
 	if killed.Code == 0 {
 		return false
 	}
 	where := fmt.Sprintf("killed %s %d: %v", k.when, at, killed.Statuses)
-	require.Equal(t, -1, killed.Code, where+killed.Output)
+	require.Equal(t, sandbox.Killed, killed.Code, where+killed.Output)
 	require.Equal(t, local, locals(u), where)
 	again, err := hook(u)
 	u.fine(where, again, err)

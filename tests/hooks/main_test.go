@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 
 	"concourse-ci-machine/tests/suite"
@@ -20,7 +21,7 @@ import (
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
 
-	_ "concourse-ci-machine/internal/cli"
+	"concourse-ci-machine/internal/cli"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/sandbox"
@@ -38,7 +39,10 @@ const (
 // changes it after TestMain.
 var built string
 
-func TestMain(m *testing.M) { os.Exit(suite.InFolder(m, build)) }
+func TestMain(m *testing.M) {
+	syscall.Umask(0o022) // as dispatch sets it
+	os.Exit(suite.InFolder(m, build))
+}
 
 // build makes the charm, one with light programs, and releases.
 func build(dir string) error {
@@ -110,12 +114,19 @@ type options = map[string]any
 
 func newUnit(t *testing.T, hostDir string, set options) *unit {
 	t.Helper()
-	return unitOf(t, lightDir(), hostDir, set)
+	return unitOf(t, hostDir, set, sandbox.Options{Charm: lightDir(), Main: cli.Run})
 }
 
-func unitOf(t *testing.T, charm, hostDir string, set options) *unit {
+// processUnit is newUnit whose hooks are processes: the built dispatch, and commands.
+func processUnit(t *testing.T, hostDir string, set options) *unit {
 	t.Helper()
-	w, err := sandbox.New(sandbox.Options{Host: hostDir, Charm: charm, Exe: tools(), Unit: unitName})
+	return unitOf(t, hostDir, set, sandbox.Options{Charm: lightDir()})
+}
+
+func unitOf(t *testing.T, hostDir string, set options, o sandbox.Options) *unit {
+	t.Helper()
+	o.Host, o.Exe, o.Unit = hostDir, tools(), unitName
+	w, err := sandbox.New(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	w.Model.Resources = map[string]string{"concourse-release": releaseTarball("8.2.5")}
