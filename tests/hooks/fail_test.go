@@ -52,7 +52,7 @@ func TestD20KeyIsPublishedByWhateverHookComesNext(t *testing.T) {
 	u := newUnit(t, fixture("amd"), nil)
 	u.giveKey()
 	flight := u.web()
-	u.Model.Resources["concourse-release"] = filepath.Join(lightDir(), "dispatch") // no release at all
+	u.Model.Resources["concourse-release"] = filepath.Join(charmDir(), "dispatch") // no release at all
 	r := u.flight("changed", "web/0")
 	require.Equal(t, "blocked", r.Status().Status)
 	require.Contains(t, r.Status().Message, "cannot unpack dispatch: ")

@@ -62,10 +62,17 @@ func (u *unit) start(name string) {
 // fork is another unit in the same state.
 func (u *unit) fork(t *testing.T) *unit {
 	t.Helper()
-	f := newUnit(t, t.TempDir(), nil)
+	f := newUnit
+	if u.processes {
+		f = processUnit
+	}
+	return u.copyTo(f(t, t.TempDir(), nil))
+}
+
+func (u *unit) copyTo(f *unit) *unit {
 	port := f.read("/etc/default/concourse")
-	require.NoError(t, copyTree(string(u.Root), string(f.Root)))
-	require.NoError(t, f.Root.WriteFile("/etc/default/concourse", []byte(port), 0o644))
+	require.NoError(u.t, copyTree(string(u.Root), string(f.Root)))
+	require.NoError(u.t, f.Root.WriteFile("/etc/default/concourse", []byte(port), 0o644))
 	for _, name := range units {
 		if u.Machine.Up(name) {
 			f.start(name)
@@ -122,6 +129,19 @@ func TestRunKilledAnywhereConverges(t *testing.T) {
 	})
 }
 
+// A process that the kernel kills leaves what a run that stands still does.
+func TestProcessKilledAnywhereConverges(t *testing.T) {
+	t.Parallel()
+	ready := func(t *testing.T) *unit {
+		u := processUnit(t, fixture("amd"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip"})
+		u.works()
+		return u
+	}
+	killedAnywhere(t, []killCase{
+		{"new tag", ready, func(u *unit) { u.set(options{"tag": "big"}) }, func(u *unit) (sandbox.Result, error) { return u.Hook("config-changed") }, 0},
+	})
+}
+
 // killCase is a hook on a unit in some state.
 type killCase struct {
 	name   string
@@ -144,6 +164,9 @@ func killedAnywhere(t *testing.T, cases []killCase) {
 			calm.fine(tt.name, first, err)
 			want := tree(calm, "/etc", "/opt", "/run", "/var")
 			for _, k := range killers {
+				if base.processes && k.when == beforeStep {
+					continue // a process is killed at commands alone
+				}
 				kills := -1
 				for killed := true; killed; kills++ {
 					t.Run(fmt.Sprintf("%s %d", k.when, kills+2), func(t *testing.T) {

@@ -44,23 +44,15 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.InFolder(m, build))
 }
 
-// build makes the charm, one with light programs, and releases.
+// build makes the charm and releases.
 func build(dir string) error {
 	built = dir
-	if err := suite.Charm(dir); err != nil {
-		return err
-	}
-	err := os.CopyFS(lightDir(), os.DirFS(charmDir()))
-	if err == nil {
-		err = suite.Light(lightDir())
-	}
+	err := suite.LightCharm(dir)
 	for _, version := range []string{"8.2.5", "8.3.0"} {
 		err = cmp.Or(err, sandbox.StandInRelease(releaseTarball(version), version))
 	}
 	return err
 }
-
-func lightDir() string { return filepath.Join(built, "light") }
 
 // tools is the program behind the hook tools and the recorded commands. (This
 // test's own could be, but takes twice as long to start.)
@@ -96,7 +88,8 @@ func keys(name string) []byte {
 // unit is a World whose failures end its test.
 type unit struct {
 	*sandbox.World
-	t *testing.T
+	t         *testing.T
+	processes bool // its hooks are processes
 }
 
 // told are the hook tools' calls and the commands of all hooks that went well,
@@ -114,13 +107,13 @@ type options = map[string]any
 
 func newUnit(t *testing.T, hostDir string, set options) *unit {
 	t.Helper()
-	return unitOf(t, hostDir, set, sandbox.Options{Charm: lightDir(), Main: cli.Run})
+	return unitOf(t, hostDir, set, sandbox.Options{Charm: charmDir(), Main: cli.Run})
 }
 
 // processUnit is newUnit whose hooks are processes: the built dispatch, and commands.
 func processUnit(t *testing.T, hostDir string, set options) *unit {
 	t.Helper()
-	return unitOf(t, hostDir, set, sandbox.Options{Charm: lightDir()})
+	return unitOf(t, hostDir, set, sandbox.Options{Charm: charmDir()})
 }
 
 func unitOf(t *testing.T, hostDir string, set options, o sandbox.Options) *unit {
@@ -130,7 +123,7 @@ func unitOf(t *testing.T, hostDir string, set options, o sandbox.Options) *unit 
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	w.Model.Resources = map[string]string{"concourse-release": releaseTarball("8.2.5")}
-	u := &unit{w, t}
+	u := &unit{World: w, t: t, processes: o.Main == nil}
 	u.set(options{"mode": "worker", "rocm-base-url": nobodyListens})
 	u.set(set)
 	return u
