@@ -31,11 +31,11 @@ E2E_PACKAGES = $(shell grep -rl --include='*_test.go' '^//go:build.*e2e' tests |
 PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin pebble
 PACKER = go run -buildvcs=false ./src/charmpack
 TOOL = go tool -modfile=tools/go.mod
-GOTEST = go test -buildvcs=false $(if $(JSON),-json)
-TO_JSON = $(if $(JSON), > $(JSON))
+# Shows what runs, and keeps the events in JSON.
+GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build build $(PROGRAMS) sandbox demo check test e2e test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench fuzz clean
+.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check test e2e test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,9 @@ sandbox: need-build
 	@echo "go build bin/sandbox"
 	@go build -trimpath -buildvcs=false -o bin/sandbox ./src/sandbox
 
+progress: need-go
+	@go build -buildvcs=false -o bin/progress ./tests/progress
+
 demo: build sandbox ## show the charm at work on this machine: no Juju, no GPU, no root needed (VERBOSE=1: plans in full)
 	@bin/sandbox demo $(if $(VERBOSE),-v)
 
@@ -81,45 +84,45 @@ check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and 
 	dead=$$(echo "$$programs" | grep -v -e '^internal/juju/jujutest/' -e '^internal/sandbox/'; echo "$$tests") && \
 	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
 
-test: check ## every test that needs no root and no special machine
-	@echo "All tests without root: ten minutes and more on two cores." >&2
-	$(GOTEST) -vet=off -timeout 20m ./... $(TO_JSON)
+test: check progress ## every test that needs no root and no special machine
+	@echo "All tests without root: some minutes on two cores." >&2
+	$(GOTEST) -vet=off -timeout 2h ./...
 
-e2e: build ## tests that need root and Debian's or Ubuntu's packages; installs these
+e2e: build progress ## tests that need root and Debian's or Ubuntu's packages; installs these
 	@scripts/e2e-packages.sh
 	@echo "The tests with real parts: half an hour and more on two cores." >&2
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
-	$(GOTEST) -tags e2e -count=1 -p 1 -timeout 45m $(E2E_PACKAGES) $(TO_JSON)
+	$(GOTEST) -tags e2e -count=1 -p 1 -timeout 2h $(E2E_PACKAGES)
 
 # A module of its own: it links Juju, which is AGPL-3.0. Its hooks mostly wait for
 # one another's processes, hence more at a time than there are cores.
-test-juju: need-go ## the built charm under Juju 3.6.11's own agent and hook tools; downloads Juju, needs no root
+test-juju: progress ## the built charm under Juju 3.6.11's own agent and hook tools; downloads Juju, needs no root
 	@echo "Juju 3.6.11 is downloaded and compiled at first: minutes." >&2
-	cd tests/juju && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -parallel 4 -timeout 15m ./... $(if $(JSON), > $(abspath $(JSON)))
+	cd tests/juju && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -parallel 4 -timeout 2h ./...
 
 # A module of its own: it links Loki, which is AGPL-3.0.
-test-loki: need-go ## alert rules on logs under Loki 3.5.7's own engine; downloads Loki, needs no root
+test-loki: progress ## alert rules on logs under Loki 3.5.7's own engine; downloads Loki, needs no root
 	@echo "Loki 3.5.7 is downloaded and compiled at first: minutes." >&2
-	cd tests/loki && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -timeout 15m ./... $(if $(JSON), > $(abspath $(JSON)))
+	cd tests/loki && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -timeout 2h ./...
 
 # juju/ below it is a module of its own, for the same reason. The cache folder keeps
 # what was built; CONTROLLER_CACHED_ONLY=1 skips where there is nothing.
-test-controller: need-go ## the charm deployed by a whole Juju 4.1 controller on LXD; root, half an hour to build Juju at first
+test-controller: progress ## the charm deployed by a whole Juju 4.1 controller on LXD; root, half an hour to build Juju at first
 	@scripts/e2e-packages.sh
 	@echo "Juju 4.1 is built at first, half an hour; the tests take as long again." >&2
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
-	$(GOTEST) -tags controller -count=1 -v -timeout 90m ./tests/controller $(TO_JSON)
+	$(GOTEST) -tags controller -count=1 -timeout 2h ./tests/controller
 
 # k8s/ and containerd/ below it are modules of their own, and kept by the cache folder as
 # well; KUBERNETES_CACHED_ONLY=1 skips where there is nothing.
-test-kubernetes: need-go ## pods on stand-in GPUs under kubelet, API server and scheduler 1.34; root, ten minutes to build them at first
+test-kubernetes: progress ## pods on stand-in GPUs under kubelet, API server and scheduler 1.34; root, ten minutes to build them at first
 	@E2E_MORE="etcd-server containernetworking-plugins" scripts/e2e-packages.sh
-	E2E=1 $(GOTEST) -tags kubernetes -count=1 -v -timeout 45m ./tests/kubernetes $(TO_JSON)
+	E2E=1 $(GOTEST) -tags kubernetes -count=1 -timeout 2h ./tests/kubernetes
 
 # tofu/ and provider/ below it are modules of their own, and kept by the cache folder as
 # well; TERRAFORM_CACHED_ONLY=1 skips where there is nothing.
-test-terraform: need-go ## the Terraform module under OpenTofu and Juju's provider; no root, minutes to build them at first
-	$(GOTEST) -tags terraform -count=1 -v -timeout 30m ./tests/terraform $(TO_JSON)
+test-terraform: progress ## the Terraform module under OpenTofu and Juju's provider; no root, minutes to build them at first
+	$(GOTEST) -tags terraform -count=1 -timeout 2h ./tests/terraform
 
 charm: build ## write concourse-ci-machine_amd64.charm (GOARCH=arm64: _arm64.charm)
 	$(PACKER) pack -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o $(CHARM)

@@ -27,14 +27,23 @@ import (
 // knowing whether it would understand being started to look at a GPU.
 const program = "dispatch"
 
-// Main runs dispatch. Exit status: 0 done or honestly reported in the unit's
-// status, 1 failed (Juju runs the hook again), 2 called wrongly.
+// Main runs dispatch on this machine, below CHARM_ROOT. It returns what Run returns.
 func Main(args []string, env func(string) string, stdout, stderr io.Writer) int {
 	// The programs that it starts, as apt, make files that all have to read.
 	syscall.Umask(0o022)
+	exe, err := os.Executable()
+	if err != nil {
+		return fail(stderr, fmt.Errorf("cannot find this program's file: %w", err))
+	}
+	return Run(host.New(env("CHARM_ROOT")), exe, args, env, stdout, stderr)
+}
+
+// Run runs dispatch, whose file is exe, on a machine. It returns the exit status: 0 done or
+// honestly reported in the unit's status, 1 failed (Juju runs the hook again), 2 called wrongly.
+func Run(h host.Host, exe string, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	ctx := context.Background()
-	c := &actions.Actions{Charm: &charm.Charm{Host: host.New(env("CHARM_ROOT")), NewID: newID, Stderr: stderr, CharmDir: charmDir(env)}}
-	if exe, err := os.Executable(); err == nil && filepath.Base(exe) == program {
+	c := &actions.Actions{Charm: &charm.Charm{Host: h, NewID: newID, Stderr: stderr, CharmDir: charmDir(exe, env)}}
+	if filepath.Base(exe) == program {
 		c.Start = func(args ...string) error { return host.Detach(exe, args...) }
 		c.Probe, c.Read = actions.NewProbe(c.Host, exe, "gpu", probe), gpustate.NewReader(c.Host, exe, "gpu", read)
 	}
@@ -69,13 +78,9 @@ func fail(stderr io.Writer, err error) int {
 
 // charmDir is where the charm's files are: Juju says so, and for a person it
 // is where the program lies.
-func charmDir(env func(string) string) string {
+func charmDir(exe string, env func(string) string) string {
 	if d := env("JUJU_CHARM_DIR"); d != "" {
 		return d
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return "."
 	}
 	return filepath.Dir(exe)
 }

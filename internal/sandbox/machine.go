@@ -34,6 +34,7 @@ type Machine struct {
 	mu       sync.Mutex
 	units    map[string]*unit
 	recorded []string
+	called   func(argv []string, after bool)
 	listener net.Listener
 	servers  []*http.Server
 	port     int // of the worker's health check
@@ -155,8 +156,29 @@ func (m *Machine) answer(conn net.Conn) {
 	defer conn.Close()
 	var q question
 	if json.NewDecoder(conn).Decode(&q) == nil && len(q.Argv) > 0 {
-		json.NewEncoder(conn).Encode(m.run(q.Argv))
+		m.mu.Lock()
+		called := m.called
+		m.mu.Unlock()
+		if called == nil {
+			called = func([]string, bool) {}
+		}
+		called(q.Argv, false)
+		r := m.run(q.Argv)
+		called(q.Argv, true)
+		json.NewEncoder(conn).Encode(r)
 	}
+}
+
+// interrupt has called run before and after each command that a process asks for.
+func (m *Machine) interrupt(called func(argv []string, after bool)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.called = called
+}
+
+// Systemctl is a call by somebody who is not the charm. It returns what it prints.
+func (m *Machine) Systemctl(args ...string) string {
+	return m.run(append([]string{"systemctl"}, args...)).Stdout
 }
 
 func (m *Machine) run(argv []string) reply {

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +27,8 @@ type Options struct {
 	Charm string // the unpacked charm's folder: dispatch, bin/, config.yaml
 	Exe   string // this program: it calls Intercept first thing
 	Unit  string // "concourse-ci-machine/0"
+	// Main, if set, runs hooks in this process, in place of the built dispatch.
+	Main Program
 }
 
 // World is the unit.
@@ -36,7 +39,12 @@ type World struct {
 	Machine *Machine
 	// Start, if set, changes the command that a run of dispatch is.
 	Start func(*exec.Cmd)
+	// Kill, if set, ends a run where it returns true, as kill -9 does: before a command, or
+	// after it. A process of dispatch is killed at commands of the Machine alone, a run of
+	// Main at hook tools, too.
+	Kill func(argv []string, after bool) bool
 
+	main    Program
 	charm   string
 	tools   string
 	server  *jujutest.Server
@@ -66,7 +74,7 @@ func New(o Options) (w *World, err error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
-	w = &World{Dir: dir, Root: host.Root(filepath.Join(dir, "root")), tools: filepath.Join(dir, "tools"), charm: o.Charm}
+	w = &World{Dir: dir, Root: host.Root(filepath.Join(dir, "root")), tools: filepath.Join(dir, "tools"), charm: o.Charm, main: o.Main}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("cannot make a sandbox: %w", errors.Join(err, os.RemoveAll(dir)))
@@ -173,20 +181,12 @@ func (w *World) run(ctx *jujutest.Context) (Result, error) {
 	statuses, logs := len(w.Model.Statuses), len(w.Model.Logs)
 	w.Machine.Recorded()
 	w.current = ctx
-	var out bytes.Buffer
-	cmd := w.Command(ctx)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
+	code, out, _, err := w.dispatch(ctx, true)
 	w.current = nil
-	r := Result{Output: strings.TrimSpace(out.String()), Code: cmd.ProcessState.ExitCode()}
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
+	r := Result{Output: strings.TrimSpace(out), Code: code}
+	if err == nil && code == 0 {
 		err = ctx.Commit()
-	case errors.As(err, &exit):
-		ctx.Rollback()
-		err = nil
-	default:
+	} else {
 		ctx.Rollback()
 	}
 	r.Statuses, r.Logs = w.Model.Statuses[statuses:], w.Model.Logs[logs:]
@@ -195,4 +195,40 @@ func (w *World) run(ctx *jujutest.Context) (Result, error) {
 		r.Calls = append(r.Calls, strings.Join(c, " "))
 	}
 	return r, err
+}
+
+// Person runs dispatch as people do, without anything of Juju's.
+func (w *World) Person(args ...string) (stdout, stderr string, code int, err error) {
+	code, stdout, stderr, err = w.dispatch(nil, false, args...)
+	return stdout, stderr, code, err
+}
+
+// dispatch runs dispatch to its end. With joined, standard error goes where the output goes.
+func (w *World) dispatch(ctx *jujutest.Context, joined bool, args ...string) (code int, stdout, stderr string, err error) {
+	var out, errs bytes.Buffer
+	to := io.Writer(&errs)
+	if joined {
+		to = &out
+	}
+	if w.main != nil {
+		code = w.runHere(ctx, args, &out, to)
+		return code, out.String(), errs.String(), nil
+	}
+	cmd := w.Command(ctx, args...)
+	cmd.Stdout, cmd.Stderr = &out, to
+	if err := cmd.Start(); err != nil {
+		return Killed, "", "", err
+	}
+	w.Machine.interrupt(func(argv []string, after bool) {
+		if w.Kill != nil && w.Kill(argv, after) {
+			cmd.Process.Kill()
+		}
+	})
+	err = cmd.Wait()
+	w.Machine.interrupt(nil)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = nil
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String(), err
 }

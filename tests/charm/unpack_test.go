@@ -1,3 +1,5 @@
+//go:build e2e
+
 package charm
 
 import (
@@ -12,9 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-// root is the repository.
-const root = "../.."
 
 // makeCharm runs `make charm` as a person would, but into a folder of its own,
 // and returns the charm.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/cli"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/sandbox"
 )
@@ -40,13 +41,13 @@ func newApp(t *testing.T, app, network string, n int, set options) *cluster {
 	require.NoError(t, err)
 	t.Cleanup(func() { c.pg.Close() }) // a test may have done so
 	for i := range n {
-		w, err := sandbox.New(sandbox.Options{Host: fixture("no-gpu"), Charm: lightDir(), Exe: tools(), Unit: fmt.Sprintf("%s/%d", app, i)})
+		w, err := sandbox.New(sandbox.Options{Host: fixture("no-gpu"), Charm: charmDir(), Main: cli.Run, Exe: tools(), Unit: fmt.Sprintf("%s/%d", app, i)})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, w.Close()) })
 		w.Model.Resources = map[string]string{"concourse-release": releaseTarball("8.2.5")}
 		w.Model.Leader = i == 0
 		w.Model.Address = fmt.Sprintf("%s.%d", network, 10+i)
-		u := &unit{w, t}
+		u := &unit{World: w, t: t}
 		u.set(options{"web-port": w.Machine.WebPort()})
 		u.set(set)
 		u.giveKey()

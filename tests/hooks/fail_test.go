@@ -52,7 +52,7 @@ func TestD20KeyIsPublishedByWhateverHookComesNext(t *testing.T) {
 	u := newUnit(t, fixture("amd"), nil)
 	u.giveKey()
 	flight := u.web()
-	u.Model.Resources["concourse-release"] = filepath.Join(lightDir(), "dispatch") // no release at all
+	u.Model.Resources["concourse-release"] = filepath.Join(charmDir(), "dispatch") // no release at all
 	r := u.flight("changed", "web/0")
 	require.Equal(t, "blocked", r.Status().Status)
 	require.Contains(t, r.Status().Message, "cannot unpack dispatch: ")
@@ -130,7 +130,7 @@ func TestWrongOptionsDoNotKeepAUnitFromGoing(t *testing.T) {
 // People may start dispatch while Juju does.
 func TestTwoAtOnceWorkOneAfterTheOther(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, fixture("amd"), nil)
+	u := processUnit(t, fixture("amd"), nil)
 	u.giveKey()
 	ctx := u.Model.Begin(jujutest.Hook("install"))
 	socket := filepath.Join(u.Dir, "both.sock")

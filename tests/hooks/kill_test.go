@@ -3,9 +3,6 @@ package hooks
 import (
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,40 +12,36 @@ import (
 	"concourse-ci-machine/internal/sandbox"
 )
 
-// A killer stands in front of a command and ends dispatch, which called it, at
-// its k-th call that counts: kill -9, as a machine that loses its power.
-type killer struct{ when, tool, script string }
+// A killer ends dispatch at its k-th call that counts: kill -9, as a machine that loses
+// its power.
+type killer struct {
+	when   string
+	counts func(argv []string, after bool) bool
+}
 
 var killers = []killer{
 	// The status of each step, and of each stage of a long one, is set right
 	// before it.
-	{"before step", "status-set", `#!/bin/sh
-[ "$2" = maintenance ] && read -r n <"$DIR/calls" && echo $((n + 1)) >"$DIR/calls" && [ $n -eq $AT ] && kill -9 $PPID && exit 1
-exec "$DIR/status-set" "$@"
-`},
-	{"before command", "systemctl", `#!/bin/sh
-[ "$1" != show ] && read -r n <"$DIR/calls" && echo $((n + 1)) >"$DIR/calls" && [ $n -eq $AT ] && kill -9 $PPID && exit 1
-exec "$DIR/systemctl" "$@"
-`},
+	{beforeStep, func(argv []string, after bool) bool {
+		return !after && argv[0] == "status-set" && argv[2] == "maintenance"
+	}},
+	{"before command", func(argv []string, after bool) bool { return !after && changesUnits(argv) }},
 	// systemd has carried it out, but dispatch never hears of it.
-	{"after command", "systemctl", `#!/bin/sh
-"$DIR/systemctl" "$@" || exit
-[ "$1" != show ] && read -r n <"$DIR/calls" && echo $((n + 1)) >"$DIR/calls" && [ $n -eq $AT ] && kill -9 $PPID
-exit 0
-`},
+	{"after command", func(argv []string, after bool) bool { return after && changesUnits(argv) }},
 }
 
-// arm sets the killer in place of its tool; disarm takes it away.
-func (u *unit) arm(k killer, at int) (disarm func()) {
-	u.t.Helper()
-	dir, path := filepath.Join(u.Dir, "killer"), filepath.Join(u.Dir, "tools", k.tool)
-	require.NoError(u.t, os.Mkdir(dir, 0o755))
-	require.NoError(u.t, os.WriteFile(filepath.Join(dir, "calls"), []byte("1\n"), 0o644))
-	require.NoError(u.t, os.Rename(path, filepath.Join(dir, k.tool)))
-	require.NoError(u.t, os.WriteFile(path, []byte(strings.NewReplacer("$DIR", dir, "$AT", fmt.Sprint(at)).Replace(k.script)), 0o755))
-	return func() {
-		require.NoError(u.t, os.Rename(filepath.Join(dir, k.tool), path))
-		require.NoError(u.t, os.RemoveAll(dir))
+const beforeStep = "before step"
+
+func changesUnits(argv []string) bool { return argv[0] == "systemctl" && argv[1] != "show" }
+
+// arm has the killer wait for its call.
+func (u *unit) arm(k killer, at int) {
+	n := 0
+	u.Kill = func(argv []string, after bool) bool {
+		if k.counts(argv, after) {
+			n++
+		}
+		return n == at && k.counts(argv, after)
 	}
 }
 
@@ -69,12 +62,17 @@ func (u *unit) start(name string) {
 // fork is another unit in the same state.
 func (u *unit) fork(t *testing.T) *unit {
 	t.Helper()
-	f := newUnit(t, t.TempDir(), nil)
+	f := newUnit
+	if u.processes {
+		f = processUnit
+	}
+	return u.copyTo(f(t, t.TempDir(), nil))
+}
+
+func (u *unit) copyTo(f *unit) *unit {
 	port := f.read("/etc/default/concourse")
-	// With owners, modes and dates.
-	out, err := exec.Command("cp", "-a", string(u.Root)+"/.", string(f.Root)).CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.NoError(t, f.Root.WriteFile("/etc/default/concourse", []byte(port), 0o644))
+	require.NoError(u.t, copyTree(string(u.Root), string(f.Root)))
+	require.NoError(u.t, f.Root.WriteFile("/etc/default/concourse", []byte(port), 0o644))
 	for _, name := range units {
 		if u.Machine.Up(name) {
 			f.start(name)
@@ -131,6 +129,19 @@ func TestRunKilledAnywhereConverges(t *testing.T) {
 	})
 }
 
+// A process that the kernel kills leaves what a run that stands still does.
+func TestProcessKilledAnywhereConverges(t *testing.T) {
+	t.Parallel()
+	ready := func(t *testing.T) *unit {
+		u := processUnit(t, fixture("amd"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip"})
+		u.works()
+		return u
+	}
+	killedAnywhere(t, []killCase{
+		{"new tag", ready, func(u *unit) { u.set(options{"tag": "big"}) }, func(u *unit) (sandbox.Result, error) { return u.Hook("config-changed") }, 0},
+	})
+}
+
 // killCase is a hook on a unit in some state.
 type killCase struct {
 	name   string
@@ -153,13 +164,16 @@ func killedAnywhere(t *testing.T, cases []killCase) {
 			calm.fine(tt.name, first, err)
 			want := tree(calm, "/etc", "/opt", "/run", "/var")
 			for _, k := range killers {
+				if base.processes && k.when == beforeStep {
+					continue // a process is killed at commands alone
+				}
 				kills := -1
 				for killed := true; killed; kills++ {
 					t.Run(fmt.Sprintf("%s %d", k.when, kills+2), func(t *testing.T) {
 						killed = converges(t, base.fork(t), tt.hook, k, kills+2, calm, first, want)
 					})
 				}
-				if k.tool == "status-set" {
+				if k.when == beforeStep {
 					require.GreaterOrEqual(t, kills, tt.steps)
 				} else {
 					require.Equal(t, len(slices.DeleteFunc(slices.Clone(first.Commands), func(c string) bool { return !strings.HasPrefix(c, "systemctl ") })), kills)
@@ -174,15 +188,15 @@ func killedAnywhere(t *testing.T, cases []killCase) {
 func converges(t *testing.T, u *unit, hook func(*unit) (sandbox.Result, error), k killer, at int, calm *unit, first sandbox.Result, want map[string]string) bool {
 	t.Helper()
 	local := locals(u)
-	disarm := u.arm(k, at)
+	u.arm(k, at)
 	killed, err := hook(u)
-	disarm()
+	u.Kill = nil
 	require.NoError(t, err)
 	if killed.Code == 0 {
 		return false
 	}
 	where := fmt.Sprintf("killed %s %d: %v", k.when, at, killed.Statuses)
-	require.Equal(t, -1, killed.Code, where+killed.Output)
+	require.Equal(t, sandbox.Killed, killed.Code, where+killed.Output)
 	require.Equal(t, local, locals(u), where)
 	again, err := hook(u)
 	u.fine(where, again, err)

@@ -17,7 +17,7 @@ import (
 func TestLifeOfAROCmWorker(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
-	u := unitOf(t, charmDir(), fixture("amd-nvidia"), nil)
+	u := processUnit(t, fixture("amd-nvidia"), nil)
 	var story strings.Builder
 	tell := func(name string, r sandbox.Result) {
 		fmt.Fprintf(&story, "== %s\n", name)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 
 	"concourse-ci-machine/tests/suite"
@@ -20,7 +21,7 @@ import (
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
 
-	_ "concourse-ci-machine/internal/cli"
+	"concourse-ci-machine/internal/cli"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/sandbox"
@@ -38,25 +39,20 @@ const (
 // changes it after TestMain.
 var built string
 
-func TestMain(m *testing.M) { os.Exit(suite.InFolder(m, build)) }
+func TestMain(m *testing.M) {
+	syscall.Umask(0o022) // as dispatch sets it
+	os.Exit(suite.InFolder(m, build))
+}
 
-// build makes the charm, one with light programs, and releases.
+// build makes the charm and releases.
 func build(dir string) error {
 	built = dir
-	if err := suite.Charm(dir); err != nil {
-		return err
-	}
-	err := os.CopyFS(lightDir(), os.DirFS(charmDir()))
-	if err == nil {
-		err = suite.Light(lightDir())
-	}
+	err := suite.LightCharm(dir)
 	for _, version := range []string{"8.2.5", "8.3.0"} {
 		err = cmp.Or(err, sandbox.StandInRelease(releaseTarball(version), version))
 	}
 	return err
 }
-
-func lightDir() string { return filepath.Join(built, "light") }
 
 // tools is the program behind the hook tools and the recorded commands. (This
 // test's own could be, but takes twice as long to start.)
@@ -92,7 +88,8 @@ func keys(name string) []byte {
 // unit is a World whose failures end its test.
 type unit struct {
 	*sandbox.World
-	t *testing.T
+	t         *testing.T
+	processes bool // its hooks are processes
 }
 
 // told are the hook tools' calls and the commands of all hooks that went well,
@@ -110,16 +107,23 @@ type options = map[string]any
 
 func newUnit(t *testing.T, hostDir string, set options) *unit {
 	t.Helper()
-	return unitOf(t, lightDir(), hostDir, set)
+	return unitOf(t, hostDir, set, sandbox.Options{Charm: charmDir(), Main: cli.Run})
 }
 
-func unitOf(t *testing.T, charm, hostDir string, set options) *unit {
+// processUnit is newUnit whose hooks are processes: the built dispatch, and commands.
+func processUnit(t *testing.T, hostDir string, set options) *unit {
 	t.Helper()
-	w, err := sandbox.New(sandbox.Options{Host: hostDir, Charm: charm, Exe: tools(), Unit: unitName})
+	return unitOf(t, hostDir, set, sandbox.Options{Charm: charmDir()})
+}
+
+func unitOf(t *testing.T, hostDir string, set options, o sandbox.Options) *unit {
+	t.Helper()
+	o.Host, o.Exe, o.Unit = hostDir, tools(), unitName
+	w, err := sandbox.New(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	w.Model.Resources = map[string]string{"concourse-release": releaseTarball("8.2.5")}
-	u := &unit{w, t}
+	u := &unit{World: w, t: t, processes: o.Main == nil}
 	u.set(options{"mode": "worker", "rocm-base-url": nobodyListens})
 	u.set(set)
 	return u

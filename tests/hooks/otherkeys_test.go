@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/sandbox"
+
 	"concourse-ci-machine/internal/host/hosttest"
 )
 
@@ -32,11 +34,11 @@ func TestKeysAddedByHandAreKeptAndTold(t *testing.T) {
 
 	// The hook that takes the worker's key back is killed before it can.
 	delete(tsa.Units, "gpu/0")
-	disarm := u.arm(killers[0], 1)
+	u.arm(killers[0], 1)
 	killed, err := u.RelationHook(tsa, "departed", "gpu/0")
-	disarm()
+	u.Kill = nil
 	require.NoError(t, err)
-	require.Equal(t, -1, killed.Code)
+	require.Equal(t, sandbox.Killed, killed.Code)
 	u.hook("update-status")
 	require.Equal(t, mine, u.read(authorizedFile), "the worker's is gone, the other is not")
 	require.Contains(t, u.Model.Status().Message, remark)

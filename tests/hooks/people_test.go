@@ -1,9 +1,7 @@
 package hooks
 
 import (
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,15 +14,9 @@ import (
 // person runs dispatch as people do, without anything of Juju's.
 func (u *unit) person(args ...string) (stdout, stderr string, code int) {
 	u.t.Helper()
-	var out, errs strings.Builder
-	c := u.Command(nil, args...)
-	c.Stdout, c.Stderr = &out, &errs
-	err := c.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		require.NoError(u.t, err)
-	}
-	return out.String(), errs.String(), c.ProcessState.ExitCode()
+	stdout, stderr, code, err := u.Person(args...)
+	require.NoError(u.t, err)
+	return stdout, stderr, code
 }
 
 func TestWrongCommandLinesAreExplained(t *testing.T) {
@@ -49,7 +41,7 @@ func TestWrongCommandLinesAreExplained(t *testing.T) {
 
 func TestHelpAndVersion(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, fixture("amd"), nil)
+	u := processUnit(t, fixture("amd"), nil)
 	u.giveKey()
 	for _, args := range [][]string{nil, {"--help"}, {"-h"}, {"help"}} {
 		stdout, stderr, code := u.person(args...)
@@ -137,7 +129,7 @@ func TestGPUListForPeopleAndAsAnAction(t *testing.T) {
 // A hook has Juju's environment, which has no HOME, and hands it on.
 func TestHookNeedsNothingButJujusEnvironment(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, fixture("amd"), nil)
+	u := processUnit(t, fixture("amd"), nil)
 	u.giveKey()
 	c := u.Command(u.Model.Begin(jujutest.Hook("install")))
 	for _, v := range c.Env {

@@ -18,10 +18,7 @@ import (
 // systemctl is a call by somebody who is not this charm.
 func (u *unit) systemctl(args ...string) {
 	u.t.Helper()
-	c := u.Command(nil)
-	c.Path, c.Args = filepath.Join(u.Dir, "tools/systemctl"), append([]string{"systemctl"}, args...)
-	out, err := c.CombinedOutput()
-	require.NoError(u.t, err, string(out))
+	u.Machine.Systemctl(args...)
 }
 
 // pythonHooks does what the Python charm's upgrade-charm, which goes on to its

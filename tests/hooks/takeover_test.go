@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/cli"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/juju/jujutest"
 	"concourse-ci-machine/internal/sandbox"
@@ -16,11 +17,11 @@ import (
 // oldUnit is a unit of the Python charm, whose service runs.
 func oldUnit(t *testing.T, name, service string, set options) *unit {
 	t.Helper()
-	w, err := sandbox.New(sandbox.Options{Host: string(hosttest.Predecessor(t, name)), Charm: lightDir(), Exe: tools(), Unit: unitName})
+	w, err := sandbox.New(sandbox.Options{Host: string(hosttest.Predecessor(t, name)), Charm: charmDir(), Main: cli.Run, Exe: tools(), Unit: unitName})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	w.Model.Resources = map[string]string{"concourse-release": releaseTarball("8.2.5")}
-	u := &unit{w, t}
+	u := &unit{World: w, t: t}
 	u.set(set)
 	u.start(service)
 	return u

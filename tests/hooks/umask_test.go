@@ -11,7 +11,7 @@ import (
 // The umask is the whole process's, so this test is not parallel to others.
 func TestUnitIsTheSameWhateverTheUmaskOfItsHooks(t *testing.T) {
 	worker := func() *unit {
-		return newUnit(t, fixture("amd"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip", "gpu-sharing": "exclusive"})
+		return processUnit(t, fixture("amd"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip", "gpu-sharing": "exclusive"})
 	}
 	open, closed := worker(), worker()
 	modes := func(u *unit) map[string]string {

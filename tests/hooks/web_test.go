@@ -273,13 +273,9 @@ func TestWebThatDoesNotAnswerIsNotReady(t *testing.T) {
 	t.Parallel()
 	c := webs(t, 1, nil)
 	u := c.units[0]
-	cmd := u.Command(nil)
-	cmd.Path, cmd.Args = filepath.Join(u.Dir, "tools/systemctl"), []string{"systemctl", "kill", "concourse-server.service"}
-	require.NoError(t, cmd.Run())
+	u.systemctl("kill", webUnit)
 	u.Machine.Ends = func(string) string { return "auto-restart" }
-	cmd = u.Command(nil)
-	cmd.Path, cmd.Args = filepath.Join(u.Dir, "tools/systemctl"), []string{"systemctl", "start", "concourse-server.service"}
-	require.NoError(t, cmd.Run())
+	u.systemctl("start", webUnit)
 	r := c.hook(0, "update-status")
 	require.Empty(t, r.Commands, "systemd is trying already")
 	require.Contains(t, c.status(0), "waiting: Web not ready: ")

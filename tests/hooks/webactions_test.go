@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -277,11 +276,7 @@ func TestLandedWorkerIsNotStartedByTheMachine(t *testing.T) {
 // show asks the unit's systemd.
 func (u *unit) show(name string) string {
 	u.t.Helper()
-	c := u.Command(nil)
-	c.Path, c.Args = filepath.Join(u.Dir, "tools/systemctl"), []string{"systemctl", "show", name}
-	out, err := c.Output()
-	require.NoError(u.t, err)
-	return string(out)
+	return u.Machine.Systemctl("show", name)
 }
 
 func TestPruneWorkerTakesOnlyWorkersThatAreGone(t *testing.T) {

@@ -30,10 +30,7 @@ func release(version string) string { return filepath.Join(built, "concourse-"+v
 // Juju's program, which is in this folder's module.
 func build(dir string) error {
 	built = dir
-	err := suite.Charm(dir)
-	if err == nil {
-		err = suite.Light(charmDir())
-	}
+	err := suite.LightCharm(dir)
 	if err == nil {
 		err = suite.BuildIn(".", dir, "github.com/juju/juju/cmd/jujuc")
 	}

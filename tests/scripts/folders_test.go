@@ -125,19 +125,6 @@ func TestShareStorage(t *testing.T) {
 	require.Empty(t, w.Config[box])
 }
 
-func TestDeployTestWithSharedStorage(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.Cards, w.Profile = oneAMD, byCharm
-	r := w.run(t, "deploy-test.sh", "--shared-storage", "lxc", "--mode", "web+worker", "--charm", "../../README.md", "--steps", "deploy,verify-marker,pytorch,scale-out,config,destroy")
-	require.Zero(t, r.code, r.out+r.err)
-	require.Equal(t, map[string]string{"deploy": "passed", "verify-marker": "passed", "pytorch": "passed", "scale-out": "passed", "config": "passed", "destroy": "passed"}, table(r.out))
-	require.Contains(t, r.out, "wait until all units wait for their storage\n")
-	require.Len(t, r.called("lxc config device add"), 4, "the web, the worker, the GPU and the worker that came later")
-	require.Contains(t, strings.Join(r.called("fly"), "\n"), "benchmark-matmul.yml --tag gpu --tag compute-runtime=rocm --var repository=rocm/pytorch --var image-tag=latest")
-	require.Empty(t, w.Model)
-}
-
 func TestVerifyMarkerFindsAnotherVolume(t *testing.T) {
 	w := kept(t)
 	r := w.run(t, "deploy-test.sh", "--steps=verify-marker")

@@ -61,11 +61,23 @@ func Unpack(dir string) error {
 	return nil
 }
 
-// Light makes a charm's programs other than dispatch a few bytes, for suites that run
-// none of them and copy units a hundred times.
-func Light(charm string) error {
+// LightCharm is Charm whose programs other than dispatch are a few bytes, for suites that
+// run none of them and copy units a hundred times. They are not built either.
+func LightCharm(dir string, more ...string) error {
+	bin := filepath.Join(dir, "bin")
+	if err := Build(bin, append(more, "./src/dispatch", "./src/sandbox")...); err != nil {
+		return err
+	}
+	for _, name := range unused { // the charm takes programs of this machine alone
+		if err := os.Link(filepath.Join(bin, "dispatch"), filepath.Join(bin, name)); err != nil {
+			return err
+		}
+	}
+	if err := Unpack(dir); err != nil {
+		return err
+	}
 	for _, name := range unused {
-		path := filepath.Join(charm, "bin", name)
+		path := filepath.Join(dir, "charm", "bin", name)
 		if err := os.Remove(path); err != nil { // it may be a link to one that stays
 			return err
 		}
