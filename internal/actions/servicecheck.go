@@ -34,7 +34,11 @@ func (c *Actions) checkInService(unit string, r *report) {
 			r.warn(name, g.Text)
 		}
 	}
-	if err == nil && len(out) == of {
+	warnings, unread := c.GPUs().Warnings()
+	for _, g := range warnings {
+		r.warn("tasks of "+g.GPU, g.Text)
+	}
+	if err = errors.Join(err, unread); err == nil && len(out) == of {
 		err = fmt.Errorf("0 of %d; tasks that ask for a GPU are refused", of)
 	}
 	r.add("gpus in service", err, fmt.Sprintf("%d of %d", of-len(out), of))

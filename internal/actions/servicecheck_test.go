@@ -79,6 +79,13 @@ func TestCheckStatusNamesWithheldGPUsWithTheCommandThatHelps(t *testing.T) {
 			"FAILED  service of " + two + ": is withheld since " + at +
 				": hangs or is in reset (kernel_log); too often within a day, so a person has to return it; once it is mended: juju run w/0 gpu-return gpu=1",
 			"ok      gpus in service: 1 of 2"}},
+		"its tasks end badly": {func() gpuservice.Record {
+			r := sickness(c, nil, a, b)
+			r.Find(b).Warning = &health.Fault{Kind: "failed_tasks", Value: 4, Limit: 4}
+			return r
+		}, []string{
+			"warn    tasks of " + two + ": 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it with a result that you know",
+			"ok      gpus in service: 2 of 2"}},
 		"by hand, and none is left": {func() gpuservice.Record {
 			r, err := sickness(c, nil, a).Withhold(a, "noisy fan", c.Host.Now().Add(-time.Hour+time.Second))
 			require.NoError(t, err)

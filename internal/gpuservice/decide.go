@@ -86,7 +86,7 @@ func Decide(before Record, l Look) Record {
 	}
 	r.take(l)
 	r.follow(l)
-	r.compare(l)
+	r.compare()
 	for i := range r.GPUs {
 		r.GPUs[i].Told = r.GPUs[i].wrong(l)
 	}
@@ -169,10 +169,10 @@ func (g *GPU) step(l Look, critical bool) {
 	}
 	stood := low && l.At.Sub(*g.Critical) >= criticalTime
 	switch {
-	case gate >= 0 && g.State != Withheld:
-		g.strike(fresh[gate], l.At)
-	case stood && g.State != Withheld:
-		g.strike(fresh[0], l.At)
+	case (gate >= 0 || stood) && g.State == InService:
+		g.strike(fresh[max(gate, 0)], l.At)
+	case (gate >= 0 || stood) && g.State == Proving:
+		g.withhold(fresh[max(gate, 0)], l.At)
 	case gate >= 0 || low:
 		if g.State == Proving { // not well, though not for long yet
 			g.Well = &l.At
@@ -185,10 +185,17 @@ func (g *GPU) step(l Look, critical bool) {
 	}
 }
 
-// strike withholds for a fault.
+// strike withholds for a fault that counts: one in service, which can cost a build, or a
+// failed proof.
 func (g *GPU) strike(f health.Fault, at time.Time) {
 	g.Strikes = append(g.recent(at), at)
+	g.withhold(f, at)
 	g.Person = len(g.Strikes) > maxStrikes
+}
+
+// withhold takes the GPU from tasks. On trial no task has it, so a fault there is no
+// strike: a GPU that flaps stays out, and comes back by itself once it stands still.
+func (g *GPU) withhold(f health.Fault, at time.Time) {
 	g.Times++
 	g.By, g.Fault, g.Together = ByHealth, &f, false
 	g.move(Withheld, inWords(f), at)

@@ -11,7 +11,7 @@ import (
 // How the tasks of a GPU ended, against those of its siblings.
 
 const (
-	// failures is the fault of a GPU whose tasks end badly more often than its siblings'
+	// failures is the warning on a GPU whose tasks end badly more often than its siblings'
 	// do: Value of the last Limit of them.
 	failures health.Kind = "failed_tasks"
 	// maxOutcomes is how many of the last runs of a GPU count, and leastBad how many of
@@ -19,7 +19,7 @@ const (
 	maxOutcomes = 50
 	leastBad    = 3
 	// significance is the greatest chance, on a GPU that is like its siblings, of numbers
-	// that withhold it.
+	// that are a warning.
 	significance = 0.005
 )
 
@@ -48,44 +48,33 @@ func (r *Record) count(run Run) {
 		if g := r.Find(u.Name); g != nil {
 			g.Outcomes += letter
 			g.Outcomes = g.Outcomes[max(0, len(g.Outcomes)-maxOutcomes):]
-			g.Counted = false
 		}
 	}
 }
 
-// compare withholds GPUs whose tasks end badly where its siblings' do not. It does so for
-// no more than half of them.
-func (r *Record) compare(l Look) {
-	if l.Policy != Auto {
-		return
-	}
-	out := 0
+// compare warns of GPUs whose tasks end badly when those of their siblings do not. It
+// withholds none: a program that crashes each time on the GPU that it names looks the same.
+func (r *Record) compare() {
+	allBad, total := 0, 0
 	for _, g := range r.GPUs {
-		if g.State != InService && g.Fault != nil && g.Fault.Kind == failures {
-			out++
-		}
+		allBad += strings.Count(g.Outcomes, endedBadly)
+		total += len(g.Outcomes)
 	}
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
-		if g.Counted || g.State != InService || 2*(out+1) > len(r.GPUs) {
-			continue
-		}
-		g.Counted = true
 		bad, all := strings.Count(g.Outcomes, endedBadly), len(g.Outcomes)
-		otherBad, others := 0, 0
-		for k := range r.GPUs {
-			if k != i {
-				otherBad += strings.Count(r.GPUs[k].Outcomes, endedBadly)
-				others += len(r.GPUs[k].Outcomes)
-			}
+		if g.Warning = nil; bad >= leastBad && chance(bad, all, allBad-bad, total-all) <= significance {
+			g.Warning = &health.Fault{Kind: failures, Value: float64(bad), Limit: float64(all)}
 		}
-		if bad < leastBad || chance(bad, all, otherBad, others) > significance {
-			continue
-		}
-		g.strike(health.Fault{Kind: failures, Value: float64(bad), Limit: float64(all)}, l.At)
-		g.Outcomes = "" // it begins anew when it is back
-		out++
 	}
+}
+
+// Warned returns in words what speaks against a GPU that is in service; "" for nothing.
+func (g *GPU) Warned() string {
+	if g.Warning == nil || g.State != InService {
+		return ""
+	}
+	return inWords(*g.Warning) + "; run a program on it with a result that you know"
 }
 
 // chance is Fisher's exact test: how likely it is that of bad+otherBad bad ends in all+others

@@ -37,7 +37,7 @@ func TestModelKeepsItsPromises(t *testing.T) {
 	proof, proofs, proved := "", map[string]Proof{}, 0
 	for step := range 10_000 {
 		at = at.Add(15 * time.Second)
-		if rnd.IntN(200) == 0 {
+		if rnd.IntN(400) == 0 {
 			at = at.Add(time.Duration(rnd.IntN(4000)-1000) * time.Second) // a pause, or a clock set back
 			clear(since)
 		}
@@ -117,14 +117,10 @@ func TestModelKeepsItsPromises(t *testing.T) {
 
 		require.LessOrEqual(t, len(r.Met), maxMet)
 		require.LessOrEqual(t, len(r.Runs), maxRuns)
-		failed := 0
 		for _, g := range r.GPUs {
-			if g.Fault != nil && g.Fault.Kind == failures {
-				failed++
-			}
+			require.False(t, g.Fault != nil && g.Fault.Kind == failures, "step %d: numbers alone withhold nothing", step)
 			require.LessOrEqual(t, len(g.Outcomes), maxOutcomes)
 		}
-		require.LessOrEqual(t, 2*failed, len(names), "step %d: numbers alone withhold half at most", step)
 		for _, m := range r.Met {
 			require.NotEmpty(t, m.faulty(), "step %d", step)
 			require.NotEmpty(t, m.Why, "step %d", step)
@@ -141,6 +137,9 @@ func TestModelKeepsItsPromises(t *testing.T) {
 			}
 			fell := was.State != Withheld && g.State == Withheld // persons withhold between looks
 			require.Equal(t, was.Times+map[bool]uint64{true: 1}[fell], g.Times, "step %d: each time counts, and nothing else", step)
+			if was.State == Proving && g.State == Withheld && isGate(*g.Fault) {
+				require.LessOrEqual(t, len(g.Strikes), len(was.Strikes), "step %d: no task had it", step)
+			}
 			if g.State != was.State {
 				require.NotEmpty(t, g.Why, "step %d: no change without a reason", step)
 				require.Equal(t, at, g.Since)
@@ -178,7 +177,7 @@ func TestModelKeepsItsPromises(t *testing.T) {
 				require.False(t, g.Await.Due && proofs[g.Name].Running, "step %d: one at a time", step)
 			}
 			if was.State == InService && g.State == Withheld {
-				byTasks := g.Fault != nil && slices.Contains([]health.Kind{blamed, failures}, g.Fault.Kind)
+				byTasks := g.Fault != nil && g.Fault.Kind == blamed
 				require.True(t, len(g.Standing) > 0 || byTasks, "step %d: withheld for nothing", step)
 			}
 		}
@@ -186,7 +185,7 @@ func TestModelKeepsItsPromises(t *testing.T) {
 			require.Len(t, r.GPUs, len(told.GPUs))
 		}
 	}
-	require.Greater(t, proved, 5)
+	require.Positive(t, proved, "the model never proves a GPU")
 	for _, s := range []State{InService, Withheld, Proving} {
 		require.Greater(t, seen[s], 300, "the model hardly ever is %s", s)
 	}

@@ -82,10 +82,10 @@ type GPU struct {
 	// Told is what a task that began after the last look did not bring about.
 	Told []health.Fault `json:"told,omitempty"`
 	// Blamed are different tasks in a row that met faults on it alone, and Outcomes how
-	// its last tasks ended, a letter each; Counted says that compare has seen them.
-	Blamed   []string `json:"blamed,omitempty"`
-	Outcomes string   `json:"outcomes,omitempty"`
-	Counted  bool     `json:"counted,omitempty"`
+	// its last tasks ended, a letter each; Warning is what these show, and withholds nothing.
+	Blamed   []string      `json:"blamed,omitempty"`
+	Outcomes string        `json:"outcomes,omitempty"`
+	Warning  *health.Fault `json:"warning,omitempty"`
 	// Idle is how many bytes of its memory are in use when nobody has it, and Slack how many
 	// more may be; Dirty since when there are more though its task has ended. Busy and
 	// Holder are who had it at the last look.

@@ -80,6 +80,11 @@ func tell(t *testing.T, text string) string {
 					fmt.Fprintf(&out, "%6s  GPU %d  %s: %s\n", at.Sub(start), g.Index, g.State, g.Why)
 				}
 			}
+			for _, g := range r.GPUs {
+				if was := before.Find(g.Name); was != nil && was.Warned() != g.Warned() {
+					fmt.Fprintf(&out, "%6s  GPU %d  warning: %s\n", at.Sub(start), g.Index, g.Warned())
+				}
+			}
 			for _, run := range r.Met[min(len(before.Met), len(r.Met)):] {
 				exit := ""
 				if run.Exit != nil {

@@ -11,7 +11,7 @@ import (
 func (u *Unit) Withhold(w io.Writer, which, reason string) error {
 	return u.byHand(w, "withhold", which, func(r gpuservice.Record, of servedGPU) (gpuservice.Record, string, error) {
 		now, err := r.Withhold(of.name, reason, u.Host.Now().UTC())
-		return now, fmt.Sprintf("%s is withheld: no new container gets it; one that has it keeps it. gpu-return gives it back. Tags and status follow by the next hooks, within minutes", of), err
+		return now, fmt.Sprintf("%s is withheld: no new container gets it; one that has it keeps it. gpu-return gives it back. The status follows at the next hook, tags once it was out for 10 minutes", of), err
 	})
 }
 
@@ -26,7 +26,7 @@ func (u *Unit) Return(w io.Writer, which string) error {
 		case len(standing) > 0:
 			text += ", though this stands: " + gpuservice.Texts(standing) + ". It is not withheld for that any more; for anything new it is"
 		}
-		return now, text + ". Tags and status follow by the next hooks, within minutes", err
+		return now, text + ". Tags and status follow by the next hooks, within 10 minutes", err
 	})
 }
 

@@ -50,6 +50,17 @@ func (u *Unit) OutOfService(unit string) (out []Out, of int, err error) {
 	return out, len(all), err
 }
 
+// Warnings returns what speaks against GPUs that tasks get all the same.
+func (u *Unit) Warnings() (list []Out, err error) {
+	all, err := u.servedNow()
+	for _, s := range all {
+		if warning := s.Warned(); warning != "" {
+			list = append(list, Out{GPU: s.String(), Text: warning})
+		}
+	}
+	return list, err
+}
+
 // remedy is the command that helps with a GPU that is not in service.
 func (s servedGPU) remedy(unit string) string {
 	which := fmt.Sprint(s.index)

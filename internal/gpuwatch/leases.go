@@ -19,8 +19,13 @@ import (
 	"concourse-ci-machine/internal/worker"
 )
 
-// notLeased is how a unit answers whose tasks share their GPUs.
-const notLeased = "gpu-sharing=shared: GPUs are not leased"
+// notLeased returns gpu-sharing as the last hook had it, and why the wrapper leases no GPU.
+func (u *Unit) notLeased() (sharing, why string) {
+	if cfg, known := u.option("gpu-sharing"); known && cfg.Exclusive {
+		return "exclusive", "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; see juju status"
+	}
+	return "shared", "gpu-sharing=shared: GPUs are not leased"
+}
 
 // leasedGPU is one of the GPUs that the wrapper leases.
 type leasedGPU struct {
@@ -48,7 +53,7 @@ func (g leasedGPU) String() string {
 
 // leased are the unit's leases as its wrapper has them, which is what counts:
 // options that no hook has acted on yet have no effect on tasks either. on is
-// false where tasks share the GPUs.
+// false if it leases none, see notLeased.
 func (u *Unit) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error) {
 	data, err := u.Host.ReadFile(oci.DefaultConfig)
 	switch {
@@ -152,7 +157,8 @@ func (u *Unit) ReportLeases(_ context.Context, w io.Writer) error {
 		if err := u.Host.Remove(worker.LeaseReport); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintln(w, notLeased)
+		_, why := u.notLeased()
+		_, err := fmt.Fprintln(w, why)
 		return err
 	}
 	r, _, err := u.leaseReport(l, gpus)

@@ -17,7 +17,8 @@ func (u *Unit) Release(w io.Writer, which string, force bool) error {
 		return err
 	}
 	if !on {
-		return fmt.Errorf("cannot release GPU %q: %s", which, notLeased)
+		_, why := u.notLeased()
+		return fmt.Errorf("cannot release GPU %q: %s", which, why)
 	}
 	i, err := findGPU(gpus, "release", "leases", which)
 	if err != nil {

@@ -62,10 +62,13 @@ func (u *Unit) servedNow() ([]servedGPU, error) {
 	return u.served(r)
 }
 
-// serviceText tells of the GPUs that are not in service; "" where all are.
+// serviceText names the GPUs that are not in service, and warnings on others; "" for none.
 func serviceText(all []servedGPU) string {
 	var b strings.Builder
 	for _, s := range all {
+		if warning := s.Warned(); warning != "" {
+			fmt.Fprintf(&b, "warning: %s: %s\n", s, warning)
+		}
 		if s.State == gpuservice.InService {
 			continue
 		}
@@ -88,11 +91,12 @@ type Served struct {
 	Standing []health.Fault   `json:"standing,omitempty"` // at the last look
 	Seconds  float64          `json:"withheld_seconds"`
 	Times    uint64           `json:"withheld_times"` // because it was sick
+	Warning  string           `json:"warning,omitempty"`
 }
 
 func (u *Unit) servedJSON(all []servedGPU) (list []Served) {
 	for _, s := range all {
-		list = append(list, Served{s.name, s.Index, s.State, s.Since.UTC().Format("2006-01-02T15:04:05Z"), s.Why, s.By, s.Standing, s.OutFor(u.Host.Now()), s.Times})
+		list = append(list, Served{s.name, s.Index, s.State, s.Since.UTC().Format("2006-01-02T15:04:05Z"), s.Why, s.By, s.Standing, s.OutFor(u.Host.Now()), s.Times, s.Warned()})
 	}
 	return list
 }

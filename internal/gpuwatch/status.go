@@ -23,13 +23,14 @@ func (u *Unit) Status(w io.Writer, f term.Format) error {
 		return err
 	}
 	if !on {
+		sharing, why := u.notLeased()
 		if f.JSON {
 			return term.JSON(w, struct {
 				Sharing string   `json:"sharing"`
 				Service []Served `json:"service,omitempty"`
-			}{"shared", u.servedJSON(served)})
+			}{sharing, u.servedJSON(served)})
 		}
-		_, err := io.WriteString(w, notLeased+"\n"+serviceText(served))
+		_, err := io.WriteString(w, why+"\n"+serviceText(served))
 		return err
 	}
 	r, states, err := u.leaseReport(l, gpus)

@@ -18,8 +18,10 @@ import (
 
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/lease"
@@ -310,4 +312,30 @@ func TestUnreadableConfigNamesSudo(t *testing.T) {
 	err := u.Status(nil, term.Format{})
 	require.ErrorContains(t, err, "run it with sudo")
 	require.False(t, errors.Is(err, fs.ErrNotExist))
+}
+
+func TestGPUStatusShowsWarnings(t *testing.T) {
+	u := leaseUnit(t, leasing())
+	warning := &health.Fault{Kind: "failed_tasks", Value: 4, Limit: 4}
+	require.NoError(t, gpuservice.Write(u.Host.Root, gpuservice.Record{GPUs: []gpuservice.GPU{
+		{Name: "0000:43:00.0", Index: 1, State: gpuservice.InService, Warning: warning}}}))
+	require.Contains(t, gpuStatus(t, u, term.Format{}), "\nwarning: GPU 1 (GPU-2f90ab16c8e7431d, 0000:43:00.0): 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it")
+	require.Contains(t, gpuStatus(t, u, term.Format{JSON: true}), `"warning": "4 of its last 4 tasks ended badly`)
+}
+
+// What is leased to nobody because no GPU is there is not shared.
+func TestExclusiveUnitWithoutAGPUIsNotToldThatItsTasksShare(t *testing.T) {
+	const says = "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; see juju status"
+	for name, unit := range map[string]*Unit{
+		"a wrong option":   leaseUnit(t, leasing("gpu-device-ids", "7")),
+		"no GPU at all":    leaseUnitOn(t, "no-gpu", leasing()),
+		"no configuration": leaseUnit(t, leasing("compute-runtime", "none", "srv-folders", "none")),
+	} {
+		require.Equal(t, says+"\n", gpuStatus(t, unit, term.Format{}), name)
+		require.JSONEq(t, `{"sharing": "exclusive"}`, gpuStatus(t, unit, term.Format{JSON: true}), name)
+		require.EqualError(t, unit.Release(nil, "0", true), `cannot release GPU "0": `+says, name)
+		var b bytes.Buffer
+		require.NoError(t, unit.ReportLeases(t.Context(), &b))
+		require.Equal(t, says+"\n", b.String(), name)
+	}
 }

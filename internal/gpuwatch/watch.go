@@ -65,8 +65,12 @@ func (u *Unit) decideService(ctx context.Context, w io.Writer) ([]gpuservice.See
 			return r, err
 		}
 		for _, g := range now.GPUs {
-			if was := r.Find(g.Name); was == nil || was.State != g.State {
+			was := r.Find(g.Name)
+			if was == nil || was.State != g.State {
 				fmt.Fprintf(w, "GPU %d (%s): %s: %s\n", g.Index, g.Name, g.State, g.Why)
+			}
+			if warning := g.Warned(); warning != "" && (was == nil || was.Warned() == "") {
+				fmt.Fprintf(w, "GPU %d (%s): warning: %s\n", g.Index, g.Name, warning)
 			}
 		}
 		return now, nil

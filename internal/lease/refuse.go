@@ -16,8 +16,7 @@ const (
 	Impossible Reason = "impossible" // there are not that many
 	// OutOfService: there would be enough, if none were withheld. It is counted as busy.
 	OutOfService Reason = "out_of_service"
-	// Unready: enough are free, but see Want.Unready. It is not counted, as the caller may
-	// try again.
+	// Unready: enough are free, but see Want.Unready. It is counted as busy.
 	Unready Reason = "unready"
 )
 

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,33 @@ import (
 // and with any other error, nothing is leased. It does not wait: nobody could
 // tell it that the build is wanted no more (docs/explanation/gpu-leases.md).
 func (l Leases) Take(c Call, w Want) ([]int, error) {
+	gpus, err := l.Try(c, w)
+	l.CountRefusal(err)
+	return gpus, err
+}
+
+// CountRefusal counts a *Refusal of Try, after which the container is given up.
+func (l Leases) CountRefusal(err error) {
+	var refused *Refusal
+	if !errors.As(err, &refused) {
+		return
+	}
+	dir, err := l.openDir(true)
+	if err != nil {
+		return // as in count
+	}
+	defer unix.Close(dir)
+	l.count(dir, func(n *Counters) {
+		if refused.Reason == Impossible {
+			n.Impossible++
+		} else {
+			n.Busy++
+		}
+	})
+}
+
+// Try is Take for those who try again: a refusal is not counted.
+func (l Leases) Try(c Call, w Want) ([]int, error) {
 	if err := l.checkCall(c); err != nil {
 		return nil, err
 	}
@@ -33,14 +61,12 @@ func (l Leases) Take(c Call, w Want) ([]int, error) {
 	}
 	defer unix.Close(dir)
 	if w.Count > len(of) {
-		l.count(dir, func(n *Counters) { n.Impossible++ })
 		return nil, &Refusal{Reason: Impossible, For: c.kind(), Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs)}
 	}
 	if len(w.Withheld) > 0 {
 		of = slices.DeleteFunc(slices.Clone(of), func(g int) bool { return w.withheld(g) != "" })
 	}
 	if w.Count > len(of) {
-		l.count(dir, func(n *Counters) { n.Busy++ })
 		return nil, &Refusal{Reason: OutOfService, For: c.kind(), Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs), InService: len(of), Withheld: l.tellWithheld(w)}
 	}
 	boot, err := l.boot()
@@ -112,7 +138,9 @@ func (t *taking) grant(s slots, gpus []int, now time.Time) ([]int, error) {
 
 func (t *taking) giveUp(s slots, now time.Time) error {
 	held := t.bury(s, now)
-	t.count(t.dir, func(n *Counters) { n.Busy, n.HeldMS = n.Busy+1, n.HeldMS+held })
+	if held > 0 {
+		t.count(t.dir, func(n *Counters) { n.HeldMS += held })
+	}
 	why := &Refusal{Reason: Busy, For: t.call.kind(), Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), At: now, Withheld: t.tellWithheld(t.want), label: t.Label}
 	states := t.states(s)
 	for _, g := range t.of {

@@ -18,7 +18,7 @@ import (
 func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, specs []*cdispec.Spec, devices []cdispec.Device, env []string) ([]cdispec.Device, held, error) {
 	var h held
 	var names []string
-	got, err := w.take(func() ([]int, error) {
+	got, err := w.take(s, func() ([]int, error) {
 		file := w.readWithheld(s)
 		want, err := visible.Leased(specs, devices, s.Visible, env, s.withheld(file))
 		if err != nil || want.Count == 0 {
@@ -40,7 +40,7 @@ func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, spec
 		leases := w.leases(s, names)
 		leases.Links = s.Leases.Links
 		leases.Label = func(gpu int) string { return visible.Label(specs, devices[gpu]) }
-		return leases.Take(caller, want)
+		return leases.Try(caller, want)
 	})
 	if err != nil || len(got) == 0 {
 		return nil, held{}, err

@@ -68,7 +68,7 @@ func (w *wrapper) leasePut(s *settings, c *cmdline.Call, doc *rawjson.Doc, gpus 
 	if gpus, err = w.lessOfPod(s, doc.Root(), gpus); err != nil || len(gpus) == 0 {
 		return held{}, err
 	}
-	got, err := w.take(func() (got []int, err error) {
+	got, err := w.take(s, func() (got []int, err error) {
 		file := w.readWithheld(s)
 		want := lease.Want{Of: gpus, Count: len(gpus), Unready: unready(file.Memory, names)}
 		for _, out := range s.withheld(file) {
@@ -84,7 +84,7 @@ func (w *wrapper) leasePut(s *settings, c *cmdline.Call, doc *rawjson.Doc, gpus 
 		}
 		leases := w.leases(s, names)
 		leases.Label = func(gpu int) string { return names[gpu] + " (" + s.Leases.GPUs[gpu].Nodes[0] + ")" }
-		return leases.Take(caller, want)
+		return leases.Try(caller, want)
 	})
 	if err != nil {
 		return held{}, fmt.Errorf("cannot leave the container the GPUs that its engine has put into it (--device, --privileged): %w", err)

@@ -40,10 +40,12 @@ func patience(err error) time.Duration {
 	return 0
 }
 
-// take leases what try finds, again and again while that may be waited for.
-func (w *wrapper) take(try func() ([]int, error)) (got []int, err error) {
+// take leases what try finds, again and again while that may be waited for. A container is
+// counted as refused once, however often it was tried.
+func (w *wrapper) take(s *settings, try func() ([]int, error)) (got []int, err error) {
 	for waited := time.Duration(0); ; waited += waitPause {
 		if got, err = try(); waited >= patience(err) {
+			w.leases(s, nil).CountRefusal(err)
 			return got, err
 		}
 		w.sleep(waitPause)

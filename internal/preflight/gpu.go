@@ -1,6 +1,8 @@
 package preflight
 
 import (
+	"errors"
+	"io/fs"
 	"strings"
 
 	"concourse-ci-machine/internal/gpu"
@@ -23,7 +25,11 @@ func (p *preflight) gpus() []Check {
 	if err != nil {
 		return []Check{failure("gpu", "look at "+gpu.NVIDIASpec, "%v", err)}
 	}
-	g := worker.DecideGPUs(p.cfg, inv, p.machine, described)
+	known, err := worker.ReadKnown(p.Host.Root)
+	if err != nil && !errors.Is(err, fs.ErrPermission) { // without root: as if none was known
+		return []Check{failure("gpu", "look at "+worker.GPUsFile, "%v", err)}
+	}
+	g := worker.DecideGPUs(p.cfg, inv, known, p.machine, described)
 	checks := p.nodes(g, inv)
 	for _, c := range g.Causes {
 		text, remedy, _ := strings.Cut(c.Text, " — ")

@@ -46,11 +46,11 @@ func (g *GPUs) block(format string, args ...any) {
 	g.Causes = append(g.Causes, status.Cause{Kind: status.Blocked, Text: fmt.Sprintf(format, args...)})
 }
 
-// DecideGPUs says which GPUs tasks get; nvidia is the devices that
-// nvidia-ctk described, nil where it did not. A unit that was asked for GPUs and
+// DecideGPUs says which GPUs tasks get. known are the GPUs that the unit had, and nvidia the
+// devices that nvidia-ctk described, nil where it did not. A unit that was asked for GPUs and
 // can't compute on them says why and what to run, gets none, and is no GPU
 // worker (D45).
-func DecideGPUs(c config.Config, inv gpu.Inventory, m machine.Machine, nvidia []string) GPUs {
+func DecideGPUs(c config.Config, inv gpu.Inventory, known KnownGPUs, m machine.Machine, nvidia []string) GPUs {
 	g := GPUs{Vendor: gpu.OfRuntime(c.ComputeRuntime)}
 	if c.ComputeRuntime == "auto" {
 		g.chooseVendor(inv)
@@ -69,10 +69,7 @@ func DecideGPUs(c config.Config, inv gpu.Inventory, m machine.Machine, nvidia []
 	if len(g.All) == 0 {
 		return g
 	}
-	chosen, problems := gpu.Select(g.All, c.GPUDeviceIDs)
-	for _, p := range problems {
-		g.block("%s", p)
-	}
+	chosen := g.choose(known.numbered(c.ComputeRuntime, g.All), c.GPUDeviceIDs)
 	if len(g.Causes) > 0 {
 		return g
 	}
@@ -86,6 +83,27 @@ func DecideGPUs(c config.Config, inv gpu.Inventory, m machine.Machine, nvidia []
 		g.Chosen = nil
 	}
 	return g
+}
+
+// choose returns the GPUs that gpu-device-ids names. A GPU that went away is missing and does
+// not make the option wrong: miss reports it, and tasks get the others.
+func (g *GPUs) choose(numbered []gpu.GPU, ids string) (chosen []gpu.GPU) {
+	named, problems := gpu.Select(numbered, ids)
+	for _, p := range problems {
+		g.block("%s", p)
+	}
+	var missing []string
+	for _, one := range named {
+		if contains(g.All, one) {
+			chosen = append(chosen, one)
+		} else {
+			missing = append(missing, gpu.Slot(one.PCI, one.Partition))
+		}
+	}
+	if len(chosen) == 0 && len(missing) > 0 {
+		g.block("gpu-device-ids: the GPUs that it names are missing: %s; give them back, or name others", strings.Join(missing, ", "))
+	}
+	return chosen
 }
 
 // chooseVendor is compute-runtime=auto.

@@ -21,12 +21,20 @@ const GPUsFile = model.StateDir + "/gpus.json"
 // have: by another compute-runtime, or by the action accept-gpus. Partitions of
 // one GPU count once.
 type KnownGPUs struct {
-	Runtime string   `json:"compute-runtime"`
-	PCI     []string `json:"gpus"`
+	Runtime string     `json:"compute-runtime"`
+	PCI     []string   `json:"gpus"`
+	Each    []knownGPU `json:"each,omitempty"` // with partitions, in the order of their numbers
 }
 
-// readKnown takes a damaged file for none: the worst that follows is a remark less.
-func readKnown(r host.Root) (k KnownGPUs, err error) {
+// knownGPU is a GPU as gpu-device-ids can name it.
+type knownGPU struct {
+	PCI       string `json:"pci"`
+	Partition int    `json:"partition,omitempty"`
+	UniqueID  string `json:"unique_id,omitempty"`
+}
+
+// ReadKnown takes a damaged file for none: the worst that follows is a remark less.
+func ReadKnown(r host.Root) (k KnownGPUs, err error) {
 	data, err := r.ReadFile(GPUsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return k, nil
@@ -39,14 +47,14 @@ func readKnown(r host.Root) (k KnownGPUs, err error) {
 
 // ObserveKnown looks which GPUs there were.
 func (o *Observed) ObserveKnown(r host.Root) (err error) {
-	o.Known, err = readKnown(r)
+	o.Known, err = ReadKnown(r)
 	return err
 }
 
 // Write keeps them, where they changed.
 func (k KnownGPUs) Write(r host.Root) error {
-	have, err := readKnown(r)
-	if err != nil || have.Runtime == k.Runtime && slices.Equal(have.PCI, k.PCI) {
+	have, err := ReadKnown(r)
+	if err != nil || have.Runtime == k.Runtime && slices.Equal(have.PCI, k.PCI) && slices.Equal(have.Each, k.Each) {
 		return err
 	}
 	if k.Runtime == "" {
@@ -68,7 +76,48 @@ func (k KnownGPUs) with(runtime string, all []gpu.GPU) (now KnownGPUs, gone []st
 	case len(pci) == 0:
 		return KnownGPUs{}, nil
 	}
-	return KnownGPUs{runtime, pci}, nil
+	now = KnownGPUs{Runtime: runtime, PCI: pci}
+	for _, g := range all {
+		now.Each = append(now.Each, knownGPU{g.PCI, g.Partition, g.UniqueID})
+	}
+	return now, nil
+}
+
+// numbered returns the unit's GPUs by the numbers of gpu-device-ids. GPUs that are missing
+// keep theirs, and have no render node: another GPU must not be chosen by the number of one
+// that went away.
+func (k KnownGPUs) numbered(runtime string, all []gpu.GPU) (list []gpu.GPU) {
+	now, missing := k.with(runtime, all)
+	if len(missing) == 0 {
+		return all
+	}
+	if now.Each == nil { // of an earlier version
+		for _, pci := range now.PCI {
+			now.Each = append(now.Each, knownGPU{PCI: pci})
+		}
+	}
+	add := func(pci string) {
+		for _, g := range all {
+			if g.PCI == pci {
+				list = append(list, g)
+			}
+		}
+	}
+	last := ""
+	for _, one := range now.Each {
+		if slices.Contains(missing, one.PCI) {
+			list = append(list, gpu.GPU{PCI: one.PCI, Partition: one.Partition, UniqueID: one.UniqueID})
+		} else if one.PCI != last {
+			add(one.PCI)
+		}
+		last = one.PCI
+	}
+	for _, pci := range addresses(all) {
+		if !slices.Contains(now.PCI, pci) {
+			add(pci)
+		}
+	}
+	return list
 }
 
 // addresses are the PCI addresses, sorted, each once.

@@ -61,7 +61,7 @@ func leaveRefresh(state resource.UnitState, why string) []plan.Resource {
 
 // Refreshed is what follows from the GPUs that there are now.
 func Refreshed(o Observed) []plan.Resource {
-	g := DecideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
+	g := DecideGPUs(o.Config, o.GPUs, o.Known, o.Machine, o.NVIDIA)
 	g.miss(o) // with compute-runtime=auto a unit that lost all is one that was to have some
 	var d Desired
 	if err := desireSpec(&d, o, g); err != nil {

@@ -50,7 +50,14 @@ func (g *GPUs) withhold(d *Desired, o Observed) {
 		return
 	}
 	for _, of := range g.Chosen {
-		if one := o.Service.Find(gpu.Slot(of.PCI, of.Partition)); one != nil && one.State != gpuservice.InService {
+		one := o.Service.Find(gpu.Slot(of.PCI, of.Partition))
+		if one == nil {
+			continue
+		}
+		if warning := one.Warned(); warning != "" {
+			g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf("GPU %d: %s", one.Index, warning)})
+		}
+		if one.State != gpuservice.InService {
 			g.Withheld = append(g.Withheld, *one)
 			if one.Await != nil && one.Await.Stuck {
 				g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf("GPU %d is well and not returned: %s", one.Index, one.Await.Text)})

@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/resource/resourcetest"
+	"concourse-ci-machine/internal/status"
 )
 
 // slotsOf are those of the fixture mi210x4.
@@ -134,4 +135,16 @@ func TestWatchRunsWhereverThereAreAMDGPUs(t *testing.T) {
 	d := Desire(observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "none"}), nil)
 	require.True(t, absent(d, gpuservice.File))
 	require.True(t, absent(d, gpuservice.WithheldFile))
+}
+
+// Statistics withhold nothing: tags and the wrapper stay, and the status has a remark.
+func TestGPUWithTasksThatEndBadlyStaysInServiceWithARemark(t *testing.T) {
+	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})
+	withheld(&o)
+	all := Desire(o, nil)
+	o.Service.Find(slotsOf[1]).Warning = &health.Fault{Kind: "failed_tasks", Value: 4, Limit: 4}
+	d := Desire(o, nil)
+	require.Equal(t, env(t, all), env(t, d))
+	require.Equal(t, wrapperOf(t, all), wrapperOf(t, d))
+	require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), "Ready (GPU: 4x AMD); GPU 1: 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it")
 }

@@ -32,7 +32,7 @@ func Desire(o Observed, gone []plan.Resource) Desired {
 
 func desireWorkerUnit(o Observed, gone []plan.Resource) Desired {
 	d := Desired{Desired: role.Desired{Release: o.Release}, Worker: Worker{LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.Unit].Invocation}}
-	gpus := DecideGPUs(o.Config, o.GPUs, o.Machine, o.NVIDIA)
+	gpus := DecideGPUs(o.Config, o.GPUs, o.Known, o.Machine, o.NVIDIA)
 	d.Known = gpus.miss(o)
 	gpus.withhold(&d, o)
 	d.Causes = append(append(d.Causes, gpus.Causes...), gpus.Remarks...)
