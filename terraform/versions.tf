@@ -4,7 +4,7 @@ terraform {
   required_providers {
     juju = {
       source  = "juju/juju"
-      version = ">= 1.0"
+      version = ">= 1.0, < 2.3"
     }
   }
 }

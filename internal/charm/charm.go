@@ -64,7 +64,7 @@ func (c *Charm) Hook(ctx context.Context) error {
 	if back {
 		_, err = c.converge(ctx, false)
 	}
-	return err
+	return c.showFull(ctx, err)
 }
 
 // putBack ends what a run began that was killed while others' files were away,

@@ -35,7 +35,7 @@ type attempts struct {
 type temporary interface{ Temporary() bool }
 
 // failed sorts the error that ended a run, once, here: the operator's errors
-// are a blocked status, those of network and apt a waiting one with the number
+// and a full disk are a blocked status, those of network and apt a waiting one with the number
 // of the attempt and in the end a blocked one, all others end the hook so that
 // Juju runs it again.
 func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
@@ -50,6 +50,10 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	var r role.Remediable
 	if errors.As(err, &r) {
 		return c.setStatus(ctx, status.Of("", append([]status.Cause{{Kind: status.Blocked, Text: r.Remedy()}}, want.Causes...)))
+	}
+	// What remove leaves behind stays, so that hook is run again.
+	if full := fullDisk(c.Host.Root, c.Event.Unit, step.Err); full != "" && !want.Remove {
+		return c.setStatus(ctx, status.Of("", append([]status.Cause{{Kind: status.Blocked, Text: full}}, want.Causes...)))
 	}
 	if !transient(step.Err) {
 		return jujuerrors.Annotatef(step.Err, "cannot %s", step.Op)

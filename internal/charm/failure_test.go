@@ -41,7 +41,7 @@ func TestFailuresAreSorted(t *testing.T) {
 		"has a remedy":   {fmt.Errorf("x: %w", &concourse.KeyError{Path: "/k", Problem: "it is broken"}), "blocked: cannot use /k: it is broken; put the right one there, or move it away (sudo mv /k /k.broken) and a new key is made; no web"},
 		"systemctl":      {&host.CommandError{Argv: []string{"systemctl", "start", "x"}, Code: 1, Stderr: "masked"}, ""},
 		"no such tool":   {&host.CommandError{Argv: []string{"systemctl"}, Code: -1, Err: os.ErrNotExist}, ""},
-		"disk full":      {&os.PathError{Op: "write", Path: "/x", Err: syscall.ENOSPC}, ""},
+		"disk full":      {&os.PathError{Op: "write", Path: "/x/y", Err: syscall.ENOSPC}, "blocked: disk full: no space for /x on its disk; free space there: juju ssh concourse-ci-machine/0 df -h; no web"},
 		"no permission":  {&os.PathError{Op: "open", Path: "/x", Err: syscall.EACCES}, ""},
 		"a bug":          {errors.New("what now"), ""},
 	} {

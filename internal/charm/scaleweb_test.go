@@ -1,6 +1,7 @@
 package charm
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -40,6 +41,7 @@ type scaleWeb struct {
 	up      map[string]bool // systemd's units
 	linked  map[string]bool // addresses with a connection to the TSA
 	refuse  string          // commands with this in their line fail
+	answer  string          // with this text
 }
 
 // ran is what one hook did.
@@ -123,12 +125,12 @@ func (w *scaleWeb) ss(c host.Command) (string, error) {
 // refusing fails the commands that a test names, hook tools too.
 type refusing struct {
 	host.Runner
-	what *string
+	what, answer *string
 }
 
 func (r refusing) Run(ctx context.Context, c host.Command) ([]byte, error) {
 	if *r.what != "" && strings.Contains(c.String(), *r.what) {
-		return nil, &host.CommandError{Argv: c.Argv, Code: 1, Stderr: "ERROR refused by the test", Err: errors.New("exit status 1")}
+		return nil, &host.CommandError{Argv: c.Argv, Code: 1, Stderr: "ERROR " + cmp.Or(*r.answer, "refused by the test"), Err: errors.New("exit status 1")}
 	}
 	return r.Runner.Run(ctx, c)
 }
@@ -139,7 +141,7 @@ func (w *scaleWeb) try(e juju.Event) (got ran) {
 	w.machine.Ran = nil
 	ctx := w.model.Begin(e)
 	c := charmOf(w.t, w.root, w.model, ctx, w.machine)
-	c.Host.Runner = refusing{c.Host.Runner, &w.refuse}
+	c.Host.Runner = refusing{c.Host.Runner, &w.refuse, &w.answer}
 	c.Tools = juju.New(c.Host.Runner)
 	c.NewSecrets = func() (concourse.WebSecrets, error) { return roletest.WebSecrets(), nil }
 	if got.err = c.Hook(w.t.Context()); got.err == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -109,10 +110,16 @@ func httpURL(s string) error {
 		return nil
 	}
 	u, err := url.Parse(s)
-	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") || !printable(s) || strings.ContainsFunc(s, unicode.IsSpace) {
+	if err != nil || u.Hostname() == "" || !validPort(u.Port()) || (u.Scheme != "http" && u.Scheme != "https") || !printable(s) || strings.ContainsFunc(s, unicode.IsSpace) {
 		return fmt.Errorf("%q is not an http or https URL", withoutPassword(s))
 	}
 	return nil
+}
+
+// validPort accepts the port of a URL; "" is that of the scheme.
+func validPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return s == "" || err == nil && n > 0
 }
 
 // withoutPassword is an address without what may be secret in it: all before an @,

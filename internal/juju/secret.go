@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -57,6 +59,22 @@ func (t *Tools) SecretGet(ctx context.Context, id, label string, refresh bool) (
 func (t *Tools) SecretPeek(ctx context.Context, id string) (map[string]string, error) {
 	var content map[string]string
 	return content, t.read(ctx, &content, "secret-get", "--format=json", "--peek", id)
+}
+
+// refusals match the answers of secret-get that stay the same until the model changes:
+// a malformed id, a missing secret, a missing grant. The texts are those of Juju 3.6
+// and 4.1. Everything else, such as a controller or a secret backend that does not
+// answer, may be otherwise a moment later.
+var refusals = regexp.MustCompile(`^(.*: )?(permission denied|".*" is not allowed to read this secret|secret not found|secret "[^"]*"( revision)? not found)$`)
+
+// SecretRefusal returns Juju's reason if err is a refusal of secret-get, "" if another
+// attempt may succeed.
+func SecretRefusal(err error) string {
+	var e *ToolError
+	if errors.As(err, &e) && (e.Code == 2 || e.Code == 1 && refusals.MatchString(e.Text)) {
+		return e.Text
+	}
+	return ""
 }
 
 // SecretAdd makes a secret and returns its id, "secret:...". It exists for

@@ -2,6 +2,7 @@ package juju_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -39,6 +40,31 @@ func TestSecretIsMadeReadAndChanged(t *testing.T) {
 		require.Len(t, m.Secrets, 1)
 		require.Equal(t, []string{"other", "d"}, []string{m.Secrets[0].Label, m.Secrets[0].Description})
 	})
+}
+
+// The texts are those of Juju's own code: of 3.6 the first three, which tests/juju has it
+// say, and of 4.1.
+func TestRefusalsOfSecretGetAreToldFromFailures(t *testing.T) {
+	for text, refused := range map[string]bool{
+		`permission denied`: true,
+		`secret "secret:d0000000000000000000" not found`:                                 true,
+		`secret URI "secret:xyz" not valid`:                                              false, // exit 2 below
+		`"web/0" is not allowed to read this secret`:                                     true,
+		`secret not found`:                                                               true,
+		`getting latest secret revision: secret "secret:d0000000000000000000" not found`: true,
+		`connection is shut down`:                                                        false,
+		`api connection is broken`:                                                       false,
+		`dial tcp 10.0.0.1:17070: connect: connection refused`:                           false,
+		`secret backend "vault" not found`:                                               false,
+		`state changing too quickly; try again soon`:                                     false,
+		"Error making API request.\n\nURL: GET https://vault\nCode: 403. Errors:\n\n* permission denied": false,
+	} {
+		err := fmt.Errorf("cannot read it: %w", &juju.ToolError{Tool: "secret-get", Code: 1, Text: text})
+		require.Equal(t, refused, juju.SecretRefusal(err) != "", text)
+		require.Equal(t, text, juju.SecretRefusal(&juju.ToolError{Tool: "secret-get", Code: 2, Text: text}), "a wrong call stays wrong")
+		require.Empty(t, juju.SecretRefusal(&juju.ToolError{Tool: "secret-get", Code: -1, Text: text}), "it did not run")
+	}
+	require.Empty(t, juju.SecretRefusal(nil))
 }
 
 // watcher looks at the file while the tool has it.

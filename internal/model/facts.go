@@ -33,6 +33,7 @@ type Facts struct {
 	Secrets  config.Secrets `json:"secrets,omitempty"` // what options that name a secret stand for
 	Tracked  []string       `json:"tracked,omitempty"` // ids of the secrets that this unit has read
 	Leader   bool           `json:"leader,omitempty"`  // not asked where mode=worker
+	Removed  bool           `json:"removed,omitempty"` // the unit or its application is being removed
 	Role     Role           `json:"role"`
 	Flights  []Relation     `json:"flights"`
 	Peer     *Relation      `json:"peer,omitempty"`  // nil where mode=worker, or before there is one
@@ -56,6 +57,9 @@ type Facts struct {
 // attached or its own download failed.
 func Observe(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, installed bool) (Facts, error) {
 	f := Facts{Unit: e.Unit, Model: e.ModelName, ModelUUID: e.ModelUUID, Proxy: e.Proxy, Juju: e.JujuVersion, Resource: last.Resource}
+	// Juju names the own unit as the one that departs when it is being removed, and only
+	// in that hook. There is no way back from it.
+	f.Removed = last.Removed || e.DepartingUnit != "" && e.DepartingUnit == e.Unit
 	var err error
 	if f.Config, err = t.Config(ctx); err != nil {
 		return f, jujuerrors.Annotate(err, "cannot observe the configuration")

@@ -74,6 +74,27 @@ func TestFactsLeaveOutWhatTheEventTakesAway(t *testing.T) {
 	}
 }
 
+// Juju names the own unit as the one that departs when it goes, and in that hook alone.
+func TestFactsKeepThatTheUnitIsRemoved(t *testing.T) {
+	m := jujutest.New("web/0")
+	m.Config = map[string]any{"mode": "worker"}
+	flight := m.Relate(7, "flight", "ci")
+	flight.Units = map[string]map[string]string{"ci/0": {}}
+	last := Facts{Unit: "web/0"}
+	for _, step := range []struct {
+		kind, departing string
+		removed         bool
+	}{{"departed", "ci/0", false}, {"departed", "web/0", true}, {"broken", "", true}} {
+		e := jujutest.RelationHook(flight, step.kind, "ci/0")
+		e.DepartingUnit = step.departing
+		ctx := m.Begin(e)
+		f, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, last, true)
+		require.NoError(t, err)
+		require.Equal(t, step.removed, f.Removed, "%+v", step)
+		last = f
+	}
+}
+
 func TestAttachedReleaseIsAskedForWhenItCanHaveChanged(t *testing.T) {
 	for name, tt := range map[string]struct {
 		event     string

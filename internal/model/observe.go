@@ -2,7 +2,6 @@ package model
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -73,17 +72,14 @@ func (o *observer) role(ctx context.Context, f *Facts) (err error) {
 	return jujuerrors.Annotate(err, "cannot observe what the web needs")
 }
 
-// options reads the secrets that options name. One that can't be read is a
-// problem of its option, not of the hook.
+// options reads the secrets that options name. One that Juju refuses is a problem of
+// its option; any other failure ends the hook, which Juju runs again.
 func (o *observer) options(ctx context.Context, raw map[string]any) (config.Secrets, error) {
 	var all config.Secrets
 	for _, uri := range config.SecretURIs(raw) {
 		content, err := o.secret(ctx, uri)
-		v := config.SecretValue{Content: content}
-		var refused *juju.ToolError
-		if errors.As(err, &refused) && refused.Code > 0 {
-			v.Problem = refused.Text
-		} else if err != nil {
+		v := config.SecretValue{Content: content, Problem: juju.SecretRefusal(err)}
+		if err != nil && v.Problem == "" {
 			return nil, jujuerrors.Annotatef(err, "cannot read %s", uri)
 		}
 		if all == nil {

@@ -69,13 +69,13 @@ func (o *observer) first(ctx context.Context, endpoint string, ids []string) (l 
 	return l, jujuerrors.Annotatef(err, "cannot observe relation %s", l.ID)
 }
 
-// secrets reads what the remote bag names. One that can't be read is left out:
-// it is granted in a later hook.
+// secrets reads what the remote bag names. One that Juju refuses is left out: it is
+// granted in a later hook. Any other failure ends the hook, which Juju runs again:
+// a controller that does not answer is no reason to stop a web.
 func (o *observer) secrets(ctx context.Context, l *Relation, ids []string) error {
 	for _, id := range ids {
 		content, err := o.secret(ctx, id)
-		var refused *juju.ToolError
-		if errors.As(err, &refused) && refused.Code > 0 {
+		if juju.SecretRefusal(err) != "" {
 			continue
 		}
 		if err != nil {

@@ -77,11 +77,21 @@ func HonoursSetuid(r host.Root, dir string) (string, error) {
 	return "", nil
 }
 
+// DiskOf returns the source of the mount that a folder is on, "" if it is not known.
+func DiskOf(r host.Root, dir string) string {
+	mounts, err := readMounts(r)
+	if err != nil {
+		return ""
+	}
+	return mounts.on(dir).source
+}
+
 // mountPoint is a line of /proc/self/mountinfo (proc(5)).
 type mountPoint struct {
 	path    string
 	options []string // of the mount, not of its file system
 	kind    string   // type of the file system
+	source  string   // such as /dev/sda1 or a dataset of ZFS
 }
 
 func (m mountPoint) honours() bool {
@@ -109,10 +119,10 @@ func readMounts(r host.Root) (all mountPoints, err error) {
 	for line := range strings.Lines(text) {
 		before, after, _ := strings.Cut(line, " - ")
 		field, kind := strings.Fields(before), strings.Fields(after)
-		if len(field) < 6 || len(kind) == 0 {
+		if len(field) < 6 || len(kind) < 2 {
 			return nil, fmt.Errorf("cannot read what is mounted: %q is no line of mountinfo", line)
 		}
-		all = append(all, mountPoint{unescape(field[4]), strings.Split(field[5], ","), kind[0]})
+		all = append(all, mountPoint{unescape(field[4]), strings.Split(field[5], ","), kind[0], kind[1]})
 	}
 	return all, nil
 }

@@ -70,11 +70,12 @@ func ObserveTrust(r host.Root, related bool) (t Trust, err error) {
 	return t, jujuerrors.Annotate(err, "cannot observe which authorities are trusted")
 }
 
-// authorities are those that the relations give, and what there is to tell of them.
+// authorities returns the authorities that the relations give, and remarks on them.
 func authorities(o Observed) (all []relation.Authority, causes []status.Cause) {
 	remark := func(format string, args ...any) {
 		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("receive-ca-certs: "+format, args...)})
 	}
+	var given [][]relation.Authority
 	for _, l := range o.Facts.Authorities.Relations {
 		some, problems := relation.ParseAuthorities(l.Remote, l.Units)
 		for _, p := range problems {
@@ -83,13 +84,44 @@ func authorities(o Observed) (all []relation.Authority, causes []status.Cause) {
 		if len(some)+len(problems) == 0 {
 			remark("%s has given no certificate yet; see juju status %s", l.App, l.App)
 		}
-		all = append(all, some...)
+		given = append(given, some)
 	}
-	if all = relation.Distinct(all); len(all) > relation.MaxAuthorities {
-		remark("%d authorities are given and no more than %d are trusted; remove a relation, or have less given", len(all), relation.MaxAuthorities)
-		all = all[:relation.MaxAuthorities]
+	all, left := shareAuthorities(given)
+	for i, n := range left {
+		if n > 0 {
+			app := o.Facts.Authorities.Relations[i].App
+			remark("%d of %d authorities of %s are not trusted, as the limit is %d; have it give fewer, or run juju remove-relation %s:receive-ca-certs %s",
+				n, len(given[i]), app, relation.MaxAuthorities, juju.AppOf(o.Facts.Unit), app)
+		}
 	}
 	return all, causes
+}
+
+// shareAuthorities takes one authority of each relation in turn until the limit is
+// reached, so that a relation with many takes no place from one with few. left has the
+// number of authorities of each relation that found no place.
+func shareAuthorities(given [][]relation.Authority) (all []relation.Authority, left []int) {
+	left = make([]int, len(given))
+	trusted := map[string]bool{}
+	for turn, more := 0, true; more; turn++ {
+		more = false
+		for i, list := range given {
+			if turn >= len(list) {
+				continue
+			}
+			more = true
+			a := list[turn]
+			switch {
+			case trusted[a.Fingerprint]:
+			case len(all) == relation.MaxAuthorities:
+				left[i]++
+			default:
+				trusted[a.Fingerprint] = true
+				all = append(all, a)
+			}
+		}
+	}
+	return relation.Distinct(all), left
 }
 
 // DesireTrust has the machine trust these authorities, and no others of the charm's.

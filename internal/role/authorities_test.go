@@ -2,10 +2,20 @@ package role
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -146,6 +156,69 @@ func TestWhatIsInTheFolderOfAuthoritiesIsTheCharms(t *testing.T) {
 	hosttest.Put(t, h.Root, path.Join(authoritiesDir, fileOf(a)), "changed")
 	trust(t, h, -1, a)
 	require.Equal(t, [][]string{{"update-ca-certificates", "--fresh"}}, *calls, "what leads nowhere stops Concourse's copy")
+}
+
+// madeAuthority is the certificate of another authority each time.
+func madeAuthority(t *testing.T, key *ecdsa.PrivateKey) string {
+	t.Helper()
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	require.NoError(t, err)
+	c := &x509.Certificate{SerialNumber: serial, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// Another application's many certificates push nobody else's out.
+func TestRelationsShareTheLimitOfAuthorities(t *testing.T) {
+	list := func(from, n int) (all []relation.Authority) {
+		for i := range n {
+			all = append(all, relation.Authority{Fingerprint: fmt.Sprintf("%064x", from+i)})
+		}
+		return all
+	}
+	const limit = relation.MaxAuthorities
+	for name, c := range map[string]struct {
+		given [][]relation.Authority
+		left  []int
+		kept  []relation.Authority // trusted whatever the others give
+		total int
+	}{
+		"few after many":       {[][]relation.Authority{list(0, 1500), list(9000, 2)}, []int{1500 - limit + 2, 0}, list(9000, 2), limit},
+		"few before many":      {[][]relation.Authority{list(9000, 2), list(0, 1500)}, []int{0, 1500 - limit + 2}, list(9000, 2), limit},
+		"two with many":        {[][]relation.Authority{list(0, 300), list(1000, 300)}, []int{200, 200}, append(list(0, 100), list(1000, 100)...), limit},
+		"as many as there may": {[][]relation.Authority{list(0, limit)}, []int{0}, list(0, limit), limit},
+		"the same of two":      {[][]relation.Authority{list(0, 150), list(0, 150)}, []int{0, 0}, list(0, 150), 150},
+		"nothing":              {[][]relation.Authority{nil}, []int{0}, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, left := shareAuthorities(c.given)
+			require.Equal(t, c.left, left)
+			require.Len(t, all, c.total)
+			require.Subset(t, all, c.kept)
+			require.True(t, slices.IsSortedFunc(all, func(a, b relation.Authority) int { return strings.Compare(a.Fingerprint, b.Fingerprint) }))
+		})
+	}
+}
+
+func TestStatusNamesTheRelationThatGivesTooManyAuthorities(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	var many []string
+	for range relation.MaxAuthorities + 3 {
+		many = append(many, madeAuthority(t, key))
+	}
+	bag := func(certs ...string) map[string]string {
+		text, err := json.Marshal(certs)
+		require.NoError(t, err)
+		return map[string]string{"certificates": string(text)}
+	}
+	all, causes := authorities(Observed{Facts: model.Facts{Unit: "web/1", Authorities: model.Authorities{Relations: []model.Relation{
+		{App: "site", Remote: bag(madeAuthority(t, key))}, {App: "vault", Remote: bag(many...)},
+	}}}})
+	require.Len(t, all, relation.MaxAuthorities)
+	require.Equal(t, []status.Cause{{Kind: status.Active,
+		Text: "receive-ca-certs: 4 of 203 authorities of vault are not trusted, as the limit is 200; have it give fewer, or run juju remove-relation web:receive-ca-certs vault"}}, causes)
 }
 
 func TestAuthoritiesOfAllRelationsCountAndTheStatusTellsOfWrongOnes(t *testing.T) {

@@ -81,9 +81,10 @@ func desireWeb(d *Desired, o Observed) error {
 	}
 	if !up {
 		d.Resources = append(d.Resources, resource.Service{Unit: concourse.WebUnit, State: state, Why: "it has no " + missingPart(ready, lacking)})
-		config := webConfig(o, paths, concourse.WebSecrets{}, concourse.WebDatabase{})
-		env, err := config.File(o.WebEnv)
-		d.Resources = append(d.Resources, withNote(o, env, config.ToNote())...)
+		// Only what the operator wrote stays: options and relations have credentials, too.
+		bare := concourse.WebConfig{Paths: paths, OptionKeys: config.WebEnvKeys(), Noted: o.Noted}
+		env, err := bare.File(o.WebEnv)
+		d.Resources = append(d.Resources, withNote(o, env, bare.ToNote())...)
 		return err
 	}
 	return desireWebUp(d, o, paths, secrets, db, append([]resource.File{unit}, files...))
@@ -187,6 +188,9 @@ func cutOff(w model.Worker) plan.Resource {
 // databaseOf is where Concourse keeps its data, or why it has nowhere yet.
 func databaseOf(o Observed) (db relation.Database, ready bool, causes []status.Cause) {
 	l := o.Facts.Web.Database
+	if l == nil && o.Facts.Removed {
+		return db, false, []status.Cause{{Kind: status.Waiting, Text: "the unit is being removed, and its database is not related any more"}}
+	}
 	if l == nil {
 		app, _, _ := strings.Cut(o.Facts.Unit, "/")
 		return db, false, []status.Cause{{Kind: status.Blocked, Text: fmt.Sprintf("PostgreSQL database required: run juju integrate %s:postgresql <postgresql application>:database", app)}}

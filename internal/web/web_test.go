@@ -118,6 +118,31 @@ func TestD5WebWithoutADatabaseIsDownAndHasNoCredentials(t *testing.T) {
 	}
 }
 
+// Of all that a web's environment holds, a web without a database keeps what the operator
+// wrote.
+func TestWebWithoutADatabaseKeepsNoCredentialsOfOptionsAndRelations(t *testing.T) {
+	o := observedWeb(t, map[string]any{"extra-local-users": "ann:hunter2", "oidc-issuer": "https://id", "oidc-client-id": "ci", "oidc-client-secret": "hunter2"})
+	const id = "secret:d2ldap0000000000000g"
+	o.Facts.Web.LDAP = &model.Relation{App: "glauth", Remote: map[string]string{"ldaps_urls": `["ldaps://ldap"]`, "base_dn": "dc=o", "bind_dn": "cn=ci,dc=o",
+		"bind_password_secret": id, "auth_method": "simple", "starttls": "True"}, Secrets: map[string]map[string]string{id: {"password": "hunter2"}}}
+	up := Desire(o, nil)
+	require.Equal(t, "hunter2", webEnv(t, up)["CONCOURSE_LDAP_BIND_PW"], "or this test shows nothing")
+	data, _ := resourcetest.File(up.Resources, "/var/lib/concourse/config.env")
+	o.WebEnv, o.Noted = []byte(data+"MY_OWN=kept\n"), []string{"CONCOURSE_LDAP_INSECURE_NO_SSL", "CONCOURSE_LDAP_START_TLS"}
+	o.Facts.Web.Database = nil
+	require.Equal(t, map[string]string{"MY_OWN": "kept", "CONCOURSE_TSA_HOST_KEY": "/var/lib/concourse/keys/tsa_host_key",
+		"CONCOURSE_SESSION_SIGNING_KEY": "/var/lib/concourse/keys/session_signing_key", "CONCOURSE_TSA_AUTHORIZED_KEYS": "/var/lib/concourse/keys/authorized_worker_keys"},
+		webEnv(t, Desire(o, nil)), "no credentials of the database, options and relations")
+}
+
+func TestStatusOfARemovedWebAsksForNoDatabase(t *testing.T) {
+	o := observedWeb(t, nil)
+	o.Facts.Web.Database, o.Facts.Removed = nil, true
+	d := Desire(o, nil)
+	require.False(t, d.Up)
+	require.Equal(t, []status.Cause{{Kind: status.Waiting, Text: "the unit is being removed, and its database is not related any more"}}, d.Causes)
+}
+
 // D16: a worker's key restarts nothing.
 func TestD16KeysOfWorkersReloadAndNeverRestart(t *testing.T) {
 	o := observedWeb(t, nil)

@@ -159,7 +159,7 @@ func (c *chain) vars(name string) (args []string) {
 		"install-command": "", "unit-command": c.unit, "profile-command": `cp measured.json "$PROFILE_JSON"`,
 		"wheel-command":   `python3 -c "import project; print('the wheel:', project.__file__)"`,
 		"verify-pip-args": "--no-index", "s3-endpoint": outsideAt, "s3-bucket": "bucket", "s3-access-key": readKey, "s3-secret-key": writeKey, "github-token": token,
-		"github-pr-token": token, "s3-read-access-key": readKey, "s3-read-secret-key": "reads",
+		"github-pr-token": token, "pr-resource-repository": "registry.example/github-pr-resource", "pr-resource-tag": "0.25.2", "s3-read-access-key": readKey, "s3-read-secret-key": "reads",
 	}
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		value, err := json.Marshal(set[key])

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -22,8 +23,8 @@ import (
 )
 
 // packCharms packs the project's charm twice, as version "first" and "second", once
-// for this Juju to take over with, as "takeover", and what the tests bring in place of
-// Charmhub's charms.
+// for this Juju to take over with, as "takeover", once with the metadata of the last
+// release, as "released", and what the tests bring in place of Charmhub's charms.
 func packCharms(t *testing.T, dir string) {
 	t.Helper()
 	bin := t.TempDir() + "/"
@@ -33,9 +34,48 @@ func packCharms(t *testing.T, dir string) {
 		require.Zero(t, charmpack.Run([]string{"pack", "-root", "../..", "-bin", bin, "-arch", runtime.GOARCH, "-version", version,
 			"-takeover=" + strconv.FormatBool(version == "takeover"), "-o", filepath.Join(dir, version, charmName)}, &said, &said), said.String())
 	}
+	withMetadata(t, filepath.Join(dir, "first", charmName), lastRelease(t), filepath.Join(dir, "released", charmName))
 	for _, name := range []string{"controller", "postgresql"} {
 		zipTree(t, "testdata/charms/"+name, filepath.Join(dir, name+".charm"))
 	}
+}
+
+// lastRelease is the metadata of the newest release in CHANGELOG.md, as
+// internal/charmpack keeps it.
+func lastRelease(t *testing.T) []byte {
+	t.Helper()
+	log, err := os.ReadFile("../../CHANGELOG.md")
+	require.NoError(t, err)
+	newest := regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\] - `).FindSubmatch(log)
+	require.NotNil(t, newest)
+	data, err := os.ReadFile("../../internal/charmpack/testdata/released/" + string(newest[1]) + ".yaml")
+	require.NoError(t, err)
+	return data
+}
+
+// withMetadata copies a charm with another metadata.yaml. Hooks of endpoints that it lacks
+// are never run, and Juju reads no other file of it.
+func withMetadata(t *testing.T, charm string, metadata []byte, file string) {
+	t.Helper()
+	in, err := zip.OpenReader(charm)
+	require.NoError(t, err)
+	defer in.Close()
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	out, err := os.Create(file)
+	require.NoError(t, err)
+	z := zip.NewWriter(out)
+	for _, f := range in.File {
+		if f.Name != "metadata.yaml" {
+			require.NoError(t, z.Copy(f))
+			continue
+		}
+		w, err := z.CreateHeader(&zip.FileHeader{Name: f.Name, Method: zip.Deflate, ExternalAttrs: f.ExternalAttrs, CreatorVersion: f.CreatorVersion})
+		require.NoError(t, err)
+		_, err = w.Write(metadata)
+		require.NoError(t, err)
+	}
+	require.NoError(t, z.Close())
+	require.NoError(t, out.Close())
 }
 
 // charmName is that of `make charm`.

@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,6 +19,31 @@ func TestJujuCommandsAreThoseOfTheCharm(t *testing.T) {
 	}
 	for verb := range jujuCommands {
 		assert.True(t, seen[verb], "no page uses juju %s any more; take it out of this test", verb)
+	}
+}
+
+// What one client lacks is no command for a page. The lists are those of the modules that
+// tests/juju and tests/controller/juju build: another Juju there wants other lists.
+func TestJujuCommandsAreThoseOfBothClients(t *testing.T) {
+	for list, module := range map[string]string{"juju-3.6.11.txt": "tests/juju/go.mod", "juju-4.1-beta2.txt": "tests/controller/juju/go.mod"} {
+		text := readFile(t, "tests/docs/testdata/"+list)
+		version := regexp.MustCompile(`(?m)^# (github\.com/juju/juju v\S+)$`).FindStringSubmatch(text)
+		require.NotNil(t, version, list)
+		require.Contains(t, readFile(t, module), version[1], "%s is of another Juju; make it anew from the client's help", list)
+		known, withFlags := map[string][]string{}, false
+		for line := range strings.Lines(text) {
+			if words := strings.Fields(line); words[0] != "#" {
+				known[words[0]] = words[1:]
+				withFlags = withFlags || len(words) > 1
+			}
+		}
+		for verb, flags := range jujuCommands {
+			has, ok := known[verb]
+			assert.True(t, ok, "%s has no juju %s", list, verb)
+			if withFlags && ok {
+				assert.Subset(t, has, strings.Fields(flags), "%s: juju %s", list, verb)
+			}
+		}
 	}
 }
 
@@ -47,6 +74,8 @@ func TestWrongJujuCommandsAreFound(t *testing.T) {
 		"juju deploy ./x.charm web --config mode=all":                 "mode: ",
 		"juju deploy ./x.charm web --resource release=./x.tgz":        "no resource",
 		"juju refresh web --force":                                    "does not know the flag",
+		"juju wait-for application web":                               "does not know juju wait-for",
+		"juju status --watch 5s":                                      "does not know the flag --watch",
 		"juju relate a b":                                             "does not know juju relate",
 		"juju expose wbe":                                             "no application of this charm",
 		"juju refresh web --resource release=./x.tgz":                 "no resource",

@@ -13,8 +13,9 @@ import (
 	"concourse-ci-machine/internal/config"
 )
 
-// jujuCommands are the commands of Juju 3 that pages use, with the flags that
-// they may use; one that takes a value ends in "=".
+// jujuCommands are the commands of Juju that pages use, with the flags that they may use;
+// one that takes a value ends in "=". TestJujuCommandsAreThoseOfBothClients holds them to
+// the clients of Juju 3.6 and of Juju 4.
 var jujuCommands = map[string]string{
 	"add-model":          "",
 	"add-secret":         "",
@@ -36,8 +37,7 @@ var jujuCommands = map[string]string{
 	"show-model":         "",
 	"ssh":                "",
 	"add-ssh-key":        "",
-	"status":             "--watch= --relations",
-	"wait-for":           "--timeout=",
+	"status":             "--relations",
 }
 
 // Applications of this charm on the pages, and ends of others: the role and the

@@ -98,6 +98,7 @@ var notRun = map[string]string{
 	"aws s3 sync s3://rocm-build/project/profiles/gfx90a ../profiles":                                                                                                  "needs a bucket",
 	"gpu-baseline bisect v1.2.0..HEAD --profiles ../profiles --max-duration-pct 10 --dry-run -- sh -c true":                                                            "needs a project; internal/baseline runs it",
 	"cd terraform/examples/rocm": "a folder of the project",
+	"watch -n 5 juju status":     "runs until it is ended; the command of juju is held to both clients",
 	"tofu init":                  "fetches the provider; tests/terraform runs it",
 	"tofu plan -var model_uuid=6a1f4d0e-3f2b-4c5d-8e9f-0a1b2c3d4e5f":  "asks a controller; tests/terraform plans the example without one",
 	"tofu apply -var model_uuid=6a1f4d0e-3f2b-4c5d-8e9f-0a1b2c3d4e5f": "changes a controller",
