@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/exporter/health"
@@ -37,6 +38,7 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 			return fmt.Errorf("cannot judge GPU health: %s, and %w", why, err)
 		}
 	}
+	withoutKFD(states, inv)
 	if err := writeHealth(w, f, states, source, why); err != nil {
 		return err
 	}
@@ -50,6 +52,25 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 		return fmt.Errorf("cannot rely on %d of %d GPUs: %s", len(critical), len(states), strings.Join(critical, "; "))
 	}
 	return nil
+}
+
+// withoutKFD makes AMD's GPUs critical if no program here can compute on them. The exporter
+// does not judge that: it watches the GPU, and /dev/kfd is the machine's.
+func withoutKFD(states []gpustate.State, inv gpu.Inventory) {
+	if inv.KFD.Usable() {
+		return
+	}
+	for i := range states {
+		s := &states[i]
+		if !slices.ContainsFunc(inv.Of(gpu.AMD), func(g gpu.GPU) bool { return g.PCI == s.PCI && g.Partition == s.Partition }) {
+			continue
+		}
+		reason := fmt.Sprintf("no program can compute on it: %s (%s)", inv.KFD.Text(), inv.KFD.Help())
+		if s.State != health.Healthy {
+			reason += "; " + s.Reason
+		}
+		s.State, s.Score, s.Reason = health.Critical, new(float64), reason
+	}
 }
 
 func writeHealth(w io.Writer, f term.Format, states []gpustate.State, source, why string) error {

@@ -14,21 +14,30 @@ import (
 	"concourse-ci-machine/internal/host"
 )
 
+// Machine holds what a machine has for containers.
+type Machine struct {
+	Spec *specs.Spec // nil if there is no GPU to describe
+	Left []string    // what is left out, with the reason
+	KFD  gpu.KFD
+}
+
 // OfMachine describes all AMD GPUs that a machine may use, as Spec does.
-func OfMachine(r host.Root) (spec *specs.Spec, left []string, err error) {
+func OfMachine(r host.Root) (m Machine, err error) {
 	inv, err := gpu.Discover(r)
 	if err != nil {
-		return nil, nil, err
+		return m, err
 	}
+	m.KFD = inv.KFD
 	for _, l := range inv.LeftOf(gpu.AMD) {
-		left = append(left, l.PCI+": "+l.Detail)
+		m.Left = append(m.Left, l.PCI+": "+l.Detail)
 	}
 	gpus := inv.Of(gpu.AMD)
 	if len(gpus) == 0 {
-		return nil, left, nil
+		return m, nil
 	}
 	spec, undescribed, err := Spec(gpus, inv.KFD)
-	return spec, append(left, undescribed...), err
+	m.Spec, m.Left = spec, append(m.Left, undescribed...)
+	return m, err
 }
 
 // Listed is one GPU of a description under all its names.

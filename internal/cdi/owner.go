@@ -1,6 +1,7 @@
 package cdi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,7 @@ import (
 )
 
 // saved is where a description lies that was at Path before the charm's own.
-// Container tools do not read files of that name.
+// Container tools do not read files of that name. An earlier one has a number after it.
 const saved = Path + ".before-concourse"
 
 const specLimit = 4 << 20 // bytes
@@ -53,7 +54,7 @@ func own(r host.Root) (there, own bool, err error) {
 }
 
 // Keep moves a description by somebody else out of the way of the charm's own,
-// to where Gone finds it.
+// to where Gone finds it. One that was moved there before stays beside it.
 type Keep struct{}
 
 // Diff implements plan.Resource.
@@ -62,9 +63,39 @@ func (Keep) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil || !there || own {
 		return nil, err
 	}
-	return plan.Plan{{Op: "move " + Path + " to " + saved, Why: "it is not the charm's", Do: func(context.Context) error {
-		return os.Rename(h.Path(Path), h.Path(saved))
-	}}}, nil
+	move := func(from, to, why string) plan.Step {
+		return plan.Step{Op: "move " + from + " to " + to, Why: why, Do: func(context.Context) error {
+			return os.Rename(h.Path(from), h.Path(to))
+		}}
+	}
+	p := plan.Plan{move(Path, saved, "it is not the charm's")}
+	earlier, err := earlierSaved(h.Root)
+	if err != nil || earlier == "" {
+		return p, err
+	}
+	return plan.Plan{move(saved, earlier, "it is kept, too"), p[0]}, nil
+}
+
+// earlierSaved returns the name for the description at saved, so that another one can be
+// there; "" if there is none, or if a file beside it is the same.
+func earlierSaved(r host.Root) (string, error) {
+	if _, err := r.Lstat(saved); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", fmt.Errorf("cannot look at %s: %w", saved, err)
+	}
+	data, err := r.ReadFile(saved)
+	name := Path
+	for n := 1; ; n++ {
+		other, otherErr := r.ReadFile(name)
+		switch {
+		case errors.Is(otherErr, fs.ErrNotExist):
+			return name, nil
+		case err == nil && otherErr == nil && bytes.Equal(data, other):
+			return "", nil // its content is kept there
+		}
+		name = fmt.Sprintf("%s.%d", saved, n)
+	}
 }
 
 // Gone is no description of the charm's: that one is removed, and the one that

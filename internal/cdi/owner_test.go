@@ -47,6 +47,46 @@ func TestGoingBackIsExact(t *testing.T) {
 	}
 }
 
+// Each description by somebody else is kept, once. The last one comes back.
+func TestSecondDescriptionOfSomebodyElseLosesNoFirst(t *testing.T) {
+	h := host.Host{Root: hosttest.Root(t), Runner: hosttest.NewRunner(t), Clock: hosttest.Clock{T: hosttest.Now}}
+	r, _, err := Resource([]gpu.GPU{card(0)}, kfd())
+	require.NoError(t, err)
+	for _, text := range []string{"first", "second", "second", "third", "first", "third"} {
+		hosttest.Put(t, h.Root, Path, text)
+		apply(t, h, Keep{})
+		apply(t, h, r)
+	}
+	apply(t, h, Gone{"compute-runtime is none"})
+	require.Equal(t, "third", content(t, h))
+	kept, err := h.Glob(saved + "*")
+	require.NoError(t, err)
+	texts := []string{}
+	for _, file := range kept {
+		text, err := h.ReadText(file)
+		require.NoError(t, err)
+		texts = append(texts, text)
+	}
+	require.ElementsMatch(t, []string{"first", "second", "third"}, texts)
+}
+
+// A run that is killed between the two moves does the second one later.
+func TestDescriptionsKilledBetweenTwoMovesAreAllKept(t *testing.T) {
+	h := host.Host{Root: hosttest.Root(t), Runner: hosttest.NewRunner(t), Clock: hosttest.Clock{T: hosttest.Now}}
+	hosttest.Put(t, h.Root, saved, "first")
+	hosttest.Put(t, h.Root, Path, "second")
+	p, err := Keep{}.Diff(t.Context(), h)
+	require.NoError(t, err)
+	require.Len(t, p, 2)
+	require.NoError(t, p[0].Do(t.Context()))
+	require.Len(t, apply(t, h, Keep{}), 1)
+	for file, want := range map[string]string{saved: "second", saved + ".1": "first"} {
+		text, err := h.ReadText(file)
+		require.NoError(t, err)
+		require.Equal(t, want, text)
+	}
+}
+
 func TestOwnDescriptionIsRemoved(t *testing.T) {
 	r, _, err := Resource([]gpu.GPU{card(0)}, kfd())
 	require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/term"
@@ -52,7 +53,8 @@ description by another tool that is at ` + cdi.Path + ` is moved to
   --dry-run      print what would be done, change nothing
   --help         print this text and exit
 
-Exit status: 0 done, 1 failed, or there is no GPU to describe, 2 wrong command line.
+Exit status: 0 done, 1 failed, no GPU to describe, or no usable /dev/kfd: the description
+is written and containers can't compute with it, 2 wrong command line.
 `
 
 const cdiValidateUsage = `Usage: dispatch cdi validate [flags] [FILE]
@@ -118,19 +120,19 @@ func (p *caller) cdiList(args []string) int {
 	if len(words) > 0 {
 		return p.wrong("cannot list CDI names with %q: only flags are known", words[0])
 	}
-	spec, left, err := cdi.OfMachine(p.charm.Host.Root)
+	m, err := cdi.OfMachine(p.charm.Host.Root)
 	if err != nil {
 		return p.done(err)
 	}
-	list := cdi.List(spec)
+	list := cdi.List(m.Spec)
 	if p.format.JSON {
 		return p.done(term.JSON(p.stdout, struct {
 			Kind string       `json:"kind"`
 			GPUs []cdi.Listed `json:"gpus"`
 			Left []string     `json:"left_out"`
-		}{cdi.Kind, list, append([]string{}, left...)}))
+		}{cdi.Kind, list, append([]string{}, m.Left...)}))
 	}
-	p.leftOut(left)
+	p.leftOut(m.Left)
 	return p.done(cdi.WriteList(p.stdout, list))
 }
 
@@ -163,21 +165,21 @@ func (p *caller) cdiGenerate(args []string) int {
 	case *format == "yaml" && *output == cdi.Path:
 		return p.wrong("cannot write YAML to %s: want another --output, or - for standard output", cdi.Path)
 	}
-	spec, left, err := cdi.OfMachine(p.charm.Host.Root)
+	m, err := cdi.OfMachine(p.charm.Host.Root)
 	if err != nil {
 		return p.done(err)
 	}
-	p.leftOut(left)
-	if spec == nil {
+	p.leftOut(m.Left)
+	if m.Spec == nil {
 		return p.done(errors.New("cannot describe GPUs: this machine has no AMD GPU that a container could use; dispatch gpu list says what it has"))
 	}
-	data, err := encodeSpec(spec, *format, *output == cdi.Path)
+	data, err := encodeSpec(m.Spec, *format, *output == cdi.Path)
 	if err != nil {
 		return p.done(err)
 	}
 	if *output == "-" {
 		_, err := p.stdout.Write(data)
-		return p.done(err)
+		return p.done(errors.Join(err, canCompute(m.KFD)))
 	}
 	file, err := filepath.Abs(*output)
 	if err != nil {
@@ -187,7 +189,17 @@ func (p *caller) cdiGenerate(args []string) int {
 	if file == cdi.Path {
 		want = append(want, cdi.Keep{})
 	}
-	return p.done(p.carryOut(*dry, append(want, resource.File{Path: file, Data: data, Mode: 0o644})...))
+	err = p.carryOut(*dry, append(want, resource.File{Path: file, Data: data, Mode: 0o644})...)
+	return p.done(errors.Join(err, canCompute(m.KFD)))
+}
+
+// canCompute returns an error if containers can only render and decode with the GPUs. They
+// get the description all the same: that may be all they need.
+func canCompute(kfd gpu.KFD) error {
+	if kfd.Usable() {
+		return nil
+	}
+	return fmt.Errorf("cannot let containers compute with these GPUs: %s; %s; then: dispatch cdi generate", kfd.Text(), kfd.Help())
 }
 
 // encodeSpec is compact where the wrapper reads it for every container, and byte for
@@ -245,11 +257,11 @@ func (p *caller) cdiValidate(args []string) int {
 	if err != nil {
 		return p.done(err)
 	}
-	machine, left, err := cdi.OfMachine(p.charm.Host.Root)
+	m, err := cdi.OfMachine(p.charm.Host.Root)
 	if err != nil {
 		return p.done(err)
 	}
-	return p.validated(file, cdi.Differences(has, machine), left)
+	return p.validated(file, cdi.Differences(has, m.Spec), m.Left)
 }
 
 func (p *caller) validated(file string, diffs, left []string) int {

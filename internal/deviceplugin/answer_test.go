@@ -17,9 +17,9 @@ import (
 // describe writes the machine's CDI description.
 func describe(t *testing.T, r host.Root) {
 	t.Helper()
-	spec, _, err := cdi.OfMachine(r)
+	m, err := cdi.OfMachine(r)
 	require.NoError(t, err)
-	data, err := json.Marshal(spec)
+	data, err := json.Marshal(m.Spec)
 	require.NoError(t, err)
 	hosttest.Put(t, r, cdi.Path, string(data))
 }

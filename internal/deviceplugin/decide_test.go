@@ -15,7 +15,7 @@ func TestReconcile(t *testing.T) {
 	held := func(kind lease.Kind, name string, ago time.Duration) lease.State {
 		return lease.State{Held: true, Kind: kind, Container: name, Since: now.Add(-ago)}
 	}
-	starting := func(ago time.Duration) lease.State { return held(lease.Pod, lease.PodToCome, ago) }
+	starting := func(waited time.Duration) lease.State { return held(lease.Pod, lease.PodToCome, waited) }
 	for _, c := range []struct {
 		name  string
 		state lease.State
@@ -46,7 +46,7 @@ func TestReconcile(t *testing.T) {
 			if c.want.keep == nil {
 				c.want.keep = map[string][]int{}
 			}
-			require.Equal(t, c.want, reconcile([]lease.State{c.state}, pods, c.notes, now))
+			require.Equal(t, c.want, reconcile([]lease.State{c.state}, pods, c.notes, map[int]time.Duration{0: now.Sub(c.state.Since)}))
 		})
 	}
 }
@@ -68,7 +68,11 @@ func TestReconcileConverges(t *testing.T) {
 			}
 			notes[i] = r.IntN(2) == 0
 		}
-		c := reconcile(states, pods, notes, now)
+		waited := map[int]time.Duration{}
+		for i, s := range states {
+			waited[i] = now.Sub(s.Since)
+		}
+		c := reconcile(states, pods, notes, waited)
 		for _, i := range c.back {
 			require.Empty(t, pods[i])
 			require.Equal(t, lease.Pod, states[i].Kind)
@@ -78,11 +82,11 @@ func TestReconcileConverges(t *testing.T) {
 			for _, i := range gpus {
 				require.Equal(t, pod, pods[i])
 				if !states[i].Held || states[i].Kind == lease.Pod { // else Keep refuses
-					states[i] = lease.State{Held: true, Kind: lease.Pod, Container: pod, Since: now}
+					states[i] = lease.State{Held: true, Kind: lease.Pod, Container: pod}
 				}
 			}
 		}
-		again := reconcile(states, pods, notes, now)
+		again := reconcile(states, pods, notes, waited)
 		require.Empty(t, again.back)
 		for _, gpus := range again.keep {
 			for _, i := range gpus {

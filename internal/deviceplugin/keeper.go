@@ -69,7 +69,7 @@ func (p *plugin) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := reconcile(states, pods, p.noted(), p.now())
+	c := reconcile(states, pods, p.noted(), p.waited(states))
 	for _, pod := range slices.Sorted(maps.Keys(c.keep)) {
 		err = errors.Join(err, p.seen.leases.Keep(pod, c.keep[pod], nil))
 	}

@@ -116,6 +116,7 @@ func TestInitContainerHoldsItsGPU(t *testing.T) {
 	answer, err := w.allocate(gpu0)
 	require.NoError(t, err)
 	k.notes(clock, "init", "amd.com/gpu", answer.ContainerResponses[0], gpu0)
+	turn(t, p)
 	clock = clock.Add(2 * toCome)
 	turn(t, p)
 	require.Equal(t, lease.PodToCome, holders(t, p)[0], "notes older than the kubelet's list say nothing")
@@ -128,6 +129,25 @@ func TestInitContainerHoldsItsGPU(t *testing.T) {
 	clock = clock.Add(2 * askAgain)
 	turn(t, p)
 	require.Len(t, <-w.lists, 2)
+	k.notes(clock, "", "", nil)
+	turn(t, p)
+	require.Empty(t, holders(t, p)[0])
+}
+
+// The clock that the lease was recorded by was an hour ahead.
+func TestPodThatNeverCameGivesItsGPUBackThoughTheClockWasSetBack(t *testing.T) {
+	p, k, w, _ := unit(t)
+	set := time.Now()
+	clock := set.Add(time.Hour)
+	p.now = func() time.Time { return clock }
+	turn(t, p)
+	_, err := w.allocate(gpu0)
+	require.NoError(t, err)
+	clock = set
+	turn(t, p)
+	require.Equal(t, lease.PodToCome, holders(t, p)[0])
+	clock = clock.Add(toCome)
+	turn(t, p)
 	k.notes(clock, "", "", nil)
 	turn(t, p)
 	require.Empty(t, holders(t, p)[0])

@@ -26,7 +26,8 @@ type plugin struct {
 	mu   sync.Mutex // of what follows, and held while leases are changed
 	seen machine
 
-	asked time.Time // for the kubelet's notes, by turn
+	asked   time.Time             // for the kubelet's notes, by turn
+	awaited map[awaited]time.Time // when turn first saw each
 }
 
 func newPlugin(o options, log io.Writer) *plugin {

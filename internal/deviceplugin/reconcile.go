@@ -21,8 +21,9 @@ type change struct {
 // reconcile compares the records with what the kubelet lists: pods are the containers by
 // the GPUs that they have. The list leaves out the init containers that run before a
 // pod's others, so what is not in it counts as theirs while the kubelet has it in its
-// notes. notes is nil where these are not known: then it stays.
-func reconcile(states []lease.State, pods map[int]string, notes map[int]bool, now time.Time) change {
+// notes. notes is nil where these are not known: then it stays. waited is how long each GPU
+// has waited for its pod.
+func reconcile(states []lease.State, pods map[int]string, notes map[int]bool, waited map[int]time.Duration) change {
 	c := change{keep: map[string][]int{}}
 	for i, s := range states {
 		kept := s.Held && s.Kind == lease.Pod
@@ -34,7 +35,7 @@ func reconcile(states []lease.State, pods map[int]string, notes map[int]bool, no
 		case !kept:
 		case s.Container != lease.PodToCome:
 			c.back = append(c.back, i)
-		case now.Sub(s.Since) < toCome:
+		case waited[i] < toCome:
 		case notes == nil:
 			c.ask = true
 		case notes[i]:
@@ -44,4 +45,29 @@ func reconcile(states []lease.State, pods map[int]string, notes map[int]bool, no
 		}
 	}
 	return c
+}
+
+// awaited names a lease that waits for its pod.
+type awaited struct {
+	gpu   string
+	since int64
+}
+
+// waited returns how long GPUs have waited for their pods, by the clock of this process:
+// the record's time is wrong after the machine's clock was set.
+func (p *plugin) waited(states []lease.State) map[int]time.Duration {
+	now, first, waited := p.now(), map[awaited]time.Time{}, map[int]time.Duration{}
+	for i, s := range states {
+		if !s.Held || s.Kind != lease.Pod || s.Container != lease.PodToCome {
+			continue
+		}
+		of := awaited{s.GPU, s.Since.UnixMilli()}
+		seen, known := p.awaited[of]
+		if !known {
+			seen = now
+		}
+		first[of], waited[i] = seen, now.Sub(seen)
+	}
+	p.awaited = first
+	return waited
 }

@@ -1,8 +1,8 @@
 package engines
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,8 +12,9 @@ import (
 
 // configTOML edits a TOML file by lines, so that all others stay as they are, comments
 // too. A part is either a block of tables, which goes to the end, or a line of one table,
-// whose name has the table before a colon. Each result is read again: it has to be the
-// old configuration with the parts, and nothing else.
+// whose name has the table before a colon. A line of text can look like a key or a table
+// and be inside a string. So each result is read again: its values have to be the previous
+// ones with the part, and nothing else.
 type configTOML struct{}
 
 const (
@@ -27,24 +28,71 @@ func block(tables string) string { return begin + tables + end }
 func (configTOML) add(before []byte, parts []part) (after []byte, put []part, err error) {
 	text := string(before)
 	for _, p := range parts {
-		var next string
-		if name, key, line := strings.Cut(p.Name, ": "); line {
-			next, p.Before, err = setLine(text, name, key, p.Text)
-		} else {
-			next = atEnd(text, p.Text)
-		}
+		was, err := valuesOf(text)
 		if err != nil {
 			return nil, nil, err
 		}
-		if p.Before != "" && sameLine(p.Before, p.Text) {
+		of, err := p.values()
+		if err != nil {
+			return nil, nil, err
+		}
+		want := maps.Clone(was)
+		maps.Copy(want, of)
+		name, key, line := strings.Cut(p.Name, ": ")
+		if line && reflect.DeepEqual(was, want) {
 			continue // it was there before, and stays when ours goes
 		}
-		if err := onlyAdded(text, next); err != nil {
-			return nil, nil, fmt.Errorf("%w; put this in by hand:\n%s", err, p.Text)
+		ways := []edit{{text: atEnd(text, p.Text)}}
+		if line {
+			ways = linesSet(text, name, key, p.Text)
 		}
-		text, put = next, append(put, p)
+		i := slices.IndexFunc(ways, func(w edit) bool { return w.gives(want) })
+		if i < 0 {
+			return nil, nil, fmt.Errorf("its form is not known here; put this in by hand:\n%s", p.Text)
+		}
+		p.Before = ways[i].before
+		text, put = ways[i].text, append(put, p)
 	}
 	return []byte(text), put, nil
+}
+
+// edit is a way to edit a file: the text that comes of it, and the line that it replaced.
+type edit struct{ text, before string }
+
+func (w edit) gives(want map[string]any) bool {
+	is, err := valuesOf(w.text)
+	return err == nil && reflect.DeepEqual(is, want)
+}
+
+// valuesOf returns the values of a TOML file by their keys; a table without any has none.
+func valuesOf(text string) (map[string]any, error) {
+	var tree map[string]any
+	if err := toml.Unmarshal([]byte(text), &tree); err != nil {
+		return nil, err
+	}
+	values := map[string]any{}
+	var walk func(path string, tree map[string]any)
+	walk = func(path string, tree map[string]any) {
+		for key, v := range tree {
+			if t, is := v.(map[string]any); is {
+				walk(path+quote(key)+".", t)
+				continue
+			}
+			values[path+quote(key)] = v
+		}
+	}
+	walk("", tree)
+	return values, nil
+}
+
+// values returns what a part sets.
+func (p part) values() (map[string]any, error) { return valuesOf(p.inTable(p.Text)) }
+
+func (p part) inTable(text string) string {
+	if name, _, line := strings.Cut(p.Name, ": "); line {
+		return "[" + name + "]\n" + text + "\n"
+	}
+	return text
 }
 
 func atEnd(text, add string) string {
@@ -54,36 +102,34 @@ func atEnd(text, add string) string {
 	return text + add
 }
 
-// setLine puts a line into a table, in the place of one with the same key.
-func setLine(text, name, key, line string) (next, before string, err error) {
+// linesSet returns the ways to put a line into a table: in the place of a line that looks
+// like the same key, below a line that looks like the table's first, or with a new table.
+func linesSet(text, name, key, line string) (ways []edit) {
 	lines := strings.SplitAfter(text, "\n")
 	want, err := headerOf("[" + name + "]")
 	if err != nil {
-		return "", "", err
+		return nil
 	}
-	header := slices.IndexFunc(lines, func(l string) bool {
+	for h, l := range lines {
 		keys, err := headerOf(l)
-		return err == nil && slices.Equal(keys, want)
-	})
-	if header < 0 {
-		return atEnd(text, "["+name+"]"+ours+"\n"+line+"\n"), "", nil
-	}
-	for i := header + 1; i < len(lines) && !strings.HasPrefix(strings.TrimSpace(lines[i]), "["); i++ {
-		if k, _, is := strings.Cut(lines[i], "="); is && strings.Trim(strings.TrimSpace(k), `"'`) == key {
-			before = strings.TrimRight(lines[i], "\r\n")
-			lines[i] = line + "\n"
-			return strings.Join(lines, ""), before, nil
+		if err != nil || !slices.Equal(keys, want) {
+			continue
 		}
+		for i := h + 1; i < len(lines); i++ {
+			if k, _, is := strings.Cut(lines[i], "="); is && strings.Trim(strings.TrimSpace(k), `"'`) == key {
+				before := strings.TrimRight(lines[i], "\r\n")
+				next := slices.Clone(lines)
+				next[i] = line + lines[i][len(before):]
+				ways = append(ways, edit{strings.Join(next, ""), before})
+			}
+		}
+		next := slices.Clone(lines)
+		if !strings.HasSuffix(l, "\n") {
+			next[h] += "\n"
+		}
+		ways = append(ways, edit{text: strings.Join(slices.Insert(next, h+1, line+"\n"), "")})
 	}
-	if !strings.HasSuffix(lines[header], "\n") {
-		lines[header] += "\n"
-	}
-	return strings.Join(slices.Insert(lines, header+1, line+"\n"), ""), "", nil
-}
-
-func sameLine(a, b string) bool {
-	var left, right map[string]any
-	return toml.Unmarshal([]byte(a), &left) == nil && toml.Unmarshal([]byte(b), &right) == nil && reflect.DeepEqual(left, right)
+	return append(ways, edit{text: atEnd(text, "["+name+"]"+ours+"\n"+line+"\n")})
 }
 
 // headerOf are the keys of a line that begins a table.
@@ -104,62 +150,55 @@ func headerOf(line string) (keys []string, err error) {
 	return keys, nil
 }
 
-// onlyAdded holds what came of an edit against what was there: nothing is lost, and no
-// value but a scalar that was set is another.
-func onlyAdded(before, after string) error {
-	var old, now map[string]any
-	if err := toml.Unmarshal([]byte(before), &old); err != nil {
-		return err
-	}
-	if err := toml.Unmarshal([]byte(after), &now); err != nil {
-		return fmt.Errorf("what came of it is not TOML: %w", err)
-	}
-	changed := 0
-	if lost(old, now, &changed) || changed > 1 {
-		return errors.New("its form is not known here")
-	}
-	return nil
-}
-
-func lost(old, now map[string]any, changed *int) bool {
-	for key, was := range old {
-		is, there := now[key]
-		left, isTable := was.(map[string]any)
-		right, stillTable := is.(map[string]any)
-		switch {
-		case !there || isTable != stillTable:
-			return true
-		case isTable:
-			if lost(left, right, changed) {
-				return true
-			}
-		case !reflect.DeepEqual(was, is):
-			*changed++
-		}
-	}
-	return false
-}
-
 func (configTOML) take(now []byte, parts []part) (left []byte, kept []string, err error) {
 	text := string(now)
 	for _, p := range slices.Backward(parts) {
-		at := strings.Index(text, p.Text)
-		if at < 0 || strings.Count(text, p.Text) > 1 {
-			kept = append(kept, p.Name)
-			continue
+		is, err := valuesOf(text)
+		if err != nil {
+			return nil, nil, fmt.Errorf("it is not TOML: %w", err)
 		}
+		of, err := p.values()
+		if err != nil {
+			return nil, nil, err
+		}
+		back, err := valuesOf(p.inTable(p.Before))
+		if err != nil {
+			return nil, nil, err
+		}
+		want, there := maps.Clone(is), false
+		for key := range of {
+			value, set := is[key]
+			there = there || set && !reflect.DeepEqual(value, back[key])
+			delete(want, key)
+		}
+		maps.Copy(want, back)
+		ways := taken(text, p)
+		switch i := slices.IndexFunc(ways, func(w edit) bool { return w.gives(want) }); {
+		case i >= 0:
+			text = ways[i].text
+		case there:
+			kept = append(kept, p.Name)
+		}
+	}
+	return []byte(text), kept, nil
+}
+
+// taken returns the ways to take a part out, one for each place that looks like it.
+func taken(text string, p part) (ways []edit) {
+	name, _, line := strings.Cut(p.Name, ": ")
+	for at := 0; ; at++ {
+		next := strings.Index(text[at:], p.Text)
+		if next < 0 {
+			return ways
+		}
+		at += next
 		from, to := at, at+len(p.Text)
-		name, _, line := strings.Cut(p.Name, ": ")
 		if made := "[" + name + "]" + ours + "\n"; line && p.Before == "" && strings.HasSuffix(text[:from], made) {
 			from -= len(made)
 		}
 		if line && p.Before == "" && strings.HasPrefix(text[to:], "\n") {
 			to++
 		}
-		text = text[:from] + p.Before + text[to:]
+		ways = append(ways, edit{text: text[:from] + p.Before + text[to:]})
 	}
-	if err := toml.Unmarshal([]byte(text), &map[string]any{}); err != nil {
-		return nil, nil, fmt.Errorf("what is left of it is not TOML: %w", err)
-	}
-	return []byte(text), kept, nil
 }

@@ -32,6 +32,11 @@ type record struct {
 	Before  []byte `json:"before"`
 	After   []byte `json:"after"`
 	Parts   []part `json:"parts"`
+	// Found and Had are the file and its parts before the change to After. A run that
+	// ends between the record and the file leaves them in the file; one that ends well
+	// forgets them.
+	Found []byte `json:"found,omitempty"`
+	Had   []part `json:"had,omitempty"`
 }
 
 // editor knows a file's syntax.
@@ -85,16 +90,46 @@ func readEngineFile(r host.Root, file string) (data []byte, there bool, err erro
 	return data, err == nil, err
 }
 
-// without is the file as it would be without what was added.
+// without returns the file as it would be without what was added.
 func (e edited) without(now []byte, there bool, rec *record) (before []byte, existed bool, kept []string, err error) {
 	switch {
 	case rec == nil || rec.File != e.file || !there || rec.Existed && bytes.Equal(now, rec.Before):
 		return now, there, nil, nil
-	case bytes.Equal(now, rec.After):
+	case bytes.Equal(now, rec.After), len(rec.Had) > 0 && bytes.Equal(now, rec.Found):
 		return rec.Before, rec.Existed, nil, nil
 	}
-	before, kept, err = e.editor.take(now, rec.Parts)
+	if before, kept, err = e.editor.take(now, rec.Parts); err != nil || len(rec.Had) == 0 {
+		return before, true, kept, err
+	}
+	// A run ended between the record and the file, and a person edited the file since. It
+	// has either the new parts or the previous ones.
+	before, had, err := e.editor.take(before, rec.Had)
+	kept = slices.DeleteFunc(kept, func(name string) bool {
+		return named(rec.Had, name) && !slices.Contains(had, name)
+	})
+	for _, name := range had {
+		if !named(rec.Parts, name) {
+			kept = append(kept, name)
+		}
+	}
 	return before, true, kept, err
+}
+
+func named(parts []part, name string) bool {
+	return slices.ContainsFunc(parts, func(p part) bool { return p.Name == name })
+}
+
+// had returns the parts that the file may have, each once.
+func (rec *record) had() (all []part) {
+	if rec == nil {
+		return nil
+	}
+	for _, p := range slices.Concat(rec.Parts, rec.Had) {
+		if !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // Diff implements plan.Resource.
@@ -107,10 +142,7 @@ func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
 	}
-	var had []part
-	if rec != nil {
-		had = rec.Parts
-	}
+	had := rec.had()
 	parts, err := e.want(before, had)
 	if err != nil {
 		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
@@ -119,10 +151,21 @@ func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
 	}
-	if there && bytes.Equal(now, after) && (rec != nil || len(put) == 0) {
+	next := record{File: e.file, Existed: existed, Before: before, After: after, Parts: put}
+	forget := e.remember(h, next, "what --remove takes back")
+	switch done := there && bytes.Equal(now, after); {
+	case done && rec != nil && len(rec.Had) > 0:
+		return plan.Plan{forget}, nil
+	case done && (rec != nil || len(put) == 0):
 		return nil, nil
+	case !there || bytes.Equal(now, before): // it has nothing of ours
+		return plan.Plan{forget, e.write(h, after, "puts in "+e.texts(put), rec)}, nil
 	}
-	next := record{e.file, existed, before, after, put}
+	next.Found, next.Had = now, had
+	return plan.Plan{e.remember(h, next, "what was there and what shall be"), e.write(h, after, "puts in "+e.texts(put), rec), forget}, nil
+}
+
+func (e edited) texts(put []part) string {
 	var texts []string
 	for _, p := range put {
 		text := p.Name
@@ -131,7 +174,7 @@ func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		}
 		texts = append(texts, text)
 	}
-	return plan.Plan{e.remember(h, next), e.write(h, after, "puts in "+strings.Join(texts, "; "))}, nil
+	return strings.Join(texts, "; ")
 }
 
 func (e edited) look(r host.Root) (rec *record, now []byte, there bool, err error) {
@@ -145,34 +188,63 @@ func (e edited) look(r host.Root) (rec *record, now []byte, there bool, err erro
 	return rec, now, there, err
 }
 
-// The record comes first: what it says of a file that was not written is nothing.
-func (e edited) remember(h host.Host, rec record) plan.Step {
-	file := recordPath(e.engine)
-	return plan.Step{Op: "write " + file, Why: "what --remove takes back", Do: func(context.Context) error {
-		data, err := json.Marshal(rec)
-		if err != nil {
-			return err
+// remember writes the record. It comes before the file: parts that the file does not have
+// are not taken out of it.
+func (e edited) remember(h host.Host, rec record, why string) plan.Step {
+	return plan.Step{Op: "write " + recordPath(e.engine), Why: why, Do: func(context.Context) error { return e.writeRecord(h, rec) }}
+}
+
+func (e edited) writeRecord(h host.Host, rec record) error {
+	data, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	if err := h.MkdirAll(agreed.StateDir, 0o700); err != nil {
+		return err
+	}
+	return h.WriteFile(recordPath(e.engine), append(data, '\n'), 0o600)
+}
+
+// removeRecord removes the record, and the folders that it leaves empty.
+func (e edited) removeRecord(h host.Host) error {
+	if err := h.Remove(recordPath(e.engine)); err != nil {
+		return err
+	}
+	for _, dir := range []string{path.Dir(recordPath(e.engine)), agreed.StateDir} {
+		if list, err := h.ReadDir(dir); err == nil && len(list) == 0 {
+			if err := h.Remove(dir); err != nil {
+				return err
+			}
 		}
-		if err := h.MkdirAll(agreed.StateDir, 0o700); err != nil {
-			return err
+	}
+	return nil
+}
+
+// write writes the engine's file. If that fails, the record becomes as it was, too.
+func (e edited) write(h host.Host, data []byte, why string, was *record) plan.Step {
+	return plan.Step{Op: "write " + e.file, Why: why, Do: func(context.Context) error {
+		err := e.writeFile(h, data)
+		switch {
+		case err == nil:
+			return nil
+		case was == nil:
+			return errors.Join(err, e.removeRecord(h))
 		}
-		return h.WriteFile(file, append(data, '\n'), 0o600)
+		return errors.Join(err, e.writeRecord(h, *was))
 	}}
 }
 
-// write keeps the mode and owner that the file has.
-func (e edited) write(h host.Host, data []byte, why string) plan.Step {
-	return plan.Step{Op: "write " + e.file, Why: why, Do: func(context.Context) error {
-		st, err := h.Lstat(e.file)
-		if errors.Is(err, fs.ErrNotExist) {
-			return h.WriteFile(e.file, data, 0o644)
-		}
-		if err != nil {
-			return err
-		}
-		sys := st.Sys().(*syscall.Stat_t)
-		return h.WriteFileAs(e.file, data, st.Mode().Perm(), int(sys.Uid), int(sys.Gid))
-	}}
+// writeFile keeps the mode and owner that the file has.
+func (e edited) writeFile(h host.Host, data []byte) error {
+	st, err := h.Lstat(e.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return h.WriteFile(e.file, data, 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	sys := st.Sys().(*syscall.Stat_t)
+	return h.WriteFileAs(e.file, data, st.Mode().Perm(), int(sys.Uid), int(sys.Gid))
 }
 
 // asBefore takes back what edited did.
@@ -190,8 +262,8 @@ func (a asBefore) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
 	}
 	var names []string
-	for _, p := range rec.Parts {
-		if !slices.Contains(kept, p.Name) {
+	for _, p := range rec.had() {
+		if !slices.Contains(kept, p.Name) && !slices.Contains(names, p.Name) {
 			names = append(names, p.Name)
 		}
 	}
@@ -202,23 +274,11 @@ func (a asBefore) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	case !existed:
 		p = plan.Plan{{Op: "remove " + e.file, Why: "it was not there before", Do: func(context.Context) error { return h.Remove(e.file) }}}
 	case !bytes.Equal(now, before):
-		p = plan.Plan{e.write(h, before, why)}
+		p = plan.Plan{e.write(h, before, why, rec)}
 	}
 	forget := "nothing of it is left"
 	if len(kept) > 0 {
 		forget = "somebody changed it since, and it stays: " + strings.Join(kept, "; ")
 	}
-	return append(p, plan.Step{Op: "remove " + recordPath(e.engine), Why: forget, Do: func(context.Context) error {
-		if err := h.Remove(recordPath(e.engine)); err != nil {
-			return err
-		}
-		for _, dir := range []string{path.Dir(recordPath(e.engine)), agreed.StateDir} {
-			if list, err := h.ReadDir(dir); err == nil && len(list) == 0 {
-				if err := h.Remove(dir); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}}), nil
+	return append(p, plan.Step{Op: "remove " + recordPath(e.engine), Why: forget, Do: func(context.Context) error { return e.removeRecord(h) }}), nil
 }

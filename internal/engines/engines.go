@@ -9,6 +9,7 @@ package engines
 import (
 	"context"
 	"fmt"
+	"os"
 	"path"
 	"strings"
 
@@ -136,6 +137,18 @@ func usable(r host.Root, wrapper string) error {
 		return fmt.Errorf("%s is called runc, as Concourse calls it; --wrapper=PATH names it under another name", wrapper)
 	case strings.ContainsAny(wrapper, "\"\\\n"):
 		return fmt.Errorf("the path %q can't stand in the configuration of an engine", wrapper)
+	}
+	return trusted(r, wrapper)
+}
+
+// trusted refuses a wrapper that another user than root can replace, if root calls: root's
+// engines would run that user's program as root.
+func trusted(r host.Root, wrapper string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	if err := r.OnlyRoot(wrapper); err != nil {
+		return fmt.Errorf("%w; or install the wrapper where only root can write: sudo install %s /usr/local/bin/, then --wrapper=/usr/local/bin/%s", err, wrapper, path.Base(wrapper))
 	}
 	return nil
 }

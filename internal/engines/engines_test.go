@@ -207,29 +207,6 @@ func TestRefusalNamesTheWayOut(t *testing.T) {
 	require.ErrorContains(t, err, "it is no regular file; --config-path=PATH names what it leads to")
 }
 
-// A run killed between the record and the file converges when run again, both ways.
-func TestKilledBetweenTwoStepsConverges(t *testing.T) {
-	for _, name := range []string{"docker-25", "containerd-1.6-Debian"} {
-		l := lives[name]
-		h := machine(t, map[bool]string{true: "dockerd", false: "containerd"}[l.engine == "docker"], l.version)
-		hosttest.Put(t, h.Root, l.file, l.before)
-		r := Request{Engine: l.engine, Wrapper: wrapper}
-		p := planOf(t, h, r)
-		require.Len(t, p, 2)
-		require.NoError(t, p[0].Do(context.Background()))
-		require.Len(t, planOf(t, h, r), 2, "what is missing is done again")
-		do(t, h, r)
-		require.Empty(t, planOf(t, h, r))
-		gone := Request{Engine: l.engine, Remove: true}
-		require.NoError(t, planOf(t, h, gone)[0].Do(context.Background()))
-		require.Len(t, planOf(t, h, gone), 1)
-		do(t, h, gone)
-		now, err := h.ReadFile(l.file)
-		require.NoError(t, err)
-		require.Equal(t, l.before, string(now))
-	}
-}
-
 func TestRestartIsOnlyWhatIsAskedFor(t *testing.T) {
 	h := machine(t, "dockerd", docker20)
 	r := Request{Engine: "docker", Wrapper: wrapper, Restart: true}

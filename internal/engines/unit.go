@@ -45,5 +45,5 @@ func (u Unit) has(r host.Root, e engine) bool {
 		}
 	}
 	rec, err := readRecord(r, e.name)
-	return err == nil && rec != nil && slices.ContainsFunc(rec.Parts, func(p part) bool { return strings.Contains(p.Text, u.Wrapper) })
+	return err == nil && slices.ContainsFunc(rec.had(), func(p part) bool { return strings.Contains(p.Text, u.Wrapper) })
 }

@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,4 +61,21 @@ func TestBrokenFileOfAnEngineIsANote(t *testing.T) {
 	require.Len(t, notes, 1)
 	require.ErrorContains(t, notes[0].Err, "cannot edit /etc/docker/daemon.json: it is not JSON")
 	require.True(t, h.Exists("/etc/containers/containers.conf.d/50-amd-gpu.conf"))
+}
+
+// A user's wrapper in root's engine would run as root for whoever changes it.
+func TestRootsEngineGetsNoFileOfAUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root configures root's engines")
+	}
+	for _, e := range []struct{ engine, program, version string }{{"docker", "dockerd", docker28}, {"containerd", "containerd", containerd17}, {"podman", "podman", ""}, {"crio", "crio", ""}} {
+		h := machine(t, e.program, e.version)
+		const users = "/home/u/bin/runc-amd-wrapper"
+		hosttest.Put(t, h.Root, users, "#!/bin/sh\n")
+		require.NoError(t, os.Chmod(h.Path(users), 0o755))
+		require.NoError(t, os.Lchown(h.Path("/home/u"), 4711, 4711))
+		_, _, err := Want(t.Context(), h, Request{Engine: e.engine, Wrapper: users})
+		require.EqualError(t, err, "cannot configure "+e.engine+": /home/u belongs to user 4711, who could put another program there; chown it to root; "+
+			"or install the wrapper where only root can write: sudo install "+users+" /usr/local/bin/, then --wrapper=/usr/local/bin/runc-amd-wrapper")
+	}
 }

@@ -57,6 +57,19 @@ func (k KFD) Text() string {
 	return unreachableText(k.Node)
 }
 
+// Help returns what makes /dev/kfd usable, "" if it is.
+func (k KFD) Help() string {
+	switch k.State {
+	case KFDPresent:
+		return ""
+	case KFDAbsent:
+		return "run: sudo modprobe amdgpu; in a container, pass /dev/kfd to it"
+	case KFDWrongMajor:
+		return "its number is of another boot; restart the container, or pass /dev/kfd to it again"
+	}
+	return "pass /dev/kfd to the container with its mode 0666, or with an owner inside it"
+}
+
 func readKFD(r host.Root) KFD {
 	n, err := r.Node(kfdPath)
 	switch {

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"syscall"
 
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
@@ -95,22 +94,11 @@ func check(r host.Root, command string) error {
 			return fmt.Errorf("%s is no folder", p)
 		case p != command && st.Mode().Perm()&0o001 == 0:
 			return fmt.Errorf("%s can't be entered by everybody; chmod 755 it", p)
-		case owner(st) != 0 && r.Real():
-			return fmt.Errorf("%s belongs to user %d, who could change what proves a GPU; chown it to root", p, owner(st))
-		case st.Mode().Perm()&0o022 != 0:
-			return fmt.Errorf("%s can be written by others than root; chmod go-w it", p)
-		case p == "/":
-			return nil
+		}
+		if err := host.OnlyRoots(p, st); err != nil || p == "/" {
+			return err
 		}
 	}
-}
-
-func owner(st fs.FileInfo) uint32 {
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0
-	}
-	return sys.Uid
 }
 
 // id is the container's and its folder's name.

@@ -43,10 +43,12 @@ func ReadEvidence(r host.Root) (list []Evidence, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
+	if err == nil {
+		err = json.Unmarshal(data, &list)
+	} else if !errors.Is(err, host.ErrNotFile) {
 		return nil, err
 	}
-	if err := json.Unmarshal(data, &list); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w: %w", EvidenceFile, ErrDamaged, err)
 	}
 	return list, nil

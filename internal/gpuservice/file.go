@@ -30,6 +30,9 @@ func Read(r host.Root) (rec Record, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return rec, nil
 	}
+	if errors.Is(err, host.ErrNotFile) {
+		err = fmt.Errorf("cannot read %s: %w: %w", File, ErrDamaged, err)
+	}
 	if err != nil {
 		return rec, err
 	}

@@ -34,9 +34,6 @@ func (r Root) Rel(p string) string {
 	return "/" + strings.TrimPrefix(strings.TrimPrefix(p, filepath.Clean(string(r))), "/")
 }
 
-// ReadFile reads a whole file.
-func (r Root) ReadFile(p string) ([]byte, error) { return os.ReadFile(r.Path(p)) }
-
 // ReadText reads a one-value file as sysfs has them: surrounding white space
 // is cut off. A missing or unreadable file is an error, never "".
 func (r Root) ReadText(p string) (string, error) {

@@ -102,7 +102,7 @@ func Load(r host.Root) (Facts, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}
-	if err == nil && json.Unmarshal(data, &f) != nil {
+	if errors.Is(err, host.ErrNotFile) || err == nil && json.Unmarshal(data, &f) != nil {
 		f, err = Facts{}, ErrDamaged
 	}
 	return f, jujuerrors.Annotatef(err, "cannot read %s", FactsFile)

@@ -16,7 +16,7 @@ const File = "/run/concourse-charm/gpu-notes.json"
 // told twice.
 func Read(r host.Root) (m Memory, err error) {
 	data, err := r.ReadFile(File)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotFile) {
 		return m, nil
 	}
 	if err != nil {
