@@ -61,7 +61,7 @@ func TestFactsLeaveOutWhatTheEventTakesAway(t *testing.T) {
 		{"broken", "", nil},
 	} {
 		ctx := m.Begin(jujutest.RelationHook(flight, tt.kind, tt.remote))
-		f, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, Facts{Unit: "concourse-ci-machine/0"}, true)
+		f, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, Facts{Unit: "concourse-ci-machine/0"}, true, time.Time{})
 		require.NoError(t, err)
 		var units []string
 		for _, fl := range f.Flights {
@@ -90,7 +90,7 @@ func TestAttachedReleaseIsAskedForWhenItCanHaveChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := jujutest.New("w/0")
 			ctx := m.Begin(jujutest.Hook(tt.event))
-			_, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, tt.last, tt.installed)
+			_, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, tt.last, tt.installed, time.Time{})
 			require.NoError(t, err, "that there is none is no error")
 			require.Equal(t, tt.asks, len(ctx.Called("resource-get")) == 1)
 		})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	jujuerrors "github.com/juju/errors"
 
@@ -34,6 +35,7 @@ type observer struct {
 	t       *juju.Tools
 	e       juju.Event
 	last    Facts
+	now     time.Time
 	leader  bool
 	tracked []string
 }
@@ -41,7 +43,7 @@ type observer struct {
 // role asks whether this unit leads, where the mode makes that matter, and
 // then what its role needs to know.
 func (o *observer) role(ctx context.Context, f *Facts) (err error) {
-	mode := ModeOf(f.Config)
+	mode := f.Mode()
 	if mode == "worker" && !Resyncs(o.e.Name) {
 		f.Role = WorkerRole
 		return nil
