@@ -46,6 +46,9 @@ func TestLeavingWorkerKeepsItsKeyUntilItHasRetired(t *testing.T) {
 	require.True(t, w.linked["10.1.0.1"])
 
 	w.listed = []string{"worker-0"}
+	require.Empty(t, w.hook("update-status").commands, "it has to hear by its connection that it has retired")
+	require.Len(t, w.keys(), 2)
+	delete(w.linked, "10.1.0.1")
 	got = w.hook("update-status")
 	require.Equal(t, []string{fakeKey(t, 0)}, w.keys())
 	require.Contains(t, got.commands, reload)
@@ -56,13 +59,13 @@ func TestLeavingWorkerKeepsItsKeyUntilItHasRetired(t *testing.T) {
 
 func TestLeavingWorkerIsCutOff(t *testing.T) {
 	for name, tt := range map[string]struct {
-		drain  string
-		listed []string // nil: the web does not answer
-		later  time.Duration
-		back   bool
-		kept   bool
+		drain   string
+		listed  []string // nil: the web does not answer
+		later   time.Duration
+		retired bool
+		kept    bool
 	}{
-		"at once when it has retired before":  {drain: "10m0s", listed: []string{"worker-0"}},
+		"at once when it has retired before":  {drain: "10m0s", listed: []string{"worker-0"}, retired: true},
 		"at once when it may not drain":       {drain: "0s", listed: []string{"worker-0", "worker-1"}},
 		"at once when it is an older charm's": {drain: "", listed: []string{"worker-0", "worker-1"}},
 		"at once when it asks for too much":   {drain: "25h", listed: []string{"worker-0", "worker-1"}},
@@ -75,6 +78,9 @@ func TestLeavingWorkerIsCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, r := leavingWeb(t, tt.drain)
 			w.listed = tt.listed
+			if tt.retired {
+				delete(w.linked, "10.1.0.1")
+			}
 			w.leaves(r, "gpu10/1")
 			w.later = tt.later
 			w.hook("update-status")
@@ -115,6 +121,7 @@ func TestWebWithAWrongOptionCutsOffWhoLeft(t *testing.T) {
 			require.Equal(t, "blocked", w.model.Status().Status)
 			require.Len(t, w.keys(), 3, "it drains")
 			w.listed = []string{"worker-0"}
+			delete(w.linked, "10.1.0.1")
 			got := w.hook("update-status")
 			require.Equal(t, []string{reload, kill1}, slices.DeleteFunc(got.commands, func(c string) bool { return c != reload && c != kill1 }))
 			require.ElementsMatch(t, []string{fakeKey(t, 0), others}, w.keys())

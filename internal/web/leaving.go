@@ -35,9 +35,11 @@ func (o Observed) draining() []model.Leaver {
 // askPatience bounds how long a hook waits for the list of workers.
 const askPatience = 20 * time.Second
 
-// ended asks the web which of the workers that left it lists no more, by name. If it does
-// not answer, the workers keep their keys for their time.
-func ended(ctx context.Context, o Observed) (names []string) {
+// ended asks the web which of the workers that left have retired, by name: it lists them
+// no more, and they have no connection any more. A worker hears by its connection that it
+// has retired, up to half a minute later, so it keeps that. If the web does not answer, the
+// workers keep their keys for their time.
+func ended(ctx context.Context, h host.Host, o Observed) (names []string) {
 	var leavers []model.Leaver
 	for _, l := range o.draining() {
 		if l.Name != "" {
@@ -54,9 +56,15 @@ func ended(ctx context.Context, o Observed) (names []string) {
 		return nil
 	}
 	for _, l := range leavers {
-		if !slices.ContainsFunc(workers, func(w concourse.WorkerInfo) bool { return w.Name == l.Name }) {
-			names = append(names, l.Name)
+		if slices.ContainsFunc(workers, func(w concourse.WorkerInfo) bool { return w.Name == l.Name }) {
+			continue
 		}
+		if net.ParseIP(l.Address) != nil {
+			if there, err := concourse.Connected(ctx, h, l.Address); there || err != nil {
+				continue
+			}
+		}
+		names = append(names, l.Name)
 	}
 	return names
 }
@@ -110,7 +118,7 @@ func Ending(ctx context.Context, h host.Host, u role.Observed) (d Desired, err e
 	if o.Facts.Web.Database == nil {
 		d.Resources = append(d.Resources, resource.Service{Unit: concourse.WebUnit, State: state, Why: "it has no database"})
 	}
-	o.Ended = ended(ctx, o)
+	o.Ended = ended(ctx, h, o)
 	cut, gone := cutOff(o)
 	if len(gone) == 0 || !state.Running() {
 		return d, nil // the web that is not running lets nobody in, and the next one has its keys written first

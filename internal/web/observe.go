@@ -22,7 +22,7 @@ type Observed struct {
 	OldStorage []plan.Resource
 	WebEnv     []byte   // config.env as it is
 	OtherKeys  []string // lines of the file of workers' keys that somebody added
-	Ended      []string // workers that left and that the web lists no more, by name
+	Ended      []string // workers that left and have retired, by name
 	Noted      []string // variables in it that the charm noted
 	Certify    Certify
 	TLS        bool // the web has its certificate
@@ -57,6 +57,6 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 		return o, err
 	}
 	_, o.TLS, _ = certificateOf(o)
-	o.Ended = ended(ctx, o)
+	o.Ended = ended(ctx, h, o)
 	return o, nil
 }

@@ -33,6 +33,7 @@ func (s *site) ends(t *testing.T, f *fly, m *mirror, app string) {
 	require.Contains(t, said.String(), "the task has ended")
 	s.eventually(f.model, app+" is gone", func(m model) bool { _, there := m.Applications[app]; return !there })
 	require.NotContains(t, f.workers(), worker, "nothing is left to prune")
+	require.NotContains(t, s.warnings(f.model), "could not drain", "it retired by itself")
 	s.eventually(f.model, "the webs have taken its key", func(m model) bool {
 		return !strings.Contains(m.text(), "has left")
 	})
