@@ -56,7 +56,12 @@ func (c *Actions) planOf(ctx context.Context, want charm.Desired, problems []con
 		for _, p := range problems {
 			fmt.Fprintf(&b, "  %s\n", p)
 		}
-		return b.String(), 0, nil
+		ends, deferred, err := c.Plan(ctx, want)
+		if err == nil && len(ends) > 0 {
+			b.WriteString("but for what ends:\n")
+			err = charm.PrintPlan(&b, ends, deferred)
+		}
+		return b.String(), len(ends), err
 	}
 	if len(want.Refused) > 0 {
 		b.WriteString("nothing is done before the unit can be taken over from the Python charm:\n")

@@ -23,7 +23,7 @@ func TestAuthoritiesAreAskedForOnceInEachRelation(t *testing.T) {
 	ask := func(e juju.Event) (model.Facts, *jujutest.Context) {
 		ctx := m.Begin(e)
 		c := charmOf(t, hosttest.Root(t), m, ctx, nil)
-		facts, err := model.Observe(t.Context(), c.Tools, c.Event, model.Facts{Unit: m.Unit}, true)
+		facts, err := model.Observe(t.Context(), c.Tools, c.Event, model.Facts{Unit: m.Unit}, true, hosttest.Now)
 		require.NoError(t, err)
 		require.NoError(t, c.askAuthorities(t.Context(), facts))
 		require.NoError(t, ctx.Commit())

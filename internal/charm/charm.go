@@ -89,7 +89,7 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 		return false, err
 	}
 	if len(problems) > 0 {
-		return false, c.setStatus(ctx, status.Of("", causesOf(problems)))
+		return false, c.endOnly(ctx, facts, want, problems)
 	}
 	if len(want.Refused) > 0 {
 		return false, c.setStatus(ctx, status.Of("", want.Refused))
@@ -154,7 +154,8 @@ func (c *Charm) tell(ctx context.Context, facts model.Facts, want Desired, defer
 	return c.setStatus(ctx, status.Of(c.ready(want), causes))
 }
 
-// Decide is the pipeline up to desire.
+// Decide is the pipeline up to desire. With problems of options what it returns is only
+// what ends all the same.
 func (c *Charm) Decide(ctx context.Context) (model.Facts, Desired, []config.Problem, error) {
 	last, err := model.Load(c.Host.Root)
 	if err != nil && (c.Tools == nil || !errors.Is(err, model.ErrDamaged)) {
@@ -164,7 +165,7 @@ func (c *Charm) Decide(ctx context.Context) (model.Facts, Desired, []config.Prob
 	units := c.showUnits(ctx) // while Juju is asked: neither needs the other
 	if c.Tools != nil {
 		_, _, installed := release.Installed(c.Host.Root)
-		if facts, err = model.Observe(ctx, c.Tools, c.Event, last, installed); err != nil {
+		if facts, err = model.Observe(ctx, c.Tools, c.Event, last, installed, c.Host.Now()); err != nil {
 			return facts, Desired{}, nil, err
 		}
 	}
@@ -182,7 +183,8 @@ func (c *Charm) Decide(ctx context.Context) (model.Facts, Desired, []config.Prob
 		}
 	}
 	if len(problems) > 0 && !model.Leaving(c.Event.Name) {
-		return facts, Desired{}, problems, nil
+		want, err := c.desireEnding(ctx, facts, cfg, units)
+		return facts, want, problems, err
 	}
 	seen, err := c.observe(ctx, facts, cfg, units)
 	if err != nil {
@@ -199,7 +201,7 @@ func (c *Charm) Plan(ctx context.Context, want Desired) (due, deferred plan.Plan
 	if err != nil {
 		return nil, nil, jujuerrors.Trace(err)
 	}
-	due, deferred = guard(all, c.Event.Name)
+	due, deferred = guard(all, want.EndsTasks)
 	return due, deferred, nil
 }
 

@@ -9,12 +9,11 @@ import (
 	"concourse-ci-machine/internal/status"
 )
 
-// guard takes the steps out of a plan that the event does not warrant: tasks
-// are ended only where the operator said so, by removing the unit or its
-// relation. A web that goes away for a while does not end them.
-func guard(all plan.Plan, event string) (due, deferred plan.Plan) {
+// guard takes the steps out of a plan that would end tasks, unless the operator ended
+// them.
+func guard(all plan.Plan, endsTasks bool) (due, deferred plan.Plan) {
 	for _, s := range all {
-		if s.Disrupts == role.RunningTasks && !role.EndsTasks(event) {
+		if s.Disrupts == role.RunningTasks && !endsTasks {
 			deferred = append(deferred, s)
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
@@ -18,11 +19,23 @@ func TestGuardHoldsBackWhatWouldEndTasks(t *testing.T) {
 		return plan.Step{Op: op, Why: "because", Disrupts: disrupts, Do: func(context.Context) error { return nil }}
 	}
 	all := plan.Plan{step("write x", ""), step("stop worker", role.RunningTasks), step("restart exporter", "metrics")}
-	for event, defers := range map[string]bool{
-		"config-changed": true, "update-status": true, "upgrade-charm": true, "flight-relation-departed": true, "start": true,
-		"plan-action": true, "flight-relation-broken": false, "peers-relation-broken": false, "stop": false, "remove": false,
+	related := model.Facts{Role: model.WorkerRole, Config: map[string]any{"mode": "worker"}, Flights: []model.Relation{{ID: "flight:1"}}}
+	unrelated, auto := related, related
+	unrelated.Flights, auto.Config = nil, map[string]any{"mode": "auto"}
+	for _, tt := range []struct {
+		event  string
+		facts  model.Facts
+		defers bool
+	}{
+		{"config-changed", related, true}, {"update-status", related, true}, {"upgrade-charm", related, true}, {"start", related, true},
+		{"flight-relation-departed", related, true}, {"plan-action", related, true},
+		{"flight-relation-broken", related, true}, // another relation ended: this one stands
+		{"flight-relation-broken", unrelated, false}, {"config-changed", unrelated, false},
+		{"config-changed", auto, true}, {"flight-relation-broken", auto, true}, {"peers-relation-broken", auto, false},
+		{"stop", related, false}, {"remove", auto, false},
 	} {
-		due, kept := guard(all, event)
+		event, defers := tt.event, tt.defers
+		due, kept := guard(all, role.EndsTasks(event, tt.facts))
 		require.Len(t, append(due, kept...), 3, event)
 		var b strings.Builder
 		require.NoError(t, PrintPlan(&b, due, kept))

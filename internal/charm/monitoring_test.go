@@ -20,7 +20,7 @@ func tell(t *testing.T, m *jujutest.Model, e juju.Event, exporter bool) *jujutes
 	t.Helper()
 	ctx := m.Begin(e)
 	c := charmOf(t, hosttest.Root(t), m, ctx, nil)
-	facts, err := model.Observe(t.Context(), c.Tools, c.Event, model.Facts{Unit: m.Unit}, true)
+	facts, err := model.Observe(t.Context(), c.Tools, c.Event, model.Facts{Unit: m.Unit}, true, hosttest.Now)
 	require.NoError(t, err)
 	require.NoError(t, c.tellWatchers(t.Context(), facts, listening{GPU: exporter}))
 	require.NoError(t, ctx.Commit())

@@ -60,11 +60,12 @@ func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Confi
 
 // decideRole is what the unit of its role should be.
 func (c *Charm) decideRole(ctx context.Context, u role.Observed) (want Desired, err error) {
+	defer func() { want.EndsTasks = role.EndsTasks(u.Event, u.Facts) }()
 	switch {
 	case model.Leaving(u.Event):
 		want.Desired = desireNothing(u)
 	case u.Facts.Role == model.WebRole:
-		o, err := web.Observe(c.Host, u)
+		o, err := web.Observe(ctx, c.Host, u)
 		if err != nil {
 			return want, err
 		}

@@ -68,15 +68,15 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) er
 
 // forgetGone is called when those who left have been cut off. A web that could
 // not be reloaded lets them in again: they are cut off once more after that. Where
-// there is no web to be, its file of keys still has theirs.
+// there is no web to be, its file of keys still has theirs, and none is cut off.
 func (c *Charm) forgetGone(f model.Facts, want Desired, notes []plan.Note) error {
 	stale := slices.ContainsFunc(notes, func(n plan.Note) bool { return n.Step.Op == web.ReloadWebOp })
-	if f.Web == nil || len(f.Web.Gone) == 0 || !want.Web.Up || stale {
+	if len(want.Web.Cut) == 0 || stale {
 		return nil
 	}
 	now := f
 	web := *f.Web
-	web.Gone = nil
+	web.Gone = slices.DeleteFunc(slices.Clone(web.Gone), func(l model.Leaver) bool { return slices.Contains(want.Web.Cut, l.Key) })
 	now.Web = &web
 	return jujuerrors.Annotate(model.Save(c.Host.Root, f, now), "cannot keep what Juju says")
 }

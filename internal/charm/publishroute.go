@@ -17,7 +17,7 @@ func (c *Charm) publishRoute(ctx context.Context, facts model.Facts, want relati
 		return nil
 	}
 	address := l.Address
-	if model.ModeOf(facts.Config) == "worker" {
+	if facts.Mode() == "worker" {
 		address = ""
 	}
 	app, err := want.Bag()

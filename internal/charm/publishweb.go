@@ -42,6 +42,7 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 	now := c.Host.Now()
 	bagFor := func(own map[string]string) map[string]string {
 		bag := relation.WorkerBag(key, role.WorkerName(kept, facts.Unit, id))
+		maps.Copy(bag, relation.DrainBag(want.Worker.Drain))
 		maps.Copy(bag, want.Worker.GPUs.After(own, now).Bag())
 		return bag
 	}
@@ -53,7 +54,7 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 	switch {
 	case facts.Peer == nil:
 		return nil
-	case model.ModeOf(facts.Config) == "auto":
+	case facts.Mode() == "auto":
 		return c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, bagFor(facts.Peer.Own))
 	case facts.Leader: // no web of this application does it (D33)
 		return c.bag(ctx, facts.Peer.ID, true, facts.Peer.Remote, scrubbed(facts.Peer.Remote))
@@ -83,7 +84,7 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 	if err := c.publishSecret(ctx, facts, want, published); err != nil {
 		return err
 	}
-	if facts.Peer != nil && model.ModeOf(facts.Config) == "auto" {
+	if facts.Peer != nil && facts.Mode() == "auto" {
 		key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
 		if err == nil {
 			err = c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, map[string]string{"worker-public-key": key})
@@ -151,7 +152,7 @@ func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desir
 		}
 	}
 	bag := map[string]string{model.WebSecretKey: id, "tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
-	if model.ModeOf(facts.Config) == "auto" {
+	if facts.Mode() == "auto" {
 		maps.Copy(bag, published)
 	}
 	maps.Copy(bag, scrubbed(facts.Peer.Remote))
@@ -185,8 +186,9 @@ func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 	gone := []string{"web-ip", "worker-key-authorized-at", "upgrade-ready", "upgrade-ready-timestamp", "last-started-version",
 		"tsa-public-key", "concourse-version"}
 	if facts.Role == model.WebRole {
+		gone = append(gone, slices.Collect(maps.Keys(relation.DrainBag(0)))...)
 		gone = append(gone, "worker-name")
-		if model.ModeOf(facts.Config) != "auto" { // else another leader is to let this unit in, see web.Desire
+		if facts.Mode() != "auto" { // else another leader is to let this unit in, see web.Desire
 			gone = append(gone, "worker-public-key")
 		}
 	}
@@ -204,6 +206,9 @@ func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 		}
 	}
 	if facts.Role == model.WebRole {
+		for key := range relation.DrainBag(0) {
+			noGPUs[key] = ""
+		}
 		noGPUs["worker-public-key"], noGPUs["worker-name"] = "", ""
 		for _, f := range facts.Flights {
 			if err := c.bag(ctx, f.ID, false, f.Own, noGPUs); err != nil {

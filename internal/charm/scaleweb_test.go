@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
@@ -41,7 +43,9 @@ type scaleWeb struct {
 	up      map[string]bool // systemd's units
 	linked  map[string]bool // addresses with a connection to the TSA
 	refuse  string          // commands with this in their line fail
-	answer  string          // with this text
+	refusal string          // with this text
+	listed  []string        // workers that the web lists; nil: it does not answer
+	later   time.Duration   // how long after hosttest.Now it is
 }
 
 // ran is what one hook did.
@@ -60,7 +64,7 @@ func newScaleWeb(t *testing.T, mode string, relations ...int) *scaleWeb {
 	pg, err := sandbox.NewPostgres()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, pg.Close()) })
-	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { fmt.Fprintln(out, `{"version":"8.2.5"}`) }))
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { w.answer(out, r) }))
 	t.Cleanup(server.Close)
 	at, err := url.Parse(server.URL)
 	require.NoError(t, err)
@@ -83,6 +87,25 @@ func newScaleWeb(t *testing.T, mode string, relations ...int) *scaleWeb {
 	w.hook("install")
 	require.Equal(t, "active", w.model.Status().Status, w.model.Status().Message)
 	return w
+}
+
+// answer is what the web answers.
+func (w *scaleWeb) answer(out http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/api/v1/workers" {
+		fmt.Fprintln(out, sandbox.WebAnswer(r.URL.Path))
+		return
+	}
+	if w.listed == nil {
+		http.Error(out, "not now", http.StatusServiceUnavailable)
+		return
+	}
+	list := []concourse.WorkerInfo{}
+	for _, name := range w.listed {
+		list = append(list, concourse.WorkerInfo{Name: name, State: "running"})
+	}
+	if err := json.NewEncoder(out).Encode(list); err != nil {
+		w.t.Error(err)
+	}
 }
 
 func (w *scaleWeb) systemctl(c host.Command) (string, error) {
@@ -141,7 +164,8 @@ func (w *scaleWeb) try(e juju.Event) (got ran) {
 	w.machine.Ran = nil
 	ctx := w.model.Begin(e)
 	c := charmOf(w.t, w.root, w.model, ctx, w.machine)
-	c.Host.Runner = refusing{c.Host.Runner, &w.refuse, &w.answer}
+	c.Host.Clock = hosttest.Clock{T: hosttest.Now.Add(w.later)}
+	c.Host.Runner = refusing{c.Host.Runner, &w.refuse, &w.refusal}
 	c.Tools = juju.New(c.Host.Runner)
 	c.NewSecrets = func() (concourse.WebSecrets, error) { return roletest.WebSecrets(), nil }
 	if got.err = c.Hook(w.t.Context()); got.err == nil {

@@ -21,7 +21,7 @@ func TestWebRunsOnWhenItsDatabasesSecretCannotBeRead(t *testing.T) {
 			before, err := w.root.ReadFile("/var/lib/concourse/config.env")
 			require.NoError(t, err)
 			require.True(t, w.up[concourse.WebUnit])
-			w.refuse, w.answer = "d2user", answer
+			w.refuse, w.refusal = "d2user", answer
 			got := w.try(update)
 			require.Equal(t, runs, w.up[concourse.WebUnit])
 			if !runs {

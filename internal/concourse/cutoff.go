@@ -56,7 +56,7 @@ func (d Disconnect) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		if _, err := h.Run(ctx, CutOff(d.Addr)); err != nil {
 			return d.remark(err)
 		}
-		if there, err := d.connected(ctx, h); err != nil {
+		if there, err := Connected(ctx, h, d.Addr); err != nil {
 			return d.remark(err)
 		} else if there {
 			return d.remark(errors.New("they are still there after ss --kill, which needs CAP_NET_ADMIN and a kernel with CONFIG_INET_DIAG_DESTROY"))
@@ -65,9 +65,9 @@ func (d Disconnect) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// connected reports whether ss lists anything.
-func (d Disconnect) connected(ctx context.Context, h host.Host) (bool, error) {
-	out, err := h.Run(ctx, host.Command{Argv: append([]string{"ss", "--no-header", "--tcp", "--numeric"}, toTSA(d.Addr)...),
+// Connected reports whether an address has a connection to the TSA of this machine.
+func Connected(ctx context.Context, h host.Host, addr string) (bool, error) {
+	out, err := h.Run(ctx, host.Command{Argv: append([]string{"ss", "--no-header", "--tcp", "--numeric"}, toTSA(addr)...),
 		ReadOnly: true, Deadline: 30 * time.Second})
 	return strings.TrimSpace(string(out)) != "", err
 }

@@ -1,8 +1,10 @@
 package concourse
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"concourse-ci-machine/internal/host"
@@ -77,6 +79,11 @@ func (d Drain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 // worker retires, and lets it register as one that runs.
 const again = 15 * poll
 
+// away is how long a worker that drains waits for a web that it has no connection to,
+// such as one that is removed together with it. The web gives up the builds of a worker
+// that it does not hear of after this time, so there is nothing left to wait for.
+const away = 5 * time.Minute
+
 // retire sends the signal and waits. Time is counted in polls, so that it ends
 // whatever the clock does.
 func retire(ctx context.Context, h host.Host, limit time.Duration) error {
@@ -84,7 +91,7 @@ func retire(ctx context.Context, h host.Host, limit time.Duration) error {
 	if _, err := h.Run(ctx, signal); err != nil {
 		return err
 	}
-	for waited := time.Duration(0); ; waited += poll {
+	for waited, alone := time.Duration(0), time.Duration(0); ; waited += poll {
 		states, err := resource.ShowUnits(ctx, h, Unit)
 		if err != nil {
 			return err
@@ -101,7 +108,29 @@ func retire(ctx context.Context, h host.Host, limit time.Duration) error {
 		}
 		if waited > 0 && waited%again == 0 {
 			h.Run(ctx, signal) // where it fails the worker has just ended, which the next look shows
+			if alone += again; connected(ctx, h) {
+				alone = 0
+			}
+			if alone >= away {
+				return fmt.Errorf("it had no connection to a web for %s, by which its tasks are lost", away)
+			}
 		}
 		h.Sleep(poll)
 	}
+}
+
+// connected reports whether the worker has a connection to its web. It does if that can't
+// be found out.
+func connected(ctx context.Context, h host.Host) bool {
+	env, err := h.ReadFile(EnvFile)
+	if err != nil {
+		return true
+	}
+	_, port, err := net.SplitHostPort(EnvValues(env)["CONCOURSE_TSA_HOST"])
+	if err != nil {
+		return true
+	}
+	out, err := h.Run(ctx, host.Command{Argv: []string{"ss", "--no-header", "--tcp", "--numeric", "state", "established", "dport", "=", ":" + port},
+		ReadOnly: true, Deadline: 30 * time.Second})
+	return err != nil || len(bytes.TrimSpace(out)) > 0
 }

@@ -94,6 +94,39 @@ func TestDrainIsAskedForAgainWhereTheWebForgotIt(t *testing.T) {
 	require.Equal(t, 16, slept, "30 s and one look more")
 }
 
+// The web is removed together with the worker, or has taken its key: the worker can't
+// retire, and its builds are given up.
+func TestDrainWithoutAWebEndsWhenTheBuildsAreLost(t *testing.T) {
+	for name, tt := range map[string]struct {
+		linked func(asked int) bool
+		limit  time.Duration
+		slept  int
+		say    string
+	}{
+		"no web":                {func(int) bool { return false }, time.Hour, 150, "it had no connection to a web for 5m0s"},
+		"a web that comes back": {func(asked int) bool { return asked == 9 }, time.Hour, 285, "it had no connection to a web for 5m0s"},
+		"a web":                 {func(int) bool { return true }, 20 * time.Minute, 600, "its tasks did not finish within 20m0s"},
+		"a short limit":         {func(int) bool { return false }, time.Minute, 30, "its tasks did not finish within 1m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, asked := draining(t, 10000, ""), 0
+			r.On("ss --no-header --tcp --numeric state established dport = :2222", func(host.Command) (string, error) {
+				if asked++; tt.linked(asked) {
+					return "0 0 10.0.0.2:40000 10.0.0.1:2222\n", nil
+				}
+				return "", nil
+			})
+			root := hosttest.Root(t)
+			hosttest.Put(t, root, EnvFile, "CONCOURSE_TSA_HOST=10.0.0.1:2222\n")
+			notes, slept := drainWith(t, r, root, tt.limit)
+			require.Len(t, notes, 1)
+			require.ErrorContains(t, notes[0].Err, tt.say)
+			require.Equal(t, tt.slept, slept)
+			require.Contains(t, r.Ran, "systemctl stop concourse-worker.service")
+		})
+	}
+}
+
 func TestDrainThatCanNotSignalStopsAllTheSame(t *testing.T) {
 	r := draining(t, 0, "").Fail("systemctl kill", 1, "no such process")
 	notes, _ := drainWith(t, r, hosttest.Root(t), time.Minute)

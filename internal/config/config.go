@@ -102,7 +102,8 @@ func (p Problem) String() string { return p.Option + ": " + p.Text }
 
 // Parse reads what config-get gave; secrets are those that SecretURIs names.
 // Options without a value have their default. The Config is complete only if
-// there are no problems.
+// there are no problems. An option with a wrong value has its default, for a unit that
+// ends all the same.
 func Parse(raw map[string]any, secrets Secrets) (Config, []Problem) {
 	var c Config
 	var problems []Problem
@@ -115,6 +116,7 @@ func Parse(raw map[string]any, secrets Secrets) (Config, []Problem) {
 		}
 		if err != nil {
 			problems = append(problems, Problem{o.Name, err.Error()})
+			_ = o.set(&c, o.Default) // a default is never wrong
 		}
 		set[o.Name] = err != nil || v != o.Default
 	}

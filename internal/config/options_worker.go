@@ -8,6 +8,10 @@ import (
 
 var tagForm = regexp.MustCompile(`^[^\s,"'\\$%[:cntrl:]]+$`)
 
+// MaxDrainTimeout is the most that worker-drain-timeout takes. A web keeps the key of a
+// worker that left no longer than that, and what its own hooks take.
+const MaxDrainTimeout = 24 * time.Hour
+
 // workerOptions are those of workers, GPUs apart.
 func workerOptions() []Option {
 	return []Option{
@@ -30,7 +34,7 @@ func workerOptions() []Option {
 		}),
 		text("worker-drain-timeout", "10m", func(c *Config, s string) (err error) {
 			c.DrainTimeout, err = time.ParseDuration(s)
-			if err != nil || c.DrainTimeout < 0 || c.DrainTimeout > 24*time.Hour {
+			if err != nil || c.DrainTimeout < 0 || c.DrainTimeout > MaxDrainTimeout {
 				return fmt.Errorf("%q is not a time between 0s and 24h, such as 30s, 10m or 1h", s)
 			}
 			return nil

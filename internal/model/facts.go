@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	jujuerrors "github.com/juju/errors"
 
@@ -35,6 +36,7 @@ type Facts struct {
 	Leader   bool           `json:"leader,omitempty"`  // not asked where mode=worker
 	Removed  bool           `json:"removed,omitempty"` // the unit or its application is being removed
 	Role     Role           `json:"role"`
+	KeptMode string         `json:"kept_mode,omitempty"` // the last right one, while the option mode is wrong
 	Flights  []Relation     `json:"flights"`
 	Peer     *Relation      `json:"peer,omitempty"`  // nil where mode=worker, or before there is one
 	TSAs     []Relation     `json:"tsas,omitempty"`  // not asked where mode=worker, but when Juju is asked for all
@@ -55,7 +57,7 @@ type Facts struct {
 // where it can have changed, as Juju runs upgrade-charm after attach-resource,
 // and as long as no release is installed: Juju does not say whether none was
 // attached or its own download failed.
-func Observe(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, installed bool) (Facts, error) {
+func Observe(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, installed bool, now time.Time) (Facts, error) {
 	f := Facts{Unit: e.Unit, Model: e.ModelName, ModelUUID: e.ModelUUID, Proxy: e.Proxy, Juju: e.JujuVersion, Resource: last.Resource}
 	// Juju names the own unit as the one that departs when it is being removed, and only
 	// in that hook. There is no way back from it.
@@ -64,7 +66,8 @@ func Observe(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, insta
 	if f.Config, err = t.Config(ctx); err != nil {
 		return f, jujuerrors.Annotate(err, "cannot observe the configuration")
 	}
-	o := observer{t: t, e: e, last: last}
+	f.keepMode(last)
+	o := observer{t: t, e: e, last: last, now: now}
 	if f.Secrets, err = o.options(ctx, f.Config); err != nil {
 		return f, err
 	}

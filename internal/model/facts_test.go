@@ -61,7 +61,7 @@ func TestFactsLeaveOutWhatTheEventTakesAway(t *testing.T) {
 		{"broken", "", nil},
 	} {
 		ctx := m.Begin(jujutest.RelationHook(flight, tt.kind, tt.remote))
-		f, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, Facts{Unit: "concourse-ci-machine/0"}, true)
+		f, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, Facts{Unit: "concourse-ci-machine/0"}, true, time.Time{})
 		require.NoError(t, err)
 		var units []string
 		for _, fl := range f.Flights {
@@ -88,7 +88,7 @@ func TestFactsKeepThatTheUnitIsRemoved(t *testing.T) {
 		e := jujutest.RelationHook(flight, step.kind, "ci/0")
 		e.DepartingUnit = step.departing
 		ctx := m.Begin(e)
-		f, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, last, true)
+		f, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, last, true, hosttest.Now)
 		require.NoError(t, err)
 		require.Equal(t, step.removed, f.Removed, "%+v", step)
 		last = f
@@ -111,7 +111,7 @@ func TestAttachedReleaseIsAskedForWhenItCanHaveChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := jujutest.New("w/0")
 			ctx := m.Begin(jujutest.Hook(tt.event))
-			_, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, tt.last, tt.installed)
+			_, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, tt.last, tt.installed, time.Time{})
 			require.NoError(t, err, "that there is none is no error")
 			require.Equal(t, tt.asks, len(ctx.Called("resource-get")) == 1)
 		})

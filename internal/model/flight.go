@@ -31,7 +31,7 @@ func (o *observer) flights(ctx context.Context) ([]Relation, error) {
 // ChooseTSA takes the first complete web unit of the first relation; with
 // mode=auto the web is the peers' leader, who tells in the application's bag.
 func ChooseTSA(f Facts) (t concourse.TSA, problems []string) {
-	if ModeOf(f.Config) == "auto" {
+	if f.Mode() == "auto" {
 		if f.Peer == nil {
 			return t, nil
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	jujuerrors "github.com/juju/errors"
 
@@ -33,6 +34,7 @@ type observer struct {
 	t       *juju.Tools
 	e       juju.Event
 	last    Facts
+	now     time.Time
 	leader  bool
 	tracked []string
 }
@@ -40,7 +42,7 @@ type observer struct {
 // role asks whether this unit leads, where the mode makes that matter, and
 // then what its role needs to know.
 func (o *observer) role(ctx context.Context, f *Facts) (err error) {
-	mode := ModeOf(f.Config)
+	mode := f.Mode()
 	if mode == "worker" && !Resyncs(o.e.Name) {
 		f.Role = WorkerRole
 		return nil

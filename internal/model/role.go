@@ -21,8 +21,24 @@ func roleOf(mode string, leader bool) Role {
 	return ""
 }
 
-// ModeOf is the option before it was checked: what Juju is asked depends on it.
-func ModeOf(raw map[string]any) string {
+// Mode returns the option mode before it was checked, because what Juju is asked depends
+// on it. As long as the option has a wrong value, the unit keeps its previous mode.
+func (f Facts) Mode() string {
+	mode := modeOf(f.Config)
+	if roleOf(mode, true) == "" {
+		return f.KeptMode
+	}
+	return mode
+}
+
+// keepMode notes the mode of the previous hook if the option has a wrong value now.
+func (f *Facts) keepMode(last Facts) {
+	if mode := last.Mode(); roleOf(modeOf(f.Config), true) == "" {
+		f.KeptMode = mode
+	}
+}
+
+func modeOf(raw map[string]any) string {
 	if mode, ok := raw["mode"].(string); ok {
 		return mode
 	}

@@ -24,7 +24,7 @@ type Web struct {
 	Secret   map[string]string `json:"secret"`    // its content
 
 	Workers map[string]Worker `json:"workers"`        // by relation and unit, "tsa:3 gpu/0"
-	Gone    []Worker          `json:"gone,omitempty"` // to be cut off yet
+	Gone    []Leaver          `json:"gone,omitempty"` // left, and to be cut off yet
 
 	Database     *Relation `json:"database,omitempty"`
 	Vault        *Relation `json:"vault,omitempty"`
@@ -103,7 +103,7 @@ func (o *observer) database(ctx context.Context, l *Relation) (err error) {
 
 // otherWebs are reached directly, whatever the proxy.
 func (o *observer) otherWebs(ctx context.Context, f *Facts, w *Web) error {
-	if f.Peer == nil || ModeOf(f.Config) != "web" {
+	if f.Peer == nil || f.Mode() != "web" {
 		return nil
 	}
 	bags, err := o.bags(ctx, f.Peer.ID)

@@ -5,7 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"concourse-ci-machine/internal/config"
 	"concourse-ci-machine/internal/relation"
 )
 
@@ -16,6 +18,8 @@ type Worker struct {
 	Name    string `json:"name,omitempty"`    // under which it registers
 	Address string `json:"address,omitempty"` // where its connections come from
 	Problem string `json:"problem,omitempty"` // why its key is not taken
+
+	Drain time.Duration `json:"drain,omitempty"` // what its running tasks get when it leaves
 
 	GPUs    relation.WorkerGPUs `json:"gpus,omitzero"`
 	GPUsOdd string              `json:"gpus_odd,omitempty"` // what is wrong with what it publishes of them
@@ -40,7 +44,7 @@ func (o *observer) workers(ctx context.Context, f *Facts, w *Web) error {
 			return err
 		}
 	}
-	if f.Peer != nil && ModeOf(f.Config) == "auto" {
+	if f.Peer != nil && f.Mode() == "auto" {
 		if err := o.workersOf(ctx, f.Peer.ID, known, w.Workers); err != nil {
 			return err
 		}
@@ -68,6 +72,7 @@ func (o *observer) workersOf(ctx context.Context, id string, known, all map[stri
 		var problems []string
 		k.Key, k.Name, problems = relation.ParseWorker(bag)
 		k.Problem = strings.Join(problems, ", ")
+		k.Drain, _ = relation.ParseDrain(bag, config.MaxDrainTimeout)
 		k.GPUs, problems = relation.ParseWorkerGPUs(bag)
 		k.GPUsOdd = strings.Join(problems, ", ")
 		all[key] = k
@@ -75,9 +80,26 @@ func (o *observer) workersOf(ctx context.Context, id string, known, all map[stri
 	return nil
 }
 
-// gone are the workers whose key is to be taken back and that may still be
+// Leaver is a worker that left. Juju ends a relation on both sides at once, so its tasks
+// may run still: it keeps its key for the time that it announced.
+type Leaver struct {
+	Worker
+	Until time.Time `json:"until,omitzero"` // zero: it is cut off at once
+}
+
+// lateDrain is how much later than this web a worker may see its relation end: a hook
+// that runs there, such as the installation of a driver, comes first.
+const lateDrain = 15 * time.Minute
+
+// Keeps reports whether the worker may still drain. What a worker announces, or a clock
+// that was set back, never keeps a key longer than the longest time of the option.
+func (l Leaver) Keeps(now time.Time) bool {
+	return now.Before(l.Until) && l.Until.Sub(now) <= config.MaxDrainTimeout+lateDrain
+}
+
+// gone returns the workers whose key is to be taken back and that may still be
 // connected: those of before, and those that have left since.
-func (o *observer) gone(now map[string]Worker) []Worker {
+func (o *observer) gone(now map[string]Worker) []Leaver {
 	if o.last.Web == nil {
 		return nil
 	}
@@ -88,10 +110,14 @@ func (o *observer) gone(now map[string]Worker) []Worker {
 	left := slices.Clone(o.last.Web.Gone)
 	for _, at := range slices.Sorted(maps.Keys(o.last.Web.Workers)) {
 		if w := o.last.Web.Workers[at]; w.Key != "" && !keys[w.Key] {
-			left = append(left, w)
+			l := Leaver{Worker: w}
+			if w.Drain > 0 {
+				l.Until = o.now.Add(w.Drain + lateDrain).UTC()
+			}
+			left = append(left, l)
 		}
 	}
-	return slices.DeleteFunc(left, func(w Worker) bool { return keys[w.Key] })
+	return slices.DeleteFunc(left, func(l Leaver) bool { return keys[l.Key] })
 }
 
 // Authorized are the keys that may register.
@@ -111,6 +137,11 @@ func (w *Web) SortedWorkers() (all []Worker) {
 		all = append(all, w.Workers[at])
 	}
 	return all
+}
+
+// Left reports whether the worker of that name left, and is not cut off yet.
+func (w *Web) Left(worker string) bool {
+	return slices.ContainsFunc(w.Gone, func(l Leaver) bool { return l.Name == worker })
 }
 
 // Related says whether a unit that is there may have the worker of that name.

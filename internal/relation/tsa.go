@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -41,6 +42,29 @@ func withPort(host string) string {
 // authorise, and the name that the worker registers under.
 func WorkerBag(publicKey, name string) map[string]string {
 	return map[string]string{"worker-public-key": strings.TrimSpace(publicKey), "worker-name": name}
+}
+
+// drainKey holds how long the worker's running tasks get when it leaves.
+const drainKey = "drain-timeout"
+
+// DrainBag returns what a worker publishes about its end: a web that sees it leave
+// keeps its key that long.
+func DrainBag(timeout time.Duration) map[string]string {
+	return map[string]string{drainKey: timeout.String()}
+}
+
+// ParseDrain reads how long a worker may drain, up to most. It returns 0 if the bag
+// does not have it, as from older charms.
+func ParseDrain(bag map[string]string, most time.Duration) (time.Duration, []string) {
+	s := strings.TrimSpace(bag[drainKey])
+	if s == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > most {
+		return 0, []string{fmt.Sprintf("%s: %.100q is not a time between 0s and %s", drainKey, s, most)}
+	}
+	return d, nil
 }
 
 // maxWorkerName is longer than a unit's name and its id.

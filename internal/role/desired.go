@@ -16,7 +16,8 @@ type Desired struct {
 	Release   release.Release
 	Trusted   []relation.Authority // those of relations
 
-	Remove bool // the unit is going away
+	Remove    bool // the unit is going away
+	EndsTasks bool // the operator ended the worker's tasks, see the function
 	// Refused is why nothing at all is done: the Python charm's service can't be
 	// taken over yet, and runs on.
 	Refused []status.Cause
@@ -26,12 +27,17 @@ type Desired struct {
 // does not: its containers live on and the new process takes them over.
 const RunningTasks = "running tasks"
 
-// EndsTasks reports whether the operator's doing ends the worker's tasks. A unit that
-// is removed breaks its relations first, that of the peers last, and only then the
-// others see it go: the web takes its key back and cuts it off, so what runs has to
-// end in the hook before, not in stop (Juju, uniter/relation/relationer.go: die).
-func EndsTasks(event string) bool {
-	return model.Leaving(event) || event == "flight-relation-broken" || event == "peers-relation-broken"
+// EndsTasks reports whether the operator ended the worker's tasks: by removing the unit,
+// or its relation to the web. A web that goes away for a while does not end them. A unit
+// that is removed breaks its relations first, that of the peers last, and only then the
+// others see it go (Juju, uniter/relation/relationer.go: die). So its tasks end in the
+// hook before, not in stop. With mode=worker the missing relation is enough: the hook
+// that saw it end may have failed.
+func EndsTasks(event string, f model.Facts) bool {
+	if f.Mode() == "worker" && len(f.Flights) == 0 {
+		return true
+	}
+	return model.Leaving(event) || f.Mode() == "auto" && event == "peers-relation-broken"
 }
 
 // TakeOver comes when the unit's own service is as it should be, and before an

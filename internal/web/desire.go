@@ -59,7 +59,7 @@ func localURL(o Observed) string {
 // once; and the web, once it is up, forgets the worker that it was, which would
 // look as if it ran for a while yet.
 func desireOwnWorker(d *Desired, o Observed) {
-	if model.ModeOf(o.Facts.Config) == "auto" {
+	if o.Facts.Mode() == "auto" {
 		d.Resources = append(d.Resources, resource.Dir{Path: concourse.ConfigDir, Mode: 0o755}, resource.Dir{Path: concourse.KeyDir, Mode: 0o700},
 			concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
 	}

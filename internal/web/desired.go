@@ -16,9 +16,10 @@ type Desired struct {
 
 // Web is what of it no worker has.
 type Web struct {
-	Up       bool   // it should be running after applying
-	URL      string // where people find it
-	LocalURL string // where this machine does
+	Up       bool     // it should be running after applying
+	Cut      []string // keys of the workers that left and are cut off by applying
+	URL      string   // where people find it
+	LocalURL string   // where this machine does
 	Ports    []juju.Port
 
 	Route relation.Route // what the application asks a reverse proxy for

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"strings"
 
 	jujuerrors "github.com/juju/errors"
@@ -21,13 +22,14 @@ type Observed struct {
 	OldStorage []plan.Resource
 	WebEnv     []byte   // config.env as it is
 	OtherKeys  []string // lines of the file of workers' keys that somebody added
+	Ended      []string // workers that left and have retired, by name
 	Noted      []string // variables in it that the charm noted
 	Certify    Certify
 	TLS        bool // the web has its certificate
 }
 
 // Observe looks at what a web depends on, after what every unit does.
-func Observe(h host.Host, u role.Observed) (Observed, error) {
+func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error) {
 	o := Observed{Observed: u}
 	var err error
 	if o.Programs, err = role.Programs(o.CharmDir, "pebble", "concourse-exporter"); err != nil {
@@ -55,5 +57,6 @@ func Observe(h host.Host, u role.Observed) (Observed, error) {
 		return o, err
 	}
 	_, o.TLS, _ = certificateOf(o)
+	o.Ended = ended(ctx, h, o)
 	return o, nil
 }

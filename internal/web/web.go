@@ -133,10 +133,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 	}
 	d.Up = true
 	d.Resources = append(d.Resources, withNote(o, env, config.ToNote())...)
-	reload := resource.Trigger{Name: ReloadWeb, Unit: concourse.WebUnit, State: state, Op: ReloadWebOp, Adopt: role.Starts(state), Tolerate: true,
-		Then: []host.Command{resource.Systemctl("reload", concourse.WebUnit)}}
 	for _, f := range keyFiles {
-		reload.Inputs, reload.Files = append(reload.Inputs, f.Data), append(reload.Files, f.Path)
 		d.Resources = append(d.Resources, f)
 	}
 	d.Resources = append(d.Resources,
@@ -150,7 +147,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		resource.Service{Unit: concourse.WebUnit, State: state, Up: true},
 		// A key that comes or goes needs no restart: the web reads the file again
 		// (D16). Before the restart, as a web that was just started ends of it.
-		reload,
+		reloadKeys(state, keyFiles),
 		resource.Trigger{Name: RestartWeb, Inputs: append(inputs, env.Data), Files: read, Unit: concourse.WebUnit, State: state,
 			Op: "restart " + concourse.WebUnit, Adopt: role.Starts(state),
 			Then: []host.Command{resource.Systemctl("restart", concourse.WebUnit)}})
@@ -158,14 +155,10 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		d.Resources = append(d.Resources, resource.Absent{Path: paths.TeamKeys(), Why: "extra-worker-keys names no team"})
 	}
 	d.Resources = append(d.Resources, o.OldStorage...)
-	for _, gone := range w.Gone {
-		if net.ParseIP(gone.Address) == nil {
-			continue // it published none, so there is nothing to find it by
-		}
-		d.Resources = append(d.Resources, cutOff(gone))
-	}
+	cut, gone := cutOff(o)
+	d.Cut, d.Resources = gone, append(d.Resources, cut...)
 	_, limited := taskLimit(o)
-	d.Causes = slices.Concat(d.Causes, refusedWorkers(w), strangers(paths.AuthorizedKeys(), o.OtherKeys), missingArchs(w, o.Config.RequiredArchs), limited)
+	d.Causes = slices.Concat(d.Causes, refusedWorkers(w), drainingCauses(o), strangers(paths.AuthorizedKeys(), o.OtherKeys), missingArchs(w, o.Config.RequiredArchs), limited)
 	return nil
 }
 
@@ -178,12 +171,6 @@ func (e databaseError) Unwrap() error { return e.error }
 
 // Temporary says that another try can help.
 func (databaseError) Temporary() bool { return true }
-
-// cutOff ends the connections of a worker whose key was taken back: the web
-// looks at keys when a worker connects, and at no other time (D19).
-func cutOff(w model.Worker) plan.Resource {
-	return concourse.Disconnect{Addr: w.Address, Why: w.Unit + " is not related any more"}
-}
 
 // databaseOf is where Concourse keeps its data, or why it has nowhere yet.
 func databaseOf(o Observed) (db relation.Database, ready bool, causes []status.Cause) {

@@ -25,8 +25,8 @@ func otherKeys(r host.Root, paths concourse.WebPaths, w *model.Web) ([]string, e
 		return nil, err
 	}
 	known := append(w.Authorized(), unused)
-	for _, gone := range w.Gone {
-		known = append(known, gone.Key)
+	for _, l := range w.Gone {
+		known = append(known, l.Key)
 	}
 	return concourse.OtherKeys([]byte(existing), known), nil
 }
@@ -48,7 +48,11 @@ func extraKeys(keys []config.WorkerKey) (all []string, teams map[string][]string
 // names teams the one for these.
 func workerKeyFiles(o Observed, paths concourse.WebPaths) ([]resource.File, error) {
 	all, teams := extraKeys(o.Config.WorkerKeys)
-	files := []resource.File{paths.Authorized(o.Facts.Web.Authorized(), all, o.OtherKeys...)}
+	keys := o.Facts.Web.Authorized()
+	for _, l := range o.draining() {
+		keys = append(keys, l.Key)
+	}
+	files := []resource.File{paths.Authorized(keys, all, o.OtherKeys...)}
 	if len(teams) == 0 {
 		return files, nil
 	}

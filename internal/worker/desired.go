@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"time"
+
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/relation"
 	"concourse-ci-machine/internal/rocm"
@@ -22,6 +24,7 @@ type Worker struct {
 	LogLevel   string
 	Invocation string // systemd's id of its process as it was observed
 
+	Drain time.Duration       // what its tasks get when it leaves, as the web is told
 	GPUs  relation.WorkerGPUs // as the web is told
 	Known KnownGPUs           // to be remembered
 	Asked string              // release that was asked for its limit

@@ -13,7 +13,6 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/predecessor"
 	"concourse-ci-machine/internal/resource"
@@ -26,12 +25,37 @@ import (
 // cannot be compared. gone takes away what the other role left on the unit.
 func Desire(o Observed, gone []plan.Resource) Desired {
 	d := desireWorkerUnit(o, gone)
-	d.Refused = role.Refusals(o.Observed, d.Up || role.EndsTasks(o.Event), d.Causes)
+	// A worker of the Python charm that has no relation at the takeover runs on; one that
+	// loses it in this hook ends.
+	d.Refused = role.Refusals(o.Observed, d.Up || lostWeb(o.Observed), d.Causes)
 	return d
 }
 
+// Ending returns what ends of a worker whose options are wrong: its tasks, if its
+// relation to the web ended. All else waits for right options.
+func Ending(h host.Host, o role.Observed) ([]plan.Resource, error) {
+	if !role.EndsTasks(o.Event, o.Facts) {
+		return nil, nil
+	}
+	env, err := role.ReadOptional(h.Root, concourse.EnvFile)
+	if err != nil || predecessor.WroteWorker([]byte(env)) && !lostWeb(o) {
+		return nil, err
+	}
+	return []plan.Resource{drain(o)}, nil
+}
+
+// lostWeb reports whether the worker's relation to the web ends in this hook.
+func lostWeb(o role.Observed) bool {
+	return strings.HasSuffix(o.Event, "-relation-broken") && role.EndsTasks(o.Event, o.Facts)
+}
+
+// drain ends a worker that has no web any more.
+func drain(o role.Observed) plan.Resource {
+	return concourse.Drain{State: o.Units[concourse.Unit], Limit: o.Config.DrainTimeout, Why: "it has no web to register at", Disrupts: role.RunningTasks}
+}
+
 func desireWorkerUnit(o Observed, gone []plan.Resource) Desired {
-	d := Desired{Desired: role.Desired{Release: o.Release}, Worker: Worker{LogLevel: o.Config.LogLevel, Invocation: o.Units[concourse.Unit].Invocation}}
+	d := Desired{Desired: role.Desired{Release: o.Release}, Worker: Worker{LogLevel: o.Config.LogLevel, Drain: o.Config.DrainTimeout, Invocation: o.Units[concourse.Unit].Invocation}}
 	gpus := DecideGPUs(o.Config, o.GPUs, o.Known, o.Machine, o.NVIDIA)
 	d.Known = gpus.miss(o)
 	gpus.withhold(&d, o)
@@ -89,7 +113,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	}
 	state := o.Units[concourse.Unit]
 	d.TSA = o.TSA
-	registers := o.TSA.Complete() && (model.ModeOf(o.Facts.Config) == "auto" || len(o.Facts.Flights) == 1)
+	registers := o.TSA.Complete() && (o.Facts.Mode() == "auto" || len(o.Facts.Flights) == 1)
 	if o.KeptName != "" {
 		d.Resources = append(d.Resources, predecessor.KeepName(concourse.WorkFolder(o.Shared()), o.KeptName))
 	}
@@ -99,9 +123,8 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 			Then: []host.Command{resource.Systemctl("daemon-reload")}})
 	d.Causes = slices.Concat(d.Causes, webCauses(o), traced)
 	if !registers {
-		why := "it has no web to register at"
-		d.Resources = append(d.Resources, concourse.Drain{State: state, Limit: o.Config.DrainTimeout, Why: why, Disrupts: role.RunningTasks})
-		if !state.Running() || role.EndsTasks(o.Event) {
+		d.Resources = append(d.Resources, drain(o.Observed))
+		if !state.Running() || role.EndsTasks(o.Event, o.Facts) {
 			// A worker left running while its web is away keeps what it was started with.
 			d.Resources = append(d.Resources, env)
 		}
@@ -133,7 +156,7 @@ func webCauses(o Observed) []status.Cause {
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
 	var causes []status.Cause
 	switch {
-	case model.ModeOf(o.Facts.Config) == "auto":
+	case o.Facts.Mode() == "auto":
 		if !o.TSA.Complete() {
 			causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for the leader's web: it says in juju status what it waits for"})
 		}

@@ -93,6 +93,7 @@ type story struct {
 	fly         *fly
 	tags        []string // of the workers
 	collector   *collector
+	running     *oneBuild // from one step to the next
 }
 
 // in makes failures those of a step.

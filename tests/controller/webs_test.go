@@ -46,5 +46,6 @@ func (s *site) webs(t *testing.T, m *mirror) {
 		s.comesTo(name, worker, workerReady)
 		f.runs(t, 1)
 	})
+	s.Sub(t, "a removed application of workers finishes its task, and both webs let it", func(t *testing.T) { s.ends(t, f, m, "worker") })
 	s.Sub(t, "deploy-test.sh destroys that model, too", func(t *testing.T) { s.deployTest(t, m, "web+worker", []string{"destroy"}) })
 }
