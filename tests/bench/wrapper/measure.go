@@ -138,7 +138,11 @@ func (b *bench) measure(v *variant) error {
 	attr := &os.ProcAttr{Env: b.env(v), Files: []*os.File{nil, nil, os.Stderr}}
 	var argv [][]string
 	for i := range v.times {
-		argv = append(argv, append([]string{"runc"}, v.words(i)...)) // as Concourse calls it
+		name := program
+		if v.program == wrapper || v.program == other {
+			name = "runc" // as Concourse calls it
+		}
+		argv = append(argv, append([]string{name}, v.words(i)...))
 	}
 	started := make([]*os.Process, v.times)
 	var cpu time.Duration
