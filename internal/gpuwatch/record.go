@@ -3,6 +3,7 @@ package gpuwatch
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/oci/withheld"
@@ -38,6 +39,15 @@ func (u *Unit) writeWithheld(r gpuservice.Record) error {
 	var f withheld.File
 	for _, g := range r.OutOfService() {
 		f.GPUs = append(f.GPUs, withheld.GPU{Name: g.Name, Why: g.Text()})
+	}
+	open := u.open
+	if open == nil {
+		open = u.keptOpen()
+	}
+	for _, g := range open {
+		if !slices.ContainsFunc(f.GPUs, func(o withheld.GPU) bool { return o.Name == g.Name }) {
+			f.GPUs = append(f.GPUs, g)
+		}
 	}
 	for _, a := range r.Avoid() {
 		f.Avoid = append(f.Avoid, withheld.Avoided{Name: a.GPU, Like: a.Like})

@@ -4,7 +4,10 @@
 // prove and release by the same record.
 package gpuwatch
 
-import "concourse-ci-machine/internal/host"
+import (
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/oci/withheld"
+)
 
 // Unit is the machine whose GPUs are watched.
 type Unit struct {
@@ -13,4 +16,7 @@ type Unit struct {
 	WorkerURL   string // where the worker tells of its containers; "" for its port, of the machine's own root only
 	// Start starts this program with arguments and waits for nothing; nil where it can't.
 	Start func(args ...string) error
+	// open are GPUs that this look found open in containers which did not lease them; nil if
+	// there was no look, see keptOpen.
+	open []withheld.GPU
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,9 +26,9 @@ const (
 	maxLine    = 300 // runes
 )
 
-// Lines are the last lines that the kernel itself wrote and that name one of the devices,
-// by PCI address, from one time to another, each after its time. Where this machine does
-// not let the process read the log, as most containers, that is the error.
+// Lines returns the last lines that the kernel wrote of the devices, each after its time.
+// The devices are PCI addresses. A kind of line that is frequent leaves the other kinds their
+// place, see kindOf. Most containers may not read the log: that is the error.
 func Lines(from, to time.Time, devices []string) ([]string, error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -62,6 +63,7 @@ func (r reader) Read(data []byte) (int, error) {
 
 // read gets one record from each Read.
 func read(log io.Reader, boot, from, to time.Time, devices []string) (lines []string, err error) {
+	var kept []line
 	data := make([]byte, maxRecord)
 	for range maxRecords {
 		n, err := log.Read(data)
@@ -73,13 +75,36 @@ func read(log io.Reader, boot, from, to time.Time, devices []string) (lines []st
 		}
 		after, text, ok := parse(string(data[:n]))
 		at := boot.Add(after)
-		if !ok || at.Before(from) || at.After(to) || !names(text, devices) {
+		of, about := cutDevice(text)
+		if !ok || at.Before(from) || at.After(to) || !slices.Contains(devices, of) {
 			continue
 		}
-		lines = append(lines, at.UTC().Format("15:04:05.000 ")+plaintext.Line(text, maxLine))
-		lines = lines[max(0, len(lines)-maxLines):]
+		kept = append(kept, line{kindOf(about), at.UTC().Format("15:04:05.000 ") + plaintext.Line(text, maxLine)})
+		if len(kept) > maxLines {
+			kept = lessOfMostFrequent(kept)
+		}
+	}
+	for _, l := range kept {
+		lines = append(lines, l.text)
 	}
 	return lines, nil
+}
+
+type line struct{ kind, text string }
+
+// lessOfMostFrequent removes the oldest line of the kind that has the most lines.
+func lessOfMostFrequent(lines []line) []line {
+	count := map[string]int{}
+	for _, l := range lines {
+		count[l.kind]++
+	}
+	oldest := 0
+	for i, l := range lines {
+		if count[l.kind] > count[lines[oldest].kind] {
+			oldest = i
+		}
+	}
+	return slices.Delete(lines, oldest, oldest+1)
 }
 
 // parse takes "4,812,93847562,-;text" apart (Documentation/ABI/testing/dev-kmsg): the time
@@ -99,11 +124,28 @@ func parse(record string) (after time.Duration, text string, ok bool) {
 	return time.Duration(us) * time.Microsecond, text, true
 }
 
-func names(text string, devices []string) bool {
-	for _, d := range devices {
-		if strings.Contains(text, d) {
-			return true
-		}
+// cutDevice cuts "amdgpu 0000:03:00.0: text", as drivers write of a device, into its address
+// and the text (linux/dev_printk.h). An address elsewhere in a line can be a process's name,
+// which a task chooses. The kernel cuts such a name to 15 bytes (TASK_COMM_LEN), so with
+// a driver's name of three letters before the address a line can't begin with one.
+func cutDevice(line string) (device, text string) {
+	driver, rest, _ := strings.Cut(line, " ")
+	device, text, found := strings.Cut(rest, ": ")
+	if !found || len(driver) < 3 {
+		return "", ""
 	}
-	return false
+	return device, text
+}
+
+// kindOf returns the first two words of a text without digits. What follows can be a task's
+// choice, such as its process's name, and would make each line a kind.
+func kindOf(text string) string {
+	words := strings.Fields(text)
+	kind := strings.Join(words[:min(len(words), 2)], " ")
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, kind)
 }

@@ -52,14 +52,40 @@ func TestLinesOfTheDevicesInTheirTime(t *testing.T) {
 	require.Empty(t, lines(t, "", ";", "4,1", "4,x,1;0000:03:00.0", "4,1,-1,-;0000:03:00.0", "4,1,99999999999999999999,-;0000:03:00.0"))
 }
 
-func TestLinesAreBounded(t *testing.T) {
-	var log []string
-	for i := range 100 {
-		log = append(log, fmt.Sprintf("4,%d,15000000,-;0000:03:00.0 %d %s", i, i, strings.Repeat("x", 1000)))
+// A task chooses the names of its processes, and how often they fail.
+func TestTaskForgesNoLine(t *testing.T) {
+	require.Equal(t, []string{"12:00:12.000 pci 0000:03:00.0: BAR 0: no space"}, lines(t,
+		"6,1,11000000,-;0000:03:00.0[712]: segfault at 0 ip 0000 sp 0000 error 4 in sh",
+		"6,2,11000000,-;traps: 0000:03:00.0[712] trap invalid opcode",
+		"4,3,11000000,-;0000:03:00.0: page allocation failure: order:0",
+		"4,4,11000000,-;a 0000:03:00.0: page allocation failure: order:0",
+		"4,5,11000000,-;aa 0000:03:00.0: page allocation failure: order:0",
+		"4,6,11000000,-;amdgpu 0000:83:00.0: amdgpu: Process amdgpu 0000:03:00.0: pid 7",
+		"4,7,12000000,-;pci 0000:03:00.0: BAR 0: no space"))
+}
+
+func TestFrequentLinesLeaveOthersTheirPlace(t *testing.T) {
+	log := []string{"4,1,10000001,-;amdgpu 0000:03:00.0: amdgpu: ring gfx timeout, signaled seq=17",
+		"4,2,10000002,-;amdgpu 0000:43:00.0: amdgpu: GPU reset begin!"}
+	for i := range 1000 {
+		log = append(log, fmt.Sprintf("4,%d,11000000,-;amdgpu 0000:03:00.0: amdgpu: Process %c%d pid %d", i, 'a'+rune(i%26), i, i))
 	}
 	got := lines(t, log...)
 	require.Len(t, got, maxLines)
-	require.Contains(t, got[maxLines-1], "0000:03:00.0 99 ", "the last ones")
+	require.Contains(t, got[0], "ring gfx timeout")
+	require.Contains(t, got[1], "GPU reset begin")
+	require.Contains(t, got[maxLines-1], "pid 999")
+	require.Contains(t, got[2], fmt.Sprintf("pid %d", 1000-maxLines+2))
+}
+
+func TestLinesAreBounded(t *testing.T) {
+	var log []string
+	for i := range 100 {
+		log = append(log, fmt.Sprintf("4,%d,15000000,-;amdgpu 0000:03:00.0: %d %s", i, i, strings.Repeat("x", 1000)))
+	}
+	got := lines(t, log...)
+	require.Len(t, got, maxLines)
+	require.Contains(t, got[maxLines-1], "0000:03:00.0: 99 ", "the last ones")
 	require.Len(t, []rune(got[0]), len("12:00:15.000 ")+maxLine+len("..."))
 	_, err := read(broken{}, boot, boot, boot, nil)
 	require.EqualError(t, err, "cannot read /dev/kmsg: no")
@@ -67,7 +93,7 @@ func TestLinesAreBounded(t *testing.T) {
 
 // The kernel's own log, where this machine lets the test read it.
 func TestRealLogComesToAnEnd(t *testing.T) {
-	got, err := Lines(time.Unix(0, 0), time.Now().Add(time.Hour), []string{""})
+	got, err := Lines(time.Unix(0, 0), time.Now().Add(time.Hour), []string{"0000:00:00.0", "0000:03:00.0"})
 	if err != nil {
 		t.Skip("skipped:", err)
 	}

@@ -13,7 +13,7 @@ import (
 // facts are what the wrapper has to know of a container's config.json.
 type facts struct {
 	ofEngine
-	task    bool // a Concourse task step, see isTask
+	task    bool // it has a Concourse task's work folder, see isTask
 	userNS  bool // it gets a user namespace of its own
 	gidMaps []idMap
 	uidMaps []idMap

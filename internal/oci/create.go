@@ -80,6 +80,8 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 	if err != nil {
 		return e, h, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
+	// Any engine's container may have a mount at a task's place.
+	f.task = f.task && !w.foreign
 	if h, err = w.giveGPUs(&e, s, c, b, doc, f); err != nil {
 		return e, h, err
 	}
@@ -96,7 +98,7 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 		addCertificates(&e, f, s.CACertificates)
 	}
 	// Another engine's containers have folders of their own.
-	if s.Folders != nil && (s.Folders.Containers == All && !w.engine || f.task) {
+	if s.Folders != nil && (s.Folders.Containers == All && !w.foreign || f.task) {
 		mounts, _, err := w.folderMounts(*s.Folders)
 		if err != nil {
 			return e, h, err
@@ -114,7 +116,7 @@ func (w *wrapper) giveGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundl
 		return held{}, err
 	case len(put) > 0:
 		return w.leasePut(s, c, doc, put)
-	case len(s.Devices) > 0 && f.asks(s):
+	case len(s.Devices) > 0 && f.asks(s, w.foreign):
 		return w.addGPUs(e, s, c, b, doc, f)
 	}
 	return held{}, w.unserved(s, f)
@@ -155,7 +157,10 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle
 	if err != nil {
 		return h, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
-	e.Process.Env.Defaults = slices.Concat(s.env, ofImage)
+	e.Process.Env.Defaults = ofImage
+	if !w.foreign { // it may hold a token that is the tasks' alone
+		e.Process.Env.Defaults = slices.Concat(s.env, ofImage)
+	}
 	return h, nil
 }
 

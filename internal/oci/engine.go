@@ -9,13 +9,30 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/agreed"
+	"concourse-ci-machine/internal/oci/cmdline"
 	"concourse-ci-machine/internal/oci/rawjson"
 	"concourse-ci-machine/internal/oci/visible"
 )
 
-// concourseName is the wrapper's name before Concourse's runc: first on PATH. Other
-// engines, as Docker and Podman, name it by its path.
-const concourseName = "runc"
+const (
+	// concourseName is the wrapper's name for Concourse's containerd, whose PATH has it
+	// first. Other engines, such as Docker and Podman, name it by its path.
+	concourseName = "runc"
+	// concourseNamespace is Concourse's namespace of containerd (Concourse,
+	// worker/workercmd/containerd.go). The shim ends --root with it.
+	concourseNamespace = "concourse"
+)
+
+// calledByConcourse reports whether this program goes by the name that Concourse's
+// containerd has for it. What a container can choose, such as its mounts, does not decide.
+func calledByConcourse(args []string) bool {
+	return len(args) == 0 || filepath.Base(args[0]) == concourseName
+}
+
+// ofConcourse reports whether containerd makes the call for Concourse. Docker has a
+// namespace of its own, also on a machine whose Docker found the worker's containerd
+// behind the usual socket, and with it this program as its default runc.
+func ofConcourse(c *cmdline.Call) bool { return filepath.Base(c.Root) == concourseNamespace }
 
 // The CDI annotations of a container (kubelet, CRI; CDI's pkg/cdi/annotations.go).
 const cdiAnnotation = "cdi.k8s.io/"
@@ -64,7 +81,7 @@ func (w *wrapper) findRuntime() (string, error) {
 
 // absent tells whether an engine's wrapper goes by engineConfig.
 func (w *wrapper) absent(err error) bool {
-	none := w.named && w.config == DefaultConfig && errors.Is(err, unix.ENOENT)
+	none := w.foreign && w.config == DefaultConfig && errors.Is(err, unix.ENOENT)
 	w.engine = w.engine || none
 	return none
 }
@@ -97,18 +114,12 @@ func (m *machine) comesBack() string {
 
 // ofEngine are the facts of a container that only other engines have.
 type ofEngine struct {
-	concourse  bool // its first process is Concourse's
 	uid        uint64
 	keepGroups bool
 	requested  []string // CDI names, by annotations
 }
 
 func (f *facts) readEngine(root, process rawjson.Value) error {
-	args, err := process.Strings("args")
-	if err != nil {
-		return err
-	}
-	f.concourse = len(args) > 0 && args[0] == concourseInit
 	user, err := process.Of("user", rawjson.Object)
 	if err != nil {
 		return err
@@ -131,14 +142,13 @@ func (f *facts) readEngine(root, process rawjson.Value) error {
 	return nil
 }
 
-// asks tells whether GPUs are a container's business. One of Concourse's is known by its
-// first process, and by its task; any other asks by itself. The request wins over an
-// image's variable.
-func (f *facts) asks(s *settings) bool {
+// asks reports whether a container is to get GPUs. Tasks are, and containers of other
+// engines that ask for GPUs. The request wins over an image's variable.
+func (f *facts) asks(s *settings, foreign bool) bool {
 	switch {
 	case s.Containers == All, f.task:
 		return true
-	case s.Containers != Asked || f.concourse:
+	case s.Containers != Asked || !foreign:
 		return false
 	}
 	var names []string
@@ -160,7 +170,7 @@ func (f *facts) asks(s *settings) bool {
 // unserved refuses a container of another engine that wants GPUs where the config gives
 // them to Concourse's tasks alone: it would run without one and not know why.
 func (w *wrapper) unserved(s *settings, f facts) error {
-	if !w.named || s.Containers != Tasks || f.task || f.concourse || !visible.Wants(s.Visible, f.env) {
+	if !w.foreign || s.Containers != Tasks || !visible.Wants(s.Visible, f.env) {
 		return nil
 	}
 	return fmt.Errorf("cannot give the container a GPU: %s gives them to Concourse's tasks alone", w.config)

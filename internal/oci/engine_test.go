@@ -14,7 +14,7 @@ import (
 // ofAnEngine makes the testbed's wrapper one that an engine calls by its path.
 func (b *testbed) ofAnEngine(t *testing.T) {
 	t.Helper()
-	b.named = true
+	b.foreign = true
 	b.configure(t, func(c *Config) {
 		c.Containers, c.Devices, c.Visible = Asked, []string{"amd.com/gpu=all"}, []string{"AMD_VISIBLE_DEVICES"}
 	})
@@ -40,20 +40,20 @@ func TestContainersOfEnginesGetWhatTheyAskFor(t *testing.T) {
 		change []func(map[string]any)
 		rules  int
 	}{
-		"says nothing":                 {"check", []func(map[string]any){plain()}, 0},
-		"none":                         {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=none")}, 0},
-		"a variable of nothing":        {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=")}, 0},
-		"one":                          {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=0")}, 3},
-		"all":                          {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=all")}, 5},
-		"a count":                      {"check", []func(map[string]any){plain("GPU_COUNT=1")}, 3},
-		"by CDI's name":                {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=amd.com/gpu=0, amd.com/gpu=1")}, 5},
-		"all by CDI's name":            {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=amd.com/gpu=all")}, 5},
-		"by CDI's annotation":          {"check", []func(map[string]any){plain(), annotated(map[string]any{"cdi.k8s.io/x": "amd.com/gpu=0"})}, 3},
-		"the request and the image":    {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=all"), annotated(map[string]any{"cdi.k8s.io/x": "amd.com/gpu=0"})}, 3},
-		"a request of another maker":   {"check", []func(map[string]any){plain(), annotated(map[string]any{"cdi.k8s.io/x": "example.com/gpu=0"})}, 0},
-		"a task of Concourse's":        {"task", nil, 5},
-		"a check of Concourse's":       {"check", nil, 0},
-		"that has a variable of image": {"check", []func(map[string]any){func(s map[string]any) { s["process"].(map[string]any)["env"] = []any{"AMD_VISIBLE_DEVICES=0"} }}, 0},
+		"says nothing":               {"check", []func(map[string]any){plain()}, 0},
+		"none":                       {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=none")}, 0},
+		"a variable of nothing":      {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=")}, 0},
+		"one":                        {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=0")}, 3},
+		"all":                        {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=all")}, 5},
+		"a count":                    {"check", []func(map[string]any){plain("GPU_COUNT=1")}, 3},
+		"by CDI's name":              {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=amd.com/gpu=0, amd.com/gpu=1")}, 5},
+		"all by CDI's name":          {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=amd.com/gpu=all")}, 5},
+		"by CDI's annotation":        {"check", []func(map[string]any){plain(), annotated(map[string]any{"cdi.k8s.io/x": "amd.com/gpu=0"})}, 3},
+		"the request and the image":  {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=all"), annotated(map[string]any{"cdi.k8s.io/x": "amd.com/gpu=0"})}, 3},
+		"a request of another maker": {"check", []func(map[string]any){plain(), annotated(map[string]any{"cdi.k8s.io/x": "example.com/gpu=0"})}, 0},
+		"with a task's folder":       {"task", nil, 0},
+		"the same, and asks":         {"task", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=0")}, 3},
+		"with Concourse's first":     {"check", []func(map[string]any){env("AMD_VISIBLE_DEVICES=0")}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newTestbed(t)
@@ -70,6 +70,71 @@ func TestContainersOfEnginesGetWhatTheyAskFor(t *testing.T) {
 	require.ErrorContains(t, b.create(), `AMD_VISIBLE_DEVICES="amd.com/gpu=7": "7" is no GPU that this unit gives`)
 }
 
+func TestConcoursesContainersAreServedAsTasksOrNotAtAll(t *testing.T) {
+	for name, rules := range map[string]int{"task": 5, "check": 0, "get": 0} {
+		b := newTestbed(t)
+		b.ofAnEngine(t)
+		b.foreign = false
+		b.bundle(t, name, env("AMD_VISIBLE_DEVICES=all"))
+		before := len(b.result(t).Linux.Resources.Devices)
+		require.NoError(t, b.create())
+		require.Len(t, b.result(t).Linux.Resources.Devices, before+rules, name)
+	}
+}
+
+// The caller decides: a container chooses its mounts, environment and first process.
+func TestNoContainerOfAnotherEnginePassesAsATask(t *testing.T) {
+	everything := func(b *testbed) {
+		require.NoError(t, os.MkdirAll(b.path("srv/out_rw"), 0o755))
+		b.put(t, "cas.pem", "x")
+		b.configure(t, func(c *Config) {
+			c.Containers, c.Visible, c.Env = Asked, []string{"AMD_VISIBLE_DEVICES"}, map[string]string{"TOKEN": "secret"}
+			c.Folders = &Folders{Root: b.path("srv"), Containers: All}
+			c.Tools, c.CACertificates = b.path("srv"), b.path("cas.pem")
+		})
+	}
+	for name, c := range map[string]struct {
+		program string
+		root    string
+		task    bool
+	}{
+		"Concourse's":                         {"runc", "/run/containerd/runc/concourse", true},
+		"Docker's":                            {"/opt/concourse-ci-machine/engines/runc-amd-wrapper", "/run/docker/runtime-runc/moby", false},
+		"Docker's by the worker's containerd": {"runc", "/run/containerd/runc/moby", false},
+		"by hand":                             {"runc", "/run/runc", false},
+		"of a namespace with its name":        {"runc-amd-wrapper", "/run/containerd/runc/concourse", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newTestbed(t)
+			everything(b)
+			b.foreign = !calledByConcourse([]string{c.program})
+			b.bundle(t, "task")
+			before := b.text(t)
+			require.NoError(t, b.call("--root="+c.root, "create", "--bundle", b.path("bundle"), "c1"))
+			if !c.task {
+				require.True(t, before == b.text(t), b.text(t))
+				return
+			}
+			for _, given := range []string{"/dev/kfd", "srv/out_rw", "TOKEN=secret", "cas.pem"} {
+				require.Contains(t, b.text(t), given)
+			}
+		})
+	}
+}
+
+func TestUnitsEnvironmentIsItsTasksAlone(t *testing.T) {
+	b := withEnv(t)
+	b.foreign = true
+	b.configure(t, func(c *Config) {
+		c.Containers, c.Visible, c.Env = Asked, []string{"AMD_VISIBLE_DEVICES"}, map[string]string{"TOKEN": "secret"}
+	})
+	b.bundle(t, "check", plain("AMD_VISIBLE_DEVICES=all"))
+	require.NoError(t, b.create())
+	require.Contains(t, b.text(t), "/dev/kfd")
+	require.NotContains(t, b.text(t), "secret")
+	require.NoFileExists(t, b.path("state/c1"))
+}
+
 // On a unit, whose config serves Concourse.
 func TestContainerOfAnEngineIsToldThatTheGPUsAreConcourses(t *testing.T) {
 	for env, refused := range map[string]bool{"AMD_VISIBLE_DEVICES=0": true, "AMD_VISIBLE_DEVICES=all": true, "GPU_COUNT=1": true, "GPU_COUNT=0": false, "AMD_VISIBLE_DEVICES=void": false, "X=1": false} {
@@ -77,7 +142,7 @@ func TestContainerOfAnEngineIsToldThatTheGPUsAreConcourses(t *testing.T) {
 		b.configure(t, func(c *Config) { c.Visible = []string{"AMD_VISIBLE_DEVICES"} })
 		b.bundle(t, "check", plain(env))
 		require.NoError(t, b.create(), "before Concourse's runc it is nobody's business: %s", env)
-		b.named = true
+		b.foreign = true
 		if err := b.create(); refused {
 			require.ErrorContains(t, err, "cannot give the container a GPU: "+b.path("wrapper.json")+" gives them to Concourse's tasks alone [container c1]")
 		} else {
@@ -100,7 +165,7 @@ func TestRefusalToAnEngineNamesItsWayOut(t *testing.T) {
 func TestConfigFileIsNeededBeforeConcoursesRuncOnly(t *testing.T) {
 	for name, engine := range map[string]bool{"runc": false, "/opt/runtime/runc": false, "runc-amd-wrapper": true, "/usr/local/bin/runc-amd-wrapper": true} {
 		w := newWrapper(realMachine(), []string{name}, []string{EnvRuntime + "=/bin/true"})
-		require.Equal(t, engine, w.named, name)
+		require.Equal(t, engine, w.foreign, name)
 		w.config = DefaultConfig
 		_, err := os.Stat(DefaultConfig)
 		if err == nil {

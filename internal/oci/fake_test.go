@@ -2,6 +2,7 @@ package oci
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,6 +142,7 @@ func (b *testbed) call(args ...string) (err error) {
 		}
 	}()
 	c, err := cmdline.Parse(args)
+	c.Root = cmp.Or(c.Root, "/run/containerd/runc/concourse")
 	if err == nil {
 		err = b.forward(&c, append([]string{"runc"}, args...))
 	}

@@ -98,7 +98,7 @@ func TestNamesWithNewlinesStayInTheirLine(t *testing.T) {
 	} {
 		var out strings.Builder
 		log := b.path(fmt.Sprint("log", i))
-		require.Equal(t, 1, b.run(append([]string{"runc", "--log", log, "--log-format", "json"}, args...), &out, &out))
+		require.Equal(t, 1, b.run(append([]string{"runc", "--root", "/run/containerd/runc/concourse", "--log", log, "--log-format", "json"}, args...), &out, &out))
 		data, err := os.ReadFile(log)
 		require.NoError(t, err)
 		for _, text := range []string{out.String(), string(data)} {

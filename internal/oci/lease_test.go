@@ -232,7 +232,7 @@ func TestRefusedTaskIsToldSoInItsLog(t *testing.T) {
 	require.NoError(t, b.task(t, "c1", "GPU_COUNT=2"))
 	b.bundle(t, "task")
 	var stdout, stderr bytes.Buffer
-	code := b.run([]string{"runc", "--log", b.path("log"), "--log-format", "json", "create", "-b", b.path("bundle"), "--pid-file", b.path("pid"), "c2"}, &stdout, &stderr)
+	code := b.run([]string{"runc", "--root", "/run/containerd/runc/concourse", "--log", b.path("log"), "--log-format", "json", "create", "-b", b.path("bundle"), "--pid-file", b.path("pid"), "c2"}, &stdout, &stderr)
 	require.Equal(t, 1, code)
 	var line struct{ Level, Msg string }
 	require.NoError(t, json.Unmarshal([]byte(file(t, b.path("log"))), &line))

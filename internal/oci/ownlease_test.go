@@ -15,7 +15,7 @@ import (
 func exclusiveEngine(t *testing.T, change ...func(*Config)) *testbed {
 	t.Helper()
 	b := exclusive(t, append([]func(*Config){func(c *Config) { c.Containers = Asked }}, change...)...)
-	b.named = true
+	b.foreign = true
 	return b
 }
 
@@ -90,7 +90,7 @@ func TestGPUsThatAnEngineGivesAreLeased(t *testing.T) {
 		"cannot lease 2 GPUs: 1 of the 2 that the container names is free; GPU-3c4d (/dev/dri/renderD129) is held by container c1 of another engine since 03:04:05 UTC (0s); "+
 		"start the container again later, or ask for fewer [container c2]")
 	require.Equal(t, []string{"", "c1"}, b.held(t))
-	b.named = false
+	b.foreign = false
 	b.bundle(t, "check", put([2]uint32{226, 129}))
 	require.NoError(t, b.create(), "Concourse puts none")
 }
@@ -160,6 +160,6 @@ func TestStartAndExecAskForTheLeaseOfTheirContainer(t *testing.T) {
 		require.Nil(t, b.argv)
 	}
 	require.NoError(t, b.call("start", "other"))
-	b.named = false
+	b.foreign = false
 	require.NoError(t, b.call("start", "c1"), "Concourse's is not looked at")
 }

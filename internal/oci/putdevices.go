@@ -16,7 +16,7 @@ import (
 // engine has put into a container itself: Docker and Podman for --device, which may be of
 // CDI, and for --privileged. Concourse never does.
 func (w *wrapper) putByEngine(s *settings, root rawjson.Value) (gpus []int, err error) {
-	if s.Leases == nil || !w.named {
+	if s.Leases == nil || !w.foreign {
 		return nil, nil
 	}
 	fail := func(err error) ([]int, error) { return nil, fmt.Errorf("cannot decode %s: %w", configName, err) }

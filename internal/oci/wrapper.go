@@ -30,8 +30,7 @@ type wrapper struct {
 	config  string // path of the config file
 	runtime string // of the environment; empty when not given
 	env     []string
-	// named: another engine calls this program by its path, Concourse as runc.
-	named bool
+	foreign bool // another engine than Concourse's calls, see calledByConcourse
 }
 
 // Main runs the wrapper with os.Args and os.Environ. It returns an exit status
@@ -43,7 +42,7 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 
 func newWrapper(m machine, args, env []string) wrapper {
 	return wrapper{machine: m, config: cmp.Or(getenv(env, EnvConfig), DefaultConfig), runtime: getenv(env, EnvRuntime), env: env,
-		named: len(args) > 0 && filepath.Base(args[0]) != concourseName}
+		foreign: !calledByConcourse(args)}
 }
 
 // getenv returns the first of a name, as getenv(3) does.
@@ -79,10 +78,11 @@ func (w *wrapper) run(args []string, stdout, stderr io.Writer) int {
 
 // forward does what the call needs and becomes runc; it returns on failure only.
 func (w *wrapper) forward(c *cmdline.Call, args []string) error {
+	w.foreign = w.foreign || !ofConcourse(c)
 	s := &settings{Config: Config{Runtime: w.runtime}}
 	var err error
 	// A start says nothing of Concourse's tasks.
-	if c.Command != "" && (c.Command != "start" || w.named) {
+	if c.Command != "" && (c.Command != "start" || w.foreign) {
 		s, err = w.readConfig()
 	} else if s.Runtime == "" {
 		s.Runtime, err = w.readRuntime()
@@ -128,7 +128,7 @@ func (w *wrapper) readConfig() (*settings, error) {
 	if w.absent(err) {
 		return w.engineConfig()
 	}
-	if w.named && errors.Is(err, unix.EACCES) {
+	if w.foreign && errors.Is(err, unix.EACCES) {
 		return nil, fmt.Errorf("cannot read %s, which is root's alone: %w; an engine without root gets no GPU by this runtime here", w.config, err)
 	}
 	if err != nil {
@@ -139,7 +139,7 @@ func (w *wrapper) readConfig() (*settings, error) {
 		return nil, fmt.Errorf("cannot use %s: %w", w.config, err)
 	}
 	s.Runtime = cmp.Or(w.runtime, s.Runtime)
-	w.engine = w.named && s.Containers == Asked
+	w.engine = w.foreign && s.Containers == Asked
 	return s, nil
 }
 

@@ -121,7 +121,7 @@ func TestRefusalIsOnStderrAndInTheLogOfTheCall(t *testing.T) {
 		log := b.path("log." + format)
 		b.put(t, "log."+format, "earlier line\n")
 		var stdout, stderr bytes.Buffer
-		code := b.run([]string{"runc", "--log", log, "--log-format", format, "create", "-b", b.path("bundle"), "c1"}, &stdout, &stderr)
+		code := b.run([]string{"runc", "--root", "/run/containerd/runc/concourse", "--log", log, "--log-format", format, "create", "-b", b.path("bundle"), "c1"}, &stdout, &stderr)
 		require.Equal(t, 1, code)
 		require.Empty(t, stdout.String())
 		require.Contains(t, stderr.String(), "runc-amd-wrapper: cannot give the task /dev/kfd: there is no ")

@@ -130,10 +130,18 @@ func (b *bed) hostNodesUnchanged() {
 	}
 }
 
+// wrapper is the path by which the container's engine calls the wrapper.
+func (b *bed) wrapper() string {
+	if b.unit.Containers == oci.Asked {
+		return filepath.Join(os.Getenv(insideEnv), "runc-amd-wrapper")
+	}
+	return filepath.Join(os.Getenv(insideEnv), "runc")
+}
+
 // runc calls the wrapper as containerd's shim does, in the bundle.
 func (b *bed) runc(out io.Writer, words ...string) error {
-	argv := append(append([]string(nil), b.enter...), filepath.Join(os.Getenv(insideEnv), "runc-amd-wrapper"),
-		"--root", b.path("root"), "--log", b.path("bundle/log.json"), "--log-format", "json")
+	argv := append(append([]string(nil), b.enter...), b.wrapper(),
+		"--root", b.path("root/concourse"), "--log", b.path("bundle/log.json"), "--log-format", "json")
 	c := exec.Command(argv[0], append(argv[1:], words...)...)
 	c.Dir = b.path("bundle")
 	c.Env = append(os.Environ(), oci.EnvConfig+"="+b.path("wrapper.json"))

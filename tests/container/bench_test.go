@@ -255,7 +255,7 @@ func TestWrapperThatDiesAtAWriteGivesClocksBack(t *testing.T) {
 		b.env = append(b.env, fmt.Sprintf("LONG=%05000d", 0)) // config.json is the longest of them
 		w.replaceRunc(b, w.nothing())
 		b.bundle()
-		c := exec.Command("prlimit", append([]string{"--fsize=" + strconv.Itoa(limit), filepath.Join(os.Getenv(insideEnv), "runc-amd-wrapper")}, b.createWords()...)...)
+		c := exec.Command("prlimit", append([]string{"--fsize=" + strconv.Itoa(limit), b.wrapper(), "--root", b.path("root/concourse")}, b.createWords()...)...)
 		c.Env = append(os.Environ(), oci.EnvConfig+"="+b.path("wrapper.json"))
 		if err := c.Run(); err != nil {
 			ends++

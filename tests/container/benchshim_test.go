@@ -38,7 +38,7 @@ func newChained(t *testing.T) *chained {
 // calls starts a command of the caller, which this container's processes are known by.
 func (c *chained) calls(words ...string) *exec.Cmd {
 	c.t.Helper()
-	cmd := exec.Command("ctr", append([]string{"--address", c.bed.path("containerd.sock")}, words...)...)
+	cmd := exec.Command("ctr", append([]string{"--address", c.bed.path("containerd.sock"), "--namespace", "concourse"}, words...)...)
 	require.NoError(c.t, cmd.Start())
 	go cmd.Wait() // it is killed, or ends with the container
 	return cmd

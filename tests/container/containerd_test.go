@@ -53,7 +53,7 @@ func (b *bed) containerd() func(words ...string) (string, error) {
 		}
 	})
 	ctr := func(words ...string) (string, error) {
-		out, err := exec.Command("ctr", append([]string{"--address", socket, "--connect-timeout", "30s"}, words...)...).CombinedOutput()
+		out, err := exec.Command("ctr", append([]string{"--address", socket, "--connect-timeout", "30s", "--namespace", "concourse"}, words...)...).CombinedOutput()
 		return string(out), err
 	}
 	said := ""

@@ -75,12 +75,11 @@ func TestTwoWrappersAtOnceOnOneBundle(t *testing.T) {
 	}
 	b.configure(oci.Config{Devices: []string{"amd.com/gpu=0"}, Env: map[string]string{"A": "b"}})
 	b.bundle()
-	wrapper := filepath.Join(os.Getenv(insideEnv), "runc-amd-wrapper")
 	for range 20 {
 		b.write("bundle/config.json", b.config())
 		var calls []*exec.Cmd
 		for range 4 {
-			c := exec.Command(wrapper, "create", "--bundle", b.path("bundle"), b.id)
+			c := exec.Command(b.wrapper(), "--root", b.path("root/concourse"), "create", "--bundle", b.path("bundle"), b.id)
 			c.Env = append(os.Environ(), oci.EnvConfig+"="+b.path("wrapper.json"))
 			c.Stderr = os.Stderr
 			require.NoError(t, c.Start())

@@ -23,8 +23,8 @@ func (b *bed) begin(words ...string) *exec.Cmd {
 	out, err := os.Create(b.path("begun"))
 	require.NoError(b.t, err)
 	defer out.Close()
-	c := exec.Command(filepath.Join(os.Getenv(insideEnv), "runc-amd-wrapper"),
-		append([]string{"--root", b.path("root"), "--log", b.path("bundle/log.json"), "--log-format", "json"}, words...)...)
+	c := exec.Command(b.wrapper(),
+		append([]string{"--root", b.path("root/concourse"), "--log", b.path("bundle/log.json"), "--log-format", "json"}, words...)...)
 	c.Dir, c.Stdout, c.Stderr = b.path("bundle"), out, out
 	c.Env = append(os.Environ(), oci.EnvConfig+"="+b.path("wrapper.json"))
 	require.NoError(b.t, c.Start())
@@ -200,7 +200,7 @@ func TestWrapperThatDiesAtAWriteLeavesTheGPUFree(t *testing.T) {
 		b.real = u.nothing()
 		u.lend(b)
 		b.bundle()
-		c := exec.Command("prlimit", append([]string{"--fsize=" + strconv.Itoa(limit), filepath.Join(os.Getenv(insideEnv), "runc-amd-wrapper")}, b.createWords()...)...)
+		c := exec.Command("prlimit", append([]string{"--fsize=" + strconv.Itoa(limit), b.wrapper(), "--root", b.path("root/concourse")}, b.createWords()...)...)
 		c.Env = append(os.Environ(), oci.EnvConfig+"="+b.path("wrapper.json"))
 		if err := c.Run(); err != nil {
 			ends++

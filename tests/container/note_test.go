@@ -86,7 +86,7 @@ func (b *bed) execWith(script string, in, out *os.File, more ...string) int {
 		p["terminal"] = true
 	}
 	b.write("process", p)
-	c := exec.Command(b.real, append(append([]string{"--root", b.path("root"), "--log", b.path("exec.log"), "exec", "--process", b.path("process"), "--detach", "--pid-file", b.path("exec.pid")}, more...), b.id)...)
+	c := exec.Command(b.real, append(append([]string{"--root", b.path("root/concourse"), "--log", b.path("exec.log"), "exec", "--process", b.path("process"), "--detach", "--pid-file", b.path("exec.pid")}, more...), b.id)...)
 	if in != nil {
 		c.Stdin = in
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,8 +24,10 @@ func TestContainersOnAUnitGetOfItsGPUsAlone(t *testing.T) {
 	p.load(t)
 	runc, err := exec.LookPath("runc")
 	require.NoError(t, err)
+	srv := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(srv, "models_rw"), 0o777))
 	unit := oci.Config{Runtime: runc, Containers: oci.Asked, Specs: []string{cdi.Path}, Devices: []string{"amd.com/gpu=1"}, Visible: []string{"AMD_VISIBLE_DEVICES"},
-		Folders: &oci.Folders{Root: "/srv", Containers: oci.All}}
+		Env: map[string]string{"TOKEN": "secret"}, Folders: &oci.Folders{Root: srv, Containers: oci.All}}
 	write := func() {
 		data, err := json.Marshal(unit)
 		require.NoError(t, err)
@@ -38,6 +41,16 @@ func TestContainersOnAUnitGetOfItsGPUsAlone(t *testing.T) {
 		require.NoError(t, err, out)
 		require.Equal(t, want, out, words)
 	}
+	// A volume at a task's place makes no task, and what tasks are given is theirs.
+	given := func(words string) string {
+		line := strings.Fields("--runtime " + wrapper() + " run --rm --network none " + words + " gpu-test /bin/sh -c")
+		out, err := p.run(append(line, probe+`echo "token $TOKEN"; ls -d `+srv+`/* 2>/dev/null`)...)
+		require.NoError(t, err, out)
+		return out
+	}
+	require.NotContains(t, given("-v /tmp/build/00000000"), "models_rw")
+	require.Equal(t, nothing+"token \n", given("-v /tmp/build/00000000 -e JOB=1"))
+	require.Equal(t, second+"token \n", given("-v /tmp/build/00000000 -e AMD_VISIBLE_DEVICES=1"))
 	out, err := p.probe("--runtime "+wrapper(), "-e AMD_VISIBLE_DEVICES=0")
 	require.Error(t, err)
 	require.Contains(t, out, `"0" is no GPU that this unit gives; there are: 1 (0000:03:00.0-1) [container `)

@@ -71,7 +71,7 @@ func rootFolder(t *testing.T, id string) string {
 // pipe would be open as long as it runs.
 func wrapper(bundle string, words ...string) (said string, err error) {
 	log := filepath.Join(bundle, "log.json")
-	c := exec.Command(filepath.Join(dir, "concourse/runc"), append([]string{"--root", "/run/tasks", "--log", log, "--log-format", "json"}, words...)...)
+	c := exec.Command(filepath.Join(dir, "concourse/runc"), append([]string{"--root", "/run/tasks/concourse", "--log", log, "--log-format", "json"}, words...)...)
 	c.Dir = bundle
 	err = c.Run()
 	data, _ := os.ReadFile(log)

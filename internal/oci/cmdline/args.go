@@ -22,8 +22,8 @@ type Call struct {
 	// PidFile is where create and run write the number of the container's first
 	// process, empty when not given.
 	PidFile string
-	// Log and LogFormat are the global flags, empty when not given.
-	Log, LogFormat string
+	// Log, LogFormat and Root are the global flags, empty when not given.
+	Log, LogFormat, Root string
 
 	Process Word // exec's --process
 }
@@ -44,7 +44,7 @@ var errUnknownFlag = errors.New("unknown flag")
 func Parse(args []string) (Call, error) {
 	var c Call
 	global, rest, err := parse(globalFlags, positions(args))
-	c.Log, c.LogFormat = global.value("log"), global.value("log-format")
+	c.Log, c.LogFormat, c.Root = global.value("log"), global.value("log-format"), global.value("root")
 	if err != nil {
 		if errors.Is(err, errUnknownFlag) && (slices.Contains(args, "create") || slices.Contains(args, "run")) {
 			return c, fmt.Errorf("cannot read the call of runc: %w", err)

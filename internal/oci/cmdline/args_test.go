@@ -16,7 +16,10 @@ func TestArgs(t *testing.T) {
 	exec := func(at int, prefix, value string) Call {
 		return Call{Command: "exec", ID: "c1", Process: Word{at, prefix, value}}
 	}
-	logged := func(c Call) Call { c.Log, c.LogFormat = "/b/log.json", "json"; return c }
+	logged := func(c Call) Call {
+		c.Log, c.LogFormat, c.Root = "/b/log.json", "json", "/run/containerd/runc/concourse"
+		return c
+	}
 	for line, want := range map[string]Call{
 		// As containerd's shim calls runc for Concourse.
 		globals + "create --bundle /b --pid-file /b/init.pid --no-new-keyring c1": logged(
@@ -67,7 +70,7 @@ func TestArgs(t *testing.T) {
 		// Not ours: the word create stands somewhere else.
 		"delete create x":                   {},
 		"--log create state c1":             {Log: "create"},
-		"--root create kill c1":             {},
+		"--root create kill c1":             {Root: "create"},
 		"state create":                      {},
 		"events --stats create --bundle /b": {},
 		"":                                  {},

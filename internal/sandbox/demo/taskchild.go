@@ -99,7 +99,7 @@ func (c *child) wrapperConfig() (string, error) {
 
 func (c *child) runc(bundle, config string, args ...string) error {
 	cmd := exec.Command(c.root.Path("/opt/concourse-ci-machine/runtime/runc"),
-		append([]string{"--root", filepath.Join(c.dir, "runc"), "--log", filepath.Join(bundle, "log.json"), "--log-format", "json"}, args...)...)
+		append([]string{"--root", filepath.Join(c.dir, "runc", "concourse"), "--log", filepath.Join(bundle, "log.json"), "--log-format", "json"}, args...)...)
 	cmd.Env = append(os.Environ(), oci.EnvConfig+"="+config)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = bundle, c.out, c.out
 	if err := cmd.Run(); err != nil {

@@ -50,7 +50,7 @@ const (
 )
 
 func (b *bench) variants() []*variant {
-	globals := []string{"--root", b.path("root"), "--log", b.path("log.json"), "--log-format", "json"}
+	globals := []string{"--root", b.path("root/concourse"), "--log", b.path("log.json"), "--log-format", "json"}
 	call := func(words ...string) func(int) []string {
 		return func(int) []string { return append(slices.Clone(globals), words...) }
 	}
@@ -138,7 +138,11 @@ func (b *bench) measure(v *variant) error {
 	attr := &os.ProcAttr{Env: b.env(v), Files: []*os.File{nil, nil, os.Stderr}}
 	var argv [][]string
 	for i := range v.times {
-		argv = append(argv, append([]string{program}, v.words(i)...))
+		name := program
+		if v.program == wrapper || v.program == other {
+			name = "runc" // as Concourse calls it
+		}
+		argv = append(argv, append([]string{name}, v.words(i)...))
 	}
 	started := make([]*os.Process, v.times)
 	var cpu time.Duration
