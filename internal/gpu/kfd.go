@@ -57,7 +57,7 @@ func (k KFD) Text() string {
 	return unreachableText(k.Node)
 }
 
-func readKFD(r host.Root) KFD {
+func readKFD(r files) KFD {
 	n, err := r.Node(kfdPath)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -78,7 +78,7 @@ func readKFD(r host.Root) KFD {
 			k.Node.Major = k.WantMajor
 		}
 	}
-	if !reachable(r, n) {
+	if !reachable(r.Root, n) {
 		k.State = KFDUnreadable
 	}
 	return k
