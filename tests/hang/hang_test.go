@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -122,14 +123,19 @@ func (m *machine) dispatch(args ...string) string {
 	return out.String()
 }
 
-// hung counts the processes of dispatch that are there.
+// hung counts the processes of dispatch with a thread in state D.
 func (m *machine) hung() (n int) {
 	comms, err := filepath.Glob("/proc/[0-9]*/comm")
 	require.NoError(m, err)
 	for _, comm := range comms {
 		name, _ := os.ReadFile(comm)
 		root, _ := os.Readlink(filepath.Join(filepath.Dir(comm), "root"))
-		if strings.TrimSpace(string(name)) == "dispatch" && (root == string(m.root) || root == "") {
+		states, _ := filepath.Glob(filepath.Join(filepath.Dir(comm), "task/*/status"))
+		waits := slices.ContainsFunc(states, func(file string) bool {
+			text, _ := os.ReadFile(file)
+			return strings.Contains(string(text), "\nState:\tD")
+		})
+		if strings.TrimSpace(string(name)) == "dispatch" && (root == string(m.root) || root == "") && waits {
 			n++
 		}
 	}
@@ -195,9 +201,9 @@ func TestGPUThatHangsWhenFirstSeenHangsOneProcess(t *testing.T) {
 		out := m.dispatch("gpu", "list")
 		require.Contains(t, out, "not counted: "+sickGPU+" AMD GPU: it hangs")
 		require.Contains(t, out, wellGPU)
-		require.Equal(t, 1, m.hung())
+		require.Eventually(t, func() bool { return m.hung() == 1 }, commandTime, 50*time.Millisecond)
 	}
 	m.sick.set(false)
-	require.Eventually(t, func() bool { return m.hung() == 0 }, commandTime, 50*time.Millisecond)
-	require.NotContains(t, m.dispatch("gpu", "list"), "not counted")
+	require.Eventually(t, func() bool { return !strings.Contains(m.dispatch("gpu", "list"), "not counted") }, commandTime, 50*time.Millisecond)
+	require.Zero(t, m.hung())
 }
