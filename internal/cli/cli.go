@@ -18,6 +18,7 @@ import (
 
 	"concourse-ci-machine/internal/actions"
 	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpustate"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/juju"
@@ -45,6 +46,7 @@ func Run(h host.Host, exe string, args []string, env func(string) string, stdout
 	c := &actions.Actions{Charm: &charm.Charm{Host: h, NewID: newID, Stderr: stderr, CharmDir: charmDir(exe, env)}}
 	if filepath.Base(exe) == program {
 		c.Start = func(args ...string) error { return host.Detach(exe, args...) }
+		gpu.Reader = []string{exe, "gpu", attributes}
 		c.Probe, c.Read = actions.NewProbe(c.Host, exe, "gpu", probe), gpustate.NewReader(c.Host, exe, "gpu", read)
 	}
 	if len(args) > 1 {

@@ -14,8 +14,20 @@ const pciDevices = "/sys/bus/pci/devices"
 // Discover finds the GPUs of the machine below r. A GPU that cannot be read
 // is in Inventory.Left and hides no other; the error says that sysfs itself
 // cannot be listed. A machine without sysfs has no GPU.
-func Discover(r host.Root) (Inventory, error) {
-	drm, err := drmDevices(r)
+//
+// It comes back also if a GPU hangs: what was seen of it before is its identity, and a GPU
+// that was not seen before is left out with the reason Hangs.
+func Discover(r host.Root) (inv Inventory, err error) {
+	err = withFiles(r, func(f files) (err error) {
+		inv, err = discover(f)
+		return err
+	})
+	fillNames(r, &inv)
+	return inv, err
+}
+
+func discover(r files) (Inventory, error) {
+	drm, err := drmDevices(r.Root)
 	if err != nil {
 		return Inventory{}, err
 	}
@@ -28,13 +40,12 @@ func Discover(r host.Root) (Inventory, error) {
 	}
 	d.inv.sort()
 	d.inv.uniqueOnce()
-	fillNames(r, &d.inv)
 	d.inv.KFD = readKFD(r)
 	return d.inv, nil
 }
 
 type discovery struct {
-	root       host.Root
+	root       files
 	inv        Inventory
 	functions  map[string]function // every GPU-like PCI function, by address
 	partitions []*drmDevice
@@ -65,7 +76,7 @@ func (d *discovery) fromDRM(drm *drmList) {
 	for _, f := range order {
 		if f.driver == "amdgpu" {
 			known := len(drm.devs)
-			drm.addPartitions(d.root)
+			drm.addPartitions(d.root.Root)
 			for _, dev := range drm.devs[known:] {
 				take(dev)
 			}
@@ -94,7 +105,7 @@ func (d *discovery) fromPCI() {
 		if _, seen := d.functions[f.addr]; !ok || seen || !f.gpuClass() {
 			continue
 		}
-		f.dir = cmp.Or(target(d.root, dir), dir)
+		f.dir = cmp.Or(target(d.root.Root, dir), dir)
 		d.functions[f.addr] = f
 		d.judge(f, &drmDevice{dir: f.dir})
 	}
@@ -105,6 +116,8 @@ func (d *discovery) fromPCI() {
 func (d *discovery) judge(f function, dev *drmDevice) {
 	vendor := vendorOf(f.vendor)
 	switch {
+	case f.hangs:
+		d.leave(f, Hangs, "%s", Hangs.Text())
 	case f.class == 0 && vendor != "":
 		d.leave(f, SysfsUnreadable, "sysfs gives no PCI class for it")
 	case !f.gpuClass() || vendor == "" && f.base() != classDisplay:

@@ -70,7 +70,7 @@ func (k KFD) Help() string {
 	return "pass /dev/kfd to the container with its mode 0666, or with an owner inside it"
 }
 
-func readKFD(r host.Root) KFD {
+func readKFD(r files) KFD {
 	n, err := r.Node(kfdPath)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -91,7 +91,7 @@ func readKFD(r host.Root) KFD {
 			k.Node.Major = k.WantMajor
 		}
 	}
-	if !reachable(r, n) {
+	if !reachable(r.Root, n) {
 		k.State = KFDUnreadable
 	}
 	return k

@@ -26,6 +26,7 @@ const (
 	OtherDriver      Reason = "other-driver"       // bound to a driver that cannot compute
 	NoRenderNode     Reason = "no-render-node"     // its driver made none
 	NoCompute        Reason = "no-compute"         // KFD does not know it
+	Hangs            Reason = "hangs"              // reading it does not end, and it was not seen before
 	SysfsUnreadable  Reason = "sysfs-unreadable"   // sysfs does not give its number or identity
 	NotPassedThrough Reason = "not-passed-through" // the render node is not in this /dev
 	NotADevice       Reason = "not-a-device"       // something else has the node's name
@@ -50,6 +51,8 @@ func (r Reason) Text() string {
 		return "its driver made no render node"
 	case NoCompute:
 		return "it can draw and not compute: the kernel's KFD does not know it, as all GPUs of GCN 1; for a newer one see: sudo dmesg | grep kfd"
+	case Hangs:
+		return "it hangs: the kernel does not come back from reading it, see explain-error 2"
 	case SysfsUnreadable:
 		return "sysfs does not describe it"
 	case NotPassedThrough:
@@ -66,7 +69,10 @@ func (r Reason) Text() string {
 
 func left(f function, why Reason, format string, args ...any) Left {
 	l := Left{PCI: f.addr, Vendor: vendorOf(f.vendor), DeviceID: f.device, Reason: why, Detail: fmt.Sprintf(format, args...)}
-	if l.Vendor == "" {
+	switch {
+	case f.hangs:
+		l.Name = l.Vendor.Label() + " GPU"
+	case l.Vendor == "":
 		l.Name = fmt.Sprintf("display %04x:%04x", f.vendor, f.device)
 	}
 	return l

@@ -39,7 +39,15 @@ func hopsOf(weight uint32) int {
 // numa_node of the PCI devices; where that is not known (-1), the processor that
 // KFD says is nearest. What can't be read, as in a container the links to GPUs
 // that are others', counts as no link.
-func ReadLinks(r host.Root, gpus []GPU) [][]Link {
+func ReadLinks(r host.Root, gpus []GPU) (links [][]Link) {
+	_ = withFiles(r, func(f files) error {
+		links = readLinks(f, gpus)
+		return nil
+	})
+	return links
+}
+
+func readLinks(r files, gpus []GPU) [][]Link {
 	links := make([][]Link, len(gpus))
 	ends := make([]end, len(gpus))
 	for i, g := range gpus {
@@ -63,7 +71,7 @@ type end struct {
 	cpu  int         // KFD node of the nearest processor; -1: not known
 }
 
-func readEnd(r host.Root, g GPU) end {
+func readEnd(r files, g GPU) end {
 	e := end{hops: map[int]int{}, numa: -1, cpu: -1}
 	if n, err := strconv.Atoi(value(r, path.Join(g.Sysfs, "numa_node"))); err == nil {
 		e.numa = max(n, -1)
@@ -131,7 +139,7 @@ func parseLink(text string) (l kfdLink, ok bool) {
 
 // isProcessor: the node of a processor may always be read, and has no render
 // node.
-func isProcessor(r host.Root, node int) bool {
+func isProcessor(r files, node int) bool {
 	text, err := read(r, path.Join(topologyNodes, strconv.Itoa(node), "properties"))
 	return err == nil && parseProperties(text).render == 0
 }

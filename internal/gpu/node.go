@@ -35,6 +35,9 @@ func (d *discovery) node(dev *drmDevice, name string) (host.Node, *verdict) {
 		return n, &verdict{Unreadable, err.Error()}
 	}
 	text, err := read(d.root, path.Join(dev.class[name], "dev"))
+	if errors.Is(err, errHangs) {
+		return n, &verdict{Hangs, Hangs.Text()}
+	}
 	if err != nil {
 		return n, &verdict{SysfsUnreadable, fmt.Sprintf("sysfs gives no device number for %s", name)}
 	}
@@ -44,7 +47,7 @@ func (d *discovery) node(dev *drmDevice, name string) (host.Node, *verdict) {
 		return n, &verdict{SysfsUnreadable, err.Error()}
 	case !n.Is(major, minor):
 		return n, &verdict{WrongNumber, fmt.Sprintf("%s is %s where sysfs says %d:%d", p, n.Number(), major, minor)}
-	case !reachable(d.root, n):
+	case !reachable(d.root.Root, n):
 		return n, &verdict{Unreadable, unreachableText(n)}
 	}
 	n.Major, n.Minor = major, minor

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"cmp"
+	"errors"
 	"path"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ type function struct {
 	vendor, device uint16
 	class          uint32 // base class, subclass, interface
 	driver         string // "" when none is bound
+	hangs          bool   // nothing else could be read
 }
 
 func (f function) base() uint8 { return uint8(f.class >> 16) }
@@ -31,12 +33,15 @@ func (f function) gpuClass() bool { return f.base() == classDisplay || f.base() 
 // readFunction reads what `uevent` gives in one go (class, ids, driver and
 // address) and asks the single files only for what is missing there. ok is
 // false for a device that is not on the PCI bus.
-func readFunction(r host.Root, dir string) (f function, ok bool) {
+func readFunction(r files, dir string) (f function, ok bool) {
 	text, err := read(r, path.Join(dir, "uevent"))
 	if err == nil {
 		f = parseUevent(text)
 	}
 	f.dir = dir
+	if errors.Is(err, errHangs) {
+		return f.unread(r.Root)
+	}
 	if f.vendor == 0 {
 		v, isHex := hex(value(r, path.Join(dir, "vendor")), 16)
 		if !isHex {
@@ -47,7 +52,7 @@ func readFunction(r host.Root, dir string) (f function, ok bool) {
 	}
 	if f.addr == "" {
 		if f.addr = path.Base(dir); !IsAddress(f.addr) {
-			if f.addr = path.Base(target(r, dir)); !IsAddress(f.addr) {
+			if f.addr = path.Base(target(r.Root, dir)); !IsAddress(f.addr) {
 				return f, false
 			}
 		}
@@ -57,11 +62,27 @@ func readFunction(r host.Root, dir string) (f function, ok bool) {
 		f.class = uint32(c)
 	}
 	if f.driver == "" && vendorOf(f.vendor) != "" {
-		if to := target(r, path.Join(dir, "driver")); to != "" {
+		if to := target(r.Root, path.Join(dir, "driver")); to != "" {
 			f.driver = path.Base(to)
 		}
 	}
 	return f, true
+}
+
+// unread is a function that hangs before anything was read of it, as links tell of it:
+// ok is false where it is no GPU.
+func (f function) unread(r host.Root) (_ function, ok bool) {
+	f.hangs = true
+	if f.addr = path.Base(f.dir); !IsAddress(f.addr) {
+		f.addr = path.Base(target(r, f.dir))
+	}
+	f.driver = path.Base(target(r, path.Join(f.dir, "driver")))
+	for _, v := range Vendors() {
+		if computes(v, f.driver) {
+			f.vendor, f.class = traits[v].PCI, classDisplay<<16
+		}
+	}
+	return f, f.vendor != 0 && IsAddress(f.addr)
 }
 
 // parseUevent reads KEY=value lines; a value that is not in the kernel's

@@ -15,10 +15,18 @@ import (
 // attributes end at a page (4 KiB); /proc/devices has a few hundred lines.
 const maxFile = 64 << 10
 
-// read returns a small file. Discovery runs in every hook and reads hundreds
-// of files of a few bytes; plain system calls spare each of them os.File's
-// poller registration, which sysfs files accept.
-func read(r host.Root, p string) (string, error) {
+// read returns a small file that does not change while it is there.
+func read(r files, p string) (string, error) {
+	if r.known == nil || !strings.HasPrefix(p, "/sys/") {
+		return readNow(r.Root, p)
+	}
+	return r.known.read(p)
+}
+
+// readNow reads a file as it is. Discovery reads hundreds of files of a few bytes;
+// plain system calls spare each of them os.File's poller registration, which sysfs
+// files accept.
+func readNow(r host.Root, p string) (string, error) {
 	full := r.Path(p)
 	fd, err := unix.Open(full, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -43,8 +51,20 @@ func read(r host.Root, p string) (string, error) {
 	return string(text), nil
 }
 
+// changing is value for a file that may change while it is there.
+func changing(r files, p string) string {
+	if r.known == nil {
+		return value(r, p)
+	}
+	text, err := r.known.readChanging(p)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(text)
+}
+
 // value reads a one-value file, "" where there is none to be had.
-func value(r host.Root, p string) string {
+func value(r files, p string) string {
 	text, err := read(r, p)
 	if err != nil {
 		return ""

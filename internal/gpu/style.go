@@ -11,7 +11,11 @@ import (
 // "cpx_nps4" for the kernel's current_compute_partition "CPX" and current_memory_partition
 // "NPS4". "" of one that can't be partitioned.
 func Style(r host.Root, g GPU) string {
-	compute, memory := value(r, path.Join(g.Sysfs, "current_compute_partition")), value(r, path.Join(g.Sysfs, "current_memory_partition"))
+	var compute, memory string
+	_ = withFiles(r, func(f files) error {
+		compute, memory = changing(f, path.Join(g.Sysfs, "current_compute_partition")), changing(f, path.Join(g.Sysfs, "current_memory_partition"))
+		return nil
+	})
 	if compute == "" || memory == "" {
 		return ""
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"concourse-ci-machine/internal/host"
 )
 
 const topologyNodes = "/sys/class/kfd/kfd/topology/nodes"
@@ -34,7 +32,7 @@ func (n topologyNode) address() string {
 // allow: they are other tenants', and leaving them out is no fault.
 // whole is true where none was refused, so that a GPU without a node is one that KFD
 // does not know.
-func readTopology(r host.Root) (nodes []topologyNode, whole bool) {
+func readTopology(r files) (nodes []topologyNode, whole bool) {
 	entries, err := r.ReadDir(topologyNodes)
 	if err != nil {
 		return nil, false

@@ -53,13 +53,7 @@ func read(r host.Root, g gpu.GPU) GPU {
 }
 
 // text is a file's content, "" where there is none: what one GPU has, another has not.
-func text(r host.Root, file string) string {
-	t, err := r.ReadText(file)
-	if err != nil {
-		return ""
-	}
-	return t
-}
+func text(r host.Root, file string) string { return gpu.Attribute(r, file) }
 
 // properties reads KFD's lines of a name and a decimal number.
 func properties(text string) map[string]uint64 {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
 )
 
@@ -151,12 +152,13 @@ func pciGPUs(r host.Root) (gpus []PCIGPU, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range dirs {
-		text, err := r.ReadText(dir + "/uevent")
-		if err != nil {
-			continue // it went away meanwhile
-		}
-		if g, ok := parseGPU(path.Base(dir), text); ok {
+	files := make([]string, len(dirs))
+	for i, dir := range dirs {
+		files[i] = dir + "/uevent"
+	}
+	texts := gpu.Attributes(r, files...)
+	for _, file := range files {
+		if g, ok := parseGPU(path.Base(path.Dir(file)), texts[file]); ok {
 			gpus = append(gpus, g)
 		}
 	}

@@ -53,6 +53,10 @@ func (r *Reader) openHwmon() {
 		return
 	}
 	r.sensorDir.open(r.root.Path(h.dir))
+	if r.sensorsWere != "" && r.sensorsWere != h.dir { // a driver that is bound registers anew
+		r.answers.forget()
+	}
+	r.sensorsWere = h.dir
 	file := func(name string) *sysfile.File { return r.files.File(path.Join(h.dir, name)) }
 	h.average, h.draw = file("power1_average"), file("power1_input")
 	h.fan, h.pwm = file("fan1_input"), file("pwm1")

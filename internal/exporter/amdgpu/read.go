@@ -71,6 +71,7 @@ func (r *Reader) Read(whole bool, seen Seen) State {
 	case s.Suspended():
 		s.Alive = true
 	default:
+		r.answers.begin()
 		if s.Alive = r.readLive(); s.Alive && r.slow == nil {
 			r.readSlow() // the first reading must not be without
 		}
@@ -82,6 +83,9 @@ func (r *Reader) Read(whole bool, seen Seen) State {
 	}
 	awake := s.RuntimePower == "active" || s.RuntimePower == "unsupported" || s.RuntimePower == ""
 	r.hangs.end(r.now(), awake, seen, r.fatal)
+	if awake {
+		s.Lost = r.answers.end(r.now(), r.division)
+	}
 	s.Hangs, s.Table.Unknown = r.hangs.Now(r.now()), r.table.unknown
 	return r.done()
 }

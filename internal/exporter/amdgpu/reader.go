@@ -39,6 +39,9 @@ type Reader struct {
 	slow           *slowState // nil: not read yet
 	replays        rate
 	linked         map[int]bool // XGMI links that were up
+	answers        answers
+	folder         uint64 // the inode of the device's, as it was last
+	sensorsWere    string // where its sensors were last
 
 	s State // under construction
 }
@@ -107,7 +110,11 @@ func (r *Reader) refresh() {
 	r.id = readIdentity(r.root, func(name string) { r.at.Store(&name) }, r.device)
 	r.slow, r.throttle, r.table, r.linked = nil, throttleState{}, tableState{unknown: r.table.unknown}, map[int]bool{}
 	r.sensorDir.close()
+	was := r.folder
 	r.dir.open(r.root.Path(r.device.Dir))
+	if r.folder = r.dir.was.ino; was != 0 && was != r.folder { // removed and found again
+		r.answers.forget()
+	}
 	r.looked = r.now()
 	r.attrs = newAttributes(r.files, r.device)
 	r.opened, r.sensors = true, hwmon{}
@@ -121,6 +128,7 @@ func (r *Reader) fail(file, errno string) {
 // that this is a fault and not a trait of the hardware, and that it is noted.
 func (r *Reader) bytes(f *sysfile.File) (b []byte, ok, failed bool) {
 	b, err := f.Read()
+	r.answers.note(f.Base(), err)
 	if err != nil {
 		r.hangs.asked(err)
 		if sysfile.Absent(err) {

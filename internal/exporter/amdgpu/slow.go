@@ -160,6 +160,13 @@ func (r *Reader) readModes(s *slowState) {
 	s.memory = r.once(path.Join(r.device.Dir, "current_memory_partition"))
 }
 
+// division is the modes of readModes, as they are now; "-" where there are none.
+func (r *Reader) division() string {
+	var s slowState
+	r.readModes(&s)
+	return s.compute + "-" + s.memory
+}
+
 // rate is the growth of a counter.
 type rate struct {
 	at    time.Time

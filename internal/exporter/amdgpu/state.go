@@ -38,6 +38,7 @@ type State struct {
 	// active, suspended, unsupported; "" where it is not told.
 	RuntimePower string
 	Alive        bool      // it gave values, or it sleeps and was not asked for any
+	Lost         []string  // files that answered before, and do not since a while though it is awake
 	Failures     []Failure // files that should have had a value
 
 	Temperature  Temperature // the die's: the edge's, or the junction's where there is no edge sensor

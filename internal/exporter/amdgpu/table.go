@@ -108,6 +108,7 @@ func (r *Reader) readPartition() {
 
 func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Revision, []gm.Value, error)) ([]gm.Value, gm.Revision, bool) {
 	b, err := f.Read()
+	r.answers.note(f.Base(), err)
 	if err != nil {
 		r.hangs.asked(err)
 		if !sysfile.Absent(err) {

@@ -6,7 +6,7 @@ type Kind string
 // The kinds, with what a fault's Value and Limit are.
 const (
 	Hang                Kind = "hang"                 // Signals say so
-	Unreadable          Kind = "unreadable"           // File is the one that does not come back; "": no file gives a value
+	Unreadable          Kind = "unreadable"           // File does not come back; with a Value it is one of so many that answered before and fail; "": no file gives a value
 	UncorrectableErrors Kind = "uncorrectable_errors" // a number
 	BadPages            Kind = "bad_pages"            // a number
 	DeferredErrors      Kind = "deferred_errors"      // a number

@@ -63,8 +63,11 @@ func Assess(s *amdgpu.State) Judgement {
 	if len(s.Hangs.Signals) > 0 {
 		gates = append(gates, Fault{Kind: Hang, Signals: s.Hangs.Signals})
 	}
-	if !s.Alive {
+	switch {
+	case !s.Alive:
 		gates = append(gates, Fault{Kind: Unreadable})
+	case len(s.Lost) > 0:
+		gates = append(gates, Fault{Kind: Unreadable, File: s.Lost[0], Value: float64(len(s.Lost))})
 	}
 	if e := s.RAS.Errors; e != nil && e.Uncorrectable > 0 {
 		gates = append(gates, Fault{Kind: UncorrectableErrors, Value: float64(e.Uncorrectable)})

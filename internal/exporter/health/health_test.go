@@ -65,6 +65,8 @@ func TestAssess(t *testing.T) {
 			"hangs or is in reset (in_reset, kernel_log)", []Fault{{Kind: Hang, Signals: []string{"in_reset", "kernel_log"}}}, []int{2}},
 		"no answer, and nothing else known": {func(s *amdgpu.State) { *s = amdgpu.State{} }, 0, Critical,
 			"does not answer (no file gives a value)", []Fault{{Kind: Unreadable}}, []int{2}},
+		"files that answered before": {func(s *amdgpu.State) { s.Lost = []string{"gpu_busy_percent", "gpu_metrics"} }, 0, Critical,
+			"does not answer (2 files that did before, gpu_busy_percent for one)", []Fault{{Kind: Unreadable, File: "gpu_busy_percent", Value: 2}}, []int{2}},
 		"a few correctable errors are life": {func(s *amdgpu.State) { s.RAS.Errors.Correctable = 99 }, 97.5, Healthy,
 			"99 correctable errors", []Fault{{Kind: CorrectableErrors, Value: 99}}, nil},
 		"many correctable errors": {func(s *amdgpu.State) { s.RAS.Errors.Correctable = 100 }, 79, Warning,

@@ -16,6 +16,9 @@ func (f Fault) Text() string {
 		if f.File == "" {
 			return "does not answer (no file gives a value)"
 		}
+		if f.Value > 0 {
+			return "does not answer (" + plural(f.Value, "file") + " that did before, " + f.File + " for one)"
+		}
 		return "does not answer (reading " + f.File + " does not end)"
 	case UncorrectableErrors:
 		return plural(f.Value, "uncorrectable error")

@@ -13,9 +13,11 @@ import (
 // Absent reports whether the error means that this hardware has no such value:
 // the driver hides the file, or keeps it and answers "not supported".
 func Absent(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) ||
-		errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENODATA)
+	return Vanished(err) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENODATA)
 }
+
+// Vanished reports whether there is no such file, which a driver may have hidden.
+func Vanished(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }
 
 // Refused reports whether the driver turned the reading away for now: it is in
 // a reset, or asleep (amdgpu_pm_dev_state_check; EPERM before Linux 6.15).

@@ -1,0 +1,217 @@
+package gpu
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/host"
+)
+
+// knownFile keeps the identity of the machine's GPUs until the next boot.
+const knownFile = "/run/concourse-gpu-attributes.json"
+
+// errHangs is why a file has no value: the kernel does not come back from reading it.
+var errHangs = errors.New("reading it does not end")
+
+// errUnread is why a file has no value yet: another process has to read it first.
+var errUnread = errors.New("not read yet")
+
+// files are the machine's. A process that reads a file of a GPU that hangs can't end
+// before the kernel lets go, and Juju waits for a hook's process. So on a real machine
+// discovery takes what was read before, and has another process read what is new.
+type files struct {
+	host.Root
+	known *known // nil: files are read as they are
+}
+
+// known is what was read of the files that discovery needs. None of them changes while
+// it exists.
+type known struct {
+	root  host.Root
+	Files map[string]attribute `json:"files"`
+
+	fresh   map[string]bool // read by this process's own reader
+	wanted  []string
+	changed bool
+}
+
+// attribute is what was read of one file.
+type attribute struct {
+	Of     string     `json:"of"` // tells the file from another one that had its name
+	Text   string     `json:"text,omitempty"`
+	Errno  unix.Errno `json:"errno,omitempty"`
+	Reader string     `json:"reader,omitempty"` // the process whose reading did not end
+}
+
+// withFiles runs look, again and again until all that it wants is read.
+func withFiles(r host.Root, look func(files) error) error {
+	if !r.Real() { // plain files, which can't hang
+		return look(files{Root: r})
+	}
+	return withKnown(r, look)
+}
+
+func withKnown(r host.Root, look func(files) error) error {
+	k := loadKnown(r)
+	for {
+		k.wanted = nil
+		err := look(files{r, k})
+		if len(k.wanted) == 0 {
+			k.save()
+			return err
+		}
+		k.take(readElsewhere(r, k.wanted))
+	}
+}
+
+// loadKnown takes a damaged file for none: its content is read again.
+func loadKnown(r host.Root) *known {
+	k := &known{root: r, fresh: map[string]bool{}}
+	data, err := r.ReadFile(knownFile)
+	if err != nil || json.Unmarshal(data, k) != nil || k.Files == nil {
+		k.Files = map[string]attribute{}
+	}
+	return k
+}
+
+// save keeps what was read for other processes. Without the right to do so, as the
+// exporter, a process reads again what root has not read.
+func (k *known) save() {
+	if !k.changed {
+		return
+	}
+	maps.DeleteFunc(k.Files, func(p string, _ attribute) bool { return !k.root.Exists(p) })
+	if data, err := json.Marshal(k); err == nil {
+		_ = k.root.WriteFile(knownFile, append(data, '\n'), 0o644)
+	}
+}
+
+// read returns a file that does not change.
+func (k *known) read(p string) (string, error) {
+	of, err := fileOf(k.root, p)
+	if err != nil {
+		return "", err
+	}
+	switch a := k.Files[p]; {
+	case a.Of != of: // never read, or of another device
+	case a.Text != "" || k.fresh[p] || a.Errno == 0 && a.Reader == "":
+		return a.value()
+	case a.Errno == unix.EPERM: // given by KFD for others' GPUs, before it looks at one
+		return readNow(k.root, p)
+	}
+	return "", k.want(p)
+}
+
+// readChanging returns a file that may change: what it had before only while it hangs.
+func (k *known) readChanging(p string) (string, error) {
+	if of, err := fileOf(k.root, p); err != nil {
+		return "", err
+	} else if a := k.Files[p]; a.Of == of && (k.fresh[p] || k.hangs(path.Dir(p))) {
+		return a.value()
+	}
+	return "", k.want(p)
+}
+
+func (a attribute) value() (string, error) {
+	switch {
+	case a.Text != "":
+		return a.Text, nil
+	case a.Errno != 0:
+		return "", a.Errno
+	case a.Reader != "":
+		return "", errHangs
+	}
+	return "", nil
+}
+
+// want notes a file to be read, unless a reading in its folder is known not to end: one
+// process that hangs is enough.
+func (k *known) want(p string) error {
+	if k.hangs(path.Dir(p)) {
+		return errHangs
+	}
+	k.wanted = append(k.wanted, p)
+	return errUnread
+}
+
+func (k *known) hangs(dir string) bool {
+	for p, a := range k.Files {
+		if a.Reader != "" && path.Dir(p) == dir && processOf(k.root, a.Reader) == a.Reader {
+			return true
+		}
+	}
+	return false
+}
+
+// take notes what the wanted files had. What has no answer hangs.
+func (k *known) take(answers map[string]attribute, reader string) {
+	for _, p := range k.wanted {
+		of, _ := fileOf(k.root, p)
+		a, ok := answers[p]
+		if !ok {
+			a = attribute{Reader: cmp.Or(reader, "this process")}
+			if was := k.Files[p]; was.Of == of {
+				a.Text = was.Text
+			}
+		}
+		a.Of = of
+		if k.Files[p] != a {
+			k.Files[p], k.changed = a, true
+		}
+		k.fresh[p] = true
+	}
+}
+
+// fileOf names a file by its inode, which the kernel gives to no other. A look at it asks
+// no driver. A PCI device's uevent has the driver in it, which comes and goes.
+func fileOf(r host.Root, p string) (string, error) {
+	st, err := r.Stat(p)
+	if err != nil {
+		return "", err
+	}
+	sys := st.Sys().(*syscall.Stat_t)
+	of := fmt.Sprintf("%d:%d", sys.Dev, sys.Ino)
+	if path.Base(p) == "uevent" {
+		of += " " + path.Base(target(r, path.Join(path.Dir(p), "driver")))
+	}
+	return of, nil
+}
+
+// processOf names the process of this name that runs now, "" for none: a process id, and
+// when the process began (proc_pid_stat(5)).
+func processOf(r host.Root, name string) string {
+	pid, _, _ := strings.Cut(name, " ")
+	text, err := r.ReadText(path.Join("/proc", pid, "stat"))
+	if err != nil {
+		return ""
+	}
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if len(fields) < 20 {
+		return ""
+	}
+	return pid + " " + fields[19]
+}
+
+// Attribute returns the value of a file in sysfs that does not change while it is there,
+// "" where there is none to be had. It comes back also if the device hangs.
+func Attribute(r host.Root, p string) string { return Attributes(r, p)[p] }
+
+// Attributes is Attribute for several files.
+func Attributes(r host.Root, paths ...string) map[string]string {
+	values := map[string]string{}
+	_ = withFiles(r, func(f files) error {
+		for _, p := range paths {
+			values[p] = value(f, p)
+		}
+		return nil
+	})
+	return values
+}

@@ -1,0 +1,209 @@
+//go:build e2e
+
+package hang
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/tests/suite"
+)
+
+// commandTime is ten times what a hook may take.
+const commandTime = 5 * time.Minute
+
+// missing says why the tests can't run here; empty when they can.
+func missing() string {
+	if os.Geteuid() != 0 {
+		return "root is needed to mount"
+	}
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		return "there is no /dev/fuse"
+	}
+	return suite.Lacks("iproute2", "ip")
+}
+
+// machine is one with two GPUs, of which the first may hang.
+type machine struct {
+	*testing.T
+	root    host.Root
+	network string
+	sick    *mirror
+}
+
+const (
+	sickGPU = "0000:04:00.0"
+	wellGPU = "0000:0b:00.0"
+)
+
+func newMachine(t *testing.T) *machine {
+	suite.Need(t, missing())
+	m := &machine{T: t, root: hosttest.ManyGPUs(t, 2), network: fmt.Sprintf("hang-%d", os.Getpid())}
+	require.NoError(t, suite.Build(m.root.Path("/bin"), "./src/dispatch", "./src/rocm-exporter"))
+	for _, name := range []string{"/dev/kfd", "/dev/dri/card1", "/dev/dri/card2", "/dev/dri/renderD128", "/dev/dri/renderD129"} {
+		text, err := m.root.ReadText(name)
+		require.NoError(t, err)
+		major, minor, err := host.ParseNumber(strings.Fields(text)[0])
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(m.root.Path(name)))
+		require.NoError(t, unix.Mknod(m.root.Path(name), unix.S_IFCHR|0o600, int(unix.Mkdev(major, minor))))
+	}
+	require.NoError(t, unix.Mknod(m.root.Path("/dev/null"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
+	require.NoError(t, unix.Mount("proc", m.root.Path("/proc"), "proc", 0, ""))
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(m.root.Path("/proc"), unix.MNT_DETACH)) })
+	run(t, "ip", "netns", "add", m.network)
+	t.Cleanup(func() { run(t, "ip", "netns", "del", m.network) })
+	run(t, "ip", "-n", m.network, "link", "set", "lo", "up")
+	m.sick = newMirror(t, m.root.Path("/sys/devices/pci0000:00/0000:00:01.0/"+sickGPU))
+	return m
+}
+
+func run(t *testing.T, argv ...string) {
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+func (m *machine) command(ctx context.Context, argv ...string) *exec.Cmd {
+	chroot, err := exec.LookPath("chroot")
+	require.NoError(m, err)
+	return exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", m.network, chroot, string(m.root)}, argv...)...)
+}
+
+// startExporter starts the exporter, and waits until it answers.
+func (m *machine) startExporter() {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := m.command(ctx, "/bin/rocm-exporter", "-collect.usage=false", "-collect.pcie-bandwidth=false")
+	c.Stderr = os.Stderr
+	require.NoError(m, c.Start())
+	m.Cleanup(func() {
+		m.sick.set(false) // or it can't end
+		cancel()
+		_ = c.Wait()
+	})
+	require.Eventually(m, func() bool {
+		probe := m.command(ctx, "/bin/dispatch", "gpu", "health")
+		out, _ := probe.CombinedOutput()
+		return strings.Contains(string(out), wellGPU) && !strings.Contains(string(out), "read once")
+	}, commandTime, 100*time.Millisecond)
+}
+
+// dispatch runs a command of dispatch, which has to end, and returns its output.
+func (m *machine) dispatch(args ...string) string {
+	m.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), commandTime)
+	defer cancel()
+	c := m.command(ctx, append([]string{"/bin/dispatch"}, args...)...)
+	var out strings.Builder
+	c.Stdout, c.Stderr, c.WaitDelay = &out, &out, time.Second
+	ended := make(chan error, 1)
+	began := time.Now()
+	require.NoError(m, c.Start())
+	go func() { ended <- c.Wait() }()
+	select {
+	case <-ended: // its status is the caller's, as its output shows
+	case <-time.After(commandTime):
+		require.Fail(m, "dispatch does not end: "+strings.Join(args, " "), out.String())
+	}
+	m.Logf("dispatch %s: %s", strings.Join(args, " "), time.Since(began).Round(time.Millisecond))
+	return out.String()
+}
+
+// hung counts the processes of dispatch with a thread in state D.
+func (m *machine) hung() (n int) {
+	comms, err := filepath.Glob("/proc/[0-9]*/comm")
+	require.NoError(m, err)
+	for _, comm := range comms {
+		name, _ := os.ReadFile(comm)
+		root, _ := os.Readlink(filepath.Join(filepath.Dir(comm), "root"))
+		states, _ := filepath.Glob(filepath.Join(filepath.Dir(comm), "task/*/status"))
+		waits := slices.ContainsFunc(states, func(file string) bool {
+			text, _ := os.ReadFile(file)
+			return strings.Contains(string(text), "\nState:\tD")
+		})
+		if strings.TrimSpace(string(name)) == "dispatch" && (root == string(m.root) || root == "") && waits {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *machine) states() map[string]string {
+	data, err := m.root.ReadFile(gpuservice.File)
+	require.NoError(m, err)
+	var r gpuservice.Record
+	require.NoError(m, json.Unmarshal(data, &r))
+	states := map[string]string{}
+	for _, g := range r.GPUs {
+		states[g.Name] = strings.TrimSpace(string(g.State) + " " + gpuservice.Texts(g.Standing))
+	}
+	return states
+}
+
+// A GPU whose files all hang after it was seen costs no look and no hook: none reads it.
+func TestGPUThatHangsIsWithheldAndReadByNobody(t *testing.T) {
+	m := newMachine(t)
+	m.startExporter()
+	m.dispatch("gpu", "watch")
+	require.Equal(t, map[string]string{sickGPU: "in_service", wellGPU: "in_service"}, m.states())
+	before := m.dispatch("gpu", "list")
+	m.sick.set(true)
+	m.dispatch("gpu", "watch")
+	states := m.states()
+	require.Contains(t, states[sickGPU], "hangs or is in reset (timeout)")
+	require.Equal(t, "in_service", states[wellGPU])
+	for _, line := range strings.Split(before, "\n") {
+		if strings.Contains(line, "renderD") || strings.Contains(line, "MI300X") {
+			require.Contains(t, m.dispatch("gpu", "list"), strings.TrimSpace(line))
+		}
+	}
+	require.Contains(t, m.dispatch("gpu", "status"), "timeout")
+	require.Zero(t, m.hung())
+}
+
+// A GPU of which some files answer is not healthy for that: what answered before counts.
+func TestGPUWhoseReadingsFailIsWithheldThoughOneFileAnswers(t *testing.T) {
+	m := newMachine(t)
+	m.startExporter()
+	m.dispatch("gpu", "watch")
+	require.Equal(t, map[string]string{sickGPU: "in_service", wellGPU: "in_service"}, m.states())
+	m.sick.fail(map[string]syscall.Errno{"gpu_busy_percent": syscall.EIO, "mem_busy_percent": syscall.EIO, "mem_info_vram_used": syscall.EIO, "mem_info_vram_total": syscall.EIO,
+		"temp2_input": syscall.EIO, "temp3_input": syscall.EIO, "power1_input": syscall.EIO})
+	require.Eventually(t, func() bool {
+		m.dispatch("gpu", "watch")
+		return strings.Contains(m.states()[sickGPU], "that did before")
+	}, commandTime, time.Second)
+	states := m.states()
+	require.Contains(t, states[sickGPU], string(gpuservice.Withheld))
+	require.Equal(t, "in_service", states[wellGPU])
+}
+
+// After a reboot nothing is known of a GPU that hangs: one process hangs, and no more are
+// begun while it does.
+func TestGPUThatHangsWhenFirstSeenHangsOneProcess(t *testing.T) {
+	m := newMachine(t)
+	m.sick.set(true)
+	for range 3 {
+		out := m.dispatch("gpu", "list")
+		require.Contains(t, out, "not counted: "+sickGPU+" AMD GPU: it hangs")
+		require.Contains(t, out, wellGPU)
+		require.Eventually(t, func() bool { return m.hung() == 1 }, commandTime, 50*time.Millisecond)
+	}
+	m.sick.set(false)
+	require.Eventually(t, func() bool { return !strings.Contains(m.dispatch("gpu", "list"), "not counted") }, commandTime, 50*time.Millisecond)
+	require.Zero(t, m.hung())
+}
