@@ -4,7 +4,12 @@
 // prove and release by the same record.
 package gpuwatch
 
-import "concourse-ci-machine/internal/host"
+import (
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/lease"
+)
 
 // Unit is the machine whose GPUs are watched.
 type Unit struct {
@@ -13,4 +18,6 @@ type Unit struct {
 	WorkerURL   string // where the worker tells of its containers; "" for its port, of the machine's own root only
 	// Start starts this program with arguments and waits for nothing; nil where it can't.
 	Start func(args ...string) error
+	// Signal ends processes that tasks left behind; nil: the kernel's, of the machine's own root only
+	Signal func(lease.Process, unix.Signal) error
 }
