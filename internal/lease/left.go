@@ -46,12 +46,16 @@ func (l Leases) taskEnded(r *record) bool {
 		}
 	}
 	pid, err := l.readPID(r.bundle + "/" + taskPIDFile)
-	if pid == 0 || err != nil {
+	if err != nil {
 		return false
 	}
 	s, err := l.searchOf(r.init.pid)
 	if err != nil {
 		return false
+	}
+	if pid == 0 { // the shim removes the file once Concourse knows the exit status
+		left, err := s.leftBehind()
+		return err == nil && len(left) > 0
 	}
 	switch _, in, err := s.has(pid); {
 	case gone(err), err == nil && !in:

@@ -79,6 +79,7 @@ func TestWhatAnEndedTaskLeftIsEnded(t *testing.T) {
 				require.Empty(t, look(time.Hour), "its task runs")
 			}
 			w.reap(task)
+			require.NoError(t, os.Remove(c.Bundle+"/task.pid")) // as the shim does
 			w.child(left, init)
 			away := w.child(w.fork(left), left) // as a privileged one: out of the control group
 			w.child(w.fork(left), away)
@@ -157,9 +158,8 @@ func TestWhoStillWorksInTheContainerKeepsItsProcesses(t *testing.T) {
 			w.put(c.Bundle+"/task.pid", strconv.Itoa(w.child(w.fork(init), init)))
 			w.execs(c, shim, "random.pid")
 		}, true},
-		"nobody knows the task's process": {func(w *world, _ Leases, c Call, init, _, task int) {
-			w.child(w.fork(init), init)
-			w.reap(task)
+		"the task, whose file nobody wrote": {func(w *world, _ Leases, c Call, _, _, task int) {
+			w.child(w.fork(task), task)
 			require.NoError(w.t, os.Remove(c.Bundle+"/task.pid"))
 		}, false},
 	} {
