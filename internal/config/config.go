@@ -48,6 +48,7 @@ type Config struct {
 	Engines        []string // other than Concourse's, that get the wrapper as a runtime
 	Kubernetes     string   // auto, off: whether a kubelet of this machine is offered the GPUs
 	HangAction     string   // write, end-task: what is done to tasks whose GPU hangs
+	Leftovers      string   // end, keep: what is done to processes that ended tasks left behind on leased GPUs
 	Quarantine     string   // auto, manual, off: who may withhold a GPU from tasks
 	GPUProof       string   // "" or the path of a program that proves a GPU before it is returned
 	HSAOverride    string   // "", auto or 11.0.0

@@ -41,6 +41,10 @@ func gpuOptions() []Option {
 			c.HangAction = s
 			return oneOf(s, "write", "end-task")
 		}),
+		text("gpu-leftovers", "end", func(c *Config, s string) error {
+			c.Leftovers = s
+			return oneOf(s, "end", "keep")
+		}),
 		text("hsa-override-gfx-version", "", func(c *Config, s string) error {
 			c.HSAOverride = s
 			if s != "" && s != "auto" && !versionForm.MatchString(s) {

@@ -17,6 +17,8 @@ import (
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/worker"
+
+	"golang.org/x/sys/unix"
 )
 
 // notLeased returns gpu-sharing as the last hook had it, and why the wrapper leases no GPU.
@@ -145,7 +147,39 @@ func (u *Unit) clocks(name string) *monitor.Clocks {
 	return &c
 }
 
-// ReportLeases writes LeaseReport for the exporter, which may not look at the
+// endLeft ends what ended tasks left behind, so that their GPUs are free.
+func (u *Unit) endLeft(w io.Writer, l lease.Leases) error {
+	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.Leftovers == "keep" {
+		return nil
+	}
+	signal := u.Signal
+	if signal == nil {
+		if !u.Host.Real() {
+			return nil
+		}
+		signal = l.Signal
+	}
+	done, err := l.EndLeft(func(p lease.Process, sig unix.Signal) error {
+		if err := signal(p, sig); err != nil {
+			return fmt.Errorf("process %d: %w", p.PID, err)
+		}
+		return nil
+	})
+	for _, d := range done {
+		processes, hold := "1 process", "it holds"
+		if d.Processes > 1 {
+			processes, hold = fmt.Sprintf("%d processes", d.Processes), "they hold"
+		}
+		fmt.Fprintf(w, "container %s: sent %s to %s that its task left behind, as %s GPU %s\n", d.Container, unix.SignalName(d.Signal), processes, hold, strings.Join(d.GPUs, ", "))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot end what tasks left behind: %w", err)
+	}
+	return nil
+}
+
+// ReportLeases ends what ended tasks left behind, which Concourse no longer knows of. Then it
+// writes LeaseReport for the exporter, which may not look at the
 // leases itself: who can open their files can also lock them, and hold up tasks.
 // Pebble has it written each time that it looks at the GPUs.
 func (u *Unit) ReportLeases(_ context.Context, w io.Writer) error {
@@ -161,15 +195,16 @@ func (u *Unit) ReportLeases(_ context.Context, w io.Writer) error {
 		_, err := fmt.Fprintln(w, why)
 		return err
 	}
+	failed := u.endLeft(w, l)
 	r, _, err := u.leaseReport(l, gpus)
 	if err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
 	data, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return u.Host.WriteFile(worker.LeaseReport, append(data, '\n'), 0o644)
+	return errors.Join(failed, u.Host.WriteFile(worker.LeaseReport, append(data, '\n'), 0o644))
 }
 
 // clock is a time as texts for people have it, with how long ago it was.

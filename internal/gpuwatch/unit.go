@@ -5,7 +5,10 @@
 package gpuwatch
 
 import (
+	"golang.org/x/sys/unix"
+
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci/withheld"
 )
 
@@ -19,4 +22,6 @@ type Unit struct {
 	// open are GPUs that this look found open in containers which did not lease them; nil if
 	// there was no look, see keptOpen.
 	open []withheld.GPU
+	// Signal ends processes that tasks left behind; nil: the kernel's, of the machine's own root only
+	Signal func(lease.Process, unix.Signal) error
 }

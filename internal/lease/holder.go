@@ -24,6 +24,9 @@ func (s State) Holder() string {
 		name, _, _ := strings.Cut(cmp.Or(s.Engine, "another engine"), "/")
 		return "container " + s.Short() + " of " + name
 	}
+	if s.TaskEnded {
+		return "the ended task of container " + s.Container
+	}
 	return "the task of container " + s.Container
 }
 

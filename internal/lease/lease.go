@@ -128,6 +128,7 @@ type State struct {
 	Like      string    // of its task, see Call
 	Since     time.Time // of the lease
 	PID       int       // of the container's init, 0 when it has none
+	TaskEnded bool      // the task's own process is gone, and others of its container hold the GPU
 	Doubt     string    // why it counts as held though that can't be seen; "" usually
 }
 

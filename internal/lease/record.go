@@ -53,6 +53,7 @@ type record struct {
 	called    time.Time // of the last call, in milliseconds
 	gpus      int       // how many the lease has
 	like      string    // see Call
+	left      int64     // when EndLeft first saw what the task left behind, in milliseconds; 0 for never
 }
 
 func (r record) appendTo(out []byte) []byte {
@@ -74,6 +75,9 @@ func (r record) appendTo(out []byte) []byte {
 	}
 	if r.like != "" {
 		out = rawjson.AppendString(append(out, `,"like":`...), r.like)
+	}
+	if r.left != 0 {
+		out = strconv.AppendInt(append(out, `,"left":`...), r.left, 10)
 	}
 	return append(out, '}')
 }
@@ -135,6 +139,7 @@ func decodeRecord(data []byte) (*record, error) {
 		since: f.time("since"), called: f.time("called"), gpus: f.number("gpus"), like: f.text("like"),
 	}
 	r.calls = f.processes("calls")
+	r.left = f.time("left").UnixMilli()
 	if list := f.processes("init"); len(list) > 0 {
 		r.init = list[0]
 	}

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,6 +91,9 @@ func (r *Refusal) Error() string {
 	if r.Withheld != "" {
 		return text + "; " + r.Withheld + r.runAgain()
 	}
+	if r.TaskEnded() {
+		return text + r.runAgain()
+	}
 	switch r.For {
 	case Pod: // it is its controller that makes another
 		return text
@@ -105,6 +109,12 @@ func (r *Refusal) Error() string {
 		}
 	}
 	return text
+}
+
+// TaskEnded reports whether a task is refused a GPU that is held after the end of its task.
+// Concourse counts that GPU as free, and so it would send one task after the other here.
+func (r *Refusal) TaskEnded() bool {
+	return r.Reason == Busy && r.For == Task && r.Again == "" && slices.ContainsFunc(r.States, func(s State) bool { return s.TaskEnded })
 }
 
 // asker is what names the GPUs.

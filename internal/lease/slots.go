@@ -124,7 +124,9 @@ func (l Leases) states(s slots) []State {
 	slices.SortFunc(byGPU, func(a, b slot) int { return cmp.Compare(a.gpu, b.gpu) })
 	list := make([]State, 0, len(s))
 	for _, one := range byGPU {
-		list = append(list, one.state(l.GPUs[one.gpu]))
+		st := one.state(l.GPUs[one.gpu])
+		st.TaskEnded = st.Held && st.Doubt == "" && l.taskEnded(one.record)
+		list = append(list, st)
 	}
 	return list
 }

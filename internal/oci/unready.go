@@ -22,7 +22,8 @@ const (
 	// withheldTime is where some GPUs are withheld and others hold the rest. Concourse
 	// believes in all of them: a task that is refused leaves it a place for the next one
 	// here, and so one worker with a sick GPU would draw all tasks of the queue to it, one
-	// after the other, while other workers have nothing to do.
+	// after the other, while other workers have nothing to do. The same holds where processes
+	// that an ended task left behind hold a GPU, until the look ends them (lease.EndLeft).
 	withheldTime = 45 * time.Second
 )
 
@@ -34,7 +35,7 @@ func patience(err error) time.Duration {
 		return 0
 	case refused.Reason == lease.Unready:
 		return unreadyTime
-	case refused.Reason != lease.Impossible && refused.Withheld != "" && refused.For == lease.Task:
+	case refused.Reason != lease.Impossible && refused.Withheld != "" && refused.For == lease.Task, refused.TaskEnded():
 		return withheldTime
 	}
 	return 0

@@ -4,8 +4,6 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
-
-	"concourse-ci-machine/internal/lease"
 )
 
 // signal sends a signal to all processes of a container but its init: Concourse sees its
@@ -15,21 +13,9 @@ import (
 func (t Tasks) signal(c container, sig unix.Signal) error {
 	var failed error
 	for _, p := range c.tasks {
-		if err := t.send(p, sig); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := t.Leases.Signal(p, sig); err != nil && !errors.Is(err, unix.ESRCH) {
 			failed = err
 		}
 	}
 	return failed
-}
-
-func (t Tasks) send(p lease.Process, sig unix.Signal) error {
-	fd, err := unix.PidfdOpen(p.PID, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	if there, err := t.Leases.Alive(p); err != nil || !there {
-		return err
-	}
-	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }

@@ -1,0 +1,26 @@
+package oci
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/lease"
+)
+
+func TestWhatIsWaitedForWhenAllGPUsAreHeld(t *testing.T) {
+	runs, ended := lease.State{Held: true, Container: "c1"}, lease.State{Held: true, Container: "c2", TaskEnded: true}
+	for name, c := range map[string]struct {
+		refusal lease.Refusal
+		want    time.Duration
+	}{
+		"by tasks that run":               {lease.Refusal{Reason: lease.Busy, For: lease.Task, States: []lease.State{runs}}, 0},
+		"by what a task left behind":      {lease.Refusal{Reason: lease.Busy, For: lease.Task, States: []lease.State{runs, ended}}, withheldTime},
+		"a container, by the same":        {lease.Refusal{Reason: lease.Busy, For: lease.Container, States: []lease.State{ended}}, 0},
+		"fly intercept, by the same":      {lease.Refusal{Reason: lease.Busy, For: lease.Task, States: []lease.State{ended}, Again: "c3"}, 0},
+		"and there are fewer than wanted": {lease.Refusal{Reason: lease.Impossible, For: lease.Task, States: []lease.State{ended}}, 0},
+	} {
+		require.Equal(t, c.want, patience(&c.refusal), name)
+	}
+}
