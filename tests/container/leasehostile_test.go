@@ -49,8 +49,11 @@ func TestTaskThatHidesKeepsItsLease(t *testing.T) {
 				privilegedTask(b, script)
 				require.NoError(t, b.runExec())
 				require.Equal(t, []string{said, "0"}, u.event(), "it is in none of the container's control groups")
-				for range 3 {
-					u.isHeldBy(b)
+				for range 3 { // the task of "below" has ended: a create would wait for the look
+					states, _, err := u.leases().Read()
+					require.NoError(t, err)
+					require.True(t, states[0].Held)
+					require.Equal(t, b.id, states[0].Container)
 				}
 				_, err := word.WriteString("\n")
 				require.NoError(t, err)
