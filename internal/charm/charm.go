@@ -176,6 +176,7 @@ func (c *Charm) Decide(ctx context.Context) (model.Facts, Desired, []config.Prob
 			return facts, Desired{}, nil, err
 		}
 	}
+	cfg = cfg.WithDefaults(problems)
 	// What remove takes away is not made again.
 	if c.Tools != nil && c.Event.Action == nil && c.Event.Name != "remove" {
 		if err := model.Save(c.Host.Root, last, facts); err != nil {

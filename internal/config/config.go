@@ -5,6 +5,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -103,8 +104,7 @@ func (p Problem) String() string { return p.Option + ": " + p.Text }
 
 // Parse reads what config-get gave; secrets are those that SecretURIs names.
 // Options without a value have their default. The Config is complete only if
-// there are no problems. An option with a wrong value has its default, for a unit that
-// ends all the same.
+// there are no problems.
 func Parse(raw map[string]any, secrets Secrets) (Config, []Problem) {
 	var c Config
 	var problems []Problem
@@ -117,11 +117,21 @@ func Parse(raw map[string]any, secrets Secrets) (Config, []Problem) {
 		}
 		if err != nil {
 			problems = append(problems, Problem{o.Name, err.Error()})
-			_ = o.set(&c, o.Default) // a default is never wrong
 		}
 		set[o.Name] = err != nil || v != o.Default
 	}
 	return c, append(problems, check(&c, options, set)...)
+}
+
+// WithDefaults returns the Config with the default of each option that has a problem, for a
+// unit that ends all the same.
+func (c Config) WithDefaults(problems []Problem) Config {
+	for _, o := range Options() {
+		if slices.ContainsFunc(problems, func(p Problem) bool { return p.Option == o.Name }) {
+			_ = o.set(&c, o.Default) // a default is never wrong
+		}
+	}
+	return c
 }
 
 // value is the option's value as it is to be checked: text without white space

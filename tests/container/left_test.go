@@ -28,7 +28,7 @@ func TestNothingOfAPrivilegedTaskOutlivesTheWorker(t *testing.T) {
 	b.bundle()
 	require.NoError(t, os.Mkdir(b.path("events"), 0o777))
 	// Concourse's namespace of containerd; its init waits, and the task comes by exec.
-	out, err := ctr("-n", "concourse", "run", "--detach", "--rootfs", "--privileged",
+	out, err := ctr("run", "--detach", "--rootfs", "--privileged",
 		"--mount", "type=bind,src="+b.path("volume")+",dst=/tmp/build/0badcafe,options=rbind:rw",
 		"--mount", "type=bind,src="+b.path("events")+",dst=/events,options=rbind:rw",
 		b.path("bundle/rootfs"), b.id, "/bin/busybox", "sleep", "600")
@@ -40,7 +40,7 @@ busybox mount -t cgroup2 none /cg 2>/dev/null && echo $$ > /cg/cgroup.procs
 exec 3<>/dev/dri/renderD128 && echo open > /events/said && exec busybox sleep 600
 `
 	require.NoError(t, os.WriteFile(b.path("events/away"), []byte(away), 0o644))
-	out, err = ctr("-n", "concourse", "tasks", "exec", "--exec-id", "task", b.id, "/bin/busybox", "sh", "-c",
+	out, err = ctr("tasks", "exec", "--exec-id", "task", b.id, "/bin/busybox", "sh", "-c",
 		"busybox setsid busybox sh /events/away </dev/null >/dev/null 2>&1 & while [ ! -s /events/said ]; do busybox usleep 10000; done")
 	require.NoError(t, err, out)
 	require.NotEmpty(t, holders(t), "nothing has the GPU open: the test shows nothing")
@@ -53,9 +53,9 @@ exec 3<>/dev/dri/renderD128 && echo open > /events/said && exec busybox sleep 60
 	require.NoError(t, err)
 	require.Empty(t, notes)
 	require.Empty(t, holders(t))
-	out, err = ctr("-n", "concourse", "tasks", "delete", "--force", b.id)
+	out, err = ctr("tasks", "delete", "--force", b.id)
 	require.NoError(t, err, out)
-	out, err = ctr("-n", "concourse", "containers", "delete", b.id)
+	out, err = ctr("containers", "delete", b.id)
 	require.NoError(t, err, out)
 }
 
