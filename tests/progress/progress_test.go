@@ -71,3 +71,13 @@ go: no such module
 `), &out, nil))
 	require.Equal(t, "c.go:1: undefined: x\ngo: no such module\n", out.String())
 }
+
+func TestWhatATestProgramWroteWhenItDiedIsShown(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, follow(bytes.NewBufferString(`{"Action":"run","Package":"m/d","Test":"TestD"}
+{"Action":"output","Package":"m/d","Test":"TestD","Output":"panic: test timed out\n"}
+{"Action":"output","Package":"m/d","Output":"FAIL\tm/d\t1s\n"}
+{"Action":"fail","Package":"m/d"}
+`), &out, nil))
+	require.Equal(t, "panic: test timed out\nFAIL\tm/d\t1s\n", out.String())
+}

@@ -54,6 +54,11 @@ func (v *view) take(line string) {
 		s.outputs[e.Test] = append(s.outputs[e.Test], e.Output)
 	case "pass", "skip", "fail":
 		delete(s.running, e.Test)
+		if e.Action == "fail" && e.Test == "" { // the program ended in these tests
+			for _, name := range slices.Sorted(maps.Keys(s.running)) {
+				v.print(strings.Join(s.outputs[name], ""))
+			}
+		}
 		if e.Action == "fail" {
 			v.print(strings.Join(s.outputs[e.Test], ""))
 		} else if e.Test == "" {
