@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,7 +67,11 @@ func (p *plugin) turn(ctx context.Context) error {
 			unheard = err
 			continue
 		}
-		if err := s.listen(); err != nil {
+		switch err := s.listen(); {
+		case errors.Is(err, fs.ErrNotExist): // a kubelet starts, which removes the sockets
+			unheard = err
+			continue
+		case err != nil:
 			return err
 		}
 		if s.unheard(p.now()) {

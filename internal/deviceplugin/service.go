@@ -62,7 +62,8 @@ func (s *service) listen() error {
 		l.Close()
 		return err
 	}
-	s.server = grpc.NewServer()
+	// Stop waits for streams, so that none counts as the next server's.
+	s.server = grpc.NewServer(grpc.WaitForHandlers(true))
 	v1beta1.RegisterDevicePluginServer(s.server, s)
 	go s.server.Serve(l) // ends by Stop
 	return nil
@@ -84,6 +85,9 @@ func (s *service) stop() {
 		s.server.Stop()
 	}
 	s.server = nil
+	s.mu.Lock()
+	s.registered = time.Time{} // the next server is another for the kubelet
+	s.mu.Unlock()
 }
 
 // offer changes what the kubelet is told.
