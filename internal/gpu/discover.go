@@ -117,7 +117,11 @@ func (d *discovery) judge(f function, dev *drmDevice) {
 	vendor := vendorOf(f.vendor)
 	switch {
 	case f.hangs:
-		d.leave(f, Hangs, "%s", Hangs.Text())
+		why := Hangs
+		if dev.render != "" && !d.root.Exists(path.Join(driDir, dev.render)) {
+			why = NotPassedThrough // another unit's
+		}
+		d.leave(f, why, "%s", why.Text())
 	case f.class == 0 && vendor != "":
 		d.leave(f, SysfsUnreadable, "sysfs gives no PCI class for it")
 	case !f.gpuClass() || vendor == "" && f.base() != classDisplay:

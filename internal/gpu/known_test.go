@@ -52,6 +52,10 @@ func TestGPUThatHangsWhenFirstSeenIsLeftOut(t *testing.T) {
 		require.Equal(t, "AMD GPU", l.Name)
 	}
 	require.Len(t, inv.Left, 2)
+	other := hosttest.ManyGPUs(t, 2)
+	require.NoError(t, os.Remove(other.Path("/dev/dri/renderD129")))
+	inv = asReal(t, other)
+	require.Equal(t, []Reason{Hangs, NotPassedThrough}, []Reason{inv.Left[0].Reason, inv.Left[1].Reason})
 	readBy(t)
 	require.Len(t, asReal(t, r).GPUs, 2, "it answers again, and the process that hung has ended")
 }

@@ -158,7 +158,11 @@ func pciGPUs(r host.Root) (gpus []PCIGPU, err error) {
 	}
 	texts := gpu.Attributes(r, files...)
 	for _, file := range files {
-		if g, ok := parseGPU(path.Base(path.Dir(file)), texts[file]); ok {
+		g, ok := parseGPU(path.Base(path.Dir(file)), texts[file])
+		if driver, _ := r.Readlink(path.Dir(file) + "/driver"); texts[file] == "" && path.Base(driver) == "amdgpu" {
+			g.Driver, ok = "amdgpu", true // it hangs, and amdgpu has no device but AMD's GPUs
+		}
+		if ok {
 			gpus = append(gpus, g)
 		}
 	}

@@ -55,6 +55,18 @@ func TestDriverFactsOfMachines(t *testing.T) {
 	require.Equal(t, 7, n)
 }
 
+// The bus still has a GPU that can't be read, and its driver is known by the link.
+func TestGPUThatCannotBeReadIsOnTheBus(t *testing.T) {
+	r := hosttest.ManyGPUs(t, 2)
+	want, err := pciGPUs(r)
+	require.NoError(t, err)
+	require.Len(t, want, 2)
+	require.NoError(t, r.Remove("/sys/bus/pci/devices/"+want[0].PCI+"/uevent"))
+	got, err := pciGPUs(r)
+	require.NoError(t, err)
+	require.Equal(t, []PCIGPU{{PCI: want[0].PCI, Driver: "amdgpu"}, want[1]}, got)
+}
+
 // modinfoOf is what modinfo says of the module on disk.
 func modinfoOf(fixture string) string {
 	switch fixture {

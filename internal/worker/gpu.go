@@ -144,6 +144,8 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 			g.block("%s GPU %s: %s — on the LXD host run: %s", name, l.PCI, l.Detail, oci.OpenGPU(m.Hostname))
 		case gpu.WrongNumber, gpu.NotADevice:
 			g.block("%s GPU %s: %s — on the LXD host run: lxc restart %s", name, l.PCI, l.Detail, m.Hostname)
+		case gpu.Hangs:
+			g.block("%s GPU %s does not count: %s", name, l.PCI, l.Detail)
 		}
 	}
 	if len(g.Causes) > 0 {

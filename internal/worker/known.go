@@ -137,6 +137,11 @@ func (g *GPUs) miss(o Observed) KnownGPUs {
 		return now
 	}
 	g.Asked = true
+	for i, pci := range gone {
+		if slices.ContainsFunc(o.GPUs.Left, func(l gpu.Left) bool { return l.PCI == pci && l.Reason == gpu.Hangs }) {
+			gone[i] = pci + " (it hangs, see explain-error 2)"
+		}
+	}
 	what := "1 GPU"
 	if fewer := len(now.PCI) - len(addresses(g.All)); fewer > 1 {
 		what = fmt.Sprintf("%d GPUs", fewer)

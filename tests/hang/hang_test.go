@@ -38,12 +38,11 @@ func missing() string {
 	return suite.Lacks("iproute2", "ip")
 }
 
-// machine is one with two GPUs, of which the first may hang.
+// machine is one with GPUs, of which the first may hang.
 type machine struct {
 	*testing.T
-	root    host.Root
-	network string
-	sick    *mirror
+	root host.Root
+	sick *mirror
 }
 
 const (
@@ -53,9 +52,17 @@ const (
 
 func newMachine(t *testing.T) *machine {
 	suite.Need(t, missing())
-	m := &machine{T: t, root: hosttest.ManyGPUs(t, 2), network: fmt.Sprintf("hang-%d", os.Getpid())}
+	return machineAt(t, hosttest.ManyGPUs(t, 2), 2)
+}
+
+func machineAt(t *testing.T, root host.Root, gpus int) *machine {
+	m := &machine{T: t, root: root}
 	require.NoError(t, suite.Build(m.root.Path("/bin"), "./src/dispatch", "./src/rocm-exporter"))
-	for _, name := range []string{"/dev/kfd", "/dev/dri/card1", "/dev/dri/card2", "/dev/dri/renderD128", "/dev/dri/renderD129"} {
+	nodes := []string{"/dev/kfd"}
+	for i := range gpus {
+		nodes = append(nodes, fmt.Sprintf("/dev/dri/card%d", 1+i), fmt.Sprintf("/dev/dri/renderD%d", 128+i))
+	}
+	for _, name := range nodes {
 		text, err := m.root.ReadText(name)
 		require.NoError(t, err)
 		major, minor, err := host.ParseNumber(strings.Fields(text)[0])
@@ -64,24 +71,28 @@ func newMachine(t *testing.T) *machine {
 		require.NoError(t, unix.Mknod(m.root.Path(name), unix.S_IFCHR|0o600, int(unix.Mkdev(major, minor))))
 	}
 	require.NoError(t, unix.Mknod(m.root.Path("/dev/null"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
+	// The processes are this machine's, the drivers are not.
+	devices := filepath.Join(t.TempDir(), "devices")
+	require.NoError(t, os.Rename(m.root.Path("/proc/devices"), devices))
 	require.NoError(t, unix.Mount("proc", m.root.Path("/proc"), "proc", 0, ""))
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(m.root.Path("/proc"), unix.MNT_DETACH)) })
-	run(t, "ip", "netns", "add", m.network)
-	t.Cleanup(func() { run(t, "ip", "netns", "del", m.network) })
-	run(t, "ip", "-n", m.network, "link", "set", "lo", "up")
+	require.NoError(t, unix.Mount(devices, m.root.Path("/proc/devices"), "", unix.MS_BIND, ""))
 	m.sick = newMirror(t, m.root.Path("/sys/devices/pci0000:00/0000:00:01.0/"+sickGPU))
 	return m
 }
 
-func run(t *testing.T, argv ...string) {
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
-	require.NoError(t, err, string(out))
+func run(argv ...string) error {
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
 }
 
+// command runs a program of the machine.
 func (m *machine) command(ctx context.Context, argv ...string) *exec.Cmd {
-	chroot, err := exec.LookPath("chroot")
-	require.NoError(m, err)
-	return exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", m.network, chroot, string(m.root)}, argv...)...)
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	c.Dir, c.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: string(m.root)}
+	return c
 }
 
 // startExporter starts the exporter, and waits until it answers.
