@@ -69,28 +69,42 @@ func (l Leases) taskEnded(r *record) bool {
 
 // fromOutside reports whether a process of the namespace has a parent outside of it. Only an
 // exec makes such a process: a task's own one, or a session of fly intercept. Orphans are
-// children of a process inside, mostly of the first one. A parent that is just ending is
-// reported as outside.
+// children of a process inside, mostly of the first one.
 func (s search) fromOutside(pid int) (bool, error) {
+	return s.outside(func() (int, error) { return s.parent(pid) })
+}
+
+func (s search) outside(look func() (parent int, err error)) (bool, error) {
+	for range parentLooks {
+		parent, err := look()
+		switch {
+		case err != nil:
+			return false, err
+		case parent == s.init:
+			return false, nil
+		case parent == 0: // outside of /proc's own namespace
+			return true, nil
+		}
+		if _, in, err := s.has(parent); !gone(err) {
+			return !in, err
+		}
+		// The parent is just ending: the kernel gives its children to another one.
+		time.Sleep(time.Millisecond)
+	}
+	return true, nil
+}
+
+// parentLooks bounds the looks at a process whose parent is just ending.
+const parentLooks = 50
+
+// parent returns the parent of a process, 0 if that is outside of /proc's own namespace.
+func (s search) parent(pid int) (int, error) {
 	text, err := readAll(s.proc() + "/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	words := append(strings.Fields(text[strings.LastIndexByte(text, ')')+1:]), "", "")
-	parent, err := strconv.Atoi(words[1]) // after the state
-	switch {
-	case err != nil:
-		return false, err
-	case parent == s.init:
-		return false, nil
-	case parent == 0: // outside of /proc's own namespace
-		return true, nil
-	}
-	_, in, err := s.has(parent)
-	if gone(err) {
-		return true, nil
-	}
-	return !in, err
+	return strconv.Atoi(words[1]) // after the state
 }
 
 // leftBehind returns the processes of the namespace besides the first one; none if an exec

@@ -204,3 +204,21 @@ func TestProcessThatCannotBeEndedIsReported(t *testing.T) {
 	_, err = l.EndLeft(signal)
 	require.ErrorIs(t, err, unix.EPERM)
 }
+
+// A process whose parent is just ending has another parent at the next look. If it counted
+// as one from outside, its task would count as running, and the next task be refused.
+func TestOrphanWhoseParentIsJustEndingIsNoTask(t *testing.T) {
+	w := newWorld(t, true)
+	l := w.leases("a")
+	init, _, _ := w.running(l, w.call("c1", w.spawn("")), 1)
+	s, err := l.searchOf(init)
+	require.NoError(t, err)
+	parents := []int{4_000_000, init} // nobody has the first number
+	outside, err := s.outside(func() (parent int, err error) {
+		parent, parents = parents[0], parents[1:]
+		return parent, nil
+	})
+	require.NoError(t, err)
+	require.False(t, outside)
+	require.Empty(t, parents)
+}
