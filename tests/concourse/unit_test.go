@@ -46,8 +46,8 @@ func newWorld(t *testing.T, n int, hardware, release string) *unit {
 }
 
 // newUnit is one with a machine that runs: shifted, in a user namespace as LXD's
-// containers are.
-func newUnit(t *testing.T, n int, hardware, release string, shifted bool) *unit {
+// containers are. What changes its machine is called before that starts.
+func newUnit(t *testing.T, n int, hardware, release string, shifted bool, changes ...func(*unit)) *unit {
 	t.Helper()
 	u := newWorld(t, n, hardware, release)
 	u.shifted = shifted
@@ -60,6 +60,9 @@ func newUnit(t *testing.T, n int, hardware, release string, shifted bool) *unit 
 	}
 	u.Start = u.enter
 	u.makeRoot()
+	for _, change := range changes {
+		change(u)
+	}
 	u.boot()
 	return u
 }

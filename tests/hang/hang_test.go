@@ -21,6 +21,7 @@ import (
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/tests/fusefs"
 	"concourse-ci-machine/tests/suite"
 )
 
@@ -32,8 +33,8 @@ func missing() string {
 	if os.Geteuid() != 0 {
 		return "root is needed to mount"
 	}
-	if _, err := os.Stat("/dev/fuse"); err != nil {
-		return "there is no /dev/fuse"
+	if lacks := fusefs.Missing(); lacks != "" {
+		return lacks
 	}
 	return suite.Lacks("iproute2", "ip")
 }
@@ -42,7 +43,7 @@ func missing() string {
 type machine struct {
 	*testing.T
 	root host.Root
-	sick *mirror
+	sick *fusefs.Mirror
 }
 
 const (
@@ -77,7 +78,7 @@ func machineAt(t *testing.T, root host.Root, gpus int) *machine {
 	require.NoError(t, unix.Mount("proc", m.root.Path("/proc"), "proc", 0, ""))
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(m.root.Path("/proc"), unix.MNT_DETACH)) })
 	require.NoError(t, unix.Mount(devices, m.root.Path("/proc/devices"), "", unix.MS_BIND, ""))
-	m.sick = newMirror(t, m.root.Path("/sys/devices/pci0000:00/0000:00:01.0/"+sickGPU))
+	m.sick = fusefs.New(t, m.root.Path("/sys/devices/pci0000:00/0000:00:01.0/"+sickGPU))
 	return m
 }
 
@@ -102,7 +103,7 @@ func (m *machine) startExporter() {
 	c.Stderr = os.Stderr
 	require.NoError(m, c.Start())
 	m.Cleanup(func() {
-		m.sick.set(false) // or it can't end
+		m.sick.Hang(false) // or it can't end
 		cancel()
 		_ = c.Wait()
 	})
@@ -172,7 +173,7 @@ func TestGPUThatHangsIsWithheldAndReadByNobody(t *testing.T) {
 	m.dispatch("gpu", "watch")
 	require.Equal(t, map[string]string{sickGPU: "in_service", wellGPU: "in_service"}, m.states())
 	before := m.dispatch("gpu", "list")
-	m.sick.set(true)
+	m.sick.Hang(true)
 	m.dispatch("gpu", "watch")
 	states := m.states()
 	require.Contains(t, states[sickGPU], "hangs or is in reset (timeout)")
@@ -192,7 +193,7 @@ func TestGPUWhoseReadingsFailIsWithheldThoughOneFileAnswers(t *testing.T) {
 	m.startExporter()
 	m.dispatch("gpu", "watch")
 	require.Equal(t, map[string]string{sickGPU: "in_service", wellGPU: "in_service"}, m.states())
-	m.sick.fail(map[string]syscall.Errno{"gpu_busy_percent": syscall.EIO, "mem_busy_percent": syscall.EIO, "mem_info_vram_used": syscall.EIO, "mem_info_vram_total": syscall.EIO,
+	m.sick.Fail(map[string]syscall.Errno{"gpu_busy_percent": syscall.EIO, "mem_busy_percent": syscall.EIO, "mem_info_vram_used": syscall.EIO, "mem_info_vram_total": syscall.EIO,
 		"temp2_input": syscall.EIO, "temp3_input": syscall.EIO, "power1_input": syscall.EIO})
 	require.Eventually(t, func() bool {
 		m.dispatch("gpu", "watch")
@@ -207,14 +208,14 @@ func TestGPUWhoseReadingsFailIsWithheldThoughOneFileAnswers(t *testing.T) {
 // begun while it does.
 func TestGPUThatHangsWhenFirstSeenHangsOneProcess(t *testing.T) {
 	m := newMachine(t)
-	m.sick.set(true)
+	m.sick.Hang(true)
 	for range 3 {
 		out := m.dispatch("gpu", "list")
 		require.Contains(t, out, "not counted: "+sickGPU+" AMD GPU: it hangs")
 		require.Contains(t, out, wellGPU)
 		require.Eventually(t, func() bool { return m.hung() == 1 }, commandTime, 50*time.Millisecond)
 	}
-	m.sick.set(false)
+	m.sick.Hang(false)
 	require.Eventually(t, func() bool { return !strings.Contains(m.dispatch("gpu", "list"), "not counted") }, commandTime, 50*time.Millisecond)
 	require.Zero(t, m.hung())
 }

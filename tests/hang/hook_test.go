@@ -86,7 +86,7 @@ func (u *unit) ends(name string, run func() (sandbox.Result, error)) (r sandbox.
 		require.NoError(u, err, name)
 		require.Zero(u, r.Code, "%s: %s", name, r.Output)
 	case <-time.After(commandTime):
-		u.sick.set(false) // or its process can't end
+		u.sick.Hang(false) // or its process can't end
 		<-ended
 		require.Fail(u, "it does not end: "+name)
 	}
@@ -146,7 +146,7 @@ func TestHooksEndAndChangeNothingWhileAGPUHangs(t *testing.T) {
 	}
 	require.Contains(t, u.hook("update-status").Status().Message, "(GPU: 2x AMD)")
 
-	u.sick.set(true)
+	u.sick.Hang(true)
 	u.dispatch("gpu", "watch") // as Pebble runs it each few seconds
 	for _, name := range []string{"update-status", "config-changed", "update-status"} {
 		r := u.hook(name)
@@ -178,7 +178,7 @@ func TestHooksEndAndChangeNothingWhileAGPUHangs(t *testing.T) {
 // Nothing is known of a GPU that hangs before the charm is there.
 func TestFirstHooksEndAndNameAGPUThatHangs(t *testing.T) {
 	u := newUnit(t, 1)
-	u.sick.set(true)
+	u.sick.Hang(true)
 	const named = "AMD GPU " + sickGPU + " does not count: it hangs"
 	require.Contains(t, u.hook("install").Status().Message, named)
 	u.relateWeb()
@@ -187,7 +187,7 @@ func TestFirstHooksEndAndNameAGPUThatHangs(t *testing.T) {
 	require.Contains(t, u.checks(), named)
 	require.Eventually(t, func() bool { return u.hung() == 1 }, commandTime, 50*time.Millisecond)
 
-	u.sick.set(false)
+	u.sick.Hang(false)
 	began := time.Now() // it is back once init has taken in the process that hung
 	for !strings.Contains(u.hook("update-status").Status().Message, "(GPU: 1x AMD)") {
 		require.Less(t, time.Since(began), commandTime)

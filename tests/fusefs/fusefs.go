@@ -1,6 +1,9 @@
-//go:build e2e
-
-package hang
+// Package fusefs shows a folder through a FUSE file system whose reads hang or fail when
+// told so, as those of a device do whose driver hangs: a process that reads such a file
+// waits in state D, and no signal ends it.
+//
+// A test has to end hangs before it waits for processes that may be in one.
+package fusefs
 
 import (
 	"bytes"
@@ -43,8 +46,8 @@ const (
 
 var order = binary.LittleEndian
 
-// mirror shows a folder in its own place, and answers readings as its device would.
-type mirror struct {
+// Mirror shows a folder in its own place, and answers readings as its device would.
+type Mirror struct {
 	fd    int
 	from  string // where the files are
 	mu    sync.Mutex
@@ -54,9 +57,17 @@ type mirror struct {
 	kept  []uint64                 // readings that hang
 }
 
-// newMirror puts the folder dir on a file system of its own.
-func newMirror(t *testing.T, dir string) *mirror {
-	m := &mirror{from: dir + ".files", paths: []string{"."}, fails: map[string]syscall.Errno{}}
+// Missing returns why no test can have one here; empty when it can.
+func Missing() string {
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		return "there is no /dev/fuse"
+	}
+	return ""
+}
+
+// New puts the folder dir on a file system of its own.
+func New(t *testing.T, dir string) *Mirror {
+	m := &Mirror{from: dir + ".files", paths: []string{"."}, fails: map[string]syscall.Errno{}}
 	require.NoError(t, os.Rename(dir, m.from))
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	var err error
@@ -66,14 +77,14 @@ func newMirror(t *testing.T, dir string) *mirror {
 		fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", m.fd)))
 	go m.serve()
 	t.Cleanup(func() {
-		m.set(false)
+		m.Hang(false)
 		require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
 	})
 	return m
 }
 
-// set has all readings hang, or lets those go that do.
-func (m *mirror) set(hangs bool) {
+// Hang has all readings hang, or lets those go that do.
+func (m *Mirror) Hang(hangs bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.hangs = hangs; !hangs {
@@ -84,14 +95,14 @@ func (m *mirror) set(hangs bool) {
 	}
 }
 
-// fail has the files of these names fail.
-func (m *mirror) fail(fails map[string]syscall.Errno) {
+// Fail has the files of these names fail.
+func (m *Mirror) Fail(fails map[string]syscall.Errno) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fails = fails
 }
 
-func (m *mirror) serve() {
+func (m *Mirror) serve() {
 	page := make([]byte, maxRequest)
 	for {
 		n, err := unix.Read(m.fd, page)
@@ -108,7 +119,7 @@ func (m *mirror) serve() {
 	}
 }
 
-func (m *mirror) answer(op uint32, unique, node uint64, body []byte) {
+func (m *Mirror) answer(op uint32, unique, node uint64, body []byte) {
 	p := m.paths[max(node, 1)-1]
 	full := filepath.Join(m.from, p)
 	switch op {
@@ -153,7 +164,7 @@ func (m *mirror) answer(op uint32, unique, node uint64, body []byte) {
 }
 
 // node is the number of a path, and its inode.
-func (m *mirror) node(p string) uint64 {
+func (m *Mirror) node(p string) uint64 {
 	for i, have := range m.paths {
 		if have == p {
 			return uint64(i + 1)
@@ -163,7 +174,7 @@ func (m *mirror) node(p string) uint64 {
 	return uint64(len(m.paths))
 }
 
-func (m *mirror) entries(p, full string, body []byte) []byte {
+func (m *Mirror) entries(p, full string, body []byte) []byte {
 	all, _ := os.ReadDir(full)
 	var out bytes.Buffer
 	size := int(order.Uint32(body[16:]))
@@ -182,7 +193,7 @@ func (m *mirror) entries(p, full string, body []byte) []byte {
 }
 
 // reply to a request that nobody waits for any more fails, which is of no account.
-func (m *mirror) reply(unique uint64, errno syscall.Errno, body []byte) {
+func (m *Mirror) reply(unique uint64, errno syscall.Errno, body []byte) {
 	if errno != 0 {
 		body = nil
 	}
