@@ -44,12 +44,11 @@ func TestContainersOnAUnitGetOfItsGPUsAlone(t *testing.T) {
 	// A volume at a task's place makes no task, and what tasks are given is theirs.
 	given := func(words string) string {
 		line := strings.Fields("--runtime " + wrapper() + " run --rm --network none " + words + " gpu-test /bin/sh -c")
-		out, err := p.run(append(line, probe+`echo "token $TOKEN"; ls -d `+srv+`/* 2>/dev/null`)...)
+		out, err := p.run(append(line, probe+`; echo "token $TOKEN"; [ ! -e `+srv+` ] || ls `+srv)...)
 		require.NoError(t, err, out)
 		return out
 	}
-	require.NotContains(t, given("-v /tmp/build/00000000"), "models_rw")
-	require.Equal(t, nothing+"token \n", given("-v /tmp/build/00000000 -e JOB=1"))
+	require.Equal(t, nothing+"token \n", given("-v /tmp/build/00000000"))
 	require.Equal(t, second+"token \n", given("-v /tmp/build/00000000 -e AMD_VISIBLE_DEVICES=1"))
 	out, err := p.probe("--runtime "+wrapper(), "-e AMD_VISIBLE_DEVICES=0")
 	require.Error(t, err)
