@@ -13,6 +13,13 @@ const (
 	GPUsPort       = 9401 // metrics of GPUs
 )
 
+// Dispatch is the charm's program. A process of another name, such as a test's, must not
+// be started to look at a GPU, and ReadGPUFiles is its command under gpu to do so.
+const (
+	Dispatch     = "dispatch"
+	ReadGPUFiles = "attributes"
+)
+
 // StateDir holds what the charm itself has to remember. It is 0700.
 const StateDir = "/var/lib/concourse-charm"
 

@@ -17,16 +17,12 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/actions"
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/charm"
-	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpustate"
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/juju"
 )
-
-// program is this program's name. Under another one, as in tests, there is no
-// knowing whether it would understand being started to look at a GPU.
-const program = "dispatch"
 
 // Main runs dispatch on this machine, below CHARM_ROOT. It returns what Run returns.
 func Main(args []string, env func(string) string, stdout, stderr io.Writer) int {
@@ -44,9 +40,8 @@ func Main(args []string, env func(string) string, stdout, stderr io.Writer) int 
 func Run(h host.Host, exe string, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	ctx := context.Background()
 	c := &actions.Actions{Charm: &charm.Charm{Host: h, NewID: newID, Stderr: stderr, CharmDir: charmDir(exe, env)}}
-	if filepath.Base(exe) == program {
+	if filepath.Base(exe) == agreed.Dispatch {
 		c.Start = func(args ...string) error { return host.Detach(exe, args...) }
-		gpu.Reader = []string{exe, "gpu", attributes}
 		c.Probe, c.Read = actions.NewProbe(c.Host, exe, "gpu", probe), gpustate.NewReader(c.Host, exe, "gpu", read)
 	}
 	if len(args) > 1 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/actions"
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/baseline"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpustate"
@@ -23,12 +24,11 @@ import (
 // The commands under gpu that dispatch starts itself with, to open one node and
 // to read all GPUs; see actions.NewProbe and gpustate.NewReader.
 const (
-	probe      = "probe"
-	read       = "read"
-	attributes = "attributes" // to read files of GPUs, see gpu.ServeFiles
-	open       = "open"       // for the next look, see gpuwatch.OpenNode
-	proof      = "proof"      // and to prove one, see gpuwatch.RecordProof
-	bench      = "bench"      // and to see to one whose clocks are fixed, see gpuwatch.SeeBench
+	probe = "probe"
+	read  = "read"
+	open  = "open"  // for the next look, see gpuwatch.OpenNode
+	proof = "proof" // and to prove one, see gpuwatch.RecordProof
+	bench = "bench" // and to see to one whose clocks are fixed, see gpuwatch.SeeBench
 )
 
 // watch is what Pebble starts: it decides which GPUs are withheld, see
@@ -139,7 +139,7 @@ func (p *caller) gpu(args []string) int {
 			fmt.Fprintln(p.stdout, driver)
 		}
 		return p.done(err)
-	case name == attributes && len(rest) == 0:
+	case name == agreed.ReadGPUFiles && len(rest) == 0:
 		return p.done(gpu.ServeFiles(p.charm.Host.Root, os.Stdin, p.stdout))
 	case name == open && len(rest) == 1:
 		return p.done(p.charm.GPUs().OpenNode(p.ctx, p.stdout, rest[0]))

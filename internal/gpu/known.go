@@ -56,10 +56,11 @@ func withFiles(r host.Root, look func(files) error) error {
 	if !r.Real() { // plain files, which can't hang
 		return look(files{Root: r})
 	}
-	return withKnown(r, look)
+	return withKnown(r, readerCommand(), look)
 }
 
-func withKnown(r host.Root, look func(files) error) error {
+// withKnown is withFiles of a machine whose files may hang; reader is as readerCommand has it.
+func withKnown(r host.Root, reader []string, look func(files) error) error {
 	k := loadKnown(r)
 	for {
 		k.wanted = nil
@@ -68,7 +69,7 @@ func withKnown(r host.Root, look func(files) error) error {
 			k.save()
 			return err
 		}
-		k.take(readElsewhere(r, k.wanted))
+		k.take(readElsewhere(r, reader, k.wanted))
 	}
 }
 

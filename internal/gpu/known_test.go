@@ -11,20 +11,14 @@ import (
 )
 
 // asReal discovers below a root as on a real machine, where files may hang.
-func asReal(t *testing.T, r host.Root) (inv Inventory) {
-	require.NoError(t, withKnown(r, func(f files) (err error) {
+// A command, if given, reads what is new.
+func asReal(t *testing.T, r host.Root, reader ...string) (inv Inventory) {
+	require.NoError(t, withKnown(r, reader, func(f files) (err error) {
 		inv, err = discover(f)
 		return err
 	}))
 	fillNames(r, &inv)
 	return inv
-}
-
-// readBy has a command read files for the rest of a test.
-func readBy(t *testing.T, argv ...string) {
-	before := Reader
-	Reader = argv
-	t.Cleanup(func() { Reader = before })
 }
 
 // hangs answers for no file.
@@ -36,16 +30,13 @@ func TestGPUThatWasSeenIsReadByNobody(t *testing.T) {
 		want, err := Discover(r)
 		require.NoError(t, err)
 		require.Equal(t, want, asReal(t, r), name)
-		readBy(t, hangs...)
-		require.Equal(t, want, asReal(t, r), name)
-		readBy(t)
+		require.Equal(t, want, asReal(t, r, hangs...), name)
 	}
 }
 
 func TestGPUThatHangsWhenFirstSeenIsLeftOut(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 2)
-	readBy(t, hangs...)
-	inv := asReal(t, r)
+	inv := asReal(t, r, hangs...)
 	require.Empty(t, inv.GPUs)
 	for _, l := range inv.Left {
 		require.Equal(t, Hangs, l.Reason)
@@ -54,9 +45,8 @@ func TestGPUThatHangsWhenFirstSeenIsLeftOut(t *testing.T) {
 	require.Len(t, inv.Left, 2)
 	other := hosttest.ManyGPUs(t, 2)
 	require.NoError(t, os.Remove(other.Path("/dev/dri/renderD129")))
-	inv = asReal(t, other)
+	inv = asReal(t, other, hangs...)
 	require.Equal(t, []Reason{Hangs, NotPassedThrough}, []Reason{inv.Left[0].Reason, inv.Left[1].Reason})
-	readBy(t)
 	require.Len(t, asReal(t, r).GPUs, 2, "it answers again, and the process that hung has ended")
 }
 
@@ -86,8 +76,7 @@ func TestDamagedMemoryIsReadAgain(t *testing.T) {
 // A process that can't be started is no reason to be without GPUs.
 func TestFilesAreReadHereWhereNoReaderStarts(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 1)
-	readBy(t, "/nonexistent")
-	require.Len(t, asReal(t, r).GPUs, 1)
+	require.Len(t, asReal(t, r, "/nonexistent").GPUs, 1)
 }
 
 func TestPartitionModeIsReadEachTime(t *testing.T) {
@@ -95,7 +84,7 @@ func TestPartitionModeIsReadEachTime(t *testing.T) {
 	dir := asReal(t, r).GPUs[0].Sysfs
 	for _, want := range []string{"SPX", "CPX"} {
 		hosttest.Put(t, r, dir+"/current_compute_partition", want+"\n")
-		require.NoError(t, withKnown(r, func(f files) error {
+		require.NoError(t, withKnown(r, nil, func(f files) error {
 			if got := changing(f, dir+"/current_compute_partition"); len(f.known.wanted) == 0 {
 				require.Equal(t, want, got)
 			}

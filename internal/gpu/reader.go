@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"path"
 	"strconv"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/agreed"
 	"concourse-ci-machine/internal/host"
 )
 
@@ -22,17 +24,23 @@ const (
 	readerTime = 3 * readTime
 )
 
-// Reader is the command that runs ServeFiles in a process of its own. Without one, as in
-// a program that nobody waits for, this process reads.
-var Reader []string
+// readerCommand returns the command that runs ServeFiles in a process of its own; nil in a
+// program that nobody waits for, which reads by itself.
+func readerCommand() []string {
+	exe, err := os.Executable()
+	if err != nil || path.Base(exe) != agreed.Dispatch {
+		return nil
+	}
+	return []string{exe, "gpu", agreed.ReadGPUFiles}
+}
 
 // readElsewhere reads files, and returns what came back in time, with the process that
 // may hang now.
-func readElsewhere(r host.Root, paths []string) (answers map[string]attribute, reader string) {
-	if len(Reader) == 0 {
+func readElsewhere(r host.Root, command, paths []string) (answers map[string]attribute, reader string) {
+	if len(command) == 0 {
 		return readFiles(r, paths), ""
 	}
-	answers, reader, err := askReader(r, paths)
+	answers, reader, err := askReader(r, command, paths)
 	if err != nil { // it could not be started, as while this program is replaced
 		return readFiles(r, paths), ""
 	}
@@ -41,12 +49,12 @@ func readElsewhere(r host.Root, paths []string) (answers map[string]attribute, r
 
 // askReader waits for the answer and not for the process, which can't end while one of
 // the files hangs.
-func askReader(r host.Root, paths []string) (answers map[string]attribute, reader string, err error) {
+func askReader(r host.Root, command, paths []string) (answers map[string]attribute, reader string, err error) {
 	in, err := json.Marshal(paths)
 	if err != nil {
 		return nil, "", err
 	}
-	line, pid, err := host.Answer(Reader, append(in, '\n'), readerTime)
+	line, pid, err := host.Answer(command, append(in, '\n'), readerTime)
 	if err == nil && line != nil {
 		err = json.Unmarshal(line, &answers)
 	}
@@ -63,7 +71,7 @@ func ServeFiles(r host.Root, in io.Reader, out io.Writer) error {
 }
 
 // reading has a channel for each folder in which this process reads, which is closed
-// when the reading ends.
+// when the reading ends. It is the whole process's, as the threads are that hang.
 var reading = struct {
 	sync.Mutex
 	folders map[string]chan struct{}
