@@ -123,6 +123,9 @@ func (r *Record) take(l Look) {
 			g.GFX = s.GFX
 		}
 		g.step(l, s.State == health.Critical)
+		if !l.TasksUnknown {
+			g.OpenIn = s.openElsewhere(l)
+		}
 		now = append(now, g)
 	}
 	for _, g := range r.GPUs {

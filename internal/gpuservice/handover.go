@@ -62,3 +62,19 @@ func (g *GPU) Most() (uint64, bool) {
 	}
 	return uint64(*g.Idle + g.Slack), true
 }
+
+// openElsewhere returns a container that has the GPU open and does not lease it, "" for none.
+// A task can pass an open node through a socket, and the receiver keeps it when the lease
+// has ended. Containers of other engines may be there to watch GPUs: Open has none of them.
+func (s Seen) openElsewhere(l Look) string {
+	holder, leased := l.Holders[s.Name]
+	if !leased {
+		return ""
+	}
+	for _, container := range s.Open {
+		if container != holder {
+			return container
+		}
+	}
+	return ""
+}

@@ -94,6 +94,9 @@ type GPU struct {
 	Dirty  *time.Time `json:"dirty,omitempty"`
 	Busy   bool       `json:"busy,omitempty"`
 	Holder string     `json:"holder,omitempty"`
+	// OpenIn is a container of Concourse that had it open at the last look and did not lease
+	// it; "" for none.
+	OpenIn string `json:"open_in,omitempty"`
 	// Acknowledged are faults that a person saw and returned the GPU with.
 	Acknowledged []health.Fault `json:"acknowledged,omitempty"`
 

@@ -12,13 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/worker"
-
-	"golang.org/x/sys/unix"
 )
 
 // notLeased returns gpu-sharing as the last hook had it, and why the wrapper leases no GPU.

@@ -3,7 +3,6 @@ package gpuwatch
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/oci/withheld"
@@ -40,13 +39,9 @@ func (u *Unit) writeWithheld(r gpuservice.Record) error {
 	for _, g := range r.OutOfService() {
 		f.GPUs = append(f.GPUs, withheld.GPU{Name: g.Name, Why: g.Text()})
 	}
-	open := u.open
-	if open == nil {
-		open = u.keptOpen()
-	}
-	for _, g := range open {
-		if !slices.ContainsFunc(f.GPUs, func(o withheld.GPU) bool { return o.Name == g.Name }) {
-			f.GPUs = append(f.GPUs, g)
+	for _, g := range r.GPUs {
+		if g.State == gpuservice.InService && g.OpenIn != "" {
+			f.GPUs = append(f.GPUs, withheld.GPU{Name: g.Name, Why: "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows its build)"})
 		}
 	}
 	for _, a := range r.Avoid() {

@@ -9,7 +9,6 @@ import (
 
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/oci/withheld"
 )
 
 // Unit is the machine whose GPUs are watched.
@@ -19,9 +18,6 @@ type Unit struct {
 	WorkerURL   string // where the worker tells of its containers; "" for its port, of the machine's own root only
 	// Start starts this program with arguments and waits for nothing; nil where it can't.
 	Start func(args ...string) error
-	// open are GPUs that this look found open in containers which did not lease them; nil if
-	// there was no look, see keptOpen.
-	open []withheld.GPU
 	// Signal ends processes that tasks left behind; nil: the kernel's, of the machine's own root only
 	Signal func(lease.Process, unix.Signal) error
 }

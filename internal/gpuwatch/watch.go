@@ -57,7 +57,6 @@ func (u *Unit) decideService(ctx context.Context, w io.Writer) ([]gpuservice.See
 	open := ""
 	err = u.changeService(func(r gpuservice.Record) (gpuservice.Record, error) {
 		l.At, l.Policy = u.Host.Now().UTC(), u.quarantine(r)
-		u.open = u.openElsewhere(l)
 		unread = u.seeProofs(&l, r)
 		open = u.seeNodes(&l, r)
 		now := gpuservice.Decide(r, l)
