@@ -13,8 +13,8 @@ const (
 	GPUsPort       = 9401 // metrics of GPUs
 )
 
-// Dispatch is the charm's program. A process of another name, such as a test's, must not
-// be started to look at a GPU, and ReadGPUFiles is its command under gpu to do so.
+// Dispatch names the charm's program, and ReadGPUFiles its command under gpu that reads files
+// of GPUs. A program of another name, such as a test's, must not be started for that.
 const (
 	Dispatch     = "dispatch"
 	ReadGPUFiles = "attributes"

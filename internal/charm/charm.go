@@ -154,8 +154,8 @@ func (c *Charm) tell(ctx context.Context, facts model.Facts, want Desired, defer
 	return c.setStatus(ctx, status.Of(c.ready(want), causes))
 }
 
-// Decide is the pipeline up to desire. With problems of options what it returns is only
-// what ends all the same.
+// Decide runs the pipeline up to desire. If options have problems, it returns only what ends
+// all the same.
 func (c *Charm) Decide(ctx context.Context) (model.Facts, Desired, []config.Problem, error) {
 	last, err := model.Load(c.Host.Root)
 	if err != nil && (c.Tools == nil || !errors.Is(err, model.ErrDamaged)) {

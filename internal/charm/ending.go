@@ -12,8 +12,8 @@ import (
 	"concourse-ci-machine/internal/worker"
 )
 
-// desireEnding decides what ends though options are wrong: what the operator ended, and
-// the access of who left. Wrong options have their defaults here.
+// desireEnding returns what ends although options are wrong: what the operator ended, and
+// the access of workers that left. Wrong options have their defaults here.
 func (c *Charm) desireEnding(ctx context.Context, facts model.Facts, cfg config.Config, units func() (map[string]resource.UnitState, error)) (want Desired, err error) {
 	o := role.Observed{Event: c.Event.Name, Facts: facts, Config: cfg, Now: c.Host.Now()}
 	if o.Units, err = units(); err != nil {
@@ -29,8 +29,7 @@ func (c *Charm) desireEnding(ctx context.Context, facts model.Facts, cfg config.
 	return want, err
 }
 
-// endOnly is a run with wrong options: what ends is done, and the status names the
-// options.
+// endOnly applies what ends, and sets a status that names the wrong options.
 func (c *Charm) endOnly(ctx context.Context, facts model.Facts, want Desired, problems []config.Problem) error {
 	want.Causes = causesOf(problems)
 	due, deferred, err := c.Plan(ctx, want)

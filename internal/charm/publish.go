@@ -66,9 +66,9 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) er
 	return jujuerrors.Annotate(c.Host.WriteFile(versionFile, []byte(version+"\n"), 0o644), "cannot keep the version that Juju was told")
 }
 
-// forgetGone is called when those who left have been cut off. A web that could
-// not be reloaded lets them in again: they are cut off once more after that. Where
-// there is no web to be, its file of keys still has theirs, and none is cut off.
+// forgetGone forgets the workers that left and have been cut off. A web that could not be
+// reloaded lets them in again, so they are cut off once more later. Without a web to run,
+// the file of keys still has their keys, and none is cut off.
 func (c *Charm) forgetGone(f model.Facts, want Desired, notes []plan.Note) error {
 	stale := slices.ContainsFunc(notes, func(n plan.Note) bool { return n.Step.Op == web.ReloadWebOp })
 	if len(want.Web.Cut) == 0 || stale {

@@ -79,9 +79,9 @@ func (d Drain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 // worker retires, and lets it register as one that runs.
 const again = 15 * poll
 
-// away is how long a worker that drains waits for a web that it has no connection to,
-// such as one that is removed together with it. The web gives up the builds of a worker
-// that it does not hear of after this time, so there is nothing left to wait for.
+// away bounds how long a draining worker waits for a web that it has no connection to, such
+// as a web that is removed together with it. After this time the web gives up the builds of
+// a silent worker, so waiting longer saves nothing.
 const away = 5 * time.Minute
 
 // retire sends the signal and waits. Time is counted in polls, so that it ends
@@ -112,7 +112,7 @@ func retire(ctx context.Context, h host.Host, limit time.Duration) error {
 				alone = 0
 			}
 			if alone >= away {
-				return fmt.Errorf("it had no connection to a web for %s, by which its tasks are lost", away)
+				return fmt.Errorf("it had no connection to a web for %s, so its tasks are lost", away)
 			}
 		}
 		h.Sleep(poll)

@@ -8,8 +8,8 @@ import (
 
 var tagForm = regexp.MustCompile(`^[^\s,"'\\$%[:cntrl:]]+$`)
 
-// MaxDrainTimeout is the most that worker-drain-timeout takes. A web keeps the key of a
-// worker that left no longer than that, and what its own hooks take.
+// MaxDrainTimeout bounds worker-drain-timeout. A web keeps the key of a worker that left for
+// this time at most, and a little for the hooks of the worker.
 const MaxDrainTimeout = 24 * time.Hour
 
 // workerOptions are those of workers, GPUs apart.

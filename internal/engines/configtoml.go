@@ -56,7 +56,7 @@ func (configTOML) add(before []byte, parts []part) (after []byte, put []part, er
 	return []byte(text), put, nil
 }
 
-// edit is a way to edit a file: the text that comes of it, and the line that it replaced.
+// edit holds one way to edit a file: the new text, and the line that it replaced.
 type edit struct{ text, before string }
 
 func (w edit) gives(want map[string]any) bool {

@@ -15,8 +15,8 @@ const pciDevices = "/sys/bus/pci/devices"
 // is in Inventory.Left and hides no other; the error says that sysfs itself
 // cannot be listed. A machine without sysfs has no GPU.
 //
-// It comes back also if a GPU hangs: what was seen of it before is its identity, and a GPU
-// that was not seen before is left out with the reason Hangs.
+// Discover returns also if a GPU hangs. It identifies that GPU by what was read before. A GPU
+// that was never read is left out with the reason Hangs.
 func Discover(r host.Root) (inv Inventory, err error) {
 	err = withFiles(r, func(f files) (err error) {
 		inv, err = discover(f)

@@ -18,22 +18,22 @@ import (
 // knownFile keeps the identity of the machine's GPUs until the next boot.
 const knownFile = "/run/concourse-gpu-attributes.json"
 
-// errHangs is why a file has no value: the kernel does not come back from reading it.
+// errHangs reports a file without a value, because the kernel does not return from reading it.
 var errHangs = errors.New("reading it does not end")
 
-// errUnread is why a file has no value yet: another process has to read it first.
+// errUnread reports a file without a value yet, because another process must read it first.
 var errUnread = errors.New("not read yet")
 
-// files are the machine's. A process that reads a file of a GPU that hangs can't end
-// before the kernel lets go, and Juju waits for a hook's process. So on a real machine
-// discovery takes what was read before, and has another process read what is new.
+// files gives discovery the files of the machine. A process that reads a file of a hanging
+// GPU cannot end before the kernel returns, and Juju waits for the process of a hook. So on
+// a real machine discovery uses what was read before, and another process reads new files.
 type files struct {
 	host.Root
 	known *known // nil: files are read as they are
 }
 
-// known is what was read of the files that discovery needs. None of them changes while
-// it exists.
+// known holds what was read of the files that discovery needs. None of these files changes
+// while it exists.
 type known struct {
 	root  host.Root
 	Files map[string]attribute `json:"files"`
@@ -43,7 +43,7 @@ type known struct {
 	changed bool
 }
 
-// attribute is what was read of one file.
+// attribute holds what was read of one file.
 type attribute struct {
 	Of     string     `json:"of"` // tells the file from another one that had its name
 	Text   string     `json:"text,omitempty"`
@@ -59,7 +59,8 @@ func withFiles(r host.Root, look func(files) error) error {
 	return withKnown(r, readerCommand(), look)
 }
 
-// withKnown is withFiles of a machine whose files may hang; reader is as readerCommand has it.
+// withKnown does the work of withFiles on a machine with files that may hang. The command
+// reader reads new files, see readerCommand.
 func withKnown(r host.Root, reader []string, look func(files) error) error {
 	k := loadKnown(r)
 	for {
@@ -201,11 +202,11 @@ func processOf(r host.Root, name string) string {
 	return pid + " " + fields[19]
 }
 
-// Attribute returns the value of a file in sysfs that does not change while it is there,
-// "" where there is none to be had. It comes back also if the device hangs.
+// Attribute returns the value of a file in sysfs that does not change while it exists, "" if
+// it cannot be read. It returns also if the device hangs.
 func Attribute(r host.Root, p string) string { return Attributes(r, p)[p] }
 
-// Attributes is Attribute for several files.
+// Attributes returns what Attribute does, for several files by their paths.
 func Attributes(r host.Root, paths ...string) map[string]string {
 	values := map[string]string{}
 	_ = withFiles(r, func(f files) error {

@@ -69,8 +69,8 @@ func readFunction(r files, dir string) (f function, ok bool) {
 	return f, true
 }
 
-// unread is a function that hangs before anything was read of it, as links tell of it:
-// ok is false where it is no GPU.
+// unread fills in a function that hangs and was never read, by what links show. ok is false
+// if it is not a GPU.
 func (f function) unread(r host.Root) (_ function, ok bool) {
 	f.hangs = true
 	if f.addr = path.Base(f.dir); !IsAddress(f.addr) {

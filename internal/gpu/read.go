@@ -51,7 +51,7 @@ func readNow(r host.Root, p string) (string, error) {
 	return string(text), nil
 }
 
-// changing is value for a file that may change while it is there.
+// changing returns what value does, for a file that may change while it exists.
 func changing(r files, p string) string {
 	if r.known == nil {
 		return value(r, p)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// taskPIDFile is the file in a container's bundle to which runc writes the pid of a task's
-// own process: Concourse names that process "task" (atc/exec, task_step.go), and the shim
+// taskPIDFile names the file in a container's bundle to which runc writes the pid of a task's
+// own process. Concourse names that process "task" (atc/exec, task_step.go), and the shim
 // names the file after it. Sessions of fly intercept have random names.
 const taskPIDFile = "task.pid"
 

@@ -40,7 +40,7 @@ func (l Leases) CountRefusal(err error) {
 	})
 }
 
-// Try is Take for those who try again: a refusal is not counted.
+// Try does what Take does, and counts no refusal: its caller may try again.
 func (l Leases) Try(c Call, w Want) ([]int, error) {
 	if err := l.checkCall(c); err != nil {
 		return nil, err

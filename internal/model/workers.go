@@ -80,15 +80,15 @@ func (o *observer) workersOf(ctx context.Context, id string, known, all map[stri
 	return nil
 }
 
-// Leaver is a worker that left. Juju ends a relation on both sides at once, so its tasks
-// may run still: it keeps its key for the time that it announced.
+// Leaver describes a worker that left. Juju ends a relation on both sides at once, so its
+// tasks may still run. It keeps its key for the time that it announced.
 type Leaver struct {
 	Worker
 	Until time.Time `json:"until,omitzero"` // zero: it is cut off at once
 }
 
-// lateDrain is how much later than this web a worker may see its relation end: a hook
-// that runs there, such as the installation of a driver, comes first.
+// lateDrain bounds how much later than this web a worker sees its relation end. A hook that
+// runs there, such as the installation of a driver, comes first.
 const lateDrain = 15 * time.Minute
 
 // Keeps reports whether the worker may still drain. What a worker announces, or a clock

@@ -18,10 +18,10 @@ import (
 	"concourse-ci-machine/internal/juju/jujutest"
 )
 
-// Program is dispatch as a function: cli.Run. It returns the exit status.
+// Program runs dispatch as a function, such as cli.Run. It returns the exit status.
 type Program func(h host.Host, exe string, args []string, env func(string) string, stdout, stderr io.Writer) int
 
-// Killed is the exit status of a run that Kill ended, as of a process that a signal ended.
+// Killed marks a run that Kill ended. A process that a signal ended has this status, too.
 const Killed = -1
 
 // inProcess answers what a run of Program asks of the machine: hook tools from the model,

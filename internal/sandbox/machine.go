@@ -169,14 +169,14 @@ func (m *Machine) answer(conn net.Conn) {
 	}
 }
 
-// interrupt has called run before and after each command that a process asks for.
+// interrupt sets a function to call before and after each command of a process.
 func (m *Machine) interrupt(called func(argv []string, after bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.called = called
 }
 
-// Systemctl is a call by somebody who is not the charm. It returns what it prints.
+// Systemctl runs systemctl as a person would. It returns the output.
 func (m *Machine) Systemctl(args ...string) string {
 	return m.run(append([]string{"systemctl"}, args...)).Stdout
 }

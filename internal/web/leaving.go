@@ -19,11 +19,11 @@ import (
 	"concourse-ci-machine/internal/status"
 )
 
-// A worker that left drains after this web heard of it, as Juju ends a relation on both
-// sides at once, and it needs its key for that. The web takes the key back in the first
-// hook after the worker retired, which the web's list shows, or after its announced time.
-// A hook comes every five minutes at the latest (update-status), so nothing of its own
-// waits for that. People need not wait: prune-worker.
+// A worker still drains when this web sees it leave, because Juju ends a relation on both
+// sides at once. It needs its key for that. The web takes the key back in the first hook
+// after the worker retired, or after the announced time. The list of the web shows whether
+// it retired. A hook runs at least every five minutes (update-status), so no timer is needed.
+// The action prune-worker does it at once.
 
 // draining returns the workers that left and keep their key for now.
 func (o Observed) draining() []model.Leaver {
@@ -109,9 +109,9 @@ func drainingCauses(o Observed) []status.Cause {
 	return firstRemarks(texts, "%d more workers drain")
 }
 
-// Ending is what ends of a web whose options are wrong: workers that left lose their key
-// and their connections, and without a relation to a database nothing runs. All else
-// waits for right options. The file of keys stays as it is but for their lines.
+// Ending returns what ends on a web with wrong options. Workers that left lose their key and
+// their connections, and without a relation to a database the web stops. Everything else
+// waits for right options. Only the lines of these workers leave the file of keys.
 func Ending(ctx context.Context, h host.Host, u role.Observed) (d Desired, err error) {
 	o := Observed{Observed: u}
 	state := o.Units[concourse.WebUnit]
@@ -134,7 +134,7 @@ func Ending(ctx context.Context, h host.Host, u role.Observed) (d Desired, err e
 	return d, nil
 }
 
-// without returns the file of keys without these.
+// without returns the file of keys without the given keys.
 func without(file []byte, keys []string) []byte {
 	var left bytes.Buffer
 	for line := range bytes.Lines(file) {

@@ -46,8 +46,8 @@ func (g *GPUs) block(format string, args ...any) {
 	g.Causes = append(g.Causes, status.Cause{Kind: status.Blocked, Text: fmt.Sprintf(format, args...)})
 }
 
-// DecideGPUs says which GPUs tasks get. known are the GPUs that the unit had, and nvidia the
-// devices that nvidia-ctk described, nil where it did not. A unit that was asked for GPUs and
+// DecideGPUs returns which GPUs tasks get. known lists the GPUs that the unit had, and nvidia
+// the devices that nvidia-ctk described, nil without any. A unit that was asked for GPUs and
 // can't compute on them says why and what to run, gets none, and is no GPU
 // worker (D45).
 func DecideGPUs(c config.Config, inv gpu.Inventory, known KnownGPUs, m machine.Machine, nvidia []string) GPUs {

@@ -26,7 +26,7 @@ type KnownGPUs struct {
 	Each    []knownGPU `json:"each,omitempty"` // with partitions, in the order of their numbers
 }
 
-// knownGPU is a GPU as gpu-device-ids can name it.
+// knownGPU identifies a GPU by what gpu-device-ids can name.
 type knownGPU struct {
 	PCI       string `json:"pci"`
 	Partition int    `json:"partition,omitempty"`

@@ -163,7 +163,7 @@ func (m *Mirror) answer(op uint32, unique, node uint64, body []byte) {
 	}
 }
 
-// node is the number of a path, and its inode.
+// node returns the number of a path, which is its inode.
 func (m *Mirror) node(p string) uint64 {
 	for i, have := range m.paths {
 		if have == p {
@@ -206,12 +206,12 @@ func stat(p string) (st unix.Stat_t, errno syscall.Errno) {
 	return st, errno
 }
 
-// attributes are struct fuse_attr.
+// attributes returns struct fuse_attr.
 func attributes(id uint64, st unix.Stat_t) []byte {
 	return pack(id, uint64(st.Size), uint64(st.Blocks), [3]uint64{}, [3]uint32{}, st.Mode, uint32(st.Nlink), [5]uint32{})
 }
 
-// from is the part of data that a read asks for.
+// from returns the part of data that a read asks for.
 func from(data, body []byte) []byte {
 	at := min(order.Uint64(body[8:]), uint64(len(data)))
 	return data[at:min(at+uint64(order.Uint32(body[16:])), uint64(len(data)))]

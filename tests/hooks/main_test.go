@@ -110,7 +110,7 @@ func newUnit(t *testing.T, hostDir string, set options) *unit {
 	return unitOf(t, hostDir, set, sandbox.Options{Charm: charmDir(), Main: cli.Run})
 }
 
-// processUnit is newUnit whose hooks are processes: the built dispatch, and commands.
+// processUnit returns a newUnit with hooks that are processes: the built dispatch, and commands.
 func processUnit(t *testing.T, hostDir string, set options) *unit {
 	t.Helper()
 	return unitOf(t, hostDir, set, sandbox.Options{Charm: charmDir()})

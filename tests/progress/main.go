@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// every is how long nothing is shown at most.
+// every bounds the time in which nothing is shown.
 const every = 20 * time.Second
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

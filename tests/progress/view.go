@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// event is one line of `go test -json` (`go doc test2json`).
+// event holds one line of `go test -json` (`go doc test2json`).
 type event struct {
 	Time                          time.Time
 	Action, Package, Test, Output string
 	Elapsed                       float64 // seconds
 }
 
-// suite is a package whose tests are running.
+// suite holds a package with running tests.
 type suite struct {
 	running map[string]time.Time
 	outputs map[string][]string // of tests that have not passed
 }
 
-// view is what is shown.
+// view shows events as they come.
 type view struct {
 	w        io.Writer
 	packages map[string]*suite

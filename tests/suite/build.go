@@ -61,8 +61,8 @@ func Unpack(dir string) error {
 	return nil
 }
 
-// LightCharm is Charm whose programs other than dispatch are a few bytes, for suites that
-// run none of them and copy units a hundred times. They are not built either.
+// LightCharm makes the charm as Charm does, with only dispatch and the sandbox built. The
+// other programs are a few bytes, for suites that copy units a hundred times.
 func LightCharm(dir string, more ...string) error {
 	bin := filepath.Join(dir, "bin")
 	if err := Build(bin, append(more, "./src/dispatch", "./src/sandbox")...); err != nil {

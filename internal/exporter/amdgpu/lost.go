@@ -9,10 +9,10 @@ import (
 	"concourse-ci-machine/internal/exporter/sysfile"
 )
 
-// answers notes which of the files answered that a GPU in good health answers always. One
-// file that answers is no sign of health: the PCI core and the driver's memory answer for
-// a GPU that is dead. Nor is one that fails a sign of a fault, as many cards lack some.
-// What answered before and fails now is.
+// answers notes which files answered of those that a healthy GPU always answers. A single
+// answer proves no health: the PCI core and the driver's memory answer for a dead GPU. A
+// single failure proves no fault, because many cards lack some files. A file that answered
+// before and fails now is a sign.
 type answers struct {
 	before map[string]bool // answered since the files are the device's
 	now    map[string]bool // answered in this reading
@@ -24,8 +24,8 @@ type answers struct {
 	since    time.Time
 }
 
-// always are the beginnings of the names of these files. Fans and limits are not among
-// them: what they answer depends on settings.
+// always lists the beginnings of the names of these files. Fans and limits are left out:
+// their answers depend on settings.
 var always = []string{"gpu_metrics", "gpu_busy_percent", "mem_info_vram_", "temp", "power1_"}
 
 func (a *answers) begin() {
@@ -49,13 +49,13 @@ func (a *answers) note(file string, err error) {
 	}
 }
 
-// forget is for a device whose driver was bound anew: it may show other files.
+// forget drops what answered before: a driver that is bound again may show other files.
 func (a *answers) forget() {
 	*a = answers{now: a.now, spared: a.spared, failed: a.failed, before: map[string]bool{}}
 }
 
-// end returns the files that are lost, in order, once they are so in as many readings and
-// for as long as what makes a reset. modes tells how the GPU is divided now.
+// end returns the lost files, sorted, once they are lost in as many readings and for as long
+// as a reset needs to count. modes returns how the GPU is partitioned now.
 func (a *answers) end(now time.Time, modes func() string) (lost []string) {
 	for file := range a.before {
 		if !a.now[file] && !a.spared[file] {

@@ -160,7 +160,7 @@ func (r *Reader) readModes(s *slowState) {
 	s.memory = r.once(path.Join(r.device.Dir, "current_memory_partition"))
 }
 
-// division is the modes of readModes, as they are now; "-" where there are none.
+// division returns the current modes as readModes reads them, "-" if the GPU has none.
 func (r *Reader) division() string {
 	var s slowState
 	r.readModes(&s)
