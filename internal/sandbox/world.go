@@ -83,11 +83,8 @@ func New(o Options) (w *World, err error) {
 	if err := os.CopyFS(string(w.Root), os.DirFS(o.Host)); err != nil {
 		return nil, err
 	}
-	if err := jujutest.InstallTools(w.tools, o.Exe); err != nil {
-		return nil, err
-	}
-	for _, p := range machinePrograms {
-		if err := os.Symlink(o.Exe, filepath.Join(w.tools, p)); err != nil {
+	if o.Main == nil { // else nothing starts them
+		if err := w.installTools(o.Exe); err != nil {
 			return nil, err
 		}
 	}
@@ -105,6 +102,19 @@ func New(o Options) (w *World, err error) {
 	}
 	// An operator's own setting: the worker's health port of this sandbox.
 	return w, w.Root.WriteFile("/etc/default/concourse", fmt.Appendf(nil, "CONCOURSE_HEALTHCHECK_BIND_PORT=%d\n", w.Machine.port), 0o644)
+}
+
+// installTools makes the commands that a process of dispatch starts.
+func (w *World) installTools(exe string) error {
+	if err := jujutest.InstallTools(w.tools, exe); err != nil {
+		return err
+	}
+	for _, p := range machinePrograms {
+		if err := os.Symlink(exe, filepath.Join(w.tools, p)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close removes the unit with all that is in it.

@@ -1,3 +1,5 @@
+//go:build e2e
+
 package scripts
 
 import (
@@ -10,11 +12,8 @@ import (
 const box = "juju-4f2a10-0" // the container of rocm-worker/0
 
 var (
-	oneAMD   = []map[string]any{card("1002", "0000:03:00.0", 1), card("10de", "0000:0a:00.0", 0)}
 	twoAMD   = []map[string]any{card("1002", "0000:83:00.0", 2), card("1002", "0000:03:00.0", 1), card("10de", "0000:0a:00.0", 0)}
 	gpu0     = map[string]string{"type": "gpu", "pci": "0000:03:00.0", "gid": "44"}
-	kfd      = map[string]string{"type": "unix-char", "source": "/dev/kfd", "path": "/dev/kfd", "gid": "44", "required": "false"}
-	byCharm  = map[string]map[string]string{"kfd": kfd}
 	addGPU   = "lxc config device add " + box + " gpu0 gpu pci=0000:03:00.0 gid=44"
 	markGPU  = "lxc config set " + box + " user.pass-gpu.gpu0=amd\\ 0000:03:00.0"
 	addKFD   = "lxc config device add " + box + " kfd unix-char source=/dev/kfd path=/dev/kfd gid=44 required=false"

@@ -58,6 +58,12 @@ var standIns = map[string]func(w *world, argv []string) int{
 	"juju": standInJuju, "lxc": standInLxc, "fly": standInFly, "curl": standInCurl, "systemctl": standInSystemctl,
 }
 
+var (
+	oneAMD  = []map[string]any{card("1002", "0000:03:00.0", 1), card("10de", "0000:0a:00.0", 0)}
+	kfd     = map[string]string{"type": "unix-char", "source": "/dev/kfd", "path": "/dev/kfd", "gid": "44", "required": "false"}
+	byCharm = map[string]map[string]string{"kfd": kfd}
+)
+
 func TestMain(m *testing.M) {
 	if f, ok := standIns[filepath.Base(os.Args[0])]; ok {
 		os.Exit(standIn(filepath.Base(os.Args[0]), f))
