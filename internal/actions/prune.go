@@ -40,7 +40,7 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitNow, params map[string]
 		leaves := w.State == "landing" || w.State == "retiring"
 		if w.State == "running" && u.Facts.Web.Left(name) && !u.Facts.Web.Related(name) {
 			// Without its key it stays in the list as running for a while.
-			if err := api.Land(ctx, name); err != nil {
+			if err := api.Land(ctx, w); err != nil {
 				return nil, err
 			}
 			w.State = "landing"

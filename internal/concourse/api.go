@@ -35,7 +35,7 @@ type WorkerInfo struct {
 	Team             string   `json:"team"`
 	Tags             []string `json:"tags"`
 	Platform         string   `json:"platform"`
-	Version          string   `json:"version"` // of the protocol: 2.5
+	Version          string   `json:"version"` // of the protocol: 2.5 to Concourse 8.2, 3.0 from 8.3
 	ActiveContainers int      `json:"active_containers"`
 	ActiveTasks      int      `json:"active_tasks"`
 	StartTime        int64    `json:"start_time"` // seconds since 1970
@@ -57,7 +57,7 @@ func NewAPI(base, user, password, caFile string) *API {
 // worker that was just pruned may be in it once more.
 func (a *API) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	var workers []WorkerInfo
-	err := a.call(ctx, "list the workers", http.MethodGet, "/api/v1/workers", &workers)
+	err := a.call(ctx, "list the workers", http.MethodGet, "/api/v1/workers", nil, &workers)
 	return workers, err
 }
 
@@ -65,7 +65,7 @@ func (a *API) Workers(ctx context.Context) ([]WorkerInfo, error) {
 // web knows of its containers and volumes. One that is not in the list is
 // no error; one that runs is an *apiError with status 400.
 func (a *API) Prune(ctx context.Context, name string) error {
-	err := a.call(ctx, "prune worker "+name, http.MethodPut, "/api/v1/workers/"+url.PathEscape(name)+"/prune", nil)
+	err := a.call(ctx, "prune worker "+name, http.MethodPut, "/api/v1/workers/"+url.PathEscape(name)+"/prune", nil, nil)
 	var answer *apiError
 	if errors.As(err, &answer) && answer.Status == http.StatusNotFound {
 		return nil
@@ -74,19 +74,24 @@ func (a *API) Prune(ctx context.Context, name string) error {
 }
 
 // Land makes a worker finish what it does and take no new work. It stays in
-// the list, and takes work again once it is restarted.
-func (a *API) Land(ctx context.Context, name string) error {
-	return a.call(ctx, "land worker "+name, http.MethodPut, "/api/v1/workers/"+url.PathEscape(name)+"/land", nil)
+// the list, and takes work again once it is restarted. From 8.3 the web wants to be
+// told the worker's team, as it lists it; before, it reads no body.
+func (a *API) Land(ctx context.Context, w WorkerInfo) error {
+	body, err := json.Marshal(map[string]string{"name": w.Name, "team": w.Team})
+	if err != nil {
+		return err
+	}
+	return a.call(ctx, "land worker "+w.Name, http.MethodPut, "/api/v1/workers/"+url.PathEscape(w.Name)+"/land", body, nil)
 }
 
 // call sends one request; a token that the web does not know any more is
 // replaced once.
-func (a *API) call(ctx context.Context, what, method, path string, into any) error {
+func (a *API) call(ctx context.Context, what, method, path string, send []byte, into any) error {
 	again := a.token != "" // a token of this very call needs no second try
-	status, body, err := a.request(ctx, what, method, path)
+	status, body, err := a.request(ctx, what, method, path, send)
 	if err == nil && again && status == http.StatusUnauthorized {
 		a.token = ""
-		status, body, err = a.request(ctx, what, method, path)
+		status, body, err = a.request(ctx, what, method, path, send)
 	}
 	if err != nil {
 		return err
@@ -103,13 +108,13 @@ func (a *API) call(ctx context.Context, what, method, path string, into any) err
 	return nil
 }
 
-func (a *API) request(ctx context.Context, what, method, path string) (int, []byte, error) {
+func (a *API) request(ctx context.Context, what, method, path string, send []byte) (int, []byte, error) {
 	if a.token == "" {
 		if err := a.login(ctx, what); err != nil {
 			return 0, nil, err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, a.base+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(send))
 	if err != nil {
 		return 0, nil, &webDownError{What: what, URL: a.base, Err: err}
 	}

@@ -22,18 +22,30 @@ func TestAPIListsAndPrunesAndLandsWorkers(t *testing.T) {
 	require.NoError(t, err)
 	slices.SortFunc(workers, func(a, b WorkerInfo) int { return cmp.Compare(a.Name, b.Name) })
 	require.Len(t, workers, 3)
-	require.Equal(t, WorkerInfo{Name: "a", State: "running", Tags: []string{"gpu"}, Platform: "linux", Version: "2.5",
+	require.Equal(t, WorkerInfo{Name: "a", State: "running", Tags: []string{"gpu"}, Platform: "linux", Version: "3.0",
 		ActiveContainers: 3, ActiveTasks: 1, StartTime: 1795267341}, workers[0])
 
 	require.NoError(t, api.Prune(ctx, "b"))
 	require.NoError(t, api.Prune(ctx, "b"), "one that is gone already")
 	require.NoError(t, api.Prune(ctx, "weird/name"), "its name is one part of the path")
-	require.NoError(t, api.Land(ctx, "a"))
+	require.NoError(t, api.Land(ctx, workers[0]))
 	require.Equal(t, map[string]string{"a": "landing"}, web.workers)
 	require.Equal(t, 1, web.logins, "the token is kept")
 
-	err = api.Land(ctx, "gone")
+	err = api.Land(ctx, WorkerInfo{Name: "gone"})
 	require.EqualError(t, err, "cannot land worker gone: the web says 404 Not Found")
+}
+
+// A web of 8.3 lands a worker for those who name its team, and answers 400 to others.
+func TestAPILandsTheWorkersOfATeam(t *testing.T) {
+	web, ctx := newFakeWeb(t, false), context.Background()
+	web.team = "rocm"
+	api := NewAPI(web.URL, "admin", fakePassword, "")
+	workers, err := api.Workers(ctx)
+	require.NoError(t, err)
+	require.NoError(t, api.Land(ctx, workers[0]))
+	require.EqualError(t, api.Land(ctx, WorkerInfo{Name: workers[1].Name}),
+		"cannot land worker "+workers[1].Name+": the web says 400 Bad Request")
 }
 
 func TestARunningWorkerIsNotPruned(t *testing.T) {

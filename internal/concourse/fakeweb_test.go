@@ -10,11 +10,12 @@ import (
 	"testing"
 )
 
-// fakeWeb answers as Concourse 8.2.5 does, as far as the API client goes.
+// fakeWeb answers as Concourse 8.3 does, as far as the API client goes.
 type fakeWeb struct {
 	*httptest.Server
 	mu      sync.Mutex
 	workers map[string]string // name: state
+	team    string            // of the workers
 	token   string            // the one that holds now
 	logins  int
 	asked   []string // "METHOD path"
@@ -45,7 +46,7 @@ func (w *fakeWeb) serve(out http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.URL.Path == "/api/v1/info":
-		say(200, `{"version":"8.2.5","worker_version":"2.5","feature_flags":{},"external_url":"http://ci","cluster_name":"lab"}`)
+		say(200, `{"version":"8.3.0","worker_version":"3.0","feature_flags":{},"external_url":"http://ci","cluster_name":"lab"}`)
 		return
 	case r.URL.Path == "/sky/issuer/token":
 		client, secret, _ := r.BasicAuth()
@@ -71,8 +72,8 @@ func (w *fakeWeb) serve(out http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && r.URL.Path == "/api/v1/workers" {
 		list := []map[string]any{}
 		for name, state := range w.workers {
-			list = append(list, map[string]any{"name": name, "state": state, "tags": []string{"gpu"}, "version": "2.5", "platform": "linux",
-				"active_containers": 3, "active_tasks": 1, "start_time": 1795267341, "addr": "127.0.0.1:1", "team": ""})
+			list = append(list, map[string]any{"name": name, "state": state, "tags": []string{"gpu"}, "version": "3.0", "platform": "linux",
+				"active_containers": 3, "active_tasks": 1, "start_time": 1795267341, "addr": "127.0.0.1:1", "team": w.team})
 		}
 		data, _ := json.Marshal(list)
 		say(200, string(data))
@@ -89,6 +90,11 @@ func (w *fakeWeb) serve(out http.ResponseWriter, r *http.Request) {
 	case verb == "prune":
 		delete(w.workers, name)
 	case verb == "land":
+		var given struct{ Team string }
+		if json.NewDecoder(r.Body).Decode(&given) != nil || given.Team != w.team {
+			out.WriteHeader(http.StatusBadRequest)
+			return
+		}
 		w.workers[name] = "landing"
 	default:
 		out.WriteHeader(http.StatusNotFound)

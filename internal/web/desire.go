@@ -90,7 +90,7 @@ func forgetOwnWorker(ctx context.Context, clock host.Clock, api *concourse.API, 
 			continue
 		}
 		if w.State == "running" {
-			if err := api.Land(ctx, name); err != nil {
+			if err := api.Land(ctx, w); err != nil {
 				return err
 			}
 		}

@@ -26,7 +26,7 @@ jobs:
     tags: [gpu]
     config:
       platform: linux
-      image_resource: {type: mock, source: {mirror_self: true}}
+      image_resource: {type: mock, source: {mirror_self: true}, version: {version: mock}}
       run:
         path: sh
         args:
