@@ -40,8 +40,9 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 	id, _ := concourse.ReadWorkerID(c.Host.Root, concourse.WorkFolder(want.Release.Shared))
 	kept, _ := predecessor.WorkerName(c.Host.Root, concourse.WorkFolder(want.Release.Shared))
 	now := c.Host.Now()
+	version, _, _ := release.Installed(c.Host.Root)
 	bagFor := func(own map[string]string) map[string]string {
-		bag := relation.WorkerBag(key, role.WorkerName(kept, facts.Unit, id))
+		bag := relation.WorkerBag(key, role.WorkerName(kept, facts.Unit, id), version)
 		maps.Copy(bag, relation.DrainBag(want.Worker.Drain))
 		maps.Copy(bag, want.Worker.GPUs.After(own, now).Bag())
 		return bag
@@ -187,7 +188,7 @@ func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 		"tsa-public-key", "concourse-version"}
 	if facts.Role == model.WebRole {
 		gone = append(gone, slices.Collect(maps.Keys(relation.DrainBag(0)))...)
-		gone = append(gone, "worker-name")
+		gone = append(gone, "worker-name", "worker-version")
 		if facts.Mode() != "auto" { // else another leader is to let this unit in, see web.Desire
 			gone = append(gone, "worker-public-key")
 		}
@@ -209,7 +210,7 @@ func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 		for key := range relation.DrainBag(0) {
 			noGPUs[key] = ""
 		}
-		noGPUs["worker-public-key"], noGPUs["worker-name"] = "", ""
+		noGPUs["worker-public-key"], noGPUs["worker-name"], noGPUs["worker-version"] = "", "", ""
 		for _, f := range facts.Flights {
 			if err := c.bag(ctx, f.ID, false, f.Own, noGPUs); err != nil {
 				return err

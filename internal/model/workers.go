@@ -19,7 +19,8 @@ type Worker struct {
 	Address string `json:"address,omitempty"` // where its connections come from
 	Problem string `json:"problem,omitempty"` // why its key is not taken
 
-	Drain time.Duration `json:"drain,omitempty"` // what its running tasks get when it leaves
+	Version string        `json:"version,omitempty"` // of Concourse that it runs; "" from older charms
+	Drain   time.Duration `json:"drain,omitempty"`   // what its running tasks get when it leaves
 
 	GPUs    relation.WorkerGPUs `json:"gpus,omitzero"`
 	GPUsOdd string              `json:"gpus_odd,omitempty"` // what is wrong with what it publishes of them
@@ -72,6 +73,7 @@ func (o *observer) workersOf(ctx context.Context, id string, known, all map[stri
 		var problems []string
 		k.Key, k.Name, problems = relation.ParseWorker(bag)
 		k.Problem = strings.Join(problems, ", ")
+		k.Version = relation.WorkerVersion(bag)
 		k.Drain, _ = relation.ParseDrain(bag, config.MaxDrainTimeout)
 		k.GPUs, problems = relation.ParseWorkerGPUs(bag)
 		k.GPUsOdd = strings.Join(problems, ", ")

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"concourse-ci-machine/internal/agreed"
+	"concourse-ci-machine/internal/release"
 )
 
 // TSABag is a web unit's bag of concourse-ci_tsa: its address, as host:port or
@@ -38,10 +39,21 @@ func withPort(host string) string {
 	return joinHostPort(host, strconv.Itoa(agreed.TSAPort))
 }
 
+// versionKey holds which Concourse a worker runs, x.y.z.
+const versionKey = "worker-version"
+
 // WorkerBag is a worker unit's bag: the public key that the web has to
-// authorise, and the name that the worker registers under.
-func WorkerBag(publicKey, name string) map[string]string {
-	return map[string]string{"worker-public-key": strings.TrimSpace(publicKey), "worker-name": name}
+// authorise, the name that the worker registers under, and the version that it runs.
+func WorkerBag(publicKey, name, version string) map[string]string {
+	return map[string]string{"worker-public-key": strings.TrimSpace(publicKey), "worker-name": name, versionKey: version}
+}
+
+// WorkerVersion returns the version in a worker's bag, "" if there is none or it is none.
+func WorkerVersion(bag map[string]string) string {
+	if v := strings.TrimSpace(bag[versionKey]); release.CheckVersion(v) == nil {
+		return v
+	}
+	return ""
 }
 
 // drainKey holds how long the worker's running tasks get when it leaves.

@@ -33,7 +33,7 @@ func TestBagsOfTheWebAreAsTheOtherSideReadsThem(t *testing.T) {
 		"vault-unit":        vaultUnit,
 		"certificates-unit": CertificateBag(csr),
 		"tsa-unit":          TSABag("10.0.0.2", line(t, "w")+"\n", "8.2.5"),
-		"flight-unit":       WorkerBag(line(t, "a")+"\n", "gpu-3-0badcafe"),
+		"flight-unit":       WorkerBag(line(t, "a")+"\n", "gpu-3-0badcafe", "8.3.0"),
 	} {
 		hosttest.Golden(t, "testdata/"+file+".golden", shown(t, bag))
 	}
@@ -55,7 +55,7 @@ func TestD20HalfOfAnAddressIsNotPublished(t *testing.T) {
 }
 
 func TestWorkerReadsBackWhatItWrote(t *testing.T) {
-	key, name, problems := ParseWorker(WorkerBag(line(t, "a")+"\n", "gpu-3-0badcafe"))
+	key, name, problems := ParseWorker(WorkerBag(line(t, "a")+"\n", "gpu-3-0badcafe", "8.3.0"))
 	require.Empty(t, problems)
 	require.Equal(t, line(t, "a"), key)
 	require.Equal(t, "gpu-3-0badcafe", name)

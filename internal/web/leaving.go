@@ -51,7 +51,7 @@ func ended(ctx context.Context, h host.Host, o Observed) (names []string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
-	workers, err := concourse.NewAPI(localURL(o), o.Config.AdminUser, secretContent(o)[model.AdminPassword], "").Workers(ctx)
+	workers, err := apiOf(o).Workers(ctx)
 	if err != nil {
 		return nil
 	}

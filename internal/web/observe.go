@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"strings"
+	"time"
 
 	jujuerrors "github.com/juju/errors"
 
@@ -10,6 +11,7 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/predecessor"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/role"
 )
 
@@ -26,6 +28,9 @@ type Observed struct {
 	Noted      []string // variables in it that the charm noted
 	Certify    Certify
 	TLS        bool // the web has its certificate
+
+	Installed, InstalledID string    // the release that runs
+	HeldUntil              time.Time // builds are held; zero: they are not
 }
 
 // Observe looks at what a web depends on, after what every unit does.
@@ -58,5 +63,9 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 	}
 	_, o.TLS, _ = certificateOf(o)
 	o.Ended = ended(ctx, h, o)
+	o.Installed, o.InstalledID, _ = release.Installed(h.Root)
+	if o.HeldUntil, err = heldUntil(h.Root); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe whether builds are held")
+	}
 	return o, nil
 }

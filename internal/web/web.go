@@ -53,7 +53,7 @@ func desireWeb(d *Desired, o Observed) error {
 	if up {
 		d.Database, d.Repair = webDatabase(db, paths), repairConfig(db)
 		d.Environment = webConfig(o, paths, secrets, d.Database).Env()
-		before = beforeWebSwitch(o, d.Database, d.Environment)
+		before = role.Series{beforeWebSwitch(o, d.Database, d.Environment), holdBefore(o)}
 	}
 	role.DesireRelease(&d.Desired, o.Observed, before)
 	unit, err := concourse.WebUnitFileFor(paths, o.Config.ExtraWebFlags)
@@ -155,6 +155,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		d.Resources = append(d.Resources, resource.Absent{Path: paths.TeamKeys(), Why: "extra-worker-keys names no team"})
 	}
 	d.Resources = append(d.Resources, o.OldStorage...)
+	desireHold(d, o)
 	cut, gone := cutOff(o)
 	d.Cut, d.Resources = gone, append(d.Resources, cut...)
 	_, limited := taskLimit(o)

@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/predecessor"
+	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/resource"
 	"concourse-ci-machine/internal/role"
 	"concourse-ci-machine/internal/status"
@@ -166,6 +167,10 @@ func webCauses(o Observed) []status.Cause {
 		causes = append(causes, status.Cause{Kind: status.Blocked, Text: fmt.Sprintf("flight: related to %d webs and a worker serves one; remove one with juju remove-relation", len(o.Facts.Flights))})
 	case !o.TSA.Complete():
 		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for TSA connection info..."})
+	}
+	if v := o.Config.Version; v != "" && !release.Fits(o.TSA.Version, v) {
+		causes = append(causes, status.Cause{Kind: status.Blocked, Text: fmt.Sprintf(
+			"a worker of Concourse %s gets no work from a web of %s: to follow the web, run juju config %s --reset version", v, o.TSA.Version, app)})
 	}
 	for _, p := range o.TSAProblems {
 		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "flight: " + p})

@@ -31,13 +31,15 @@ func charmDir() string { return filepath.Join(built, "charm") }
 func tools() string { return filepath.Join(built, "bin", "sandbox") }
 
 // tarball is the release as it is attached to the application.
-var tarball = sync.OnceValues(func() (string, error) {
-	path := os.Getenv(suite.ReleaseEnv)
+var tarball = sync.OnceValues(func() (string, error) { return pack(os.Getenv(suite.ReleaseEnv), "concourse.tgz") })
+
+// pack makes a tarball of a release where the machines see it.
+func pack(path, name string) (string, error) {
 	st, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
-	made := filepath.Join(built, "concourse.tgz") // where the machines see it
+	made := filepath.Join(built, name)
 	if !st.IsDir() {
 		return made, command("cp", "--reflink=auto", path, made)
 	}
@@ -49,7 +51,7 @@ var tarball = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("cannot pack %s: %w\n%s", path, err, out)
 	}
 	return made, nil
-})
+}
 
 // needRelease skips where no release is named.
 func needRelease(t *testing.T) {

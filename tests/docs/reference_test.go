@@ -94,7 +94,7 @@ func bagKeys(t *testing.T) map[string][]string {
 	vaultApp, vaultUnit := relation.VaultRequest("x", nil)
 	routeApp, err := relation.Route{}.Bag()
 	require.NoError(t, err)
-	tsa := slices.Concat(slices.Collect(maps.Keys(relation.TSABag("h", "k", "v"))), slices.Collect(maps.Keys(relation.WorkerBag("k", "n"))), slices.Collect(maps.Keys(relation.DrainBag(0))),
+	tsa := slices.Concat(slices.Collect(maps.Keys(relation.TSABag("h", "k", "v"))), slices.Collect(maps.Keys(relation.WorkerBag("k", "n", "v"))), slices.Collect(maps.Keys(relation.DrainBag(0))),
 		slices.Collect(maps.Keys(relation.WorkerGPUs{}.Bag())))
 	require.Subset(t, tsa, looked("internal/concourse/tsa.go"))
 	require.Subset(t, tsa, looked(folder+"tsa.go"))

@@ -12,6 +12,9 @@ import (
 // or its unpacked folder. None downloads one.
 const ReleaseEnv = "CONCOURSE_RELEASE"
 
+// NextReleaseEnv names a release that comes after that of ReleaseEnv, in the same way.
+const NextReleaseEnv = "CONCOURSE_NEXT_RELEASE"
+
 // NoRelease is why a test that needs one is skipped.
 const NoRelease = ReleaseEnv + " names no Concourse release: set it to a published concourse-<version>-linux-<arch>.tgz, or to its unpacked folder"
 

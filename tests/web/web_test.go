@@ -182,10 +182,10 @@ func TestWorkersArePrunedByTheAPI_D18(t *testing.T) {
 	require.Len(t, workers, 2)
 	require.Equal(t, []string{"gpu"}, workers[0].Tags)
 	require.ErrorContains(t, api.Prune(ctx, "a"), "400 Bad Request: cannot prune running worker")
-	require.NoError(t, api.Land(ctx, "a"))
+	require.NoError(t, api.Land(ctx, concourse.WorkerInfo{Name: "a"}))
 	require.Equal(t, "a landing, odd name/1 running", pg.in("select string_agg(name || ' ' || state, ', ' order by name) from workers"))
 	require.NoError(t, api.Prune(ctx, "a"))
-	require.NoError(t, api.Land(ctx, "odd name/1"))
+	require.NoError(t, api.Land(ctx, concourse.WorkerInfo{Name: "odd name/1"}))
 	require.NoError(t, api.Prune(ctx, "odd name/1"))
 	require.NoError(t, api.Prune(ctx, "odd name/1"), "one that has gone is pruned")
 	// The web's list follows its database with a delay.
