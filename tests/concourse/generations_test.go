@@ -112,6 +112,7 @@ func TestUpgradeToWorkersOfAnotherProtocolErrorsNoBuild(t *testing.T) {
 	s.app.gossip()
 	require.False(t, s.web().Root.Exists(web.HoldFile))
 	s.since(s.begun, "the workers follow")
+	s.fly.must("sync") // it refuses to talk to a web that is so much newer
 	var states []string
 	until(t, func() bool {
 		states = nil
