@@ -23,12 +23,16 @@ import (
 type schedulingWeb struct {
 	looks int // that show a running build
 	asked []string
+
+	version string // of the web that answers at the address of a peer
 }
 
 func (w *schedulingWeb) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/sky/issuer/token":
 		out.Write([]byte(`{"access_token":"x"}`))
+	case r.URL.Path == "/api/v1/info":
+		out.Write([]byte(`{"version":"` + w.version + `"}`))
 	case r.URL.Path == "/api/v1/builds":
 		if w.looks--; w.looks >= 0 {
 			out.Write([]byte(`[{"status":"started"},{"status":"succeeded"}]`))
@@ -126,6 +130,41 @@ func TestBuildsStartAgainOnceTheWorkersFollowed(t *testing.T) {
 			require.NoError(t, p[0].Do(t.Context()))
 			require.Equal(t, []string{"PUT /api/v1/components/scheduler/unpause"}, web.asked)
 			require.False(t, h.Exists(HoldFile))
+		})
+	}
+}
+
+// Another web on the database that runs the release before would start builds on workers
+// that it gives nothing.
+func TestBuildsStartAgainWithTheLastWeb(t *testing.T) {
+	for name, c := range map[string]struct {
+		peer   string
+		starts bool
+	}{
+		"it is behind":                  {"8.2.5", false},
+		"it followed":                   {"8.3.0", true},
+		"it does not answer as a web":   {"", true},
+		"it runs another of its family": {"8.3.1", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := &schedulingWeb{version: c.peer}
+			o := upgrading(t, web)
+			o.Installed, o.InstalledID, o.HeldUntil = "8.3.0", "8.3.0", o.Now.Add(time.Minute)
+			o = withWorkers(o)
+			o.Facts.Web.Peers = []string{"127.0.0.1"}
+			h := hosttest.Quiet(t, hosttest.Root(t))
+			require.NoError(t, h.WriteFile(HoldFile, []byte(o.HeldUntil.Format(time.RFC3339)), 0o600))
+			var d Desired
+			desireHold(&d, o)
+			err := roletest.Changes(t, h, d.Resources)[0].Do(t.Context())
+			if c.starts {
+				require.NoError(t, err)
+				require.False(t, h.Exists(HoldFile))
+				return
+			}
+			require.EqualError(t, err, "the web at 127.0.0.1 runs 8.2.5 yet")
+			require.Empty(t, web.asked)
+			require.True(t, h.Exists(HoldFile))
 		})
 	}
 }
