@@ -23,7 +23,7 @@ func fuzzTime(usual string) string {
 }
 
 func TestFuzzersOfTheWrapperFindNothing(t *testing.T) {
-	fuzz(t, "60s", [][2]string{
+	fuzz(t, "30s", [][2]string{
 		{"FuzzParseArgs", "concourse-ci-machine/internal/oci/cmdline"},
 		{"FuzzEdit", "concourse-ci-machine/internal/oci/edits"},
 		{"FuzzDecodeCDI", "concourse-ci-machine/internal/oci/cdispec"},
