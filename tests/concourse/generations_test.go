@@ -3,6 +3,7 @@
 package concourse
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -82,7 +83,8 @@ func TestUpgradeToWorkersOfAnotherProtocolErrorsNoBuild(t *testing.T) {
 		r, err := s.web().Hook("upgrade-charm")
 		done <- ended{r, err}
 	}()
-	until(t, func() bool { return s.web().Root.Exists(web.HoldFile) }, "builds are not held")
+	until(t, func() bool { return s.held() }, "builds are not held")
+	require.True(t, s.web().Root.Exists(web.HoldFile))
 	s.fly.must("trigger-job", "-j", "up/one")
 	for range 3 {
 		time.Sleep(time.Second)
@@ -113,6 +115,7 @@ func TestUpgradeToWorkersOfAnotherProtocolErrorsNoBuild(t *testing.T) {
 	require.False(t, s.web().Root.Exists(web.HoldFile))
 	s.since(s.begun, "the workers follow")
 	s.fly.must("sync") // it refuses to talk to a web that is so much newer
+	require.False(t, s.held())
 	var states []string
 	until(t, func() bool {
 		states = nil
@@ -122,6 +125,23 @@ func TestUpgradeToWorkersOfAnotherProtocolErrorsNoBuild(t *testing.T) {
 		return !strings.Contains(strings.Join(states, " "), "pending") && !strings.Contains(strings.Join(states, " "), "started")
 	}, "the builds come to no end")
 	require.Equal(t, []string{"succeeded", "succeeded", "succeeded"}, states)
+}
+
+// held reports whether the webs start no builds of jobs.
+func (s *story) held() bool {
+	s.t.Helper()
+	var components []struct {
+		Name   string
+		Paused bool
+	}
+	require.NoError(s.t, json.Unmarshal([]byte(s.fly.must("curl", "/api/v1/components")), &components))
+	for _, c := range components {
+		if c.Name == "scheduler" {
+			return c.Paused
+		}
+	}
+	require.Fail(s.t, "the web has no scheduler")
+	return false
 }
 
 // lastStatus returns the text of the last status that the unit set.
