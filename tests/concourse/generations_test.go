@@ -134,7 +134,7 @@ func (s *story) held() bool {
 		Name   string
 		Paused bool
 	}
-	require.NoError(s.t, json.Unmarshal([]byte(s.fly.must("curl", "/api/v1/components")), &components))
+	require.NoError(s.t, json.Unmarshal([]byte(s.fly.must("curl", "/api/v1/components", "--", "--silent")), &components))
 	for _, c := range components {
 		if c.Name == "scheduler" {
 			return c.Paused
