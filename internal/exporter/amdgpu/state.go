@@ -85,6 +85,16 @@ func (s *State) Nearest() (nearest Temperature, ok bool) {
 	return nearest, ok
 }
 
+// APULimit is the limit of an APU in degrees Celsius, for which amdgpu has no temp1_crit
+// (hwmon_attributes_visible in amdgpu_pm.c). AMD's product page has 95 for a Ryzen 7 7735HS,
+// which laptops let run to 100 (community.amd.com, thread 751979). Other models are not known.
+const APULimit = 100
+
+// APU reports whether the GPU is a part of a processor: gpu_metrics v2 and v3 are of APUs.
+func (s *State) APU() bool {
+	return s.Table.Revision != nil && (s.Table.Revision.Format == 2 || s.Table.Revision.Format == 3)
+}
+
 // Power is in watts, energy in joules.
 type Power struct {
 	Now            Number // of the next two, or of gpu_metrics; on an APU with the processor's share
