@@ -1,6 +1,7 @@
 package amdgpu
 
 import (
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -84,7 +85,10 @@ func (r *Reader) slowNumber(p string, max, times, per float64) Number {
 		return Number{}
 	}
 	v, ok := sysfile.Leading([]byte(text))
-	return Number{v * times / per, ok && v > 0 && v <= max}
+	if !ok || v <= 0 || v > max || v == math.MaxUint32 {
+		return Number{}
+	}
+	return Known(v * times / per)
 }
 
 // readLimits reads the limits of temperatures, power, fan and link. A limit of -273
