@@ -30,6 +30,13 @@ func (n *Number) put(v float64) {
 	}
 }
 
+// lower takes the other number if that is less.
+func (n *Number) lower(other Number) {
+	if other.Known && (!n.Known || other.Value < n.Value) {
+		*n = other
+	}
+}
+
 // State is what one GPU of any maker told in one reading, in base units: readers of other
 // GPUs fill it, too. Nobody changes it once it is read.
 type State struct {
