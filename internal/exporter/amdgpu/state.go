@@ -107,6 +107,7 @@ type Power struct {
 	Now            Number // of the next two, or of gpu_metrics; on an APU with the processor's share
 	Average, Input Number // hwmon power1_average, power1_input
 	Cap, CapMax    Number // power1_cap, power1_cap_max
+	Graphics, NPU  Number // shares of an APU's power (gpu_metrics v3)
 	Energy         Number // since the driver was loaded, where the counter's unit is known
 }
 
@@ -169,6 +170,14 @@ type Memory struct {
 	Visible      Pool // the part of it that the processor can see
 	GTT          Pool // system memory that the GPU may use
 	BandwidthMax Number
+	Traffic      []Traffic // of an APU (gpu_metrics v3)
+}
+
+// Traffic is what one direction of memory carries, in bytes a second.
+type Traffic struct {
+	Of        string // package: everything in it, the processor too; npu: its share
+	Direction string // read, write
+	Bytes     float64
 }
 
 // Pool is a kind of memory (mem_info_*), in bytes.
