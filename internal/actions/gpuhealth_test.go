@@ -113,7 +113,7 @@ func TestHealthOfAnNVIDIAGPUByOneReading(t *testing.T) {
 	var b strings.Builder
 	charm := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "nvidia-only"))}}
 	require.NoError(t, charm.GPUHealth(t.Context(), &b, term.Format{}))
-	require.Contains(t, b.String(), "GPU 0   unknown     -  NVIDIA GeForce RTX 4090  0000:0a:00.0\n        neither error counters nor a temperature with its limit\n")
+	require.Contains(t, b.String(), "GPU 0   unknown     -  NVIDIA GeForce RTX 4090  0000:0a:00.0\n        no error counters, no temperature with its limit and no time under limits\n")
 }
 
 func TestCriticalGPUsStandInTheStatus(t *testing.T) {

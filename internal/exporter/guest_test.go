@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/host/hosttest"
 )
 
 // guest is a virtual function of an MI300X as a virtual machine sees it: without power,
@@ -37,13 +39,26 @@ func guest(t *testing.T, more map[string]string) host.Root {
 	return r
 }
 
+// A guest has no limits of temperatures, and its firmware tells the time under them.
+func TestGuestIsJudgedByTheTimeUnderLimits(t *testing.T) {
+	r := guest(t, nil)
+	c := newTestCollector(r, monitor.AMD(r))
+	for minute, want := range []health.State{health.Unknown, health.Healthy, health.Warning} {
+		ticks := uint64(minute+1) * 60_000
+		hosttest.Put(t, r, dev+"/gpu_metrics", exportertest.Table(exportertest.Attribute{ID: 9, Values: []uint64{ticks}},
+			exportertest.Attribute{ID: 12, Values: []uint64{[]uint64{0, 0, 24_000}[minute]}}))
+		c.now = func() time.Time { return hosttest.Now.Add(time.Duration(minute) * 20 * time.Second) }
+		require.Equal(t, want, c.Report().GPUs[0].Health.State)
+	}
+}
+
 func TestGuestIsJudgedByWhatThereIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		more   map[string]string
 		state  health.State
 		reason string
 	}{
-		"nothing to judge by":    {nil, health.Unknown, "neither error counters nor a temperature with its limit"},
+		"nothing to judge by":    {nil, health.Unknown, "no error counters, no temperature with its limit and no time under limits"},
 		"a limit of temperature": {map[string]string{"hwmon/hwmon1/temp2_crit": "100000\n"}, health.Healthy, "nothing wrong with temperature and events"},
 		"error counters": {map[string]string{"ras/umc_err_count": "ue: 1\nce: 0\n"}, health.Critical,
 			"1 uncorrectable error"},

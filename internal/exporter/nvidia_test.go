@@ -68,20 +68,20 @@ func TestGPUsOfBothVendorsStandBesideOneAnother(t *testing.T) {
 // What an exporter does not know is no fault, and no health either.
 func TestNVIDIAGPUIsJudgedByWhatIsTold(t *testing.T) {
 	for name, of := range map[string]struct{ told, state, reason string }{
-		"nothing": {"", "unknown", "neither error counters nor a temperature with its limit"},
+		"nothing": {"", "unknown", "no error counters, no temperature with its limit and no time under limits"},
 		"all":     {fullAnswer, "healthy", "3 correctable errors"},
-		"old":     {`{"at":"2026-01-02T03:00:00Z","gpus":[{"pci":"0000:0a:00.0","state":"lost","values":{}}]}`, "unknown", "neither error counters"},
-		"another": {`{"at":"2026-01-02T03:04:00Z","gpus":[{"pci":"0000:0b:00.0","state":"lost","values":{}}]}`, "unknown", "neither error counters"},
+		"old":     {`{"at":"2026-01-02T03:00:00Z","gpus":[{"pci":"0000:0a:00.0","state":"lost","values":{}}]}`, "unknown", "no error counters"},
+		"another": {`{"at":"2026-01-02T03:04:00Z","gpus":[{"pci":"0000:0b:00.0","state":"lost","values":{}}]}`, "unknown", "no error counters"},
 		"lost":    {`{"at":"2026-01-02T03:04:00Z","gpus":[{"pci":"0000:0a:00.0","state":"lost","values":{}}]}`, "critical", "hangs or is in reset (lost)"},
 		"reset":   {`{"at":"2026-01-02T03:04:00Z","gpus":[{"pci":"0000:0a:00.0","state":"needs_reset","values":{}}]}`, "critical", "(needs_reset)"},
 		"stuck":   {`{"at":"2026-01-02T03:04:00Z","failure":"timeout","stuck":true,"gpus":[]}`, "critical", "(timeout)"},
-		"slow":    {`{"at":"2026-01-02T03:04:00Z","failure":"timeout","gpus":[]}`, "unknown", "neither error counters"},
+		"slow":    {`{"at":"2026-01-02T03:04:00Z","failure":"timeout","gpus":[]}`, "unknown", "no error counters"},
 		"ecc":     {`{"at":"2026-01-02T03:04:00Z","gpus":[{"pci":"0000:0a:00.0","values":{"ecc.errors.uncorrected.volatile.total":2}}]}`, "critical", "2 uncorrectable errors"},
 		"remap":   {`{"at":"2026-01-02T03:04:00Z","gpus":[{"pci":"0000:0a:00.0","values":{"remapped_rows.failure":1,"remapped_rows.uncorrectable":8}}]}`, "critical", "1 bad memory page"},
 		"hot":     {`{"at":"2026-01-02T03:04:00Z","gpus":[{"pci":"0000:0a:00.0","values":{"temperature.gpu":91,"temperature.gpu.tlimit":-1}}]}`, "critical", "gpu at 91 of 90 °C"},
 		"heat":    {`{"at":"2026-01-02T03:04:00Z","gpus":[{"pci":"0000:0a:00.0","values":{"temperature.gpu":70,"temperature.gpu.tlimit":20,"clocks_event_reasons.active":104}}]}`, "warning", "throttled by temperature"},
-		"mad":     {`{"at":"2026-01-02T03:04:00Z","gpus":[{"pci":"0000:0a:00.0","values":{"temperature.gpu":65535,"ecc.errors.uncorrected.volatile.total":-1}}]}`, "unknown", "neither error counters"},
-		"damaged": {`{"at":`, "unknown", "neither error counters"},
+		"mad":     {`{"at":"2026-01-02T03:04:00Z","gpus":[{"pci":"0000:0a:00.0","values":{"temperature.gpu":65535,"ecc.errors.uncorrected.volatile.total":-1}}]}`, "unknown", "no error counters"},
+		"damaged": {`{"at":`, "unknown", "no error counters"},
 	} {
 		_, c := newNVIDIA(t, "nvidia-only", of.told)
 		g := c.Report().GPUs[0]

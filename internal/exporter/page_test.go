@@ -143,7 +143,7 @@ func TestPageHasValuesWithTheirLimits(t *testing.T) {
 	for name, want := range map[string][]string{
 		"amd": {"1 GPU: 1 healthy", "<strong>✓ healthy, 100 of 100</strong>", "GPU 0: AMD Radeon RX 7900 XT",
 			`72 °C of 108 °C (mem)</span> <meter max="108" value="72"`, "137 W of 315 W", "5.8 GiB of 20.0 GiB", `42 %</span> <meter max="1" value="0.42"`},
-		"apu-gfx1103": {"1 GPU: 1 unknown", "47 °C (edge)</span></div>", "9 W</span></div>"},
+		"apu-gfx1103": {"1 GPU: 1 healthy", "47 °C (edge)</span></div>", "9 W</span></div>"},
 		"mi300x-cpx":  {"9 partitions of 2 GPUs: ", "0000:0a:00.0, gfx942, CPX/NPS1, 8 of 8 partitions", "<h3>partition 1</h3> <span>GPU 1</span>"},
 		"mi210x4":     {"4 GPUs: "},
 		"no-gpu":      {`<p id="summary">No GPU</p>`},

@@ -160,7 +160,7 @@ func (d *discovery) count(f function, dev *drmDevice) *GPU {
 		}
 	}
 	if g.Vendor == AMD {
-		g.Name = value(d.root, path.Join(f.dir, "product_name"))
+		g.Name = clean(value(d.root, path.Join(f.dir, "product_name")))
 		g.UniqueID = parseUniqueID(value(d.root, path.Join(f.dir, "unique_id")), 16)
 	}
 	d.inv.GPUs = append(d.inv.GPUs, g)

@@ -25,6 +25,7 @@ func TestWhereNamesComeFrom(t *testing.T) {
 	}{
 		"nothing installed":    {nil, "AMD Radeon RX 7900 XT", "NVIDIA GeForce RTX 4090"},
 		"product_name":         {map[string]string{product: " AMD Board 7 \n", amdgpuIDs: someAMDGPUIDs, misc: somePCIIDs}, "AMD Board 7", "NVIDIA GeForce of pci.ids"},
+		"filled up to a page":  {map[string]string{product: "AMD Board 7\n" + strings.Repeat("\x00", 4084)}, "AMD Board 7", "NVIDIA GeForce RTX 4090"},
 		"empty product_name":   {map[string]string{product: "\n", amdgpuIDs: someAMDGPUIDs}, "AMD from ids XT", "NVIDIA GeForce RTX 4090"},
 		"amdgpu.ids wins":      {map[string]string{amdgpuIDs: someAMDGPUIDs, misc: somePCIIDs}, "AMD from ids XT", "NVIDIA GeForce of pci.ids"},
 		"pci.ids alone":        {map[string]string{misc: somePCIIDs}, "AMD Radeon of pci.ids", "NVIDIA GeForce of pci.ids"},

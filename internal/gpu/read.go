@@ -60,7 +60,7 @@ func changing(r files, p string) string {
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(text)
+	return trim(text)
 }
 
 // value reads a one-value file, "" where there is none to be had.
@@ -69,7 +69,14 @@ func value(r files, p string) string {
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(text)
+	return trim(text)
+}
+
+// trim cuts off white space and everything from the first zero byte on: some files of sysfs
+// are filled up with zero bytes to a page.
+func trim(text string) string {
+	text, _, _ = strings.Cut(text, "\x00")
+	return strings.TrimSpace(strings.ToValidUTF8(text, ""))
 }
 
 // hex reads a value as sysfs writes PCI ids: "0x1002", or without the 0x.

@@ -47,10 +47,10 @@ func TestBoardIsReadOnTheTimer(t *testing.T) {
 	require.Equal(t, Board{Power: Known(320)}, read(r).Board)
 
 	later := []byte(boardTable(0, 41))
-	later[3] = 1
+	later[3] = 2
 	hosttest.Put(t, root, dev+"/board/baseboard_temp", string(later))
 	require.Empty(t, r.Poll())
-	require.Equal(t, []UnknownTable{{"baseboard_temp", "v1_1", 1}}, read(r).Table.Unknown)
+	require.Equal(t, []UnknownTable{{"baseboard_temp", "v1_2", 1}}, read(r).Table.Unknown)
 }
 
 func TestGPUWithoutABoardTellsOfNone(t *testing.T) {

@@ -13,7 +13,7 @@ type target struct {
 	link   func(*Link) *Number  // where it is one of each XGMI link
 	name   string               // of a sensor, domain, rail, engine or reason
 	array  bool                 // the place in the array is a part of the name: hbm0
-	from   int                  // number of the array's first element
+	from   int                  // number of the array's first element; of traffic 1 for what is written
 	late   bool                 // an average: only where nothing is known of the moment
 }
 
@@ -28,6 +28,7 @@ const (
 	engine
 	residency
 	limited
+	traffic
 )
 
 // fields are those that stand for themselves. Temperatures of the die and power have
@@ -47,6 +48,12 @@ var fields = [gm.NumFields]target{
 	gm.TemperatureAid:     {kind: sensor, name: "aid", array: true},
 	gm.TemperatureXcd:     {kind: sensor, name: "xcd", array: true},
 
+	gm.AverageGFXPower:    {number: func(s *State) *Number { return &s.Power.Graphics }},
+	gm.AverageIPUPower:    {number: func(s *State) *Number { return &s.Power.NPU }},
+	gm.AverageDRAMReads:   {kind: traffic, name: "package"},
+	gm.AverageDRAMWrites:  {kind: traffic, name: "package", from: 1},
+	gm.AverageIPUReads:    {kind: traffic, name: "npu"},
+	gm.AverageIPUWrites:   {kind: traffic, name: "npu", from: 1},
 	gm.EnergyAccumulator:  {number: func(s *State) *Number { return &s.Power.Energy }},
 	gm.GFXActivityAcc:     {number: func(s *State) *Number { return &s.Activity.GraphicsSum }},
 	gm.MemActivityAcc:     {number: func(s *State) *Number { return &s.Activity.MemorySum }},
@@ -74,6 +81,7 @@ var fields = [gm.NumFields]target{
 	gm.AverageFclkFrequency:   {kind: clock, name: "fabric", late: true},
 	gm.AverageVclkFrequency:   {kind: clock, name: "vclk", late: true},
 	gm.AverageDclkFrequency:   {kind: clock, name: "dclk", late: true},
+	gm.AverageIpuclkFrequency: {kind: clock, name: "npu", late: true},
 	gm.AverageVclk0Frequency:  {kind: clock, name: "vclk", late: true},
 	gm.AverageDclk0Frequency:  {kind: clock, name: "dclk", late: true},
 	gm.AverageVclk1Frequency:  {kind: clock, name: "vclk", from: 1, late: true},
@@ -145,6 +153,8 @@ func (s *State) take(t *target, v gm.Value) {
 		s.Activity.Engines = append(s.Activity.Engines, Engine{t.name, n, int(v.Partition), v.Value})
 	case t.kind == residency:
 		s.Throttling.Residency = append(s.Throttling.Residency, Residency{t.name, v.Value})
+	case t.kind == traffic:
+		s.Memory.Traffic = append(s.Memory.Traffic, Traffic{t.name, [...]string{"read", "write"}[n], v.Value})
 	case t.kind == limited:
 		s.Throttling.Limited = append(s.Throttling.Limited, Limited{t.name, n, int(v.Partition), v.Value})
 	}

@@ -1,6 +1,7 @@
 package amdgpu
 
 import (
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -151,7 +152,7 @@ func (r *Reader) readTemperatures() (settled bool) {
 
 // readPower is in watts: the average where the GPU has it, else the present
 // draw. 0 is what virtual functions and secondary dies answer for want of a
-// sensor.
+// sensor, and some firmware answers 32 ones.
 func (r *Reader) readPower() {
 	if r.sensors.dir == "" {
 		return
@@ -165,7 +166,7 @@ func (r *Reader) readPower() {
 		if ok {
 			r.hangs.answer()
 		}
-		if ok && micro != 0 {
+		if ok && micro != 0 && micro != math.MaxUint32 {
 			*source.to = Known(float64(micro) / 1e6)
 			p.Now.put(source.to.Value)
 		}

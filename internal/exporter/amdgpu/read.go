@@ -77,7 +77,7 @@ func (r *Reader) Read(whole bool, seen Seen) State {
 		}
 	}
 	r.addSlow()
-	r.judgeBits()
+	r.judgeThrottle()
 	if s.PCIe.Replays.Known {
 		s.PCIe.ReplayRate = r.replays.next(r.now(), s.PCIe.Replays.Value)
 	}

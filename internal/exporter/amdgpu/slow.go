@@ -1,6 +1,7 @@
 package amdgpu
 
 import (
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -84,7 +85,10 @@ func (r *Reader) slowNumber(p string, max, times, per float64) Number {
 		return Number{}
 	}
 	v, ok := sysfile.Leading([]byte(text))
-	return Number{v * times / per, ok && v > 0 && v <= max}
+	if !ok || v <= 0 || v > max || v == math.MaxUint32 {
+		return Number{}
+	}
+	return Known(v * times / per)
 }
 
 // readLimits reads the limits of temperatures, power, fan and link. A limit of -273
@@ -98,13 +102,26 @@ func (r *Reader) readLimits(s *slowState) {
 			s.limits = append(s.limits, t)
 		}
 	}
-	file := func(name string) string { return path.Join(r.device.Dir, name) }
-	s.speedMax, s.lanesMax = r.slowNumber(file("max_link_speed"), 1000, 1e9, 1), r.slowNumber(file("max_link_width"), 64, 1, 1)
+	s.speedMax, s.lanesMax = r.linkLimits()
 	if dir := r.sensors.dir; dir != "" {
 		s.cap = r.slowNumber(path.Join(dir, "power1_cap"), maxWatts*1e6, 1, 1e6)
 		s.capMax = r.slowNumber(path.Join(dir, "power1_cap_max"), maxWatts*1e6, 1, 1e6)
 		s.maxRPM = r.slowNumber(path.Join(dir, "fan1_max"), maxRPM, 1, 1)
 	}
+}
+
+// linkLimits returns the most that the link of the GPU to its slot can do: what the GPU can,
+// or the port above it if that can less. The driver's table has the speed of that link, and
+// a switch on the GPU's own board, whose ports are AMD's as well, is passed over.
+func (r *Reader) linkLimits() (speed, lanes Number) {
+	for dir := r.device.Dir; strings.Count(path.Base(dir), ":") == 2; dir = path.Dir(dir) {
+		speed.lower(r.slowNumber(path.Join(dir, "max_link_speed"), 1000, 1e9, 1))
+		lanes.lower(r.slowNumber(path.Join(dir, "max_link_width"), 64, 1, 1))
+		if dir != r.device.Dir && r.once(path.Join(dir, "vendor")) != "0x1002" {
+			break
+		}
+	}
+	return speed, lanes
 }
 
 // clockFiles are the clock tables, by the name of the domain.

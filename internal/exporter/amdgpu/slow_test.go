@@ -1,11 +1,16 @@
 package amdgpu
 
 import (
+	"fmt"
+	"path"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/exportertest"
+	"concourse-ci-machine/internal/exporter/sysfile"
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 )
 
@@ -100,4 +105,44 @@ func FuzzAERTotal(f *testing.F) {
 			require.GreaterOrEqual(t, n, 0.0)
 		}
 	})
+}
+
+// A link is no faster than the slower of its ends. Ports that are on the GPU's own board
+// (vendor 1002) lie between the GPU and its slot.
+func TestLinkIsHeldAgainstTheLesserOfGPUAndSlot(t *testing.T) {
+	link := func(vendor, speed, lanes string) map[string]string {
+		return map[string]string{"vendor": vendor + "\n", "max_link_speed": speed + "\n", "max_link_width": lanes + "\n"}
+	}
+	const amd, other = "0x1002", "0x1022"
+	for name, tt := range map[string]struct {
+		ports        []map[string]string // from the root on
+		card         map[string]string
+		speed, lanes Number
+	}{
+		"RX 9070 in a slot of PCIe 4": {[]map[string]string{link(other, "16.0 GT/s PCIe", "16"), link(amd, "32.0 GT/s PCIe", "16"),
+			link(amd, "32.0 GT/s PCIe", "16")}, link(amd, "32.0 GT/s PCIe", "16"), Known(16e9), Known(16)},
+		"R7 240 in a slot of 4 lanes": {[]map[string]string{link(other, "8.0 GT/s PCIe", "4")}, link(amd, "8.0 GT/s PCIe", "8"), Known(8e9), Known(4)},
+		"a switch of a server": {[]map[string]string{link(other, "8.0 GT/s PCIe", "8"), link("0x1000", "16.0 GT/s PCIe", "16")},
+			link(amd, "32.0 GT/s PCIe", "16"), Known(16e9), Known(16)},
+		"a guest": {[]map[string]string{{"vendor": "0x1b36\n", "max_link_speed": "Unknown\n", "max_link_width": "255\n"}},
+			link(amd, "32.0 GT/s PCIe", "16"), Known(32e9), Known(16)},
+		"no port": {nil, link(amd, "32.0 GT/s PCIe", "16"), Known(32e9), Known(16)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, dir := host.Root(t.TempDir()), "/sys/devices/pci0000:00"
+			for i, files := range append(tt.ports, tt.card) {
+				dir = path.Join(dir, fmt.Sprintf("0000:%02x:00.0", i))
+				for name, text := range files {
+					hosttest.Put(t, root, path.Join(dir, name), text)
+				}
+			}
+			hosttest.Put(t, root, path.Join(dir, "gpu_busy_percent"), "90\n")
+			r := NewReader(root, Device{PCI: path.Base(dir), Dir: dir, Own: dir}, sysfile.NewLimit(), func() time.Time { return hosttest.Now })
+			t.Cleanup(r.Close)
+			s := read(r)
+			require.Equal(t, tt.speed, s.PCIe.SpeedMax)
+			require.Equal(t, tt.lanes, s.PCIe.LanesMax)
+			require.Empty(t, s.Failures)
+		})
+	}
 }

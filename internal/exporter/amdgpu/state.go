@@ -30,6 +30,13 @@ func (n *Number) put(v float64) {
 	}
 }
 
+// lower takes the other number if that is less.
+func (n *Number) lower(other Number) {
+	if other.Known && (!n.Known || other.Value < n.Value) {
+		*n = other
+	}
+}
+
 // State is what one GPU of any maker told in one reading, in base units: readers of other
 // GPUs fill it, too. Nobody changes it once it is read.
 type State struct {
@@ -85,11 +92,22 @@ func (s *State) Nearest() (nearest Temperature, ok bool) {
 	return nearest, ok
 }
 
+// APULimit is the limit of an APU in degrees Celsius, for which amdgpu has no temp1_crit
+// (hwmon_attributes_visible in amdgpu_pm.c). AMD's product page has 95 for a Ryzen 7 7735HS,
+// which laptops let run to 100 (community.amd.com, thread 751979). Other models are not known.
+const APULimit = 100
+
+// APU reports whether the GPU is a part of a processor: gpu_metrics v2 and v3 are of APUs.
+func (s *State) APU() bool {
+	return s.Table.Revision != nil && (s.Table.Revision.Format == 2 || s.Table.Revision.Format == 3)
+}
+
 // Power is in watts, energy in joules.
 type Power struct {
 	Now            Number // of the next two, or of gpu_metrics; on an APU with the processor's share
 	Average, Input Number // hwmon power1_average, power1_input
 	Cap, CapMax    Number // power1_cap, power1_cap_max
+	Graphics, NPU  Number // shares of an APU's power (gpu_metrics v3)
 	Energy         Number // since the driver was loaded, where the counter's unit is known
 }
 
@@ -152,6 +170,14 @@ type Memory struct {
 	Visible      Pool // the part of it that the processor can see
 	GTT          Pool // system memory that the GPU may use
 	BandwidthMax Number
+	Traffic      []Traffic // of an APU (gpu_metrics v3)
+}
+
+// Traffic is what one direction of memory carries, in bytes a second.
+type Traffic struct {
+	Of        string // package: everything in it, the processor too; npu: its share
+	Direction string // read, write
+	Bytes     float64
 }
 
 // Pool is a kind of memory (mem_info_*), in bytes.

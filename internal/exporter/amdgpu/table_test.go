@@ -117,3 +117,14 @@ func TestReadingIsNotChangedByTheNext(t *testing.T) {
 	require.Equal(t, uint64(1), next.RAS.Errors.Uncorrectable)
 	require.Equal(t, want, []any{sensorsOf(s), activeOf(s), s.RAS.Blocks[0], s.ClockRanges[0], *s.RAS.Errors, *s.Table.Revision})
 }
+
+// A table of a Strix: the graphics' share of the package's power, and traffic of its memory.
+func TestAPUTellsItsSharesOfPowerAndMemory(t *testing.T) {
+	b := []byte(numbers(264, 3, 0, map[int]uint16{94: 2504, 96: 637, 98: 12, 100: 3, 116: 450, 180: 800}))
+	binary.LittleEndian.PutUint32(b[112:], 9800)
+	binary.LittleEndian.PutUint32(b[124:], 1500)
+	s := first(t, map[string]string{"gpu_busy_percent": "5\n", "gpu_metrics": string(b)})
+	require.Equal(t, Power{Now: Known(9.8), Graphics: Known(1.5), NPU: Known(.45)}, s.Power)
+	require.Equal(t, []Traffic{{"package", "read", 2504e6}, {"package", "write", 637e6}, {"npu", "read", 12e6}, {"npu", "write", 3e6}}, s.Memory.Traffic)
+	require.Contains(t, s.Clocks, Clock{"npu", 0, 800e6})
+}

@@ -1,6 +1,7 @@
 package amdgpu
 
 import (
+	"slices"
 	"time"
 
 	gm "concourse-ci-machine/internal/exporter/gpumetrics"
@@ -20,14 +21,21 @@ type throttleState struct {
 	older   *residencies
 	base    *residencies
 	lastRev gm.Revision
-	status  *uint64 // indep_throttle_status of this reading, see judgeBits
+	status  *uint64      // indep_throttle_status of this reading, see judgeThrottle
+	now     *residencies // the counters of this reading
 }
 
 // residencies is a reading of the counters: ticks by field.
 type residencies struct {
 	at     time.Time
 	total  gm.Value // accumulation_counter; Bits 0 where the table has none
-	counts []gm.Value
+	counts []counter
+}
+
+// counter is the time under one limit of heat.
+type counter struct {
+	gm.Value
+	cool bool // the sensor of the limit is known, and not near its critical temperature
 }
 
 // throttleBit is a bit of indep_throttle_status (SMU_THROTTLER_* in
@@ -54,14 +62,23 @@ func thermal(bit int) bool { return bit >= 32 && bit < 48 }
 // bitSensors are the sensors in hwmon that thermal bits speak of.
 var bitSensors = map[int]string{32: "junction", 34: "mem", 35: "edge", 36: "junction"}
 
+// residencySensors are the sensors in hwmon that residencies of heat speak of. The heat of
+// an APU's processor (throttle_residency_thm_core) is no limit of the GPU and is not here.
+var residencySensors = map[gm.Field]string{
+	gm.SocketThermalResidencyAcc: "junction", gm.HBMThermalResidencyAcc: "mem",
+	gm.ProchotResidencyAcc: "", gm.VRThermalResidencyAcc: "",
+	gm.ThrottleResidencyProchot: "", gm.ThrottleResidencyThermalGFX: "", gm.ThrottleResidencyThermalSoC: "",
+}
+
 // readThrottle tells what slows the GPU down, from the best of the fields that
 // the table has.
 func (r *Reader) readThrottle(values []gm.Value, revision gm.Revision) {
 	if r.throttle.lastRev != revision {
 		r.throttle = throttleState{lastRev: revision}
 	}
-	now := residencies{at: r.now()}
+	now := &residencies{at: r.now()}
 	var raw *gm.Value
+	r.s.Throttling.dropStuck()
 	for i, v := range values {
 		switch v.Field {
 		case gm.IndepThrottleStatus:
@@ -71,13 +88,14 @@ func (r *Reader) readThrottle(values []gm.Value, revision gm.Revision) {
 			raw = &values[i]
 		case gm.AccumulationCounter:
 			now.total = v
-		case gm.ProchotResidencyAcc, gm.SocketThermalResidencyAcc, gm.VRThermalResidencyAcc, gm.HBMThermalResidencyAcc,
-			gm.ThrottleResidencyProchot, gm.ThrottleResidencyThermalCore, gm.ThrottleResidencyThermalGFX, gm.ThrottleResidencyThermalSoC:
-			now.counts = append(now.counts, v)
+		default:
+			if _, heat := residencySensors[v.Field]; heat && !stuck(v.Value, r.s.Throttling.Ticks) {
+				now.counts = append(now.counts, counter{Value: v})
+			}
 		}
 	}
 	if len(now.counts) > 0 {
-		r.grow(now)
+		r.throttle.now = now
 		return
 	}
 	if raw != nil {
@@ -87,14 +105,33 @@ func (r *Reader) readThrottle(values []gm.Value, revision gm.Revision) {
 	}
 }
 
+// stuck reports whether a residency is the count of all ticks: firmware of MI300X with
+// AMD's driver 6.10.5 adds each tick to some of them, whatever the GPU does.
+func stuck(residency float64, ticks Number) bool {
+	return ticks.Known && ticks.Value > 0 && residency == ticks.Value
+}
+
+// dropStuck removes the residencies that mean nothing.
+func (t *Throttling) dropStuck() {
+	t.Residency = slices.DeleteFunc(t.Residency, func(r Residency) bool { return stuck(r.Ticks, t.Ticks) })
+}
+
 // Unspecified is the reason of a limit that the GPU has its own codes for, or of which
 // no sensor says that it is about.
 const Unspecified = "unspecified"
 
-// judgeBits comes when sensors and their limits were read. A thermal bit counts where
-// its sensor is near the limit. Where no such sensor is known it is unspecified, and
-// no limit of heat.
-func (r *Reader) judgeBits() {
+// judgeThrottle comes when sensors and their limits were read. A thermal bit counts if its
+// sensor is near the limit. If no such sensor is known the bit is unspecified, and no limit
+// of heat. A residency without a sensor counts, because it is the firmware's own measure.
+func (r *Reader) judgeThrottle() {
+	if now := r.throttle.now; now != nil {
+		r.throttle.now = nil // the next reading may be without its table
+		for i := range now.counts {
+			near, ok := r.s.near(residencySensors[now.counts[i].Field])
+			now.counts[i].cool = ok && !near
+		}
+		r.grow(now)
+	}
 	if r.throttle.status == nil {
 		return
 	}
@@ -123,7 +160,7 @@ func (r *Reader) judgeBits() {
 			t.ThermalShare = Known(BitShare)
 		}
 	}
-	r.throttle.status = nil // the next reading may be without its table
+	r.throttle.status = nil
 }
 
 // nearLimit is the share of a sensor's limit from which on the firmware's word for it
@@ -143,14 +180,14 @@ func (s *State) near(name string) (near, ok bool) {
 }
 
 // grow compares with the reading of one to two windows ago.
-func (r *Reader) grow(now residencies) {
+func (r *Reader) grow(now *residencies) {
 	t := &r.throttle
 	switch {
 	case t.base == nil:
-		t.base = &now
+		t.base = now
 		return
 	case now.at.Sub(t.base.at) >= window:
-		t.older, t.base = t.base, &now
+		t.older, t.base = t.base, now
 	}
 	since := t.older
 	if since == nil {
@@ -158,7 +195,7 @@ func (r *Reader) grow(now residencies) {
 	}
 	n, most, ticks, ok := since.until(now)
 	if !ok { // the firmware started again
-		t.older, t.base = nil, &now
+		t.older, t.base = nil, now
 		return
 	}
 	r.s.Throttling.Limits = Known(float64(n))
@@ -168,8 +205,9 @@ func (r *Reader) grow(now residencies) {
 }
 
 // until is how many counters grew, by how much the one that grew most, and how
-// many ticks there were. ok is false where they can't have come from b.
-func (b *residencies) until(now residencies) (n int, most, ticks float64, ok bool) {
+// many ticks there were. A counter whose sensor was cool both times is left out. ok is
+// false where they can't have come from b.
+func (b *residencies) until(now *residencies) (n int, most, ticks float64, ok bool) {
 	if len(b.counts) != len(now.counts) || b.total.Bits != now.total.Bits {
 		return 0, 0, 0, false
 	}
@@ -180,9 +218,12 @@ func (b *residencies) until(now residencies) (n int, most, ticks float64, ok boo
 		if b.counts[i].Field != v.Field || b.total.Bits == 0 && v.Raw < b.counts[i].Raw {
 			return 0, 0, 0, false
 		}
-		g := growth(b.counts[i], v)
+		g := growth(b.counts[i].Value, v.Value)
 		if b.total.Bits > 0 && g > ticks {
 			return 0, 0, 0, false // more than the time there was: not a wrap but a new start
+		}
+		if b.counts[i].cool && v.cool {
+			continue
 		}
 		if g > 0 {
 			n++

@@ -61,16 +61,17 @@ func TestThermalResidencyThatGrowsIsThrottling(t *testing.T) {
 
 func TestCountersOf32BitsWrapAround(t *testing.T) {
 	v := func(f gm.Field, raw uint64) gm.Value { return gm.Value{Field: f, Bits: 32, Raw: raw} }
-	before := residencies{total: v(gm.AccumulationCounter, 0xffffff00), counts: []gm.Value{v(gm.VRThermalResidencyAcc, 0xfffffff0)}}
-	n, most, ticks, ok := before.until(residencies{total: v(gm.AccumulationCounter, 0x100), counts: []gm.Value{v(gm.VRThermalResidencyAcc, 0x10)}})
+	of := func(f gm.Field, raw uint64) []counter { return []counter{{Value: v(f, raw)}} }
+	before := residencies{total: v(gm.AccumulationCounter, 0xffffff00), counts: of(gm.VRThermalResidencyAcc, 0xfffffff0)}
+	n, most, ticks, ok := before.until(&residencies{total: v(gm.AccumulationCounter, 0x100), counts: of(gm.VRThermalResidencyAcc, 0x10)})
 	require.True(t, ok)
 	require.Equal(t, 1, n)
 	require.Equal(t, 32.0, most)
 	require.Equal(t, 512.0, ticks)
-	_, _, _, ok = before.until(residencies{total: v(gm.AccumulationCounter, 0xffffff10), counts: []gm.Value{v(gm.VRThermalResidencyAcc, 3)}})
+	_, _, _, ok = before.until(&residencies{total: v(gm.AccumulationCounter, 0xffffff10), counts: of(gm.VRThermalResidencyAcc, 3)})
 	require.False(t, ok, "more than there was time for")
-	apu := residencies{counts: []gm.Value{v(gm.ThrottleResidencyThermalGFX, 7)}}
-	_, _, _, ok = apu.until(residencies{counts: []gm.Value{v(gm.ThrottleResidencyThermalGFX, 6)}})
+	apu := residencies{counts: of(gm.ThrottleResidencyThermalGFX, 7)}
+	_, _, _, ok = apu.until(&residencies{counts: of(gm.ThrottleResidencyThermalGFX, 6)})
 	require.False(t, ok)
 }
 
@@ -137,4 +138,100 @@ func TestBitsOfATableThatIsGoneAreGone(t *testing.T) {
 	require.Equal(t, Number{}, got.Limits)
 	require.Equal(t, Number{}, got.ThermalShare)
 	require.Empty(t, got.Active)
+}
+
+// residencyTable is a gpu_metrics v1_6 with its counters, in the order of the kernel:
+// accumulation, prochot, ppt, socket, vr and hbm.
+func residencyTable(counters ...uint32) string {
+	b := make([]byte, 1664)
+	binary.LittleEndian.PutUint16(b, 1664)
+	b[2], b[3] = 1, 6
+	for i, n := range counters {
+		binary.LittleEndian.PutUint32(b[32+4*i:], n)
+	}
+	return string(b)
+}
+
+// An idle MI300X with AMD's driver 6.10.5 had 10657785 ticks and as many of ppt, socket
+// and hbm. They advance together.
+func TestResidencyThatIsTheCountOfAllTicksIsNoThrottling(t *testing.T) {
+	for name, sensors := range map[string]map[string]string{
+		"with limits":               exportertest.Sensors("junction", 42, 100, "mem", 39, 105),
+		"a guest, which has none":   exportertest.Sensors("junction", 42, 0, "mem", 39, 0),
+		"even if it is near limits": exportertest.Sensors("junction", 95, 100, "mem", 100, 105),
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := exportertest.Put(t, sensors)
+			r, now := readerOf(t, root)
+			var got Throttling
+			for _, ticks := range []uint32{10657785, 10672785, 10687785} {
+				hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(ticks, 0, ticks, ticks, 0, ticks))
+				got = read(r).Throttling
+				*now = now.Add(window)
+			}
+			require.Equal(t, Known(0), got.Limits)
+			require.Equal(t, Known(0), got.ThermalShare)
+			require.Equal(t, []Residency{{"prochot", 0}, {"vr_thermal", 0}}, got.Residency, "no series for what means nothing")
+		})
+	}
+}
+
+// A residency counts if its sensor was near its limit, or if it has no sensor that is known.
+func TestResidencyIsHeldAgainstItsSensor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		sensors           map[string]string
+		socket, vr, hbm   uint32 // ticks of 1000
+		limits, thermally float64
+	}{
+		"a cool socket":                 {exportertest.Sensors("junction", 42, 100), 900, 0, 0, 0, 0},
+		"a hot socket":                  {exportertest.Sensors("junction", 95, 100), 900, 0, 0, 1, .9},
+		"cool memory":                   {exportertest.Sensors("junction", 95, 100, "mem", 50, 105), 100, 0, 900, 1, .1},
+		"regulators without a sensor":   {exportertest.Sensors("junction", 42, 100), 900, 300, 0, 1, .3},
+		"a guest has no limits":         {exportertest.Sensors("junction", 99, 0, "mem", 99, 0), 200, 0, 100, 2, .2},
+		"a guest has no sensors at all": {nil, 0, 0, 0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := exportertest.Put(t, tt.sensors)
+			r, now := readerOf(t, root)
+			hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(1000, 0, 0, 0, 0, 0))
+			read(r)
+			*now = now.Add(window)
+			hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(2000, 0, 0, tt.socket, tt.vr, tt.hbm))
+			got := read(r).Throttling
+			require.Equal(t, Known(tt.limits), got.Limits)
+			require.InDelta(t, tt.thermally, got.ThermalShare.Value, 1e-9)
+		})
+	}
+}
+
+func TestResidencyOfAGPUThatCooledDownCounts(t *testing.T) {
+	root := exportertest.Put(t, exportertest.Sensors("junction", 99, 100))
+	r, now := readerOf(t, root)
+	hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(1000))
+	read(r)
+	*now = now.Add(window)
+	hosttest.Put(t, root, dev+"/hwmon/hwmon3/temp1_input", "70000\n")
+	hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(2000, 0, 0, 500))
+	require.Equal(t, Known(1), read(r).Throttling.Limits, "it was hot within the time of the ticks")
+}
+
+// The heat of an APU's processor is no limit of its GPU (thm_core of a Strix).
+func TestHeatOfAProcessorDoesNotThrottleItsGPU(t *testing.T) {
+	table := func(core, gfx uint32) string {
+		b := []byte(numbers(264, 3, 0, nil))
+		binary.LittleEndian.PutUint32(b[244:], core)
+		binary.LittleEndian.PutUint32(b[248:], gfx)
+		return string(b)
+	}
+	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "gpu_metrics": table(100, 0)})
+	r, now := readerOf(t, root)
+	read(r)
+	*now = now.Add(window)
+	hosttest.Put(t, root, dev+"/gpu_metrics", table(9000, 0))
+	got := read(r).Throttling
+	require.Equal(t, Known(0), got.Limits)
+	require.Contains(t, got.Residency, Residency{"core_thermal", 9000}, "it is shown all the same")
+	*now = now.Add(window)
+	hosttest.Put(t, root, dev+"/gpu_metrics", table(9000, 5))
+	require.Equal(t, Known(1), read(r).Throttling.Limits)
 }

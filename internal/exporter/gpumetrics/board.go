@@ -23,6 +23,19 @@ var (
 		"vddcr_socio_a", "vddcr_socio_c", "vdd_085_hbm", "vddcr_11_hbm_b", "vddcr_11_hbm_d", "vdd_usr", "vddio_11_e32"}
 )
 
+// streamVRSensors are the voltage regulators of later boards (SMU 15.0.8).
+var streamVRSensors = []string{"vddcr_socio_a", "vddcr_socio_c", "vddcr_x0", "vddcr_x1", "vddio_hbm_b", "vddio_hbm_d",
+	"vddio_04_hbm_b", "vddio_04_hbm_d", "vddcr_hbm_b", "vddcr_hbm_d", "vddcr_075_hbm_b", "vddcr_075_hbm_d",
+	"vddio_11_gta_a", "vddio_11_gta_c", "vddan_075_gta_a", "vddan_075_gta_c", "vddcr_075_ucie", "vddio_065_ucieaa",
+	"vddio_065_ucieam_a", "vddio_065_ucieam_c", "vddan_075"}
+
+// boardAttributes are the sensors of tables v1_1 by the number of their first attribute (enum
+// amdgpu_metrics_attr_id in kgd_pp_interface.h): 52 and 53 are label_version and node_id.
+var boardAttributes = []struct {
+	first int
+	names []string
+}{{54, nodeSensors}, {60, streamVRSensors}, {81, baseboardSensors}}
+
 // boardBegin is where the first sensor stands: after the header, label_version, node_id
 // and accumulation_counter.
 const boardBegin = 16
@@ -33,30 +46,60 @@ const nodeEntries = 12
 
 // DecodeBaseboard gives the sensors of a baseboard_temp table.
 func DecodeBaseboard(b []byte) ([]BoardTemperature, error) {
-	b, err := boardTable(b)
-	return boardSensors(nil, b, baseboardSensors), err
+	return decodeBoard(b, func(b []byte) []BoardTemperature { return boardSensors(nil, b, baseboardSensors) })
 }
 
 // DecodeGPUBoard gives the sensors of a gpuboard_temp table.
 func DecodeGPUBoard(b []byte) ([]BoardTemperature, error) {
-	b, err := boardTable(b)
-	split := min(4*nodeEntries, len(b))
-	return boardSensors(boardSensors(nil, b[:split], nodeSensors), b[split:], vrSensors), err
+	return decodeBoard(b, func(b []byte) []BoardTemperature {
+		split := min(4*nodeEntries, len(b))
+		return boardSensors(boardSensors(nil, b[:split], nodeSensors), b[split:], vrSensors)
+	})
 }
 
-// boardTable checks the header, and returns what follows it.
-func boardTable(b []byte) ([]byte, error) {
-	if len(b) < boardBegin {
+// decodeBoard checks the header, and reads a table of either revision: v1_0 has places of
+// one size, which depend on the table, and v1_1 attributes with numbers of their own.
+func decodeBoard(b []byte, places func([]byte) []BoardTemperature) ([]BoardTemperature, error) {
+	if len(b) < headerSize+4 {
 		return nil, fmt.Errorf("%w: %d bytes", errDamaged, len(b))
 	}
 	size, r := int(binary.LittleEndian.Uint16(b)), Revision{b[2], b[3]}
+	stream := r == Revision{1, 1}
 	switch {
-	case size < boardBegin || size > len(b):
-		return nil, fmt.Errorf("%w: header says %d of %d bytes", errDamaged, size, len(b))
-	case r != Revision{1, 0}:
+	case !stream && r != Revision{1, 0}:
 		return nil, fmt.Errorf("%w: %s", ErrUnknown, r)
+	case size > len(b) || !stream && size < boardBegin:
+		return nil, fmt.Errorf("%w: header says %d of %d bytes", errDamaged, size, len(b))
+	case stream:
+		return boardStreamSensors(b[:size])
 	}
-	return b[boardBegin:size], nil
+	return places(b[boardBegin:size]), nil
+}
+
+// boardStreamSensors reads a table v1_1, whose attributes have one instance each.
+func boardStreamSensors(b []byte) (out []BoardTemperature, err error) {
+	s, err := newAttributes(b)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[int]bool{}
+	for s.left > 0 {
+		a, err := s.next()
+		if err != nil {
+			return nil, err
+		}
+		for _, of := range boardAttributes {
+			i := a.id - of.first
+			if i < 0 || i >= len(of.names) || a.instances != 1 || seen[a.id] {
+				continue
+			}
+			if v, ok := readings[celsius].value(a.kind, number(a.values, a.kind)); ok && v > 0 {
+				seen[a.id] = true
+				out = append(out, BoardTemperature{of.names[i], v})
+			}
+		}
+	}
+	return out, nil
 }
 
 // boardSensors reads numbers with a sensor in their upper 8 bits and degrees in the

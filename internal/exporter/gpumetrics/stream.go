@@ -5,44 +5,75 @@ import (
 	"fmt"
 )
 
-// decodeStream reads gpu_metrics v1_9 and partition metrics v1_1: a count, and
-// that many attributes one after the other without any alignment. Each is a
-// 64-bit encoding and then its instances. Attributes that are not known here
-// are passed over by their size.
+// attributes is what is left of a table of attributes: gpu_metrics v1_9, partition metrics v1_1
+// and temperatures of boards v1_1. It has a count, and that many attributes one after the
+// other without any alignment. Each is a 64-bit encoding and then its instances.
+type attributes struct {
+	b    []byte
+	left int32
+}
+
+// attribute is one of them. values holds its instances.
+type attribute struct {
+	id, instances, unit int
+	kind                kind
+	values              []byte
+}
+
+// newAttributes begins after the header of a table.
+func newAttributes(b []byte) (attributes, error) {
+	const first = headerSize + 4
+	if len(b) < first {
+		return attributes{}, fmt.Errorf("%w: %d bytes", errDamaged, len(b))
+	}
+	return attributes{b[first:], int32(binary.LittleEndian.Uint32(b[headerSize:]))}, nil
+}
+
+// next takes the next attribute.
 //
 // The encoding has the number of instances in bits 0-9, the attribute in
 // 10-19, the type in 20-23 and the unit in 24-31 (AMDGPU_METRICS_ENC_ATTR).
+func (s *attributes) next() (a attribute, err error) {
+	if len(s.b) < 8 {
+		return a, fmt.Errorf("%w: %d attributes missing", errDamaged, s.left)
+	}
+	encoding := binary.LittleEndian.Uint64(s.b)
+	s.b = s.b[8:]
+	a = attribute{id: int(encoding >> 10 & 0x3ff), instances: int(encoding & 0x3ff), unit: int(encoding >> 24 & 0xff), kind: kind(encoding >> 20 & 0xf)}
+	if a.kind >= numKinds {
+		return a, fmt.Errorf("%w: attribute %d of type %d", errDamaged, a.id, a.kind)
+	}
+	size := a.instances * a.kind.size()
+	if size > len(s.b) {
+		return a, fmt.Errorf("%w: attribute %d ends after the table", errDamaged, a.id)
+	}
+	a.values, s.b = s.b[:size], s.b[size:]
+	s.left--
+	return a, nil
+}
+
+// decodeStream reads gpu_metrics v1_9 and partition metrics v1_1. Attributes that are not
+// known here are passed over.
 func decodeStream(b []byte, values []Value) ([]Value, error) {
-	const first = headerSize + 4
-	if len(b) < first {
-		return values, fmt.Errorf("%w: %d bytes", errDamaged, len(b))
+	s, err := newAttributes(b)
+	if err != nil {
+		return values, err
 	}
 	begin, named51 := len(values), false
 	var seen [len(streamFields)]bool // what is told twice is told once
-	left := int32(binary.LittleEndian.Uint32(b[headerSize:]))
-	for b = b[first:]; left > 0; left-- {
-		if len(b) < 8 {
-			return values, fmt.Errorf("%w: %d attributes missing", errDamaged, left)
+	for s.left > 0 {
+		a, err := s.next()
+		if err != nil {
+			return values, err
 		}
-		encoding := binary.LittleEndian.Uint64(b)
-		b = b[8:]
-		instances, id := int(encoding&0x3ff), int(encoding>>10&0x3ff)
-		k, named := kind(encoding>>20&0xf), int(encoding>>24&0xff)
-		if k >= numKinds {
-			return values, fmt.Errorf("%w: attribute %d of type %d", errDamaged, id, k)
-		}
-		if instances*k.size() > len(b) {
-			return values, fmt.Errorf("%w: attribute %d ends after the table", errDamaged, id)
-		}
-		named51 = named51 || id == 51
-		if id < len(streamFields) && !seen[id] {
-			seen[id] = true
-			if u, ok := streamUnit(streamFields[id].unit, named); ok {
-				r := row{streamFields[id].field, 0, k, instances, u}
-				values = r.decode(b, 0, values)
+		named51 = named51 || a.id == 51
+		if a.id < len(streamFields) && !seen[a.id] {
+			seen[a.id] = true
+			if u, ok := streamUnit(streamFields[a.id].unit, a.unit); ok {
+				r := row{streamFields[a.id].field, 0, a.kind, a.instances, u}
+				values = r.decode(a.values, 0, values)
 			}
 		}
-		b = b[instances*k.size():]
 	}
 	if !named51 {
 		asDKMS(values[begin:])

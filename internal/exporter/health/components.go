@@ -39,6 +39,10 @@ func measure(s *amdgpu.State) (parts []part) {
 	if t, ok := s.Nearest(); ok && !s.Suspended() {
 		add(Temperature, slope(t.Now.Value/t.Critical.Value, .75, 100, .90, 70, 1, 30),
 			Fault{Kind: Hot, Component: t.Sensor, Value: t.Now.Value, Limit: t.Critical.Value})
+	} else if t := s.Temperature; s.APU() && t.Now.Known && !s.Suspended() {
+		// The limit is not the GPU's own word, and APUs are made to run at it: a warning at most.
+		add(Temperature, max(30, slope(t.Now.Value/amdgpu.APULimit, .95, 100, 1, 70, 1.05, 30)),
+			Fault{Kind: Hot, Component: t.Sensor, Value: t.Now.Value, Limit: amdgpu.APULimit})
 	}
 	if share := s.Throttling.ThermalShare; share.Known && !s.Suspended() {
 		add(Throttling, throttled(share.Value), Fault{Kind: Throttled, Value: share.Value})

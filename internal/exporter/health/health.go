@@ -13,7 +13,9 @@
 //	errors       .25  deferred: 1 or more 70, 10 or more 40
 //	                  correctable: 1 or more 90, 100 or more 70, 1000 or more 40
 //	temperature  .20  as a share of the sensor's critical temperature:
-//	                  up to .75 100, falling to 70 at .90, to 30 at 1, and 0 from there
+//	                  up to .75 100, falling to 70 at .90, to 30 at 1, and 0 from there;
+//	                  of an APU, whose driver gives none, as a share of amdgpu.APULimit:
+//	                  up to .95 100, falling to 70 at 1 and to 30 at 1.05, and never less
 //	throttling   .15  share of time under a thermal limit: 0 100, falling to
 //	                  70 at .1, to 30 at .5, to 0 at 1
 //	events       .15  hangs and resets in a day: 0 100, 1 70, 2 55, 3 40, 4 25, more 0
@@ -24,9 +26,9 @@
 //
 // The state is the worse of two: that of the score (healthy from 80, warning
 // from 50) and that of the worst component (healthy from 80, warning from 30).
-// A score that contradicts the state is lowered to 79 or 49. Where neither
-// errors nor temperature are known, the state is unknown and there is no score:
-// a GPU that tells nothing is not a healthy one.
+// A score that contradicts the state is lowered to 79 or 49. If neither errors, nor
+// temperature nor throttling are known, the state is unknown and there is no score:
+// a GPU that reports nothing is not a healthy one.
 package health
 
 import (
@@ -103,7 +105,7 @@ func judge(gates []Fault, parts []part, suspended bool) Judgement {
 		if weights > 0 {
 			j.Score = math.Min(mean, j.Score)
 		}
-	case !j.checked(Errors) && !j.checked(Temperature):
+	case !j.checked(Errors) && !j.checked(Temperature) && !j.checked(Throttling):
 		j.State, j.Score = Unknown, math.NaN()
 		return j
 	case mean < 50 || worst < 30:

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/amdgpu"
+	gm "concourse-ci-machine/internal/exporter/gpumetrics"
 )
 
 var known = amdgpu.Known
@@ -27,6 +28,14 @@ func links(up, all int) (out []amdgpu.Link) {
 		out = append(out, l)
 	}
 	return out
+}
+
+// apu is an APU, whose driver gives no limit.
+func apu(degrees float64) amdgpu.State {
+	s := amdgpu.State{Alive: true, Table: amdgpu.Table{Revision: &gm.Revision{Format: 2, Content: 1}}}
+	s.Temperature = amdgpu.Temperature{Sensor: "edge", Now: known(degrees)}
+	s.Temperatures = []amdgpu.Temperature{s.Temperature}
+	return s
 }
 
 // good is a GPU that tells everything, and nothing is wrong.
@@ -116,6 +125,20 @@ func TestAssess(t *testing.T) {
 			*s = alive
 			s.Temperatures = hot("junction", 60)
 		}, 100, Healthy, "nothing wrong with temperature and events", nil, nil},
+		"a guest without limits tells the time under them": {func(s *amdgpu.State) {
+			*s = alive
+			s.Temperatures = []amdgpu.Temperature{{Sensor: "junction", Now: known(60)}}
+			s.Throttling.ThermalShare = known(0)
+		}, 100, Healthy, "nothing wrong with throttling and events", nil, nil},
+		"a guest that is slowed down by heat": {func(s *amdgpu.State) {
+			*s = alive
+			s.Throttling.ThermalShare = known(.5)
+		}, 65, Warning, "throttled by temperature 50 % of the time", []Fault{{Kind: Throttled, Value: .5}}, []int{4}},
+		"an APU under load": {func(s *amdgpu.State) { *s = apu(92) }, 100, Healthy, "nothing wrong with temperature and events", nil, nil},
+		"an APU at its limit": {func(s *amdgpu.State) { *s = apu(100) }, 79, Warning,
+			"edge at 100 of 100 °C", []Fault{{Kind: Hot, Component: "edge", Value: 100, Limit: 100}}, []int{4}},
+		"an APU beyond a limit that is not its own word": {func(s *amdgpu.State) { *s = apu(107) }, 60, Warning,
+			"edge at 107 of 100 °C", []Fault{{Kind: Hot, Component: "edge", Value: 107, Limit: 100}}, []int{4}},
 		"errors of a GPU that sleeps are known": {func(s *amdgpu.State) {
 			s.RuntimePower, s.Temperatures, s.Throttling.ThermalShare = "suspended", hot("junction", 120), known(1)
 		}, 100, Healthy, "nothing wrong with errors, events, links and PCIe", nil, nil},
@@ -142,10 +165,11 @@ func TestAssess(t *testing.T) {
 
 func TestGPUThatTellsNothingIsUnknown(t *testing.T) {
 	idle := amdgpu.State{Alive: true}
-	idle.Throttling.ThermalShare, idle.PCIe = known(0), amdgpu.PCIe{Lanes: known(8), LanesMax: known(16)}
+	idle.Temperatures = []amdgpu.Temperature{{Sensor: "junction", Now: known(45)}}
+	idle.PCIe = amdgpu.PCIe{Lanes: known(8), LanesMax: known(16)}
 	for reason, s := range map[string]amdgpu.State{
-		"neither error counters nor a temperature with its limit": idle,
-		"suspended, and without error counters":                   {Alive: true, RuntimePower: "suspended"},
+		"no error counters, no temperature with its limit and no time under limits": idle,
+		"suspended, and without error counters":                                     {Alive: true, RuntimePower: "suspended"},
 	} {
 		j := Assess(&s)
 		require.True(t, math.IsNaN(j.Score))
@@ -196,7 +220,7 @@ func TestScoreAndStateAgree(t *testing.T) {
 		case Critical:
 			require.Less(t, j.Score, 50.0)
 		case Unknown:
-			require.True(t, s.RAS.Errors == nil && s.Temperatures == nil)
+			require.True(t, s.RAS.Errors == nil && s.Temperatures == nil && !s.Throttling.ThermalShare.Known)
 		}
 		if j.State != Unknown {
 			require.True(t, j.Score >= 0 && j.Score <= 100)

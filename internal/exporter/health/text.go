@@ -55,7 +55,7 @@ func (j Judgement) Reason() string {
 	case j.State == Unknown && j.Suspended:
 		return "suspended, and without error counters"
 	case j.State == Unknown:
-		return "neither error counters nor a temperature with its limit"
+		return "no error counters, no temperature with its limit and no time under limits"
 	case len(j.Faults) > 0:
 		texts := make([]string, len(j.Faults))
 		for i, f := range j.Faults {

@@ -206,7 +206,7 @@ func (m *Monitor) accompany(s *Snapshot) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		g.Traffic, g.Lease = m.traffic.of(g.Device), s.Leases.of(g.Device, s.At)
-		if s.Users != nil && g.Device.Vendor != gpu.NVIDIA { // whose users no file of the kernel tells
+		if s.Users != nil {
 			g.Users = s.Users.Of(used(g.Device))
 		}
 		if s.Service != nil {

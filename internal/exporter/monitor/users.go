@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/exporter/nvidiagpu"
 	"concourse-ci-machine/internal/exporter/usage"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/host"
@@ -27,7 +28,7 @@ func newUsers(root host.Root, o Options, now func() time.Time) *users {
 }
 
 // readUsers looks once, unless the last look has not come back. Without a GPU whose
-// users the kernel tells no process is looked at.
+// users can be known no process is looked at.
 func (m *Monitor) readUsers(ctx context.Context) {
 	found := m.known.Load()
 	if found == nil {
@@ -35,9 +36,13 @@ func (m *Monitor) readUsers(ctx context.Context) {
 	}
 	var devices []usage.Device
 	for _, d := range found.devices {
-		if d.Vendor != gpu.NVIDIA {
-			devices = append(devices, used(d))
+		u := used(d)
+		if d.Vendor == gpu.NVIDIA {
+			if u.Node = nvidiagpu.Node(m.root, d.PCI); u.Node == "" {
+				continue
+			}
 		}
+		devices = append(devices, u)
 	}
 	if len(devices) == 0 || !m.users.busy.CompareAndSwap(false, true) {
 		return

@@ -56,3 +56,14 @@ func TestProcessesAreLeftAloneWithoutNeed(t *testing.T) {
 	m.readUsers(context.Background())
 	require.Nil(t, m.users.scanner.Last())
 }
+
+// The driver gives the number of the node, which a GPU's index need not be.
+func TestUsersOfAnNVIDIAGPUAreFoundByItsNode(t *testing.T) {
+	r := hosttest.Host(t, "nvidia-only")
+	hosttest.Put(t, r, "/proc/100/cgroup", "0::/garden/"+container+"\n")
+	hosttest.Link(t, r, "/proc/100/fd/7", "/dev/nvidia0")
+	m := newMonitor(r, NVIDIA(r), Options{Usage: true, UsageInterval: 15 * time.Second, UsageContainers: 4})
+	m.Snapshot()
+	m.readUsers(context.Background())
+	require.Equal(t, []usage.Row{{Container: container, Processes: 1}}, m.Snapshot().GPUs[0].Users)
+}

@@ -44,7 +44,7 @@ func TestXidsTellOfTheGPU(t *testing.T) {
 		g := m.gpu(t)
 		require.Equal(t, of.signals, g.State.Hangs.Signals, name)
 		if of.reason == "" {
-			of.reason = "neither error counters nor a temperature with its limit"
+			of.reason = "no error counters, no temperature with its limit and no time under limits"
 		}
 		require.Equal(t, of.reason, strings.TrimSuffix(g.Health.Reason(), "; hangs and resets in 24 h: 1"), name)
 		m.now = func() time.Time { return hosttest.Now.Add(6 * time.Minute) }

@@ -246,6 +246,22 @@ func logged(s *amdgpu.State, e amdgpu.LoggedErrors) {
 // Where NVIDIA's driver tells of its GPUs (nv-procfs.c of its open modules).
 const procGPUs = "/proc/driver/nvidia/gpus"
 
+// Node returns the name in /dev of a GPU, such as nvidia0; "" if the driver gives none.
+func Node(root host.Root, pci string) string {
+	b, err := sysfile.ReadOnce(root.Path(path.Join(procGPUs, pci, "information")))
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if n, ok := strings.CutPrefix(line, "Device Minor:"); ok {
+			if _, err := strconv.ParseUint(strings.TrimSpace(n), 10, 8); err == nil {
+				return "nvidia" + strings.TrimSpace(n)
+			}
+		}
+	}
+	return ""
+}
+
 // information is a file of that name below procGPUs.
 type information struct{ model, uuid, vbios string }
 

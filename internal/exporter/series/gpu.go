@@ -106,6 +106,8 @@ func putState(r *rows, g *monitor.GPU) {
 	r.known(power, s.Power.Now)
 	r.known(powerWatts, s.Power.Average, "average")
 	r.known(powerWatts, s.Power.Input, "input")
+	r.known(powerWatts, s.Power.Graphics, "gfx")
+	r.known(powerWatts, s.Power.NPU, "npu")
 	putBoard(r, &s.Board)
 	r.known(powerCap, s.Power.Cap)
 	r.known(powerCapMax, s.Power.CapMax)
@@ -182,6 +184,9 @@ func putMemory(r *rows, g *monitor.GPU) {
 	r.known(vramBytes, m.GTT.Used, "gtt", "used")
 	r.known(vramBytes, m.GTT.Total, "gtt", "total")
 	r.known(memoryBandwidthMax, m.BandwidthMax)
+	for _, t := range m.Traffic {
+		r.put(memoryTraffic, t.Bytes, t.Of, t.Direction)
+	}
 }
 
 func putLinks(r *rows, g *monitor.GPU) {

@@ -3,6 +3,7 @@ package usage
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -80,4 +81,31 @@ func FuzzInfo(f *testing.F) {
 			require.Empty(t, cut.driver)
 		}
 	})
+}
+
+// Of NVIDIA's GPUs only processes are known, by the nodes that they hold open.
+func TestUsersOfNVIDIAGPUsAreThoseThatHoldTheirNodesOpen(t *testing.T) {
+	m := newMachine(t)
+	zero := Device{PCI: "0000:0a:00.0", Own: "/sys/devices/pci0000:00/0000:0a:00.0", Node: "nvidia0"}
+	one := Device{PCI: "0000:0b:00.0", Own: "/sys/devices/pci0000:00/0000:0b:00.0", Node: "nvidia1"}
+	m.process(100, task)
+	m.link("/proc/100/fd/4", "/dev/nvidiactl")
+	m.link("/proc/100/fd/5", "/dev/nvidia0")
+	m.link("/proc/100/fd/6", "/dev/nvidia0")
+	m.link("/proc/100/fd/7", "/dev/nvidia-uvm")
+	m.link("/proc/100/fd/8", "/dev/nvidia7") // not ours
+	m.process(200, system)
+	m.link("/proc/200/fd/4", "/dev/nvidia0")
+	s := m.scanner(Options{})
+	s.Scan(t.Context(), []Device{first, zero, one})
+	require.Equal(t, `"": 1
+"`+handle+`": 1
+`, rows(s.Last(), zero))
+	require.Empty(t, rows(s.Last(), one))
+	require.Empty(t, rows(s.Last(), first))
+	m.ends(100)
+	m.now = m.now.Add(15 * time.Second)
+	s.Scan(t.Context(), []Device{first, zero, one})
+	require.Contains(t, rows(s.Last(), zero), `"": 1`)
+	require.NotContains(t, rows(s.Last(), zero), handle+`": 1`)
 }

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -16,14 +17,16 @@ const kfdProcs = "/sys/class/kfd/kfd/proc"
 
 const (
 	maxKFD   = 4096 // processes
+	maxParts = 64   // contexts of a process
 	sdmaTime = "kfd_sdma"
 )
 
 // kfdProcess is one of them, with the GPUs of this machine that it has.
 type kfdProcess struct {
 	number string
-	gpus   map[string]Device // by KFD's number
-	pasid  map[string]uint64 // the same; what DRM says of the same memory space
+	parts  []string            // its folders: "", and "context_0" of each further context
+	gpus   map[string]Device   // by KFD's number
+	pasids map[string][]uint64 // the same; what DRM says of the same memory spaces
 }
 
 // listKFD reads the names, and the numbers that join a process to its DRM
@@ -46,24 +49,52 @@ func listKFD(root host.Root, ids map[string]Device) []kfdProcess {
 		if err != nil {
 			continue // it has ended
 		}
-		p := kfdProcess{e.Name(), map[string]Device{}, map[string]uint64{}}
-		all, _ := parseID(readText(root, path.Join(kfdProcs, p.number, "pasid")), 32)
+		p := kfdProcess{e.Name(), []string{""}, map[string]Device{}, map[string][]uint64{}}
 		for _, f := range files {
-			id, ok := strings.CutPrefix(f.Name(), "vram_")
-			d, ours := ids[id]
-			if !ok || !ours {
-				continue
+			n, ok := strings.CutPrefix(f.Name(), "context_")
+			if _, is := parseID(n, 32); ok && is && len(p.parts) < maxParts {
+				p.parts = append(p.parts, f.Name())
 			}
-			p.gpus[id], p.pasid[id] = d, all
-			if n, ok := parseID(readText(root, path.Join(kfdProcs, p.number, "pasid_"+id)), 32); ok {
-				p.pasid[id] = n
+		}
+		for i, part := range p.parts {
+			at := path.Join(kfdProcs, p.number, part)
+			if i > 0 {
+				files, _ = root.ReadDir(at) // none if the context has ended
 			}
+			p.add(root, at, files, ids)
 		}
 		if len(p.gpus) > 0 {
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// add notes the GPUs of one folder, and its memory space on each.
+func (p *kfdProcess) add(root host.Root, at string, files []os.DirEntry, ids map[string]Device) {
+	all, _ := parseID(readText(root, path.Join(at, "pasid")), 32)
+	for _, f := range files {
+		id, ok := strings.CutPrefix(f.Name(), "vram_")
+		d, ours := ids[id]
+		if !ok || !ours {
+			continue
+		}
+		pasid := all
+		if n, ok := parseID(readText(root, path.Join(at, "pasid_"+id)), 32); ok {
+			pasid = n
+		}
+		p.gpus[id], p.pasids[id] = d, append(p.pasids[id], pasid)
+	}
+}
+
+// ownerOf returns the owner of one of the process's memory spaces on a GPU.
+func (p *kfdProcess) ownerOf(id string, spaces map[uint64]owner) (owner, bool) {
+	for _, pasid := range p.pasids[id] {
+		if o, ok := spaces[pasid]; ok && pasid != 0 {
+			return o, true
+		}
+	}
+	return owner{}, false
 }
 
 // initNamespace is the inode number of the first PID namespace
@@ -85,6 +116,7 @@ type owner struct {
 // kfdOf is one process's folder with the owner, for one device.
 type kfdOf struct {
 	number, id string
+	parts      []string
 	owner      owner
 	drm        bool // the owner has a DRM client of the device
 }
@@ -104,13 +136,12 @@ func (s *Scanner) join(procs []kfdProcess, clients map[Device]map[uint64]owner, 
 		}
 		joined := false
 		for id, d := range p.gpus {
-			o, ok := clients[d][p.pasid[id]]
-			ok = ok && p.pasid[id] != 0
+			o, ok := p.ownerOf(id, clients[d])
 			switch {
 			case ok:
-				out[d] = append(out[d], kfdOf{p.number, id, o, true})
+				out[d] = append(out[d], kfdOf{p.number, id, p.parts, o, true})
 			case byNumber != nil:
-				out[d] = append(out[d], kfdOf{p.number, id, *byNumber, false})
+				out[d] = append(out[d], kfdOf{p.number, id, p.parts, *byNumber, false})
 			}
 			joined = joined || ok || byNumber != nil
 		}
@@ -121,7 +152,8 @@ func (s *Scanner) join(procs []kfdProcess, clients map[Device]map[uint64]owner, 
 	return out
 }
 
-// readKFD reads what KFD counts for the processes, on one GPU. vram_<gpu> is in
+// readKFD reads what KFD counts for the processes, on one GPU, of all contexts that a
+// process has (context_N, since Linux 7.0; the folder itself is the first one's). vram_<gpu> is in
 // bytes, sdma_<gpu> the time of copies in microseconds; stats_<gpu>/cu_occupancy
 // is the number of compute units with work in them, on the GPUs that tell.
 func readKFD(root host.Root, all []kfdOf) []use {
@@ -132,16 +164,11 @@ func readKFD(root host.Root, all []kfdOf) []use {
 			continue
 		}
 		u := use{client: clientKey{true, n}, place: k.owner.place, pid: k.owner.pid, memory: [numKinds]int64{-1, -1, -1, -1}, units: -1}
-		dir := path.Join(kfdProcs, k.number)
-		if v, ok := readNumber(root, path.Join(dir, "vram_"+k.id)); ok {
-			u.memory[kindKFD] = v
-		}
-		if v, ok := readNumber(root, path.Join(dir, "sdma_"+k.id)); ok && v > 0 {
+		u.memory[kindKFD] = k.sum(root, "vram_"+k.id)
+		if v := k.sum(root, "sdma_"+k.id); v > 0 {
 			u.engines = []engine{{sdmaTime, uint64(v) * 1000}}
 		}
-		if v, ok := readNumber(root, path.Join(dir, "stats_"+k.id, "cu_occupancy")); ok {
-			u.units = v
-		}
+		u.units = k.sum(root, "stats_"+k.id+"/cu_occupancy")
 		// A process has a place on every GPU, also on those that it leaves alone.
 		if k.drm || u.memory[kindKFD] > 0 || len(u.engines) > 0 {
 			out = append(out, u)
@@ -149,6 +176,17 @@ func readKFD(root host.Root, all []kfdOf) []use {
 	}
 	slices.SortFunc(out, func(a, b use) int { return a.pid - b.pid })
 	return out
+}
+
+// sum adds up a number of all the process's contexts, -1 if none has it.
+func (k *kfdOf) sum(root host.Root, name string) int64 {
+	sum := int64(-1)
+	for _, part := range k.parts {
+		if v, ok := readNumber(root, path.Join(kfdProcs, k.number, part, name)); ok {
+			sum = max(sum, 0) + v
+		}
+	}
+	return sum
 }
 
 func readNumber(root host.Root, p string) (int64, bool) {

@@ -51,6 +51,34 @@ func TestInANamespaceKFDProcessIsJoinedByItsMemorySpace(t *testing.T) {
 	}
 }
 
+// A process may have several contexts of KFD, each with its own counts (Linux 7.0): its
+// folder has those of the first one.
+func TestKFDContextsOfAProcessAreSummedUp(t *testing.T) {
+	m := newMachine(t)
+	m.process(100, task)
+	m.opens(100, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 7, 4096, 0))
+	m.kfd(100, map[string]string{"pasid": "0", "vram_4711": "1900000000", "sdma_4711": "1000000", "stats_4711/cu_occupancy": "228",
+		"context_0/vram_4711": "500000000", "context_0/sdma_4711": "500000", "context_0/stats_4711/cu_occupancy": "10",
+		"context_7/vram_4711": "200000000", "context_7/vram_4712": "300", "context_x/vram_4711": "9", "vram_4712": "0"})
+	s := m.scanner(Options{})
+	require.Equal(t, `"`+handle+`": 1 vram=4.194304e+06 gtt=2.097152e+06 cpu=0 kfd=2.6e+09 kfd_sdma=1.5s units=238
+`, scan(t, s, first))
+	require.Equal(t, `"`+handle+`": 1 kfd=300
+`, rows(s.Last(), second), "a GPU that only a context uses")
+}
+
+// In a container a process may be known by the memory space of a context alone.
+func TestKFDContextIsJoinedByItsMemorySpace(t *testing.T) {
+	m := newMachine(t)
+	m.link("/proc/1/ns/pid", "pid:[4026532501]")
+	m.process(100, task)
+	m.opens(100, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 7, 4096, 0)) // pasid 32007
+	m.kfd(70100, map[string]string{"pasid": "0", "vram_4711": "1000", "context_0/pasid_4711": "32007", "context_0/vram_4711": "2000"})
+	s := m.scanner(Options{})
+	require.Equal(t, `"`+handle+`": 1 vram=4.194304e+06 gtt=2.097152e+06 cpu=0 kfd=3000
+`, scan(t, s, first))
+}
+
 // KFD reads the time of copies from the memory of the process itself, which may
 // not answer: its numbers are missing then, and those of DRM are not.
 func TestKFDThatHangsCostsItsOwnNumbersOnly(t *testing.T) {

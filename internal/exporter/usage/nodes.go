@@ -19,6 +19,10 @@ type nodes struct {
 func findNodes(root host.Root, devices []Device) nodes {
 	n := nodes{root, map[string]Device{}, map[string]Device{}}
 	for _, d := range devices {
+		if d.Node != "" {
+			n.byName[d.Node] = d
+			continue
+		}
 		if first, ok := n.whole[d.PCI]; !ok || d.Partition < first.Partition {
 			n.whole[d.PCI] = d
 		}
@@ -40,18 +44,21 @@ func findNodes(root host.Root, devices []Device) nodes {
 // A GPU that is not among the devices is not asked.
 func (n nodes) of(name string) (d Device, ask bool) {
 	d, ours := n.byName[name]
-	return d, ours || !n.root.Exists(path.Join("/sys/class/drm", name))
+	return d, ours || !strings.HasPrefix(name, nvidiaNode) && !n.root.Exists(path.Join("/sys/class/drm", name))
 }
 
 // device is the one that a client is of: the driver gives the PCI address, which
 // the partitions of a GPU share, and the node tells those apart.
 func (n nodes) device(in info, name string) (Device, bool) {
-	if d, ok := n.byName[name]; ok && d.PCI == in.pci {
+	if d, ok := n.byName[name]; ok && (d.PCI == in.pci || d.Node != "") {
 		return d, true
 	}
 	d, ok := n.whole[in.pci]
 	return d, ok
 }
+
+// nvidiaNode begins the names in /dev of NVIDIA's GPUs.
+const nvidiaNode = "nvidia"
 
 const topology = "/sys/class/kfd/kfd/topology/nodes"
 

@@ -4,7 +4,8 @@
 // DRM drivers print what a client holds and has done into the fdinfo of its file
 // descriptor (Documentation/gpu/drm-usage-stats.rst); KFD, the compute interface,
 // keeps a folder for each of its processes (kfd_process.c). The container is in
-// the process's control group. No program is asked, nothing is written, no
+// the process's control group. NVIDIA's driver has no such file: of its GPUs only the
+// processes are known that hold /dev/nvidiaN open. No program is asked, nothing is written, no
 // environment, command line or memory of a process is read, and no GPU is woken:
 // the driver answers from its own books.
 //
@@ -27,6 +28,7 @@ type Device struct {
 	PCI       string `json:"pci"` // "0000:03:00.0"; partitions have their parent's address
 	Partition int    `json:"partition"`
 	Own       string `json:"-"` // machine path of the folder in sysfs that has its DRM nodes, in drm/
+	Node      string `json:"-"` // "nvidia0": the name in /dev of a GPU of NVIDIA, whose driver keeps no books
 }
 
 // Amount is a number with the name of what it counts.

@@ -146,7 +146,7 @@ func (w *walk) look(pid int, budget *int, left *LeftOut) (u user, ok bool) {
 		if err != nil || n <= 0 {
 			return true // closed meanwhile
 		}
-		if node := drmNode(w.link[:n]); node != "" {
+		if node := gpuNode(w.link[:n]); node != "" {
 			u.fds = append(u.fds, open{name, node})
 		}
 		return true
@@ -162,6 +162,20 @@ func (w *walk) look(pid int, budget *int, left *LeftOut) (u user, ok bool) {
 		return u, false // it has ended
 	}
 	return u, true
+}
+
+// gpuNode returns the name of the DRM node, or of the node of NVIDIA's driver, that a
+// descriptor is of, "" for others.
+func gpuNode(target []byte) string {
+	const nvidia = "/dev/" + nvidiaNode
+	if len(target) > len(nvidia) && string(target[:len(nvidia)]) == nvidia {
+		digits := strings.TrimSuffix(string(target[len(nvidia):]), " (deleted)")
+		if _, err := strconv.ParseUint(digits, 10, 8); err == nil {
+			return nvidiaNode + digits
+		}
+		return "" // nvidiactl, nvidia-uvm: of no one GPU
+	}
+	return drmNode(target)
 }
 
 // drmNode is the name of the DRM node that a descriptor is of, "" for others.
