@@ -45,7 +45,7 @@ func (b *bench) join(n int, kind string) (s sample, err error) {
 		if err != nil {
 			return s, err
 		}
-		for k, v := range relation.WorkerBag(key, fmt.Sprintf("worker-%d-0badcafe", n-1)) {
+		for k, v := range relation.WorkerBag(key, fmt.Sprintf("worker-%d-0badcafe", n-1), "8.2.5") {
 			all[k] = v
 		}
 		// The same for all, so that the web's limit of tasks stays as it is.
