@@ -54,7 +54,7 @@ func (g *Gatherer) fill(s *monitor.Snapshot) {
 		seen[l] = true
 		r := g.gpus[l]
 		if r == nil {
-			r = &rows{sheet: g.sheet, gpu: []*dto.LabelPair{pair("gpu", l.index), pair("pci_bus_id", l.pci), pair("uuid", l.uuid)}}
+			r = &rows{sheet: g.sheet, gpu: []*dto.LabelPair{g.sheet.pair("gpu", l.index), g.sheet.pair("pci_bus_id", l.pci), g.sheet.pair("uuid", l.uuid)}}
 			g.gpus[l] = r
 		}
 		putGPU(r, gpu, s)

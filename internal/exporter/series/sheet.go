@@ -14,10 +14,11 @@ type sheet struct {
 	families []*dto.MetricFamily // by Family.place
 	order    []int               // by name
 	out      []*dto.MetricFamily
+	pairs    map[[2]string]*dto.LabelPair
 }
 
 func newSheet() *sheet {
-	s := &sheet{}
+	s := &sheet{pairs: map[[2]string]*dto.LabelPair{}}
 	for _, f := range Families {
 		kind := dto.MetricType_GAUGE
 		if f.Counter {
@@ -61,6 +62,7 @@ type row struct {
 	family *Family
 	labels []string
 	metric dto.Metric
+	gauge  dto.Gauge
 	value  float64
 }
 
@@ -100,18 +102,33 @@ func (r *rows) make(f *Family, labels []string) *row {
 		w.metric.Label = slices.Clone(r.gpu)
 	}
 	for i, name := range f.Labels {
-		w.metric.Label = append(w.metric.Label, pair(name, labels[i]))
+		w.metric.Label = append(w.metric.Label, r.sheet.pair(name, labels[i]))
 	}
 	slices.SortFunc(w.metric.Label, func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) })
 	if f.Counter {
 		w.metric.Counter = &dto.Counter{Value: &w.value}
 	} else {
-		w.metric.Gauge = &dto.Gauge{Value: &w.value}
+		w.gauge.Value = &w.value
+		w.metric.Gauge = &w.gauge
 	}
 	return w
 }
 
-// pair is a label. Text of a device or a report may be no UTF-8, which no format takes.
-func pair(name, value string) *dto.LabelPair {
-	return &dto.LabelPair{Name: proto.String(name), Value: proto.String(strings.ToValidUTF8(value, "\ufffd"))}
+// keptPairs limits the labels that are kept, because names of containers always change.
+const keptPairs = 8192
+
+// pair returns a label, which all series with it share: otherwise the heap and the work of the
+// garbage collector grow faster than the series. Text of a device or a report may be no UTF-8,
+// which no format takes.
+func (s *sheet) pair(name, value string) *dto.LabelPair {
+	key := [2]string{name, value}
+	p := s.pairs[key]
+	if p == nil {
+		if len(s.pairs) >= keptPairs {
+			clear(s.pairs)
+		}
+		p = &dto.LabelPair{Name: proto.String(name), Value: proto.String(strings.ToValidUTF8(value, "\ufffd"))}
+		s.pairs[key] = p
+	}
+	return p
 }

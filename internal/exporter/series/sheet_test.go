@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/amdgpu"
@@ -144,6 +145,25 @@ func TestLabelsAreMadeOnce(t *testing.T) {
 	defer done()
 	require.Same(t, name, got[0].Name)
 	require.Same(t, label, got[0].GetMetric()[0].GetLabel()[0])
+}
+
+// A heap that grows with GPUs times labels makes 64 GPUs dearer than eight times 8 GPUs.
+func TestSeriesShareTheirLabels(t *testing.T) {
+	s := newSheet()
+	for _, gpu := range []string{"0", "1"} {
+		r := &rows{sheet: s, gpu: []*dto.LabelPair{s.pair("gpu", gpu)}}
+		r.put(temperatureCelsius, 50, "edge")
+		r.put(temperatureCelsius, 60, "junction")
+	}
+	m := s.families[temperatureCelsius.place].Metric
+	require.Same(t, m[0].Label[0], m[1].Label[0])
+	require.Same(t, m[0].Label[1], m[2].Label[1])
+	require.NotSame(t, m[0].Label[1], m[1].Label[1])
+	for i := range 3 * keptPairs {
+		s.pair("container", itoa(i))
+	}
+	require.LessOrEqual(t, len(s.pairs), keptPairs)
+	require.Equal(t, "edge", m[0].Label[1].GetValue())
 }
 
 func TestSeriesThatAreGoneAreForgotten(t *testing.T) {
