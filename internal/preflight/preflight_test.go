@@ -235,7 +235,7 @@ func TestHostsOfTasksAreAsked(t *testing.T) {
 		want           []string
 		err            string
 	}{
-		"usual":        {"rocm", "", []string{"https://github.com", "https://pypi.org", "https://registry-1.docker.io", "https://repo.radeon.com"}, ""},
+		"usual":        {"rocm", "", []string{"https://github.com", "https://pypi.org", "https://registry-1.docker.io", "https://repo.radeon.com", "https://repo.amd.com"}, ""},
 		"without GPUs": {"none", "", nil, ""},
 		"none":         {"rocm", "none", nil, ""},
 		"some":         {"none", "pypi.example:8443, http://mirror/simple", []string{"https://pypi.example:8443", "http://mirror/simple"}, ""},
