@@ -8,7 +8,7 @@ import (
 )
 
 // What the charm is built and tested for.
-var preflightSeries = []string{"focal", "jammy", "noble"}
+var preflightSeries = []string{"focal", "jammy", "noble", "resolute"}
 
 const (
 	minCPUs  = 2
