@@ -79,8 +79,8 @@ func ToolkitReleases() []ToolkitRelease {
 	}
 }
 
-// defaultToolkit returns the version that an empty option means.
-func defaultToolkit() (version string) {
+// DefaultToolkit returns the version that an empty option means.
+func DefaultToolkit() (version string) {
 	for _, t := range ToolkitReleases() {
 		if t.Unknown == "" {
 			version = t.Version

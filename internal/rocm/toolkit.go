@@ -139,7 +139,7 @@ func (t Toolkit) Want() ToolkitWant {
 	if t.Mode == toolkitSkip {
 		return forget
 	}
-	t.Version = cmp.Or(t.Version, defaultToolkit())
+	t.Version = cmp.Or(t.Version, DefaultToolkit())
 	if problem := t.malformed(); problem != "" {
 		return ToolkitWant{Blocked: problem}
 	}
@@ -180,7 +180,7 @@ var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 // malformed says what is wrong with values that would end up in a URL.
 func (t Toolkit) malformed() string {
 	if !versionForm.MatchString(t.Version) {
-		return fmt.Sprintf("amd-container-toolkit-version: %q is not empty or a version like %s", t.Version, defaultToolkit())
+		return fmt.Sprintf("amd-container-toolkit-version: %q is not empty or a version like %s", t.Version, DefaultToolkit())
 	}
 	u, err := url.Parse(t.base())
 	if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(t.base(), " ?#") || u.Scheme != "http" && u.Scheme != "https" {

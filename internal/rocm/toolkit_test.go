@@ -28,7 +28,7 @@ func unit(t *testing.T, base string) (host.Host, *hosttest.Runner, Toolkit) {
 	r := hosttest.NewRunner(t)
 	h := host.Host{Root: hosttest.Root(t), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
 	require.NoError(t, h.MkdirAll(driverDir, 0o755))
-	return h, r, Toolkit{Mode: toolkitAuto, Version: defaultToolkit(), BaseURL: base, Series: "noble", Arch: "amd64",
+	return h, r, Toolkit{Mode: toolkitAuto, Version: DefaultToolkit(), BaseURL: base, Series: "noble", Arch: "amd64",
 		Now: hosttest.Now, fingerprint: fmt.Sprintf("%x", sha1.Sum(keyFile))}
 }
 
@@ -158,7 +158,7 @@ func TestInstalledToolkitStaysWithoutItsDriver(t *testing.T) {
 }
 
 func TestEmptyToolkitVersionIsTheNewestThatIsKnown(t *testing.T) {
-	require.Equal(t, "1.2.0", defaultToolkit())
+	require.Equal(t, "1.2.0", DefaultToolkit())
 	_, _, k := unit(t, "")
 	want := k.Want()
 	k.Version = ""
