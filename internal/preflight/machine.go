@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What the charm is built and tested for.
+// What the charm is built for.
 var preflightSeries = []string{"focal", "jammy", "noble", "resolute"}
 
 const (
