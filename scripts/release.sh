@@ -19,6 +19,12 @@ commit=$(git rev-parse HEAD) || stop "git tells no commit; build it from a clone
 changed=$(git status --porcelain) || stop "git can't tell what was changed"
 [ -z "$changed" ] || stop "the tree differs from its commit; commit or remove: $(echo "$changed" | head -n 5 | cut -c4- | paste -sd ' ')"
 
+# Another Go makes other bytes: a newer one on this machine must not take the place of the
+# one that go.mod names.
+GOTOOLCHAIN=go$(awk '$1 == "go" { print $2 }' go.mod)
+export GOTOOLCHAIN
+go version >/dev/null || stop "Go ${GOTOOLCHAIN#go} can't be had; where there is no way to fetch it: https://go.dev/dl/$GOTOOLCHAIN.linux-amd64.tar.gz"
+
 rm -rf "$dist"
 mkdir -p "$dist"
 dist=$(cd "$dist" && pwd)

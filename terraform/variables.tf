@@ -6,14 +6,14 @@ variable "app_name" {
 }
 
 variable "base" {
-  description = "Base of an application that is made: ubuntu@24.04 or ubuntu@22.04."
+  description = "Base of an application that is made: ubuntu@24.04, ubuntu@26.04 or ubuntu@22.04."
   type        = string
   default     = "ubuntu@24.04"
   nullable    = false
 
   validation {
-    condition     = contains(["ubuntu@24.04", "ubuntu@22.04"], var.base)
-    error_message = "The charm is made for two bases: set base to ubuntu@24.04 or ubuntu@22.04."
+    condition     = contains(["ubuntu@24.04", "ubuntu@26.04", "ubuntu@22.04"], var.base)
+    error_message = "The charm is made for three bases: set base to ubuntu@24.04, ubuntu@26.04 or ubuntu@22.04."
   }
 }
 

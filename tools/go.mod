@@ -1,7 +1,7 @@
 // The tools of `make check`, apart from the charm's own go.mod.
 module concourse-ci-machine/tools
 
-go 1.26.5
+go 1.26.8
 
 tool (
 	github.com/rhysd/actionlint/cmd/actionlint

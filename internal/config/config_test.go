@@ -15,7 +15,7 @@ func TestDefaultsAreAWholeUnit(t *testing.T) {
 	require.Empty(t, problems)
 	c.WebEnv, c.VaultEnv = nil, nil // see TestD26
 	require.Equal(t, Config{Mode: "auto", SharedStorage: "none", LogLevel: "info", WebPort: 8080, TLSPort: 8443, LimitTasks: true, Rerun: true, Tools: true, AdminUser: "admin",
-		ComputeRuntime: "none", GPUDeviceIDs: "all", Kubernetes: "auto", Quarantine: "auto", HangAction: "write", Leftovers: "end", FoldersFor: "tasks", Toolkit: "auto", ToolkitVersion: "1.2.0",
+		ComputeRuntime: "none", GPUDeviceIDs: "all", Kubernetes: "auto", Quarantine: "auto", HangAction: "write", Leftovers: "end", FoldersFor: "tasks", Toolkit: "auto",
 		ROCmTools: "none", InstallDriver: "auto", DeviceMode: "0660", MinDisk: 20_000_000_000, MinRAM: 4_000_000_000, PCIeBandwidth: true, Usage: true,
 		DNSServers: []string{"1.1.1.1", "8.8.8.8"}, DrainTimeout: 10 * time.Minute}, c)
 }

@@ -22,7 +22,7 @@ func usecase(s string) error {
 
 func rocmVersion(s string) error {
 	if s != "" && !versionForm.MatchString(s) {
-		return fmt.Errorf("%q is not empty or a version like 6.3.2; the action rocm-matrix lists them", s)
+		return fmt.Errorf("%q is not empty or a version like 7.2.3; the action rocm-matrix lists them", s)
 	}
 	return nil
 }

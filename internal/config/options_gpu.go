@@ -58,10 +58,10 @@ func gpuOptions() []Option {
 			c.Toolkit = s
 			return oneOf(s, "auto", "required", "skip")
 		}),
-		text("amd-container-toolkit-version", "1.2.0", func(c *Config, s string) error {
+		text("amd-container-toolkit-version", "", func(c *Config, s string) error {
 			c.ToolkitVersion = s
-			if !versionForm.MatchString(s) {
-				return fmt.Errorf("%q is not a version like 1.2.0", s)
+			if s != "" && !versionForm.MatchString(s) {
+				return fmt.Errorf("%q is not empty or a version like 1.2.0", s)
 			}
 			return nil
 		}),

@@ -126,7 +126,7 @@ func TestD27EachWrongValueIsNamed(t *testing.T) {
 		{"srv-folders", "../etc", `"../etc" is not the name of a folder in /srv`},
 		{"srv-folders-containers", "some", `"some" is not one of tasks, all`},
 		{"amd-container-toolkit", "maybe", `"maybe" is not one of auto, required, skip`},
-		{"amd-container-toolkit-version", "latest", `"latest" is not a version like 1.2.0`},
+		{"amd-container-toolkit-version", "latest", `"latest" is not empty or a version like 1.2.0`},
 		{"rocm-base-url", "ftp://x", `"ftp://x" is not an http or https URL`},
 		{"containerd-dns-server", "1.1.1.1,dns", `"dns" is not an IP address; want addresses with commas between them`},
 		{"worker-drain-timeout", "-1s", `"-1s" is not a time between 0s and 24h, such as 30s, 10m or 1h`},

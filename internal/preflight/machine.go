@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What the charm is built and tested for.
-var preflightSeries = []string{"focal", "jammy", "noble"}
+// What the charm is built for.
+var preflightSeries = []string{"focal", "jammy", "noble", "resolute"}
 
 const (
 	minCPUs  = 2

@@ -138,6 +138,7 @@ func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		text, remedy string
 	}{
 		"Debian":         {file("/etc/os-release", "ID=debian\nVERSION_CODENAME=trixie\n"), "series", Warning, "debian trixie is not tested with this charm", "ubuntu@24.04"},
+		"Ubuntu 26.04":   {file("/etc/os-release", "ID=ubuntu\nVERSION_CODENAME=resolute\n"), "series", OK, "Ubuntu resolute", ""},
 		"newer series":   {file("/etc/os-release", "ID=ubuntu\nVERSION_CODENAME=plucky\n"), "series", Warning, "ubuntu plucky is not tested", "ubuntu@24.04"},
 		"no series":      {gone("/etc/os-release"), "series", Warning, "names no series", "ubuntu@24.04"},
 		"ancient kernel": {file("/proc/sys/kernel/osrelease", "4.15.0-200-generic\n"), "kernel", Failure, "Linux 4.15.0-200-generic is too old", "5.15"},
@@ -235,7 +236,7 @@ func TestHostsOfTasksAreAsked(t *testing.T) {
 		want           []string
 		err            string
 	}{
-		"usual":        {"rocm", "", []string{"https://github.com", "https://pypi.org", "https://registry-1.docker.io", "https://repo.radeon.com"}, ""},
+		"usual":        {"rocm", "", []string{"https://github.com", "https://pypi.org", "https://registry-1.docker.io", "https://repo.radeon.com", "https://repo.amd.com"}, ""},
 		"without GPUs": {"none", "", nil, ""},
 		"none":         {"rocm", "none", nil, ""},
 		"some":         {"none", "pypi.example:8443, http://mirror/simple", []string{"https://pypi.example:8443", "http://mirror/simple"}, ""},

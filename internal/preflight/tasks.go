@@ -14,8 +14,9 @@ import (
 )
 
 // usualHosts are what builds for AMD's GPUs mostly fetch from: sources, Python's
-// packages, images, and AMD's.
-const usualHosts = "github.com,pypi.org,registry-1.docker.io,repo.radeon.com"
+// packages, images, and AMD's. ROCm is at repo.amd.com since 7.13, the driver and older
+// releases at repo.radeon.com.
+const usualHosts = "github.com,pypi.org,registry-1.docker.io,repo.radeon.com,repo.amd.com"
 
 const maxHosts = 32
 

@@ -126,7 +126,7 @@ func certificateLine(t *testing.T) string {
 	private := ed25519.NewKeyFromSeed([]byte(strings.Repeat("c", 32)))
 	signer, err := ssh.NewSignerFromKey(private)
 	require.NoError(t, err)
-	c := &ssh.Certificate{Key: signer.PublicKey(), CertType: ssh.UserCert}
+	c := &ssh.Certificate{Key: signer.PublicKey(), CertType: ssh.UserCert, ValidPrincipals: []string{"worker"}}
 	require.NoError(t, c.SignCert(rand.Reader, signer))
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(c)))
 }

@@ -19,7 +19,7 @@ const ToolsSMI = "smi"
 // Wanted is what the options say.
 type Wanted struct {
 	App, Unit         string   // for texts; "" where not known
-	Version           string   // rocm-version: a row's ROCm; "" means the default row
+	Version           string   // rocm-version: a row's ROCm; "" means the newest row for this machine
 	BaseURL           string   // rocm-base-url; "" means BaseURL
 	Usecases          []string // rocm-usecases
 	InstallDriver     string   // auto, always, never
@@ -82,8 +82,8 @@ func Decide(f DriverFacts, w Wanted) Decision {
 // never changes what was decided on the driver; it is said beside it.
 func decideUserSpace(d Decision, f DriverFacts, w Wanted) Decision {
 	r := d.Release
-	if r.ROCm == "" || w.Version != "" && r.ROCm != w.Version { // one whose driver runs is as good as the default
-		found, err := FindRelease(w.Version, f.Series)
+	if !r.Installs(f.Series) || w.Version != "" && r.ROCm != w.Version { // the row of the running driver is preferred
+		found, err := FindRelease(w.Version, f.Series, f.Kernel)
 		if err != nil {
 			return refuseUserSpace(d, err.Error(), w.set("rocm-version=<one of them>"), w)
 		}

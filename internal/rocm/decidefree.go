@@ -25,7 +25,7 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 		}
 		return d
 	}
-	r, err := FindRelease(w.Version, f.Series)
+	r, err := FindRelease(w.Version, f.Series, f.Kernel)
 	if err != nil {
 		return unknownRelease(err, w)
 	}
@@ -111,7 +111,7 @@ func attempt(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 // releasesFor are the rows that know the kernel on the series.
 func releasesFor(series, kernel string) (versions []string) {
 	for _, r := range Releases() {
-		if slices.Contains(r.Series, series) && r.Builds(series, kernel) {
+		if r.Installs(series) && r.Builds(series, kernel) {
 			versions = append(versions, r.ROCm)
 		}
 	}

@@ -77,25 +77,31 @@ func decideBound(f DriverFacts, w Wanted, free, bound []PCIGPU) Decision {
 	if d.State != StateReboot && d.State != StateUnsupported && len(free) > 0 && !d.Driver {
 		d.State = StateUnsupported
 		d.Reason = fmt.Sprintf("the running driver does not serve %s, only %s", describe(free), describe(bound))
-		d.Remedies = []string{"see why: sudo dmesg | grep -i amdgpu",
-			"or let the charm install AMD's driver: " + w.set("install-driver=always allow-driver-change=true")}
+		d.Remedies = []string{"see why: sudo dmesg | grep -i amdgpu"}
+		if want, err := FindRelease(w.Version, f.Series, f.Kernel); err == nil && !f.newerThan(want, w) {
+			d.Remedies = append(d.Remedies, "or let the charm install AMD's driver: "+w.set("install-driver=always allow-driver-change=true"))
+		}
 	}
 	return d
 }
 
 // running judges the driver that serves GPUs.
 func running(f DriverFacts, w Wanted) Decision {
-	want, werr := FindRelease(w.Version, f.Series)
+	want, werr := FindRelease(w.Version, f.Series, f.Kernel)
 	has, installed := f.Package(driverPackage)
-	row, known := releaseOfDriver(has.Version)
+	row, known := releaseOfDriver(has.Version, f.Module.Version)
+	newer := f.newerThan(want, w)
 	asked := w.InstallDriver == DriverAlways || w.InstallDriver != DriverNever && w.Version != ""
 	switch {
 	case f.Own() && w.InstallDriver != DriverNever: // installed by the charm, kept and changed by it
-		if werr != nil {
-			return unknownRelease(werr, w)
+		if w.Version == "" && installed && known && row.Package(f.Series) == has.Version {
+			want, newer = row, false
 		}
-		if w.Version == "" && installed && known {
-			want = row
+		if newer {
+			return keptDriver(f, row, known, want)
+		}
+		if want.ROCm == "" {
+			return unknownRelease(werr, w)
 		}
 		d := Decision{State: StateSupported, Release: want, Driver: true, Reason: "amdgpu " + want.DKMSVersion + " of ROCm " + want.ROCm + " is the charm's own"}
 		if has.Version != want.Package(f.Series) {
@@ -104,12 +110,14 @@ func running(f DriverFacts, w Wanted) Decision {
 		return stale(d, f, w)
 	case f.Module.Stale():
 		return stale(Decision{Release: row}, f, w)
+	case newer:
+		return keptDriver(f, row, known, want)
 	case asked && werr != nil:
 		return unknownRelease(werr, w)
 	case asked && w.AllowDriverChange && !(installed && has.Version == want.Package(f.Series)):
 		return attempt(Decision{State: StateSupported, Release: want}, f, w, fmt.Sprintf("%s is to be changed to amdgpu %s of ROCm %s", f.driverName(), want.DKMSVersion, want.ROCm))
 	case known:
-		d := Decision{State: StateSupported, Release: row, Reason: fmt.Sprintf("amdgpu %s of ROCm %s serves the GPUs", row.DKMSVersion, row.ROCm)}
+		d := keptDriver(f, row, known, want)
 		if asked && row.ROCm != want.ROCm {
 			return held(d, f, w, want)
 		}
@@ -128,6 +136,31 @@ func running(f DriverFacts, w Wanted) Decision {
 		return held(d, f, w, want)
 	}
 	return d
+}
+
+// newerThan reports whether the running driver is newer than the row that an empty
+// rocm-version means. Such a driver is never told to go back.
+func (f DriverFacts) newerThan(want Release, w Wanted) bool {
+	runs := f.Module.Version
+	if p, ok := f.Package(driverPackage); ok && runs == "" {
+		_, runs, _ = strings.Cut(p.Version, ":")
+	}
+	if all := Releases(); want.ROCm == "" { // none for this machine
+		want = all[len(all)-1]
+	}
+	return w.Version == "" && newerDriver(runs, want.DKMSVersion)
+}
+
+// keptDriver returns the decision to leave the running driver alone.
+func keptDriver(f DriverFacts, row Release, known bool, want Release) Decision {
+	if known {
+		return Decision{State: StateSupported, Release: row, Reason: fmt.Sprintf("amdgpu %s of ROCm %s serves the GPUs", row.DKMSVersion, row.ROCm)}
+	}
+	reason := f.driverName() + " serves the GPUs and stays: it is newer than the table of releases"
+	if want.ROCm != "" {
+		reason = fmt.Sprintf("%s serves the GPUs and stays: it is newer than %s of ROCm %s, the newest that the charm installs here", f.driverName(), want.DKMSVersion, want.ROCm)
+	}
+	return Decision{State: StateSupported, Reason: reason}
 }
 
 // driverName is the driver that runs, as a text says it.

@@ -33,7 +33,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	r := hosttest.NewRunner(t)
 	g := &rig{t: t, r: r, h: host.Host{Root: hosttest.Root(t), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}}
-	release, err := FindRelease("", "noble")
+	release, err := FindRelease("6.3.2", "noble", "")
 	require.NoError(t, err)
 	g.f = DriverFacts{Where: Metal, Kernel: rigKernel, BootID: "b1", GPUs: []PCIGPU{{PCI: "0000:03:00.0"}}}
 	g.f.Series, g.f.Arch = "noble", "amd64"

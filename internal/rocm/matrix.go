@@ -1,18 +1,22 @@
 package rocm
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 )
 
+// notKnown stands for what no source says.
+const notKnown = "not known"
+
 // WriteMatrix writes the table of releases as people read it in a terminal.
 func WriteMatrix(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ROCm\tdriver\tpackages\tmodule\ttoolkit\tUbuntu and kernels")
+	fmt.Fprintln(t, "ROCm\tdate\tdriver\tpackages\tmodule\tUbuntu and kernels")
 	for _, r := range Releases() {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.name(), r.Driver, r.InstallPackage+" "+r.InstallVersion, r.DKMSVersion, r.ToolkitVersion, r.kernels())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.ROCm, cmp.Or(r.Date, notKnown), r.Driver, r.InstallPackage+" "+cmp.Or(r.InstallVersion, notKnown), r.ModuleVersion(), r.kernels())
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -25,14 +29,10 @@ func WriteMatrix(w io.Writer) error {
 	return nil
 }
 
-func (r Release) name() string {
-	if r.Default {
-		return r.ROCm + " (default)"
-	}
-	return r.ROCm
-}
-
 func (r Release) kernels() string {
+	if r.Unknown != "" {
+		return "recognised, not installed"
+	}
 	var on []string
 	for _, s := range r.Series {
 		on = append(on, s+" "+strings.Join(r.KernelsOn(s), ", "))

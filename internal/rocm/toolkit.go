@@ -22,7 +22,6 @@ import (
 // AMD's container toolkit and where it comes from.
 const (
 	ToolkitPackage = "amd-container-toolkit"
-	toolkitVersion = "1.2.0"
 	BaseURL        = "https://repo.radeon.com"
 	// KeyFingerprint is the key that signs AMD's repositories.
 	KeyFingerprint = "CA8BB4727A47B4D09B4EE8969386B48A1A693C5C"
@@ -59,7 +58,7 @@ const (
 // Toolkit is AMD's container toolkit as it is wanted on this unit.
 type Toolkit struct {
 	Mode    string // auto, required, skip
-	Version string // x.y.z; also the repository's last path element
+	Version string // x.y.z; also the repository's last path element; "" is the newest row
 	BaseURL string // "" means BaseURL; no password
 	Series  string // VERSION_CODENAME of os-release
 	Arch    string // as dpkg and Go call it
@@ -140,6 +139,7 @@ func (t Toolkit) Want() ToolkitWant {
 	if t.Mode == toolkitSkip {
 		return forget
 	}
+	t.Version = cmp.Or(t.Version, DefaultToolkit())
 	if problem := t.malformed(); problem != "" {
 		return ToolkitWant{Blocked: problem}
 	}
@@ -180,7 +180,7 @@ var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 // malformed says what is wrong with values that would end up in a URL.
 func (t Toolkit) malformed() string {
 	if !versionForm.MatchString(t.Version) {
-		return fmt.Sprintf("amd-container-toolkit-version: %q is not a version like %s", t.Version, toolkitVersion)
+		return fmt.Sprintf("amd-container-toolkit-version: %q is not empty or a version like %s", t.Version, DefaultToolkit())
 	}
 	u, err := url.Parse(t.base())
 	if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(t.base(), " ?#") || u.Scheme != "http" && u.Scheme != "https" {

@@ -28,7 +28,7 @@ func unit(t *testing.T, base string) (host.Host, *hosttest.Runner, Toolkit) {
 	r := hosttest.NewRunner(t)
 	h := host.Host{Root: hosttest.Root(t), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
 	require.NoError(t, h.MkdirAll(driverDir, 0o755))
-	return h, r, Toolkit{Mode: toolkitAuto, Version: toolkitVersion, BaseURL: base, Series: "noble", Arch: "amd64",
+	return h, r, Toolkit{Mode: toolkitAuto, Version: DefaultToolkit(), BaseURL: base, Series: "noble", Arch: "amd64",
 		Now: hosttest.Now, fingerprint: fmt.Sprintf("%x", sha1.Sum(keyFile))}
 }
 
@@ -157,9 +157,17 @@ func TestInstalledToolkitStaysWithoutItsDriver(t *testing.T) {
 	require.Empty(t, w.Note+w.Blocked)
 }
 
+func TestEmptyToolkitVersionIsTheNewestThatIsKnown(t *testing.T) {
+	require.Equal(t, "1.2.0", DefaultToolkit())
+	_, _, k := unit(t, "")
+	want := k.Want()
+	k.Version = ""
+	require.Equal(t, want, k.Want())
+}
+
 func TestToolkitRefusesValuesThatWouldEndUpInAURL(t *testing.T) {
 	for name, change := range map[string]func(*Toolkit){
-		"version empty": func(k *Toolkit) { k.Version = "" }, "version path": func(k *Toolkit) { k.Version = "../1" },
+		"version path":  func(k *Toolkit) { k.Version = "../1" },
 		"version words": func(k *Toolkit) { k.Version = "1.2.0\nTrusted: yes" }, "version latest": func(k *Toolkit) { k.Version = "latest" },
 		"url": func(k *Toolkit) { k.BaseURL = "repo.example" }, "url words": func(k *Toolkit) { k.BaseURL = "https://repo.example/a b" },
 		"url scheme":   func(k *Toolkit) { k.BaseURL = "file:///x" },

@@ -58,7 +58,7 @@ func (p *Postgres) answer(conn net.Conn) {
 		return
 	}
 	b.Send(&pgproto3.AuthenticationOk{})
-	b.Send(&pgproto3.BackendKeyData{ProcessID: 1, SecretKey: 1})
+	b.Send(&pgproto3.BackendKeyData{ProcessID: 1, SecretKey: []byte{0, 0, 0, 1}})
 	b.Send(ready)
 	for b.Flush() == nil {
 		msg, err := b.Receive()

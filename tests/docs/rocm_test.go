@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -21,19 +22,22 @@ func TestReleasesPageIsTheCharmsTable(t *testing.T) {
 // releases is the charm's table as Markdown.
 func releases() string {
 	var b strings.Builder
-	b.WriteString("| ROCm | driver | `amdgpu-install` | kernel module | `amdgpu-dkms` | container toolkit | Ubuntu and kernels |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| ROCm | date | driver | `amdgpu-install` | kernel module | `amdgpu-dkms` | Ubuntu and kernels |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range rocm.Releases() {
-		name := r.ROCm
-		if r.Default {
-			name += " (default)"
+		versions, kernels := []string{"`1:" + r.DKMSVersion + "." + r.Build + ".*`"}, []string{"recognised, not installed: " + r.Unknown}
+		if r.Unknown == "" {
+			versions, kernels = nil, nil
 		}
-		var versions, kernels []string
 		for _, s := range r.Series {
 			versions = append(versions, "`"+r.Package(s)+"`")
 			kernels = append(kernels, s+" "+strings.Join(r.KernelsOn(s), ", "))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", name, r.Driver, r.InstallVersion, r.DKMSVersion,
-			strings.Join(versions, "<br>"), r.ToolkitVersion, strings.Join(kernels, "<br>"))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", r.ROCm, cmp.Or(r.Date, "not known"), r.Driver, cmp.Or(r.InstallVersion, "not known"), r.ModuleVersion(),
+			strings.Join(versions, "<br>"), strings.Join(kernels, "<br>"))
+	}
+	b.WriteString("\n## AMD's container toolkit\n\n| version | date | source | `amd-container-toolkit-version` empty |\n|---|---|---|---|\n")
+	for _, r := range rocm.ToolkitReleases() {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.Version, r.Date, r.Source, cmp.Or(r.Unknown, "chosen if it is the newest"))
 	}
 	b.WriteString("\n## Why each row is here, and what it was checked against\n")
 	for _, r := range rocm.Releases() {
@@ -55,7 +59,7 @@ func TestROCmPageHasEveryState(t *testing.T) {
 		want = append(want, string(s))
 	}
 	require.ElementsMatch(t, want, states)
-	r, err := rocm.FindRelease("", "")
+	r, err := rocm.FindRelease("", "", "")
 	require.NoError(t, err)
 	for _, text := range []string{r.ROCm, r.DriverRepo()[1:], r.ROCmRepo()[1:]} {
 		require.True(t, strings.Contains(page, text), text)

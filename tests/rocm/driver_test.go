@@ -55,7 +55,7 @@ type metal struct {
 func newMetal(t *testing.T) *metal {
 	t.Helper()
 	need(t)
-	release, err := rocm.FindRelease("", "noble")
+	release, err := rocm.FindRelease("", "noble", kernel)
 	require.NoError(t, err)
 	s := newSite(t)
 	s.put("/rocm/rocm.gpg.key", keys.good.public)

@@ -51,7 +51,7 @@ const smi = "#!/bin/sh\n[ ! -e /srv/hang ] || exec sleep 1000\necho 'GPU[0]\t\t:
 
 // makeStock builds the packages that the repositories here are made of.
 func makeStock() (map[string]*deb, error) {
-	release, err := rocm.FindRelease("", "noble")
+	release, err := rocm.FindRelease("", "noble", kernel)
 	if err != nil {
 		return nil, err
 	}

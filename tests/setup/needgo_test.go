@@ -21,10 +21,7 @@ func fakeGo(version, list string) string {
 }
 
 func TestNeedGo(t *testing.T) {
-	mod, err := os.ReadFile("../../go.mod")
-	require.NoError(t, err)
-	_, rest, _ := strings.Cut(string(mod), "\ngo ")
-	want, _, _ := strings.Cut(rest, "\n")
+	want := goOfModule(t, "../../go.mod")
 
 	const good = "echo concourse-ci-machine"
 	tests := []struct {

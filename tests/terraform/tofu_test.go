@@ -137,7 +137,7 @@ func TestWrongVariablesAreRefusedWithWhatToDo(t *testing.T) {
 	dir := module(t)
 	for set, want := range map[string]string{
 		`config = { mode = "wbe" }`:                           "Set mode in config to auto",
-		`base = "ubuntu@20.04"`:                               "set base to ubuntu@24.04 or ubuntu@22.04",
+		`base = "ubuntu@20.04"`:                               "set base to ubuntu@24.04, ubuntu@26.04 or ubuntu@22.04",
 		`model_uuid = "ci"`:                                   "juju show-model prints it as model-uuid",
 		`resources = { concourse-release = "concourse.tgz" }`: "juju attach-resource",
 		`resources = { concourse = "3" }`:                     "Set resources to { concourse-release",

@@ -4,7 +4,7 @@
 // is one with a 4.x; Juju 3.6 needs mongod, which Debian has not.
 module concourse-ci-machine/tests/controller/juju
 
-go 1.26.5
+go 1.26.8
 
 tool (
 	github.com/juju/juju/cmd/juju

@@ -1,7 +1,7 @@
 // CRI-O and a client of it for tests/engines. Nothing of this project imports them.
 module concourse-ci-machine/tests/engines/crio
 
-go 1.26.5
+go 1.26.8
 
 tool github.com/cri-o/cri-o/cmd/crio
 

@@ -3,7 +3,7 @@
 // charm: it links Juju, which is AGPL-3.0.
 module concourse-ci-machine/tests/terraform/provider
 
-go 1.26.5
+go 1.26.8
 
 // As in the provider's own go.mod.
 replace google.golang.org/grpc/naming => google.golang.org/grpc v1.29.1

@@ -1,7 +1,7 @@
 // OpenTofu for tests/terraform. Nothing of this project imports it.
 module concourse-ci-machine/tests/terraform/tofu
 
-go 1.26.5
+go 1.26.8
 
 tool github.com/opentofu/opentofu/cmd/tofu
 

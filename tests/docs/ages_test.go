@@ -1,0 +1,107 @@
+package docs
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/release"
+	"concourse-ci-machine/internal/rocm"
+)
+
+// part is something of others that gets older, with the version that this project uses.
+type part struct {
+	name, current string
+	versions      []version // oldest first
+}
+
+// version is one version of a part.
+type version struct {
+	number, date, source string // date "" if not known
+	tried                string // what ran with it here; "" if nothing did
+}
+
+// parts is the table of what ages. After a run with a newer version, fill its tried:
+// the test then asks for the default to follow.
+func parts(t *testing.T) []part {
+	one := func(file, pattern string) string {
+		found := regexp.MustCompile(pattern).FindStringSubmatch(readFile(t, file))
+		require.Len(t, found, 2, "%s: %s", file, pattern)
+		return found[1]
+	}
+	newest, err := rocm.FindRelease("", "", "")
+	require.NoError(t, err)
+	rocms := part{name: "ROCm", current: newest.ROCm}
+	for _, r := range rocm.Releases() {
+		v := version{r.ROCm, r.Date, "[its row](rocm-releases.md)", ""}
+		if slices.Contains([]string{"6.3.2", "7.2.4"}, r.ROCm) {
+			v.tried = "tests/rocm, with stand-ins of its packages"
+		}
+		rocms.versions = append(rocms.versions, v)
+	}
+	toolkit := part{name: "AMD's container toolkit", current: rocm.DefaultToolkit()}
+	for _, r := range rocm.ToolkitReleases() {
+		v := version{r.Version, r.Date, r.Source, ""}
+		if r.Unknown == "" {
+			v.tried = "tests/rocm and tests/lxd, with stand-ins of its package"
+		}
+		toolkit.versions = append(toolkit.versions, v)
+	}
+	return []part{
+		{"Concourse", release.TestedVersion, []version{
+			{"8.2.5", "", "the release itself", "tests/concourse and tests/web, whole"},
+			{"8.3.0", "2026-08", "Concourse's release notes", ""},
+		}},
+		rocms, toolkit,
+		{"Ubuntu, the default base", one("charmcraft.yaml", `(?m)^platforms:\n  ubuntu@([0-9.]+):`), []version{
+			{"22.04", "2022-04", "its number", "tests/lxd with TEST_BASE"},
+			{"24.04", "2024-04", "its number", "tests/lxd; tests/controller"},
+			{"26.04", "2026-04", "its number", ""},
+		}},
+		{"Kubernetes", one("tests/kubernetes/k8s/go.mod", `k8s.io/kubernetes v(\S+)`), []version{
+			{"1.34.4", "", "the module proxy", "tests/kubernetes"},
+			{"1.37.2", "", "the module proxy; 1.37.0 is of 2026-08", ""},
+		}},
+		{"Juju, its agent and hook tools", one("Makefile", `test-juju:.* Juju (\S+)'s own agent`), []version{
+			{"3.6.11", "", "the module proxy", "tests/juju"},
+		}},
+		{"Juju, its controller", one("tests/controller/juju/go.mod", `programs of Juju (\S+) for`), []version{
+			{"4.1-beta2", "", "the module proxy", "tests/controller"},
+		}},
+	}
+}
+
+func TestWhatAgesIsOnItsPage(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("\n| part | version | date | source | tried with |\n|---|---|---|---|---|\n")
+	for _, p := range parts(t) {
+		for _, v := range p.versions {
+			number := v.number
+			if number == p.current {
+				number = "**" + number + "**"
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", p.name, number, cmp.Or(v.date, "not known"), v.source, cmp.Or(v.tried, "nothing yet"))
+		}
+	}
+	const name = "docs/reference/versions.md"
+	hosttest.Golden(t, filepath.Join(root, name), withSection(t, readFile(t, name), "versions", b.String()+"\n"))
+}
+
+// A version that was tried and is not used is one that somebody forgot.
+func TestDefaultsAreTheNewestThatWereTried(t *testing.T) {
+	for _, p := range parts(t) {
+		current := slices.IndexFunc(p.versions, func(v version) bool { return v.number == p.current })
+		require.GreaterOrEqual(t, current, 0, "%s %s is in no row of the table", p.name, p.current)
+		require.NotEmpty(t, p.versions[current].tried, "%s %s is used and was never tried", p.name, p.current)
+		for _, v := range p.versions[current+1:] {
+			require.Empty(t, v.tried, "%s %s was tried, and the default is still %s", p.name, v.number, p.current)
+		}
+	}
+}
