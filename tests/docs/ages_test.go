@@ -57,7 +57,7 @@ func parts(t *testing.T) []part {
 	return []part{
 		{"Concourse", release.TestedVersion, []version{
 			{"8.2.5", "", "the release itself", "tests/concourse and tests/web, whole"},
-			{"8.3.0", "2026-08", "Concourse's release notes", ""},
+			{"8.3.0", "2026-08", "Concourse's release notes; a build of its source five days older ran the upgrade of tests/concourse, and tests/web", ""},
 		}},
 		rocms, toolkit,
 		{"Ubuntu, the default base", one("charmcraft.yaml", `(?m)^platforms:\n  ubuntu@([0-9.]+):`), []version{
@@ -87,7 +87,7 @@ func TestWhatAgesIsOnItsPage(t *testing.T) {
 			if number == p.current {
 				number = "**" + number + "**"
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", p.name, number, cmp.Or(v.date, "not known"), v.source, cmp.Or(v.tried, "nothing yet"))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", p.name, number, cmp.Or(v.date, "not known"), v.source, cmp.Or(v.tried, "not yet"))
 		}
 	}
 	const name = "docs/reference/versions.md"
