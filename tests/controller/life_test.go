@@ -122,8 +122,7 @@ func (s *site) drains(t *testing.T, f *fly, m *mirror) {
 	worker, unit := f.where()
 	s.juju("remove-unit", "--model", f.model, "--no-prompt", "--destroy-storage", unit)
 	s.until(worker+" retires", func() bool { return f.workers()[worker] == "retiring" })
-	// The web, a peer, cuts a worker off once that has left the relation.
-	require.Contains(t, s.model(f.model).unit(unit).Agent.Message, "peers-relation-broken")
+	// Juju 4.1 may run stop right after peers-relation-departed: the web keeps its key meanwhile.
 	require.NoError(t, os.WriteFile(filepath.Join(m.folder, "end"), nil, 0o644))
 	require.NoError(t, c.Wait(), said.String())
 	require.Contains(t, said.String(), "the task has ended")
