@@ -161,10 +161,15 @@ func DesireTrust(t Trust, all []relation.Authority) (rs []plan.Resource) {
 
 func fileOf(a relation.Authority) string { return authorityName + a.Fingerprint[:32] + ".crt" }
 
+// KnowAuthorities notes the authorities that tasks trust, and returns remarks on them.
+func (d *Desired) KnowAuthorities(o Observed) (remarks []status.Cause) {
+	d.Trusted, remarks = authorities(o)
+	return remarks
+}
+
 // TrustAuthorities has the machine trust the authorities of the relations.
 func (d *Desired) TrustAuthorities(o Observed) {
-	var remarks []status.Cause
-	d.Trusted, remarks = authorities(o)
+	remarks := d.KnowAuthorities(o)
 	d.Causes = append(d.Causes, remarks...)
 	d.Resources = append(d.Resources, DesireTrust(o.Trust, d.Trusted)...)
 }

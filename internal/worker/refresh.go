@@ -67,6 +67,7 @@ func Refreshed(o Observed) []plan.Resource {
 	if err := desireSpec(&d, o, g); err != nil {
 		return []plan.Resource{role.Impossible{Err: err}}
 	}
+	d.KnowAuthorities(o.Observed) // the last hook had the machine trust them
 	// Without a GPU and without folders the wrapper stays in place, with nothing
 	// to hand out: taking it away takes a restart.
 	file, err := wrapperFile(wrapperConfig(&d, o, g))

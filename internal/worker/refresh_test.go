@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/resource/resourcetest"
 )
 
 // systemd itself reads the units; the program is replaced by one that exists.
@@ -30,4 +32,33 @@ func TestSystemdUnderstandsTheRefreshUnits(t *testing.T) {
 		require.NotContains(t, line, "concourse-cdi-refresh", "systemd-analyze: %s", out)
 	}
 	require.NoError(t, err, "systemd-analyze: %s", out)
+}
+
+// The timer describes GPUs anew between hooks. What it hands to tasks is what the hook
+// does: it had taken the authorities of a relation from them until the next hook.
+func TestRefreshHandsTasksWhatTheHookDoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		set         map[string]any
+		authorities bool
+	}{
+		"shared":              {map[string]any{}, false},
+		"private authorities": {map[string]any{}, true},
+		"exclusive":           {map[string]any{"gpu-sharing": "exclusive"}, true},
+		"other engines":       {map[string]any{"container-engines": "docker"}, false},
+		"task-env":            {map[string]any{"task-env": "A=b"}, true},
+		"no quarantine":       {map[string]any{"gpu-quarantine": "off"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.set["compute-runtime"] = "rocm"
+			o := observed(t, hosttest.Host(t, "mi210x4"), c.set)
+			if c.authorities {
+				o.Facts.Authorities.Relations = authority(t, hosttest.NewAuthority(t, "First").PEM)
+			}
+			want, ok := resourcetest.File(Desire(o, nil).Resources, oci.DefaultConfig)
+			require.True(t, ok)
+			got, ok := resourcetest.File(Refreshed(o), oci.DefaultConfig)
+			require.True(t, ok)
+			require.Equal(t, want, got)
+		})
+	}
 }
