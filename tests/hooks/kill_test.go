@@ -119,8 +119,8 @@ func TestRunKilledAnywhereConverges(t *testing.T) {
 		{"related", installed, func(u *unit) { u.web() }, flight("changed", "web/0"), 5},
 		{"new tag", ready, func(u *unit) { u.set(options{"tag": "big"}) }, hook("config-changed"), 2},
 		{"new release", ready, func(u *unit) {
-			u.Model.Resources["concourse-release"] = releaseTarball("8.3.0")
-			u.set(options{"version": "8.3.0"})
+			u.Model.Resources["concourse-release"] = releaseTarball("8.2.6")
+			u.set(options{"version": "8.2.6"})
 		}, hook("upgrade-charm"), 3},
 		{"GPUs not wanted any more", ready, func(u *unit) { u.set(options{"compute-runtime": "none"}) }, hook("config-changed"), 6},
 		{"relation broken", ready, func(*unit) {}, flight("broken", ""), 5},

@@ -97,8 +97,8 @@ func TestWebsRunKilledAnywhereConverges(t *testing.T) {
 			s.Revisions = []map[string]string{{"username": "relation_5", "password": "other"}}
 		}, hook("update-status"), 3},
 		{"new release", ready, func(u *unit) {
-			u.Model.Resources["concourse-release"] = releaseTarball("8.3.0")
-			u.set(options{"version": "8.3.0"})
+			u.Model.Resources["concourse-release"] = releaseTarball("8.2.6")
+			u.set(options{"version": "8.2.6"})
 		}, hook("upgrade-charm"), 3},
 		{"database gone", ready, nil, of("postgresql", "broken", ""), 3},
 		{"becomes the leader", auto(false), func(u *unit) { u.Model.Leader = true }, hook("leader-elected"), 12},

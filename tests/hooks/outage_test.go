@@ -73,13 +73,13 @@ func TestWebThatIsAwayEndsNoTask(t *testing.T) {
 func TestNewReleaseIsSwitchedToAndTheWorkerRestartedOnce(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("no-gpu"), nil)
-	u.Model.Resources["concourse-release"] = releaseTarball("8.3.0")
+	u.Model.Resources["concourse-release"] = releaseTarball("8.2.6")
 	r := u.hook("update-status")
 	require.Empty(t, r.Plan(), "Juju says upgrade-charm after attach-resource")
-	u.Model.Relations[0].Units["web/0"]["concourse-version"] = "8.3.0"
+	u.Model.Relations[0].Units["web/0"]["concourse-version"] = "8.2.6"
 	r = u.hook("upgrade-charm")
 	require.Equal(t, []string{"systemctl kill --kill-whom=main --signal=SIGUSR2 concourse-worker.service",
 		"systemctl restart concourse-worker.service"}, r.Commands)
-	require.Equal(t, "Worker ready (v8.3.0)", r.Status().Message)
-	require.Equal(t, "8.3.0", u.Model.Version)
+	require.Equal(t, "Worker ready (v8.2.6)", r.Status().Message)
+	require.Equal(t, "8.2.6", u.Model.Version)
 }

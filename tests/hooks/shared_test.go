@@ -73,10 +73,10 @@ func TestD7D8D10D12D50UnitsShareReleasesAndNothingElse(t *testing.T) {
 	}
 
 	// One goes ahead; the other keeps its own.
-	r = a.upgraded("8.3.0")
-	require.Equal(t, "active: Worker ready (v8.3.0)", a.says())
+	r = a.upgraded("8.2.6")
+	require.Equal(t, "active: Worker ready (v8.2.6)", a.says())
 	require.Equal(t, []string{retire, restart}, r.Commands)
-	require.Equal(t, "8.3.0", a.running())
+	require.Equal(t, "8.2.6", a.running())
 	require.Equal(t, "8.2.5", b.running())
 	gpu.hook(1, "update-status")
 	require.Equal(t, "active: Worker ready (v8.2.5)", b.says())
@@ -93,7 +93,7 @@ func TestD7D8D10D12D50UnitsShareReleasesAndNothingElse(t *testing.T) {
 	require.NoError(t, os.Remove(a.Root.Path("/var/lib/concourse")))
 	require.NoError(t, os.Symlink(folder, a.Root.Path("/var/lib/concourse")))
 	gpu.hook(0, "update-status")
-	require.Equal(t, "active: Worker ready (v8.3.0)", a.says())
+	require.Equal(t, "active: Worker ready (v8.2.6)", a.says())
 }
 
 // A web on shared storage has its keys and its environment to itself.

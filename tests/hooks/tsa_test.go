@@ -226,18 +226,18 @@ func TestWorkerFollowsTheWebsVersion(t *testing.T) {
 	u := ci.units[0]
 	require.NoError(t, u.Root.WriteFile("/database-schema", []byte("825\n"), 0o644))
 	for _, c := range []*cluster{ci, gpu} {
-		c.units[0].Model.Resources["concourse-release"] = releaseTarball("8.3.0")
+		c.units[0].Model.Resources["concourse-release"] = releaseTarball("8.2.6")
 	}
 	// The worker hears first: its web runs 8.2.5 still.
 	gpu.hook(0, "upgrade-charm")
 	require.Contains(t, gpu.status(0), "8.2.5", gpu.status(0))
 	r := ci.hook(0, "upgrade-charm")
 	require.Equal(t, []string{"systemctl restart concourse-server.service"}, r.Commands)
-	require.Equal(t, "active: Web server ready (v8.3.0) "+url(u), ci.status(0))
+	require.Equal(t, "active: Web server ready (v8.2.6) "+url(u), ci.status(0))
 	commands := n.settle()
 	require.Equal(t, []string{"gpu/0 systemctl kill --kill-whom=main --signal=SIGUSR2 concourse-worker.service",
 		"gpu/0 systemctl restart concourse-worker.service"}, commands)
-	require.Equal(t, "active: Worker ready (v8.3.0)", gpu.status(0))
+	require.Equal(t, "active: Worker ready (v8.2.6)", gpu.status(0))
 	ci.idle()
 	gpu.idle()
 }

@@ -52,10 +52,10 @@ func TestD18UpgradeDrainsBeforeItSwitches(t *testing.T) {
 			then, _, _ = release.Installed(u.Root)
 		}
 	}
-	r := u.upgraded("8.3.0")
+	r := u.upgraded("8.2.6")
 	require.Equal(t, []string{retire, restart}, r.Commands)
 	require.Equal(t, "8.2.5", then, "it still had its own programs")
-	require.Equal(t, "active: Worker ready (v8.3.0)", r.Status().Status+": "+r.Status().Message)
+	require.Equal(t, "active: Worker ready (v8.2.6)", r.Status().Status+": "+r.Status().Message)
 	idle(u, "again", func() sandbox.Result { return u.hook("update-status") })
 	require.False(t, u.Root.Exists("/var/lib/concourse-charm/failed-release.json"))
 }
@@ -65,10 +65,10 @@ func TestD18UpgradeDrainsBeforeItSwitches(t *testing.T) {
 func TestD15WrongAttachedReleaseEndsNoTask(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("no-gpu"), nil)
-	u.Model.Resources["concourse-release"] = releaseTarball("8.3.0")
+	u.Model.Resources["concourse-release"] = releaseTarball("8.2.6")
 	r := u.hook("upgrade-charm")
 	require.Empty(t, r.Commands)
-	require.Equal(t, "blocked: cannot use the attached release: it is Concourse 8.3.0, wanted is 8.2.5; set version=8.3.0, or give Concourse 8.2.5 by release-mirror or as the resource concourse-release",
+	require.Equal(t, "blocked: cannot use the attached release: it is Concourse 8.2.6, wanted is 8.2.5; set version=8.2.6, or give Concourse 8.2.5 by release-mirror or as the resource concourse-release",
 		r.Status().Status+": "+r.Status().Message)
 	require.True(t, u.Machine.Up("concourse-worker.service"))
 	require.Empty(t, u.hook("update-status").Commands)
@@ -83,11 +83,11 @@ func TestUpgradeThatEndsAtItsStartGoesBack(t *testing.T) {
 		t.Run(sub, func(t *testing.T) {
 			t.Parallel()
 			u := worker(t, fixture("no-gpu"), nil)
-			u.breaks("8.3.0", sub)
-			r := u.upgraded("8.3.0")
+			u.breaks("8.2.6", sub)
+			r := u.upgraded("8.2.6")
 			require.Equal(t, "8.2.5", u.running())
 			require.True(t, u.Machine.Up("concourse-worker.service"))
-			const remark = "Concourse 8.3.0 did not start here (it ended when it was started; see journalctl --unit concourse-worker.service), so the one before it runs: " +
+			const remark = "Concourse 8.2.6 did not start here (it ended when it was started; see journalctl --unit concourse-worker.service), so the one before it runs: " +
 				"set version=, or run restart-services force=true to try it again"
 			require.Equal(t, "active: Worker ready (v8.2.5); "+remark, r.Status().Status+": "+r.Status().Message)
 			for _, name := range []string{"update-status", "config-changed"} {
@@ -109,7 +109,7 @@ func TestUpgradeThatEndsAtItsStartGoesBack(t *testing.T) {
 			u.done("restart-services", map[string]any{"force": true})
 			r = u.hook("update-status")
 			require.Equal(t, []string{retire, restart}, r.Commands)
-			require.Equal(t, "active: Worker ready (v8.3.0)", r.Status().Status+": "+r.Status().Message)
+			require.Equal(t, "active: Worker ready (v8.2.6)", r.Status().Status+": "+r.Status().Message)
 			idle(u, "again", func() sandbox.Result { return u.hook("update-status") })
 		})
 	}
@@ -118,16 +118,16 @@ func TestUpgradeThatEndsAtItsStartGoesBack(t *testing.T) {
 func TestOtherVersionForgetsTheOneThatFailed(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("no-gpu"), nil)
-	u.breaks("8.3.0", "auto-restart")
-	u.upgraded("8.3.0")
+	u.breaks("8.2.6", "auto-restart")
+	u.upgraded("8.2.6")
 	u.Model.Resources["concourse-release"] = releaseTarball("8.2.5")
 	u.set(options{"version": "8.2.5"})
 	r := u.hook("upgrade-charm")
 	require.Equal(t, "active: Worker ready (v8.2.5)", r.Status().Status+": "+r.Status().Message)
 	require.False(t, u.Root.Exists("/var/lib/concourse-charm/failed-release.json"))
 	u.Machine.Ends = nil
-	r = u.upgraded("8.3.0")
-	require.Equal(t, "active: Worker ready (v8.3.0)", r.Status().Status+": "+r.Status().Message)
+	r = u.upgraded("8.2.6")
+	require.Equal(t, "active: Worker ready (v8.2.6)", r.Status().Status+": "+r.Status().Message)
 }
 
 // Where the release before does not start any more either, a hook goes back once
@@ -136,11 +136,11 @@ func TestMachineOnWhichNothingStartsIsNotSwitchedToAndFro(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("no-gpu"), nil)
 	u.Machine.Ends = func(string) string { return "failed" }
-	r := u.upgraded("8.3.0")
+	r := u.upgraded("8.2.6")
 	require.Equal(t, "8.2.5", u.running())
 	require.Equal(t, "waiting", r.Status().Status)
 	require.Contains(t, r.Status().Message, "Worker not ready: ")
-	require.Contains(t, r.Status().Message, "Concourse 8.3.0 did not start here")
+	require.Contains(t, r.Status().Message, "Concourse 8.2.6 did not start here")
 	u.Machine.Ends = nil
 	r = u.hook("update-status")
 	require.Equal(t, []string{"systemctl start concourse-worker.service"}, r.Commands)
@@ -160,16 +160,16 @@ func TestD15DowngradeOverAMigratedDatabaseIsRefused(t *testing.T) {
 	c := webs(t, 1, nil)
 	u := c.units[0]
 	u.schema("825")
-	r := u.upgraded("8.3.0")
+	r := u.upgraded("8.2.6")
 	require.Equal(t, []string{"systemctl restart concourse-server.service"}, r.Commands)
-	require.Equal(t, "active: Web server ready (v8.3.0) "+url(u), c.status(0))
-	u.schema("830")
+	require.Equal(t, "active: Web server ready (v8.2.6) "+url(u), c.status(0))
+	u.schema("826")
 	c.idle()
 	r = u.upgraded("8.2.5")
-	require.Equal(t, "blocked: cannot go from Concourse 8.3.0 back to 8.2.5: the database was migrated by 8.3.0; "+
-		"run juju config <application> version=8.3.0, or first take the database back: juju run <unit> run-migrations target-version=825", c.status(0))
+	require.Equal(t, "blocked: cannot go from Concourse 8.2.6 back to 8.2.5: the database was migrated by 8.2.6; "+
+		"run juju config <application> version=8.2.6, or first take the database back: juju run <unit> run-migrations target-version=825", c.status(0))
 	require.Empty(t, r.Commands)
-	require.Equal(t, "8.3.0", u.running())
+	require.Equal(t, "8.2.6", u.running())
 	require.Equal(t, webUp, c.up(0))
 	res := u.done("run-migrations", map[string]any{"target-version": "825"})
 	require.Equal(t, "825", res["after"])
@@ -185,10 +185,10 @@ func TestWebThatEndsAtItsStartGoesBack(t *testing.T) {
 	c := webs(t, 1, nil)
 	u := c.units[0]
 	u.schema("825")
-	u.breaks("8.3.0", "auto-restart")
-	r := u.upgraded("8.3.0")
+	u.breaks("8.2.6", "auto-restart")
+	r := u.upgraded("8.2.6")
 	require.Equal(t, "8.2.5", u.running())
-	require.True(t, strings.HasPrefix(c.status(0), "active: Web server ready (v8.2.5) "+url(u)+"; Concourse 8.3.0 did not start here "), c.status(0))
+	require.True(t, strings.HasPrefix(c.status(0), "active: Web server ready (v8.2.5) "+url(u)+"; Concourse 8.2.6 did not start here "), c.status(0))
 	require.Equal(t, 2, starts(r.Commands), "%q", r.Commands)
 	c.idle()
 }
