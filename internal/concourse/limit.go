@@ -36,6 +36,10 @@ const (
 	StrategyKey   = "CONCOURSE_CONTAINER_PLACEMENT_STRATEGY"
 	LimitStrategy = "limit-active-tasks"
 
+	// HighLimit is more than any worker takes at once. A web from 8.3 on goes by the limit of
+	// a worker only if it has one itself (atc/worker/placement.go).
+	HighLimit = 10000
+
 	usualStrategy = "volume-locality" // where there is none
 	aloneStrategy = "random"          // takes no other beside it
 )

@@ -20,8 +20,8 @@ const NoteFile = model.StateDir + "/web-limit"
 
 // taskLimit is the web's limit, 0 for none, and what to tell of it.
 func taskLimit(o Observed) (limit int, causes []status.Cause) {
-	var gpus []int // numbers of GPUs that workers have, each once
-	needed, others := false, false
+	var gpus []int // numbers of GPUs of workers without a limit of their own, each once
+	needed, limited, others := false, false, false
 	for _, w := range o.Facts.Web.Workers {
 		switch {
 		case w.Key == "":
@@ -31,7 +31,10 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 			continue
 		case !w.GPUs.Exclusive:
 			others = true
-		case !w.GPUs.Limited:
+		case w.GPUs.Limited:
+			limited = true
+			continue
+		default:
 			needed = true
 		}
 		if !slices.Contains(gpus, w.GPUs.Count) {
@@ -43,15 +46,17 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 		return 0, []status.Cause{{Kind: status.Active, Text: fmt.Sprintf(format, args...)}}
 	}
 	switch {
-	case !needed || !o.Config.LimitTasks || own:
+	case !needed && !limited || !o.Config.LimitTasks || own:
 		return 0, nil
-	case len(gpus) > 1:
+	case needed && len(gpus) > 1:
 		slices.Sort(gpus)
 		return remark("tasks are not limited to the GPUs: workers have %s of them, and the web has one limit for all; set --max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off", numbers(gpus))
 	case fixed && !slices.Contains(strings.Split(strategy, ","), concourse.LimitStrategy):
 		return remark("tasks are not limited to the GPUs: extra-web-flags has a --container-placement-strategy without %s; add that, or set limit-gpu-tasks=off", concourse.LimitStrategy)
 	case !concourse.Limitable(strategy):
 		return remark("tasks are not limited to the GPUs: container-placement-strategy=%s goes with no other; set another, or limit-gpu-tasks=off", strategy)
+	case !needed:
+		return concourse.HighLimit, nil
 	case others:
 		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("no worker gets more than %d tasks at once, as GPU workers have %d GPUs and the web has one limit for all (limit-gpu-tasks)", gpus[0], gpus[0])})
 	}
