@@ -3,6 +3,7 @@ package worker
 import (
 	"concourse-ci-machine/internal/cdi"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/nvidia"
 	"concourse-ci-machine/internal/plan"
 	"concourse-ci-machine/internal/resource"
@@ -26,6 +27,7 @@ func takeBack(o Observed, g GPUs) []plan.Resource {
 	var rs []plan.Resource
 	if !wanted(gpu.AMD) {
 		rs = append(append(rs, leaveAMD(o.Observed, why)...), leaveService(o.CharmDir, why)...)
+		rs = append(rs, resource.Absent{Path: gpuservice.File, Why: why})
 	}
 	if !wanted(gpu.NVIDIA) {
 		rs = append(rs, nvidia.Leave(why)...)

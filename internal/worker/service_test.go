@@ -42,6 +42,18 @@ func next(t *testing.T, o *Observed, d Desired, after time.Duration) {
 	o.Now = o.Now.Add(after)
 }
 
+// A unit of mode=auto may be the web for a while. It had forgotten what a person withheld,
+// and withheld a GPU again that a person had returned with its errors known.
+func TestRecordOfGPUsOutlivesATimeAsTheWeb(t *testing.T) {
+	o := observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"})
+	var web Desired
+	web.Resources = Gone(o.Observed)
+	require.False(t, absent(web, gpuservice.File))
+	require.True(t, absent(web, gpuservice.WithheldFile), "no wrapper reads it there")
+	other := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "none"}), nil)
+	require.True(t, absent(other, gpuservice.File))
+}
+
 func TestTagsAndStatusFollowWithheldGPUs(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})
 	all := Desire(o, nil)
