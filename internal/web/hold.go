@@ -44,7 +44,11 @@ func holdBefore(o Observed) plan.Resource {
 	if !o.Units[concourse.WebUnit].Running() || o.Release.Version != "" && release.Fits(o.Installed, o.Release.Version) {
 		return role.Series(nil)
 	}
-	return role.Tolerated("let running builds end", "workers of "+o.Installed+" get none from the web that comes", func(ctx context.Context, h host.Host) error {
+	why := "workers of " + o.Installed + " get none from a web of " + o.Release.Version
+	if o.Release.Version == "" { // an attached release is not unpacked yet
+		why = "workers of " + o.Installed + " may get none from the web that comes"
+	}
+	return role.Tolerated("let running builds end", why, func(ctx context.Context, h host.Host) error {
 		if release.Fits(o.Installed, release.Folder(h.ReadText, o.ReleaseID)) {
 			return nil
 		}
