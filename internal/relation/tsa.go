@@ -14,7 +14,6 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/release"
 )
 
 // TSABag is a web unit's bag of concourse-ci_tsa: its address, as host:port or
@@ -48,12 +47,14 @@ func WorkerBag(publicKey, name, version string) map[string]string {
 	return map[string]string{"worker-public-key": strings.TrimSpace(publicKey), "worker-name": name, versionKey: version}
 }
 
-// WorkerVersion returns the version in a worker's bag, "" if there is none or it is none.
+// WorkerVersion returns what a worker's bag has as its version, "" if that is none or too long.
+// release.Fits reads it.
 func WorkerVersion(bag map[string]string) string {
-	if v := strings.TrimSpace(bag[versionKey]); release.CheckVersion(v) == nil {
-		return v
+	v := strings.TrimSpace(bag[versionKey])
+	if len(v) > len("123456.123456.123456") {
+		return ""
 	}
-	return ""
+	return v
 }
 
 // drainKey holds how long the worker's running tasks get when it leaves.
