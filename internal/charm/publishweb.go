@@ -18,6 +18,7 @@ import (
 	"concourse-ci-machine/internal/relation"
 	"concourse-ci-machine/internal/release"
 	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/web"
 )
 
 // secretLabel is the label of the application's secret, for people.
@@ -152,7 +153,11 @@ func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desir
 			return jujuerrors.Annotate(err, "cannot change the secret of the web's keys")
 		}
 	}
-	bag := map[string]string{model.WebSecretKey: id, "tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
+	held, err := role.ReadOptional(c.Host.Root, web.HoldFile)
+	if err != nil {
+		return jujuerrors.Annotate(err, "cannot publish until when builds are held")
+	}
+	bag := map[string]string{model.WebSecretKey: id, web.HoldKey: strings.TrimSpace(held), "tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
 	if facts.Mode() == "auto" {
 		maps.Copy(bag, published)
 	}

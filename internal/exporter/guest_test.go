@@ -39,7 +39,7 @@ func guest(t *testing.T, more map[string]string) host.Root {
 	return r
 }
 
-// A guest has no limits of temperatures, and its firmware tells the time under them.
+// A guest has no limits of temperatures, and its firmware counts the time under them.
 func TestGuestIsJudgedByTheTimeUnderLimits(t *testing.T) {
 	r := guest(t, nil)
 	c := newTestCollector(r, monitor.AMD(r))

@@ -1,6 +1,10 @@
 package release
 
-import "strings"
+import (
+	"path"
+
+	"concourse-ci-machine/internal/host"
+)
 
 // Fits reports whether a web of one version gives work to a worker of the other: the
 // major version of their protocol is 2 up to Concourse 8.2, and 3 from 8.3 on
@@ -10,6 +14,7 @@ func Fits(web, worker string) bool {
 	return a == 0 || b == 0 || a == b
 }
 
+// protocol returns the major version, 0 if the version of Concourse is not x.y.z.
 func protocol(version string) int {
 	switch {
 	case !isVersion(version):
@@ -20,11 +25,11 @@ func protocol(version string) int {
 	return 3
 }
 
-// Folder returns the version of a release that is unpacked, "" if it can't be read.
-func Folder(read func(string) (string, error), id string) string {
-	text, err := read(Dir + "/" + id + "/VERSION")
+// VersionOf returns the version of a release that is unpacked, "" if it can't be read.
+func VersionOf(r host.Root, id string) string {
+	version, err := r.ReadText(path.Join(Dir, id, "VERSION"))
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(text)
+	return version
 }

@@ -40,7 +40,7 @@ func (s Series) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 // all that was written before: one that is up or about to be is not.
 func Starts(s resource.UnitState) bool { return !s.Running() && s.Active != "activating" }
 
-// Tolerated is a step that is due in this run, whose failure is a note.
+// Tolerated returns a step that is due in this run. If it fails, that is a note.
 func Tolerated(op, why string, do func(context.Context, host.Host) error) plan.Resource {
 	return step{plan.Step{Op: op, Why: why, Tolerate: true}, do}
 }

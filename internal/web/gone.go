@@ -18,7 +18,7 @@ func Stop(o role.Observed, why string) []plan.Resource {
 func Gone(o role.Observed) []plan.Resource {
 	why := "this unit is a worker"
 	return slices.Concat(Stop(o, why), secrets(concourse.WebFiles(o.Shared()), why),
-		resource.AllAbsent(why, concourse.WebUnitFile, NoteFile, resource.Stamp(ForgetWorker)))
+		resource.AllAbsent(why, concourse.WebUnitFile, NoteFile, HoldFile, resource.Stamp(ForgetWorker)))
 }
 
 // Leave is a unit without anything that a web brought, wherever it had its files,

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/host/hosttest"
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/plan"
@@ -68,7 +69,7 @@ func TestWebHoldsBuildsBeforeItsWorkersGetNoneFromIt(t *testing.T) {
 	}{
 		"no build runs":           {0, "8.3.0", []string{"PUT /api/v1/components/scheduler/pause"}, "", true},
 		"one ends":                {3, "8.3.0", []string{"PUT /api/v1/components/scheduler/pause"}, "", true},
-		"one does not end":        {1000, "8.3.0", []string{"PUT /api/v1/components/scheduler/pause"}, "1 builds did not end within 10s", true},
+		"one does not end":        {1000, "8.3.0", []string{"PUT /api/v1/components/scheduler/pause"}, "1 running builds are errored: they did not end within 10s", true},
 		"a release of its family": {0, "8.2.6", nil, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +89,7 @@ func TestWebHoldsBuildsBeforeItsWorkersGetNoneFromIt(t *testing.T) {
 				}
 			}
 			require.Equal(t, c.asked, web.asked)
-			until, err := heldUntil(h.Root)
+			until, err := heldUntil(h.Root, model.Facts{})
 			require.NoError(t, err)
 			require.Equal(t, c.held, !until.IsZero())
 		})
@@ -102,10 +103,10 @@ func TestBuildsStartAgainOnceTheWorkersFollowed(t *testing.T) {
 		status string
 		starts bool
 	}{
-		"a worker is behind":      {"8.2.5", time.Minute, "1 workers run another release than 8.3.0 and get no work from it: gpu/0; builds are held until they follow, at the latest until ", false},
+		"a worker is behind":      {"8.2.5", time.Minute, "workers that do not run 8.3.0 yet get no work from it: gpu/0; builds are held until they follow, at the latest until ", false},
 		"it followed":             {"8.3.0", time.Minute, "", true},
 		"it tells no version":     {"", time.Minute, "", true},
-		"its time to follow ends": {"8.2.5", 0, "1 workers run another release than 8.3.0 and get no work from it: gpu/0", true},
+		"its time to follow ends": {"8.2.5", 0, "workers that do not run 8.3.0 yet get no work from it: gpu/0", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := &schedulingWeb{}
@@ -114,7 +115,7 @@ func TestBuildsStartAgainOnceTheWorkersFollowed(t *testing.T) {
 			o.HeldUntil = o.Now.Add(c.until)
 			o = withWorkers(o, model.Worker{Unit: "gpu/0", Key: "ssh-ed25519 AAAA a", Version: c.worker})
 			h := hosttest.Quiet(t, hosttest.Root(t))
-			require.NoError(t, h.WriteFile(HoldFile, []byte(o.HeldUntil.Format(time.RFC3339)), 0o600))
+			require.NoError(t, h.WriteFile(HoldFile, holdFile(o.HeldUntil).Data, 0o600))
 			var d Desired
 			desireHold(&d, o)
 			if c.status == "" {
@@ -153,7 +154,7 @@ func TestBuildsStartAgainWithTheLastWeb(t *testing.T) {
 			o = withWorkers(o)
 			o.Facts.Web.Peers = []string{"127.0.0.1"}
 			h := hosttest.Quiet(t, hosttest.Root(t))
-			require.NoError(t, h.WriteFile(HoldFile, []byte(o.HeldUntil.Format(time.RFC3339)), 0o600))
+			require.NoError(t, h.WriteFile(HoldFile, holdFile(o.HeldUntil).Data, 0o600))
 			var d Desired
 			desireHold(&d, o)
 			err := roletest.Changes(t, h, d.Resources)[0].Do(t.Context())
@@ -162,17 +163,50 @@ func TestBuildsStartAgainWithTheLastWeb(t *testing.T) {
 				require.False(t, h.Exists(HoldFile))
 				return
 			}
-			require.EqualError(t, err, "the web at 127.0.0.1 runs 8.2.5 yet")
+			require.EqualError(t, err, "the web at 127.0.0.1 still runs 8.2.5")
 			require.Empty(t, web.asked)
 			require.True(t, h.Exists(HoldFile))
 		})
 	}
 }
 
+// Builds that a lost unit held are let go by the one that leads in its place.
+func TestLeaderTakesOverTheHoldOfBuilds(t *testing.T) {
+	at := "2026-01-02T03:19:05Z"
+	for name, c := range map[string]struct {
+		leader bool
+		file   string
+		held   bool
+	}{
+		"the leader knows from the bag": {true, "", true},
+		"another web does not":          {false, "", false},
+		"its own file wins":             {false, at, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := hosttest.Quiet(t, hosttest.Root(t))
+			if c.file != "" {
+				require.NoError(t, h.WriteFile(HoldFile, []byte(c.file+"\n"), 0o600))
+			}
+			until, err := heldUntil(h.Root, model.Facts{Leader: c.leader, Peer: &model.Relation{Remote: map[string]string{HoldKey: at}}})
+			require.NoError(t, err)
+			require.Equal(t, c.held, !until.IsZero())
+		})
+	}
+	require.Contains(t, roletest.Ops(roletest.Changes(t, withHold(t), Gone(upgrading(t, &schedulingWeb{}).Observed))), HoldFile,
+		"a worker holds none")
+}
+
+// withHold is a machine with HoldFile.
+func withHold(t *testing.T) host.Host {
+	h := hosttest.RealAt(hosttest.Root(t))
+	require.NoError(t, h.WriteFile(HoldFile, holdFile(hosttest.Now).Data, 0o600))
+	return h
+}
+
 func TestFileOfHeldBuildsThatCannotBeReadHoldsNone(t *testing.T) {
 	h := hosttest.Quiet(t, hosttest.Root(t))
 	require.NoError(t, h.WriteFile(HoldFile, []byte("soon"), 0o600))
-	until, err := heldUntil(h.Root)
+	until, err := heldUntil(h.Root, model.Facts{})
 	require.NoError(t, err)
 	require.False(t, until.IsZero(), "so that the hold is taken back")
 	require.True(t, until.Before(hosttest.Now))

@@ -64,7 +64,7 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 	_, o.TLS, _ = certificateOf(o)
 	o.Ended = ended(ctx, h, o)
 	o.Installed, o.InstalledID, _ = release.Installed(h.Root)
-	if o.HeldUntil, err = heldUntil(h.Root); err != nil {
+	if o.HeldUntil, err = heldUntil(h.Root, o.Facts); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe whether builds are held")
 	}
 	return o, nil

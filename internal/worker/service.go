@@ -110,9 +110,9 @@ func (g GPUs) withheldText() (text string) {
 	return text
 }
 
-// leaveService is a unit whose AMD GPUs nobody watches any more. The record stays: it has
-// what a person withheld, and which errors are known.
+// leaveService is a unit whose AMD GPUs nobody watches any more. The record stays, with
+// its copy for the wrapper: it has what a person withheld, and which errors are known.
 func leaveService(charmDir, why string) []plan.Resource {
-	return append(append([]plan.Resource{pinsBack{charmDir, why}}, resource.AllAbsent(why, gpuservice.WithheldFile, gpuservice.EvidenceFile)...),
+	return append(append([]plan.Resource{pinsBack{charmDir, why}}, resource.AllAbsent(why, gpuservice.EvidenceFile)...),
 		resource.Absent{Path: gpuservice.NodeDir, Why: why, Tree: true}, resource.Absent{Path: gpuproof.Dir, Why: why, Tree: true}, resource.Absent{Path: gpuproof.OutputDir, Why: why, Tree: true})
 }

@@ -11,6 +11,7 @@ import (
 
 	"concourse-ci-machine/internal/model"
 	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/web"
 )
 
 func TestActionsAreThoseOfActionsYAML(t *testing.T) {
@@ -104,7 +105,7 @@ func bagKeys(t *testing.T) map[string][]string {
 	keysOf := func(bag map[string]string) []string { return slices.Collect(maps.Keys(bag)) }
 	return map[string][]string{
 		"key":                  tsa,
-		"peers key":            append([]string{model.WebSecretKey}, tsa...),
+		"peers key":            append([]string{model.WebSecretKey, web.HoldKey}, tsa...),
 		"postgresql key":       unique(keysOf(relation.DatabaseRequest()), keysOf(relation.DatabaseUnitRequest()), looked(folder+"postgresql.go")),
 		"vault-kv key":         unique(keysOf(vaultApp), keysOf(vaultUnit), looked(folder+"vault.go")),
 		"haproxy-route key":    unique(keysOf(routeApp), keysOf(relation.RouteUnit("10.0.0.2")), looked(folder+"route.go")),

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 func build(dir string) error {
 	built = dir
 	err := suite.LightCharm(dir)
-	for _, version := range []string{"8.2.5", "8.2.6"} {
+	for _, version := range []string{"8.2.5", "8.2.6", "8.3.0"} {
 		err = cmp.Or(err, sandbox.StandInRelease(releaseTarball(version), version))
 	}
 	return err

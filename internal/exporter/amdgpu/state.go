@@ -92,7 +92,7 @@ func (s *State) Nearest() (nearest Temperature, ok bool) {
 	return nearest, ok
 }
 
-// APULimit is the limit of an APU in degrees Celsius, for which amdgpu has no temp1_crit
+// APULimit limits the heat of an APU, in degrees Celsius, for which amdgpu has no temp1_crit
 // (hwmon_attributes_visible in amdgpu_pm.c). AMD's product page has 95 for a Ryzen 7 7735HS,
 // which laptops let run to 100 (community.amd.com, thread 751979). Other models are not known.
 const APULimit = 100
@@ -173,7 +173,7 @@ type Memory struct {
 	Traffic      []Traffic // of an APU (gpu_metrics v3)
 }
 
-// Traffic is what one direction of memory carries, in bytes a second.
+// Traffic holds what one direction of memory carries, in bytes a second.
 type Traffic struct {
 	Of        string // package: everything in it, the processor too; npu: its share
 	Direction string // read, write

@@ -32,7 +32,7 @@ type residencies struct {
 	counts []counter
 }
 
-// counter is the time under one limit of heat.
+// counter holds the time under one limit of heat.
 type counter struct {
 	gm.Value
 	cool bool // the sensor of the limit is known, and not near its critical temperature
@@ -62,8 +62,8 @@ func thermal(bit int) bool { return bit >= 32 && bit < 48 }
 // bitSensors are the sensors in hwmon that thermal bits speak of.
 var bitSensors = map[int]string{32: "junction", 34: "mem", 35: "edge", 36: "junction"}
 
-// residencySensors are the sensors in hwmon that residencies of heat speak of. The heat of
-// an APU's processor (throttle_residency_thm_core) is no limit of the GPU and is not here.
+// residencySensors has the sensors in hwmon for the residencies of heat. The heat of an
+// APU's processor (throttle_residency_thm_core) does not limit the GPU and is not here.
 var residencySensors = map[gm.Field]string{
 	gm.SocketThermalResidencyAcc: "junction", gm.HBMThermalResidencyAcc: "mem",
 	gm.ProchotResidencyAcc: "", gm.VRThermalResidencyAcc: "",

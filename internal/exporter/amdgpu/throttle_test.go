@@ -140,7 +140,7 @@ func TestBitsOfATableThatIsGoneAreGone(t *testing.T) {
 	require.Empty(t, got.Active)
 }
 
-// residencyTable is a gpu_metrics v1_6 with its counters, in the order of the kernel:
+// residencyTable returns a gpu_metrics v1_6 with its counters, in the order of the kernel:
 // accumulation, prochot, ppt, socket, vr and hbm.
 func residencyTable(counters ...uint32) string {
 	b := make([]byte, 1664)
