@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// slowRead is when a batch takes more workers: most GPUs are read in less.
-	slowRead = time.Millisecond
+	// slowRead is the age at which a batch gets more workers. One worker reads 64 GPUs in
+	// less, and a second one only costs the thread that serves the answer its processor.
+	slowRead = 4 * time.Millisecond
 	// stall is when a worker that has taken no new work is given up: it may be
 	// stuck in the kernel, and never come back.
 	stall = 20 * time.Millisecond
