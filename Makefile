@@ -29,8 +29,8 @@ endif
 E2E_PACKAGES = $(shell grep -rl --include='*_test.go' '^//go:build.*e2e' tests | sed 's|^|./|; s|/[^/]*$$||' | sort -u)
 
 PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin pebble
-PACKER = go run -buildvcs=false ./src/charmpack
-TOOL = go tool -modfile=tools/go.mod
+PACKER = go run -buildvcs=false ./tools/charmpack/cmd
+TOOL = go tool -modfile=tools/pinned/go.mod
 # Shows what runs, and keeps the events in JSON.
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
@@ -49,7 +49,7 @@ need-build: need-go
 build: $(PROGRAMS) ## build the programs of the charm into bin/ (GOARCH=arm64: bin/arm64/)
 
 dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: PACKAGE = ./src/$@
-dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: X = -X concourse-ci-machine/internal/version.Version=$(VERSION)
+dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: X = -X concourse-ci-machine/internal/base/version.Version=$(VERSION)
 pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
 pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
 # Without grpc's tracing pages, which nobody serves: a quarter less.
@@ -60,7 +60,7 @@ $(PROGRAMS): need-build
 
 sandbox: need-build
 	@echo "go build bin/sandbox"
-	@go build -trimpath -buildvcs=false -o bin/sandbox ./src/sandbox
+	@go build -trimpath -buildvcs=false -o bin/sandbox ./tools/sandbox
 
 progress: need-go
 	@go build -buildvcs=false -o bin/progress ./tests/progress
@@ -81,7 +81,7 @@ check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and 
 	$(TOOL) staticcheck ./...
 	$(TOOL) staticcheck -tags e2e,controller,kubernetes,terraform ./tests/...
 	@programs=$$($(TOOL) deadcode ./src/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller,kubernetes,terraform ./...) && \
-	dead=$$(echo "$$programs" | grep -v -e '^internal/juju/jujutest/' -e '^internal/sandbox/'; echo "$$tests") && \
+	dead=$$(echo "$$programs" | grep -v -e '^internal/testutil/'; echo "$$tests") && \
 	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
 
 test: check progress ## every test that needs no root and no special machine

@@ -31,7 +31,7 @@ dist=$(cd "$dist" && pwd)
 for arch in amd64 arm64; do
 	name=concourse-ci-machine_$arch
 	make --no-print-directory charm GOARCH="$arch" BIN="bin/release-$arch" VERSION="$version" CHARM="$dist/$name.charm"
-	go run -C tools -buildvcs=false ./sbom -version "$version" -arch "$arch" "$PWD/bin/release-$arch"/* >"$dist/$name.cdx.json"
+	go run -C tools/pinned -buildvcs=false ./sbom -version "$version" -arch "$arch" "$PWD/bin/release-$arch"/* >"$dist/$name.cdx.json"
 done
 cat >"$dist/PROVENANCE.md" <<TEXT
 # concourse-ci-machine $version

@@ -1,9 +1,9 @@
 package charm
 
 import (
-	"concourse-ci-machine/internal/nvidia"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/concourse/release"
+	"concourse-ci-machine/internal/gpu/nvidia"
 )
 
 // describedNow reports whether the run that ended gave tasks GPUs that it could

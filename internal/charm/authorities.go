@@ -3,8 +3,8 @@ package charm
 import (
 	"context"
 
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
 )
 
 // askAuthorities tells providers how this side reads what they give.

@@ -5,10 +5,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/juju"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/jujutest"
 )
 
 // The leader says which version the application reads; every unit reads the answers, of an

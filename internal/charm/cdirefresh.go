@@ -8,15 +8,15 @@ import (
 	"runtime"
 	"slices"
 
-	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/machine"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/machine"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/nvidia"
+	"concourse-ci-machine/internal/gpu/nvidia"
 	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/worker"
 )
 
 // RefreshCDI describes the GPUs anew, as the next hook would, with what Juju

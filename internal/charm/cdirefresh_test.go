@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/nvidia"
+	"concourse-ci-machine/internal/gpu/cdi"
+	"concourse-ci-machine/internal/gpu/nvidia"
 	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/role/roletest"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/roletest"
 )
 
 // settled is a unit after its hooks: what Juju said, the descriptions, and the

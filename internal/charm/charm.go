@@ -14,16 +14,16 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/config"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/juju"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/resource"
-	"concourse-ci-machine/internal/rocm"
-	"concourse-ci-machine/internal/status"
+	"concourse-ci-machine/internal/concourse/release"
+	"concourse-ci-machine/internal/gpu/amd"
 )
 
 // Charm is one run of the charm.
@@ -70,7 +70,7 @@ func (c *Charm) Hook(ctx context.Context) error {
 // putBack ends what a run began that was killed while others' files were away,
 // before anybody looks at the machine: it is to be seen as it was.
 func (c *Charm) putBack(ctx context.Context) (plan.Plan, error) {
-	p, err := rocm.ToolkitKept().Diff(ctx, c.Host)
+	p, err := amd.ToolkitKept().Diff(ctx, c.Host)
 	if err != nil {
 		return nil, err
 	}

@@ -9,16 +9,16 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/gpuhealth"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/gpustate"
-	"concourse-ci-machine/internal/nvidia"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/resource"
-	"concourse-ci-machine/internal/rocm"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/status"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/concourse/release"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/gpu/nvidia"
 )
 
 // ready is the status text of a unit that works.
@@ -64,7 +64,7 @@ func (c *Charm) Check(ctx context.Context, want Desired, changed bool) []status.
 		if why := c.CheckPebble(ctx, role.ExporterService, role.ExporterURL); why != "" {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: "no GPU metrics: " + why})
 		} else {
-			causes = append(causes, gpustate.Remarks(ctx, c.Host, c.ExporterURL)...)
+			causes = append(causes, gpuhealth.Remarks(ctx, c.Host, c.ExporterURL)...)
 		}
 	}
 	return causes
@@ -133,7 +133,7 @@ func (c *Charm) healthURL() string {
 func (c *Charm) noteCauses(want worker.Worker, notes []plan.Note) []status.Cause {
 	var causes []status.Cause
 	if want.Toolkit {
-		if text := rocm.ToolkitNote(rocm.ReadAttempt(c.Host.Root)); text != "" {
+		if text := amd.ToolkitNote(amd.ReadAttempt(c.Host.Root)); text != "" {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: text})
 		}
 	}
@@ -143,7 +143,7 @@ func (c *Charm) noteCauses(want worker.Worker, notes []plan.Note) []status.Cause
 		}
 	}
 	if len(notes) > 0 && want.Toolkit {
-		if a := rocm.ObserveInstall(c.Host.Root).Attempt; a != nil {
+		if a := amd.ObserveInstall(c.Host.Root).Attempt; a != nil {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: a.Text()})
 		}
 	}

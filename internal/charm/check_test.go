@@ -12,12 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/status"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // journal answers for a worker that runs, each look at its log with the next of

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/worker"
 )
 
 // CheckKubernetes says why pods get no GPUs of this unit, "" where they do: the plugin

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/postgres"
-	"concourse-ci-machine/internal/resource"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/status"
-	"concourse-ci-machine/internal/web"
+	"concourse-ci-machine/internal/concourse/postgres"
 )
 
 // CheckWeb asks the web itself; systemd only knows that a process runs.

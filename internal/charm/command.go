@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
 )
 
 // command is where a person finds dispatch: a link to the charm's own, on root's PATH as

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestCommandLinkLeavesOthersAlone(t *testing.T) {

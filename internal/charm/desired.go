@@ -3,11 +3,11 @@ package charm
 import (
 	"slices"
 
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/status"
-	"concourse-ci-machine/internal/web"
-	"concourse-ci-machine/internal/worker"
 )
 
 // Desired is what the unit should be. It has one role at most, and the other's part is

@@ -3,13 +3,13 @@ package charm
 import (
 	"context"
 
-	"concourse-ci-machine/internal/config"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/resource"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/status"
-	"concourse-ci-machine/internal/web"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/charm/worker"
 )
 
 // desireEnding returns what ends although options are wrong: what the operator ended, and

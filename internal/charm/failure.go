@@ -12,11 +12,11 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/status"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
 )
 
 // AttemptsFile counts how often in a row the same step failed.

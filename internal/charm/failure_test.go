@@ -16,16 +16,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/juju"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/sandbox"
-	"concourse-ci-machine/internal/status"
+	"concourse-ci-machine/internal/concourse/release"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/jujutest"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 func TestFailuresAreSorted(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"syscall"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/juju"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/resource"
-	"concourse-ci-machine/internal/status"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/status"
 )
 
 // fullDisk returns the status for an error that a full disk caused, with the disk and the

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"io"
 
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/status"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
 )
 
 // guard takes the steps out of a plan that would end tasks, unless the operator ended

@@ -4,15 +4,15 @@ import (
 	"context"
 	"slices"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/resource"
-	"concourse-ci-machine/internal/rocm"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/web"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/concourse/release"
+	"concourse-ci-machine/internal/gpu/amd"
 )
 
 // desireNothing is the unit on its way out. stop ends what runs, after its tasks had
@@ -50,7 +50,7 @@ func (s stateGone) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	p, err := resource.Absent{Path: model.StateDir, Why: s.why, Tree: true}.Diff(ctx, h)
 	for i, step := range p {
 		p[i].Do = func(ctx context.Context) error {
-			if err := rocm.ToolkitKept().PutBack(ctx, h); err != nil {
+			if err := amd.ToolkitKept().PutBack(ctx, h); err != nil {
 				return err
 			}
 			return step.Do(ctx)

@@ -9,18 +9,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/nvidia"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/resource"
-	"concourse-ci-machine/internal/resource/resourcetest"
-	"concourse-ci-machine/internal/rocm"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/role/roletest"
-	"concourse-ci-machine/internal/web"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/gpu/cdi"
+	"concourse-ci-machine/internal/gpu/nvidia"
+	"concourse-ci-machine/internal/testutil/resourcetest"
+	"concourse-ci-machine/internal/testutil/roletest"
 )
 
 // D18: the predecessor never drained.
@@ -48,7 +48,7 @@ func TestRemovedUnitTakesItsBringingsAlong(t *testing.T) {
 	_, err := p.Apply(context.Background(), nil)
 	require.NoError(t, err)
 	require.Equal(t, 2, len(r.Ran), r.Ran)
-	for _, path := range append(append(rocm.ToolkitFiles(), nvidia.Files()...), cdi.Path, nvidia.Path, model.StateDir) {
+	for _, path := range append(append(amd.ToolkitFiles(), nvidia.Files()...), cdi.Path, nvidia.Path, model.StateDir) {
 		require.False(t, h.Exists(path), path)
 	}
 	for _, path := range roletest.Operators {

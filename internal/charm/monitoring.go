@@ -8,10 +8,10 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/config"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
 )
 
 // charmName is the charm's own name, as metadata.yaml has it.
@@ -77,7 +77,7 @@ type listening struct {
 
 // webJobs are those of a web with enable-metrics.
 func webJobs(host string) []relation.Job {
-	return []relation.Job{{Name: "concourse", Port: agreed.WebMetricsPort, Host: host}, {Name: "concourse-exporter", Port: agreed.JobsPort, Host: host}}
+	return []relation.Job{{Name: "concourse", Port: wellknown.WebMetricsPort, Host: host}, {Name: "concourse-exporter", Port: wellknown.JobsPort, Host: host}}
 }
 
 // ruleFile has alerts for what the application may serve.

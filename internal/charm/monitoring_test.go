@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/juju"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/model"
+	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/jujutest"
 )
 
 // tell is one hook's telling, committed as Juju does it; it returns the calls.

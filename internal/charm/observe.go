@@ -8,17 +8,17 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/machine"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/predecessor"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/config"
-	"concourse-ci-machine/internal/machine"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/predecessor"
-	"concourse-ci-machine/internal/resource"
-	"concourse-ci-machine/internal/rocm"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/web"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/gpu/amd"
 )
 
 // observe looks at what every unit has. It changes nothing and runs read-only
@@ -30,7 +30,7 @@ func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Confi
 	if o.Units, err = units(); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the systemd units")
 	}
-	o.Install = rocm.ObserveInstall(c.Host.Root)
+	o.Install = amd.ObserveInstall(c.Host.Root)
 	if o.Kernel, err = c.Host.ReadText("/proc/sys/kernel/osrelease"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return o, jujuerrors.Annotate(err, "cannot observe the kernel")
 	}
@@ -83,7 +83,7 @@ func (c *Charm) decideRole(ctx context.Context, u role.Observed) (want Desired, 
 	}
 	// What every unit starts with. A hook does it before all else: here it is for who
 	// asks for the plan.
-	want.Resources = append([]plan.Resource{rocm.ToolkitKept()}, want.Resources...)
+	want.Resources = append([]plan.Resource{amd.ToolkitKept()}, want.Resources...)
 	return want, nil
 }
 

@@ -8,10 +8,10 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/web"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/concourse/release"
 )
 
 // versionFile remembers which version Juju was told, in /run like all that a

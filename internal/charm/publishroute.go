@@ -5,8 +5,8 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
 )
 
 // publishRoute asks a reverse proxy to lead to the web, and takes that back where the

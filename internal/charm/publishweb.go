@@ -10,15 +10,15 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/agreed"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/predecessor"
+	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/juju"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/predecessor"
-	"concourse-ci-machine/internal/relation"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/web"
+	"concourse-ci-machine/internal/concourse/release"
 )
 
 // secretLabel is the label of the application's secret, for people.
@@ -76,7 +76,7 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 			return jujuerrors.Annotate(err, "cannot publish the web's key")
 		}
 		version, _, _ := release.Installed(c.Host.Root)
-		maps.Copy(published, relation.TSABag(net.JoinHostPort(w.Address, strconv.Itoa(agreed.TSAPort)), public, version))
+		maps.Copy(published, relation.TSABag(net.JoinHostPort(w.Address, strconv.Itoa(wellknown.TSAPort)), public, version))
 	}
 	for _, t := range facts.TSAs {
 		if err := c.bag(ctx, t.ID, false, t.Own, published); err != nil {

@@ -7,14 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/juju"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/relation"
-	"concourse-ci-machine/internal/role/roletest"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/jujutest"
+	"concourse-ci-machine/internal/testutil/roletest"
 )
 
 // The web's ports are open, those of before are closed, and nothing is asked for

@@ -6,9 +6,9 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/rocm"
-	"concourse-ci-machine/internal/status"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/gpu/amd"
 )
 
 // reboot asks Juju for one after this hook, once for each reason, where the
@@ -19,17 +19,17 @@ func (c *Charm) reboot(ctx context.Context, want worker.Worker) ([]status.Cause,
 	}
 	reason := want.Driver.Decision.Reboot
 	if reason == "" {
-		return nil, jujuerrors.Annotate(rocm.ForgetReboots(c.Host.Root), "cannot forget the reboots")
+		return nil, jujuerrors.Annotate(amd.ForgetReboots(c.Host.Root), "cannot forget the reboots")
 	}
 	kind := status.Blocked
 	if want.Driver.Computes {
 		kind = status.Active
 	}
-	pending := []status.Cause{{Kind: kind, Text: rocm.RebootPending(c.Host.Root, reason, want.Driver.Facts, want.Driver.Wanted)}}
+	pending := []status.Cause{{Kind: kind, Text: amd.RebootPending(c.Host.Root, reason, want.Driver.Facts, want.Driver.Wanted)}}
 	if !want.Driver.Wanted.AllowReboot {
 		return pending, nil
 	}
-	due, err := rocm.RebootDue(c.Host.Root, reason, want.Driver.Facts.BootID)
+	due, err := amd.RebootDue(c.Host.Root, reason, want.Driver.Facts.BootID)
 	if err != nil {
 		return append(pending, status.Cause{Kind: kind, Text: err.Error()}), nil
 	}

@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/machine"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/rocm"
-	"concourse-ci-machine/internal/role/roletest"
-	"concourse-ci-machine/internal/status"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/machine"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/jujutest"
+	"concourse-ci-machine/internal/testutil/roletest"
 )
 
 // driven is what was decided on the driver of a fixture machine.
@@ -24,10 +24,10 @@ func driven(t *testing.T, name string, set map[string]any, computes bool) worker
 	maps.Copy(options, set)
 	r := roletest.DriverHost(t, name)
 	h := host.Host{Root: r, Runner: roletest.DriverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}
-	f, err := rocm.ObserveDriver(t.Context(), h, worker.ROCmMachine(machine.Observe(r), "amd64"))
+	f, err := amd.ObserveDriver(t.Context(), h, worker.ROCmMachine(machine.Observe(r), "amd64"))
 	require.NoError(t, err)
 	w := worker.DriverWanted(roletest.Config(t, options), "rocm-worker/0")
-	return worker.Worker{Driver: &worker.Driver{Decision: rocm.Decide(f, w), Facts: f, Wanted: w, Computes: computes}}
+	return worker.Worker{Driver: &worker.Driver{Decision: amd.Decide(f, w), Facts: f, Wanted: w, Computes: computes}}
 }
 
 // B15: one reboot for each reason, asked for at the end of a hook, and only
@@ -56,7 +56,7 @@ func TestRebootsOnceForAReason(t *testing.T) {
 	require.Contains(t, causes[0].Text, "allow-reboot=true")
 	causes, _ = hook(false, false)
 	require.Equal(t, status.Blocked, causes[0].Kind)
-	require.False(t, r.Exists(rocm.RebootFile))
+	require.False(t, r.Exists(amd.RebootFile))
 
 	causes, asked = hook(true, false)
 	require.Equal(t, "after", asked)
@@ -75,7 +75,7 @@ func TestRebootsOnceForAReason(t *testing.T) {
 	causes, err := charmOf(t, r, m, m.Begin(jujutest.Hook("update-status")), hosttest.NewMachine(t)).reboot(t.Context(), want)
 	require.NoError(t, err)
 	require.Empty(t, causes)
-	require.False(t, r.Exists(rocm.RebootFile))
+	require.False(t, r.Exists(amd.RebootFile))
 }
 
 // The reboot is the last word of a hook that ended well: with its status, after

@@ -7,8 +7,8 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/concourse/release"
 )
 
 // observeRelease decides on the release: the operator's version, else the

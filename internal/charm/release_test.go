@@ -6,12 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/role/roletest"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/concourse/release"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/roletest"
 )
 
 // D14: nobody gets another version than the tested one limitUnknown. D15: and never

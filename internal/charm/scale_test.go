@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/web"
+	"concourse-ci-machine/internal/testutil/jujutest"
 )
 
 const manyWorkers = 300

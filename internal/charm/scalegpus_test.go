@@ -9,15 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/relation"
-	"concourse-ci-machine/internal/role/roletest"
-	"concourse-ci-machine/internal/sandbox"
-	"concourse-ci-machine/internal/web"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/jujutest"
+	"concourse-ci-machine/internal/testutil/roletest"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // tells puts the GPUs of a worker into its bag.

@@ -22,14 +22,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/juju"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/relation"
-	"concourse-ci-machine/internal/role/roletest"
-	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/jujutest"
+	"concourse-ci-machine/internal/testutil/roletest"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 const authorizedKeys = "/var/lib/concourse/keys/authorized_worker_keys"

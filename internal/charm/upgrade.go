@@ -6,10 +6,10 @@ import (
 	"path"
 	"time"
 
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/resource"
-	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/concourse/release"
 )
 
 // upgradeTime is how long a unit that was just started with another release is

@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/sandbox"
-	"concourse-ci-machine/internal/web"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/concourse/release"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/jujutest"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // upgradedTo is a machine that went from 8.2.5 to 8.3.0.

@@ -6,11 +6,11 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/predecessor"
+	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/config"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/predecessor"
-	"concourse-ci-machine/internal/web"
 )
 
 // completeSecret gives the leader of a new application its keys and password.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/flylogin"
+	"concourse-ci-machine/internal/concourse/flylogin"
 )
 
 // API is Concourse's HTTP API as a local user of the web sees it. It logs in

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/base/resource"
 )
 
 // fromOption is the comment of the keys that are an option's: without it, one that is

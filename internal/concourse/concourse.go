@@ -6,7 +6,7 @@
 // come from is package release's.
 package concourse
 
-import "concourse-ci-machine/internal/release"
+import "concourse-ci-machine/internal/concourse/release"
 
 // Unit is the worker's systemd unit.
 const Unit = "concourse-worker.service"

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/plan"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
 // CutOff ends the established connections from addr, an IP address, to the
@@ -35,7 +35,7 @@ func toTSA(addr string) []string {
 			addr = "[" + addr + "]"
 		}
 	}
-	return []string{"state", "established", "dst", addr, "sport", "=", ":" + strconv.Itoa(agreed.TSAPort)}
+	return []string{"state", "established", "dst", addr, "sport", "=", ":" + strconv.Itoa(wellknown.TSAPort)}
 }
 
 // Disconnect ends the connections from Addr to the TSA. It is always due: a worker

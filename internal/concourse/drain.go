@@ -7,9 +7,9 @@ import (
 	"net"
 	"time"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
 )
 
 // Drain stops the worker for good: the web takes it from its list and gives

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/plaintext"
+	"concourse-ci-machine/internal/base/sanitize"
 )
 
 // HealthState is how a service's own health endpoint looks.
@@ -96,5 +96,5 @@ const maxWhy = 200
 
 // oneLine makes a text from elsewhere fit for a status.
 func oneLine(s string) string {
-	return plaintext.Line(strings.Join(strings.Fields(s), " "), maxWhy)
+	return sanitize.Line(strings.Join(strings.Fields(s), " "), maxWhy)
 }

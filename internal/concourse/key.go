@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
 )
 
 // WorkerKeyBits is the size of a new worker key.

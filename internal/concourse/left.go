@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
 )
 
 // runcState is where runc keeps one folder for each container of Concourse's

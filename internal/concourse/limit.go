@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/release"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/concourse/release"
 )
 
 // workerLimitKey is the worker's own limit, in releases after 8.2.

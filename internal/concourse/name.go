@@ -4,8 +4,8 @@ import (
 	"regexp"
 	"strings"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/resource"
 )
 
 // workerIDFile lies in the work folder, so that it shares its fate: a worker

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
 )
 
 // RegistrationState is what the worker's log last said of its registration.

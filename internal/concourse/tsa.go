@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/concourse/release"
 )
 
 // TSA is the web's SSH server, at which workers register.

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/resource/resourcetest"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/resourcetest"
 )
 
 func hostKey(t testing.TB) string {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/templates"
 )
 

@@ -3,9 +3,9 @@ package concourse
 import (
 	"path"
 
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/concourse/release"
 )
 
 // The web's systemd unit and the user that it runs as.

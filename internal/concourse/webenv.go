@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
 // WebDatabase is the PostgreSQL that the web keeps everything in.
@@ -122,7 +122,7 @@ var webVariables = envTable[WebConfig]{
 	{"CONCOURSE_TLS_KEY", func(c WebConfig) string { return when(c.TLSPort != 0, c.Paths.TLSKey()) }},
 	{"CONCOURSE_ENABLE_RERUN_WHEN_WORKER_DISAPPEARS", func(c WebConfig) string { return when(c.Rerun, "true") }},
 	{"CONCOURSE_PROMETHEUS_BIND_IP", func(c WebConfig) string { return when(c.Metrics, "0.0.0.0") }},
-	{"CONCOURSE_PROMETHEUS_BIND_PORT", func(c WebConfig) string { return when(c.Metrics, number(agreed.WebMetricsPort)) }},
+	{"CONCOURSE_PROMETHEUS_BIND_PORT", func(c WebConfig) string { return when(c.Metrics, number(wellknown.WebMetricsPort)) }},
 	{"http_proxy", func(c WebConfig) string { return c.Proxy.HTTP }},
 	{"https_proxy", func(c WebConfig) string { return c.Proxy.HTTPS }},
 	{"no_proxy", WebConfig.noProxy},

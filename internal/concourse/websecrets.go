@@ -11,8 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
 )
 
 // WebSecrets is what all webs of an application have in common, whichever of

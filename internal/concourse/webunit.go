@@ -7,8 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/templates"
 )
 

@@ -5,8 +5,8 @@ import (
 	"path"
 	"strings"
 
-	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/resource"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
 // WorkerConfig is what the worker's environment is made of.
@@ -50,7 +50,7 @@ var workerVariables = envTable[WorkerConfig]{
 	{"CONCOURSE_BAGGAGECLAIM_DRIVER", fixed[WorkerConfig]("naive")},
 	// Other machines reach the worker through the web's tunnel only.
 	{"CONCOURSE_BIND_IP", fixed[WorkerConfig]("127.0.0.1")},
-	{"CONCOURSE_BIND_PORT", fixed[WorkerConfig](number(agreed.ContainersPort))},
+	{"CONCOURSE_BIND_PORT", fixed[WorkerConfig](number(wellknown.ContainersPort))},
 	{"CONCOURSE_HEALTHCHECK_BIND_IP", fixed[WorkerConfig]("127.0.0.1")},
 	{"CONCOURSE_HEALTHCHECK_BIND_PORT", fixed[WorkerConfig]("8888")},
 	{"CONCOURSE_TAG", func(c WorkerConfig) string { return strings.Join(c.Tags, ",") }},

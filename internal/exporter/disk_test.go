@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestDiskOfTheWorkerIsShownWhereThereIsOne(t *testing.T) {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"concourse-ci-machine/internal/agreed"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/metricsserver"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/exporter/nvidiagpu"
-	"concourse-ci-machine/internal/exporter/usage"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/metricsserver"
+	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"concourse-ci-machine/internal/gpu/usage"
 )
 
 // options are the command line.
@@ -30,7 +30,7 @@ type options struct {
 // parse reads the command line. The error is for metricsserver.Flags.Main.
 func parse(args []string) (options, *metricsserver.Flags, error) {
 	var o options
-	fs := metricsserver.NewFlags("rocm-exporter", agreed.GPUsPort)
+	fs := metricsserver.NewFlags("rocm-exporter", wellknown.GPUsPort)
 	fs.StringVar(&o.root, "path.root", "/", "`directory` to read as the machine's root")
 	fs.StringVar(&o.vendor, "vendor", "all", "`whose` GPUs to watch: amd, nvidia or all")
 	fs.StringVar(&o.unit, "unit", "", "`name` of the Juju unit, for the page and the API")

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/exportertest"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/testutil/exportertest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestMetricsOfEveryFixtureHost(t *testing.T) {

@@ -9,12 +9,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/exportertest"
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/pool/lease"
+	"concourse-ci-machine/internal/testutil/exportertest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const reportFile = "/run/leases.json"

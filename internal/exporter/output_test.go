@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/exportertest"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/testutil/exportertest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestAliasesOfDCGMHaveItsUnits(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/gpu/health"
 )
 
 // The page is one document: its script and style are within it, and with them

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool/quarantine"
 )
 
 // shownGPU is a GPU on the page, with its partitions where it is divided.
@@ -52,7 +52,7 @@ type shownPart struct {
 
 // shownOut is why no new task gets a GPU.
 type shownOut struct {
-	State gpuservice.State
+	State quarantine.State
 	Mark  string // for who does not see colours
 	Text  string // since when, and why
 }
@@ -67,7 +67,7 @@ type bar struct {
 
 var marks = map[health.State]string{health.Healthy: "✓", health.Warning: "!", health.Critical: "✕", health.Unknown: "?"}
 
-var outMarks = map[gpuservice.State]string{gpuservice.Withheld: "⊘", gpuservice.Proving: "↻"}
+var outMarks = map[quarantine.State]string{quarantine.Withheld: "⊘", quarantine.Proving: "↻"}
 
 // outOf takes what can be used of one GPU; nil is that tasks get all of it. Of several
 // partitions it tells of the one that is out for longest.

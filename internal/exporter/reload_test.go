@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/exporter/exportertest"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/testutil/exportertest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // The clock stands still here, so nothing but the reload makes it look again.

@@ -15,10 +15,10 @@ import (
 	"runtime"
 	"time"
 
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/metricsserver"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/exporter/nvidiagpu"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/metricsserver"
+	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 )
 
 // Run is the program. It serves until SIGTERM or SIGINT, opens everything anew

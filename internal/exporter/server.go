@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"concourse-ci-machine/internal/base/metricsserver"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/series"
-	"concourse-ci-machine/internal/metricsserver"
 )
 
 // atOnce is room for all that a few Prometheus servers ask at once.

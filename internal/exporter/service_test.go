@@ -9,25 +9,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpuservice"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // decided is what was decided of a host's GPUs: those in sick hung ten minutes ago, those
 // in proving are well again since, and a person withheld those in byHand.
-func decided(t *testing.T, r host.Root, sick, proving, byHand []int) gpuservice.Record {
+func decided(t *testing.T, r host.Root, sick, proving, byHand []int) quarantine.Record {
 	t.Helper()
 	devices, err := monitor.AMD(r)()
 	require.NoError(t, err)
-	l := gpuservice.Look{At: hosttest.Now.Add(-20 * time.Minute), Policy: gpuservice.Auto}
+	l := quarantine.Look{At: hosttest.Now.Add(-20 * time.Minute), Policy: quarantine.Auto}
 	for _, d := range devices {
-		l.GPUs = append(l.GPUs, gpuservice.Seen{Name: gpu.Slot(d.PCI, d.Partition), Index: d.Index, GFX: d.GFX, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Seen{Name: gpu.Slot(d.PCI, d.Partition), Index: d.Index, GFX: d.GFX, Up: true, State: health.Healthy})
 	}
-	rec := gpuservice.Decide(gpuservice.Record{}, l)
+	rec := quarantine.Decide(quarantine.Record{}, l)
 	is := func(i int, state health.State, faults ...health.Fault) {
 		l.GPUs[i].State, l.GPUs[i].Faults = state, faults
 	}
@@ -35,12 +35,12 @@ func decided(t *testing.T, r host.Root, sick, proving, byHand []int) gpuservice.
 	for _, i := range append(sick, proving...) {
 		is(i, health.Critical, health.Fault{Kind: health.Hang, Signals: []string{"kernel_log"}})
 	}
-	rec = gpuservice.Decide(rec, l)
+	rec = quarantine.Decide(rec, l)
 	l.At = hosttest.Now.Add(-2 * time.Minute)
 	for _, i := range proving {
 		is(i, health.Healthy)
 	}
-	rec = gpuservice.Decide(rec, l)
+	rec = quarantine.Decide(rec, l)
 	for _, i := range byHand {
 		rec, err = rec.Withhold(l.GPUs[i].Name, `noisy <fan> & "riser"`, hosttest.Now.Add(-time.Hour))
 		require.NoError(t, err)
@@ -49,14 +49,14 @@ func decided(t *testing.T, r host.Root, sick, proving, byHand []int) gpuservice.
 }
 
 // withService is usedBy, and what was decided of the GPUs.
-func withService(t *testing.T, r host.Root, rec gpuservice.Record) *collector {
+func withService(t *testing.T, r host.Root, rec quarantine.Record) *collector {
 	t.Helper()
 	usedBy(t, r) // writes the reports
 	data, err := json.Marshal(rec)
 	require.NoError(t, err)
-	hosttest.Put(t, r, gpuservice.File, string(data))
+	hosttest.Put(t, r, quarantine.File, string(data))
 	c := newCollector(r, monitor.AMD(r), monitor.Options{Usage: true, UsageInterval: time.Minute, UsageReport: "/run/usage.json",
-		Leases: "/run/leases.json", Service: gpuservice.File})
+		Leases: "/run/leases.json", Service: quarantine.File})
 	c.Unit = "rocm-worker/0"
 	return c
 }

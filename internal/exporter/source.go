@@ -1,9 +1,9 @@
 package exporter
 
 import (
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/host"
 )
 
 // Source is what the API, the page and the metrics are made from.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/exportertest"
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/testutil/exportertest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestGPUThatGoesAndComesBackIsNoticed(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"os"
 	"testing"
 
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // BenchmarkDiscover is what every hook pays. BenchmarkReadFloor reads as many

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strconv"
 
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
 )
 
 // GPU is one GPU that counts, or one partition of it.

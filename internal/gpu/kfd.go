@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
 )
 
 const (

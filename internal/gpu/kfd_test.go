@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestStatesOfKFD(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
 )
 
 // knownFile keeps the identity of the machine's GPUs until the next boot.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
 )
 
 // Link is how two GPUs reach each other.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const (

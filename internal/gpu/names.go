@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
 )
 
 // A GPU's name is the first of: `product_name` of its own memory (server

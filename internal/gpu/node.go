@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"path"
 
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
 )
 
 // maxFile bounds what is read from any one sysfs or procfs file. sysfs

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
 const (
@@ -28,10 +28,10 @@ const (
 // program that nobody waits for, which reads by itself.
 func readerCommand() []string {
 	exe, err := os.Executable()
-	if err != nil || path.Base(exe) != agreed.Dispatch {
+	if err != nil || path.Base(exe) != wellknown.Dispatch {
 		return nil
 	}
-	return []string{exe, "gpu", agreed.ReadGPUFiles}
+	return []string{exe, "gpu", wellknown.ReadGPUFiles}
 }
 
 // readElsewhere reads files, and returns what came back in time, with the process that

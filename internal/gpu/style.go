@@ -4,7 +4,7 @@ import (
 	"path"
 	"strings"
 
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
 )
 
 // Style is how a GPU is partitioned, as AMD's device plugin and node labeller name it:

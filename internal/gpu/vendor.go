@@ -3,7 +3,7 @@ package gpu
 import (
 	"slices"
 
-	"concourse-ci-machine/internal/agreed"
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
 // Vendor is who made a GPU, from its PCI vendor id.
@@ -30,12 +30,12 @@ type Traits struct {
 
 // The CDI descriptions: AMD's is the charm's own, NVIDIA's is its tool's.
 const (
-	AMDKind, AMDSpec       = agreed.AMDKind, agreed.AMDSpec
+	AMDKind, AMDSpec       = wellknown.AMDKind, wellknown.AMDSpec
 	NVIDIAKind, NVIDIASpec = "nvidia.com/gpu", "/etc/cdi/nvidia.json"
 )
 
 var traits = map[Vendor]Traits{
-	AMD:    {Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: "amdgpu", Kind: AMDKind, Spec: AMDSpec, ByID: true, Visible: agreed.AMDVisible},
+	AMD:    {Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: "amdgpu", Kind: AMDKind, Spec: AMDSpec, ByID: true, Visible: wellknown.AMDVisible},
 	NVIDIA: {Label: "NVIDIA", Runtime: "cuda", PCI: 0x10de, Module: "nvidia", Kind: NVIDIAKind, Spec: NVIDIASpec, Visible: "NVIDIA_VISIBLE_DEVICES"},
 }
 

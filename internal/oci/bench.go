@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
 	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/edits"
-	"concourse-ci-machine/internal/pin"
+	"concourse-ci-machine/internal/pool/clockpin"
 )
 
 // benchVariable is the environment variable by which a task says that it measures, and
@@ -47,25 +47,25 @@ func (w *wrapper) bench(e *edits.Edits, s *settings, c *cmdline.Call, b bundle, 
 	if err != nil {
 		return err
 	}
-	level, err := w.pinAll(s, pin.Task{Container: c.ID, Bundle: dir}, h)
-	v := pin.VerdictOf([]pin.Record{{Level: level}})
+	level, err := w.pinAll(s, clockpin.Task{Container: c.ID, Bundle: dir}, h)
+	v := clockpin.VerdictOf([]clockpin.Record{{Level: level}})
 	if err != nil {
-		v = pin.Verdict{Reason: "the clocks of its GPUs are not fixed: " + err.Error()}
+		v = clockpin.Verdict{Reason: "the clocks of its GPUs are not fixed: " + err.Error()}
 	}
 	if err != nil && required {
 		return fmt.Errorf("cannot fix the clocks of the task's GPUs: %w; with %s=1 it runs all the same, and is told", err, benchVariable)
 	}
-	if err := pin.MakeVerdict(b.fd, v); err != nil {
-		return fmt.Errorf("cannot write %s of the task: %w", pin.VerdictName, err)
+	if err := clockpin.MakeVerdict(b.fd, v); err != nil {
+		return fmt.Errorf("cannot write %s of the task: %w", clockpin.VerdictName, err)
 	}
-	e.Mounts = append(e.Mounts, edits.Mount{Destination: pin.VerdictPath, Type: "bind", Source: filepath.Join(dir, pin.VerdictName),
+	e.Mounts = append(e.Mounts, edits.Mount{Destination: clockpin.VerdictPath, Type: "bind", Source: filepath.Join(dir, clockpin.VerdictName),
 		Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}})
-	e.Process.Env.Set = append(slices.Clone(e.Process.Env.Set), pin.RecordVariable+"="+pin.VerdictPath)
+	e.Process.Env.Set = append(slices.Clone(e.Process.Env.Set), clockpin.RecordVariable+"="+clockpin.VerdictPath)
 	return nil
 }
 
 // pinAll pins all GPUs of a lease, or none.
-func (w *wrapper) pinAll(s *settings, t pin.Task, h held) (level pin.Level, err error) {
+func (w *wrapper) pinAll(s *settings, t clockpin.Task, h held) (level clockpin.Level, err error) {
 	switch {
 	case s.Leases == nil && len(s.Devices) > 0:
 		return "", errors.New("tasks of this unit share GPUs (gpu-sharing)")
@@ -79,10 +79,10 @@ func (w *wrapper) pinAll(s *settings, t pin.Task, h held) (level pin.Level, err 
 		if g == nil {
 			err = errors.New("it is no whole GPU of AMD's")
 		} else {
-			level, err = g.Level, w.pins(s).Set(pin.Card{Name: name, Dir: g.Sysfs, Level: g.Level}, t)
+			level, err = g.Level, w.pins(s).Set(clockpin.Card{Name: name, Dir: g.Sysfs, Level: g.Level}, t)
 		}
 		if err != nil {
-			return "", pin.Both(fmt.Errorf("GPU %s: %w", name, err), w.unpin(s, h.gpus))
+			return "", clockpin.Both(fmt.Errorf("GPU %s: %w", name, err), w.unpin(s, h.gpus))
 		}
 	}
 	return level, nil
@@ -113,6 +113,6 @@ func (s *settings) benchOf(name string) *BenchGPU {
 	return nil
 }
 
-func (w *wrapper) pins(s *settings) pin.Pins {
-	return pin.Pins{Dir: s.Leases.Bench.Dir, Now: w.now, Sleep: w.sleep}
+func (w *wrapper) pins(s *settings) clockpin.Pins {
+	return clockpin.Pins{Dir: s.Leases.Bench.Dir, Now: w.now, Sleep: w.sleep}
 }

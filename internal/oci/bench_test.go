@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/pin"
+	"concourse-ci-machine/internal/pool/clockpin"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 const dpmLevel = "/power_dpm_force_performance_level"
@@ -24,7 +24,7 @@ func benching(t *testing.T, change ...func(*Config)) *testbed {
 		dir := strings.TrimSuffix(c.State, "/state")
 		c.Leases.Bench = &Bench{Dir: dir + "/pins"}
 		for _, name := range []string{"0000:c4:00.0", "0000:03:00.0"} {
-			c.Leases.Bench.GPUs = append(c.Leases.Bench.GPUs, BenchGPU{name, dir + "/sys/" + name, pin.Standard})
+			c.Leases.Bench.GPUs = append(c.Leases.Bench.GPUs, BenchGPU{name, dir + "/sys/" + name, clockpin.Standard})
 		}
 		for _, f := range change {
 			f(c)
@@ -61,7 +61,7 @@ func (b *testbed) told(t *testing.T) (v struct {
 	r := b.result(t)
 	has := slices.Contains(r.Process.Env, "GPU_BENCH_RECORD=/opt/concourse-ci-machine/bench.json")
 	for _, m := range r.Mounts {
-		if m.Destination == pin.VerdictPath {
+		if m.Destination == clockpin.VerdictPath {
 			require.True(t, has)
 			require.Equal(t, []string{"bind", "ro", "nosuid", "nodev", "noexec"}, m.Options)
 			st, err := os.Stat(m.Source)
@@ -101,7 +101,7 @@ func TestNextTaskHasNoClocksOfTheLast(t *testing.T) {
 		want := "auto"
 		if env == "GPU_BENCH=1" {
 			want = "profile_standard"
-			pins := pin.Pins{Dir: b.path("pins")}
+			pins := clockpin.Pins{Dir: b.path("pins")}
 			r, err := pins.Read("0000:c4:00.0")
 			require.NoError(t, err)
 			require.Equal(t, "c2", r.Container)
@@ -179,7 +179,7 @@ func TestClocksAreGivenBackWhenTheCreateFails(t *testing.T) {
 		},
 		"cannot give the container the": func(t *testing.T, b *testbed) { b.folder(t) },
 		"cannot write gpu-bench.json": func(t *testing.T, b *testbed) {
-			require.NoError(t, os.MkdirAll(b.path("bundle/"+pin.VerdictName), 0o700))
+			require.NoError(t, os.MkdirAll(b.path("bundle/"+clockpin.VerdictName), 0o700))
 		},
 	} {
 		b := benching(t)

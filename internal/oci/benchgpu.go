@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"concourse-ci-machine/internal/oci/rawjson"
-	"concourse-ci-machine/internal/pin"
+	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/pool/clockpin"
 )
 
 // Bench says how clocks are fixed. A task never names a path: what is written to are files
 // of the GPUs that it has leased.
 type Bench struct {
-	// Dir is the absolute path of the directory of pinned GPUs; empty means pin.DefaultDir.
+	// Dir is the absolute path of the directory of pinned GPUs; empty means clockpin.DefaultDir.
 	Dir string `json:"dir,omitempty"`
 	// GPUs are those that may be pinned.
 	GPUs []BenchGPU `json:"gpus"`
@@ -21,8 +21,8 @@ type Bench struct {
 type BenchGPU struct {
 	Name string `json:"name"` // of its lease
 	// Sysfs is the absolute path of its PCI device's directory.
-	Sysfs string    `json:"sysfs"`
-	Level pin.Level `json:"level"`
+	Sysfs string         `json:"sysfs"`
+	Level clockpin.Level `json:"level"`
 }
 
 func decodeBench(v rawjson.Value) (*Bench, error) {
@@ -51,7 +51,7 @@ func decodeBenchGPUs(v rawjson.Value) ([]BenchGPU, error) {
 		case "sysfs":
 			g.Sysfs, err = text(v)
 		case "level":
-			g.Level = pin.Level(v.Text())
+			g.Level = clockpin.Level(v.Text())
 			err = v.As(rawjson.String)
 		default:
 			err = errUnknownField
@@ -68,7 +68,7 @@ func (b *Bench) check() error {
 		return fmt.Errorf("dir: %q is not an absolute path", b.Dir)
 	}
 	for _, g := range b.GPUs {
-		if !pin.Plain(g.Name) {
+		if !clockpin.Plain(g.Name) {
 			return fmt.Errorf("gpus: %q is not the PCI address of a whole GPU", g.Name)
 		}
 		if !filepath.IsAbs(g.Sysfs) {

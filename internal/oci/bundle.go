@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/oci/cdispec"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/gpu/cdispec"
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
 	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/edits"
 	"concourse-ci-machine/internal/oci/nested"
 )
 
@@ -145,7 +145,7 @@ func (w *wrapper) describe(e *edits.Edits, c *cmdline.Call, b bundle, f facts, s
 	if !f.task || f.userNS {
 		return nil
 	}
-	amd := slices.DeleteFunc(slices.Clone(devices), func(d cdispec.Device) bool { return d.Spec.Kind != agreed.AMDKind })
+	amd := slices.DeleteFunc(slices.Clone(devices), func(d cdispec.Device) bool { return d.Spec.Kind != wellknown.AMDKind })
 	if len(amd) == 0 {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (w *wrapper) describe(e *edits.Edits, c *cmdline.Call, b bundle, f facts, s
 	if err != nil {
 		return fmt.Errorf("cannot write %s of the task: %w", nestedSpec, err)
 	}
-	e.Mounts = append(e.Mounts, edits.Mount{Destination: agreed.AMDSpec, Type: "bind", Source: filepath.Join(dir, nestedSpec),
+	e.Mounts = append(e.Mounts, edits.Mount{Destination: wellknown.AMDSpec, Type: "bind", Source: filepath.Join(dir, nestedSpec),
 		Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}})
 	return nil
 }

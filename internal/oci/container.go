@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/oci/rawjson"
+	"concourse-ci-machine/internal/base/rawjson"
 )
 
 // facts are what the wrapper has to know of a container's config.json.

@@ -6,17 +6,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/oci/withheld"
+	"concourse-ci-machine/internal/pool/admission"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // A create that waits looks 180 times, and is refused once; one that gets its GPU in the
 // end is not refused at all.
 func TestEachRefusedContainerIsCountedOnce(t *testing.T) {
-	sick := withheld.File{GPUs: []withheld.GPU{{Name: "GPU-3c4d", Why: hung}}}
-	full := withheld.File{Memory: []withheld.IdleMemory{{Name: "GPU-1a2b", File: "used", Most: 1}, {Name: "GPU-3c4d", File: "used", Most: 1}}}
+	sick := admission.File{GPUs: []admission.GPU{{Name: "GPU-3c4d", Why: hung}}}
+	full := admission.File{Memory: []admission.IdleMemory{{Name: "GPU-1a2b", File: "used", Most: 1}, {Name: "GPU-3c4d", File: "used", Most: 1}}}
 	for name, c := range map[string]struct {
-		file   withheld.File
+		file   admission.File
 		env    []any
 		held   bool // another task has GPU-1a2b
 		pauses int  // after which nothing is in the way any more; 0: never
@@ -27,7 +27,7 @@ func TestEachRefusedContainerIsCountedOnce(t *testing.T) {
 		"withheld, and back in time": {sick, []any{"GPU_COUNT=2"}, false, 3, lease.Counters{Granted: 1}},
 		"memory in use":              {full, nil, false, 0, lease.Counters{Busy: 1}},
 		"more than there are":        {sick, []any{"GPU_COUNT=3"}, false, 0, lease.Counters{Impossible: 1}},
-		"held":                       {withheld.File{}, []any{"GPU_COUNT=2"}, true, 0, lease.Counters{Granted: 1, Busy: 1}},
+		"held":                       {admission.File{}, []any{"GPU_COUNT=2"}, true, 0, lease.Counters{Granted: 1, Busy: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := handedOver(t, c.file)
@@ -38,7 +38,7 @@ func TestEachRefusedContainerIsCountedOnce(t *testing.T) {
 			pauses := 0
 			b.sleep = func(time.Duration) {
 				if pauses++; pauses == c.pauses {
-					b.put(t, "withheld.json", string(withheld.Encode(withheld.File{})))
+					b.put(t, "withheld.json", string(admission.Encode(admission.File{})))
 				}
 			}
 			err := b.task(t, "c1", c.env...)

@@ -9,10 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/oci/cdispec"
+	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/gpu/cdispec"
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
 	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/edits"
-	"concourse-ci-machine/internal/oci/rawjson"
 	"concourse-ci-machine/internal/oci/visible"
 )
 

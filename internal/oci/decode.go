@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/oci/rawjson"
-	"concourse-ci-machine/internal/pin"
+	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/pool/clockpin"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // settings are a Config as the wrapper uses it.
@@ -176,7 +176,7 @@ func (c *Config) fill() {
 	if c.Leases != nil {
 		standard(&c.Leases.Dir, lease.DefaultDir)
 		if c.Leases.Bench != nil {
-			standard(&c.Leases.Bench.Dir, pin.DefaultDir)
+			standard(&c.Leases.Bench.Dir, clockpin.DefaultDir)
 		}
 	}
 }

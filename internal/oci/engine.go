@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/agreed"
+	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/rawjson"
 	"concourse-ci-machine/internal/oci/visible"
 )
 
@@ -45,8 +45,8 @@ const keepGroups = "run.oci.keep_original_groups"
 // a runtime and there is no config file: all GPUs of the CDI description, for containers
 // that ask for them.
 func (w *wrapper) engineConfig() (*settings, error) {
-	s := &settings{Config: Config{Containers: Asked, Specs: []string{agreed.AMDSpec}, Devices: []string{agreed.AMDKind + "=all"},
-		Visible: []string{agreed.AMDVisible}}}
+	s := &settings{Config: Config{Containers: Asked, Specs: []string{wellknown.AMDSpec}, Devices: []string{wellknown.AMDKind + "=all"},
+		Visible: []string{wellknown.AMDVisible}}}
 	if dir := getenv(w.env, "XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && w.rootless() {
 		s.State = filepath.Join(dir, "runc-amd-wrapper")
 	}

@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
 	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/edits"
-	"concourse-ci-machine/internal/oci/rawjson"
 )
 
 // exec adds to the process file of a container that create has marked, and

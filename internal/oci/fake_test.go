@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
 	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/edits"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

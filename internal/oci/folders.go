@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
 	"concourse-ci-machine/internal/oci/deadmount"
-	"concourse-ci-machine/internal/oci/edits"
 )
 
 // FolderNameProblem tells why a folder of this name is never given to a

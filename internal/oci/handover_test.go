@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/oci/rawjson"
-	"concourse-ci-machine/internal/oci/withheld"
+	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/pool/admission"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // handedOver is a testbed whose two GPUs are leased under the names GPU-3c4d, which a task
 // gets first, and GPU-1a2b, with a file of what else holds.
-func handedOver(t *testing.T, f withheld.File) *testbed {
+func handedOver(t *testing.T, f admission.File) *testbed {
 	t.Helper()
 	b := exclusive(t)
 	b.configure(t, func(c *Config) {
@@ -28,7 +28,7 @@ func handedOver(t *testing.T, f withheld.File) *testbed {
 	for i, m := range f.Memory {
 		f.Memory[i].File = b.path(m.File)
 	}
-	b.put(t, "withheld.json", string(withheld.Encode(f)))
+	b.put(t, "withheld.json", string(admission.Encode(f)))
 	b.sleep = func(time.Duration) { t.Fatal("a task waits though a GPU is there for it") }
 	return b
 }
@@ -46,7 +46,7 @@ func (b *testbed) likeOf(t *testing.T) string {
 }
 
 func TestTaskThatMetAFaultIsGivenAnotherGPU(t *testing.T) {
-	b := handedOver(t, withheld.File{})
+	b := handedOver(t, admission.File{})
 	b.bundle(t, "task", env("SECRET=one", "A=b"))
 	known := b.likeOf(t)
 	b.bundle(t, "task", env("SECRET=two", "A=c"))
@@ -54,7 +54,7 @@ func TestTaskThatMetAFaultIsGivenAnotherGPU(t *testing.T) {
 	b.bundle(t, "task", env("SECRET=one"))
 	require.NotEqual(t, known, b.likeOf(t))
 
-	b = handedOver(t, withheld.File{Avoid: []withheld.Avoided{{Name: "GPU-3c4d", Like: known}, {Name: "nobody's", Like: known}}})
+	b = handedOver(t, admission.File{Avoid: []admission.Avoided{{Name: "GPU-3c4d", Like: known}, {Name: "nobody's", Like: known}}})
 	b.bundle(t, "task", env("SECRET=three", "A=b"))
 	require.NoError(t, b.call("create", "--bundle", b.path("bundle"), "--pid-file", b.path("init.pid"), "c1"))
 	require.Equal(t, []string{second}, b.given(t), "not that which failed it")
@@ -62,13 +62,13 @@ func TestTaskThatMetAFaultIsGivenAnotherGPU(t *testing.T) {
 	require.NoError(t, b.call("create", "--bundle", b.path("bundle"), "--pid-file", b.path("init.pid"), "c2"))
 	require.Equal(t, []string{first}, b.given(t), "where no other is free, that")
 
-	b = handedOver(t, withheld.File{Avoid: []withheld.Avoided{{Name: "GPU-3c4d", Like: known}}})
+	b = handedOver(t, admission.File{Avoid: []admission.Avoided{{Name: "GPU-3c4d", Like: known}}})
 	require.NoError(t, b.task(t, "c3", "OTHER=1"))
 	require.Equal(t, []string{first}, b.given(t), "other tasks get it")
 }
 
 func TestGPUWhoseMemoryIsInUseIsGivenToNobody(t *testing.T) {
-	memory := []withheld.IdleMemory{{Name: "GPU-3c4d", File: "used0", Most: 1000 << 20}, {Name: "GPU-1a2b", File: "used1", Most: 1000 << 20}, {Name: "GPU-1a2b", File: "none", Most: 0}}
+	memory := []admission.IdleMemory{{Name: "GPU-3c4d", File: "used0", Most: 1000 << 20}, {Name: "GPU-1a2b", File: "used1", Most: 1000 << 20}, {Name: "GPU-1a2b", File: "none", Most: 0}}
 	for name, c := range map[string]struct {
 		used0, used1 string
 		free         int // the pause after which GPU-3c4d is empty, 0: never
@@ -83,7 +83,7 @@ func TestGPUWhoseMemoryIsInUseIsGivenToNobody(t *testing.T) {
 			"GPU 0 (GPU-1a2b, 0000:03:00.0) has 1000.0 GiB of its memory in use, though its last task has ended; " + lease.RunAgain + " [container c1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := handedOver(t, withheld.File{Memory: memory})
+			b := handedOver(t, admission.File{Memory: memory})
 			b.put(t, "used0", c.used0)
 			b.put(t, "used1", c.used1)
 			pauses := 0
@@ -111,7 +111,7 @@ func TestGPUWhoseMemoryIsInUseIsGivenToNobody(t *testing.T) {
 
 // The record of a lease says what its task looks like, also after an exec.
 func TestLeaseKnowsWhatItsTaskLooksLike(t *testing.T) {
-	b := handedOver(t, withheld.File{})
+	b := handedOver(t, admission.File{})
 	require.NoError(t, b.task(t, "c1"))
 	data, err := os.ReadFile(b.path("leases/GPU-3c4d"))
 	require.NoError(t, err)

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/base/rawjson"
 	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/rawjson"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // held is what a marker keeps of a container's lease, so that exec can enter it

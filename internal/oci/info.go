@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"concourse-ci-machine/internal/version"
+	"concourse-ci-machine/internal/base/version"
 )
 
 // infoCommand prints what a person who looks for a cause wants to know.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/oci/cdispec"
+	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/gpu/cdispec"
 	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/rawjson"
 	"concourse-ci-machine/internal/oci/visible"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // leaseGPUs leases what the container asks for and returns that. What is leased stays so

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // exclusive is a testbed whose two GPUs are leased. Its calls are all of this

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"concourse-ci-machine/internal/oci/cdispec"
-	"concourse-ci-machine/internal/oci/rawjson"
+	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/gpu/cdispec"
 )
 
 // LeasedGPU is the name under which one GPU is leased, or withheld. It has to stay with

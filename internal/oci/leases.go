@@ -5,12 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"concourse-ci-machine/internal/oci/cdispec"
-	"concourse-ci-machine/internal/oci/rawjson"
+	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/gpu/cdispec"
 )
 
 // Leases make GPUs exclusive: a container that gets GPUs leases each of them
-// (internal/lease), and gets only those. How many, and which, its environment
+// (internal/pool/lease), and gets only those. How many, and which, its environment
 // says: GPU_COUNT and the variables of Config.Visible. A container that gets
 // none leases none; with All each container leases, the checks and gets too, and a
 // worker with one GPU then runs one container at a time.

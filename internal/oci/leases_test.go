@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/oci/edits"
-	"concourse-ci-machine/internal/pin"
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
+	"concourse-ci-machine/internal/pool/clockpin"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 const twoGPUs = `"specs":["/etc/cdi/amd.json"],"devices":["amd.com/gpu=0","amd.com/gpu=GPU-1"]`
@@ -18,7 +18,7 @@ func TestLeasesOfTheCharmAreReadBack(t *testing.T) {
 	for _, l := range []Leases{
 		{Dir: "/run/x", Links: [][]int{{0, 8}, {8, 0}}, GPUs: []LeasedGPU{{"0000:03:00.0", []string{"/dev/dri/renderD128"}}, {"0000:03:00.0-1", []string{"/dev/a", "/dev/b"}}}},
 		{Dir: "/run/x", GPUs: []LeasedGPU{{"a", []string{"/dev/a"}}, {"b", []string{"/dev/b"}}}},
-		{Dir: "/run/x", GPUs: []LeasedGPU{{"a", []string{"/dev/a"}}, {"b", []string{"/dev/b"}}}, Bench: &Bench{"/run/y", []BenchGPU{{"0000:03:00.0", "/sys/x", pin.Standard}}}},
+		{Dir: "/run/x", GPUs: []LeasedGPU{{"a", []string{"/dev/a"}}, {"b", []string{"/dev/b"}}}, Bench: &Bench{"/run/y", []BenchGPU{{"0000:03:00.0", "/sys/x", clockpin.Standard}}}},
 	} {
 		data, err := json.Marshal(Config{Specs: []string{"/etc/cdi/amd.json"}, Devices: []string{"amd.com/gpu=0", "amd.com/gpu=GPU-1"}, Leases: &l})
 		require.NoError(t, err)

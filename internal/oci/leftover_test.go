@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 func TestWhatIsWaitedForWhenAllGPUsAreHeld(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 
-	"concourse-ci-machine/internal/agreed"
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
 // nvidia makes the testbed one of a unit with two NVIDIA GPUs, described as
@@ -64,7 +64,7 @@ func TestEditsOfAPrivilegedContainerAreTheCDILibrarys(t *testing.T) {
 			_, err = cache.InjectDevices(&want, c.devices...)
 			require.NoError(t, err)
 			underPolicy(&want)
-			got.Mounts = slices.DeleteFunc(got.Mounts, func(m specs.Mount) bool { return m.Destination == agreed.AMDSpec })
+			got.Mounts = slices.DeleteFunc(got.Mounts, func(m specs.Mount) bool { return m.Destination == wellknown.AMDSpec })
 			require.ElementsMatch(t, want.Mounts, got.Mounts)
 			require.ElementsMatch(t, want.Linux.Devices, got.Linux.Devices)
 			require.ElementsMatch(t, unique(want.Linux.Resources.Devices), got.Linux.Resources.Devices)

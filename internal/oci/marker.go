@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/oci/edits"
-	"concourse-ci-machine/internal/oci/rawjson"
+	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
 // marker remembers, from create to exec, what each process of a container

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"concourse-ci-machine/internal/oci/edits"
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
 
 	"github.com/stretchr/testify/require"
 )

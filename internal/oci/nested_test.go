@@ -12,13 +12,13 @@ import (
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
-	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/oci/edits"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
 // described is the mount by which a privileged task has the description of its GPUs.
 func (b *testbed) described() edits.Mount {
-	return edits.Mount{Destination: agreed.AMDSpec, Type: "bind", Source: b.path("bundle/" + nestedSpec),
+	return edits.Mount{Destination: wellknown.AMDSpec, Type: "bind", Source: b.path("bundle/" + nestedSpec),
 		Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}}
 }
 
@@ -117,7 +117,7 @@ func TestOnlyPrivilegedTasksWithAMDGPUsGetADescription(t *testing.T) {
 			b := c.bed(t)
 			b.bundle(t, c.kind, c.change...)
 			require.NoError(t, b.create())
-			require.NotContains(t, b.text(t), agreed.AMDSpec)
+			require.NotContains(t, b.text(t), wellknown.AMDSpec)
 			require.NoFileExists(t, b.described().Source)
 		})
 	}

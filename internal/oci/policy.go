@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/oci/cdispec"
-	"concourse-ci-machine/internal/oci/edits"
+	"concourse-ci-machine/internal/gpu/cdispec"
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
 // overflowGID is the group that the kernel shows for one that has no number in

@@ -7,9 +7,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/base/rawjson"
 	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/rawjson"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // putByEngine are the leased GPUs, by their places in s.Leases.GPUs, whose nodes another

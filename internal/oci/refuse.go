@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode"
 
+	"concourse-ci-machine/internal/base/rawjson"
 	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/rawjson"
 )
 
 // refuse says why a call fails, where a person can find it: on stderr, and as

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/oci/rawjson"
+	"concourse-ci-machine/internal/base/rawjson"
 )
 
 // rootfsEnv is one entry of Config.RootfsEnv.

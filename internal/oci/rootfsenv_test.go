@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/oci/rawjson"
+	"concourse-ci-machine/internal/base/rawjson"
 )
 
 func TestEnvironmentComesWithTheDirectoryOfTheImage(t *testing.T) {

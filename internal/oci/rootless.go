@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/oci/edits"
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
 // bindAsUser is the way of an engine without root, which can make no node: the host's,

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/oci/withheld"
+	"concourse-ci-machine/internal/pool/admission"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // A create waits in two cases only, and for no longer than a minute: nobody can tell it
@@ -55,7 +55,7 @@ func (w *wrapper) take(s *settings, try func() ([]int, error)) (got []int, err e
 
 // unready says of a free GPU why it is not empty, by what the driver says now; "" where
 // it is, or where that can't be told.
-func unready(memory []withheld.IdleMemory, names []string) func(gpu int) string {
+func unready(memory []admission.IdleMemory, names []string) func(gpu int) string {
 	if len(memory) == 0 {
 		return nil
 	}

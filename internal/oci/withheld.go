@@ -6,15 +6,15 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/oci/rawjson"
+	"concourse-ci-machine/internal/base/rawjson"
 	"concourse-ci-machine/internal/oci/visible"
-	"concourse-ci-machine/internal/oci/withheld"
+	"concourse-ci-machine/internal/pool/admission"
 )
 
 // Withheld says where the GPUs are named that no new container gets, as they are sick
 // or a person said so. Containers that have one keep it, and an exec asks nobody.
 type Withheld struct {
-	// File is the absolute path of a file that withheld.Encode made. Where there is none,
+	// File is the absolute path of a file that admission.Encode made. Where there is none,
 	// no GPU is withheld. Nor is one where the file can't be understood or others than
 	// root may write to it: what guards builds against a sick GPU must not stop all of
 	// them. The charm writes it anew within seconds.
@@ -52,20 +52,20 @@ func (h *Withheld) check() error {
 }
 
 // readWithheld reads it; empty where there is none that can be gone by, see Withheld.File.
-func (w *wrapper) readWithheld(s *settings) withheld.File {
+func (w *wrapper) readWithheld(s *settings) admission.File {
 	if s.Withheld == nil {
-		return withheld.File{}
+		return admission.File{}
 	}
 	data, err := w.readTrusted(s.Withheld.File)
 	if err != nil {
-		return withheld.File{}
+		return admission.File{}
 	}
-	f, _ := withheld.Decode(data)
+	f, _ := admission.Decode(data)
 	return f
 }
 
 // withheld are the GPUs that no new container gets, by their device nodes.
-func (s *settings) withheld(f withheld.File) (out []visible.Withheld) {
+func (s *settings) withheld(f admission.File) (out []visible.Withheld) {
 	for _, g := range f.GPUs {
 		at := slices.IndexFunc(s.Withheld.GPUs, func(l LeasedGPU) bool { return l.Name == g.Name })
 		if at >= 0 { // one that tasks do not get anyway is nobody's business

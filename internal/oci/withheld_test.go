@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/oci/withheld"
+	"concourse-ci-machine/internal/pool/admission"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 const hung = "is withheld since 2026-01-02 03:00:00 UTC: hangs or is in reset (kernel_log)"
@@ -23,11 +23,11 @@ func withholding(b *testbed) func(*Config) {
 
 func (b *testbed) withhold(t *testing.T, names ...string) {
 	t.Helper()
-	var gpus []withheld.GPU
+	var gpus []admission.GPU
 	for _, n := range names {
-		gpus = append(gpus, withheld.GPU{Name: n, Why: hung})
+		gpus = append(gpus, admission.GPU{Name: n, Why: hung})
 	}
-	b.put(t, "withheld.json", string(withheld.Encode(withheld.File{GPUs: gpus})))
+	b.put(t, "withheld.json", string(admission.Encode(admission.File{GPUs: gpus})))
 }
 
 const elsewhere = "; " + lease.RunAgain + " [container c1]"

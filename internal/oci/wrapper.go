@@ -2,7 +2,7 @@
 // and adds the unit's GPUs, folders and certificates to the containers of Concourse tasks:
 // what CDI specs and the unit's configuration say, under a device policy of its
 // own, at create and run; groups and environment at exec where those are
-// needed. Where GPUs are exclusive it leases them first (internal/lease). All
+// needed. Where GPUs are exclusive it leases them first (internal/pool/lease). All
 // other calls become the real runc at once.
 //
 // It never starts a task without the GPUs that its unit promises: what can't

@@ -163,12 +163,12 @@ func TestWrapperNeedsOnlyTheStandardLibraryAndXSys(t *testing.T) {
 	}
 	require.Equal(t, map[string]bool{
 		"concourse-ci-machine/src/runc-amd-wrapper": true, "concourse-ci-machine/internal/oci": true,
-		"concourse-ci-machine/internal/oci/cdispec": true, "concourse-ci-machine/internal/oci/edits": true,
-		"concourse-ci-machine/internal/oci/cmdline": true, "concourse-ci-machine/internal/oci/withheld": true,
-		"concourse-ci-machine/internal/oci/rawjson": true, "concourse-ci-machine/internal/oci/visible": true,
-		"concourse-ci-machine/internal/version": true, "concourse-ci-machine/internal/oci/deadmount": true,
+		"concourse-ci-machine/internal/gpu/cdispec": true, "concourse-ci-machine/internal/gpu/cdispec/edits": true,
+		"concourse-ci-machine/internal/oci/cmdline": true, "concourse-ci-machine/internal/pool/admission": true,
+		"concourse-ci-machine/internal/base/rawjson": true, "concourse-ci-machine/internal/oci/visible": true,
+		"concourse-ci-machine/internal/base/version": true, "concourse-ci-machine/internal/oci/deadmount": true,
 		"concourse-ci-machine/internal/oci/nested": true,
-		"concourse-ci-machine/internal/lease":      true, "concourse-ci-machine/internal/agreed": true, "concourse-ci-machine/internal/pin": true,
+		"concourse-ci-machine/internal/pool/lease": true, "concourse-ci-machine/internal/base/wellknown": true, "concourse-ci-machine/internal/pool/clockpin": true,
 		"golang.org/x/sys/unix": true,
 	}, found)
 }

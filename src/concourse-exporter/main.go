@@ -4,8 +4,8 @@ package main
 import (
 	"os"
 
-	"concourse-ci-machine/internal/jobexporter"
-	"concourse-ci-machine/internal/version"
+	"concourse-ci-machine/internal/base/version"
+	"concourse-ci-machine/internal/concourse/jobexporter"
 )
 
 func main() { os.Exit(jobexporter.Run(version.Version, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }

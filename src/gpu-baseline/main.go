@@ -8,9 +8,9 @@ import (
 	"os/signal"
 	"syscall"
 
-	"concourse-ci-machine/internal/baseline"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/version"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/version"
+	"concourse-ci-machine/src/gpu-baseline/baseline"
 )
 
 func main() {

@@ -7,8 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"concourse-ci-machine/internal/deviceplugin"
-	"concourse-ci-machine/internal/version"
+	"concourse-ci-machine/internal/base/version"
+	"concourse-ci-machine/internal/kube/deviceplugin"
 )
 
 func main() {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charmpack"
+	"concourse-ci-machine/tools/charmpack"
 )
 
 // root is the repository.

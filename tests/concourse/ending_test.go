@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/testutil/jujutest"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // TestRelationThatEndsLetsTasksEnd has a web and two workers whose relation Juju ends on

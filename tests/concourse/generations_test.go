@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/sandbox"
-	"concourse-ci-machine/internal/web"
+	"concourse-ci-machine/internal/testutil/sandbox"
 	"concourse-ci-machine/tests/suite"
 )
 

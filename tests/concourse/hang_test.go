@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/tests/fusefs"
 	"concourse-ci-machine/tests/suite"
 )
@@ -110,13 +110,13 @@ func TestGPUWhoseFilesHangOrFailErrorsNoBuild(t *testing.T) {
 		{"fails", "does not answer (", func() { gpu.Fail(fails) }, func() { gpu.Fail(nil) }},
 	} {
 		within(t, 2*time.Minute, func() bool {
-			return u.service(hangingGPU) == gpuservice.InService && u.service(sickGPU) == gpuservice.InService
+			return u.service(hangingGPU) == quarantine.InService && u.service(sickGPU) == quarantine.InService
 		},
 			"the GPUs are not in service: "+c.name)
 		on := s.onNode(u, hangingNode)
 		begin := time.Now()
 		c.falls()
-		within(t, patience, func() bool { return u.service(hangingGPU) == gpuservice.Withheld }, "it is not withheld: "+c.name)
+		within(t, patience, func() bool { return u.service(hangingGPU) == quarantine.Withheld }, "it is not withheld: "+c.name)
 		s.since(begin, c.name+": withheld")
 		until(t, func() bool {
 			require.False(t, on.ended(), on.out)
@@ -125,7 +125,7 @@ func TestGPUWhoseFilesHangOrFailErrorsNoBuild(t *testing.T) {
 			return strings.Contains(string(said), "\nconcourse-ci-machine: GPU 0: "+c.told)
 		}, "its build is not told: "+c.name)
 		s.since(begin, c.name+": the build is told")
-		require.Equal(t, gpuservice.InService, u.service(sickGPU))
+		require.Equal(t, quarantine.InService, u.service(sickGPU))
 
 		hook := time.Now()
 		s.app.hook(u, "update-status")
@@ -141,12 +141,12 @@ func TestGPUWhoseFilesHangOrFailErrorsNoBuild(t *testing.T) {
 			require.Contains(t, b.out, sickNode)
 			require.NotContains(t, b.out, hangingNode)
 		}
-		require.Equal(t, gpuservice.Withheld, u.service(hangingGPU))
+		require.Equal(t, quarantine.Withheld, u.service(hangingGPU))
 
 		c.rises()
 		s.finish(u, on)
 		until(t, func() bool { return !strings.Contains(u.leases(), "by the ") }, "a GPU stays held")
 		u.action("gpu-return", map[string]any{"gpu": "0"})
-		within(t, patience, func() bool { return u.service(hangingGPU) == gpuservice.InService }, "it does not come back: "+c.name)
+		within(t, patience, func() bool { return u.service(hangingGPU) == quarantine.InService }, "it does not come back: "+c.name)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
 )
 
 // standInGPUs is how many GPUs of a fixture can be handed out.

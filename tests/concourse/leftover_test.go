@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/pool/quarantine"
 )
 
 // leaves is a task of one GPU. Every fourth one leaves a process that ignores SIGTERM and runs
@@ -63,7 +63,7 @@ func TestLeftProcessesErrorNoOtherBuild(t *testing.T) {
 	s.registers()
 	s.logsIn()
 	for _, u := range workers {
-		within(t, 2*time.Minute, func() bool { return u.service(sickGPU) == gpuservice.InService }, "the GPUs are not watched")
+		within(t, 2*time.Minute, func() bool { return u.service(sickGPU) == quarantine.InService }, "the GPUs are not watched")
 	}
 
 	const builds = 40

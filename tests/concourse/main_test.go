@@ -22,7 +22,7 @@ import (
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
-	_ "concourse-ci-machine/internal/cli"
+	_ "concourse-ci-machine/internal/charm/command/cli"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/pool/quarantine"
 )
 
 // onGPU runs on one GPU for longer than it takes to see that it is sick. What a sick GPU does
@@ -78,9 +78,9 @@ func counted(u *unit, gpu string, n int) {
 	require.NoError(u.t, f.Close())
 }
 
-func (u *unit) service(gpu string) gpuservice.State {
+func (u *unit) service(gpu string) quarantine.State {
 	u.t.Helper()
-	r, err := gpuservice.Read(u.Root)
+	r, err := quarantine.Read(u.Root)
 	require.NoError(u.t, err)
 	g := r.Find(gpu)
 	if g == nil {
@@ -122,7 +122,7 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 	s.registers()
 	s.logsIn()
 	sick := workers[0]
-	within(t, time.Minute, func() bool { return sick.service(sickGPU) == gpuservice.InService }, "the GPUs are not watched")
+	within(t, time.Minute, func() bool { return sick.service(sickGPU) == quarantine.InService }, "the GPUs are not watched")
 	count := func(u *unit) string {
 		for _, w := range s.workers() {
 			for _, tag := range w.Tags {
@@ -147,7 +147,7 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 	require.NoError(t, sick.Root.WriteFile("/srv/out_rw/sick-"+sickNode, nil, 0o644))
 	counted(sick, sickGPU, 1)
 	sign := time.Now()
-	took := within(t, time.Minute, func() bool { return sick.service(sickGPU) == gpuservice.Withheld }, "it is not withheld")
+	took := within(t, time.Minute, func() bool { return sick.service(sickGPU) == quarantine.Withheld }, "it is not withheld")
 	t.Logf("%.1f s from the sign to withheld", took.Seconds())
 	require.LessOrEqual(t, took, noticed)
 	// A hook while Concourse makes the volumes of builds: the status tells, and no tag follows.
@@ -192,7 +192,7 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 	require.Contains(t, sick.must("/usr/bin/env CHARM_ROOT= "+charmDir()+"/dispatch gpu evidence"), "verdict: infrastructure")
 
 	counted(sick, sickGPU, 0)
-	back := within(t, 8*time.Minute, func() bool { return sick.service(sickGPU) == gpuservice.InService }, "it does not come back")
+	back := within(t, 8*time.Minute, func() bool { return sick.service(sickGPU) == quarantine.InService }, "it does not come back")
 	t.Logf("%.0f s from well to in service, without a person", back.Seconds())
 	s.app.hook(sick, "update-status")
 	require.Equal(t, "2", count(sick))

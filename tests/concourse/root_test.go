@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/tests/debian"
 )
 

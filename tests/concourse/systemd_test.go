@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/gpuservice"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/tests/standin"
 )
 
@@ -47,7 +47,7 @@ func TestTheUnitsOnSystemd(t *testing.T) {
 	require.Equal(t, given, read(u, oci.DefaultConfig))
 
 	// Pebble's look at the GPUs, too.
-	until(t, func() bool { return u.Root.Exists(gpuservice.File) }, "the GPUs are not watched")
+	until(t, func() bool { return u.Root.Exists(quarantine.File) }, "the GPUs are not watched")
 
 	u.runs(t, "unprivileged", "garden/unprivileged")
 	u.runs(t, "privileged", "")

@@ -15,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/jujutest"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // unit is a World with a machine: its root is the machine's, and dispatch runs

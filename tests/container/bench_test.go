@@ -17,10 +17,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/pin"
+	"concourse-ci-machine/internal/pool/clockpin"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // newMeasured is a worker whose tasks may have the clocks of their GPUs fixed. The files of
@@ -40,7 +40,7 @@ func newMeasured(t *testing.T) *promised {
 }
 
 func levelOf(name string) string {
-	return filepath.Join(pin.Devices, name, "power_dpm_force_performance_level")
+	return filepath.Join(clockpin.Devices, name, "power_dpm_force_performance_level")
 }
 
 // measures makes a container of a task that measures on both GPUs.
@@ -56,9 +56,9 @@ func (w *promised) measures(s setting) *bed {
 func (w *promised) benches(b *bed) {
 	w.serves(b)
 	c := b.unit
-	c.Leases.Bench = &oci.Bench{Dir: w.c.Host.Path(pin.DefaultDir)}
+	c.Leases.Bench = &oci.Bench{Dir: w.c.Host.Path(clockpin.DefaultDir)}
 	for _, name := range gpusOfWorker {
-		c.Leases.Bench.GPUs = append(c.Leases.Bench.GPUs, oci.BenchGPU{Name: name, Sysfs: w.c.Host.Path(pin.Devices + "/" + name), Level: pin.Standard})
+		c.Leases.Bench.GPUs = append(c.Leases.Bench.GPUs, oci.BenchGPU{Name: name, Sysfs: w.c.Host.Path(clockpin.Devices + "/" + name), Level: clockpin.Standard})
 	}
 	b.configure(c)
 }
@@ -145,7 +145,7 @@ cat "$GPU_BENCH_RECORD" > /events/all; read word < /events/$TASK; cat "$GPU_BENC
 				require.Equal(t, "profile_standard 1", fmt.Sprint(first.Level, " ", first.Looks))
 
 				for _, name := range gpusOfWorker[1:] { // the driver says that a limit is met
-					table := filepath.Join(pin.Devices, name, "gpu_metrics")
+					table := filepath.Join(clockpin.Devices, name, "gpu_metrics")
 					data, err := w.c.Host.ReadFile(table)
 					require.NoError(t, err)
 					data[112] |= 1

@@ -18,8 +18,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/tests/suite"
 )
 

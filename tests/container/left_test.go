@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
 	worker "concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/plan"
 )
 
 // A privileged task is in no control group of the worker's, may leave the one it

@@ -20,29 +20,29 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/exporter/health"
-	"concourse-ci-machine/internal/gpuservice"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/tasknote"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool/lease"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/pool/tasknotice"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // A teller is a unit that tells tasks of their GPU, which hangs.
 type teller struct {
 	t      *testing.T
 	host   host.Host
-	record gpuservice.Record
-	action tasknote.Action
+	record quarantine.Record
+	action tasknotice.Action
 	said   strings.Builder
 }
 
 const sickGPU = "0000:03:00.0"
 
-func newTeller(t *testing.T, a tasknote.Action) *teller {
+func newTeller(t *testing.T, a tasknotice.Action) *teller {
 	t.Helper()
 	r := &teller{t: t, action: a, host: host.Host{Root: host.Root(t.TempDir()), Clock: hosttest.Clock{T: hosttest.Now}}}
-	r.record = gpuservice.Decide(r.record, gpuservice.Look{At: hosttest.Now, Policy: gpuservice.Auto, GPUs: []gpuservice.Seen{{
+	r.record = quarantine.Decide(r.record, quarantine.Look{At: hosttest.Now, Policy: quarantine.Auto, GPUs: []quarantine.Seen{{
 		Name: sickGPU, Index: 3, Up: true, State: health.Critical, Faults: []health.Fault{{Kind: health.Hang, Signals: []string{"ring gfx timeout"}}}}}})
 	return r
 }
@@ -50,11 +50,11 @@ func newTeller(t *testing.T, a tasknote.Action) *teller {
 // look is one, so long after the GPU fell sick; the containers have it.
 func (r *teller) look(after time.Duration, has ...*bed) {
 	r.t.Helper()
-	l := tasknote.Look{At: hosttest.Now.Add(after), Action: r.action, Record: r.record, Users: map[string][]string{}}
+	l := tasknotice.Look{At: hosttest.Now.Add(after), Action: r.action, Record: r.record, Users: map[string][]string{}}
 	for _, b := range has {
 		l.Users[sickGPU] = append(l.Users[sickGPU], b.id)
 	}
-	require.NoError(r.t, tasknote.Tasks{}.Tell(r.host, &r.said, l))
+	require.NoError(r.t, tasknotice.Tasks{}.Tell(r.host, &r.said, l))
 }
 
 // told is the line that the build gets.
@@ -147,7 +147,7 @@ func TestTaskIsToldInItsPipeOnce(t *testing.T) {
 				beside := other.execWith(ready+"exec /bin/busybox sleep 600", nil, otherW)
 				awaits(t, otherR, "ready")
 
-				unit := newTeller(t, tasknote.Write)
+				unit := newTeller(t, tasknotice.Write)
 				for i := range 3 {
 					unit.look(time.Duration(i)*15*time.Second, told, idle)
 				}
@@ -176,7 +176,7 @@ func TestTaskIsToldOnItsTerminal(t *testing.T) {
 			b := handled(t, s)
 			master := b.terminal(ready + "exec /bin/busybox sleep 600")
 			awaits(t, master, "ready")
-			unit := newTeller(t, tasknote.Write)
+			unit := newTeller(t, tasknotice.Write)
 			unit.look(0, b)
 			awaits(t, master, unit.told())
 			require.Contains(t, unit.said.String(), "is told")
@@ -222,7 +222,7 @@ func TestFullPipeIsToldLater(t *testing.T) {
 			}
 		}
 	}
-	unit := newTeller(t, tasknote.Write)
+	unit := newTeller(t, tasknotice.Write)
 	unit.look(0, b)
 	unit.look(15*time.Second, b)
 	require.Empty(t, unit.said.String())
@@ -277,7 +277,7 @@ func TestWhatIsNotConcoursesIsNotWrittenTo(t *testing.T) {
 				return false
 			}
 			require.Eventually(t, there, time.Minute, 10*time.Millisecond)
-			unit := newTeller(t, tasknote.Write)
+			unit := newTeller(t, tasknotice.Write)
 			unit.look(0, b)
 			unit.look(15*time.Second, b)
 			require.Equal(t, "cannot tell container "+b.id+": its output is neither a terminal nor a pipe that Concourse reads\n", unit.said.String())
@@ -290,14 +290,14 @@ func TestTaskIsToldByItsErrorsWhereItsOutputIsAFile(t *testing.T) {
 	r, w := pipe(t)
 	b.execWith("exec >/tmp/out; echo ready >&2; exec busybox sleep 600", nil, w)
 	awaits(t, r, "ready")
-	unit := newTeller(t, tasknote.Write)
+	unit := newTeller(t, tasknotice.Write)
 	unit.look(0, b)
 	awaits(t, r, unit.told())
 }
 
 func TestWhoIsGoneIsNoError(t *testing.T) {
 	b := handled(t, settings[0])
-	unit := newTeller(t, tasknote.EndTask)
+	unit := newTeller(t, tasknotice.EndTask)
 	unit.look(0, b)
 	require.Empty(t, unit.said.String(), "no task yet")
 	r, w := pipe(t)
@@ -310,7 +310,7 @@ func TestWhoIsGoneIsNoError(t *testing.T) {
 	b.ends(task)
 	b.delete()
 	unit.look(time.Hour, b, gone)
-	m, err := tasknote.Read(unit.host.Root)
+	m, err := tasknotice.Read(unit.host.Root)
 	require.NoError(t, err)
 	require.Empty(t, m.Ending)
 }
@@ -345,7 +345,7 @@ func TestTaskIsEndedAndNobodyElse(t *testing.T) {
 				beside := other.execWith(ready+"exec busybox sleep 600", nil, w)
 				awaits(t, r, "ready")
 
-				unit := newTeller(t, tasknote.EndTask)
+				unit := newTeller(t, tasknotice.EndTask)
 				unit.look(0, b)
 				awaits(t, r, "so this task is ended now (gpu-hang-action=end-task): run the build again")
 				require.Eventually(t, func() bool { return !isRunning(obeys) }, time.Minute, 10*time.Millisecond)
@@ -361,7 +361,7 @@ func TestTaskIsEndedAndNobodyElse(t *testing.T) {
 					return err == nil && there && len(others) == 0
 				}, time.Minute, 10*time.Millisecond)
 				unit.look(60*time.Second, b)
-				left, err := tasknote.Read(unit.host.Root)
+				left, err := tasknotice.Read(unit.host.Root)
 				require.NoError(t, err)
 				require.Empty(t, left.Ending)
 				require.True(t, b.initRuns())

@@ -16,14 +16,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/watcher"
 	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpuservice"
-	"concourse-ci-machine/internal/gpuwatch"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/term"
+	"concourse-ci-machine/internal/pool/lease"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // gpusOfWorker are the GPUs that each worker hands out, by their names in the fixture.
@@ -38,7 +38,7 @@ const (
 // real runc, its GPUs watched as Pebble has them watched, from files made sick.
 type promised struct {
 	*unit
-	c     *gpuwatch.Unit
+	c     *watcher.Unit
 	root  string
 	exits map[string]int // of containers
 	busy  []*promisedBuild
@@ -74,7 +74,7 @@ func newPromised(t *testing.T) *promised {
 		fmt.Fprintf(rw, `{"value":"%d"}`, w.exits[strings.Split(r.URL.Path, "/")[2]])
 	}))
 	t.Cleanup(worker.Close)
-	w.c = &gpuwatch.Unit{Host: h, ExporterURL: exporterOf.URL + "/api/v1/gpus", WorkerURL: worker.URL}
+	w.c = &watcher.Unit{Host: h, ExporterURL: exporterOf.URL + "/api/v1/gpus", WorkerURL: worker.URL}
 	b := w.container(settings[1])
 	w.serves(b)
 	return w
@@ -86,7 +86,7 @@ func (w *promised) serves(b *bed) {
 	for i := range config.Leases.GPUs {
 		config.Leases.GPUs[i].Name = gpusOfWorker[i]
 	}
-	config.Withheld = &oci.Withheld{File: filepath.Join(w.root, gpuservice.WithheldFile), GPUs: config.Leases.GPUs}
+	config.Withheld = &oci.Withheld{File: filepath.Join(w.root, quarantine.WithheldFile), GPUs: config.Leases.GPUs}
 	config.Leases.Dir = filepath.Join(w.root, "run/concourse-gpu")
 	b.configure(config)
 	own, leases := b.unit, *config.Leases // what the charm wrote has no prefix
@@ -105,9 +105,9 @@ func (w *promised) looks() {
 	require.NoError(w.t, w.c.Look(w.t.Context(), &said), said.String())
 }
 
-func (w *promised) record() gpuservice.Record {
+func (w *promised) record() quarantine.Record {
 	w.t.Helper()
-	r, err := gpuservice.Read(w.c.Host.Root)
+	r, err := quarantine.Read(w.c.Host.Root)
 	require.NoError(w.t, err)
 	return r
 }
@@ -138,12 +138,12 @@ func (w *promised) begin(p *promisedBuild, at int) {
 func (w *promised) free() (n int) {
 	r := w.record()
 	for _, name := range gpusOfWorker {
-		if r.Find(name).State == gpuservice.InService {
+		if r.Find(name).State == quarantine.InService {
 			n++
 		}
 	}
 	for _, p := range w.busy {
-		if p.gpu == "" || r.Find(p.gpu).State == gpuservice.InService {
+		if p.gpu == "" || r.Find(p.gpu).State == quarantine.InService {
 			n--
 		}
 	}
@@ -203,7 +203,7 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 			w.looks()
 		}
 		r := sick.record()
-		if at > wellAt && r.Find(gpusOfWorker[1]).State == gpuservice.InService && back == 0 {
+		if at > wellAt && r.Find(gpusOfWorker[1]).State == quarantine.InService && back == 0 {
 			back = at
 		}
 		for _, w := range workers {

@@ -19,9 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
-	"concourse-ci-machine/internal/gpuproof"
-	"concourse-ci-machine/internal/gpuservice"
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/healthcheck"
+	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/tests/suite"
 )
 
@@ -29,7 +29,7 @@ import (
 type proving struct {
 	*bed
 	host.Host
-	job gpuproof.Job
+	job healthcheck.Job
 }
 
 func newProving(t *testing.T, mode os.FileMode) *proving {
@@ -47,8 +47,8 @@ func ownSrv(t *testing.T) {
 
 func provingIn(b *bed) *proving {
 	p := &proving{bed: b, Host: host.New("")}
-	b.t.Cleanup(func() { require.NoError(b.t, os.RemoveAll(gpuproof.Dir)) })
-	p.job = gpuproof.Job{Name: "0000:03:00.0", PCI: "0000:03:00.0", Command: "/srv/tools/proof", Runc: b.real, Nodes: p.nodes("/dev/kfd", "/dev/dri/renderD128"), Recursive: true}
+	b.t.Cleanup(func() { require.NoError(b.t, os.RemoveAll(healthcheck.Dir)) })
+	p.job = healthcheck.Job{Name: "0000:03:00.0", PCI: "0000:03:00.0", Command: "/srv/tools/proof", Runc: b.real, Nodes: p.nodes("/dev/kfd", "/dev/dri/renderD128"), Recursive: true}
 	return p
 }
 
@@ -66,7 +66,7 @@ func (p *proving) nodes(paths ...string) (nodes []*specs.DeviceNode) {
 }
 
 // run is the proof with this script as gpu-proof.
-func (p *proving) run(script string, deadline time.Duration) (gpuservice.Proof, string) {
+func (p *proving) run(script string, deadline time.Duration) (quarantine.Proof, string) {
 	p.t.Helper()
 	p.put(script)
 	proof, output := p.job.Run(p.t.Context(), p.Host, deadline)
@@ -82,7 +82,7 @@ func (p *proving) put(script string) {
 	require.NoError(p.t, os.WriteFile(p.job.Command, []byte(script), 0o755))
 }
 
-const bundleOfProof = gpuproof.Dir + "/concourse-gpu-proof-0000-03-00.0"
+const bundleOfProof = healthcheck.Dir + "/concourse-gpu-proof-0000-03-00.0"
 
 const sh = "#!/bin/sh\n"
 
@@ -90,20 +90,20 @@ func TestProofEndsAsItsProgramDoes(t *testing.T) {
 	onEachCgroup(t, func(t *testing.T, _ string) {
 		p := newProving(t, 0o660)
 		proof, output := p.run(sh+"echo computed; echo beside >&2\n", time.Minute)
-		require.Equal(t, gpuservice.Passed, proof.End, output+proof.Why)
+		require.Equal(t, quarantine.Passed, proof.End, output+proof.Why)
 		require.ElementsMatch(t, []string{"computed", "beside", ""}, strings.Split(output, "\n"))
 
 		proof, output = p.run(sh+"printf '\\033[2Jwrong sum\\n'; exit 3\n", time.Minute)
-		require.Equal(t, gpuservice.Failed, proof.End, output+proof.Why)
+		require.Equal(t, quarantine.Failed, proof.End, output+proof.Why)
 		require.Equal(t, 3, proof.Exit)
 		require.Equal(t, "?[2Jwrong sum\n", output)
 
 		proof, output = p.run(sh+"sh -c 'kill -SEGV $$'\n", time.Minute)
-		require.Equal(t, gpuservice.Failed, proof.End, output+proof.Why)
+		require.Equal(t, quarantine.Failed, proof.End, output+proof.Why)
 		require.Equal(t, 139, proof.Exit)
 
 		proof, output = p.run(sh+"i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done\n", time.Minute)
-		require.Equal(t, gpuservice.Passed, proof.End, output+proof.Why)
+		require.Equal(t, quarantine.Passed, proof.End, output+proof.Why)
 		require.Len(t, output, 4096)
 		require.True(t, strings.HasSuffix(output, "line 2999\n"))
 	})
@@ -113,7 +113,7 @@ func TestProofEndsAsItsProgramDoes(t *testing.T) {
 func TestProofThatDoesNotEndIsEnded(t *testing.T) {
 	p := newProving(t, 0o660)
 	proof, output := p.run(sh+"trap '' TERM INT HUP; (sleep 4242 &) ; echo begun; sleep 4243\n", 5*time.Second)
-	require.Equal(t, gpuservice.Failed, proof.End, output+proof.Why)
+	require.Equal(t, quarantine.Failed, proof.End, output+proof.Why)
 	require.True(t, proof.Late)
 	require.Equal(t, "begun\n", output)
 	require.Empty(t, programs(t, "sleep\x00424"))
@@ -126,12 +126,12 @@ func TestProofThatDoesNotStartIsNoWordOnTheGPU(t *testing.T) {
 	require.Empty(t, output)
 	require.NoError(t, os.Chmod(p.job.Command, 0o700))
 	proof, output := p.job.Run(t.Context(), p.Host, time.Minute)
-	require.Equal(t, gpuservice.NotRun, proof.End, output)
+	require.Equal(t, quarantine.NotRun, proof.End, output)
 	require.Contains(t, proof.Why, "permission denied")
 
 	p.job.Runc = "/nowhere/runc"
 	proof, output = p.job.Run(t.Context(), p.Host, time.Minute)
-	require.Equal(t, gpuservice.NotRun, proof.End, output)
+	require.Equal(t, quarantine.NotRun, proof.End, output)
 	require.Contains(t, proof.Why, "/nowhere/runc")
 }
 
@@ -178,7 +178,7 @@ if busybox mknod /tmp/node c 10 %d 2>/dev/null; then echo "mknod: made"; else ec
 grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/self/status | tr -d '\t '
 echo "env: $GPU_INDEX $GPU_PCI $(env | cut -d= -f1 | sort | tr '\n' ' ')"
 `, l.Addr().(*net.TCPAddr).Port, numbers["/dev/dri/renderD129"]), time.Minute)
-			require.Equal(t, gpuservice.Passed, proof.End, output+proof.Why)
+			require.Equal(t, quarantine.Passed, proof.End, output+proof.Why)
 			got := found(output)
 			for what, want := range map[string]string{
 				"user": "65534 65534", "kfd": "opens", "dri/renderD128": "opens", "dri/renderD129": "absent",
@@ -207,7 +207,7 @@ func TestProofThatWasKilledIsBegunAgain(t *testing.T) {
 	require.NoError(t, runc.Run())
 	require.Eventually(t, func() bool { return len(programs(t, "sleep\x004244")) > 0 }, time.Minute, 20*time.Millisecond)
 	proof, output := p.run(sh+"exit 0\n", time.Minute)
-	require.Equal(t, gpuservice.Passed, proof.End, output+proof.Why)
+	require.Equal(t, quarantine.Passed, proof.End, output+proof.Why)
 	require.Empty(t, programs(t, "sleep\x004244"))
 }
 
@@ -254,7 +254,7 @@ func TestProofInsideLXD(t *testing.T) {
 				require.NoError(t, os.Symlink("usr/"+link, b.path(link)))
 			}
 			proof, output := p.run(sh+probe, time.Minute)
-			require.Equal(t, gpuservice.Passed, proof.End, output+proof.Why)
+			require.Equal(t, quarantine.Passed, proof.End, output+proof.Why)
 			require.Equal(t, map[string]string{"kfd": "opens", "dri/renderD128": "opens", "dri/renderD129": "absent"}, found(output))
 		})
 	}

@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/oci/withheld"
+	"concourse-ci-machine/internal/pool/admission"
 )
 
 // withholds has the unit's charm withhold GPUs of this bed's unit, by name.
 func (b *bed) withholds(names ...string) {
-	var gpus []withheld.GPU
+	var gpus []admission.GPU
 	for _, n := range names {
-		gpus = append(gpus, withheld.GPU{Name: n, Why: "is withheld since 2026-08-01 14:03:05 UTC: hangs"})
+		gpus = append(gpus, admission.GPU{Name: n, Why: "is withheld since 2026-08-01 14:03:05 UTC: hangs"})
 	}
-	require.NoError(b.t, os.WriteFile(b.path("withheld.json"), withheld.Encode(withheld.File{GPUs: gpus}), 0o644))
+	require.NoError(b.t, os.WriteFile(b.path("withheld.json"), admission.Encode(admission.File{GPUs: gpus}), 0o644))
 }
 
 // knows is lend for a unit whose charm withholds GPUs, leased or not.

@@ -18,8 +18,8 @@ import (
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
-	"concourse-ci-machine/internal/charmpack"
-	_ "concourse-ci-machine/internal/cli"
+	_ "concourse-ci-machine/internal/charm/command/cli"
+	"concourse-ci-machine/tools/charmpack"
 )
 
 // packCharms packs the project's charm twice, as version "first" and "second", once
@@ -41,14 +41,14 @@ func packCharms(t *testing.T, dir string) {
 }
 
 // lastRelease is the metadata of the newest release in CHANGELOG.md, as
-// internal/charmpack keeps it.
+// tools/charmpack keeps it.
 func lastRelease(t *testing.T) []byte {
 	t.Helper()
 	log, err := os.ReadFile("../../CHANGELOG.md")
 	require.NoError(t, err)
 	newest := regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\] - `).FindSubmatch(log)
 	require.NotNil(t, newest)
-	data, err := os.ReadFile("../../internal/charmpack/testdata/released/" + string(newest[1]) + ".yaml")
+	data, err := os.ReadFile("../../tools/charmpack/testdata/released/" + string(newest[1]) + ".yaml")
 	require.NoError(t, err)
 	return data
 }

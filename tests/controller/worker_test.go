@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/release"
+	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/tests/lxdhost"
 )
 

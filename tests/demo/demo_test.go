@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host/hosttest"
-	_ "concourse-ci-machine/internal/sandbox/demo" // go build, below, is nothing that go test knows of
+	"concourse-ci-machine/internal/testutil/hosttest"
+	_ "concourse-ci-machine/internal/testutil/sandbox/demo" // go build, below, is nothing that go test knows of
 	"concourse-ci-machine/tests/suite"
 )
 

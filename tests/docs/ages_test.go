@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/concourse/release"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // part is something of others that gets older, with the version that this project uses.
@@ -36,18 +36,18 @@ func parts(t *testing.T) []part {
 		require.Len(t, found, 2, "%s: %s", file, pattern)
 		return found[1]
 	}
-	newest, err := rocm.FindRelease("", "", "")
+	newest, err := amd.FindRelease("", "", "")
 	require.NoError(t, err)
 	rocms := part{name: "ROCm", current: newest.ROCm}
-	for _, r := range rocm.Releases() {
+	for _, r := range amd.Releases() {
 		v := version{r.ROCm, r.Date, "[its row](rocm-releases.md)", ""}
 		if slices.Contains([]string{"6.3.2", "7.2.4"}, r.ROCm) {
 			v.tried = "tests/rocm, with stand-ins of its packages"
 		}
 		rocms.versions = append(rocms.versions, v)
 	}
-	toolkit := part{name: "AMD's container toolkit", current: rocm.DefaultToolkit()}
-	for _, r := range rocm.ToolkitReleases() {
+	toolkit := part{name: "AMD's container toolkit", current: amd.DefaultToolkit()}
+	for _, r := range amd.ToolkitReleases() {
 		v := version{r.Version, r.Date, r.Source, ""}
 		if r.Unknown == "" {
 			v.tried = "tests/rocm and tests/lxd, with stand-ins of its package"

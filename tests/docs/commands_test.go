@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/cli"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/charm/command/cli"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 var (
@@ -142,7 +142,7 @@ func TestEveryPagePassesKFDAsTheCharmSays(t *testing.T) {
 	for name, text := range pages(t) {
 		for _, m := range added.FindAllStringSubmatch(text, -1) {
 			n++
-			assert.Contains(t, m[0], "lxc config device add "+m[1]+" "+rocm.KFDDevice, name)
+			assert.Contains(t, m[0], "lxc config device add "+m[1]+" "+amd.KFDDevice, name)
 		}
 	}
 	require.Positive(t, n)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestErrorsPageIsTheCharmsTable(t *testing.T) {
@@ -24,7 +24,7 @@ func TestErrorsPageIsTheCharmsTable(t *testing.T) {
 			fmt.Fprintf(&b, "%s %s\n", mark, strings.ReplaceAll(l, "<", "&lt;"))
 		}
 	}
-	for _, e := range rocm.ErrorCodes() {
+	for _, e := range amd.ErrorCodes() {
 		fmt.Fprintf(&b, "\n## %d %s\n\n%s. %s\n", e.Code, e.Name, e.Severity, e.Description)
 		list("Causes", "-", e.Causes)
 		list("What to do", "1.", e.Actions)

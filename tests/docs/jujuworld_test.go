@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/charm/config"
 )
 
 // jujuCommands are the commands of Juju that pages use, with the flags that they may use;

@@ -16,12 +16,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// literals are the string literals of the Go code below a folder of internal, tests
-// left out: all of them, or those in fields, calls and functions of the given names.
+// literals returns the string literals of the Go code in a folder of internal, without tests.
+// A folder with /... at its end includes the folders below it: all of them, or those in fields, calls and functions of the given names.
 // They are taken as they stand; nothing is looked up or computed.
 func literals(t *testing.T, folder string, names ...string) (out []string) {
 	t.Helper()
-	require.NoError(t, filepath.WalkDir(filepath.Join(root, "internal", folder), func(name string, _ fs.DirEntry, err error) error {
+	folder, deep := strings.CutSuffix(folder, "/...")
+	top := filepath.Join(root, "internal", folder)
+	require.NoError(t, filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && name != top && !deep {
+			return fs.SkipDir
+		}
 		if err != nil || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
 			return err
 		}

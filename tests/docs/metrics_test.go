@@ -11,11 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/concourse/jobexporter"
 	"concourse-ci-machine/internal/exporter/series"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/jobexporter"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const metricsPage = "docs/reference/metrics.md"

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/charm/config"
 )
 
 const predecessorPage = "docs/explanation/predecessor.md"

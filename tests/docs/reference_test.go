@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/relation"
-	"concourse-ci-machine/internal/web"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/charm/web"
 )
 
 func TestActionsAreThoseOfActionsYAML(t *testing.T) {
@@ -91,7 +91,7 @@ func bagKeys(t *testing.T) map[string][]string {
 		require.NotEmpty(t, keys, file)
 		return keys
 	}
-	const folder = "internal/relation/"
+	const folder = "internal/charm/relation/"
 	vaultApp, vaultUnit := relation.VaultRequest("x", nil)
 	routeApp, err := relation.Route{}.Bag()
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func bagKeys(t *testing.T) map[string][]string {
 
 func TestOverridesAreThoseOfTheCode(t *testing.T) {
 	var known, listed [][]string
-	for _, m := range regexp.MustCompile(`\{"(gfx\w+)", "([0-9.]+)", "`).FindAllStringSubmatch(readFile(t, "internal/rocm/gfx.go"), -1) {
+	for _, m := range regexp.MustCompile(`\{"(gfx\w+)", "([0-9.]+)", "`).FindAllStringSubmatch(readFile(t, "internal/gpu/amd/gfx.go"), -1) {
 		known = append(known, m[1:])
 	}
 	for _, row := range table(readFile(t, "docs/explanation/gpus-in-tasks.md"), "architecture") {

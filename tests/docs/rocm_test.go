@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/nvidia"
-	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/gpu/nvidia"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestReleasesPageIsTheCharmsTable(t *testing.T) {
@@ -23,7 +23,7 @@ func TestReleasesPageIsTheCharmsTable(t *testing.T) {
 func releases() string {
 	var b strings.Builder
 	b.WriteString("| ROCm | date | driver | `amdgpu-install` | kernel module | `amdgpu-dkms` | Ubuntu and kernels |\n|---|---|---|---|---|---|---|\n")
-	for _, r := range rocm.Releases() {
+	for _, r := range amd.Releases() {
 		versions, kernels := []string{"`1:" + r.DKMSVersion + "." + r.Build + ".*`"}, []string{"recognised, not installed: " + r.Unknown}
 		if r.Unknown == "" {
 			versions, kernels = nil, nil
@@ -36,11 +36,11 @@ func releases() string {
 			strings.Join(versions, "<br>"), strings.Join(kernels, "<br>"))
 	}
 	b.WriteString("\n## AMD's container toolkit\n\n| version | date | source | `amd-container-toolkit-version` empty |\n|---|---|---|---|\n")
-	for _, r := range rocm.ToolkitReleases() {
+	for _, r := range amd.ToolkitReleases() {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.Version, r.Date, r.Source, cmp.Or(r.Unknown, "chosen if it is the newest"))
 	}
 	b.WriteString("\n## Why each row is here, and what it was checked against\n")
-	for _, r := range rocm.Releases() {
+	for _, r := range amd.Releases() {
 		fmt.Fprintf(&b, "\n**%s**: %s.\nChecked against: %s.\n", r.ROCm, r.Reason, r.Source)
 	}
 	return b.String()
@@ -55,11 +55,11 @@ func TestROCmPageHasEveryState(t *testing.T) {
 		states = append(states, spans(row[0])[0])
 	}
 	var want []string
-	for _, s := range []rocm.State{rocm.StateNone, rocm.StateSupported, rocm.StateUnsupported, rocm.StateMixed, rocm.StateContainer, rocm.StateReboot} {
+	for _, s := range []amd.State{amd.StateNone, amd.StateSupported, amd.StateUnsupported, amd.StateMixed, amd.StateContainer, amd.StateReboot} {
 		want = append(want, string(s))
 	}
 	require.ElementsMatch(t, want, states)
-	r, err := rocm.FindRelease("", "", "")
+	r, err := amd.FindRelease("", "", "")
 	require.NoError(t, err)
 	for _, text := range []string{r.ROCm, r.DriverRepo()[1:], r.ROCmRepo()[1:]} {
 		require.True(t, strings.Contains(page, text), text)
@@ -69,7 +69,7 @@ func TestROCmPageHasEveryState(t *testing.T) {
 // A key that changes without the page is one that nobody compares.
 func TestSecurityPageHasTheKeysOfTheRepositories(t *testing.T) {
 	page := readFile(t, "docs/explanation/security.md")
-	for _, key := range []string{rocm.KeyFingerprint, nvidia.KeyFingerprint} {
+	for _, key := range []string{amd.KeyFingerprint, nvidia.KeyFingerprint} {
 		require.Contains(t, page, "`"+key+"`")
 	}
 }

@@ -21,11 +21,11 @@ import (
 	"golang.org/x/crypto/bcrypt"
 	"gopkg.in/yaml.v3"
 
+	"concourse-ci-machine/internal/concourse/jobexporter"
 	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/jobexporter"
-	"concourse-ci-machine/internal/jobexporter/atctest"
+	"concourse-ci-machine/internal/testutil/atctest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // checked are the programs whose commands other tests here hold to something:
@@ -60,16 +60,16 @@ var notRun = map[string]string{
 	"git push":                               "in it; tests/concourse pushes, and tags",
 	"git tag v0.1.0":                         "in it",
 	"git push origin v0.1.0":                 "in it",
-	"dispatch kubernetes manifest node-1 | kubectl apply --server-side --filename -":                        "wants a cluster; internal/nodelabels has what it prints",
+	"dispatch kubernetes manifest node-1 | kubectl apply --server-side --filename -":                        "wants a cluster; internal/kube/nodelabels has what it prints",
 	"sudo install bin/gpu-device-plugin bin/dispatch /usr/local/bin/":                                       "root's folder",
-	"dispatch kubernetes labels | sudo tee /etc/kubernetes/node-feature-discovery/features.d/concourse-gpu": "root's folder; internal/nodelabels has what it prints",
+	"dispatch kubernetes labels | sudo tee /etc/kubernetes/node-feature-discovery/features.d/concourse-gpu": "root's folder; internal/kube/nodelabels has what it prints",
 	"sudo bin/gpu-device-plugin": "waits for a kubelet; tests/kubernetes runs it",
 	"sudo systemctl disable --now concourse-pebble concourse-cdi-refresh.path concourse-cdi-refresh.timer": "stops services",
 	"sudo rm -f /var/lib/concourse-worker/worker-config.env /var/lib/concourse/config.env":                 "takes a unit's files away",
 	"sudo mkdir /srv/tools":                                                                                     "root's folder",
 	"sudo install -m 755 gpu-proof /srv/tools/gpu-proof":                                                        "root's folder",
-	"sudo cat /var/lib/concourse-charm/gpu-proof/0000:03:00.0.txt":                                              "a unit's file; internal/gpuwatch has its content",
-	"concourse generate-key -t ssh -f worker_key":                                                               "Concourse's own; internal/config reads what it writes",
+	"sudo cat /var/lib/concourse-charm/gpu-proof/0000:03:00.0.txt":                                              "a unit's file; internal/charm/watcher has its content",
+	"concourse generate-key -t ssh -f worker_key":                                                               "Concourse's own; internal/charm/config reads what it writes",
 	"sudo mkdir /srv/models":                                                                                    "root's folder",
 	"sudo chmod 1777 /srv/cache_rw":                                                                             "root's folder",
 	"sudo chown 1000 /srv/cache_rw":                                                                             "root's folder",
@@ -96,7 +96,7 @@ var notRun = map[string]string{
 	"jq '{at, failure, stuck, gpus: (.gpus | length)}' /run/concourse-gpu-nvidia.json":                          "needs nvidia-smi; TestAnswerOfNVIDIASMIIsWrittenDown has the file's fields",
 	"/opt/concourse-ci-machine/bin/rocm-exporter --web.listen-address=:9443 --web.config.file=/etc/rocm-exporter/web.yml --usage.report=/run/concourse-gpu-usage.json": "a unit's program; TestExportersTakeTheWebConfigFile has its flags and file",
 	"aws s3 sync s3://rocm-build/project/profiles/gfx90a ../profiles":                                                                                                  "needs a bucket",
-	"gpu-baseline bisect v1.2.0..HEAD --profiles ../profiles --max-duration-pct 10 --dry-run -- sh -c true":                                                            "needs a project; internal/baseline runs it",
+	"gpu-baseline bisect v1.2.0..HEAD --profiles ../profiles --max-duration-pct 10 --dry-run -- sh -c true":                                                            "needs a project; src/gpu-baseline/baseline runs it",
 	"cd terraform/examples/rocm": "a folder of the project",
 	"watch -n 5 juju status":     "runs until it is ended; the command of juju is held to both clients",
 	"tofu init":                  "fetches the provider; tests/terraform runs it",

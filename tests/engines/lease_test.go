@@ -15,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/cdi"
-	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/tests/suite"
 )
 

@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/gpu/cdi"
+	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/tests/suite"
 )
 

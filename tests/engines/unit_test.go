@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/oci"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // accepted is what promtool may say: the contract's own name, which is a gauge,

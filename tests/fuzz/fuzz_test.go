@@ -25,10 +25,10 @@ func fuzzTime(usual string) string {
 func TestFuzzersOfTheWrapperFindNothing(t *testing.T) {
 	fuzz(t, "30s", [][2]string{
 		{"FuzzParseArgs", "concourse-ci-machine/internal/oci/cmdline"},
-		{"FuzzEdit", "concourse-ci-machine/internal/oci/edits"},
-		{"FuzzDecodeCDI", "concourse-ci-machine/internal/oci/cdispec"},
+		{"FuzzEdit", "concourse-ci-machine/internal/gpu/cdispec/edits"},
+		{"FuzzDecodeCDI", "concourse-ci-machine/internal/gpu/cdispec"},
 		{"FuzzVisible", "concourse-ci-machine/internal/oci/visible"},
-		{"FuzzParse", "concourse-ci-machine/internal/oci/rawjson"},
+		{"FuzzParse", "concourse-ci-machine/internal/base/rawjson"},
 	})
 }
 
@@ -38,42 +38,42 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzConfig", "concourse-ci-machine/internal/oci"},
 		{"FuzzMarker", "concourse-ci-machine/internal/oci"},
 		{"FuzzWant", "concourse-ci-machine/internal/oci/visible"},
-		{"FuzzDecodeRecord", "concourse-ci-machine/internal/lease"},
-		{"FuzzNotes", "concourse-ci-machine/internal/deviceplugin"},
-		{"FuzzRecord", "concourse-ci-machine/internal/pin"},
-		{"FuzzResult", "concourse-ci-machine/internal/gpuproof"},
-		{"FuzzClean", "concourse-ci-machine/internal/gpuproof"},
-		{"FuzzParse", "concourse-ci-machine/internal/baseline"},
-		{"FuzzVersions", "concourse-ci-machine/internal/baseline"},
-		{"FuzzRecord", "concourse-ci-machine/internal/baseline"},
+		{"FuzzDecodeRecord", "concourse-ci-machine/internal/pool/lease"},
+		{"FuzzNotes", "concourse-ci-machine/internal/kube/deviceplugin"},
+		{"FuzzRecord", "concourse-ci-machine/internal/pool/clockpin"},
+		{"FuzzResult", "concourse-ci-machine/internal/charm/healthcheck"},
+		{"FuzzClean", "concourse-ci-machine/internal/charm/healthcheck"},
+		{"FuzzParse", "concourse-ci-machine/src/gpu-baseline/baseline"},
+		{"FuzzVersions", "concourse-ci-machine/src/gpu-baseline/baseline"},
+		{"FuzzRecord", "concourse-ci-machine/src/gpu-baseline/baseline"},
 	})
 }
 
 // Other applications, and people, are trusted more than images and tasks.
 func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
 	fuzz(t, "15s", [][2]string{
-		{"FuzzParseWorker", "concourse-ci-machine/internal/relation"},
-		{"FuzzParseWorkerGPUs", "concourse-ci-machine/internal/relation"},
-		{"FuzzToldGPUs", "concourse-ci-machine/internal/relation"},
-		{"FuzzParseDatabase", "concourse-ci-machine/internal/relation"},
-		{"FuzzParseVault", "concourse-ci-machine/internal/relation"},
-		{"FuzzParseLDAP", "concourse-ci-machine/internal/relation"},
-		{"FuzzParseTracing", "concourse-ci-machine/internal/relation"},
-		{"FuzzParseRoute", "concourse-ci-machine/internal/relation"},
-		{"FuzzParseCertificates", "concourse-ci-machine/internal/relation"},
-		{"FuzzParseAuthorities", "concourse-ci-machine/internal/relation"},
-		{"FuzzParse", "concourse-ci-machine/internal/config"},
-		{"FuzzWebFlags", "concourse-ci-machine/internal/config"},
-		{"FuzzHIPArches", "concourse-ci-machine/internal/config"},
+		{"FuzzParseWorker", "concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseWorkerGPUs", "concourse-ci-machine/internal/charm/relation"},
+		{"FuzzToldGPUs", "concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseDatabase", "concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseVault", "concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseLDAP", "concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseTracing", "concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseRoute", "concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseCertificates", "concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseAuthorities", "concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParse", "concourse-ci-machine/internal/charm/config"},
+		{"FuzzWebFlags", "concourse-ci-machine/internal/charm/config"},
+		{"FuzzHIPArches", "concourse-ci-machine/internal/charm/config"},
 	})
 }
 
 // Files of engines and other tools, which a person has dispatch read.
 func TestFuzzersOfEnginesFindNothing(t *testing.T) {
 	fuzz(t, "10s", [][2]string{
-		{"FuzzDecode", "concourse-ci-machine/internal/cdi"},
-		{"FuzzDaemonJSON", "concourse-ci-machine/internal/engines"},
-		{"FuzzConfigTOML", "concourse-ci-machine/internal/engines"},
+		{"FuzzDecode", "concourse-ci-machine/internal/gpu/cdi"},
+		{"FuzzDaemonJSON", "concourse-ci-machine/internal/oci/engines"},
+		{"FuzzConfigTOML", "concourse-ci-machine/internal/oci/engines"},
 	})
 }
 
@@ -82,7 +82,7 @@ func TestFuzzersOfEnginesFindNothing(t *testing.T) {
 func TestMoreStepsOfLeasesAgreeWithTheirModel(t *testing.T) {
 	t.Parallel()
 	seed := strconv.FormatInt(time.Now().UnixNano(), 10)
-	out, err := exec.Command("go", "test", "-count=1", "-v", "-run", "^TestNoGPUIsHeldTwiceAndNoneIsLost$", "concourse-ci-machine/internal/lease",
+	out, err := exec.Command("go", "test", "-count=1", "-v", "-run", "^TestNoGPUIsHeldTwiceAndNoneIsLost$", "concourse-ci-machine/internal/pool/lease",
 		"-lease.steps", "50000", "-lease.seed", seed).CombinedOutput()
 	require.NoError(t, err, "seed %s: %s", seed, out)
 	require.Contains(t, string(out), "\nPASS\n")

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/gpuservice"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/tests/fusefs"
 	"concourse-ci-machine/tests/suite"
 )
@@ -155,13 +155,13 @@ func (m *machine) hung() (n int) {
 }
 
 func (m *machine) states() map[string]string {
-	data, err := m.root.ReadFile(gpuservice.File)
+	data, err := m.root.ReadFile(quarantine.File)
 	require.NoError(m, err)
-	var r gpuservice.Record
+	var r quarantine.Record
 	require.NoError(m, json.Unmarshal(data, &r))
 	states := map[string]string{}
 	for _, g := range r.GPUs {
-		states[g.Name] = strings.TrimSpace(string(g.State) + " " + gpuservice.Texts(g.Standing))
+		states[g.Name] = strings.TrimSpace(string(g.State) + " " + quarantine.Texts(g.Standing))
 	}
 	return states
 }
@@ -200,7 +200,7 @@ func TestGPUWhoseReadingsFailIsWithheldThoughOneFileAnswers(t *testing.T) {
 		return strings.Contains(m.states()[sickGPU], "that did before")
 	}, commandTime, time.Second)
 	states := m.states()
-	require.Contains(t, states[sickGPU], string(gpuservice.Withheld))
+	require.Contains(t, states[sickGPU], string(quarantine.Withheld))
 	require.Equal(t, "in_service", states[wellGPU])
 }
 

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/testutil/sandbox"
 	"concourse-ci-machine/tests/suite"
 )
 

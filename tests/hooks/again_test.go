@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // idle requires that a hook changed nothing: no step, no command, no file.

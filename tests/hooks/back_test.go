@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // releaseFiles are this charm's releases, with owners, and what leads to them.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // lists has the unit's web list workers, all of them running.

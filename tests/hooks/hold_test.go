@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/sandbox"
-	"concourse-ci-machine/internal/web"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // schedulers answer as webs on one database, and remember whether builds are held.

@@ -21,10 +21,10 @@ import (
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
 
-	"concourse-ci-machine/internal/cli"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/charm/command/cli"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/jujutest"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 const (

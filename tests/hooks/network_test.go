@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/juju"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/testutil/jujutest"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // network is several applications, and the hooks that follow from what their

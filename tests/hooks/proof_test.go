@@ -7,13 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/health"
-	"concourse-ci-machine/internal/gpuproof"
-	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/charm/healthcheck"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool/quarantine"
 )
 
 // The option, from Juju to who runs the program; that a look does is shown in
-// internal/actions, and real containers in tests/container.
+// internal/charm/command/actions, and real containers in tests/container.
 func TestProofIsTheOneOfTheOption(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("mi210x4"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip", "gpu-proof": "/root/proof"})
@@ -25,29 +25,29 @@ func TestProofIsTheOneOfTheOption(t *testing.T) {
 
 	// GPU 1 is well again for long enough, and there is no such program.
 	at := time.Now().UTC()
-	l := gpuservice.Look{At: at, Policy: gpuservice.Auto, Proof: "/srv/tools/proof"}
+	l := quarantine.Look{At: at, Policy: quarantine.Auto, Proof: "/srv/tools/proof"}
 	for i, name := range []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"} {
-		l.GPUs = append(l.GPUs, gpuservice.Seen{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Seen{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
 	}
-	rec := gpuservice.Decide(gpuservice.Record{}, l)
+	rec := quarantine.Decide(quarantine.Record{}, l)
 	l.GPUs[1].State, l.GPUs[1].Faults = health.Critical, []health.Fault{{Kind: health.Hang}}
-	rec = gpuservice.Decide(rec, l)
+	rec = quarantine.Decide(rec, l)
 	l.GPUs[1].State, l.GPUs[1].Faults = health.Healthy, nil
 	for range 30 {
 		l.At = l.At.Add(15 * time.Second)
-		rec = gpuservice.Decide(rec, l)
+		rec = quarantine.Decide(rec, l)
 	}
 	require.Equal(t, []string{"0000:43:00.0"}, rec.Due())
-	require.NoError(t, gpuservice.Write(u.Root, rec))
+	require.NoError(t, quarantine.Write(u.Root, rec))
 	_, stderr, code := u.person("gpu", "proof", "0000:43:00.0")
 	require.Zero(t, code, stderr)
-	p, err := gpuproof.Read(u.Root, "0000:43:00.0")
+	p, err := healthcheck.Read(u.Root, "0000:43:00.0")
 	require.NoError(t, err)
-	require.Equal(t, gpuservice.NotRun, p.End)
+	require.Equal(t, quarantine.NotRun, p.End)
 	require.Contains(t, p.Why, "there is no /srv/tools/proof; put it there")
 	p.Began, p.Ended = l.At, l.At // as a look after it sees it
-	l.Proofs = []gpuservice.Proof{p}
-	require.NoError(t, gpuservice.Write(u.Root, gpuservice.Decide(rec, l)))
+	l.Proofs = []quarantine.Proof{p}
+	require.NoError(t, quarantine.Write(u.Root, quarantine.Decide(rec, l)))
 	require.Contains(t, u.hook("update-status").Status().Message, "GPU 1 is well and not returned: gpu-proof can't be run: there is no /srv/tools/proof; put it there")
 
 	// With a program it is run by the release's runc, which ends with 0 here.
@@ -60,10 +60,10 @@ func TestProofIsTheOneOfTheOption(t *testing.T) {
 	stdout, _, code = u.person("gpu", "proof", "0000:43:00.0")
 	require.Zero(t, code)
 	require.Contains(t, stdout, "gpu-proof ended with 0 after ")
-	require.True(t, u.Root.Exists(gpuproof.OutputFile("0000:43:00.0")))
+	require.True(t, u.Root.Exists(healthcheck.OutputFile("0000:43:00.0")))
 
 	u.set(options{"compute-runtime": "none"})
 	u.hook("config-changed")
-	require.False(t, u.Root.Exists(gpuproof.Dir))
-	require.False(t, u.Root.Exists(gpuproof.OutputDir))
+	require.False(t, u.Root.Exists(healthcheck.Dir))
+	require.False(t, u.Root.Exists(healthcheck.OutputDir))
 }

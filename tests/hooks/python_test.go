@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // systemctl is a call by somebody who is not this charm.

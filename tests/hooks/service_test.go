@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/health"
-	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool/quarantine"
 )
 
 // A worker's way from a GPU that falls sick to its return, with the built program: the
@@ -21,16 +21,16 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	require.Contains(t, before, "gpu-count=4")
 	slots := []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"}
 	look := func(at time.Time, sick ...int) {
-		rec, err := gpuservice.Read(u.Root)
+		rec, err := quarantine.Read(u.Root)
 		require.NoError(t, err)
-		l := gpuservice.Look{At: at, Policy: gpuservice.Auto}
+		l := quarantine.Look{At: at, Policy: quarantine.Auto}
 		for i, name := range slots {
-			l.GPUs = append(l.GPUs, gpuservice.Seen{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+			l.GPUs = append(l.GPUs, quarantine.Seen{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
 		}
 		for _, i := range sick {
 			l.GPUs[i].State, l.GPUs[i].Faults = health.Critical, []health.Fault{{Kind: health.Hang, Signals: []string{"kernel_log"}}}
 		}
-		require.NoError(t, gpuservice.Write(u.Root, gpuservice.Decide(rec, l)))
+		require.NoError(t, quarantine.Write(u.Root, quarantine.Decide(rec, l)))
 	}
 	restarts := func(commands []string) int {
 		return strings.Count(strings.Join(commands, "\n"), "restart concourse-worker")
@@ -47,7 +47,7 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	require.Equal(t, before, u.read(environment), "a short sickness restarts nothing")
 
 	// The same with a longer past.
-	require.NoError(t, u.Root.Remove(gpuservice.File))
+	require.NoError(t, u.Root.Remove(quarantine.File))
 	look(at.Add(-time.Hour))
 	look(at.Add(-time.Hour), 2)
 	r = u.hook("update-status")
@@ -84,14 +84,14 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	}
 	a := u.action("gpu-withhold", map[string]any{"gpu": 1, "reason": "swap the riser"})
 	require.Equal(t, "completed", a.Status, a.Message)
-	require.Contains(t, u.read(gpuservice.WithheldFile), `"name":"0000:43:00.0"`)
+	require.Contains(t, u.read(quarantine.WithheldFile), `"name":"0000:43:00.0"`)
 	stdout, stderr, code := u.person("gpu", "list")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "by hand: swap the riser\n")
 	require.Contains(t, u.hook("update-status").Status().Message, "(GPU: 4x AMD, 1 withheld: by hand)")
 	a = u.action("gpu-return", map[string]any{"gpu": "0000:43:00.0"})
 	require.Equal(t, "completed", a.Status, a.Message)
-	require.False(t, u.Root.Exists(gpuservice.WithheldFile))
+	require.False(t, u.Root.Exists(quarantine.WithheldFile))
 	require.NoError(t, u.Root.WriteFile(tags, []byte(`{"out":["0000:83:00.0"],"at":"2026-01-01T00:00:00Z"}`), 0o600))
 	u.hook("update-status")
 	require.Equal(t, before, u.read(environment))
@@ -100,5 +100,5 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	require.Equal(t, `gpu-quarantine: "sometimes" is not one of auto, manual, off`, u.hook("config-changed").Status().Message)
 	u.set(options{"gpu-quarantine": "auto", "compute-runtime": "none"})
 	u.hook("config-changed")
-	require.False(t, u.Root.Exists(gpuservice.File))
+	require.False(t, u.Root.Exists(quarantine.File))
 }

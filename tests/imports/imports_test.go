@@ -1,7 +1,5 @@
-// Package imports keeps the direction of imports: src, cli, actions, gpuwatch, {charm,
-// preflight}, {worker, web}, role, {model, machine, status}, the subjects, release, {resource,
-// juju, config}, plan, host. It reads what `go list` says and
-// compiles nothing.
+// Package imports checks the direction of imports. Each folder of internal/ may import
+// itself and the folders that its row names. The test reads `go list` and compiles nothing.
 package imports
 
 import (
@@ -59,59 +57,90 @@ func in(p string, folders ...string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return p == f || strings.HasPrefix(p, f+"/") })
 }
 
-// standIns are the packages that are no part of the charm: they play the
-// machine for the demo, tests and benchmarks.
-var standIns = []string{"internal/sandbox", "src/sandbox", "internal/juju/jujutest", "internal/host/hosttest", "internal/metricsserver/siege", "internal/exporter/exportertest"}
+// folders maps each folder of internal/ to the folders that it may import.
+var folders = map[string][]string{
+	"base":      nil,
+	"gpu":       {"base"},
+	"concourse": {"base"},
+	"pool":      {"gpu", "base"},
+	"oci":       {"pool", "gpu", "base"},
+	"exporter":  {"pool", "gpu", "base"},
+	"kube":      {"oci", "pool", "gpu", "base"},
+	"charm":     {"exporter", "kube", "oci", "pool", "gpu", "concourse", "base"},
+	"testutil":  {"charm", "exporter", "kube", "oci", "pool", "gpu", "concourse", "base"},
+}
 
-func TestImportsRunOneWay(t *testing.T) {
-	layers := [][]string{
-		{"internal/host", "internal/version", "internal/agreed", "internal/plaintext", "internal/flylogin", "internal/metricsserver"},
-		{"internal/plan"},
-		{"internal/resource", "internal/juju", "internal/config"},
-		{"internal/release"},
-		{"internal/concourse", "internal/predecessor", "internal/rocm", "internal/nvidia", "internal/cdi", "internal/engines", "internal/nodelabels", "internal/relation", "internal/gpu", "internal/gpuservice", "internal/gpuproof", "internal/tasknote", "internal/oci", "internal/lease", "internal/pin", "internal/exporter", "internal/drm", "internal/jobexporter", "internal/postgres", "internal/baseline", "internal/gpuusage"},
-		{"internal/deviceplugin"},
-		{"internal/model", "internal/machine", "internal/status", "internal/gpustate", "internal/term"},
-		{"internal/role"},
-		{"internal/worker", "internal/web"},
-		{"internal/charm", "internal/preflight"},
-		{"internal/gpuwatch"},
-		{"internal/actions"},
-		{"internal/cli"},
-		{"src"},
+// charmLayers lists the packages of internal/charm from the lowest to the highest. A
+// package imports its own layer and those below it.
+var charmLayers = [][]string{
+	{"juju", "config", "machine", "status", "predecessor", "command/usagereport", "command/term"},
+	{"healthcheck", "relation"},
+	{"model", "gpuhealth"},
+	{"role"},
+	{"worker", "web"},
+	{".", "preflight"},
+	{"watcher"},
+	{"command/actions"},
+	{"command/cli"},
+}
+
+// folderOf returns the folder of internal/ that holds a package, "" for other packages.
+func folderOf(p string) string {
+	rest, ok := strings.CutPrefix(p, module+"internal/")
+	if !ok {
+		return ""
 	}
-	level := func(p string) int {
-		return slices.IndexFunc(layers, func(folders []string) bool { return in(p, folders...) })
-	}
-	seen := 0
+	folder, _, _ := strings.Cut(rest, "/")
+	return folder
+}
+
+func TestFoldersImportOnlyWhatTheirRowNames(t *testing.T) {
+	seen := map[string]bool{}
 	for _, p := range packages(t) {
-		if in(p.ImportPath, standIns...) || level(p.ImportPath) < 0 {
+		from := folderOf(p.ImportPath)
+		if from == "" {
 			continue
 		}
-		seen++
+		seen[from] = true
+		allowed, ok := folders[from]
+		require.True(t, ok, "internal/%s has no row", from)
 		for _, i := range p.Imports {
-			require.LessOrEqual(t, level(i), level(p.ImportPath), "%s imports %s", p.ImportPath, i)
+			if to := folderOf(i); to != "" && to != from {
+				require.Contains(t, allowed, to, "%s imports %s", p.ImportPath, i)
+			}
 		}
 	}
-	require.Greater(t, seen, 15, "go list found too little")
+	require.Len(t, seen, len(folders), "a row has no folder")
+}
+
+func TestCharmImportsRunOneWay(t *testing.T) {
+	level := func(p string) int {
+		rest := strings.TrimPrefix(strings.TrimPrefix(p, module+"internal/charm"), "/")
+		return slices.IndexFunc(charmLayers, func(l []string) bool { return slices.Contains(l, path.Clean(rest)) })
+	}
+	for _, p := range packages(t) {
+		if folderOf(p.ImportPath) != "charm" {
+			continue
+		}
+		require.NotEqual(t, -1, level(p.ImportPath), "%s is in no layer", p.ImportPath)
+		for _, i := range p.Imports {
+			if folderOf(i) == "charm" {
+				require.LessOrEqual(t, level(i), level(p.ImportPath), "%s imports %s", p.ImportPath, i)
+			}
+		}
+	}
 }
 
 func TestOnlyOnePackageDoesEachDangerousThing(t *testing.T) {
 	for _, p := range packages(t) {
-		if in(p.ImportPath, standIns...) {
+		if folderOf(p.ImportPath) == "testutil" {
 			continue
 		}
 		if slices.Contains(p.Imports, "os/exec") {
-			require.True(t, in(p.ImportPath, "internal/host"), "%s starts programs", p.ImportPath)
+			require.True(t, in(p.ImportPath, "internal/base/host"), "%s starts programs", p.ImportPath)
 		}
 		if slices.Contains(p.Imports, "github.com/canonical/pebble/client") {
-			require.True(t, in(p.ImportPath, "internal/resource"), "%s speaks to Pebble", p.ImportPath)
-		}
-		if in(p.ImportPath, "internal/oci", "internal/exporter", "internal/gpu") {
-			require.False(t, slices.Contains(p.Deps, module+"internal/juju"), "%s needs Juju", p.ImportPath)
-		}
-		if in(p.ImportPath, "internal/jobexporter") {
-			require.NotContains(t, p.Deps, module+"internal/exporter", "what both exporters need is in internal/metricsserver")
+			require.True(t, in(p.ImportPath, "internal/base/resource"), "%s speaks to Pebble", p.ImportPath)
 		}
 	}
 }
@@ -119,11 +148,11 @@ func TestOnlyOnePackageDoesEachDangerousThing(t *testing.T) {
 // Leases are in the wrapper, which lives for a millisecond, and below all who use them.
 func TestLeasesNeedNothingButTheWrappersJSON(t *testing.T) {
 	all := packages(t)
-	at := slices.IndexFunc(all, func(p listed) bool { return p.ImportPath == module+"internal/lease" })
+	at := slices.IndexFunc(all, func(p listed) bool { return p.ImportPath == module+"internal/pool/lease" })
 	require.NotEqual(t, -1, at)
 	for _, d := range all[at].Deps {
 		if first, _, _ := strings.Cut(d, "/"); strings.Contains(first, ".") || strings.HasPrefix(d, module) {
-			require.True(t, d == module+"internal/oci/rawjson" || d == "golang.org/x/sys/unix", "internal/lease needs %s", d)
+			require.True(t, d == module+"internal/base/rawjson" || d == "golang.org/x/sys/unix", "internal/pool/lease needs %s", d)
 		}
 	}
 }
@@ -136,21 +165,30 @@ func TestDispatchLinksNoServerOfMetrics(t *testing.T) {
 	require.NotEqual(t, -1, at)
 	require.Contains(t, all[at].Deps, module+"internal/exporter/api")
 	for _, d := range all[at].Deps {
-		require.False(t, strings.HasPrefix(d, "github.com/prometheus/") || d == module+"internal/metricsserver", "dispatch links %s", d)
+		require.False(t, strings.HasPrefix(d, "github.com/prometheus/") || d == module+"internal/base/metricsserver", "dispatch links %s", d)
 	}
 }
 
-// What plays the machine is never shipped.
-func TestStandInsAreInNoShippedProgram(t *testing.T) {
+// Test support is never shipped.
+func TestTestSupportIsInNoShippedProgram(t *testing.T) {
 	found := 0
 	for _, p := range packages(t) {
-		if !slices.Contains([]string{"dispatch", "runc-amd-wrapper", "rocm-exporter", "concourse-exporter", "gpu-baseline", "gpu-device-plugin"}, path.Base(p.ImportPath)) || !in(p.ImportPath, "src") {
+		if !strings.HasPrefix(p.ImportPath, module+"src/") || strings.Count(p.ImportPath, "/") > 2 {
 			continue
 		}
 		found++
 		for _, d := range p.Deps {
-			require.False(t, in(d, standIns...), "%s contains %s", p.ImportPath, d)
+			require.NotEqual(t, "testutil", folderOf(d), "%s contains %s", p.ImportPath, d)
 		}
 	}
 	require.Equal(t, 6, found)
+}
+
+// The charm ships gpu-baseline and does not link it.
+func TestCharmDoesNotLinkGPUBaseline(t *testing.T) {
+	for _, p := range packages(t) {
+		if !in(p.ImportPath, "src/gpu-baseline") {
+			require.False(t, slices.ContainsFunc(p.Imports, func(i string) bool { return in(i, "src/gpu-baseline") }), p.ImportPath)
+		}
+	}
 }

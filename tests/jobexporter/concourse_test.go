@@ -19,8 +19,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/jobexporter"
-	"concourse-ci-machine/internal/jobexporter/login"
+	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/concourse/jobexporter/login"
 )
 
 // exporter is a poller, and what it logs.

@@ -13,15 +13,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/jobexporter"
-	"concourse-ci-machine/internal/jobexporter/login"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/concourse/jobexporter/login"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const (
 	page   = "../../docs/reference/job-metrics.md"
-	source = "../../internal/jobexporter/"
+	source = "../../internal/concourse/jobexporter/"
 )
 
 func read(t *testing.T, file string) string {
@@ -115,7 +115,7 @@ func TestNamedMetricsAndFlagsAreThoseOfTheExporter(t *testing.T) {
 	for _, m := range regexp.MustCompile("`(--[a-z.-]+)`").FindAllStringSubmatch(md, -1) {
 		require.Regexp(t, "\n  "+regexp.QuoteMeta(m[1])+"[= ]", help)
 	}
-	require.Contains(t, md, fmt.Sprintf(":%d/metrics", agreed.JobsPort))
+	require.Contains(t, md, fmt.Sprintf(":%d/metrics", wellknown.JobsPort))
 	require.Contains(t, md, "$"+jobexporter.CredentialsEnv)
 	constants := read(t, source+"jobexporter.go") + read(t, source+"token.go")
 	for value, shown := range map[string]string{

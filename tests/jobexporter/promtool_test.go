@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/jobexporter/atctest"
+	"concourse-ci-machine/internal/testutil/atctest"
 )
 
 // accepted is what promtool may say: of the predecessor's names, which are

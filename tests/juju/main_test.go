@@ -11,8 +11,8 @@ import (
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
 
-	_ "concourse-ci-machine/internal/cli"
-	"concourse-ci-machine/internal/sandbox"
+	_ "concourse-ci-machine/internal/charm/command/cli"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // built has the unpacked charm, Juju's program behind its hook tools and two

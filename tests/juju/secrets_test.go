@@ -40,7 +40,7 @@ func ran(u *agent.Unit) (names []string) {
 	return names
 }
 
-// What internal/model relies on when it peeks at secrets: SecretsManagerAPI's
+// What internal/charm/model relies on when it peeks at secrets: SecretsManagerAPI's
 // getConsumedRevision makes whoever reads a secret for the first time a consumer
 // at the newest revision, with --peek too; and every consumer hears of a new
 // revision, units of the owning application as well, whichever revision they

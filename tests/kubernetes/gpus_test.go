@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/tests/suite"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/tests/suite"
 )

@@ -14,12 +14,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/cdi"
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpuservice"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/lease"
+	"concourse-ci-machine/internal/pool/quarantine"
 )
 
 const resource = "amd.com/gpu"
@@ -36,21 +36,21 @@ func unit(t *testing.T, n int) {
 	runc, err := exec.LookPath("runc")
 	require.NoError(t, err)
 	config := oci.Config{Runtime: runc, Containers: oci.Asked, Specs: []string{cdi.Path}, Visible: []string{"AMD_VISIBLE_DEVICES"},
-		Leases: &oci.Leases{Dir: lease.DefaultDir}, Withheld: &oci.Withheld{File: gpuservice.WithheldFile}}
-	record := gpuservice.Record{At: time.Now(), Policy: gpuservice.Auto}
+		Leases: &oci.Leases{Dir: lease.DefaultDir}, Withheld: &oci.Withheld{File: quarantine.WithheldFile}}
+	record := quarantine.Record{At: time.Now(), Policy: quarantine.Auto}
 	for i, g := range all[:n] {
 		require.Equal(t, render(i), g.Render.Path)
 		name := gpu.Slot(g.PCI, g.Partition)
 		config.Devices = append(config.Devices, "amd.com/gpu="+strconv.Itoa(i))
 		config.Leases.GPUs = append(config.Leases.GPUs, oci.LeasedGPU{Name: name, Nodes: []string{g.Render.Path}})
-		record.GPUs = append(record.GPUs, gpuservice.GPU{Name: name, Index: i, State: gpuservice.InService, Since: time.Now()})
+		record.GPUs = append(record.GPUs, quarantine.GPU{Name: name, Index: i, State: quarantine.InService, Since: time.Now()})
 	}
 	config.Withheld.GPUs = config.Leases.GPUs
 	text, err := json.Marshal(config)
 	require.NoError(t, err)
 	write(t, oci.DefaultConfig, string(text))
-	require.NoError(t, gpuservice.Write(host.Root("/"), record))
-	require.NoError(t, os.RemoveAll(gpuservice.WithheldFile))
+	require.NoError(t, quarantine.Write(host.Root("/"), record))
+	require.NoError(t, os.RemoveAll(quarantine.WithheldFile))
 	dispatch(t, "cdi", "generate", "--output", cdi.Path)
 	for i := range n {
 		held(t, i, "")

@@ -18,9 +18,9 @@ import (
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
-	"concourse-ci-machine/internal/charmpack"
-	_ "concourse-ci-machine/internal/cli"
+	_ "concourse-ci-machine/internal/charm/command/cli"
 	"concourse-ci-machine/tests/standin"
+	"concourse-ci-machine/tools/charmpack"
 )
 
 // Files of the folder that units see as /opt/parts.

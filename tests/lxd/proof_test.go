@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpuproof"
-	"concourse-ci-machine/internal/gpuservice"
-	"concourse-ci-machine/internal/role"
+	"concourse-ci-machine/internal/charm/healthcheck"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/tests/lxdhost"
 )
 
@@ -28,7 +28,7 @@ func (u *unit) proves(t *testing.T) {
 		u.onTrial()
 		u.eventually(func() bool { return strings.Contains(u.record(), `"state":"in_service"`) }, "it is not back")
 		require.Contains(t, u.record(), "and gpu-proof ended with 0")
-		require.Contains(t, u.must("cat "+gpuproof.OutputDir+"/*"), "computed on "+lxdhost.AMDPCI)
+		require.Contains(t, u.must("cat "+healthcheck.OutputDir+"/*"), "computed on "+lxdhost.AMDPCI)
 	})
 	u.d.Sub(t, "a GPU whose proof fails is withheld, and a person returns it", func(t *testing.T) {
 		u.must("printf '#!/bin/sh\\nexit 3\\n' >" + proofProgram)
@@ -45,7 +45,7 @@ func (u *unit) proves(t *testing.T) {
 
 // record is "" until a look has made it.
 func (u *unit) record() string {
-	return u.must(fmt.Sprintf("[ ! -e %s ] || cat %[1]s", gpuservice.File))
+	return u.must(fmt.Sprintf("[ ! -e %s ] || cat %[1]s", quarantine.File))
 }
 
 // onTrial makes the record tell that the GPU fell sick and is well for as long as it has
@@ -54,5 +54,5 @@ func (u *unit) onTrial() {
 	at := time.Now().UTC().Add(-5 * time.Minute).Format(time.RFC3339)
 	u.eventually(func() bool { return strings.Contains(u.record(), `"state":"in_service"`) }, "no look saw the GPU")
 	u.must(fmt.Sprintf(`flock %s sed -i 's/"state":"in_service","since":"[^"]*"/"state":"proving","by":"health","since":"%[2]s","out":"%[2]s","well":"%[2]s"/' %s`,
-		gpuservice.LockFile, at, gpuservice.File))
+		quarantine.LockFile, at, quarantine.File))
 }

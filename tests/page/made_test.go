@@ -11,9 +11,9 @@ import (
 
 	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool/quarantine"
 )
 
 // made serves the exporter's own page with GPUs that nobody has.
@@ -88,8 +88,8 @@ func partitions(n int) (all []api.Status) {
 }
 
 // out keeps a GPU from new tasks.
-func out(s api.Status, state gpuservice.State) api.Status {
-	s.Service = &api.Service{State: state, Since: now.Add(-12 * time.Minute), Why: "hangs or is in reset (kernel_log)", By: gpuservice.ByHealth}
+func out(s api.Status, state quarantine.State) api.Status {
+	s.Service = &api.Service{State: state, Since: now.Add(-12 * time.Minute), Why: "hangs or is in reset (kernel_log)", By: quarantine.ByHealth}
 	return s
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	_ "concourse-ci-machine/internal/host/hosttest" // the flag -update
+	_ "concourse-ci-machine/internal/testutil/hosttest" // the flag -update
 )
 
 // The flag -update, which the goldens' package declares, takes the picture of the

@@ -14,16 +14,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/config"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/model"
-	"concourse-ci-machine/internal/release"
-	"concourse-ci-machine/internal/resource"
-	"concourse-ci-machine/internal/rocm"
-	"concourse-ci-machine/internal/role"
-	"concourse-ci-machine/internal/worker"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const (
@@ -52,7 +52,7 @@ func written(t *testing.T, gpus host.Root, runtime string) (folders []resource.D
 	require.Empty(t, problems)
 	inv, err := gpu.Discover(gpus)
 	require.NoError(t, err)
-	toolkit, err := rocm.ObserveToolkit(gpus)
+	toolkit, err := amd.ObserveToolkit(gpus)
 	require.NoError(t, err)
 	d := worker.Desire(worker.Observed{GPUs: inv, Toolkit: toolkit, Observed: role.Observed{Event: "config-changed", Config: cfg, Arch: "amd64", Now: hosttest.Now,
 		Release: release.Release{Version: "8.2.5", Arch: "amd64"}, ReleaseID: "8.2.5", WorkerID: "0badcafe", CharmDir: "/charm",

@@ -20,9 +20,9 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/host"
 	"concourse-ci-machine/tests/suite"
 )
 

@@ -354,7 +354,7 @@ func TestPageShowsTheMatrixOfTheAction(t *testing.T) {
 	_, rest, ok := strings.Cut(string(page), "```yaml\narchitectures:")
 	require.True(t, ok)
 	text, _, _ := strings.Cut("architectures:"+rest, "```")
-	printed, err := os.ReadFile("../../internal/actions/testdata/coverage.golden")
+	printed, err := os.ReadFile("../../internal/charm/command/actions/testdata/coverage.golden")
 	require.NoError(t, err)
 	key := regexp.MustCompile(`(\w+): `)
 	keys := func(text string) (all []string) {

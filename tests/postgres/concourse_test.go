@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/postgres"
-	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/concourse/postgres"
 	"concourse-ci-machine/tests/suite"
 )
 

@@ -1,4 +1,4 @@
-// Package postgres shows internal/postgres at work on a real PostgreSQL server
+// Package postgres shows internal/concourse/postgres at work on a real PostgreSQL server
 // of its own (build tag e2e): logins, TLS, and privileges that were lost and
 // come back. The server's programs come from the package postgresql; no cluster
 // of the machine is used or changed.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/postgres"
+	"concourse-ci-machine/internal/concourse/postgres"
 	"concourse-ci-machine/tests/suite"
 )
 

@@ -18,10 +18,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpuusage"
-	"concourse-ci-machine/internal/jobexporter"
-	"concourse-ci-machine/internal/jobexporter/atctest"
-	"concourse-ci-machine/internal/jobexporter/login"
+	"concourse-ci-machine/internal/charm/command/usagereport"
+	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/concourse/jobexporter/login"
+	"concourse-ci-machine/internal/testutil/atctest"
 )
 
 // capture is what a web of Concourse 8.2.5 served with a worker, builds that ended and
@@ -89,10 +89,10 @@ func TestDashboardOfConcourseOnARealPrometheus(t *testing.T) {
 		require.Greater(t, seconds, 3600.0, "it was leased an hour ago")
 	})
 	t.Run("gpu-usage tells it", func(t *testing.T) {
-		var r gpuusage.Report
+		var r usagereport.Report
 		s.until(func() bool {
 			var err error
-			r, err = gpuusage.Of(t.Context(), "http://"+s.address, gpuusage.Web{ModelUUID: "f47ac10b", App: "ci"}, "1h", time.Now())
+			r, err = usagereport.Of(t.Context(), "http://"+s.address, usagereport.Web{ModelUUID: "f47ac10b", App: "ci"}, "1h", time.Now())
 			require.NoError(t, err)
 			return len(r.Teams) > 0 && r.Teams[0].WaitHours > 0 // a rate needs two scrapes
 		}, "no usage")
@@ -103,7 +103,7 @@ func TestDashboardOfConcourseOnARealPrometheus(t *testing.T) {
 		require.Equal(t, 1, main.Builds, "of several GPUs, one build")
 		require.Greater(t, main.GPUHours, 2.0, "it has had each GPU for an hour")
 		require.NotNil(t, main.Memory)
-		other, err := gpuusage.Of(t.Context(), "http://"+s.address, gpuusage.Web{ModelUUID: "f47ac10b", App: "other"}, "1h", time.Now())
+		other, err := usagereport.Of(t.Context(), "http://"+s.address, usagereport.Web{ModelUUID: "f47ac10b", App: "other"}, "1h", time.Now())
 		require.NoError(t, err)
 		require.Empty(t, other.Teams, "of another web")
 	})

@@ -13,12 +13,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpuservice"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // Places in struct gpu_metrics_v1_7 (kgd_pp_interface.h).
@@ -88,11 +88,11 @@ func serviceReport(t *testing.T, r host.Root) string {
 	t.Helper()
 	devices, err := monitor.AMD(r)()
 	require.NoError(t, err)
-	l := gpuservice.Look{At: time.Now(), Policy: gpuservice.Auto}
+	l := quarantine.Look{At: time.Now(), Policy: quarantine.Auto}
 	for _, d := range devices {
-		l.GPUs = append(l.GPUs, gpuservice.Seen{Name: gpu.Slot(d.PCI, d.Partition), Index: d.Index, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Seen{Name: gpu.Slot(d.PCI, d.Partition), Index: d.Index, Up: true, State: health.Healthy})
 	}
-	rec, err := gpuservice.Decide(gpuservice.Record{}, l).Withhold(l.GPUs[len(l.GPUs)-1].Name, "swap the riser", l.At)
+	rec, err := quarantine.Decide(quarantine.Record{}, l).Withhold(l.GPUs[len(l.GPUs)-1].Name, "swap the riser", l.At)
 	require.NoError(t, err)
 	data, err := json.Marshal(rec)
 	require.NoError(t, err)

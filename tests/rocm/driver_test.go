@@ -14,11 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/plan"
-	"concourse-ci-machine/internal/resource"
-	"concourse-ci-machine/internal/rocm"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // chrooted runs commands in a unit's Debian. Those that reach for the kernel of
@@ -44,18 +44,18 @@ type metal struct {
 	*unit
 	*site
 	h        host.Host
-	release  rocm.Release
+	release  amd.Release
 	commands *chrooted
-	facts    rocm.DriverFacts
-	wanted   rocm.Wanted
-	decided  rocm.Decision
+	facts    amd.DriverFacts
+	wanted   amd.Wanted
+	decided  amd.Decision
 	now      time.Time
 }
 
 func newMetal(t *testing.T) *metal {
 	t.Helper()
 	need(t)
-	release, err := rocm.FindRelease("", "noble", kernel)
+	release, err := amd.FindRelease("", "noble", kernel)
 	require.NoError(t, err)
 	s := newSite(t)
 	s.put("/rocm/rocm.gpg.key", keys.good.public)
@@ -70,20 +70,20 @@ func newMetal(t *testing.T) *metal {
 	root := host.Root(filepath.Join(string(u.Root), string(u.Root)))
 	return &metal{unit: u, site: s, release: release, commands: c, h: host.Host{Root: root, Runner: c, Clock: hosttest.Clock{T: hosttest.Now}},
 		now: hosttest.Now,
-		facts: rocm.DriverFacts{Machine: rocm.Machine{Series: "noble", Arch: "amd64"}, Where: rocm.Metal, Kernel: kernel, BootID: "b1",
-			GPUs: []rocm.PCIGPU{{PCI: "0000:03:00.0", Driver: "amdgpu"}}},
-		wanted:  rocm.Wanted{BaseURL: s.url(), DeviceMode: rocm.ModeAll, ModuleParams: "noretry=0"},
-		decided: rocm.Decision{Install: true, Driver: true, Tools: true, Release: release}}
+		facts: amd.DriverFacts{Machine: amd.Machine{Series: "noble", Arch: "amd64"}, Where: amd.Metal, Kernel: kernel, BootID: "b1",
+			GPUs: []amd.PCIGPU{{PCI: "0000:03:00.0", Driver: "amdgpu"}}},
+		wanted:  amd.Wanted{BaseURL: s.url(), DeviceMode: amd.ModeAll, ModuleParams: "noretry=0"},
+		decided: amd.Decision{Install: true, Driver: true, Tools: true, Release: release}}
 }
 
 // run plans and applies, as a hook does; half an hour passes before each.
-func (m *metal) run() (text string, want rocm.InstallWant) {
+func (m *metal) run() (text string, want amd.InstallWant) {
 	t := m.unit.t
 	t.Helper()
 	m.now = m.now.Add(31 * time.Minute)
 	m.h.Clock = hosttest.Clock{T: m.now}
 	m.facts.Headers.Present = m.h.Exists("/lib/modules/" + kernel + "/build")
-	want, err := rocm.Install(m.decided, m.facts, m.wanted, rocm.Environment{Seen: rocm.ObserveInstall(m.h.Root), Now: m.now, Key: keys.good.fingerprint})
+	want, err := amd.Install(m.decided, m.facts, m.wanted, amd.Environment{Seen: amd.ObserveInstall(m.h.Root), Now: m.now, Key: keys.good.fingerprint})
 	require.NoError(t, err)
 	return m.apply(want.Resources), want
 }
@@ -110,7 +110,7 @@ func (m *metal) apply(all []plan.Resource) string {
 
 // failed is the text of a failed installation.
 func (m *metal) failed() string {
-	if a := rocm.ObserveInstall(m.h.Root).Attempt; a != nil {
+	if a := amd.ObserveInstall(m.h.Root).Attempt; a != nil {
 		return a.Text()
 	}
 	return ""
@@ -146,7 +146,7 @@ func TestDriverStackComesAndGoes(t *testing.T) {
 	require.Empty(t, text)
 	require.Empty(t, m.commands.ran)
 
-	m.apply(rocm.Gone(m.facts, rocm.Environment{Seen: rocm.ObserveInstall(m.h.Root)}, "compute-runtime is none"))
+	m.apply(amd.Gone(m.facts, amd.Environment{Seen: amd.ObserveInstall(m.h.Root)}, "compute-runtime is none"))
 	for _, name := range []string{"amdgpu-dkms", "rocm-smi-lib", "amd-smi-lib"} {
 		require.NotContains(t, m.dpkg(name), "ii ", name)
 	}
@@ -238,7 +238,7 @@ func TestSourcesOfAmdgpuInstallAreNoLongerBroken(t *testing.T) {
 	m.must("dpkg", "--install", "/srv/i.deb")
 	uri := m.url() + m.release.DriverRepo()
 	m.put(list, "deb [trusted=yes] "+uri+" noble main\n")
-	m.facts.Sources = []rocm.AptEntry{{File: list, Line: 1, URI: uri}}
+	m.facts.Sources = []amd.AptEntry{{File: list, Line: 1, URI: uri}}
 	_, want := m.run()
 	require.Contains(t, want.Note, list+":1 names "+uri+" already, with a key of its own; on the unit run: sudo sed -i '1d' "+list)
 	m.must("apt-get", "update", "--error-on=any")
@@ -260,15 +260,15 @@ func TestResetTakesAllOfItAway(t *testing.T) {
 	for _, name := range []string{"amdgpu-dkms", "amdgpu-dkms-firmware"} {
 		st, err := resource.ReadPackage(m.h.Root, name)
 		require.NoError(t, err)
-		m.facts.Packages = append(m.facts.Packages, rocm.Installed{Name: name, Version: st.Version, Status: st.Status})
+		m.facts.Packages = append(m.facts.Packages, amd.Installed{Name: name, Version: st.Version, Status: st.Status})
 	}
-	m.facts.Sources = []rocm.AptEntry{{File: rocm.DriverSourceFile, Line: 2, URI: m.url() + m.release.DriverRepo()}}
-	require.NotEmpty(t, rocm.Leftovers(m.facts))
-	text := m.apply(rocm.ResetPlan(m.facts))
+	m.facts.Sources = []amd.AptEntry{{File: amd.DriverSourceFile, Line: 2, URI: m.url() + m.release.DriverRepo()}}
+	require.NotEmpty(t, amd.Leftovers(m.facts))
+	text := m.apply(amd.ResetPlan(m.facts))
 	require.Contains(t, text, "purge amdgpu-dkms, amdgpu-dkms-firmware")
 	require.Empty(t, m.dpkg("amdgpu-dkms"))
-	require.False(t, m.h.Exists(rocm.DriverSourceFile))
-	require.Empty(t, m.apply(rocm.ResetPlan(m.facts)))
+	require.False(t, m.h.Exists(amd.DriverSourceFile))
+	require.Empty(t, m.apply(amd.ResetPlan(m.facts)))
 	m.healed()
 }
 
@@ -280,7 +280,7 @@ func TestUdevAcceptsTheRules(t *testing.T) {
 	m.run()
 	check := func() string {
 		if strings.Contains(m.must("udevadm", "--help"), "verify") {
-			out, err := m.unit.run("udevadm", "verify", rocm.UdevRules)
+			out, err := m.unit.run("udevadm", "verify", amd.UdevRules)
 			if err == nil {
 				return ""
 			}
@@ -290,19 +290,19 @@ func TestUdevAcceptsTheRules(t *testing.T) {
 		var said []string
 		out, err := m.unit.run("udevadm", "test", "/sys/class/mem/null")
 		for line := range strings.Lines(out) {
-			if strings.HasPrefix(line, rocm.UdevRules+":") {
+			if strings.HasPrefix(line, amd.UdevRules+":") {
 				said = append(said, line)
 			}
 		}
-		require.Contains(t, out, rocm.UdevRules, "%v", err)
+		require.Contains(t, out, amd.UdevRules, "%v", err)
 		return strings.Join(said, "")
 	}
 	require.NoError(t, os.MkdirAll(m.Root.Path("/sys/class/mem/null"), 0o755))
 	require.NoError(t, os.MkdirAll(m.Root.Path("/sys/devices"), 0o755))
 	require.Empty(t, check())
-	good, err := m.h.ReadFile(rocm.UdevRules)
+	good, err := m.h.ReadFile(amd.UdevRules)
 	require.NoError(t, err)
-	m.put(rocm.UdevRules, strings.Replace(string(good), `MODE="0666"`, `MOOD="0666"`, 1))
+	m.put(amd.UdevRules, strings.Replace(string(good), `MODE="0666"`, `MOOD="0666"`, 1))
 	require.Contains(t, check(), "MOOD")
 }
 

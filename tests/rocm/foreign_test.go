@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 const (

@@ -2,7 +2,7 @@
 
 package rocm
 
-import "concourse-ci-machine/internal/rocm"
+import "concourse-ci-machine/internal/gpu/amd"
 
 // kernel is that of the fixture host mi210x4.
 const kernel = "6.8.0-31-generic"
@@ -51,7 +51,7 @@ const smi = "#!/bin/sh\n[ ! -e /srv/hang ] || exec sleep 1000\necho 'GPU[0]\t\t:
 
 // makeStock builds the packages that the repositories here are made of.
 func makeStock() (map[string]*deb, error) {
-	release, err := rocm.FindRelease("", "noble", kernel)
+	release, err := amd.FindRelease("", "noble", kernel)
 	if err != nil {
 		return nil, err
 	}

@@ -13,10 +13,10 @@ import (
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run the suites again.
-	"concourse-ci-machine/internal/charmpack"
-	_ "concourse-ci-machine/internal/cli"
-	"concourse-ci-machine/internal/host/hosttest"
-	"concourse-ci-machine/internal/rocm"
+	_ "concourse-ci-machine/internal/charm/command/cli"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/tools/charmpack"
 )
 
 // Pebble is its daemon, as the charm brings it.
@@ -45,7 +45,7 @@ func BuildIn(dir, into string, packages ...string) error {
 // `make charm` unpacks, into dir/charm. More are packages and flags as Build has them.
 func Charm(dir string, more ...string) error {
 	if err := Build(filepath.Join(dir, "bin"), append(more, "./src/dispatch", "./src/runc-amd-wrapper", "./src/rocm-exporter",
-		"./src/concourse-exporter", "./src/gpu-baseline", "./src/gpu-device-plugin", "./src/sandbox", Pebble)...); err != nil {
+		"./src/concourse-exporter", "./src/gpu-baseline", "./src/gpu-device-plugin", "./tools/sandbox", Pebble)...); err != nil {
 		return err
 	}
 	return Unpack(dir)
@@ -65,7 +65,7 @@ func Unpack(dir string) error {
 // other programs are a few bytes, for suites that copy units a hundred times.
 func LightCharm(dir string, more ...string) error {
 	bin := filepath.Join(dir, "bin")
-	if err := Build(bin, append(more, "./src/dispatch", "./src/sandbox")...); err != nil {
+	if err := Build(bin, append(more, "./src/dispatch", "./tools/sandbox")...); err != nil {
 		return err
 	}
 	for _, name := range unused { // the charm takes programs of this machine alone
@@ -91,7 +91,7 @@ func LightCharm(dir string, more ...string) error {
 // Trusting is the flag of go build with which the charm trusts a key of the test's own
 // in place of AMD's; files for it lie in dir (go help build: -overlay).
 func Trusting(dir, fingerprint string) (flag string, err error) {
-	sources, err := filepath.Glob(filepath.Join(hosttest.Source(), "internal/rocm/*.go"))
+	sources, err := filepath.Glob(filepath.Join(hosttest.Source(), "internal/gpu/amd/*.go"))
 	if err != nil {
 		return "", err
 	}
@@ -101,7 +101,7 @@ func Trusting(dir, fingerprint string) (flag string, err error) {
 		if err != nil {
 			return "", err
 		}
-		changed := bytes.ReplaceAll(data, []byte(rocm.KeyFingerprint), []byte(fingerprint))
+		changed := bytes.ReplaceAll(data, []byte(amd.KeyFingerprint), []byte(fingerprint))
 		if bytes.Equal(data, changed) {
 			continue
 		}
@@ -111,7 +111,7 @@ func Trusting(dir, fingerprint string) (flag string, err error) {
 		}
 	}
 	if len(replace) == 0 {
-		return "", errors.New("cannot have a key of the test's own: AMD's fingerprint is not in internal/rocm")
+		return "", errors.New("cannot have a key of the test's own: AMD's fingerprint is not in internal/gpu/amd")
 	}
 	data, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

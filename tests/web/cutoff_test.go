@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/plan"
 )
 
 // ended reports whether the other side of a connection is gone, at once when

@@ -6,11 +6,11 @@ import (
 	"math"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/exporter/usage"
-	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/pin"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/gpu/usage"
+	"concourse-ci-machine/internal/pool/clockpin"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // Report is /api/v1/gpus.
@@ -98,7 +98,7 @@ type Lease struct {
 	Since     *time.Time `json:"since,omitempty"`
 	Doubt     string     `json:"doubt,omitempty"` // why it counts as held though that can't be seen
 	// Clocks is the level at which they are fixed for a task that measures, "" where they are not.
-	Clocks pin.Level `json:"clocks,omitempty"`
+	Clocks clockpin.Level `json:"clocks,omitempty"`
 }
 
 func leaseOf(l *monitor.LeasedGPU) *Lease {

@@ -4,19 +4,19 @@ import (
 	"fmt"
 	"time"
 
-	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// Service is whether tasks get a GPU, as package gpuservice decided.
+// Service is whether tasks get a GPU, as package quarantine decided.
 type Service struct {
-	State gpuservice.State `json:"state"`
+	State quarantine.State `json:"state"`
 	Since time.Time        `json:"since"`        // of the state
 	Why   string           `json:"why"`          // it came to the state; by hand, what the person said
-	By    gpuservice.By    `json:"by,omitempty"` // who withholds it; missing in service
+	By    quarantine.By    `json:"by,omitempty"` // who withholds it; missing in service
 }
 
 // serviceOf is nil where nothing was decided.
-func serviceOf(g *gpuservice.GPU) *Service {
+func serviceOf(g *quarantine.GPU) *Service {
 	if g == nil {
 		return nil
 	}
@@ -25,13 +25,13 @@ func serviceOf(g *gpuservice.GPU) *Service {
 
 // Out reports whether no new task gets the GPU.
 func (s Status) Out() bool {
-	return s.Service != nil && s.Service.State != gpuservice.InService
+	return s.Service != nil && s.Service.State != quarantine.InService
 }
 
 // Text says since when, and why: "since 2026-08-01 14:03:05 UTC: hangs or is in reset".
 func (s Service) Text() string {
 	text := "since " + s.Since.UTC().Format("2006-01-02 15:04:05 UTC")
-	if s.By == gpuservice.ByHand {
+	if s.By == quarantine.ByHand {
 		text += " by hand"
 	}
 	return text + ": " + s.Why
@@ -40,13 +40,13 @@ func (s Service) Text() string {
 // outText counts the GPUs that no new task gets, "" where there is none: each partition
 // is given by itself.
 func outText(all []Status, noun string) (text string) {
-	counts := map[gpuservice.State]int{}
+	counts := map[quarantine.State]int{}
 	for i := range all {
 		if all[i].Out() {
 			counts[all[i].Service.State]++
 		}
 	}
-	for _, state := range []gpuservice.State{gpuservice.Withheld, gpuservice.Proving} {
+	for _, state := range []quarantine.State{quarantine.Withheld, quarantine.Proving} {
 		if n := counts[state]; n > 0 {
 			text += fmt.Sprintf("; %d %s%s", n, noun, state)
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/exporter/health"
+	"concourse-ci-machine/internal/gpu/health"
 )
 
 // Heading says whose GPUs these are.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/usage"
+	"concourse-ci-machine/internal/gpu/usage"
 )
 
 // Use is a container that uses a GPU, leases it, or both, as people are told of it.

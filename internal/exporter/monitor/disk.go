@@ -3,7 +3,7 @@ package monitor
 import (
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
 )
 
 // Disk is the file system that a worker keeps its volumes on, in bytes.

@@ -1,6 +1,6 @@
 package monitor
 
-import "concourse-ci-machine/internal/exporter/amdgpu"
+import "concourse-ci-machine/internal/gpu/amd/amdgpu"
 
 // divide gives each partition of a divided GPU its own part of what the GPU's table
 // tells by partition, so that nothing is told twice, and nothing of partitions that are

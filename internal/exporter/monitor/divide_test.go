@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 )
 
 // divided is partition n of a GPU whose table tells of two engines of each of its four

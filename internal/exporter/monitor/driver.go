@@ -9,11 +9,11 @@ import (
 	"path"
 	"strings"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/exporter/nvidiagpu"
-	"concourse-ci-machine/internal/exporter/sysfile"
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // Module compares the amdgpu module in use with the one on disk that modprobe would

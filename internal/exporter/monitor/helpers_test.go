@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/exporter/exportertest"
-	"concourse-ci-machine/internal/host"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/testutil/exportertest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const dev = exportertest.Dir

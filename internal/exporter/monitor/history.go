@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 )
 
 // kernelLog is what the kernel's log told of GPUs, by PCI address.

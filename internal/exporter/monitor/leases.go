@@ -3,10 +3,10 @@ package monitor
 import (
 	"time"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/pin"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/pool/clockpin"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // LeaseReport is who leases this unit's GPUs, as a process that may see it wrote
@@ -36,10 +36,10 @@ type LeasedGPU struct {
 
 // Clocks are a GPU's that are fixed for a task that measures, see package pin.
 type Clocks struct {
-	Level     pin.Level `json:"level,omitempty"`
-	Container string    `json:"container,omitempty"` // whose
-	Since     time.Time `json:"since,omitzero"`
-	Why       string    `json:"why,omitempty"` // why not all that it measured counts, last; or why nothing is known of the clocks
+	Level     clockpin.Level `json:"level,omitempty"`
+	Container string         `json:"container,omitempty"` // whose
+	Since     time.Time      `json:"since,omitzero"`
+	Why       string         `json:"why,omitempty"` // why not all that it measured counts, last; or why nothing is known of the clocks
 }
 
 // LeaseCounters count since the boot.

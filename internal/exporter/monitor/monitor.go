@@ -13,14 +13,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/exporter/health"
-	"concourse-ci-machine/internal/exporter/nvidiagpu"
-	"concourse-ci-machine/internal/exporter/sysfile"
-	"concourse-ci-machine/internal/exporter/usage"
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpuservice"
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"concourse-ci-machine/internal/gpu/sysfile"
+	"concourse-ci-machine/internal/gpu/usage"
+	"concourse-ci-machine/internal/pool/quarantine"
 )
 
 // Deadline is how long a snapshot waits for a GPU. A GPU in good health answers
@@ -38,7 +38,7 @@ type Options struct {
 	UsageReport     string        // path of what ReportUsers writes; "": this process looks itself
 
 	Leases  string // path of the LeaseReport; "": the GPUs are not leased
-	Service string // path of gpuservice's Record; "": nobody withholds GPUs
+	Service string // path of quarantine's Record; "": nobody withholds GPUs
 	Disk    string // path of the folder whose file system is told of; "": none
 	NVIDIA  string // path of what nvidiagpu.Watch writes; "": nvidia-smi is not asked
 
@@ -55,7 +55,7 @@ type Snapshot struct {
 	Module  Module
 	Users   *usage.Result      // nil: not looked for, or too old
 	Leases  *LeaseReport       // nil: not leased, or not told
-	Service *gpuservice.Record // nil: not told
+	Service *quarantine.Record // nil: not told
 	Disk    *Disk              // nil: not asked for, or not there
 	Reports []ReadErrors
 }
@@ -75,7 +75,7 @@ type GPU struct {
 	Traffic *Traffic
 	Users   []usage.Row
 	Lease   *LeasedGPU
-	Service *gpuservice.GPU // nil: not told
+	Service *quarantine.GPU // nil: not told
 }
 
 // ReadErrors counts the files of a GPU that had no usable value since the start.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 )
 
 // xcp_metrics and the GPU's table may both tell of a partition, as they do of engines.

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/exporter/nvidiagpu"
-	"concourse-ci-machine/internal/exporter/sysfile"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // maxReport is more than a report of 512 GPUs with 64 containers each has.

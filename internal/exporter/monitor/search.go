@@ -7,9 +7,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/exporter/sysfile"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // search is what looking for GPUs gave.

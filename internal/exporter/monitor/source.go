@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/exporter/sysfile"
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // Source lists the GPUs to report on, by Index. It is asked when the lists of

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 )
 
 // DefaultRAS is the time between two readings of error counters, each of which asks the

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/exporter/sysfile"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // trafficEvery is how often pcie_bw is read. Each reading sleeps for a second in

@@ -5,11 +5,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/exporter/nvidiagpu"
-	"concourse-ci-machine/internal/exporter/usage"
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"concourse-ci-machine/internal/gpu/usage"
 )
 
 // users are those who use the GPUs, as the last look at them found. Nothing of

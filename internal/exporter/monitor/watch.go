@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/exporter/sysfile"
-	"concourse-ci-machine/internal/host"
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // watch tells cheaply whether a search for GPUs could find something else than

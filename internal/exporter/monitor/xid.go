@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 )
 
 // xids are the errors of NVIDIA's driver that say something about the GPU itself, by

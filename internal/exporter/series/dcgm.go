@@ -1,8 +1,8 @@
 package series
 
 import (
-	"concourse-ci-machine/internal/exporter/amdgpu"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 )
 
 // putDCGM repeats the contract's values under NVIDIA's names and units.

@@ -12,9 +12,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestFamiliesAreNamedByTheRules(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpuservice"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/pool/quarantine"
 )
 
 // Gatherer is a prometheus.TransactionalGatherer: families and labels are made once
@@ -90,7 +90,7 @@ func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
 	}
 	if v := s.Service; v != nil {
 		r.put(serviceAge, max(s.At.Sub(v.At).Seconds(), 0))
-		for _, verdict := range []gpuservice.Verdict{gpuservice.Infrastructure, gpuservice.OfTask} {
+		for _, verdict := range []quarantine.Verdict{quarantine.Infrastructure, quarantine.OfTask} {
 			r.put(taskVerdicts, float64(v.Verdicts[verdict]), string(verdict))
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"math"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/lease"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // putGPU adds all that is told of one GPU. One that does not answer, or a partition

@@ -11,12 +11,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
-	"concourse-ci-machine/internal/exporter/health"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/exporter/usage"
-	"concourse-ci-machine/internal/gpuservice"
-	"concourse-ci-machine/internal/host/hosttest"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/gpu/usage"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // filler puts something into every field: each number is another one, and each text.
@@ -81,15 +81,15 @@ func full(n int) (monitor.Snapshot, *filler) {
 		g.Traffic = &monitor.Traffic{Received: f.number("received"), Sent: f.number("sent")}
 		since := hosttest.Now.Add(-time.Duration(f.number("since")) * time.Second)
 		g.Lease = &monitor.LeasedGPU{Held: true, Container: "4f1c", Since: &since, Doubt: "some"}
-		g.Service = &gpuservice.GPU{Name: "a", State: gpuservice.Withheld, Out: &since, Times: 3}
+		g.Service = &quarantine.GPU{Name: "a", State: quarantine.Withheld, Out: &since, Times: 3}
 		g.Users = []usage.Row{{Container: "a", Processes: 2, Memory: []usage.Amount{{Name: "vram", Value: f.number("vram")}},
 			Engines: []usage.Amount{{Name: "gfx", Value: f.number("gfx")}}, Units: []usage.Amount{{Value: f.number("units")}},
 			Peak: []usage.Amount{{Name: "vram", Value: f.number("peak")}}}}
 		s.GPUs = append(s.GPUs, g)
 	}
 	s.Module = monitor.Module{Running: "dkms", Selected: "dkms", Same: true}
-	s.Service = &gpuservice.Record{At: hosttest.Now.Add(-7 * time.Second), Verdicts: map[gpuservice.Verdict]int{gpuservice.OfTask: 2},
-		Met: []gpuservice.Run{{Container: "c", Began: hosttest.Now, Verdict: gpuservice.OfTask, GPUs: []gpuservice.Use{{Name: "a", Met: []health.Fault{{Kind: health.Hang}}}}}}}
+	s.Service = &quarantine.Record{At: hosttest.Now.Add(-7 * time.Second), Verdicts: map[quarantine.Verdict]int{quarantine.OfTask: 2},
+		Met: []quarantine.Run{{Container: "c", Began: hosttest.Now, Verdict: quarantine.OfTask, GPUs: []quarantine.Use{{Name: "a", Met: []health.Fault{{Kind: health.Hang}}}}}}}
 	s.Disk = &monitor.Disk{Size: f.number("disk"), Free: f.number("free")}
 	s.Users = &usage.Result{Took: time.Second}
 	s.Leases = &monitor.LeaseReport{At: hosttest.Now.Add(-time.Second), Counters: monitor.LeaseCounters{Granted: 1, Busy: 2, Impossible: 3, HeldSeconds: 4}}

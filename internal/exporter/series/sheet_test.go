@@ -13,8 +13,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/amdgpu"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 )
 
 // requireFresh: what was made of the scrapes before is what a gatherer without a past

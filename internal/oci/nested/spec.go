@@ -4,9 +4,9 @@ package nested
 import (
 	"strconv"
 
-	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/oci/cdispec"
-	"concourse-ci-machine/internal/oci/rawjson"
+	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/gpu/cdispec"
 	"concourse-ci-machine/internal/oci/visible"
 )
 
@@ -18,7 +18,7 @@ func Spec(specs []*cdispec.Spec, devices []cdispec.Device) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := []byte(`{"cdiVersion":"0.5.0","kind":"` + agreed.AMDKind + `","devices":[`)
+	out := []byte(`{"cdiVersion":"0.5.0","kind":"` + wellknown.AMDKind + `","devices":[`)
 	for i, g := range gpus {
 		own, err := cdispec.Merge([]cdispec.Device{g.Device})
 		if err != nil {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/oci/cdispec"
-	"concourse-ci-machine/internal/oci/edits"
+	"concourse-ci-machine/internal/gpu/cdispec"
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
 // countVariable is the environment variable by which a task says how many GPUs it

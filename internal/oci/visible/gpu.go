@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/oci/cdispec"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/gpu/cdispec"
 )
 
 // unitGPU is one GPU that the unit gives to tasks, with all its names.
@@ -68,7 +68,7 @@ func unitGPUs(specs []*cdispec.Spec, allowed []cdispec.Device) (gpus []unitGPU, 
 // String is the GPU as messages name it: "0 (GPU-1a2b, 0000:03:00.0)".
 func (g unitGPU) String() string {
 	others := slices.Clone(g.names[1:])
-	if g.pci != "" && !slices.ContainsFunc(g.names, func(n string) bool { return agreed.PCIOf(n) != "" }) {
+	if g.pci != "" && !slices.ContainsFunc(g.names, func(n string) bool { return wellknown.PCIOf(n) != "" }) {
 		others = append(others, g.pci)
 	}
 	if len(others) == 0 {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/oci/cdispec"
+	"concourse-ci-machine/internal/gpu/cdispec"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // Leased says which of the unit's GPUs a task asks for where they are leased, as

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/oci/cdispec"
-	"concourse-ci-machine/internal/oci/edits"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/gpu/cdispec"
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
 // maxVisible is the longest value of a variable like AMD_VISIBLE_DEVICES.
@@ -132,7 +132,7 @@ func isUniqueID(s string) bool {
 }
 
 // isPCI reads [domain:]bus:device.function, and the same with -partition.
-func isPCI(s string) bool { return agreed.PCIOf(fullPCI(s)) != "" }
+func isPCI(s string) bool { return wellknown.PCIOf(fullPCI(s)) != "" }
 
 func fullPCI(s string) string {
 	if strings.Count(s, ":") == 1 {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/agreed"
-	"concourse-ci-machine/internal/oci/cdispec"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/gpu/cdispec"
 )
 
 // cards is a spec of n GPUs with the names that cdi gives them.
@@ -21,7 +21,7 @@ func cards(n int) string {
 // annotated is the spec that cdi made before it named GPUs by their slots.
 func annotated(n int) string {
 	return spec(n, func(i int, slot string) []string {
-		note := fmt.Sprintf(`"annotations":{%q:%q},`, agreed.PCIAnnotation, slot)
+		note := fmt.Sprintf(`"annotations":{%q:%q},`, wellknown.PCIAnnotation, slot)
 		return []string{device(i, fmt.Sprint(i), note), device(i, uniqueID(i), note)}
 	})
 }

@@ -1,6 +1,6 @@
 package visible
 
-import "concourse-ci-machine/internal/oci/cdispec"
+import "concourse-ci-machine/internal/gpu/cdispec"
 
 // GPU is one of the GPUs that a container gets.
 type GPU struct {

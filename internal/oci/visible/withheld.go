@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/lease"
-	"concourse-ci-machine/internal/oci/edits"
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // Withheld is a GPU that is given to no new container.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/host"
 )
 
 func machine(t testing.TB, n int) (string, http.Handler) {

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/testutil/jujutest"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // bench is a folder with the programs, the unit, and the recorded answers.
@@ -105,7 +105,7 @@ func (b *bench) converge() error {
 	if err := sandbox.StandInRelease(tarball, "8.2.5"); err != nil {
 		return err
 	}
-	w, err := sandbox.New(sandbox.Options{Host: "internal/host/hosttest/hosts/amd", Charm: b.path("charm"), Exe: exe, Unit: "concourse-ci-machine/0"})
+	w, err := sandbox.New(sandbox.Options{Host: "internal/testutil/hosttest/hosts/amd", Charm: b.path("charm"), Exe: exe, Unit: "concourse-ci-machine/0"})
 	if err != nil {
 		return err
 	}

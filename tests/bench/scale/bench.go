@@ -6,8 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/sandbox"
+	"concourse-ci-machine/internal/testutil/jujutest"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // bench is a web's unit with all that it needs.
@@ -51,7 +51,7 @@ func newBench() (b *bench, err error) {
 	if err != nil {
 		return b, err
 	}
-	b.world, err = sandbox.New(sandbox.Options{Host: "internal/host/hosttest/hosts/no-gpu", Charm: charm, Exe: exe, Unit: "web/0"})
+	b.world, err = sandbox.New(sandbox.Options{Host: "internal/testutil/hosttest/hosts/no-gpu", Charm: charm, Exe: exe, Unit: "web/0"})
 	if err != nil {
 		return b, err
 	}

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/juju/jujutest"
-	"concourse-ci-machine/internal/relation"
+	"concourse-ci-machine/internal/testutil/jujutest"
 )
 
 func unit(n int) string { return fmt.Sprintf("worker/%d", n-1) }

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/lease"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // parallel is how many creates run at a time in the variants that have many.
@@ -103,7 +103,7 @@ func (b *bench) makeNodes() error {
 	return nil
 }
 
-// node is described with all that internal/cdi writes.
+// node is described with all that internal/gpu/cdi writes.
 func (b *bench) node(path string, i int) map[string]any {
 	n := map[string]any{"path": b.path("node" + strconv.Itoa(i)), "type": "c", "major": 226, "minor": i + 1,
 		"fileMode": 432, "permissions": "rw", "uid": 0, "gid": 992}

@@ -1,0 +1,64 @@
+package host_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+func TestRootIsAPrefix(t *testing.T) {
+	for _, real := range []host.Root{"", "/", "//", "/."} {
+		require.True(t, real.Real())
+		require.Equal(t, "/etc/x", real.Path("/etc/x"))
+		require.Equal(t, "/etc/x", real.Rel("/etc/x"))
+	}
+	for _, r := range []host.Root{"/srv/unit", "/srv/unit/"} {
+		require.False(t, r.Real())
+		require.Equal(t, "/srv/unit/etc/x", r.Path("/etc/x"))
+		require.Equal(t, "/etc/x", r.Rel("/srv/unit/etc/x"))
+	}
+}
+
+func TestGlobAndResolveGiveMachinePaths(t *testing.T) {
+	r := hosttest.Root(t)
+	hosttest.Put(t, r, "/sys/devices/pci/card1", "")
+	hosttest.Put(t, r, "/sys/devices/pci/card10", "")
+	require.NoError(t, r.MkdirAll("/sys/class/drm", 0o755))
+	require.NoError(t, os.Symlink("../../devices/pci/card1", r.Path("/sys/class/drm/card1")))
+	found, err := r.Glob("/sys/devices/pci/card*")
+	require.NoError(t, err)
+	require.Equal(t, []string{"/sys/devices/pci/card1", "/sys/devices/pci/card10"}, found)
+	end, err := r.Resolve("/sys/class/drm/card1")
+	require.NoError(t, err)
+	require.Equal(t, "/sys/devices/pci/card1", end)
+	text, err := r.Readlink("/sys/class/drm/card1")
+	require.NoError(t, err)
+	require.Equal(t, "../../devices/pci/card1", text)
+	_, err = r.Resolve("/sys/class/drm/card2")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestReadTextCutsWhiteSpaceAndReportsWhatIsMissing(t *testing.T) {
+	r := hosttest.Root(t)
+	hosttest.Put(t, r, "/sys/x", "  0x1002\n")
+	s, err := r.ReadText("/sys/x")
+	require.NoError(t, err)
+	require.Equal(t, "0x1002", s)
+	_, err = r.ReadText("/sys/y")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.True(t, r.Exists("/sys/x"))
+	require.False(t, r.Exists("/sys/y"))
+}
+
+func TestRemoveOfWhatIsMissingIsNoError(t *testing.T) {
+	r := hosttest.Root(t)
+	require.NoError(t, r.Remove("/nothing"))
+	hosttest.Put(t, r, "/dir/file", "")
+	require.Error(t, r.Remove("/dir"))
+	require.NoError(t, r.Remove("/dir/file"))
+	require.NoError(t, r.Remove("/dir"))
+}

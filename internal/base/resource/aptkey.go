@@ -1,0 +1,90 @@
+package resource
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+)
+
+// AptKey is the key that signs an apt repository, in a keyring file of its
+// own: one OpenPGP public key, binary, mode 0644. It is fetched from URL and
+// written only if its fingerprint is the expected one; a file that is there
+// already is held to the same.
+type AptKey struct {
+	Path        string // /etc/apt/keyrings/<name>.gpg
+	URL         string
+	Fingerprint string // of the primary key, 40 hex digits
+	Proxies     Proxies
+	Tolerate    bool   // see plan.Step
+	Remedy      string // what the operator can do where it is another key; "" for nothing
+}
+
+// keyError says that a key is not the expected one.
+type keyError struct {
+	From   string // a URL or path
+	Reason string
+	remedy string
+}
+
+func (e *keyError) Error() string {
+	return fmt.Sprintf("cannot trust the key from %s: %s", e.From, e.Reason)
+}
+
+// Remedy says what the operator can do.
+func (e *keyError) Remedy() string {
+	if e.remedy == "" {
+		return e.Error()
+	}
+	return e.Error() + "; " + e.remedy
+}
+
+// Diff implements plan.Resource. It does not use the network.
+func (k AptKey) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	op := "fetch apt key " + k.Path
+	why, err := fileMode(h, k.Path, 0o644, "")
+	if err != nil {
+		return nil, err
+	}
+	if why == "" {
+		have, err := h.ReadFile(k.Path)
+		if err != nil {
+			return nil, fmt.Errorf("cannot compare %s: %w", k.Path, err)
+		}
+		clean, err := k.check(k.Path, have)
+		switch {
+		case err != nil:
+			op, why = "replace apt key "+k.Path, err.(*keyError).Reason
+		case !bytes.Equal(clean, have):
+			op, why = "replace apt key "+k.Path, "it is armored, which apt does not read under this name"
+		default:
+			return nil, nil
+		}
+	}
+	return plan.Plan{{Op: op, Why: why, Tolerate: k.Tolerate, Do: func(ctx context.Context) error {
+		data, err := fetch(ctx, k.URL, k.Proxies)
+		if err != nil {
+			return err
+		}
+		clean, err := k.check(redacted(k.URL), data)
+		if err != nil {
+			return err
+		}
+		return h.WriteFile(k.Path, clean, 0o644)
+	}}}, nil
+}
+
+// check returns the key as binary; its error is a *keyError.
+func (k AptKey) check(from string, data []byte) ([]byte, error) {
+	clean, got, err := parseKey(data)
+	if err != nil {
+		return nil, &keyError{from, err.Error(), k.Remedy}
+	}
+	if !strings.EqualFold(got, k.Fingerprint) {
+		return nil, &keyError{from, fmt.Sprintf("its fingerprint is %s, want %s", got, strings.ToUpper(k.Fingerprint)), k.Remedy}
+	}
+	return clean, nil
+}

@@ -1,0 +1,155 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+)
+
+// Package is an installed Debian package. Its steps wait for other users of
+// apt and never touch a lock.
+type Package struct {
+	Name string
+	// Version is the whole version, or its beginning up to a sign that ends a
+	// number: "1.2.0" takes 1.2.0 and 1.2.0-24.04. "" takes any.
+	Version  string
+	Source   *AptSource // where it comes from; nil for the machine's own sources
+	Proxies  Proxies
+	Tolerate bool  // see plan.Step
+	Kept     *Kept // from its scripts; nil where they touch nothing of others
+
+	pause time.Duration // between two tries for the lock of the lists; 0 means 5 s
+}
+
+const (
+	lockTimeout   = 10 * time.Minute // for dpkg's lock, waited for by apt itself
+	updateLimit   = 5 * time.Minute
+	installLimit  = 30 * time.Minute // killing dpkg midway leaves a half-configured package
+	listsPause    = 5 * time.Second
+	listsAttempts = int(lockTimeout / listsPause)
+)
+
+// Diff implements plan.Resource.
+func (p Package) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	st, err := ReadPackage(h.Root, p.Name)
+	if err != nil {
+		return nil, err
+	}
+	why := ""
+	switch {
+	case st.Broken():
+		why = st.Status + ": an earlier installation did not finish"
+	case !st.Installed():
+		why = "not installed"
+	case !versionMatches(st.Version, p.Version):
+		why = fmt.Sprintf("version %s, want %s", st.Version, p.Version)
+	default:
+		return nil, nil
+	}
+	update, err := p.update(h.Root)
+	if err != nil {
+		return nil, err
+	}
+	install, kept := p.install(st), p.Kept
+	if !st.Installed() && !st.Broken() {
+		kept = nil // no script of it is there to run
+	}
+	return plan.Plan{
+		{Op: "update package lists for " + p.Name, Why: why, Tolerate: p.Tolerate, Do: func(ctx context.Context) error {
+			return p.waitForLists(ctx, h, update)
+		}},
+		kept.around(h, plan.Step{Op: "install " + p.Name, Why: why, Tolerate: p.Tolerate, Do: func(ctx context.Context) error {
+			_, err := h.Run(ctx, install)
+			return err
+		}}),
+	}, nil
+}
+
+// versionMatches reports whether have is want or goes on after it with
+// something that is not part of its last number or word.
+func versionMatches(have, want string) bool {
+	rest, ok := strings.CutPrefix(have, want)
+	return ok && (want == "" || rest == "" || strings.ContainsRune("-+~", rune(rest[0])))
+}
+
+// update fetches the lists of the package's own source only. Where the machine
+// has no lists of other sources, as a fresh image, all are fetched: what the
+// package depends on has to come from somewhere.
+func (p Package) update(r host.Root) (host.Command, error) {
+	// Without --error-on=any an unreachable repository is a warning and exit 0.
+	c := host.Command{Argv: []string{"apt-get", "update", "--error-on=any"}, Deadline: updateLimit, Env: p.env()}
+	if p.Source == nil {
+		return c, nil
+	}
+	found, err := r.Glob("/var/lib/apt/lists/*Release")
+	if err != nil {
+		return c, err
+	}
+	for _, f := range found {
+		if !p.Source.lists(f[strings.LastIndexByte(f, '/')+1:]) {
+			c.Argv = append(c.Argv, "-o", "Dir::Etc::sourcelist="+p.Source.list(),
+				"-o", "Dir::Etc::sourceparts=-", "-o", "APT::Get::List-Cleanup=0")
+			break
+		}
+	}
+	return c, nil
+}
+
+func (p Package) install(st PackageState) host.Command {
+	what := p.Name
+	if p.Version != "" {
+		what += "=" + p.Version
+		if !strings.ContainsAny(p.Version, "-+~") { // may be the beginning of one; apt takes patterns
+			what += "*"
+		}
+	}
+	argv := []string{"apt-get", "install", "--yes", "--no-install-recommends",
+		"-o", fmt.Sprintf("DPkg::Lock::Timeout=%d", int(lockTimeout.Seconds())),
+		"-o", "Dpkg::Use-Pty=0", // else what dpkg says of a failure is not on stderr
+		"-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"}
+	if st.Version != "" && !versionMatches(st.Version, p.Version) {
+		argv = append(argv, "--allow-downgrades") // the wanted version may be the older one
+	}
+	if st.Reinst {
+		argv = append(argv, "--reinstall")
+	}
+	return host.Command{Argv: append(argv, what), Deadline: installLimit, Env: p.env()}
+}
+
+// env keeps apt and needrestart from asking anything, and their messages in
+// the language that is matched here.
+func (p Package) env() []string {
+	return append([]string{"DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_MODE=l", "LC_ALL=C.UTF-8"}, p.Proxies.Env()...)
+}
+
+// waitForLists runs apt-get update. Its lock on the lists is the one that no
+// option of apt waits for, so it is tried again while somebody else has it.
+func (p Package) waitForLists(ctx context.Context, h host.Host, update host.Command) error {
+	pause := p.pause
+	if pause == 0 {
+		pause = listsPause
+	}
+	for try := 1; ; try++ {
+		_, err := h.Run(ctx, update)
+		if !aptBusy(err) || try == listsAttempts {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// aptBusy reports whether a command failed because another program had one of
+// apt's or dpkg's locks.
+func aptBusy(err error) bool {
+	var e *host.CommandError
+	return errors.As(err, &e) && strings.Contains(e.Stderr, "Could not get lock")
+}

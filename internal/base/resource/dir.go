@@ -1,0 +1,85 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+)
+
+// Dir is a directory with this mode. What is in it is not looked at.
+type Dir struct {
+	Path  string
+	Mode  fs.FileMode
+	Owner string // as in File
+}
+
+// Diff implements plan.Resource.
+func (d Dir) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	st, err := h.Lstat(d.Path)
+	why := ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		why = "missing"
+	case err != nil:
+		return nil, fmt.Errorf("cannot compare %s: %w", d.Path, err)
+	case !st.IsDir():
+		return nil, fmt.Errorf("cannot use %s as a directory: a file has that name; move it away", d.Path)
+	case st.Mode().Perm() != d.Mode:
+		why = fmt.Sprintf("mode %04o, want %04o", st.Mode().Perm(), d.Mode)
+	default:
+		if why, err = ownerDiffers(h, st, d.Owner); err != nil || why == "" {
+			return nil, err
+		}
+	}
+	return plan.Plan{{Op: "make directory " + d.Path, Why: why, Do: func(context.Context) error {
+		uid, gid, err := ids(h, d.Owner)
+		if err != nil {
+			return err
+		}
+		if err := h.MkdirAll(d.Path, d.Mode); err != nil {
+			return err
+		}
+		if uid >= 0 {
+			if err := os.Lchown(h.Path(d.Path), uid, gid); err != nil {
+				return err
+			}
+		}
+		return os.Chmod(h.Path(d.Path), d.Mode)
+	}}}, nil
+}
+
+// Absent is a file, link or directory tree that must not be there.
+type Absent struct {
+	Path string
+	Why  string // why it is not wanted: "compute-runtime is none"
+	Tree bool   // remove a directory with all that is in it
+}
+
+// AllAbsent are files that must not be there.
+func AllAbsent(why string, paths ...string) []plan.Resource {
+	var all []plan.Resource
+	for _, p := range paths {
+		all = append(all, Absent{Path: p, Why: why})
+	}
+	return all
+}
+
+// Diff implements plan.Resource.
+func (a Absent) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	if _, err := h.Lstat(a.Path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("cannot compare %s: %w", a.Path, err)
+	}
+	return plan.Plan{{Op: "remove " + a.Path, Why: a.Why, Do: func(context.Context) error {
+		if a.Tree {
+			return os.RemoveAll(h.Path(a.Path))
+		}
+		return h.Remove(a.Path)
+	}}}, nil
+}

@@ -1,0 +1,166 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+)
+
+// Nosuid keeps set-user-ID programs and device nodes below a folder without effect
+// on this machine: what is mounted there gets nosuid and nodev, and a folder that is
+// part of a larger file system is mounted on itself for that. It lasts until the
+// machine boots, and nothing is unmounted.
+type Nosuid struct {
+	Dir string
+	Why string
+}
+
+// Diff implements plan.Resource. That it can't be done stops nobody: AppArmor may
+// forbid it in a container.
+func (n Nosuid) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	mounts, err := readMounts(h.Root)
+	if err != nil || !h.Exists(n.Dir) {
+		return nil, err
+	}
+	var p plan.Plan
+	step := func(op string, commands ...[]string) {
+		p = append(p, plan.Step{Op: op, Why: n.Why, Tolerate: true, Do: func(ctx context.Context) error {
+			for _, argv := range commands {
+				if _, err := h.Run(ctx, host.Command{Argv: argv}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+	}
+	below := mounts.below(n.Dir)
+	on := mounts.on(n.Dir)
+	switch {
+	case !on.honours():
+	case on.path == n.Dir:
+		step("remount "+n.Dir+" nosuid,nodev", remount(n.Dir))
+	case len(below) == 0: // else those would be hidden
+		step("mount "+n.Dir+" on itself, nosuid,nodev", []string{"mount", "--bind", n.Dir, n.Dir}, remount(n.Dir))
+	}
+	for _, m := range below {
+		if m.honours() && m.local() {
+			step("remount "+m.path+" nosuid,nodev", remount(m.path))
+		}
+	}
+	return p, nil
+}
+
+// remount adds to the options of a mount, which mount(8) reads in mountinfo.
+func remount(dir string) []string {
+	return []string{"mount", "-o", "remount,bind,nosuid,nodev", dir}
+}
+
+// HonoursSetuid tells which mount makes set-user-ID programs or device nodes in a
+// folder count on this machine, "" where none does or where that is not known.
+func HonoursSetuid(r host.Root, dir string) (string, error) {
+	mounts, err := readMounts(r)
+	if err != nil || len(mounts) == 0 {
+		return "", err
+	}
+	for _, m := range append(mountPoints{mounts.on(dir)}, mounts.below(dir)...) {
+		if m.honours() {
+			return m.path, nil
+		}
+	}
+	return "", nil
+}
+
+// DiskOf returns the source of the mount that a folder is on, "" if it is not known.
+func DiskOf(r host.Root, dir string) string {
+	mounts, err := readMounts(r)
+	if err != nil {
+		return ""
+	}
+	return mounts.on(dir).source
+}
+
+// mountPoint is a line of /proc/self/mountinfo (proc(5)).
+type mountPoint struct {
+	path    string
+	options []string // of the mount, not of its file system
+	kind    string   // type of the file system
+	source  string   // such as /dev/sda1 or a dataset of ZFS
+}
+
+func (m mountPoint) honours() bool {
+	return m.path != "" && (!slices.Contains(m.options, "nosuid") || !slices.Contains(m.options, "nodev"))
+}
+
+// local tells whether no server stands behind it, which could be dead and hold up
+// who mounts.
+func (m mountPoint) local() bool {
+	return !slices.Contains([]string{"9p", "afs", "autofs", "ceph", "cifs", "smb3", "gfs2", "glusterfs", "lustre", "ncpfs"}, m.kind) &&
+		!strings.HasPrefix(m.kind, "nfs") && !strings.HasPrefix(m.kind, "fuse")
+}
+
+// mountPoints are in their order; what is mounted over another is later.
+type mountPoints []mountPoint
+
+func readMounts(r host.Root) (all mountPoints, err error) {
+	text, err := r.ReadText("/proc/self/mountinfo")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what is mounted: %w", err)
+	}
+	for line := range strings.Lines(text) {
+		before, after, _ := strings.Cut(line, " - ")
+		field, kind := strings.Fields(before), strings.Fields(after)
+		if len(field) < 6 || len(kind) < 2 {
+			return nil, fmt.Errorf("cannot read what is mounted: %q is no line of mountinfo", line)
+		}
+		all = append(all, mountPoint{unescape(field[4]), strings.Split(field[5], ","), kind[0], kind[1]})
+	}
+	return all, nil
+}
+
+// unescape reads \040 and its like.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+4 <= len(s) {
+			if c, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(c))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// on is the mount that a folder is on; the zero one where none is known.
+func (all mountPoints) on(dir string) (found mountPoint) {
+	for _, m := range all {
+		if len(m.path) >= len(found.path) && (m.path == dir || strings.HasPrefix(dir, strings.TrimSuffix(m.path, "/")+"/")) {
+			found = m
+		}
+	}
+	return found
+}
+
+// below are the mounts in a folder that can be seen, each path once.
+func (all mountPoints) below(dir string) (found mountPoints) {
+	for _, m := range all {
+		if !strings.HasPrefix(m.path, dir+"/") {
+			continue
+		}
+		found = slices.DeleteFunc(found, func(o mountPoint) bool { return o.path == m.path })
+		found = append(found, m)
+	}
+	return found
+}

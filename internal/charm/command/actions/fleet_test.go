@@ -1,0 +1,92 @@
+package actions
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// registered is what Concourse knows of fleet's workers, and of one without a unit.
+func registered() []concourse.WorkerInfo {
+	return []concourse.WorkerInfo{{Name: "stranger", State: "stalled"}, {Name: "gpu-0", State: "running", ActiveTasks: 3}, {Name: "gpu-1", State: "running", ActiveTasks: 2},
+		{Name: "mixed-0", State: "landing", ActiveTasks: 1}, {Name: "nvidia-0", State: "running"}}
+}
+
+func TestFleetIsATableOfAllWorkers(t *testing.T) {
+	all := web.FleetOf(fleet(), registered(), hosttest.Now)
+	text := strings.Join(fleetLines(all, term.Format{}), "\n") + "\n"
+	hosttest.Golden(t, "testdata/fleet.golden", text)
+	coloured := strings.Join(fleetLines(all, term.Format{Colour: true}), "\n") + "\n"
+	require.NotEqual(t, text, coloured)
+	require.Equal(t, text, escapes.ReplaceAllString(coloured, ""), "colours add to the text")
+	var b strings.Builder
+	require.NoError(t, term.JSON(&b, all))
+	hosttest.Golden(t, "testdata/fleet-json.golden", b.String())
+
+	// Nobody is left out because Concourse does not answer, or nobody is there.
+	all = web.FleetOf(fleet(), nil, hosttest.Now)
+	all.Unknown = "the web is down"
+	text = strings.Join(fleetLines(all, term.Format{}), "\n")
+	require.Contains(t, text, "STATE and TASKS are not known: the web is down")
+	require.NotContains(t, text, "not registered")
+	require.Equal(t, "0 workers, 0 GPUs: 0 in service, 0 withheld or on trial", fleetLines(web.FleetOf(nil, nil, hosttest.Now), term.Format{})[0])
+}
+
+// A worker's unit and a worker's process are no friends of who looks at them.
+func TestFleetShowsNoTextOfAWorkerAsItIs(t *testing.T) {
+	const evil = "\x1b[2J\u202e\n"
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/sky/issuer/token" {
+			fmt.Fprint(w, `{"access_token":"t"}`)
+			return
+		}
+		require.NoError(t, json.NewEncoder(w).Encode([]concourse.WorkerInfo{{Name: evil + strings.Repeat("x", 1000), State: evil}}))
+	}))
+	defer api.Close()
+	bag := map[string]string{"gpu-count": "1", "compute-runtime": "rocm", "worker-name": evil, "gpus": `{"at":"2026-01-01T00:00:00Z","gpus":[{"model":"\u001b[2J\u202e\n","service":"proving"}]}`}
+	w := model.Worker{Unit: "gpu/0"}
+	var problems []string
+	w.Key, w.Name, problems = relation.ParseWorker(bag)
+	w.Problem = strings.Join(problems, ", ")
+	w.GPUs, _ = relation.ParseWorkerGPUs(bag)
+	require.Len(t, w.GPUs.Each, 1)
+	u := coveredBy([]model.Worker{w})
+	u.Want.Web.Up, u.Want.Web.LocalURL = true, api.URL
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t))}}
+	for _, format := range []string{"text", "json"} {
+		results, err := c.fleet(t.Context(), u, map[string]any{"format": format})
+		require.NoError(t, err)
+		text := results["fleet"].(string)
+		require.NotContains(t, text, "\x1b")
+		require.NotContains(t, text, "\u202e")
+		require.Less(t, len(text), 3000)
+		require.Contains(t, text, "?[2J?")
+	}
+}
+
+func TestFleetIsToldByAnyWebAndByNoWorker(t *testing.T) {
+	u := coveredBy(fleet())
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t))}}
+	results, err := c.fleet(t.Context(), u, nil)
+	require.NoError(t, err)
+	require.Contains(t, results["fleet"], "STATE and TASKS are not known: the web is not running; juju status says why")
+	u.Facts.Role = model.WorkerRole
+	_, err = c.fleet(t.Context(), u, nil)
+	require.EqualError(t, err, "cannot show the fleet: this unit is a worker; run it on the web's unit")
+	require.Equal(t, errors.New("cannot show the fleet: no hook has run on this machine yet"), c.ShowFleet(t.Context(), nil, term.Format{}))
+	require.Equal(t, []string{"now", "59m ago", "47h ago", "2d ago"}, []string{ago(-1), ago(3599e9), ago(47 * 3600e9), ago(49 * 3600e9)})
+}

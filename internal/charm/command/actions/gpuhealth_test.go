@@ -1,0 +1,194 @@
+package actions
+
+import (
+	"encoding/json"
+	"io"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/gpuhealth"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+const threeGPUs = `{"gpus": [
+ {"index": 0, "name": "AMD Instinct MI210", "pci_bus_id": "0000:23:00.0", "health": {"state": "healthy", "score": 97.4, "reason": "nothing wrong with errors"}},
+ {"index": 1, "name": "AMD Instinct MI210", "pci_bus_id": "0000:43:00.0", "health": {"state": "critical", "score": 0, "reason": "hangs or is in reset (kernel_log)", "codes": [2]}},
+ {"index": 2, "name": "AMD Instinct MI210", "pci_bus_id": "0000:83:00.0", "health": {"state": "unknown", "score": null, "reason": "suspended, and without error counters"}}]}`
+
+func TestHealthIsTheExporters(t *testing.T) {
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.Answering(t, 200, threeGPUs)}}
+	var b strings.Builder
+	err := c.GPUHealth(t.Context(), &b, term.Format{})
+	require.EqualError(t, err, "cannot rely on 1 of 3 GPUs: GPU 1: hangs or is in reset (kernel_log) (see explain-error 2)")
+	require.Equal(t, "GPU 0   healthy    97  AMD Instinct MI210  0000:23:00.0\n        nothing wrong with errors\n"+
+		"GPU 1   critical    0  AMD Instinct MI210  0000:43:00.0\n        hangs or is in reset (kernel_log) (see explain-error 2)\n"+
+		"GPU 2   unknown     -  AMD Instinct MI210  0000:83:00.0\n        suspended, and without error counters\n", b.String())
+
+	var coloured strings.Builder
+	require.Error(t, c.GPUHealth(t.Context(), &coloured, term.Format{Colour: true}))
+	require.Contains(t, coloured.String(), "\x1b[1;31mcritical\x1b[0m")
+	require.Equal(t, b.String(), escapes.ReplaceAllString(coloured.String(), ""))
+
+	b.Reset()
+	require.Error(t, c.GPUHealth(t.Context(), &b, term.Format{JSON: true}))
+	require.JSONEq(t, `{"source": "exporter", "gpus": [
+		{"index": 0, "name": "AMD Instinct MI210", "pci": "0000:23:00.0", "partition": 0, "state": "healthy", "score": 97.4, "reason": "nothing wrong with errors", "codes": []},
+		{"index": 1, "name": "AMD Instinct MI210", "pci": "0000:43:00.0", "partition": 0, "state": "critical", "score": 0, "reason": "hangs or is in reset (kernel_log)", "codes": [2]},
+		{"index": 2, "name": "AMD Instinct MI210", "pci": "0000:83:00.0", "partition": 0, "state": "unknown", "score": null, "reason": "suspended, and without error counters", "codes": []}]}`, b.String())
+}
+
+// The exporter of this program, over HTTP, on a fixture host: both ways tell
+// the same.
+func TestHealthIsTheSameWithAndWithoutTheExporter(t *testing.T) {
+	r := hosttest.Host(t, "mi210x4")
+	s := httptest.NewServer(exporter.Handler(&exporter.Source{Root: r, Version: "test", Monitor: monitor.New(r, monitor.AMD(r), monitor.Options{})}, exporter.Shown{}))
+	defer s.Close()
+	var with, without strings.Builder
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, r), ExporterURL: s.URL + "/api/v1/gpus"}}
+	require.ErrorContains(t, c.GPUHealth(t.Context(), &with, term.Format{}), "uncorrectable error")
+	c.ExporterURL = ""
+	err := c.GPUHealth(t.Context(), &without, term.Format{})
+	require.EqualError(t, err, "cannot rely on 1 of 4 GPUs: GPU 3: 1 uncorrectable error; 1 bad memory page (see explain-error 1, 7)")
+	require.Equal(t, with.String()+"read once, without what happened before: the exporter watches this machine, not CHARM_ROOT\n", without.String())
+	require.Contains(t, with.String(), "GPU 3   critical   30  ")
+}
+
+func TestHealthIsReadWhereTheExporterIsOfNoUse(t *testing.T) {
+	for name, c := range map[string]struct{ url, why string }{
+		"silent":     {"http://127.0.0.1:1/", "the exporter does not answer"},
+		"an error":   {hosttest.Answering(t, 503, threeGPUs), "the exporter answers 503"},
+		"no JSON":    {hosttest.Answering(t, 200, "<html>"), "the exporter does not answer with its list of GPUs"},
+		"no GPU":     {hosttest.Answering(t, 200, `{"gpus": []}`), "the exporter knows of no GPU"},
+		"other JSON": {hosttest.Answering(t, 200, `{"error": "x"}`), "the exporter knows of no GPU"},
+		"too much":   {hosttest.Answering(t, 200, `{"gpus": [`+strings.Repeat(" ", gpuhealth.ExporterLimit)+`]}`), "the exporter does not answer with its list of GPUs"},
+	} {
+		var b strings.Builder
+		charm := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd")), ExporterURL: c.url}}
+		require.NoError(t, charm.GPUHealth(t.Context(), &b, term.Format{}), name)
+		require.Contains(t, b.String(), "healthy", name)
+		require.Contains(t, b.String(), "read once, without what happened before: "+c.why+"\n", name)
+		require.Empty(t, gpuhealth.Remarks(t.Context(), charm.Host, c.url), "a status has it from the exporter alone")
+	}
+}
+
+// A GPU that nothing can compute on is not healthy, whatever its driver tells.
+func TestHealthWithoutKFDIsCritical(t *testing.T) {
+	const gpu0 = `{"gpus": [{"index": 0, "name": "AMD", "pci_bus_id": "0000:03:00.0", "health": {"state": "healthy", "score": 100, "reason": "nothing wrong"}},
+		{"index": 1, "name": "of another maker", "pci_bus_id": "0000:04:00.0", "health": {"state": "healthy", "score": 100, "reason": "nothing wrong"}}]}`
+	for name, want := range map[string]string{
+		"amd-no-kfd":       "no program can compute on it: no /dev/kfd (run: sudo modprobe amdgpu; in a container, pass /dev/kfd to it)",
+		"amd-kfd-mismatch": "no program can compute on it: /dev/kfd is 238:0, but the kernel's kfd driver has major 235 (its number is of another boot; restart the container, or pass /dev/kfd to it again)",
+	} {
+		var b strings.Builder
+		c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name)), ExporterURL: hosttest.Answering(t, 200, gpu0)}}
+		require.EqualError(t, c.GPUHealth(t.Context(), &b, term.Format{}), "cannot rely on 1 of 2 GPUs: GPU 0: "+want)
+		require.Equal(t, "GPU 0   critical    0  AMD  0000:03:00.0\n        "+want+"\nGPU 1   healthy   100  of another maker  0000:04:00.0\n        nothing wrong\n", b.String())
+	}
+}
+
+func TestHealthWithoutAGPU(t *testing.T) {
+	for _, name := range []string{"no-gpu", "bmc-vfio"} {
+		var b strings.Builder
+		err := (&Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name))}}).GPUHealth(t.Context(), &b, term.Format{})
+		require.EqualError(t, err, "cannot judge GPU health: no GPU detected", name)
+		require.Empty(t, b.String())
+	}
+}
+
+// Without the exporter nvidia-smi is not asked, and nobody makes up a health.
+func TestHealthOfAnNVIDIAGPUByOneReading(t *testing.T) {
+	var b strings.Builder
+	charm := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "nvidia-only"))}}
+	require.NoError(t, charm.GPUHealth(t.Context(), &b, term.Format{}))
+	require.Contains(t, b.String(), "GPU 0   unknown     -  NVIDIA GeForce RTX 4090  0000:0a:00.0\n        no error counters, no temperature with its limit and no time under limits\n")
+}
+
+func TestCriticalGPUsStandInTheStatus(t *testing.T) {
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.Answering(t, 200, threeGPUs)}}
+	causes := gpuhealth.Remarks(t.Context(), c.Host, c.ExporterURL)
+	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)"}}, causes)
+	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 4x AMD); GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)",
+		text(status.Of("Worker ready (v8.2.5) (GPU: 4x AMD)", causes)))
+
+	var many []api.Status
+	for i := range 64 {
+		many = append(many, api.Status{Index: i, Health: api.Health{State: health.Critical, Reason: "1 bad memory page", Codes: []int{1}}})
+	}
+	b, err := json.Marshal(map[string]any{"gpus": many})
+	require.NoError(t, err)
+	c.ExporterURL = hosttest.Answering(t, 200, string(b))
+	causes = gpuhealth.Remarks(t.Context(), c.Host, c.ExporterURL)
+	require.Len(t, causes, 1)
+	require.Equal(t, gpuhealth.MaxRemarks, strings.Count(causes[0].Text, "is critical"))
+	require.True(t, strings.HasSuffix(causes[0].Text, "; 60 more GPUs are critical"))
+}
+
+// A GPU that hangs keeps the process that reads it from ending.
+func TestHealthOfGPUsThatCannotBeRead(t *testing.T) {
+	argv := []string{"dispatch", "gpu", "read"}
+	runner := hosttest.NewRunner(t).On("dispatch gpu read", func(c host.Command) (string, error) {
+		require.True(t, c.ReadOnly)
+		return "", &host.CommandError{Argv: c.Argv, Code: -1, Timeout: c.Deadline}
+	})
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, Read: gpuhealth.NewReader(runner, argv...)}
+	var b strings.Builder
+	require.EqualError(t, c.GPUHealth(t.Context(), &b, term.Format{}),
+		"cannot judge GPU health: the exporter watches this machine, not CHARM_ROOT, and reading the GPUs does not end within 6s: one hangs; see explain-error 2")
+	require.Empty(t, b.String())
+
+	c.Read = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", "no JSON"), argv...)
+	require.ErrorContains(t, c.GPUHealth(t.Context(), &b, term.Format{}), `cannot read the answer of "dispatch gpu read": `)
+
+	var states strings.Builder
+	require.NoError(t, gpuhealth.Write(&states, gpuhealth.Read(c.Host.Root)))
+	c.Read = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", states.String()), argv...)
+	require.NoError(t, c.GPUHealth(t.Context(), &b, term.Format{}))
+	require.Contains(t, b.String(), "GPU 0   healthy   100  AMD Radeon RX 7900 XT  0000:03:00.0\n")
+}
+
+// Whatever listens on the port can't put more into a status than a line.
+func FuzzParseReport(f *testing.F) {
+	for _, s := range []string{threeGPUs, "", "{}", `{"gpus": [{}]}`, `{"gpus": [{"name": "\u001b[2J\n", "health": {"state": "cri\u0000tical", "reason": "a\tb"}}]}`,
+		`{"gpus": [{"index": -1, "health": {"score": 1e308}}]}`, `{"gpus": null}`, hostileTop} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		report, err := gpuhealth.ParseReport(data)
+		if err != nil {
+			require.Empty(t, report.GPUs)
+			return
+		}
+		states := gpuhealth.States(report.GPUs)
+		require.NotEmpty(t, states)
+		for _, line := range topLines(report, term.Format{}, 0) {
+			require.False(t, strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", line)
+			require.LessOrEqual(t, utf8.RuneCountInString(line), 2000)
+		}
+		for _, s := range states {
+			for _, text := range []string{s.Name, s.PCI, string(s.State), s.Reason} {
+				require.LessOrEqual(t, utf8.RuneCountInString(text), 303)
+				require.False(t, strings.ContainsFunc(text, unicode.IsControl), "%q", text)
+			}
+			require.NotEmpty(t, s.State)
+			require.NotEmpty(t, s.Reason)
+		}
+		require.NoError(t, writeHealth(io.Discard, term.Format{JSON: true}, states, "exporter", ""))
+		require.NoError(t, writeHealth(io.Discard, term.Format{Colour: true}, states, "exporter", ""))
+	})
+}
+
+// text is a status as tables have it.
+func text(s status.Status) string { return string(s.Kind) + ": " + s.Message }

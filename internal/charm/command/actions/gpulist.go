@@ -1,0 +1,228 @@
+package actions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/gpuhealth"
+	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/pool/quarantine"
+)
+
+// DetectGPUs writes one line for each vendor whose GPUs this unit has, in the
+// fixed words that other programs look for.
+func (c *Actions) DetectGPUs(w io.Writer) error {
+	inv, err := gpu.Discover(c.Host.Root)
+	if err != nil {
+		return err
+	}
+	text := ""
+	for _, v := range gpu.Vendors() {
+		if len(inv.Of(v)) > 0 {
+			text += v.Label() + " GPU detected\n"
+		}
+	}
+	if text == "" {
+		text = "No GPU detected\n"
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}
+
+// ListedGPU is one GPU in the JSON list; numbers are those of the machine.
+type ListedGPU struct {
+	Index    int      `json:"index"` // the number that gpu-device-ids takes
+	Vendor   string   `json:"vendor"`
+	Name     string   `json:"name"`
+	PCI      string   `json:"pci"`
+	UniqueID string   `json:"unique_id,omitempty"` // GPU-<16 hex digits>
+	GFX      string   `json:"gfx,omitempty"`
+	Nodes    []string `json:"nodes"`
+
+	Partition int    `json:"partition"` // its number; 0 for a GPU that is whole
+	Driver    string `json:"driver"`    // amdgpu, nvidia, nouveau
+
+	// Service is in_service, withheld or proving; "" where nobody has decided.
+	Service  quarantine.State `json:"service,omitempty"`
+	withheld string           // in words; "" in service
+
+	// What the exporter tells; null is not known.
+	UUID          *string  `json:"uuid"` // the unique id, else what names the GPU in metrics
+	VBIOS         *string  `json:"vbios"`
+	DriverVersion *string  `json:"driver_version"`
+	Partitions    *int     `json:"partitions"` // that the GPU is divided into
+	SensorsOf     *int     `json:"sensors_of"` // index of the partition that has the GPU's readings, where that is another one
+	Temperature   *float64 `json:"temperature_celsius"`
+	Power         *float64 `json:"power_watts"`
+	MemoryUsed    *float64 `json:"memory_used_bytes"`
+	MemoryTotal   *float64 `json:"memory_total_bytes"`
+	Utilization   *float64 `json:"utilization_ratio"` // 0 to 1
+}
+
+// listed is a GPU as it was found, with what the exporter tells of it; nil is nothing.
+func listed(index int, g gpu.GPU, s *api.Status) ListedGPU {
+	text := func(t string) *string {
+		if t == "" {
+			return nil
+		}
+		return &t
+	}
+	l := ListedGPU{Index: index, Vendor: string(g.Vendor), Name: g.Name, PCI: g.PCI, UniqueID: uuid(g), GFX: g.GFX, Nodes: nodePaths(g),
+		Partition: g.Partition, Driver: g.Driver, UUID: text(uuid(g))}
+	if s == nil {
+		return l
+	}
+	l.UUID, l.VBIOS, l.DriverVersion, l.SensorsOf = text(cmp.Or(uuid(g), s.UUID)), text(s.VBIOS), text(s.Driver), s.SensorsOf
+	if s.Partitions > 0 {
+		l.Partitions = &s.Partitions
+	}
+	l.Temperature, l.Power, l.MemoryUsed, l.MemoryTotal, l.Utilization = s.Temperature, s.Power, s.MemoryUsed, s.MemoryTotal, s.Activity
+	return l
+}
+
+// readings is what the exporter tells, for people.
+func (l ListedGPU) readings() string {
+	var parts []string
+	add := func(format string, v *float64, per float64) {
+		if v != nil {
+			parts = append(parts, fmt.Sprintf(format, *v/per))
+		}
+	}
+	add("%.0f °C", l.Temperature, 1)
+	add("%.0f W", l.Power, 1)
+	add("%.1f GiB in use", l.MemoryUsed, 1<<30)
+	add("%.1f GiB in all", l.MemoryTotal, 1<<30)
+	add("%.0f %% busy", l.Utilization, .01)
+	if l.VBIOS != nil {
+		parts = append(parts, "VBIOS "+*l.VBIOS)
+	}
+	if l.DriverVersion != nil {
+		parts = append(parts, l.Driver+" "+*l.DriverVersion)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// UncountedGPU is a GPU of the host that is not this unit's.
+type UncountedGPU struct {
+	PCI    string `json:"pci"`
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+	Detail string `json:"detail"`
+}
+
+// ListGPUs prints the unit's GPUs, those that do not count, and /dev/kfd. Readings come
+// from the exporter alone: to read a GPU that hangs would hang the hook.
+func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error {
+	inv, err := gpu.Discover(c.Host.Root)
+	if err != nil {
+		return err
+	}
+	told, why := map[string]*api.Status{}, ""
+	if len(inv.GPUs) > 0 {
+		r, err := gpuhealth.Ask(ctx, c.Host, c.ExporterURL)
+		if err != nil {
+			why = err.Error()
+		}
+		for i := range r.GPUs {
+			told[gpu.Slot(r.GPUs[i].PCI, r.GPUs[i].Partition)] = &r.GPUs[i]
+		}
+	}
+	service, err := quarantine.Read(c.Host.Root)
+	if err != nil && !errors.Is(err, quarantine.ErrDamaged) {
+		return err
+	}
+	all := []ListedGPU{}
+	for _, v := range gpu.Vendors() {
+		for i, g := range inv.Of(v) {
+			slot := gpu.Slot(g.PCI, g.Partition)
+			one := listed(i, g, told[slot])
+			if s := service.Find(slot); s != nil {
+				one.Service = s.State
+				if s.State != quarantine.InService {
+					one.withheld = s.Text()
+				}
+			}
+			all = append(all, one)
+		}
+	}
+	if !asJSON {
+		_, err := io.WriteString(w, listText(all, inv))
+		return err
+	}
+	left := []UncountedGPU{}
+	for _, l := range inv.Left {
+		left = append(left, UncountedGPU{l.PCI, l.Name, string(l.Reason), l.Detail})
+	}
+	return term.JSON(w, struct {
+		GPUs []ListedGPU    `json:"gpus"`
+		Left []UncountedGPU `json:"not_counted"`
+		KFD  string         `json:"kfd"`
+		Why  string         `json:"no_readings,omitempty"` // why the exporter tells nothing
+	}{all, left, inv.KFD.Text(), why})
+}
+
+func listText(all []ListedGPU, inv gpu.Inventory) string {
+	var b strings.Builder
+	divided := map[string]int{}
+	for _, l := range all {
+		divided[l.PCI]++
+	}
+	vendor := ""
+	for _, l := range all {
+		if l.Vendor != vendor {
+			vendor = l.Vendor
+			v := gpu.Vendor(vendor)
+			s := "s"
+			if len(inv.Of(v)) == 1 {
+				s = ""
+			}
+			fmt.Fprintf(&b, "Found %d %s GPU device%s\n", len(inv.Of(v)), v.Label(), s)
+		}
+		place := ""
+		if divided[l.PCI] > 1 || l.Partition > 0 {
+			place = fmt.Sprintf("partition %d", l.Partition)
+		}
+		fmt.Fprintf(&b, "  %d  %s", l.Index, l.Name)
+		for _, part := range []string{l.GFX, l.PCI, place, l.UniqueID} {
+			if part != "" {
+				fmt.Fprintf(&b, "  %s", part)
+			}
+		}
+		fmt.Fprintf(&b, "\n     %s\n", strings.Join(l.Nodes, " "))
+		if readings := l.readings(); readings != "" {
+			fmt.Fprintf(&b, "     %s\n", readings)
+		}
+		if l.withheld != "" {
+			fmt.Fprintf(&b, "     %s\n", l.withheld)
+		}
+	}
+	if b.Len() == 0 {
+		b.WriteString("No GPU detected\n")
+	}
+	for _, l := range inv.Left {
+		fmt.Fprintf(&b, "not counted: %s %s: %s\n", l.PCI, l.Name, l.Detail)
+	}
+	fmt.Fprintf(&b, "%s\n", inv.KFD.Text())
+	return b.String()
+}
+
+func uuid(g gpu.GPU) string {
+	if g.UniqueID == "" {
+		return ""
+	}
+	return "GPU-" + g.UniqueID
+}
+
+func nodePaths(g gpu.GPU) []string {
+	var paths []string
+	if g.Card != nil {
+		paths = append(paths, g.Card.Path)
+	}
+	return append(paths, g.Render.Path)
+}

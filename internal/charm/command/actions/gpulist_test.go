@@ -1,0 +1,46 @@
+package actions
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// All that a card can be asked for is in one answer.
+func TestGPUListHasWhatTheExporterTells(t *testing.T) {
+	var all strings.Builder
+	for _, name := range []string{"amd", "mi300x-cpx"} {
+		answer, err := os.ReadFile("../../../exporter/testdata/" + name + ".json")
+		require.NoError(t, err)
+		c := topOf(t, hosttest.Answering(t, 200, string(answer)))
+		c.Host = hosttest.Quiet(t, hosttest.Host(t, name))
+		require.NoError(t, c.ListGPUs(t.Context(), &all, false))
+		require.NoError(t, c.ListGPUs(t.Context(), &all, true))
+	}
+	hosttest.Golden(t, "testdata/list-told.golden", all.String())
+}
+
+func TestGPUListHasNullsAndTheReasonWithoutTheExporter(t *testing.T) {
+	c := topOf(t, hosttest.Answering(t, 503, ""))
+	var text, list strings.Builder
+	require.NoError(t, c.ListGPUs(t.Context(), &text, false))
+	require.NotContains(t, text.String(), "°C")
+	require.NoError(t, c.ListGPUs(t.Context(), &list, true))
+	var got struct {
+		GPUs []map[string]any
+		Why  string `json:"no_readings"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(list.String()), &got))
+	require.Equal(t, "the exporter answers 503", got.Why)
+	for _, key := range []string{"vbios", "driver_version", "temperature_celsius", "power_watts", "memory_used_bytes", "memory_total_bytes", "utilization_ratio"} {
+		value, there := got.GPUs[0][key]
+		require.True(t, there, key)
+		require.Nil(t, value, key)
+	}
+	require.Equal(t, "GPU-4be2f10c93d57a68", got.GPUs[0]["uuid"], "that is known without the exporter")
+}

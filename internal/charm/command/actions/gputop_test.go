@@ -1,0 +1,127 @@
+package actions
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/gpuhealth"
+	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// hostileTop is an answer that would move the cursor, colour the rest, turn text around
+// or fill the screen.
+const hostileTop = `{"unit": "\u001b]0;x\u0007", "time": "2026-01-02T03:04:05Z", "gpus": [
+ {"index": 0, "pci_bus_id": "\u009b2J", "health": {"state": "critical\u001b[31m", "reason": "a\nb"}, "service": {"state": "\u001b[2Jout", "why": "\u202e\n", "by": "\u0007"}, "lease": {"held": true, "container": "\u001b[2Jheld", "doubt": "\r"},
+  "users": [{"container": "\u001b[2Jheld", "processes": 1, "memory_bytes": {"vram": 1e300, "\u001b": 1}, "engine_seconds": {"\u0000gfx": 1e300, "dma": -1e17}, "engine_busy_ratio": {"dma": 1e12}, "compute_units": 1e300},
+            {"container": "\u202egnp.exe\u2066\n\tx", "processes": 1}, {"container": "` + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + `", "processes": 2}]}]}`
+
+// topOf asks a stand-in of the exporter.
+func topOf(t *testing.T, url string) *Actions {
+	t.Helper()
+	return &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd")), ExporterURL: url}}
+}
+
+func TestTopOfWhatTheExporterAnswers(t *testing.T) {
+	var all strings.Builder
+	add := func(name, answer string, rows int) {
+		r, err := gpuhealth.ParseReport([]byte(answer))
+		require.NoError(t, err)
+		lines := topLines(r, term.Format{}, rows)
+		if rows > 0 {
+			require.LessOrEqual(t, len(lines), rows)
+		}
+		fmt.Fprintf(&all, "== %s, %d rows\n%s\n", name, rows, strings.Join(lines, "\n"))
+		coloured := strings.Join(topLines(r, term.Format{Colour: true}, rows), "\n")
+		require.Equal(t, strings.Join(lines, "\n"), escapes.ReplaceAllString(coloured, ""), "colours add to the text")
+	}
+	for _, name := range []string{"amd", "mi210x4", "mi300x-cpx", "mi210x4-service", "mi300x-cpx-service"} {
+		answer, err := os.ReadFile("../../../exporter/testdata/" + name + ".json")
+		require.NoError(t, err)
+		add(name, string(answer), 0)
+		if name == "mi300x-cpx" {
+			add(name, string(answer), 8)
+			add(name, string(answer), 4)
+		}
+	}
+	add("hostile", hostileTop, 0)
+	hosttest.Golden(t, "testdata/top.golden", all.String())
+}
+
+func TestTopAsJSONIsTheAnswerWithoutThePast(t *testing.T) {
+	c := topOf(t, hosttest.Answering(t, 200, `{"host": "h", "gpus": [{"index": 3, "users": [{"container": "a\u001b"}], "lease": null, "history": {"interval_seconds": 10}}]}`))
+	var b strings.Builder
+	require.NoError(t, c.GPUTop(t.Context(), &b, term.Format{JSON: true}, Top{}))
+	var got api.Report
+	require.NoError(t, json.Unmarshal([]byte(b.String()), &got))
+	require.Equal(t, "h", got.Host)
+	require.Equal(t, 3, got.GPUs[0].Index)
+	require.Equal(t, "a?", got.GPUs[0].Users[0].Container)
+	require.Nil(t, got.GPUs[0].History)
+}
+
+func TestTopWithoutTheExporterSaysWhatToDo(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for url, why := range map[string]string{gone.URL: "the exporter does not answer", hosttest.Answering(t, 200, "<html>"): "the exporter does not answer with its list of GPUs",
+		hosttest.Answering(t, 200, `{"gpus": []}`): "the exporter knows of no GPU", hosttest.Answering(t, 503, ""): "the exporter answers 503"} {
+		var b strings.Builder
+		err := topOf(t, url).GPUTop(t.Context(), &b, term.Format{}, Top{})
+		require.EqualError(t, err, "cannot show who uses the GPUs: "+why+"; rocm-exporter runs on workers with GPUs: sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble services shows whether it does")
+		require.Empty(t, b.String())
+	}
+}
+
+// frames gets what is drawn, a write at a time.
+type frames chan string
+
+func (f frames) Write(b []byte) (int, error) {
+	f <- string(bytes.Clone(b))
+	return len(b), nil
+}
+
+func TestTopLooksAgainUntilItIsEnded(t *testing.T) {
+	answers := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if a := <-answers; a != "" {
+			fmt.Fprint(w, a)
+			return
+		}
+		w.WriteHeader(500)
+	}))
+	defer s.Close()
+	ctx, end := context.WithCancel(t.Context())
+	again, drawn, ended := make(chan time.Time), make(frames), make(chan error)
+	go func() {
+		ended <- topOf(t, s.URL).GPUTop(ctx, drawn, term.Format{}, Top{Again: again, Rows: func() int { return 24 }})
+	}()
+	answer := func(n int) string {
+		return fmt.Sprintf(`{"time": "2026-01-02T03:04:0%dZ", "gpus": [{"index": 0, "users": [{"container": "task%[1]d", "processes": 1}]}]}`, n)
+	}
+	for i, text := range []string{answer(1), answer(2), "", answer(3)} {
+		if i > 0 {
+			again <- time.Time{}
+		}
+		answers <- text
+		got := <-drawn
+		require.True(t, strings.HasPrefix(got, "\x1b[H\x1b[?7l"), "%q", got)
+		require.True(t, strings.HasSuffix(got, "\x1b[K\n\x1b[J\x1b[?7h"), "the terminal is as it was: %q", got)
+		want := []string{"task1", "task2", "task2", "task3"}[i]
+		require.Contains(t, got, want)
+		require.Equal(t, text == "", strings.Contains(got, "NOT LIVE: the exporter answers 500; the values are of 03:04:02 UTC"))
+	}
+	end()
+	require.NoError(t, <-ended)
+}

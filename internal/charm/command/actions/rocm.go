@@ -1,0 +1,72 @@
+package actions
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/machine"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/gpu/amd"
+)
+
+// ShowDriver prints what was seen of AMD's driver and what is decided on it,
+// whatever compute-runtime says. On a machine that no hook has run on the
+// options have their defaults. It changes nothing.
+func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
+	facts, err := model.LoadFor(c.Host.Root, "look at the driver")
+	if err != nil {
+		return err
+	}
+	cfg, problems := config.Parse(facts.Config, facts.Secrets)
+	for _, p := range problems {
+		if _, err := fmt.Fprintf(w, "wrong option: %s\n", p); err != nil {
+			return err
+		}
+	}
+	f, err := amd.ObserveDriver(ctx, c.Host, worker.ROCmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
+	if err != nil {
+		return err
+	}
+	if err := f.Print(w); err != nil {
+		return err
+	}
+	for _, p := range amd.Leftovers(f) {
+		if _, err := fmt.Fprintf(w, "in the way: %s\n  %s\n", p.What, p.Fix); err != nil {
+			return err
+		}
+	}
+	return amd.Decide(f, worker.DriverWanted(cfg, facts.Unit)).Print(w)
+}
+
+// resetROCm takes all of AMD's software off the unit, where apply says so; else
+// it tells what would go.
+func (c *Actions) resetROCm(ctx context.Context, _ unitNow, params map[string]any) (map[string]any, error) {
+	f, err := amd.ObserveDriver(ctx, c.Host, worker.ROCmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.Diff(ctx, c.Host, amd.ResetPlan(f)...)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	if err := p.Print(&b); err != nil {
+		return nil, err
+	}
+	results := map[string]any{"plan": strings.TrimSpace(b.String()), "steps": len(p)}
+	if apply, _ := params["apply"].(bool); !apply {
+		results["message"] = "nothing was changed; with apply=true it is done"
+		return results, nil
+	}
+	_, err = p.Apply(ctx, c.say(ctx))
+	if err == nil {
+		results["message"] = "done; the next hook installs what the options ask for"
+	}
+	return results, err
+}

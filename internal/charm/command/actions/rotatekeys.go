@@ -1,0 +1,100 @@
+package actions
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/concourse"
+)
+
+func rotatable() string { return strings.Join(slices.Sorted(maps.Keys(web.Rotated)), ", ") }
+
+// rotateKeys makes new keys: on the web's leader those of the application, on a
+// worker its own.
+func (c *Actions) rotateKeys(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+	if err := u.usable("rotate keys", ""); err != nil {
+		return nil, err
+	}
+	which, _ := params["keys"].(string)
+	keys, ok := web.Rotated[which]
+	switch {
+	case which == "":
+		return nil, fmt.Errorf("cannot rotate keys without being told which: give keys=all or one of %s", rotatable())
+	case !ok:
+		return nil, fmt.Errorf("cannot rotate %q: want one of %s", which, rotatable())
+	case u.Facts.Role == model.WorkerRole && which != "all":
+		return nil, fmt.Errorf("cannot rotate %s: this unit is a worker, whose one key keys=all makes anew; the others are the web's", which)
+	case u.Facts.Role == model.WorkerRole:
+		return c.rotateWorkerKey(ctx, u)
+	case !u.Facts.Leader:
+		return nil, fmt.Errorf("cannot rotate keys on this unit: the leader owns them; run it on the leader (juju run %s/leader rotate-keys keys=%s)", c.Event.App(), which)
+	case u.Facts.Web.SecretID == "":
+		return nil, fmt.Errorf("cannot rotate keys: there are none yet; juju status says what the web waits for")
+	}
+	fresh, err := c.FreshSecrets()
+	if err != nil {
+		return nil, err
+	}
+	facts, web := u.Facts, *u.Facts.Web
+	before := maps.Clone(web.Secret)
+	for _, key := range keys {
+		before[key] = fresh.Content()[key]
+	}
+	web.Secret = before
+	facts.Web = &web
+	want, err := c.Redesire(ctx, facts, u.Config)
+	if err != nil {
+		return nil, err
+	}
+	// What Juju has is the old content: publish sees the difference.
+	was := *u.Facts.Web
+	published := facts
+	published.Web = &was
+	if err := c.apply(ctx, published, want); err != nil {
+		return nil, err
+	}
+	results := map[string]any{"rotated": strings.Join(keys, " "), "message": rotationNote(keys)}
+	if want.Web.Up {
+		if cause := c.CheckWeb(ctx, want.Web, true); cause != nil {
+			return results, fmt.Errorf("cannot reach the web with its new keys: %s", cause.Text)
+		}
+	}
+	return results, nil
+}
+
+func rotationNote(keys []string) string {
+	var notes []string
+	if slices.Contains(keys, model.SessionKey) {
+		notes = append(notes, "logins under way begin anew; who is logged in stays so until the token ends, a day later")
+	}
+	if slices.Contains(keys, model.TSAHostKey) {
+		notes = append(notes, "workers are told the web's new key and connect again")
+	}
+	if slices.Contains(keys, model.AdminPassword) {
+		notes = append(notes, "get-admin-password tells the new password")
+	}
+	return strings.Join(notes, "; ")
+}
+
+func (c *Actions) rotateWorkerKey(ctx context.Context, u unitNow) (map[string]any, error) {
+	for _, path := range []string{concourse.WorkerKey, concourse.WorkerKeyPublic} {
+		if err := c.Host.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.apply(ctx, u.Facts, u.Want); err != nil {
+		return nil, err
+	}
+	if u.Want.Worker.Up { // it takes its tasks over, and asks until the web knows the new key
+		if _, err := c.Host.Run(ctx, resource.Systemctl("restart", concourse.Unit)); err != nil {
+			return nil, err
+		}
+	}
+	return map[string]any{"rotated": "worker-key", "message": "the web is told when this action ends"}, nil
+}

@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"concourse-ci-machine/internal/base/version"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/command/actions"
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/gpuhealth"
+	"concourse-ci-machine/internal/charm/preflight"
+	"concourse-ci-machine/internal/charm/watcher"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/pipelines"
+)
+
+// The commands under gpu that dispatch starts itself with, to open one node and
+// to read all GPUs; see actions.NewProbe and gpuhealth.NewReader.
+const (
+	probe = "probe"
+	read  = "read"
+	open  = "open"  // for the next look, see watcher.OpenNode
+	proof = "proof" // and to prove one, see watcher.RecordProof
+	bench = "bench" // and to see to one whose clocks are fixed, see watcher.SeeBench
+)
+
+// watch is what Pebble starts: it decides which GPUs are withheld, see
+// watcher.Look. leases is what it started before, and what writes down who leases
+// the GPUs, see watcher.ReportLeases.
+const (
+	watch  = "watch"
+	leases = "leases"
+)
+
+const gpuCommands = "gpu top, list, detect, verify, health, status, evidence, prove, release, withhold or return"
+
+// caller is a person, or a script of theirs.
+type caller struct {
+	ctx            context.Context
+	charm          *actions.Actions
+	stdout, stderr io.Writer
+	screen         *os.File // stdout, where it is a terminal
+	format         term.Format
+	env            func(string) string
+}
+
+func person(ctx context.Context, c *actions.Actions, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	screen := term.Terminal(stdout, env)
+	// no-color.org: anybody may ask to do without.
+	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}, env}
+	args = spelled(args)
+	if text := help(args); text != "" {
+		fmt.Fprint(stdout, text)
+		return 0
+	}
+	switch args[0] {
+	case "--version", "version":
+		fmt.Fprintln(stdout, "concourse-ci-machine", version.Version)
+		return 0
+	case "plan":
+		if len(args) > 1 {
+			return p.wrong("cannot plan %q: plan takes no arguments", args[1])
+		}
+		return p.done(c.ShowPlan(ctx, stdout))
+	case "gpu":
+		return p.gpu(args[1:])
+	case "gpu-baseline": // its files are the caller's, wherever CHARM_ROOT is
+		return p.becomeBaseline(args[1:])
+	case "rocm":
+		return p.rocm(args[1:])
+	case "preflight":
+		if !p.json(args[1:]) {
+			return p.wrong("cannot check with %q: only --json is known", strings.Join(args[1:], " "))
+		}
+		return p.done(preflight.Show(ctx, c.Host, stdout, "", p.format))
+	case "cdi":
+		return p.cdi(args[1:])
+	case "kubernetes":
+		return p.kubernetes(args[1:])
+	case "completion":
+		if len(args) != 2 {
+			return p.wrong("cannot write a completion for %q: want bash or zsh", strings.Join(args[1:], " "))
+		}
+		script := completion(args[1])
+		if script == "" {
+			return p.wrong("cannot write a completion for %q: want bash or zsh", args[1])
+		}
+		fmt.Fprint(stdout, script)
+		return 0
+	case "runtime":
+		return p.runtime(args[1:])
+	case "fleet":
+		if !p.json(args[1:]) {
+			return p.wrong("cannot show the fleet with %q: only --json is known", strings.Join(args[1:], " "))
+		}
+		return p.done(c.ShowFleet(ctx, stdout, p.format))
+	case "pipelines":
+		if len(args) > 2 {
+			return p.wrong("cannot print %q: want one name of the list that pipelines prints", strings.Join(args[1:], " "))
+		}
+		return p.done(pipelines.Write(stdout, strings.Join(args[1:], "")))
+	case "errors":
+		if !p.json(args[1:]) {
+			return p.wrong("cannot list errors with %q: only --json is known", strings.Join(args[1:], " "))
+		}
+		return p.done(c.ListErrors(stdout, p.format))
+	case "explain":
+		if len(args) < 2 || strings.HasPrefix(args[1], "-") {
+			return p.wrong("cannot explain without a number: want explain N; dispatch errors lists them")
+		}
+		if !p.json(args[2:]) {
+			return p.wrong("cannot explain an error with %q: only --json is known", strings.Join(args[2:], " "))
+		}
+		if err := c.ExplainError(stdout, args[1], p.format); err != nil {
+			fmt.Fprintln(stderr, err)
+			return 2
+		}
+		return 0
+	}
+	return p.wrong("cannot run %q: no such command", args[0])
+}
+
+func (p *caller) gpu(args []string) int {
+	if len(args) == 0 {
+		return p.wrong("cannot run gpu without a command: want " + gpuCommands)
+	}
+	name, rest := args[0], args[1:]
+	switch {
+	case name == probe && len(rest) == 1:
+		driver, err := actions.ProbeNode(p.charm.Host.Root, rest[0])
+		if err == nil {
+			fmt.Fprintln(p.stdout, driver)
+		}
+		return p.done(err)
+	case name == wellknown.ReadGPUFiles && len(rest) == 0:
+		return p.done(gpu.ServeFiles(p.charm.Host.Root, os.Stdin, p.stdout))
+	case name == open && len(rest) == 1:
+		return p.done(p.charm.GPUs().OpenNode(p.ctx, p.stdout, rest[0]))
+	case name == bench && len(rest) == 1:
+		return p.done(p.charm.GPUs().SeeBench(p.ctx, rest[0], watcher.BenchLooks))
+	case name == bench && len(rest) == 2 && (rest[1] == "back" || rest[1] == "end"):
+		return p.done(p.charm.GPUs().EndBench(p.stdout, rest[0], rest[1] == "end"))
+	case name == read && len(rest) == 0:
+		return p.done(gpuhealth.Write(p.stdout, gpuhealth.Read(p.charm.Host.Root)))
+	case name == leases && len(rest) == 0:
+		return p.done(p.charm.GPUs().ReportLeases(p.ctx, p.stdout))
+	case name == "top":
+		return p.top(rest)
+	case name == watch && len(rest) == 0:
+		return p.done(p.charm.GPUs().Look(p.ctx, p.stdout))
+	case name == proof && len(rest) == 1:
+		return p.done(p.charm.GPUs().RecordProof(p.ctx, p.stdout, rest[0]))
+	case name == "prove":
+		if len(rest) != 1 || strings.HasPrefix(rest[0], "-") {
+			return p.wrong("cannot prove %q: want gpu prove GPU", strings.Join(rest, " "))
+		}
+		return p.done(p.charm.GPUs().Prove(p.ctx, p.stdout, rest[0]))
+	case name == "withhold":
+		if len(rest) < 2 || strings.HasPrefix(rest[0], "-") {
+			return p.wrong("cannot withhold %q: want gpu withhold GPU REASON", strings.Join(rest, " "))
+		}
+		return p.done(p.charm.GPUs().Withhold(p.stdout, rest[0], strings.Join(rest[1:], " ")))
+	case name == "return":
+		if len(rest) != 1 || strings.HasPrefix(rest[0], "-") {
+			return p.wrong("cannot return %q: want gpu return GPU", strings.Join(rest, " "))
+		}
+		return p.done(p.charm.GPUs().Return(p.stdout, rest[0]))
+	case name == "release":
+		force := len(rest) == 2 && rest[1] == "--force"
+		if len(rest) != 1 && !force || strings.HasPrefix(rest[0], "-") {
+			return p.wrong("cannot release %q: want gpu release GPU, or gpu release GPU --force", strings.Join(rest, " "))
+		}
+		return p.done(p.charm.GPUs().Release(p.stdout, rest[0], force))
+	}
+	do, known := map[string]func() error{
+		"list":     func() error { return p.charm.ListGPUs(p.ctx, p.stdout, p.format.JSON) },
+		"detect":   func() error { return p.charm.DetectGPUs(p.stdout) },
+		"verify":   func() error { return p.charm.VerifyGPUs(p.ctx, p.stdout, p.format) },
+		"health":   func() error { return p.charm.GPUHealth(p.ctx, p.stdout, p.format) },
+		"status":   func() error { return p.charm.GPUs().Status(p.stdout, p.format) },
+		"evidence": func() error { return p.charm.GPUs().Evidence(p.stdout, p.format) },
+	}[name]
+	switch {
+	case !known:
+		return p.wrong("cannot run gpu %q: want "+gpuCommands, name)
+	case name == "detect" && len(rest) > 0:
+		return p.wrong("cannot detect GPUs with %q: detect takes no arguments", strings.Join(rest, " "))
+	case !p.json(rest):
+		return p.wrong("cannot %s GPUs with %q: only --json is known", verb(name), strings.Join(rest, " "))
+	}
+	return p.done(do())
+}
+
+func (p *caller) rocm(args []string) int {
+	switch {
+	case len(args) == 1 && args[0] == "plan":
+		return p.done(p.charm.ShowDriver(p.ctx, p.stdout))
+	case len(args) == 1 && args[0] == "matrix":
+		return p.done(amd.WriteMatrix(p.stdout))
+	}
+	return p.wrong("cannot run rocm %q: want rocm plan or rocm matrix", strings.Join(args, " "))
+}
+
+// verb is the command as a verb.
+func verb(name string) string {
+	switch name {
+	case "health":
+		return "judge"
+	case "status":
+		return "show the leases of"
+	}
+	return name
+}
+
+// json reads what may follow a command; false means something else.
+func (p *caller) json(args []string) bool {
+	p.format.JSON = len(args) == 1 && args[0] == "--json"
+	return len(args) == 0 || p.format.JSON
+}
+
+func (p *caller) wrong(format string, a ...any) int {
+	fmt.Fprintf(p.stderr, format+"; see dispatch --help\n", a...)
+	return 2
+}
+
+func (p *caller) done(err error) int {
+	if err != nil {
+		return fail(p.stderr, err)
+	}
+	return 0
+}

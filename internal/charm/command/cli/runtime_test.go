@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// What is printed is what a person does next; a dry run changes nothing.
+func TestRuntimeConfigureSaysWhatItDoesAndWhatIsNext(t *testing.T) {
+	root := hosttest.Host(t, "amd")
+	hosttest.Put(t, root, "/usr/local/bin/runc-amd-wrapper", "#!/bin/sh\n")
+	require.NoError(t, os.Chmod(root.Path("/usr/local/bin/runc-amd-wrapper"), 0o755))
+	const file = "/etc/crio/crio.conf.d/50-amd-gpu.conf"
+	const next = "crio goes by it from: systemctl restart crio\nthen: a pod with the RuntimeClass of the handler amd, and AMD_VISIBLE_DEVICES=0\n"
+
+	code, out, errs := at(root, "runtime", "configure", "crio", "--dry-run")
+	require.Zero(t, code, errs)
+	require.Equal(t, "1/1 write "+file+" (missing)\nthere is no /etc/cdi/amd.json yet: dispatch cdi generate\n"+next, out)
+	require.False(t, root.Exists(file))
+
+	code, _, errs = at(root, "cdi", "generate")
+	require.Zero(t, code, errs)
+	code, out, errs = at(root, "runtime", "configure", "--runtime=crio", "--wrapper", "/usr/local/bin/runc-amd-wrapper")
+	require.Zero(t, code, errs)
+	require.Equal(t, "1/1 write "+file+" (missing)\n"+next, out)
+	text, err := root.ReadText(file)
+	require.NoError(t, err)
+	require.Contains(t, text, "runtime_path = \"/usr/local/bin/runc-amd-wrapper\"\n")
+
+	code, out, errs = at(root, "runtime", "configure", "crio", "--remove")
+	require.Zero(t, code, errs)
+	require.Equal(t, "1/1 remove "+file+" (--remove)\ncrio goes by it from: systemctl restart crio\n", out)
+	require.False(t, root.Exists(file))
+}
+
+func TestRuntimeConfigureTakesAnotherFile(t *testing.T) {
+	root := hosttest.Host(t, "amd")
+	hosttest.Put(t, root, "/opt/x", "#!/bin/sh\n")
+	require.NoError(t, os.Chmod(root.Path("/opt/x"), 0o755))
+	hosttest.Put(t, root, "/srv/docker.json", "{}\n")
+	code, out, errs := at(root, "runtime", "configure", "docker", "--wrapper=/opt/x", "--config-path=/srv/docker.json")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "2/2 write /srv/docker.json (puts in runtimes.amd")
+	code, _, errs = at(root, "runtime", "configure", "docker", "--wrapper=/opt/x")
+	require.Equal(t, 1, code)
+	require.Equal(t, "cannot edit /etc/docker/daemon.json: /srv/docker.json was edited before; take that back first, by --remove --config-path=/srv/docker.json\n", errs)
+	code, _, errs = at(root, "runtime", "configure", "docker", "--remove", "--config-path=/srv/docker.json")
+	require.Zero(t, code, errs)
+	text, err := root.ReadFile("/srv/docker.json")
+	require.NoError(t, err)
+	require.Equal(t, "{}\n", string(text))
+}

@@ -1,0 +1,107 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"concourse-ci-machine/internal/base/wellknown"
+)
+
+// webOptions are those of the web itself; the environment variables of most
+// need more than the option, so they are fields.
+func webOptions() []Option {
+	return []Option{
+		integer("web-port", 8080, 1, 65535, func(c *Config, n int) error { c.WebPort = n; return freePort(n) }),
+		text("external-url", "", func(c *Config, s string) (err error) {
+			c.ExternalURL, err = baseURL(s, "https://ci.example.com")
+			return err
+		}),
+		boolean("tls-enabled", false, func(c *Config, on bool) { c.TLS = on }),
+		integer("tls-port", 8443, 1, 65535, func(c *Config, n int) error { c.TLSPort = n; return freePort(n) }),
+		text("initial-admin-username", "admin", func(c *Config, s string) error { c.AdminUser = s; return userName(s) }),
+		text("main-team-local-user", "", func(c *Config, s string) error {
+			users, err := list(s, userName)
+			c.MainTeamUser = strings.Join(users, ",")
+			return err
+		}),
+		secret(text("extra-local-users", "", func(c *Config, s string) error { c.ExtraLocalUsers = s; return localUsers(s) })),
+		boolean("enable-metrics", false, func(c *Config, on bool) { c.Metrics = on }),
+		text("prometheus-url", "", func(c *Config, s string) (err error) {
+			c.PrometheusURL, err = baseURL(s, "http://10.0.0.9:9090")
+			return err
+		}),
+		secret(text("encryption-key", "", func(c *Config, s string) error {
+			c.EncryptionKey = s
+			if n := len(s); n != 0 && n != 16 && n != 32 {
+				return fmt.Errorf("the key has %d bytes; Concourse takes 16 or 32: openssl rand -hex 16 prints 32", n)
+			}
+			_, err := line(s)
+			return err
+		})),
+		text("extra-worker-keys", "", func(c *Config, s string) (err error) { c.WorkerKeys, err = workerKeys(s); return err }),
+		text("extra-web-flags", "", func(c *Config, s string) (err error) { c.ExtraWebFlags, err = webFlags(s); return err }),
+	}
+}
+
+// baseURL is a URL that paths are appended to.
+func baseURL(s, like string) (string, error) {
+	if strings.ContainsAny(s, "?#@") {
+		return "", fmt.Errorf("%q has more than a host, a port and a path; write a URL like %s", withoutPassword(s), like)
+	}
+	return strings.TrimRight(s, "/"), httpURL(s)
+}
+
+// otherPorts are those that Concourse and this charm listen on themselves.
+func otherPorts() map[int]string {
+	return map[int]string{
+		22:                       "SSH",
+		2221:                     "Concourse's debugging of the TSA",
+		wellknown.TSAPort:        "workers (TSA)",
+		wellknown.ContainersPort: "a worker's containers",
+		7788:                     "a worker's volumes",
+		8079:                     "Concourse's debugging of the web",
+		8888:                     "a worker's health",
+		wellknown.JobsPort:       "the metrics of jobs",
+		wellknown.WebMetricsPort: "Concourse's metrics",
+		wellknown.GPUsPort:       "the metrics of GPUs",
+	}
+}
+
+func freePort(n int) error {
+	if use, taken := otherPorts()[n]; taken {
+		return fmt.Errorf("%d is the port for %s; take another one, such as 8080, 80 or 443", n, use)
+	}
+	return nil
+}
+
+// userName is a name in Concourse's lists of users, where : and , separate.
+func userName(s string) error {
+	if s == "" || !printable(s) || strings.ContainsAny(s, ":, \t") {
+		return fmt.Errorf("%q is not a user's name: want letters and digits without white space, colons or commas", s)
+	}
+	return nil
+}
+
+// localUsers checks name:password pairs. Its problems count the pairs: a name
+// may be half of a password with a comma.
+func localUsers(s string) error {
+	seen := map[string]bool{}
+	for i, pair := range pairs(s) {
+		name, password, ok := strings.Cut(pair, ":")
+		if !ok || password == "" || userName(name) != nil || !printable(password) {
+			return fmt.Errorf("pair %d is not name:password; want pairs with commas between them, and no comma in a password", i+1)
+		}
+		if seen[name] {
+			return fmt.Errorf("pair %d has the name of an earlier one", i+1)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+func pairs(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, ",")
+}

@@ -1,0 +1,159 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/concourse"
+)
+
+// Web is what Juju says to a unit that is a web.
+type Web struct {
+	// Address is where workers and people reach the unit, PeerAddress where
+	// other webs do; "" where Juju knows none yet.
+	Address     string `json:"address"`
+	PeerAddress string `json:"peer_address"`
+	// Peers are the addresses of the other webs; none where mode=auto.
+	Peers []string `json:"peers,omitempty"`
+
+	SecretID string            `json:"secret_id"` // of the application's keys and passwords, "" before there is one
+	Secret   map[string]string `json:"secret"`    // its content
+
+	Workers map[string]Worker `json:"workers"`        // by relation and unit, "tsa:3 gpu/0"
+	Gone    []Leaver          `json:"gone,omitempty"` // left, and to be cut off yet
+
+	Database     *Relation `json:"database,omitempty"`
+	Vault        *Relation `json:"vault,omitempty"`
+	Egress       []string  `json:"egress,omitempty"` // of the endpoint vault-kv, CIDR
+	Certificates *Relation `json:"certificates,omitempty"`
+	LDAP         *Relation `json:"ldap,omitempty"`
+}
+
+// web asks for all that a web depends on.
+func (o *observer) web(ctx context.Context, f *Facts) (*Web, error) {
+	w := &Web{}
+	var err error
+	if w.Address, _, err = o.address(ctx, tsa); err != nil {
+		return nil, err
+	}
+	if w.PeerAddress, _, err = o.address(ctx, peers); err != nil {
+		return nil, err
+	}
+	if w.Address == "" {
+		w.Address = w.PeerAddress
+	}
+	if err := o.otherWebs(ctx, f, w); err != nil {
+		return nil, err
+	}
+	if err := o.webSecret(ctx, f, w); err != nil {
+		return nil, err
+	}
+	if err := o.workers(ctx, f, w); err != nil {
+		return nil, err
+	}
+	if w.Database, err = o.link(ctx, postgresql); err == nil && w.Database != nil {
+		err = o.database(ctx, w.Database)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.Vault, err = o.link(ctx, vaultKV); err == nil && w.Vault != nil {
+		if _, w.Egress, err = o.address(ctx, vaultKV); err == nil {
+			err = o.secrets(ctx, w.Vault, words(relation.VaultSecret(w.Vault.Remote, w.Vault.Own["nonce"])))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.LDAP, err = o.link(ctx, ldap); err == nil && w.LDAP != nil {
+		err = o.secrets(ctx, w.LDAP, words(relation.LDAPSecret(w.LDAP.Remote)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.Certificates, err = o.link(ctx, certificates)
+	return w, err
+}
+
+// address asks for an endpoint's own address; "" is no error, as a unit may
+// have no network yet.
+func (o *observer) address(ctx context.Context, endpoint string) (ingress string, egress []string, err error) {
+	n, err := o.t.NetworkGet(ctx, endpoint)
+	var refused *juju.ToolError
+	if errors.As(err, &refused) && refused.Code == 1 {
+		return "", nil, nil
+	}
+	return n.Ingress(), n.EgressSubnets, err
+}
+
+// database reads the credentials; without a secret for them, the units' bags
+// of older versions of PostgreSQL's charm.
+func (o *observer) database(ctx context.Context, l *Relation) (err error) {
+	ids := relation.DatabaseSecrets(l.Remote)
+	if len(ids) == 0 {
+		l.Units, err = o.bags(ctx, l.ID)
+		return err
+	}
+	return o.secrets(ctx, l, ids)
+}
+
+// otherWebs are reached directly, whatever the proxy.
+func (o *observer) otherWebs(ctx context.Context, f *Facts, w *Web) error {
+	if f.Peer == nil || f.Mode() != "web" {
+		return nil
+	}
+	bags, err := o.bags(ctx, f.Peer.ID)
+	for _, unit := range slices.Sorted(maps.Keys(bags)) {
+		if a := bags[unit]["ingress-address"]; a != "" {
+			w.Peers = append(w.Peers, a)
+		}
+	}
+	return err
+}
+
+// WebSecretKey is where the peers' application bag tells the id of the secret
+// with the web's keys and passwords.
+const WebSecretKey = "web-secret"
+
+// What the application's secret holds beside concourse.WebSecrets.
+const (
+	EncryptionKey    = "encryption-key"     // the one that the database is encrypted with
+	OldEncryptionKey = "old-encryption-key" // the one before, for rows that are not encrypted anew yet
+	AdminPassword    = "admin-password"
+	TSAHostKey       = "tsa-host-key"
+	SessionKey       = "session-signing-key"
+)
+
+// webSecret reads the application's keys and passwords, the same on all webs
+// (D3). What a leader made in a hook that failed is used again.
+func (o *observer) webSecret(ctx context.Context, f *Facts, w *Web) (err error) {
+	if f.Peer != nil {
+		w.SecretID = f.Peer.Remote[WebSecretKey]
+	}
+	if w.SecretID != "" {
+		w.Secret, err = o.secret(ctx, w.SecretID)
+		return err
+	}
+	if o.last.Web != nil && f.Leader {
+		w.Secret = maps.Clone(o.last.Web.Secret)
+		// A key that nobody can use is read from the disk again, or made.
+		for _, key := range []string{TSAHostKey, SessionKey} {
+			if concourse.KeyProblem(w.Secret[key]) != "" {
+				delete(w.Secret, key)
+			}
+		}
+	}
+	return nil
+}
+
+// words is s as a list, empty where s is.
+func words(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}

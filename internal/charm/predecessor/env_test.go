@@ -1,0 +1,31 @@
+package predecessor
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// The Python charm's database stays encrypted when the option is cleared (D26);
+// the key is the only way to read it.
+func TestEncryptionKeyThatTheOptionForgotIsTakenOver(t *testing.T) {
+	h, _ := predecessor(t, "web")
+	paths := concourse.WebFiles(false)
+	key, old := Encryption(h.Root, paths)
+	require.Equal(t, "0123456789abcdef", key)
+	require.Empty(t, old)
+
+	// A run that was killed after it wrote the file, before it told Juju.
+	file, err := concourse.WebConfig{Paths: paths, OldEncryptionKey: key}.File(nil)
+	require.NoError(t, err)
+	hosttest.Put(t, h.Root, paths.Env(), string(file.Data))
+	now, old := Encryption(h.Root, paths)
+	require.Empty(t, now)
+	require.Equal(t, key, old)
+
+	key, old = Encryption(h.Root, concourse.WebFiles(true))
+	require.Empty(t, key+old)
+}

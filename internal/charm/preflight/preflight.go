@@ -1,0 +1,166 @@
+// Package preflight looks at what a machine lacks or has for a worker or a web, and
+// says what to do about it. It changes nothing, and no check hides another.
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/machine"
+	"concourse-ci-machine/internal/charm/model"
+)
+
+// Level is how a preflight check came out.
+type Level string
+
+// The levels. A warning is something that can go wrong later, or that could
+// not be looked at.
+const (
+	OK      Level = "ok"
+	Warning Level = "warning"
+	Failure Level = "failure"
+)
+
+// Check is one check of the machine.
+type Check struct {
+	Name   string `json:"name"`
+	Level  Level  `json:"level"`
+	Text   string `json:"text"`             // what was found
+	Remedy string `json:"remedy,omitempty"` // what to do about it
+}
+
+func ok(name, format string, a ...any) Check {
+	return Check{Name: name, Level: OK, Text: fmt.Sprintf(format, a...)}
+}
+
+func warn(name, remedy, format string, a ...any) Check {
+	return Check{name, Warning, fmt.Sprintf(format, a...), remedy}
+}
+
+func failure(name, remedy, format string, a ...any) Check {
+	return Check{name, Failure, fmt.Sprintf(format, a...), remedy}
+}
+
+// preflight is one look at the machine. What no file of it says comes from
+// functions.
+type preflight struct {
+	host.Host
+	facts   model.Facts
+	cfg     config.Config
+	machine machine.Machine
+	hosts   []string // URLs of what tasks fetch from
+
+	free   func(path string) (total, free uint64, err error) // bytes
+	synced func() (bool, error)                              // whether the kernel's clock follows a server
+	reach  func(ctx context.Context, url string, p resource.Proxies) error
+}
+
+// newPreflight takes what Juju said in the last hook, or the defaults where
+// none has run.
+func newPreflight(h host.Host) (*preflight, error) {
+	facts, err := model.LoadFor(h.Root, "check")
+	if err != nil {
+		return nil, err
+	}
+	cfg, problems := config.Parse(facts.Config, facts.Secrets)
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("cannot check until this option is right: %s", problems[0])
+	}
+	return &preflight{Host: h, facts: facts, cfg: cfg, machine: machine.Observe(h.Root).Under(facts.Juju),
+		free: func(path string) (uint64, uint64, error) { return diskSpace(h.Path(path)) }, synced: clockSynced, reach: reach}, nil
+}
+
+func diskSpace(path string) (total, free uint64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return 0, 0, err
+	}
+	return st.Blocks * uint64(st.Bsize), st.Bavail * uint64(st.Bsize), nil
+}
+
+// clockSynced asks the kernel (adjtimex(2)), changing nothing.
+func clockSynced() (bool, error) {
+	var t unix.Timex
+	state, err := unix.Adjtimex(&t)
+	return err == nil && state != unix.TIME_ERROR, err
+}
+
+// run does all checks, each on its own: none hides another.
+func (p *preflight) run(ctx context.Context) []Check {
+	sources := make(chan []Check, 1)
+	go func() { sources <- append(p.sources(ctx), p.outbound(ctx)...) }()
+	checks := []Check{p.series(), p.kernel(), p.cpu(), p.memory()}
+	checks = append(checks, p.disks()...)
+	checks = append(checks, p.clock())
+	if p.facts.Role != model.WebRole {
+		checks = append(checks, p.cgroups(), p.userns(), p.apparmor(), p.runc(ctx), p.folders())
+		checks = append(checks, p.gpus()...)
+	}
+	return append(checks, <-sources...)
+}
+
+// Run does all checks but those of hosts that tasks fetch from.
+func Run(ctx context.Context, h host.Host) ([]Check, error) {
+	p, err := newPreflight(h)
+	if err != nil {
+		return nil, err
+	}
+	return p.run(ctx), nil
+}
+
+// Show writes what came of each check, and fails where one failed. hosts
+// are what tasks fetch from, see hostURLs.
+func Show(ctx context.Context, h host.Host, w io.Writer, hosts string, f term.Format) error {
+	p, err := newPreflight(h)
+	if err != nil {
+		return err
+	}
+	if err := p.withHosts(hosts); err != nil {
+		return err
+	}
+	return writePreflight(w, f, p.run(ctx))
+}
+
+func writePreflight(w io.Writer, f term.Format, checks []Check) error {
+	var failed []string
+	var b strings.Builder
+	for _, c := range checks {
+		colour, mark := term.Green, string(c.Level)
+		switch c.Level {
+		case Warning:
+			colour = term.Yellow
+		case Failure:
+			colour, mark = term.Red, "FAILURE"
+			failed = append(failed, c.Name+": "+c.Text)
+		}
+		fmt.Fprintf(&b, "%s  %s: %s\n", f.Column(colour, mark, 7), c.Name, c.Text)
+		if c.Remedy != "" {
+			fmt.Fprintf(&b, "         %s\n", c.Remedy)
+		}
+	}
+	var err error
+	if f.JSON {
+		err = term.JSON(w, struct {
+			OK     bool    `json:"ok"`
+			Checks []Check `json:"checks"`
+		}{len(failed) == 0, checks})
+	} else {
+		_, err = io.WriteString(w, b.String())
+	}
+	if err == nil && len(failed) > 0 {
+		err = fmt.Errorf("cannot recommend this machine: %s", strings.Join(failed, "; "))
+	}
+	return err
+}
+
+// reachTime is for one source, all of which are asked at once.
+const reachTime = 10 * time.Second

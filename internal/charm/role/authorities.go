@@ -1,0 +1,183 @@
+package role
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/charm/status"
+)
+
+const (
+	// SystemCerts is what the machine trusts, as update-ca-certificates makes it of the
+	// public authorities and those in /usr/local/share/ca-certificates; SystemBundle all
+	// of it in one file.
+	SystemCerts  = "/etc/ssl/certs"
+	SystemBundle = SystemCerts + "/ca-certificates.crt"
+	// authoritiesDir has those of the relation, each in a file, as a file is one
+	// certificate there. It goes last, so that it tells of files that went and are
+	// trusted still.
+	authoritiesDir = "/usr/local/share/ca-certificates/concourse-ci-machine"
+	authorityName  = "concourse-ci-machine-" // begins the name of each
+
+	// UpdateTrust is the trigger that makes SystemCerts.
+	UpdateTrust = "update-ca-certificates"
+)
+
+// Trust is what there is on the machine of authorities that a relation gave.
+type Trust struct {
+	Dir     bool     // there is authoritiesDir
+	Files   []string // names in it
+	Links   []string // names of files that SystemCerts has links to
+	Dangles bool     // SystemCerts has a link that leads nowhere
+}
+
+// ObserveTrust looks for it. Where no relation ever gave any it looks at one name.
+func ObserveTrust(r host.Root, related bool) (t Trust, err error) {
+	names := func(dir string) (names []string) {
+		entries, failed := r.ReadDir(dir)
+		if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+			err = failed
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	t.Files, t.Dir = names(authoritiesDir), r.Exists(authoritiesDir)
+	if !t.Dir && !related {
+		return t, jujuerrors.Annotate(err, "cannot observe which authorities are trusted")
+	}
+	for _, name := range names(SystemCerts) {
+		if !r.Exists(SystemCerts + "/" + name) {
+			t.Dangles = true
+		}
+		if file, own := strings.CutSuffix(name, ".pem"); own && strings.HasPrefix(name, authorityName) {
+			t.Links = append(t.Links, file+".crt")
+		}
+	}
+	return t, jujuerrors.Annotate(err, "cannot observe which authorities are trusted")
+}
+
+// authorities returns the authorities that the relations give, and remarks on them.
+func authorities(o Observed) (all []relation.Authority, causes []status.Cause) {
+	remark := func(format string, args ...any) {
+		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("receive-ca-certs: "+format, args...)})
+	}
+	var given [][]relation.Authority
+	for _, l := range o.Facts.Authorities.Relations {
+		some, problems := relation.ParseAuthorities(l.Remote, l.Units)
+		for _, p := range problems {
+			remark("%s; have %s mend it, or run juju remove-relation %s:receive-ca-certs %s", p, l.App, juju.AppOf(o.Facts.Unit), l.App)
+		}
+		if len(some)+len(problems) == 0 {
+			remark("%s has given no certificate yet; see juju status %s", l.App, l.App)
+		}
+		given = append(given, some)
+	}
+	all, left := shareAuthorities(given)
+	for i, n := range left {
+		if n > 0 {
+			app := o.Facts.Authorities.Relations[i].App
+			remark("%d of %d authorities of %s are not trusted, as the limit is %d; have it give fewer, or run juju remove-relation %s:receive-ca-certs %s",
+				n, len(given[i]), app, relation.MaxAuthorities, juju.AppOf(o.Facts.Unit), app)
+		}
+	}
+	return all, causes
+}
+
+// shareAuthorities takes one authority of each relation in turn until the limit is
+// reached, so that a relation with many takes no place from one with few. left has the
+// number of authorities of each relation that found no place.
+func shareAuthorities(given [][]relation.Authority) (all []relation.Authority, left []int) {
+	left = make([]int, len(given))
+	trusted := map[string]bool{}
+	for turn, more := 0, true; more; turn++ {
+		more = false
+		for i, list := range given {
+			if turn >= len(list) {
+				continue
+			}
+			more = true
+			a := list[turn]
+			switch {
+			case trusted[a.Fingerprint]:
+			case len(all) == relation.MaxAuthorities:
+				left[i]++
+			default:
+				trusted[a.Fingerprint] = true
+				all = append(all, a)
+			}
+		}
+	}
+	return relation.Distinct(all), left
+}
+
+// DesireTrust has the machine trust these authorities, and no others of the charm's.
+func DesireTrust(t Trust, all []relation.Authority) (rs []plan.Resource) {
+	if len(all) == 0 && !t.Dir {
+		return nil
+	}
+	const why = "no relation gives its certificate"
+	update := resource.Trigger{Name: UpdateTrust, Op: "make " + SystemCerts + " anew"}
+	rs = append(rs, resource.Dir{Path: authoritiesDir, Mode: 0o755})
+	var names []string
+	for _, a := range all {
+		f := resource.File{Path: path.Join(authoritiesDir, fileOf(a)), Data: []byte(a.PEM), Mode: 0o644}
+		names = append(names, fileOf(a))
+		update.Inputs, update.Files = append(update.Inputs, f.Data), append(update.Files, f.Path)
+		rs = append(rs, f)
+	}
+	unknown := func(name string) bool { return !slices.Contains(names, name) }
+	for _, name := range t.Files {
+		if unknown(name) {
+			rs = append(rs, resource.Absent{Path: path.Join(authoritiesDir, name), Why: why, Tree: true})
+		}
+	}
+	argv := []string{"update-ca-certificates"}
+	// A link stays where nothing is added, and then leads nowhere, at which Concourse's
+	// copy for checks, gets and puts would fail.
+	if t.Dangles || slices.ContainsFunc(t.Links, unknown) {
+		argv = append(argv, "--fresh")
+	}
+	update.Then = []host.Command{{Argv: argv, Deadline: 5 * time.Minute}}
+	rs = append(rs, update)
+	if len(all) == 0 {
+		rs = append(rs, resource.Absent{Path: authoritiesDir, Why: why, Tree: true})
+	}
+	return rs
+}
+
+func fileOf(a relation.Authority) string { return authorityName + a.Fingerprint[:32] + ".crt" }
+
+// KnowAuthorities notes the authorities that tasks trust, and returns remarks on them.
+func (d *Desired) KnowAuthorities(o Observed) (remarks []status.Cause) {
+	d.Trusted, remarks = authorities(o)
+	return remarks
+}
+
+// TrustAuthorities has the machine trust the authorities of the relations.
+func (d *Desired) TrustAuthorities(o Observed) {
+	remarks := d.KnowAuthorities(o)
+	d.Causes = append(d.Causes, remarks...)
+	d.Resources = append(d.Resources, DesireTrust(o.Trust, d.Trusted)...)
+}
+
+// TrustInputs are inputs of a restart: a process reads once what the machine trusts.
+func (d *Desired) TrustInputs() (inputs [][]byte) {
+	for _, a := range d.Trusted {
+		inputs = append(inputs, []byte(a.Fingerprint))
+	}
+	return inputs
+}

@@ -1,0 +1,96 @@
+package role
+
+import (
+	"strconv"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/templates"
+)
+
+// Pebble's places.
+const (
+	PebbleUnit     = "concourse-pebble.service"
+	pebbleUnitFile = "/etc/systemd/system/" + PebbleUnit
+	PebbleDir      = model.StateDir + "/pebble"
+	PebbleSocket   = PebbleDir + "/.pebble.socket"
+
+	ExporterService = "rocm-exporter"
+	UsageService    = "gpu-usage"
+	NVIDIAService   = "gpu-nvidia"
+	ExporterURL     = "http://127.0.0.1:9401/-/healthy"
+	JobsService     = "concourse-exporter"
+)
+
+// UsageReport is where the exporter, which is not root, finds who uses the GPUs:
+// whoever may see what another user's process has open (CAP_SYS_PTRACE) can take
+// that process over, and the exporter serves the network.
+const UsageReport = "/run/concourse-gpu-usage.json"
+
+// NVIDIAReport is where it finds what nvidia-smi told, which it never starts itself: that
+// takes seconds, or hangs with the GPU.
+const NVIDIAReport = "/run/concourse-gpu-nvidia.json"
+
+// reports are those files, by the service that writes them.
+var reports = []struct{ service, path string }{{UsageService, UsageReport}, {NVIDIAService, NVIDIAReport}}
+
+// DesirePebble is Pebble with one service, or without any no Pebble. other is
+// the service that a unit of the other role has.
+func DesirePebble(d *Desired, o Observed, why string, on bool, other string, l resource.PebbleLayer) error {
+	l.Dir = PebbleDir + "/layers"
+	layer, err := l.File()
+	if err != nil {
+		return err
+	}
+	unit := pebbleUnitFile
+	state := o.Units[PebbleUnit]
+	d.Resources = append(d.Resources, resource.Absent{Path: l.Dir + "/001-" + other + ".yaml", Why: "this unit's role has no " + other})
+	for _, r := range reports {
+		if l.Helper != r.service || !on {
+			d.Resources = append(d.Resources, resource.Absent{Path: r.path, Why: "nobody writes it on this unit"})
+		}
+	}
+	if !on {
+		d.Resources = append(d.Resources, resource.Service{Unit: PebbleUnit, State: state, Why: why},
+			resource.Absent{Path: layer.Path, Why: why}, resource.Absent{Path: unit, Why: why})
+		return nil
+	}
+	data, err := templates.Render(PebbleUnit, map[string]any{"Dir": PebbleDir, "Pebble": PebbleBin, "Looks": l.Helper == UsageService || l.Job != ""})
+	if err != nil {
+		return err
+	}
+	reload := []host.Command{resource.Systemctl("daemon-reload")}
+	d.Resources = append(d.Resources, resource.Dir{Path: PebbleDir, Mode: 0o755}, layer, resource.File{Path: unit, Data: data, Mode: 0o644},
+		resource.Trigger{Name: ReloadPebble, Inputs: [][]byte{data}, Files: []string{unit}, Op: "reload systemd for " + PebbleUnit, Then: reload},
+		resource.Service{Unit: PebbleUnit, State: state, Up: true},
+		resource.Trigger{Name: RestartPebble, Inputs: [][]byte{data, layer.Data, o.Programs}, Files: []string{unit, layer.Path}, Unit: PebbleUnit, State: state,
+			Op: "restart " + PebbleUnit, Adopt: Starts(state),
+			Then: []host.Command{resource.Systemctl("restart", PebbleUnit)}})
+	return nil
+}
+
+// StopPebble ends Pebble and what it runs.
+func StopPebble(o Observed, why string) []plan.Resource {
+	return []plan.Resource{resource.Service{Unit: PebbleUnit, State: o.Units[PebbleUnit], Why: why}}
+}
+
+// LeavePebble is a unit without what DesirePebble brought, but for its folder, which is
+// among what the charm keeps of itself.
+func LeavePebble(why string) []plan.Resource {
+	return resource.AllAbsent(why, pebbleUnitFile, UsageReport, NVIDIAReport)
+}
+
+// JobsURL answers while concourse-exporter is up.
+var JobsURL = "http://127.0.0.1:" + strconv.Itoa(wellknown.JobsPort) + "/-/healthy"
+
+// The triggers, which are also the names of their stamps.
+const (
+	ReloadPebble  = "daemon-reload-pebble"
+	RestartPebble = "restart-pebble"
+)
+
+// JobsCredentials is how concourse-exporter asks the web; it holds a password.
+const JobsCredentials = "/etc/concourse-ci-machine/concourse-exporter.json"

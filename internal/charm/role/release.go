@@ -1,0 +1,32 @@
+package role
+
+import (
+	"context"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/concourse/release"
+)
+
+// Shared reports whether the releases lie on storage of several units.
+func (o Observed) Shared() bool { return o.Config.SharedStorage != "none" }
+
+// DesireRelease is the release and its folders; before comes when another one is
+// about to take its place. Where the storage can't be used, the run ends there, and
+// the status says why.
+func DesireRelease(d *Desired, o Observed, before plan.Resource) {
+	for _, text := range o.Remarks {
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
+	}
+	for _, text := range o.Config.Notes {
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
+	}
+	if o.Storage != nil {
+		d.Resources = append(d.Resources, StepOf("use the shared storage", "shared-storage="+o.Config.SharedStorage,
+			func(context.Context, host.Host) error { return o.Storage }))
+		return
+	}
+	d.Resources = append(d.Resources, release.Folders(o.Shared())...)
+	d.Resources = append(d.Resources, release.Install{Release: o.Release, Before: before})
+}

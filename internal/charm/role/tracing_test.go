@@ -1,0 +1,43 @@
+package role
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/concourse"
+)
+
+func TestTracesGoWhereTheRelationSaysUnlessTheOperatorDoes(t *testing.T) {
+	const offer = `[{"protocol": {"name": "otlp_grpc", "type": "grpc"}, "url": "tempo:4317"}, {"protocol": {"name": "otlp_http", "type": "http"}, "url": "https://tempo:4318"}]`
+	for name, c := range map[string]struct {
+		receivers, env string
+		flags          []string
+		remark         string
+	}{
+		"as offered": {receivers: offer, flags: []string{"--tracing-service-name=ci", "--enable-across-step"}},
+		"not yet":    {receivers: "[]", remark: "tempo offers no otlp_grpc yet, so no traces are sent; see juju status tempo"},
+		"no URL": {receivers: `[{"protocol": {"name": "otlp_grpc"}, "url": "http://u:hunter2@tempo"}]`,
+			remark: "receivers: the url of otlp_grpc is not host:port without scheme, user and path; no traces are sent until tempo mends it, or you run juju remove-relation web:tracing tempo"},
+		"a flag": {receivers: offer, flags: []string{"--enable-across-step", "--tracing-jaeger-endpoint=http://j"},
+			remark: "extra-web-flags has --tracing-jaeger-endpoint, which wins; take it out to send traces to tempo"},
+		"a variable": {receivers: "{", env: "CONCOURSE_TRACING_OTLP_ADDRESS=mine:4317\n",
+			remark: "the file of the environment has CONCOURSE_TRACING_OTLP_ADDRESS of your own, which wins; take it out to send traces to tempo"},
+	} {
+		o := Observed{Facts: model.Facts{Unit: "web/1", Model: "ci", ModelUUID: "f47ac10b",
+			Watchers: model.Watchers{Tracing: &model.Relation{App: "tempo", Remote: map[string]string{"receivers": c.receivers}}}}}
+		got, causes := Tracing(o, []byte(c.env), c.flags, "concourse-web")
+		if c.remark == "" {
+			require.Empty(t, causes, name)
+			require.Equal(t, concourse.Tracing{Address: "tempo:4317", TLS: true, Service: "concourse-web", Model: "ci", ModelUUID: "f47ac10b", Unit: "web/1"}, got, name)
+			continue
+		}
+		require.Zero(t, got, name)
+		require.Equal(t, []status.Cause{{Kind: status.Active, Text: "tracing: " + c.remark}}, causes, name)
+	}
+	got, causes := Tracing(Observed{}, nil, nil, "concourse-web")
+	require.Zero(t, got)
+	require.Empty(t, causes)
+}

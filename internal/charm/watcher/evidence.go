@@ -1,0 +1,115 @@
+package watcher
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/gpu/kernellog"
+	"concourse-ci-machine/internal/pool/quarantine"
+)
+
+// keepEvidence keeps what is known of the tasks that were judged at this look, before the
+// kernel's log goes on.
+func (u *Unit) keepEvidence(w io.Writer, before, now quarantine.Record) error {
+	var more []quarantine.Evidence
+	for _, run := range quarantine.News(before, now) {
+		e := quarantine.Evidence{Run: run}
+		e.Kernel, e.Unread = u.kernelLines(run)
+		more = append(more, e)
+		fmt.Fprintf(w, "container %s: %s: %s\n", run.Container, run.Verdict, run.Why)
+	}
+	if len(more) == 0 {
+		return nil
+	}
+	return quarantine.AddEvidence(u.Host.Root, more)
+}
+
+func (u *Unit) kernelLines(run quarantine.Run) (lines []string, unread string) {
+	if !u.Host.Real() {
+		return nil, "the log is this machine's, not CHARM_ROOT's"
+	}
+	var devices []string
+	for _, u := range run.GPUs {
+		pci, _, _ := strings.Cut(u.Name, "-") // a partition's log is that of its GPU
+		if !slices.Contains(devices, pci) {
+			devices = append(devices, pci)
+		}
+	}
+	end := u.Host.Now()
+	if run.Ended != nil {
+		end = run.Ended.Add(time.Minute)
+	}
+	lines, err := kernellog.Lines(run.Began.Add(-time.Second), end, devices)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return lines, ""
+}
+
+// Evidence shows what is known of the last tasks that met faults of GPUs, the newest
+// first.
+func (u *Unit) Evidence(w io.Writer, f term.Format) error {
+	list, err := quarantine.ReadEvidence(u.Host.Root)
+	switch {
+	case errors.Is(err, quarantine.ErrDamaged):
+		return fmt.Errorf("%w; remove the file, it is begun anew", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("cannot read what tasks met: %s is readable by root only; run it with sudo", quarantine.EvidenceFile)
+	case err != nil:
+		return err
+	}
+	slices.Reverse(list)
+	if f.JSON {
+		if list == nil {
+			list = []quarantine.Evidence{}
+		}
+		return term.JSON(w, list)
+	}
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "no task of this unit has met a fault of a GPU")
+		return err
+	}
+	for i, e := range list {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		showEvidence(w, e)
+	}
+	return nil
+}
+
+func showEvidence(w io.Writer, e quarantine.Evidence) {
+	fmt.Fprintf(w, "container %s from %s", e.Container, quarantine.Stamp(e.Began))
+	if e.Ended != nil {
+		fmt.Fprintf(w, " to %s", quarantine.Stamp(*e.Ended))
+	}
+	if e.Exit != nil {
+		fmt.Fprintf(w, ", exit status %d", *e.Exit)
+	}
+	fmt.Fprintf(w, "\n  verdict: %s: %s\n", e.Verdict, e.Why)
+	for _, u := range e.GPUs {
+		text := "nothing new"
+		if len(u.Met) > 0 {
+			text = quarantine.Texts(u.Met)
+		}
+		fmt.Fprintf(w, "  GPU %d (%s): %s\n", u.Index, u.Name, text)
+		if u.MemoryBefore != nil && u.MemoryAfter != nil {
+			fmt.Fprintf(w, "    memory in use: %.1f GiB before, %.1f GiB after\n", *u.MemoryBefore/(1<<30), *u.MemoryAfter/(1<<30))
+		}
+		if len(u.Before) > 0 {
+			fmt.Fprintf(w, "    before: %s\n", quarantine.Texts(u.Before))
+		}
+	}
+	for _, line := range e.Kernel {
+		fmt.Fprintf(w, "  kernel: %s\n", line)
+	}
+	if e.Unread != "" {
+		fmt.Fprintf(w, "  kernel's log: %s\n", e.Unread)
+	}
+}

@@ -1,0 +1,107 @@
+package watcher
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/pool/lease"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// workerOf answers as a worker does about containers of tasks that have ended.
+func workerOf(t *testing.T, u *Unit, exits map[string]string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		container, property, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/containers/"), "/properties/")
+		answer, known := exits[container]
+		if !known || property != "garden.process-exit-status" {
+			http.Error(w, `{"Type":"ContainerNotFoundError"}`, http.StatusNotFound)
+			return
+		}
+		fmt.Fprint(w, answer)
+	}))
+	t.Cleanup(s.Close)
+	u.WorkerURL = s.URL
+}
+
+func evidence(t *testing.T, u *Unit, f term.Format) string {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, u.Evidence(&b, f))
+	return b.String()
+}
+
+// From leases, sysfs and the worker's answer to what a person reads, and to what the
+// wrapper goes by.
+func TestTaskThatMeetsAFaultIsNamed(t *testing.T) {
+	u := leaseUnit(t, leasing())
+	watchedBy(t, u)
+	workerOf(t, u, map[string]string{"4f1c": `{"value":"134"}`, "77aa": `{"value":"much"}`})
+	require.Equal(t, "no task of this unit has met a fault of a GPU\n", evidence(t, u, term.Format{}))
+	require.Equal(t, "[]\n", evidence(t, u, term.Format{JSON: true}))
+
+	watched(t, u)
+	for pid, container := range map[int]string{4711: "4f1c", 4712: "77aa"} {
+		runs(t, u.Host.Root, fmt.Sprint(pid))
+		taken(t, u, container, pid, 5*time.Second, lease.Want{Count: 1, Of: []int{pid - 4710}})
+	}
+	look := func() string { u.after(15 * time.Second); return watched(t, u) }
+	require.Empty(t, look())
+	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
+	require.Equal(t, "GPU 1 (0000:43:00.0): withheld: 1 uncorrectable error\n", look())
+	for _, pid := range []string{"4711", "4712"} {
+		require.NoError(t, os.RemoveAll(u.Host.Path("/proc/"+pid)))
+	}
+	require.Empty(t, look(), "ended, and answerable a while longer")
+	look()
+	require.Equal(t, "container 4f1c: infrastructure: no task brings this about: 1 uncorrectable error\n", look()+look())
+
+	st, err := u.Host.Stat(quarantine.EvidenceFile)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, st.Mode().Perm())
+	hosttest.Golden(t, "testdata/evidence.golden", evidence(t, u, term.Format{}))
+	require.Contains(t, evidence(t, u, term.Format{JSON: true}), `"verdict": "infrastructure"`)
+
+	hosttest.Put(t, u.Host.Root, quarantine.EvidenceFile, "{")
+	require.ErrorContains(t, u.Evidence(&bytes.Buffer{}, term.Format{}), "remove the file, it is begun anew")
+}
+
+// What the wrapper has to find in the GPU's memory before it gives it on.
+func TestWrapperIsToldHowMuchMemoryAGPUHasInUseAtRest(t *testing.T) {
+	u := leaseUnit(t, leasing())
+	watchedBy(t, u)
+	watched(t, u)
+	const used = "/sys/bus/pci/devices/0000:43:00.0/mem_info_vram_used"
+	require.Contains(t, withheldNow(t, u.Host.Root), `{"name":"0000:43:00.0","file":"`+used+`","most":`)
+	file := withheldNow(t, u.Host.Root)
+	text, err := u.Host.ReadText(used)
+	require.NoError(t, err)
+	hosttest.Put(t, u.Host.Root, used, text+"\n")
+	u.after(15 * time.Second)
+	watched(t, u)
+	require.Equal(t, file, withheldNow(t, u.Host.Root))
+}
+
+func TestWorkerThatDoesNotTellIsNoBar(t *testing.T) {
+	u := leaseUnit(t, leasing())
+	for container, answer := range map[string]string{"a": `{"value":"x"}`, "b": `{`, "c": ``, "d": strings.Repeat(" ", 1<<17) + `{"value":"1"}`} {
+		workerOf(t, u, map[string]string{container: answer})
+		_, err := u.exitOf(t.Context(), container)
+		require.Error(t, err, container)
+	}
+	_, err := u.exitOf(t.Context(), "../unknown")
+	require.EqualError(t, err, "the worker answers 404")
+	u.WorkerURL = ""
+	_, err = u.exitOf(t.Context(), "a")
+	require.ErrorContains(t, err, "not CHARM_ROOT's")
+}

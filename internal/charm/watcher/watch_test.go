@@ -1,0 +1,203 @@
+package watcher
+
+import (
+	"bytes"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// served is a unit whose GPUs a real exporter watches, which begins anew at each look:
+// one that runs reads error counters beside its answers, some time later.
+func served(t *testing.T, hostName string) *Unit {
+	t.Helper()
+	u := &Unit{Host: hosttest.Quiet(t, hosttest.Host(t, hostName))}
+	watchedBy(t, u)
+	return u
+}
+
+// watchedBy gives the unit such an exporter.
+func watchedBy(t *testing.T, u *Unit) {
+	t.Helper()
+	h := u.Host
+	const gpu3 = "/sys/bus/pci/devices/0000:c3:00.0/" // the fixture's is sick
+	hosttest.Put(t, h.Root, gpu3+"ras/umc_err_count", "ue: 0\nce: 0\n")
+	hosttest.Put(t, h.Root, gpu3+"ras/gpu_vram_bad_pages", "")
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m := monitor.New(h.Root, monitor.AMD(h.Root), monitor.Options{})
+		exporter.Handler(&exporter.Source{Root: h.Root, Monitor: m}, exporter.Shown{}).ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	u.ExporterURL = s.URL + "/api/v1/gpus"
+}
+
+// after is the unit a time later.
+func (u *Unit) after(d time.Duration) {
+	u.Host.Clock = hosttest.Clock{T: u.Host.Now().Add(d)}
+}
+
+func watched(t *testing.T, u *Unit) string {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, u.Look(t.Context(), &b))
+	return b.String()
+}
+
+func withheldNow(t *testing.T, r host.Root) string {
+	t.Helper()
+	data, err := r.ReadFile(quarantine.WithheldFile)
+	if err != nil {
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		return ""
+	}
+	st, err := r.Stat(quarantine.WithheldFile)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o644, st.Mode().Perm())
+	return string(data)
+}
+
+const ueFile = "/sys/bus/pci/devices/0000:43:00.0/ras/umc_err_count"
+
+// From an error in sysfs to what the wrapper reads, in one look; and back.
+func TestSickGPUIsWithheldAtTheFirstLook(t *testing.T) {
+	u := served(t, "mi210x4")
+	require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): in_service: seen first\n")
+	require.Empty(t, withheldNow(t, u.Host.Root))
+	var status bytes.Buffer
+	require.NoError(t, u.Status(&status, term.Format{}))
+	require.Equal(t, "gpu-sharing=shared: GPUs are not leased\n", status.String())
+
+	before, err := u.Host.ReadFile(ueFile)
+	require.NoError(t, err)
+	u.after(15 * time.Second)
+	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
+	require.Equal(t, "GPU 1 (0000:43:00.0): withheld: 1 uncorrectable error\n", watched(t, u))
+	since := u.Host.Now().UTC().Format("2006-01-02 15:04:05 UTC")
+	require.Equal(t, `{"gpus":[{"name":"0000:43:00.0","why":"is withheld since `+since+`: 1 uncorrectable error"}]}`+"\n", withheldNow(t, u.Host.Root))
+	u.after(15 * time.Second)
+	require.Empty(t, watched(t, u), "nothing new")
+
+	status.Reset()
+	require.NoError(t, u.Status(&status, term.Format{}))
+	require.Regexp(t, `^gpu-sharing=shared: GPUs are not leased\nwithheld: GPU 1 \(GPU-\w+, 0000:43:00.0\) is withheld since `+since+`: 1 uncorrectable error\n      at the last look: 1 uncorrectable error\n$`, status.String())
+	status.Reset()
+	require.NoError(t, u.Status(&status, term.Format{JSON: true}))
+	require.Contains(t, status.String(), `"state": "withheld"`)
+
+	hosttest.Put(t, u.Host.Root, ueFile, string(before))
+	for range 21 {
+		u.after(15 * time.Second)
+		watched(t, u)
+	}
+	require.Empty(t, withheldNow(t, u.Host.Root), "well for five minutes")
+}
+
+// What is unknown is not unhealthy, and no reason to give back what is sick.
+func TestSilentExporterChangesNothing(t *testing.T) {
+	u := served(t, "mi210x4")
+	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
+	watched(t, u)
+	withheld := withheldNow(t, u.Host.Root)
+	require.NotEmpty(t, withheld)
+	u.ExporterURL = hosttest.Answering(t, 500, "")
+	for range 100 {
+		u.after(15 * time.Second)
+		require.Empty(t, watched(t, u))
+	}
+	require.Equal(t, withheld, withheldNow(t, u.Host.Root))
+	r, err := quarantine.Read(u.Host.Root)
+	require.NoError(t, err)
+	require.Equal(t, "the exporter answers 500", r.Unknown)
+}
+
+func TestDamagedFilesAreMadeAnew(t *testing.T) {
+	u := served(t, "mi210x4")
+	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
+	watched(t, u)
+	want := withheldNow(t, u.Host.Root)
+	for _, path := range []string{quarantine.WithheldFile, quarantine.File} {
+		hosttest.Put(t, u.Host.Root, path, "{")
+		watched(t, u)
+		require.Equal(t, want, withheldNow(t, u.Host.Root))
+		_, err := quarantine.Read(u.Host.Root)
+		require.NoError(t, err)
+	}
+}
+
+func TestOptionIsThatOfTheLastHook(t *testing.T) {
+	u := served(t, "mi210x4")
+	set := func(value string) {
+		require.NoError(t, model.Save(u.Host.Root, model.Facts{}, model.Facts{Unit: "concourse-ci-machine/0", Role: model.WorkerRole,
+			Config: map[string]any{"mode": "worker", "gpu-quarantine": value}}))
+		u.after(15 * time.Second)
+		watched(t, u)
+	}
+	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
+	watched(t, u)
+	require.NotEmpty(t, withheldNow(t, u.Host.Root))
+	set("of")
+	require.NotEmpty(t, withheldNow(t, u.Host.Root), "a wrong value is none")
+	set("off")
+	require.Empty(t, withheldNow(t, u.Host.Root))
+	require.EqualError(t, u.Withhold(nil, "0", "x"), "cannot withhold a GPU: gpu-quarantine=off; set it to manual or auto first")
+	set("manual")
+	require.Empty(t, withheldNow(t, u.Host.Root))
+	require.NoError(t, u.Withhold(&bytes.Buffer{}, "0", "x"))
+	require.Contains(t, withheldNow(t, u.Host.Root), "by hand: x")
+}
+
+func TestPersonsWithholdAndReturn(t *testing.T) {
+	u := served(t, "mi210x4")
+	require.EqualError(t, u.Withhold(nil, "0", "x"), `cannot withhold GPU "0": no AMD GPU of this unit is watched yet; see juju status`)
+	watched(t, u)
+	var b bytes.Buffer
+	require.NoError(t, u.Withhold(&b, "0000:43:00.0", "swap the riser"))
+	require.Regexp(t, `^GPU 1 \(GPU-\w+, 0000:43:00.0\) is withheld: no new container gets it; one that has it keeps it. gpu-return gives it back. The status`, b.String())
+	require.Contains(t, withheldNow(t, u.Host.Root), "by hand: swap the riser", "at once, without a look")
+	require.ErrorContains(t, u.Withhold(nil, "9", "x"), `cannot withhold GPU "9": this unit has 0 (GPU-`)
+	require.ErrorContains(t, u.Return(nil, "0"), "cannot return GPU 0: it is in service since ")
+
+	hosttest.Put(t, u.Host.Root, ueFile, "ue: 2\nce: 0\n")
+	u.after(15 * time.Second)
+	watched(t, u)
+	b.Reset()
+	require.NoError(t, u.Return(&b, "1"))
+	require.Contains(t, b.String(), "is in service again, though this stands: 2 uncorrectable errors. It is not withheld for that any more; for anything new it is.")
+	u.after(15 * time.Second)
+	watched(t, u)
+	require.Empty(t, withheldNow(t, u.Host.Root), "acknowledged")
+	hosttest.Put(t, u.Host.Root, ueFile, "ue: 3\nce: 0\n")
+	u.after(15 * time.Second)
+	watched(t, u)
+	require.NotEmpty(t, withheldNow(t, u.Host.Root), "one more")
+}
+
+func TestMetricsTellOfWithheldGPUs(t *testing.T) {
+	u := served(t, "mi210x4")
+	watched(t, u)
+	require.NoError(t, u.Withhold(&bytes.Buffer{}, "1", "x"))
+	m := monitor.New(u.Host.Root, monitor.AMD(u.Host.Root), monitor.Options{Service: quarantine.File, Now: func() time.Time { return u.Host.Now().Add(90 * time.Second) }})
+	w := httptest.NewRecorder()
+	exporter.Handler(&exporter.Source{Root: u.Host.Root, Monitor: m}, exporter.Shown{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, line := range []string{
+		`rocm_gpu_service_state{gpu="0",pci_bus_id="0000:23:00.0",state="in_service",`, `rocm_gpu_service_state{gpu="1",pci_bus_id="0000:43:00.0",state="withheld",`,
+		"rocm_exporter_service_report_age_seconds 90\n",
+	} {
+		require.Contains(t, w.Body.String(), line)
+	}
+	require.Regexp(t, `rocm_gpu_withheld_seconds_total\{gpu="1",pci_bus_id="0000:43:00.0",uuid="[^"]*"\} 90\n`, w.Body.String())
+	require.NoError(t, oci.CheckConfig([]byte(`{"runtime":"/r","withheld":{"file":"`+quarantine.WithheldFile+`"}}`)))
+}

@@ -1,0 +1,126 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/status"
+)
+
+// Coverage is which architectures of AMD GPUs the related workers have.
+type Coverage struct {
+	Architectures []CoveredArch   `json:"architectures" yaml:"architectures"` // by name
+	Missing       []string        `json:"missing" yaml:"missing,flow"`        // of required-archs: those that no worker has
+	Withheld      []string        `json:"withheld" yaml:"withheld,flow"`      // of required-archs: those of which all GPUs are withheld from tasks
+	Unknown       []CoveringUnit  `json:"unknown" yaml:"unknown"`             // AMD GPUs whose architecture the kernel does not tell
+	Others        []CoveringUnit  `json:"others" yaml:"others"`               // GPUs that are not AMD's
+	Workers       CoveringWorkers `json:"workers" yaml:"workers"`
+}
+
+// CoveredArch is one architecture, with the units that have it.
+type CoveredArch struct {
+	Arch     string         `json:"architecture" yaml:"architecture"`
+	Required bool           `json:"required" yaml:"required"`
+	GPUs     int            `json:"gpus" yaml:"gpus"`         // of all units
+	Withheld int            `json:"withheld" yaml:"withheld"` // of these, from tasks
+	Units    []CoveringUnit `json:"units" yaml:"units"`
+}
+
+// CoveringUnit is one worker's unit in one of the lists.
+type CoveringUnit struct {
+	Unit     string `json:"unit" yaml:"unit"`
+	Worker   string `json:"worker" yaml:"worker"`     // its name at the web, "" where it tells none
+	GPUs     int    `json:"gpus" yaml:"gpus"`         // of this list
+	Withheld int    `json:"withheld" yaml:"withheld"` // of these, from tasks; 0 also where a unit of an older charm does not tell
+	Sharing  string `json:"sharing" yaml:"sharing"`
+}
+
+// MarshalYAML writes a unit in one line.
+func (u CoveringUnit) MarshalYAML() (any, error) {
+	type plain CoveringUnit
+	var n yaml.Node
+	err := n.Encode(plain(u))
+	n.Style = yaml.FlowStyle
+	return &n, err
+}
+
+// CoveringWorkers counts the related units.
+type CoveringWorkers struct {
+	All  int `json:"all" yaml:"all"`
+	GPUs int `json:"with_gpus" yaml:"with_gpus"`
+}
+
+// CoverageOf is the matrix of what workers tell.
+func CoverageOf(workers []model.Worker, required []string) Coverage {
+	c := Coverage{Architectures: []CoveredArch{}, Missing: []string{}, Withheld: []string{}, Unknown: []CoveringUnit{}, Others: []CoveringUnit{}}
+	at := func(arch string) *CoveredArch {
+		i, found := slices.BinarySearchFunc(c.Architectures, arch, func(a CoveredArch, name string) int { return strings.Compare(a.Arch, name) })
+		if !found {
+			c.Architectures = slices.Insert(c.Architectures, i, CoveredArch{Arch: arch, Required: slices.Contains(required, arch), Units: []CoveringUnit{}})
+		}
+		return &c.Architectures[i]
+	}
+	for _, arch := range required {
+		at(arch)
+	}
+	for _, w := range workers {
+		c.Workers.All++
+		if w.GPUs.Count == 0 {
+			continue
+		}
+		c.Workers.GPUs++
+		unit := CoveringUnit{Unit: w.Unit, Worker: w.Name, Sharing: "shared", GPUs: w.GPUs.Count}
+		if w.GPUs.Exclusive {
+			unit.Sharing = "exclusive"
+		}
+		if w.GPUs.Runtime != "rocm" {
+			c.Others = append(c.Others, unit)
+			continue
+		}
+		unknown, out := w.GPUs.Count, map[string]int{} // out of service, by architecture
+		for _, g := range w.GPUs.Each {
+			if g.Out() {
+				out[g.GFX]++
+			}
+		}
+		for _, a := range w.GPUs.Archs {
+			unknown -= a.GPUs
+			unit.GPUs, unit.Withheld = a.GPUs, min(out[a.Arch], a.GPUs)
+			arch := at(a.Arch)
+			arch.GPUs, arch.Withheld = arch.GPUs+a.GPUs, arch.Withheld+unit.Withheld
+			arch.Units = append(arch.Units, unit)
+		}
+		if unit.GPUs, unit.Withheld = unknown, min(out[""], unknown); unknown > 0 {
+			c.Unknown = append(c.Unknown, unit)
+		}
+	}
+	for _, arch := range required {
+		switch a := at(arch); {
+		case a.GPUs == 0:
+			c.Missing = append(c.Missing, arch)
+		case a.Withheld == a.GPUs:
+			c.Withheld = append(c.Withheld, arch)
+		}
+	}
+	return c
+}
+
+// missingArchs are remarks on architectures that have to be there and are not, or of which
+// no task gets a GPU.
+func missingArchs(w *model.Web, required []string) (causes []status.Cause) {
+	if len(required) == 0 {
+		return nil
+	}
+	c := CoverageOf(w.SortedWorkers(), required)
+	if len(c.Missing) > 0 {
+		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("no worker has %s (required-archs)", strings.Join(c.Missing, ", "))})
+	}
+	if len(c.Withheld) > 0 {
+		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("all GPUs of %s are withheld (required-archs)", strings.Join(c.Withheld, ", "))})
+	}
+	return causes
+}

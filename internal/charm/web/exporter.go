@@ -1,0 +1,42 @@
+package web
+
+import (
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/jobexporter/login"
+)
+
+// desireJobExporter is Pebble with the exporter of Concourse's jobs, on a web
+// with enable-metrics. It knows the web's own address, port and user (D57), and
+// runs as the user that the file with the password belongs to (D39).
+func desireJobExporter(d *Desired, o Observed) error {
+	why := "enable-metrics is off"
+	if o.Config.Metrics {
+		why = "there is no web to ask"
+	}
+	if d.Jobs = o.Config.Metrics && d.Up; d.Jobs {
+		c := login.Credentials{URL: d.LocalURL, Username: o.Config.AdminUser, Password: d.Secret[model.AdminPassword]}
+		data, err := c.Marshal()
+		if err != nil {
+			return err
+		}
+		d.Resources = append(d.Resources, resource.Dir{Path: "/etc/concourse-ci-machine", Mode: 0o755},
+			resource.File{Path: role.JobsCredentials, Data: data, Mode: 0o600, Owner: concourse.WebUser})
+	} else {
+		d.Resources = append(d.Resources, resource.Absent{Path: role.JobsCredentials, Why: why})
+	}
+	command := []string{role.JobsBin, "--credentials-file=" + role.JobsCredentials}
+	if len(o.Config.RequiredArchs) > 0 {
+		command = append(command, "--required-archs="+strings.Join(o.Config.RequiredArchs, ","))
+	}
+	return role.DesirePebble(&d.Desired, o.Observed, why, d.Jobs, role.ExporterService, resource.PebbleLayer{
+		Service: role.JobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(wellknown.JobsPort),
+		Command: command, User: concourse.WebUser, Group: concourse.WebUser,
+		Check: role.JobsService, URL: role.JobsURL})
+}

@@ -1,0 +1,179 @@
+package web
+
+import (
+	"io/fs"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/postgres"
+)
+
+// Certify is this web's TLS: its private key and the request for a certificate.
+type Certify struct {
+	Key, Request string // PEM
+}
+
+// observeCertify reads the key, or makes one, and makes the request: for the
+// same names it is always the same one. Without a name, which Juju may not know
+// yet, there is nothing to ask for.
+func observeCertify(r host.Root, cfg config.Config, w *model.Web) (c Certify, err error) {
+	if !cfg.TLS || w == nil {
+		return c, nil
+	}
+	names := webNames(cfg, w)
+	if len(names) == 0 {
+		return c, nil
+	}
+	if c.Key, err = role.ReadOptional(r, concourse.WebFiles(cfg.SharedStorage != "none").TLSKey()); err != nil {
+		return c, err
+	}
+	if c.Key == "" {
+		c.Key, c.Request, err = relation.NewCertificateRequest(names)
+	} else {
+		c.Request, err = relation.CertificateRequestFor(c.Key, names)
+	}
+	return c, jujuerrors.Annotate(err, "cannot make the certificate request")
+}
+
+// webNames are the names that the certificate is to have, the first one first.
+func webNames(cfg config.Config, w *model.Web) (names []string) {
+	if u, err := url.Parse(cfg.ExternalURL); err == nil && u.Hostname() != "" {
+		names = append(names, u.Hostname())
+	}
+	if w.Address != "" && !slices.Contains(names, w.Address) {
+		names = append(names, w.Address)
+	}
+	return names
+}
+
+// certificateOf is the certificate for the request, ok where there is one.
+func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []status.Cause) {
+	if !o.Config.TLS {
+		return cert, false, nil
+	}
+	app, _, _ := strings.Cut(o.Facts.Unit, "/")
+	l := o.Facts.Web.Certificates
+	if l == nil {
+		return cert, false, []status.Cause{{Kind: status.Blocked, Text: "tls-enabled: a certificate is missing; run juju integrate " + app + ":certificates <certificates application>, or set tls-enabled=false"}}
+	}
+	cert, ok, problems := relation.ParseCertificates(l.Remote, o.Certify.Request)
+	for _, p := range problems {
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "certificates: " + p})
+	}
+	if !ok {
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for the certificate of " + l.App})
+	}
+	return cert, ok, causes
+}
+
+// webFiles are the files beside the environment that the web reads.
+func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files []resource.File, causes []status.Cause) {
+	own := func(path, data string, mode fs.FileMode) {
+		files = append(files, resource.File{Path: path, Data: []byte(data), Mode: mode, Owner: concourse.WebUser})
+	}
+	if db.CA != "" {
+		own(paths.DatabaseCA(), db.CA, 0o644)
+	}
+	v, ok, problems := vaultOf(o)
+	if ok && v.CA != "" {
+		own(paths.VaultCA(), v.CA, 0o644)
+	}
+	for _, p := range problems {
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "vault-kv: " + p})
+	}
+	if o.Facts.Web.Vault != nil && !ok && len(problems) == 0 {
+		causes = append(causes, status.Cause{Kind: status.Active, Text: "vault-kv: no credentials for this unit yet; run the action of Vault's charm that authorizes it"})
+	}
+	for _, key := range optionFiles(o) {
+		own(optionFile(paths, key), o.Config.Files[key], 0o600)
+	}
+	cert, ok, more := certificateOf(o)
+	if ok {
+		own(paths.TLSCert(), cert.Cert+cert.Chain, 0o644)
+	}
+	return files, append(causes, more...)
+}
+
+// certifyFiles is the private key of a certificate. It is written whether the
+// web can run or not: one that is not kept would be another in the next hook.
+func certifyFiles(o Observed, paths concourse.WebPaths) []resource.File {
+	if o.Certify.Key == "" {
+		return nil
+	}
+	return []resource.File{{Path: paths.TLSKey(), Data: []byte(o.Certify.Key), Mode: 0o600, Owner: concourse.WebUser}}
+}
+
+// optionFiles are the variables whose value is a file of the charm; not Vault's where
+// a relation says how to reach it.
+func optionFiles(o Observed) []string {
+	keys := slices.Sorted(maps.Keys(o.Config.Files))
+	if _, related, _ := vaultOf(o); related {
+		keys = slices.DeleteFunc(keys, func(k string) bool { return strings.HasPrefix(k, "CONCOURSE_VAULT_") })
+	}
+	return keys
+}
+
+// optionFile is where the text of an option lies that Concourse wants a path of.
+func optionFile(p concourse.WebPaths, env string) string {
+	ending := ".pem"
+	if env == config.ResourceDefaults {
+		ending = ".yml"
+	}
+	return p.KeyDir() + "/" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(env, "CONCOURSE_"), "_", "-")) + ending
+}
+
+func vaultOf(o Observed) (relation.Vault, bool, []string) {
+	l := o.Facts.Web.Vault
+	if l == nil {
+		return relation.Vault{}, false, nil
+	}
+	return relation.ParseVault(l.Remote, l.Own["nonce"], l.Secrets)
+}
+
+// vaultEnv is how the web finds Vault. A relation wins over the options, of
+// which only the prefix still counts (D60).
+func vaultEnv(o Observed, paths concourse.WebPaths) map[string]string {
+	const prefix, cache = "CONCOURSE_VAULT_PATH_PREFIX", "CONCOURSE_VAULT_ENABLE_KV_MOUNT_CACHE"
+	options := o.Config.VaultEnv
+	v, ok, _ := vaultOf(o)
+	if !ok {
+		if options["CONCOURSE_VAULT_URL"] == "" {
+			return nil
+		}
+		return options
+	}
+	env := maps.Clone(v.Env(paths.VaultCA()))
+	if p := options[prefix]; p != "" {
+		env[prefix] = "/" + strings.TrimLeft(p, "/")
+	}
+	if c := options[cache]; c != "" {
+		env[cache] = c
+	}
+	return env
+}
+
+// webDatabase and repairConfig are the database as Concourse and as the repair
+// of rights take it.
+func webDatabase(db relation.Database, paths concourse.WebPaths) concourse.WebDatabase {
+	d := concourse.WebDatabase{Host: db.Host, Port: db.Port, User: db.User, Password: db.Password, Name: db.Name, SSLMode: db.SSLMode()}
+	if db.CA != "" {
+		d.CAFile = paths.DatabaseCA()
+	}
+	return d
+}
+
+func repairConfig(db relation.Database) postgres.Config {
+	return postgres.Config{Host: db.Host, Port: db.Port, User: db.User, Password: db.Password, Name: db.Name, SSLMode: db.SSLMode(), CA: db.CA}
+}

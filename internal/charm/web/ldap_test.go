@@ -1,0 +1,65 @@
+package web
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/concourse"
+)
+
+func TestLDAPIsWhatTheRelationSaysOrWhyItIsNot(t *testing.T) {
+	const id = "secret:d2ldap0000000000000g"
+	for name, c := range map[string]struct {
+		change map[string]string
+		secret map[string]string
+		kind   status.Kind
+		cause  string
+		host   string
+	}{
+		"ready": {secret: map[string]string{"password": "hunter2"}, host: "ldap:636"},
+		"nothing yet": {change: map[string]string{"ldaps_urls": "", "bind_dn": "", "bind_password_secret": ""}, kind: status.Waiting,
+			cause: "ldap: glauth has no account for this application yet; see juju status glauth"},
+		"no grant yet": {kind: status.Waiting,
+			cause: "ldap: bind_password_secret: the secret can't be read; glauth has to mend it, or run juju remove-relation concourse-ci-machine:ldap glauth"},
+		"in clear": {change: map[string]string{"ldaps_urls": "[]", "urls": `["ldap://ldap:3893"]`, "starttls": "False"}, secret: map[string]string{"password": "hunter2"},
+			kind: status.Active, cause: "ldap: glauth offers neither LDAPS nor StartTLS, so passwords are sent in clear; switch one on there", host: "ldap:3893"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := observedWeb(t, map[string]any{"ldap-user-search-username": "mail", "main-team-ldap-group": "admins"})
+			l := &model.Relation{App: "glauth", Remote: map[string]string{"ldaps_urls": `["ldaps://ldap"]`, "base_dn": "dc=o", "bind_dn": "cn=ci,dc=o",
+				"bind_password_secret": id, "auth_method": "simple", "starttls": "True"}, Secrets: map[string]map[string]string{}}
+			for key, value := range c.change {
+				l.Remote[key] = value
+			}
+			if c.secret != nil {
+				l.Secrets[id] = c.secret
+			}
+			o.Facts.Web.LDAP = l
+			d := Desire(o, nil)
+			var want []status.Cause
+			if c.cause != "" {
+				want = []status.Cause{{Kind: c.kind, Text: c.cause}}
+			}
+			require.Equal(t, want, d.Causes)
+			require.True(t, d.Up, "the other ways to log in work")
+			env := webEnv(t, d)
+			require.Equal(t, c.host, env["CONCOURSE_LDAP_HOST"])
+			require.Equal(t, c.secret["password"], env["CONCOURSE_LDAP_BIND_PW"])
+			require.Equal(t, "mail", env["CONCOURSE_LDAP_USER_SEARCH_USERNAME"])
+			require.Equal(t, "admins", env["CONCOURSE_MAIN_TEAM_LDAP_GROUP"])
+		})
+	}
+}
+
+// What refines the search may be set first; without a server it has no effect.
+func TestOptionsOfLDAPWithoutAServerAreARemark(t *testing.T) {
+	o := observedWeb(t, map[string]any{"ldap-user-search-filter": "(objectClass=person)"})
+	want := "ldap-user-search-filter has no effect without the relation ldap or ldap-host, ldap-bind-dn, ldap-bind-pw, ldap-user-search-base-dn, ldap-user-search-username"
+	require.Equal(t, []status.Cause{{Kind: status.Active, Text: want}}, Desire(o, nil).Causes)
+	c, causes := ldapOf(o)
+	require.Equal(t, concourse.LDAP{}, c)
+	require.Len(t, causes, 1)
+}

@@ -1,0 +1,126 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/concourse"
+)
+
+// NoteFile names the variables in the web's environment that the operator may have as
+// well, limits at first, and that the charm wrote: one of the operator's there is not the
+// charm's to take away.
+const NoteFile = model.StateDir + "/web-limit"
+
+// taskLimit is the web's limit, 0 for none, and what to tell of it.
+func taskLimit(o Observed) (limit int, causes []status.Cause) {
+	var gpus []int // numbers of GPUs of workers without a limit of their own, each once
+	needed, limited, others := false, false, false
+	for _, w := range o.Facts.Web.Workers {
+		switch {
+		case w.Key == "":
+			continue
+		case w.GPUs.Count == 0:
+			others = true
+			continue
+		case !w.GPUs.Exclusive:
+			others = true
+		case w.GPUs.Limited:
+			limited = true
+			continue
+		default:
+			needed = true
+		}
+		if !slices.Contains(gpus, w.GPUs.Count) {
+			gpus = append(gpus, w.GPUs.Count)
+		}
+	}
+	strategy, fixed, own := strategies(o)
+	remark := func(format string, args ...any) (int, []status.Cause) {
+		return 0, []status.Cause{{Kind: status.Active, Text: fmt.Sprintf(format, args...)}}
+	}
+	switch {
+	case !needed && !limited || !o.Config.LimitTasks || own:
+		return 0, nil
+	case needed && len(gpus) > 1:
+		slices.Sort(gpus)
+		return remark("tasks are not limited to the GPUs: workers have %s of them, and the web has one limit for all; set --max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off", numbers(gpus))
+	case fixed && !slices.Contains(strings.Split(strategy, ","), concourse.LimitStrategy):
+		return remark("tasks are not limited to the GPUs: extra-web-flags has a --container-placement-strategy without %s; add that, or set limit-gpu-tasks=off", concourse.LimitStrategy)
+	case !concourse.Limitable(strategy):
+		return remark("tasks are not limited to the GPUs: container-placement-strategy=%s goes with no other; set another, or limit-gpu-tasks=off", strategy)
+	case !needed:
+		return concourse.HighLimit, nil
+	case others:
+		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("no worker gets more than %d tasks at once, as GPU workers have %d GPUs and the web has one limit for all (limit-gpu-tasks)", gpus[0], gpus[0])})
+	}
+	return gpus[0], causes
+}
+
+// numbers are the first of them as a text.
+func numbers(all []int) string {
+	const most = 4
+	var texts []string
+	for i, n := range all {
+		if i == most {
+			texts = append(texts, "...")
+			break
+		}
+		texts = append(texts, strconv.Itoa(n))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// strategies is how the web chooses a worker; fixed says that flags do, which
+// win over the environment. own says that the operator limits tasks himself, by
+// a flag or in the web's file.
+func strategies(o Observed) (text string, fixed, own bool) {
+	var flags []string
+	for _, f := range o.Config.ExtraWebFlags {
+		name, value, _ := strings.Cut(f, "=")
+		switch name {
+		case "--max-active-tasks-per-worker":
+			own = true
+		case "--container-placement-strategy":
+			flags = append(flags, value)
+		}
+	}
+	own = own || operatorsOwn(o, concourse.TaskLimitKey)
+	if len(flags) > 0 {
+		return strings.Join(flags, ","), true, own
+	}
+	return o.Config.WebEnv[concourse.StrategyKey], false, own
+}
+
+// operatorsOwn reports whether the variable in the web's file is not the charm's.
+func operatorsOwn(o Observed, key string) bool {
+	return !slices.Contains(o.Noted, key) && concourse.SetsEnv(o.WebEnv, key)
+}
+
+// withNote is the web's environment with the note of which variables in it are the
+// charm's: what comes is noted before, and what goes is forgotten after, so that a
+// crash in between loses none.
+func withNote(o Observed, env resource.File, now []string) []plan.Resource {
+	note := func(keys []string) resource.File {
+		return resource.File{Path: NoteFile, Data: []byte(strings.Join(keys, "\n") + "\n"), Mode: 0o600}
+	}
+	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.Noted, now))))
+	var rs []plan.Resource
+	if len(all) > 0 {
+		rs = append(rs, note(all))
+	}
+	rs = append(rs, env)
+	switch {
+	case len(now) == 0:
+		rs = append(rs, resource.Absent{Path: NoteFile, Why: "the web's environment has nothing to be noted"})
+	case len(now) < len(all):
+		rs = append(rs, note(now))
+	}
+	return rs
+}

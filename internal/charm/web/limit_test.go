@@ -1,0 +1,115 @@
+package web
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/testutil/resourcetest"
+	"concourse-ci-machine/internal/testutil/roletest"
+)
+
+func withWorkers(o Observed, workers ...model.Worker) Observed {
+	web := *o.Facts.Web
+	web.Workers = map[string]model.Worker{}
+	for _, w := range workers {
+		web.Workers["tsa:7 "+w.Unit] = w
+	}
+	o.Facts.Web = &web
+	return o
+}
+
+func TestWebLimitsTasksWhereOneNumberFitsAllGPUWorkers(t *testing.T) {
+	plain := model.Worker{Unit: "plain/0", Key: "ssh-ed25519 AAAA plain"}
+	keyless := roletest.GPUWorker("new/0", 9, true, false)
+	keyless.Key = ""
+	usual := "limit-active-tasks,volume-locality"
+	for name, c := range map[string]struct {
+		set     map[string]any
+		workers []model.Worker
+		limit   string
+		strategy,
+		remark string
+	}{
+		"no worker":            {nil, nil, "", "volume-locality", ""},
+		"shared GPUs":          {nil, []model.Worker{roletest.GPUWorker("a/0", 4, false, false), plain}, "", "volume-locality", ""},
+		"all the same":         {nil, []model.Worker{roletest.GPUWorker("a/0", 4, true, false), roletest.GPUWorker("a/1", 4, true, false), keyless}, "4", usual, ""},
+		"they limit theirs":    {nil, []model.Worker{roletest.GPUWorker("a/0", 4, true, true), roletest.GPUWorker("a/1", 8, true, true), plain}, "10000", usual, ""},
+		"one can't":            {nil, []model.Worker{roletest.GPUWorker("a/0", 4, true, true), roletest.GPUWorker("a/1", 4, true, false)}, "4", usual, ""},
+		"one can't, and less":  {nil, []model.Worker{roletest.GPUWorker("a/0", 8, true, true), roletest.GPUWorker("a/1", 4, true, false)}, "4", usual, ""},
+		"others have more":     {nil, []model.Worker{roletest.GPUWorker("a/0", 2, true, false), roletest.GPUWorker("b/0", 8, false, false)}, "", "volume-locality", "tasks are not limited to the GPUs: workers have 2, 8 of them, and the web has one limit for all; set --max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off"},
+		"many numbers":         {nil, []model.Worker{roletest.GPUWorker("a/0", 1, true, false), roletest.GPUWorker("a/1", 2, true, false), roletest.GPUWorker("a/2", 3, true, false), roletest.GPUWorker("a/3", 4, true, false), roletest.GPUWorker("a/4", 5, true, false)}, "", "volume-locality", "workers have 1, 2, 3, 4, ... of them"},
+		"workers without GPUs": {nil, []model.Worker{roletest.GPUWorker("a/0", 2, true, false), plain}, "2", usual, "no worker gets more than 2 tasks at once, as GPU workers have 2 GPUs and the web has one limit for all (limit-gpu-tasks)"},
+		"off":                  {map[string]any{"limit-gpu-tasks": "off"}, []model.Worker{roletest.GPUWorker("a/0", 2, true, false), plain}, "", "volume-locality", ""},
+		"a strategy of one's own": {map[string]any{"container-placement-strategy": "fewest-build-containers"}, []model.Worker{roletest.GPUWorker("a/0", 2, true, false)},
+			"2", "limit-active-tasks,fewest-build-containers", ""},
+		"random": {map[string]any{"container-placement-strategy": "random"}, []model.Worker{roletest.GPUWorker("a/0", 2, true, false)},
+			"", "random", "tasks are not limited to the GPUs: container-placement-strategy=random goes with no other; set another, or limit-gpu-tasks=off"},
+		"a limit by flag": {map[string]any{"extra-web-flags": "--max-active-tasks-per-worker=9"}, []model.Worker{roletest.GPUWorker("a/0", 2, true, false), plain}, "", "volume-locality", ""},
+		"a strategy by flag": {map[string]any{"extra-web-flags": "--container-placement-strategy=random"}, []model.Worker{roletest.GPUWorker("a/0", 2, true, false)},
+			"", "volume-locality", "tasks are not limited to the GPUs: extra-web-flags has a --container-placement-strategy without limit-active-tasks; add that, or set limit-gpu-tasks=off"},
+		"strategies by flags": {map[string]any{"extra-web-flags": "--container-placement-strategy=limit-active-tasks --container-placement-strategy=volume-locality"},
+			[]model.Worker{roletest.GPUWorker("a/0", 2, true, false)}, "2", usual, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := withWorkers(observedWeb(t, c.set), c.workers...)
+			d := Desire(o, nil)
+			env := webEnv(t, d)
+			require.Equal(t, c.limit, env["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"])
+			require.Equal(t, c.strategy, env["CONCOURSE_CONTAINER_PLACEMENT_STRATEGY"])
+			_, noted := resourcetest.File(d.Resources, NoteFile)
+			require.Equal(t, c.limit != "", noted)
+			require.Equal(t, c.limit == "", resourcetest.Absent(d.Resources, NoteFile))
+			if c.remark == "" {
+				require.Empty(t, d.Causes)
+				return
+			}
+			require.Len(t, d.Causes, 1)
+			require.Equal(t, status.Active, d.Causes[0].Kind)
+			require.Contains(t, d.Causes[0].Text, c.remark)
+			o.Facts.Web.Database = nil
+			if c.limit != "" {
+				o.Noted, o.WebEnv = []string{"CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"}, []byte("CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER="+c.limit+"\n")
+			}
+			down := Desire(o, nil)
+			require.NotContains(t, webEnv(t, down), "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER", "the charm's goes with the web")
+			require.True(t, resourcetest.Absent(down.Resources, NoteFile))
+		})
+	}
+}
+
+// A limit in the web's file is the operator's, unless the charm noted that it
+// wrote one; its own goes with the last worker that needs it.
+func TestOperatorsLimitInTheFileWinsAndTheCharmsGoes(t *testing.T) {
+	o := withWorkers(observedWeb(t, nil), roletest.GPUWorker("a/0", 2, true, false))
+	o.WebEnv = []byte("CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=7\n")
+	env := webEnv(t, Desire(o, nil))
+	require.Equal(t, "7", env["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"])
+	require.Equal(t, "volume-locality", env["CONCOURSE_CONTAINER_PLACEMENT_STRATEGY"])
+	o = withWorkers(o)
+	require.Equal(t, "7", webEnv(t, Desire(o, nil))["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"])
+	o.Noted = []string{"CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"}
+	require.NotContains(t, webEnv(t, Desire(o, nil)), "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER")
+}
+
+// A crash anywhere leaves a note that is true: of what the file may have.
+func TestNoteOfLimitsIsWrittenBeforeAndForgottenAfterThem(t *testing.T) {
+	o := withWorkers(observedWeb(t, nil), roletest.GPUWorker("a/0", 4, true, false))
+	o.Noted = []string{"CONCOURSE_A_LIMIT"}
+	var order []string
+	for _, r := range Desire(o, nil).Resources {
+		if f, is := r.(resource.File); is && (f.Path == NoteFile || strings.HasSuffix(f.Path, "config.env")) {
+			order = append(order, filepath.Base(f.Path))
+			if f.Path == NoteFile {
+				order = append(order, strings.Fields(string(f.Data))...)
+			}
+		}
+	}
+	require.Equal(t, []string{"web-limit", "CONCOURSE_A_LIMIT", concourse.TaskLimitKey, "config.env", "web-limit", concourse.TaskLimitKey}, order)
+}

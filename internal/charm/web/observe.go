@@ -1,0 +1,71 @@
+package web
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/charm/predecessor"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/release"
+)
+
+// Observed is what a web is decided on.
+type Observed struct {
+	role.Observed
+
+	// OldStorage takes away what the Python charm left on shared storage, once the
+	// secret has the keys.
+	OldStorage []plan.Resource
+	WebEnv     []byte   // config.env as it is
+	OtherKeys  []string // lines of the file of workers' keys that somebody added
+	Ended      []string // workers that left and have retired, by name
+	Noted      []string // variables in it that the charm noted
+	Certify    Certify
+	TLS        bool // the web has its certificate
+
+	Installed, InstalledID string    // the release that runs
+	HeldUntil              time.Time // builds are held; zero: they are not
+}
+
+// Observe looks at what a web depends on, after what every unit does.
+func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error) {
+	o := Observed{Observed: u}
+	var err error
+	if o.Programs, err = role.Programs(o.CharmDir, "pebble", "concourse-exporter"); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")
+	}
+	paths := predecessor.WebFiles(h.Root, concourse.WebFiles(o.Shared()))
+	env, err := role.ReadOptional(h.Root, paths.Env())
+	if err != nil {
+		return o, err
+	}
+	o.WebEnv = []byte(env)
+	o.TakesOver = predecessor.WroteWeb(o.WebEnv)
+	if o.OtherKeys, err = otherKeys(h.Root, paths, o.Facts.Web); err != nil {
+		return o, err
+	}
+	noted, err := role.ReadOptional(h.Root, NoteFile)
+	if err != nil {
+		return o, err
+	}
+	o.Noted = strings.Fields(noted)
+	if o.Facts.Leader && o.Facts.Web.SecretID != "" {
+		o.OldStorage = predecessor.SharedKeys(h.Root)
+	}
+	if o.Certify, err = observeCertify(h.Root, o.Config, o.Facts.Web); err != nil {
+		return o, err
+	}
+	_, o.TLS, _ = certificateOf(o)
+	o.Ended = ended(ctx, h, o)
+	o.Installed, o.InstalledID, _ = release.Installed(h.Root)
+	if o.HeldUntil, err = heldUntil(h.Root, o.Facts); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe whether builds are held")
+	}
+	return o, nil
+}

@@ -1,0 +1,29 @@
+package web
+
+import (
+	"context"
+	"path"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/release"
+)
+
+// beforeWebSwitch refuses a release that does not know the database as it is:
+// Concourse itself would start, and fail at every query.
+func beforeWebSwitch(o Observed, db concourse.WebDatabase, env map[string]string) plan.Resource {
+	return role.StepOf("compare the database with the release", "a release that is older than the database can't use it",
+		func(ctx context.Context, h host.Host) error {
+			from, _, _ := release.Installed(h.Root)
+			current, supported, err := concourse.DatabaseVersions(ctx, h, path.Join(release.Dir, o.ReleaseID), db, env)
+			if err == nil && current > supported {
+				return &release.DowngradeError{From: from, To: o.Release.Version, Schema: supported}
+			}
+			if err != nil {
+				return databaseError{err}
+			}
+			return nil
+		})
+}

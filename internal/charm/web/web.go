@@ -1,0 +1,249 @@
+// Package web decides what a unit that is a web should be. Observe looks at what that
+// depends on, Desire says what should be, and Gone what it leaves to be taken away.
+// Each file is one subject: keys and passwords, files beside the environment, the
+// workers that may register, the limit of tasks, the exporter of jobs.
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/postgres"
+	"concourse-ci-machine/internal/concourse/release"
+)
+
+// The triggers of a web.
+const (
+	ReloadWebUnit  = "daemon-reload-web"
+	RestartWeb     = "restart-web"
+	ReloadWeb      = "reload-web"
+	RepairDatabase = "repair-database"
+	ForgetWorker   = "forget-worker"
+
+	ReloadWebOp = "reload " + concourse.WebUnit
+)
+
+// desireWeb is the web itself. It is up only with a database; without one it
+// is stopped, and its credentials are gone from the disk.
+func desireWeb(d *Desired, o Observed) error {
+	w := o.Facts.Web
+	paths := concourse.WebFiles(o.Shared())
+	d.Resources = append(d.Resources, resource.User{Name: concourse.WebUser, Home: release.HomeDir})
+	d.Resources = append(d.Resources, paths.Folders()...)
+	d.Resources = append(d.Resources, concourse.OperatorEnv{})
+	secrets, lacking := concourse.ParseWebSecrets(secretContent(o))
+	db, ready, causes := databaseOf(o)
+	up := lacking == nil && ready && w.Address != ""
+	var before plan.Resource
+	if up {
+		d.Database, d.Repair = webDatabase(db, paths), repairConfig(db)
+		d.Environment = webConfig(o, paths, secrets, d.Database).Env()
+		before = role.Series{beforeWebSwitch(o, d.Database, d.Environment), holdBefore(o)}
+	}
+	role.DesireRelease(&d.Desired, o.Observed, before)
+	unit, err := concourse.WebUnitFileFor(paths, o.Config.ExtraWebFlags)
+	if err != nil {
+		return err
+	}
+	d.Resources = append(d.Resources, unit, resource.Trigger{Name: ReloadWebUnit, Inputs: [][]byte{unit.Data}, Files: []string{unit.Path},
+		Op: "reload systemd for " + concourse.WebUnit, Then: []host.Command{resource.Systemctl("daemon-reload")}})
+
+	state := o.Units[concourse.WebUnit]
+	if lacking != nil {
+		causes = append(causes, secretCause(o, lacking))
+	} else {
+		d.Secret = secretContent(o)
+	}
+	if w.Address == "" {
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for this unit's address: Juju knows none yet"})
+	}
+	files, fileCauses := webFiles(o, paths, db)
+	_, traced := tracing(o)
+	_, login := ldapOf(o)
+	d.Causes = slices.Concat(d.Causes, causes, fileCauses, login, traced, routeCauses(o))
+	for _, f := range certifyFiles(o, paths) {
+		d.Resources = append(d.Resources, f)
+	}
+	if !up {
+		d.Resources = append(d.Resources, resource.Service{Unit: concourse.WebUnit, State: state, Why: "it has no " + missingPart(ready, lacking)})
+		// Only what the operator wrote stays: options and relations have credentials, too.
+		bare := concourse.WebConfig{Paths: paths, OptionKeys: config.WebEnvKeys(), Noted: o.Noted}
+		env, err := bare.File(o.WebEnv)
+		d.Resources = append(d.Resources, withNote(o, env, bare.ToNote())...)
+		return err
+	}
+	return desireWebUp(d, o, paths, secrets, db, append([]resource.File{unit}, files...))
+}
+
+// tracing is where the web sends its traces.
+func tracing(o Observed) (concourse.Tracing, []status.Cause) {
+	return role.Tracing(o.Observed, o.WebEnv, o.Config.ExtraWebFlags, "concourse-web")
+}
+
+func missingPart(ready bool, err error) string {
+	switch {
+	case !ready:
+		return "database"
+	case err != nil:
+		return "keys"
+	}
+	return "address"
+}
+
+// desireWebUp is the web with all that it needs; of the files the first is
+// desired already.
+func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets concourse.WebSecrets, db relation.Database, files []resource.File) error {
+	w, state := o.Facts.Web, o.Units[concourse.WebUnit]
+	keys, err := paths.Keys(secrets)
+	if err != nil {
+		return err
+	}
+	d.Resources = append(d.Resources, keys...)
+	inputs := [][]byte{[]byte(secrets.TSAHostKey), []byte(secrets.SessionSigningKey), []byte(o.ReleaseID)}
+	read := []string{paths.TSAHostKey(), paths.SessionKey(), paths.Env()}
+	for i, f := range files {
+		if inputs, read = append(inputs, f.Data), append(read, f.Path); i > 0 {
+			d.Resources = append(d.Resources, f)
+		}
+	}
+	inputs = append(inputs, d.TrustInputs()...)
+	config := webConfig(o, paths, secrets, d.Database)
+	env, err := config.File(o.WebEnv)
+	if err != nil {
+		return err
+	}
+	keyFiles, err := workerKeyFiles(o, paths)
+	if err != nil {
+		return err
+	}
+	d.Up = true
+	d.Resources = append(d.Resources, withNote(o, env, config.ToNote())...)
+	for _, f := range keyFiles {
+		d.Resources = append(d.Resources, f)
+	}
+	d.Resources = append(d.Resources,
+		resource.Trigger{Name: RepairDatabase, Inputs: [][]byte{[]byte(fmt.Sprintf("%s %d %s %s", db.Host, db.Port, db.Name, db.User))},
+			Op: "check this web's rights in the database", Do: func(ctx context.Context, _ host.Host) error {
+				if _, err := postgres.Repair(ctx, repairConfig(db)); err != nil {
+					return databaseError{err}
+				}
+				return nil
+			}},
+		resource.Service{Unit: concourse.WebUnit, State: state, Up: true},
+		// A key that comes or goes needs no restart: the web reads the file again
+		// (D16). Before the restart, as a web that was just started ends of it.
+		reloadKeys(state, keyFiles),
+		resource.Trigger{Name: RestartWeb, Inputs: append(inputs, env.Data), Files: read, Unit: concourse.WebUnit, State: state,
+			Op: "restart " + concourse.WebUnit, Adopt: role.Starts(state),
+			Then: []host.Command{resource.Systemctl("restart", concourse.WebUnit)}})
+	if len(keyFiles) == 1 { // last, as the web starts with no file missing that it knows of
+		d.Resources = append(d.Resources, resource.Absent{Path: paths.TeamKeys(), Why: "extra-worker-keys names no team"})
+	}
+	d.Resources = append(d.Resources, o.OldStorage...)
+	desireHold(d, o)
+	cut, gone := cutOff(o)
+	d.Cut, d.Resources = gone, append(d.Resources, cut...)
+	_, limited := taskLimit(o)
+	d.Causes = slices.Concat(d.Causes, refusedWorkers(w), drainingCauses(o), strangers(paths.AuthorizedKeys(), o.OtherKeys), missingArchs(w, o.Config.RequiredArchs), limited)
+	return nil
+}
+
+// databaseError is a database that can't be used as it is: a password that does
+// not hold yet, a server that restarts, rights that somebody has to give. The
+// status says it, and every hook tries again.
+type databaseError struct{ error }
+
+func (e databaseError) Unwrap() error { return e.error }
+
+// Temporary says that another try can help.
+func (databaseError) Temporary() bool { return true }
+
+// databaseOf is where Concourse keeps its data, or why it has nowhere yet.
+func databaseOf(o Observed) (db relation.Database, ready bool, causes []status.Cause) {
+	l := o.Facts.Web.Database
+	if l == nil && o.Facts.Removed {
+		return db, false, []status.Cause{{Kind: status.Waiting, Text: "the unit is being removed, and its database is not related any more"}}
+	}
+	if l == nil {
+		app, _, _ := strings.Cut(o.Facts.Unit, "/")
+		return db, false, []status.Cause{{Kind: status.Blocked, Text: fmt.Sprintf("PostgreSQL database required: run juju integrate %s:postgresql <postgresql application>:database", app)}}
+	}
+	db, ready, problems := relation.ParseDatabase(l.Remote, l.Units, l.Secrets)
+	for _, p := range problems {
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "postgresql: " + p})
+	}
+	if !ready {
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for PostgreSQL database..."})
+	}
+	return db, ready, causes
+}
+
+func secretCause(o Observed, err error) status.Cause {
+	if len(o.Facts.Web.Secret) == 0 {
+		return status.Cause{Kind: status.Waiting, Text: "Waiting for the leader to share the web's keys"}
+	}
+	var bad *concourse.SecretError
+	which := "all"
+	if errors.As(err, &bad) {
+		which = rotatedBy(bad.Key)
+	}
+	app, _, _ := strings.Cut(o.Facts.Unit, "/")
+	return status.Cause{Kind: status.Blocked, Text: fmt.Sprintf("%s; run juju run %s/leader rotate-keys keys=%s", err, app, which)}
+}
+
+// webURL is where people find the web.
+func webURL(o Observed) string {
+	routed, _ := routed(o)
+	switch {
+	case o.Config.ExternalURL != "":
+		return o.Config.ExternalURL
+	case len(routed) > 0:
+		return routed[0]
+	case o.TLS:
+		return "https://" + net.JoinHostPort(o.Facts.Web.Address, strconv.Itoa(o.Config.TLSPort))
+	}
+	return "http://" + net.JoinHostPort(o.Facts.Web.Address, strconv.Itoa(o.Config.WebPort))
+}
+
+// webConfig is the environment that options, relations and secrets come to.
+func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db concourse.WebDatabase) concourse.WebConfig {
+	w, content := o.Facts.Web, secretContent(o)
+	_, teams := extraKeys(o.Config.WorkerKeys)
+	c := concourse.WebConfig{Paths: paths, BindPort: o.Config.WebPort, LogLevel: o.Config.LogLevel, ExternalURL: webURL(o),
+		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.Facts.Model, AdminUser: o.Config.AdminUser, AdminPassword: s.AdminPassword,
+		TeamKeys: len(teams) > 0, MainTeamUser: o.Config.MainTeamUser, ExtraLocalUsers: o.Config.ExtraLocalUsers, Database: db,
+		Metrics: o.Config.Metrics, Options: maps.Clone(o.Config.WebEnv), OptionKeys: config.WebEnvKeys(), Proxy: role.ProxyOf(o.Facts, o.Config)}
+	if db != (concourse.WebDatabase{}) {
+		c.EncryptionKey, c.OldEncryptionKey = content[model.EncryptionKey], content[model.OldEncryptionKey]
+	}
+	if o.TLS {
+		c.TLSPort = o.Config.TLSPort
+	}
+	c.TaskLimit, _ = taskLimit(o)
+	c.Noted = o.Noted
+	for _, k := range w.Workers {
+		c.Rerun = c.Rerun || o.Config.Rerun && k.Key != "" && k.GPUs.Count > 0
+	}
+	c.Vault = vaultEnv(o, paths)
+	c.LDAP, _ = ldapOf(o)
+	c.Tracing, _ = tracing(o)
+	for _, key := range optionFiles(o) {
+		c.Options[key] = optionFile(paths, key)
+	}
+	return c
+}

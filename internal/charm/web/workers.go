@@ -1,0 +1,99 @@
+package web
+
+import (
+	"fmt"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/concourse"
+)
+
+// otherKeys are the lines of the web's file of keys that are no worker's of Juju's,
+// now or lately. The key of a worker that the Python charm made for the web itself
+// has no use.
+func otherKeys(r host.Root, paths concourse.WebPaths, w *model.Web) ([]string, error) {
+	existing, err := role.ReadOptional(r, paths.AuthorizedKeys())
+	if err != nil {
+		return nil, err
+	}
+	unused, err := role.ReadOptional(r, paths.UnusedWorkerKey())
+	if err != nil {
+		return nil, err
+	}
+	known := append(w.Authorized(), unused)
+	for _, l := range w.Gone {
+		known = append(known, l.Key)
+	}
+	return concourse.OtherKeys([]byte(existing), known), nil
+}
+
+// extraKeys are those of the option extra-worker-keys: for all teams, and by team.
+func extraKeys(keys []config.WorkerKey) (all []string, teams map[string][]string) {
+	teams = map[string][]string{}
+	for _, k := range keys {
+		if k.Team == "" {
+			all = append(all, k.Line)
+			continue
+		}
+		teams[k.Team] = append(teams[k.Team], k.Line)
+	}
+	return all, teams
+}
+
+// workerKeyFiles are the files of who may register: that for all teams, and where the option
+// names teams the one for these.
+func workerKeyFiles(o Observed, paths concourse.WebPaths) ([]resource.File, error) {
+	all, teams := extraKeys(o.Config.WorkerKeys)
+	keys := o.Facts.Web.Authorized()
+	for _, l := range o.draining() {
+		keys = append(keys, l.Key)
+	}
+	files := []resource.File{paths.Authorized(keys, all, o.OtherKeys...)}
+	if len(teams) == 0 {
+		return files, nil
+	}
+	f, err := paths.Teams(teams)
+	return append(files, f), err
+}
+
+// strangers is a remark on such lines.
+func strangers(file string, others []string) []status.Cause {
+	if len(others) == 0 {
+		return nil
+	}
+	return []status.Cause{{Kind: status.Active, Text: fmt.Sprintf("%s has keys of no related worker (%d), which may register: move them to the option extra-worker-keys, or take their lines out to end that", file, len(others))}}
+}
+
+// MaxRefused is how many workers a status names.
+const MaxRefused = 3
+
+// refused are remarks on workers whose key is not taken, or that publish wrong
+// data on their GPUs.
+func refusedWorkers(w *model.Web) []status.Cause {
+	var keys, gpus []string
+	for _, k := range w.SortedWorkers() {
+		if k.Problem != "" {
+			keys = append(keys, k.Unit+" can't register: "+k.Problem)
+		}
+		if k.GPUsOdd != "" {
+			gpus = append(gpus, k.Unit+" publishes wrong data on its GPUs: "+k.GPUsOdd)
+		}
+	}
+	return append(firstRemarks(keys, "%d more workers can't register either"), firstRemarks(gpus, "%d more workers publish wrong data on their GPUs")...)
+}
+
+// firstRemarks are the first of many remarks: a status with a thousand of them would be
+// read by nobody.
+func firstRemarks(texts []string, more string) (causes []status.Cause) {
+	for _, text := range texts[:min(len(texts), MaxRefused)] {
+		causes = append(causes, status.Cause{Kind: status.Active, Text: text})
+	}
+	if n := len(texts) - MaxRefused; n > 0 {
+		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf(more, n)})
+	}
+	return causes
+}

@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/machine"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/release"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/gpu/cdi"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/resourcetest"
+	"concourse-ci-machine/internal/testutil/roletest"
+)
+
+// webUnit is what a complete web publishes.
+func webUnit() map[string]string {
+	return map[string]string{"tsa-host": "10.0.0.2:2222", "tsa-public-key": roletest.TSAKey, "concourse-version": "8.2.5"}
+}
+
+func workerMode() map[string]any { return map[string]any{"mode": "worker"} }
+
+func related(units map[string]map[string]string) []model.Relation {
+	return []model.Relation{{ID: "flight:7", Own: map[string]string{}, Units: units}}
+}
+
+// observed is a worker on a fixture host, related to a web.
+func observed(t *testing.T, r host.Root, set map[string]any) Observed {
+	t.Helper()
+	inv, err := gpu.Discover(r)
+	require.NoError(t, err)
+	toolkit, err := amd.ObserveToolkit(r)
+	require.NoError(t, err)
+	o := Observed{GPUs: inv, Toolkit: toolkit, Observed: role.Observed{Event: "config-changed", Config: roletest.Config(t, set), Machine: machine.Observe(r),
+		Arch: "amd64", CharmDir: hosttest.CharmDir(t), Now: hosttest.Now, Release: release.Release{Version: "8.2.5", Arch: "amd64"},
+		ReleaseID: "8.2.5", WorkerID: "0badcafe", Units: map[string]resource.UnitState{}, Programs: []byte("1")}}
+	o.Facts = model.Facts{Unit: "concourse-ci-machine/0", Role: model.WorkerRole, Config: workerMode(), Flights: related(map[string]map[string]string{"web/0": webUnit()})}
+	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
+	return o
+}
+
+// running marks the units as up.
+func running(o Observed) Observed {
+	up := resource.UnitState{Load: "loaded", Active: "active", Sub: "running", File: "enabled"}
+	o.Units = map[string]resource.UnitState{concourse.Unit: up, role.PebbleUnit: up}
+	return o
+}
+
+func absent(d Desired, path string) bool {
+	gone := slices.ContainsFunc(d.Resources, func(r plan.Resource) bool { _, is := r.(cdi.Gone); return is })
+	return resourcetest.Absent(d.Resources, path) || path == cdi.Path && gone
+}
+
+// env is the worker's environment as it is desired.
+func env(t *testing.T, d Desired) map[string]string {
+	t.Helper()
+	data, ok := resourcetest.File(d.Resources, concourse.EnvFile)
+	require.True(t, ok)
+	vars := map[string]string{}
+	for line := range strings.Lines(data) {
+		k, v, _ := strings.Cut(strings.TrimSpace(line), "=")
+		vars[k] = v
+	}
+	return vars
+}
+
+// text is a status as tables have it.
+func text(s status.Status) string { return string(s.Kind) + ": " + s.Message }

@@ -1,0 +1,119 @@
+package worker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/machine"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/roletest"
+)
+
+// D43, D45: what each machine gives under each setting, word for word: the
+// texts are what users search for.
+func TestGPUDecisionOnEveryHost(t *testing.T) {
+	var b strings.Builder
+	decide := func(name string, inv gpu.Inventory, m machine.Machine, runtime, ids string) {
+		g := DecideGPUs(roletest.Config(t, map[string]any{"compute-runtime": runtime, "gpu-device-ids": ids}), inv, KnownGPUs{}, m, nil)
+		fmt.Fprintf(&b, "%s: compute-runtime=%s gpu-device-ids=%s\n", name, runtime, ids)
+		if len(g.Chosen) > 0 {
+			fmt.Fprintf(&b, "  ready%s, tags %s\n", g.Suffix(), strings.Join(concourse.Tags(nil, gpuTags(g, g.Chosen)), ","))
+		} else {
+			require.Empty(t, g.Suffix())
+			if tags := concourse.Tags(nil, gpuTags(g, g.Chosen)); len(tags) > 0 {
+				fmt.Fprintf(&b, "  tags %s\n", strings.Join(tags, ","))
+			}
+		}
+		for _, c := range g.Causes {
+			fmt.Fprintf(&b, "  %s: %s\n", c.Kind, c.Text)
+		}
+	}
+	hosts := map[string]host.Root{}
+	for _, name := range hosttest.HostNames() {
+		hosts[name] = hosttest.Host(t, name)
+	}
+	hosts["64 GPUs"] = hosttest.ManyGPUs(t, 64)
+	for _, name := range append(hosttest.HostNames(), "64 GPUs") {
+		inv, err := gpu.Discover(hosts[name])
+		require.NoError(t, err)
+		m := machine.Observe(hosts[name])
+		for _, runtime := range []string{"none", "auto", "cuda"} {
+			decide(name, inv, m, runtime, "all")
+		}
+		for _, ids := range []string{"all", "0", "0,2-3", "7"} {
+			decide(name, inv, m, "rocm", ids)
+		}
+	}
+	hosttest.Golden(t, "testdata/gpus.golden", b.String())
+}
+
+func TestEveryWrongDeviceIDIsNamed(t *testing.T) {
+	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm", "gpu-device-ids": "0,9,GPU-0,x"})
+	g := DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, nil)
+	require.Len(t, g.Causes, 3)
+	for _, c := range g.Causes {
+		require.Equal(t, status.Blocked, c.Kind)
+		require.Contains(t, c.Text, "gpu-device-ids: ")
+	}
+	require.Empty(t, g.Chosen)
+	require.Len(t, g.All, 4, "the CDI spec still describes them")
+}
+
+// LXD gives passed-through nodes to root:root unless it is told otherwise.
+func TestNodesOfGroupRootAreExplained(t *testing.T) {
+	for name, tt := range map[string]struct {
+		uidMap string
+		want   int
+	}{
+		"unprivileged container": {"0 1000000 1000000000\n", 2},
+		"privileged container":   {"         0          0 4294967295\n", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := hosttest.Host(t, "amd")
+			hosttest.Put(t, r, "/proc/self/uid_map", tt.uidMap)
+			for _, node := range []string{"/dev/kfd", "/dev/dri/renderD128"} {
+				text, err := r.ReadText(node)
+				require.NoError(t, err)
+				number, _, _ := strings.Cut(text, " ")
+				hosttest.Put(t, r, node, number+" 0660 0 0\n")
+			}
+			o := observed(t, r, map[string]any{"compute-runtime": "rocm"})
+			g := DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, nil)
+			require.Len(t, g.Causes, tt.want, "%v", g.Causes)
+			require.Equal(t, tt.want == 0, len(g.Chosen) == 1)
+			for _, c := range g.Causes {
+				require.Regexp(t, `tasks can't open \S+, its group is root — on the LXD host run: lxc config device (set|override) `+o.Machine.Hostname, c.Text)
+			}
+		})
+	}
+}
+
+// Juju 4 gives containers no LXD profile of a charm: kfd is the container's own
+// there, and a fresh one has none.
+func TestTextsOnKFDGoByJujusVersion(t *testing.T) {
+	for juju, c := range map[string]struct{ missing, closed string }{
+		"":          {"no /dev/kfd — run: lxc ", "lxc config device override "},
+		"3.6.11":    {"no /dev/kfd — run: lxc ", "lxc config device override "},
+		"4.1-beta2": {"no /dev/kfd, as Juju 4 has no LXD profiles of charms — run: lxc ", "lxc config device set "},
+		"10.0":      {"no /dev/kfd, as Juju 4 has no ", "lxc config device set "},
+	} {
+		m := machine.Machine{Hostname: "c", Container: "lxc"}.Under(juju)
+		var missing, closed, foreign GPUs
+		explainKFD(&missing, gpu.KFD{State: gpu.KFDAbsent}, m)
+		require.Len(t, missing.Causes, 1)
+		require.True(t, strings.HasPrefix(missing.Causes[0].Text, c.missing), juju)
+		require.Contains(t, missing.Causes[0].Text, "run: lxc config device add c "+amd.KFDDevice, juju)
+		explainGroups(&closed, gpu.KFD{State: gpu.KFDPresent, Node: host.Node{Path: "/dev/kfd", Mode: 0o660}}, m)
+		require.Contains(t, closed.Causes[0].Text, c.closed+"c kfd gid=44 mode=0660 (", juju)
+		explainKFD(&foreign, gpu.KFD{State: gpu.KFDUnreadable}, m)
+		require.Contains(t, foreign.Causes[0].Text, c.closed+"c kfd gid=44 mode=0660", juju)
+	}
+}

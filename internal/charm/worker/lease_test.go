@@ -1,0 +1,143 @@
+package worker
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/lease"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/resourcetest"
+)
+
+const requestTimeout = "CONCOURSE_CONTAINERD_REQUEST_TIMEOUT"
+
+func exclusive(more ...string) map[string]any {
+	set := map[string]any{"compute-runtime": "rocm", "gpu-sharing": "exclusive"}
+	for i := 0; i < len(more); i += 2 {
+		set[more[i]] = more[i+1]
+	}
+	return set
+}
+
+// linked is observed with the links that observe finds.
+func linked(t *testing.T, r host.Root, set map[string]any) Observed {
+	t.Helper()
+	o := observed(t, r, set)
+	o.ObserveLinks(r)
+	return o
+}
+
+// xgmi joins the GPUs 2 and 3, and 4 and 5, as KFD counts them.
+func xgmi(t *testing.T, r host.Root) {
+	t.Helper()
+	for _, pair := range [][2]int{{2, 3}, {4, 5}} {
+		hosttest.Put(t, r, fmt.Sprintf("/sys/class/kfd/kfd/topology/nodes/%d/io_links/0/properties", pair[0]),
+			fmt.Sprintf("type 11\nnode_from %d\nnode_to %d\nweight 15\n", pair[0], pair[1]))
+	}
+}
+
+func TestExclusiveGPUsAreLeased(t *testing.T) {
+	for name, c := range map[string]struct {
+		host    string
+		set     map[string]any
+		want    *oci.Leases
+		timeout string // "" is Concourse's own
+	}{
+		"shared":          {"mi210x4", map[string]any{"compute-runtime": "rocm"}, nil, ""},
+		"one GPU":         {"amd", exclusive(), &oci.Leases{Dir: "/run/concourse-gpu"}, ""},
+		"no GPU to lease": {"no-gpu", exclusive(), nil, ""},
+		"hives": {"mi210x4", exclusive(), &oci.Leases{Dir: "/run/concourse-gpu",
+			Links: [][]int{{0, 8, 0, 0}, {8, 0, 0, 0}, {0, 0, 0, 8}, {0, 0, 8, 0}}}, ""},
+		"some of the GPUs": {"mi210x4", exclusive("gpu-device-ids", "0,2,3"), &oci.Leases{Dir: "/run/concourse-gpu",
+			Links: [][]int{{0, 0, 0}, {0, 0, 8}, {0, 8, 0}}}, ""},
+		"no two of a hive": {"mi210x4", exclusive("gpu-device-ids", "0,2"), &oci.Leases{Dir: "/run/concourse-gpu"}, ""},
+		"partitions": {"mi300x-cpx", exclusive("gpu-device-ids", "0-1,8"), &oci.Leases{Dir: "/run/concourse-gpu",
+			Links: [][]int{{0, 64, 0}, {64, 0, 0}, {0, 0, 0}}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := hosttest.Host(t, c.host)
+			if c.host == "mi210x4" {
+				xgmi(t, r)
+			}
+			d := Desire(linked(t, r, c.set), nil)
+			if data, ok := resourcetest.File(d.Resources, oci.DefaultConfig); ok {
+				require.NoError(t, oci.CheckConfig([]byte(data)))
+				got := wrapperOf(t, d).Leases
+				if got != nil {
+					require.NotEmpty(t, got.GPUs) // TestLeaseNamesAgree
+					got.GPUs = nil
+				}
+				require.Equal(t, c.want, got)
+			} else {
+				require.Nil(t, c.want)
+			}
+			require.Equal(t, c.timeout, env(t, d)[requestTimeout])
+			layer, ok := resourcetest.File(d.Resources, role.PebbleDir+"/layers/001-rocm-exporter.yaml")
+			require.Equal(t, c.host != "no-gpu", ok)
+			if c.want == nil {
+				require.True(t, absent(d, LeaseReport))
+				require.NotContains(t, layer, "leases")
+			} else {
+				require.False(t, absent(d, LeaseReport))
+				require.Contains(t, layer, " --leases.report=/run/concourse-gpu-leases.json\n")
+				require.Contains(t, layer, "command: /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
+			}
+		})
+	}
+}
+
+func TestLinksAreReadOnlyWhereGPUsAreLeased(t *testing.T) {
+	r := hosttest.Host(t, "mi210x4")
+	require.Len(t, linked(t, r, exclusive()).Links, 4)
+	require.Nil(t, linked(t, r, map[string]any{"compute-runtime": "rocm"}).Links)
+}
+
+func TestBetterLinksWeighMore(t *testing.T) {
+	ordered := []gpu.Link{{}, {NUMA: true}, {Hops: 9}, {Hops: 3, NUMA: true}, {Hops: 2, NUMA: true}, {Hops: 1}, {Hops: 1, NUMA: true}, {Same: true, NUMA: true}}
+	weight := func(l gpu.Link) int { return lease.Weight(l.Same, l.Hops, l.NUMA) }
+	for i, l := range ordered[1:] {
+		require.Greater(t, weight(l), weight(ordered[i]), "%+v", l)
+		require.LessOrEqual(t, weight(l), oci.MaxLink)
+	}
+	require.Equal(t, weight(gpu.Link{Same: true}), weight(gpu.Link{Same: true, NUMA: true, Hops: 1}))
+}
+
+// The status has one text for shared and exclusive GPUs; only what has no effect
+// is remarked on.
+func TestStatusOfExclusiveGPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		host  string
+		set   map[string]any
+		want  string
+		after string
+	}{
+		"exclusive":        {"mi210x4", exclusive(), "active: Ready", " (GPU: 4x AMD)"},
+		"without GPUs":     {"amd", map[string]any{"gpu-sharing": "exclusive"}, "active: Ready; gpu-sharing=exclusive has no effect while compute-runtime=none", ""},
+		"no GPU found yet": {"no-gpu", exclusive("compute-runtime", "auto"), "active: Ready; no GPU passed through", ""},
+	} {
+		d := Desire(linked(t, hosttest.Host(t, c.host), c.set), nil)
+		require.Equal(t, c.want, text(status.Of("Ready", d.Causes)), name)
+		require.Equal(t, c.after, d.Suffix, name)
+	}
+}
+
+// The wrapper reads its config at each container: turning leases on restarts
+// nothing.
+func TestLeasesDoNotRestartTheWorker(t *testing.T) {
+	r := hosttest.Host(t, "amd")
+	base := running(observed(t, r, map[string]any{"compute-runtime": "rocm"}))
+	on := base
+	on.Config.Exclusive = true
+	inputs := func(o Observed, name string) [][]byte {
+		return resourcetest.Trigger(t, Desire(o, nil).Resources, name).Inputs
+	}
+	require.Equal(t, inputs(base, RestartWorker), inputs(on, RestartWorker))
+	require.NotEqual(t, inputs(base, role.RestartPebble), inputs(on, role.RestartPebble), "the exporter has another flag")
+}

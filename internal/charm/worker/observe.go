@@ -1,0 +1,116 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/predecessor"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/gpu/nvidia"
+	"concourse-ci-machine/internal/kube/nodelabels"
+	"concourse-ci-machine/internal/pool/quarantine"
+)
+
+// Observed is what a worker is decided on.
+type Observed struct {
+	role.Observed
+
+	GPUs     gpu.Inventory
+	Links    [][]gpu.Link        // between GPUs.GPUs, where they are leased
+	Labelled *nodelabels.Machine // what labels tell of AMD's; nil where nobody reads them
+	NVIDIA   []string            // devices in NVIDIA's CDI spec; nil where there is none
+	Folders  []string            // directories in /srv
+	Landed   bool                // the operator landed this worker
+	Known    KnownGPUs           // the GPUs that it had
+	Service  quarantine.Record   // which of them are withheld
+	Tagged   taggedGPUs          // which of them the worker's tags leave out
+	Held     map[string]bool     // whether a task leases the GPU of a slot, as far as is known
+	Kubelet  bool                // there is one on this machine
+	Plugin   []byte              // tells whether the program that serves it changed
+	Toolkit  amd.ToolkitState
+
+	NVIDIAToolkit nvidia.State
+	Driver        *amd.DriverFacts // nil where AMD's driver is not this unit's business
+
+	CertsFolders []string // names in concourse.CertsFolders
+
+	WorkerEnv   []byte // worker-config.env as it is
+	WorkerLimit workerLimit
+	Asked       string // the release that was asked for it, or could not be
+
+	TSA         concourse.TSA // of the web that was chosen
+	TSAProblems []string
+}
+
+// Observe looks at what a worker depends on, after what every unit does.
+func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error) {
+	o := Observed{Observed: u}
+	var err error
+	if o.Config.ComputeRuntime != "none" { // a worker without GPUs can't fail for theirs (D23)
+		if o.GPUs, err = gpu.Discover(h.Root); err != nil {
+			return o, jujuerrors.Annotate(err, "cannot observe the GPUs")
+		}
+		o.ObserveLinks(h.Root)
+		o.ObserveLabels(h.Root)
+		if o.Toolkit, err = amd.ObserveToolkit(h.Root); err != nil {
+			return o, jujuerrors.Annotate(err, "cannot observe the AMD container toolkit")
+		}
+		if o.NVIDIAToolkit, err = nvidia.Observe(h.Root); err != nil {
+			return o, jujuerrors.Annotate(err, "cannot observe NVIDIA's container toolkit")
+		}
+		if err := o.observeDriver(ctx, h); err != nil {
+			return o, err
+		}
+	}
+	if o.NVIDIA, err = NVIDIADevices(h.Root); err != nil {
+		return o, err
+	}
+	if o.Folders, err = SrvFolders(h.Root); err != nil {
+		return o, err
+	}
+	if err := o.observeWorkerLimit(ctx, h); err != nil {
+		return o, err
+	}
+	o.Landed = h.Exists(role.LandedFile)
+	if err := o.ObserveKnown(h.Root); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe which GPUs there were")
+	}
+	if err := o.observeService(h.Root); err != nil {
+		return o, err
+	}
+	o.observeHeld(h)
+	if err := o.observeKubelet(h); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe the program for the kubelet")
+	}
+	folders, err := h.ReadDir(concourse.CertsFolders)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return o, jujuerrors.Annotate(err, "cannot observe the certificates for checks, gets and puts")
+	}
+	for _, f := range folders {
+		o.CertsFolders = append(o.CertsFolders, f.Name())
+	}
+	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
+	if o.Programs, err = role.Programs(o.CharmDir, "pebble", "rocm-exporter"); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe the charm's own programs")
+	}
+	o.WorkerEnv, err = h.ReadFile(concourse.EnvFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return o, jujuerrors.Annotate(err, "cannot observe the worker's environment")
+	}
+	if o.TakesOver = predecessor.WroteWorker(o.WorkerEnv); !o.TakesOver {
+		return o, nil
+	}
+	key, err := role.ReadOptional(h.Root, concourse.WorkerKey)
+	if problem := concourse.KeyProblem(key); err == nil && key != "" && problem != "" {
+		o.Refused = append(o.Refused, &concourse.KeyError{Path: concourse.WorkerKey, Problem: problem})
+	}
+	return o, err
+}

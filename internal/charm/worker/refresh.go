@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"path/filepath"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/templates"
+)
+
+// The units that have GPUs described anew between two hooks, and the program
+// that they run: the charm's folder is in pieces while the charm is upgraded.
+const (
+	RefreshUnit    = "concourse-cdi-refresh.path"
+	refreshService = "concourse-cdi-refresh.service"
+	refreshTimer   = "concourse-cdi-refresh.timer"
+	unitDir        = "/etc/systemd/system/"
+	dispatchBin    = role.BinDir + "/dispatch"
+	ReloadRefresh  = "daemon-reload-cdi-refresh"
+)
+
+func refreshFiles() []string {
+	return []string{unitDir + refreshService, unitDir + refreshTimer, unitDir + RefreshUnit, dispatchBin}
+}
+
+// desireRefresh is the units, on workers that were asked for GPUs. The path
+// unit brings the timer with it.
+func desireRefresh(d *Desired, o Observed, g GPUs) error {
+	state := o.Units[RefreshUnit]
+	if g.Vendor == "" && o.Config.ComputeRuntime != "auto" {
+		d.Resources = append(d.Resources, leaveRefresh(state, "compute-runtime is "+o.Config.ComputeRuntime)...)
+		return nil
+	}
+	var all [][]byte
+	var paths []string
+	files := []plan.Resource{resource.Copy{Path: dispatchBin, From: filepath.Join(o.CharmDir, "dispatch"), Mode: 0o755}}
+	for _, name := range []string{refreshService, refreshTimer, RefreshUnit} {
+		data, err := templates.Render(name, map[string]string{"Dispatch": dispatchBin})
+		if err != nil {
+			return err
+		}
+		all, paths = append(all, data), append(paths, unitDir+name)
+		files = append(files, resource.File{Path: unitDir + name, Data: data, Mode: 0o644})
+	}
+	then := []host.Command{resource.Systemctl("daemon-reload")}
+	if !role.Starts(state) { // they watch what they were started for
+		then = append(then, resource.Systemctl("try-restart", RefreshUnit, refreshTimer))
+	}
+	d.Resources = append(d.Resources, files...)
+	d.Resources = append(d.Resources,
+		resource.Trigger{Name: ReloadRefresh, Inputs: all, Files: paths, Op: "reload systemd for " + RefreshUnit, Then: then},
+		resource.Service{Unit: RefreshUnit, State: state, Up: true})
+	return nil
+}
+
+func leaveRefresh(state resource.UnitState, why string) []plan.Resource {
+	return append([]plan.Resource{resource.Service{Unit: RefreshUnit, State: state, Why: why}}, resource.AllAbsent(why, refreshFiles()...)...)
+}
+
+// Refreshed is what follows from the GPUs that there are now.
+func Refreshed(o Observed) []plan.Resource {
+	g := DecideGPUs(o.Config, o.GPUs, o.Known, o.Machine, o.NVIDIA)
+	g.miss(o) // with compute-runtime=auto a unit that lost all is one that was to have some
+	var d Desired
+	if err := desireSpec(&d, o, g); err != nil {
+		return []plan.Resource{role.Impossible{Err: err}}
+	}
+	d.KnowAuthorities(o.Observed) // the last hook had the machine trust them
+	// Without a GPU and without folders the wrapper stays in place, with nothing
+	// to hand out: taking it away takes a restart.
+	file, err := wrapperFile(wrapperConfig(&d, o, g))
+	if err != nil {
+		return []plan.Resource{role.Impossible{Err: err}}
+	}
+	desireLabels(&d, o, g)
+	return append(d.Resources, file)
+}

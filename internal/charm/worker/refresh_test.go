@@ -1,0 +1,64 @@
+package worker
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/resourcetest"
+)
+
+// systemd itself reads the units; the program is replaced by one that exists.
+func TestSystemdUnderstandsTheRefreshUnits(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("systemd-analyze is not installed: the units' syntax was not checked")
+	}
+	d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"}), nil)
+	dir := t.TempDir()
+	var files []string
+	for _, name := range []string{refreshService, refreshTimer, RefreshUnit} {
+		text := strings.ReplaceAll(mustFile(t, d, unitDir+name), dispatchBin, "/bin/true")
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		files = append(files, filepath.Join(dir, name))
+	}
+	out, err := exec.Command("systemd-analyze", append([]string{"verify", "--man=no", "--recursive-errors=no"}, files...)...).CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		require.NotContains(t, line, "concourse-cdi-refresh", "systemd-analyze: %s", out)
+	}
+	require.NoError(t, err, "systemd-analyze: %s", out)
+}
+
+// The timer describes GPUs anew between hooks. What it hands to tasks is what the hook
+// does: it had taken the authorities of a relation from them until the next hook.
+func TestRefreshHandsTasksWhatTheHookDoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		set         map[string]any
+		authorities bool
+	}{
+		"shared":              {map[string]any{}, false},
+		"private authorities": {map[string]any{}, true},
+		"exclusive":           {map[string]any{"gpu-sharing": "exclusive"}, true},
+		"other engines":       {map[string]any{"container-engines": "docker"}, false},
+		"task-env":            {map[string]any{"task-env": "A=b"}, true},
+		"no quarantine":       {map[string]any{"gpu-quarantine": "off"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.set["compute-runtime"] = "rocm"
+			o := observed(t, hosttest.Host(t, "mi210x4"), c.set)
+			if c.authorities {
+				o.Facts.Authorities.Relations = authority(t, hosttest.NewAuthority(t, "First").PEM)
+			}
+			want, ok := resourcetest.File(Desire(o, nil).Resources, oci.DefaultConfig)
+			require.True(t, ok)
+			got, ok := resourcetest.File(Refreshed(o), oci.DefaultConfig)
+			require.True(t, ok)
+			require.Equal(t, want, got)
+		})
+	}
+}

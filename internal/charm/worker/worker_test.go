@@ -1,0 +1,272 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpu/cdi"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/resourcetest"
+	"concourse-ci-machine/internal/testutil/roletest"
+)
+
+// D4: the predecessor was active without any web to register at.
+func TestD4WithoutAWebTheWorkerIsNotStartedAndSaysWhatIsMissing(t *testing.T) {
+	two := append(related(map[string]map[string]string{"web/0": webUnit()}), model.Relation{ID: "flight:9", Units: map[string]map[string]string{"other/0": webUnit()}})
+	half := map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222"}}
+	wrong := map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2", "tsa-public-key": roletest.TSAKey}}
+	for name, tt := range map[string]struct {
+		flights []model.Relation
+		want    string
+	}{
+		"no relation":     {nil, "waiting: Waiting for a web: run juju integrate concourse-ci-machine:flight <web application>:tsa"},
+		"no units":        {related(nil), "waiting: Waiting for TSA connection info..."},
+		"no key yet":      {related(half), "waiting: Waiting for TSA connection info..."},
+		"a useless value": {related(wrong), `waiting: Waiting for TSA connection info...; flight: web/0 tsa-host: "10.0.0.2" is not host:port`},
+		"two webs":        {two, "blocked: flight: related to 2 webs and a worker serves one; remove one with juju remove-relation"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := observed(t, hosttest.Host(t, "amd"), nil)
+			o.Facts.Flights = tt.flights
+			o.TSA, o.TSAProblems = model.ChooseTSA(model.Facts{Config: workerMode(), Flights: tt.flights})
+			d := Desire(o, nil)
+			require.Equal(t, tt.want, text(status.Of("Ready", d.Causes)))
+			require.False(t, d.Up)
+			for _, r := range d.Resources {
+				if s, ok := r.(resource.Service); ok {
+					require.False(t, s.Up, s.Unit)
+				}
+			}
+			d = Desire(running(o), nil)
+			_, written := resourcetest.File(d.Resources, concourse.EnvFile)
+			require.Equal(t, len(tt.flights) == 0, written, "a worker that is left running keeps what it was started with; one without a relation ends")
+		})
+	}
+	o := observed(t, hosttest.Host(t, "amd"), nil)
+	require.True(t, Desire(o, nil).Up)
+}
+
+// D16, D17: what does not concern the worker restarts nothing.
+func TestD16D17OnlyWhatTheWorkerUsesRestartsIt(t *testing.T) {
+	base := func() Observed {
+		return running(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"}))
+	}
+	for name, tt := range map[string]struct {
+		change   func(*Observed)
+		restarts bool
+	}{
+		"nothing":           {func(*Observed) {}, false},
+		"another hook":      {func(o *Observed) { o.Event = "flight-relation-changed" }, false},
+		"a second web unit": {func(o *Observed) { o.Facts.Flights[0].Units["web/1"] = webUnit() }, false},
+		"its own key came back": {func(o *Observed) {
+			o.Facts.Flights[0].Units["web/0"]["worker-key-authorized-at"] = "now"
+			o.Facts.Flights[0].Own["worker-public-key"] = "ssh-rsa A"
+		}, false},
+		"time passed":         {func(o *Observed) { o.Now = o.Now.Add(time.Hour) }, false},
+		"drain timeout":       {func(o *Observed) { o.Config.DrainTimeout = time.Hour }, false},
+		"the exporter is new": {func(o *Observed) { o.Programs = []byte("2") }, false},
+		"a tag":               {func(o *Observed) { o.Config.Tags = []string{"big"} }, true},
+		"another TSA":         {func(o *Observed) { o.Facts.Flights[0].Units["web/0"]["tsa-host"] = "10.0.0.9:2222" }, true},
+		"another release":     {func(o *Observed) { o.ReleaseID = "8.3.0" }, true},
+		"no GPUs":             {func(o *Observed) { o.Config.ComputeRuntime = "none" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := resourcetest.Trigger(t, Desire(base(), nil).Resources, RestartWorker)
+			o := base()
+			tt.change(&o)
+			o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
+			after := resourcetest.Trigger(t, Desire(o, nil).Resources, RestartWorker)
+			require.False(t, after.Adopt, "a running worker was not just started")
+			if tt.restarts {
+				require.NotEqual(t, before.Inputs, after.Inputs)
+			} else {
+				require.Equal(t, before.Inputs, after.Inputs)
+			}
+		})
+	}
+}
+
+// A unit that systemd is about to start again has not seen what was written now.
+func TestOnlyAUnitThatThisRunStartsNeedsNoRestart(t *testing.T) {
+	for active, want := range map[string]bool{"inactive": true, "failed": true, "": true, "active": false, "activating": false} {
+		require.Equal(t, want, role.Starts(resource.UnitState{Active: active}), active)
+	}
+}
+
+// D23: the predecessor set up GPUs on units that have none to set up.
+func TestD23NoRuntimeTouchesNoGPUPart(t *testing.T) {
+	o := observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "none", "amd-container-toolkit": "required", "srv-folders": "none"})
+	d := Desire(o, nil)
+	require.False(t, d.Toolkit)
+	require.False(t, d.Exporter)
+	require.Empty(t, d.Causes)
+	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))
+	p, err := plan.Diff(t.Context(), h, d.Resources...)
+	require.NoError(t, err)
+	for _, s := range p {
+		for _, part := range []string{"amd-container", "/etc/apt", "/etc/cdi", "wrapper.json", "runtime/containerd", "pebble.service"} {
+			require.NotContains(t, s.Op, part)
+		}
+	}
+	require.NotContains(t, env(t, d), "CONCOURSE_CONTAINERD_BIN")
+	require.NotContains(t, env(t, d), "CONCOURSE_TAG")
+}
+
+// D26: cleared options left the predecessor's variables behind. D49: so did
+// the GPU wrapper.
+func TestD26D49WhatWasClearedIsGone(t *testing.T) {
+	r := hosttest.Host(t, "amd")
+	o := running(observed(t, r, map[string]any{"compute-runtime": "rocm", "tag": "big", "https-proxy": "http://proxy:3128"}))
+	d := Desire(o, nil)
+	with := env(t, d)
+	require.Equal(t, "big,gpu,compute-runtime=rocm,rocm,gpu-count=1,gfx=gfx1100", with["CONCOURSE_TAG"], "D43")
+	require.Equal(t, concourse.Launcher, with["CONCOURSE_CONTAINERD_BIN"])
+	require.Equal(t, "http://proxy:3128", with["https_proxy"])
+	require.True(t, d.Exporter)
+
+	data, _ := resourcetest.File(d.Resources, concourse.EnvFile)
+	o.WorkerEnv = []byte(data + "CONCOURSE_OF_THE_OPERATOR=1\nCONCOURSE_CONTAINERD_CONFIG=/old\n")
+	o.Config = roletest.Config(t, map[string]any{"srv-folders": "none"})
+	d = Desire(o, nil)
+	without := env(t, d)
+	for _, name := range []string{"CONCOURSE_TAG", "CONCOURSE_CONTAINERD_BIN", "CONCOURSE_CONTAINERD_CONFIG", "https_proxy"} {
+		require.NotContains(t, without, name)
+	}
+	require.Equal(t, "1", without["CONCOURSE_OF_THE_OPERATOR"])
+	for _, path := range []string{oci.DefaultConfig, concourse.Launcher, cdi.Path, "/etc/systemd/system/" + role.PebbleUnit} {
+		require.True(t, absent(d, path), path)
+	}
+	require.False(t, d.Exporter)
+}
+
+// D44: the predecessor handed every GPU to every task. D51: the release's own
+// runc is behind the wrapper.
+func TestD44D51WrapperGetsTheChosenGPUsAndTheReleasesRunc(t *testing.T) {
+	for ids, want := range map[string]int{"all": 4, "0": 1, "1-2": 2} {
+		o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm", "gpu-device-ids": ids})
+		d := Desire(o, nil)
+		data, ok := resourcetest.File(d.Resources, oci.DefaultConfig)
+		require.True(t, ok)
+		c, err := roletest.DecodeWrapper(data)
+		require.NoError(t, err)
+		require.Equal(t, concourse.RealRunc, c.Runtime)
+		require.Equal(t, oci.Tasks, c.Containers)
+		require.Equal(t, []string{cdi.Path}, c.Specs)
+		require.Len(t, c.Devices, want)
+		spec, ok := resourcetest.File(d.Resources, cdi.Path)
+		require.True(t, ok)
+		for _, name := range c.Devices {
+			_, device, _ := strings.Cut(name, "=")
+			require.Contains(t, spec, fmt.Sprintf("%q", device))
+		}
+		require.Equal(t, fmt.Sprintf(" (GPU: %dx AMD)", want), d.Suffix)
+		require.Contains(t, env(t, d)["CONCOURSE_TAG"], fmt.Sprintf("gpu-count=%d", want))
+	}
+}
+
+// D46: the predecessor's CDI file was made once and never again.
+func TestD46CDIFollowsTheMachine(t *testing.T) {
+	devices := func(host string) (names []string) {
+		data, ok := resourcetest.File(Desire(observed(t, hosttest.Host(t, host), map[string]any{"compute-runtime": "rocm"}), nil).Resources, cdi.Path)
+		require.True(t, ok)
+		var spec struct{ Devices []struct{ Name string } }
+		require.NoError(t, json.Unmarshal([]byte(data), &spec))
+		for _, d := range spec.Devices {
+			names = append(names, d.Name)
+		}
+		return names
+	}
+	require.Contains(t, devices("amd"), "0")
+	require.NotContains(t, devices("amd"), "1")
+	require.Contains(t, devices("mi210x4"), "3")
+	d := Desire(observed(t, hosttest.Host(t, "nvidia-only"), map[string]any{"compute-runtime": "rocm"}), nil)
+	require.True(t, absent(d, cdi.Path), "without the GPU its description goes")
+}
+
+// The same machine gives the same plan, whatever the order of maps.
+func TestDesireIsAFunctionOfWhatWasObserved(t *testing.T) {
+	h := hosttest.Quiet(t, hosttest.Host(t, "both-passed"))
+	var first string
+	for range 5 {
+		o := observed(t, h.Root, map[string]any{"compute-runtime": "rocm", "amd-container-toolkit": "skip"})
+		p, err := plan.Diff(t.Context(), h, Desire(o, nil).Resources...)
+		require.NoError(t, err)
+		var b strings.Builder
+		require.NoError(t, p.Print(&b))
+		if first == "" {
+			first = b.String()
+		}
+		require.Equal(t, first, b.String())
+	}
+}
+
+// Nor does it change what it is given.
+func TestDesireLeavesWhatWasObservedAsItIs(t *testing.T) {
+	for _, name := range hosttest.HostNames() {
+		r := hosttest.Host(t, name)
+		for _, set := range []map[string]any{nil, {"compute-runtime": "auto"}, {"compute-runtime": "rocm", "gpu-sharing": "exclusive"}} {
+			o, same := running(linked(t, r, set)), running(linked(t, r, set))
+			same.CharmDir = o.CharmDir
+			one, two := Desire(o, nil), Desire(o, nil)
+			require.Equal(t, same, o, "%s: %v", name, set)
+			require.Len(t, two.Resources, len(one.Resources), name)
+			one.Resources, two.Resources = nil, nil // they have functions
+			require.Equal(t, one, two, name)
+		}
+	}
+}
+
+// What can't be written down is not done by halves.
+func TestImpossibleEnvironmentFailsThePlan(t *testing.T) {
+	o := observed(t, hosttest.Host(t, "amd"), nil)
+	o.Config.Tags = []string{"a\nCONCOURSE_TSA_HOST=evil"}
+	_, err := plan.Diff(t.Context(), hosttest.Quiet(t, hosttest.Host(t, "amd")), Desire(o, nil).Resources...)
+	require.EqualError(t, err, "cannot write CONCOURSE_TAG: the value holds a line end or another control character")
+}
+
+// With mode=auto the web is a peer: it cuts a worker off that has left the relation,
+// so its tasks have to end before.
+func TestWorkerOfModeAutoDrainsBeforeItsPeersSeeItGo(t *testing.T) {
+	o := running(observed(t, hosttest.Host(t, "no-gpu"), nil))
+	o.Event, o.Facts = "peers-relation-broken", model.Facts{Unit: "ci/1", Role: model.WorkerRole, Config: map[string]any{"mode": "auto"}}
+	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
+	drains := slices.ContainsFunc(Desire(o, nil).Resources, func(r plan.Resource) bool {
+		d, is := r.(concourse.Drain)
+		return is && d.Disrupts == role.RunningTasks && role.EndsTasks(o.Event, o.Facts)
+	})
+	require.True(t, drains)
+}
+
+// A worker whose relation ended is stopped, and its environment says so at once.
+func TestRelationThatEndsLeavesNothingToTheNextHook(t *testing.T) {
+	o := running(observed(t, hosttest.Host(t, "amd"), nil))
+	o.Event, o.Facts.Flights = "flight-relation-broken", nil
+	o.TSA, o.TSAProblems = model.ChooseTSA(model.Facts{Config: workerMode()})
+	d := Desire(o, nil)
+	_, rewritten := resourcetest.File(d.Resources, concourse.EnvFile)
+	require.True(t, rewritten, "the next hook has nothing left to do")
+}
+
+func TestATagCanHaveTheUnitsName(t *testing.T) {
+	for _, tt := range []struct{ tags, want []string }{
+		{nil, nil},
+		{[]string{"ml"}, []string{"ml"}},
+		{[]string{"ml", "unit={unit}"}, []string{"ml", "unit=rocm-worker-3"}},
+		{[]string{"{Unit}"}, []string{"{Unit}"}},
+	} {
+		require.Equal(t, tt.want, ofUnit(tt.tags, "rocm-worker/3"))
+	}
+}

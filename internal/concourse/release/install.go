@@ -1,0 +1,248 @@
+package release
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path"
+	"regexp"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+)
+
+// Install is the release below Dir with Link pointing at it.
+type Install struct {
+	Release
+	Before plan.Resource // comes just before another release takes the place of the one in use; nil: nothing
+
+	client *http.Client                                   // nil: one that knows Proxy
+	after  func(time.Duration, func()) (stop func() bool) // nil: time.AfterFunc
+}
+
+// Diff implements plan.Resource. Each step can be killed anywhere: downloads
+// resume, a release has its name only when it is complete, and the link is
+// switched by a rename. With shared storage any unit can be killed anywhere
+// beside any other.
+func (r Install) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
+	t, err := r.target(h.Root)
+	if err != nil {
+		return nil, err
+	}
+	if r.Shared && !h.Exists(SharedMarker) { // else it would land on the container's own disk
+		return plan.Plan{{Op: "use the shared storage", Why: "releases are in it", Do: func(context.Context) error {
+			return cmp.Or(SharedStorage(h.Root), error(errNotMounted))
+		}}}, nil
+	}
+	p := r.forget(h.Root, t)
+	if t.resource && r.SHA256 != "" && r.SHA256 != t.from.SHA256 {
+		return plan.Plan{{Op: "use the attached release", Why: "its SHA-256 is not release-sha256", Do: func(context.Context) error {
+			return &checksumError{Path: r.Resource, Want: r.SHA256, Got: t.from.SHA256, Source: "release-sha256"}
+		}}}, nil
+	}
+	if r.Shared {
+		c, err := r.claim(h, r.kept(h.Root, t))
+		if err != nil {
+			return nil, err
+		}
+		p = append(p, c...)
+	}
+	if !t.installed {
+		p = append(p, r.install(h, t)...)
+	}
+	s, err := r.switchTo(ctx, h, t)
+	return append(p, s...), err
+}
+
+// install is the steps up to a complete folder below Dir. They share a client, and
+// its connections with it.
+func (r Install) install(h host.Host, t target) plan.Plan {
+	r.client = cmp.Or(r.client, newClient(r.Proxy))
+	why := "no release is installed"
+	if v, _, ok := Installed(h.Root); ok {
+		why = "installed is " + v
+	}
+	if r.Shared {
+		what := "Concourse " + r.Version
+		if t.resource {
+			what = "the attached Concourse release"
+		}
+		return plan.Plan{{Op: "install " + what + " into the shared storage", Why: why, Do: func(ctx context.Context) error {
+			return r.installShared(ctx, h, t)
+		}}}
+	}
+	if t.resource {
+		return plan.Plan{{Op: "unpack the attached Concourse release", Why: why, Do: func(ctx context.Context) error {
+			return r.unpack(ctx, h, t.id, r.Resource, t.from)
+		}}}
+	}
+	var p plan.Plan
+	tarball := downloadDir + "/" + r.name()
+	if !h.Exists(tarball) {
+		p = append(p, plan.Step{Op: "download Concourse " + r.Version, Why: why, Do: func(ctx context.Context) error {
+			return r.download(ctx, h, tarball)
+		}})
+	}
+	var sum string
+	return append(p,
+		plan.Step{Op: "verify the download of Concourse " + r.Version, Why: "nothing is unpacked unverified", Do: func(ctx context.Context) (err error) {
+			sum, err = r.verify(ctx, h, tarball)
+			return err
+		}},
+		plan.Step{Op: "unpack Concourse " + r.Version, Why: why, Do: func(ctx context.Context) error {
+			return r.unpack(ctx, h, t.id, h.Path(tarball), origin{Version: r.Version, SHA256: sum})
+		}})
+}
+
+// installShared is install as one step, for one unit at a time. What another
+// unit has finished since the plan was made is not done again.
+func (r Install) installShared(ctx context.Context, h host.Host, t target) error {
+	unlock, err := tryLock(h.Root)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, done := complete(h.Root, t.id); done {
+		return nil
+	}
+	if err := r.sweep(h.Root); err != nil {
+		return err
+	}
+	if t.resource {
+		return r.unpack(ctx, h, t.id, r.Resource, t.from)
+	}
+	tarball := downloadDir + "/" + r.name()
+	if !h.Exists(tarball) {
+		if err := r.download(ctx, h, tarball); err != nil {
+			return err
+		}
+	}
+	sum, err := r.verify(ctx, h, tarball)
+	if err == nil {
+		err = r.unpack(ctx, h, t.id, h.Path(tarball), origin{Version: r.Version, SHA256: sum})
+	}
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(h.Path(downloadDir))
+}
+
+var versionInText = regexp.MustCompile(`\b[0-9]+\.[0-9]+\.[0-9]+\b`)
+
+// programs that have to be in a release for a worker to run.
+func programs() []string { return []string{"bin/concourse", "bin/containerd", "bin/runc"} }
+
+// unpack makes the folder id from the tarball from, which this process opens
+// by that name. Until the last rename it is called .unpack-<id>; what a killed
+// run left there is thrown away.
+func (r Release) unpack(ctx context.Context, h host.Host, id, from string, o origin) error {
+	dir := path.Join(Dir, ".unpack-"+id)
+	if err := os.RemoveAll(h.Path(dir)); err != nil {
+		return err
+	}
+	if err := h.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	shown := path.Base(from)
+	plan.Say(ctx, "Extracting Concourse "+orElse(r.Version, shown)+"...")
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	err = untar(ctx, h.Path(dir), f, releaseLimits)
+	var bad problem
+	if err == nil {
+		o.Version, err = releaseVersion(ctx, h, dir)
+	}
+	if err == nil && r.Version != "" && o.File == "" && o.Version != r.Version {
+		err = errors.Join(&VersionError{Path: shown, Want: r.Version, Got: o.Version}, r.refuse(h.Root, o.SHA256, o.Version))
+	}
+	if err != nil {
+		if errors.As(err, &bad) {
+			err = &badReleaseError{Path: shown, Problem: string(bad)}
+		}
+		return errors.Join(err, os.RemoveAll(h.Path(dir)))
+	}
+	if err := h.WriteFile(dir+"/VERSION", []byte(o.Version+"\n"), 0o644); err != nil {
+		return err
+	}
+	if err := writeOrigin(h.Root, dir, o); err != nil {
+		return err
+	}
+	if err := syncTree(h.Path(dir)); err != nil {
+		return err
+	}
+	if err := os.Rename(h.Path(dir), h.Path(path.Join(Dir, id))); err != nil {
+		return err
+	}
+	return syncDir(h.Path(Dir))
+}
+
+// releaseVersion checks that the worker's programs are there and asks the
+// main one for its version. It is the first time that anything of the release
+// runs; its checksum has been verified, or the operator attached it.
+func releaseVersion(ctx context.Context, h host.Host, dir string) (string, error) {
+	for _, p := range programs() {
+		st, err := h.Stat(path.Join(dir, p))
+		if err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
+			return "", problem(p + " is missing or not executable")
+		}
+	}
+	out, err := h.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second,
+		Argv: []string{h.Path(path.Join(dir, "bin/concourse")), "--version"}})
+	var cmd *host.CommandError
+	if errors.As(err, &cmd) {
+		return "", problem(fmt.Sprintf("bin/concourse does not run on this machine: %s", orElse(cmd.LastLine(), cmd.Err.Error())))
+	}
+	if err != nil {
+		return "", err
+	}
+	version := string(versionInText.Find(out[:min(len(out), 4096)]))
+	if CheckVersion(version) != nil {
+		return "", problem("bin/concourse --version prints no version")
+	}
+	return version, nil
+}
+
+func writeOrigin(root host.Root, dir string, o origin) error {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return root.WriteFile(path.Join(dir, originName), append(bytes.TrimSpace(data), '\n'), 0o644)
+}
+
+// syncTree makes the names of a tree durable; the files' contents were synced
+// when they were written. Folders get their mode whatever the umask is: users
+// that are not this process's run what is in them.
+func syncTree(dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := syncTree(path.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return syncDir(dir)
+}
+
+func orElse(s, otherwise string) string {
+	if s != "" {
+		return s
+	}
+	return otherwise
+}

@@ -1,0 +1,206 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
+)
+
+const (
+	// newestAPI is GitHub's record of the newest release that is neither a
+	// draft nor a pre-release (REST API, "Get the latest release").
+	newestAPI = "https://api.github.com/repos/concourse/concourse/releases/latest"
+	// NewestFile keeps the last answer.
+	NewestFile = wellknown.StateDir + "/newest.json"
+	// newestEvery is how often GitHub is asked: without a token an address has
+	// 60 requests an hour, for all that is behind it.
+	newestEvery = 6 * time.Hour
+	// newestDeadline bounds what a hook spends on it.
+	newestDeadline = 10 * time.Second
+)
+
+// NewestQuery is what auto-upgrade asks with.
+type NewestQuery struct {
+	Installed string // x.y.z; "" where nothing is installed
+	Arch      string // amd64, arm64: a release counts when it has a tarball for it
+	Token     string // option github-token, "" without
+	Proxy     resource.Proxies
+	Offline   bool // uses the last answer only, for plans that are shown
+	api       string
+}
+
+// newestAnswer is NewestFile. It never holds the token.
+type newestAnswer struct {
+	Asked   time.Time `json:"asked"`
+	Asker   string    `json:"asker"`             // a hash of what it was asked with
+	ETag    string    `json:"etag,omitempty"`    // of the answer that Version is from
+	Version string    `json:"version,omitempty"` // "" before the first answer
+	Problem string    `json:"problem,omitempty"` // of the last request
+}
+
+// Newest is the version that auto-upgrade wants: the newest release of the
+// installed one's major version, never an older one (D15). It can always be
+// used. GitHub is asked once in 6 hours at most, whatever comes of it, and a
+// failure is a remark and nothing else (D13). A new major version is a remark
+// as well: its migrations are not taken back by going back, so the operator
+// decides (D14).
+func Newest(ctx context.Context, h host.Host, q NewestQuery) (version, remark string) {
+	have := cmp.Or(q.Installed, TestedVersion)
+	a := readNewest(h.Root)
+	age := h.Now().Sub(a.Asked)
+	if !q.Offline && (age < 0 || age >= newestEvery || a.Asker != q.asker()) {
+		a = q.ask(ctx, h, a)
+	}
+	if a.Problem != "" {
+		remark = fmt.Sprintf("auto-upgrade stays at %s: %s", have, a.Problem)
+	}
+	switch {
+	case CheckVersion(a.Version) != nil || compareVersions(a.Version, have) <= 0:
+		return have, remark
+	case major(a.Version) != major(have):
+		return have, fmt.Sprintf("Concourse %s is there, a new major version: to take it set version=%s", a.Version, a.Version)
+	}
+	return a.Version, ""
+}
+
+// readNewest is empty where there is no answer, or none that can be read.
+func readNewest(root host.Root) (a newestAnswer) {
+	data, err := root.ReadFile(NewestFile)
+	if err != nil || json.Unmarshal(data, &a) != nil {
+		return newestAnswer{}
+	}
+	return a
+}
+
+// ask notes that it asks, so that a run that is killed has asked, too.
+func (q NewestQuery) ask(ctx context.Context, h host.Host, a newestAnswer) newestAnswer {
+	if asker := q.asker(); asker != a.Asker {
+		a.Asker, a.ETag = asker, ""
+	}
+	a.Asked, a.Problem = h.Now().UTC(), "GitHub did not answer the last time"
+	if err := writeNewest(h.Root, a); err != nil {
+		// Without the note it would be asked in every hook.
+		a.Problem = err.Error()
+		return a
+	}
+	version, etag, err := q.fetch(ctx, a.ETag)
+	switch {
+	case err != nil:
+		a.Problem = err.Error()
+	case version == "": // not changed
+		a.Problem = ""
+	default:
+		a.Version, a.ETag, a.Problem = version, etag, ""
+	}
+	if err := writeNewest(h.Root, a); err != nil {
+		a.Problem = err.Error()
+	}
+	return a
+}
+
+func writeNewest(root host.Root, a newestAnswer) error {
+	data, err := json.Marshal(a)
+	if err == nil {
+		err = root.MkdirAll(wellknown.StateDir, 0o700)
+	}
+	if err == nil {
+		err = root.WriteFile(NewestFile, append(data, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot keep the newest version: %w", err)
+	}
+	return nil
+}
+
+// fetch returns no version where the answer is the one that etag is of.
+func (q NewestQuery) fetch(ctx context.Context, etag string) (version, newTag string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, newestDeadline)
+	defer cancel()
+	header := http.Header{"Accept": {"application/vnd.github+json"}, "X-Github-Api-Version": {"2022-11-28"}}
+	if q.Token != "" {
+		header.Set("Authorization", "Bearer "+q.Token)
+	}
+	if etag != "" {
+		header.Set("If-None-Match", etag)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cmp.Or(q.api, newestAPI), nil)
+	if err != nil {
+		return "", "", errors.New("cannot ask GitHub: not a URL")
+	}
+	req.Header = header
+	resp, err := newClient(q.Proxy).Do(req)
+	if err != nil {
+		return "", "", fmt.Errorf("cannot ask GitHub: %w", bare(err))
+	}
+	defer resp.Body.Close()
+	switch s := resp.StatusCode; {
+	case s == http.StatusNotModified && etag != "":
+		return "", "", nil
+	case s == http.StatusUnauthorized:
+		return "", "", errors.New((&tokenError{}).Remedy())
+	case s == http.StatusForbidden || s == http.StatusTooManyRequests:
+		return "", "", fmt.Errorf("GitHub says %s; set github-token for more requests", resp.Status)
+	case s != http.StatusOK:
+		return "", "", fmt.Errorf("GitHub says %s", resp.Status)
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxSumAnswer))
+	if err != nil {
+		return "", "", fmt.Errorf("cannot ask GitHub: %w", bare(err))
+	}
+	version, err = parseNewest(data, q.Arch)
+	return version, resp.Header.Get("Etag"), err
+}
+
+// parseNewest reads the version out of GitHub's record of a release.
+func parseNewest(data []byte, arch string) (string, error) {
+	var latest struct {
+		Tag    string `json:"tag_name"`
+		Assets []struct {
+			Name string `json:"name"`
+		} `json:"assets"`
+	}
+	if json.Unmarshal(data, &latest) != nil {
+		return "", errors.New("GitHub's answer is no release")
+	}
+	version := strings.TrimPrefix(latest.Tag, "v")
+	if CheckVersion(version) != nil {
+		return "", errors.New("GitHub's answer names no version")
+	}
+	want := Release{Version: version, Arch: arch}.name()
+	for _, a := range latest.Assets {
+		if a.Name == want {
+			return version, nil
+		}
+	}
+	return "", fmt.Errorf("Concourse %s has no %s yet", version, want)
+}
+
+// tokenError is a token that GitHub does not know, or not any more.
+type tokenError struct{}
+
+func (*tokenError) Error() string { return "GitHub refuses github-token" }
+
+// Remedy says what the operator can do.
+func (e *tokenError) Remedy() string { return e.Error() + "; set another one, or none" }
+
+// asker tells queries apart: who sets a token or proxy need not wait.
+func (q NewestQuery) asker() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", q.Token, q.Proxy, q.Arch, q.api))
+	return fmt.Sprintf("%x", sum[:4])
+}
+
+func major(version string) string {
+	m, _, _ := strings.Cut(version, ".")
+	return m
+}

@@ -1,0 +1,127 @@
+package release
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+)
+
+const (
+	// unitsDir has a file for each unit of shared storage that says which
+	// releases that unit needs, so that no other removes them.
+	unitsDir = HomeDir + "/units"
+	// A record is written anew every day, and one that nobody renewed for a
+	// month is of a unit that is gone.
+	recordRenewed = 24 * time.Hour
+	recordStale   = 30 * 24 * time.Hour
+)
+
+// unitRecord is such a file.
+type unitRecord struct {
+	Unit     string    `json:"unit"`
+	Releases []string  `json:"releases"` // ids, sorted
+	Seen     time.Time `json:"seen"`
+}
+
+// UnitRecord is the file of the unit, "worker/0". It goes when the unit does.
+func UnitRecord(unit string) string { return unitsDir + "/" + strings.ReplaceAll(unit, "/", "-") }
+
+// claim is the step that tells the other units what this one needs. It comes
+// before everything else: a release that is named is not removed, so what is
+// found to be there afterwards stays.
+func (r Release) claim(h host.Host, keep map[string]bool) (plan.Plan, error) {
+	want := unitRecord{Unit: r.Unit, Releases: names(keep), Seen: h.Now().UTC()}
+	file := UnitRecord(r.Unit)
+	why := "missing"
+	data, err := h.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot compare %s: %w", file, err)
+	}
+	if err == nil {
+		have, perr := parseRecord(data)
+		if perr != nil || !slices.Equal(have.Releases, want.Releases) {
+			why = "names others"
+		} else if want.Seen.Sub(have.Seen).Abs() < recordRenewed {
+			return nil, nil
+		} else {
+			why = "older than a day"
+		}
+	}
+	return plan.Plan{{Op: fmt.Sprintf("note in %s that this unit needs %s", file, strings.Join(want.Releases, ", ")), Why: why, Do: func(context.Context) error {
+		data, err := json.Marshal(want)
+		if err != nil {
+			return err
+		}
+		return h.WriteFile(file, append(data, '\n'), 0o644)
+	}}}, nil
+}
+
+// needed tells which releases the other units need. A record that can't be
+// read may name any: then all are.
+func (r Release) needed(h host.Host) (func(id string) bool, error) {
+	entries, err := h.ReadDir(unitsDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot list %s: %w", unitsDir, err)
+	}
+	named := map[string]bool{}
+	for _, e := range entries {
+		file := path.Join(unitsDir, e.Name())
+		if strings.HasPrefix(e.Name(), ".") || file == UnitRecord(r.Unit) {
+			continue
+		}
+		data, err := h.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var u unitRecord
+		if err == nil {
+			u, err = parseRecord(data)
+		}
+		if err != nil {
+			if st, serr := h.Lstat(file); serr == nil && h.Now().Sub(st.ModTime()) > recordStale {
+				continue
+			}
+			return func(string) bool { return true }, nil
+		}
+		if h.Now().Sub(u.Seen) > recordStale {
+			continue
+		}
+		for _, id := range u.Releases {
+			named[id] = true
+		}
+	}
+	return func(id string) bool { return named[id] }, nil
+}
+
+// parseRecord reads what another unit wrote.
+func parseRecord(data []byte) (u unitRecord, err error) {
+	if err := json.Unmarshal(data, &u); err != nil {
+		return u, err
+	}
+	for _, id := range u.Releases {
+		if !plainName(id) {
+			return u, fmt.Errorf("%q is no release", id)
+		}
+	}
+	return u, nil
+}
+
+func names(set map[string]bool) []string {
+	var all []string
+	for n := range set {
+		if n != "" {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all
+}

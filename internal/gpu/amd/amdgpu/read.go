@@ -1,0 +1,210 @@
+package amdgpu
+
+import (
+	"path"
+	"time"
+
+	"concourse-ci-machine/internal/gpu/sysfile"
+)
+
+// attributes are the device's files that are read at every reading.
+type attributes struct {
+	status                        *sysfile.File
+	busy, memoryBusy, videoBusy   *sysfile.File
+	vram, visible, gtt            poolFiles
+	table, partition              *sysfile.File
+	linkSpeed, linkWidth, replays *sysfile.File
+}
+
+type poolFiles struct{ used, total *sysfile.File }
+
+func newAttributes(set *sysfile.Set, d Device) *attributes {
+	file := func(name string) *sysfile.File { return set.File(path.Join(d.Dir, name)) }
+	pool := func(kind string) poolFiles {
+		return poolFiles{file("mem_info_" + kind + "_used"), file("mem_info_" + kind + "_total")}
+	}
+	a := &attributes{
+		status: file("power/runtime_status"),
+		busy:   file("gpu_busy_percent"), memoryBusy: file("mem_busy_percent"), videoBusy: file("vcn_busy_percent"),
+		vram: pool("vram"), visible: pool("vis_vram"), gtt: pool("gtt"),
+		table: file("gpu_metrics"), linkSpeed: file("current_link_speed"), linkWidth: file("current_link_width"),
+		replays: file("pcie_replay_count"),
+	}
+	if d.Own != "" {
+		a.partition = set.File(path.Join(d.Own, "xcp/xcp_metrics"))
+	}
+	return a
+}
+
+// Seen is what others saw of a GPU that is to be read.
+type Seen struct {
+	Dumped bool      // the driver left a dump of the device
+	Logged time.Time // when the kernel's log last spoke of a hang; zero for never
+	Lost   time.Time // when it last said that the GPU fell off the bus
+	Errors LoggedErrors
+}
+
+// LoggedErrors are memory errors of NVIDIA's GPUs that the kernel's log told of since the
+// exporter was started.
+type LoggedErrors struct {
+	Uncorrectable   uint64
+	Pending, Failed int // rows or pages to be replaced at the next reset; that could not be
+}
+
+// Read reads the device. Where whole is false only its identity and what is the
+// partition's own are read: the sensors belong to the whole GPU, and another
+// partition reports them.
+func (r *Reader) Read(whole bool, seen Seen) State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begin()
+	r.refresh()
+	s := &r.s
+	s.Identity = r.id
+	s.RuntimePower = r.status()
+	switch {
+	case !whole:
+		if s.Alive = true; !s.Suspended() {
+			r.readPartition()
+		}
+		return r.done()
+	case s.Suspended():
+		s.Alive = true
+	default:
+		r.answers.begin()
+		if s.Alive = r.readLive(); s.Alive && r.slow == nil {
+			r.readSlow() // the first reading must not be without
+		}
+	}
+	r.addSlow()
+	r.judgeThrottle()
+	if s.PCIe.Replays.Known {
+		s.PCIe.ReplayRate = r.replays.next(r.now(), s.PCIe.Replays.Value)
+	}
+	awake := s.RuntimePower == "active" || s.RuntimePower == "unsupported" || s.RuntimePower == ""
+	r.hangs.end(r.now(), awake, seen, r.fatal)
+	if awake {
+		s.Lost = r.answers.end(r.now(), r.division)
+	}
+	s.Hangs, s.Table.Unknown = r.hangs.Now(r.now()), r.table.unknown
+	return r.done()
+}
+
+// begin has room for as much as there was the last time.
+func (r *Reader) begin() {
+	r.s = State{
+		Temperatures: make([]Temperature, 0, cap(r.s.Temperatures)), Clocks: make([]Clock, 0, cap(r.s.Clocks)),
+	}
+	r.hangs.begin()
+}
+
+// done hands the state over: from now on others may read it.
+func (r *Reader) done() State { return r.s }
+
+// status is the state of runtime power management. Linux 6.1 resumes a GPU to
+// answer nearly any other file of it (pm_runtime_get_sync in amdgpu_pm.c); this
+// one is answered by the core.
+func (r *Reader) status() string {
+	b, _, _ := r.bytes(r.attrs.status)
+	return string(b)
+}
+
+// readLive reads the values that change, and reports whether there was any. Each
+// has its order of sources.
+func (r *Reader) readLive() bool {
+	if r.sensors.dir == "" {
+		r.openHwmon()
+	}
+	s, a := &r.s, r.attrs
+	settled := r.readTemperatures()
+	if r.into(&s.Activity.Graphics, a.busy, 100, 100) {
+		r.hangs.answer()
+	}
+	if r.into(&s.Activity.Memory, a.memoryBusy, 100, 100) {
+		r.hangs.answer()
+	}
+	r.into(&s.Memory.VRAM.Used, a.vram.used, maxBytes, 1)
+	if n, ok, _ := r.number(a.vram.total, 1, maxBytes); ok {
+		s.Memory.VRAM.Total = Known(float64(n))
+	}
+	r.readPower()
+	fan := r.fallBack(r.readTable(), settled)
+	r.readPartition()
+	r.into(&s.Activity.Video, a.videoBusy, 100, 100)
+	for _, pool := range []struct {
+		files poolFiles
+		to    *Pool
+	}{{a.visible, &s.Memory.Visible}, {a.gtt, &s.Memory.GTT}} {
+		r.into(&pool.to.Used, pool.files.used, maxBytes, 1)
+		r.into(&pool.to.Total, pool.files.total, maxBytes, 1)
+	}
+	r.readRest()
+	if fan > 0 {
+		s.Fan.RPM.put(fan)
+	}
+	r.readLink()
+	return r.told()
+}
+
+// told reports whether the reading gave any value.
+func (r *Reader) told() bool {
+	s := &r.s
+	for _, n := range []Number{s.Activity.Graphics, s.Activity.Memory, s.Activity.Video, s.Memory.VRAM.Used, s.Memory.VRAM.Total,
+		s.Memory.Visible.Used, s.Memory.Visible.Total, s.Memory.GTT.Used, s.Memory.GTT.Total, s.Power.Now, s.Power.Average,
+		s.Fan.RPM, s.Fan.Drive, s.PCIe.Speed, s.PCIe.Lanes, s.PCIe.Replays} {
+		if n.Known {
+			return true
+		}
+	}
+	return len(s.Temperatures)+len(s.Clocks)+len(s.Rails) > 0 || s.Table.Revision != nil
+}
+
+// readLink reads the link from the PCI core where the driver's table does not
+// have it: behind a switch on the board, the core's is the link to the switch.
+func (r *Reader) readLink() {
+	p := &r.s.PCIe
+	if !p.Speed.Known {
+		if b, ok, _ := r.bytes(r.attrs.linkSpeed); ok {
+			if gt, ok := sysfile.Leading(b); ok && gt > 0 {
+				p.Speed = Known(gt * 1e9)
+			}
+		}
+	}
+	if !p.Lanes.Known {
+		if b, ok, _ := r.bytes(r.attrs.linkWidth); ok {
+			if n, err := sysfile.Number(b); err == nil && n > 0 && n <= 64 {
+				p.Lanes = Known(float64(n))
+			}
+		}
+	}
+	if !p.Replays.Known {
+		r.into(&p.Replays, r.attrs.replays, 1<<40, 1)
+	}
+}
+
+// fallBack gives values from the driver's table where their own files gave none. It
+// returns the fan's speed, which has a sensor that comes later. settled says that the
+// temperature is not to be replaced.
+func (r *Reader) fallBack(t tableValues, settled bool) (fan float64) {
+	s := &r.s
+	if !settled {
+		for _, sensor := range []struct {
+			name  string
+			value Number
+		}{{"edge", t.edge}, {"junction", t.hotspot}, {"gfx", t.gfx}} {
+			if sensor.value.Known {
+				s.Temperature = Temperature{Sensor: sensor.name, Now: sensor.value}
+				break
+			}
+		}
+	}
+	for _, n := range []struct {
+		to   *Number
+		from Number
+	}{{&s.Activity.Graphics, t.graphics}, {&s.Activity.Memory, t.memory}, {&s.Power.Now, t.power}, {&s.Power.Now, t.averagePower}} {
+		if n.from.Known {
+			n.to.put(n.from.Value)
+		}
+	}
+	return t.fan.Value
+}

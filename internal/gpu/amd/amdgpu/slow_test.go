@@ -1,0 +1,148 @@
+package amdgpu
+
+import (
+	"fmt"
+	"path"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/sysfile"
+	"concourse-ci-machine/internal/testutil/exportertest"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+func TestPollLeavesASleepingGPUAlone(t *testing.T) {
+	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "power/runtime_status": "active\n", "ras/umc_err_count": "ue: 0\nce: 3\n"})
+	r, _ := readerOf(t, root)
+	read(r)
+	hosttest.Put(t, root, dev+"/power/runtime_status", "suspended\n")
+	hosttest.Put(t, root, dev+"/ras/umc_err_count", "ue: 0\nce: 4\n")
+	require.Empty(t, r.Poll())
+	s := read(r)
+	require.Equal(t, []BlockErrors{{Block: "umc", Uncorrectable: Known(0), Correctable: Known(3)}}, s.RAS.Blocks)
+	require.True(t, s.Suspended())
+	require.Equal(t, Number{}, s.Activity.Graphics)
+}
+
+func TestInventory(t *testing.T) {
+	files := exportertest.Sensors("edge", 40, 100)
+	files["fw_version/smc_fw_version"], files["fw_version/ta_ras_fw_version"] = "0x00544f00\n", "0x00000000\n"
+	files["fw_version/odd"] = "0x1\n"
+	files["mem_info_vram_vendor"], files["power_dpm_force_performance_level"] = "hynix\n", "manual\n"
+	files["aer_dev_correctable"] = "RxErr 2\nBadTLP 1\nTOTAL_ERR_COR 3\n"
+	files["aer_dev_nonfatal"], files["aer_dev_fatal"] = "TOTAL_ERR_NONFATAL 0\n", "nothing of the kind\n"
+	s := first(t, files)
+	// A component that is not loaded has no version.
+	require.Equal(t, Inventory{Firmware: []Firmware{{"smc", "0x00544f00"}}, MemoryVendor: "hynix", PerformanceLevel: "manual"}, s.Inventory)
+	require.Equal(t, []AERCount{{"correctable", 3}, {"nonfatal", 0}}, s.PCIe.AER)
+	require.Empty(t, s.Failures)
+}
+
+func TestClockRange(t *testing.T) {
+	for text, want := range map[string][2]float64{
+		"0: 500Mhz \n1: 2310Mhz *\n2: 2525Mhz \n": {500, 2525},
+		"S: 19Mhz *\n0: 615Mhz\n1: 800Mhz":        {615, 800},
+		"0: 132Mhz *":                             {132, 132},
+	} {
+		low, high, ok := clockRange(text)
+		require.True(t, ok)
+		require.Equal(t, want, [2]float64{low, high})
+	}
+	for _, text := range []string{"", "0: 2.5GT/s, x16 619Mhz", "OD_SCLK:\n", "0: 0Mhz"} {
+		_, _, ok := clockRange(text)
+		require.False(t, ok, text)
+	}
+}
+
+func TestClockRangeIsOfLimits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		table     string
+		low, high float64
+	}{
+		"levels":                           {"0: 300Mhz *\n1: 608Mhz\n2: 1340Mhz\n", 300, 1340},
+		"fine-grained, idle (RX 7900 XTX)": {"0: 500Mhz\n1: 31Mhz *\n2: 2526Mhz\n", 500, 2526},
+		"fine-grained, boosted":            {"0: 500Mhz\n1: 2600Mhz *\n2: 2526Mhz\n", 500, 2526},
+		"fine-grained, at the lowest":      {"0: 500Mhz *\n1: 2526Mhz\n", 500, 2526},
+		"asleep":                           {"S: 19Mhz *\n0: 500Mhz\n1: 3450Mhz\n", 500, 3450},
+		"level 0 is called S (RX 9070)":    {"S: 500Mhz\n1: 789Mhz *\n2: 2070Mhz\n", 500, 2070},
+		"the present one is 0 (RX 7600S)":  {"0: 255Mhz\n1: 0Mhz *\n2: 1841Mhz\n", 255, 1841},
+	} {
+		low, high, ok := clockRange(tt.table)
+		require.True(t, ok, name)
+		require.Equal(t, []float64{tt.low, tt.high}, []float64{low, high}, name)
+	}
+}
+
+func FuzzSlowTexts(f *testing.F) {
+	for _, s := range []string{"ue: 0\nce: 3\nde: 1\n", "Query currently inaccessible\n", "0x01 : 0x1000 : R\n", "0: 500Mhz *\n",
+		"Fatal Error: count:2, last_seqno:7\n", "temp1_label"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if n, ok := parseCounts(text); ok {
+			require.True(t, n[0] >= 0 || n[1] >= 0 || n[2] >= 0)
+		}
+		pages := countPages(text)
+		require.Equal(t, pages.Total(), pages.Retired+pages.Pending+pages.Unreservable)
+		require.True(t, pages.Retired >= 0 && pages.Pending >= 0 && pages.Unreservable >= 0)
+		if low, high, ok := clockRange(text); ok {
+			require.True(t, low > 0 && low <= high)
+		}
+		if n, ok := fatalEvents(text); ok {
+			require.GreaterOrEqual(t, n, int64(0))
+		}
+	})
+}
+
+func FuzzAERTotal(f *testing.F) {
+	f.Add("RxErr 2\nTOTAL_ERR_COR 3\n")
+	f.Add("TOTAL_ERR_FATAL 18446744073709551615")
+	f.Fuzz(func(t *testing.T, text string) {
+		if n, ok := AERTotal(text); ok {
+			require.GreaterOrEqual(t, n, 0.0)
+		}
+	})
+}
+
+// A link is no faster than the slower of its ends. Ports that are on the GPU's own board
+// (vendor 1002) lie between the GPU and its slot.
+func TestLinkIsHeldAgainstTheLesserOfGPUAndSlot(t *testing.T) {
+	link := func(vendor, speed, lanes string) map[string]string {
+		return map[string]string{"vendor": vendor + "\n", "max_link_speed": speed + "\n", "max_link_width": lanes + "\n"}
+	}
+	const amd, other = "0x1002", "0x1022"
+	for name, tt := range map[string]struct {
+		ports        []map[string]string // from the root on
+		card         map[string]string
+		speed, lanes Number
+	}{
+		"RX 9070 in a slot of PCIe 4": {[]map[string]string{link(other, "16.0 GT/s PCIe", "16"), link(amd, "32.0 GT/s PCIe", "16"),
+			link(amd, "32.0 GT/s PCIe", "16")}, link(amd, "32.0 GT/s PCIe", "16"), Known(16e9), Known(16)},
+		"R7 240 in a slot of 4 lanes": {[]map[string]string{link(other, "8.0 GT/s PCIe", "4")}, link(amd, "8.0 GT/s PCIe", "8"), Known(8e9), Known(4)},
+		"a switch of a server": {[]map[string]string{link(other, "8.0 GT/s PCIe", "8"), link("0x1000", "16.0 GT/s PCIe", "16")},
+			link(amd, "32.0 GT/s PCIe", "16"), Known(16e9), Known(16)},
+		"a guest": {[]map[string]string{{"vendor": "0x1b36\n", "max_link_speed": "Unknown\n", "max_link_width": "255\n"}},
+			link(amd, "32.0 GT/s PCIe", "16"), Known(32e9), Known(16)},
+		"no port": {nil, link(amd, "32.0 GT/s PCIe", "16"), Known(32e9), Known(16)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, dir := host.Root(t.TempDir()), "/sys/devices/pci0000:00"
+			for i, files := range append(tt.ports, tt.card) {
+				dir = path.Join(dir, fmt.Sprintf("0000:%02x:00.0", i))
+				for name, text := range files {
+					hosttest.Put(t, root, path.Join(dir, name), text)
+				}
+			}
+			hosttest.Put(t, root, path.Join(dir, "gpu_busy_percent"), "90\n")
+			r := NewReader(root, Device{PCI: path.Base(dir), Dir: dir, Own: dir}, sysfile.NewLimit(), func() time.Time { return hosttest.Now })
+			t.Cleanup(r.Close)
+			s := read(r)
+			require.Equal(t, tt.speed, s.PCIe.SpeedMax)
+			require.Equal(t, tt.lanes, s.PCIe.LanesMax)
+			require.Empty(t, s.Failures)
+		})
+	}
+}

@@ -1,0 +1,130 @@
+package amdgpu
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"concourse-ci-machine/internal/testutil/exportertest"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// numbers is a table of the given size and revision with 16-bit numbers at places.
+func numbers(size int, format, content byte, at map[int]uint16) string {
+	b := make([]byte, size)
+	binary.LittleEndian.PutUint16(b, uint16(size))
+	b[2], b[3] = format, content
+	for place, n := range at {
+		binary.LittleEndian.PutUint16(b[place:], n)
+	}
+	return string(b)
+}
+
+func TestTablesThatCantBeReadAreCountedAndCostNothingElse(t *testing.T) {
+	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "gpu_metrics": "\x08\x00\x04\x02----"})
+	r, _ := readerOf(t, root)
+	before := read(r)
+	s := read(r)
+	require.Equal(t, []UnknownTable{{"gpu_metrics", "v4_2", 2}}, s.Table.Unknown)
+	require.Equal(t, 1.0, before.Table.Unknown[0].Readings, "what was handed over stays as it is")
+	require.Nil(t, s.Table.Revision)
+	require.Equal(t, Known(.05), s.Activity.Graphics)
+	hosttest.Put(t, root, dev+"/gpu_metrics", "\x00\x00\x00\x00")
+	s = read(r)
+	require.Equal(t, []Failure{{"gpu_metrics", "damaged"}}, s.Failures)
+	require.Equal(t, Known(.05), s.Activity.Graphics)
+}
+
+func TestEmptyTableIsACountedError(t *testing.T) {
+	files := exportertest.Sensors("edge", 40, 100)
+	files["gpu_metrics"] = ""
+	require.Equal(t, []Failure{{File: "gpu_metrics", Errno: "damaged"}}, first(t, files).Failures)
+}
+
+// The header gives the unit of the counter for MI200 and MI300 only.
+func TestEnergyIsToldWhereItsUnitIsKnown(t *testing.T) {
+	for name, tt := range map[string]struct {
+		gfx      string
+		revision gm.Revision
+		want     bool
+	}{
+		"MI200":                     {"gfx90a", gm.Revision{Format: 1, Content: 3}, true},
+		"MI300":                     {"gfx942", gm.Revision{Format: 1, Content: 4}, true},
+		"RDNA 3, of the same table": {"gfx1100", gm.Revision{Format: 1, Content: 3}, false},
+		"an APU of another format":  {"gfx1103", gm.Revision{Format: 2, Content: 4}, false},
+	} {
+		r := &Reader{device: Device{GFX: tt.gfx}}
+		require.Equal(t, tt.want, r.knowsEnergy(tt.revision), name)
+	}
+}
+
+// Of the same engine gpu_metrics goes first, and xcp_metrics has the others.
+func TestPartitionsTableAddsWhatTheGPUsLacks(t *testing.T) {
+	xcp := numbers(488, 1, 0, map[int]uint16{4: 1300, 48: 7, 160: 9}) // gfx clock, gfx and vcn busy
+	b := []byte(xcp)
+	binary.LittleEndian.PutUint64(b[232:], 55) // GFXBelowHostLimitPPTAcc
+	for i := 1; i < 8; i++ {
+		binary.LittleEndian.PutUint32(b[48+4*i:], 0xffffffff)
+		binary.LittleEndian.PutUint64(b[232+8*i:], 1<<64-1)
+	}
+	gpu := numbers(360, 1, 5, map[int]uint16{16: 30}) // vcn activity
+	s := first(t, map[string]string{"gpu_busy_percent": "5\n", "gpu_metrics": gpu, "xcp/xcp_metrics": string(b)})
+	busy := func(kind string) (out []float64) {
+		for _, e := range s.Activity.Engines {
+			if e.Kind == kind && e.Instance == 0 {
+				out = append(out, e.Busy)
+			}
+		}
+		return out
+	}
+	require.Equal(t, []float64{.30}, busy("vcn"), "once, and as the GPU's table has it")
+	require.Equal(t, []float64{.07}, busy("gfx"))
+	require.Contains(t, s.Throttling.Limited, Limited{Reason: "ppt", Sum: 55})
+	require.Contains(t, s.Clocks, Clock{"gfx", 0, 1.3e9})
+}
+
+// A table that repeats itself must not become series that are there twice.
+func TestTableThatRepeatsAnAttributeTellsItOnce(t *testing.T) {
+	attribute := func(id int, v uint64) exportertest.Attribute {
+		return exportertest.Attribute{ID: id, Values: []uint64{v}}
+	}
+	s := first(t, map[string]string{"gpu_metrics": exportertest.Table(attribute(40, 10), attribute(40, 20), // busy time
+		attribute(11, 1), attribute(11, 2), attribute(44, 3), attribute(44, 4), attribute(1, 50), attribute(1, 60))})
+	require.Equal(t, []Engine{{"gfx", 0, 0, .10}}, s.Activity.Engines)
+	require.Equal(t, []Residency{{"ppt", 1}}, s.Throttling.Residency)
+	require.Equal(t, []Limited{{"ppt", 0, 0, 3}}, s.Throttling.Limited)
+	require.Equal(t, map[string]float64{"mem": 50}, sensorsOf(s))
+}
+
+// Numbers of a table are only of the moment, so a reading is as it was once another
+// one is made.
+func TestReadingIsNotChangedByTheNext(t *testing.T) {
+	files := exportertest.Sensors("edge", 40, 100, "junction", 50, 110)
+	files["ras/umc_err_count"], files["pp_dpm_sclk"], files["gpu_metrics"] = "ue: 0\nce: 1\n", "0: 500Mhz *\n1: 2000Mhz\n", bitsTable(1<<36)
+	root := exportertest.Put(t, files)
+	r, _ := readerOf(t, root)
+	s := read(r)
+	want := []any{sensorsOf(s), activeOf(s), s.RAS.Blocks[0], s.ClockRanges[0], *s.RAS.Errors, *s.Table.Revision}
+	for name, text := range map[string]string{"hwmon/hwmon3/temp1_input": "70000\n", "hwmon/hwmon3/temp2_input": "109000\n",
+		"ras/umc_err_count": "ue: 1\nce: 2\n", "pp_dpm_sclk": "0: 600Mhz *\n1: 2100Mhz\n", "gpu_metrics": apuTable(1, 1)} {
+		hosttest.Put(t, root, dev+"/"+name, text)
+	}
+	r.Poll()
+	next := read(r)
+	require.Equal(t, 70.0, next.Temperature.Now.Value)
+	require.Equal(t, uint64(1), next.RAS.Errors.Uncorrectable)
+	require.Equal(t, want, []any{sensorsOf(s), activeOf(s), s.RAS.Blocks[0], s.ClockRanges[0], *s.RAS.Errors, *s.Table.Revision})
+}
+
+// A table of a Strix: the graphics' share of the package's power, and traffic of its memory.
+func TestAPUTellsItsSharesOfPowerAndMemory(t *testing.T) {
+	b := []byte(numbers(264, 3, 0, map[int]uint16{94: 2504, 96: 637, 98: 12, 100: 3, 116: 450, 180: 800}))
+	binary.LittleEndian.PutUint32(b[112:], 9800)
+	binary.LittleEndian.PutUint32(b[124:], 1500)
+	s := first(t, map[string]string{"gpu_busy_percent": "5\n", "gpu_metrics": string(b)})
+	require.Equal(t, Power{Now: Known(9.8), Graphics: Known(1.5), NPU: Known(.45)}, s.Power)
+	require.Equal(t, []Traffic{{"package", "read", 2504e6}, {"package", "write", 637e6}, {"npu", "read", 12e6}, {"npu", "write", 3e6}}, s.Memory.Traffic)
+	require.Contains(t, s.Clocks, Clock{"npu", 0, 800e6})
+}

@@ -1,0 +1,96 @@
+package amd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/wellknown"
+)
+
+// RebootFile keeps for which reasons this machine was rebooted.
+const RebootFile = wellknown.StateDir + "/reboots.json"
+
+type reboot struct {
+	Reason string `json:"reason"`
+	Boot   string `json:"boot"` // /proc/sys/kernel/random/boot_id when it was asked for
+}
+
+// readReboots takes a damaged file for an error: without it there is no knowing
+// that a reboot is not the second one.
+func readReboots(r host.Root) (all []reboot, err error) {
+	data, err := r.ReadFile(RebootFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell what this machine was rebooted for: %w; look at %s and remove it", err, RebootFile)
+	}
+	return all, nil
+}
+
+// RebootDue reports whether the machine may be rebooted for a reason, and notes
+// that it is, before anybody asks for the reboot: each reason has one attempt.
+// One that this boot has seen already is under way or was refused, one of an
+// earlier boot did not help; both are over. An error means no reboot.
+func RebootDue(r host.Root, reason, bootID string) (bool, error) {
+	if reason == "" || bootID == "" {
+		return false, fmt.Errorf("cannot reboot: want a reason and the boot's id, not %q and %q", reason, bootID)
+	}
+	all, err := readReboots(r)
+	if err != nil {
+		return false, err
+	}
+	for _, was := range all {
+		if was.Reason == reason {
+			return false, nil
+		}
+	}
+	data, err := json.Marshal(append(all, reboot{reason, bootID}))
+	if err == nil {
+		err = r.WriteFile(RebootFile, append(data, '\n'), 0o600)
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot reboot: the attempt can't be noted: %w", err)
+	}
+	return true, nil
+}
+
+// ForgetReboots is for a machine that needs none: the same reason, met again
+// later, has its attempt again.
+func ForgetReboots(r host.Root) error { return r.Remove(RebootFile) }
+
+// RebootPending is the text of a status while a reboot is needed and not asked
+// for, or was asked for in vain.
+func RebootPending(r host.Root, reason string, f DriverFacts, w Wanted) string {
+	need := "reboot needed: " + strings.TrimSuffix(reason, ".")
+	switch {
+	case f.Where == LXD:
+		return need + "; reboot the LXD host of this container: its kernel has the driver"
+	case f.Where.Contained():
+		return need + "; reboot the host of this container: its kernel has the driver"
+	}
+	all, err := readReboots(r)
+	if err != nil {
+		return need + "; " + err.Error()
+	}
+	for _, was := range all {
+		switch {
+		case was.Reason != reason:
+		case was.Boot == f.BootID:
+			return need + "; Juju was asked for it"
+		default:
+			return need + "; it was rebooted for this once, which did not help: see dmesg, then reboot it by hand or run the action reset-rocm"
+		}
+	}
+	if w.AllowReboot {
+		return need + "; Juju is asked for it"
+	}
+	return need + "; set allow-reboot=true or run: juju ssh <unit> sudo reboot"
+}

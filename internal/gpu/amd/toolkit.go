@@ -1,0 +1,226 @@
+// Package amd is what the charm knows of AMD's software for GPUs: which of it
+// a unit needs and can have, and where it comes from. It changes nothing by
+// itself and finds no GPU: that is package gpu's.
+package amd
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
+)
+
+// AMD's container toolkit and where it comes from.
+const (
+	ToolkitPackage = "amd-container-toolkit"
+	BaseURL        = "https://repo.radeon.com"
+	// KeyFingerprint is the key that signs AMD's repositories.
+	KeyFingerprint = "CA8BB4727A47B4D09B4EE8969386B48A1A693C5C"
+
+	keyURL     = "/rocm/rocm.gpg.key"
+	keyRemedy  = "set rocm-base-url to AMD's repository or a faithful mirror of it, or amd-container-toolkit=skip"
+	repoURL    = "/amd-container-toolkit/apt/"
+	keyPath    = "/etc/apt/keyrings/concourse-ci-amd.gpg"
+	sourceName = "concourse-ci-amd-container-toolkit"
+
+	// attemptPath keeps the last try that failed.
+	attemptPath  = wellknown.StateDir + "/toolkit-attempt.json"
+	notInstalled = ToolkitPackage + " not installed"
+
+	// driverDir is what the package's preinst looks for: it refuses to be
+	// installed where the kernel has no amdgpu.
+	driverDir = "/sys/module/amdgpu/drivers"
+)
+
+// The Ubuntu series and architectures that AMD's repository has. Another one
+// is never taken for one of these.
+var (
+	toolkitSeries = []string{"jammy", "noble"}
+	toolkitArches = []string{"amd64"}
+)
+
+// Modes of the toolkit.
+const (
+	toolkitAuto     = "auto"     // install it where its repository can be reached, go on without it where that fails
+	toolkitRequired = "required" // install it or be blocked
+	toolkitSkip     = "skip"
+)
+
+// Toolkit is AMD's container toolkit as it is wanted on this unit.
+type Toolkit struct {
+	Mode    string // auto, required, skip
+	Version string // x.y.z; also the repository's last path element; "" is the newest row
+	BaseURL string // "" means BaseURL; no password
+	Series  string // VERSION_CODENAME of os-release
+	Arch    string // as dpkg and Go call it
+	Proxies resource.Proxies
+	Seen    ToolkitState
+	Now     time.Time
+
+	fingerprint string // "" means KeyFingerprint; tests have no key of AMD's
+}
+
+// ToolkitFiles are the files that the charm makes for the toolkit's repository.
+func ToolkitFiles() []string {
+	return []string{resource.AptSource{Name: sourceName}.Path(), keyPath}
+}
+
+// kept is what the package's prerm deletes and edits, whoever made it, when the
+// package is removed or replaced (build/cleanup.sh of ROCm/container-toolkit 1.1.0
+// to 1.3.0).
+var kept = resource.Kept{Package: ToolkitPackage, Folder: "/etc/cdi", File: "/etc/docker/daemon.json"}
+
+// ToolkitKept is what a run that was killed while apt was at the package has left
+// to be put back.
+func ToolkitKept() resource.Kept { return kept }
+
+// LeaveToolkit is no toolkit of the charm's.
+func LeaveToolkit(why string) plan.Resource {
+	return resource.TakeBack{Name: ToolkitPackage, Why: why, Kept: &kept}
+}
+
+// ForgetToolkit is no failed attempt to install the toolkit.
+func ForgetToolkit(why string) plan.Resource { return resource.Absent{Path: attemptPath, Why: why} }
+
+// ToolkitState is what ObserveToolkit saw.
+type ToolkitState struct {
+	Package resource.PackageState
+	Driver  bool              // the kernel has amdgpu
+	Attempt *resource.Attempt // the last one, if it failed
+}
+
+// ReadAttempt returns the last attempt to install the toolkit, nil where it did
+// not fail.
+func ReadAttempt(r host.Root) *resource.Attempt {
+	return resource.ReadAttempt(r, attemptPath, notInstalled)
+}
+
+// ToolkitNote is what a unit's status says of an attempt that failed, nil where none
+// did; "" where the repository was out of reach: auto means where it can be reached, and
+// tasks get their GPUs without. check-status has that attempt.
+func ToolkitNote(last *resource.Attempt) string {
+	if last == nil || last.Unreachable {
+		return ""
+	}
+	return last.Text()
+}
+
+// ObserveToolkit looks at the machine, reading only.
+func ObserveToolkit(r host.Root) (ToolkitState, error) {
+	p, err := resource.ReadPackage(r, ToolkitPackage)
+	if err != nil {
+		return ToolkitState{}, err
+	}
+	return ToolkitState{Package: p, Driver: r.Exists(driverDir), Attempt: ReadAttempt(r)}, nil
+}
+
+// ToolkitWant is what follows from a Toolkit. At most one of Note and Blocked
+// is set, each a text for the unit's status.
+type ToolkitWant struct {
+	Resources []plan.Resource
+	Note      string // the unit works without the toolkit, and says so
+	Blocked   string // what an operator has to change first
+}
+
+// Want decides. Without a change from outside it decides the same again until
+// a pause after a failed attempt is over.
+func (t Toolkit) Want() ToolkitWant {
+	forget := ToolkitWant{Resources: []plan.Resource{
+		resource.Absent{Path: attemptPath, Why: "nothing is left to be tried again"}}}
+	if t.Mode == toolkitSkip {
+		return forget
+	}
+	t.Version = cmp.Or(t.Version, DefaultToolkit())
+	if problem := t.malformed(); problem != "" {
+		return ToolkitWant{Blocked: problem}
+	}
+	if problem := t.impossible(); problem != "" {
+		text := notInstalled + ": " + problem
+		if t.Mode == toolkitRequired {
+			return ToolkitWant{Blocked: text + ", or set amd-container-toolkit=auto"}
+		}
+		forget.Note = text
+		return forget
+	}
+	last := t.Seen.Attempt
+	if last != nil && last.Inputs != t.inputs() {
+		last = nil
+	}
+	if t.Mode == toolkitAuto && last != nil && last.Pausing(t.Now) {
+		return ToolkitWant{Note: ToolkitNote(last)}
+	}
+	source := resource.AptSource{Name: sourceName, URIs: []string{t.base() + repoURL + t.Version},
+		Suites: []string{t.Series}, Components: []string{"main"}, Architectures: []string{t.Arch}, SignedBy: keyPath}
+	number := 1
+	if last != nil {
+		number = last.Attempt + 1
+	}
+	return ToolkitWant{Resources: []plan.Resource{resource.Chain{
+		Links: []plan.Resource{
+			resource.AptKey{Path: keyPath, URL: t.base() + keyURL, Fingerprint: cmp.Or(t.fingerprint, KeyFingerprint), Proxies: t.Proxies, Remedy: keyRemedy},
+			source,
+			resource.Brought{Package: resource.Package{Name: ToolkitPackage, Version: t.Version, Source: &source, Proxies: t.Proxies, Kept: &kept}},
+		},
+		Tolerate: t.Mode == toolkitAuto, File: attemptPath, Done: ToolkitPackage + " is installed", Host: t.hostname(), Vendor: "AMD",
+		Next: resource.Attempt{Attempt: number, Inputs: t.inputs(), What: notInstalled},
+	}}}
+}
+
+var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
+
+// malformed says what is wrong with values that would end up in a URL.
+func (t Toolkit) malformed() string {
+	if !versionForm.MatchString(t.Version) {
+		return fmt.Sprintf("amd-container-toolkit-version: %q is not empty or a version like %s", t.Version, DefaultToolkit())
+	}
+	u, err := url.Parse(t.base())
+	if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(t.base(), " ?#") || u.Scheme != "http" && u.Scheme != "https" {
+		return "rocm-base-url: the value is not a URL like " + BaseURL + " (a password can't be part of it)"
+	}
+	return ""
+}
+
+// impossible says what keeps this machine from ever having the package.
+func (t Toolkit) impossible() string {
+	switch {
+	case !slices.Contains(toolkitSeries, t.Series):
+		series := t.Series
+		if series == "" {
+			series = "an unknown series"
+		}
+		return fmt.Sprintf("AMD has no packages for %s, only for %s; use such a base", series, strings.Join(toolkitSeries, " and "))
+	case !slices.Contains(toolkitArches, t.Arch):
+		return fmt.Sprintf("AMD has no packages for %s, only for %s", t.Arch, strings.Join(toolkitArches, " and "))
+	case !t.Seen.Driver && !t.Seen.Package.Installed():
+		return "its package needs the kernel driver amdgpu; load it on the host (modprobe amdgpu)"
+	}
+	return ""
+}
+
+func (t Toolkit) base() string {
+	if t.BaseURL == "" {
+		return BaseURL
+	}
+	return strings.TrimRight(t.BaseURL, "/")
+}
+
+func (t Toolkit) hostname() string {
+	u, _ := url.Parse(t.base()) // malformed has seen to it
+	return u.Host
+}
+
+// inputs stands for everything that an operator can change to make a failed
+// attempt worth repeating at once.
+func (t Toolkit) inputs() string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", []string{t.Mode, t.Version, t.base(), t.Series, t.Arch,
+		t.Proxies.HTTP, t.Proxies.HTTPS, t.Proxies.No})))
+}

@@ -1,0 +1,97 @@
+package cdi
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/gpu"
+)
+
+// Machine holds what a machine has for containers.
+type Machine struct {
+	Spec *specs.Spec // nil if there is no GPU to describe
+	Left []string    // what is left out, with the reason
+	KFD  gpu.KFD
+}
+
+// OfMachine describes all AMD GPUs that a machine may use, as Spec does.
+func OfMachine(r host.Root) (m Machine, err error) {
+	inv, err := gpu.Discover(r)
+	if err != nil {
+		return m, err
+	}
+	m.KFD = inv.KFD
+	for _, l := range inv.LeftOf(gpu.AMD) {
+		m.Left = append(m.Left, l.PCI+": "+l.Detail)
+	}
+	gpus := inv.Of(gpu.AMD)
+	if len(gpus) == 0 {
+		return m, nil
+	}
+	spec, undescribed, err := Spec(gpus, inv.KFD)
+	m.Spec, m.Left = spec, append(m.Left, undescribed...)
+	return m, err
+}
+
+// Listed is one GPU of a description under all its names.
+type Listed struct {
+	Name  string   `json:"name"`            // amd.com/gpu=0
+	Other []string `json:"other,omitempty"` // amd.com/gpu=GPU-<unique id>, amd.com/gpu=0000:03:00.0
+	PCI   string   `json:"pci,omitempty"`
+	Nodes []string `json:"nodes"` // of this GPU alone, without /dev/kfd
+}
+
+// List are the GPUs of a description in its order; nil has none.
+func List(s *specs.Spec) []Listed {
+	list := []Listed{}
+	if s == nil {
+		return list
+	}
+	for _, d := range s.Devices {
+		if d.Name == All {
+			continue
+		}
+		one := Listed{Name: Kind + "=" + d.Name, PCI: wellknown.PCIOf(d.Name)}
+		for _, n := range d.ContainerEdits.DeviceNodes {
+			one.Nodes = append(one.Nodes, n.Path)
+		}
+		same := slices.IndexFunc(list, func(l Listed) bool { return slices.Equal(l.Nodes, one.Nodes) })
+		if same >= 0 {
+			list[same].Other = append(list[same].Other, one.Name)
+			list[same].PCI = cmp.Or(list[same].PCI, one.PCI)
+			continue
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// WriteList writes the names as `amd-ctk cdi list` does: each GPU's render nodes below
+// it, cards left out.
+func WriteList(w io.Writer, list []Listed) error {
+	s := "s"
+	if len(list) == 1 {
+		s = ""
+	}
+	text := fmt.Sprintf("Found %d AMD GPU device%s\n", len(list), s)
+	if len(list) > 0 {
+		text += Kind + "=" + All + "\n"
+	}
+	for _, l := range list {
+		text += l.Name + "\n"
+		for _, n := range l.Nodes {
+			if !strings.HasPrefix(n, "/dev/dri/card") {
+				text += "  " + n + "\n"
+			}
+		}
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}

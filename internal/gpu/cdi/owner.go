@@ -1,0 +1,121 @@
+package cdi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/wellknown"
+)
+
+// saved is where a description lies that was at Path before the charm's own.
+// Container tools do not read files of that name. An earlier one has a number after it.
+const saved = Path + ".before-concourse"
+
+const specLimit = 4 << 20 // bytes
+
+// own reports whether the file at Path is the charm's: it names a GPU by
+// its slot, or has the annotation that the charm's had before. There is no record that could be lost or outlive it.
+func own(r host.Root) (there, own bool, err error) {
+	st, err := r.Lstat(Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, false, nil
+	case err != nil:
+		return false, false, fmt.Errorf("cannot look at %s: %w", Path, err)
+	case !st.Mode().IsRegular() || st.Size() > specLimit:
+		return true, false, nil
+	}
+	data, err := r.ReadFile(Path)
+	if err != nil {
+		return true, false, fmt.Errorf("cannot look at %s: %w", Path, err)
+	}
+	var spec struct {
+		Devices []struct {
+			Name        string
+			Annotations map[string]string
+		}
+	}
+	if json.Unmarshal(data, &spec) != nil {
+		return true, false, nil
+	}
+	for _, d := range spec.Devices {
+		if _, older := d.Annotations[wellknown.PCIAnnotation]; older || wellknown.PCIOf(d.Name) != "" {
+			return true, true, nil
+		}
+	}
+	return true, false, nil
+}
+
+// Keep moves a description by somebody else out of the way of the charm's own,
+// to where Gone finds it. One that was moved there before stays beside it.
+type Keep struct{}
+
+// Diff implements plan.Resource.
+func (Keep) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	there, own, err := own(h.Root)
+	if err != nil || !there || own {
+		return nil, err
+	}
+	move := func(from, to, why string) plan.Step {
+		return plan.Step{Op: "move " + from + " to " + to, Why: why, Do: func(context.Context) error {
+			return os.Rename(h.Path(from), h.Path(to))
+		}}
+	}
+	p := plan.Plan{move(Path, saved, "it is not the charm's")}
+	earlier, err := earlierSaved(h.Root)
+	if err != nil || earlier == "" {
+		return p, err
+	}
+	return plan.Plan{move(saved, earlier, "it is kept, too"), p[0]}, nil
+}
+
+// earlierSaved returns the name for the description at saved, so that another one can be
+// there; "" if there is none, or if a file beside it is the same.
+func earlierSaved(r host.Root) (string, error) {
+	if _, err := r.Lstat(saved); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", fmt.Errorf("cannot look at %s: %w", saved, err)
+	}
+	data, err := r.ReadFile(saved)
+	name := Path
+	for n := 1; ; n++ {
+		other, otherErr := r.ReadFile(name)
+		switch {
+		case errors.Is(otherErr, fs.ErrNotExist):
+			return name, nil
+		case err == nil && otherErr == nil && bytes.Equal(data, other):
+			return "", nil // its content is kept there
+		}
+		name = fmt.Sprintf("%s.%d", saved, n)
+	}
+}
+
+// Gone is no description of the charm's: that one is removed, and the one that
+// was there before is put back. One that somebody else made stays.
+type Gone struct{ Why string }
+
+// Diff implements plan.Resource.
+func (g Gone) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	there, own, err := own(h.Root)
+	if err != nil || there && !own {
+		return nil, err
+	}
+	if _, err := h.Lstat(saved); err == nil {
+		// One rename does both, so that no run ends between the two.
+		return plan.Plan{{Op: "put " + Path + " back as it was before", Why: g.Why, Do: func(context.Context) error {
+			return os.Rename(h.Path(saved), h.Path(Path))
+		}}}, nil
+	}
+	if !there {
+		return nil, nil
+	}
+	return plan.Plan{{Op: "remove " + Path, Why: g.Why, Do: func(context.Context) error { return h.Remove(Path) }}}, nil
+}

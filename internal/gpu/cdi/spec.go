@@ -1,0 +1,165 @@
+// Package cdi describes the unit's AMD GPUs in the Container Device Interface
+// (CDI), so that they have names that container tools understand. It decides
+// nothing about which GPUs a task gets, looks at no device, and never writes a
+// node without its number.
+package cdi
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+
+	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/pkg/parser"
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/gpu"
+)
+
+const (
+	// Path is where the description lies. No other file below /etc/cdi is ours.
+	Path = gpu.AMDSpec
+	// Kind is the vendor and class of every device in it.
+	Kind = gpu.AMDKind
+	// All is the name of the device that stands for all GPUs.
+	All = "all"
+)
+
+// Resource is the file with the description of gpus: devices "0" to "N-1" in
+// the order given, "GPU-<unique id>" and the slot for those that have one, and "all". What
+// could not be described is left out, each with its reason in left. Where
+// nothing can be described the file is wanted absent.
+func Resource(gpus []gpu.GPU, kfd gpu.KFD) (r plan.Resource, left []string, err error) {
+	spec, left, err := Spec(gpus, kfd)
+	if err != nil {
+		return nil, left, err
+	}
+	if spec == nil {
+		return resource.Absent{Path: Path, Why: "there is no AMD GPU to describe"}, left, nil
+	}
+	data, err := json.Marshal(spec) // compact: the wrapper reads it for every container
+	if err != nil {
+		return nil, left, fmt.Errorf("cannot encode %s: %w", Path, err)
+	}
+	return resource.File{Path: Path, Data: append(data, '\n'), Mode: 0o644}, left, nil
+}
+
+// Spec is the description itself, nil where no GPU can be described. A GPU
+// that is left out leaves a gap: a number never moves on to another GPU. It has no
+// annotations: with them it would be of CDI 0.6.0, which Podman 4.3 does not read.
+func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err error) {
+	spec = &specs.Spec{Kind: Kind}
+	var all []*specs.DeviceNode
+	named := map[string]int{}
+	for _, g := range gpus {
+		named[idOf(g)]++
+		named[gpu.Slot(g.PCI, g.Partition)]++
+	}
+	var byID, bySlot []specs.Device
+	for i, g := range gpus {
+		nodes, reason := nodesOf(g)
+		if reason != "" {
+			left = append(left, fmt.Sprintf("%s: %s", g.PCI, reason))
+			continue
+		}
+		edits := specs.ContainerEdits{DeviceNodes: nodes}
+		spec.Devices = append(spec.Devices, specs.Device{Name: strconv.Itoa(i), ContainerEdits: edits})
+		// A name that two GPUs claim names neither of them.
+		if id := idOf(g); g.UniqueID != "" && named[id] == 1 {
+			byID = append(byID, specs.Device{Name: id, ContainerEdits: edits})
+		}
+		if slot := gpu.Slot(g.PCI, g.Partition); g.PCI != "" && named[slot] == 1 {
+			bySlot = append(bySlot, specs.Device{Name: slot, ContainerEdits: edits})
+		}
+		all = append(all, nodes...)
+	}
+	if len(spec.Devices) == 0 {
+		return nil, left, nil
+	}
+	spec.Devices = slices.Concat(spec.Devices, byID, bySlot)
+	spec.Devices = append(spec.Devices, specs.Device{Name: All, ContainerEdits: specs.ContainerEdits{DeviceNodes: all}})
+	// /dev/kfd belongs to no single GPU. Once at the top it comes with every
+	// device, and no container gets it twice.
+	switch n, ok := node(kfd.Node); {
+	case !kfd.Usable():
+		left = append(left, "/dev/kfd: "+kfd.Text())
+	case !ok:
+		left = append(left, noNumber(kfd.Node))
+	default:
+		spec.ContainerEdits.DeviceNodes = []*specs.DeviceNode{n}
+	}
+	if spec.Version, err = specs.MinimumRequiredVersion(spec); err != nil {
+		return nil, left, fmt.Errorf("cannot find the CDI version of %s: %w", Path, err)
+	}
+	if err := validate(spec); err != nil {
+		return nil, left, fmt.Errorf("cannot describe GPUs in %s: %w", Path, err)
+	}
+	return spec, left, nil
+}
+
+func idOf(g gpu.GPU) string { return "GPU-" + g.UniqueID }
+
+// nodesOf returns the nodes of one GPU, or why there is not all of them.
+func nodesOf(g gpu.GPU) (nodes []*specs.DeviceNode, reason string) {
+	render, ok := node(g.Render)
+	if !ok {
+		return nil, noNumber(g.Render)
+	}
+	nodes = append(nodes, render)
+	if g.Card != nil {
+		card, ok := node(*g.Card)
+		if !ok {
+			return nil, noNumber(*g.Card)
+		}
+		nodes = append(nodes, card)
+	}
+	return nodes, ""
+}
+
+func noNumber(n host.Node) string {
+	if n.Path == "" {
+		return "it has no render node"
+	}
+	return n.Path + ": its device number is not known"
+}
+
+// node describes a character device. No driver has major 0: such a node is
+// one that nobody looked at, and a container with it would have a dead device.
+func node(n host.Node) (*specs.DeviceNode, bool) {
+	if n.Path == "" || n.Major == 0 {
+		return nil, false
+	}
+	mode, uid, gid := n.Mode&fs.ModePerm, n.UID, n.GID
+	return &specs.DeviceNode{Path: n.Path, Type: "c", Major: int64(n.Major), Minor: int64(n.Minor),
+		FileMode: &mode, UID: &uid, GID: &gid, Permissions: "rw"}, true
+}
+
+// validate holds the description against the CDI library's own rules, which
+// container tools apply when they read the file.
+func validate(spec *specs.Spec) error {
+	if err := specs.ValidateVersion(spec); err != nil {
+		return err
+	}
+	if err := (&cdilib.ContainerEdits{ContainerEdits: &spec.ContainerEdits}).Validate(); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, d := range spec.Devices {
+		if err := parser.ValidateDeviceName(d.Name); err != nil {
+			return err
+		}
+		if seen[d.Name] {
+			return fmt.Errorf("two devices have the name %q", d.Name)
+		}
+		seen[d.Name] = true
+		if err := (&cdilib.ContainerEdits{ContainerEdits: &d.ContainerEdits}).Validate(); err != nil {
+			return fmt.Errorf("device %s: %w", d.Name, err)
+		}
+	}
+	return nil
+}

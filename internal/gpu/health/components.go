@@ -1,0 +1,150 @@
+package health
+
+import "concourse-ci-machine/internal/gpu/amd/amdgpu"
+
+// Component is one part of the score.
+type Component string
+
+// The components.
+const (
+	Errors      Component = "errors"
+	Temperature Component = "temperature"
+	Throttling  Component = "throttling"
+	Events      Component = "events"
+	Links       Component = "links"
+	PCIe        Component = "PCIe"
+)
+
+// Weights are the parts of the score; those of components that there are no values for
+// are shared out among the others.
+var Weights = map[Component]float64{Errors: .25, Temperature: .20, Throttling: .15, Events: .15, Links: .15, PCIe: .10}
+
+// part is a component with its score, 0 to 100, and what costs it. A fault without a
+// kind is told by a gate.
+type part struct {
+	component Component
+	score     float64
+	fault     Fault
+}
+
+// measure gives the components that there are values for.
+func measure(s *amdgpu.State) (parts []part) {
+	add := func(c Component, score float64, f Fault) {
+		parts = append(parts, part{c, max(0, min(100, score)), f})
+	}
+	if e := s.RAS.Errors; e != nil {
+		score, fault := counted(e)
+		add(Errors, score, fault)
+	}
+	if t, ok := s.Nearest(); ok && !s.Suspended() {
+		add(Temperature, slope(t.Now.Value/t.Critical.Value, .75, 100, .90, 70, 1, 30),
+			Fault{Kind: Hot, Component: t.Sensor, Value: t.Now.Value, Limit: t.Critical.Value})
+	} else if t := s.Temperature; s.APU() && t.Now.Known && !s.Suspended() {
+		// The limit is not the GPU's own word, and APUs are made to run at it: a warning at most.
+		add(Temperature, max(30, slope(t.Now.Value/amdgpu.APULimit, .95, 100, 1, 70, 1.05, 30)),
+			Fault{Kind: Hot, Component: t.Sensor, Value: t.Now.Value, Limit: amdgpu.APULimit})
+	}
+	if share := s.Throttling.ThermalShare; share.Known && !s.Suspended() {
+		add(Throttling, throttled(share.Value), Fault{Kind: Throttled, Value: share.Value})
+	}
+	add(Events, events(s.Hangs.InDay), Fault{Kind: Reset, Value: float64(s.Hangs.InDay)})
+	up, all := 0, 0
+	for _, l := range s.XGMI.Links {
+		if l.WasUp && l.Up.Known {
+			all++
+			up += int(l.Up.Value)
+		}
+	}
+	if all > 0 {
+		score := 100.0
+		if up < all {
+			score = 70 * float64(up) / float64(all)
+		}
+		add(Links, score, Fault{Kind: LinksDown, Value: float64(up), Limit: float64(all)})
+	}
+	if p := &s.PCIe; p.Lanes.Known && p.LanesMax.Known {
+		score, fault := link(p, s.Activity.Graphics.Value >= .5)
+		add(PCIe, score, fault)
+	}
+	return parts
+}
+
+// counted judges error counters. An uncorrectable one has a gate, which tells of it.
+func counted(e *amdgpu.Errors) (float64, Fault) {
+	byDeferred, byCorrectable := 100.0, 100.0
+	switch {
+	case e.Uncorrectable > 0:
+		return 0, Fault{}
+	case e.Deferred >= 10:
+		byDeferred = 40
+	case e.Deferred > 0:
+		byDeferred = 70
+	}
+	switch {
+	case e.Correctable >= 1000:
+		byCorrectable = 40
+	case e.Correctable >= 100:
+		byCorrectable = 70
+	case e.Correctable > 0:
+		byCorrectable = 90
+	}
+	if byDeferred <= byCorrectable {
+		return byDeferred, Fault{Kind: DeferredErrors, Value: float64(e.Deferred)}
+	}
+	return byCorrectable, Fault{Kind: CorrectableErrors, Value: float64(e.Correctable)}
+}
+
+// slope is 100 up to x1, falls in straight lines to y2 at x2 and y3 at x3, and
+// is 0 beyond.
+func slope(x, x1, y1, x2, y2, x3, y3 float64) float64 {
+	switch {
+	case x <= x1:
+		return y1
+	case x <= x2:
+		return y1 + (y2-y1)*(x-x1)/(x2-x1)
+	case x < x3:
+		return y2 + (y3-y2)*(x-x2)/(x3-x2)
+	}
+	return 0
+}
+
+func throttled(s float64) float64 {
+	switch {
+	case s <= .1:
+		return 100 - 300*s
+	case s <= .5:
+		return 70 - 100*(s-.1)
+	}
+	return 60 * (1 - s)
+}
+
+func events(n int) float64 {
+	switch {
+	case n <= 0:
+		return 100
+	case n >= 5:
+		return 0
+	}
+	return 70 - 15*float64(n-1)
+}
+
+// link judges the link to the machine. It is slow to save power unless the GPU is busy.
+func link(p *amdgpu.PCIe, busy bool) (score float64, f Fault) {
+	score, f = 100*p.Lanes.Value/p.LanesMax.Value, Fault{Kind: Narrow, Value: p.Lanes.Value, Limit: p.LanesMax.Value}
+	if busy && p.Speed.Known && p.SpeedMax.Known {
+		if s := 100 * p.Speed.Value / p.SpeedMax.Value; s < score {
+			score, f = s, Fault{Kind: Slow, Value: p.Speed.Value, Limit: p.SpeedMax.Value}
+		}
+	}
+	replays := 100.0
+	switch {
+	case p.ReplayRate > 1:
+		replays = 40
+	case p.ReplayRate > .1:
+		replays = 70
+	}
+	if replays < score {
+		score, f = replays, Fault{Kind: Replays, Value: p.ReplayRate}
+	}
+	return score, f
+}

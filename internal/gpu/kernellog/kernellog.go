@@ -1,0 +1,151 @@
+// Package kernellog reads what the kernel's log has on some devices. It knows the form of
+// its records, and nothing of what they are about.
+package kernellog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"concourse-ci-machine/internal/base/sanitize"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	file = "/dev/kmsg"
+	// Bounds of what is read, and of what is returned.
+	maxRecords = 100_000
+	maxRecord  = 8 << 10 // bytes; more than one record can be (CONSOLE_EXT_LOG_MAX)
+	maxLines   = 40
+	maxLine    = 300 // runes
+)
+
+// Lines returns the last lines that the kernel wrote of the devices, each after its time.
+// The devices are PCI addresses. A kind of line that is frequent leaves the other kinds their
+// place, see kindOf. Most containers may not read the log: that is the error.
+func Lines(from, to time.Time, devices []string) ([]string, error) {
+	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", file, err)
+	}
+	defer unix.Close(fd)
+	var since unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &since); err != nil {
+		return nil, fmt.Errorf("cannot read the clock of %s: %w", file, err)
+	}
+	boot := time.Now().Add(-time.Duration(since.Nano()))
+	return read(reader(fd), boot, from, to, devices)
+}
+
+// reader is the file as it is: os.File would wait for records to come.
+type reader int
+
+func (r reader) Read(data []byte) (int, error) {
+	for {
+		n, err := unix.Read(int(r), data)
+		switch {
+		case errors.Is(err, syscall.EINTR), errors.Is(err, syscall.EPIPE): // with EPIPE records were overwritten: the next is there
+			continue
+		case errors.Is(err, syscall.EAGAIN), err == nil && n == 0:
+			return 0, io.EOF
+		case err != nil:
+			return 0, err
+		}
+		return n, nil
+	}
+}
+
+// read gets one record from each Read.
+func read(log io.Reader, boot, from, to time.Time, devices []string) (lines []string, err error) {
+	var kept []line
+	data := make([]byte, maxRecord)
+	for range maxRecords {
+		n, err := log.Read(data)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read %s: %w", file, err)
+		}
+		after, text, ok := parse(string(data[:n]))
+		at := boot.Add(after)
+		of, about := cutDevice(text)
+		if !ok || at.Before(from) || at.After(to) || !slices.Contains(devices, of) {
+			continue
+		}
+		kept = append(kept, line{kindOf(about), at.UTC().Format("15:04:05.000 ") + sanitize.Line(text, maxLine)})
+		if len(kept) > maxLines {
+			kept = lessOfMostFrequent(kept)
+		}
+	}
+	for _, l := range kept {
+		lines = append(lines, l.text)
+	}
+	return lines, nil
+}
+
+type line struct{ kind, text string }
+
+// lessOfMostFrequent removes the oldest line of the kind that has the most lines.
+func lessOfMostFrequent(lines []line) []line {
+	count := map[string]int{}
+	for _, l := range lines {
+		count[l.kind]++
+	}
+	oldest := 0
+	for i, l := range lines {
+		if count[l.kind] > count[lines[oldest].kind] {
+			oldest = i
+		}
+	}
+	return slices.Delete(lines, oldest, oldest+1)
+}
+
+// parse takes "4,812,93847562,-;text" apart (Documentation/ABI/testing/dev-kmsg): the time
+// since the boot in microseconds, and the first line. Records of processes, whose facility
+// is not the kernel's 0, are not ok.
+func parse(record string) (after time.Duration, text string, ok bool) {
+	prefix, text, found := strings.Cut(record, ";")
+	fields := strings.SplitN(prefix, ",", 4)
+	if !found || len(fields) < 3 || len(fields[0]) != 1 || fields[0] < "0" || fields[0] > "7" {
+		return 0, "", false
+	}
+	us, err := strconv.ParseInt(fields[2], 10, 64)
+	if err != nil || us < 0 || us > 1<<52 {
+		return 0, "", false
+	}
+	text, _, _ = strings.Cut(text, "\n")
+	return time.Duration(us) * time.Microsecond, text, true
+}
+
+// cutDevice cuts "amdgpu 0000:03:00.0: text", as drivers write of a device, into its address
+// and the text (linux/dev_printk.h). An address elsewhere in a line can be a process's name,
+// which a task chooses. The kernel cuts such a name to 15 bytes (TASK_COMM_LEN), so with
+// a driver's name of three letters before the address a line can't begin with one.
+func cutDevice(line string) (device, text string) {
+	driver, rest, _ := strings.Cut(line, " ")
+	device, text, found := strings.Cut(rest, ": ")
+	if !found || len(driver) < 3 {
+		return "", ""
+	}
+	return device, text
+}
+
+// kindOf returns the first two words of a text without digits. What follows can be a task's
+// choice, such as its process's name, and would make each line a kind.
+func kindOf(text string) string {
+	words := strings.Fields(text)
+	kind := strings.Join(words[:min(len(words), 2)], " ")
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, kind)
+}

@@ -1,0 +1,125 @@
+package nvidiagpu
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/sysfile"
+)
+
+const (
+	// Every is how often nvidia-smi is to be asked: without persistence mode each run has
+	// the driver wake the GPUs anew, which takes seconds for each of them.
+	Every    = 15 * time.Second
+	deadline = 20 * time.Second
+	// Longest is the time between the beginnings of two calls of Write.
+	Longest = Every + 2*deadline
+)
+
+// places are where nvidia-smi is looked for; the last is a container's whose host brought
+// the driver.
+var places = []string{"/usr/bin/" + Program, "/usr/local/bin/" + Program, "/usr/local/nvidia/bin/" + Program}
+
+// Watcher asks nvidia-smi for all GPUs.
+type Watcher struct {
+	host  host.Host
+	query []string        // the fields that are asked for; nil: not known yet
+	stuck <-chan struct{} // a run that was abandoned, until it is closed
+}
+
+// NewWatcher makes one of this machine's.
+func NewWatcher(h host.Host) *Watcher { return &Watcher{host: h} }
+
+// Write asks once and writes down what nvidia-smi says, for an exporter that may not be
+// held up. Where there is no nvidia-smi, or no GPU that NVIDIA's driver holds, it writes
+// nothing; while one of the GPUs sleeps, too, as a run would wake it.
+func (w *Watcher) Write(ctx context.Context, file string) error {
+	program := w.program()
+	if program == "" {
+		return nil
+	}
+	report := w.look(ctx, program)
+	if ctx.Err() != nil {
+		return nil // it was killed for that
+	}
+	data, err := json.Marshal(report)
+	if err != nil {
+		return err
+	}
+	return w.host.WriteFile(file, append(data, '\n'), 0o644)
+}
+
+// program is nvidia-smi's path, "" where it must not be run.
+func (w *Watcher) program() string {
+	inv, err := gpu.Discover(w.host.Root)
+	if err != nil {
+		return ""
+	}
+	held := false
+	for _, g := range inv.Of(gpu.NVIDIA) {
+		status, _ := sysfile.ReadOnce(w.host.Path(path.Join(g.Sysfs, "power/runtime_status")))
+		if strings.HasPrefix(sysfile.Clean(status), "suspend") {
+			return ""
+		}
+		held = held || g.Driver == "nvidia"
+	}
+	for _, p := range places {
+		if held && w.host.Exists(p) {
+			return w.host.Path(p)
+		}
+	}
+	return ""
+}
+
+// look runs nvidia-smi once, unless the last run hangs in the kernel: a second one would
+// hang behind it.
+func (w *Watcher) look(ctx context.Context, program string) Report {
+	select {
+	case <-w.stuck: // nil, which nothing ever comes from, where none is
+		w.stuck = nil
+	default:
+		if w.stuck != nil {
+			return Report{At: w.host.Now().UTC(), Failure: timeout, Stuck: true, GPUs: []Told{}}
+		}
+	}
+	var out []byte
+	var err error
+	if w.query == nil {
+		if out, err = w.run(ctx, program, "--help-query-gpu"); err == nil {
+			w.query = asked(parseHelp(string(out)))
+		}
+	}
+	var told []Told
+	if err == nil && len(w.query) > 0 {
+		out, err = w.run(ctx, program, "--query-gpu="+strings.Join(w.query, ","), "--format=csv,noheader,nounits")
+		told = parseRows(w.query, string(out))
+	}
+	r := Report{At: w.host.Now().UTC(), GPUs: append([]Told{}, told...)}
+	var failed *host.CommandError
+	switch {
+	case errors.As(err, &failed) && failed.Timeout > 0:
+		w.stuck = failed.Ended
+		r.Failure, r.Stuck = timeout, w.stuck != nil
+	case errors.As(err, &failed):
+		r.Failure = fmt.Sprintf("exit_%d", failed.Code)
+	case err != nil || len(told) == 0:
+		r.Failure = "format"
+	}
+	if r.Failure != "" && !r.Stuck {
+		w.query = nil // another version may have come
+	}
+	return r
+}
+
+const timeout = "timeout"
+
+func (w *Watcher) run(ctx context.Context, argv ...string) ([]byte, error) {
+	return w.host.Run(ctx, host.Command{Argv: argv, ReadOnly: true, Deadline: deadline})
+}

@@ -1,0 +1,195 @@
+// Package sysfile reads attributes in sysfs, again and again, at the least
+// cost: a descriptor is opened once and read from its start each time, which
+// makes the driver answer anew. It never writes, and opens nothing but what it
+// is told to read.
+//
+// A descriptor is dead when its device was unbound, or was reset in a way that
+// made its files anew: reading gives ENODEV. Such a file is opened again at
+// once.
+package sysfile
+
+import (
+	"errors"
+	"path"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/base/host"
+)
+
+// maxAttribute is the size of a page, where sysfs attributes end
+// (Documentation/filesystems/sysfs.rst).
+const maxAttribute = 4096
+
+// Limit is how many descriptors may be kept by all sets together. What goes
+// beyond is opened and closed at each reading.
+type Limit struct{ left atomic.Int64 }
+
+// reserve is left for sockets, and for all that is not kept.
+const reserve = 256
+
+// NewLimit keeps to what the process may have open.
+func NewLimit() *Limit {
+	l := &Limit{}
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) == nil && r.Cur > reserve {
+		l.left.Store(int64(min(r.Cur, 1<<20)) - reserve)
+	}
+	return l
+}
+
+// File is one attribute in a Set.
+type File struct {
+	set    *Set
+	path   string // as this process opens it
+	base   string
+	fd     int // -1: not open
+	absent bool
+}
+
+// Set is the files of one device. It is not for use by two goroutines at once.
+type Set struct {
+	root  host.Root
+	limit *Limit
+	files []*File
+	at    *atomic.Pointer[string]
+	page  [maxAttribute]byte
+}
+
+// NewSet returns an empty set of files below root. The set stores the name of
+// the file that it is about to read in at: that is what others can tell when the
+// reading hangs in the kernel.
+func NewSet(root host.Root, limit *Limit, at *atomic.Pointer[string]) *Set {
+	return &Set{root: root, limit: limit, at: at}
+}
+
+// File adds a file, which is opened when it is first read.
+func (s *Set) File(p string) *File {
+	f := &File{set: s, path: s.root.Path(p), base: path.Base(p), fd: -1}
+	s.files = append(s.files, f)
+	return f
+}
+
+// Base is the last part of the name.
+func (f *File) Base() string { return f.base }
+
+// Close closes all descriptors and forgets what was absent. The set may be
+// used again.
+func (s *Set) Close() {
+	for _, f := range s.files {
+		f.close()
+		f.absent = false
+	}
+}
+
+// Retry looks for files that were absent once more.
+func (s *Set) Retry() {
+	for _, f := range s.files {
+		f.absent = false
+	}
+}
+
+func (f *File) close() {
+	if f.fd >= 0 {
+		unix.Close(f.fd)
+		f.fd = -1
+		f.set.limit.left.Add(1)
+	}
+}
+
+// Read returns the file's bytes, which are valid until the next Read in the
+// set. A file that does not exist is not looked for again before Retry.
+func (f *File) Read() ([]byte, error) {
+	if f.absent {
+		return nil, unix.ENOENT
+	}
+	f.set.at.Store(&f.base)
+	if f.fd >= 0 {
+		n, err := pread(f.fd, f.set.page[:])
+		if err == nil {
+			return f.set.page[:n], nil
+		}
+		if err != unix.ENODEV && err != unix.ESTALE {
+			return nil, err
+		}
+		f.close() // the device's files were made anew
+	}
+	return f.open()
+}
+
+func (f *File) open() ([]byte, error) {
+	fd, err := retry(func() (int, error) { return unix.Open(f.path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		f.absent = errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
+		return nil, err
+	}
+	n, err := pread(fd, f.set.page[:])
+	if err == unix.ESPIPE { // not a file: it can be read once
+		n, err = retry(func() (int, error) { return unix.Read(fd, f.set.page[:]) })
+	} else if err == nil && f.set.limit.left.Add(-1) >= 0 {
+		f.fd = fd
+		return f.set.page[:n], nil
+	} else if err == nil {
+		f.set.limit.left.Add(1)
+	}
+	unix.Close(fd)
+	if err != nil {
+		return nil, err
+	}
+	return f.set.page[:n], nil
+}
+
+func pread(fd int, b []byte) (int, error) {
+	return retry(func() (int, error) { return unix.Pread(fd, b, 0) })
+}
+
+// ReadOnce reads an attribute without keeping it.
+func ReadOnce(name string) ([]byte, error) {
+	page := make([]byte, maxAttribute)
+	n, err := ReadInto(name, page)
+	return page[:n], err
+}
+
+// ReadInto does the same with the caller's memory. It makes plain system calls:
+// os.File would register every file with the poller, for a few bytes that are
+// read once. One read is all of an attribute.
+func ReadInto(name string, page []byte) (int, error) {
+	fd, err := retry(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	n, err := retry(func() (int, error) { return unix.Read(fd, page) })
+	return max(0, n), err
+}
+
+func retry(call func() (int, error)) (int, error) {
+	for {
+		if n, err := call(); err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// ReadAll reads a file that may be longer than a page, up to max bytes.
+func ReadAll(name string, max int) ([]byte, error) {
+	fd, err := retry(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var all []byte
+	var page [maxAttribute]byte
+	for len(all) < max {
+		n, err := retry(func() (int, error) { return unix.Read(fd, page[:]) })
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			break
+		}
+		all = append(all, page[:n]...)
+	}
+	return all, nil
+}

@@ -1,0 +1,83 @@
+package usage
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+func TestContainerOfAControlGroup(t *testing.T) {
+	const hex = "4c01db0b339c1f6a0d4a9f1e2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e"
+	for name, c := range map[string]struct {
+		text string
+		own  string
+		want string
+		dir  string
+	}{
+		"a Concourse task":         {task, "", handle, "/sys/fs/cgroup/system.slice/concourse-worker.service/garden/" + handle},
+		"of an old Concourse":      {"0::/garden/some-handle\n", "", "some-handle", "/sys/fs/cgroup/garden/some-handle"},
+		"a privileged task":        {"0::/system.slice/" + handle + "\n", "", handle, "/sys/fs/cgroup/system.slice/" + handle},
+		"Docker within a task":     {"0::/garden/" + handle + "/docker/" + hex + "\n", "", handle, "/sys/fs/cgroup/garden/" + handle},
+		"Docker with systemd":      {docker, "", "4c01db0b339c", "/sys/fs/cgroup/system.slice/docker-" + hex + ".scope"},
+		"Docker without":           {"0::/docker/" + hex + "/init.scope\n", "", "4c01db0b339c", "/sys/fs/cgroup/docker/" + hex},
+		"Podman":                   {"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + hex + ".scope/container\n", "", "4c01db0b339c", "-"},
+		"Kubernetes":               {"0::/kubepods.slice/kubepods-pod1b2c_3d.slice/cri-containerd-" + hex + ".scope\n", "", "4c01db0b339c", "-"},
+		"LXD, seen from its host":  {"0::/lxc.payload.juju-4f2a10-0/system.slice/garden/" + handle + "\n", "", "juju-4f2a10-0", "/sys/fs/cgroup/lxc.payload.juju-4f2a10-0"},
+		"in the exporter's own":    {"0::/docker/" + hex + "/garden/" + handle + "\n", "0::/docker/" + hex + "/system.slice\n", handle, "-"},
+		"the exporter's own alone": {"0::/docker/" + hex + "/x.service\n", "0::/docker/" + hex + "\n", "", ""},
+		"cgroup v1":                {"12:cpu,cpuacct:/garden/" + handle + "\n0::/\n", "", handle, "/sys/fs/cgroup/cpu,cpuacct/garden/" + handle},
+		"cgroup v1, systemd's":     {"1:name=systemd:/garden/" + handle + "\n", "", handle, "/sys/fs/cgroup/systemd/garden/" + handle},
+		"cgroup v1 as runc makes it": {"9:name=systemd:/garden/" + handle + "\n4:memory:/outer/garden/" + handle + "\n1:cpu:/garden/" + handle + "\n0::/garden/" + handle + "\n", "", handle,
+			"/sys/fs/cgroup/systemd/garden/" + handle},
+		"and of a privileged task":      {"9:name=systemd:/" + handle + "\n4:memory:/outer/" + handle + "\n0::/" + handle + "\n", "", handle, "/sys/fs/cgroup/systemd/" + handle},
+		"of another namespace":          {"0::/../../garden/" + handle + "\n", "", handle, ""},
+		"a service":                     {system, "", "", ""},
+		"a session":                     {"0::/user.slice/user-1000.slice/session-2.scope\n", "", "", ""},
+		"the root":                      {"0::/\n", "", "", ""},
+		"a desktop program with a UUID": {"0::/user.slice/app-vte-spawn-" + handle + ".scope\n", "", "", ""},
+		"damaged":                       {"garden\n:\n0:/garden/x\n\n", "", "", ""},
+		"a long name":                   {"0::/garden/" + strings.Repeat("x", 200) + "\n", "", strings.Repeat("x", maxContainer), "-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := placeOf(c.text, containersOf(c.own))
+			require.Equal(t, c.want, p.container)
+			switch c.dir {
+			case "":
+				require.Empty(t, p.dirs)
+			case "-":
+			default:
+				require.Equal(t, c.dir, p.dirs[0])
+			}
+		})
+	}
+}
+
+func TestContainerIsGoneWithItsControlGroup(t *testing.T) {
+	m := newMachine(t)
+	p := placeOf(task, nil)
+	require.True(t, p.gone(m.root))
+	hosttest.Put(t, m.root, "/sys/fs/cgroup/system.slice/concourse-worker.service/garden/"+handle+"/cgroup.procs", "")
+	require.False(t, p.gone(m.root))
+	require.True(t, place{container: "x"}.gone(m.root), "one that can't be looked for")
+}
+
+func FuzzPlace(f *testing.F) {
+	f.Add(task, system)
+	f.Add("12:cpu,cpuacct:/garden/"+handle+"\n0::/\n", "0::/docker/x\n")
+	f.Add("0::/lxc.payload.\n0::/../garden//\n", ":::")
+	f.Fuzz(func(t *testing.T, text, own string) {
+		outer := containersOf(own)
+		p := placeOf(text, outer)
+		require.LessOrEqual(t, len(p.container), maxContainer)
+		if p.container == "" {
+			require.Empty(t, p.dirs)
+		}
+		require.NotContains(t, outer, p.container)
+		for _, d := range p.dirs {
+			require.True(t, strings.HasPrefix(d, "/sys/fs/cgroup/"), d)
+		}
+	})
+}

@@ -1,0 +1,195 @@
+package usage
+
+import (
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/base/host"
+)
+
+// kfdProcs has a folder for each process that uses KFD, on the whole host:
+// sysfs does not know namespaces. The name is the process's number in the
+// namespace of the host (kfd_create_process_sysfs).
+const kfdProcs = "/sys/class/kfd/kfd/proc"
+
+const (
+	maxKFD   = 4096 // processes
+	maxParts = 64   // contexts of a process
+	sdmaTime = "kfd_sdma"
+)
+
+// kfdProcess is one of them, with the GPUs of this machine that it has.
+type kfdProcess struct {
+	number string
+	parts  []string            // its folders: "", and "context_0" of each further context
+	gpus   map[string]Device   // by KFD's number
+	pasids map[string][]uint64 // the same; what DRM says of the same memory spaces
+}
+
+// listKFD reads the names, and the numbers that join a process to its DRM
+// clients: pasid, or pasid_<gpu> where each GPU has its own. 0 is none, as it is in
+// the file pasid since KFD uses the numbers of DRM.
+func listKFD(root host.Root, ids map[string]Device) []kfdProcess {
+	if len(ids) == 0 {
+		return nil
+	}
+	entries, err := root.ReadDir(kfdProcs)
+	if err != nil {
+		return nil
+	}
+	var out []kfdProcess
+	for _, e := range entries {
+		if _, err := strconv.ParseUint(e.Name(), 10, 31); err != nil || len(out) == maxKFD {
+			continue
+		}
+		files, err := root.ReadDir(path.Join(kfdProcs, e.Name()))
+		if err != nil {
+			continue // it has ended
+		}
+		p := kfdProcess{e.Name(), []string{""}, map[string]Device{}, map[string][]uint64{}}
+		for _, f := range files {
+			n, ok := strings.CutPrefix(f.Name(), "context_")
+			if _, is := parseID(n, 32); ok && is && len(p.parts) < maxParts {
+				p.parts = append(p.parts, f.Name())
+			}
+		}
+		for i, part := range p.parts {
+			at := path.Join(kfdProcs, p.number, part)
+			if i > 0 {
+				files, _ = root.ReadDir(at) // none if the context has ended
+			}
+			p.add(root, at, files, ids)
+		}
+		if len(p.gpus) > 0 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// add notes the GPUs of one folder, and its memory space on each.
+func (p *kfdProcess) add(root host.Root, at string, files []os.DirEntry, ids map[string]Device) {
+	all, _ := parseID(readText(root, path.Join(at, "pasid")), 32)
+	for _, f := range files {
+		id, ok := strings.CutPrefix(f.Name(), "vram_")
+		d, ours := ids[id]
+		if !ok || !ours {
+			continue
+		}
+		pasid := all
+		if n, ok := parseID(readText(root, path.Join(at, "pasid_"+id)), 32); ok {
+			pasid = n
+		}
+		p.gpus[id], p.pasids[id] = d, append(p.pasids[id], pasid)
+	}
+}
+
+// ownerOf returns the owner of one of the process's memory spaces on a GPU.
+func (p *kfdProcess) ownerOf(id string, spaces map[uint64]owner) (owner, bool) {
+	for _, pasid := range p.pasids[id] {
+		if o, ok := spaces[pasid]; ok && pasid != 0 {
+			return o, true
+		}
+	}
+	return owner{}, false
+}
+
+// initNamespace is the inode number of the first PID namespace
+// (PROC_PID_INIT_INO in include/linux/proc_ns.h).
+const initNamespace = "pid:[4026531836]"
+
+// hostNumbers reports whether the numbers in /proc are those of the host.
+func hostNumbers(root host.Root) bool {
+	ns, err := root.Readlink("/proc/1/ns/pid")
+	return err == nil && ns == initNamespace
+}
+
+// owner is a process here that a KFD process was found to be.
+type owner struct {
+	pid   int
+	place place
+}
+
+// kfdOf is one process's folder with the owner, for one device.
+type kfdOf struct {
+	number, id string
+	parts      []string
+	owner      owner
+	drm        bool // the owner has a DRM client of the device
+}
+
+// join finds out which of the processes are here: through a DRM client with the
+// same memory space, which works in a container too, else through their number,
+// where that is the same here.
+func (s *Scanner) join(procs []kfdProcess, clients map[Device]map[uint64]owner, own []string, left *LeftOut) map[Device][]kfdOf {
+	numbers := hostNumbers(s.root)
+	out := map[Device][]kfdOf{}
+	for _, p := range procs {
+		var byNumber *owner
+		if pid, err := strconv.Atoi(p.number); err == nil && numbers {
+			if text, ok := s.cgroup(pid); ok {
+				byNumber = &owner{pid, placeOf(text, own)}
+			}
+		}
+		joined := false
+		for id, d := range p.gpus {
+			o, ok := p.ownerOf(id, clients[d])
+			switch {
+			case ok:
+				out[d] = append(out[d], kfdOf{p.number, id, p.parts, o, true})
+			case byNumber != nil:
+				out[d] = append(out[d], kfdOf{p.number, id, p.parts, *byNumber, false})
+			}
+			joined = joined || ok || byNumber != nil
+		}
+		if !joined && !numbers {
+			left.Namespace++
+		}
+	}
+	return out
+}
+
+// readKFD reads what KFD counts for the processes, on one GPU, of all contexts that a
+// process has (context_N, since Linux 7.0; the folder itself is the first one's). vram_<gpu> is in
+// bytes, sdma_<gpu> the time of copies in microseconds; stats_<gpu>/cu_occupancy
+// is the number of compute units with work in them, on the GPUs that tell.
+func readKFD(root host.Root, all []kfdOf) []use {
+	var out []use
+	for _, k := range all {
+		n, err := strconv.ParseUint(k.number, 10, 31)
+		if err != nil {
+			continue
+		}
+		u := use{client: clientKey{true, n}, place: k.owner.place, pid: k.owner.pid, memory: [numKinds]int64{-1, -1, -1, -1}, units: -1}
+		u.memory[kindKFD] = k.sum(root, "vram_"+k.id)
+		if v := k.sum(root, "sdma_"+k.id); v > 0 {
+			u.engines = []engine{{sdmaTime, uint64(v) * 1000}}
+		}
+		u.units = k.sum(root, "stats_"+k.id+"/cu_occupancy")
+		// A process has a place on every GPU, also on those that it leaves alone.
+		if k.drm || u.memory[kindKFD] > 0 || len(u.engines) > 0 {
+			out = append(out, u)
+		}
+	}
+	slices.SortFunc(out, func(a, b use) int { return a.pid - b.pid })
+	return out
+}
+
+// sum adds up a number of all the process's contexts, -1 if none has it.
+func (k *kfdOf) sum(root host.Root, name string) int64 {
+	sum := int64(-1)
+	for _, part := range k.parts {
+		if v, ok := readNumber(root, path.Join(kfdProcs, k.number, part, name)); ok {
+			sum = max(sum, 0) + v
+		}
+	}
+	return sum
+}
+
+func readNumber(root host.Root, p string) (int64, bool) {
+	v, err := strconv.ParseInt(readText(root, p), 10, 64)
+	return v, err == nil && v >= 0 && v <= maxBytes
+}

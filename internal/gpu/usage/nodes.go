@@ -1,0 +1,97 @@
+package usage
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/sysfile"
+)
+
+// nodes says which device a DRM node is of.
+type nodes struct {
+	root   host.Root
+	byName map[string]Device
+	whole  map[string]Device // by PCI address: the GPU, or its first partition
+}
+
+func findNodes(root host.Root, devices []Device) nodes {
+	n := nodes{root, map[string]Device{}, map[string]Device{}}
+	for _, d := range devices {
+		if d.Node != "" {
+			n.byName[d.Node] = d
+			continue
+		}
+		if first, ok := n.whole[d.PCI]; !ok || d.Partition < first.Partition {
+			n.whole[d.PCI] = d
+		}
+		entries, err := root.ReadDir(path.Join(d.Own, "drm"))
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if drmNode([]byte("/dev/dri/"+e.Name())) != "" {
+				n.byName[e.Name()] = d
+			}
+		}
+	}
+	return n
+}
+
+// of is the device whose driver is to be asked about a node: none for a node
+// that the machine does not know, as a container may have it under another name.
+// A GPU that is not among the devices is not asked.
+func (n nodes) of(name string) (d Device, ask bool) {
+	d, ours := n.byName[name]
+	return d, ours || !strings.HasPrefix(name, nvidiaNode) && !n.root.Exists(path.Join("/sys/class/drm", name))
+}
+
+// device is the one that a client is of: the driver gives the PCI address, which
+// the partitions of a GPU share, and the node tells those apart.
+func (n nodes) device(in info, name string) (Device, bool) {
+	if d, ok := n.byName[name]; ok && (d.PCI == in.pci || d.Node != "") {
+		return d, true
+	}
+	d, ok := n.whole[in.pci]
+	return d, ok
+}
+
+// nvidiaNode begins the names in /dev of NVIDIA's GPUs.
+const nvidiaNode = "nvidia"
+
+const topology = "/sys/class/kfd/kfd/topology/nodes"
+
+// kfdIDs are the numbers that KFD has for the devices (kfd_topology.c). A node of
+// a GPU that this machine may not use can't be read.
+func (n nodes) kfdIDs() map[string]Device {
+	ids := map[string]Device{}
+	entries, err := n.root.ReadDir(topology)
+	if err != nil {
+		return ids
+	}
+	for _, e := range entries {
+		id := n.text(path.Join(topology, e.Name(), "gpu_id"))
+		if v, err := strconv.ParseUint(id, 10, 32); err != nil || v == 0 { // a processor has 0
+			continue
+		}
+		for line := range strings.Lines(n.text(path.Join(topology, e.Name(), "properties"))) {
+			if minor, ok := strings.CutPrefix(strings.TrimSpace(line), "drm_render_minor "); ok {
+				if d, ok := n.byName["renderD"+minor]; ok {
+					ids[id] = d
+				}
+			}
+		}
+	}
+	return ids
+}
+
+func (n nodes) text(p string) string { return readText(n.root, p) }
+
+func readText(root host.Root, p string) string {
+	b, err := sysfile.ReadOnce(root.Path(p))
+	if err != nil {
+		return ""
+	}
+	return sysfile.Clean(b)
+}

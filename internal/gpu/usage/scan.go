@@ -1,0 +1,211 @@
+package usage
+
+import (
+	"context"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/sysfile"
+)
+
+// descriptor is a DRM file of a process.
+type descriptor struct {
+	pid   int
+	place place
+	fd    string
+	node  string
+}
+
+// reading is what one descriptor said.
+type reading struct {
+	descriptor
+	info info
+}
+
+// Scan looks at all processes once, and counts for the devices, which are those
+// with a driver to ask. It waits for drivers until the context is done: one that
+// does not answer leaves its own GPU without rows, and is asked again when it has.
+func (s *Scanner) Scan(ctx context.Context, devices []Device) {
+	s.scanning.Lock()
+	defer s.scanning.Unlock()
+	r := &Result{At: s.now(), Devices: []Used{}}
+	began := time.Now()
+	users := s.walk.run(&r.Left)
+	own := containersOf(readText(s.root, "/proc/self/cgroup"))
+	n := findNodes(s.root, devices)
+	byGPU := s.descriptors(users, n, own, &r.Left)
+	r.Took = time.Since(began)
+
+	answers := s.readAll(ctx, byGPU)
+	uses, spaces := byDevice(answers, n)
+	for d, more := range s.readKFDs(ctx, s.join(listKFD(s.root, n.kfdIDs()), spaces, own, &r.Left)) {
+		uses[d] = append(uses[d], more...)
+	}
+	ledgers := map[Device]*ledger{}
+	for _, d := range devices {
+		l := s.ledgers[d]
+		if l == nil {
+			l = newLedger()
+		}
+		ledgers[d] = l
+		if _, answered := answers[d.PCI]; answered || len(byGPU[d.PCI]) == 0 && !s.outstanding(d.PCI) {
+			rows := l.update(r.At, s.walk.turn, uses[d], s.options.Containers, func(p place) bool { return p.gone(s.root) })
+			s.addPeaks(rows, l, d, devices)
+			r.Devices = append(r.Devices, Used{d, rows})
+		}
+	}
+	s.ledgers = ledgers
+	s.last.Store(r)
+}
+
+// byDevice gives the clients of each device, and who has which memory space.
+func byDevice(answers map[string][]reading, n nodes) (map[Device][]use, map[Device]map[uint64]owner) {
+	uses, spaces := map[Device][]use{}, map[Device]map[uint64]owner{}
+	for _, readings := range answers {
+		for _, a := range readings {
+			d, ok := n.device(a.info, a.node)
+			if !ok {
+				continue
+			}
+			uses[d] = append(uses[d], use{client: clientKey{id: a.info.client}, place: a.place, pid: a.pid,
+				memory: a.info.memory, engines: a.info.engines, units: -1})
+			if spaces[d] == nil {
+				spaces[d] = map[uint64]owner{}
+			}
+			if o, known := spaces[d][a.info.pasid]; !known || less(a.place, a.pid, o.place, o.pid) {
+				spaces[d][a.info.pasid] = owner{a.pid, a.place}
+			}
+		}
+	}
+	return uses, spaces
+}
+
+// descriptors sorts what the processes hold open by the GPU's PCI address, ""
+// where the name does not say.
+func (s *Scanner) descriptors(users []user, n nodes, own []string, left *LeftOut) map[string][]descriptor {
+	out := map[string][]descriptor{}
+	for _, u := range users {
+		var where *place
+		for _, f := range u.fds {
+			d, ask := n.of(f.node)
+			switch {
+			case !ask:
+				continue
+			case len(out[d.PCI]) == s.options.Clients:
+				left.Limit++
+				continue
+			case where == nil:
+				text, _ := s.cgroup(u.pid)
+				p := placeOf(text, own)
+				where = &p
+			}
+			out[d.PCI] = append(out[d.PCI], descriptor{u.pid, *where, f.fd, f.node})
+		}
+	}
+	return out
+}
+
+func (s *Scanner) cgroup(pid int) (string, bool) {
+	b, err := sysfile.ReadOnce(s.root.Path(path.Join("/proc", strconv.Itoa(pid), "cgroup")))
+	return string(b), err == nil
+}
+
+// readAll reads the descriptors of all GPUs at once. A GPU whose driver has not
+// answered in time is not among the answers.
+func (s *Scanner) readAll(ctx context.Context, all map[string][]descriptor) map[string][]reading {
+	open := map[string]<-chan []reading{}
+	for pci, list := range all {
+		if c := start(s, pci, func() []reading { return readInfos(s.root, list) }); c != nil {
+			open[pci] = c
+		}
+	}
+	out := map[string][]reading{}
+	for pci, c := range open {
+		if r, ok := wait(ctx, c); ok {
+			out[pci] = r
+		}
+	}
+	return out
+}
+
+// readKFDs does the same with KFD's files, apart from the others: the time of
+// copies is in the memory of the process itself, which may be slow to answer.
+func (s *Scanner) readKFDs(ctx context.Context, all map[Device][]kfdOf) map[Device][]use {
+	open := map[Device]<-chan []use{}
+	for d, list := range all {
+		if c := start(s, "kfd "+d.PCI+" "+strconv.Itoa(d.Partition), func() []use { return readKFD(s.root, list) }); c != nil {
+			open[d] = c
+		}
+	}
+	out := map[Device][]use{}
+	for d, c := range open {
+		if u, ok := wait(ctx, c); ok {
+			out[d] = u
+		}
+	}
+	return out
+}
+
+// start runs work that may hang in the kernel, unless the last of the same name
+// still does: nil.
+func start[T any](s *Scanner, name string, work func() T) <-chan T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[name] {
+		return nil
+	}
+	s.busy[name] = true
+	c := make(chan T, 1)
+	go func() {
+		v := work()
+		s.mu.Lock()
+		delete(s.busy, name)
+		s.mu.Unlock()
+		c <- v
+	}()
+	return c
+}
+
+func wait[T any](ctx context.Context, c <-chan T) (v T, ok bool) {
+	select {
+	case v = <-c:
+		return v, true
+	case <-ctx.Done():
+	}
+	select {
+	case v = <-c: // both at once
+		return v, true
+	default:
+		return v, false
+	}
+}
+
+func (s *Scanner) outstanding(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busy[name]
+}
+
+// readInfos reads the fdinfo of each. One that is closed meanwhile, that may not
+// be read or that is no amdgpu client says nothing.
+func readInfos(root host.Root, all []descriptor) []reading {
+	out := []reading{}
+	page := make([]byte, maxInfo)
+	for _, d := range all {
+		if strings.HasPrefix(d.node, nvidiaNode) { // one client for each process
+			out = append(out, reading{d, info{client: uint64(d.pid), memory: [numKinds]int64{-1, -1, -1, -1}}})
+			continue
+		}
+		n, err := sysfile.ReadInto(root.Path(path.Join("/proc", strconv.Itoa(d.pid), "fdinfo", d.fd)), page)
+		if err != nil {
+			continue
+		}
+		if in := parseInfo(string(page[:n])); in.driver == "amdgpu" && in.known {
+			out = append(out, reading{d, in})
+		}
+	}
+	return out
+}

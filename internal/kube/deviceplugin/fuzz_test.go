@@ -1,0 +1,40 @@
+package deviceplugin
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+func offeredOf(t *testing.T, unit *oci.Config) (ids []string) {
+	t.Helper()
+	inv, err := gpu.Discover(hosttest.ManyGPUs(t, 3))
+	require.NoError(t, err)
+	for _, g := range offered(inv.Of(gpu.AMD), unit) {
+		ids = append(ids, gpu.Slot(g.PCI, g.Partition))
+	}
+	return ids
+}
+
+// The kubelet's notes are no part of its API: whatever is in them is read or refused.
+func FuzzNotes(f *testing.F) {
+	f.Add([]byte(`{"Data":{"PodDeviceEntries":[{"PodUID":"8d1e","ContainerName":"main","ResourceName":"amd.com/gpu","DeviceIDs":{"-1":["0000:04:00.0"]},"AllocResp":"GhQKCC9kZXYva2ZkEggvZGV2L2tmZA=="}],"RegisteredDevices":{"amd.com/gpu":["0000:04:00.0"]}},"Checksum":1}`))
+	f.Add([]byte(`{"Data":{"PodDeviceEntries":null},"Checksum":1}`))
+	f.Add([]byte(`{"Data":null}`))
+	f.Add([]byte(`{"PodDeviceEntries":[{"DeviceIDs":["a"]}]}`))
+	m := machine{devices: []device{{id: gpu0}, {id: gpu1}}}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		notes, err := decodeNotes(data)
+		require.True(t, err != nil || notes != nil)
+		for _, n := range notes {
+			_, _ = n.paths()
+			for _, i := range m.known(n.ResourceName, n.ids()) {
+				require.Less(t, i, len(m.devices))
+			}
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package deviceplugin
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/cdispec"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/lease"
+	"concourse-ci-machine/internal/pool/quarantine"
+)
+
+// machine is what there is to offer, as one look found it.
+type machine struct {
+	devices []device     // in the order of leases
+	leases  lease.Leases // without Dir where GPUs are shared; GPUs are the devices in any case
+	states  []lease.State
+}
+
+// look reads the GPUs that pods may have: those of the unit where the wrapper's config
+// says which these are, else all. It opens no GPU.
+func look(r host.Root, config string, now func() time.Time) (m machine, err error) {
+	inv, err := gpu.Discover(r)
+	if err != nil {
+		return m, err
+	}
+	unit, err := readConfig(r, config)
+	if err != nil {
+		return m, err
+	}
+	all := inv.Of(gpu.AMD)
+	gpus := offered(all, unit)
+	out := map[string]string{}
+	if unit == nil || unit.Withheld != nil {
+		record, err := quarantine.Read(r)
+		if err != nil {
+			return m, err
+		}
+		for _, g := range record.OutOfService() {
+			out[g.Name] = g.Text()
+		}
+	}
+	described := names(r)
+	for _, g := range gpus {
+		d := deviceOf(r, g, inv.KFD)
+		d.label = fmt.Sprintf("GPU %d (%s)", slices.IndexFunc(all, func(a gpu.GPU) bool { return a.Render.Path == g.Render.Path }), d.id)
+		d.cdi = described[keyOf(g.Render.Path, g.Render.Major, g.Render.Minor)]
+		if why := out[d.id]; why != "" {
+			d.withheld = why
+		}
+		m.devices = append(m.devices, d)
+		m.leases.GPUs = append(m.leases.GPUs, d.id)
+	}
+	m.leases.Links = weights(gpu.ReadLinks(r, gpus))
+	if unit != nil && unit.Leases != nil {
+		m.leases.Dir, m.leases.Euid = r.Path(cmp.Or(unit.Leases.Dir, lease.DefaultDir)), uint32(os.Geteuid())
+		m.leases.Now, m.leases.Proc, m.leases.Cgroup = now, r.Path("/proc"), r.Path("/sys/fs/cgroup")
+	}
+	m.leases.Label = func(i int) string { return m.devices[i].label }
+	return m, m.readLeases()
+}
+
+// readConfig is the wrapper's config, nil where this machine has none.
+func readConfig(r host.Root, file string) (*oci.Config, error) {
+	data, err := r.ReadFile(file)
+	if file == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read which GPUs are the unit's: %w", err)
+	}
+	var config oci.Config
+	if err := json.Unmarshal(data, &config); err != nil {
+		return nil, fmt.Errorf("cannot decode %s: %w", file, err)
+	}
+	return &config, nil
+}
+
+// offered are the GPUs of the unit, in the order in which it leases them.
+func offered(all []gpu.GPU, unit *oci.Config) (of []gpu.GPU) {
+	if unit == nil {
+		return all
+	}
+	for i, g := range all {
+		is := func(name string) bool {
+			return name == gpu.AMDKind+"="+strconv.Itoa(i) || g.UniqueID != "" && name == gpu.AMDKind+"=GPU-"+g.UniqueID
+		}
+		if slices.ContainsFunc(unit.Devices, is) {
+			of = append(of, g)
+		}
+	}
+	return of
+}
+
+func deviceOf(r host.Root, g gpu.GPU, kfd gpu.KFD) device {
+	d := device{id: gpu.Slot(g.PCI, g.Partition), nodes: []string{kfd.Node.Path, g.Render.Path}, numa: -1}
+	if !kfd.Usable() {
+		d.withheld = "can't compute: " + kfd.Text()
+	}
+	if g.Card != nil {
+		d.nodes = append(d.nodes, g.Card.Path)
+	}
+	text, _ := r.ReadText(path.Join(g.Sysfs, "numa_node")) // "" is no number
+	if n, err := strconv.Atoi(text); err == nil {
+		d.numa = max(n, -1)
+	}
+	d.style = gpu.Style(r, g)
+	return d
+}
+
+// names are the GPUs' names in the machine's CDI description, by their render nodes with
+// these numbers: by unique id, which stays with a GPU, before the index. The description
+// is not needed, so one that can't be read has none.
+func names(r host.Root) map[host.Node]string {
+	of := map[host.Node]string{}
+	data, err := r.ReadFile(gpu.AMDSpec)
+	if err != nil {
+		return of
+	}
+	spec, err := cdispec.Decode(gpu.AMDSpec, data)
+	if err != nil {
+		return of
+	}
+	for _, d := range spec.Devices {
+		edits, err := cdispec.Merge([]cdispec.Device{d})
+		if err != nil || d.Name == cdispec.All {
+			continue
+		}
+		for _, n := range edits.Nodes {
+			at := keyOf(n.Path, uint32(n.Major), uint32(n.Minor))
+			if of[at] == "" || strings.HasPrefix(d.Name, "GPU-") {
+				of[at] = spec.Kind + "=" + d.Name
+			}
+		}
+	}
+	return of
+}
+
+func keyOf(path string, major, minor uint32) host.Node {
+	return host.Node{Path: path, Major: major, Minor: minor}
+}
+
+// weights are links as leases weigh them.
+func weights(links [][]gpu.Link) [][]int {
+	of := make([][]int, len(links))
+	for i, row := range links {
+		of[i] = make([]int, len(row))
+		for j, l := range row {
+			if i != j {
+				of[i][j] = lease.Weight(l.Same, l.Hops, l.NUMA)
+			}
+		}
+	}
+	return of
+}

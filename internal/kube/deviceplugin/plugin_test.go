@@ -1,0 +1,77 @@
+package deviceplugin
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// started is a plugin for the machine below r, with its log, and the kubelet.
+func started(t *testing.T, r host.Root, change func(*options)) (*plugin, *kubelet, *bytes.Buffer) {
+	k := newKubelet(t)
+	o := options{root: r, kubelet: k.dir, devices: auto, strategy: single, config: "/etc/concourse-ci-machine/wrapper.json"}
+	if change != nil {
+		change(&o)
+	}
+	log := &bytes.Buffer{}
+	p := newPlugin(o, log)
+	t.Cleanup(p.close)
+	return p, k, log
+}
+
+func turn(t *testing.T, p *plugin) {
+	t.Helper()
+	require.NoError(t, p.turn(context.Background()))
+}
+
+func TestPluginRegistersWhatTheMachineHas(t *testing.T) {
+	p, k, log := started(t, hosttest.ManyGPUs(t, 2), nil)
+	k.start()
+	turn(t, p)
+	require.Empty(t, p.trouble(), log)
+	w := <-k.plugins
+	require.Equal(t, "amd.com/gpu", w.request.ResourceName)
+	require.Equal(t, "v1beta1", w.request.Version)
+	require.True(t, w.options.GetPreferredAllocationAvailable)
+	require.True(t, w.options.PreStartRequired)
+	require.Equal(t, map[string]string{"0000:04:00.0": v1beta1.Healthy, "0000:0b:00.0": v1beta1.Healthy}, <-w.lists)
+	st, err := os.Stat(filepath.Join(k.dir, "device-plugins", w.request.Endpoint))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), st.Mode().Perm())
+	turn(t, p)
+	require.Empty(t, k.plugins, "a kubelet that watches is not told again")
+
+	p.close()
+	_, open := <-w.lists
+	require.False(t, open, "the kubelet sees the plugin go")
+	_, err = os.Stat(filepath.Join(k.dir, "device-plugins", w.request.Endpoint))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// Of what systemd takes line by line, a reason has one.
+func TestSystemdIsToldWhetherTheKubeletKnowsTheGPUs(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	t.Setenv("NOTIFY_SOCKET", socket)
+	for trouble, want := range map[string]string{
+		"":                      "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the kubelet knows the GPUs",
+		"no kubelet\nMAINPID=1": "READY=1\nWATCHDOG=1\nERRNO=107\nSTATUS=no kubelet; MAINPID=1",
+	} {
+		tell(trouble)
+		text := make([]byte, 1000)
+		n, err := l.Read(text)
+		require.NoError(t, err)
+		require.Equal(t, want, string(text[:n]))
+	}
+}

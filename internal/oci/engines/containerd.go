@@ -1,0 +1,165 @@
+package engines
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+)
+
+// A containerd before 2 replaces a plugin's whole configuration by that of an imported
+// file (containerd issue 5837), and all runtimes by those that a file has (issue 7982):
+// there the runtime goes into config.toml itself, and runc with it where it has none. From
+// 2 on it merges, and takes a file of our own, in a version not above the main one's
+// (containerd pull request 12891).
+type containerdFacts struct {
+	major, minor int // 0: not known
+	version      int64
+	plugin       []string // the table of the CRI's runtimes
+	imports      bool     // of our own file
+	tree         map[string]any
+}
+
+const (
+	criGRPC    = "io.containerd.grpc.v1.cri"
+	criRuntime = "io.containerd.cri.v1.runtime"
+)
+
+func readContainerd(data []byte, file string, major, minor int) (f containerdFacts, err error) {
+	f = containerdFacts{major: major, minor: minor, tree: map[string]any{}}
+	if err := toml.Unmarshal(data, &f.tree); err != nil {
+		return f, fmt.Errorf("it is not TOML: %w", err)
+	}
+	var known bool
+	if f.version, known = f.tree["version"].(int64); !known {
+		f.version = 1
+		if len(f.tree) == 0 { // nothing is said yet
+			f.version = 2
+			if major >= 2 {
+				f.version = 3
+			}
+		}
+	}
+	switch f.version {
+	case 2:
+		f.plugin = []string{"plugins", criGRPC, "containerd"}
+	case 3, 4:
+		f.plugin = []string{"plugins", criRuntime, "containerd"}
+	default:
+		return f, fmt.Errorf("its version is %d, and 2, 3 and 4 are known here; containerd config migrate prints it in a newer one", f.version)
+	}
+	list, _ := f.tree["imports"].([]any)
+	for _, glob := range list {
+		text, _ := glob.(string)
+		if !path.IsAbs(text) {
+			text = path.Join(path.Dir(file), text)
+		}
+		matches, _ := path.Match(text, ownImport(file))
+		f.imports = f.imports || matches && major >= 2
+	}
+	return f, nil
+}
+
+// ownImport is the file of our own where containerd reads such ones.
+func ownImport(file string) string { return path.Join(path.Dir(file), "conf.d", "50-amd-gpu.toml") }
+
+// at is the value at a path of keys in a tree.
+func at(tree map[string]any, keys ...string) any {
+	var v any = tree
+	for _, k := range keys {
+		t, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = t[k]
+	}
+	return v
+}
+
+func table(keys ...string) string {
+	quoted := slices.Clone(keys)
+	for i, k := range keys {
+		if strings.Contains(k, ".") {
+			quoted[i] = `"` + k + `"`
+		}
+	}
+	return strings.Join(quoted, ".")
+}
+
+// runtimeText is the runtime as a table of containerd's, with the cgroups that runc has.
+func (f containerdFacts) runtimeText(wrapper string) string {
+	of := func(name string) string { return table(append(slices.Clone(f.plugin), "runtimes", name)...) }
+	text := ""
+	if f.major < 2 && at(f.tree, append(slices.Clone(f.plugin), "runtimes", "runc")...) == nil {
+		text = fmt.Sprintf("[%s]\n  runtime_type = \"io.containerd.runc.v2\"\n", of("runc"))
+	}
+	text += fmt.Sprintf("[%s]\n  runtime_type = \"io.containerd.runc.v2\"\n[%s.options]\n  BinaryName = \"%s\"\n", of(Name), of(Name), wrapper)
+	if on, _ := at(f.tree, append(slices.Clone(f.plugin), "runtimes", "runc", "options", "SystemdCgroup")...).(bool); on {
+		text += "  SystemdCgroup = true\n"
+	}
+	return text
+}
+
+// containerd 1.7 has CDI and has to be told; 2 has it on.
+func (f containerdFacts) needsCDI() bool { return f.major == 1 && f.minor >= 7 }
+
+func wantContainerd(ctx context.Context, h host.Host, r Request) (plan.Resource, error) {
+	major, minor := version(ctx, h, "containerd")
+	data, _, err := readEngineFile(h.Root, r.File)
+	if err != nil {
+		return nil, err
+	}
+	f, err := readContainerd(data, r.File, major, minor)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := readRecord(h.Root, "containerd")
+	if err != nil {
+		return nil, err
+	}
+	if f.imports && rec == nil {
+		return dropIn{path: ownImport(r.File), first: fmt.Sprintf("version = %d\n", f.version), runtime: f.runtimeText(r.Wrapper),
+			asDefault: fmt.Sprintf("[%s]\n  default_runtime_name = \"%s\"\n", table(f.plugin...), Name), is: r.Default}, nil
+	}
+	return edited{"containerd", r.File, configTOML{}, func(before []byte, had []part) ([]part, error) {
+		f, err := readContainerd(before, r.File, major, minor)
+		if err != nil {
+			return nil, err
+		}
+		if at(f.tree, append(slices.Clone(f.plugin), "runtimes", Name)...) != nil {
+			return nil, fmt.Errorf("it has a runtime %s already, of somebody else; take it out first", Name)
+		}
+		text := f.runtimeText(r.Wrapper)
+		if len(f.tree) == 0 {
+			text = fmt.Sprintf("version = %d\n", f.version) + text
+		}
+		parts := []part{{Name: "runtime " + Name, Text: block(text)}}
+		if f.needsCDI() {
+			parts = append(parts, part{Name: table(f.plugin[0], f.plugin[1]) + ": enable_cdi", Text: "  enable_cdi = true" + ours})
+		}
+		if wantsDefault(r.Default, had, f.defaultName()) {
+			parts = append(parts, part{Name: f.defaultName(), Text: "  default_runtime_name = \"" + Name + "\"" + ours})
+		}
+		return parts, nil
+	}}, nil
+}
+
+func (f containerdFacts) defaultName() string { return table(f.plugin...) + ": default_runtime_name" }
+
+// goneContainerd takes both back: which of them there is depends on what containerd was.
+func goneContainerd(r Request) plan.Resource {
+	return both{asBefore{engine: "containerd", file: r.File, editor: configTOML{}}, noDropIn{ownImport(r.File)}}
+}
+
+type both [2]plan.Resource
+
+// Diff implements plan.Resource.
+func (b both) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
+	return plan.Diff(ctx, h, b[0], b[1])
+}

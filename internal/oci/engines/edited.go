@@ -1,0 +1,286 @@
+package engines
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/wellknown"
+)
+
+// part is one thing that was added to an engine's file.
+type part struct {
+	Name   string `json:"name"`             // for people: runtimes.amd
+	Text   string `json:"text"`             // as it stands there
+	Before string `json:"before,omitempty"` // what stood in its place
+}
+
+// record remembers what was done to an engine's file, so that --remove takes back exactly
+// that. Its file may have the engine's secrets, and only root reads it.
+type record struct {
+	File    string `json:"file"`
+	Existed bool   `json:"existed"`
+	Before  []byte `json:"before"`
+	After   []byte `json:"after"`
+	Parts   []part `json:"parts"`
+	// Found and Had are the file and its parts before the change to After. A run that
+	// ends between the record and the file leaves them in the file; one that ends well
+	// forgets them.
+	Found []byte `json:"found,omitempty"`
+	Had   []part `json:"had,omitempty"`
+}
+
+// editor knows a file's syntax.
+type editor interface {
+	// add puts parts in, and says what stood in the place of each.
+	add(before []byte, parts []part) (after []byte, put []part, err error)
+	// take takes out those that are as they were put in, and names the others.
+	take(now []byte, parts []part) (left []byte, kept []string, err error)
+}
+
+// edited is an engine's own file with parts of ours.
+type edited struct {
+	engine, file string
+	editor       editor
+	// want are the parts, by what the file has without them and what was put in last.
+	want func(before []byte, had []part) ([]part, error)
+}
+
+func recordPath(engine string) string {
+	return path.Join(wellknown.StateDir, "engines", engine+".json")
+}
+
+func readRecord(r host.Root, engine string) (*record, error) {
+	data, err := r.ReadFile(recordPath(engine))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var rec record
+	if err == nil {
+		err = json.Unmarshal(data, &rec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what was added to %s: %w; remove %s, and take it out by hand", engine, err, recordPath(engine))
+	}
+	return &rec, nil
+}
+
+// readEngineFile reads a file that is there, or not yet.
+func readEngineFile(r host.Root, file string) (data []byte, there bool, err error) {
+	st, err := r.Lstat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err == nil && !st.Mode().IsRegular() {
+		err = errors.New("it is no regular file; --config-path=PATH names what it leads to")
+	}
+	if err == nil {
+		data, err = r.ReadFile(file)
+	}
+	if err != nil {
+		err = fmt.Errorf("cannot read %s: %w", file, err)
+	}
+	return data, err == nil, err
+}
+
+// without returns the file as it would be without what was added.
+func (e edited) without(now []byte, there bool, rec *record) (before []byte, existed bool, kept []string, err error) {
+	switch {
+	case rec == nil || rec.File != e.file || !there || rec.Existed && bytes.Equal(now, rec.Before):
+		return now, there, nil, nil
+	case bytes.Equal(now, rec.After), len(rec.Had) > 0 && bytes.Equal(now, rec.Found):
+		return rec.Before, rec.Existed, nil, nil
+	}
+	if before, kept, err = e.editor.take(now, rec.Parts); err != nil || len(rec.Had) == 0 {
+		return before, true, kept, err
+	}
+	// A run ended between the record and the file, and a person edited the file since. It
+	// has either the new parts or the previous ones.
+	before, had, err := e.editor.take(before, rec.Had)
+	kept = slices.DeleteFunc(kept, func(name string) bool {
+		return named(rec.Had, name) && !slices.Contains(had, name)
+	})
+	for _, name := range had {
+		if !named(rec.Parts, name) {
+			kept = append(kept, name)
+		}
+	}
+	return before, true, kept, err
+}
+
+func named(parts []part, name string) bool {
+	return slices.ContainsFunc(parts, func(p part) bool { return p.Name == name })
+}
+
+// had returns the parts that the file may have, each once.
+func (rec *record) had() (all []part) {
+	if rec == nil {
+		return nil
+	}
+	for _, p := range slices.Concat(rec.Parts, rec.Had) {
+		if !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Diff implements plan.Resource.
+func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	rec, now, there, err := e.look(h.Root)
+	if err != nil {
+		return nil, err
+	}
+	before, existed, _, err := e.without(now, there, rec)
+	if err != nil {
+		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
+	}
+	had := rec.had()
+	parts, err := e.want(before, had)
+	if err != nil {
+		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
+	}
+	after, put, err := e.editor.add(before, parts)
+	if err != nil {
+		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
+	}
+	next := record{File: e.file, Existed: existed, Before: before, After: after, Parts: put}
+	forget := e.remember(h, next, "what --remove takes back")
+	switch done := there && bytes.Equal(now, after); {
+	case done && rec != nil && len(rec.Had) > 0:
+		return plan.Plan{forget}, nil
+	case done && (rec != nil || len(put) == 0):
+		return nil, nil
+	case !there || bytes.Equal(now, before): // it has nothing of ours
+		return plan.Plan{forget, e.write(h, after, "puts in "+e.texts(put), rec)}, nil
+	}
+	next.Found, next.Had = now, had
+	return plan.Plan{e.remember(h, next, "what was there and what shall be"), e.write(h, after, "puts in "+e.texts(put), rec), forget}, nil
+}
+
+func (e edited) texts(put []part) string {
+	var texts []string
+	for _, p := range put {
+		text := p.Name
+		if p.Before != "" {
+			text += ", in place of " + strings.Join(strings.Fields(p.Before), " ")
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (e edited) look(r host.Root) (rec *record, now []byte, there bool, err error) {
+	if rec, err = readRecord(r, e.engine); err != nil {
+		return nil, nil, false, err
+	}
+	if rec != nil && rec.File != e.file {
+		return nil, nil, false, fmt.Errorf("cannot edit %s: %s was edited before; take that back first, by --remove --config-path=%[2]s", e.file, rec.File)
+	}
+	now, there, err = readEngineFile(r, e.file)
+	return rec, now, there, err
+}
+
+// remember writes the record. It comes before the file: parts that the file does not have
+// are not taken out of it.
+func (e edited) remember(h host.Host, rec record, why string) plan.Step {
+	return plan.Step{Op: "write " + recordPath(e.engine), Why: why, Do: func(context.Context) error { return e.writeRecord(h, rec) }}
+}
+
+func (e edited) writeRecord(h host.Host, rec record) error {
+	data, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	if err := h.MkdirAll(wellknown.StateDir, 0o700); err != nil {
+		return err
+	}
+	return h.WriteFile(recordPath(e.engine), append(data, '\n'), 0o600)
+}
+
+// removeRecord removes the record, and the folders that it leaves empty.
+func (e edited) removeRecord(h host.Host) error {
+	if err := h.Remove(recordPath(e.engine)); err != nil {
+		return err
+	}
+	for _, dir := range []string{path.Dir(recordPath(e.engine)), wellknown.StateDir} {
+		if list, err := h.ReadDir(dir); err == nil && len(list) == 0 {
+			if err := h.Remove(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// write writes the engine's file. If that fails, the record becomes as it was, too.
+func (e edited) write(h host.Host, data []byte, why string, was *record) plan.Step {
+	return plan.Step{Op: "write " + e.file, Why: why, Do: func(context.Context) error {
+		err := e.writeFile(h, data)
+		switch {
+		case err == nil:
+			return nil
+		case was == nil:
+			return errors.Join(err, e.removeRecord(h))
+		}
+		return errors.Join(err, e.writeRecord(h, *was))
+	}}
+}
+
+// writeFile keeps the mode and owner that the file has.
+func (e edited) writeFile(h host.Host, data []byte) error {
+	st, err := h.Lstat(e.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return h.WriteFile(e.file, data, 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	sys := st.Sys().(*syscall.Stat_t)
+	return h.WriteFileAs(e.file, data, st.Mode().Perm(), int(sys.Uid), int(sys.Gid))
+}
+
+// asBefore takes back what edited did.
+type asBefore edited
+
+// Diff implements plan.Resource.
+func (a asBefore) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	e := edited(a)
+	rec, now, there, err := e.look(h.Root)
+	if err != nil || rec == nil {
+		return nil, err
+	}
+	before, existed, kept, err := e.without(now, there, rec)
+	if err != nil {
+		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
+	}
+	var names []string
+	for _, p := range rec.had() {
+		if !slices.Contains(kept, p.Name) && !slices.Contains(names, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	why := "takes back " + strings.Join(names, "; ")
+	var p plan.Plan
+	switch {
+	case !there:
+	case !existed:
+		p = plan.Plan{{Op: "remove " + e.file, Why: "it was not there before", Do: func(context.Context) error { return h.Remove(e.file) }}}
+	case !bytes.Equal(now, before):
+		p = plan.Plan{e.write(h, before, why, rec)}
+	}
+	forget := "nothing of it is left"
+	if len(kept) > 0 {
+		forget = "somebody changed it since, and it stays: " + strings.Join(kept, "; ")
+	}
+	return append(p, plan.Step{Op: "remove " + recordPath(e.engine), Why: forget, Do: func(context.Context) error { return e.removeRecord(h) }}), nil
+}

@@ -1,0 +1,224 @@
+package clockpin
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var at = time.UnixMilli(1700000000000).UTC()
+
+func TestJudge(t *testing.T) {
+	well := Reading{At: at, Level: Standard, Known: true}
+	counted := func(pairs ...any) (c Counters) {
+		for i := 0; i < len(pairs); i += 2 {
+			c = append(c, Counter{pairs[i].(string), uint64(pairs[i+1].(int))})
+		}
+		return c
+	}
+	with := func(change func(*Reading)) Reading { now := well; change(&now); return now }
+	for name, c := range map[string]struct {
+		before Counters
+		now    Reading
+		want   string
+	}{
+		"well":                        {nil, well, ""},
+		"not read":                    {nil, with(func(r *Reading) { r.Failed = "it does not answer" }), "it does not answer"},
+		"set by others":               {nil, with(func(r *Reading) { r.Level = auto }), "its clocks were set meanwhile: power_dpm_force_performance_level is auto, not profile_standard"},
+		"nothing is told":             {nil, with(func(r *Reading) { r.Known = false }), "its driver does not tell whether it is throttled"},
+		"bits":                        {nil, with(func(r *Reading) { r.Limits = []string{"temp_mem", "ppt0"} }), "it was throttled: ppt0, temp_mem"},
+		"first counters":              {nil, with(func(r *Reading) { r.Counters = counted("", 1000, "ppt", 990) }), ""},
+		"counters that stand":         {counted("", 1000, "ppt", 90), with(func(r *Reading) { r.Counters = counted("", 7000, "ppt", 90) }), ""},
+		"below the noise":             {counted("", 1000, "ppt", 90), with(func(r *Reading) { r.Counters = counted("", 7000, "ppt", 149) }), ""},
+		"one in a hundred":            {counted("", 1000, "ppt", 90, "prochot", 1), with(func(r *Reading) { r.Counters = counted("", 7000, "ppt", 150, "prochot", 1) }), "it was throttled: ppt, 1 % of the time between two looks"},
+		"two, the worse one's share":  {counted("", 0, "ppt", 0, "prochot", 0), with(func(r *Reading) { r.Counters = counted("", 6000, "ppt", 3000, "prochot", 600) }), "it was throttled: ppt, prochot, 50 % of the time between two looks"},
+		"ticks of no length":          {counted("spl", 5), with(func(r *Reading) { r.Counters = counted("spl", 6) }), "it was throttled: spl"},
+		"a limit that is new":         {counted("", 1000), with(func(r *Reading) { r.Counters = counted("", 7000, "ppt", 90) }), ""},
+		"counters that began again":   {counted("", 9000, "ppt", 90), with(func(r *Reading) { r.Counters = counted("", 100, "ppt", 0) }), "the GPU was reset"},
+		"a counter that began again":  {counted("ppt", 90), with(func(r *Reading) { r.Counters = counted("ppt", 0) }), "the GPU was reset"},
+		"no time between two looks":   {counted("", 1000, "ppt", 90), with(func(r *Reading) { r.Counters = counted("", 1000, "ppt", 90) }), ""},
+		"counters that are no longer": {counted("", 1000, "ppt", 90), well, "the GPU was reset"},
+	} {
+		r := Judge(Record{Level: Standard, Counters: c.before}, c.now)
+		require.Equal(t, c.want, whyOf(r), name)
+		require.Equal(t, c.now.Counters, r.Counters, name)
+		require.Equal(t, 1, r.Looks)
+		require.Equal(t, c.want == "", VerdictOf([]Record{r}).Valid, name)
+		if c.want != "" { // it stays, for its time
+			require.Equal(t, r.Wrong, Judge(r, well).Wrong, name)
+		}
+	}
+}
+
+func whyOf(r Record) string {
+	if len(r.Wrong) == 0 {
+		return ""
+	}
+	return r.Wrong[0].Why
+}
+
+// What is wrong is so from the look before it was seen, as it may have begun then.
+func TestWhatIsWrongHasItsTime(t *testing.T) {
+	second := func(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
+	r := Record{Level: Standard, Since: at}
+	for n, limit := range []string{"", "", "ppt0", "temp", "", "", "ppt1", ""} {
+		now := Reading{At: second(n + 1), Level: Standard, Known: true}
+		if limit != "" {
+			now.Limits = []string{limit}
+		}
+		r = Judge(r, now)
+	}
+	require.Equal(t, spans{{second(2), second(4), "it was throttled: ppt0"}, {second(6), second(7), "it was throttled: ppt1"}}, r.Wrong)
+	r = Judge(Record{Level: Standard, Since: at}, Reading{At: second(1), Level: auto})
+	require.Equal(t, Span{at, second(1), "its clocks were set meanwhile: power_dpm_force_performance_level is auto, not profile_standard"}, r.Wrong[0])
+	for n := range 20 { // more than are kept apart
+		r.Looked = second(10 * n)
+		r.MarkWrong("x", second(10*n+1))
+	}
+	require.Len(t, r.Wrong, maxSpans)
+	require.Equal(t, at, r.Wrong[0].From, "all that was wrong is in one of them")
+	require.Equal(t, second(141), r.Wrong[0].To)
+	require.Equal(t, Span{second(190), second(191), "x"}, r.Wrong[maxSpans-1])
+}
+
+// A clock is judged where the GPU was busy at two looks in turn, by what it was at first.
+func TestClocksOfABusyGPUAreJudged(t *testing.T) {
+	type look struct {
+		busy     bool
+		gfx, mem int
+	}
+	for name, c := range map[string]struct {
+		level Level
+		looks []look
+		want  string
+		seen  []Clock
+	}{
+		"never busy":                {Standard, []look{{false, 2000, 900}, {false, 500, 96}}, "", nil},
+		"busy at one look":          {Standard, []look{{false, 500, 96}, {true, 700, 900}, {false, 500, 96}}, "", nil},
+		"steady":                    {Standard, []look{{true, 500, 96}, {true, 2000, 900}, {true, 1900, 900}, {true, 2100, 900}}, "", []Clock{{"gfx", 2000, 1900, 2100}, {"mem", 900, 900, 900}}},
+		"slower":                    {Standard, []look{{true, 2000, 900}, {true, 2000, 900}, {true, 1899, 900}}, "its gfx clock was 1899 MHz, and 2000 MHz at first", []Clock{{"gfx", 2000, 1899, 2000}, {"mem", 900, 900, 900}}},
+		"faster":                    {Determinism, []look{{true, 1800, 900}, {true, 1800, 900}, {true, 2101, 900}}, "its gfx clock was 2101 MHz, and 1800 MHz at first", []Clock{{"gfx", 1800, 1800, 2101}, {"mem", 900, 900, 900}}},
+		"memory":                    {Standard, []look{{true, 2000, 900}, {true, 2000, 900}, {true, 2000, 456}}, "its mem clock was 456 MHz, and 900 MHz at first", []Clock{{"gfx", 2000, 2000, 2000}, {"mem", 900, 456, 900}}},
+		"memory that nobody fixes":  {Determinism, []look{{true, 2000, 900}, {true, 2000, 900}, {true, 2000, 456}}, "", []Clock{{"gfx", 2000, 2000, 2000}, {"mem", 900, 456, 900}}},
+		"a clock that is not told":  {Standard, []look{{true, 0, 900}, {true, 0, 900}, {true, 0, 900}}, "", []Clock{{"mem", 900, 900, 900}}},
+		"not busy between two runs": {Standard, []look{{true, 2000, 900}, {true, 2000, 900}, {false, 500, 96}, {true, 700, 96}, {true, 2000, 900}}, "", []Clock{{"gfx", 2000, 2000, 2000}, {"mem", 900, 900, 900}}},
+	} {
+		r := Record{Level: c.level}
+		for _, l := range c.looks {
+			now := Reading{At: at, Level: c.level, Known: true, Busy: l.busy}
+			for domain, mhz := range map[string]int{"gfx": l.gfx, "mem": l.mem} {
+				if mhz > 0 {
+					now.Clocks = append(now.Clocks, MHz{domain, mhz})
+				}
+			}
+			slices.SortFunc(now.Clocks, func(a, b MHz) int { return strings.Compare(a.Domain, b.Domain) })
+			r = Judge(r, now)
+		}
+		require.Equal(t, c.want, whyOf(r), name)
+		require.Equal(t, c.seen, r.Clocks, name)
+	}
+}
+
+func TestVerdictIsTheLeastOfAllGPUs(t *testing.T) {
+	one, two := Record{Level: Standard, Looks: 3, Looked: at}, Record{Level: Standard, Looks: 2, Looked: at.Add(-time.Second)}
+	require.Equal(t, Verdict{Valid: true, Level: Standard, Looked: at.Add(-time.Second), Looks: 2}, VerdictOf([]Record{one, two}))
+	none := Record{Level: Standard}
+	require.Equal(t, Verdict{Reason: notYet, Level: Standard}, VerdictOf([]Record{one, none}))
+	bad := two
+	bad.MarkWrong("it was throttled: ppt", at)
+	require.Equal(t, whyOf(bad), VerdictOf([]Record{none, bad}).Reason, "what is known goes before what is not")
+	require.Equal(t, whyOf(bad), VerdictOf([]Record{bad, none}).Reason)
+	require.False(t, VerdictOf(nil).Valid)
+	later, bad := one, bad
+	later.MarkWrong("the GPU was reset", at.Add(time.Minute))
+	later.GPU, later.Clocks = gpu, []Clock{{"gfx", 2000, 1900, 2100}}
+	v := VerdictOf([]Record{later, bad})
+	require.Equal(t, []Span{{at.Add(-time.Second), at.Add(time.Minute), whyOf(bad)}}, v.Wrong, "of all GPUs")
+	require.Equal(t, []SeenClocks{{gpu, later.Clocks}}, v.Clocks)
+}
+
+// The task's programs read it with any JSON, whatever the reason is.
+func TestVerdictIsJSONOfOneSize(t *testing.T) {
+	for _, reason := range []string{"", `"x" y`, strings.Repeat("ü", 3000), strings.Repeat(`"`, 3000), strings.Repeat("\x01", 3000)} {
+		r := Record{Level: Standard, Since: at, Clocks: []Clock{{"gfx", 20000, 20000, 20000}, {"mem", 20000, 20000, 20000}}}
+		var all []Record
+		for n := range 64 {
+			r.GPU, r.Looked = fmt.Sprintf("0000:%02x:00.0", n), at.Add(time.Duration(10*n)*time.Second)
+			r.MarkWrong(reason, r.Looked)
+			all = append(all, r)
+		}
+		sum := VerdictOf(all)
+		sum.Reason, sum.Looked, sum.Looks = reason, at, 7
+		data := sum.encode()
+		var v struct {
+			Valid                 *bool
+			Reason, Level, Looked string
+			Looks                 int
+			Wrong                 []struct {
+				From, To time.Time
+				Reason   string
+			}
+			Clocks map[string]map[string][2]int
+		}
+		require.NoError(t, json.Unmarshal(data, &v))
+		require.Len(t, data, verdictSize)
+		require.True(t, v.Valid != nil && !*v.Valid && strings.HasPrefix(strings.ReplaceAll(reason, "\x01", " "), v.Reason))
+		require.Len(t, v.Wrong, maxSpans)
+		require.Equal(t, all[63].Wrong[maxSpans-1].To, v.Wrong[maxSpans-1].To.UTC())
+		require.Equal(t, [2]int{20000, 20000}, v.Clocks["0000:0f:00.0"]["mem"], "of sixteen GPUs at least")
+		require.Equal(t, "profile_standard 7 2023-11-14T22:13:20Z", v.Level+" "+string(rune('0'+v.Looks))+" "+v.Looked)
+	}
+}
+
+func TestRecordIsReadAsItWasWritten(t *testing.T) {
+	for _, r := range []Record{
+		{Task: task("c1"), Boot: "b", Level: Standard, Since: at},
+		{Task: Task{"c1", `/a"b`}, Boot: "b", Level: Determinism, Since: at, Looked: at, Looks: 2, Wrong: spans{{at, at.Add(time.Second), "x"}, {at.Add(time.Minute), at.Add(time.Hour), `"`}},
+			Counters: Counters{{"", 1}, {"ppt", 1 << 62}}, Busy: true, Clocks: []Clock{{"gfx", 3, 2, 4}, {"mem", 1, 1, 1}}},
+	} {
+		got, err := decode(append(r.appendTo(nil), "   \n"...))
+		require.NoError(t, err)
+		got.Since, got.Looked = got.Since.UTC(), got.Looked.UTC()
+		for i, s := range got.Wrong {
+			got.Wrong[i].From, got.Wrong[i].To = s.From.UTC(), s.To.UTC()
+		}
+		require.Equal(t, r, *got)
+	}
+	none, err := decode([]byte("  \n"))
+	require.True(t, none == nil && err == nil)
+}
+
+func TestHighestClock(t *testing.T) {
+	for text, want := range map[string]int{
+		"OD_SCLK:\n0: 500Mhz\n1: 2100Mhz\nOD_MCLK:\n0: 900Mhz\n1: 1300Mhz": 2100,
+		"OD_SCLK:\n0: 800Mhz\n1: 2400 MHz\n":                               2400,
+		"OD_MCLK:\n1: 1300Mhz\n":                                           0,
+		"OD_SCLK:\n0: 500Mhz\nOD_MCLK:\n1: 1300Mhz\n":                      0,
+		"OD_SCLK:\n1: 99999999Mhz\n":                                       0,
+		"OD_SCLK:\n1: -1Mhz\n":                                             0,
+		"OD_SCLK:\n1: 2100\n":                                              0,
+		"":                                                                 0,
+	} {
+		n, ok := highestClock(text)
+		require.Equal(t, want, n, text)
+		require.Equal(t, want != 0, ok, text)
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add((&Record{Task: task("c1"), Boot: "b", Level: Standard, Looks: 1, Counters: Counters{{"ppt", 1}},
+		Wrong: spans{{at, at, "x"}}, Clocks: []Clock{{"gfx", 3, 2, 4}}}).appendTo(nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := decode(data)
+		if err == nil && r != nil {
+			again, err := decode(r.appendTo(nil))
+			require.NoError(t, err)
+			require.Equal(t, r, again)
+		}
+	})
+}

@@ -1,0 +1,120 @@
+package clockpin
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const gpu = "0000:03:00.0"
+
+// world is a machine of plain files with one GPU, whose tasks' leases are a name.
+type world struct {
+	t      testing.TB
+	root   string
+	holder string // who leases the GPU
+	pins   Pins
+}
+
+func newWorld(t testing.TB) *world {
+	w := &world{t: t, root: t.TempDir()}
+	w.pins = Pins{Dir: filepath.Join(w.root, "pins"), Proc: filepath.Join(w.root, "proc"),
+		Now: func() time.Time { return time.UnixMilli(1700000000000) }, Sleep: func(time.Duration) {}}
+	w.put("proc/sys/kernel/random/boot_id", "boot-1\n")
+	w.put("sys/"+levelFile, "auto\n")
+	w.putClocks()
+	return w
+}
+
+// putClocks is the list of clocks, which a file that is none of sysfs loses when it is
+// written to.
+func (w *world) putClocks() {
+	w.put("sys/"+clocksFile, "OD_SCLK:\n0: 500Mhz\n1: 2100Mhz\nOD_MCLK:\n0: 900Mhz\n1: 1300Mhz\n")
+}
+
+func (w *world) put(name, text string) {
+	path := filepath.Join(w.root, name)
+	require.NoError(w.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(w.t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+func (w *world) level() Level {
+	data, err := os.ReadFile(filepath.Join(w.root, "sys", levelFile))
+	require.NoError(w.t, err)
+	word, _, _ := strings.Cut(string(data), "\n") // a file of sysfs has no more
+	return Level(word)
+}
+
+func (w *world) card(l Level) Card { return Card{gpu, filepath.Join(w.root, "sys"), l} }
+
+func task(container string) Task { return Task{container, "/bundles/" + container} }
+
+// set is the create of a task that measures.
+func (w *world) set(container string, l Level) error {
+	w.holder = container
+	return w.pins.Set(w.card(l), task(container))
+}
+
+// look is the unit's, which has others give back what is over.
+func (w *world) look() (kept bool) {
+	w.t.Helper()
+	holder := func() (string, error) { return w.holder, nil }
+	held, over, err := w.pins.Hold(gpu, w.card("").Dir, holder)
+	require.NoError(w.t, err)
+	if held != nil {
+		require.False(w.t, over)
+		require.NoError(w.t, held.Note(held.Record))
+	}
+	_, err = w.pins.Back(gpu, w.card("").Dir, holder)
+	require.NoError(w.t, err)
+	if !over {
+		require.Equal(w.t, held == nil, w.blank())
+	}
+	return held != nil
+}
+
+// create is that of a task that does not measure, and leases the GPU.
+func (w *world) create(container string) {
+	w.t.Helper()
+	w.holder = container
+	_, err := w.pins.Back(gpu, w.card("").Dir, func() (string, error) { return "", nil })
+	require.NoError(w.t, err)
+}
+
+// blank tells whether the GPU's file says nothing.
+func (w *world) blank() bool {
+	data, err := os.ReadFile(filepath.Join(w.pins.Dir, gpu))
+	if os.IsNotExist(err) {
+		return true
+	}
+	require.NoError(w.t, err)
+	return strings.TrimSpace(string(data)) == ""
+}
+
+// crash is kill -9.
+type crash struct{}
+
+// dies calls do, which is killed before its change of this number; false where it came to
+// its end before.
+func (w *world) dies(at int, do func()) (killed bool) {
+	w.pins.step = func(string) {
+		if at--; at < 0 {
+			panic(crash{})
+		}
+	}
+	defer func() {
+		w.pins.step = nil
+		if r := recover(); r != nil {
+			if _, is := r.(crash); !is {
+				panic(r)
+			}
+			killed = true
+		}
+	}()
+	do()
+	return false
+}

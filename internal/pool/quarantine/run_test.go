@@ -1,0 +1,152 @@
+package quarantine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tell goes through a tale, a line a look each 15 s, and tells what came of the tasks:
+//
+//	4* h.. A:0 B:12 A=134
+//
+// is four looks: a letter for each GPU; who has which GPUs; how those that ended did.
+// A task is like another with the same first letter. M0=12 are GiB in use of GPU 0's 64,
+// which are 1 else; a last word return is a person, who returns GPU 0 before.
+func tell(t *testing.T, text string) string {
+	t.Helper()
+	var out strings.Builder
+	r, at := Record{}, start
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] == "#" {
+			continue
+		}
+		n := 1
+		if count, many := strings.CutSuffix(words[0], "*"); many {
+			_, err := fmt.Sscan(count, &n)
+			require.NoError(t, err, line)
+			words = words[1:]
+		}
+		l := Look{Policy: Auto, Boot: "b", Driver: "1", Exits: map[string]Exit{}}
+		if words[0] == "?" {
+			l.Unknown, words[0] = "the exporter does not answer", ""
+		}
+		for i := range len(words[0]) {
+			if s, here := sign(i, words[0][i]); here {
+				used, total := float64(1<<30), float64(64<<30)
+				s.Memory, s.Total = &used, &total
+				l.GPUs = append(l.GPUs, s)
+			}
+		}
+		for _, w := range words[1:] {
+			if w == "return" {
+				var err error
+				r, _, err = r.Return(names[0], at)
+				require.NoError(t, err)
+				continue
+			}
+			if who, status, is := strings.Cut(w, "="); is {
+				var n int
+				if who[0] == 'M' {
+					_, err := fmt.Sscan(status, &n)
+					require.NoError(t, err, line)
+					*l.GPUs[who[1]-'0'].Memory = float64(n << 30)
+					continue
+				}
+				_, err := fmt.Sscan(status, &n)
+				require.NoError(t, err, line)
+				l.Exits[who] = Exit{&n}
+				continue
+			}
+			who, gpus, ok := strings.Cut(w, ":")
+			require.True(t, ok, line)
+			task := Task{Container: who, Like: who[:1]}
+			for _, g := range gpus {
+				task.GPUs = append(task.GPUs, names[g-'0'])
+			}
+			l.Tasks = append(l.Tasks, task)
+		}
+		for range n {
+			before := r
+			l.At = at
+			r = Decide(r, l)
+			for _, g := range r.GPUs {
+				if was := before.Find(g.Name); was != nil && was.State != g.State {
+					fmt.Fprintf(&out, "%6s  GPU %d  %s: %s\n", at.Sub(start), g.Index, g.State, g.Why)
+				}
+			}
+			for _, g := range r.GPUs {
+				if was := before.Find(g.Name); was != nil && was.Warned() != g.Warned() {
+					fmt.Fprintf(&out, "%6s  GPU %d  warning: %s\n", at.Sub(start), g.Index, g.Warned())
+				}
+			}
+			for _, run := range r.Met[min(len(before.Met), len(r.Met)):] {
+				exit := ""
+				if run.Exit != nil {
+					exit = fmt.Sprintf(", exit %d", *run.Exit)
+				}
+				for _, u := range run.faulty() {
+					fmt.Fprintf(&out, "%6s  %s  on GPU %d%s: %s\n", at.Sub(start), run.Container, u.Index, exit, Texts(u.Met))
+				}
+				fmt.Fprintf(&out, "%6s  %s  %s: %s\n", at.Sub(start), run.Container, run.Verdict, run.Why)
+			}
+			if a := fmt.Sprint(r.Avoid()); a != fmt.Sprint(before.Avoid()) {
+				fmt.Fprintf(&out, "%6s  avoid %s\n", at.Sub(start), a)
+			}
+			at = at.Add(15 * time.Second)
+		}
+	}
+	return out.String()
+}
+
+func TestTasksAndWhatTheyMet(t *testing.T) { goldens(t, "testdata/*.tale", tell) }
+
+// The numbers are those of R's fisher.test(alternative="greater").
+func TestChanceIsFishersExactTest(t *testing.T) {
+	for _, c := range []struct {
+		bad, all, otherBad, others int
+		want                       float64
+	}{
+		{3, 3, 1, 23, 4.0 / 2600},
+		{3, 3, 0, 23, 1.0 / 2600},
+		{3, 3, 3, 3, 1},
+		{3, 4, 1, 4, 17.0 / 70},
+		{0, 5, 2, 5, 1},
+		{2, 2, 0, 0, 1},
+		{3, 10, 10, 3, 1},
+		{50, 50, 0, 50, 0},
+	} {
+		require.InDelta(t, c.want, chance(c.bad, c.all, c.otherBad, c.others), 1e-9, "%+v", c)
+	}
+}
+
+// A decision leaves what it was made from as it was.
+func TestDecisionsShareNothingWithWhatWasBefore(t *testing.T) {
+	a, _ := sign(0, '.')
+	b, _ := sign(1, 'r')
+	l := Look{At: start, Policy: Auto, GPUs: []Seen{a, b}, Tasks: []Task{{Container: "A1", Like: "A", GPUs: names[:2]}}}
+	r := Decide(Record{}, l)
+	for i := range 12 {
+		l.At = l.At.Add(15 * time.Second)
+		sick, _ := sign(i%2, "rR.h"[i%4])
+		l.GPUs = slices.Clone(l.GPUs)
+		l.GPUs[i%2] = sick
+		if l.Tasks = nil; i%3 == 0 {
+			l.Tasks = []Task{{Container: fmt.Sprint("A", i), Like: "A", GPUs: names[i%2 : i%2+1]}}
+		}
+		same := fmt.Sprintf("%+v", r)
+		was, err := encode(r)
+		require.NoError(t, err)
+		next := Decide(r, l)
+		now, err := encode(r)
+		require.NoError(t, err)
+		require.Equal(t, string(was), string(now))
+		require.Equal(t, same, fmt.Sprintf("%+v", r))
+		r = next
+	}
+}

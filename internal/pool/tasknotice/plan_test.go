@@ -1,0 +1,182 @@
+package tasknotice
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/sanitize"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool/quarantine"
+)
+
+const (
+	build   = "0badcafe-0000-4000-8000-000000000001"
+	another = "0badcafe-0000-4000-8000-000000000002"
+	gpu0    = "0000:03:00.0"
+	gpu1    = "0000:43:00.0"
+)
+
+var (
+	noon = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	hang = health.Fault{Kind: health.Hang, Signals: []string{"ring gfx timeout"}}
+	hot  = health.Fault{Kind: health.Hot, Component: "junction", Value: 111, Limit: 110}
+	ue   = health.Fault{Kind: health.UncorrectableErrors, Value: 2}
+)
+
+// unit goes from look to look as a unit does.
+type unit struct {
+	at     time.Time
+	record quarantine.Record
+	memory Memory
+	action Action
+	t      *testing.T
+}
+
+func newUnit(t *testing.T, a Action) *unit {
+	u := &unit{at: noon, action: a, t: t}
+	require.Empty(t, u.look(nil, nil))
+	return u
+}
+
+// look is the next one, 15 s later: what is wrong with GPUs 0 and 1, and who has them.
+func (u *unit) look(faults map[string]health.Fault, users map[string][]string) []Note {
+	u.at = u.at.Add(15 * time.Second)
+	l := quarantine.Look{At: u.at, Policy: quarantine.Auto}
+	for i, name := range []string{gpu0, gpu1} {
+		s := quarantine.Seen{Name: name, Index: i, GFX: "gfx1100", Up: true, State: health.Healthy}
+		if f, sick := faults[name]; sick {
+			s.State, s.Faults = health.Critical, []health.Fault{f}
+		}
+		l.GPUs = append(l.GPUs, s)
+	}
+	u.record = quarantine.Decide(u.record, l)
+	var notes []Note
+	u.memory, notes = u.memory.Plan(Look{u.at, u.action, u.record, users})
+	data, err := json.Marshal(u.memory)
+	require.NoError(u.t, err)
+	u.memory = decode(data)
+	return notes
+}
+
+func texts(notes []Note) (all []string) {
+	for _, n := range notes {
+		line := n.Container[len(n.Container)-1:] + " " + n.Text
+		if n.End {
+			line += " [ends]"
+		}
+		all = append(all, line)
+	}
+	return all
+}
+
+type faults = map[string]health.Fault
+type users = map[string][]string
+
+const hung = `concourse-ci-machine: GPU 0: hangs or is in reset (ring gfx timeout), seen at 12:00:30 UTC. Withheld from new tasks. What ran on it may be lost or wrong`
+
+func TestBuildOnASickGPUIsToldOnce(t *testing.T) {
+	u := newUnit(t, Write)
+	has := users{gpu0: {build}, gpu1: {another}}
+	require.Equal(t, []string{"1 " + hung + ": run the build again"}, texts(u.look(faults{gpu0: hang}, has)))
+	for range 3 {
+		require.Empty(t, u.look(faults{gpu0: hang}, has))
+	}
+	// One that comes to it later, of those that were made before.
+	require.Len(t, u.look(faults{gpu0: hang}, users{gpu0: {build, another}}), 1)
+	// It is well again, and then not: that is another fault.
+	require.Empty(t, u.look(nil, has))
+	require.Empty(t, u.memory.Told)
+	require.Len(t, u.look(faults{gpu0: hang}, has), 2, "the other had it a moment ago")
+}
+
+func TestWhoIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		action Action
+		before users
+		faults faults
+		users  users
+		want   []string
+	}{
+		"nobody has it":       {Write, nil, faults{gpu0: hang}, users{gpu0: {}, gpu1: {build}}, nil},
+		"it is well":          {EndTask, nil, nil, users{gpu0: {build}}, nil},
+		"it is ended":         {EndTask, nil, faults{gpu0: hang}, users{gpu0: {build}}, []string{"1 " + hung + ", so this task is ended now (gpu-hang-action=end-task): run the build again [ends]"}},
+		"it had it, told":     {EndTask, users{gpu0: {build}}, faults{gpu0: hang}, users{gpu0: {}}, []string{"1 " + hung + ": run the build again"}},
+		"users are not known": {EndTask, users{gpu0: {build}}, faults{gpu0: hang}, users{}, []string{"1 " + hung + ", so this task is ended now (gpu-hang-action=end-task): run the build again [ends]"}},
+		"others' containers":  {EndTask, nil, faults{gpu0: hang}, users{gpu0: {"0123456789ab", "lxc", "", "other", strings.ToUpper(build)}}, nil},
+		"both GPUs, two builds": {Write, nil, faults{gpu0: ue, gpu1: ue}, users{gpu0: {build, another}, gpu1: {build}}, []string{
+			"1 concourse-ci-machine: GPU 0, 1: all GPUs at once: driver or machine: 2 uncorrectable errors, seen at 12:00:30 UTC. Withheld from new tasks. What ran on it may be lost or wrong: run the build again",
+			"2 concourse-ci-machine: GPU 0: all GPUs at once: driver or machine: 2 uncorrectable errors, seen at 12:00:30 UTC. Withheld from new tasks. What ran on it may be lost or wrong: run the build again"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := &unit{at: noon, action: c.action, t: t}
+			require.Empty(t, u.look(nil, c.before))
+			require.Equal(t, c.want, texts(u.look(c.faults, c.users)))
+		})
+	}
+}
+
+func TestHeatEndsNoTask(t *testing.T) {
+	u := newUnit(t, EndTask)
+	var told []string
+	for range 22 {
+		told = append(told, texts(u.look(faults{gpu0: hot}, users{gpu0: {build}}))...)
+	}
+	require.Equal(t, []string{"1 concourse-ci-machine: GPU 0: junction at 111 of 110 °C, seen at 12:05:30 UTC. Withheld from new tasks. This task keeps it, and may be slow"}, told)
+}
+
+func TestPersonsWithholdWithoutAWord(t *testing.T) {
+	u := newUnit(t, EndTask)
+	var err error
+	u.record, err = u.record.Withhold(gpu0, "swap the riser", u.at)
+	require.NoError(t, err)
+	require.Empty(t, u.look(faults{gpu0: hang}, users{gpu0: {build}}))
+}
+
+func TestWhoHadItLongAgoIsNotTold(t *testing.T) {
+	u := newUnit(t, Write)
+	require.Empty(t, u.look(nil, users{gpu0: {build}}))
+	for range 5 {
+		require.Empty(t, u.look(nil, users{gpu0: {}}))
+	}
+	require.Empty(t, u.memory.Had)
+	require.Empty(t, u.look(faults{gpu0: hang}, users{gpu0: {}}))
+}
+
+func TestWhoCouldNotBeToldIsToldLater(t *testing.T) {
+	u := newUnit(t, Write)
+	notes := u.look(faults{gpu0: hang}, users{gpu0: {build, another}})
+	require.Len(t, notes, 2)
+	u.memory = u.memory.without(notes[0])
+	again := u.look(faults{gpu0: hang}, users{gpu0: {build, another}})
+	require.Equal(t, notes[:1], again)
+}
+
+func TestTextFitsAPipe(t *testing.T) {
+	const pipeBuf = 4096 // limits.h of Linux
+	require.Less(t, len(sanitize.Line(strings.Repeat("\U0001F600", 3000), maxText))+len("\n\n"), pipeBuf)
+}
+
+func TestDamagedMemoryIsEmpty(t *testing.T) {
+	for _, text := range []string{"", "{", `{"ending":[{"container":"x","init":{"pid":7}}]}`, `{"ending":[{"container":"` + build + `","init":{"pid":1}}]}`} {
+		require.Equal(t, Memory{}, decode([]byte(text)), text)
+	}
+}
+
+// Names of mounts are a task's to choose.
+func FuzzTypeOfAMount(f *testing.F) {
+	const mounts = "36 35 0:31 / /proc rw - proc proc rw\n40 35 0:32 / /dev/pts rw,nosuid shared:1 - devpts devpts rw\n41 35 0:33 / /x\\040-\\040devpts rw - fuse x rw\n"
+	f.Add(mounts, "40")
+	f.Fuzz(func(t *testing.T, text, id string) {
+		kind := typeOf(text, id)
+		require.False(t, kind != "" && !strings.Contains(text, " - "+kind))
+	})
+	require.Equal(f, "devpts", typeOf(mounts, "40"))
+	require.Equal(f, "fuse", typeOf(mounts, "41"))
+	require.Empty(f, typeOf(mounts, ""))
+	require.Empty(f, typeOf(mounts, "4"))
+	require.Equal(f, "7", field("pos:\t0\nflags:\t02\nmnt_id:\t7\n", "mnt_id:"))
+}

@@ -1,0 +1,156 @@
+// Package roletest has what tests of workers, webs and the pipeline share. It
+// contains no test.
+package roletest
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/gpu/cdi"
+	"concourse-ci-machine/internal/gpu/nvidia"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// TSAKey is a made-up public key.
+const TSAKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ1Jq1s2cKQ0n3H8mDqk5m0vJqv5u0yF2n8mY6mJ2rD"
+
+// Config is what options come to on a worker.
+func Config(t *testing.T, set map[string]any) config.Config {
+	t.Helper()
+	raw := map[string]any{"mode": "worker"}
+	for k, v := range set {
+		raw[k] = v
+	}
+	c, problems := config.Parse(raw, nil)
+	require.Empty(t, problems)
+	return c
+}
+
+// WebSecrets are keys like those that a leader makes, which takes its time.
+var WebSecrets = sync.OnceValue(func() concourse.WebSecrets {
+	s, err := concourse.NewWebSecrets()
+	if err != nil {
+		panic(err) // only where the machine has no randomness
+	}
+	return s
+})
+
+// GPUWorker is what a unit with that many AMD GPUs told.
+func GPUWorker(unit string, gpus int, exclusive, limited bool) model.Worker {
+	return model.Worker{Unit: unit, Key: "ssh-ed25519 AAAA " + unit, Name: strings.ReplaceAll(unit, "/", "-"),
+		GPUs: relation.WorkerGPUs{Runtime: "rocm", Count: gpus, Exclusive: exclusive, Limited: limited, Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: gpus}}}}
+}
+
+// Telling is the worker telling of each of its GPUs, since a time: those in out are
+// withheld, and of those that it leases the ones in held are.
+func Telling(w model.Worker, since time.Time, out, held []int) model.Worker {
+	w.GPUs.Told = since
+	var archs []string
+	for _, a := range w.GPUs.Archs {
+		archs = append(archs, slices.Repeat([]string{a.Arch}, a.GPUs)...)
+	}
+	for i := range w.GPUs.Count {
+		g := relation.ToldGPU{Index: i, Model: "AMD Instinct", Service: "in_service"}
+		if i < len(archs) {
+			g.GFX = archs[i]
+		}
+		if slices.Contains(out, i) {
+			g.Service = "withheld"
+		}
+		if leased := slices.Contains(held, i); w.GPUs.Exclusive {
+			g.Leased = &leased
+		}
+		w.GPUs.Each = append(w.GPUs.Each, g)
+	}
+	return w
+}
+
+// Brought is a unit with all that the charm brings for both vendors, and what
+// an operator has beside it.
+func Brought(t *testing.T) (host.Host, *hosttest.Runner) {
+	r := hosttest.NewRunner(t)
+	h := host.Host{Root: hosttest.Host(t, "both-passed"), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
+	for _, path := range append(amd.ToolkitFiles(), nvidia.Files()...) {
+		hosttest.Put(t, h.Root, path, "the charm's")
+	}
+	hosttest.Put(t, h.Root, cdi.Path, `{"devices":[{"name":"0000:03:00.0"}]}`)
+	hosttest.Put(t, h.Root, nvidia.Path, `{"annotations":{"concourse-ci-machine/from":"x"},"kind":"nvidia.com/gpu","devices":[{"name":"0"}]}`)
+	hosttest.Put(t, h.Root, resource.BroughtFile, `{"packages":["`+amd.ToolkitPackage+`","`+nvidia.Package+`"]}`)
+	hosttest.Put(t, h.Root, "/var/lib/dpkg/status", "Package: "+amd.ToolkitPackage+"\nStatus: install ok installed\nVersion: 1.2.0\n\nPackage: "+nvidia.Package+
+		"\nStatus: install ok installed\nVersion: 1.17.8-1\n\nPackage: rocm-smi-lib\nStatus: install ok installed\nVersion: 7\n\n")
+	r.On("apt-get remove", func(c host.Command) (string, error) {
+		if c.ReadOnly {
+			return "Remv " + c.Argv[len(c.Argv)-1] + " [1]\n", nil
+		}
+		return "", nil
+	})
+	for _, path := range Operators {
+		hosttest.Put(t, h.Root, path, "mine")
+	}
+	return h, r
+}
+
+// Operators are the files that an operator has beside the charm's.
+var Operators = []string{"/etc/cdi/other.json", "/etc/apt/sources.list.d/rocm.list", "/etc/apt/keyrings/rocm.gpg", "/etc/udev/rules.d/70-amdgpu.rules",
+	"/etc/modprobe.d/amdgpu.conf", "/etc/apt/sources.list.d/nvidia-container-toolkit.list"}
+
+// Changes are the steps of resources that are about files and packages.
+func Changes(t *testing.T, h host.Host, rs []plan.Resource) plan.Plan {
+	t.Helper()
+	p, err := plan.Diff(context.Background(), h, rs...)
+	require.NoError(t, err)
+	return p
+}
+
+// Ops are the steps of a plan, a line each.
+func Ops(p plan.Plan) string {
+	var all []string
+	for _, s := range p {
+		all = append(all, s.Op)
+	}
+	return strings.Join(all, "\n")
+}
+
+// DriverHost is a machine of package rocm's fixtures.
+func DriverHost(t *testing.T, name string) host.Root {
+	t.Helper()
+	r := hosttest.Root(t, filepath.Join(hosttest.Source(), "internal/gpu/amd/testdata", name))
+	hosttest.Put(t, r, "/etc/os-release", "ID=ubuntu\nVERSION_CODENAME=noble\n")
+	hosttest.Put(t, r, "/etc/hostname", "rocm-0\n")
+	if name == "lxd" {
+		hosttest.Put(t, r, "/run/systemd/container", "lxc\n")
+	}
+	return r
+}
+
+// DriverCommands answers what is asked of the machine's kernel.
+func DriverCommands(t *testing.T) *hosttest.Runner {
+	return hosttest.NewMachine(t).Answer("modinfo", "version:        6.10.5\nsrcversion:     8B3A9B7E5866E52F63B9ACC\n").
+		Answer("apt-cache policy", "  Candidate: 6.8.0-52.53\n")
+}
+
+// What is wrong with the driver blocks a unit only where tasks can't compute,
+// and a container's driver is nothing to be blocked for.// DecodeWrapper reads what was marshalled; that the wrapper reads it is shown
+// where the wrapper is tested.
+func DecodeWrapper(data string) (c oci.Config, err error) {
+	d := json.NewDecoder(strings.NewReader(data))
+	d.DisallowUnknownFields()
+	return c, d.Decode(&c)
+}

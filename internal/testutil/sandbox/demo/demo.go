@@ -1,0 +1,141 @@
+// Package demo is what `make demo` shows: the built charm on a machine of its
+// own, hook by hook, then its metrics and a task container. Whatever is a
+// stand-in is called one; what can't run here is named with the reason.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"concourse-ci-machine/internal/testutil/sandbox"
+	"concourse-ci-machine/tools/charmpack"
+)
+
+// hosts is where the fixture hosts are, below the project's folder.
+const hosts = "internal/testutil/hosttest/hosts"
+
+// scenes are the parts of the demo, each with a line in its summary.
+var scenes = []struct {
+	name string
+	run  func(*demo) (string, error)
+}{
+	{"a worker", (*demo).hooks},
+	{"the same hook again", (*demo).again},
+	{"GPU metrics", (*demo).metrics},
+	{"the wrong vendor", (*demo).wrongVendor},
+	{"a task", (*demo).task},
+}
+
+type outcome struct {
+	mark mark
+	text string
+}
+
+// missing is what this machine lacks for a scene.
+type missing struct{ why string }
+
+func (e missing) Error() string { return e.why }
+
+type demo struct {
+	ctx      context.Context // ends with a signal, or when nobody reads any more
+	bin      string
+	verbose  bool
+	screen   *screen
+	dir      string // the unpacked charm and the stand-in release
+	world    *sandbox.World
+	worlds   []*sandbox.World
+	pebble   *pebble
+	outcomes map[string]outcome // of scenes, by name
+}
+
+func (d *demo) close() error {
+	var err error
+	if d.pebble != nil {
+		err = d.pebble.stop()
+	}
+	for _, w := range d.worlds {
+		err = errors.Join(err, w.Close())
+	}
+	return errors.Join(err, os.RemoveAll(d.dir))
+}
+
+func (d *demo) play() (err error) {
+	if d.dir, err = os.MkdirTemp("", "cci-charm-"); err != nil {
+		return err
+	}
+	if err := os.Chmod(d.dir, 0o755); err != nil {
+		return err
+	}
+	if err := d.unpackCharm(); err != nil {
+		return err
+	}
+	if d.world, err = d.unit("amd-nvidia"); err != nil {
+		return err
+	}
+	d.screen.prose(fmt.Sprintf("A unit of concourse-ci-machine in an LXD container of a host with an AMD and an NVIDIA GPU; "+
+		"the AMD one is passed through. Its files are below %s, copied from a fixture. dispatch is the built program.", d.world.Root))
+	d.screen.prose("Stand-ins are called so: Juju is a model in memory behind hook tools that are real commands; " +
+		"systemctl, journalctl and apt-get are recorded, not run; Concourse's release knows its version only.")
+	d.outcomes = map[string]outcome{}
+	for _, s := range scenes {
+		if err := context.Cause(d.ctx); err != nil {
+			return err
+		}
+		text, err := s.run(d)
+		var lacks missing
+		switch {
+		case errors.As(err, &lacks):
+			d.outcomes[s.name] = outcome{leftOut, lacks.why}
+		case err != nil:
+			if context.Cause(d.ctx) == nil {
+				d.screen.mark(failed, "%v", err)
+				d.outcomes[s.name] = outcome{failed, "see above"}
+			}
+			return err
+		default:
+			d.outcomes[s.name] = outcome{done, text}
+		}
+	}
+	return context.Cause(d.ctx)
+}
+
+func (d *demo) unpackCharm() error {
+	var out strings.Builder
+	if charmpack.Run([]string{"tree", "-bin", d.bin, "-version", "demo", "-o", d.charm()}, &out, &out) != 0 {
+		return fmt.Errorf("cannot unpack the charm: %s", strings.TrimSpace(out.String()))
+	}
+	return sandbox.StandInRelease(filepath.Join(d.dir, "concourse.tgz"), "8.2.5")
+}
+
+func (d *demo) charm() string { return filepath.Join(d.dir, "charm") }
+
+func (d *demo) unit(host string) (*sandbox.World, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	w, err := sandbox.New(sandbox.Options{Host: filepath.Join(hosts, host), Charm: d.charm(), Exe: exe, Unit: "concourse-ci-machine/0"})
+	if err != nil {
+		return nil, err
+	}
+	d.worlds = append(d.worlds, w)
+	// A terminal's Ctrl-C is for the demo, which lets a hook come to its end.
+	w.Start = func(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} }
+	w.Model.Resources = map[string]string{"concourse-release": filepath.Join(d.dir, "concourse.tgz")}
+	for name, value := range map[string]any{
+		"mode": "worker",
+		// The demo reaches no network: nothing listens there.
+		"rocm-base-url": "http://127.0.0.1:9",
+	} {
+		if err := w.Model.SetConfig(name, value); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}

@@ -1,0 +1,164 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/testutil/sandbox"
+)
+
+// pebble is the real Pebble with the real exporter, started where systemd
+// would start it.
+type pebble struct {
+	cmd  *exec.Cmd
+	done chan error
+	addr string // where the exporter listens
+	err  error
+}
+
+const (
+	pebbleDir = "/var/lib/concourse-charm/pebble"
+	pebbleLog = "pebble.log" // in the world's folder
+)
+
+// onUnit starts the real Pebble when the charm starts its unit.
+func (d *demo) onUnit(unit string, up bool) {
+	if unit != "concourse-pebble.service" || !up || d.pebble != nil {
+		return
+	}
+	d.pebble = &pebble{}
+	d.pebble.err = d.pebble.start(d.ctx, d.world)
+}
+
+// start runs Pebble on the layer that the charm wrote and one of the demo's
+// own, which moves paths and port into the throwaway root.
+func (p *pebble) start(ctx context.Context, w *sandbox.World) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	p.addr = l.Addr().String()
+	if err := l.Close(); err != nil {
+		return err
+	}
+	layer, err := w.Root.ReadFile(pebbleDir + "/layers/001-rocm-exporter.yaml")
+	if err != nil {
+		return err
+	}
+	moved, err := moveLayer(layer, string(w.Root), p.addr)
+	if err != nil {
+		return err
+	}
+	if err := w.Root.WriteFile(pebbleDir+"/layers/002-sandbox.yaml", moved, 0o644); err != nil {
+		return err
+	}
+	// Pebble's state is the charm's, readable by root alone; here the service
+	// may run as nobody and needs to get at its program only.
+	p.cmd = exec.Command(w.Root.Path("/opt/concourse-ci-machine/bin/pebble"), "run", "--create-dirs")
+	p.cmd.Env = append(os.Environ(), "PEBBLE="+w.Root.Path(pebbleDir), "PEBBLE_PERSIST=never")
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	log, err := os.Create(filepath.Join(w.Dir, pebbleLog))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	p.done = make(chan error, 1)
+	go func() { p.done <- p.cmd.Wait() }()
+	return p.ready(ctx, w)
+}
+
+// ready waits as systemd does for a unit of Type=notify, and on until the
+// exporter answers.
+func (p *pebble) ready(ctx context.Context, w *sandbox.World) error {
+	for range 200 {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		state, err := resource.PebbleServices(ctx, w.Root, pebbleDir+"/.pebble.socket")
+		if err == nil && state.Services["rocm-exporter"] == "active" {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	log, err := os.ReadFile(filepath.Join(w.Dir, pebbleLog))
+	if err != nil {
+		return err
+	}
+	var wrote strings.Builder
+	for line := range strings.Lines(string(log)) {
+		if !strings.Contains(line, "GET /v1/") { // those are the questions above
+			wrote.WriteString(line)
+		}
+		if wrote.Len() > 1000 {
+			break
+		}
+	}
+	return fmt.Errorf("Pebble did not start its service within 10 s; it wrote:\n%s", strings.TrimSpace(wrote.String()))
+}
+
+// moveLayer is the same service with its paths below root and another port. The others,
+// which look at processes and watch GPUs, would look at this machine: they stay off.
+func moveLayer(layer []byte, root, addr string) ([]byte, error) {
+	var l struct {
+		Summary  string                    `yaml:"summary"`
+		Services map[string]map[string]any `yaml:"services"`
+		Checks   map[string]map[string]any `yaml:"checks"`
+	}
+	if err := yaml.Unmarshal(layer, &l); err != nil {
+		return nil, err
+	}
+	s, c := l.Services["rocm-exporter"], l.Checks["rocm-exporter"]
+	command, ok := s["command"].(string)
+	if !ok || c == nil {
+		return nil, errors.New("cannot read the charm's Pebble layer: no service or check rocm-exporter")
+	}
+	for _, all := range []map[string]map[string]any{l.Services, l.Checks} {
+		for name, other := range all {
+			if name != "rocm-exporter" {
+				other["startup"] = "disabled"
+			}
+		}
+	}
+	words := strings.Fields(command)
+	s["command"] = fmt.Sprintf("%s%s --web.listen-address=%s --path.root=%s", root, words[0], addr, root)
+	if os.Geteuid() != 0 {
+		delete(s, "user")
+		delete(s, "group")
+	}
+	c["http"] = map[string]string{"url": "http://" + addr + "/-/healthy"}
+	c["period"], c["timeout"] = "200ms", "150ms"
+	return yaml.Marshal(l)
+}
+
+// stop ends Pebble, which ends its services first.
+func (p *pebble) stop() error {
+	if p.cmd == nil || p.cmd.Process == nil {
+		return nil
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(20 * time.Second):
+		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		<-p.done
+		return errors.New("Pebble did not stop within 20 s and was killed")
+	}
+}

@@ -1,0 +1,101 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"concourse-ci-machine/internal/charm/command/term"
+)
+
+// columns is the widest line that is shown, on a wider terminal as well: what is wrapped
+// there can be read in a log.
+const columns = 80
+
+// mark is how something ended.
+type mark string
+
+const (
+	done      mark = "ok"
+	failed    mark = "FAILED"
+	tolerated mark = "failed" // of a step that nothing else needs
+	notRun    mark = "not run"
+	leftOut   mark = "left out"
+)
+
+func (m mark) colour() string {
+	switch m {
+	case done:
+		return term.Green
+	case failed:
+		return term.Red
+	}
+	return term.Yellow
+}
+
+// screen is what the demo writes to: text in two columns, the left one saying what the
+// right one is.
+type screen struct {
+	out    io.Writer
+	format term.Format
+	width  int
+	// broken hears of the first line that could not be written; no other is.
+	broken func(error)
+	err    error
+}
+
+// newScreen has colours on a terminal, unless NO_COLOR is set (no-color.org).
+func newScreen(out io.Writer, env func(string) string, broken func(error)) *screen {
+	s := &screen{out: out, width: columns, broken: broken}
+	if t := term.Terminal(out, env); t != nil {
+		s.format.Colour = env("NO_COLOR") == ""
+		if has, _ := term.Size(t); has > 2*leftWidth {
+			s.width = min(columns, has)
+		}
+	}
+	return s
+}
+
+func (s *screen) line(text string) {
+	if s.err != nil {
+		return
+	}
+	if _, s.err = fmt.Fprintln(s.out, text); s.err != nil {
+		s.broken(s.err)
+	}
+}
+
+// title begins a part of the demo.
+func (s *screen) title(text string) {
+	s.line("")
+	fill := strings.Repeat("=", max(0, s.width-len("==  ")-utf8.RuneCountInString(text)))
+	s.line(s.format.Paint(term.Bold, "== "+text) + " " + fill)
+}
+
+// prose is text over the whole width.
+func (s *screen) prose(text string) {
+	for _, l := range term.Wrap(text, s.width) {
+		s.line(l)
+	}
+}
+
+// leftWidth is the left column's, with the space around its word.
+const leftWidth = 12
+
+// say is text with a word before it on what it is.
+func (s *screen) say(what, format string, args ...any) { s.row(what, "", fmt.Sprintf(format, args...)) }
+
+// mark is text on how something ended.
+func (s *screen) mark(m mark, format string, args ...any) {
+	s.row(string(m), m.colour(), fmt.Sprintf(format, args...))
+}
+
+func (s *screen) row(what, colour, text string) {
+	for i, l := range term.Wrap(text, s.width-leftWidth) {
+		if i > 0 {
+			what, colour = "", ""
+		}
+		s.line("  " + s.format.Column(colour, what, leftWidth-2) + l)
+	}
+}

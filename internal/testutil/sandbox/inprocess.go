@@ -1,0 +1,131 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/testutil/jujutest"
+)
+
+// Program runs dispatch as a function, such as cli.Run. It returns the exit status.
+type Program func(h host.Host, exe string, args []string, env func(string) string, stdout, stderr io.Writer) int
+
+// Killed marks a run that Kill ended. A process that a signal ended has this status, too.
+const Killed = -1
+
+// inProcess answers what a run of Program asks of the machine: hook tools from the model,
+// systemd and its like from the Machine, and all else from this machine's own programs.
+// No process is started for the first two.
+type inProcess struct {
+	world *World
+	hook  *jujutest.Context // nil for a person
+	clean []string          // the environment of programs
+
+	mu   sync.Mutex
+	died chan struct{}
+	dead bool
+}
+
+// Run implements host.Runner.
+func (m *inProcess) Run(ctx context.Context, c host.Command) ([]byte, error) {
+	m.live(c.Argv, false)
+	out, err := m.answer(ctx, c)
+	m.live(c.Argv, true)
+	return out, err
+}
+
+// live returns if the run goes on. A run that was killed never comes back from here: its
+// deferred functions do not run either, as those of a killed process.
+func (m *inProcess) live(argv []string, after bool) {
+	m.mu.Lock()
+	if !m.dead && m.world.Kill != nil && m.world.Kill(argv, after) {
+		m.dead = true
+		close(m.died)
+	}
+	dead := m.dead
+	m.mu.Unlock()
+	if dead {
+		select {}
+	}
+}
+
+func (m *inProcess) answer(ctx context.Context, c host.Command) ([]byte, error) {
+	if m.hook != nil && jujutest.IsTool(c.Argv[0]) {
+		return m.hook.Runner(nil).Run(ctx, c)
+	}
+	if slices.Contains(machinePrograms, c.Argv[0]) {
+		r := m.world.Machine.run(c.Argv)
+		if r.Code != 0 {
+			return []byte(r.Stdout), &host.CommandError{Argv: c.Argv, Code: r.Code, Stderr: strings.TrimSpace(r.Stderr), Err: fmt.Errorf("exit status %d", r.Code)}
+		}
+		return []byte(r.Stdout), nil
+	}
+	c.Env = slices.Concat(m.clean, c.Env)
+	return host.Exec{}.Run(ctx, c)
+}
+
+// runHere runs Program in this process with the environment that a process of dispatch
+// would have. The exit status is Killed if Kill ended it.
+func (w *World) runHere(ctx *jujutest.Context, args []string, stdout, stderr io.Writer) int {
+	cmd := w.Command(ctx, args...)
+	vars := map[string]string{}
+	for _, v := range cmd.Env {
+		name, value, _ := strings.Cut(v, "=")
+		vars[name] = value
+	}
+	clean := []string{"PATH=" + vars["PATH"], "CHARM_ROOT=" + vars["CHARM_ROOT"]}
+	m := &inProcess{world: w, hook: ctx, clean: clean, died: make(chan struct{})}
+	done := make(chan int, 1)
+	// What a killed run would write later, it writes to a buffer that nobody reads.
+	var out, errs bytes.Buffer
+	env := func(name string) string { return vars[name] }
+	go func() {
+		h := host.New(vars["CHARM_ROOT"])
+		h.Runner = m
+		done <- w.main(h, cmd.Path, cmd.Args, env, &out, &errs)
+	}()
+	select {
+	case code := <-done:
+		stdout.Write(out.Bytes())
+		stderr.Write(errs.Bytes())
+		return code
+	case <-m.died:
+		if err := unlock(w.Dir); err != nil {
+			panic(err) // only where /proc can't be read
+		}
+		return Killed
+	}
+}
+
+// unlock gives up the locks that this process holds on files below a folder, as the
+// kernel does for a process that ends.
+func unlock(below string) error {
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range fds {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			return err
+		}
+		// Other runs open and close files meanwhile: what is gone has no lock.
+		if to, err := os.Readlink(filepath.Join("/proc/self/fd", e.Name())); err != nil || !strings.HasPrefix(to, below+"/") {
+			continue
+		}
+		unix.Flock(fd, unix.LOCK_UN)
+		unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
+	}
+	return nil
+}

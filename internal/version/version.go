@@ -1,5 +1,0 @@
-// Package version is the version of this build and nothing else.
-package version
-
-// Version is set by the linker: -X concourse-ci-machine/internal/version.Version=...
-var Version = "dev"

@@ -1,0 +1,129 @@
+package baseline
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+
+	"concourse-ci-machine/internal/base/host"
+)
+
+const abUsage = `Usage: %[1]s ab COMMIT_A COMMIT_B [flags] -- COMMAND...
+       %[1]s ab --a COMMAND --b COMMAND [flags]
+
+Measures A and B in turns, A B B A A B B A, on the same GPU, and exits with 1 where
+examples of B are worse than those of A by more than each of the limits given for a
+number, beyond the noise. The command writes a profile to $PROFILE_JSON; with commits
+it runs in a worktree of each, which stays until the last round, and else by sh -ec.
+
+There are 4 rounds of A and B at least. The last is the one after which every example
+is clear.
+
+%[2]s
+Exit status: 0 B is not worse, 1 it is, 2 wrong command line or bad input, or a
+command failed, 3 not clear after all rounds.
+`
+
+// abOptions are a command line of ab.
+type abOptions struct {
+	a, b    string // commits; or commands, where command is empty
+	command []string
+	only    []string
+	limits  Limits
+	printing
+	repeats
+}
+
+func (o *abOptions) usage() string { return abUsage }
+
+func (o *abOptions) flags(fs *flag.FlagSet) {
+	o.limits.flags(fs)
+	fs.StringVar(&o.a, "a", "", "the `command` that measures A")
+	fs.StringVar(&o.b, "b", "", "the `command` that measures B")
+	fs.BoolVar(&o.limits.AllowMissing, "allow-missing", false, "what A has may be missing in B, or skipped there")
+	fs.Func("example", "the `name` of an example to look at, and no others; may be repeated", func(s string) error {
+		o.only = append(o.only, s)
+		return nil
+	})
+	o.printing.flags(fs)
+	o.repeats.flags(fs, "make `n` rounds", 12)
+}
+
+func (o *abOptions) take(words, after []string, _ bool) error {
+	byCommand := o.a != "" && o.b != ""
+	switch {
+	case byCommand && len(words)+len(after) > 0, !byCommand && (o.a+o.b != "" || len(words) != 2 || len(after) == 0):
+		return errors.New("cannot compare: want COMMIT_A COMMIT_B -- COMMAND, or --a COMMAND --b COMMAND")
+	case !byCommand:
+		o.a, o.b, o.command = words[0], words[1], after
+	}
+	o.limits.Together = true
+	return o.repeats.check(o.limits, firstRounds)
+}
+
+func (o *abOptions) run(ctx context.Context, h host.Host, s Streams) (exit int, err error) {
+	m, err := newMeter(h, s.Err, o.timeout)
+	if err != nil {
+		return exitWrong, err
+	}
+	d := &duel{limits: o.limits, only: o.only, noise: o.part(), maxRounds: o.maxRuns}
+	all, exit, err := o.rounds(ctx, d, m)
+	if gone := m.close(); gone != nil && err == nil {
+		return exitWrong, fmt.Errorf("cannot remove the worktrees: %w", gone)
+	}
+	if err != nil {
+		return exit, err
+	}
+	r := ABReport{Version: Version, A: o.a, B: o.b, Limits: o.limits, Rounds: len(d.b), Examples: all}
+	r.finish()
+	if err := o.print(r, s); err != nil {
+		return exitWrong, err
+	}
+	return map[Answer]int{NoWorse: exitWithin, Worse: exitBeyond, Unclear: exitUnclear, NotInAll: exitWrong}[r.Result], nil
+}
+
+// rounds measures until no other round is wanted.
+func (o *abOptions) rounds(ctx context.Context, d *duel, m *meter) (all []Compared, exit int, err error) {
+	for {
+		again, all := d.more()
+		if !again {
+			return all, exitWithin, nil
+		}
+		n := len(d.b)
+		sides := []struct {
+			name, what string
+			into       *[]Profile
+		}{{"A", o.a, &d.a}, {"B", o.b, &d.b}}
+		if n%2 == 1 {
+			sides[0], sides[1] = sides[1], sides[0]
+		}
+		for _, side := range sides {
+			fmt.Fprintf(m.log, "round %d: %s\n", n+1, side.name)
+			p, err := o.side(ctx, m, side.what)
+			if errors.As(err, new(invalid)) {
+				return nil, exitUnclear, err
+			} else if err != nil {
+				return nil, exitWrong, fmt.Errorf("cannot measure %s: %w", side.name, err)
+			}
+			*side.into = append(*side.into, p)
+		}
+	}
+}
+
+// side measures A or B once.
+func (o *abOptions) side(ctx context.Context, m *meter, what string) (Profile, error) {
+	dir, command := ".", []string{"sh", "-ec", what}
+	if len(o.command) > 0 {
+		id, err := resolve(ctx, m, what)
+		if err != nil {
+			return Profile{}, err
+		}
+		if dir, err = m.checkout(ctx, id); err != nil {
+			return Profile{}, err
+		}
+		command = o.command
+	}
+	p, _, err := m.measure(ctx, dir, command)
+	return p, err
+}

@@ -1,0 +1,230 @@
+package baseline
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
+)
+
+const bisectUsage = `Usage: %[1]s bisect OLD..NEW --profiles DIR [flags] [-- COMMAND...]
+       %[1]s bisect --versions FILE --profiles DIR [flags] [-- COMMAND...]
+
+Finds the commit after OLD up to NEW that made an example worse by more than the
+limits, compared with OLD, by the profiles in DIR, profile-<time>-<commit>.json, and
+by as few runs of COMMAND as can be. It runs in a worktree of each commit that is to
+be measured, and writes the profile to $PROFILE_JSON, which is kept in DIR. Where it
+fails the commit is left out; with 125 for ever, by DIR/skip-<commit>.txt.
+
+%[2]s
+Where a growth is near its limit for the noise, a commit or OLD is run again.
+
+Exit status: 0 each example that is worse has its commit, 1 none is worse in NEW, or
+an end can't be measured, 2 wrong command line or bad input, 3 not clear: one of
+several commits, or less sure than 95 %%.
+`
+
+// bisectOptions are a command line of bisect.
+type bisectOptions struct {
+	span, versions, profiles string
+	only, command            []string
+	limits                   Limits
+	printing
+	repeats
+	minRuns int
+	dryRun  bool
+}
+
+// repeats are how runs are made and repeated.
+type repeats struct {
+	noise   *Percent
+	maxRuns int
+	timeout time.Duration
+}
+
+func (r *repeats) flags(fs *flag.FlagSet, most string, runs int) {
+	r.maxRuns = runs
+	fs.Func("noise-pct", "runs of the same commit differ by `n` percent at least (default 2)", limit(parsePercent, &r.noise))
+	fs.IntVar(&r.maxRuns, "max-runs", runs, fmt.Sprintf("%s at most (default %d)", most, runs))
+	fs.DurationVar(&r.timeout, "timeout", time.Hour, "a run may take this `long` (default 1h)")
+}
+
+// part is the noise as part of a value.
+func (r *repeats) part() float64 {
+	if r.noise == nil {
+		return 0.02
+	}
+	return float64(*r.noise) / 100
+}
+
+// check is what the flags of both searches have to be.
+func (r *repeats) check(l Limits, least int) error {
+	switch {
+	case l.DurationPct == nil && l.Duration == nil && l.MemoryPct == nil && l.Memory == nil:
+		return errors.New("cannot tell what is worse without a limit: give --max-duration-pct, or another one")
+	case r.maxRuns < least:
+		return fmt.Errorf("cannot run each %d times: --max-runs has to be %d or more", r.maxRuns, least)
+	case r.timeout <= 0:
+		return errors.New("cannot run for no time: --timeout has to be more than 0")
+	}
+	return nil
+}
+
+func (o *bisectOptions) usage() string { return bisectUsage }
+
+func (o *bisectOptions) flags(fs *flag.FlagSet) {
+	fs.StringVar(&o.profiles, "profiles", "", "the `folder` with profiles that exist, and for those that are measured")
+	fs.StringVar(&o.versions, "versions", "", "a `file`: commits, the oldest first, or what fly resource-versions has")
+	fs.Func("example", "the `name` of an example to look at, and no others; may be repeated", func(s string) error {
+		o.only = append(o.only, s)
+		return nil
+	})
+	fs.IntVar(&o.minRuns, "min-runs", 2, "run the two that decide, good and bad, `n` times at least (default 2)")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "say what would be run next, and run nothing")
+	o.limits.flags(fs)
+	o.limits.together(fs)
+	o.printing.flags(fs)
+	o.repeats.flags(fs, "run each commit `n` times", 5)
+}
+
+func (o *bisectOptions) take(words, after []string, dashed bool) error {
+	switch {
+	case dashed && len(after) == 0:
+		return errors.New("cannot measure: there is no command after --")
+	case o.versions == "" && len(words) != 1:
+		return fmt.Errorf("cannot bisect %d ranges: want one, OLD..NEW, or --versions", len(words))
+	case o.versions != "" && len(words) > 0:
+		return errors.New("cannot bisect both a range and --versions")
+	case o.profiles == "":
+		return errors.New("cannot bisect without a folder of profiles: give --profiles; it may be empty where there is a command")
+	}
+	o.command = after
+	if len(words) > 0 {
+		o.span = words[0]
+	}
+	return o.repeats.check(o.limits, 1)
+}
+
+// search is a bisection at work.
+type search struct {
+	*bisection
+	in      folder
+	meter   *meter
+	command []string
+	dryRun  bool
+	out     Streams
+	made    int // runs
+}
+
+func (o *bisectOptions) run(ctx context.Context, h host.Host, s Streams) (exit int, err error) {
+	commits, err := o.history(ctx, h)
+	if err == nil && len(commits) < 2 {
+		err = errors.New("cannot bisect: there is no commit after the good one")
+	}
+	if err != nil {
+		return exitWrong, err
+	}
+	b := &bisection{commits: commits, runs: make([][]Profile, len(commits)), broken: make([]string, len(commits)),
+		limits: o.limits, only: o.only, noise: o.part(), minRuns: o.minRuns, maxRuns: o.maxRuns, canRun: len(o.command) > 0}
+	in := folder{h, o.profiles}
+	there, notes, err := in.load(b)
+	if err != nil {
+		return exitWrong, err
+	}
+	m, err := newMeter(h, s.Err, o.timeout)
+	if err != nil {
+		return exitWrong, err
+	}
+	w := &search{bisection: b, in: in, meter: m, command: o.command, dryRun: o.dryRun, out: s}
+	found, exit, err := w.search(ctx)
+	if gone := m.close(); gone != nil && err == nil {
+		return exitWrong, fmt.Errorf("cannot remove the worktrees: %w", gone)
+	}
+	if err != nil || found == nil {
+		return exit, err
+	}
+	r := BisectReport{Version: Version, Good: commits[0], Bad: commits[len(commits)-1], Commits: len(commits) - 1, Limits: o.limits,
+		Profiles: there, Runs: w.made, Examples: found, Notes: append([]string{}, notes...)}
+	r.finish()
+	if !r.OK {
+		exit = exitUnclear
+	}
+	if err := o.print(r, s); err != nil {
+		return exitWrong, err
+	}
+	return exit, nil
+}
+
+func (o *bisectOptions) history(ctx context.Context, h host.Host) ([]Commit, error) {
+	if o.versions == "" {
+		return gitRange(ctx, h, o.span)
+	}
+	data, err := h.ReadFile(o.versions)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", visible(o.versions), cause(err))
+	}
+	return parseVersions(o.versions, data)
+}
+
+// search goes on until nothing is left to run; found is nil where it was only to say
+// what would be run.
+func (w *search) search(ctx context.Context) (found []Found, exit int, err error) {
+	for {
+		next, found, err := w.next()
+		switch {
+		case err != nil:
+			return nil, exitBeyond, err
+		case w.dryRun && next == done:
+			return nil, exitWithin, write(w.out.Out, "nothing is left to run\n")
+		case next == done:
+			return found, exitWithin, nil
+		}
+		c := w.commits[next.commit]
+		if w.dryRun {
+			return nil, exitWithin, write(w.out.Out, fmt.Sprintf("would run %s with %s checked out: %s; then for this example at most %d more, and more where growth is near a limit\n",
+				visible(strings.Join(w.command, " ")), c.short(), next.why, next.left))
+		}
+		w.made++
+		fmt.Fprintf(w.out.Err, "run %d: %s %s: %s\n", w.made, c.short(), visible(c.Subject), next.why)
+		if exit, err := w.measure(ctx, next.commit); err != nil {
+			return nil, exit, err
+		}
+	}
+}
+
+// measure runs the command for a commit, and keeps what comes of it.
+func (w *search) measure(ctx context.Context, i int) (exit int, err error) {
+	c := w.commits[i]
+	tree, err := w.meter.checkout(ctx, c.ID)
+	if err != nil {
+		return exitWrong, err
+	}
+	p, data, err := w.meter.measure(ctx, tree, w.command)
+	var no broken
+	switch {
+	case errors.As(err, &no):
+		fmt.Fprintf(w.out.Err, "%s is left out: %s\n", c.short(), no.why)
+		w.broken[i], err = no.why, nil
+		if no.skip {
+			err = w.in.skip(c, no.why)
+		}
+	case errors.As(err, new(invalid)):
+		return exitUnclear, err
+	case ctx.Err() != nil:
+		err = fmt.Errorf("%w: what was measured is in %s, and the same command goes on from there", err, visible(w.in.dir))
+	case err == nil:
+		w.runs[i] = append(w.runs[i], p)
+		err = w.in.keep(c, data)
+	}
+	if err == nil {
+		err = w.meter.leave(c.ID)
+	}
+	if err != nil {
+		return exitWrong, err
+	}
+	return exitWithin, nil
+}

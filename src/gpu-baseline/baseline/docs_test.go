@@ -1,0 +1,60 @@
+package baseline
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPageTellsWhatTheProgramDoes(t *testing.T) {
+	data, err := os.ReadFile("../../../docs/reference/gpu-baseline.md")
+	require.NoError(t, err)
+	page := string(data)
+
+	for _, args := range [][]string{{"--help"}, {"compare", "--help"}, {"bisect", "--help"}, {"ab", "--help"}} {
+		_, help, _ := call("", args...)
+		require.Contains(t, page, "\n```text\n"+help+"```\n")
+	}
+	example, err := os.ReadFile("testdata/beyond-limits.txt")
+	require.NoError(t, err)
+	require.Contains(t, page, "\n```text\n"+strings.ReplaceAll(string(example), "testdata/limits/", "")+"```\n")
+
+	for word := range words {
+		require.Contains(t, page, "`"+word+"`", "a status")
+	}
+	for _, r := range []string{string(FoundOne), string(FoundRange), string(NotWorse), string(NotMeasured), string(Worse), string(NoWorse), string(Unclear), string(NotInAll)} {
+		require.Regexp(t, "(?m)^\\| `"+r+"` \\|", page, "an answer")
+	}
+	for _, r := range []Result{Within, Beyond, Regressed, Fixed, Failing, Skipped, Missing, New} {
+		require.Regexp(t, "(?m)^\\| `"+string(r)+"` \\|", page, "a result")
+	}
+
+	_, report, _ := call("", "compare", in("names", "base"), in("names", "new"), "--format=json")
+	require.True(t, json.Valid([]byte(report)))
+	for _, file := range []string{"testdata/bisect.golden.json", "testdata/ab.golden.json"} {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		report += string(data)
+	}
+	for _, m := range regexp.MustCompile(`"([a-z_]+)":`).FindAllStringSubmatch(report, -1) {
+		require.Contains(t, page, "`"+m[1]+"`", "a field of the JSON")
+	}
+}
+
+// The shapes on the page are read.
+func TestProfilesOfThePageAreProfiles(t *testing.T) {
+	data, err := os.ReadFile("../../../docs/reference/gpu-baseline.md")
+	require.NoError(t, err)
+	shapes := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(string(data), -1)
+	require.Len(t, shapes, 2)
+	for _, m := range shapes {
+		p, err := Parse("page", []byte(m[1]))
+		require.NoError(t, err)
+		require.Equal(t, "matmul", p.Examples[0].Name)
+		require.Equal(t, "512", p.Examples[0].Memory.String())
+	}
+}

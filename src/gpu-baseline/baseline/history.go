@@ -1,0 +1,133 @@
+package baseline
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"concourse-ci-machine/internal/base/host"
+)
+
+// gitRange asks git for the commits of OLD..NEW, the older one first: of the first
+// parents, so that each is a state that the branch was in.
+func gitRange(ctx context.Context, r host.Runner, spec string) ([]Commit, error) {
+	old, now, ok := strings.Cut(spec, "..")
+	if !ok || old == "" || strings.HasPrefix(now, ".") {
+		return nil, fmt.Errorf("cannot bisect %s: want OLD..NEW", quoted(spec))
+	}
+	if now == "" {
+		now = "HEAD"
+	}
+	ids := []string{}
+	for _, rev := range []string{old, now} {
+		id, err := resolve(ctx, r, rev)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	if _, err := git(ctx, r, "merge-base", "--is-ancestor", ids[0], ids[1]); err != nil {
+		return nil, fmt.Errorf("cannot bisect %s: %s is not among the commits before %s, or the clone lacks what is between: %w", quoted(spec), quoted(old), quoted(now), err)
+	}
+	var all []Commit
+	for _, args := range [][]string{{"-1", ids[0]}, {ids[0] + ".." + ids[1]}} {
+		out, err := git(ctx, r, append([]string{"log", "--first-parent", "--reverse", "--format=%H%x09%P%x09%s"}, args...)...)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(out) {
+			f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
+			if len(f) == 3 {
+				all = append(all, Commit{f[0], f[2], strings.Contains(f[1], " ")})
+			}
+		}
+	}
+	return all, nil
+}
+
+// resolve is the id of a commit by any name that git knows.
+func resolve(ctx context.Context, r host.Runner, rev string) (string, error) {
+	id, err := git(ctx, r, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
+	if err != nil {
+		return "", fmt.Errorf("cannot find the commit %s: is this the folder of a clone that has it? %w", quoted(rev), err)
+	}
+	return strings.TrimSpace(id), nil
+}
+
+func git(ctx context.Context, r host.Runner, args ...string) (string, error) {
+	out, err := r.Run(ctx, host.Command{Argv: append([]string{"git"}, args...), ReadOnly: true})
+	return string(out), err
+}
+
+// parseVersions reads the versions of a pipeline: what fly resource-versions --json
+// prints, which has the newest first, or a line for each, the oldest first, of which the
+// first word counts. A version is a commit's id, or the path of its profile.
+func parseVersions(file string, data []byte) ([]Commit, error) {
+	var all []Commit
+	wrong := func(format string, a ...any) ([]Commit, error) {
+		return nil, fmt.Errorf("cannot read %s: %s", visible(file), fmt.Sprintf(format, a...))
+	}
+	add := func(where, version, subject string) error {
+		id := version
+		if _, of, ok := profileName(path.Base(version)); ok {
+			id = of
+		}
+		if !isID(id) {
+			return fmt.Errorf("%s is %s; want a commit's id, or the path of its profile", where, quoted(short(version)))
+		}
+		// The same commit measured again is the same version.
+		if !slices.ContainsFunc(all, func(c Commit) bool { return sameCommit(c.ID, id) }) {
+			all = append(all, Commit{ID: id, Subject: subject})
+		}
+		return nil
+	}
+	if data = bytes.TrimSpace(data); bytes.HasPrefix(data, []byte("[")) {
+		var listed []struct {
+			Version struct{ Ref, Path string }
+		}
+		if err := json.Unmarshal(data, &listed); err != nil {
+			return wrong("it is no list of versions: %s", visible(err.Error()))
+		}
+		for i, v := range slices.Backward(listed) {
+			if err := add(fmt.Sprintf("version %d", i+1), v.Version.Ref+v.Version.Path, ""); err != nil {
+				return wrong("%v", err)
+			}
+		}
+		return all, nil
+	}
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		version, subject, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if version == "" || strings.HasPrefix(version, "#") {
+			continue
+		}
+		if err := add(fmt.Sprintf("line %d", n), version, strings.TrimSpace(subject)); err != nil {
+			return wrong("%v", err)
+		}
+	}
+	return all, nil
+}
+
+// isID tells whether s may be a commit's id, or the beginning of one that is long enough.
+func isID(s string) bool {
+	return len(s) >= 7 && len(s) <= 64 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// sameCommit compares ids of which one may be the beginning of the other.
+func sameCommit(a, b string) bool {
+	n := min(len(a), len(b))
+	return a[:n] == b[:n]
+}
+
+// profileName takes profile-<time>-<commit>.json apart.
+func profileName(name string) (stamp, id string, ok bool) {
+	name, ends := strings.CutSuffix(name, ".json")
+	name, begins := strings.CutPrefix(name, "profile-")
+	stamp, id, cut := strings.Cut(name, "-")
+	return stamp, id, ends && begins && cut && stamp != "" && strings.Trim(stamp, "0123456789") == "" && isID(id)
+}

@@ -1,0 +1,125 @@
+package baseline
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"concourse-ci-machine/internal/base/host"
+)
+
+const compareUsage = `Usage: %[1]s compare BASE NEW [flags]
+
+Compares two profiles, files of JSON, and exits with 1 where examples of NEW are
+worse than those of BASE by more than the limits. "-" is standard input.
+
+An example is worse when it was ok in BASE and failed in NEW, whatever the limits;
+when it is missing in NEW, or skipped there; and when it is ok in both and a limit
+is exceeded. Without limits durations and memory are shown, and decide nothing.
+
+%[2]s
+Exit status: 0 within the limits, 1 beyond them, 2 wrong command line or bad input.
+`
+
+// options are a command line of compare.
+type options struct {
+	base, now   string // files; "-" is standard input
+	limits      Limits
+	renames     []string
+	allowNoBase bool
+	printing
+}
+
+func (o *options) usage() string { return compareUsage }
+
+func (o *options) flags(fs *flag.FlagSet) {
+	fs.BoolVar(&o.allowNoBase, "allow-no-base", false, "BASE may not be there yet: everything is new then")
+	fs.BoolVar(&o.limits.AllowMissing, "allow-missing", false, "what BASE has may be missing in NEW, or skipped there")
+	fs.Func("rename", "the example OLD of BASE is `old=new` in NEW; may be repeated", func(s string) error {
+		o.renames = append(o.renames, s)
+		return nil
+	})
+	o.limits.flags(fs)
+	o.limits.together(fs)
+	o.printing.flags(fs)
+}
+
+// flags binds the limits.
+func (l *Limits) flags(fs *flag.FlagSet) {
+	fs.Func("max-duration-pct", "a duration may grow by `n` percent of the baseline's", limit(parsePercent, &l.DurationPct))
+	fs.Func("max-duration-s", "a duration may grow by `n` seconds", limit(parseAmount, &l.Duration))
+	fs.Func("max-memory-pct", "peak memory may grow by `n` percent of the baseline's", limit(parsePercent, &l.MemoryPct))
+	fs.Func("max-memory-mb", "peak memory may grow by `n` MB", limit(parseAmount, &l.Memory))
+}
+
+func (l *Limits) together(fs *flag.FlagSet) {
+	fs.BoolVar(&l.Together, "together", false, "what has two limits is worse only where it exceeds both")
+}
+
+// limit reads a number into a limit.
+func limit[T any](parse func(string) (T, error), into **T) func(string) error {
+	return func(s string) error {
+		n, err := parse(s)
+		if err != nil {
+			return fmt.Errorf("it %w", err)
+		}
+		*into = &n
+		return nil
+	}
+}
+
+func (o *options) take(words, after []string, _ bool) error {
+	files := append(words, after...)
+	switch {
+	case len(files) != 2:
+		return fmt.Errorf("cannot compare %d files: want two, BASE and NEW", len(files))
+	case files[0] == "-" && files[1] == "-":
+		return errors.New("cannot read both files from standard input")
+	case slices.Contains(files, ""):
+		return errors.New("cannot compare: a file has no name")
+	}
+	o.base, o.now = files[0], files[1]
+	return nil
+}
+
+// run compares and writes the report.
+func (o *options) run(_ context.Context, _ host.Host, s Streams) (exit int, err error) {
+	r, err := o.compare(s)
+	if err == nil {
+		err = o.print(r, s, o.base, o.now)
+	}
+	switch {
+	case err != nil:
+		return exitWrong, err
+	case !r.OK:
+		return exitBeyond, nil
+	}
+	return exitWithin, nil
+}
+
+func (o *options) compare(s Streams) (Report, error) {
+	now, err := readProfile(o.now, s.In)
+	if err != nil {
+		return Report{}, err
+	}
+	base, err := readProfile(o.base, s.In)
+	none := o.allowNoBase && errors.Is(err, fs.ErrNotExist)
+	switch {
+	case none:
+		base = Profile{File: o.base}
+	case errors.Is(err, fs.ErrNotExist):
+		return Report{}, fmt.Errorf("%w; on a first run give --allow-no-base, and keep %s as the baseline", err, visible(o.now))
+	case err != nil:
+		return Report{}, err
+	case len(base.Examples) == 0:
+		return Report{}, fmt.Errorf("cannot compare with %s: it has no examples, so nothing could fail", visible(o.base))
+	}
+	r, err := compare(base, now, o.limits, o.renames)
+	if none {
+		r.Notes = append(r.Notes, "there is no baseline yet: nothing was compared")
+	}
+	return r, err
+}

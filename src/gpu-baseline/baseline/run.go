@@ -1,0 +1,204 @@
+package baseline
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"concourse-ci-machine/internal/base/host"
+)
+
+// Exit statuses.
+const (
+	exitWithin  = 0
+	exitBeyond  = 1
+	exitWrong   = 2 // called wrongly, or a file that can't be read or written
+	exitUnclear = 3 // of what measures: the noise is too large, or commits can't be measured
+)
+
+const usage = `Usage: %[1]s compare BASE NEW [flags]
+       %[1]s bisect OLD..NEW --profiles DIR [flags] [-- COMMAND...]
+       %[1]s bisect --versions FILE --profiles DIR [flags] [-- COMMAND...]
+       %[1]s ab COMMIT_A COMMIT_B [flags] -- COMMAND...
+       %[1]s ab --a COMMAND --b COMMAND [flags]
+
+  compare   fails where one of two profiles is worse than the other
+  bisect    finds the commit that made an example worse
+  ab        measures two commits, or commands, in turns, and fails where B is worse
+
+A profile is {"examples": {"NAME": {"status": "ok", "duration_s": 1.5,
+"peak_memory_mb": 512}}} or a list of such objects, each with its name. MB are
+1,000,000 bytes; nothing is converted.
+
+%[1]s compare --help, bisect --help and ab --help have the flags
+and the exit statuses.
+`
+
+// errHelp and errVersion are what was asked for in place of a command.
+var errHelp, errVersion = errors.New("help"), errors.New("version")
+
+// Streams are where the program reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// subcommand is what the program can do.
+type subcommand interface {
+	// usage has %[1]s where the program's name goes and %[2]s for the lines on flags.
+	usage() string
+	flags(fs *flag.FlagSet)
+	// take is given the words that are no flags: those before "--", which dashed says is
+	// there, and those after it.
+	take(words, after []string, dashed bool) error
+	run(ctx context.Context, h host.Host, s Streams) (exit int, err error)
+}
+
+func subcommands() map[string]subcommand {
+	return map[string]subcommand{"compare": &options{}, "bisect": &bisectOptions{}, "ab": &abOptions{}}
+}
+
+// Run is the program, under the name that it was called by and without that name
+// in args; it returns the exit status. Whatever it starts is ended with ctx.
+func Run(ctx context.Context, h host.Host, name, version string, args []string, s Streams) int {
+	exit := exitWithin
+	called, fs, err := parse(args)
+	see := name
+	if called != nil {
+		see += " " + args[0]
+	}
+	switch {
+	case errors.Is(err, errHelp) && called == nil:
+		err = write(s.Out, fmt.Sprintf(usage, name))
+	case errors.Is(err, errHelp):
+		err = write(s.Out, fmt.Sprintf(called.usage(), name, flagLines(fs)))
+	case errors.Is(err, errVersion):
+		err = write(s.Out, name+" "+version+"\n")
+	case err != nil:
+		fmt.Fprintf(s.Err, "%s: %v; see %s --help\n", name, err, see)
+		return exitWrong
+	default:
+		exit, err = called.run(ctx, h, s)
+	}
+	if err != nil {
+		fmt.Fprintf(s.Err, "%s: %v\n", name, err)
+		if exit == exitWithin {
+			exit = exitWrong
+		}
+	}
+	return exit
+}
+
+// parse reads a command line.
+func parse(args []string) (subcommand, *flag.FlagSet, error) {
+	const want = "want compare, bisect or ab"
+	if len(args) == 0 {
+		return nil, nil, errors.New("cannot run without a command: " + want)
+	}
+	switch args[0] {
+	case "--help", "-help", "-h", "help":
+		return nil, nil, errHelp
+	case "--version", "-version", "version":
+		return nil, nil, errVersion
+	}
+	called, ok := subcommands()[args[0]]
+	if !ok {
+		return nil, nil, fmt.Errorf("cannot run %s: %s", quoted(args[0]), want)
+	}
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	called.flags(fs)
+	rest, after, dashed, err := wordsOf(fs, args[1:])
+	if err == nil {
+		err = called.take(rest, after, dashed)
+	}
+	return called, fs, err
+}
+
+// wordsOf reads the flags, which may stand before, between and after the other words.
+func wordsOf(fs *flag.FlagSet, args []string) (found, after []string, dashed bool, err error) {
+	for len(args) > 0 {
+		if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+			return nil, nil, false, errHelp
+		} else if err != nil {
+			return nil, nil, false, fmt.Errorf("cannot read the flags: %s", visible(err.Error()))
+		}
+		rest := fs.Args()
+		if n := len(args) - len(rest); n > 0 && args[n-1] == "--" {
+			return found, rest, true, nil
+		}
+		if len(rest) == 0 {
+			break
+		}
+		found, args = append(found, rest[0]), rest[1:]
+	}
+	return found, nil, false, nil
+}
+
+func write(w io.Writer, s string) error {
+	if _, err := io.WriteString(w, s); err != nil {
+		return fmt.Errorf("cannot write the output: %w", err)
+	}
+	return nil
+}
+
+// report is what people and programs get of a command.
+type report interface {
+	Text() string
+	Markdown() string
+	JSON() string
+	Verdict() string
+}
+
+// printing is how a report is written.
+type printing struct {
+	format string
+	output string // a file; empty: standard output
+}
+
+var formats = []string{"text", "json", "markdown"}
+
+func (p *printing) flags(fs *flag.FlagSet) {
+	p.format = "text"
+	fs.Func("format", "`format` of the report: text, json or markdown (default text)", func(s string) error {
+		if !slices.Contains(formats, s) {
+			return fmt.Errorf("want %s", strings.Join(formats, ", "))
+		}
+		p.format = s
+		return nil
+	})
+	fs.StringVar(&p.output, "o", "", "write the report to `file`, and only the verdict to standard output")
+}
+
+// print writes the report, but not over what it was made of.
+func (p *printing) print(r report, s Streams, inputs ...string) error {
+	out := map[string]func() string{"text": r.Text, "json": r.JSON, "markdown": r.Markdown}[p.format]()
+	if p.output == "" {
+		return write(s.Out, out)
+	}
+	if err := replace(p.output, out, inputs...); err != nil {
+		return err
+	}
+	return write(s.Out, r.Verdict()+"\n")
+}
+
+// flagLines are the lines of the usage on them.
+func flagLines(fs *flag.FlagSet) string {
+	var b strings.Builder
+	fs.VisitAll(func(f *flag.Flag) {
+		value, text := flag.UnquoteUsage(f)
+		line := "--" + f.Name
+		if f.Name == "o" {
+			line = "-o"
+		}
+		if value != "" {
+			line += " " + strings.ToUpper(value)
+		}
+		fmt.Fprintf(&b, "  %-24s %s\n", line, text)
+	})
+	return b.String()
+}
