@@ -13,7 +13,7 @@ const wrapperPage = "docs/reference/wrapper.md"
 // A build's output shows one of these texts and nothing else.
 func TestWrapperPageListsEveryRefusal(t *testing.T) {
 	names := []string{".Errorf", ".New", ".Sprintf", "func Error", "func FolderNameProblem", "func holder", "func holders", "func probe"}
-	for _, folder := range []string{"oci", "oci/cmdline", "oci/visible", "gpu/cdispec/...", "pool/lease", "pool/clockpin", "pool/admission"} {
+	for _, folder := range []string{"oci", "oci/cmdline", "oci/visible", "gpu/cdispec/...", "pool/lease", "pool/clockpin"} {
 		requireListed(t, wrapperPage, literals(t, folder, names...))
 	}
 }
