@@ -78,7 +78,7 @@ func TestAuthoritiesOfBothVersionsAreRead(t *testing.T) {
 	require.Empty(t, problems)
 }
 
-func TestAuthorityIsTheSameInWhateverFormAndOrder(t *testing.T) {
+func TestAuthorityDoesNotDependOnFormAndOrder(t *testing.T) {
 	text := caPEM(t)
 	want, problems := ParseAuthorities(listOf(t, text), nil)
 	require.Empty(t, problems)
@@ -100,7 +100,7 @@ func TestAuthorityIsTheSameInWhateverFormAndOrder(t *testing.T) {
 	require.Equal(t, a, b)
 }
 
-func TestWhatIsNoAuthorityIsLeftOut(t *testing.T) {
+func TestOtherCertificatesAreNotAuthorities(t *testing.T) {
 	const notPEM = "it is not a certificate in PEM form"
 	v0 := recordedTransfer(t, "v0").Units["ca/0"]
 	const noCA = "it is not an authority's certificate (no basic constraint CA:TRUE)"

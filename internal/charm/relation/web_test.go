@@ -22,7 +22,7 @@ func line(t testing.TB, seed string) string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))
 }
 
-func TestBagsOfTheWebAreAsTheOtherSideReadsThem(t *testing.T) {
+func TestDatabagsOfTheWebMatchTheirReaders(t *testing.T) {
 	vaultApp, vaultUnit := VaultRequest("0badcafe0badcafe0badcafe0badcafe", []string{"10.0.0.5/32", "fd00::5", "10.0.0.5", "10.0.1.7/24", "no network"})
 	csr, err := CertificateRequestFor(fixedKey(t), []string{"ci.example.com", "10.0.0.5", "fd00::5"})
 	require.NoError(t, err)
@@ -54,14 +54,14 @@ func TestD20HalfOfAnAddressIsNotPublished(t *testing.T) {
 	require.Equal(t, map[string]string{"concourse-version": "8.2.5"}, TSABag("", "", "8.2.5"))
 }
 
-func TestWorkerReadsBackWhatItWrote(t *testing.T) {
+func TestDatabagOfAWorkerIsReadBack(t *testing.T) {
 	key, name, problems := ParseWorker(WorkerBag(line(t, "a")+"\n", "gpu-3-0badcafe", "8.3.0"))
 	require.Empty(t, problems)
 	require.Equal(t, line(t, "a"), key)
 	require.Equal(t, "gpu-3-0badcafe", name)
 }
 
-func TestWorkerKeyIsOneKeyAndNothingBeside(t *testing.T) {
+func TestWorkerKeyIsExactlyOneKey(t *testing.T) {
 	good := line(t, "a")
 	for name, row := range map[string]struct{ value, key, problem string }{
 		"missing":        {},
@@ -97,7 +97,7 @@ func TestWorkerKeyIsOneKeyAndNothingBeside(t *testing.T) {
 	}
 }
 
-func TestWorkerNameIsOneThatCanStandInAPath(t *testing.T) {
+func TestWorkerNameIsValidInAPath(t *testing.T) {
 	for value, ok := range map[string]bool{"gpu-3": true, "a": true, "host.example_1": true, strings.Repeat("a", 255): true,
 		strings.Repeat("a", 256): false, "-rf": false, "a/../b": false, "a b": false, "a\nb": false, "é": false, ".": false} {
 		_, name, problems := ParseWorker(map[string]string{"worker-name": value})

@@ -83,7 +83,7 @@ func CoverageOf(workers []model.Worker, required []string) Coverage {
 		}
 		unknown, out := w.GPUs.Count, map[string]int{} // out of service, by architecture
 		for _, g := range w.GPUs.Each {
-			if g.Out() {
+			if g.Quarantined() {
 				out[g.GFX]++
 			}
 		}

@@ -29,11 +29,11 @@ type FleetWorker struct {
 	Archs   []relation.ArchCount `json:"architectures"` // of AMD's
 	Sharing string               `json:"sharing"`       // shared, exclusive; "" without GPUs
 
-	InService *int               `json:"in_service"`
-	Free      *int               `json:"free"` // that a task can lease; null also where tasks share them
-	Each      []relation.ToldGPU `json:"each"` // null where the unit does not tell, as by an older charm
-	Told      *time.Time         `json:"told"` // since when it tells that of each
-	Problem   string             `json:"problem,omitempty"`
+	InService *int                    `json:"in_service"`
+	Free      *int                    `json:"free"` // that a task can lease; null also where tasks share them
+	Each      []relation.PublishedGPU `json:"each"` // null where the unit does not tell, as by an older charm
+	Told      *time.Time              `json:"told"` // since when it tells that of each
+	Problem   string                  `json:"problem,omitempty"`
 }
 
 // FleetOf puts together what workers' units told, and what Concourse knows of them.
@@ -69,10 +69,10 @@ func told(w model.Worker) FleetWorker {
 	if w.GPUs.Each == nil {
 		return one
 	}
-	one.Each, one.Told = w.GPUs.Each, &w.GPUs.Told
+	one.Each, one.Told = w.GPUs.Each, &w.GPUs.Since
 	in, free, leased := 0, 0, false
 	for _, g := range one.Each {
-		if !g.Out() {
+		if !g.Quarantined() {
 			in++
 		}
 		if leased = leased || g.Leased != nil; g.Free() {

@@ -87,13 +87,13 @@ func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
 
 // eachGPU is what the web is told of each GPU that tasks get, for people who look at all
 // workers: nothing is decided on it.
-func eachGPU(o Observed, g GPUs) (each []relation.ToldGPU) {
+func eachGPU(o Observed, g GPUs) (each []relation.PublishedGPU) {
 	for i, of := range g.All {
 		if !contains(g.Chosen, of) {
 			continue
 		}
 		name := gpu.Slot(of.PCI, of.Partition)
-		one := relation.ToldGPU{Index: i, GFX: of.GFX, Model: of.Name}
+		one := relation.PublishedGPU{Index: i, GFX: of.GFX, Model: of.Name}
 		if s := o.Service.Find(name); s != nil && g.Vendor == gpu.AMD {
 			one.Service = string(s.State)
 		}

@@ -112,7 +112,7 @@ func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
 			archs = append(archs, fmt.Sprintf("%s=%d", a.Arch, a.GPUs))
 		}
 		for _, g := range w.Each {
-			if g.Out() {
+			if g.Quarantined() {
 				out = append(out, fmt.Sprintf("GPU %d %s", g.Index, g.Service))
 			}
 		}
