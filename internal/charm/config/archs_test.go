@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestArchitecturesToBuildForAreDistinctInOrderAndOneSpelling(t *testing.T) {
+func TestHipArchesAreDistinctAndNormalized(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                              "",
 		"gfx1100":                       "gfx1100",
@@ -39,7 +39,7 @@ func TestArchitecturesToBuildForAreDistinctInOrderAndOneSpelling(t *testing.T) {
 	}
 }
 
-func TestRequiredArchitecturesAreThoseOfHardware(t *testing.T) {
+func TestRequiredArchsAreArchitecturesOfHardware(t *testing.T) {
 	c, problems := Parse(map[string]any{"required-archs": "gfx942,gfx90a, gfx942"}, nil)
 	require.Empty(t, problems)
 	require.Equal(t, []string{"gfx942", "gfx90a"}, c.RequiredArchs)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDefaultsAreAWholeUnit(t *testing.T) {
+func TestDefaultsAreValid(t *testing.T) {
 	c, problems := Parse(map[string]any{"mode": nil}, nil)
 	require.Empty(t, problems)
 	c.WebEnv, c.VaultEnv = nil, nil // see TestD26
@@ -20,7 +20,7 @@ func TestDefaultsAreAWholeUnit(t *testing.T) {
 		DNSServers: []string{"1.1.1.1", "8.8.8.8"}, DrainTimeout: 10 * time.Minute}, c)
 }
 
-func TestEachModeIsTaken(t *testing.T) {
+func TestEachModeIsAccepted(t *testing.T) {
 	for _, mode := range []string{"auto", "web", "worker"} {
 		c, problems := Parse(map[string]any{"mode": mode}, nil)
 		require.Empty(t, problems)
@@ -29,7 +29,7 @@ func TestEachModeIsTaken(t *testing.T) {
 }
 
 // The documented deploy line has enable-gpu=true and names no runtime.
-func TestEnableGPUMeansAutoOnlyWhereNoRuntimeIsNamed(t *testing.T) {
+func TestEnableGPUMeansAutoOnlyWithoutComputeRuntime(t *testing.T) {
 	for runtime, want := range map[string]string{"none": "auto", "rocm": "rocm", "cuda": "cuda", "auto": "auto"} {
 		c, problems := Parse(map[string]any{"mode": "worker", "compute-runtime": runtime, "enable-gpu": true}, nil)
 		require.Empty(t, problems)
@@ -39,7 +39,7 @@ func TestEnableGPUMeansAutoOnlyWhereNoRuntimeIsNamed(t *testing.T) {
 
 // D31: the name servers are the operator's to change, and with none tasks use
 // those of the machine.
-func TestD31NameServersCanBeTheMachines(t *testing.T) {
+func TestD31NameServersOfTheMachineCanBeUsed(t *testing.T) {
 	for text, want := range map[string][]string{"": nil, "10.0.0.53, fd00::53": {"10.0.0.53", "fd00::53"}} {
 		c, problems := Parse(map[string]any{"containerd-dns-server": text}, nil)
 		require.Empty(t, problems)
@@ -49,7 +49,7 @@ func TestD31NameServersCanBeTheMachines(t *testing.T) {
 
 // Concourse 8.2.5 refuses to start with the level warn, which the Python charm
 // took.
-func TestWarnIsALevelThatConcourseHas(t *testing.T) {
+func TestWarnBecomesALevelOfConcourse(t *testing.T) {
 	c, problems := Parse(map[string]any{"log-level": "warn"}, nil)
 	require.Empty(t, problems)
 	require.Equal(t, "error", c.LogLevel)
@@ -84,7 +84,7 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 }
 
 // D32: a proxy's password is in no status and in no log.
-func TestAProblemWithAProxyDoesNotRepeatIt(t *testing.T) {
+func TestProblemOfAProxyDoesNotQuoteTheValue(t *testing.T) {
 	_, problems := Parse(map[string]any{"mode": "worker", "http-proxy": "http://me:pa ss@proxy", "https-proxy": "socks:hunter2"}, nil)
 	require.Len(t, problems, 2)
 	for _, p := range problems {
@@ -94,7 +94,7 @@ func TestAProblemWithAProxyDoesNotRepeatIt(t *testing.T) {
 }
 
 // What is wrong with an address is said without the password and the token in it.
-func TestAProblemWithAURLHasNoPassword(t *testing.T) {
+func TestProblemOfAURLHasNoPassword(t *testing.T) {
 	urls := 0
 	for _, o := range Options() {
 		name := o.Name

@@ -123,7 +123,7 @@ func configYAML(t *testing.T) (options map[string]yamlOption, order []string) {
 	return options, order
 }
 
-func TestEveryOptionOfThePredecessorIsThereWithItsTypeAndDefault(t *testing.T) {
+func TestOptionsOfThePredecessorKeepTypeAndDefault(t *testing.T) {
 	options, _ := configYAML(t)
 	require.Len(t, predecessor, 87)
 	for _, p := range predecessor {
@@ -134,7 +134,7 @@ func TestEveryOptionOfThePredecessorIsThereWithItsTypeAndDefault(t *testing.T) {
 	}
 }
 
-func TestDefaultsOfThePredecessorAreNoProblem(t *testing.T) {
+func TestDefaultsOfThePredecessorAreValid(t *testing.T) {
 	raw := map[string]any{}
 	for _, p := range predecessor {
 		raw[p.name] = p.standard

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTaskEnvIsWords(t *testing.T) {
+func TestTaskEnvIsSplitIntoWords(t *testing.T) {
 	for text, want := range map[string]map[string]string{
 		"":                                   nil,
 		"A=1":                                {"A": "1"},
@@ -22,7 +22,7 @@ func TestTaskEnvIsWords(t *testing.T) {
 }
 
 // D27, D28: a wrong value is named by its place or key, never repeated.
-func TestWrongTaskEnvIsNamedWithoutItsValue(t *testing.T) {
+func TestProblemOfTaskEnvDoesNotQuoteTheValue(t *testing.T) {
 	for text, want := range map[string]string{
 		"A=1 hunter2":        "word 2 is not KEY=value",
 		"1A=x":               "word 1 is not KEY=value",

@@ -8,11 +8,11 @@ import (
 
 var tagForm = regexp.MustCompile(`^[^\s,"'\\$%[:cntrl:]]+$`)
 
-// MaxDrainTimeout bounds worker-drain-timeout. A web keeps the key of a worker that left for
-// this time at most, and a little for the hooks of the worker.
+// MaxDrainTimeout bounds worker-drain-timeout. After a worker left, the web keeps its key at
+// most for this time and a little longer for the worker's hooks.
 const MaxDrainTimeout = 24 * time.Hour
 
-// workerOptions are those of workers, GPUs apart.
+// workerOptions returns the options of workers, except those about GPUs.
 func workerOptions() []Option {
 	return []Option{
 		text("tag", "", func(c *Config, s string) (err error) { c.Tags, err = list(s, tag); return err }),

@@ -9,7 +9,7 @@ import (
 
 // No option exists in one place only, and the generated page has the order of
 // the table.
-func TestTableAgreesWithConfigYAML(t *testing.T) {
+func TestTableEqualsConfigYAML(t *testing.T) {
 	options, order := configYAML(t)
 	var names []string
 	for _, o := range Options() {
@@ -106,7 +106,7 @@ func TestD29EveryOptionHasAnEffectOrANote(t *testing.T) {
 }
 
 // D26: what an option writes is gone with its value.
-func TestD26AClearedOptionWritesNothing(t *testing.T) {
+func TestD26EmptyOptionWritesNothing(t *testing.T) {
 	standard, problems := Parse(nil, nil)
 	require.Empty(t, problems)
 	require.Equal(t, map[string]string{"CONCOURSE_CONTAINER_PLACEMENT_STRATEGY": "volume-locality", "CONCOURSE_SECRET_CACHE_ENABLED": "true",

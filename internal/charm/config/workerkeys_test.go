@@ -16,7 +16,7 @@ func publicKey(name string) string {
 	return strings.TrimSpace(public)
 }
 
-func TestKeysOfWorkersThatTheCharmDoesNotMake(t *testing.T) {
+func TestKeysOfWorkersWithoutThisCharmAreRead(t *testing.T) {
 	a, b := publicKey("a"), publicKey("b")
 	c, problems := Parse(map[string]any{"extra-worker-keys": "\n# Windows\nteam=ml  " + a + " RDNA4 box\n\n" + b + "\n"}, nil)
 	require.Empty(t, problems)
@@ -27,7 +27,7 @@ func TestKeysOfWorkersThatTheCharmDoesNotMake(t *testing.T) {
 	require.Len(t, problems, 1)
 }
 
-func TestKeyThatNoWorkerCanHaveIsRefused(t *testing.T) {
+func TestInvalidWorkerKeyIsRefused(t *testing.T) {
 	a := publicKey("a")
 	private, _ := hosttest.Key("a")
 	public, _, err := ed25519.GenerateKey(nil)
