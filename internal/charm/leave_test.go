@@ -63,7 +63,7 @@ func TestD21EachRoleTakesAwayTheOther(t *testing.T) {
 	require.True(t, resourcetest.Absent(gone, concourse.EnvFile))
 	require.True(t, slices.ContainsFunc(gone, func(r plan.Resource) bool { _, is := r.(concourse.Drain); return is }))
 
-	gone = web.Gone(role.Observed{Config: roletest.Config(t, nil)})
+	gone = web.RemoveFromWorker(role.Observed{Config: roletest.Config(t, nil)})
 	require.False(t, resourcetest.Service(t, gone, concourse.WebUnit).Up)
 	for _, path := range []string{concourse.WebUnitFile, "/var/lib/concourse/config.env", "/var/lib/concourse/keys"} {
 		require.True(t, resourcetest.Absent(gone, path), path)

@@ -77,7 +77,7 @@ func (c *Charm) decideRole(ctx context.Context, u role.Observed) (want Desired, 
 		if err != nil {
 			return want, err
 		}
-		d := worker.Desire(o, web.Gone(u))
+		d := worker.Desire(o, web.RemoveFromWorker(u))
 		want.Desired, want.Worker = d.Desired, d.Worker
 		want.Resources = append(want.Resources, commandLink{u.CharmDir})
 	}

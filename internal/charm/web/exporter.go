@@ -12,9 +12,9 @@ import (
 	"concourse-ci-machine/internal/concourse/jobexporter/login"
 )
 
-// desireJobExporter is Pebble with the exporter of Concourse's jobs, on a web
-// with enable-metrics. It knows the web's own address, port and user (D57), and
-// runs as the user that the file with the password belongs to (D39).
+// desireJobExporter runs the exporter of Concourse's jobs under Pebble, on a web with
+// enable-metrics. The exporter uses the web's own address, port and user (D57). It runs as
+// the owner of the file with the password (D39).
 func desireJobExporter(d *Desired, o Observed) error {
 	why := "enable-metrics is off"
 	if o.Config.Metrics {

@@ -58,7 +58,7 @@ func TestD30D40DatabaseTLS(t *testing.T) {
 
 // A request is the same in every run for the same key and names, and another
 // one for other names; without a name there is none.
-func TestCertificateRequestStaysAsLongAsItsNames(t *testing.T) {
+func TestCertificateRequestChangesOnlyWithItsNames(t *testing.T) {
 	r := hosttest.Root(t)
 	cfg := roletest.Config(t, map[string]any{"mode": "web", "tls-enabled": true})
 	w := &model.Web{}
@@ -85,7 +85,7 @@ func TestCertificateRequestStaysAsLongAsItsNames(t *testing.T) {
 }
 
 // A mirror's password is in a file of the web's own, and a new one restarts the web.
-func TestRegistryMirrorIsAFileOfConcourse(t *testing.T) {
+func TestRegistryMirrorIsWrittenForConcourse(t *testing.T) {
 	o := observedWeb(t, map[string]any{"registry-mirror": "ci:hunter2@mirror:5000"})
 	d := Desire(o, nil)
 	const path = "/var/lib/concourse/keys/base-resource-type-defaults.yml"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,21 +20,22 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// A web gives no work to workers of another protocol, and errors a build that wants one.
-// So an upgrade over such a border goes in this order: the web starts no more builds of
-// jobs, waits for those that run, and switches. The workers follow, and then builds start
-// again. The web keeps that in HoldFile, so a hook that is killed anywhere is made good.
+// A web gives no work to workers of another protocol, and a build that needs such a worker
+// errors. So an upgrade to another protocol has a fixed order. The web starts no more builds
+// of jobs, waits for running builds, and switches. The workers follow, and then builds start
+// again. HoldFile has this state, so that the next hook can finish a killed one.
 
-// HoldFile holds until when builds are held. It is written before and removed after.
+// HoldFile has the time until which builds are held. It is written before the hold begins
+// and removed after it ends.
 const HoldFile = model.StateDir + "/builds-held"
 
-// HoldKey holds the same in the peers' bag of the application: a unit that leads later lets
-// builds start again, if the one that held them can't.
+// HoldKey has the same time in the application's databag of the peers. If the unit that
+// holds builds is lost, a later leader lets builds start again.
 const HoldKey = "builds-held"
 
 const (
-	comeTime = 15 * time.Minute // in which workers get the release and restart
-	holdPoll = 2 * time.Second
+	followTime = 15 * time.Minute // for workers to install the release and restart
+	holdPoll   = 2 * time.Second
 )
 
 // drainTime returns how long running builds get: the longest time that a worker gives its
@@ -45,8 +47,8 @@ func drainTime(o Observed) (longest time.Duration) {
 	return longest
 }
 
-// holdBefore holds builds before a web becomes one of another protocol.
-func holdBefore(o Observed) plan.Resource {
+// holdBuilds holds builds before the web switches to a release with another protocol.
+func holdBuilds(o Observed) plan.Resource {
 	fits := o.Release.Version != "" && release.Fits(o.Installed, o.Release.Version)
 	if fits || !o.Units[concourse.WebUnit].Running() {
 		return role.Series(nil)
@@ -60,7 +62,7 @@ func holdBefore(o Observed) plan.Resource {
 			return nil
 		}
 		limit := drainTime(o)
-		f := holdFile(h.Now().Add(2*limit + comeTime))
+		f := holdFile(h.Now().Add(2*limit + followTime))
 		if err := h.WriteFile(f.Path, f.Data, f.Mode); err != nil {
 			return err
 		}
@@ -74,7 +76,8 @@ func holdBefore(o Observed) plan.Resource {
 			case err != nil || n == 0:
 				return err
 			case waited >= limit:
-				return fmt.Errorf("%d running builds are errored: they did not end within %s, the longest worker-drain-timeout",
+				return fmt.Errorf("%d running builds are errored: they did not end within %s, the longest "+
+					"worker-drain-timeout",
 					n, limit)
 			case ctx.Err() != nil:
 				return ctx.Err()
@@ -84,13 +87,13 @@ func holdBefore(o Observed) plan.Resource {
 	})
 }
 
-// holdFile returns HoldFile as it is while builds are held.
+// holdFile returns HoldFile with a time.
 func holdFile(until time.Time) resource.File {
 	return resource.File{Path: HoldFile, Data: []byte(until.UTC().Format(time.RFC3339) + "\n"), Mode: 0o600}
 }
 
-// heldUntil returns until when builds are held, the zero time if they are not. A time that
-// can't be read has passed.
+// heldUntil returns the time until which builds are held, zero if they are not held. An
+// unreadable time has passed.
 func heldUntil(root host.Root, f model.Facts) (time.Time, error) {
 	text, err := role.ReadOptional(root, HoldFile)
 	if err != nil {
@@ -109,8 +112,8 @@ func heldUntil(root host.Root, f model.Facts) (time.Time, error) {
 	return until, nil
 }
 
-// desireHold lets builds start again once the workers have followed the web, or their
-// time is over.
+// desireHold lets builds start again after the workers have followed the web, or after
+// their time is over.
 func desireHold(d *Desired, o Observed) {
 	if o.HeldUntil.IsZero() || o.InstalledID != o.ReleaseID {
 		return
@@ -135,11 +138,12 @@ func desireHold(d *Desired, o Observed) {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
 	}
 	d.Resources = append(d.Resources, role.Tolerated("let builds start again", why,
-		func(ctx context.Context, h host.Host) error { return letStart(ctx, h, o) }))
+		func(ctx context.Context, h host.Host) error { return resumeBuilds(ctx, h, o) }))
 }
 
-// letStart lets builds start, unless another web on the database would give workers none.
-func letStart(ctx context.Context, h host.Host, o Observed) error {
+// resumeBuilds lets builds start. It fails if another web on the database still has the
+// previous protocol, because that web would give this web's workers no work.
+func resumeBuilds(ctx context.Context, h host.Host, o Observed) error {
 	for _, peer := range o.Facts.Web.Peers {
 		url := "http://" + net.JoinHostPort(peer, strconv.Itoa(o.Config.WebPort))
 		if v := concourse.WebVersion(ctx, url); !release.Fits(o.Installed, v) && h.Now().Before(o.HeldUntil) {
@@ -152,7 +156,7 @@ func letStart(ctx context.Context, h host.Host, o Observed) error {
 	return h.Remove(HoldFile)
 }
 
-// firstOf names the first units of many.
+// firstOf returns the first units of a list as text, and the number of the others.
 func firstOf(units []string) string {
 	const most = 5
 	if len(units) > most {
@@ -164,4 +168,22 @@ func firstOf(units []string) string {
 // apiOf returns the API of this unit's own web.
 func apiOf(o Observed) *concourse.API {
 	return concourse.NewAPI(localURL(o), o.Config.AdminUser, secretContent(o)[model.AdminPassword], "")
+}
+
+// refuseDowngrade refuses a release that does not support the schema of the database.
+// Concourse would start with it and fail at every query.
+func refuseDowngrade(o Observed, db concourse.WebDatabase, env map[string]string) plan.Resource {
+	return role.StepOf("compare the database with the release",
+		"a release that is older than the database can't use it",
+		func(ctx context.Context, h host.Host) error {
+			from, _, _ := release.Installed(h.Root)
+			current, supported, err := concourse.DatabaseVersions(ctx, h, path.Join(release.Dir, o.ReleaseID), db, env)
+			if err == nil && current > supported {
+				return &release.DowngradeError{From: from, To: o.Release.Version, Schema: supported}
+			}
+			if err != nil {
+				return databaseError{err}
+			}
+			return nil
+		})
 }

@@ -135,7 +135,7 @@ func TestWebWithoutADatabaseKeepsNoCredentialsOfOptionsAndRelations(t *testing.T
 		webEnv(t, Desire(o, nil)), "no credentials of the database, options and relations")
 }
 
-func TestStatusOfARemovedWebAsksForNoDatabase(t *testing.T) {
+func TestStatusOfARemovedWebRequiresNoDatabase(t *testing.T) {
 	o := observedWeb(t, nil)
 	o.Facts.Web.Database, o.Facts.Removed = nil, true
 	d := Desire(o, nil)
@@ -164,7 +164,7 @@ func TestD23WebIgnoresGPUOptions(t *testing.T) {
 }
 
 // D19: keys of workers that left are taken back, and their connections end.
-func TestD19WorkersThatLeftAreCutOff(t *testing.T) {
+func TestD19WorkersThatLeftAreDisconnected(t *testing.T) {
 	o := observedWeb(t, nil)
 	o.Facts.Web.Gone = []model.Leaver{{Worker: model.Worker{Unit: "gpu/1", Key: roletest.TSAKey, Address: "10.0.0.8"}}, {Worker: model.Worker{Unit: "gpu/2", Key: roletest.TSAKey}}}
 	var cut []concourse.Disconnect
@@ -205,7 +205,7 @@ func TestNewEncryptionKeyKeepsTheOldOne(t *testing.T) {
 }
 
 // What metrics wait for is not the option.
-func TestMetricsWithoutAWebSayWhy(t *testing.T) {
+func TestMetricsWithoutAWebReportTheReason(t *testing.T) {
 	for name, tc := range map[string]struct {
 		metrics bool
 		want    string
@@ -225,7 +225,7 @@ func TestMetricsWithoutAWebSayWhy(t *testing.T) {
 	}
 }
 
-func TestCredentialsOfADatabaseAreCheckedOnceAndAgainWhenTheyChange(t *testing.T) {
+func TestDatabaseIsCheckedAgainAfterItsCredentialsChange(t *testing.T) {
 	o := observedWeb(t, nil)
 	before := resourcetest.Trigger(t, Desire(o, nil).Resources, RepairDatabase)
 	require.NotNil(t, before.Do)
@@ -236,7 +236,7 @@ func TestCredentialsOfADatabaseAreCheckedOnceAndAgainWhenTheyChange(t *testing.T
 }
 
 // A process reads once what the machine trusts.
-func TestWebIsRestartedWithOtherPrivateAuthorities(t *testing.T) {
+func TestWebRestartsAfterAuthoritiesChange(t *testing.T) {
 	o := observedWeb(t, nil)
 	plain := resourcetest.Trigger(t, Desire(o, nil).Resources, RestartWeb).Inputs
 	o.Facts.Authorities.Relations = []model.Relation{{App: "ca", Units: map[string]map[string]string{"ca/0": {"ca": authority(t)}}}}
@@ -252,7 +252,7 @@ func TestWebIsRestartedWithOtherPrivateAuthorities(t *testing.T) {
 	require.Equal(t, plain, resourcetest.Trigger(t, Desire(o, nil).Resources, RestartWeb).Inputs)
 }
 
-func TestDesireWebLeavesWhatWasObservedAsItIs(t *testing.T) {
+func TestDesireDoesNotChangeObserved(t *testing.T) {
 	o, same := observedWeb(t, nil), observedWeb(t, nil)
 	same.CharmDir = o.CharmDir
 	one, two := Desire(o, nil), Desire(o, nil)

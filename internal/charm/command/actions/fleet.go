@@ -118,7 +118,7 @@ func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
 		}
 		texts[4], texts[5], texts[9] = fmt.Sprint(w.GPUs), orDash(strings.Join(archs, ",")), strings.Join(out, ", ")
 		if texts[6] = "not told"; w.InService != nil {
-			texts[6], texts[8] = fmt.Sprint(*w.InService), ago(all.Time.Sub(*w.Told))
+			texts[6], texts[8] = fmt.Sprint(*w.InService), ago(all.Time.Sub(*w.Since))
 		}
 		switch {
 		case w.Free != nil:
