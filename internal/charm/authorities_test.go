@@ -25,7 +25,7 @@ func TestAuthoritiesAreAskedForOnceInEachRelation(t *testing.T) {
 		c := charmOf(t, hosttest.Root(t), m, ctx, nil)
 		facts, err := model.Observe(t.Context(), c.Tools, c.Event, model.Facts{Unit: m.Unit}, true, hosttest.Now)
 		require.NoError(t, err)
-		require.NoError(t, c.askAuthorities(t.Context(), facts))
+		require.NoError(t, c.requestAuthorities(t.Context(), facts))
 		require.NoError(t, ctx.Commit())
 		return facts, ctx
 	}

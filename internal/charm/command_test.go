@@ -49,7 +49,7 @@ func TestCommandLinkLeavesOthersAlone(t *testing.T) {
 			to, _ := h.Readlink(command)
 			require.Equal(t, c.to, to)
 
-			p, err = commandLinkGone{"/charm", "why"}.Diff(t.Context(), h)
+			p, err = noCommandLink{"/charm", "why"}.Diff(t.Context(), h)
 			require.NoError(t, err)
 			if c.goes == "" {
 				require.Empty(t, p)

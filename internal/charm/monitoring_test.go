@@ -22,7 +22,7 @@ func tell(t *testing.T, m *jujutest.Model, e juju.Event, exporter bool) *jujutes
 	c := charmOf(t, hosttest.Root(t), m, ctx, nil)
 	facts, err := model.Observe(t.Context(), c.Tools, c.Event, model.Facts{Unit: m.Unit}, true, hosttest.Now)
 	require.NoError(t, err)
-	require.NoError(t, c.tellWatchers(t.Context(), facts, listening{GPU: exporter}))
+	require.NoError(t, c.publishMonitoring(t.Context(), facts, listening{GPU: exporter}))
 	require.NoError(t, ctx.Commit())
 	return ctx
 }

@@ -21,19 +21,36 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// secretLabel is the label of the application's secret, for people.
+// secretLabel is the label of the application's secret. Only people read it.
 const secretLabel = "concourse-web"
 
-// bag publishes differences in one bag.
-func (c *Charm) bag(ctx context.Context, id string, app bool, own, want map[string]string) error {
-	return jujuerrors.Annotatef(c.Tools.RelationSet(ctx, id, app, relation.Changes(own, want, slices.Collect(maps.Keys(want)))), "cannot publish in %s", id)
+// setAppBag publishes the differences of this application's databag. Only the leader may
+// write it.
+func (c *Charm) setAppBag(ctx context.Context, id string, own, want map[string]string) error {
+	return c.setAppKeys(ctx, id, own, want, slices.Collect(maps.Keys(want)))
 }
 
-// publishWorkerKey tells webs which key this worker has, and which GPUs, in
-// flight and, with mode=auto, among the peers. It is tried in every hook, so a key that was made
-// late is published all the same (D20).
+// setUnitBag publishes the differences of this unit's databag.
+func (c *Charm) setUnitBag(ctx context.Context, id string, own, want map[string]string) error {
+	return c.setUnitKeys(ctx, id, own, want, slices.Collect(maps.Keys(want)))
+}
+
+// setAppKeys is setAppBag for the given keys. A key that want does not have is removed.
+func (c *Charm) setAppKeys(ctx context.Context, id string, own, want map[string]string, keys []string) error {
+	err := c.Tools.RelationSetApp(ctx, id, relation.Changes(own, want, keys))
+	return jujuerrors.Annotatef(err, "cannot publish in %s", id)
+}
+
+// setUnitKeys is setUnitBag for the given keys. A key that want does not have is removed.
+func (c *Charm) setUnitKeys(ctx context.Context, id string, own, want map[string]string, keys []string) error {
+	err := c.Tools.RelationSet(ctx, id, relation.Changes(own, want, keys))
+	return jujuerrors.Annotatef(err, "cannot publish in %s", id)
+}
+
+// publishWorkerKey publishes this worker's key and GPUs in flight and, with mode=auto, to the
+// peers. Every hook calls it, so a key is published even if it was made late (D20).
 func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want Desired) error {
-	// The plan has just seen to it that this is the private key's other half.
+	// The plan has made sure that this file matches the private key.
 	key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot publish the worker's key")
@@ -49,7 +66,7 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 		return bag
 	}
 	for _, f := range facts.Flights {
-		if err := c.bag(ctx, f.ID, false, f.Own, bagFor(f.Own)); err != nil {
+		if err := c.setUnitBag(ctx, f.ID, f.Own, bagFor(f.Own)); err != nil {
 			return err
 		}
 	}
@@ -57,16 +74,16 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 	case facts.Peer == nil:
 		return nil
 	case facts.Mode() == "auto":
-		return c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, bagFor(facts.Peer.Own))
-	case facts.Leader: // no web of this application does it (D33)
-		return c.bag(ctx, facts.Peer.ID, true, facts.Peer.Remote, scrubbed(facts.Peer.Remote))
+		return c.setUnitBag(ctx, facts.Peer.ID, facts.Peer.Own, bagFor(facts.Peer.Own))
+	case facts.Leader: // the application has no web that would remove the predecessor's keys (D33)
+		return c.setAppBag(ctx, facts.Peer.ID, facts.Peer.Remote, predecessorKeys(facts.Peer.Remote))
 	}
 	return nil
 }
 
-// publishWeb tells the model what a web has to tell: its address and public
-// key to workers, its keys to the other webs in a secret, and its requests to
-// PostgreSQL, Vault, LDAP and the authority for certificates.
+// publishWeb publishes the data of a web: its address and public key for workers, its keys
+// for other webs in a secret, and requests to PostgreSQL, Vault, LDAP and the certificate
+// authority.
 func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired) error {
 	w := facts.Web
 	published := map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
@@ -76,10 +93,11 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 			return jujuerrors.Annotate(err, "cannot publish the web's key")
 		}
 		version, _, _ := release.Installed(c.Host.Root)
-		maps.Copy(published, relation.TSABag(net.JoinHostPort(w.Address, strconv.Itoa(wellknown.TSAPort)), public, version))
+		maps.Copy(published, relation.TSABag(net.JoinHostPort(w.Address, strconv.Itoa(wellknown.TSAPort)),
+			public, version))
 	}
 	for _, t := range facts.TSAs {
-		if err := c.bag(ctx, t.ID, false, t.Own, published); err != nil {
+		if err := c.setUnitBag(ctx, t.ID, t.Own, published); err != nil {
 			return err
 		}
 	}
@@ -89,14 +107,15 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 	if facts.Peer != nil && facts.Mode() == "auto" {
 		key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
 		if err == nil {
-			err = c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, map[string]string{"worker-public-key": key})
+			err = c.setUnitBag(ctx, facts.Peer.ID, facts.Peer.Own, map[string]string{"worker-public-key": key})
 		}
 		if err != nil {
 			return jujuerrors.Annotate(err, "cannot publish the key of the worker that this unit can become")
 		}
 	}
 	if l := w.Database; l != nil {
-		if err := c.request(ctx, l, facts.Leader, relation.DatabaseRequest(), relation.DatabaseUnitRequest()); err != nil {
+		if err := c.request(ctx, l, facts.Leader, relation.DatabaseRequest(),
+			relation.DatabaseUnitRequest()); err != nil {
 			return err
 		}
 	}
@@ -111,7 +130,7 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 		}
 	}
 	if l := w.LDAP; l != nil && facts.Leader {
-		if err := c.bag(ctx, l.ID, true, l.OwnApp, relation.LDAPRequest(c.Event.App(), facts.Model)); err != nil {
+		if err := c.setAppBag(ctx, l.ID, l.OwnApp, relation.LDAPRequest(c.Event.App(), facts.Model)); err != nil {
 			return err
 		}
 	}
@@ -123,24 +142,24 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 
 func (c *Charm) request(ctx context.Context, l *model.Relation, leader bool, app, unit map[string]string) error {
 	if leader {
-		if err := c.bag(ctx, l.ID, true, l.OwnApp, app); err != nil {
+		if err := c.setAppBag(ctx, l.ID, l.OwnApp, app); err != nil {
 			return err
 		}
 	}
-	return c.bag(ctx, l.ID, false, l.Own, unit)
+	return c.setUnitBag(ctx, l.ID, l.Own, unit)
 }
 
-// publishSecret keeps the application's secret, and tells the peers which one
-// it is and, with mode=auto, where the web is. What the predecessor kept there
-// in clear goes (D33).
+// publishSecret writes the application's secret. The peers' databag gets its id and, with
+// mode=auto, the web's address. The predecessor's secrets in that databag, which are in
+// clear, are removed (D33).
 func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desired, published map[string]string) error {
-	// Without the peers' bag nobody would find it again: a hook follows when
-	// there is one.
+	// Without the peers' databag the secret's id would be lost. A later hook has the databag.
 	if !facts.Leader || want.Web.Secret == nil || facts.Peer == nil {
 		return nil
 	}
 	id := facts.Web.SecretID
-	s := juju.Secret{Label: secretLabel, Description: "Keys and passwords of the Concourse web", Content: want.Web.Secret}
+	s := juju.Secret{Label: secretLabel, Description: "Keys and passwords of the Concourse web",
+		Content: want.Web.Secret}
 	switch {
 	case id == "":
 		s.Owner = juju.OwnerApplication
@@ -157,49 +176,53 @@ func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desir
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot publish until when builds are held")
 	}
-	bag := map[string]string{model.WebSecretKey: id, web.HoldKey: strings.TrimSpace(held), "tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
+	bag := map[string]string{model.WebSecretKey: id, web.HoldKey: strings.TrimSpace(held), "tsa-host": "",
+		"tsa-public-key": "", "concourse-version": ""}
 	if facts.Mode() == "auto" {
 		maps.Copy(bag, published)
 	}
-	maps.Copy(bag, scrubbed(facts.Peer.Remote))
-	return c.bag(ctx, facts.Peer.ID, true, facts.Peer.Remote, bag)
+	maps.Copy(bag, predecessorKeys(facts.Peer.Remote))
+	return c.setAppBag(ctx, facts.Peer.ID, facts.Peer.Remote, bag)
 }
 
-// scrubbed is the predecessor's keys of the peers' bag, to be removed.
-func scrubbed(remote map[string]string) map[string]string {
+// predecessorKeys returns the predecessor's keys of the peers' databag, each with an empty
+// value, which removes it.
+func predecessorKeys(remote map[string]string) map[string]string {
 	bag := map[string]string{}
 	for key := range remote {
-		if predecessorKey(key) {
+		if isPredecessorKey(key) {
 			bag[key] = ""
 		}
 	}
 	return bag
 }
 
-// predecessorKey is a key of the peers' application bag that the Python charm
-// wrote and that has no use any more.
-func predecessorKey(key string) bool {
+// isPredecessorKey reports whether the Python charm wrote a key of the peers' application
+// databag that is no longer used.
+func isPredecessorKey(key string) bool {
 	switch key {
-	case model.AdminPassword, "upgrade-state", "target-version", "initiated-by", "timestamp", "worker-ready-count", "expected-worker-count":
+	case model.AdminPassword, "upgrade-state", "target-version", "initiated-by", "timestamp",
+		"worker-ready-count", "expected-worker-count":
 		return true
 	}
 	return strings.HasPrefix(key, "vault-")
 }
 
-// retract takes back what this unit told in another role: a worker no web's
-// address, a web no worker's key.
+// retract withdraws the data that this unit published in its other role: a web's address, or
+// a worker's key.
 func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
-	gone := []string{"web-ip", "worker-key-authorized-at", "upgrade-ready", "upgrade-ready-timestamp", "last-started-version",
+	stale := []string{"web-ip", "worker-key-authorized-at", "upgrade-ready", "upgrade-ready-timestamp",
+		"last-started-version",
 		"tsa-public-key", "concourse-version"}
 	if facts.Role == model.WebRole {
-		gone = append(gone, slices.Collect(maps.Keys(relation.DrainBag(0)))...)
-		gone = append(gone, "worker-name", "worker-version")
-		if facts.Mode() != "auto" { // else another leader is to let this unit in, see web.Desire
-			gone = append(gone, "worker-public-key")
+		stale = append(stale, slices.Collect(maps.Keys(relation.DrainBag(0)))...)
+		stale = append(stale, "worker-name", "worker-version")
+		if facts.Mode() != "auto" { // with mode=auto another leader must accept this unit, see web.Desire
+			stale = append(stale, "worker-public-key")
 		}
 	}
 	bag := map[string]string{}
-	for _, key := range gone {
+	for _, key := range stale {
 		bag[key] = ""
 	}
 	noGPUs := relation.WorkerGPUs{}.Bag()
@@ -207,7 +230,7 @@ func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 		maps.Copy(bag, noGPUs)
 	}
 	if facts.Peer != nil {
-		if err := c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, bag); err != nil {
+		if err := c.setUnitBag(ctx, facts.Peer.ID, facts.Peer.Own, bag); err != nil {
 			return err
 		}
 	}
@@ -217,21 +240,22 @@ func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 		}
 		noGPUs["worker-public-key"], noGPUs["worker-name"], noGPUs["worker-version"] = "", "", ""
 		for _, f := range facts.Flights {
-			if err := c.bag(ctx, f.ID, false, f.Own, noGPUs); err != nil {
+			if err := c.setUnitBag(ctx, f.ID, f.Own, noGPUs); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	for _, t := range facts.TSAs {
-		if err := c.bag(ctx, t.ID, false, t.Own, map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": ""}); err != nil {
+		if err := c.setUnitBag(ctx, t.ID, t.Own, map[string]string{"tsa-host": "", "tsa-public-key": "",
+			"concourse-version": ""}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// publishPorts opens the web's port and closes what a charm opened before.
+// publishPorts opens the given ports and closes all others, also those of a previous charm.
 func (c *Charm) publishPorts(ctx context.Context, ports []juju.Port) error {
 	have, err := c.Tools.OpenedPorts(ctx)
 	if err != nil {

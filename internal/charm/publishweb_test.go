@@ -46,7 +46,7 @@ func TestDifferencesAreWhatChanged(t *testing.T) {
 // D33: what the predecessor kept in clear, and nothing else.
 func TestD33ScrubbedAreThePredecessorsKeys(t *testing.T) {
 	require.Equal(t, map[string]string{"admin-password": "", "vault-role-secret-id": "", "vault-url": "", "upgrade-state": "", "worker-ready-count": ""},
-		scrubbed(map[string]string{"admin-password": "x", "vault-role-secret-id": "x", "vault-url": "x", "upgrade-state": "idle", "worker-ready-count": "0",
+		predecessorKeys(map[string]string{"admin-password": "x", "vault-role-secret-id": "x", "vault-url": "x", "upgrade-state": "idle", "worker-ready-count": "0",
 			"web-secret": "secret:x", "tsa-host": "10.0.0.2:2222", "somebody-elses": "1"}))
 }
 

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Config returns the options that have a value, set or by default: a missing
-// key is an option without one. Values are string, int64, float64 or bool.
+// Config returns the options with a value, set or by default. Values are string, int64,
+// float64 or bool.
 func (t *Tools) Config(ctx context.Context) (map[string]any, error) {
 	var out map[string]any
 	if err := t.read(ctx, &out, "config-get", "--format=json"); err != nil {
@@ -38,11 +38,5 @@ func (t *Tools) IsLeader(ctx context.Context) (bool, error) {
 	return out, err
 }
 
-// Reboot asks for a reboot of the machine after this hook. With now it happens
-// at once, the calling program is killed, and the hook runs again afterwards.
-func (t *Tools) Reboot(ctx context.Context, now bool) error {
-	if now {
-		return t.change(ctx, "juju-reboot", "--now")
-	}
-	return t.change(ctx, "juju-reboot")
-}
+// Reboot requests a reboot of the machine after this hook.
+func (t *Tools) Reboot(ctx context.Context) error { return t.change(ctx, "juju-reboot") }

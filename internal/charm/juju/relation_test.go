@@ -59,10 +59,10 @@ var tricky = map[string]string{
 
 func TestRelationContentArrivesAsItIsAndNeverInArguments(t *testing.T) {
 	both(t, hook, func(t *testing.T, m *jujutest.Model, c *jujutest.Context, tools *juju.Tools) {
-		require.NoError(t, tools.RelationSet(ctx, "db:7", false, tricky))
-		require.NoError(t, tools.RelationSet(ctx, "db:7", true, map[string]string{"app": "s3cret"}))
-		require.NoError(t, tools.RelationSet(ctx, "db:7", false, map[string]string{"ingress-address": ""}))
-		require.NoError(t, tools.RelationSet(ctx, "db:7", false, nil))
+		require.NoError(t, tools.RelationSet(ctx, "db:7", tricky))
+		require.NoError(t, tools.RelationSetApp(ctx, "db:7", map[string]string{"app": "s3cret"}))
+		require.NoError(t, tools.RelationSet(ctx, "db:7", map[string]string{"ingress-address": ""}))
+		require.NoError(t, tools.RelationSet(ctx, "db:7", nil))
 		require.Equal(t, []string{"-r db:7 --file -", "-r db:7 --app --file -", "-r db:7 --file -"}, c.Called("relation-set"))
 		own, err := tools.RelationGet(ctx, "db:7", "gpu/0")
 		require.NoError(t, err)

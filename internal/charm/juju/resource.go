@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// ResourceError says that a resource could not be had. Juju refuses in the
-// same way whether none was attached or the download failed, with its own
-// words in Err.
+// ResourceError reports that a resource is not available. Juju's answer is the same if none
+// was attached and if the download failed. Err has Juju's message.
 type ResourceError struct {
 	Name string
 	Err  error
@@ -22,8 +21,8 @@ func (e *ResourceError) Error() string {
 
 func (e *ResourceError) Unwrap() error { return e.Err }
 
-// ResourceGet downloads a resource where needed and returns its file's path.
-// A refusal is a *ResourceError: the caller goes on without the resource.
+// ResourceGet downloads a resource if necessary and returns the path of its file. If Juju
+// refuses, it returns a *ResourceError, and the caller can continue without the resource.
 func (t *Tools) ResourceGet(ctx context.Context, name string) (string, error) {
 	out, err := t.exec(ctx, call{deadline: resourceDeadline}, "resource-get", name)
 	var refused *ToolError

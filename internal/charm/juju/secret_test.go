@@ -18,17 +18,17 @@ const pem = "-----BEGIN KEY-----\ns3cret==\n-----END KEY-----\n"
 
 func TestSecretIsMadeReadAndChanged(t *testing.T) {
 	both(t, hook, func(t *testing.T, m *jujutest.Model, c *jujutest.Context, tools *juju.Tools) {
-		_, err := tools.SecretGet(ctx, "", "key", false)
+		_, err := tools.SecretGet(ctx, "secret:9m4e2mr0ui3e8a215n4g")
 		require.ErrorIs(t, err, juju.ErrNotFound)
 		id, err := tools.SecretAdd(ctx, juju.Secret{Label: "key", Description: "d", Content: map[string]string{"private": pem, "user": "u"}})
 		require.NoError(t, err)
 		require.Regexp(t, "^secret://[0-9a-f-]{36}/[0-9a-v]{20}$", id, "without the newline that the tool prints")
-		content, err := tools.SecretGet(ctx, id, "", false)
+		content, err := tools.SecretGet(ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"private": pem, "user": "u"}, content)
 		require.NoError(t, tools.SecretSet(ctx, id, juju.Secret{Content: map[string]string{"private": pem + "2"}}))
 		require.NoError(t, tools.SecretSet(ctx, id, juju.Secret{Label: "other"}))
-		content, err = tools.SecretGet(ctx, "", "other", true)
+		content, err = tools.SecretRefresh(ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"private": pem + "2"}, content)
 

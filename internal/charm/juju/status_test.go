@@ -33,7 +33,7 @@ func TestPortsAndReboot(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []juju.Port{"9401/tcp", "8080-8088/udp"}, ports)
 		require.NoError(t, tools.ClosePort(ctx, juju.TCP(9401)))
-		require.NoError(t, tools.Reboot(ctx, false))
+		require.NoError(t, tools.Reboot(ctx))
 		require.NoError(t, c.Commit())
 		require.Equal(t, []jujutest.OpenPort{{From: 8080, To: 8088, Protocol: "udp"}}, m.Ports)
 		require.Equal(t, "after", m.Reboot)

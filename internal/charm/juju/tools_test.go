@@ -94,7 +94,7 @@ func TestLeader(t *testing.T) {
 func TestErrorsCarryTheToolsOwnWords(t *testing.T) {
 	both(t, hook, func(t *testing.T, m *jujutest.Model, _ *jujutest.Context, tools *juju.Tools) {
 		m.Leader = false
-		err := tools.RelationSet(ctx, "db:7", true, map[string]string{"a": "1"})
+		err := tools.RelationSetApp(ctx, "db:7", map[string]string{"a": "1"})
 		require.EqualError(t, err, "cannot run relation-set: cannot write relation settings")
 		var tool *juju.ToolError
 		require.ErrorAs(t, err, &tool)
@@ -120,7 +120,7 @@ func TestToolThatDoesNotStart(t *testing.T) {
 func TestGarbledOutputIsAnErrorThatDoesNotQuoteIt(t *testing.T) {
 	run := hosttest.NewRunner(t).Answer("secret-get", "s3cret").Answer("config-get", "")
 	tools := juju.New(run)
-	_, err := tools.SecretGet(ctx, "secret:x", "", false)
+	_, err := tools.SecretGet(ctx, "secret:x")
 	require.ErrorContains(t, err, "cannot read the output of secret-get")
 	require.NotContains(t, err.Error(), "s3cret")
 	_, err = tools.Config(ctx)
@@ -134,14 +134,14 @@ func TestReadingToolsAreMarkedSo(t *testing.T) {
 	for _, f := range []func() error{
 		func() error { _, err := tools.Config(ctx); return err },
 		func() error { _, err := tools.ResourceGet(ctx, "r"); return err },
-		func() error { _, err := tools.SecretGet(ctx, "", "l", false); return err },
-		func() error { _, err := tools.SecretGet(ctx, "", "l", true); return err },
+		func() error { _, err := tools.SecretGet(ctx, "l"); return err },
+		func() error { _, err := tools.SecretRefresh(ctx, "l"); return err },
 		func() error { return tools.StatusSet(ctx, juju.Active, "") },
 	} {
 		require.NoError(t, f())
 	}
-	require.Equal(t, []string{"config-get --format=json", "resource-get r", "secret-get --format=json --label l"}, run.Asked)
-	require.Equal(t, []string{"secret-get --format=json --label l --refresh", "status-set -- active "}, run.Ran)
+	require.Equal(t, []string{"config-get --format=json", "resource-get r", "secret-get --format=json l"}, run.Asked)
+	require.Equal(t, []string{"secret-get --format=json --refresh l", "status-set -- active "}, run.Ran)
 }
 
 func TestResource(t *testing.T) {

@@ -6,13 +6,13 @@ import (
 	jujuerrors "github.com/juju/errors"
 )
 
-// Authorities are the relations that give certificates of authorities to trust.
+// Authorities holds the relations that provide certificates of authorities to trust.
 type Authorities struct {
 	Relations []Relation `json:"relations,omitempty"`
-	Leader    bool       `json:"leader,omitempty"` // asked where there is such a relation
+	Leader    bool       `json:"leader,omitempty"` // only known with such a relation
 }
 
-// authorities asks one question where nobody gives any.
+// authorities reads the relations. Without a relation it runs one hook tool.
 func (o *observer) authorities(ctx context.Context) (a Authorities, err error) {
 	ids, err := o.relations(ctx, receiveCACerts)
 	if err != nil || len(ids) == 0 {
@@ -30,7 +30,7 @@ func (o *observer) authorities(ctx context.Context) (a Authorities, err error) {
 		if r == nil {
 			continue
 		}
-		// An older provider writes for each of its units.
+		// An older provider publishes in the databags of its units.
 		if _, newer := r.Remote["certificates"]; !newer {
 			if r.Units, err = o.bags(ctx, id); err != nil {
 				return a, jujuerrors.Annotatef(err, "cannot observe relation %s", id)

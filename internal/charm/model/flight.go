@@ -8,7 +8,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// flights reads the relations to webs, with what their units tell.
+// flights reads the relations to webs, with the databags of their units.
 func (o *observer) flights(ctx context.Context) ([]Relation, error) {
 	ids, err := o.relations(ctx, flight)
 	if err != nil {
@@ -28,8 +28,8 @@ func (o *observer) flights(ctx context.Context) ([]Relation, error) {
 	return all, nil
 }
 
-// ChooseTSA takes the first complete web unit of the first relation; with
-// mode=auto the web is the peers' leader, who tells in the application's bag.
+// ChooseTSA returns the first complete web unit of the first relation. With mode=auto the
+// web is the leader of the peers, which publishes its address in the application's databag.
 func ChooseTSA(f Facts) (t concourse.TSA, problems []string) {
 	if f.Mode() == "auto" {
 		if f.Peer == nil {

@@ -2,14 +2,14 @@ package model
 
 import "context"
 
-// Route is the relation to a reverse proxy, and this unit's address for it.
+// Route holds the relation to a reverse proxy, and this unit's address for it.
 type Route struct {
 	Relation
-	Address string `json:"address,omitempty"` // of the endpoint haproxy-route, "" where Juju knows none
+	Address string `json:"address,omitempty"` // of the endpoint haproxy-route, "" if unknown
 }
 
-// route is asked for by every unit but one of mode=worker: with mode=auto workers tell
-// their address, too.
+// route reads the relation to a proxy, except with mode=worker. With mode=auto workers also
+// publish their address.
 func (o *observer) route(ctx context.Context) (*Route, error) {
 	l, err := o.link(ctx, haproxyRoute)
 	if err != nil || l == nil {

@@ -2,16 +2,16 @@ package model
 
 import "context"
 
-// Watchers are the relations to those who watch the unit, with what they were told.
+// Watchers holds the relations to monitoring, with the databags of this side.
 type Watchers struct {
 	Monitoring []Relation `json:"monitoring,omitempty"`
 	COSAgent   []Relation `json:"cos_agent,omitempty"`
 	Tracing    *Relation  `json:"tracing,omitempty"`
-	Leader     bool       `json:"leader,omitempty"`  // asked where there is monitoring or tracing
-	Address    string     `json:"address,omitempty"` // of the endpoint monitoring, "" where Juju knows none
+	Leader     bool       `json:"leader,omitempty"`  // only known with monitoring or tracing
+	Address    string     `json:"address,omitempty"` // of the endpoint monitoring, "" if unknown
 }
 
-// watchers asks three questions where nobody watches the unit.
+// watchers reads the relations. Without a relation it runs three hook tools.
 func (o *observer) watchers(ctx context.Context) (w Watchers, err error) {
 	scraped, err := o.relations(ctx, monitoring)
 	if err != nil {
@@ -32,7 +32,11 @@ func (o *observer) watchers(ctx context.Context) (w Watchers, err error) {
 			return w, err
 		}
 	}
-	if w.Monitoring, err = o.entered(ctx, scraped, w.Leader); err != nil {
+	which := unitOnly
+	if w.Leader {
+		which = unitAndApp
+	}
+	if w.Monitoring, err = o.entered(ctx, scraped, which); err != nil {
 		return w, err
 	}
 	if w.Tracing, err = o.first(ctx, tracing, traced); err != nil {
@@ -42,6 +46,6 @@ func (o *observer) watchers(ctx context.Context) (w Watchers, err error) {
 	if err != nil {
 		return w, err
 	}
-	w.COSAgent, err = o.entered(ctx, ids, false)
+	w.COSAgent, err = o.entered(ctx, ids, unitOnly)
 	return w, err
 }

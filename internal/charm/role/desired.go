@@ -8,31 +8,30 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// Desired is what the machine should be in either role. What only a worker or a web
-// has is in the packages of these.
+// Desired is the part of the desired state that both roles have.
 type Desired struct {
 	Resources []plan.Resource
-	Causes    []status.Cause // why the unit is not ready, as far as it can be known before applying
+	Causes    []status.Cause // reasons why the unit is not ready, as far as they are known before applying
 	Release   release.Release
-	Trusted   []relation.Authority // those of relations
+	Trusted   []relation.Authority // from relations
 
-	Remove    bool // the unit is going away
-	EndsTasks bool // the operator ended the worker's tasks, see the function
-	// Refused is why nothing at all is done: the Python charm's service can't be
-	// taken over yet, and runs on.
+	Remove    bool // the unit is being removed
+	EndsTasks bool // see function EndsTasks
+	// Refused has the reasons why nothing is done: the Python charm's service cannot be taken
+	// over yet and keeps running.
 	Refused []status.Cause
 }
 
-// RunningTasks is what stopping a worker for good disrupts. Restarting one
-// does not: its containers live on and the new process takes them over.
+// RunningTasks is the disruption of a worker's stop. A restart does not disrupt tasks: their
+// containers keep running, and the new process takes them over.
 const RunningTasks = "running tasks"
 
-// EndsTasks reports whether the operator ended the worker's tasks: by removing the unit,
-// or its relation to the web. A web that goes away for a while does not end them. A unit
-// that is removed breaks its relations first, that of the peers last, and only then the
-// others see it go (Juju, uniter/relation/relationer.go: die). So its tasks end in the
-// hook before, not in stop. With mode=worker the missing relation is enough: the hook
-// that saw it end may have failed.
+// EndsTasks reports whether the operator ended the worker's tasks by removing the unit or its
+// relation to the web. The temporary absence of a web does not end them. A removed unit
+// breaks its relations first, the relation of the peers last. Only then the other units see
+// it leave (Juju, uniter/relation/relationer.go: die). So its tasks end in that hook and not
+// in stop. With mode=worker the missing relation is sufficient, because the hook that saw it
+// end may have failed.
 func EndsTasks(event string, f model.Facts) bool {
 	if f.Mode() == "worker" && len(f.Flights) == 0 {
 		return true
@@ -40,8 +39,8 @@ func EndsTasks(event string, f model.Facts) bool {
 	return model.Leaving(event) || f.Mode() == "auto" && event == "peers-relation-broken"
 }
 
-// TakeOver comes when the unit's own service is as it should be, and before an
-// exporter, whose port the Python charm's has.
+// TakeOver removes the files of the Python charm. It comes after the unit's service is set
+// up, and before an exporter, because the Python charm's exporter has its port.
 func (d *Desired) TakeOver(o Observed) {
 	d.Resources = append(d.Resources, o.Predecessor...)
 }

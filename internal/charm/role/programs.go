@@ -11,20 +11,20 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// Where the charm's own programs are installed: an upgrade of the charm
-// replaces its folder, and running programs should not be in it.
+// Paths of the charm's installed programs. They are copies, because an upgrade of the charm
+// replaces its folder while they run.
 const (
 	BinDir      = "/opt/concourse-ci-machine/bin"
 	ExporterBin = BinDir + "/rocm-exporter"
 	JobsBin     = BinDir + "/concourse-exporter"
 	PebbleBin   = BinDir + "/pebble"
-	// ToolsDir has the programs that tasks find at this path, too.
+	// ToolsDir has programs for tasks, which find them at the same path.
 	ToolsDir = "/opt/concourse-ci-machine/tools"
-	// EnginesDir has the wrapper under the name by which other engines call it.
+	// EnginesDir has the wrapper under the name that other engines call.
 	EnginesDir = "/opt/concourse-ci-machine/engines"
 )
 
-// CharmFiles are the charm's own programs that a unit of its role runs.
+// CharmFiles returns the programs that a unit of its role runs.
 func CharmFiles(o Observed) []plan.Resource {
 	copy := func(path, name string) resource.Copy {
 		return resource.Copy{Path: path, From: filepath.Join(o.CharmDir, "bin", name), Mode: 0o755}
@@ -36,7 +36,7 @@ func CharmFiles(o Observed) []plan.Resource {
 	return append(files, copy(ExporterBin, "rocm-exporter"), copy(concourse.Wrapper, "runc-amd-wrapper"))
 }
 
-// Programs identifies files that come with the charm, without reading them.
+// Programs identifies programs of the charm by size and time, without reading them.
 func Programs(dir string, names ...string) (id []byte, err error) {
 	for _, name := range names {
 		st, err := os.Stat(filepath.Join(dir, "bin", name))

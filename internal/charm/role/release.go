@@ -9,12 +9,12 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// Shared reports whether the releases lie on storage of several units.
+// Shared reports whether several units share the storage of releases.
 func (o Observed) Shared() bool { return o.Config.SharedStorage != "none" }
 
-// DesireRelease is the release and its folders; before comes when another one is
-// about to take its place. Where the storage can't be used, the run ends there, and
-// the status says why.
+// DesireRelease installs the release and its folders. before runs when another release is
+// about to replace the current one. If the storage cannot be used, the run ends there, and
+// the status shows the reason.
 func DesireRelease(d *Desired, o Observed, before plan.Resource) {
 	for _, text := range o.Remarks {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})

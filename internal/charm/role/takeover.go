@@ -8,15 +8,14 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// Remediable is what errors implement that only the operator can mend; their text
-// says how.
+// Remediable is implemented by errors that only the operator can fix. Remedy returns the fix.
 type Remediable interface{ Remedy() string }
 
-// Refusals is why the Python charm's service can't be taken over as things are,
-// judged before the first step: as long as there is one, nothing of it is
-// changed, and what runs goes on. A service that does not run has nothing to
-// lose, and one whose relation the operator takes away is to end: able says
-// that it will run again or is to end, why is what keeps it from that.
+// Refusals returns the reasons why the Python charm's service cannot be taken over now. They
+// are found before the first step. While there is a reason, nothing changes and the service
+// keeps running. A stopped service is not a reason, and also not a service that the operator
+// ended by removing a relation. able reports that the service will run again or must end.
+// why has the obstacles.
 func Refusals(o Observed, able bool, why []status.Cause) (causes []status.Cause) {
 	for _, err := range o.Refused {
 		var r Remediable
@@ -33,7 +32,8 @@ func Refusals(o Observed, able bool, why []status.Cause) (causes []status.Cause)
 		causes = append(causes, why...)
 	}
 	if running && len(causes) > 0 {
-		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "the Python charm's " + what + " runs on until then"})
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "the Python charm's " + what +
+			" runs on until then"})
 	}
 	return causes
 }

@@ -26,9 +26,9 @@ import (
 // is needed. The action prune-worker removes the key at once.
 
 // draining returns the workers that left and still have their key.
-func (o Observed) draining() []model.Leaver {
-	return slices.DeleteFunc(slices.Clone(o.Facts.Web.Gone), func(l model.Leaver) bool {
-		return !l.Keeps(o.Now) || slices.Contains(o.Retired, l.Name)
+func (o Observed) draining() []model.DepartedWorker {
+	return slices.DeleteFunc(slices.Clone(o.Facts.Web.Departed), func(l model.DepartedWorker) bool {
+		return !l.MayDrain(o.Now) || slices.Contains(o.Retired, l.Name)
 	})
 }
 
@@ -40,7 +40,7 @@ const listTimeout = 20 * time.Second
 // retired, up to half a minute later, so the connection must stay until then. If the web
 // does not answer, the workers keep their keys for their time.
 func retired(ctx context.Context, h host.Host, o Observed) (names []string) {
-	var leavers []model.Leaver
+	var leavers []model.DepartedWorker
 	for _, l := range o.draining() {
 		if l.Name != "" {
 			leavers = append(leavers, l)
@@ -73,8 +73,8 @@ func retired(ctx context.Context, h host.Host, o Observed) (names []string) {
 // checks a key only when a worker connects (D19). cutOff also returns the keys.
 func cutOff(o Observed) (rs []plan.Resource, keys []string) {
 	kept := o.draining()
-	for _, l := range o.Facts.Web.Gone {
-		if slices.ContainsFunc(kept, func(k model.Leaver) bool { return k.Key == l.Key }) {
+	for _, l := range o.Facts.Web.Departed {
+		if slices.ContainsFunc(kept, func(k model.DepartedWorker) bool { return k.Key == l.Key }) {
 			continue
 		}
 		keys = append(keys, l.Key)

@@ -166,7 +166,7 @@ func TestD23WebIgnoresGPUOptions(t *testing.T) {
 // D19: keys of workers that left are taken back, and their connections end.
 func TestD19WorkersThatLeftAreDisconnected(t *testing.T) {
 	o := observedWeb(t, nil)
-	o.Facts.Web.Gone = []model.Leaver{{Worker: model.Worker{Unit: "gpu/1", Key: roletest.TSAKey, Address: "10.0.0.8"}}, {Worker: model.Worker{Unit: "gpu/2", Key: roletest.TSAKey}}}
+	o.Facts.Web.Departed = []model.DepartedWorker{{Worker: model.Worker{Unit: "gpu/1", Key: roletest.TSAKey, Address: "10.0.0.8"}}, {Worker: model.Worker{Unit: "gpu/2", Key: roletest.TSAKey}}}
 	var cut []concourse.Disconnect
 	reloaded := false
 	for _, r := range Desire(o, nil).Resources {

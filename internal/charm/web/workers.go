@@ -25,7 +25,7 @@ func otherKeys(r host.Root, paths concourse.WebPaths, w *model.Web) ([]string, e
 		return nil, err
 	}
 	known := append(w.Authorized(), unused)
-	for _, l := range w.Gone {
+	for _, l := range w.Departed {
 		known = append(known, l.Key)
 	}
 	return concourse.OtherKeys([]byte(existing), known), nil
@@ -80,8 +80,8 @@ func refusedWorkers(w *model.Web) []status.Cause {
 		if k.Problem != "" {
 			keys = append(keys, k.Unit+" can't register: "+k.Problem)
 		}
-		if k.GPUsOdd != "" {
-			gpus = append(gpus, k.Unit+" publishes wrong data on its GPUs: "+k.GPUsOdd)
+		if k.GPUsProblem != "" {
+			gpus = append(gpus, k.Unit+" publishes wrong data on its GPUs: "+k.GPUsProblem)
 		}
 	}
 	return append(firstWarnings(keys, "%d more workers can't register either"),

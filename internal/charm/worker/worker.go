@@ -116,7 +116,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	d.TSA = o.TSA
 	registers := o.TSA.Complete() && (o.Facts.Mode() == "auto" || len(o.Facts.Flights) == 1)
 	if o.KeptName != "" {
-		d.Resources = append(d.Resources, predecessor.KeepName(concourse.WorkFolder(o.Shared()), o.KeptName))
+		d.Resources = append(d.Resources, predecessor.NameFile(concourse.WorkFolder(o.Shared()), o.KeptName))
 	}
 	d.Resources = append(d.Resources, certs...)
 	d.Resources = append(d.Resources, concourse.OperatorEnv{}, concourse.WorkerID(concourse.WorkFolder(o.Shared()), o.WorkerID), unit,

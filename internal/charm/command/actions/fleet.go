@@ -39,9 +39,11 @@ func (c *Actions) ShowFleet(ctx context.Context, w io.Writer, f term.Format) err
 	}
 	c.Event = juju.Event{Name: "update-status", Unit: facts.Unit}
 	var u unitNow
-	if u.Facts, u.Want, u.Problems, err = c.Decide(ctx); err != nil {
+	d, err := c.Decide(ctx)
+	if err != nil {
 		return err
 	}
+	u.Facts, u.Want, u.Problems = d.Facts, d.Want, d.Problems
 	u.Config, _ = config.Parse(u.Facts.Config, u.Facts.Secrets)
 	return c.writeFleet(ctx, w, u, f)
 }

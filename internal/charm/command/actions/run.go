@@ -63,9 +63,11 @@ func (c *Actions) work(do func(ctx context.Context, u unitNow, params map[string
 		}
 		defer unlock()
 		var u unitNow
-		if u.Facts, u.Want, u.Problems, err = c.Decide(ctx); err != nil {
+		d, err := c.Decide(ctx)
+		if err != nil {
 			return nil, err
 		}
+		u.Facts, u.Want, u.Problems = d.Facts, d.Want, d.Problems
 		u.Config, _ = config.Parse(u.Facts.Config, u.Facts.Secrets)
 		return do(ctx, u, params)
 	}

@@ -27,21 +27,21 @@ import (
 func TestD18StopAndRemoveDrainFirst(t *testing.T) {
 	for _, event := range []string{"stop", "remove"} {
 		up := resource.UnitState{Load: "loaded", Active: "active", Sub: "running", File: "enabled"}
-		d := desireNothing(role.Observed{Event: event, Config: roletest.Config(t, map[string]any{"worker-drain-timeout": "30s"}),
+		d := desireRemoval(role.Observed{Event: event, Config: roletest.Config(t, map[string]any{"worker-drain-timeout": "30s"}),
 			Units: map[string]resource.UnitState{concourse.Unit: up, role.PebbleUnit: up}})
 		require.True(t, d.Remove)
 		drain, ok := d.Resources[0].(concourse.Drain)
 		require.True(t, ok, "%T", d.Resources[0])
 		require.Equal(t, 30*time.Second, drain.Limit)
 		require.Equal(t, event == "remove", resourcetest.Absent(d.Resources, concourse.ConfigDir), "keys go when the unit does")
-		require.Equal(t, event == "remove", slices.ContainsFunc(d.Resources, func(r plan.Resource) bool { _, is := r.(stateGone); return is }))
+		require.Equal(t, event == "remove", slices.ContainsFunc(d.Resources, func(r plan.Resource) bool { _, is := r.(noState); return is }))
 		require.False(t, resourcetest.Absent(d.Resources, concourse.WorkDir))
 	}
 }
 
 func TestRemovedUnitTakesItsBringingsAlong(t *testing.T) {
 	h, r := roletest.Brought(t)
-	p := roletest.Changes(t, h, desireNothing(role.Observed{Event: "remove", Config: roletest.Config(t, nil)}).Resources)
+	p := roletest.Changes(t, h, desireRemoval(role.Observed{Event: "remove", Config: roletest.Config(t, nil)}).Resources)
 	text := roletest.Ops(p)
 	last := strings.LastIndex(text, "remove package ")
 	require.Less(t, last, strings.Index(text, "remove "+model.StateDir), "the note of packages goes after them")
