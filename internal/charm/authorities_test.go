@@ -13,7 +13,7 @@ import (
 
 // The leader says which version the application reads; every unit reads the answers, of an
 // older provider from each of its units.
-func TestAuthoritiesAreAskedForOnceInEachRelation(t *testing.T) {
+func TestAuthoritiesAreRequestedOncePerRelation(t *testing.T) {
 	m := jujutest.New("worker/0")
 	m.Config = map[string]any{"mode": "worker", "compute-runtime": "none"}
 	newer, older := m.Relate(10, "receive-ca-certs", "ca"), m.Relate(11, "receive-ca-certs", "vault")

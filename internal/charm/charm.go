@@ -1,7 +1,8 @@
 // Package charm reconciles the machine with the Juju model. Every hook runs the same
-// pipeline: observe, validate, desire, plan, guard, apply, publish, status. So no hook depends
-// on a previous one, and the next hook finishes the work of a hook that was killed. Desire is
-// pure. The package never decides what a web or a worker needs: packages web and worker do.
+// pipeline: observe, validate, desire, plan, guard, apply, publish, status. So no hook
+// depends on a previous one, and the next hook finishes the work of a hook that was killed.
+// Desire is pure. The package never decides what a web or a worker needs: packages web and
+// worker do.
 package charm
 
 import (
@@ -26,7 +27,7 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 )
 
-// Charm is one run of the charm.
+// Charm runs the charm once, for a hook, an action or a command.
 type Charm struct {
 	Host     host.Host
 	Tools    *juju.Tools

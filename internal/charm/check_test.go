@@ -38,7 +38,7 @@ func (j *journal) Run(_ context.Context, c host.Command) ([]byte, error) {
 
 // The web was restarted: its workers connect again by themselves, some seconds
 // later, and until then there is nothing to say.
-func TestWorkerThatConnectsAgainIsWaitedFor(t *testing.T) {
+func TestHookWaitsForAReconnectingWorker(t *testing.T) {
 	healthy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(healthy.Close)
 	at, err := url.Parse(healthy.URL)
@@ -81,7 +81,7 @@ func TestWorkerThatConnectsAgainIsWaitedFor(t *testing.T) {
 
 // What works and wants looking at is neither ok nor failed.
 
-func TestKubernetesIsCheckedByWhatThePluginTells(t *testing.T) {
+func TestKubernetesIsCheckedThroughThePluginsStatus(t *testing.T) {
 	const unknown = "concourse-gpu-device-plugin.service is failed; see journalctl --unit concourse-gpu-device-plugin"
 	for said, want := range map[string]string{
 		"ActiveState=active\nStatusText=the kubelet knows the GPUs\nStatusErrno=0\n":              "",

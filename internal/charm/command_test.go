@@ -10,7 +10,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestCommandLinkLeavesOthersAlone(t *testing.T) {
+func TestCommandLinkDoesNotRemoveOtherFiles(t *testing.T) {
 	const ours, theirs, left = "/charm/dispatch", "/opt/mail/dispatch", "/var/lib/juju/agents/unit-gone-0/charm/dispatch"
 	link := func(to string) func(t *testing.T, r host.Root) {
 		return func(t *testing.T, r host.Root) {

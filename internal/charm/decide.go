@@ -84,8 +84,8 @@ func (c *Charm) decideRole(ctx context.Context, u role.Observed) (want Desired, 
 		want.Desired, want.Worker = d.Desired, d.Worker
 		want.Resources = append(want.Resources, commandLink{u.CharmDir})
 	}
-	// finishToolkit in Hook has done this before. It is repeated for commands that only print
-	// the plan.
+	// finishToolkit in Hook has done this before. It is repeated for commands that only
+	// print the plan.
 	want.Resources = append([]plan.Resource{amd.ToolkitKept()}, want.Resources...)
 	return want, nil
 }
@@ -108,8 +108,8 @@ func (c *Charm) showUnits(ctx context.Context) func() (map[string]resource.UnitS
 	}
 }
 
-// Desired is the state that the unit should have. The part of the role that the unit does
-// not have is empty.
+// Desired describes the state that the unit should have. The part of the role that the unit
+// does not have is empty.
 type Desired struct {
 	role.Desired
 	Worker worker.Worker

@@ -37,10 +37,10 @@ type attempts struct {
 	Count int    `json:"count"`
 }
 
-// temporary is implemented by errors of this project that another try may fix.
+// temporary marks errors of this project that another try may fix.
 type temporary interface{ Temporary() bool }
 
-// failed is the only place that classifies the error of a run:
+// failed classifies the error of a run. No other function does:
 //
 //   - errors for the operator and a full disk give a blocked status
 //   - errors of the network and of apt give a waiting status with the number of attempts,

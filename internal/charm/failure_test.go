@@ -29,7 +29,7 @@ import (
 	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
-func TestFailuresAreSorted(t *testing.T) {
+func TestFailuresAreClassified(t *testing.T) {
 	apt := &host.CommandError{Argv: []string{"apt-get", "install", "x"}, Code: 100, Stderr: "W: old\nE: Unable to locate package x"}
 	for name, tt := range map[string]struct {
 		err    error
@@ -84,7 +84,7 @@ func TestAttemptsAreCountedByStepInAPrivateFile(t *testing.T) {
 }
 
 // D1: the predecessor's download error stayed until some other event came.
-func TestD1DownloadIsTriedAgainUntilTheServerIsBack(t *testing.T) {
+func TestD1DownloadIsRetriedUntilTheServerAnswers(t *testing.T) {
 	tarball := filepath.Join(t.TempDir(), "release.tgz")
 	require.NoError(t, sandbox.StandInRelease(tarball, "8.2.5"))
 	data, err := os.ReadFile(tarball)
@@ -124,7 +124,7 @@ func TestD1DownloadIsTriedAgainUntilTheServerIsBack(t *testing.T) {
 	require.Equal(t, []string{"systemctl daemon-reload"}, next.Ran)
 }
 
-func TestHookToolThatFailsEndsTheHook(t *testing.T) {
+func TestFailedHookToolEndsTheHook(t *testing.T) {
 	m := jujutest.New("w/0")
 	ctx := m.Begin(jujutest.Hook("install"))
 	ctx.Rollback() // from now on the agent refuses this hook's calls
@@ -174,7 +174,7 @@ func TestFullDiskInAStepIsAStatusUntilTheUnitIsRemoved(t *testing.T) {
 }
 
 // What only one hook reports must not be lost with it.
-func TestFullDiskBeforeTheFirstStepEndsOnlyHooksThatReadAllAgain(t *testing.T) {
+func TestFullDiskBeforeTheFirstStepFailsHooksWithUniqueData(t *testing.T) {
 	full := fmt.Errorf("cannot keep what Juju reports: %w", &fs.PathError{Op: "write", Path: "/x/y", Err: syscall.ENOSPC})
 	for event, ends := range map[string]bool{"config-changed": true, "update-status": true, "start": true, "leader-elected": true,
 		"upgrade-charm": false, "tsa-relation-departed": false, "install": false, "stop": false, "remove": false} {

@@ -74,7 +74,7 @@ func webJobs(host string) []relation.Job {
 		{Name: "concourse-exporter", Port: wellknown.JobsPort, Host: host}}
 }
 
-// ruleFile is a file with alerts of one kind of exporter.
+// ruleFile names a file with alerts of one kind of exporter.
 type ruleFile struct {
 	name   string
 	wanted bool

@@ -53,7 +53,7 @@ func said(r *jujutest.Relation) map[string]string {
 	return bag
 }
 
-func TestWatchersAreToldInAnyHookAndOnce(t *testing.T) {
+func TestMonitoringIsPublishedOnceInAnyHook(t *testing.T) {
 	m, scrape, agent := watched(t)
 	first := tell(t, m, update, true)
 	require.Len(t, first.Called("relation-set"), 3)
@@ -69,7 +69,7 @@ func TestWatchersAreToldInAnyHookAndOnce(t *testing.T) {
 
 // Rules on logs follow the mode and the GPUs as those on metrics do, and no application
 // stands in them but in the name of a unit's own log.
-func TestLogRulesAreOfWhatTheApplicationMayServe(t *testing.T) {
+func TestLogRulesMatchTheExportersOfTheApplication(t *testing.T) {
 	for name, c := range map[string]struct {
 		config       map[string]any
 		told, untold []string
@@ -93,7 +93,7 @@ func TestLogRulesAreOfWhatTheApplicationMayServe(t *testing.T) {
 }
 
 // D56: the predecessor forgot its exporter's job in relation-joined.
-func TestD56RelationHooksTellTheSame(t *testing.T) {
+func TestD56RelationHooksPublishTheSame(t *testing.T) {
 	for _, kind := range []string{"created", "joined", "changed"} {
 		m, scrape, agent := watched(t)
 		remote := "prometheus/0"
@@ -109,7 +109,7 @@ func TestD56RelationHooksTellTheSame(t *testing.T) {
 }
 
 // D55: the predecessor advertised what did not listen.
-func TestD55OnlyWhatListensIsAdvertised(t *testing.T) {
+func TestD55OnlyRunningExportersAreAdvertised(t *testing.T) {
 	m, scrape, agent := watched(t)
 	tell(t, m, update, true)
 	tell(t, m, update, false)
@@ -129,7 +129,7 @@ func TestD55OnlyWhatListensIsAdvertised(t *testing.T) {
 	require.Empty(t, tell(t, m, update, false).Called("relation-set"))
 }
 
-func TestUnitThatNeverHadAnExporterSaysNothing(t *testing.T) {
+func TestUnitWithoutAnExporterPublishesNothing(t *testing.T) {
 	m, scrape, agent := watched(t)
 	m.Config["compute-runtime"] = "none"
 	require.Empty(t, tell(t, m, update, false).Called("relation-set"))
@@ -137,7 +137,7 @@ func TestUnitThatNeverHadAnExporterSaysNothing(t *testing.T) {
 	require.Empty(t, said(agent))
 }
 
-func TestOnlyTheLeaderSpeaksForTheApplication(t *testing.T) {
+func TestOnlyTheLeaderWritesTheApplicationsDatabag(t *testing.T) {
 	m, scrape, _ := watched(t)
 	m.Leader = false
 	tell(t, m, update, true)
@@ -148,7 +148,7 @@ func TestOnlyTheLeaderSpeaksForTheApplication(t *testing.T) {
 	require.NotEmpty(t, scrape.LocalApp)
 }
 
-func TestUnwatchedUnitAsksFourQuestions(t *testing.T) {
+func TestUnitWithoutMonitoringRunsFourHookTools(t *testing.T) {
 	m, _, _ := watched(t)
 	m.Relations = nil
 	m.CharmDir = t.TempDir() // nor does it read a file
@@ -159,7 +159,7 @@ func TestUnwatchedUnitAsksFourQuestions(t *testing.T) {
 }
 
 // The leader asks for the application; every unit reads the answer.
-func TestAReceiverOfTracesIsAskedForOnce(t *testing.T) {
+func TestReceiverOfTracesIsRequestedOnce(t *testing.T) {
 	m, _, _ := watched(t)
 	m.Relations = nil
 	r := m.Relate(10, "tracing", "tempo")
@@ -181,7 +181,7 @@ func TestOnlyMonitoringNeedsALeader(t *testing.T) {
 	require.Len(t, jobs(t, agent), 1)
 }
 
-func TestUnitWithoutNetworkIsNoTargetUntilItHasOne(t *testing.T) {
+func TestUnitWithoutNetworkIsNotATarget(t *testing.T) {
 	m, scrape, agent := watched(t)
 	m.Address = ""
 	tell(t, m, update, true)
@@ -192,14 +192,14 @@ func TestUnitWithoutNetworkIsNoTargetUntilItHasOne(t *testing.T) {
 	require.Equal(t, "10.0.0.6", scrape.Local["prometheus_scrape_unit_address"])
 }
 
-func TestRelationThatIsBrokenIsLeftAlone(t *testing.T) {
+func TestBrokenRelationIsNotWritten(t *testing.T) {
 	m, scrape, agent := watched(t)
 	tell(t, m, jujutest.RelationHook(scrape, "broken", ""), true)
 	require.Empty(t, said(scrape))
 	require.NotEmpty(t, said(agent))
 }
 
-func TestCharmNameIsThatOfTheMetadata(t *testing.T) {
+func TestCharmNameEqualsTheMetadata(t *testing.T) {
 	data, err := os.ReadFile("../../metadata.yaml")
 	require.NoError(t, err)
 	var meta struct{ Name string }

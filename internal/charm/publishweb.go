@@ -35,20 +35,22 @@ func (c *Charm) setUnitBag(ctx context.Context, id string, own, want map[string]
 	return c.setUnitKeys(ctx, id, own, want, slices.Collect(maps.Keys(want)))
 }
 
-// setAppKeys is setAppBag for the given keys. A key that want does not have is removed.
+// setAppKeys publishes the differences of the given keys in this application's databag. A
+// key that want does not have is removed.
 func (c *Charm) setAppKeys(ctx context.Context, id string, own, want map[string]string, keys []string) error {
 	err := c.Tools.RelationSetApp(ctx, id, relation.Changes(own, want, keys))
 	return jujuerrors.Annotatef(err, "cannot publish in %s", id)
 }
 
-// setUnitKeys is setUnitBag for the given keys. A key that want does not have is removed.
+// setUnitKeys publishes the differences of the given keys in this unit's databag. A key
+// that want does not have is removed.
 func (c *Charm) setUnitKeys(ctx context.Context, id string, own, want map[string]string, keys []string) error {
 	err := c.Tools.RelationSet(ctx, id, relation.Changes(own, want, keys))
 	return jujuerrors.Annotatef(err, "cannot publish in %s", id)
 }
 
-// publishWorkerKey publishes this worker's key and GPUs in flight and, with mode=auto, to the
-// peers. Every hook calls it, so a key is published even if it was made late (D20).
+// publishWorkerKey publishes this worker's key and GPUs in flight and, with mode=auto, to
+// the peers. Every hook calls it, so a key is published even if it was made late (D20).
 func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want Desired) error {
 	// The plan has made sure that this file matches the private key.
 	key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
@@ -153,7 +155,8 @@ func (c *Charm) request(ctx context.Context, l *model.Relation, leader bool, app
 // mode=auto, the web's address. The predecessor's secrets in that databag, which are in
 // clear, are removed (D33).
 func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desired, published map[string]string) error {
-	// Without the peers' databag the secret's id would be lost. A later hook has the databag.
+	// Without the peers' databag the secret's id would be lost. A later hook has the
+	// databag.
 	if !facts.Leader || want.Web.Secret == nil || facts.Peer == nil {
 		return nil
 	}
@@ -198,7 +201,7 @@ func predecessorKeys(remote map[string]string) map[string]string {
 }
 
 // isPredecessorKey reports whether the Python charm wrote a key of the peers' application
-// databag that is no longer used.
+// databag that this charm does not use.
 func isPredecessorKey(key string) bool {
 	switch key {
 	case model.AdminPassword, "upgrade-state", "target-version", "initiated-by", "timestamp",
@@ -255,7 +258,7 @@ func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 	return nil
 }
 
-// publishPorts opens the given ports and closes all others, also those of a previous charm.
+// publishPorts opens the given ports and closes all others, also ports of a previous charm.
 func (c *Charm) publishPorts(ctx context.Context, ports []juju.Port) error {
 	have, err := c.Tools.OpenedPorts(ctx)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestPortsFollowTheWeb(t *testing.T) {
 	require.Empty(t, m.Ports)
 }
 
-func TestDifferencesAreWhatChanged(t *testing.T) {
+func TestOnlyDifferencesArePublished(t *testing.T) {
 	own := map[string]string{"same": "1", "other": "1", "gone": "1", "stays": "1"}
 	want := map[string]string{"same": "1", "other": "2", "gone": "", "new": "1", "never": ""}
 	require.Equal(t, map[string]string{"other": "2", "gone": "", "new": "1"},
@@ -44,7 +44,7 @@ func TestDifferencesAreWhatChanged(t *testing.T) {
 }
 
 // D33: what the predecessor kept in clear, and nothing else.
-func TestD33ScrubbedAreThePredecessorsKeys(t *testing.T) {
+func TestD33KeysOfThePredecessorAreRemoved(t *testing.T) {
 	require.Equal(t, map[string]string{"admin-password": "", "vault-role-secret-id": "", "vault-url": "", "upgrade-state": "", "worker-ready-count": ""},
 		predecessorKeys(map[string]string{"admin-password": "x", "vault-role-secret-id": "x", "vault-url": "x", "upgrade-state": "idle", "worker-ready-count": "0",
 			"web-secret": "secret:x", "tsa-host": "10.0.0.2:2222", "somebody-elses": "1"}))
@@ -52,7 +52,7 @@ func TestD33ScrubbedAreThePredecessorsKeys(t *testing.T) {
 
 // With mode=auto a worker tells the peers of its GPUs as well; the web that it
 // becomes when it leads takes that back, there and in flight.
-func TestPeersAreToldOfAWorkersGPUsUntilItIsTheWeb(t *testing.T) {
+func TestPeersHaveAWorkersGPUsUntilItIsTheWeb(t *testing.T) {
 	m := jujutest.New("ci/1")
 	peer, flight := m.Relate(1, "peers", "ci"), m.Relate(7, "flight", "other")
 	r := hosttest.Root(t)

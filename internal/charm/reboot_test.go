@@ -32,7 +32,7 @@ func driven(t *testing.T, name string, set map[string]any, computes bool) worker
 
 // B15: one reboot for each reason, asked for at the end of a hook, and only
 // where the operator allows it.
-func TestRebootsOnceForAReason(t *testing.T) {
+func TestRebootIsRequestedOncePerReason(t *testing.T) {
 	m := jujutest.New("rocm-worker/0")
 	m.CharmDir = hosttest.CharmDir(t)
 	r := roletest.DriverHost(t, "metal-reboot")
@@ -108,7 +108,7 @@ func TestNoRebootWithoutABootID(t *testing.T) {
 	require.Contains(t, causes[len(causes)-1].Text, "cannot reboot")
 }
 
-func TestRunsAgainOnlyForADriverThatTasksWaitFor(t *testing.T) {
+func TestSecondRunOnlyForADriverThatTasksNeed(t *testing.T) {
 	fresh := driven(t, "metal-fresh", nil, false)
 	require.True(t, driverInstalled(fresh, true))
 	require.False(t, driverInstalled(fresh, false))

@@ -23,7 +23,7 @@ import (
 
 // D14: nobody gets another version than the tested one limitUnknown. D15: and never
 // a new major version, or an older one.
-func TestD14D15WhichVersionIsWanted(t *testing.T) {
+func TestD14D15VersionIsChosen(t *testing.T) {
 	for name, tt := range map[string]struct {
 		set    map[string]any
 		web    string // the version that the web tells
@@ -79,7 +79,7 @@ func upgradedTo(t *testing.T, run host.Runner) (h host.Host, r release.Release) 
 
 // A release that ends at its start is given up for the one before, unless it is
 // a web's that has changed the database already.
-func TestUpgradeIsTakenBackOnlyWhereTheDatabaseFits(t *testing.T) {
+func TestUpgradeIsRevertedOnlyIfTheDatabaseFits(t *testing.T) {
 	aWorker, aWeb := Desired{Worker: worker.Worker{Up: true}}, Desired{Web: web.Web{Up: true}}
 	for name, tt := range map[string]struct {
 		want   Desired

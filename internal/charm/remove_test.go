@@ -39,7 +39,7 @@ func TestD18StopAndRemoveDrainFirst(t *testing.T) {
 	}
 }
 
-func TestRemovedUnitTakesItsBringingsAlong(t *testing.T) {
+func TestRemovedUnitDeletesItsFiles(t *testing.T) {
 	h, r := roletest.Brought(t)
 	p := roletest.Changes(t, h, desireRemoval(role.Observed{Event: "remove", Config: roletest.Config(t, nil)}).Resources)
 	text := roletest.Ops(p)
@@ -57,7 +57,7 @@ func TestRemovedUnitTakesItsBringingsAlong(t *testing.T) {
 }
 
 // D21, D3: no role's leftovers keep running.
-func TestD21EachRoleTakesAwayTheOther(t *testing.T) {
+func TestD21EachRoleRemovesTheOther(t *testing.T) {
 	gone := worker.Gone(role.Observed{})
 	require.True(t, resourcetest.Absent(gone, concourse.UnitFile))
 	require.True(t, resourcetest.Absent(gone, concourse.EnvFile))

@@ -17,7 +17,7 @@ const (
 	lastRun  run = "last"
 )
 
-// rerunReason is the reason for a second run in a hook, "" for none.
+// rerunReason names why a hook has a second run, "" for none.
 type rerunReason string
 
 const (
@@ -60,7 +60,7 @@ func (c *Charm) gpusDescribed(want worker.Worker) bool {
 	return err == nil && len(names) > 0 && nvidia.ReadAttempt(c.Host.Root) == nil
 }
 
-// limitUnknown reports whether this run installed a release whose worker was not inspected.
+// limitUnknown reports whether this run installed a release with an uninspected worker.
 // The next run finds out which limits it supports.
 func (c *Charm) limitUnknown(want worker.Worker) bool {
 	_, id, installed := release.Installed(c.Host.Root)

@@ -22,7 +22,7 @@ var reloaded = []string{"systemctl reload " + concourse.WebUnit}
 
 // D16: a worker that comes costs its web two hooks of the same size, however
 // many were there before, and no restart.
-func TestD16HooksOfAWorkerCostTheSameHoweverManyThereAre(t *testing.T) {
+func TestD16CostOfAHookDoesNotDependOnTheNumberOfWorkers(t *testing.T) {
 	w := newScaleWeb(t, "web", 7)
 	tsa := w.model.Relations[2]
 	want := map[string]map[string]int{}
@@ -78,7 +78,7 @@ func (w *scaleWeb) quiet(run func() ran) ran {
 }
 
 // D19: exactly the key of the worker that left goes, and its connections end.
-func TestD19WorkerOfManyThatLeavesLosesItsKeyAndConnectionsOnce(t *testing.T) {
+func TestD19DepartedWorkerLosesItsKeyAndConnectionsOnce(t *testing.T) {
 	w := newScaleWeb(t, "web", 7)
 	tsa := w.model.Relations[2]
 	w.fill(tsa, manyWorkers)
@@ -104,7 +104,7 @@ func TestD19WorkerOfManyThatLeavesLosesItsKeyAndConnectionsOnce(t *testing.T) {
 	})
 }
 
-func TestWorkersOfARelationThatEndsAreAllCutOff(t *testing.T) {
+func TestAllWorkersOfAnEndedRelationAreDisconnected(t *testing.T) {
 	w := newScaleWeb(t, "web", 7)
 	w.fill(w.model.Relations[2], 4)
 	got := w.related(w.model.Relations[2], "broken", "")
@@ -118,7 +118,7 @@ func TestWorkersOfARelationThatEndsAreAllCutOff(t *testing.T) {
 
 // What is kept of the workers can be wrong: a hook that an operator skipped, or
 // a file that somebody put back. A resync reads everything anew.
-func TestConfigChangedMakesWhatIsKeptOfWorkersRight(t *testing.T) {
+func TestConfigChangedCorrectsTheFactsOfWorkers(t *testing.T) {
 	w := newScaleWeb(t, "web", 7)
 	tsa := w.model.Relations[2]
 	w.fill(tsa, manyWorkers)
@@ -148,7 +148,7 @@ func TestConfigChangedMakesWhatIsKeptOfWorkersRight(t *testing.T) {
 	w.quiet(func() ran { return w.hook("config-changed") })
 }
 
-func TestHookThatFailedAfterReadingAWorkerLosesNothing(t *testing.T) {
+func TestFailedHookKeepsTheWorkersItRead(t *testing.T) {
 	refuse := func(what string) func(*scaleWeb) func() {
 		return func(w *scaleWeb) func() {
 			w.refuse = what
@@ -207,7 +207,7 @@ func TestHookThatFailedAfterReadingAWorkerLosesNothing(t *testing.T) {
 
 // A web that does not reload still trusts who left: cutting its connections
 // helps only when it is tried again after the reload.
-func TestD19WorkerIsCutOffAfterTheReloadThatForgetsIt(t *testing.T) {
+func TestD19WorkerIsDisconnectedAfterTheReload(t *testing.T) {
 	w := newScaleWeb(t, "web", 7)
 	tsa := w.model.Relations[2]
 	w.fill(tsa, 3)
@@ -260,7 +260,7 @@ func TestWorkersOfSeveralRelationsAndPeersAtOnce(t *testing.T) {
 }
 
 // What a worker publishes becomes a line of a file that decides who may in.
-func TestGarbageOfWorkersIsNamedAndNeverWritten(t *testing.T) {
+func TestInvalidDataOfWorkersIsNamedAndNeverWritten(t *testing.T) {
 	private := "-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0IGJ5dGVz\n-----END OPENSSH PRIVATE KEY-----\n"
 	for name, key := range map[string]string{
 		"two lines":              fakeKey(t, 1000) + "\n" + fakeKey(t, 1001),
@@ -311,7 +311,7 @@ func TestStatusNamesAFewOfManyWorkersThatCannotRegister(t *testing.T) {
 }
 
 // A machine that lost its power in a bad moment needs no operator for this.
-func TestDamagedFactsAreWrittenAnewByAHook(t *testing.T) {
+func TestHookReplacesDamagedFacts(t *testing.T) {
 	for _, text := range []string{"", "{", `{"web":{"workers":[]}}`, "\x00\x00\x00\x00"} {
 		w := newScaleWeb(t, "web", 7)
 		tsa := w.model.Relations[2]

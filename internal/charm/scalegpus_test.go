@@ -32,7 +32,7 @@ func tells(r *jujutest.Relation, unit string, g relation.WorkerGPUs) {
 
 // A web is restarted for the first worker that needs the limit, and not for the
 // others; all of it in two hooks for each, with the same questions.
-func TestManyGPUWorkersThatJoinRestartTheWebOnce(t *testing.T) {
+func TestManyJoiningGPUWorkersRestartTheWebOnce(t *testing.T) {
 	w := newScaleWeb(t, "web", 7)
 	tsa := w.model.Relations[2]
 	w.model.Config["required-archs"] = "gfx942,gfx90a"
@@ -103,7 +103,7 @@ func (m *helping) Run(ctx context.Context, c host.Command) ([]byte, error) {
 
 // A worker says how many tasks it takes where its release knows how; it tells the
 // web so. The release is asked once, and in the hook that installs it.
-func TestWorkerLimitsItselfWhereItsReleaseCan(t *testing.T) {
+func TestWorkerLimitsItselfIfItsReleaseSupportsIt(t *testing.T) {
 	next := &helping{Machine: hosttest.NewMachine(t), help: "      --name=   The name\n"}
 	r := hosttest.Host(t, "mi210x4")
 	next.Answer("systemctl", "").Answer("udevadm", "").Answer("journalctl", `{"message":"worker.beacon-runner.beacon.registered"}`)

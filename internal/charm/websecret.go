@@ -27,7 +27,7 @@ func (c *Charm) completeSecret(f *model.Facts, cfg config.Config) (refused []err
 	s := f.Web.Secret
 	paths := predecessor.WebFiles(c.Host.Root, concourse.WebFiles(cfg.SharedStorage != "none"))
 	if f.Web.SecretID == "" && s[model.EncryptionKey] == "" && s[model.OldEncryptionKey] == "" {
-		// The database may be encrypted with a key that is no longer in the option.
+		// The database may be encrypted with a key that was removed from the option.
 		s[model.EncryptionKey], s[model.OldEncryptionKey] = predecessor.Encryption(c.Host.Root, paths)
 	}
 	for _, k := range []struct{ name, path string }{{model.TSAHostKey, paths.TSAHostKey()},

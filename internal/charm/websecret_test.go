@@ -10,7 +10,7 @@ import (
 
 // What can't be read for a moment, of a controller that restarts for example, leaves the
 // unit as it is. A refusal is an answer.
-func TestWebRunsOnWhenItsDatabasesSecretCannotBeRead(t *testing.T) {
+func TestWebKeepsRunningWithAnUnreadableDatabaseSecret(t *testing.T) {
 	for answer, runs := range map[string]bool{
 		"connection is shut down":                        true,
 		"permission denied":                              false,

@@ -96,8 +96,8 @@ func clientPair(c *Config, set settings) error {
 	return nil
 }
 
-// login is a way to log in that needs all of its options. Concourse ignores an incomplete
-// login, or does not start.
+// login describes a way to log in that needs all of its options. Concourse ignores an
+// incomplete login, or does not start.
 type login struct {
 	prefix string
 	needs  []string

@@ -94,7 +94,7 @@ type Config struct {
 	LDAPNotes []string // remarks that apply only without the relation ldap
 }
 
-// Problem is an invalid value of an option.
+// Problem describes an invalid value of an option.
 type Problem struct {
 	Option string
 	Text   string // without the option's name

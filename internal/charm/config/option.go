@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Option is one row of the table. A test compares the table with config.yaml.
+// Option describes one row of the table. A test compares the table with config.yaml.
 type Option struct {
 	Name    string
 	Default any    // string, bool or int
@@ -37,8 +37,8 @@ type in func(c *Config) *map[string]string
 func web(c *Config) *map[string]string   { return &c.WebEnv }
 func vault(c *Config) *map[string]string { return &c.VaultEnv }
 
-// WebEnvKeys returns the variables of concourse web that options can set, sorted, with
-// those of VaultEnv and Files. A variable that an option no longer sets must be removed
+// WebEnvKeys returns the variables of concourse web that options can set, sorted, with the
+// variables of VaultEnv and Files. A variable that an option no longer sets must be removed
 // from the file.
 func WebEnvKeys() []string {
 	keys := map[string]bool{}
@@ -147,7 +147,7 @@ func envText(where in, name, standard string, check rule) Option {
 	return env(where, filled)
 }
 
-// envCount is an option with a number. 0, the default of Concourse, is not written.
+// envCount returns an option with a number. 0, the default of Concourse, is not written.
 func envCount(where in, name string) Option {
 	o := env(where, Option{Name: name})
 	return env(where, integer(name, 0, 0, 1_000_000_000, func(c *Config, n int) error {
@@ -158,7 +158,7 @@ func envCount(where in, name string) Option {
 	}))
 }
 
-// envSwitch is a boolean option. false is written only if the default is true.
+// envSwitch returns a boolean option. false is written only if the default is true.
 func envSwitch(where in, name string, standard bool) Option {
 	o := env(where, Option{Name: name})
 	return env(where, boolean(name, standard, func(c *Config, on bool) {

@@ -15,7 +15,7 @@ const ResourceDefaults = "CONCOURSE_BASE_RESOURCE_TYPE_DEFAULTS"
 // mirrorForm matches a registry for registry-image: no scheme and no path.
 var mirrorForm = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?$`)
 
-// registryMirror is a mirror in the source of registry-image.
+// registryMirror holds a mirror in the source of registry-image.
 type registryMirror struct {
 	Host     string `yaml:"host"`
 	Username string `yaml:"username,omitempty"`

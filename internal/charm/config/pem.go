@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// pemText is an option for which Concourse needs the path of a file. It takes paths and PEM
-// text (D28). The charm writes PEM text into a file.
+// pemText returns an option for which Concourse needs the path of a file. It takes paths and
+// PEM text (D28). The charm writes PEM text into a file.
 func pemText(where in, name string, check func(string) error) Option {
 	o := env(where, Option{Name: name})
 	return env(where, text(name, "", func(c *Config, s string) error {

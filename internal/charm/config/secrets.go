@@ -11,7 +11,7 @@ import (
 // Secrets holds Juju secrets by URI, spelled as in the option.
 type Secrets map[string]SecretValue
 
-// SecretValue is the content of a secret.
+// SecretValue holds the content of a secret.
 type SecretValue struct {
 	Content map[string]string
 	Problem string // reason why it cannot be read, or ""

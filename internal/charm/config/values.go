@@ -135,7 +135,7 @@ func withoutPassword(s string) string {
 	return s
 }
 
-// secretURL is httpURL for a value that may contain a password. Its problem does not quote
+// secretURL checks a URL that may contain a password. Its problem does not quote
 // the value, because many people can read statuses and logs.
 func secretURL(s string) error {
 	if httpURL(s) != nil || strings.ContainsAny(s, " \t\r\n\"'\\") {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// WorkerKey is the public key of a worker without this charm.
+// WorkerKey holds the public key of a worker without this charm.
 type WorkerKey struct {
 	Team string // the only team with builds on the worker; "" for all teams
 	Line string // in OpenSSH's format, without a comment

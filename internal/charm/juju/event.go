@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ErrNotJuju reports that a person, and not Juju, started the program: the environment has no
-// event.
+// ErrNotJuju reports that a person, and not Juju, started the program: the environment has
+// no event.
 var ErrNotJuju = errors.New("cannot find an event: not run by Juju (JUJU_DISPATCH_PATH and JUJU_HOOK_NAME are not set)")
 
 // Event holds the reason why Juju runs the charm, and the unit.

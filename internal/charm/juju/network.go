@@ -12,22 +12,22 @@ type Network struct {
 	IngressAddresses []string      `json:"ingress-addresses"`
 }
 
-// BindAddress is one network interface.
+// BindAddress describes one network interface.
 type BindAddress struct {
 	MAC       string             `json:"mac-address"`
 	Interface string             `json:"interface-name"`
 	Addresses []InterfaceAddress `json:"addresses"`
 }
 
-// InterfaceAddress is one address of an interface.
+// InterfaceAddress describes one address of an interface.
 type InterfaceAddress struct {
 	Hostname string `json:"hostname"`
 	Address  string `json:"value"`
 	CIDR     string `json:"cidr"`
 }
 
-// Ingress returns the address for others. If it is missing, Ingress returns the bind address,
-// or "".
+// Ingress returns the address for others. If it is missing, Ingress returns the bind
+// address, or "".
 func (n Network) Ingress() string {
 	if len(n.IngressAddresses) > 0 {
 		return n.IngressAddresses[0]
@@ -52,7 +52,7 @@ func (t *Tools) NetworkGet(ctx context.Context, binding string) (Network, error)
 	return out, err
 }
 
-// Port is a range of ports in Juju's form: "9401/tcp", "8080-8088/udp", "icmp".
+// Port names a range of ports in Juju's form: "9401/tcp", "8080-8088/udp", "icmp".
 type Port string
 
 // TCP returns one TCP port.

@@ -54,7 +54,7 @@ func (t *Tools) RelationSet(ctx context.Context, id string, kv map[string]string
 	return t.relationSet(ctx, kv, "-r", id)
 }
 
-// RelationSetApp is RelationSet for the application's databag. Only the leader can write it.
+// RelationSetApp writes keys of this application's databag. Only the leader can do that.
 func (t *Tools) RelationSetApp(ctx context.Context, id string, kv map[string]string) error {
 	return t.relationSet(ctx, kv, "-r", id, "--app")
 }

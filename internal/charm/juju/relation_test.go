@@ -57,7 +57,7 @@ var tricky = map[string]string{
 	"odd key: 'x'": "v",
 }
 
-func TestRelationContentArrivesAsItIsAndNeverInArguments(t *testing.T) {
+func TestRelationContentIsUnchangedAndNotInArguments(t *testing.T) {
 	both(t, hook, func(t *testing.T, m *jujutest.Model, c *jujutest.Context, tools *juju.Tools) {
 		require.NoError(t, tools.RelationSet(ctx, "db:7", tricky))
 		require.NoError(t, tools.RelationSetApp(ctx, "db:7", map[string]string{"app": "s3cret"}))

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SecretOwner selects who may change a secret: every leader of the application, or this unit.
+// SecretOwner selects who may change a secret: every leader of the application, or this
+// unit.
 type SecretOwner string
 
 const (
@@ -21,9 +22,9 @@ const (
 	OwnerUnit        SecretOwner = "unit"
 )
 
-// Secret is the input of SecretAdd and SecretSet. A key of Content has 3 or more lower-case
-// letters, digits and single hyphens, and begins with a letter (Juju, core/secrets
-// keyRegExp). The base64 of Content may have 1 MB.
+// Secret describes a secret for SecretAdd and SecretSet. A key of Content has 3 or more
+// lower-case letters, digits and single hyphens, and begins with a letter (Juju,
+// core/secrets keyRegExp). The base64 of Content may have 1 MB.
 type Secret struct {
 	Label       string
 	Description string
@@ -55,7 +56,7 @@ func (t *Tools) SecretPeek(ctx context.Context, id string) (map[string]string, e
 }
 
 // refusals match the answers of secret-get that stay the same until the model changes: an
-// invalid id, a missing secret, a missing grant. The texts are those of Juju 3.6 and 4.1. All
+// invalid id, a missing secret, a missing grant. The texts are from Juju 3.6 and 4.1. All
 // other answers, for example if a controller or a secret backend is down, may change soon.
 var refusals = regexp.MustCompile(`^(.*: )?(permission denied|".*" is not allowed to read this secret|` +
 	`secret not found|secret "[^"]*"( revision)? not found)$`)
@@ -104,10 +105,10 @@ func (s Secret) flags() (argv []string) {
 	return argv
 }
 
-// withContent puts content into an in-memory file while f runs. The tools do not read it from
-// stdin, every user can read arguments in /proc, and a real file would remain after a killed
-// hook. Juju's agent, which is root on the same machine, opens the path. Values are base64,
-// so that any bytes are allowed.
+// withContent puts content into an in-memory file while f runs. The tools do not read it
+// from stdin, every user can read arguments in /proc, and a real file would remain after a
+// killed hook. Juju's agent, which is root on the same machine, opens the path. Values are
+// base64, so that any bytes are allowed.
 func withContent(content map[string]string, f func(file ...string) error) error {
 	if len(content) == 0 {
 		return f()

@@ -16,7 +16,7 @@ import (
 
 const pem = "-----BEGIN KEY-----\ns3cret==\n-----END KEY-----\n"
 
-func TestSecretIsMadeReadAndChanged(t *testing.T) {
+func TestSecretIsCreatedReadAndChanged(t *testing.T) {
 	both(t, hook, func(t *testing.T, m *jujutest.Model, c *jujutest.Context, tools *juju.Tools) {
 		_, err := tools.SecretGet(ctx, "secret:9m4e2mr0ui3e8a215n4g")
 		require.ErrorIs(t, err, juju.ErrNotFound)
@@ -44,7 +44,7 @@ func TestSecretIsMadeReadAndChanged(t *testing.T) {
 
 // The texts are those of Juju's own code: of 3.6 the first three, which tests/juju has it
 // say, and of 4.1.
-func TestRefusalsOfSecretGetAreToldFromFailures(t *testing.T) {
+func TestRefusalsOfSecretGetDifferFromFailures(t *testing.T) {
 	for text, refused := range map[string]bool{
 		`permission denied`: true,
 		`secret "secret:d0000000000000000000" not found`:                                 true,

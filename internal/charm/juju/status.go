@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Status is a workload status that Juju accepts from a charm.
+// Status names a workload status that Juju accepts from a charm.
 type Status string
 
 const (
@@ -16,7 +16,7 @@ const (
 	Active      Status = "active"
 )
 
-// Level is a log level of Juju.
+// Level names a log level of Juju.
 type Level string
 
 const (
@@ -26,8 +26,8 @@ const (
 	Error   Level = "ERROR"
 )
 
-// maxArg bounds the length of one argument. Linux allows 128 KiB (MAX_ARG_STRLEN, execve(2)),
-// and people read Juju's log.
+// maxArg bounds the length of one argument. Linux allows 128 KiB (MAX_ARG_STRLEN,
+// execve(2)), and people read Juju's log.
 const maxArg = 32 << 10
 
 // StatusSet shows a status at once, also if the hook fails later.

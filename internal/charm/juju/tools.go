@@ -1,9 +1,9 @@
-// Package juju is the interface to Juju: it parses the event that started the charm, and runs
-// hook tools. Every tool is a command that runs through host.Runner, with JSON output if
-// the tool supports it. The package has no state, decides nothing, and never puts content of
-// relations or secrets on a command line.
+// Package juju is the interface to Juju: it parses the event that started the charm, and
+// runs hook tools. Every tool is a command that runs through host.Runner, with JSON output
+// if the tool supports it. The package has no state, decides nothing, and never puts
+// content of relations or secrets on a command line.
 //
-// Output and errors of the tools are those of Juju 3.6.
+// Output and errors of the tools are as in Juju 3.6.
 package juju
 
 import (

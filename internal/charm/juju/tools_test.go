@@ -91,7 +91,7 @@ func TestLeader(t *testing.T) {
 	})
 }
 
-func TestErrorsCarryTheToolsOwnWords(t *testing.T) {
+func TestErrorsHaveTheMessageOfTheTool(t *testing.T) {
 	both(t, hook, func(t *testing.T, m *jujutest.Model, _ *jujutest.Context, tools *juju.Tools) {
 		m.Leader = false
 		err := tools.RelationSetApp(ctx, "db:7", map[string]string{"a": "1"})
@@ -117,7 +117,7 @@ func TestToolThatDoesNotStart(t *testing.T) {
 	require.ErrorContains(t, err, "executable file not found")
 }
 
-func TestGarbledOutputIsAnErrorThatDoesNotQuoteIt(t *testing.T) {
+func TestErrorOfInvalidOutputDoesNotQuoteIt(t *testing.T) {
 	run := hosttest.NewRunner(t).Answer("secret-get", "s3cret").Answer("config-get", "")
 	tools := juju.New(run)
 	_, err := tools.SecretGet(ctx, "secret:x")
@@ -128,7 +128,7 @@ func TestGarbledOutputIsAnErrorThatDoesNotQuoteIt(t *testing.T) {
 }
 
 // A plan may read and must not write: the Runner goes by this mark.
-func TestReadingToolsAreMarkedSo(t *testing.T) {
+func TestReadingToolsAreMarkedReadOnly(t *testing.T) {
 	run := hosttest.NewRunner(t).Answer("config-get", "{}").Answer("secret-get", "{}").Answer("status-set", "").Answer("resource-get", "/r")
 	tools := juju.New(run)
 	for _, f := range []func() error{

@@ -53,8 +53,8 @@ func (m Machine) LXD() bool { return m.Container == "lxc" }
 // Observe reads the properties. An unreadable file leaves its property empty.
 func Observe(r host.Root) Machine {
 	m := Machine{Hostname: "this-container"}
-	// The kernel's name is read last. It is the container's name in LXD, which remedies need,
-	// whatever the image's file contains.
+	// The kernel's name is read last. It is the container's name in LXD, which remedies
+	// need, whatever the image's file contains.
 	for _, file := range []string{"/etc/hostname", "/proc/sys/kernel/hostname"} {
 		if s, err := r.ReadText(file); err == nil && s != "" {
 			m.Hostname = s

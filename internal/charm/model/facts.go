@@ -1,6 +1,6 @@
-// Package model reads the unit's part of the Juju model with hook tools. Each hook saves it in
-// a file, because people who run a command have no hook tools. The package decides only the
-// role of the unit.
+// Package model reads the unit's part of the Juju model with hook tools. Each hook saves it
+// in a file, because people who run a command have no hook tools. The package decides only
+// the role of the unit.
 package model
 
 import (
@@ -110,7 +110,8 @@ func Load(r host.Root) (Facts, error) {
 	return f, jujuerrors.Annotatef(err, "cannot read %s", FactsFile)
 }
 
-// LoadFor is Load for a command of a person, who may not be root. action names the command.
+// LoadFor reads FactsFile for a command of a person, who may not be root. action names the
+// command.
 func LoadFor(r host.Root, action string) (Facts, error) {
 	f, err := Load(r)
 	if errors.Is(err, fs.ErrPermission) {

@@ -92,8 +92,8 @@ func (o *observer) options(ctx context.Context, raw map[string]any) (config.Secr
 	return all, nil
 }
 
-// secret reads the newest revision. The first read, and the read in secret-changed, track the
-// revision, so that Juju runs secret-changed for the next one.
+// secret reads the newest revision. The first read, and the read in secret-changed, track
+// the revision, so that Juju runs secret-changed for the next one.
 func (o *observer) secret(ctx context.Context, id string) (content map[string]string, err error) {
 	switch {
 	case o.e.Name == "secret-changed" && bareID(o.e.SecretID) == bareID(id):

@@ -11,7 +11,7 @@ import (
 	"concourse-ci-machine/internal/charm/juju"
 )
 
-// Relation is one relation of this unit, with the data that its endpoint needs.
+// Relation holds one relation of this unit, with the data that its endpoint needs.
 type Relation struct {
 	ID     string            `json:"id"`                // "postgresql:4"
 	App    string            `json:"app,omitempty"`     // remote application
@@ -36,7 +36,8 @@ func (o *observer) relations(ctx context.Context, endpoint string) ([]string, er
 	}), nil
 }
 
-// link reads the databags of an endpoint's first relation. It returns nil if there is none.
+// link reads the databags of an endpoint's first relation. It returns nil without a
+// relation.
 func (o *observer) link(ctx context.Context, endpoint string) (*Relation, error) {
 	ids, err := o.relations(ctx, endpoint)
 	if err != nil {
@@ -45,7 +46,7 @@ func (o *observer) link(ctx context.Context, endpoint string) (*Relation, error)
 	return o.first(ctx, endpoint, ids)
 }
 
-// first is link for known relations of an endpoint.
+// first reads the databags of the first of these relations.
 func (o *observer) first(ctx context.Context, endpoint string, ids []string) (l *Relation, err error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -1,6 +1,6 @@
 package model
 
-// Role is the role of a unit: web or worker, never both (D22).
+// Role names the role of a unit: web or worker, never both (D22).
 type Role string
 
 // The roles.
@@ -21,8 +21,8 @@ func roleOf(mode string, leader bool) Role {
 	return ""
 }
 
-// Mode returns the option mode without a check, because the Facts to read depend on it. While
-// the option is invalid, the unit keeps its previous mode.
+// Mode returns the option mode without a check, because the Facts to read depend on it.
+// While the option is invalid, the unit keeps its previous mode.
 func (f Facts) Mode() string {
 	mode := modeOf(f.Config)
 	if roleOf(mode, true) == "" {

@@ -82,8 +82,8 @@ func (o *observer) workersOf(ctx context.Context, id string, known, all map[stri
 	return nil
 }
 
-// DepartedWorker is a worker that left. Juju ends a relation on both sides at once, so its
-// tasks may still run. It keeps its key for the time that it announced.
+// DepartedWorker holds a worker that left. Juju ends a relation on both sides at once, so
+// its tasks may still run. It keeps its key for the time that it announced.
 type DepartedWorker struct {
 	Worker
 	Until time.Time `json:"until,omitzero"` // end of the drain; zero to disconnect it at once
@@ -100,7 +100,7 @@ func (l DepartedWorker) MayDrain(now time.Time) bool {
 }
 
 // departed returns the workers that may still be connected although their key must be
-// removed: those of the previous hook, and those that have left since.
+// removed: workers from the previous hook, and workers that have left since.
 func (o *observer) departed(now map[string]Worker) []DepartedWorker {
 	if o.last.Web == nil {
 		return nil

@@ -33,7 +33,7 @@ func keysOf(data []byte) []string { return slices.Collect(maps.Keys(concourse.En
 
 // The Python charm's options are cleared, and with them what it wrote for them;
 // what the operator wrote into the same file stays.
-func TestD26SettingsOfThePythonCharmAreTakenBack(t *testing.T) {
+func TestD26SettingsOfThePythonCharmAreReverted(t *testing.T) {
 	h, _ := predecessor(t, "rocm")
 	existing, err := h.ReadFile(concourse.EnvFile)
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestD37OpenedNodesAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestD47LeakedConfigsGo(t *testing.T) {
+func TestD47LeakedConfigsAreRemoved(t *testing.T) {
 	h, _, after := takeOver(t, "rocm")
 	bundle := "/run/containerd/io.containerd.runtime.v2.task/concourse/0f1e2d/"
 	require.NotContains(t, after, bundle+"config.json.k3Qz9a")
@@ -111,7 +111,7 @@ func TestD47LeakedConfigsGo(t *testing.T) {
 
 // Copies that upgrades forgot, a link that outlived its option, and a copy of
 // the system's runc: none is left to be run.
-func TestD48D49D51CopiesOfRuncGo(t *testing.T) {
+func TestD48D49D51CopiesOfRuncAreRemoved(t *testing.T) {
 	for _, name := range []string{"worker", "rocm", "cuda", "lxc"} {
 		h, before, after := takeOver(t, name)
 		for p, text := range after {
@@ -160,7 +160,7 @@ func TestD52NVIDIAsRuntimesAreRestored(t *testing.T) {
 }
 
 // Where the wrapper took the runtime's own place, the runtime comes back.
-func TestD52RuntimeThatWasReplacedComesBack(t *testing.T) {
+func TestD52ReplacedRuntimeIsRestored(t *testing.T) {
 	for _, how := range []string{"link", "copy", "gone"} {
 		h, _ := predecessor(t, "cuda")
 		wrapper, err := h.ReadFile("/opt/bin/runc-gpu-wrapper")
@@ -190,7 +190,7 @@ func TestD52RuntimeThatWasReplacedComesBack(t *testing.T) {
 }
 
 // The exporter that could not be upgraded is stopped, and its unit goes last.
-func TestD58PythonExporterGoes(t *testing.T) {
+func TestD58PythonExporterIsRemoved(t *testing.T) {
 	h, run := predecessor(t, "web")
 	_, err := diffed(t, h).Apply(t.Context(), nil)
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 
 // The Python charm's database stays encrypted when the option is cleared (D26);
 // the key is the only way to read it.
-func TestEncryptionKeyThatTheOptionForgotIsTakenOver(t *testing.T) {
+func TestEncryptionKeyWithoutOptionIsTakenOver(t *testing.T) {
 	h, _ := predecessor(t, "web")
 	paths := concourse.WebFiles(false)
 	key, old := Encryption(h.Root, paths)

@@ -124,7 +124,7 @@ func (l *leftovers) text(p string) ([]byte, error) {
 	return l.root.ReadFile(p)
 }
 
-// leftover is one step that is due.
+// leftover describes one step that is due.
 type leftover struct {
 	step plan.Step
 	do   func(ctx context.Context, h host.Host) error
@@ -146,8 +146,8 @@ const (
 	oldExporterEnv  = "/etc/concourse-exporter.env"
 )
 
-// exporter stops the exporter and removes its files. The unit's file is removed last, because
-// the other steps are found through it.
+// exporter stops the exporter and removes its files. The unit's file is removed last,
+// because the other steps are found through it.
 func (l *leftovers) exporter() {
 	unit, known := l.has(oldExporterFile, oldExporter)
 	if known && !unit {

@@ -63,7 +63,7 @@ func diffed(t testing.TB, h host.Host) plan.Plan {
 	return p
 }
 
-func TestPredecessorsLeftoversGo(t *testing.T) {
+func TestLeftoversOfThePredecessorAreRemoved(t *testing.T) {
 	for _, name := range hosttest.PredecessorNames() {
 		t.Run(name, func(t *testing.T) {
 			h, run := predecessor(t, name)
@@ -118,7 +118,7 @@ func TestPredecessorConvergesWhenKilledAfterEachStep(t *testing.T) {
 }
 
 // A step that can't be done is tried again: nothing that it is found by is gone.
-func TestPredecessorsStepsAreTriedAgain(t *testing.T) {
+func TestFailedStepsAreRetried(t *testing.T) {
 	for name, failing := range map[string]string{"web": "systemctl disable --now concourse-exporter.service", "worker": "systemctl try-restart containerd.service"} {
 		h, run := predecessor(t, name)
 		run.Fail(failing, 1, "Failed to connect to bus")
@@ -136,7 +136,7 @@ func TestPredecessorsStepsAreTriedAgain(t *testing.T) {
 	}
 }
 
-func TestNoPredecessorNothingToDo(t *testing.T) {
+func TestNoStepsWithoutThePredecessor(t *testing.T) {
 	for _, name := range append(hosttest.HostNames(), "") {
 		root := host.Root(t.TempDir())
 		if name != "" {
@@ -150,7 +150,7 @@ func TestNoPredecessorNothingToDo(t *testing.T) {
 }
 
 // Whatever lies where the Python charm had something, and is not that, stays.
-func TestPredecessorLeavesTheOperatorsFiles(t *testing.T) {
+func TestFilesOfTheOperatorStay(t *testing.T) {
 	own := map[string]string{
 		"/etc/systemd/system/concourse-exporter.service":    "[Service]\nExecStart=/opt/ours/exporter\n",
 		"/etc/concourse-exporter.env":                       "OURS=1\n",

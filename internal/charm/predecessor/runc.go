@@ -13,8 +13,8 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// The Python charm's wrappers are scripts. Shims find them as runc through links. The scripts
-// run copies of runc.
+// The Python charm's wrappers are scripts. Shims find them as runc through links. The
+// scripts run copies of runc.
 const (
 	oldBin         = "/opt/bin"
 	oldRunc        = oldBin + "/runc"

@@ -42,7 +42,7 @@ const (
 	stanzaBinary  = `    BinaryName = "/usr/local/bin/runc-wrapper"`
 )
 
-func TestContainerdsConfigurationIsAsItWas(t *testing.T) {
+func TestConfigurationOfContainerdIsRestored(t *testing.T) {
 	stanza := strings.Join([]string{"", stanzaHead, stanzaType, stanzaOptions, stanzaBinary, ""}, "\n")
 	for name, c := range map[string]struct{ have, want string }{
 		"appended":                   {"version = 2\n" + stanza, "version = 2\n"},
@@ -67,7 +67,7 @@ func TestContainerdsConfigurationIsAsItWas(t *testing.T) {
 	}
 }
 
-func TestContainerdThatDoesNotRunIsNotRestarted(t *testing.T) {
+func TestStoppedContainerdIsNotRestarted(t *testing.T) {
 	for _, state := range []string{"LoadState=not-found\nActiveState=inactive", "LoadState=loaded\nActiveState=inactive"} {
 		h, run := predecessor(t, "worker")
 		run.Answer("systemctl show", "Id=containerd.service\n"+state+"\n")

@@ -15,7 +15,7 @@ import (
 // Without it a provider assumes that the requirer supports version 0 only.
 func AuthoritiesRequest() map[string]string { return map[string]string{"version": "1"} }
 
-// Authority is a certificate authority.
+// Authority holds the certificate of a certificate authority.
 type Authority struct {
 	Fingerprint string // SHA-256 of the certificate, 64 hex digits
 	PEM         string // one certificate

@@ -33,8 +33,8 @@ func (c Certificate) Expires() time.Time {
 	return certs[0].NotAfter
 }
 
-// issued is an element of the provider's list. Library v1 has no key revoked, and v4 may
-// leave out the chain.
+// issued describes an element of the provider's list. Library v1 has no key revoked, and v4
+// may leave out the chain.
 type issued struct {
 	Certificate string   `json:"certificate"`
 	Request     string   `json:"certificate_signing_request"`

@@ -18,8 +18,8 @@ type Dashboard struct {
 	JSON []byte
 }
 
-// agentData is cos_agent's CosAgentProviderUnitData. The keys without a value are present
-// because some readers require every key.
+// agentData corresponds to cos_agent's CosAgentProviderUnitData. The keys without a value
+// are present because some readers require every key.
 type agentData struct {
 	MetricsRules ruleGroups `json:"metrics_alert_rules"`
 	LogRules     logGroups  `json:"log_alert_rules"`
@@ -95,8 +95,8 @@ func (d Dashboard) pack(charm string) (string, error) {
 	return base64.StdEncoding.EncodeToString(xz([]byte(text))), nil
 }
 
-// dashboardUID is cosl's DashboardPath40UID: 40 hex digits, the longest uid that Grafana
-// accepts.
+// dashboardUID computes cosl's DashboardPath40UID: 40 hex digits, the longest uid that
+// Grafana accepts.
 func dashboardUID(charm, path string) string {
 	return hex.EncodeToString(sha3.SumSHAKE256([]byte(charm+"-"+path), 20))
 }

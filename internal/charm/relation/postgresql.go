@@ -13,7 +13,7 @@ const databaseName = "concourse"
 const postgresPort = 5432
 
 // requestedSecrets lists the values that a provider must put into secrets. Order and form
-// are those of the library data_interfaces and of the Python charm, so that a migration
+// are as in the library data_interfaces and in the Python charm, so that a migration
 // changes nothing for the provider.
 const requestedSecrets = `["username", "password", "tls", "tls-ca", "uris", ` +
 	`"read-only-uris", "entity-name", "entity-password"]`

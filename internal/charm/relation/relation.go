@@ -14,7 +14,7 @@ package relation
 
 import "concourse-ci-machine/internal/base/wellknown"
 
-// Job is a Prometheus target that serves /metrics.
+// Job describes a Prometheus target that serves /metrics.
 type Job struct {
 	// Name is the job's name. Both sides add a prefix or suffix. The alert for an exporter
 	// that is down searches for it in the label job.

@@ -11,7 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// ruleGroups is a rules file of Prometheus.
+// ruleGroups holds a rules file of Prometheus.
 type ruleGroups struct {
 	Groups []ruleGroup `yaml:"groups" json:"groups"`
 }

@@ -15,7 +15,7 @@ func ScrapeUnitKeys() []string {
 	return []string{"prometheus_scrape_unit_address", "prometheus_scrape_unit_path", "prometheus_scrape_unit_name"}
 }
 
-// job is one scrape configuration, with the keys that the library accepts.
+// job holds one scrape configuration, with the keys that the library accepts.
 type job struct {
 	Name    string   `json:"job_name"`
 	Path    string   `json:"metrics_path"`
@@ -61,7 +61,7 @@ func ScrapeApp(t Topology, rules []byte, jobs []Job) (map[string]string, error) 
 	return bag, nil
 }
 
-// metadata is cosl's JujuTopology.as_dict.
+// metadata corresponds to cosl's JujuTopology.as_dict.
 type metadata struct {
 	Model     string `json:"model"`
 	ModelUUID string `json:"model_uuid"`
@@ -92,7 +92,7 @@ func bracket(address string) string {
 	return address
 }
 
-// marshal is json.Marshal without HTML escapes, which would make queries in the databag
+// marshal encodes JSON without HTML escapes, which would make queries in the databag
 // hard to read.
 func marshal(v any) (string, error) {
 	var b strings.Builder

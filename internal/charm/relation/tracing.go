@@ -18,7 +18,7 @@ const tracingRequest = `["otlp_grpc", "otlp_http"]`
 // tempo_coordinator_k8s tracing v0, requirer).
 func TracingRequest() map[string]string { return map[string]string{"receivers": tracingRequest} }
 
-// TraceReceiver is a server that takes traces as OTLP over gRPC.
+// TraceReceiver names a server that takes traces as OTLP over gRPC.
 type TraceReceiver struct {
 	Address string // host:port, IPv6 in brackets
 	TLS     bool

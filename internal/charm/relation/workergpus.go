@@ -24,7 +24,7 @@ type WorkerGPUs struct {
 	Since     time.Time      `json:"told,omitzero"`       // first time with this value of Each
 }
 
-// ArchCount is the number of a unit's GPUs with one architecture.
+// ArchCount holds the number of a unit's GPUs with one architecture.
 type ArchCount struct {
 	Arch string `json:"arch"` // gfx942
 	GPUs int    `json:"gpus"`
@@ -149,7 +149,7 @@ func parseArchs(s string, most int) (counts []ArchCount, err error) {
 	return counts, nil
 }
 
-// PublishedGPU is one GPU, or one partition, in the databag of its unit.
+// PublishedGPU describes one GPU, or one partition, in the databag of its unit.
 type PublishedGPU struct {
 	Index   int    `json:"index"` // number in the option gpu-device-ids
 	GFX     string `json:"gfx,omitempty"`

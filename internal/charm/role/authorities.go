@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// SystemCerts has the authorities that the machine trusts. update-ca-certificates makes it
-	// from the public authorities and from /usr/local/share/ca-certificates. SystemBundle has
-	// all of them in one file.
+	// SystemCerts has the authorities that the machine trusts. update-ca-certificates makes
+	// it from the public authorities and from /usr/local/share/ca-certificates.
+	// SystemBundle has all of them in one file.
 	SystemCerts  = "/etc/ssl/certs"
 	SystemBundle = SystemCerts + "/ca-certificates.crt"
-	// authoritiesDir has the authorities of the relation, one certificate in each file. It is
-	// removed last, because it shows that removed files may still be trusted.
+	// authoritiesDir has the authorities of the relation, one certificate in each file. It
+	// is removed last, because it shows that removed files may still be trusted.
 	authoritiesDir = "/usr/local/share/ca-certificates/concourse-ci-machine"
 	authorityName  = "concourse-ci-machine-" // prefix of each file's name
 
@@ -42,7 +42,8 @@ type Trust struct {
 	Dangles bool     // SystemCerts has a broken link
 }
 
-// ObserveTrust reads Trust. If no relation ever provided authorities, it reads one name only.
+// ObserveTrust reads Trust. If no relation ever provided authorities, it reads one name
+// only.
 func ObserveTrust(r host.Root, related bool) (t Trust, err error) {
 	names := func(dir string) (names []string) {
 		entries, failed := r.ReadDir(dir)
@@ -100,8 +101,8 @@ func authorities(o Observed) (all []relation.Authority, causes []status.Cause) {
 }
 
 // shareAuthorities takes one authority of each relation in turn until the limit is reached.
-// So a relation with many authorities does not displace those of another one. dropped has
-// the number of dropped authorities of each relation.
+// So a relation with many authorities does not displace authorities of another one. dropped
+// has the number of dropped authorities of each relation.
 func shareAuthorities(given [][]relation.Authority) (all []relation.Authority, dropped []int) {
 	dropped = make([]int, len(given))
 	trusted := map[string]bool{}
@@ -176,7 +177,8 @@ func (d *Desired) TrustAuthorities(o Observed) {
 	d.Resources = append(d.Resources, DesireTrust(o.Trust, d.Trusted)...)
 }
 
-// TrustInputs returns inputs for the restart of a process, which reads authorities only once.
+// TrustInputs returns inputs for the restart of a process, which reads authorities only
+// once.
 func (d *Desired) TrustInputs() (inputs [][]byte) {
 	for _, a := range d.Trusted {
 		inputs = append(inputs, []byte(a.Fingerprint))

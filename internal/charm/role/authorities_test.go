@@ -92,7 +92,7 @@ func links(t *testing.T, h host.Host) (names []string) {
 	return names
 }
 
-func TestTheMachineTrustsTheAuthoritiesAndNoOthers(t *testing.T) {
+func TestMachineTrustsOnlyTheAuthoritiesOfRelations(t *testing.T) {
 	h, calls := trusting(t)
 	require.Empty(t, trust(t, h, -1), "nobody ever gave any")
 	a, b, c := authority("a"), authority("b"), authority("c")
@@ -119,7 +119,7 @@ func TestTheMachineTrustsTheAuthoritiesAndNoOthers(t *testing.T) {
 }
 
 // A run that is killed anywhere, before a reboot too, which forgets the stamps.
-func TestTrustConvergesWhereverARunEnded(t *testing.T) {
+func TestTrustConvergesAfterAKilledRun(t *testing.T) {
 	a, b := authority("a"), authority("b")
 	for _, reboot := range []bool{false, true} {
 		for _, to := range [][]relation.Authority{{b}, {a, b}, nil} {
@@ -145,7 +145,7 @@ func TestTrustConvergesWhereverARunEnded(t *testing.T) {
 	}
 }
 
-func TestWhatIsInTheFolderOfAuthoritiesIsTheCharms(t *testing.T) {
+func TestFolderOfAuthoritiesHasNoOtherFiles(t *testing.T) {
 	h, calls := trusting(t)
 	a := authority("a")
 	trust(t, h, -1, a)
@@ -201,7 +201,7 @@ func TestRelationsShareTheLimitOfAuthorities(t *testing.T) {
 	}
 }
 
-func TestStatusNamesTheRelationThatGivesTooManyAuthorities(t *testing.T) {
+func TestStatusNamesTheRelationWithTooManyAuthorities(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	var many []string
@@ -221,7 +221,7 @@ func TestStatusNamesTheRelationThatGivesTooManyAuthorities(t *testing.T) {
 		Text: "receive-ca-certs: 4 of 203 authorities of vault are not trusted, as the limit is 200; have it give fewer, or run juju remove-relation web:receive-ca-certs vault"}}, causes)
 }
 
-func TestAuthoritiesOfAllRelationsCountAndTheStatusTellsOfWrongOnes(t *testing.T) {
+func TestAuthoritiesOfAllRelationsAreTrustedAndInvalidOnesNamed(t *testing.T) {
 	o := Observed{Facts: model.Facts{Unit: "web/1", Authorities: model.Authorities{Relations: []model.Relation{
 		{App: "ca"}, {App: "vault", Remote: map[string]string{"certificates": "["}},
 	}}}}

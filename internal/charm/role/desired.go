@@ -8,7 +8,7 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// Desired is the part of the desired state that both roles have.
+// Desired holds the part of the desired state that both roles have.
 type Desired struct {
 	Resources []plan.Resource
 	Causes    []status.Cause // reasons why the unit is not ready, as far as they are known before applying
@@ -17,8 +17,8 @@ type Desired struct {
 
 	Remove    bool // the unit is being removed
 	EndsTasks bool // see function EndsTasks
-	// Refused has the reasons why nothing is done: the Python charm's service cannot be taken
-	// over yet and keeps running.
+	// Refused has the reasons why nothing is done: the Python charm's service cannot be
+	// taken over yet and keeps running.
 	Refused []status.Cause
 }
 
@@ -26,12 +26,12 @@ type Desired struct {
 // containers keep running, and the new process takes them over.
 const RunningTasks = "running tasks"
 
-// EndsTasks reports whether the operator ended the worker's tasks by removing the unit or its
-// relation to the web. The temporary absence of a web does not end them. A removed unit
+// EndsTasks reports whether the operator ended the worker's tasks by removing the unit or
+// its relation to the web. The temporary absence of a web does not end them. A removed unit
 // breaks its relations first, the relation of the peers last. Only then the other units see
-// it leave (Juju, uniter/relation/relationer.go: die). So its tasks end in that hook and not
-// in stop. With mode=worker the missing relation is sufficient, because the hook that saw it
-// end may have failed.
+// it leave (Juju, uniter/relation/relationer.go: die). So its tasks end in that hook and
+// not in stop. With mode=worker the missing relation is sufficient, because the hook that
+// saw it end may have failed.
 func EndsTasks(event string, f model.Facts) bool {
 	if f.Mode() == "worker" && len(f.Flights) == 0 {
 		return true

@@ -15,8 +15,8 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 )
 
-// Observed holds the input of Desire in both roles. It is plain data: equal values give equal
-// desired states.
+// Observed holds the input of Desire in both roles. It is plain data: equal values give
+// equal desired states.
 type Observed struct {
 	Event    string // name of the hook
 	Facts    model.Facts

@@ -25,9 +25,9 @@ const (
 	JobsService     = "concourse-exporter"
 )
 
-// UsageReport has the processes that use GPUs, for the exporter, which is not root. A process
-// that can read the open files of other users (CAP_SYS_PTRACE) can also control their
-// processes, and the exporter is open to the network.
+// UsageReport has the processes that use GPUs, for the exporter, which is not root. A
+// process that can read the open files of other users (CAP_SYS_PTRACE) can also control
+// their processes, and the exporter is open to the network.
 const UsageReport = "/run/concourse-gpu-usage.json"
 
 // NVIDIAReport has the output of nvidia-smi for the exporter. The exporter never starts
@@ -37,8 +37,8 @@ const NVIDIAReport = "/run/concourse-gpu-nvidia.json"
 // reports has these files with the services that write them.
 var reports = []struct{ service, path string }{{UsageService, UsageReport}, {NVIDIAService, NVIDIAReport}}
 
-// DesirePebble runs one service under Pebble. If on is false, it removes Pebble. other is the
-// service of the other role, which is removed.
+// DesirePebble runs one service under Pebble. If on is false, it removes Pebble. other is
+// the service of the other role, which is removed.
 func DesirePebble(d *Desired, o Observed, why string, on bool, other string, l resource.PebbleLayer) error {
 	l.Dir = PebbleDir + "/layers"
 	layer, err := l.File()

@@ -8,14 +8,14 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 )
 
-// Impossible is a desired state that could not be computed. It fails the plan, so that
+// Impossible replaces a desired state that could not be computed. It fails the plan, so that
 // nothing is applied.
 type Impossible struct{ Err error }
 
 // Diff implements plan.Resource.
 func (i Impossible) Diff(context.Context, host.Host) (plan.Plan, error) { return nil, i.Err }
 
-// step is a resource that is always due in this run.
+// step describes a resource that is always due in this run.
 type step struct {
 	plan.Step
 	do func(context.Context, host.Host) error
@@ -36,8 +36,8 @@ func (s Series) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	return plan.Diff(ctx, h, s...)
 }
 
-// Starts reports whether this run starts a unit that should run. A unit that already runs, or
-// is about to, was started with an earlier state of its files.
+// Starts reports whether this run starts a unit that should run. A unit that already runs,
+// or is about to, was started with an earlier state of its files.
 func Starts(s resource.UnitState) bool { return !s.Running() && s.Active != "activating" }
 
 // Tolerated returns a step that is always due in this run and may fail. A failure is a note.

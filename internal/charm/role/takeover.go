@@ -8,7 +8,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// Remediable is implemented by errors that only the operator can fix. Remedy returns the fix.
+// Remediable marks errors that only the operator can fix. Remedy returns the fix.
 type Remediable interface{ Remedy() string }
 
 // Refusals returns the reasons why the Python charm's service cannot be taken over now. They

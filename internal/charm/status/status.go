@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Kind is one of Juju's workload states.
+// Kind names one of Juju's workload states.
 type Kind string
 
 // The workload states that a charm can set.
@@ -18,21 +18,21 @@ const (
 	Active      Kind = "active"
 )
 
-// Cause is a reason for a state, with its remedy.
+// Cause holds a reason for a state, with its remedy.
 type Cause struct {
 	Kind Kind
 	Text string
 }
 
-// Status is a state and its text in `juju status`.
+// Status holds a state and its text in `juju status`.
 type Status struct {
 	Kind    Kind
 	Message string
 }
 
-// Of returns the worst state of the causes, with the texts of all causes, worst first. Causes
-// that are Active are warnings. If there are only warnings, the unit is active, and its text
-// begins with ready.
+// Of returns the worst state of the causes, with the texts of all causes, worst first.
+// Causes that are Active are warnings. If there are only warnings, the unit is active, and
+// its text begins with ready.
 func Of(ready string, causes []Cause) Status {
 	order := []Kind{Blocked, Waiting, Maintenance, Active}
 	sorted := slices.Clone(causes)

@@ -22,7 +22,7 @@ type Coverage struct {
 	Workers  CoveringWorkers `json:"workers" yaml:"workers"`
 }
 
-// CoveredArch is one architecture, with the units that have it.
+// CoveredArch describes one architecture, with the units that have it.
 type CoveredArch struct {
 	Arch     string         `json:"architecture" yaml:"architecture"`
 	Required bool           `json:"required" yaml:"required"`
@@ -31,7 +31,7 @@ type CoveredArch struct {
 	Units    []CoveringUnit `json:"units" yaml:"units"`
 }
 
-// CoveringUnit is the unit of one worker in a list of Coverage.
+// CoveringUnit describes the unit of one worker in a list of Coverage.
 type CoveringUnit struct {
 	Unit     string `json:"unit" yaml:"unit"`
 	Worker   string `json:"worker" yaml:"worker"`     // name at the web, "" if unpublished
@@ -55,7 +55,8 @@ type CoveringWorkers struct {
 	GPUs int `json:"with_gpus" yaml:"with_gpus"`
 }
 
-// CoverageOf returns the architectures that workers publish, and compares them with required.
+// CoverageOf returns the architectures that workers publish, and compares them with
+// required.
 func CoverageOf(workers []model.Worker, required []string) Coverage {
 	c := Coverage{Architectures: []CoveredArch{}, Missing: []string{}, Withheld: []string{},
 		Unknown: []CoveringUnit{}, Others: []CoveringUnit{}}
@@ -114,8 +115,8 @@ func CoverageOf(workers []model.Worker, required []string) Coverage {
 	return c
 }
 
-// missingArchs warns about required architectures that no worker has, or whose GPUs are all
-// in quarantine.
+// missingArchs warns about required architectures that no worker has, or that have all
+// GPUs in quarantine.
 func missingArchs(w *model.Web, required []string) (causes []status.Cause) {
 	if len(required) == 0 {
 		return nil

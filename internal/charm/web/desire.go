@@ -103,7 +103,7 @@ func forgetOwnWorker(ctx context.Context, clock host.Clock, api *concourse.API, 
 	return nil
 }
 
-// Desired is the state that a web's unit should have.
+// Desired describes the state that a web's unit should have.
 type Desired struct {
 	role.Desired
 	Web

@@ -26,7 +26,7 @@ type Certify struct {
 }
 
 // observeCertify reads the private key, or makes one, and makes the request. The same names
-// give the same request. Without a name there is no request: Juju may not have assigned an
+// give the same request. Without a name it makes no request: Juju may not have assigned an
 // address yet.
 func observeCertify(r host.Root, cfg config.Config, w *model.Web) (c Certify, err error) {
 	if !cfg.TLS || w == nil {
@@ -119,7 +119,7 @@ func certifyFiles(o Observed, paths concourse.WebPaths) []resource.File {
 	return []resource.File{{Path: paths.TLSKey(), Data: []byte(o.Certify.Key), Mode: 0o600, Owner: concourse.WebUser}}
 }
 
-// optionFiles returns the variables whose value is a file of the charm. Vault's variables
+// optionFiles returns the variables with the path of a file of the charm. Vault's variables
 // are left out if a relation provides Vault.
 func optionFiles(o Observed) []string {
 	keys := slices.Sorted(maps.Keys(o.Config.Files))

@@ -10,14 +10,14 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// Fleet holds all workers: those of related units, and others that Concourse lists.
+// Fleet holds all workers: workers of related units, and others that Concourse lists.
 type Fleet struct {
 	Time    time.Time     `json:"time"`
 	Unknown string        `json:"state_unknown,omitempty"` // reason why Concourse's list is missing
 	Workers []FleetWorker `json:"workers"`
 }
 
-// FleetWorker is one worker. null is unknown.
+// FleetWorker describes one worker. null is unknown.
 type FleetWorker struct {
 	Unit   string `json:"unit"`   // "" if no related unit has this worker
 	Worker string `json:"worker"` // name at the web, "" if the unit publishes none

@@ -69,7 +69,7 @@ func retired(ctx context.Context, h host.Host, o Observed) (names []string) {
 	return names
 }
 
-// cutOff ends the connections of workers whose key was removed after they left. The web
+// cutOff ends the connections of workers after they left and lost their key. The web
 // checks a key only when a worker connects (D19). cutOff also returns the keys.
 func cutOff(o Observed) (rs []plan.Resource, keys []string) {
 	kept := o.draining()
@@ -78,7 +78,7 @@ func cutOff(o Observed) (rs []plan.Resource, keys []string) {
 			continue
 		}
 		keys = append(keys, l.Key)
-		if net.ParseIP(l.Address) != nil { // without an address there is no way to find the connection
+		if net.ParseIP(l.Address) != nil { // without an address the connection cannot be found
 			rs = append(rs, concourse.Disconnect{Addr: l.Address, Why: l.Unit + " is not related any more"})
 		}
 	}

@@ -1,8 +1,8 @@
 // Package web decides the state of a web's unit. Observe reads everything that the decision
-// depends on, Desire decides, and Stop, RemoveFromWorker and RemoveAll end a web. The package
-// never changes the machine itself: it returns resources, which package charm applies. Each
-// file is one subject, such as keys, worker registration, the limit of tasks or the hold of
-// builds.
+// depends on, Desire decides, and Stop, RemoveFromWorker and RemoveAll end a web. The
+// package never changes the machine itself: it returns resources, which package charm
+// applies. Each file is one subject, such as keys, worker registration, the limit of tasks
+// or the hold of builds.
 package web
 
 import (
@@ -151,8 +151,8 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 				return nil
 			}},
 		resource.Service{Unit: concourse.WebUnit, State: state, Up: true},
-		// New or removed keys need no restart, because the web can reload the file (D16). The
-		// reload precedes the restart: a signal would end a web that has just started.
+		// New or removed keys need no restart, because the web can reload the file (D16).
+		// The reload precedes the restart: a signal would end a web that has just started.
 		reloadKeys(state, keyFiles),
 		resource.Trigger{Name: RestartWeb, Inputs: append(inputs, env.Data), Files: read,
 			Unit: concourse.WebUnit, State: state,

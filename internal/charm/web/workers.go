@@ -89,7 +89,7 @@ func refusedWorkers(w *model.Web) []status.Cause {
 }
 
 // firstWarnings returns the first MaxRefused texts and the number of the others, because
-// nobody reads a status with a thousand texts.
+// a status with a thousand texts is useless.
 func firstWarnings(texts []string, more string) (causes []status.Cause) {
 	for _, text := range texts[:min(len(texts), MaxRefused)] {
 		causes = append(causes, status.Cause{Kind: status.Active, Text: text})
