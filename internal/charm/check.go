@@ -75,23 +75,34 @@ func (c *Charm) Check(ctx context.Context, want Desired, changed bool) []status.
 
 // SettledWorker repeats checkWorker until the worker is ready or role.SettleTime is over.
 func (c *Charm) SettledWorker(ctx context.Context, want worker.Worker, changed bool) *status.Cause {
-	cause, connects := c.checkWorker(ctx, want, changed)
+	which := observedProcess
+	if changed {
+		which = currentProcess
+	}
+	cause, connects := c.checkWorker(ctx, want, which)
 	for waited := time.Duration(0); cause != nil && (changed || connects) &&
 		waited < role.SettleTime; waited += role.SettlePoll {
 		c.Host.Sleep(role.SettlePoll)
-		cause, connects = c.checkWorker(ctx, want, true)
+		cause, connects = c.checkWorker(ctx, want, currentProcess)
 	}
 	return cause
 }
 
-// checkWorker examines the worker and its journal. After a change the process may differ
-// from the observed one. connects reports that only the registration is missing, which the
-// worker retries.
-func (c *Charm) checkWorker(ctx context.Context, want worker.Worker, changed bool) (cause *status.Cause,
+// process selects the process of the worker's unit.
+type process string
+
+const (
+	observedProcess process = "observed" // before the plan was applied
+	currentProcess  process = "current"  // the plan or systemd may have restarted it
+)
+
+// checkWorker examines the worker and its journal. connects reports that only the
+// registration is missing, which the worker retries.
+func (c *Charm) checkWorker(ctx context.Context, want worker.Worker, which process) (cause *status.Cause,
 	connects bool) {
 	health := make(chan concourse.Health, 1)
 	go func() { health <- concourse.CheckHealth(ctx, c.healthURL()) }()
-	reg, err := c.registration(ctx, want, changed)
+	reg, err := c.registration(ctx, want, which)
 	if h := <-health; h.State != concourse.Healthy {
 		return &status.Cause{Kind: status.Waiting,
 			Text: fmt.Sprintf("Worker not ready: %s; see journalctl --unit concourse-worker", h.Why)}, false
@@ -109,9 +120,9 @@ func (c *Charm) checkWorker(ctx context.Context, want worker.Worker, changed boo
 	return nil, false
 }
 
-func (c *Charm) registration(ctx context.Context, want worker.Worker, changed bool) (concourse.Registration, error) {
+func (c *Charm) registration(ctx context.Context, want worker.Worker, which process) (concourse.Registration, error) {
 	invocation := want.Invocation
-	if changed {
+	if which == currentProcess {
 		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit)
 		if err != nil {
 			return concourse.Registration{}, err

@@ -151,7 +151,7 @@ func TestWebWithAnInvalidOptionStopsWithoutItsDatabase(t *testing.T) {
 
 func TestWorkerPublishesItsDrainTimeout(t *testing.T) {
 	bag := map[string]string{"drain-timeout": "1h30m0s"}
-	require.True(t, maps.Equal(bag, relation.DrainBag(90*time.Minute)))
+	require.True(t, maps.Equal(bag, relation.DrainDatabag(90*time.Minute)))
 	d, problems := relation.ParseDrain(bag, 24*time.Hour)
 	require.Empty(t, problems)
 	require.Equal(t, 90*time.Minute, d)

@@ -23,14 +23,14 @@ const charmName = "concourse-ci-machine"
 func (c *Charm) publishMonitoring(ctx context.Context, facts model.Facts, up listening) error {
 	w := facts.Watchers
 	if w.Tracing != nil && w.Leader {
-		if err := c.setAppBag(ctx, w.Tracing.ID, w.Tracing.OwnApp, relation.TracingRequest()); err != nil {
+		if err := c.setAppDatabag(ctx, w.Tracing.ID, w.Tracing.OwnApp, relation.TracingRequest()); err != nil {
 			return err
 		}
 	}
 	if len(w.Monitoring)+len(w.COSAgent) == 0 {
 		return nil
 	}
-	bags, err := c.watcherBags(w, facts, up)
+	bags, err := c.monitoringDatabags(w, facts, up)
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot write what is published for monitoring")
 	}
@@ -56,8 +56,8 @@ func (c *Charm) publishMonitoring(ctx context.Context, facts model.Facts, up lis
 	return nil
 }
 
-// watcherBags holds the desired databags for monitoring.
-type watcherBags struct {
+// monitoringDatabags holds the desired databags for monitoring.
+type monitoringDatabags struct {
 	unit, app, agent map[string]string
 	silent           bool // no unit of the application has an exporter
 }
@@ -95,10 +95,11 @@ func (c *Charm) rules(folder string, files ...ruleFile) (rules []byte, err error
 	return rules, nil
 }
 
-// watcherBags returns the desired databags. Whether any unit may have an exporter follows
+// monitoringDatabags returns the desired databags. Whether any unit may have an exporter follows
 // from the configuration, which is the same in all units. The jobs of cos_agent follow from
 // the exporters of this unit.
-func (c *Charm) watcherBags(w model.Watchers, facts model.Facts, up listening) (b watcherBags, err error) {
+func (c *Charm) monitoringDatabags(w model.Watchers, facts model.Facts, up listening) (b monitoringDatabags,
+	err error) {
 	cfg, _ := config.Parse(facts.Config, facts.Secrets) // checked before
 	gpus := cfg.Mode != "web" && slices.Contains([]string{"auto", "rocm", "cuda"}, cfg.ComputeRuntime)
 	webs := cfg.Mode != "worker" && cfg.Metrics

@@ -90,7 +90,7 @@ func (c *Charm) requestAuthorities(ctx context.Context, facts model.Facts) error
 		return nil
 	}
 	for _, l := range facts.Authorities.Relations {
-		if err := c.setAppBag(ctx, l.ID, l.OwnApp, relation.AuthoritiesRequest()); err != nil {
+		if err := c.setAppDatabag(ctx, l.ID, l.OwnApp, relation.AuthoritiesRequest()); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ func (c *Charm) publishRoute(ctx context.Context, facts model.Facts, want relati
 	if facts.Mode() == "worker" {
 		address = ""
 	}
-	app, err := want.Bag()
+	app, err := want.Databag()
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot write what is asked of the proxy")
 	}

@@ -24,14 +24,14 @@ import (
 // secretLabel is the label of the application's secret. Only people read it.
 const secretLabel = "concourse-web"
 
-// setAppBag publishes the differences of this application's databag. Only the leader may
+// setAppDatabag publishes the differences of this application's databag. Only the leader may
 // write it.
-func (c *Charm) setAppBag(ctx context.Context, id string, own, want map[string]string) error {
+func (c *Charm) setAppDatabag(ctx context.Context, id string, own, want map[string]string) error {
 	return c.setAppKeys(ctx, id, own, want, slices.Collect(maps.Keys(want)))
 }
 
-// setUnitBag publishes the differences of this unit's databag.
-func (c *Charm) setUnitBag(ctx context.Context, id string, own, want map[string]string) error {
+// setUnitDatabag publishes the differences of this unit's databag.
+func (c *Charm) setUnitDatabag(ctx context.Context, id string, own, want map[string]string) error {
 	return c.setUnitKeys(ctx, id, own, want, slices.Collect(maps.Keys(want)))
 }
 
@@ -62,13 +62,13 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 	now := c.Host.Now()
 	version, _, _ := release.Installed(c.Host.Root)
 	bagFor := func(own map[string]string) map[string]string {
-		bag := relation.WorkerBag(key, role.WorkerName(kept, facts.Unit, id), version)
-		maps.Copy(bag, relation.DrainBag(want.Worker.Drain))
-		maps.Copy(bag, want.Worker.GPUs.After(own, now).Bag())
+		bag := relation.WorkerDatabag(key, role.WorkerName(kept, facts.Unit, id), version)
+		maps.Copy(bag, relation.DrainDatabag(want.Worker.Drain))
+		maps.Copy(bag, want.Worker.GPUs.After(own, now).Databag())
 		return bag
 	}
 	for _, f := range facts.Flights {
-		if err := c.setUnitBag(ctx, f.ID, f.Own, bagFor(f.Own)); err != nil {
+		if err := c.setUnitDatabag(ctx, f.ID, f.Own, bagFor(f.Own)); err != nil {
 			return err
 		}
 	}
@@ -76,9 +76,9 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 	case facts.Peer == nil:
 		return nil
 	case facts.Mode() == "auto":
-		return c.setUnitBag(ctx, facts.Peer.ID, facts.Peer.Own, bagFor(facts.Peer.Own))
+		return c.setUnitDatabag(ctx, facts.Peer.ID, facts.Peer.Own, bagFor(facts.Peer.Own))
 	case facts.Leader: // the application has no web that would remove the predecessor's keys (D33)
-		return c.setAppBag(ctx, facts.Peer.ID, facts.Peer.Remote, predecessorKeys(facts.Peer.Remote))
+		return c.setAppDatabag(ctx, facts.Peer.ID, facts.Peer.Remote, predecessorKeys(facts.Peer.Remote))
 	}
 	return nil
 }
@@ -95,11 +95,11 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 			return jujuerrors.Annotate(err, "cannot publish the web's key")
 		}
 		version, _, _ := release.Installed(c.Host.Root)
-		maps.Copy(published, relation.TSABag(net.JoinHostPort(w.Address, strconv.Itoa(wellknown.TSAPort)),
+		maps.Copy(published, relation.TSADatabag(net.JoinHostPort(w.Address, strconv.Itoa(wellknown.TSAPort)),
 			public, version))
 	}
 	for _, t := range facts.TSAs {
-		if err := c.setUnitBag(ctx, t.ID, t.Own, published); err != nil {
+		if err := c.setUnitDatabag(ctx, t.ID, t.Own, published); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 	if facts.Peer != nil && facts.Mode() == "auto" {
 		key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
 		if err == nil {
-			err = c.setUnitBag(ctx, facts.Peer.ID, facts.Peer.Own, map[string]string{"worker-public-key": key})
+			err = c.setUnitDatabag(ctx, facts.Peer.ID, facts.Peer.Own, map[string]string{"worker-public-key": key})
 		}
 		if err != nil {
 			return jujuerrors.Annotate(err, "cannot publish the key of the worker that this unit can become")
@@ -132,23 +132,23 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 		}
 	}
 	if l := w.LDAP; l != nil && facts.Leader {
-		if err := c.setAppBag(ctx, l.ID, l.OwnApp, relation.LDAPRequest(c.Event.App(), facts.Model)); err != nil {
+		if err := c.setAppDatabag(ctx, l.ID, l.OwnApp, relation.LDAPRequest(c.Event.App(), facts.Model)); err != nil {
 			return err
 		}
 	}
 	if l := w.Certificates; l != nil && want.Web.Request != "" {
-		return c.request(ctx, l, facts.Leader, nil, relation.CertificateBag(want.Web.Request))
+		return c.request(ctx, l, facts.Leader, nil, relation.CertificateDatabag(want.Web.Request))
 	}
 	return nil
 }
 
 func (c *Charm) request(ctx context.Context, l *model.Relation, leader bool, app, unit map[string]string) error {
 	if leader {
-		if err := c.setAppBag(ctx, l.ID, l.OwnApp, app); err != nil {
+		if err := c.setAppDatabag(ctx, l.ID, l.OwnApp, app); err != nil {
 			return err
 		}
 	}
-	return c.setUnitBag(ctx, l.ID, l.Own, unit)
+	return c.setUnitDatabag(ctx, l.ID, l.Own, unit)
 }
 
 // publishSecret writes the application's secret. The peers' databag gets its id and, with
@@ -185,7 +185,7 @@ func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desir
 		maps.Copy(bag, published)
 	}
 	maps.Copy(bag, predecessorKeys(facts.Peer.Remote))
-	return c.setAppBag(ctx, facts.Peer.ID, facts.Peer.Remote, bag)
+	return c.setAppDatabag(ctx, facts.Peer.ID, facts.Peer.Remote, bag)
 }
 
 // predecessorKeys returns the predecessor's keys of the peers' databag, each with an empty
@@ -218,7 +218,7 @@ func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 		"last-started-version",
 		"tsa-public-key", "concourse-version"}
 	if facts.Role == model.WebRole {
-		stale = append(stale, slices.Collect(maps.Keys(relation.DrainBag(0)))...)
+		stale = append(stale, slices.Collect(maps.Keys(relation.DrainDatabag(0)))...)
 		stale = append(stale, "worker-name", "worker-version")
 		if facts.Mode() != "auto" { // with mode=auto another leader must accept this unit, see web.Desire
 			stale = append(stale, "worker-public-key")
@@ -228,29 +228,29 @@ func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 	for _, key := range stale {
 		bag[key] = ""
 	}
-	noGPUs := relation.WorkerGPUs{}.Bag()
+	noGPUs := relation.WorkerGPUs{}.Databag()
 	if facts.Role == model.WebRole {
 		maps.Copy(bag, noGPUs)
 	}
 	if facts.Peer != nil {
-		if err := c.setUnitBag(ctx, facts.Peer.ID, facts.Peer.Own, bag); err != nil {
+		if err := c.setUnitDatabag(ctx, facts.Peer.ID, facts.Peer.Own, bag); err != nil {
 			return err
 		}
 	}
 	if facts.Role == model.WebRole {
-		for key := range relation.DrainBag(0) {
+		for key := range relation.DrainDatabag(0) {
 			noGPUs[key] = ""
 		}
 		noGPUs["worker-public-key"], noGPUs["worker-name"], noGPUs["worker-version"] = "", "", ""
 		for _, f := range facts.Flights {
-			if err := c.setUnitBag(ctx, f.ID, f.Own, noGPUs); err != nil {
+			if err := c.setUnitDatabag(ctx, f.ID, f.Own, noGPUs); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	for _, t := range facts.TSAs {
-		if err := c.setUnitBag(ctx, t.ID, t.Own, map[string]string{"tsa-host": "", "tsa-public-key": "",
+		if err := c.setUnitDatabag(ctx, t.ID, t.Own, map[string]string{"tsa-host": "", "tsa-public-key": "",
 			"concourse-version": ""}); err != nil {
 			return err
 		}

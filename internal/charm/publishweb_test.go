@@ -75,7 +75,7 @@ func TestPeersHaveAWorkersGPUsUntilItIsTheWeb(t *testing.T) {
 	}
 	run(func(c *Charm, f model.Facts) error { return c.retract(t.Context(), f) }, model.WebRole)
 	for _, bag := range []map[string]string{peer.Local, flight.Local} {
-		for key := range gpus.Bag() {
+		for key := range gpus.Databag() {
 			require.NotContains(t, bag, key)
 		}
 	}

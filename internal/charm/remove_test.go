@@ -48,7 +48,7 @@ func TestRemovedUnitDeletesItsFiles(t *testing.T) {
 	_, err := p.Apply(context.Background(), nil)
 	require.NoError(t, err)
 	require.Equal(t, 2, len(r.Ran), r.Ran)
-	for _, path := range append(append(amd.ToolkitFiles(), nvidia.Files()...), cdi.Path, nvidia.Path, model.StateDir) {
+	for _, path := range slices.Concat(amd.ToolkitFiles(), nvidia.Files(), []string{cdi.Path, nvidia.Path, model.StateDir}) {
 		require.False(t, h.Exists(path), path)
 	}
 	for _, path := range roletest.Operators {

@@ -22,7 +22,7 @@ import (
 
 // tells puts the GPUs of a worker into its bag.
 func tells(r *jujutest.Relation, unit string, g relation.WorkerGPUs) {
-	for k, v := range g.Bag() {
+	for k, v := range g.Databag() {
 		delete(r.Units[unit], k)
 		if v != "" {
 			r.Units[unit][k] = v

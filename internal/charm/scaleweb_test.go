@@ -201,7 +201,7 @@ func (w *scaleWeb) joins(r *jujutest.Relation, n int, key string) (unit string) 
 	unit = fmt.Sprintf("%s/%d", r.RemoteApp, n)
 	r.Units[unit] = map[string]string{"ingress-address": workerAddress(n)}
 	if key != "" {
-		maps.Copy(r.Units[unit], relation.WorkerBag(key, fmt.Sprintf("worker-%d", n), "8.2.5"))
+		maps.Copy(r.Units[unit], relation.WorkerDatabag(key, fmt.Sprintf("worker-%d", n), "8.2.5"))
 		w.linked[workerAddress(n)] = true
 	}
 	return unit

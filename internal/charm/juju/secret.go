@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -91,7 +92,7 @@ func (t *Tools) SecretAdd(ctx context.Context, s Secret) (string, error) {
 // The same content as before makes no new revision.
 func (t *Tools) SecretSet(ctx context.Context, id string, s Secret) error {
 	return withContent(s.Content, func(file ...string) error {
-		return t.change(ctx, append(append([]string{"secret-set", id}, s.flags()...), file...)...)
+		return t.change(ctx, slices.Concat([]string{"secret-set", id}, s.flags(), file)...)
 	})
 }
 

@@ -25,7 +25,7 @@ func roleOf(mode string, leader bool) Role {
 // While the option is invalid, the unit keeps its previous mode.
 func (f Facts) Mode() string {
 	mode := modeOf(f.Config)
-	if roleOf(mode, true) == "" {
+	if !validMode(mode) {
 		return f.KeptMode
 	}
 	return mode
@@ -33,10 +33,13 @@ func (f Facts) Mode() string {
 
 // keepMode saves the mode of the previous hook if the option is invalid now.
 func (f *Facts) keepMode(last Facts) {
-	if mode := last.Mode(); roleOf(modeOf(f.Config), true) == "" {
-		f.KeptMode = mode
+	if !validMode(modeOf(f.Config)) {
+		f.KeptMode = last.Mode()
 	}
 }
+
+// validMode reports whether units with this mode have a role.
+func validMode(mode string) bool { return mode == "auto" || mode == "web" || mode == "worker" }
 
 func modeOf(raw map[string]any) string {
 	if mode, ok := raw["mode"].(string); ok {

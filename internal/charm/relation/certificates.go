@@ -201,9 +201,9 @@ func privateKey(text string) (crypto.Signer, error) {
 	return nil, errors.New("the key is none that certificates are made for")
 }
 
-// CertificateBag returns the unit's databag of tls-certificates (requirer, library
+// CertificateDatabag returns the unit's databag of tls-certificates (requirer, library
 // tls_certificates_interface v1 to v4).
-func CertificateBag(csrPEM string) map[string]string {
+func CertificateDatabag(csrPEM string) map[string]string {
 	data, _ := marshal([]certificateRequest{{strings.TrimSpace(csrPEM), false}}) // text and a bool can be written
 	return map[string]string{"certificate_signing_requests": data}
 }

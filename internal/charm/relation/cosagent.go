@@ -60,17 +60,17 @@ func COSAgent(t Topology, rules, logs []byte, dashboards []Dashboard, jobs []Job
 	for _, j := range jobs {
 		d.Jobs = append(d.Jobs, j.scraped(t.App+"_"+j.Name, "localhost"))
 	}
-	return d.bag()
+	return d.databag()
 }
 
 // NoCOSAgent returns the databag that withdraws everything from COSAgent. The other side
 // keeps a copy of rules and dashboards. Only an empty list replaces it, not a missing key.
 func NoCOSAgent() (map[string]string, error) {
 	return agentData{MetricsRules: ruleGroups{[]ruleGroup{}}, Dashboards: []string{}, Jobs: []job{},
-		LogSlots: []string{}}.bag()
+		LogSlots: []string{}}.databag()
 }
 
-func (d agentData) bag() (map[string]string, error) {
+func (d agentData) databag() (map[string]string, error) {
 	text, err := marshal(d)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write %s: %w", COSAgentKey, err)

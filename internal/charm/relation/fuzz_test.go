@@ -31,7 +31,7 @@ func FuzzParseWorker(f *testing.F) {
 		if k == "" {
 			return
 		}
-		again, _, problems := ParseWorker(WorkerBag(k, n, ""))
+		again, _, problems := ParseWorker(WorkerDatabag(k, n, ""))
 		if again != k || len(problems) > 0 || strings.Count(k, " ") != 1 {
 			t.Errorf("%q is not one key", k)
 		}

@@ -39,8 +39,8 @@ type routeTimeout struct {
 	Server int `json:"server"` // seconds
 }
 
-// Bag returns the application's databag, with values in JSON. An empty value removes a key.
-func (r Route) Bag() (map[string]string, error) {
+// Databag returns the application's databag, with values in JSON. An empty value removes a key.
+func (r Route) Databag() (map[string]string, error) {
 	bag := map[string]string{"service": "", "ports": "", "protocol": "", "hosts": "", "hostname": "",
 		"allow_http": "", "check": "", "timeout": ""}
 	if r.Port == 0 {

@@ -56,7 +56,7 @@ func TestRouteMatchesTheLibrary(t *testing.T) {
 	recorded := recordedRoutes(t)
 	for name, r := range routes {
 		got := recorded[name]
-		app, err := r.Bag()
+		app, err := r.Databag()
 		require.NoError(t, err, name)
 		for key, value := range app {
 			require.Equal(t, got.App[key], value, "%s: %s; record it anew", name, key)
@@ -124,9 +124,9 @@ func TestRouteNameNeedsADomain(t *testing.T) {
 }
 
 func TestZeroRouteRemovesAllKeys(t *testing.T) {
-	whole, err := routes["all"].Bag()
+	whole, err := routes["all"].Databag()
 	require.NoError(t, err)
-	none, err := Route{}.Bag()
+	none, err := Route{}.Databag()
 	require.NoError(t, err)
 	require.Len(t, none, len(whole))
 	for key := range whole {

@@ -16,10 +16,10 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// TSABag returns a web unit's databag of concourse-ci_tsa. host has an optional port.
+// TSADatabag returns a web unit's databag of concourse-ci_tsa. host has an optional port.
 // publicKey is the key of the web's SSH server. version is "" if it is unknown. Host and
 // key are published together, because workers need both.
-func TSABag(host, publicKey, version string) map[string]string {
+func TSADatabag(host, publicKey, version string) map[string]string {
 	bag := map[string]string{}
 	if publicKey = strings.TrimSpace(publicKey); host != "" && publicKey != "" {
 		bag["tsa-host"], bag["tsa-public-key"] = withPort(host), publicKey
@@ -40,9 +40,9 @@ func withPort(host string) string {
 // versionKey has the Concourse version of a worker, x.y.z.
 const versionKey = "worker-version"
 
-// WorkerBag returns a worker unit's databag: the public key that the web must authorize,
+// WorkerDatabag returns a worker unit's databag: the public key that the web must authorize,
 // the worker's name at the web, and its Concourse version.
-func WorkerBag(publicKey, name, version string) map[string]string {
+func WorkerDatabag(publicKey, name, version string) map[string]string {
 	return map[string]string{"worker-public-key": strings.TrimSpace(publicKey), "worker-name": name,
 		versionKey: version}
 }
@@ -60,9 +60,9 @@ func WorkerVersion(bag map[string]string) string {
 // drainKey has the time that running tasks get when the worker leaves.
 const drainKey = "drain-timeout"
 
-// DrainBag returns the drain timeout of a worker. If the worker leaves, the web keeps the
+// DrainDatabag returns the drain timeout of a worker. If the worker leaves, the web keeps the
 // worker's key for that time.
-func DrainBag(timeout time.Duration) map[string]string {
+func DrainDatabag(timeout time.Duration) map[string]string {
 	return map[string]string{drainKey: timeout.String()}
 }
 

@@ -31,9 +31,9 @@ func TestDatabagsOfTheWebMatchTheirReaders(t *testing.T) {
 		"postgresql-unit":   DatabaseUnitRequest(),
 		"vault-app":         vaultApp,
 		"vault-unit":        vaultUnit,
-		"certificates-unit": CertificateBag(csr),
-		"tsa-unit":          TSABag("10.0.0.2", line(t, "w")+"\n", "8.2.5"),
-		"flight-unit":       WorkerBag(line(t, "a")+"\n", "gpu-3-0badcafe", "8.3.0"),
+		"certificates-unit": CertificateDatabag(csr),
+		"tsa-unit":          TSADatabag("10.0.0.2", line(t, "w")+"\n", "8.2.5"),
+		"flight-unit":       WorkerDatabag(line(t, "a")+"\n", "gpu-3-0badcafe", "8.3.0"),
 	} {
 		hosttest.Golden(t, "testdata/"+file+".golden", shown(t, bag))
 	}
@@ -42,20 +42,20 @@ func TestDatabagsOfTheWebMatchTheirReaders(t *testing.T) {
 func TestTSABagNamesAPortForEveryAddress(t *testing.T) {
 	for host, want := range map[string]string{"10.0.0.2": "10.0.0.2:2222", "fd00::2": "[fd00::2]:2222", "[fd00::2]": "[fd00::2]:2222",
 		"10.0.0.2:2222": "10.0.0.2:2222", "[fd00::2]:22": "[fd00::2]:22", "web.lxd": "web.lxd:2222"} {
-		require.Equal(t, want, TSABag(host, line(t, "w"), "")["tsa-host"], host)
+		require.Equal(t, want, TSADatabag(host, line(t, "w"), "")["tsa-host"], host)
 	}
 }
 
 // D20: half of what a worker needs is not published; the rest comes with the
 // hook that has it.
 func TestD20HalfOfAnAddressIsNotPublished(t *testing.T) {
-	require.Empty(t, TSABag("10.0.0.2", " \n", ""))
-	require.Empty(t, TSABag("", line(t, "w"), ""))
-	require.Equal(t, map[string]string{"concourse-version": "8.2.5"}, TSABag("", "", "8.2.5"))
+	require.Empty(t, TSADatabag("10.0.0.2", " \n", ""))
+	require.Empty(t, TSADatabag("", line(t, "w"), ""))
+	require.Equal(t, map[string]string{"concourse-version": "8.2.5"}, TSADatabag("", "", "8.2.5"))
 }
 
 func TestDatabagOfAWorkerIsReadBack(t *testing.T) {
-	key, name, problems := ParseWorker(WorkerBag(line(t, "a")+"\n", "gpu-3-0badcafe", "8.3.0"))
+	key, name, problems := ParseWorker(WorkerDatabag(line(t, "a")+"\n", "gpu-3-0badcafe", "8.3.0"))
 	require.Empty(t, problems)
 	require.Equal(t, line(t, "a"), key)
 	require.Equal(t, "gpu-3-0badcafe", name)

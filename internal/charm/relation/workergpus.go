@@ -56,9 +56,9 @@ const (
 	limitKey   = "gpu-limit"
 )
 
-// Bag returns the keys of the worker's databag about GPUs. Without GPUs each key has an
+// Databag returns the keys of the worker's databag about GPUs. Without GPUs each key has an
 // empty value, which removes it.
-func (g WorkerGPUs) Bag() map[string]string {
+func (g WorkerGPUs) Databag() map[string]string {
 	bag := map[string]string{runtimeKey: "", countKey: "", archsKey: "", sharingKey: "", limitKey: "", eachKey: ""}
 	if g.Count == 0 {
 		return bag
@@ -117,9 +117,9 @@ func ParseWorkerGPUs(bag map[string]string) (g WorkerGPUs, problems []string) {
 	var err error
 	g.Archs, err = parseArchs(strings.TrimSpace(bag[archsKey]), g.Count)
 	r.addProblem(archsKey, err)
-	told, err := parseEach(bag[eachKey], g.Count)
+	published, err := parseEach(bag[eachKey], g.Count)
 	r.addProblem(eachKey, err)
-	g.Each, g.Since = told.GPUs, told.At
+	g.Each, g.Since = published.GPUs, published.At
 	return g, r.problems
 }
 
@@ -244,25 +244,26 @@ func modelName(s string) string { return sanitize.Line(strings.TrimSpace(s), max
 const maxEachText = 256 << 10
 
 // parseEach reads eachKey of a unit with count GPUs. One invalid GPU invalidates all.
-func parseEach(s string, count int) (told publishedGPUs, err error) {
+func parseEach(s string, count int) (published publishedGPUs, err error) {
 	if s == "" { // an older charm
-		return told, nil
+		return published, nil
 	}
 	if len(s) > maxEachText {
 		return publishedGPUs{}, fmt.Errorf("%d bytes are more than the GPUs of a machine need", len(s))
 	}
-	if err := json.Unmarshal([]byte(s), &told); err != nil {
+	if err := json.Unmarshal([]byte(s), &published); err != nil {
 		return publishedGPUs{}, fmt.Errorf("%.100q is not a list of GPUs", s)
 	}
-	if len(told.GPUs) != count {
-		return publishedGPUs{}, fmt.Errorf("%d GPUs are not the %d of %s", len(told.GPUs), count, countKey)
+	if len(published.GPUs) != count {
+		return publishedGPUs{}, fmt.Errorf("%d GPUs are not the %d of %s", len(published.GPUs), count, countKey)
 	}
-	if told.At = told.At.UTC().Truncate(time.Second); told.At.Year() < 2000 || told.At.Year() > 9000 {
-		return publishedGPUs{}, fmt.Errorf("no clock shows the year %d", told.At.Year())
+	if published.At = published.At.UTC().Truncate(time.Second); published.At.Year() < 2000 ||
+		published.At.Year() > 9000 {
+		return publishedGPUs{}, fmt.Errorf("no clock shows the year %d", published.At.Year())
 	}
 	seen := map[int]bool{}
-	for i := range told.GPUs {
-		g := &told.GPUs[i]
+	for i := range published.GPUs {
+		g := &published.GPUs[i]
 		switch {
 		case g.Index < 0 || g.Index >= maxGPUs || seen[g.Index]:
 			return publishedGPUs{}, fmt.Errorf("there can't be two GPUs %d, nor one beyond %d", g.Index, maxGPUs)
@@ -273,5 +274,5 @@ func parseEach(s string, count int) (told publishedGPUs, err error) {
 		}
 		seen[g.Index], g.Model = true, modelName(g.Model)
 	}
-	return told, nil
+	return published, nil
 }

@@ -24,8 +24,8 @@ func TestGPUsOfAWorkerAreReadByTheWeb(t *testing.T) {
 		"limits itself": {WorkerGPUs{Runtime: "cuda", Count: 1, Exclusive: true, Limited: true},
 			map[string]string{"compute-runtime": "cuda", "gpu-count": "1", "gpu-archs": "", "gpu-sharing": "exclusive", "gpu-limit": "own", "gpus": ""}},
 	} {
-		require.Equal(t, c.want, c.gpus.Bag(), name)
-		got, problems := ParseWorkerGPUs(c.gpus.Bag())
+		require.Equal(t, c.want, c.gpus.Databag(), name)
+		got, problems := ParseWorkerGPUs(c.gpus.Databag())
 		require.Empty(t, problems, name)
 		require.Equal(t, c.gpus, got, name)
 	}
@@ -67,7 +67,7 @@ func FuzzParseWorkerGPUs(f *testing.F) {
 		if len(strings.Join(problems, "")) > 2000 {
 			t.Errorf("a text of %d bytes", len(strings.Join(problems, "")))
 		}
-		again, problems := ParseWorkerGPUs(g.Bag())
+		again, problems := ParseWorkerGPUs(g.Databag())
 		require.Equal(t, g, again)
 		require.Empty(t, problems)
 		sum := 0
@@ -93,7 +93,7 @@ func publishedTwo() WorkerGPUs {
 
 func TestPublishedGPUsAreReadBack(t *testing.T) {
 	g := publishedTwo()
-	bag := g.Bag()
+	bag := g.Databag()
 	require.Equal(t, `{"at":"2026-08-01T14:00:00Z","gpus":[{"index":0,"gfx":"gfx942","model":"AMD Instinct MI300X OAM","service":"in_service","leased":true},`+
 		`{"index":3,"gfx":"gfx942","model":"AMD Instinct MI300X OAM","service":"withheld","leased":false}]}`, bag["gpus"])
 	got, problems := ParseWorkerGPUs(bag)
@@ -112,7 +112,7 @@ func TestPublishedGPUsAreReadBack(t *testing.T) {
 
 	// A card's memory can have any name.
 	g.Each[0].Model = "\x1b[2J\u202e" + strings.Repeat("x", 100)
-	got, problems = ParseWorkerGPUs(g.Bag())
+	got, problems = ParseWorkerGPUs(g.Databag())
 	require.Empty(t, problems)
 	require.Equal(t, "?[2J?"+strings.Repeat("x", 59)+"...", got.Each[0].Model)
 }
@@ -126,7 +126,7 @@ func TestDatabagOfGPUsChangesOnlyWithTheGPUs(t *testing.T) {
 	tell := func(after time.Duration) (changed bool) {
 		at = at.Add(after)
 		before := bag["gpus"]
-		bag = g.After(bag, at).Bag()
+		bag = g.After(bag, at).Databag()
 		return bag["gpus"] != before
 	}
 	require.True(t, tell(0))
@@ -180,7 +180,7 @@ func TestInvalidListsOfGPUsAreProblems(t *testing.T) {
 }
 
 func FuzzPublishedGPUs(f *testing.F) {
-	f.Add(2, publishedTwo().Bag()["gpus"])
+	f.Add(2, publishedTwo().Databag()["gpus"])
 	f.Add(1, `{"at":"9999-12-31T23:59:59-23:59","gpus":[{"model":"\u001b[2J\ud800 "}]}`)
 	f.Add(0, `{"gpus":null}`)
 	f.Fuzz(func(t *testing.T, count int, text string) {
@@ -195,10 +195,10 @@ func FuzzPublishedGPUs(f *testing.F) {
 				t.Errorf("%+v", one)
 			}
 		}
-		again, problems := ParseWorkerGPUs(g.Bag())
+		again, problems := ParseWorkerGPUs(g.Databag())
 		require.Empty(t, problems)
 		require.Equal(t, g, again)
 		// A unit that finds this in its own bag, and the same on its machine, changes nothing.
-		require.Equal(t, g.Bag(), g.After(g.Bag(), g.Since.Add(time.Hour)).Bag())
+		require.Equal(t, g.Databag(), g.After(g.Databag(), g.Since.Add(time.Hour)).Databag())
 	})
 }

@@ -51,7 +51,8 @@ func xz(data []byte) []byte {
 	footer := le.AppendUint32(nil, uint32((len(out)-index)/4-1))
 	footer = append(footer, flags...)
 	out = le.AppendUint32(out, crc32.ChecksumIEEE(footer))
-	return append(append(out, footer...), 'Y', 'Z')
+	out = append(out, footer...)
+	return append(out, 'Y', 'Z')
 }
 
 // pad extends the part from start to a multiple of four bytes.

@@ -87,20 +87,20 @@ func CoverageOf(workers []model.Worker, required []string) Coverage {
 			c.Others = append(c.Others, unit)
 			continue
 		}
-		unknown, out := w.GPUs.Count, map[string]int{} // quarantined GPUs by architecture
+		unknown, quarantined := w.GPUs.Count, map[string]int{} // quarantined GPUs by architecture
 		for _, g := range w.GPUs.Each {
 			if g.Quarantined() {
-				out[g.GFX]++
+				quarantined[g.GFX]++
 			}
 		}
 		for _, a := range w.GPUs.Archs {
 			unknown -= a.GPUs
-			unit.GPUs, unit.Withheld = a.GPUs, min(out[a.Arch], a.GPUs)
+			unit.GPUs, unit.Withheld = a.GPUs, min(quarantined[a.Arch], a.GPUs)
 			arch := at(a.Arch)
 			arch.GPUs, arch.Withheld = arch.GPUs+a.GPUs, arch.Withheld+unit.Withheld
 			arch.Units = append(arch.Units, unit)
 		}
-		if unit.GPUs, unit.Withheld = unknown, min(out[""], unknown); unknown > 0 {
+		if unit.GPUs, unit.Withheld = unknown, min(quarantined[""], unknown); unknown > 0 {
 			c.Unknown = append(c.Unknown, unit)
 		}
 	}

@@ -77,7 +77,7 @@ func TestCertificateRequestChangesOnlyWithItsNames(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first.Key, other.Key)
 	require.NotEqual(t, first.Request, other.Request)
-	require.NotEqual(t, relation.CertificateBag(first.Request), relation.CertificateBag(other.Request))
+	require.NotEqual(t, relation.CertificateDatabag(first.Request), relation.CertificateDatabag(other.Request))
 	off := roletest.Config(t, map[string]any{"mode": "web"})
 	c, err = observeCertify(r, off, w)
 	require.NoError(t, err)

@@ -60,7 +60,7 @@ func retired(ctx context.Context, h host.Host, o Observed) (names []string) {
 			continue
 		}
 		if net.ParseIP(l.Address) != nil {
-			if there, err := concourse.Connected(ctx, h, l.Address); there || err != nil {
+			if connected, err := concourse.Connected(ctx, h, l.Address); connected || err != nil {
 				continue
 			}
 		}
@@ -122,8 +122,8 @@ func Ending(ctx context.Context, h host.Host, u role.Observed) (d Desired, err e
 			Why: "it has no database"})
 	}
 	o.Retired = retired(ctx, h, o)
-	cut, gone := cutOff(o)
-	if len(gone) == 0 || !state.Running() {
+	cut, keys := cutOff(o)
+	if len(keys) == 0 || !state.Running() {
 		return d, nil // a stopped web accepts no worker, and its keys are written before the next start
 	}
 	file := predecessor.WebFiles(h.Root, concourse.WebFiles(o.Shared())).Authorized(nil, nil)
@@ -131,8 +131,8 @@ func Ending(ctx context.Context, h host.Host, u role.Observed) (d Desired, err e
 	if err != nil {
 		return d, err
 	}
-	file.Data = removeKeys([]byte(now), gone)
-	d.Cut = gone
+	file.Data = removeKeys([]byte(now), keys)
+	d.Cut = keys
 	d.Resources = slices.Concat(d.Resources, []plan.Resource{file, reloadKeys(state, []resource.File{file})}, cut)
 	return d, nil
 }

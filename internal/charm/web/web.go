@@ -164,8 +164,8 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 	}
 	d.Resources = append(d.Resources, o.OldStorage...)
 	desireHold(d, o)
-	cut, gone := cutOff(o)
-	d.Cut, d.Resources = gone, append(d.Resources, cut...)
+	cut, cutKeys := cutOff(o)
+	d.Cut, d.Resources = cutKeys, append(d.Resources, cut...)
 	_, limited := taskLimit(o)
 	d.Causes = slices.Concat(d.Causes, refusedWorkers(w), drainingCauses(o),
 		unknownKeys(paths.AuthorizedKeys(), o.OtherKeys), missingArchs(w, o.Config.RequiredArchs), limited)
