@@ -11,8 +11,8 @@ import (
 	"concourse-ci-machine/internal/testutil/jujutest"
 )
 
-// The leader says which version the application reads; every unit reads the answers, of an
-// older provider from each of its units.
+// The leader publishes the supported version. Every unit reads the certificates, from an
+// older provider in the databags of its units.
 func TestAuthoritiesAreRequestedOncePerRelation(t *testing.T) {
 	m := jujutest.New("worker/0")
 	m.Config = map[string]any{"mode": "worker", "compute-runtime": "none"}

@@ -19,8 +19,8 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// settled is a unit after its hooks: what Juju said, the descriptions, and the
-// wrapper's settings lie there.
+// settled returns the root of a unit after its hooks, with Juju's data, the descriptions and
+// the wrapper's settings.
 func settled(t *testing.T, hostName string, set map[string]any) (*Charm, *hosttest.Runner) {
 	t.Helper()
 	r := hosttest.NewRunner(t)
@@ -172,8 +172,7 @@ func TestRefreshNeedsAPreviousHook(t *testing.T) {
 	require.True(t, c.Host.Exists(cdi.Path))
 }
 
-// D52: NVIDIA's description is made anew where the charm had it made; another
-// is left alone.
+// D52: NVIDIA's description is made again only if the charm made it before.
 func TestD52RefreshDescribesNVIDIAGPUs(t *testing.T) {
 	set := map[string]any{"compute-runtime": "cuda"}
 	c, r := settled(t, "nvidia-only", set)

@@ -36,8 +36,8 @@ func (j *journal) Run(_ context.Context, c host.Command) ([]byte, error) {
 	return []byte(line), nil
 }
 
-// The web was restarted: its workers connect again by themselves, some seconds
-// later, and until then there is nothing to say.
+// After a restart of the web its workers reconnect some seconds later. Until then the status
+// has no warning.
 func TestHookWaitsForAReconnectingWorker(t *testing.T) {
 	healthy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(healthy.Close)
@@ -78,8 +78,6 @@ func TestHookWaitsForAReconnectingWorker(t *testing.T) {
 		})
 	}
 }
-
-// What works and wants looking at is neither ok nor failed.
 
 func TestKubernetesIsCheckedThroughThePluginsStatus(t *testing.T) {
 	const unknown = "concourse-gpu-device-plugin.service is failed; see journalctl --unit concourse-gpu-device-plugin"

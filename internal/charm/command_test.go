@@ -63,7 +63,7 @@ func TestCommandLinkDoesNotRemoveOtherFiles(t *testing.T) {
 	}
 }
 
-// Somebody else may make the name while a plan is carried out.
+// Another program may create the file while a plan is applied.
 func TestCommandLinkReplacesNothing(t *testing.T) {
 	h := host.Host{Root: hosttest.Root(t)}
 	p, err := commandLink{"/charm"}.Diff(t.Context(), h)

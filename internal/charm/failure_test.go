@@ -173,7 +173,7 @@ func TestFullDiskInAStepIsAStatusUntilTheUnitIsRemoved(t *testing.T) {
 	}
 }
 
-// What only one hook reports must not be lost with it.
+// Data that only one hook has must not be lost.
 func TestFullDiskBeforeTheFirstStepFailsHooksWithUniqueData(t *testing.T) {
 	full := fmt.Errorf("cannot keep what Juju reports: %w", &fs.PathError{Op: "write", Path: "/x/y", Err: syscall.ENOSPC})
 	for event, ends := range map[string]bool{"config-changed": true, "update-status": true, "start": true, "leader-elected": true,

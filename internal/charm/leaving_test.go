@@ -103,7 +103,7 @@ func TestWorkerThatReturnsWhileDrainingKeepsItsKey(t *testing.T) {
 	require.True(t, w.linked["10.1.0.1"])
 }
 
-// What has to end ends whatever the options say.
+// Invalid options do not delay what must end.
 func TestWebWithAnInvalidOptionDisconnectsDepartedWorkers(t *testing.T) {
 	for option, value := range map[string]any{"log-level": "bogus", "mode": "bogus", "extra-worker-keys": "no key", "worker-drain-timeout": "soon"} {
 		t.Run(option, func(t *testing.T) {

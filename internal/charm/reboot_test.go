@@ -17,7 +17,7 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// driven is what was decided on the driver of a fixture machine.
+// driven returns the decision about the driver of a fixture machine.
 func driven(t *testing.T, name string, set map[string]any, computes bool) worker.Worker {
 	t.Helper()
 	options := map[string]any{"compute-runtime": "rocm", "min-disk-gb": 0} // the test machine's own disk is what it is
@@ -30,8 +30,8 @@ func driven(t *testing.T, name string, set map[string]any, computes bool) worker
 	return worker.Worker{Driver: &worker.Driver{Decision: amd.Decide(f, w), Facts: f, Wanted: w, Computes: computes}}
 }
 
-// B15: one reboot for each reason, asked for at the end of a hook, and only
-// where the operator allows it.
+// B15: the charm requests one reboot for each reason, at the end of a hook, and only if the
+// operator allows it.
 func TestRebootIsRequestedOncePerReason(t *testing.T) {
 	m := jujutest.New("rocm-worker/0")
 	m.CharmDir = hosttest.CharmDir(t)

@@ -21,8 +21,8 @@ import (
 	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// D14: nobody gets another version than the tested one limitUnknown. D15: and never
-// a new major version, or an older one.
+// D14: without a version the tested one is installed. D15: auto-upgrade never installs a new
+// major version or an older version.
 func TestD14D15VersionIsChosen(t *testing.T) {
 	for name, tt := range map[string]struct {
 		set    map[string]any
@@ -123,7 +123,7 @@ func TestUpgradeIsRevertedOnlyIfTheDatabaseFits(t *testing.T) {
 	}
 }
 
-// What people are told to type is what the action takes.
+// The remedy is a valid parameter of the action.
 func TestD15RemedyOfADowngradeNamesASchema(t *testing.T) {
 	e := &release.DowngradeError{From: "8.3.0", To: "8.2.5", Schema: 1700000000}
 	require.ErrorContains(t, e, "cannot go from Concourse 8.3.0 back to 8.2.5")

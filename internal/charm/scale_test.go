@@ -59,7 +59,7 @@ func TestD16CostOfAHookDoesNotDependOnTheNumberOfWorkers(t *testing.T) {
 	require.Len(t, got.read(tsa), manyWorkers, "a resync reads them all")
 }
 
-// quiet is a hook that must neither run nor write anything.
+// quiet is a hook that must not run or write anything.
 func (w *scaleWeb) quiet(run func() ran) ran {
 	w.t.Helper()
 	long := time.Unix(1, 0)
@@ -116,8 +116,8 @@ func TestAllWorkersOfAnEndedRelationAreDisconnected(t *testing.T) {
 	require.Equal(t, want, got.commands)
 }
 
-// What is kept of the workers can be wrong: a hook that an operator skipped, or
-// a file that somebody put back. A resync reads everything anew.
+// The facts of workers can be wrong if an operator skipped a hook or restored a file. A resync
+// reads all workers again.
 func TestConfigChangedCorrectsTheFactsOfWorkers(t *testing.T) {
 	w := newScaleWeb(t, "web", 7)
 	tsa := w.model.Relations[2]
@@ -259,7 +259,7 @@ func TestWorkersOfSeveralRelationsAndPeersAtOnce(t *testing.T) {
 	require.Len(t, w.keys(), 8)
 }
 
-// What a worker publishes becomes a line of a file that decides who may in.
+// The data of a worker becomes a line of the file that grants access.
 func TestInvalidDataOfWorkersIsNamedAndNeverWritten(t *testing.T) {
 	private := "-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0IGJ5dGVz\n-----END OPENSSH PRIVATE KEY-----\n"
 	for name, key := range map[string]string{
@@ -286,7 +286,7 @@ func TestInvalidDataOfWorkersIsNamedAndNeverWritten(t *testing.T) {
 			require.NoError(t, err)
 			require.NotContains(t, facts+status.Message, "c2VjcmV0IGJ5dGVz")
 
-			// It stands there until it publishes a key.
+			// The worker is listed until it publishes a key.
 			w.hook("update-status")
 			require.Contains(t, w.model.Status().Message, bad)
 			w.joins(tsa, 3, fakeKey(t, 3))

@@ -37,8 +37,7 @@ func TestEnableGPUMeansAutoOnlyWithoutComputeRuntime(t *testing.T) {
 	}
 }
 
-// D31: the name servers are the operator's to change, and with none tasks use
-// those of the machine.
+// D31: the operator can change the name servers. Without any, tasks use the machine's.
 func TestD31NameServersOfTheMachineCanBeUsed(t *testing.T) {
 	for text, want := range map[string][]string{"": nil, "10.0.0.53, fd00::53": {"10.0.0.53", "fd00::53"}} {
 		c, problems := Parse(map[string]any{"containerd-dns-server": text}, nil)
@@ -93,7 +92,7 @@ func TestProblemOfAProxyDoesNotQuoteTheValue(t *testing.T) {
 	}
 }
 
-// What is wrong with an address is said without the password and the token in it.
+// A problem of a URL does not quote its password and token.
 func TestProblemOfAURLHasNoPassword(t *testing.T) {
 	urls := 0
 	for _, o := range Options() {

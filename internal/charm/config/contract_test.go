@@ -8,8 +8,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// predecessor are the options of the Python charm, with its types and defaults:
-// a deployment of it is refreshed to this charm with its configuration.
+// predecessor lists the options of the Python charm with their types and defaults. A refresh
+// of its deployments keeps their configuration.
 var predecessor = []struct {
 	name, kind string
 	standard   any
@@ -109,7 +109,7 @@ type yamlOption struct {
 	Description string
 }
 
-// configYAML are the options of config.yaml, and their order.
+// configYAML reads the options of config.yaml and their order.
 func configYAML(t *testing.T) (options map[string]yamlOption, order []string) {
 	t.Helper()
 	data, err := os.ReadFile("../../../config.yaml")

@@ -27,8 +27,8 @@ func TestExtraWebFlagsAreSplitLikeInAShell(t *testing.T) {
 	}
 }
 
-// D28: nothing goes into the unit file as it is, and no flag takes from the
-// charm what it sets itself or shows a secret in the list of processes.
+// D28: flags are escaped in the unit file. A flag cannot replace the charm's own settings or
+// show a secret in the list of processes.
 func TestD28InvalidWebFlagsAreRefused(t *testing.T) {
 	const own, out = " is the charm's to set; use the option ", " is the charm's to set; leave it out"
 	const form = " is no flag of concourse web; write --flag or --flag=value, in quotes where there is white space"

@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// D27: no value is taken on trust; each problem names its option and what to
-// write.
+// D27: every value is checked. Each problem names its option and a valid value.
 func TestD27EachInvalidValueIsNamed(t *testing.T) {
 	const cr = "the value has a line end or another control character; write one line of text"
 	const white = "the value has white space or a control character in it; write it without"
@@ -141,7 +140,7 @@ func TestD27EachInvalidValueIsNamed(t *testing.T) {
 	}
 }
 
-// What no option can tell alone.
+// These problems depend on several options.
 func TestConflictingOptionsAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		raw  map[string]any

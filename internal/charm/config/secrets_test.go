@@ -30,8 +30,7 @@ func TestURIsOfSecretsAreDistinct(t *testing.T) {
 	require.Empty(t, SecretURIs(nil))
 }
 
-// D34: a secret may be a Juju secret, whose text then is what the option's own
-// text would be, and is checked like it.
+// D34: the text of a Juju secret replaces its URI and is checked like a plain value.
 func TestD34SecretReplacesTheURI(t *testing.T) {
 	for name, c := range map[string]struct {
 		content map[string]string

@@ -42,7 +42,7 @@ func full(t *testing.T) map[string]any {
 	}
 }
 
-// others is another legal value of each option that is no plain text.
+// others has another valid value of each option, except for plain texts.
 func others(t *testing.T) map[string]any {
 	cert, _ := certificate(t)
 	return map[string]any{
@@ -64,8 +64,8 @@ func others(t *testing.T) map[string]any {
 	}
 }
 
-// D29: no option is merely accepted. Each alone changes the configuration, or
-// the operator is told that it has no effect.
+// D29: each option changes the configuration, or the operator gets a note that it has no
+// effect.
 func TestD29EveryOptionHasAnEffectOrANote(t *testing.T) {
 	base, problems := Parse(full(t), nil)
 	require.Empty(t, problems)
@@ -105,7 +105,7 @@ func TestD29EveryOptionHasAnEffectOrANote(t *testing.T) {
 	}
 }
 
-// D26: what an option writes is gone with its value.
+// D26: the effect of an option ends when its value is removed.
 func TestD26EmptyOptionWritesNothing(t *testing.T) {
 	standard, problems := Parse(nil, nil)
 	require.Empty(t, problems)

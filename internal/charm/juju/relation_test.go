@@ -36,7 +36,7 @@ func TestRelationsAreRead(t *testing.T) {
 	})
 }
 
-// Every relation of an endpoint counts, not only one.
+// Every relation of an endpoint is used, not only the first.
 func TestAllRelationsOfAnEndpointAreListed(t *testing.T) {
 	both(t, func(m *jujutest.Model) *jujutest.Context {
 		m.Relate(12, "db", "other")
@@ -48,8 +48,8 @@ func TestAllRelationsOfAnEndpointAreListed(t *testing.T) {
 	})
 }
 
-// tricky are values that YAML would take for something else than a string, or
-// that a careless encoder would break.
+// tricky has values that YAML would not read as strings, or that a careless encoder would
+// break.
 var tricky = map[string]string{
 	"plain": "v", "number": "0x10", "octal": "010", "bool": "yes", "null": "null", "tilde": "~", "date": "2026-01-02",
 	"lines": "a\nb\n", "key": "-----BEGIN KEY-----\nabc=\n-----END KEY-----\n", "quotes": `"a" 'b' \n`, "tab": "\t x \r",

@@ -42,8 +42,8 @@ func TestSecretIsCreatedReadAndChanged(t *testing.T) {
 	})
 }
 
-// The texts are those of Juju's own code: of 3.6 the first three, which tests/juju has it
-// say, and of 4.1.
+// The texts are from Juju's code: the first three from 3.6, which tests/juju verifies, and the
+// others from 4.1.
 func TestRefusalsOfSecretGetDifferFromFailures(t *testing.T) {
 	for text, refused := range map[string]bool{
 		`permission denied`: true,

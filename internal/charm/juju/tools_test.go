@@ -16,7 +16,7 @@ import (
 	"concourse-ci-machine/internal/testutil/jujutest"
 )
 
-// The test binary is the hook tools, too.
+// The test binary also serves as the hook tools.
 func TestMain(m *testing.M) {
 	if jujutest.IsTool(os.Args[0]) {
 		os.Exit(jujutest.ToolMain(os.Args, os.Stdin, os.Stdout, os.Stderr, os.Getenv))
@@ -53,8 +53,8 @@ func both(t *testing.T, begin func(*jujutest.Model) *jujutest.Context, f func(t 
 	})
 }
 
-// ordered runs real commands. Asking the model before and after puts what the
-// server does in another goroutine in order with what the test does.
+// ordered runs real commands. Reading the model before and after orders the server's
+// goroutine with the test.
 type ordered struct{ m *jujutest.Model }
 
 func (o ordered) Run(ctx context.Context, c host.Command) ([]byte, error) {

@@ -45,8 +45,8 @@ func TestErrorOfDamagedFactsNamesTheFile(t *testing.T) {
 	require.ErrorContains(t, err, "cannot read "+FactsFile)
 }
 
-// The unit and the relation that the event takes away are gone for it, though
-// Juju's tools still tell of them.
+// Facts leave out the unit and the relation that the event removes, although Juju's tools
+// still list them.
 func TestFactsLeaveOutEndingRelations(t *testing.T) {
 	m := jujutest.New("concourse-ci-machine/0")
 	m.Config = map[string]any{"mode": "worker"}

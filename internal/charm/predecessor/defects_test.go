@@ -31,8 +31,8 @@ func takeOver(t *testing.T, name string) (h host.Host, before, after map[string]
 
 func keysOf(data []byte) []string { return slices.Collect(maps.Keys(concourse.EnvValues(data))) }
 
-// The Python charm's options are cleared, and with them what it wrote for them;
-// what the operator wrote into the same file stays.
+// When options of the Python charm are cleared, their effects are removed. The operator's
+// lines in the same file stay.
 func TestD26SettingsOfThePythonCharmAreReverted(t *testing.T) {
 	h, _ := predecessor(t, "rocm")
 	existing, err := h.ReadFile(concourse.EnvFile)
@@ -89,8 +89,8 @@ func values(m map[string]string) (out []string) {
 	return out
 }
 
-// What opened them is gone; the modes are the operator's or the container
-// manager's to choose, and a reboot or restart sets them anew.
+// The operator or the container manager chooses the modes of nodes. A reboot or restart sets
+// them again.
 func TestD37OpenedNodesAreLeftAlone(t *testing.T) {
 	_, before, after := takeOver(t, "rocm")
 	for _, node := range []string{"/dev/kfd", "/dev/dri/card0", "/dev/dri/renderD128"} {
@@ -127,7 +127,7 @@ func TestD48D49D51CopiesOfRuncAreRemoved(t *testing.T) {
 	}
 }
 
-// A unit that takes over leaves to the others what they may still run (D50).
+// A unit that is taken over removes nothing that other units may still use (D50).
 func TestD50SharedStorageIsNotTouched(t *testing.T) {
 	h, before, after := takeOver(t, "lxc")
 	for p, text := range before {
@@ -140,7 +140,7 @@ func TestD50SharedStorageIsNotTouched(t *testing.T) {
 	require.Equal(t, "/opt/bin/runc-wrapper", to)
 }
 
-// The list of NVIDIA's runtime is put back, and nothing else in the file.
+// Only the list of NVIDIA's runtime is restored in the file.
 func TestD52NVIDIAsRuntimesAreRestored(t *testing.T) {
 	_, before, after := takeOver(t, "cuda")
 	const file = "/etc/nvidia-container-runtime/config.toml"
@@ -159,7 +159,7 @@ func TestD52NVIDIAsRuntimesAreRestored(t *testing.T) {
 	}
 }
 
-// Where the wrapper took the runtime's own place, the runtime comes back.
+// A runtime that the wrapper replaced is restored.
 func TestD52ReplacedRuntimeIsRestored(t *testing.T) {
 	for _, how := range []string{"link", "copy", "gone"} {
 		h, _ := predecessor(t, "cuda")

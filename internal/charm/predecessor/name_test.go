@@ -10,7 +10,7 @@ import (
 	"concourse-ci-machine/internal/testutil/resourcetest"
 )
 
-// The web finds the worker again that it knows, with its volumes.
+// The web recognizes the worker and its volumes.
 func TestWorkerOfThePythonCharmKeepsItsName(t *testing.T) {
 	h, _ := predecessor(t, "worker")
 	hostname, err := h.ReadText("/etc/hostname")

@@ -27,7 +27,7 @@ func fixture(t testing.TB, name string) string {
 	return string(data)
 }
 
-// fixedKey is a key of tests, the same each time; nothing else uses it.
+// fixedKey returns a constant key for tests only.
 func fixedKey(t testing.TB) string { t.Helper(); return fixture(t, "key.pem") }
 
 func caPEM(t testing.TB) string { t.Helper(); return fixture(t, "ca.pem") }
@@ -215,7 +215,7 @@ func TestCertificateIsFoundInEachForm(t *testing.T) {
 	require.Zero(t, Certificate{}.Expires())
 }
 
-// What a server sends is Cert and Chain, and who trusts CA takes it.
+// A server with Cert and Chain is accepted by a client that trusts CA.
 func TestCertificateIsAcceptedByTLSClients(t *testing.T) {
 	b := newBed(t)
 	got, ok, _ := ParseCertificates(given(t, b.entry(b.root.cert, b.middle.cert, b.leaf)), b.csr)

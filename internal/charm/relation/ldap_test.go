@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recordedLDAP is what the provider's library wrote, and the secret that it granted.
+// recordedLDAP has the databag that the provider's library wrote, and its secret.
 func recordedLDAP(t testing.TB, which string) (app map[string]string, secrets map[string]map[string]string) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/ldap.json")

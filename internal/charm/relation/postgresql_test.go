@@ -13,7 +13,7 @@ const (
 	pass   = "pAsSw0rd"
 )
 
-// bags is what a provider with secrets gives; change makes a variant.
+// bags returns the databags of a provider with secrets. change makes a variant.
 type bags struct {
 	app       map[string]string
 	user, tls map[string]string
@@ -101,8 +101,8 @@ func merged(all ...map[string]string) map[string]string {
 	return out
 }
 
-// D30: the password of the secret counts as it is; one in a URI is decoded, and
-// the Python charm did neither, nor TLS, nor several hosts.
+// D30: the password of the secret is not decoded, and the password in a URI is. The Python
+// charm did neither, and supported neither TLS nor several hosts.
 func TestD30PasswordsAreNotDecoded(t *testing.T) {
 	odd := `p%41@:/?#[]'"\$ &=;,ü%`
 	b := provider()
@@ -218,8 +218,7 @@ func TestUnitDatabagsOfOldProvidersAreReadInOrder(t *testing.T) {
 	require.Equal(t, []string{`endpoints: "10.0.0.10:x" has no port between 1 and 65535`}, problems)
 }
 
-// D33: nothing of ours goes into a bag that is a secret, and what is asked for
-// comes in secrets.
+// D33: this side publishes no secret in a databag, and requests all values in secrets.
 func TestD33DatabaseIsRequestedWithSecrets(t *testing.T) {
 	for _, bag := range []map[string]string{DatabaseRequest(), DatabaseUnitRequest()} {
 		for _, key := range []string{"username", "password", "uris", "tls", "tls-ca"} {

@@ -109,7 +109,7 @@ func TestErrorsNameDamagedFiles(t *testing.T) {
 	require.ErrorContains(t, err, "cannot read dashboard src/x.json: ")
 }
 
-// What cosl's DashboardPath40UID.generate gives, from Python's hashlib.
+// The value is from cosl's DashboardPath40UID.generate, with Python's hashlib.
 func TestDashboardUIDMatchesTheLibrary(t *testing.T) {
 	require.Equal(t, "437bb8a6bf565c7128c08c5a7469d758f51929f8", dashboardUID("concourse-ci-machine", "src/grafana_dashboards/amd-gpu.json"))
 }
@@ -122,8 +122,8 @@ func TestPackedDashboardsUnpackUnchanged(t *testing.T) {
 	require.JSONEq(t, `{"title": "X", "tags": ["gpu", "charm: c"], "uid": "`+dashboardUID("c", "x.json")+`"}`, unpack(t, data))
 }
 
-// Recorded from cosl. What differs is whose the rules are: the library would name this
-// application, which no stream of a machine's logs does. The agent fills in its own.
+// Recorded from cosl. Only the labels of the owner differ. The library would label this
+// application, which no log stream of a machine has. The agent adds its own labels.
 func TestLogRulesMatchTheLibraryWithoutApplicationLabels(t *testing.T) {
 	var recorded struct{ Library, Agent ruleGroups }
 	data, err := os.ReadFile("testdata/cosl-logs.json")
@@ -151,7 +151,7 @@ func TestLogRulesMatchTheLibraryWithoutApplicationLabels(t *testing.T) {
 	}
 }
 
-// An application that has none left is no longer told of: the other side drops its file.
+// Without rules the application is left out, so that the other side deletes its file.
 func TestNoLogRulesAreAnEmptyValue(t *testing.T) {
 	none, err := NoCOSAgent()
 	require.NoError(t, err)

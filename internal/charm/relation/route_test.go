@@ -20,7 +20,7 @@ var routes = map[string]struct {
 	"no-units": {Route{Service: "ci-web", Port: 8080, Hostname: "ci.example.com"}, []string{""}},
 }
 
-// recordedRoute is what the provider's library read of routes, and what it answered.
+// recordedRoute has routes as the provider's library read them, and its answers.
 type recordedRoute struct {
 	App   map[string]string   `json:"app"` // what it was given
 	Units []map[string]string `json:"units"`

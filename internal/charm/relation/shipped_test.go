@@ -27,7 +27,7 @@ func shippedRules(t *testing.T) ruleGroups {
 	return groups
 }
 
-// dashboardQueries are by panel; the variables' stand under their names.
+// dashboardQueries returns the queries by panel, and the queries of variables by name.
 func dashboardQueries(t *testing.T) map[string][]string {
 	t.Helper()
 	data, err := os.ReadFile(dashboardFile)

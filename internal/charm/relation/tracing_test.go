@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recordedTracing is what the provider's library wrote.
+// recordedTracing has the databag that the provider's library wrote.
 func recordedTracing(t testing.TB, which string) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/tracing.json")

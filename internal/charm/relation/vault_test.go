@@ -53,7 +53,7 @@ func TestD59EachUnitHasItsCredentials(t *testing.T) {
 	require.NotEqual(t, one, two)
 }
 
-// D59: a Vault with a certificate that the system knows has no CA to give.
+// D59: the CA is missing if the system trusts Vault's certificate.
 func TestD59CAIsOptional(t *testing.T) {
 	app, secrets := vault(t)
 	app["ca_certificate"] = "\n"

@@ -46,8 +46,7 @@ func TestTSABagNamesAPortForEveryAddress(t *testing.T) {
 	}
 }
 
-// D20: half of what a worker needs is not published; the rest comes with the
-// hook that has it.
+// D20: an incomplete address is not published. The hook that has the rest publishes it.
 func TestD20HalfOfAnAddressIsNotPublished(t *testing.T) {
 	require.Empty(t, TSADatabag("10.0.0.2", " \n", ""))
 	require.Empty(t, TSADatabag("", line(t, "w"), ""))

@@ -35,8 +35,7 @@ func authority(digit string) relation.Authority {
 	return relation.Authority{Fingerprint: fingerprint, PEM: "PEM " + digit + "\n"}
 }
 
-// trusting is a machine with a stand-in of update-ca-certificates, and what it was called
-// with.
+// trusting returns a machine with a simulated update-ca-certificates, and its calls.
 func trusting(t *testing.T) (h host.Host, calls *[][]string) {
 	t.Helper()
 	calls = new([][]string)
@@ -158,7 +157,7 @@ func TestFolderOfAuthoritiesHasNoOtherFiles(t *testing.T) {
 	require.Equal(t, [][]string{{"update-ca-certificates", "--fresh"}}, *calls, "what leads nowhere stops Concourse's copy")
 }
 
-// madeAuthority is the certificate of another authority each time.
+// madeAuthority returns the certificate of a new authority.
 func madeAuthority(t *testing.T, key *ecdsa.PrivateKey) string {
 	t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
@@ -169,7 +168,7 @@ func madeAuthority(t *testing.T, key *ecdsa.PrivateKey) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// Another application's many certificates push nobody else's out.
+// An application with many certificates does not displace those of another application.
 func TestRelationsShareTheLimitOfAuthorities(t *testing.T) {
 	list := func(from, n int) (all []relation.Authority) {
 		for i := range n {

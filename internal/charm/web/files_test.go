@@ -17,8 +17,8 @@ import (
 // authority is a certificate that signs.
 func authority(t *testing.T) string { t.Helper(); return hosttest.NewAuthority(t, "ca").PEM }
 
-// D30, D40: what PostgreSQL says of TLS is what the web and the charm's own
-// connections use, and a new CA restarts the web.
+// D30, D40: the web and the charm's own connections use TLS as PostgreSQL publishes it. A new
+// CA restarts the web.
 func TestD30D40DatabaseTLS(t *testing.T) {
 	ca := authority(t)
 	for name, tt := range map[string]struct {
@@ -56,8 +56,7 @@ func TestD30D40DatabaseTLS(t *testing.T) {
 	}
 }
 
-// A request is the same in every run for the same key and names, and another
-// one for other names; without a name there is none.
+// A request changes only with the key or the names. Without a name it is missing.
 func TestCertificateRequestChangesOnlyWithItsNames(t *testing.T) {
 	r := hosttest.Root(t)
 	cfg := roletest.Config(t, map[string]any{"mode": "web", "tls-enabled": true})

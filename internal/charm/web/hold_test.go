@@ -20,7 +20,7 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// schedulingWeb is a web whose builds end after some looks; it notes what it is asked for.
+// schedulingWeb simulates a web with builds that end after some requests, and records requests.
 type schedulingWeb struct {
 	looks int // that show a running build
 	asked []string

@@ -54,7 +54,7 @@ func TestLDAPIsReadFromTheRelation(t *testing.T) {
 	}
 }
 
-// What refines the search may be set first; without a server it has no effect.
+// Options that refine the search may be set first. Without a server they have no effect.
 func TestOptionsOfLDAPWithoutAServerAreAWarning(t *testing.T) {
 	o := observedWeb(t, map[string]any{"ldap-user-search-filter": "(objectClass=person)"})
 	want := "ldap-user-search-filter has no effect without the relation ldap or ldap-host, ldap-bind-dn, ldap-bind-pw, ldap-user-search-base-dn, ldap-user-search-username"

@@ -12,7 +12,7 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// What the status says to run makes the part anew that is of no use.
+// The remedy in the status replaces the invalid part.
 func TestInvalidSecretNamesTheKeyToRotate(t *testing.T) {
 	for part, which := range map[string]string{model.TSAHostKey: "tsa-host", model.SessionKey: "session", model.AdminPassword: "admin-password"} {
 		o := observedWeb(t, nil)
@@ -55,8 +55,7 @@ func TestTakeoverIsRefusedOnlyIfAServiceRuns(t *testing.T) {
 	}
 }
 
-// A password that the Python charm made while it was gone back to is the one
-// that people use by now.
+// After a downgrade to the Python charm and back, its password is the one in use.
 func TestPasswordOfThePythonCharmHasPriority(t *testing.T) {
 	o := observedWeb(t, nil)
 	for bag, want := range map[string]string{"": roletest.WebSecrets().AdminPassword, "New!pass": "New!pass", "of,no,use": roletest.WebSecrets().AdminPassword} {
