@@ -102,7 +102,7 @@ func (c *Charm) monitoringDatabags(w model.Watchers, facts model.Facts, up liste
 	err error) {
 	cfg, _ := config.Parse(facts.Config, facts.Secrets) // checked before
 	gpus := cfg.Mode != "web" && slices.Contains([]string{"auto", "rocm", "cuda"}, cfg.ComputeRuntime)
-	webs := cfg.Mode != "worker" && cfg.Metrics
+	webs := cfg.Mode != "worker" && cfg.EnableMetrics
 	if b.silent = !gpus && !webs; b.silent {
 		b.agent, err = relation.NoCOSAgent()
 		return b, err

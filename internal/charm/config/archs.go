@@ -102,11 +102,11 @@ func coverageOptions() []Option {
 			return err
 		}),
 		text("limit-gpu-tasks", "auto", func(c *Config, s string) error {
-			c.LimitTasks = s == "auto"
+			c.LimitGPUTasks = s == "auto"
 			return oneOf(s, "auto", "off")
 		}),
 		text("gpu-rerun", "auto", func(c *Config, s string) error {
-			c.Rerun = s == "auto"
+			c.GPURerun = s == "auto"
 			return oneOf(s, "auto", "off")
 		}),
 	}

@@ -46,7 +46,7 @@ func check(c *Config, options []Option, set settings) []Problem {
 }
 
 func tlsPort(c *Config) error {
-	if c.TLS && c.TLSPort == c.WebPort && c.TLSPort != 0 {
+	if c.TLSEnabled && c.TLSPort == c.WebPort && c.TLSPort != 0 {
 		return fmt.Errorf("%d is web-port, too; give one of them another port", c.TLSPort)
 	}
 	return nil
@@ -54,7 +54,7 @@ func tlsPort(c *Config) error {
 
 func extraUsers(c *Config) error {
 	for i, pair := range pairs(c.ExtraLocalUsers) {
-		if name, _, _ := strings.Cut(pair, ":"); name == c.AdminUser {
+		if name, _, _ := strings.Cut(pair, ":"); name == c.InitialAdminUsername {
 			return fmt.Errorf("pair %d has the name of initial-admin-username; the charm makes that user", i+1)
 		}
 	}

@@ -24,60 +24,60 @@ type Config struct {
 	HTTPSProxy    string // may hold a password: never logged
 	NoProxy       string
 
-	WebPort         int
-	ExternalURL     string // "" or without a trailing slash
-	PrometheusURL   string // Prometheus server for gpu-usage; "" for none
-	TLS             bool
-	TLSPort         int
-	AdminUser       string
-	MainTeamUser    string      // "" or names with commas between them
-	ExtraLocalUsers string      // a secret: "" or name:password pairs with commas between them
-	EncryptionKey   string      // a secret: "" or 16 or 32 bytes
-	Metrics         bool        // of Concourse, and of its jobs
-	WorkerKeys      []WorkerKey // of workers without this charm
-	ExtraWebFlags   []string    // each --flag or --flag=value, without quotes
-	RequiredArchs   []string    // such as gfx942: each once, in order
-	Rerun           bool        // rerun steps after their worker or its GPUs have disappeared
-	LimitTasks      bool        // limit the tasks of each worker to the GPUs of one worker
+	WebPort              int
+	ExternalURL          string // "" or without a trailing slash
+	PrometheusURL        string // Prometheus server for gpu-usage; "" for none
+	TLSEnabled           bool
+	TLSPort              int
+	InitialAdminUsername string
+	MainTeamLocalUser    string      // "" or names with commas between them
+	ExtraLocalUsers      string      // a secret: "" or name:password pairs with commas between them
+	EncryptionKey        string      // a secret: "" or 16 or 32 bytes
+	EnableMetrics        bool        // of Concourse, and of its jobs
+	ExtraWorkerKeys      []WorkerKey // of workers without this charm
+	ExtraWebFlags        []string    // each --flag or --flag=value, without quotes
+	RequiredArchs        []string    // such as gfx942: each once, in order
+	GPURerun             bool        // rerun steps after their worker or its GPUs have disappeared
+	LimitGPUTasks        bool        // limit the tasks of each worker to the GPUs of one worker
 
-	Tags           []string
-	ComputeRuntime string   // none, auto, cuda, rocm; includes enable-gpu
-	GPUDeviceIDs   string   // not parsed; see internal/gpu.Select
-	Exclusive      bool     // gpu-sharing=exclusive: no two tasks share a GPU
-	Bench          bool     // gpu-bench: tasks that measure may get fixed clocks
-	Tools          bool     // gpu-tools: tasks on units with GPUs get the charm's GPU programs
-	Engines        []string // other engines that get the wrapper as a runtime
-	Kubernetes     string   // auto, off: offer the GPUs to this machine's kubelet
-	HangAction     string   // write, end-task: action for tasks with a hanging GPU
-	Leftovers      string   // end, keep: processes of ended tasks on leased GPUs
-	Quarantine     string   // auto, manual, off: who can quarantine a GPU
-	GPUProof       string   // "" or the path of the program that checks a GPU before its return
-	HSAOverride    string   // "", auto or 11.0.0
-	HIPArches      []string // build targets of tasks, such as gfx90a:xnack-: each once, in order
-	TaskEnv        map[string]string
-	Folders        []string // of /srv; nil with NoFolders unset means all
-	NoFolders      bool
-	FoldersFor     string // tasks, all
-	Toolkit        string // auto, required, skip
-	ToolkitVersion string
-	ROCmBaseURL    string
-	ROCmVersion    string   // "" or x.y.z: a row of internal/gpu/amd's table
-	ROCmUsecases   []string // use cases of AMD's packages, for the unit itself
-	ROCmTools      string   // none, smi
+	Tags                       []string
+	ComputeRuntime             string // none, auto, cuda, rocm; includes enable-gpu
+	GPUDeviceIDs               string // not parsed; see internal/gpu.Select
+	GPUSharing                 Sharing
+	GPUBench                   bool     // tasks that measure may get fixed clocks
+	GPUTools                   bool     // tasks on units with GPUs get the charm's GPU programs
+	ContainerEngines           []string // other engines that get the wrapper as a runtime
+	Kubernetes                 string   // auto, off: offer the GPUs to this machine's kubelet
+	GPUHangAction              string   // write, end-task: action for tasks with a hanging GPU
+	GPULeftovers               string   // end, keep: processes of ended tasks on leased GPUs
+	GPUQuarantine              string   // auto, manual, off: who can quarantine a GPU
+	GPUProof                   string   // "" or the path of the program that checks a GPU before its return
+	HSAOverrideGFXVersion      string   // "", auto or 11.0.0
+	HIPArches                  []string // build targets of tasks, such as gfx90a:xnack-: each once, in order
+	TaskEnv                    map[string]string
+	SrvFolders                 []string // of /srv; nil means all, unless NoSrvFolders
+	NoSrvFolders               bool
+	SrvFoldersContainers       string // tasks, all
+	AMDContainerToolkit        string // auto, required, skip
+	AMDContainerToolkitVersion string
+	ROCmBaseURL                string
+	ROCmVersion                string   // "" or x.y.z: a row of internal/gpu/amd's table
+	ROCmUsecases               []string // use cases of AMD's packages, for the unit itself
+	ROCmTools                  string   // none, smi
 	// Limits of the charm for changes of the kernel driver.
-	InstallDriver        string // auto, always, never
-	AllowDriverChange    bool
-	AllowReboot          bool
-	ModuleParams         string // name=value words of amdgpu with one space between them
-	DeviceMode           string // 0660, 0666
-	MinDisk, MinRAM      uint64 // bytes; 0 for no check
-	NVIDIAToolkitVersion string // "" or x.y.z
-	DCGMAliases          bool
-	PCIeBandwidth        bool // measure it for each GPU
-	Usage                bool // find out which processes use each GPU
-	DNSProxy             bool
-	DNSServers           []string
-	DrainTimeout         time.Duration
+	InstallDriver                 string // auto, always, never
+	AllowDriverChange             bool
+	AllowReboot                   bool
+	AMDGPUModuleParams            string // name=value words of amdgpu with one space between them
+	GPUDeviceMode                 string // 0660, 0666
+	MinDisk, MinRAM               uint64 // bytes; 0 for no check
+	NVIDIAContainerToolkitVersion string // "" or x.y.z
+	ExporterDCGMAliases           bool
+	ExporterPCIeBandwidth         bool // measure it for each GPU
+	ExporterUsage                 bool // find out which processes use each GPU
+	ContainerdDNSProxy            bool
+	ContainerdDNSServers          []string
+	WorkerDrainTimeout            time.Duration
 
 	// Environment of Concourse, from options that are exactly one variable. No value is
 	// empty. Some are secrets.
@@ -93,6 +93,14 @@ type Config struct {
 	Notes     []string // remarks for the operator that are not problems
 	LDAPNotes []string // remarks that apply only without the relation ldap
 }
+
+// Sharing names a value of gpu-sharing.
+type Sharing string
+
+const (
+	Shared    Sharing = "shared"
+	Exclusive Sharing = "exclusive" // no two tasks use a GPU at the same time
+)
 
 // Problem describes an invalid value of an option.
 type Problem struct {

@@ -14,10 +14,10 @@ func TestDefaultsAreValid(t *testing.T) {
 	c, problems := Parse(map[string]any{"mode": nil}, nil)
 	require.Empty(t, problems)
 	c.WebEnv, c.VaultEnv = nil, nil // see TestD26
-	require.Equal(t, Config{Mode: "auto", SharedStorage: "none", LogLevel: "info", WebPort: 8080, TLSPort: 8443, LimitTasks: true, Rerun: true, Tools: true, AdminUser: "admin",
-		ComputeRuntime: "none", GPUDeviceIDs: "all", Kubernetes: "auto", Quarantine: "auto", HangAction: "write", Leftovers: "end", FoldersFor: "tasks", Toolkit: "auto",
-		ROCmTools: "none", InstallDriver: "auto", DeviceMode: "0660", MinDisk: 20_000_000_000, MinRAM: 4_000_000_000, PCIeBandwidth: true, Usage: true,
-		DNSServers: []string{"1.1.1.1", "8.8.8.8"}, DrainTimeout: 10 * time.Minute}, c)
+	require.Equal(t, Config{Mode: "auto", SharedStorage: "none", LogLevel: "info", WebPort: 8080, TLSPort: 8443, LimitGPUTasks: true, GPURerun: true, GPUTools: true, InitialAdminUsername: "admin",
+		ComputeRuntime: "none", GPUDeviceIDs: "all", Kubernetes: "auto", GPUQuarantine: "auto", GPUHangAction: "write", GPULeftovers: "end", SrvFoldersContainers: "tasks", AMDContainerToolkit: "auto",
+		ROCmTools: "none", InstallDriver: "auto", GPUDeviceMode: "0660", MinDisk: 20_000_000_000, MinRAM: 4_000_000_000, ExporterPCIeBandwidth: true, ExporterUsage: true,
+		ContainerdDNSServers: []string{"1.1.1.1", "8.8.8.8"}, WorkerDrainTimeout: 10 * time.Minute}, c)
 }
 
 func TestEachModeIsAccepted(t *testing.T) {
@@ -42,7 +42,7 @@ func TestD31NameServersOfTheMachineCanBeUsed(t *testing.T) {
 	for text, want := range map[string][]string{"": nil, "10.0.0.53, fd00::53": {"10.0.0.53", "fd00::53"}} {
 		c, problems := Parse(map[string]any{"containerd-dns-server": text}, nil)
 		require.Empty(t, problems)
-		require.Equal(t, want, c.DNSServers)
+		require.Equal(t, want, c.ContainerdDNSServers)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestValuesAreWrittenAsConcourseReadsThem(t *testing.T) {
 	c, problems := Parse(raw, nil)
 	require.Empty(t, problems)
 	require.Equal(t, "https://ci.example.com", c.ExternalURL)
-	require.Equal(t, "admin,ann", c.MainTeamUser)
+	require.Equal(t, "admin,ann", c.MainTeamLocalUser)
 	require.Equal(t, 80, c.WebPort)
 	for key, want := range map[string]string{"CONTAINER_PLACEMENT_STRATEGY": "limit-active-tasks,volume-locality", "OAUTH_SCOPE": "openid,profile,email",
 		"MAIN_TEAM_LDAP_GROUP": "a b,c", "DEFAULT_BUILD_LOGS_TO_RETAIN": "9", "MAX_BUILD_LOGS_TO_RETAIN": "9", "LDAP_HOST": "[fd00::1]:636"} {
@@ -141,7 +141,7 @@ func FuzzParse(f *testing.F) {
 		for _, tag := range c.Tags {
 			require.False(t, strings.ContainsAny(tag, ", \n\""))
 		}
-		for _, v := range append(c.Tags, c.NoProxy, c.HTTPProxy, c.HTTPSProxy, c.ExternalURL, c.AdminUser, c.MainTeamUser, c.ExtraLocalUsers, c.EncryptionKey) {
+		for _, v := range append(c.Tags, c.NoProxy, c.HTTPProxy, c.HTTPSProxy, c.ExternalURL, c.InitialAdminUsername, c.MainTeamLocalUser, c.ExtraLocalUsers, c.EncryptionKey) {
 			require.True(t, printable(v), "%q", v)
 		}
 		for _, env := range []map[string]string{c.WebEnv, c.VaultEnv} {

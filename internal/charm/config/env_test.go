@@ -40,14 +40,14 @@ func TestProblemOfTaskEnvDoesNotQuoteTheValue(t *testing.T) {
 func TestFoldersAreAllNoneOrNames(t *testing.T) {
 	for text, want := range map[string]Config{
 		"all":       {},
-		"none":      {NoFolders: true},
-		"":          {NoFolders: true},
-		"a,data_rw": {Folders: []string{"a", "data_rw"}},
+		"none":      {NoSrvFolders: true},
+		"":          {NoSrvFolders: true},
+		"a,data_rw": {SrvFolders: []string{"a", "data_rw"}},
 	} {
 		c, problems := Parse(map[string]any{"mode": "worker", "srv-folders": text}, nil)
 		require.Empty(t, problems, text)
-		require.Equal(t, want.Folders, c.Folders, text)
-		require.Equal(t, want.NoFolders, c.NoFolders, text)
+		require.Equal(t, want.SrvFolders, c.SrvFolders, text)
+		require.Equal(t, want.NoSrvFolders, c.NoSrvFolders, text)
 	}
 	for _, text := range []string{"../etc", "a,,b", ".hidden", "a/b"} {
 		_, problems := Parse(map[string]any{"mode": "worker", "srv-folders": text}, nil)

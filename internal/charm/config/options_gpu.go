@@ -21,13 +21,13 @@ func gpuOptions() []Option {
 		}),
 		text("gpu-device-ids", "all", func(c *Config, s string) error { c.GPUDeviceIDs = s; return nil }),
 		text("gpu-sharing", "shared", func(c *Config, s string) error {
-			c.Exclusive = s == "exclusive"
+			c.GPUSharing = Sharing(s)
 			return oneOf(s, "shared", "exclusive")
 		}),
-		boolean("gpu-bench", false, func(c *Config, on bool) { c.Bench = on }),
-		boolean("gpu-tools", true, func(c *Config, on bool) { c.Tools = on }),
+		boolean("gpu-bench", false, func(c *Config, on bool) { c.GPUBench = on }),
+		boolean("gpu-tools", true, func(c *Config, on bool) { c.GPUTools = on }),
 		text("container-engines", "", func(c *Config, s string) (err error) {
-			c.Engines, err = list(s, func(name string) error {
+			c.ContainerEngines, err = list(s, func(name string) error {
 				return oneOf(name, "docker", "podman",
 					"containerd", "crio")
 			})
@@ -38,20 +38,20 @@ func gpuOptions() []Option {
 			return oneOf(s, "auto", "off")
 		}),
 		text("gpu-quarantine", "auto", func(c *Config, s string) error {
-			c.Quarantine = s
+			c.GPUQuarantine = s
 			return oneOf(s, "auto", "manual", "off")
 		}),
 		text("gpu-proof", "", func(c *Config, s string) error { c.GPUProof = s; return proofPath(s) }),
 		text("gpu-hang-action", "write", func(c *Config, s string) error {
-			c.HangAction = s
+			c.GPUHangAction = s
 			return oneOf(s, "write", "end-task")
 		}),
 		text("gpu-leftovers", "end", func(c *Config, s string) error {
-			c.Leftovers = s
+			c.GPULeftovers = s
 			return oneOf(s, "end", "keep")
 		}),
 		text("hsa-override-gfx-version", "", func(c *Config, s string) error {
-			c.HSAOverride = s
+			c.HSAOverrideGFXVersion = s
 			if s != "" && s != "auto" && !versionForm.MatchString(s) {
 				return fmt.Errorf("%q is not empty, auto or a version like 11.0.0", s)
 			}
@@ -60,11 +60,11 @@ func gpuOptions() []Option {
 		text("hip-arches", "", func(c *Config, s string) (err error) { c.HIPArches, err = hipArches(s); return err }),
 		text("task-env", "", func(c *Config, s string) (err error) { c.TaskEnv, err = environment(s); return err }),
 		text("amd-container-toolkit", "auto", func(c *Config, s string) error {
-			c.Toolkit = s
+			c.AMDContainerToolkit = s
 			return oneOf(s, "auto", "required", "skip")
 		}),
 		text("amd-container-toolkit-version", "", func(c *Config, s string) error {
-			c.ToolkitVersion = s
+			c.AMDContainerToolkitVersion = s
 			if s != "" && !versionForm.MatchString(s) {
 				return fmt.Errorf("%q is not empty or a version like 1.2.0", s)
 			}
@@ -87,11 +87,11 @@ func gpuOptions() []Option {
 		boolean("allow-driver-change", false, func(c *Config, on bool) { c.AllowDriverChange = on }),
 		boolean("allow-reboot", false, func(c *Config, on bool) { c.AllowReboot = on }),
 		text("amdgpu-module-params", "", func(c *Config, s string) (err error) {
-			c.ModuleParams, err = moduleParams(s)
+			c.AMDGPUModuleParams, err = moduleParams(s)
 			return err
 		}),
 		text("gpu-device-mode", "0660", func(c *Config, s string) error {
-			c.DeviceMode = s
+			c.GPUDeviceMode = s
 			return oneOf(s,
 				"0660", "0666")
 		}),
@@ -104,15 +104,15 @@ func gpuOptions() []Option {
 			return nil
 		}),
 		text("nvidia-container-toolkit-version", "", func(c *Config, s string) error {
-			c.NVIDIAToolkitVersion = s
+			c.NVIDIAContainerToolkitVersion = s
 			if s != "" && !versionForm.MatchString(s) {
 				return fmt.Errorf("%q is not empty or a version like 1.17.8", s)
 			}
 			return nil
 		}),
-		boolean("exporter-dcgm-aliases", false, func(c *Config, on bool) { c.DCGMAliases = on }),
-		boolean("exporter-pcie-bandwidth", true, func(c *Config, on bool) { c.PCIeBandwidth = on }),
-		boolean("exporter-usage", true, func(c *Config, on bool) { c.Usage = on }),
+		boolean("exporter-dcgm-aliases", false, func(c *Config, on bool) { c.ExporterDCGMAliases = on }),
+		boolean("exporter-pcie-bandwidth", true, func(c *Config, on bool) { c.ExporterPCIeBandwidth = on }),
+		boolean("exporter-usage", true, func(c *Config, on bool) { c.ExporterUsage = on }),
 	}
 }
 

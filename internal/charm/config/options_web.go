@@ -16,22 +16,22 @@ func webOptions() []Option {
 			c.ExternalURL, err = baseURL(s, "https://ci.example.com")
 			return err
 		}),
-		boolean("tls-enabled", false, func(c *Config, on bool) { c.TLS = on }),
+		boolean("tls-enabled", false, func(c *Config, on bool) { c.TLSEnabled = on }),
 		integer("tls-port", 8443, 1, 65535, func(c *Config, n int) error { c.TLSPort = n; return freePort(n) }),
 		text("initial-admin-username", "admin", func(c *Config, s string) error {
-			c.AdminUser = s
+			c.InitialAdminUsername = s
 			return userName(s)
 		}),
 		text("main-team-local-user", "", func(c *Config, s string) error {
 			users, err := list(s, userName)
-			c.MainTeamUser = strings.Join(users, ",")
+			c.MainTeamLocalUser = strings.Join(users, ",")
 			return err
 		}),
 		secret(text("extra-local-users", "", func(c *Config, s string) error {
 			c.ExtraLocalUsers = s
 			return localUsers(s)
 		})),
-		boolean("enable-metrics", false, func(c *Config, on bool) { c.Metrics = on }),
+		boolean("enable-metrics", false, func(c *Config, on bool) { c.EnableMetrics = on }),
 		text("prometheus-url", "", func(c *Config, s string) (err error) {
 			c.PrometheusURL, err = baseURL(s, "http://10.0.0.9:9090")
 			return err
@@ -45,7 +45,7 @@ func webOptions() []Option {
 			return err
 		})),
 		text("extra-worker-keys", "", func(c *Config, s string) (err error) {
-			c.WorkerKeys, err = workerKeys(s)
+			c.ExtraWorkerKeys, err = workerKeys(s)
 			return err
 		}),
 		text("extra-web-flags", "", func(c *Config, s string) (err error) {

@@ -17,24 +17,24 @@ func workerOptions() []Option {
 	return []Option{
 		text("tag", "", func(c *Config, s string) (err error) { c.Tags, err = list(s, tag); return err }),
 		text("srv-folders", "all", func(c *Config, s string) (err error) {
-			if c.NoFolders = s == "none" || s == ""; c.NoFolders || s == "all" {
+			if c.NoSrvFolders = s == "none" || s == ""; c.NoSrvFolders || s == "all" {
 				return nil
 			}
-			c.Folders, err = list(s, folder)
+			c.SrvFolders, err = list(s, folder)
 			return err
 		}),
 		text("srv-folders-containers", "tasks", func(c *Config, s string) error {
-			c.FoldersFor = s
+			c.SrvFoldersContainers = s
 			return oneOf(s, "tasks", "all")
 		}),
-		boolean("containerd-dns-proxy-enable", false, func(c *Config, on bool) { c.DNSProxy = on }),
+		boolean("containerd-dns-proxy-enable", false, func(c *Config, on bool) { c.ContainerdDNSProxy = on }),
 		text("containerd-dns-server", "1.1.1.1,8.8.8.8", func(c *Config, s string) (err error) {
-			c.DNSServers, err = list(s, address)
+			c.ContainerdDNSServers, err = list(s, address)
 			return err
 		}),
 		text("worker-drain-timeout", "10m", func(c *Config, s string) (err error) {
-			c.DrainTimeout, err = time.ParseDuration(s)
-			if err != nil || c.DrainTimeout < 0 || c.DrainTimeout > MaxDrainTimeout {
+			c.WorkerDrainTimeout, err = time.ParseDuration(s)
+			if err != nil || c.WorkerDrainTimeout < 0 || c.WorkerDrainTimeout > MaxDrainTimeout {
 				return fmt.Errorf("%q is not a time between 0s and 24h, such as 30s, 10m or 1h", s)
 			}
 			return nil

@@ -1,10 +1,15 @@
 package role
 
 import (
+	"context"
+	"errors"
+
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 )
 
@@ -43,4 +48,56 @@ func EndsTasks(event string, f model.Facts) bool {
 // up, and before an exporter, because the Python charm's exporter has its port.
 func (d *Desired) TakeOver(o Observed) {
 	d.Resources = append(d.Resources, o.Predecessor...)
+}
+
+// Remediable marks errors that only the operator can fix. Remedy returns the fix.
+type Remediable interface{ Remedy() string }
+
+// Refusals returns the reasons why the Python charm's service cannot be taken over now. They
+// are found before the first step. While there is a reason, nothing changes and the service
+// keeps running. A stopped service is not a reason, and also not a service that the operator
+// ended by removing a relation. able reports that the service will run again or must end.
+// why has the obstacles.
+func Refusals(o Observed, able bool, why []status.Cause) (causes []status.Cause) {
+	for _, err := range o.Refused {
+		var r Remediable
+		if errors.As(err, &r) {
+			causes = append(causes, status.Cause{Kind: status.Blocked, Text: r.Remedy()})
+		}
+	}
+	unit, what := concourse.Unit, "worker"
+	if o.Facts.Role == model.WebRole {
+		unit, what = concourse.WebUnit, "web"
+	}
+	running := o.TakesOver && o.Units[unit].Running()
+	if running && !able && len(causes) == 0 {
+		causes = append(causes, why...)
+	}
+	if running && len(causes) > 0 {
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "the Python charm's " + what +
+			" runs on until then"})
+	}
+	return causes
+}
+
+// Shared reports whether several units share the storage of releases.
+func (o Observed) Shared() bool { return o.Config.SharedStorage != "none" }
+
+// DesireRelease installs the release and its folders. before runs when another release is
+// about to replace the current one. If the storage cannot be used, the run ends there, and
+// the status shows the reason.
+func DesireRelease(d *Desired, o Observed, before plan.Resource) {
+	for _, text := range o.Remarks {
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
+	}
+	for _, text := range o.Config.Notes {
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
+	}
+	if o.Storage != nil {
+		d.Resources = append(d.Resources, StepOf("use the shared storage", "shared-storage="+o.Config.SharedStorage,
+			func(context.Context, host.Host) error { return o.Storage }))
+		return
+	}
+	d.Resources = append(d.Resources, release.Folders(o.Shared())...)
+	d.Resources = append(d.Resources, release.Install{Release: o.Release, Before: before})
 }

@@ -2,6 +2,7 @@ package role
 
 import (
 	"context"
+	"time"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
@@ -49,3 +50,15 @@ func Tolerated(op, why string, do func(context.Context, host.Host) error) plan.R
 func StepOf(op, why string, do func(context.Context, host.Host) error) plan.Resource {
 	return step{plan.Step{Op: op, Why: why}, do}
 }
+
+// WebSettleTime is how long a hook waits for a web that it started. The web prepares the
+// database first.
+const WebSettleTime = 60 * time.Second
+
+// A started worker needs 4 to 6 s until it is registered. A worker that lost its web retries
+// every 5 s. A hook waits that long, so that the status is right before the next
+// update-status.
+const (
+	SettleTime = 15 * time.Second
+	SettlePoll = 500 * time.Millisecond
+)

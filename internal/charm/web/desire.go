@@ -70,7 +70,7 @@ func desireOwnWorker(d *Desired, o Observed) {
 		return
 	}
 	name := role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID)
-	url, user, password := d.LocalURL, o.Config.AdminUser, d.Secret[model.AdminPassword]
+	url, user, password := d.LocalURL, o.Config.InitialAdminUsername, d.Secret[model.AdminPassword]
 	d.Resources = append(d.Resources, resource.Trigger{Name: ForgetWorker, Inputs: [][]byte{[]byte(name)},
 		Tolerate: true,
 		Op:       "forget the worker " + name, Why: "this unit is the web now",

@@ -17,11 +17,12 @@ import (
 // the owner of the file with the password (D39).
 func desireJobExporter(d *Desired, o Observed) error {
 	why := "enable-metrics is off"
-	if o.Config.Metrics {
+	if o.Config.EnableMetrics {
 		why = "there is no web to ask"
 	}
-	if d.Jobs = o.Config.Metrics && d.Up; d.Jobs {
-		c := login.Credentials{URL: d.LocalURL, Username: o.Config.AdminUser, Password: d.Secret[model.AdminPassword]}
+	if d.Jobs = o.Config.EnableMetrics && d.Up; d.Jobs {
+		c := login.Credentials{URL: d.LocalURL, Username: o.Config.InitialAdminUsername,
+			Password: d.Secret[model.AdminPassword]}
 		data, err := c.Marshal()
 		if err != nil {
 			return err

@@ -29,7 +29,7 @@ type Certify struct {
 // give the same request. Without a name it makes no request: Juju may not have assigned an
 // address yet.
 func observeCertify(r host.Root, cfg config.Config, w *model.Web) (c Certify, err error) {
-	if !cfg.TLS || w == nil {
+	if !cfg.TLSEnabled || w == nil {
 		return c, nil
 	}
 	names := webNames(cfg, w)
@@ -60,7 +60,7 @@ func webNames(cfg config.Config, w *model.Web) (names []string) {
 
 // certificateOf returns the certificate for the request, and whether there is one.
 func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []status.Cause) {
-	if !o.Config.TLS {
+	if !o.Config.TLSEnabled {
 		return cert, false, nil
 	}
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")

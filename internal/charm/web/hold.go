@@ -167,7 +167,7 @@ func firstOf(units []string) string {
 
 // apiOf returns the API of this unit's own web.
 func apiOf(o Observed) *concourse.API {
-	return concourse.NewAPI(localURL(o), o.Config.AdminUser, secretContent(o)[model.AdminPassword], "")
+	return concourse.NewAPI(localURL(o), o.Config.InitialAdminUsername, secretContent(o)[model.AdminPassword], "")
 }
 
 // refuseDowngrade refuses a release that does not support the schema of the database.

@@ -45,7 +45,7 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 		return 0, []status.Cause{{Kind: status.Active, Text: fmt.Sprintf(format, args...)}}
 	}
 	switch {
-	case !needed && !limited || !o.Config.LimitTasks || own:
+	case !needed && !limited || !o.Config.LimitGPUTasks || own:
 		return 0, nil
 	case needed && len(gpus) > 1:
 		slices.Sort(gpus)

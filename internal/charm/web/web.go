@@ -236,14 +236,15 @@ func webURL(o Observed) string {
 func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets,
 	db concourse.WebDatabase) concourse.WebConfig {
 	w, content := o.Facts.Web, secretContent(o)
-	_, teams := extraKeys(o.Config.WorkerKeys)
+	_, teams := extraKeys(o.Config.ExtraWorkerKeys)
 	c := concourse.WebConfig{Paths: paths, BindPort: o.Config.WebPort, LogLevel: o.Config.LogLevel,
 		ExternalURL: webURL(o),
-		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.Facts.Model, AdminUser: o.Config.AdminUser,
+		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.Facts.Model,
+		AdminUser:     o.Config.InitialAdminUsername,
 		AdminPassword: s.AdminPassword,
-		TeamKeys:      len(teams) > 0, MainTeamUser: o.Config.MainTeamUser,
+		TeamKeys:      len(teams) > 0, MainTeamUser: o.Config.MainTeamLocalUser,
 		ExtraLocalUsers: o.Config.ExtraLocalUsers, Database: db,
-		Metrics: o.Config.Metrics, Options: maps.Clone(o.Config.WebEnv), OptionKeys: config.WebEnvKeys(),
+		Metrics: o.Config.EnableMetrics, Options: maps.Clone(o.Config.WebEnv), OptionKeys: config.WebEnvKeys(),
 		Proxy: role.ProxyOf(o.Facts, o.Config)}
 	if db != (concourse.WebDatabase{}) {
 		c.EncryptionKey, c.OldEncryptionKey = content[model.EncryptionKey], content[model.OldEncryptionKey]
@@ -254,7 +255,7 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets,
 	c.TaskLimit, _ = taskLimit(o)
 	c.Noted = o.Noted
 	for _, k := range w.Workers {
-		c.Rerun = c.Rerun || o.Config.Rerun && k.Key != "" && k.GPUs.Count > 0
+		c.Rerun = c.Rerun || o.Config.GPURerun && k.Key != "" && k.GPUs.Count > 0
 	}
 	c.Vault = vaultEnv(o, paths)
 	c.LDAP, _ = ldapOf(o)

@@ -110,7 +110,7 @@ func (c *Actions) say(ctx context.Context) func(string) {
 }
 
 func (c *Actions) api(u unitNow) *concourse.API {
-	return concourse.NewAPI(u.Want.Web.LocalURL, u.Config.AdminUser, u.Want.Web.Secret[model.AdminPassword], "")
+	return concourse.NewAPI(u.Want.Web.LocalURL, u.Config.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword], "")
 }
 
 // answer is an action whose result, called key, is the text that a person gets on
