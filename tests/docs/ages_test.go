@@ -66,8 +66,8 @@ func parts(t *testing.T) []part {
 			{"26.04", "2026-04", "its number", ""},
 		}},
 		{"Kubernetes", one("tests/kubernetes/k8s/go.mod", `k8s.io/kubernetes v(\S+)`), []version{
-			{"1.34.4", "", "the module proxy", "tests/kubernetes"},
-			{"1.37.2", "", "the module proxy; 1.37.0 is of 2026-08", ""},
+			{"1.34.4", "2026-02", "the module proxy", "tests/kubernetes"},
+			{"1.37.2", "2026-10", "the module proxy", "tests/kubernetes"},
 		}},
 		{"Juju, its agent and hook tools", one("Makefile", `test-juju:.* Juju (\S+)'s own agent`), []version{
 			{"3.6.11", "", "the module proxy", "tests/juju"},
