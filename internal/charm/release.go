@@ -120,10 +120,11 @@ func (c *Charm) canGoBack(ctx context.Context, want Desired) bool {
 		return true
 	}
 	_, id, ok := release.Previous(c.Host.Root)
-	if !ok {
+	_, installed, used := release.Installed(c.Host.Root)
+	if !ok || !used {
 		return false
 	}
-	current, supported, err := concourse.DatabaseVersions(ctx, c.Host, path.Join(release.Dir, id),
+	can, _, err := concourse.CanUse(ctx, c.Host, path.Join(release.Dir, id), path.Join(release.Dir, installed),
 		want.Web.Database, want.Web.Environment)
-	return err == nil && current <= supported
+	return err == nil && can
 }

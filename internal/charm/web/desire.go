@@ -81,10 +81,7 @@ func desireOwnWorker(d *Desired, o Observed) {
 
 // forgetOwnWorker waits until the web has started, and removes the worker from its list.
 func forgetOwnWorker(ctx context.Context, clock host.Clock, api *concourse.API, url, name string) error {
-	for waited := time.Duration(0); concourse.CheckWeb(ctx, url).State != concourse.Healthy &&
-		waited < role.WebSettleTime; waited += role.SettlePoll {
-		clock.Sleep(role.SettlePoll)
-	}
+	awaitWeb(ctx, clock, url)
 	workers, err := api.Workers(ctx)
 	if err != nil {
 		return err
@@ -101,6 +98,14 @@ func forgetOwnWorker(ctx context.Context, clock host.Clock, api *concourse.API, 
 		return api.Prune(ctx, name)
 	}
 	return nil
+}
+
+// awaitWeb waits until a started web answers, at most role.WebSettleTime.
+func awaitWeb(ctx context.Context, clock host.Clock, url string) {
+	for waited := time.Duration(0); concourse.CheckWeb(ctx, url).State != concourse.Healthy &&
+		waited < role.WebSettleTime; waited += role.SettlePoll {
+		clock.Sleep(role.SettlePoll)
+	}
 }
 
 // Desired describes the state that a web's unit should have.

@@ -40,18 +40,25 @@ const (
 
 // drainTime returns how long running builds get: the longest time that a worker gives its
 // tasks.
-func drainTime(o Observed) (longest time.Duration) {
-	for _, w := range o.Facts.Web.Workers {
+func drainTime(workers map[string]model.Worker) (longest time.Duration) {
+	for _, w := range workers {
 		longest = max(longest, w.Drain)
 	}
 	return longest
 }
 
-// holdBuilds holds builds before the web switches to a release with another protocol.
-func holdBuilds(o Observed) plan.Resource {
+// holdBeforeSwitch holds builds before the web switches to a release with another protocol.
+func holdBeforeSwitch(o Observed) plan.Resource {
 	fits := o.Release.Version != "" && release.Fits(o.Installed, o.Release.Version)
-	if fits || !o.Units[concourse.WebUnit].Running() {
+	if fits {
 		return role.Series(nil)
+	}
+	if !o.Units[concourse.WebUnit].Running() {
+		if o.HeldUntil.IsZero() {
+			return role.Series(nil)
+		}
+		// The action run-migrations held builds. The time of the workers begins now.
+		return holdFile(o.Now.Add(2*drainTime(o.Facts.Web.Workers) + followTime))
 	}
 	why := "workers of " + o.Installed + " get none from a web of " + o.Release.Version
 	if o.Release.Version == "" { // an attached release is not unpacked yet
@@ -61,30 +68,43 @@ func holdBuilds(o Observed) plan.Resource {
 		if release.Fits(o.Installed, release.VersionOf(h.Root, o.ReleaseID)) {
 			return nil
 		}
-		limit := drainTime(o)
-		f := holdFile(h.Now().Add(2*limit + followTime))
-		if err := h.WriteFile(f.Path, f.Data, f.Mode); err != nil {
-			return err
-		}
-		api := apiOf(o)
-		if err := api.HoldBuilds(ctx, true); err != nil {
-			return err
-		}
-		for waited := time.Duration(0); ; waited += holdPoll {
-			n, err := api.RunningBuilds(ctx)
-			switch {
-			case err != nil || n == 0:
-				return err
-			case waited >= limit:
-				return fmt.Errorf("%d running builds are errored: they did not end within %s, the longest "+
-					"worker-drain-timeout",
-					n, limit)
-			case ctx.Err() != nil:
-				return ctx.Err()
-			}
-			h.Sleep(holdPoll)
-		}
+		return HoldBuilds(ctx, h, apiOf(o), o.Facts.Web.Workers)
 	})
+}
+
+// HoldBuilds holds builds and waits for running ones, at most for the longest
+// worker-drain-timeout.
+func HoldBuilds(ctx context.Context, h host.Host, api *concourse.API, workers map[string]model.Worker) error {
+	limit := drainTime(workers)
+	f := holdFile(h.Now().Add(2*limit + followTime))
+	if err := h.WriteFile(f.Path, f.Data, f.Mode); err != nil {
+		return err
+	}
+	if err := api.HoldBuilds(ctx, true); err != nil {
+		return err
+	}
+	for waited := time.Duration(0); ; waited += holdPoll {
+		n, err := api.RunningBuilds(ctx)
+		switch {
+		case err != nil || n == 0:
+			return err
+		case waited >= limit:
+			return fmt.Errorf("%d running builds are errored: they did not end within %s, the longest "+
+				"worker-drain-timeout", n, limit)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		h.Sleep(holdPoll)
+	}
+}
+
+// ResumeBuilds ends HoldBuilds after the web at url answers.
+func ResumeBuilds(ctx context.Context, h host.Host, api *concourse.API, url string) error {
+	awaitWeb(ctx, h.Clock, url)
+	if err := api.HoldBuilds(ctx, false); err != nil {
+		return err
+	}
+	return h.Remove(HoldFile)
 }
 
 // holdFile returns HoldFile with a time.
@@ -115,7 +135,8 @@ func heldUntil(root host.Root, f model.Facts) (time.Time, error) {
 // desireHold lets builds start again after the workers have followed the web, or after
 // their time is over.
 func desireHold(d *Desired, o Observed) {
-	if o.HeldUntil.IsZero() || o.InstalledID != o.ReleaseID {
+	stays := o.InstalledID == o.ReleaseID || o.Release.Version != "" && release.Fits(o.Installed, o.Release.Version)
+	if o.HeldUntil.IsZero() || !stays {
 		return
 	}
 	var behind []string
@@ -138,22 +159,19 @@ func desireHold(d *Desired, o Observed) {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
 	}
 	d.Resources = append(d.Resources, role.Tolerated("let builds start again", why,
-		func(ctx context.Context, h host.Host) error { return resumeBuilds(ctx, h, o) }))
+		func(ctx context.Context, h host.Host) error { return resumeWithPeers(ctx, h, o) }))
 }
 
-// resumeBuilds lets builds start. It fails if another web on the database still has the
+// resumeWithPeers lets builds start. It fails if another web on the database still has the
 // previous protocol, because that web would give this web's workers no work.
-func resumeBuilds(ctx context.Context, h host.Host, o Observed) error {
+func resumeWithPeers(ctx context.Context, h host.Host, o Observed) error {
 	for _, peer := range o.Facts.Web.Peers {
 		url := "http://" + net.JoinHostPort(peer, strconv.Itoa(o.Config.WebPort))
 		if v := concourse.WebVersion(ctx, url); !release.Fits(o.Installed, v) && h.Now().Before(o.HeldUntil) {
 			return fmt.Errorf("the web at %s still runs %s", peer, v)
 		}
 	}
-	if err := apiOf(o).HoldBuilds(ctx, false); err != nil {
-		return err
-	}
-	return h.Remove(HoldFile)
+	return ResumeBuilds(ctx, h, apiOf(o), localURL(o))
 }
 
 // firstOf returns the first units of a list as text, and the number of the others.
@@ -176,13 +194,17 @@ func refuseDowngrade(o Observed, db concourse.WebDatabase, env map[string]string
 	return role.StepOf("compare the database with the release",
 		"a release that is older than the database can't use it",
 		func(ctx context.Context, h host.Host) error {
-			from, _, _ := release.Installed(h.Root)
-			current, supported, err := concourse.DatabaseVersions(ctx, h, path.Join(release.Dir, o.ReleaseID), db, env)
-			if err == nil && current > supported {
-				return &release.DowngradeError{From: from, To: o.Release.Version, Schema: supported}
+			from, id, used := release.Installed(h.Root)
+			inUse := ""
+			if used {
+				inUse = path.Join(release.Dir, id)
 			}
+			can, supported, err := concourse.CanUse(ctx, h, path.Join(release.Dir, o.ReleaseID), inUse, db, env)
 			if err != nil {
 				return databaseError{err}
+			}
+			if !can {
+				return &release.DowngradeError{From: from, To: release.VersionOf(h.Root, o.ReleaseID), Schema: supported}
 			}
 			return nil
 		})

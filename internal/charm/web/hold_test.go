@@ -78,7 +78,7 @@ func TestWebHoldsBuildsBeforeAnotherProtocol(t *testing.T) {
 			o.Release.Version, o.ReleaseID = c.to, c.to
 			h := hosttest.Quiet(t, hosttest.Root(t))
 			require.NoError(t, h.WriteFile(release.Dir+"/"+c.to+"/VERSION", []byte(c.to+"\n"), 0o644))
-			p, err := plan.Diff(t.Context(), h, holdBuilds(o))
+			p, err := plan.Diff(t.Context(), h, holdBeforeSwitch(o))
 			require.NoError(t, err)
 			for _, s := range p {
 				require.True(t, s.Tolerate, "the upgrade goes on without")
@@ -94,6 +94,22 @@ func TestWebHoldsBuildsBeforeAnotherProtocol(t *testing.T) {
 			require.Equal(t, c.held, !until.IsZero())
 		})
 	}
+}
+
+// The web is stopped since run-migrations held builds. The time of the workers begins with
+// the switch.
+func TestHoldOfAStoppedWebIsRenewed(t *testing.T) {
+	o := upgrading(t, &schedulingWeb{})
+	o.Units = nil
+	h := hosttest.Quiet(t, hosttest.Root(t))
+	p, err := plan.Diff(t.Context(), h, holdBeforeSwitch(o))
+	require.NoError(t, err)
+	require.Empty(t, p, "no builds are held")
+	o.HeldUntil = o.Now.Add(-time.Hour)
+	require.NoError(t, roletest.Changes(t, h, []plan.Resource{holdBeforeSwitch(o)})[0].Do(t.Context()))
+	until, err := heldUntil(h.Root, model.Facts{})
+	require.NoError(t, err)
+	require.Equal(t, o.Now.Add(2*10*time.Second+followTime).UTC(), until)
 }
 
 func TestBuildsStartAgainAfterTheWorkersFollowed(t *testing.T) {

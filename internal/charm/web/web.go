@@ -54,7 +54,7 @@ func desireWeb(d *Desired, o Observed) error {
 	if up {
 		d.Database, d.Repair = webDatabase(db, paths), repairConfig(db)
 		d.Environment = webConfig(o, paths, secrets, d.Database).Env()
-		before = role.Series{refuseDowngrade(o, d.Database, d.Environment), holdBuilds(o)}
+		before = role.Series{refuseDowngrade(o, d.Database, d.Environment), holdBeforeSwitch(o)}
 	}
 	role.DesireRelease(&d.Desired, o.Observed, before)
 	unit, err := concourse.WebUnitFileFor(paths, o.Config.ExtraWebFlags)
