@@ -15,7 +15,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	require.Empty(t, problems)
 	c.WebEnv, c.VaultEnv = nil, nil // see TestD26
 	require.Equal(t, Config{Mode: "auto", SharedStorage: "none", LogLevel: "info", WebPort: 8080, TLSPort: 8443, LimitGPUTasks: true, GPURerun: true, GPUTools: true, InitialAdminUsername: "admin",
-		ComputeRuntime: "none", GPUDeviceIDs: "all", Kubernetes: "auto", GPUQuarantine: "auto", GPUHangAction: "write", GPULeftovers: "end", SrvFoldersContainers: "tasks", AMDContainerToolkit: "auto",
+		ComputeRuntime: "none", GPUDeviceIDs: "all", GPUSharing: Shared, Kubernetes: "auto", GPUQuarantine: "auto", GPUHangAction: "write", GPULeftovers: "end", SrvFoldersContainers: "tasks", AMDContainerToolkit: "auto",
 		ROCmTools: "none", InstallDriver: "auto", GPUDeviceMode: "0660", MinDisk: 20_000_000_000, MinRAM: 4_000_000_000, ExporterPCIeBandwidth: true, ExporterUsage: true,
 		ContainerdDNSServers: []string{"1.1.1.1", "8.8.8.8"}, WorkerDrainTimeout: 10 * time.Minute}, c)
 }
