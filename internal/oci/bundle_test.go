@@ -44,9 +44,18 @@ func TestOddBundlesAreRefused(t *testing.T) {
 			require.NoError(t, os.Remove(b.path(config)))
 			require.NoError(t, unix.Mkfifo(b.path(config), 0o600))
 		},
-		"more than the 16777216 allowed":      func(t *testing.T, b *testbed) { require.NoError(t, os.Truncate(b.path(config), maxFile+1)) },
-		"no such file or directory":           func(t *testing.T, b *testbed) { require.NoError(t, os.Remove(b.path(config))) },
-		"it ends too early":                   func(t *testing.T, b *testbed) { require.NoError(t, os.Truncate(b.path(config), 500)) },
+		"more than the 16777216 allowed": func(t *testing.T,
+			b *testbed) {
+			require.NoError(t, os.Truncate(b.path(config), maxFile+1))
+		},
+		"no such file or directory": func(t *testing.T,
+			b *testbed) {
+			require.NoError(t, os.Remove(b.path(config)))
+		},
+		"it ends too early": func(t *testing.T,
+			b *testbed) {
+			require.NoError(t, os.Truncate(b.path(config), 500))
+		},
 		"it is null, not an object":           func(t *testing.T, b *testbed) { b.put(t, config, "null") },
 		"nests deeper than 100 levels":        func(t *testing.T, b *testbed) { b.put(t, config, strings.Repeat(`{"a":`, 20000)) },
 		"mounts: it is an object, not a list": func(t *testing.T, b *testbed) { b.put(t, config, `{"mounts":{}}`) },

@@ -11,7 +11,8 @@ func TestConfigOfTheCharmIsReadBack(t *testing.T) {
 	c := Config{
 		Runtime: "/opt/concourse/bin/runc", Containers: All, Specs: []string{"/etc/cdi/amd.json"},
 		Devices: []string{"amd.com/gpu=GPU-1a2b"}, State: "/run/x", Nodes: "/dev/.x",
-		Visible: []string{"AMD_VISIBLE_DEVICES"}, Env: map[string]string{"HSA_OVERRIDE_GFX_VERSION": "11.0.0", "MOTD": "<a> & \"b\"\n\u2028 ü 😀"},
+		Visible: []string{"AMD_VISIBLE_DEVICES"}, Env: map[string]string{"HSA_OVERRIDE_GFX_VERSION": "11.0.0",
+			"MOTD": "<a> & \"b\"\n\u2028 ü 😀"},
 		Folders: &Folders{Root: "/srv", Containers: All, Names: []string{"models", "out_rw"}, Readonly: TopOnly},
 	}
 	data, err := json.Marshal(c)

@@ -71,9 +71,11 @@ func TestEditIsIdempotent(t *testing.T) {
 func TestOlderEntriesForThePathsAreDropped(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task", func(spec map[string]any) {
-		spec["mounts"] = append(spec["mounts"].([]any), map[string]any{"destination": "/dev/dri/../kfd", "source": "/evil"})
+		spec["mounts"] = append(spec["mounts"].([]any),
+			map[string]any{"destination": "/dev/dri/../kfd", "source": "/evil"})
 		linux := spec["linux"].(map[string]any)
-		linux["devices"] = []any{map[string]any{"path": "/dev/kfd", "type": "c", "major": 1, "minor": 3}, map[string]any{"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229}}
+		linux["devices"] = []any{map[string]any{"path": "/dev/kfd", "type": "c", "major": 1, "minor": 3},
+			map[string]any{"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229}}
 		resources := linux["resources"].(map[string]any)
 		resources["devices"] = append(resources["devices"].([]any), map[string]any{"allow": false, "access": "rwm"})
 	})

@@ -13,8 +13,9 @@ import (
 // A create that waits looks 180 times, and is refused once; one that gets its GPU in the
 // end is not refused at all.
 func TestEachRefusedContainerIsCountedOnce(t *testing.T) {
-	sick := admission.File{GPUs: []admission.GPU{{Name: "GPU-3c4d", Why: hung}}}
-	full := admission.File{Memory: []admission.IdleMemory{{Name: "GPU-1a2b", File: "used", Most: 1}, {Name: "GPU-3c4d", File: "used", Most: 1}}}
+	sick := admission.File{GPUs: []admission.Quarantined{{Name: "GPU-3c4d", Reason: hung}}}
+	full := admission.File{Memory: []admission.IdleMemory{{Name: "GPU-1a2b", File: "used", Most: 1},
+		{Name: "GPU-3c4d", File: "used", Most: 1}}}
 	for name, c := range map[string]struct {
 		file   admission.File
 		env    []any
@@ -27,7 +28,8 @@ func TestEachRefusedContainerIsCountedOnce(t *testing.T) {
 		"withheld, and back in time": {sick, []any{"GPU_COUNT=2"}, false, 3, lease.Counters{Granted: 1}},
 		"memory in use":              {full, nil, false, 0, lease.Counters{Busy: 1}},
 		"more than there are":        {sick, []any{"GPU_COUNT=3"}, false, 0, lease.Counters{Impossible: 1}},
-		"held":                       {admission.File{}, []any{"GPU_COUNT=2"}, true, 0, lease.Counters{Granted: 1, Busy: 1}},
+		"held": {admission.File{}, []any{"GPU_COUNT=2"}, true, 0,
+			lease.Counters{Granted: 1, Busy: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := handedOver(t, c.file)
@@ -43,7 +45,8 @@ func TestEachRefusedContainerIsCountedOnce(t *testing.T) {
 			}
 			err := b.task(t, "c1", c.env...)
 			require.Equal(t, c.pauses > 0, err == nil, "%v", err)
-			_, n, err := lease.Leases{Dir: b.path("leases"), GPUs: []string{"GPU-3c4d", "GPU-1a2b"}, Euid: b.euid}.Read()
+			_, n, err := lease.Leases{Dir: b.path("leases"), GPUs: []string{"GPU-3c4d", "GPU-1a2b"},
+				Euid: b.euid}.Read()
 			require.NoError(t, err)
 			require.Equal(t, c.want, n)
 		})

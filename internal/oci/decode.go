@@ -3,24 +3,22 @@ package oci
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/base/rawjson"
 	"concourse-ci-machine/internal/pool/clockpin"
-	"concourse-ci-machine/internal/pool/lease"
 )
 
-// settings are a Config as the wrapper uses it.
+// settings holds a Config in the form that the wrapper uses.
 type settings struct {
 	Config
-	env       []string // NAME=value, in place of Config.Env, in the order of the file
+	env       []string // NAME=value, replaces Config.Env, in the order of the file
 	rootfsEnv []rootfsEnv
 }
 
-// CheckConfig says what the wrapper would not take of a config file's content,
-// for those who write one.
+// CheckConfig returns the error that the wrapper would report for a config file's content.
+// It is for programs that write one.
 func CheckConfig(data []byte) error {
 	_, err := decodeConfig(data)
 	return err
@@ -34,38 +32,38 @@ func decodeConfig(data []byte) (*settings, error) {
 	}
 	c := new(settings)
 	var invalid []string
-	err = fields(doc.Root(), func(key string, v rawjson.Value) (err error) {
+	err = eachField(doc.Root(), func(key string, v rawjson.Value) (err error) {
 		switch key {
 		case "runtime":
-			c.Runtime, err = text(v)
+			c.Runtime, err = decodeString(v)
 		case "containers":
-			c.Containers, err = text(v)
+			c.Containers, err = decodeString(v)
 		case "specs":
-			c.Specs, err = texts(v)
+			c.Specs, err = decodeStrings(v)
 		case "devices":
-			c.Devices, err = texts(v)
+			c.Devices, err = decodeStrings(v)
 		case "state":
-			c.State, err = text(v)
+			c.State, err = decodeString(v)
 		case "nodes":
-			c.Nodes, err = text(v)
+			c.Nodes, err = decodeString(v)
 		case "visible":
-			c.Visible, err = texts(v)
+			c.Visible, err = decodeStrings(v)
 		case "env":
-			c.env, invalid, err = pairs(v)
+			c.env, invalid, err = decodePairs(v)
 		case "rootfs_env":
 			c.rootfsEnv, err = decodeRootfsEnv(v)
 		case "folders":
 			c.Folders, err = decodeFolders(v)
 		case "tools":
-			c.Tools, err = text(v)
+			c.Tools, err = decodeString(v)
 		case "ca_certificates":
-			c.CACertificates, err = text(v)
+			c.CACertificates, err = decodeString(v)
 		case "leases":
 			c.Leases, err = decodeLeases(v)
 		case "withheld":
-			c.Withheld, err = decodeWithheld(v)
+			c.Quarantine, err = decodeQuarantine(v)
 		case "missing":
-			c.Missing, err = text(v)
+			c.Missing, err = decodeString(v)
 		default:
 			err = errUnknownField
 		}
@@ -77,7 +75,7 @@ func decodeConfig(data []byte) (*settings, error) {
 	if len(invalid) > 0 {
 		return nil, fmt.Errorf("env: %q can't be set as an environment variable", invalid[0])
 	}
-	c.fill()
+	c.setDefaults()
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -86,8 +84,8 @@ func decodeConfig(data []byte) (*settings, error) {
 
 var errUnknownField = errors.New("this version of the wrapper does not know it")
 
-// fields calls each for the members of an object, none of which may be twice.
-func fields(v rawjson.Value, each func(string, rawjson.Value) error) error {
+// eachField calls each for the members of an object and refuses a name that occurs twice.
+func eachField(v rawjson.Value, each func(string, rawjson.Value) error) error {
 	if v.Kind() != rawjson.Object {
 		return fmt.Errorf("it is %s, not an object", v.Kind())
 	}
@@ -109,16 +107,16 @@ func decodeFolders(v rawjson.Value) (*Folders, error) {
 		return nil, nil
 	}
 	var f Folders
-	return &f, fields(v, func(key string, v rawjson.Value) (err error) {
+	return &f, eachField(v, func(key string, v rawjson.Value) (err error) {
 		switch key {
 		case "root":
-			f.Root, err = text(v)
+			f.Root, err = decodeString(v)
 		case "containers":
-			f.Containers, err = text(v)
+			f.Containers, err = decodeString(v)
 		case "names":
-			f.Names, err = texts(v)
+			f.Names, err = decodeStrings(v)
 		case "readonly":
-			f.Readonly, err = text(v)
+			f.Readonly, err = decodeString(v)
 		default:
 			err = errUnknownField
 		}
@@ -126,9 +124,9 @@ func decodeFolders(v rawjson.Value) (*Folders, error) {
 	})
 }
 
-func text(v rawjson.Value) (string, error) { return v.Text(), v.As(rawjson.String) }
+func decodeString(v rawjson.Value) (string, error) { return v.Text(), v.As(rawjson.String) }
 
-func texts(v rawjson.Value) (list []string, err error) {
+func decodeStrings(v rawjson.Value) (list []string, err error) {
 	if err := v.As(rawjson.Array); err != nil {
 		return nil, err
 	}
@@ -141,13 +139,13 @@ func texts(v rawjson.Value) (list []string, err error) {
 	return list, nil
 }
 
-// pairs are the members of an object of strings, each as NAME=value, and the
-// names of those that no environment can have.
-func pairs(v rawjson.Value) (list, invalid []string, err error) {
+// decodePairs returns the members of an object of strings as NAME=value, and the names that
+// cannot be environment variables.
+func decodePairs(v rawjson.Value) (list, invalid []string, err error) {
 	if v.None() {
 		return nil, nil, nil
 	}
-	err = fields(v, func(key string, v rawjson.Value) error {
+	err = eachField(v, func(key string, v rawjson.Value) error {
 		if v.Kind() != rawjson.String {
 			return fmt.Errorf("it is %s, not a string", v.Kind())
 		}
@@ -160,114 +158,138 @@ func pairs(v rawjson.Value) (list, invalid []string, err error) {
 	return list, invalid, err
 }
 
-func (c *Config) fill() {
-	standard := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
-	}
-	standard(&c.Containers, Tasks)
-	standard(&c.State, defaultState)
-	standard(&c.Nodes, DefaultNodes)
-	if c.Folders != nil {
-		standard(&c.Folders.Containers, Tasks)
-		standard(&c.Folders.Readonly, Recursive)
-	}
-	if c.Leases != nil {
-		standard(&c.Leases.Dir, lease.DefaultDir)
-		if c.Leases.Bench != nil {
-			standard(&c.Leases.Bench.Dir, clockpin.DefaultDir)
-		}
-	}
-}
-
-// check says what is wrong with a config whose defaults are filled in. Runtime
-// may be empty, since the environment may name it.
-func (c *Config) check() error {
-	if err := whichContainers(c.Containers, Tasks, Asked, All); err != nil {
-		return err
-	}
-	paths := [][2]string{{"state", c.State}, {"nodes", c.Nodes}}
-	if c.Runtime != "" {
-		paths = append(paths, [2]string{"runtime", c.Runtime})
-	}
-	for _, s := range c.Specs {
-		paths = append(paths, [2]string{"specs", s})
-	}
-	if c.Tools != "" {
-		paths = append(paths, [2]string{"tools", c.Tools})
-	}
-	if c.CACertificates != "" {
-		paths = append(paths, [2]string{"ca_certificates", c.CACertificates})
-	}
-	if c.Folders != nil {
-		paths = append(paths, [2]string{"folders: root", c.Folders.Root})
-	}
-	for _, p := range paths {
-		if !filepath.IsAbs(p[1]) {
-			return fmt.Errorf("%s: %q is not an absolute path", p[0], p[1])
-		}
-	}
-	for _, d := range c.Devices {
-		kind, name, ok := strings.Cut(d, "=")
-		if !ok || name == "" || !strings.Contains(kind, "/") {
-			return fmt.Errorf("devices: %q is not a CDI name such as amd.com/gpu=0", d)
-		}
-	}
-	if len(c.Devices) > 0 && len(c.Specs) == 0 {
-		return errors.New("devices are given but no specs to find them in")
-	}
-	for _, name := range c.Visible {
-		if !isEnvName(name) {
-			return fmt.Errorf("visible: %q is not a name of an environment variable", name)
-		}
-	}
-	if err := c.Leases.check(c.Devices); err != nil {
-		return err
-	}
-	if err := c.Withheld.check(); err != nil {
-		return err
-	}
-	return c.Folders.check()
-}
-
-func whichContainers(s string, known ...string) error {
-	if !slices.Contains(known, s) {
-		return fmt.Errorf("containers: %q is not one of %s", s, strings.Join(known, ", "))
-	}
-	return nil
-}
-
-func (f *Folders) check() error {
-	if f == nil {
-		return nil
-	}
-	if err := whichContainers(f.Containers, Tasks, All); err != nil {
-		return fmt.Errorf("folders: %w", err)
-	}
-	if f.Readonly != Recursive && f.Readonly != TopOnly {
-		return fmt.Errorf("folders: readonly: %q is not one of %s, %s", f.Readonly, Recursive, TopOnly)
-	}
-	for _, name := range f.Names {
-		if why := FolderNameProblem(name); why != "" {
-			return fmt.Errorf("folders: names: %q %s", name, why)
-		}
-	}
-	return nil
-}
-
-func isEnvName(s string) bool {
-	return s != "" && (s[0] < '0' || s[0] > '9') && !strings.ContainsFunc(s, func(r rune) bool {
-		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
-	})
-}
-
-// decodeRuntime reads nothing but the real runc's path, and forgives all else:
-// a call such as `delete --force` has to pass with a config that create refuses.
+// decodeRuntime reads only the real runc's path and ignores all other problems, because a
+// call such as `delete --force` must pass with a config that create refuses.
 func decodeRuntime(data []byte) (string, error) {
 	doc, err := rawjson.Parse(data)
 	if err != nil {
 		return "", err
 	}
 	return doc.Root().StringOf("runtime")
+}
+
+func decodeBench(v rawjson.Value) (*Bench, error) {
+	if v.None() {
+		return nil, nil
+	}
+	var b Bench
+	return &b, eachField(v, func(key string, v rawjson.Value) (err error) {
+		switch key {
+		case "dir":
+			b.Dir, err = decodeString(v)
+		case "gpus":
+			b.GPUs, err = decodeBenchGPUs(v)
+		default:
+			err = errUnknownField
+		}
+		return err
+	})
+}
+
+func decodeBenchGPUs(v rawjson.Value) ([]BenchGPU, error) {
+	return decodeObjects(v, func(g *BenchGPU, key string, v rawjson.Value) (err error) {
+		switch key {
+		case "name":
+			g.Name, err = decodeString(v)
+		case "sysfs":
+			g.Sysfs, err = decodeString(v)
+		case "level":
+			g.Level = clockpin.Level(v.Text())
+			err = v.As(rawjson.String)
+		default:
+			err = errUnknownField
+		}
+		return err
+	})
+}
+
+func decodeLeases(v rawjson.Value) (*Leases, error) {
+	if v.None() {
+		return nil, nil
+	}
+	var l Leases
+	return &l, eachField(v, func(key string, v rawjson.Value) (err error) {
+		switch key {
+		case "dir":
+			l.Dir, err = decodeString(v)
+		case "gpus":
+			l.GPUs, err = decodeLeasedGPUs(v)
+		case "links":
+			l.Links, err = decodeMatrix(v)
+		case "bench":
+			l.Bench, err = decodeBench(v)
+		default:
+			err = errUnknownField
+		}
+		return err
+	})
+}
+
+func decodeMatrix(v rawjson.Value) (rows [][]int, err error) {
+	if err := v.As(rawjson.Array); err != nil {
+		return nil, err
+	}
+	for r := range v.Elements() {
+		if r.Kind() != rawjson.Array {
+			return nil, fmt.Errorf("row %d: it is %s, not a list", len(rows), r.Kind())
+		}
+		row := make([]int, 0, r.Len())
+		for e := range r.Elements() {
+			n, err := e.Whole(MaxLink)
+			if err != nil {
+				return nil, fmt.Errorf("row %d: %w", len(rows), err)
+			}
+			row = append(row, int(n))
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func decodeLeasedGPUs(v rawjson.Value) ([]LeasedGPU, error) {
+	return decodeObjects(v, func(g *LeasedGPU, key string, v rawjson.Value) (err error) {
+		switch key {
+		case "name":
+			g.Name, err = decodeString(v)
+		case "nodes":
+			g.Nodes, err = decodeStrings(v)
+		default:
+			err = errUnknownField
+		}
+		return err
+	})
+}
+
+// decodeObjects decodes a list of objects, member by member.
+func decodeObjects[T any](v rawjson.Value, member func(of *T, key string, v rawjson.Value) error) (list []T,
+	err error) {
+	if err := v.As(rawjson.Array); err != nil {
+		return nil, err
+	}
+	for e := range v.Elements() {
+		var one T
+		if err := eachField(e, func(key string, v rawjson.Value) error { return member(&one, key, v) }); err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+func decodeQuarantine(v rawjson.Value) (*Quarantine, error) {
+	if v.None() {
+		return nil, nil
+	}
+	var h Quarantine
+	return &h, eachField(v, func(key string, v rawjson.Value) (err error) {
+		switch key {
+		case "file":
+			h.File, err = decodeString(v)
+		case "gpus":
+			h.GPUs, err = decodeLeasedGPUs(v)
+		default:
+			err = errUnknownField
+		}
+		return err
+	})
 }

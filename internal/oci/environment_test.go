@@ -22,7 +22,8 @@ func TestUnitsEnvironmentFillsInWhatTheTaskDidNotSet(t *testing.T) {
 	b := withEnv(t)
 	b.bundle(t, "task", env("A=b", "HIP_ARCHES=", "HSA=1"))
 	require.NoError(t, b.create())
-	require.Equal(t, []string{"A=b", "HIP_ARCHES=", "HSA=1", "HSA_OVERRIDE_GFX_VERSION=11.0.0"}, b.result(t).Process.Env)
+	require.Equal(t, []string{"A=b", "HIP_ARCHES=", "HSA=1", "HSA_OVERRIDE_GFX_VERSION=11.0.0"},
+		b.result(t).Process.Env)
 	once := b.text(t)
 	require.NoError(t, b.create())
 	require.True(t, compact(t, once) == compact(t, b.text(t)), "twice is once")

@@ -21,8 +21,10 @@ func handedOver(t *testing.T, f admission.File) *testbed {
 	b := exclusive(t)
 	b.configure(t, func(c *Config) {
 		c.Devices, c.Visible = []string{"amd.com/gpu=GPU-3c4d", "amd.com/gpu=GPU-1a2b"}, []string{"AMD_VISIBLE_DEVICES"}
-		gpus := []LeasedGPU{{"GPU-3c4d", []string{"/dev/dri/renderD129"}}, {"GPU-1a2b", []string{"/dev/dri/renderD128"}}}
-		c.Leases, c.Withheld = &Leases{Dir: b.path("leases"), GPUs: gpus}, &Withheld{File: b.path("withheld.json"), GPUs: gpus}
+		gpus := []LeasedGPU{{"GPU-3c4d", []string{"/dev/dri/renderD129"}},
+			{"GPU-1a2b", []string{"/dev/dri/renderD128"}}}
+		c.Leases, c.Quarantine = &Leases{Dir: b.path("leases"),
+			GPUs: gpus}, &Quarantine{File: b.path("withheld.json"), GPUs: gpus}
 	})
 	f.Memory = slices.Clone(f.Memory)
 	for i, m := range f.Memory {
@@ -42,7 +44,7 @@ func (b *testbed) likeOf(t *testing.T) string {
 	require.NoError(t, err)
 	doc, err := rawjson.Parse(data)
 	require.NoError(t, err)
-	return like(doc.Root())
+	return stepHash(doc.Root())
 }
 
 func TestTaskThatMetAFaultIsGivenAnotherGPU(t *testing.T) {
@@ -54,7 +56,8 @@ func TestTaskThatMetAFaultIsGivenAnotherGPU(t *testing.T) {
 	b.bundle(t, "task", env("SECRET=one"))
 	require.NotEqual(t, known, b.likeOf(t))
 
-	b = handedOver(t, admission.File{Avoid: []admission.Avoided{{Name: "GPU-3c4d", Like: known}, {Name: "nobody's", Like: known}}})
+	b = handedOver(t, admission.File{Avoid: []admission.Avoided{{Name: "GPU-3c4d", StepHash: known},
+		{Name: "nobody's", StepHash: known}}})
 	b.bundle(t, "task", env("SECRET=three", "A=b"))
 	require.NoError(t, b.call("create", "--bundle", b.path("bundle"), "--pid-file", b.path("init.pid"), "c1"))
 	require.Equal(t, []string{second}, b.given(t), "not that which failed it")
@@ -62,13 +65,14 @@ func TestTaskThatMetAFaultIsGivenAnotherGPU(t *testing.T) {
 	require.NoError(t, b.call("create", "--bundle", b.path("bundle"), "--pid-file", b.path("init.pid"), "c2"))
 	require.Equal(t, []string{first}, b.given(t), "where no other is free, that")
 
-	b = handedOver(t, admission.File{Avoid: []admission.Avoided{{Name: "GPU-3c4d", Like: known}}})
+	b = handedOver(t, admission.File{Avoid: []admission.Avoided{{Name: "GPU-3c4d", StepHash: known}}})
 	require.NoError(t, b.task(t, "c3", "OTHER=1"))
 	require.Equal(t, []string{first}, b.given(t), "other tasks get it")
 }
 
 func TestGPUWhoseMemoryIsInUseIsGivenToNobody(t *testing.T) {
-	memory := []admission.IdleMemory{{Name: "GPU-3c4d", File: "used0", Most: 1000 << 20}, {Name: "GPU-1a2b", File: "used1", Most: 1000 << 20}, {Name: "GPU-1a2b", File: "none", Most: 0}}
+	memory := []admission.IdleMemory{{Name: "GPU-3c4d", File: "used0", Most: 1000 << 20},
+		{Name: "GPU-1a2b", File: "used1", Most: 1000 << 20}, {Name: "GPU-1a2b", File: "none", Most: 0}}
 	for name, c := range map[string]struct {
 		used0, used1 string
 		free         int // the pause after which GPU-3c4d is empty, 0: never
@@ -79,8 +83,10 @@ func TestGPUWhoseMemoryIsInUseIsGivenToNobody(t *testing.T) {
 		"one is not: the other":        {used0: "1048576001\n", used1: "0\n", want: second},
 		"what can't be told is no bar": {used0: "much\n", used1: "0\n", want: first},
 		"neither, and one is soon":     {used0: "8589934592\n", used1: "9000000000\n", free: 3, want: first},
-		"neither": {used0: "8589934592\n", used1: "1073741824000\n", refused: "cannot lease 1 GPU: GPU 1 (GPU-3c4d, 0000:c4:00.0) has 8.0 GiB of its memory in use, though its last task has ended, " +
-			"GPU 0 (GPU-1a2b, 0000:03:00.0) has 1000.0 GiB of its memory in use, though its last task has ended; " + lease.RunAgain + " [container c1]"},
+		"neither": {used0: "8589934592\n", used1: "1073741824000\n", refused: "cannot lease 1 GPU: GPU 1 " +
+			"(GPU-3c4d, 0000:c4:00.0) has 8.0 GiB of its memory in use, though its last task has ended, " +
+			"GPU 0 (GPU-1a2b, 0000:03:00.0) has 1000.0 GiB of its memory in use, though its last task has " +
+			"ended; " + lease.RunAgain + " [container c1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := handedOver(t, admission.File{Memory: memory})

@@ -84,8 +84,10 @@ func TestTaskGetsTheGPUsThatItLeased(t *testing.T) {
 	require.Equal(t, []string{"c1", "c2"}, b.held(t))
 
 	require.EqualError(t, b.task(t, "c3"), "cannot lease 1 GPU: 0 of 2 are free; "+
-		"1 (GPU-3c4d, 0000:c4:00.0) is held by the task of container c2 since 03:04:05 UTC (0s), 0 (GPU-1a2b, 0000:03:00.0) is held by the task of container c1 since 03:04:05 UTC (0s); "+
-		"run the task again later, or let tasks queue at the web (limit-gpu-tasks) [container c3]", "named as tasks name them, whatever the order of devices")
+		"1 (GPU-3c4d, 0000:c4:00.0) is held by the task of container c2 since 03:04:05 UTC (0s), 0 (GPU-1a2b, "+
+		"0000:03:00.0) is held by the task of container c1 since 03:04:05 UTC (0s); "+
+		"run the task again later, or let tasks queue at the web (limit-gpu-tasks) [container c3]", "named as "+
+		"tasks name them, whatever the order of devices")
 	require.NotContains(t, b.text(t), "/dev/dri")
 	require.NoFileExists(t, b.path("state/c3"))
 	require.NoError(t, b.task(t, "c4", "GPU_COUNT=0"), "who wants none need not wait")
@@ -154,7 +156,8 @@ func TestMarkerOfALeaseNamesItsGPUs(t *testing.T) {
 	require.NoError(t, b.task(t, "c1", "AMD_VISIBLE_DEVICES=0"))
 	k, err := b.wrapper.markers(b.path("state")).load("c1")
 	require.NoError(t, err)
-	require.Equal(t, marker{bundle: b.path("bundle"), lease: held{gpus: []string{"GPU-1a2b"}, pidFile: b.path("init.pid"), cgroup: "task-1"}}, k)
+	require.Equal(t, marker{bundle: b.path("bundle"),
+		lease: heldLease{gpus: []string{"GPU-1a2b"}, pidFile: b.path("init.pid"), cgroup: "task-1"}}, k)
 }
 
 // How one is let in needs a container: tests/container.
@@ -163,7 +166,8 @@ func TestExecAsksForTheLeaseOfItsContainer(t *testing.T) {
 	b.put(t, "process", process)
 	require.NoError(t, b.task(t, "c1", "AMD_VISIBLE_DEVICES=0"))
 	exec := []string{"exec", "--process", b.path("process"), "--detach", "c1"}
-	require.ErrorContains(t, b.call(exec...), "cannot enter container c1, which has GPUs of its own: its first process is gone")
+	require.ErrorContains(t, b.call(exec...),
+		"cannot enter container c1, which has GPUs of its own: its first process is gone")
 	require.NoError(t, b.call("exec", "other", "sh"), "of a container without a lease")
 
 	_, err := lease.Leases{Dir: b.path("leases"), GPUs: []string{"GPU-1a2b"}, Euid: b.euid}.Release(0, true)
@@ -192,10 +196,12 @@ func TestFirstProcessHasToBeConcourses(t *testing.T) {
 
 // Else a process of an ended task could hold a GPU that is free to others.
 func TestContainerHasToEndWithItsFirstProcess(t *testing.T) {
-	for _, namespaces := range [][]any{{}, {map[string]any{"type": "mount"}}, {map[string]any{"type": "pid", "path": "/proc/1/ns/pid"}}} {
+	for _, namespaces := range [][]any{{}, {map[string]any{"type": "mount"}},
+		{map[string]any{"type": "pid", "path": "/proc/1/ns/pid"}}} {
 		b := exclusive(t)
 		b.bundle(t, "task", func(spec map[string]any) { spec["linux"].(map[string]any)["namespaces"] = namespaces })
-		require.ErrorContains(t, b.call("create", "-b", b.path("bundle"), "--pid-file", "/p", "c1"), "cannot lease GPUs to a container without a new pid namespace: ")
+		require.ErrorContains(t, b.call("create", "-b", b.path("bundle"), "--pid-file", "/p", "c1"),
+			"cannot lease GPUs to a container without a new pid namespace: ")
 		require.NoDirExists(t, b.path("leases"))
 	}
 }
@@ -232,7 +238,8 @@ func TestRefusedTaskIsToldSoInItsLog(t *testing.T) {
 	require.NoError(t, b.task(t, "c1", "GPU_COUNT=2"))
 	b.bundle(t, "task")
 	var stdout, stderr bytes.Buffer
-	code := b.run([]string{"runc", "--root", "/run/containerd/runc/concourse", "--log", b.path("log"), "--log-format", "json", "create", "-b", b.path("bundle"), "--pid-file", b.path("pid"), "c2"}, &stdout, &stderr)
+	code := b.run([]string{"runc", "--root", "/run/containerd/runc/concourse", "--log", b.path("log"),
+		"--log-format", "json", "create", "-b", b.path("bundle"), "--pid-file", b.path("pid"), "c2"}, &stdout, &stderr)
 	require.Equal(t, 1, code)
 	var line struct{ Level, Msg string }
 	require.NoError(t, json.Unmarshal([]byte(file(t, b.path("log"))), &line))

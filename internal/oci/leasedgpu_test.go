@@ -12,7 +12,8 @@ import (
 func unnamed(t *testing.T) *testbed {
 	return exclusive(t, func(c *Config) {
 		c.Devices = []string{"amd.com/gpu=0", "amd.com/gpu=1"}
-		c.Leases.GPUs = []LeasedGPU{{"0000:03:00.0", []string{"/dev/dri/renderD128"}}, {"0000:c4:00.0", []string{"/dev/dri/renderD129"}}}
+		c.Leases.GPUs = []LeasedGPU{{"0000:03:00.0", []string{"/dev/dri/renderD128"}},
+			{"0000:c4:00.0", []string{"/dev/dri/renderD129"}}}
 	})
 }
 

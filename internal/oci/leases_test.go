@@ -16,11 +16,14 @@ const twoGPUs = `"specs":["/etc/cdi/amd.json"],"devices":["amd.com/gpu=0","amd.c
 
 func TestLeasesOfTheCharmAreReadBack(t *testing.T) {
 	for _, l := range []Leases{
-		{Dir: "/run/x", Links: [][]int{{0, 8}, {8, 0}}, GPUs: []LeasedGPU{{"0000:03:00.0", []string{"/dev/dri/renderD128"}}, {"0000:03:00.0-1", []string{"/dev/a", "/dev/b"}}}},
+		{Dir: "/run/x", Links: [][]int{{0, 8}, {8, 0}}, GPUs: []LeasedGPU{{"0000:03:00.0",
+			[]string{"/dev/dri/renderD128"}}, {"0000:03:00.0-1", []string{"/dev/a", "/dev/b"}}}},
 		{Dir: "/run/x", GPUs: []LeasedGPU{{"a", []string{"/dev/a"}}, {"b", []string{"/dev/b"}}}},
-		{Dir: "/run/x", GPUs: []LeasedGPU{{"a", []string{"/dev/a"}}, {"b", []string{"/dev/b"}}}, Bench: &Bench{"/run/y", []BenchGPU{{"0000:03:00.0", "/sys/x", clockpin.Standard}}}},
+		{Dir: "/run/x", GPUs: []LeasedGPU{{"a", []string{"/dev/a"}}, {"b", []string{"/dev/b"}}},
+			Bench: &Bench{"/run/y", []BenchGPU{{"0000:03:00.0", "/sys/x", clockpin.Standard}}}},
 	} {
-		data, err := json.Marshal(Config{Specs: []string{"/etc/cdi/amd.json"}, Devices: []string{"amd.com/gpu=0", "amd.com/gpu=GPU-1"}, Leases: &l})
+		data, err := json.Marshal(Config{Specs: []string{"/etc/cdi/amd.json"},
+			Devices: []string{"amd.com/gpu=0", "amd.com/gpu=GPU-1"}, Leases: &l})
 		require.NoError(t, err)
 		got, err := decodeConfig(data)
 		require.NoError(t, err)
@@ -79,7 +82,8 @@ func FuzzConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if l := c.Leases; l != nil && (len(l.GPUs) != len(c.Devices) || len(l.Links) > 0 && len(l.Links) != len(c.Devices)) {
+		if l := c.Leases; l != nil && (len(l.GPUs) != len(c.Devices) || len(l.Links) > 0 &&
+			len(l.Links) != len(c.Devices)) {
 			t.Fatalf("%+v", l)
 		}
 		again, err := json.Marshal(c.Config) // what is taken can be written and taken again
@@ -95,8 +99,9 @@ func FuzzConfig(f *testing.F) {
 func FuzzMarker(f *testing.F) {
 	for _, k := range []marker{
 		{},
-		{bundle: "/b", process: edits.Process{Groups: []uint32{44, 992}, Env: edits.Environment{Set: []string{"A=b"}, Defaults: []string{"C="}}}},
-		{bundle: "/b\"", lease: held{gpus: []string{"0", "GPU-1a2b"}, pidFile: "/b/init.pid", cgroup: "c1"}},
+		{bundle: "/b", process: edits.Process{Groups: []uint32{44, 992},
+			Env: edits.Environment{Set: []string{"A=b"}, Defaults: []string{"C="}}}},
+		{bundle: "/b\"", lease: heldLease{gpus: []string{"0", "GPU-1a2b"}, pidFile: "/b/init.pid", cgroup: "c1"}},
 	} {
 		f.Add(k.appendTo(nil))
 	}

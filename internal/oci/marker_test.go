@@ -106,9 +106,10 @@ func TestVoidMarkersGoFasterThanNewOnesCome(t *testing.T) {
 func TestMarkersOfAllSizesAreReadBack(t *testing.T) {
 	m := markers{dir: filepath.Join(t.TempDir(), "state"), euid: uint32(os.Geteuid())}
 	for i, value := range []string{"", "x", strings.Repeat("y", 500), strings.Repeat("z", 100_000)} {
-		k := marker{bundle: "/bundle", process: edits.Process{Groups: []uint32{7, 992}, Env: edits.Environment{Set: []string{"A=" + value}, Defaults: []string{"B=\n\"" + value}}}}
+		k := marker{bundle: "/bundle", process: edits.Process{Groups: []uint32{7, 992},
+			Env: edits.Environment{Set: []string{"A=" + value}, Defaults: []string{"B=\n\"" + value}}}}
 		if i > 0 {
-			k.lease = held{gpus: []string{"0", "GPU-" + value}, pidFile: "/bundle/\"" + value, cgroup: value}
+			k.lease = heldLease{gpus: []string{"0", "GPU-" + value}, pidFile: "/bundle/\"" + value, cgroup: value}
 		}
 		require.NoError(t, m.save("c"+strconv.Itoa(i), k))
 		got, err := m.load("c" + strconv.Itoa(i))

@@ -70,10 +70,11 @@ func TestPrivilegedTaskFindsADescriptionOfItsGPUsAlone(t *testing.T) {
 		env     string
 		want    map[string][]string
 	}{
-		"leases the second":        {leased: true, env: "AMD_VISIBLE_DEVICES=1", want: one("GPU-3c4d", secondGPU)},
-		"leases both":              {leased: true, env: "GPU_COUNT=2", want: both},
-		"shares all":               {devices: []string{"amd.com/gpu=all"}, want: both},
-		"shares what it names":     {devices: []string{"amd.com/gpu=all"}, env: "AMD_VISIBLE_DEVICES=GPU-3c4d", want: one("GPU-3c4d", secondGPU)},
+		"leases the second": {leased: true, env: "AMD_VISIBLE_DEVICES=1", want: one("GPU-3c4d", secondGPU)},
+		"leases both":       {leased: true, env: "GPU_COUNT=2", want: both},
+		"shares all":        {devices: []string{"amd.com/gpu=all"}, want: both},
+		"shares what it names": {devices: []string{"amd.com/gpu=all"}, env: "AMD_VISIBLE_DEVICES=GPU-3c4d",
+			want: one("GPU-3c4d", secondGPU)},
 		"shares what the unit has": {devices: []string{"amd.com/gpu=1"}, want: one("GPU-3c4d", secondGPU)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +82,10 @@ func TestPrivilegedTaskFindsADescriptionOfItsGPUsAlone(t *testing.T) {
 			if c.leased {
 				b = exclusive(t)
 			} else {
-				b.configure(t, func(conf *Config) { conf.Devices, conf.Visible = c.devices, []string{"AMD_VISIBLE_DEVICES"} })
+				b.configure(t, func(conf *Config) {
+					conf.Devices, conf.Visible = c.devices,
+						[]string{"AMD_VISIBLE_DEVICES"}
+				})
 			}
 			b.bundle(t, "task", privileged, env(c.env))
 			require.NoError(t, b.call("create", "--bundle", b.path("bundle"), "--pid-file", b.path("init.pid"), "c1"))
@@ -111,7 +115,8 @@ func TestOnlyPrivilegedTasksWithAMDGPUsGetADescription(t *testing.T) {
 			b.configure(t, func(c *Config) { c.Containers = All })
 			return b
 		}, "check", []func(map[string]any){privileged}},
-		"NVIDIA": {func(t *testing.T) *testbed { return nvidia(t, "nvidia.com/gpu=all") }, "task", []func(map[string]any){privileged}},
+		"NVIDIA": {func(t *testing.T) *testbed { return nvidia(t, "nvidia.com/gpu=all") }, "task",
+			[]func(map[string]any){privileged}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := c.bed(t)

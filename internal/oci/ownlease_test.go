@@ -45,11 +45,14 @@ func TestContainerOfAnEngineLeasesWhatItAsksFor(t *testing.T) {
 	require.Equal(t, []string{"c1", ""}, b.held(t))
 	k, err := b.wrapper.markers(b.path("state")).load("c1")
 	require.NoError(t, err)
-	require.True(t, k.lease.own)
-	require.NoError(t, b.container(t, "c2", plain("AMD_VISIBLE_DEVICES=all")), "as with tasks: all of them is no wish for all")
+	require.True(t, k.lease.ownProcess)
+	require.NoError(t, b.container(t, "c2", plain("AMD_VISIBLE_DEVICES=all")),
+		"as with tasks: all of them is no wish for all")
 	require.Equal(t, []string{"c1", "c2"}, b.held(t))
-	require.EqualError(t, b.container(t, "c3", plain("AMD_VISIBLE_DEVICES=0")), "cannot lease 1 GPU: 0 of the 1 that the container names are free; "+
-		"0 (GPU-1a2b, 0000:03:00.0) is held by container c1 of another engine since 03:04:05 UTC (0s); start the container again later [container c3]")
+	require.EqualError(t, b.container(t, "c3", plain("AMD_VISIBLE_DEVICES=0")),
+		"cannot lease 1 GPU: 0 of the 1 that the container names are free; "+
+			"0 (GPU-1a2b, 0000:03:00.0) is held by container c1 of another engine since 03:04:05 UTC (0s); start "+
+			"the container again later [container c3]")
 }
 
 // An image can call its program as it likes: no task of Concourse's comes this way.
@@ -58,7 +61,7 @@ func TestImageCantPassForConcourse(t *testing.T) {
 	require.NoError(t, b.task(t, "c1", "AMD_VISIBLE_DEVICES=0"))
 	k, err := b.wrapper.markers(b.path("state")).load("c1")
 	require.NoError(t, err)
-	require.True(t, k.lease.own)
+	require.True(t, k.lease.ownProcess)
 }
 
 // What --device and CDI of the engine give is leased as it is, and nothing is added.
@@ -67,10 +70,13 @@ func TestGPUsThatAnEngineGivesAreLeased(t *testing.T) {
 		change []func(map[string]any)
 		held   []string
 	}{
-		"one":                           {[]func(map[string]any){put([2]uint32{226, 129})}, []string{"", "c1"}},
-		"both, as --privileged":         {[]func(map[string]any){put([2]uint32{1, 3}, [2]uint32{226, 0}, [2]uint32{226, 128}, [2]uint32{226, 129}, [2]uint32{226, 129})}, []string{"c1", "c1"}},
-		"whatever the image's variable": {[]func(map[string]any){plain("AMD_VISIBLE_DEVICES=0"), put([2]uint32{226, 129})}, []string{"", "c1"}},
-		"none of ours":                  {[]func(map[string]any){put([2]uint32{226, 130}, [2]uint32{235, 0})}, []string{"", ""}},
+		"one": {[]func(map[string]any){put([2]uint32{226, 129})}, []string{"", "c1"}},
+		"both, as --privileged": {[]func(map[string]any){put([2]uint32{1, 3}, [2]uint32{226, 0},
+			[2]uint32{226, 128}, [2]uint32{226, 129}, [2]uint32{226, 129})}, []string{"c1", "c1"}},
+		"whatever the image's variable": {[]func(map[string]any){plain("AMD_VISIBLE_DEVICES=0"),
+			put([2]uint32{226, 129})}, []string{"", "c1"}},
+		"none of ours": {[]func(map[string]any){put([2]uint32{226, 130}, [2]uint32{235, 0})},
+			[]string{"", ""}},
 		"a disk": {[]func(map[string]any){put([2]uint32{226, 128}), func(s map[string]any) {
 			s["linux"].(map[string]any)["devices"].([]any)[0].(map[string]any)["type"] = "b"
 		}}, []string{"", ""}},
@@ -86,9 +92,11 @@ func TestGPUsThatAnEngineGivesAreLeased(t *testing.T) {
 	}
 	b := exclusiveEngine(t)
 	require.NoError(t, b.container(t, "c1", put([2]uint32{226, 129})))
-	require.EqualError(t, b.container(t, "c2", put([2]uint32{226, 128}, [2]uint32{226, 129})), "cannot leave the container the GPUs that its engine has put into it (--device, --privileged): "+
-		"cannot lease 2 GPUs: 1 of the 2 that the container names is free; GPU-3c4d (/dev/dri/renderD129) is held by container c1 of another engine since 03:04:05 UTC (0s); "+
-		"start the container again later, or ask for fewer [container c2]")
+	require.EqualError(t, b.container(t, "c2", put([2]uint32{226, 128}, [2]uint32{226, 129})),
+		"cannot leave the container the GPUs that its engine has put into it (--device, --privileged): "+
+			"cannot lease 2 GPUs: 1 of the 2 that the container names is free; GPU-3c4d (/dev/dri/renderD129) is "+
+			"held by container c1 of another engine since 03:04:05 UTC (0s); "+
+			"start the container again later, or ask for fewer [container c2]")
 	require.Equal(t, []string{"", "c1"}, b.held(t))
 	b.foreign = false
 	b.bundle(t, "check", put([2]uint32{226, 129}))
@@ -98,16 +106,21 @@ func TestGPUsThatAnEngineGivesAreLeased(t *testing.T) {
 // What the kubelet's plugin has given a pod is no other's.
 func TestContainerHasTheGPUThatItsPodKeeps(t *testing.T) {
 	b := exclusiveEngine(t)
-	l := b.wrapper.leases(&settings{Config: Config{Leases: &Leases{Dir: b.path("leases")}}}, []string{"GPU-1a2b", "GPU-3c4d"})
+	l := b.wrapper.leases(&settings{Config: Config{Leases: &Leases{Dir: b.path("leases")}}},
+		[]string{"GPU-1a2b", "GPU-3c4d"})
 	for i, c := range []struct{ keeper, namespace, pod, refusal string }{
-		{"team-a/train-0/main", "io.kubernetes.cri.sandbox-namespace io.kubernetes.cri.sandbox-name io.kubernetes.cri.container-name", "train-0", ""},
-		{lease.PodToCome, "io.kubernetes.pod.namespace io.kubernetes.pod.name io.kubernetes.container.name", "train-0", ""},
-		{"team-a/train-0/main", "io.kubernetes.pod.namespace io.kubernetes.pod.name io.kubernetes.container.name", "train-1", "is held by pod team-a/train-0, container main since "},
+		{"team-a/train-0/main", "io.kubernetes.cri.sandbox-namespace io.kubernetes.cri.sandbox-name " +
+			"io.kubernetes.cri.container-name", "train-0", ""},
+		{lease.PodToCome, "io.kubernetes.pod.namespace io.kubernetes.pod.name io.kubernetes.container.name",
+			"train-0", ""},
+		{"team-a/train-0/main", "io.kubernetes.pod.namespace io.kubernetes.pod.name " +
+			"io.kubernetes.container.name", "train-1", "is held by pod team-a/train-0, container main since "},
 		{"team-a/train-0/main", "a b c", "train-0", "is held by pod team-a/train-0, container main since "},
 	} {
 		require.NoError(t, l.Keep(c.keeper, []int{0}, nil))
 		names := strings.Fields(c.namespace)
-		err := b.container(t, "c"+strconv.Itoa(i), put([2]uint32{226, 128}), annotated(map[string]any{names[0]: "team-a", names[1]: c.pod, names[2]: "main"}))
+		err := b.container(t, "c"+strconv.Itoa(i), put([2]uint32{226, 128}),
+			annotated(map[string]any{names[0]: "team-a", names[1]: c.pod, names[2]: "main"}))
 		if c.refusal == "" {
 			require.NoError(t, err)
 			require.Equal(t, []string{c.keeper, ""}, b.held(t))
@@ -126,13 +139,15 @@ func TestGPUThatAnEngineGivesMayBeWithheld(t *testing.T) {
 	require.NoError(t, err)
 	b.put(t, "wrapper.json", string(data))
 	b.withhold(t, "a")
-	require.ErrorContains(t, b.container(t, "c1", put([2]uint32{226, 128})), "0 of the 1 that the container names can be given; ")
+	require.ErrorContains(t, b.container(t, "c1", put([2]uint32{226, 128})),
+		"0 of the 1 that the container names can be given; ")
 	require.NoError(t, b.container(t, "c1", put([2]uint32{226, 129})))
 }
 
 func TestContainersThatNobodyCouldSeeEndAreRefused(t *testing.T) {
 	for want, change := range map[string]func(map[string]any){
-		"run it without --pid (Kubernetes: hostPID, shareProcessNamespace)": func(s map[string]any) { s["linux"].(map[string]any)["namespaces"] = []any{} },
+		"run it without --pid (Kubernetes: hostPID, " +
+			"shareProcessNamespace)": func(s map[string]any) { s["linux"].(map[string]any)["namespaces"] = []any{} },
 	} {
 		b := exclusiveEngine(t)
 		require.ErrorContains(t, b.container(t, "c1", plain("AMD_VISIBLE_DEVICES=0"), change), want)
@@ -140,11 +155,12 @@ func TestContainersThatNobodyCouldSeeEndAreRefused(t *testing.T) {
 	}
 	b := exclusiveEngine(t)
 	b.bundle(t, "check", plain("AMD_VISIBLE_DEVICES=0"))
-	require.ErrorContains(t, b.create(), "runc is called without --pid-file, so nobody could see when it has ended; run it by an engine that gives one")
+	require.ErrorContains(t, b.create(), "runc is called without --pid-file, so nobody could see when it has "+
+		"ended; run it by an engine that gives one")
 	b.uidMap = func() ([]byte, error) { return []byte("0 1000 1\n"), nil }
 	b.euid = 0
 	b.engine = true
-	_, _, err := b.caller(nil, nil, true)
+	_, _, err := b.newCaller(nil, nil, true)
 	require.ErrorContains(t, err, "leases are root's to take; run it with root")
 }
 
@@ -156,7 +172,8 @@ func TestStartAndExecAskForTheLeaseOfTheirContainer(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.container(t, "c2", plain("AMD_VISIBLE_DEVICES=0")))
 	for _, call := range [][]string{{"start", "c1"}, {"exec", "c1", "sh"}} {
-		require.ErrorContains(t, b.call(call...), "cannot use 1 GPU in container c1: its lease was released, and since then GPU-1a2b is held by container c2 of another engine")
+		require.ErrorContains(t, b.call(call...), "cannot use 1 GPU in container c1: its lease was released, "+
+			"and since then GPU-1a2b is held by container c2 of another engine")
 		require.Nil(t, b.argv)
 	}
 	require.NoError(t, b.call("start", "other"))

@@ -37,15 +37,15 @@ func (u *Unit) changeService(change func(quarantine.Record) (quarantine.Record, 
 func (u *Unit) writeWithheld(r quarantine.Record) error {
 	var f admission.File
 	for _, g := range r.OutOfService() {
-		f.GPUs = append(f.GPUs, admission.GPU{Name: g.Name, Why: g.Text()})
+		f.GPUs = append(f.GPUs, admission.Quarantined{Name: g.Name, Reason: g.Text()})
 	}
 	for _, g := range r.GPUs {
 		if g.State == quarantine.InService && g.OpenIn != "" {
-			f.GPUs = append(f.GPUs, admission.GPU{Name: g.Name, Why: "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows its build)"})
+			f.GPUs = append(f.GPUs, admission.Quarantined{Name: g.Name, Reason: "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows its build)"})
 		}
 	}
 	for _, a := range r.Avoid() {
-		f.Avoid = append(f.Avoid, admission.Avoided{Name: a.GPU, Like: a.Like})
+		f.Avoid = append(f.Avoid, admission.Avoided{Name: a.GPU, StepHash: a.Like})
 	}
 	if _, _, on, err := u.leased(); err == nil && on {
 		for _, g := range r.GPUs {

@@ -110,7 +110,7 @@ func TestQuarantineOffTagsAllGPUs(t *testing.T) {
 	d := Desire(o, nil)
 	require.Equal(t, " (GPU: 4x AMD)", d.Suffix)
 	require.Contains(t, env(t, d)["CONCOURSE_TAG"], "gpu-count=4")
-	require.Nil(t, wrapperOf(t, d).Withheld)
+	require.Nil(t, wrapperOf(t, d).Quarantine)
 	require.True(t, absent(d, tagsFile))
 }
 
@@ -140,7 +140,7 @@ func TestWatchRunsWhereverThereAreAMDGPUs(t *testing.T) {
 		require.True(t, ok)
 		require.Contains(t, layer, "command: /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
 		require.Contains(t, layer, " --service.report=/var/lib/concourse-ci-machine/gpu-service.json")
-		w := wrapperOf(t, d).Withheld
+		w := wrapperOf(t, d).Quarantine
 		require.Equal(t, quarantine.WithheldFile, w.File)
 		require.Equal(t, oci.LeasedGPU{Name: slotsOf[3], Nodes: []string{"/dev/dri/renderD131", "/dev/dri/card4"}}, w.GPUs[3])
 	}

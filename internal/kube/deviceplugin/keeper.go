@@ -33,10 +33,10 @@ func (m *machine) readLeases() error {
 }
 
 // withheld are the GPUs that no pod gets now.
-func (m machine) withheld() (of []lease.Withheld) {
+func (m machine) withheld() (of []lease.Excluded) {
 	for i, d := range m.devices {
 		if d.withheld != "" {
-			of = append(of, lease.Withheld{GPU: i, Why: d.withheld})
+			of = append(of, lease.Excluded{GPU: i, Reason: d.withheld})
 		}
 	}
 	return of

@@ -42,7 +42,7 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 	all := inv.Of(gpu.AMD)
 	gpus := offered(all, unit)
 	out := map[string]string{}
-	if unit == nil || unit.Withheld != nil {
+	if unit == nil || unit.Quarantine != nil {
 		record, err := quarantine.Read(r)
 		if err != nil {
 			return m, err

@@ -32,7 +32,7 @@ func exclusive(t *testing.T, r host.Root, n int) {
 	t.Helper()
 	hosttest.Put(t, r, "/proc/sys/kernel/random/boot_id", "boot-1\n")
 	require.NoError(t, r.MkdirAll("/run", 0o755))
-	config := oci.Config{Runtime: "/runc", Leases: &oci.Leases{}, Withheld: &oci.Withheld{}}
+	config := oci.Config{Runtime: "/runc", Leases: &oci.Leases{}, Quarantine: &oci.Quarantine{}}
 	for i := range n {
 		config.Devices = append(config.Devices, "amd.com/gpu="+strconv.Itoa(i))
 	}

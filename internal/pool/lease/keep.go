@@ -14,7 +14,7 @@ const PodToCome = "a pod that is starting"
 // name, become this holder's: who hands GPUs to pods is their one keeper, and knows. A GPU
 // that a task or a container holds is a *Refusal, and so is a withheld one that no pod
 // keeps. A kill in between leaves some of them kept; the keeper tells them by Read.
-func (l Leases) Keep(holder string, gpus []int, withheld []Withheld) error {
+func (l Leases) Keep(holder string, gpus []int, withheld []Excluded) error {
 	k, err := l.keeping(gpus)
 	if err != nil || k == nil {
 		return err
@@ -117,12 +117,12 @@ func (k *keeping) all(holder string) bool {
 }
 
 // refuse says who else has one of them, or which is withheld.
-func (k *keeping) refuse(withheld []Withheld) error {
+func (k *keeping) refuse(withheld []Excluded) error {
 	want := Want{Of: k.gpus, Count: len(k.gpus)}
 	busy := false
 	for _, s := range k.slots {
 		busy = busy || s.live && !s.kept()
-		if i := slices.IndexFunc(withheld, func(w Withheld) bool { return w.GPU == s.gpu }); i >= 0 && !s.live {
+		if i := slices.IndexFunc(withheld, func(w Excluded) bool { return w.GPU == s.gpu }); i >= 0 && !s.live {
 			want.Withheld = append(want.Withheld, withheld[i])
 		}
 	}

@@ -70,15 +70,15 @@ type Call struct {
 	// "/system.slice/runc-4f1c.scope".
 	Cgroup string
 	// Like is the same for tasks that look the same; "" is not known.
-	Like string
-	Own  bool // the container's first process is its work: it is a Container, else a Task
-	PID  int
+	StepHash string
+	Own      bool // the container's first process is its work: it is a Container, else a Task
+	PID      int
 }
 
 func (c Call) record(boot string, self process, now time.Time) record {
 	r := record{
 		kind: c.kind(), boot: boot, container: c.Container, bundle: c.Bundle, pidFile: c.PidFile, cgroup: c.Cgroup,
-		calls: []process{self}, phase: created, since: now, called: now, like: c.Like,
+		calls: []process{self}, phase: created, since: now, called: now, like: c.StepHash,
 	}
 	if c.Own {
 		r.phase = holding
@@ -98,7 +98,7 @@ type Want struct {
 	Of    []int // indexes of the GPUs it may get; nil: any
 	Count int   // how many of these, 1 or more
 	// Withheld are GPUs that nobody gets now, each once.
-	Withheld []Withheld
+	Withheld []Excluded
 	// Avoid are GPUs that a task like one of them gets only where no others are free.
 	Avoid []Avoid
 	// Unready says why a GPU that nobody holds can't be given yet, after its name; "" where
@@ -108,14 +108,14 @@ type Want struct {
 
 // Avoid is a GPU on which a task met a fault.
 type Avoid struct {
-	GPU  int    // index
-	Like string // of the task
+	GPU      int    // index
+	StepHash string // of the task
 }
 
 // Withheld is a GPU that nobody gets, though no task holds it.
-type Withheld struct {
-	GPU int    // index
-	Why string // after its name: "is withheld since ..."
+type Excluded struct {
+	GPU    int    // index
+	Reason string // after its name: "is withheld since ..."
 }
 
 // State is what is known of one GPU's lease.

@@ -120,7 +120,7 @@ func (t *taking) try() ([]int, error) {
 
 // avoids reports whether a task like this one met a fault on the GPU.
 func (t *taking) avoids(gpu int) bool {
-	return t.call.Like != "" && slices.Contains(t.want.Avoid, Avoid{gpu, t.call.Like})
+	return t.call.StepHash != "" && slices.Contains(t.want.Avoid, Avoid{gpu, t.call.StepHash})
 }
 
 // grant writes the lease, and then only what may get lost.
@@ -162,7 +162,7 @@ func (l Leases) named(gpus []int) (list []string) {
 func (w Want) withheld(gpu int) string {
 	for _, o := range w.Withheld {
 		if o.GPU == gpu {
-			return o.Why
+			return o.Reason
 		}
 	}
 	return ""
@@ -204,7 +204,7 @@ func (l Leases) tellWithheld(w Want) string {
 			texts = append(texts, "and others")
 			break
 		}
-		texts = append(texts, "GPU "+l.labelOf(o.GPU)+" "+o.Why)
+		texts = append(texts, "GPU "+l.labelOf(o.GPU)+" "+o.Reason)
 	}
 	return strings.Join(texts, ", ")
 }

@@ -21,7 +21,7 @@ func FuzzDecode(f *testing.F) {
 		require.LessOrEqual(t, max(len(got.GPUs), len(got.Avoid), len(got.Memory)), maxGPUs)
 		for _, g := range got.GPUs {
 			require.NotEmpty(t, g.Name)
-			require.NotEmpty(t, g.Why)
+			require.NotEmpty(t, g.Reason)
 		}
 		back, ok := Decode(Encode(got))
 		require.True(t, ok)

@@ -29,10 +29,12 @@ func TestCountOfSharedGPUsIsKept(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"GPU_COUNT=3":                       "cannot give the task 3 GPUs: this unit gives 2; ask for fewer by GPU_COUNT",
-		"AMD_VISIBLE_DEVICES=1 GPU_COUNT=2": "cannot give the task 2 GPUs: the task names 1; ask for fewer by GPU_COUNT",
-		"GPU_COUNT=two":                     `cannot give the task GPU_COUNT="two" GPUs: it is not a whole number or all`,
-		"GPU_COUNT=-1":                      `cannot give the task GPU_COUNT="-1" GPUs: it is not a whole number or all`,
+		"GPU_COUNT=3": "cannot give the task 3 GPUs: this unit gives 2; ask for fewer by " +
+			"GPU_COUNT",
+		"AMD_VISIBLE_DEVICES=1 GPU_COUNT=2": "cannot give the task 2 GPUs: the task names 1; ask for fewer by " +
+			"GPU_COUNT",
+		"GPU_COUNT=two": `cannot give the task GPU_COUNT="two" GPUs: it is not a whole number or all`,
+		"GPU_COUNT=-1":  `cannot give the task GPU_COUNT="-1" GPUs: it is not a whole number or all`,
 	} {
 		_, err := asked(t, cards(2), unitAll, strings.Fields(in)...)
 		require.EqualError(t, err, want, in)

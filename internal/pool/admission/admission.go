@@ -1,5 +1,6 @@
-// Package admission is the file by which a unit tells its wrapper which GPUs no new container
-// gets, which a task is better not given again, and how empty a free one has to be.
+// Package admission encodes the file in which a unit lists, for its wrapper, the GPUs that
+// no new container gets, the GPUs that a task should not get again, and the memory that a
+// free GPU may use.
 package admission
 
 import (
@@ -9,41 +10,41 @@ import (
 	"concourse-ci-machine/internal/base/rawjson"
 )
 
-// File is its content. Names are those of oci.Withheld.GPUs, and of oci.Leases.GPUs.
+// File holds its content. Names are those of oci.Quarantine.GPUs and oci.Leases.GPUs.
 type File struct {
-	GPUs  []GPU
+	GPUs  []Quarantined
 	Avoid []Avoided
-	// Memory is of GPUs that are leased: what is free has to be empty as well.
+	// Memory lists leased GPUs, which must be empty before the next task gets them.
 	Memory []IdleMemory
 }
 
-// GPU is a GPU that no new container gets.
-type GPU struct {
-	Name string
-	Why  string // after its name, in messages: "is withheld since ..."
+// Quarantined is a GPU that no new container gets.
+type Quarantined struct {
+	Name   string
+	Reason string // follows its name in messages: "is withheld since ..."
 }
 
-// Avoided is a GPU that a task gets only where no other is free, as one like it met a
-// fault there.
-type Avoided struct{ Name, Like string }
+// Avoided is a GPU that a task gets only if no other is free, because a run of the same
+// step had a fault on it.
+type Avoided struct{ Name, StepHash string }
 
-// IdleMemory is how much of a GPU's memory may be in use when nobody has it.
+// IdleMemory bounds the memory in use of a GPU that no task has.
 type IdleMemory struct {
 	Name string
-	File string // absolute, of sysfs: bytes in use now; the driver asks no hardware for it
+	File string // absolute, of sysfs: bytes in use now; reading it does not access the hardware
 	Most uint64 // bytes
 }
 
-// Encode makes the file's bytes.
+// Encode returns the file's bytes.
 func Encode(f File) []byte {
 	out := []byte(`{"gpus":[`)
 	for i, g := range f.GPUs {
-		out = appendPair(comma(out, i), "name", g.Name, "why", g.Why)
+		out = appendPair(comma(out, i), "name", g.Name, "why", g.Reason)
 	}
 	if len(f.Avoid) > 0 {
 		out = append(out, `],"avoid":[`...)
 		for i, a := range f.Avoid {
-			out = appendPair(comma(out, i), "name", a.Name, "like", a.Like)
+			out = appendPair(comma(out, i), "name", a.Name, "like", a.StepHash)
 		}
 	}
 	if len(f.Memory) > 0 {
@@ -70,11 +71,11 @@ func appendPair(out []byte, key1, value1, key2, value2 string) []byte {
 	return append(out, '}')
 }
 
-// maxGPUs bounds what is read of each list: more than 512 partitions have.
+// maxGPUs bounds each list that is read. No unit has more than 512 partitions.
 const maxGPUs = 512
 
-// Decode reads what Encode made, and forgives what a later charm adds.
-// Nobody is told why it is not ok: see oci.Withheld.File.
+// Decode reads the bytes of Encode and ignores fields of later charms. It returns no reason
+// with ok == false, see oci.Quarantine.File.
 func Decode(data []byte) (f File, ok bool) {
 	doc, err := rawjson.Parse(data)
 	if err != nil || doc.Root().Kind() != rawjson.Object {
@@ -84,7 +85,7 @@ func Decode(data []byte) (f File, ok bool) {
 		return f, false
 	}
 	ok = eachOf(doc, "gpus", "name", "why", func(name, why string, _ rawjson.Value) bool {
-		f.GPUs = append(f.GPUs, GPU{name, why})
+		f.GPUs = append(f.GPUs, Quarantined{name, why})
 		return true
 	}) && eachOf(doc, "avoid", "name", "like", func(name, like string, _ rawjson.Value) bool {
 		f.Avoid = append(f.Avoid, Avoided{name, like})
@@ -100,7 +101,7 @@ func Decode(data []byte) (f File, ok bool) {
 	return f, true
 }
 
-// eachOf calls each for the objects of a list, which both texts have to be in.
+// eachOf calls each for the objects of a list. Both texts must be set in each object.
 func eachOf(doc *rawjson.Doc, key, first, second string, each func(a, b string, v rawjson.Value) bool) bool {
 	list, err := doc.Root().Of(key, rawjson.Array)
 	if err != nil || list.Len() > maxGPUs {
