@@ -175,7 +175,7 @@ func (b *Bench) check() error {
 		return fmt.Errorf("dir: %q is not an absolute path", b.Dir)
 	}
 	for _, g := range b.GPUs {
-		if !clockpin.Plain(g.Name) {
+		if !clockpin.IsWholeGPU(g.Name) {
 			return fmt.Errorf("gpus: %q is not the PCI address of a whole GPU", g.Name)
 		}
 		if !filepath.IsAbs(g.Sysfs) {

@@ -25,10 +25,10 @@ type facts struct {
 	mounts  []mountPoint // before the wrapper adds any
 }
 
-// mountPoint is the cleaned path of a mount and the source that is mounted there.
+// mountPoint holds the cleaned path of a mount and the source that is mounted there.
 type mountPoint struct{ destination, source string }
 
-// idMap is one row of linux.uidMappings or gidMappings. It has 64 bits, so that sums cannot
+// idMap holds one row of linux.uidMappings or gidMappings. It has 64 bits, so that sums cannot
 // overflow.
 type idMap struct{ containerID, hostID, size uint64 }
 
@@ -228,7 +228,7 @@ func decodeHeldLease(root rawjson.Value) (h heldLease, err error) {
 // call returns the lease call of this process, which becomes runc.
 func (h heldLease) call(id, bundle string) (lease.Call, error) {
 	bundle, err := filepath.Abs(bundle)
-	return lease.Call{Container: id, Bundle: bundle, PidFile: h.pidFile, Cgroup: h.cgroup, Own: h.ownProcess,
+	return lease.Call{Container: id, Bundle: bundle, PidFile: h.pidFile, Cgroup: h.cgroup, OwnProcess: h.ownProcess,
 		PID: os.Getpid()}, err
 }
 

@@ -250,7 +250,7 @@ func (w *wrapper) leaseEngineDevices(s *settings, c *cmdline.Call, doc *rawjson.
 			for _, g := range gpus {
 				if slices.ContainsFunc(out.Nodes,
 					func(n string) bool { return slices.Contains(s.Leases.GPUs[g].Nodes, n) }) {
-					want.Withheld = append(want.Withheld, lease.Excluded{GPU: g, Reason: out.Reason})
+					want.Excluded = append(want.Excluded, lease.Excluded{GPU: g, Reason: out.Reason})
 				}
 			}
 		}
@@ -296,7 +296,7 @@ func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (o
 			}
 		}
 		if parts[1] != "" {
-			owners = append(owners, strings.Join(parts[:], "/"), lease.PodToCome)
+			owners = append(owners, strings.Join(parts[:], "/"), lease.StartingPod)
 		}
 	}
 	if len(owners) == 0 {

@@ -151,7 +151,7 @@ func decodeMarker(data []byte) (k marker, err error) {
 	return k, err
 }
 
-// markers is a directory of mode 0700 with one file of mode 0600 for each container.
+// markers manages a directory of mode 0700 with one file of mode 0600 for each container.
 type markers struct {
 	dir  string
 	euid uint32

@@ -103,7 +103,7 @@ func (w *wrapper) endLease(s *settings, c *cmdline.Call, k marker) {
 	if !k.lease.empty() {
 		// first, because other containers can lease and pin them afterwards
 		_ = w.unpin(s, k.lease.gpus)
-		_ = w.leases(s, k.lease.gpus).Forget(c.ID) // the earlier error is the one to report
+		_ = w.leases(s, k.lease.gpus).Cancel(c.ID) // the earlier error is the one to report
 	}
 }
 
@@ -124,7 +124,7 @@ const (
 	// the next one here, so one worker with a sick GPU would draw all tasks of the queue
 	// one after the other, although other workers are idle. It is also the wait for a GPU
 	// of an ended task with remaining processes, until the watcher ends them
-	// (lease.EndLeft).
+	// (lease.EndRemaining).
 	quarantineTime = 45 * time.Second
 )
 
@@ -136,7 +136,8 @@ func waitLimit(err error) time.Duration {
 		return 0
 	case refused.Reason == lease.Unready:
 		return unreadyTime
-	case refused.Reason != lease.Impossible && refused.Withheld != "" && refused.For == lease.Task, refused.TaskEnded():
+	case refused.Reason != lease.Impossible && refused.Excluded != "" &&
+		refused.Kind == lease.Task, refused.TaskEnded():
 		return quarantineTime
 	}
 	return 0

@@ -111,13 +111,13 @@ func TestContainerHasTheGPUThatItsPodKeeps(t *testing.T) {
 	for i, c := range []struct{ keeper, namespace, pod, refusal string }{
 		{"team-a/train-0/main", "io.kubernetes.cri.sandbox-namespace io.kubernetes.cri.sandbox-name " +
 			"io.kubernetes.cri.container-name", "train-0", ""},
-		{lease.PodToCome, "io.kubernetes.pod.namespace io.kubernetes.pod.name io.kubernetes.container.name",
+		{lease.StartingPod, "io.kubernetes.pod.namespace io.kubernetes.pod.name io.kubernetes.container.name",
 			"train-0", ""},
 		{"team-a/train-0/main", "io.kubernetes.pod.namespace io.kubernetes.pod.name " +
 			"io.kubernetes.container.name", "train-1", "is held by pod team-a/train-0, container main since "},
 		{"team-a/train-0/main", "a b c", "train-0", "is held by pod team-a/train-0, container main since "},
 	} {
-		require.NoError(t, l.Keep(c.keeper, []int{0}, nil))
+		require.NoError(t, l.HoldForPod(c.keeper, []int{0}, nil))
 		names := strings.Fields(c.namespace)
 		err := b.container(t, "c"+strconv.Itoa(i), put([2]uint32{226, 128}),
 			annotated(map[string]any{names[0]: "team-a", names[1]: c.pod, names[2]: "main"}))

@@ -226,7 +226,7 @@ func mapID(maps []idMap, inside uint64) (uint64, bool) {
 // every user namespace and therefore in an unprivileged LXD container.
 var errNoNodes = errors.New("this machine refuses new device nodes")
 
-// privateNodes is the directory for private nodes. A create checks it once.
+// privateNodes manages the directory for private nodes. A create checks it once.
 type privateNodes struct {
 	path  string
 	known bool

@@ -68,7 +68,7 @@ func TestSystemdIsToldWhetherTheKubeletKnowsTheGPUs(t *testing.T) {
 		"":                      "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the kubelet knows the GPUs",
 		"no kubelet\nMAINPID=1": "READY=1\nWATCHDOG=1\nERRNO=107\nSTATUS=no kubelet; MAINPID=1",
 	} {
-		tell(trouble)
+		notifySystemd(trouble)
 		text := make([]byte, 1000)
 		n, err := l.Read(text)
 		require.NoError(t, err)

@@ -89,7 +89,8 @@ func Probe(path string, limit time.Duration) string {
 	}
 }
 
-// AnswerProbe is the other side of Probe. Its exit status is the error's number.
+// AnswerProbe accesses the directory for Probe. It returns the exit status, which is the
+// error's number.
 func AnswerProbe(path string) int {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {

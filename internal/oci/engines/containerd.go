@@ -133,7 +133,7 @@ func wantContainerd(ctx context.Context, h host.Host, r Request) (plan.Resource,
 		return dropIn{path: ownImport(r.File), first: fmt.Sprintf("version = %d\n", f.version),
 			runtime: f.runtimeText(r.Wrapper),
 			asDefault: fmt.Sprintf("[%s]\n  default_runtime_name = \"%s\"\n", table(f.plugin...),
-				Name), is: r.Default}, nil
+				Name), byDefault: r.Default}, nil
 	}
 	return edited{"containerd", r.File, configTOML{}, func(before []byte, had []part) ([]part, error) {
 		f, err := readContainerd(before, r.File, major, minor)
@@ -163,7 +163,7 @@ func (f containerdFacts) defaultName() string { return table(f.plugin...) + ": d
 
 // removeContainerd removes both forms, because containerd may have been another version
 // then.
-func goneContainerd(r Request) plan.Resource {
+func removeContainerd(r Request) plan.Resource {
 	return both{asBefore{engine: "containerd", file: r.File, editor: configTOML{}}, noDropIn{ownImport(r.File)}}
 }
 

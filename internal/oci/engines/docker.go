@@ -41,7 +41,7 @@ func wantDocker(ctx context.Context, h host.Host, r Request) (plan.Resource, err
 	}}, nil
 }
 
-func goneDocker(r Request) plan.Resource {
+func removeDocker(r Request) plan.Resource {
 	return asBefore{engine: "docker", file: r.File, editor: daemonJSON{}}
 }
 
@@ -97,7 +97,7 @@ func (daemonJSON) add(before []byte, parts []part) (after []byte, put []part, er
 	return after, put, nil
 }
 
-func (daemonJSON) take(now []byte, parts []part) (left []byte, kept []string, err error) {
+func (daemonJSON) remove(now []byte, parts []part) (left []byte, kept []string, err error) {
 	left = now
 	for _, p := range parts {
 		keys := strings.Split(p.Name, ".")

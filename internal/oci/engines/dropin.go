@@ -15,20 +15,20 @@ import (
 // mark is the first line of our files. A file without it belongs to another program.
 const mark = "# Made by: dispatch runtime configure. With --remove it goes.\n"
 
-// dropIn is a separate file that the engine reads in addition to its own.
+// dropIn describes a separate file that the engine reads in addition to its own.
 type dropIn struct {
 	path      string
 	runtime   string // text without the default, which asDefault adds
 	asDefault string
-	is        Default
+	byDefault Default
 	first     string // must come before all tables
 }
 
-// wantPodman writes a file of its own, because Podman merges the tables of all its files
+// wantPodman writes a separate file, because Podman merges the tables of all its files
 // (containers.conf(5)).
 func wantPodman(_ context.Context, _ host.Host, r Request) (plan.Resource, error) {
 	return dropIn{path: r.File, runtime: fmt.Sprintf("[engine.runtimes]\n%s = [\"%s\"]\n", Name, r.Wrapper),
-		asDefault: fmt.Sprintf("[engine]\nruntime = \"%s\"\n", Name), is: r.Default}, nil
+		asDefault: fmt.Sprintf("[engine]\nruntime = \"%s\"\n", Name), byDefault: r.Default}, nil
 }
 
 // wantCRIO writes a separate file, because CRI-O reads its folder after crio.conf
@@ -36,7 +36,7 @@ func wantPodman(_ context.Context, _ host.Host, r Request) (plan.Resource, error
 func wantCRIO(_ context.Context, _ host.Host, r Request) (plan.Resource, error) {
 	return dropIn{path: r.File, runtime: fmt.Sprintf("[crio.runtime.runtimes.%s]\nruntime_path = "+
 		"\"%s\"\nruntime_type = \"oci\"\n", Name, r.Wrapper),
-		asDefault: fmt.Sprintf("[crio.runtime]\ndefault_runtime = \"%s\"\n", Name), is: r.Default}, nil
+		asDefault: fmt.Sprintf("[crio.runtime]\ndefault_runtime = \"%s\"\n", Name), byDefault: r.Default}, nil
 }
 
 // Diff implements plan.Resource.
@@ -46,7 +46,7 @@ func (d dropIn) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 		return nil, err
 	}
 	text := d.runtime
-	if d.is == Set || d.is == AsIs && strings.Contains(now, d.asDefault) {
+	if d.byDefault == Set || d.byDefault == AsIs && strings.Contains(now, d.asDefault) {
 		text = d.asDefault + text
 	}
 	return resource.File{Path: d.path, Data: []byte(mark + d.first + text), Mode: 0o644}.Diff(ctx, h)
@@ -71,7 +71,7 @@ func readOwn(r host.Root, path string) (string, error) {
 // warns of this.
 type noDropIn struct{ path string }
 
-func goneDropIn(r Request) plan.Resource { return noDropIn{r.File} }
+func removeDropIn(r Request) plan.Resource { return noDropIn{r.File} }
 
 // Diff implements plan.Resource.
 func (d noDropIn) Diff(_ context.Context, h host.Host) (plan.Plan, error) {

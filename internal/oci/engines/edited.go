@@ -17,7 +17,7 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// part is one addition to an engine's file.
+// part describes one addition to an engine's file.
 type part struct {
 	Name   string `json:"name"`             // shown to users: runtimes.amd
 	Text   string `json:"text"`             // as written to the file
@@ -43,10 +43,10 @@ type editor interface {
 	// add adds parts, and records the text that each replaced.
 	add(before []byte, parts []part) (after []byte, put []part, err error)
 	// remove removes the parts that are unchanged, and returns the names of the others.
-	take(now []byte, parts []part) (left []byte, kept []string, err error)
+	remove(now []byte, parts []part) (left []byte, kept []string, err error)
 }
 
-// edited is an engine's own file with our parts.
+// edited describes an engine's own file with our parts.
 type edited struct {
 	engine, file string
 	editor       editor
@@ -101,12 +101,12 @@ func (e edited) without(now []byte, there bool, rec *record) (before []byte, exi
 	case bytes.Equal(now, rec.After), len(rec.Had) > 0 && bytes.Equal(now, rec.Found):
 		return rec.Before, rec.Existed, nil, nil
 	}
-	if before, kept, err = e.editor.take(now, rec.Parts); err != nil || len(rec.Had) == 0 {
+	if before, kept, err = e.editor.remove(now, rec.Parts); err != nil || len(rec.Had) == 0 {
 		return before, true, kept, err
 	}
 	// A run ended between the record and the file, and the file was edited since. It has
 	// either the new parts or the previous ones.
-	before, had, err := e.editor.take(before, rec.Had)
+	before, had, err := e.editor.remove(before, rec.Had)
 	kept = slices.DeleteFunc(kept, func(name string) bool {
 		return named(rec.Had, name) && !slices.Contains(had, name)
 	})
@@ -137,7 +137,7 @@ func (rec *record) had() (all []part) {
 
 // Diff implements plan.Resource.
 func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	rec, now, there, err := e.look(h.Root)
+	rec, now, there, err := e.read(h.Root)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
 	}
 	next := record{File: e.file, Existed: existed, Before: before, After: after, Parts: put}
-	forget := e.remember(h, next, "what --remove takes back")
+	forget := e.saveRecord(h, next, "what --remove takes back")
 	switch done := there && bytes.Equal(now, after); {
 	case done && rec != nil && len(rec.Had) > 0:
 		return plan.Plan{forget}, nil
@@ -165,7 +165,7 @@ func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		return plan.Plan{forget, e.write(h, after, "puts in "+e.texts(put), rec)}, nil
 	}
 	next.Found, next.Had = now, had
-	return plan.Plan{e.remember(h, next, "what was there and what shall be"),
+	return plan.Plan{e.saveRecord(h, next, "what was there and what shall be"),
 		e.write(h, after, "puts in "+e.texts(put), rec), forget}, nil
 }
 
@@ -181,7 +181,7 @@ func (e edited) texts(put []part) string {
 	return strings.Join(texts, "; ")
 }
 
-func (e edited) look(r host.Root) (rec *record, now []byte, there bool, err error) {
+func (e edited) read(r host.Root) (rec *record, now []byte, there bool, err error) {
 	if rec, err = readRecord(r, e.engine); err != nil {
 		return nil, nil, false, err
 	}
@@ -195,7 +195,7 @@ func (e edited) look(r host.Root) (rec *record, now []byte, there bool, err erro
 
 // saveRecord writes the record. This comes before the file, because removing parts that the
 // file does not have does no harm.
-func (e edited) remember(h host.Host, rec record, why string) plan.Step {
+func (e edited) saveRecord(h host.Host, rec record, why string) plan.Step {
 	return plan.Step{Op: "write " + recordPath(e.engine), Why: why,
 		Do: func(context.Context) error { return e.writeRecord(h, rec) }}
 }
@@ -259,7 +259,7 @@ type asBefore edited
 // Diff implements plan.Resource.
 func (a asBefore) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	e := edited(a)
-	rec, now, there, err := e.look(h.Root)
+	rec, now, there, err := e.read(h.Root)
 	if err != nil || rec == nil {
 		return nil, err
 	}

@@ -51,21 +51,21 @@ type engine struct {
 	file    string
 	reload  []string // command that reloads the configuration; nil if it is read at each start
 	want    func(ctx context.Context, h host.Host, r Request) (plan.Resource, error)
-	gone    func(r Request) plan.Resource
+	remove  func(r Request) plan.Resource
 	example string
 }
 
 func all() []engine {
 	return []engine{
-		{"docker", "/etc/docker/daemon.json", []string{"systemctl", "reload", "docker"}, wantDocker, goneDocker,
+		{"docker", "/etc/docker/daemon.json", []string{"systemctl", "reload", "docker"}, wantDocker, removeDocker,
 			"docker run --rm --runtime amd -e AMD_VISIBLE_DEVICES=0 IMAGE"},
-		{"podman", "/etc/containers/containers.conf.d/50-amd-gpu.conf", nil, wantPodman, goneDropIn,
+		{"podman", "/etc/containers/containers.conf.d/50-amd-gpu.conf", nil, wantPodman, removeDropIn,
 			"podman run --rm --device amd.com/gpu=0 IMAGE, or --runtime amd -e AMD_VISIBLE_DEVICES=0"},
 		{"containerd", "/etc/containerd/config.toml", []string{"systemctl", "restart", "containerd"},
-			wantContainerd, goneContainerd,
+			wantContainerd, removeContainerd,
 			"a pod with the RuntimeClass of the handler amd, and AMD_VISIBLE_DEVICES=0"},
 		{"crio", "/etc/crio/crio.conf.d/50-amd-gpu.conf", []string{"systemctl", "restart", "crio"}, wantCRIO,
-			goneDropIn,
+			removeDropIn,
 			"a pod with the RuntimeClass of the handler amd, and AMD_VISIBLE_DEVICES=0"},
 	}
 }
@@ -101,7 +101,7 @@ func Want(ctx context.Context, h host.Host, r Request) (want []plan.Resource, ad
 	}
 	var resource plan.Resource
 	if !r.Remove {
-		err = usable(h.Root, r.Wrapper)
+		err = checkWrapper(h.Root, r.Wrapper)
 	}
 	if err == nil {
 		resource, err = e.resource(ctx, h, r)
@@ -125,14 +125,14 @@ func Want(ctx context.Context, h host.Host, r Request) (want []plan.Resource, ad
 
 func (e engine) resource(ctx context.Context, h host.Host, r Request) (plan.Resource, error) {
 	if r.Remove {
-		return e.gone(r), nil
+		return e.remove(r), nil
 	}
 	return e.want(ctx, h, r)
 }
 
 // checkWrapper returns why an engine could not run the wrapper. The wrapper's name must not
 // be runc, because by that name it recognizes calls of Concourse.
-func usable(r host.Root, wrapper string) error {
+func checkWrapper(r host.Root, wrapper string) error {
 	st, err := r.Stat(wrapper)
 	switch {
 	case err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0:

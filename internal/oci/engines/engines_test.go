@@ -235,7 +235,7 @@ func FuzzDaemonJSON(f *testing.F) {
 		if err != nil {
 			return
 		}
-		left, kept, err := daemonJSON{}.take(after, put)
+		left, kept, err := daemonJSON{}.remove(after, put)
 		if err != nil || len(kept) > 0 || !json.Valid(left) {
 			t.Fatalf("%q came of %q: %v, %q", left, data, err, kept)
 		}
@@ -267,7 +267,7 @@ func FuzzConfigTOML(f *testing.F) {
 		if err != nil {
 			return
 		}
-		left, kept, err := configTOML{}.take(after, put)
+		left, kept, err := configTOML{}.remove(after, put)
 		if err != nil || len(kept) > 0 || strings.TrimRight(string(left), "\r\n") != strings.TrimRight(string(data), "\r\n") {
 			t.Fatalf("%q came of %q: %v, %q", left, data, err, kept)
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// member is one member of an object: data[start:value] is its key and colon,
+// member locates one member of an object: data[start:value] is its key and colon,
 // data[value:end] its value.
 type member struct {
 	key               string
@@ -44,15 +44,15 @@ func object(data []byte, at int) (list []member, end int, err error) {
 	return list, at + int(dec.InputOffset()), err
 }
 
-// location is the end of a path of keys: the objects on the path, as far as they exist.
-type place struct {
+// location holds the end of a path of keys: the objects on the path, as far as they exist.
+type location struct {
 	objects [][]member
 	starts  []int // of each object
 	ends    []int
 	found   *member // nil if the last key is missing
 }
 
-func find(data []byte, path []string) (p place, err error) {
+func find(data []byte, path []string) (p location, err error) {
 	at := len(data) - len(bytes.TrimLeft(data, " \t\r\n"))
 	for i, key := range path {
 		list, end, err := object(data, at)
@@ -120,7 +120,7 @@ func quote(key string) string {
 
 // indents returns the indentation of the closing bracket of the object at that depth, and
 // the addition for each depth. An object on one line has neither.
-func indents(data []byte, p place, depth int) (outer, step string) {
+func indents(data []byte, p location, depth int) (outer, step string) {
 	root := p.objects[0]
 	if len(root) == 0 {
 		return "\n", "    "

@@ -13,7 +13,7 @@ import (
 	"concourse-ci-machine/internal/gpu/cdispec"
 )
 
-// unitGPU is one GPU that the unit gives to tasks, with all its names.
+// unitGPU describes one GPU that the unit gives to tasks, with all its names.
 type unitGPU struct {
 	cdispec.Device          // under the first of the names
 	names          []string // in the spec: its index, GPU-<id>, its PCI slot
@@ -96,7 +96,7 @@ func Label(specs []*cdispec.Spec, d cdispec.Device) string {
 	return d.Name
 }
 
-// GPU is one of the GPUs that a container gets.
+// GPU describes a GPU that a container gets.
 type GPU struct {
 	cdispec.Device
 	// IDs lists its names in the spec other than the index, such as GPU-<unique id>.

@@ -10,7 +10,7 @@ import (
 	"concourse-ci-machine/internal/pool/lease"
 )
 
-// QuarantinedGPU is a GPU that no new container gets.
+// QuarantinedGPU describes a GPU that no new container gets.
 type QuarantinedGPU struct {
 	Nodes  []string // that only this GPU has
 	Reason string   // follows its name: "is withheld since ..."

@@ -104,7 +104,7 @@ func SelectLeased(specs []*cdispec.Spec, devices []cdispec.Device, variables, en
 	}
 	for i := range devices {
 		if why := quarantineReason(quarantined, nodes[i]); why != "" {
-			w.Withheld = append(w.Withheld, lease.Excluded{GPU: i, Reason: why})
+			w.Excluded = append(w.Excluded, lease.Excluded{GPU: i, Reason: why})
 		}
 	}
 	w.Count = 1
@@ -130,7 +130,7 @@ func SelectLeased(specs []*cdispec.Spec, devices []cdispec.Device, variables, en
 	case count != countAll:
 		w.Count = count
 	case !narrowed:
-		w.Count = max(len(devices)-len(w.Withheld), 1)
+		w.Count = max(len(devices)-len(w.Excluded), 1)
 	}
 	return w, nil
 }

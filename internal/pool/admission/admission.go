@@ -10,7 +10,7 @@ import (
 	"concourse-ci-machine/internal/base/rawjson"
 )
 
-// File holds its content. Names are those of oci.Quarantine.GPUs and oci.Leases.GPUs.
+// File holds its content. Names are as in oci.Quarantine.GPUs and oci.Leases.GPUs.
 type File struct {
 	GPUs  []Quarantined
 	Avoid []Avoided
@@ -18,13 +18,13 @@ type File struct {
 	Memory []IdleMemory
 }
 
-// Quarantined is a GPU that no new container gets.
+// Quarantined names a GPU that no new container gets.
 type Quarantined struct {
 	Name   string
 	Reason string // follows its name in messages: "is withheld since ..."
 }
 
-// Avoided is a GPU that a task gets only if no other is free, because a run of the same
+// Avoided names a GPU that a task gets only if no other is free, because a run of the same
 // step had a fault on it.
 type Avoided struct{ Name, StepHash string }
 

@@ -136,7 +136,7 @@ func TestUnknownHolderKeepsThePin(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.set("c1", Standard))
 	unknown := func() (string, error) { return "", errors.New("no") }
-	_, err := w.pins.Back(gpu, w.card("").Dir, unknown)
+	_, err := w.pins.Restore(gpu, w.card("").Dir, unknown)
 	require.EqualError(t, err, "no")
 	_, _, err = w.pins.Hold(gpu, w.card("").Dir, unknown)
 	require.EqualError(t, err, "no")
@@ -170,7 +170,7 @@ func TestFileThatAnotherProcessHasIsNotWaitedForLong(t *testing.T) {
 func TestOnlyPCIAddressesArePinned(t *testing.T) {
 	for name, want := range map[string]bool{gpu: true, "00010000:c3:00.0": true, "0000:03:00.0-1": false, "..": false, "": false,
 		"0000:03:00.0/": false, "0000:03:00": false, "GPU-1a2b": false, "00:03:00.0": false} {
-		require.Equal(t, want, Plain(name), name)
+		require.Equal(t, want, IsWholeGPU(name), name)
 	}
 }
 

@@ -10,33 +10,33 @@ import (
 	"concourse-ci-machine/internal/base/rawjson"
 )
 
-// Record is what is known of a pinned GPU.
+// Record describes a pinned GPU.
 type Record struct {
 	Task
-	GPU   string // of its lease, as its file is called
+	GPU   string // of its lease, and the name of its file
 	Boot  string // /proc/sys/kernel/random/boot_id
-	Level Level  // that was set; before it was auto
+	Level Level  // that was set; it was auto before
 	Since time.Time
 
-	// What looks at it have found, see Judge.
-	Looked   time.Time // last; zero for never
-	Looks    int
-	Wrong    spans    // when what the task measures does not count
-	Counters Counters // at the last look
-	Busy     bool     // at the last look
-	Clocks   []Clock  // that were seen while it was busy
+	// Results of looks, see Judge.
+	Looked       time.Time // last; zero for never
+	Looks        int
+	InvalidSpans spans    // times in which measurements are not valid
+	Counters     Counters // at the last look
+	Busy         bool     // at the last look
+	Clocks       []Clock  // while it was busy
 }
 
-// Counters are the firmware's ticks under each limit, and of all time, since some moment.
+// Counters has the firmware's ticks under each limit, and of all time, since some moment.
 type Counters []Counter
 
-// Counter is one of them. Ticks of all time have no reason.
+// Counter holds one of them. The ticks of all time have no reason.
 type Counter struct {
 	Reason string
 	Ticks  uint64
 }
 
-func (c Counters) of(reason string) (ticks uint64, ok bool) {
+func (c Counters) ticksOf(reason string) (ticks uint64, ok bool) {
 	for _, one := range c {
 		if one.Reason == reason {
 			return one.Ticks, true
@@ -58,9 +58,9 @@ func (r *Record) appendTo(out []byte) []byte {
 	if r.Busy {
 		out = append(out, `,"busy":1`...)
 	}
-	out = appendList(out, "wrong", r.Wrong, func(out []byte, s Span) []byte {
+	out = appendList(out, "wrong", r.InvalidSpans, func(out []byte, s Span) []byte {
 		out = fmt.Appendf(out, `{"from":%d,"to":%d,"why":`, s.From.UnixMilli(), s.To.UnixMilli())
-		return append(rawjson.AppendString(out, s.Why), '}')
+		return append(rawjson.AppendString(out, s.Reason), '}')
 	})
 	out = appendList(out, "clocks", r.Clocks, func(out []byte, c Clock) []byte {
 		out = rawjson.AppendString(append(out, `{"domain":`...), c.Domain)
@@ -79,7 +79,7 @@ func (r *Record) appendTo(out []byte) []byte {
 	return append(out, '}')
 }
 
-// appendList adds a member that is a list, where it has anything.
+// appendList adds a member that is a list, unless it is empty.
 func appendList[T any](out []byte, key string, list []T, one func([]byte, T) []byte) []byte {
 	for i, v := range list {
 		if i == 0 {
@@ -95,41 +95,41 @@ func appendList[T any](out []byte, key string, list []T, one func([]byte, T) []b
 	return out
 }
 
-// mostTime, mostTicks and mostMHz bound what a record is believed to have.
+// mostTime, mostTicks and mostMHz bound the numbers in a record.
 const mostTime, mostTicks, mostMHz = 1 << 48, 1<<63 - 1, 1 << 20
 
-// reading decodes a record, and keeps what was wrong first.
-type reading struct{ failed error }
+// decoder reads a record and holds the first error.
+type decoder struct{ failed error }
 
-func (d *reading) keep(err error) {
+func (d *decoder) note(err error) {
 	if d.failed == nil {
 		d.failed = err
 	}
 }
 
-func (d *reading) text(v rawjson.Value, key string) string {
+func (d *decoder) text(v rawjson.Value, key string) string {
 	s, err := v.StringOf(key)
-	d.keep(err)
+	d.note(err)
 	return s
 }
 
-func (d *reading) number(v rawjson.Value, key string, most uint64) uint64 {
+func (d *decoder) number(v rawjson.Value, key string, most uint64) uint64 {
 	n, err := v.NumberOf(key, most)
-	d.keep(err)
+	d.note(err)
 	return n
 }
 
-func (d *reading) time(v rawjson.Value, key string) time.Time {
+func (d *decoder) time(v rawjson.Value, key string) time.Time {
 	return time.UnixMilli(int64(d.number(v, key, mostTime)))
 }
 
-func (d *reading) member(v rawjson.Value, key string, k rawjson.Kind) rawjson.Value {
+func (d *decoder) member(v rawjson.Value, key string, k rawjson.Kind) rawjson.Value {
 	member, err := v.Of(key, k)
-	d.keep(err)
+	d.note(err)
 	return member
 }
 
-// decode reads a file's content; nil is what it returns for a blank one.
+// decode reads a file's content. It returns nil for an empty one.
 func decode(data []byte) (*Record, error) {
 	if data = bytes.TrimRight(data, " \n"); len(data) == 0 {
 		return nil, nil
@@ -138,15 +138,16 @@ func decode(data []byte) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var d reading
+	var d decoder
 	root := doc.Root()
-	r := &Record{Task: Task{d.text(root, "container"), d.text(root, "bundle")}, Boot: d.text(root, "boot"), Level: Level(d.text(root, "level")),
+	r := &Record{Task: Task{d.text(root, "container"), d.text(root, "bundle")}, Boot: d.text(root, "boot"),
+		Level: Level(d.text(root, "level")),
 		Since: d.time(root, "since"), Looks: int(d.number(root, "looks", 1<<31-1)), Busy: d.number(root, "busy", 1) > 0}
 	if r.Looks > 0 {
 		r.Looked = d.time(root, "looked")
 	}
 	for v := range d.member(root, "wrong", rawjson.Array).Elements() {
-		r.Wrong = append(r.Wrong, Span{d.time(v, "from"), d.time(v, "to"), d.text(v, "why")})
+		r.InvalidSpans = append(r.InvalidSpans, Span{d.time(v, "from"), d.time(v, "to"), d.text(v, "why")})
 	}
 	for v := range d.member(root, "clocks", rawjson.Array).Elements() {
 		mhz := func(key string) int { return int(d.number(v, key, mostMHz)) }
@@ -154,12 +155,12 @@ func decode(data []byte) (*Record, error) {
 	}
 	for reason, v := range d.member(root, "counters", rawjson.Object).Members() {
 		n, err := v.Whole(mostTicks)
-		d.keep(err)
+		d.note(err)
 		r.Counters = append(r.Counters, Counter{reason, n})
 	}
-	d.keep(r.Level.Check())
+	d.note(r.Level.Check())
 	if r.Container == "" || r.Boot == "" {
-		d.keep(errors.New("it lacks container or boot"))
+		d.note(errors.New("it lacks container or boot"))
 	}
 	if d.failed != nil {
 		return nil, d.failed

@@ -29,7 +29,7 @@ func TestGroupsOf(t *testing.T) {
 		{"no lines", "garbage", "c1", false, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dirs, within := Leases{Cgroup: "/cg"}.groupsOf(c.text, c.container)
+			dirs, within := Leases{Cgroup: "/cg"}.containerGroups(c.text, c.container)
 			require.Equal(t, c.within, within)
 			require.Equal(t, c.want, dirs)
 		})

@@ -147,7 +147,7 @@ func TestReadBeforeAnybodyLeasedMakesNothing(t *testing.T) {
 	require.Equal(t, []State{{GPU: "a"}, {GPU: "b"}}, states)
 	require.Zero(t, c)
 	require.NoDirExists(t, l.Dir)
-	require.NoError(t, l.Forget("c1"))
+	require.NoError(t, l.Cancel("c1"))
 	require.NoDirExists(t, l.Dir)
 }
 
@@ -163,13 +163,13 @@ func TestForgetGivesBackOnlyWhatThisProcessTook(t *testing.T) {
 		return []bool{states[0].Held, states[1].Held}
 	}
 	l.pid = w.spawn("")
-	require.NoError(t, l.Forget("c1"))
+	require.NoError(t, l.Cancel("c1"))
 	require.Equal(t, []bool{true, false}, held())
 	l.pid = c.PID
-	require.NoError(t, l.Forget("c2"))
+	require.NoError(t, l.Cancel("c2"))
 	require.Equal(t, []bool{true, false}, held())
 	w.clock = w.clock.Add(time.Second)
-	require.NoError(t, l.Forget("c1"))
+	require.NoError(t, l.Cancel("c1"))
 	require.Equal(t, []bool{false, false}, held())
 	_, n, err := l.Read()
 	require.NoError(t, err)
@@ -292,7 +292,7 @@ func benchmarkTake(b *testing.B, count int) {
 		_, err := l.Take(c, Want{Count: count})
 		took += time.Since(began)
 		require.NoError(b, err)
-		require.NoError(b, l.Forget("c1"))
+		require.NoError(b, l.Cancel("c1"))
 		began = time.Now()
 		var fds [8]int
 		for i := range fds {

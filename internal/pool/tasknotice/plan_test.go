@@ -47,7 +47,7 @@ func (u *unit) look(faults map[string]health.Fault, users map[string][]string) [
 	u.at = u.at.Add(15 * time.Second)
 	l := quarantine.Look{At: u.at, Policy: quarantine.Auto}
 	for i, name := range []string{gpu0, gpu1} {
-		s := quarantine.Seen{Name: name, Index: i, GFX: "gfx1100", Up: true, State: health.Healthy}
+		s := quarantine.Reading{Name: name, Index: i, GFX: "gfx1100", Up: true, State: health.Healthy}
 		if f, sick := faults[name]; sick {
 			s.State, s.Faults = health.Critical, []health.Fault{f}
 		}
@@ -89,7 +89,7 @@ func TestBuildOnASickGPUIsToldOnce(t *testing.T) {
 	require.Len(t, u.look(faults{gpu0: hang}, users{gpu0: {build, another}}), 1)
 	// It is well again, and then not: that is another fault.
 	require.Empty(t, u.look(nil, has))
-	require.Empty(t, u.memory.Told)
+	require.Empty(t, u.memory.Notified)
 	require.Len(t, u.look(faults{gpu0: hang}, has), 2, "the other had it a moment ago")
 }
 
@@ -142,7 +142,7 @@ func TestWhoHadItLongAgoIsNotTold(t *testing.T) {
 	for range 5 {
 		require.Empty(t, u.look(nil, users{gpu0: {}}))
 	}
-	require.Empty(t, u.memory.Had)
+	require.Empty(t, u.memory.LastUses)
 	require.Empty(t, u.look(faults{gpu0: hang}, users{gpu0: {}}))
 }
 

@@ -45,7 +45,7 @@ func (w *world) running(l Leases, c Call, wants int) (init, shim, task int) {
 	return init, shim, task
 }
 
-// signals records what EndLeft sends, and ends whom it kills.
+// signals records the signals of EndRemaining and ends killed processes.
 func (w *world) signals(sent *[]string) func(Process, unix.Signal) error {
 	return func(p Process, sig unix.Signal) error {
 		*sent = append(*sent, unix.SignalName(sig)+" "+strconv.Itoa(p.PID))
@@ -68,10 +68,10 @@ func TestWhatAnEndedTaskLeftIsEnded(t *testing.T) {
 			init, shim, task := w.running(l, c, 2)
 			left := w.child(w.fork(task), task)
 			var sent []string
-			look := func(after time.Duration) []Left {
+			look := func(after time.Duration) []Remnant {
 				t.Helper()
 				w.clock = w.clock.Add(after)
-				done, err := l.EndLeft(w.signals(&sent))
+				done, err := l.EndRemaining(w.signals(&sent))
 				require.NoError(t, err)
 				return done
 			}
@@ -90,13 +90,13 @@ func TestWhatAnEndedTaskLeftIsEnded(t *testing.T) {
 			require.Equal(t, "the ended task of container c1", states[0].Holder())
 
 			require.Empty(t, look(0), "seen for the first time")
-			require.Empty(t, look(leftTerm-time.Second))
+			require.Empty(t, look(termDelay-time.Second))
 			require.Empty(t, sent)
-			require.Equal(t, []Left{{"c1", []string{"a", "b"}, 3, unix.SIGTERM}}, look(time.Second))
+			require.Equal(t, []Remnant{{"c1", []string{"a", "b"}, 3, unix.SIGTERM}}, look(time.Second))
 			require.Len(t, sent, 3)
 			w.clock = w.clock.Add(-time.Hour)
 			require.Empty(t, look(0), "the clock was set back: the time is noted again")
-			require.Equal(t, []Left{{"c1", []string{"a", "b"}, 3, unix.SIGKILL}}, look(leftKill))
+			require.Equal(t, []Remnant{{"c1", []string{"a", "b"}, 3, unix.SIGKILL}}, look(killDelay))
 			require.Len(t, sent, 6)
 			require.NotNil(t, w.procs[init], "fly intercept can still enter the container")
 			require.NotNil(t, w.procs[shim])
@@ -124,10 +124,10 @@ func TestProcessesThatForkWhileTheyAreKilledAreKilledToo(t *testing.T) {
 		}
 		return kill(p, sig)
 	}
-	_, err := l.EndLeft(signal)
+	_, err := l.EndRemaining(signal)
 	require.NoError(t, err)
-	w.clock = w.clock.Add(leftKill)
-	_, err = l.EndLeft(signal)
+	w.clock = w.clock.Add(killDelay)
+	_, err = l.EndRemaining(signal)
 	require.NoError(t, err)
 	require.Len(t, sent, 4)
 	states, _, err := l.Read()
@@ -170,8 +170,8 @@ func TestWhoStillWorksInTheContainerKeepsItsProcesses(t *testing.T) {
 			init, shim, task := w.running(l, call, 1)
 			c.change(w, l, call, init, shim, task)
 			for range 4 {
-				w.clock = w.clock.Add(leftKill)
-				done, err := l.EndLeft(func(Process, unix.Signal) error { return errors.New("somebody is ended") })
+				w.clock = w.clock.Add(killDelay)
+				done, err := l.EndRemaining(func(Process, unix.Signal) error { return errors.New("somebody is ended") })
 				require.NoError(t, err)
 				require.Empty(t, done)
 			}
@@ -198,10 +198,10 @@ func TestProcessThatCannotBeEndedIsReported(t *testing.T) {
 	w.child(w.fork(task), init)
 	w.reap(task)
 	signal := func(Process, unix.Signal) error { return unix.EPERM }
-	_, err := l.EndLeft(signal)
+	_, err := l.EndRemaining(signal)
 	require.NoError(t, err)
-	w.clock = w.clock.Add(leftTerm)
-	_, err = l.EndLeft(signal)
+	w.clock = w.clock.Add(termDelay)
+	_, err = l.EndRemaining(signal)
 	require.ErrorIs(t, err, unix.EPERM)
 }
 

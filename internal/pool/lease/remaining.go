@@ -12,30 +12,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// taskPIDFile names the file in a container's bundle to which runc writes the pid of a task's
+// taskPIDFile is the file in a container's bundle to which runc writes the pid of a task's
 // own process. Concourse names that process "task" (atc/exec, task_step.go), and the shim
 // names the file after it. Sessions of fly intercept have random names.
 const taskPIDFile = "task.pid"
 
-// Processes that an ended task left behind are first seen, then asked to end, then killed.
+// Remaining processes of an ended task are first noted, then get SIGTERM, then SIGKILL.
 const (
-	leftTerm = 5 * time.Second
-	leftKill = 10 * time.Second
-	// killRounds bounds what one look spends on processes that fork faster than they die.
+	termDelay = 5 * time.Second
+	killDelay = 10 * time.Second
+	// killRounds bounds the work for processes that fork faster than they end.
 	killRounds = 5
 )
 
-// Left describes processes that a task left behind, and the signal that they got.
-type Left struct {
+// Remnant describes processes that remained after a task's end, and the signal that they
+// got.
+type Remnant struct {
 	Container string
 	GPUs      []string // names
 	Processes int
 	Signal    unix.Signal
 }
 
-// taskEnded reports whether the own process of a task is gone. Then Concourse counts the
-// task as ended, though other processes of its container still hold the GPU. What can't be
-// read is reported as running.
+// taskEnded reports whether the own process of a task has ended. Concourse then treats the
+// task as ended, even if other processes of its container still hold the GPU. If the
+// process cannot be read, the task is reported as running.
 func (l Leases) taskEnded(r *record) bool {
 	if r == nil || r.kind != Task || r.phase != entered {
 		return false
@@ -53,23 +54,23 @@ func (l Leases) taskEnded(r *record) bool {
 	if err != nil {
 		return false
 	}
-	if pid == 0 { // the shim removes the file once Concourse knows the exit status
-		left, err := s.leftBehind()
+	if pid == 0 { // the shim removes the file once Concourse has the exit status
+		left, err := s.remaining()
 		return err == nil && len(left) > 0
 	}
-	switch _, in, err := s.has(pid); {
-	case gone(err), err == nil && !in:
+	switch _, in, err := s.contains(pid); {
+	case vanished(err), err == nil && !in:
 		return true
 	case err != nil:
 		return false
 	}
 	outside, err := s.fromOutside(pid)
-	return err == nil && !outside // another process has its number by now
+	return err == nil && !outside // otherwise another process has its number by now
 }
 
-// fromOutside reports whether a process of the namespace has a parent outside of it. Only an
-// exec makes such a process: a task's own one, or a session of fly intercept. Orphans are
-// children of a process inside, mostly of the first one.
+// fromOutside reports whether the parent of a process in the namespace is outside of it.
+// Only an exec makes such processes: a task's own process, or a session of fly intercept.
+// Orphans become children of a process inside, mostly of the first one.
 func (s search) fromOutside(pid int) (bool, error) {
 	return s.outside(func() (int, error) { return s.parent(pid) })
 }
@@ -85,7 +86,7 @@ func (s search) outside(look func() (parent int, err error)) (bool, error) {
 		case parent == 0: // outside of /proc's own namespace
 			return true, nil
 		}
-		if _, in, err := s.has(parent); !gone(err) {
+		if _, in, err := s.contains(parent); !vanished(err) {
 			return !in, err
 		}
 		// The parent is just ending: the kernel gives its children to another one.
@@ -94,10 +95,11 @@ func (s search) outside(look func() (parent int, err error)) (bool, error) {
 	return true, nil
 }
 
-// parentLooks bounds the looks at a process whose parent is just ending.
+// parentLooks bounds the attempts for a process with a parent that is just ending.
 const parentLooks = 50
 
-// parent returns the parent of a process, 0 if that is outside of /proc's own namespace.
+// parent returns the parent of a process, and 0 if that is outside of /proc's own
+// namespace.
 func (s search) parent(pid int) (int, error) {
 	text, err := readAll(s.proc() + "/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -107,13 +109,13 @@ func (s search) parent(pid int) (int, error) {
 	return strconv.Atoi(words[1]) // after the state
 }
 
-// leftBehind returns the processes of the namespace besides the first one; none if an exec
-// still works there.
-func (s search) leftBehind() (left []Process, err error) {
+// remaining returns the processes of the namespace except the first one. It returns none if
+// an exec still runs there.
+func (s search) remaining() (left []Process, err error) {
 	var failed error
-	working, _, err := s.look(func(p process) bool {
+	working, _, err := s.scan(func(p process) bool {
 		outside, err := s.fromOutside(p.pid)
-		if err != nil && !gone(err) {
+		if err != nil && !vanished(err) {
 			failed = errors.Join(failed, fmt.Errorf("cannot see the pid namespace of process %d: %w", p.pid, err))
 		}
 		if outside {
@@ -128,12 +130,12 @@ func (s search) leftBehind() (left []Process, err error) {
 	return left, nil
 }
 
-// EndLeft ends the processes that ended tasks left behind, so that their GPUs are free for
-// the tasks that Concourse sends next. It is called every few seconds: the first call that
-// sees such processes notes the time, a later one sends SIGTERM, and a later one SIGKILL.
-// A session of fly intercept in the container keeps all of its processes. The files are
-// locked meanwhile, so no exec enters a container while its processes are ended.
-func (l Leases) EndLeft(signal func(Process, unix.Signal) error) (done []Left, err error) {
+// EndRemaining ends the remaining processes of ended tasks, so that their GPUs are free for
+// the tasks that Concourse sends next. It is called every few seconds. The first call that
+// sees such processes records the time, a later one sends SIGTERM, and a later one SIGKILL.
+// A session of fly intercept in the container protects all of its processes. The files are
+// locked during the call, so no exec enters a container while its processes are ended.
+func (l Leases) EndRemaining(signal func(Process, unix.Signal) error) (ended []Remnant, err error) {
 	states, _, err := l.Read()
 	if err != nil || !slices.ContainsFunc(states, func(s State) bool { return s.Held && s.TaskEnded }) {
 		return nil, err
@@ -160,66 +162,67 @@ func (l Leases) EndLeft(signal func(Process, unix.Signal) error) (done []Left, e
 		if !o.live || o.doubt != "" || slices.ContainsFunc(s[:i], o.same) || !l.taskEnded(o.record) {
 			continue
 		}
-		one, failed := l.endLeft(s, o, now, signal)
+		one, failed := l.endRemaining(s, o, now, signal)
 		if err = errors.Join(err, failed); one.Processes > 0 {
-			done = append(done, one)
+			ended = append(ended, one)
 		}
 	}
-	return done, err
+	return ended, err
 }
 
 func (s slot) same(o slot) bool { return bytes.Equal(s.raw, o.raw) }
 
-func (l Leases) endLeft(all slots, o slot, now time.Time, signal func(Process, unix.Signal) error) (done Left, err error) {
-	done.Container = o.record.container
+func (l Leases) endRemaining(all slots, o slot, now time.Time,
+	signal func(Process, unix.Signal) error) (ended Remnant, err error) {
+	ended.Container = o.record.container
 	var gpus []int
 	for _, other := range all {
 		if o.same(other) {
-			gpus, done.GPUs = append(gpus, other.gpu), append(done.GPUs, other.name)
+			gpus, ended.GPUs = append(gpus, other.gpu), append(ended.GPUs, other.name)
 		}
 	}
 	in, err := l.searchOf(o.init)
 	if err != nil {
-		return done, err
+		return ended, err
 	}
-	left, err := in.leftBehind()
+	left, err := in.remaining()
 	if len(left) == 0 || err != nil {
-		return done, err
+		return ended, err
 	}
-	seen := now.Sub(time.UnixMilli(o.record.left))
-	if o.record.left == 0 || seen < 0 { // or the clock was set back
+	seen := now.Sub(time.UnixMilli(o.record.remainingSince))
+	if o.record.remainingSince == 0 || seen < 0 { // or the clock was set back
 		r := *o.record
-		r.left = now.UnixMilli()
+		r.remainingSince = now.UnixMilli()
 		_, err := l.write(all, r, gpus, now)
-		return done, err
+		return ended, err
 	}
 	rounds := 1
 	switch {
-	case seen < leftTerm:
-		return done, nil
-	case seen < leftKill:
-		done.Signal = unix.SIGTERM
+	case seen < termDelay:
+		return ended, nil
+	case seen < killDelay:
+		ended.Signal = unix.SIGTERM
 	default:
-		done.Signal, rounds = unix.SIGKILL, killRounds
+		ended.Signal, rounds = unix.SIGKILL, killRounds
 	}
-	done.Processes = len(left)
+	ended.Processes = len(left)
 	for ; rounds > 0 && len(left) > 0; rounds-- {
 		for _, p := range left {
-			if failed := signal(p, done.Signal); failed != nil && !errors.Is(failed, unix.ESRCH) {
+			if failed := signal(p, ended.Signal); failed != nil && !errors.Is(failed, unix.ESRCH) {
 				err = errors.Join(err, failed)
 			}
 		}
 		if err != nil || rounds == 1 {
 			break
 		}
-		if left, err = in.leftBehind(); gone(err) {
-			return done, nil
+		if left, err = in.remaining(); vanished(err) {
+			return ended, nil
 		}
 	}
-	return done, err
+	return ended, err
 }
 
-// Signal sends a signal to that process and to no other one that has its number by now.
+// Signal sends a signal to a process, and not to a later one with the same number.
 func (l Leases) Signal(p Process, sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err != nil {
