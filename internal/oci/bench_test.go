@@ -93,7 +93,7 @@ func TestTaskThatMeasuresHasItsClocksFixed(t *testing.T) {
 }
 
 // A task before was killed with its GPU pinned: whoever gets it has it as it was.
-func TestNextTaskHasNoClocksOfTheLast(t *testing.T) {
+func TestNextTaskDoesNotInheritFixedClocks(t *testing.T) {
 	for _, env := range []string{"A=b", "GPU_BENCH=0", "GPU_BENCH=", "GPU_BENCH=1"} {
 		b := benching(t)
 		require.NoError(t, b.task(t, "c1", "GPU_BENCH=1", "GPU_COUNT=all"))
@@ -180,7 +180,7 @@ func TestOnlySomeValuesOfGPUBENCHAreKnown(t *testing.T) {
 }
 
 // Whatever goes wrong after the clocks were fixed: they are the GPU's own again.
-func TestClocksAreGivenBackWhenTheCreateFails(t *testing.T) {
+func TestClocksAreRestoredWhenTheCreateFails(t *testing.T) {
 	for want, breaks := range map[string]func(t *testing.T, b *testbed){
 		"cannot use " /* state */ : func(t *testing.T, b *testbed) { b.put(t, "state", "a file") },
 		"cannot run the real runc": func(_ *testing.T, b *testbed) {

@@ -97,7 +97,7 @@ func TestExecFindsTheMachinesCertificates(t *testing.T) {
 	require.Contains(t, string(data), `"env":["SSL_CERT_FILE=/own","PATH=/bin","REQUESTS_CA_BUNDLE=`+caPath+`"`)
 }
 
-func TestNoTaskFailsForWantOfCertificates(t *testing.T) {
+func TestMissingCertificatesFailNoTask(t *testing.T) {
 	for name, spoil := range map[string]func(file string) error{
 		"missing": os.Remove,
 		"a folder": func(file string) error {

@@ -34,7 +34,7 @@ func annotated(pairs map[string]any) func(map[string]any) {
 }
 
 // Whoever calls: one that says nothing of GPUs is no business of ours.
-func TestContainersOfEnginesGetWhatTheyAskFor(t *testing.T) {
+func TestContainersOfEnginesGetTheirRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		bundle string
 		change []func(map[string]any)
@@ -142,7 +142,7 @@ func TestUnitsEnvironmentIsItsTasksAlone(t *testing.T) {
 }
 
 // On a unit, whose config serves Concourse.
-func TestContainerOfAnEngineIsToldThatTheGPUsAreConcourses(t *testing.T) {
+func TestContainerOfAnEngineIsRefusedGPUsOfConcourse(t *testing.T) {
 	for env, refused := range map[string]bool{"AMD_VISIBLE_DEVICES=0": true, "AMD_VISIBLE_DEVICES=all": true,
 		"GPU_COUNT=1": true, "GPU_COUNT=0": false, "AMD_VISIBLE_DEVICES=void": false, "X=1": false} {
 		b := newTestbed(t)
@@ -159,7 +159,7 @@ func TestContainerOfAnEngineIsToldThatTheGPUsAreConcourses(t *testing.T) {
 	}
 }
 
-func TestRefusalToAnEngineNamesItsWayOut(t *testing.T) {
+func TestRefusalToAnEngineNamesItsRemedy(t *testing.T) {
 	b := newTestbed(t)
 	b.ofAnEngine(t)
 	b.bundle(t, "check", plain("AMD_VISIBLE_DEVICES=0"))
@@ -207,7 +207,7 @@ func acl(rows ...[3]uint32) []byte {
 	return out
 }
 
-func TestWithoutRootWhatTheUserMayOpenDecides(t *testing.T) {
+func TestWithoutRootTheUsersRightsDecide(t *testing.T) {
 	owner, group := [3]uint32{1, 6, 1<<32 - 1}, [3]uint32{4, 6, 1<<32 - 1}
 	var mine [3]uint32
 	for name, c := range map[string]struct {

@@ -66,7 +66,7 @@ func TestExecOfAnUnmarkedContainerIsPassedOn(t *testing.T) {
 	}
 }
 
-func TestMarkerGoesWithItsContainer(t *testing.T) {
+func TestMarkerIsRemovedWithItsContainer(t *testing.T) {
 	b := marked(t)
 	require.NoError(t, os.RemoveAll(b.path("bundle"))) // as containerd does
 	b.bundle(t, "task")

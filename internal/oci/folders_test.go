@@ -89,7 +89,7 @@ func TestNamedFoldersAreGivenOrTheContainerIsRefused(t *testing.T) {
 }
 
 // D53: a unit without /srv was blocked.
-func TestNoFolderOfFoldersIsNoError(t *testing.T) {
+func TestMissingFolderOfFoldersIsNotAnError(t *testing.T) {
 	b := withFolders(t, func(f *Folders) { f.Root = "/nowhere" })
 	b.bundle(t, "task")
 	require.NoError(t, b.create())
@@ -130,7 +130,7 @@ func TestTasksFindTheUnitsTools(t *testing.T) {
 	require.Empty(t, mounts("task"), "no task fails for want of them")
 }
 
-func TestMountOfTheTaskItselfWins(t *testing.T) {
+func TestMountOfTheTaskWins(t *testing.T) {
 	b := withFolders(t, func(*Folders) {})
 	b.bundle(t, "task", func(spec map[string]any) {
 		spec["mounts"] = append(spec["mounts"].([]any),

@@ -94,7 +94,7 @@ func TestConfigThatOthersCouldHaveWrittenIsRefusedByEveryCall(t *testing.T) {
 }
 
 // /tmp is such a folder, and so are those of these tests.
-func TestFolderOfAllWhereEveryoneKeepsTheirOwnIsNoReasonToRefuse(t *testing.T) {
+func TestStickyFolderIsTrusted(t *testing.T) {
 	b := newTestbed(t)
 	require.NoError(t, os.Chmod(b.dir, os.ModeSticky|0o777))
 	require.NoError(t, b.call("state", "c1"))

@@ -46,7 +46,7 @@ func TestUserNamespaceGetsPrivateNodes(t *testing.T) {
 	require.NoDirExists(t, b.path("state"), "no marker is needed")
 }
 
-func TestPrivateNodesAreMadeOnceAndMadeAgainWhenWrong(t *testing.T) {
+func TestPrivateNodesAreReusedUnlessWrong(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task")
 	require.NoError(t, b.create())
@@ -61,7 +61,7 @@ func TestPrivateNodesAreMadeOnceAndMadeAgainWhenWrong(t *testing.T) {
 	require.Len(t, entries, 3, "no temporary node stays")
 }
 
-func TestUserNamespaceGetsTheHostNodeWhereItIsOpenToAll(t *testing.T) {
+func TestUserNamespaceGetsAnOpenHostNode(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task")
 	for p, n := range b.nodes {
@@ -176,7 +176,7 @@ func TestMissingStaleAndFalseNodesAreRefused(t *testing.T) {
 }
 
 // D44: the unit's choice of GPUs changed nothing.
-func TestUnselectedGPUIsNotLookedAt(t *testing.T) {
+func TestUnselectedGPUIsNotInspected(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task")
 	delete(b.nodes, "/dev/dri/card1")

@@ -32,7 +32,7 @@ func (b *testbed) withhold(t *testing.T, names ...string) {
 
 const elsewhere = "; " + lease.RunAgain + " [container c1]"
 
-func TestWithheldGPUIsInNoSharedContainer(t *testing.T) {
+func TestQuarantinedGPUIsInNoSharedContainer(t *testing.T) {
 	b := newTestbed(t)
 	for name, devices := range map[string][]string{"named each": {"amd.com/gpu=0", "amd.com/gpu=GPU-3c4d"},
 		"all as one": {"amd.com/gpu=all"}} {
@@ -78,7 +78,7 @@ func TestWithheldGPUIsInNoSharedContainer(t *testing.T) {
 	}
 }
 
-func TestWithheldGPUIsLeasedToNobody(t *testing.T) {
+func TestQuarantinedGPUIsNotLeased(t *testing.T) {
 	b := exclusive(t)
 	b.configure(t, func(c *Config) {
 		c.Devices = []string{"amd.com/gpu=GPU-3c4d", "amd.com/gpu=GPU-1a2b"}
@@ -112,7 +112,7 @@ func TestWithheldGPUIsLeasedToNobody(t *testing.T) {
 }
 
 // What guards builds against a sick GPU must not stop all of them.
-func TestUnusableListOfWithheldGPUsWithholdsNone(t *testing.T) {
+func TestUnusableListQuarantinesNoGPU(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, b *testbed){
 		"damaged":   func(t *testing.T, b *testbed) { b.put(t, "withheld.json", `{"gpus":[{"name":"a",`) },
 		"no list":   func(t *testing.T, b *testbed) { b.put(t, "withheld.json", `[]`) },
@@ -145,7 +145,7 @@ func TestUnusableListOfWithheldGPUsWithholdsNone(t *testing.T) {
 	}
 }
 
-func TestTaskThatAsksForAGPUIsRefusedWhereThereIsNone(t *testing.T) {
+func TestTaskThatRequestsAMissingGPUIsRefused(t *testing.T) {
 	b := newTestbed(t)
 	b.configure(t, func(c *Config) {
 		c.Devices, c.Specs, c.Visible, c.Missing = nil, nil, []string{"AMD_VISIBLE_DEVICES"}, "this unit has none now"
@@ -167,7 +167,7 @@ func TestTaskThatAsksForAGPUIsRefusedWhereThereIsNone(t *testing.T) {
 	require.NoError(t, b.create(), "no task")
 }
 
-func TestWithheldInTheConfigIsChecked(t *testing.T) {
+func TestQuarantineInTheConfigIsChecked(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"withheld":{"file":"x"}}`:                                                                   `withheld: file: "x" is not an absolute path`,
 		`{"withheld":{"file":"/x","gpus":[{"name":"a"}]}}`:                                            `withheld: gpus: "a" is no name with nodes, or there twice`,

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOnlyTasksGetGPUsUnlessAllAreAsked(t *testing.T) {
+func TestOnlyTasksGetGPUsByDefault(t *testing.T) {
 	for _, kind := range []string{"get", "check"} {
 		b := newTestbed(t)
 		b.bundle(t, kind)
@@ -52,7 +52,7 @@ func TestBundleDefaultsToTheWorkingDirectory(t *testing.T) {
 }
 
 // D37: the predecessor changed the host's nodes at every call.
-func TestOtherCallsReachRuncWithNothingTouched(t *testing.T) {
+func TestOtherCallsReachRuncUnchanged(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task")
 	before := b.text(t)

@@ -62,7 +62,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-func TestDevicesHaveTheirNamesAndPlaces(t *testing.T) {
+func TestDevicesHaveNamesAndNUMANodes(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 2)
 	describe(t, r)
 	hosttest.Put(t, r, "/sys/bus/pci/devices/"+gpu0+"/numa_node", "1\n")

@@ -29,7 +29,7 @@ func TestGPUOfATaskIsNotListed(t *testing.T) {
 	require.Contains(t, log.String(), "GPU 0 ("+gpu0+") can be had by pods\n")
 }
 
-func TestWithheldGPUIsUnhealthy(t *testing.T) {
+func TestQuarantinedGPUIsUnhealthy(t *testing.T) {
 	p, _, w, log := unit(t)
 	withhold(t, p.root, gpu1)
 	turn(t, p)
@@ -40,7 +40,7 @@ func TestWithheldGPUIsUnhealthy(t *testing.T) {
 	require.Equal(t, []string{"", ""}, holders(t, p))
 }
 
-func TestPodHasItsGPUFromAllocateToItsEnd(t *testing.T) {
+func TestPodHoldsItsGPUFromAllocateToItsEnd(t *testing.T) {
 	p, k, w, _ := unit(t)
 	_, err := w.allocate(gpu0)
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestInitContainerHoldsItsGPU(t *testing.T) {
 }
 
 // The clock that the lease was recorded by was an hour ahead.
-func TestPodThatNeverCameGivesItsGPUBackThoughTheClockWasSetBack(t *testing.T) {
+func TestGPUOfAMissingPodIsReleasedThoughTheClockWasSetBack(t *testing.T) {
 	p, k, w, _ := unit(t)
 	set := time.Now()
 	clock := set.Add(time.Hour)

@@ -58,7 +58,7 @@ func TestPluginRegistersWhatTheMachineHas(t *testing.T) {
 }
 
 // Of what systemd takes line by line, a reason has one.
-func TestSystemdIsToldWhetherTheKubeletKnowsTheGPUs(t *testing.T) {
+func TestSystemdStatusShowsWhetherGPUsAreRegistered(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	require.NoError(t, err)

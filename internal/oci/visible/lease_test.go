@@ -23,7 +23,7 @@ func wanted(t testing.TB, env ...string) (lease.Want, error) {
 	return SelectLeased(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env, nil)
 }
 
-func TestTaskSaysHowManyGPUsAndWhich(t *testing.T) {
+func TestTaskChoosesNumberAndGPUs(t *testing.T) {
 	for env, want := range map[string]lease.Want{
 		"":                                                 {Count: 1},
 		"GPU_COUNT=2":                                      {Count: 2},
@@ -71,7 +71,7 @@ func TestWrongCountIsRefusedByName(t *testing.T) {
 }
 
 // One GPU under two names would be two leases.
-func TestEachDeviceHasToBeOneGPU(t *testing.T) {
+func TestEachDeviceMustBeOneGPU(t *testing.T) {
 	s, err := cdispec.Decode("/x.json", []byte(cards(2)[:len(cards(2))-2]+`,{"name":"empty","containerEdits":{}}]}`))
 	require.NoError(t, err)
 	specs := []*cdispec.Spec{s}

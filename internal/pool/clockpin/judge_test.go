@@ -63,7 +63,7 @@ func whyOf(r Record) string {
 }
 
 // What is wrong is so from the look before it was seen, as it may have begun then.
-func TestWhatIsWrongHasItsTime(t *testing.T) {
+func TestProblemsHaveTimes(t *testing.T) {
 	second := func(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
 	r := Record{Level: Standard, Since: at}
 	for n, limit := range []string{"", "", "ppt0", "temp", "", "", "ppt1", ""} {
@@ -124,7 +124,7 @@ func TestClocksOfABusyGPUAreJudged(t *testing.T) {
 	}
 }
 
-func TestVerdictIsTheLeastOfAllGPUs(t *testing.T) {
+func TestVerdictCombinesAllGPUs(t *testing.T) {
 	one, two := Record{Level: Standard, Looks: 3, Looked: at}, Record{Level: Standard, Looks: 2, Looked: at.Add(-time.Second)}
 	require.Equal(t, Verdict{Valid: true, Level: Standard, Looked: at.Add(-time.Second), Looks: 2}, VerdictOf([]Record{one, two}))
 	none := Record{Level: Standard}
@@ -175,7 +175,7 @@ func TestVerdictIsJSONOfOneSize(t *testing.T) {
 	}
 }
 
-func TestRecordIsReadAsItWasWritten(t *testing.T) {
+func TestPinRoundTrip(t *testing.T) {
 	for _, r := range []Record{
 		{Task: task("c1"), Boot: "b", Level: Standard, Since: at},
 		{Task: Task{"c1", `/a"b`}, Boot: "b", Level: Determinism, Since: at, Looked: at, Looks: 2, InvalidSpans: spans{{at, at.Add(time.Second), "x"}, {at.Add(time.Minute), at.Add(time.Hour), `"`}},

@@ -60,7 +60,7 @@ func TestContainerHoldsAsLongAsItsFirstProcess(t *testing.T) {
 	}
 }
 
-func TestContainerHoldsOnItsWay(t *testing.T) {
+func TestContainerHoldsFromItsCreate(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a")
 	c := w.call("c1", w.spawn(""))
@@ -129,7 +129,7 @@ func TestExecIntoAContainerNeedsThatItHolds(t *testing.T) {
 }
 
 // docker restart makes it anew under its name: it takes what is free then.
-func TestContainerThatIsMadeAnewUnderItsName(t *testing.T) {
+func TestContainerRecreatedUnderItsName(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a", "b")
 	_, init := w.own("c1", l, 1)
@@ -141,7 +141,7 @@ func TestContainerThatIsMadeAnewUnderItsName(t *testing.T) {
 	require.Equal(t, []string{"container c2", ""}, holders(t, l))
 }
 
-func TestPodKeepsUntilItsKeeperGivesBack(t *testing.T) {
+func TestPodHoldsUntilReleasePod(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a", "b", "c")
 	began := w.clock
@@ -165,7 +165,7 @@ func TestPodKeepsUntilItsKeeperGivesBack(t *testing.T) {
 	require.Equal(t, []string{"", "", ""}, holders(t, l))
 }
 
-func TestPodIsRefusedWhatOthersHold(t *testing.T) {
+func TestPodIsRefusedHeldGPUs(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a", "b", "c")
 	w.own("c1", l, 1)
@@ -192,7 +192,7 @@ func TestPodIsRefusedWhatOthersHold(t *testing.T) {
 	require.NoError(t, l.HoldForPod("n/p/main", nil, nil))
 }
 
-func TestTaskIsRefusedWhatAPodKeeps(t *testing.T) {
+func TestTaskIsRefusedGPUsOfAPod(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a")
 	require.NoError(t, l.HoldForPod("team-a/train-0/main", []int{0}, nil))

@@ -17,7 +17,7 @@ var (
 
 // No GPU is ever with two containers that can use it, and none is lost,
 // whatever happens to whom, and wherever a call is killed.
-func TestNoGPUIsHeldTwiceAndNoneIsLost(t *testing.T) {
+func TestNoGPUIsHeldTwiceOrLost(t *testing.T) {
 	from := *seed
 	if from == 0 {
 		from = uint64(time.Now().UnixNano())

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRefusalSaysWhoHoldsWhatAndTheWayOut(t *testing.T) {
+func TestRefusalNamesHoldersAndRemedy(t *testing.T) {
 	at := time.Date(2026, 1, 2, 14, 15, 30, 0, time.UTC)
 	held := func(gpu, container string, ago time.Duration) State {
 		return State{GPU: gpu, Held: true, Container: container, Since: at.Add(-ago)}

@@ -59,7 +59,7 @@ func (w *world) signals(sent *[]string) func(Process, unix.Signal) error {
 	}
 }
 
-func TestWhatAnEndedTaskLeftIsEnded(t *testing.T) {
+func TestRemainingProcessesOfAnEndedTaskAreEnded(t *testing.T) {
 	for layout, v2 := range map[string]bool{"v1": false, "v2": true} {
 		t.Run(layout, func(t *testing.T) {
 			w := newWorld(t, v2)
@@ -135,7 +135,7 @@ func TestProcessesThatForkWhileTheyAreKilledAreKilledToo(t *testing.T) {
 	require.False(t, states[0].Held)
 }
 
-func TestWhoStillWorksInTheContainerKeepsItsProcesses(t *testing.T) {
+func TestSessionProtectsTheProcessesOfItsContainer(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *world, l Leases, c Call, init, shim, task int)
 		ended  bool // for those who ask for its GPU
@@ -207,7 +207,7 @@ func TestProcessThatCannotBeEndedIsReported(t *testing.T) {
 
 // A process whose parent is just ending has another parent at the next look. If it counted
 // as one from outside, its task would count as running, and the next task be refused.
-func TestOrphanWhoseParentIsJustEndingIsNoTask(t *testing.T) {
+func TestOrphanOfAnEndingParentIsNotATask(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a")
 	init, _, _ := w.running(l, w.call("c1", w.spawn("")), 1)

@@ -209,7 +209,7 @@ func goldens(t *testing.T, pattern string, play func(*testing.T, string) string)
 }
 
 // One look tells; each gate alone is enough.
-func TestEachGateWithholdsAtOnce(t *testing.T) {
+func TestEachGateQuarantinesAtOnce(t *testing.T) {
 	for letter, word := range map[byte]string{'h': "hang", 'n': "hang", 'd': "unreadable", '1': "uncorrectable errors", 'b': "bad pages", 'x': "gone", 'k': "not in kfd", 's': "node fails"} {
 		well, _ := sign(0, '.')
 		other, _ := sign(1, '.')
@@ -229,7 +229,7 @@ func TestEachGateWithholdsAtOnce(t *testing.T) {
 }
 
 // A GPU that is divided anew has other partitions, and none is gone for that.
-func TestPartitionsThatGoAreNoFault(t *testing.T) {
+func TestRemovedPartitionsAreNotAFault(t *testing.T) {
 	part := func(name string) Reading { return Reading{Name: name, Up: true, State: health.Healthy, GFX: "gfx942"} }
 	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{part("0000:03:00.0"), part("0000:03:00.0-1"), part("0000:43:00.0")}})
 	require.Len(t, r.GPUs, 3)
@@ -240,7 +240,7 @@ func TestPartitionsThatGoAreNoFault(t *testing.T) {
 
 // Whether it falls sick in service or on trial, alone or with all others; a person's word
 // is no fault, and no return takes the count back.
-func TestTimesThatAGPUFellSickAreCounted(t *testing.T) {
+func TestQuarantinesAreCounted(t *testing.T) {
 	at, r := start, Record{}
 	look := func(letters string) uint64 {
 		l := Look{At: at, Policy: Auto}
@@ -286,7 +286,7 @@ func TestTimeOutOfServiceIsSummedUp(t *testing.T) {
 	require.InDelta(t, 315+60, r.Find(names[0]).OutFor(at.Add(time.Minute)), 0.1)
 }
 
-func TestPersonIsToldWhatIsWrong(t *testing.T) {
+func TestInvalidManualChangesAreRefused(t *testing.T) {
 	a, _ := sign(0, '.')
 	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{a}})
 	for want, do := range map[string]func() error{
@@ -307,7 +307,7 @@ func TestPersonIsToldWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestRecordSurvivesItsFile(t *testing.T) {
+func TestQuarantineRecordRoundTrip(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	none, err := Read(r)
 	require.NoError(t, err)

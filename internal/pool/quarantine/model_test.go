@@ -25,7 +25,7 @@ func unacknowledged(g GPU) (gates int) {
 }
 
 // Whatever GPUs, the exporter, the machine and people do in 10,000 steps.
-func TestModelKeepsItsPromises(t *testing.T) {
+func TestModelKeepsItsInvariants(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(16, 2026))
 	letters := []byte("................whHnd12bclkux")
 	now := [3]byte{'.', '.', '.'}

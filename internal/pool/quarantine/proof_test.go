@@ -8,7 +8,7 @@ import (
 )
 
 // What a proof has of the GPU's memory is no level of rest, and has to be back after it.
-func TestMemoryOfAProofHasToBeBack(t *testing.T) {
+func TestMemoryOfAHealthCheckMustBeFreed(t *testing.T) {
 	const gib = 1 << 30
 	total := 64.0 * gib
 	r, at := Record{}, start

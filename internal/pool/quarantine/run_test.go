@@ -104,7 +104,7 @@ func tell(t *testing.T, text string) string {
 	return out.String()
 }
 
-func TestTasksAndWhatTheyMet(t *testing.T) { goldens(t, "testdata/*.tale", tell) }
+func TestRunsOverRecordedTales(t *testing.T) { goldens(t, "testdata/*.tale", tell) }
 
 // The numbers are those of R's fisher.test(alternative="greater").
 func TestChanceIsFishersExactTest(t *testing.T) {
@@ -126,7 +126,7 @@ func TestChanceIsFishersExactTest(t *testing.T) {
 }
 
 // A decision leaves what it was made from as it was.
-func TestDecisionsShareNothingWithWhatWasBefore(t *testing.T) {
+func TestDecideDoesNotChangeThePreviousRecord(t *testing.T) {
 	a, _ := sign(0, '.')
 	b, _ := sign(1, 'r')
 	l := Look{At: start, Policy: Auto, GPUs: []Reading{a, b}, Tasks: []Task{{Container: "A1", StepHash: "A", GPUs: names[:2]}}}

@@ -78,7 +78,7 @@ type users = map[string][]string
 
 const hung = `concourse-ci-machine: GPU 0: hangs or is in reset (ring gfx timeout), seen at 12:00:30 UTC. Withheld from new tasks. What ran on it may be lost or wrong`
 
-func TestBuildOnASickGPUIsToldOnce(t *testing.T) {
+func TestBuildOnAFaultyGPUIsNotifiedOnce(t *testing.T) {
 	u := newUnit(t, Write)
 	has := users{gpu0: {build}, gpu1: {another}}
 	require.Equal(t, []string{"1 " + hung + ": run the build again"}, texts(u.look(faults{gpu0: hang}, has)))
@@ -93,7 +93,7 @@ func TestBuildOnASickGPUIsToldOnce(t *testing.T) {
 	require.Len(t, u.look(faults{gpu0: hang}, has), 2, "the other had it a moment ago")
 }
 
-func TestWhoIsTold(t *testing.T) {
+func TestContainersToNotify(t *testing.T) {
 	for name, c := range map[string]struct {
 		action Action
 		before users
@@ -128,7 +128,7 @@ func TestHeatEndsNoTask(t *testing.T) {
 	require.Equal(t, []string{"1 concourse-ci-machine: GPU 0: junction at 111 of 110 °C, seen at 12:05:30 UTC. Withheld from new tasks. This task keeps it, and may be slow"}, told)
 }
 
-func TestPersonsWithholdWithoutAWord(t *testing.T) {
+func TestManualQuarantineSendsNoNotice(t *testing.T) {
 	u := newUnit(t, EndTask)
 	var err error
 	u.record, err = u.record.Withhold(gpu0, "swap the riser", u.at)
@@ -136,7 +136,7 @@ func TestPersonsWithholdWithoutAWord(t *testing.T) {
 	require.Empty(t, u.look(faults{gpu0: hang}, users{gpu0: {build}}))
 }
 
-func TestWhoHadItLongAgoIsNotTold(t *testing.T) {
+func TestOldUsersAreNotNotified(t *testing.T) {
 	u := newUnit(t, Write)
 	require.Empty(t, u.look(nil, users{gpu0: {build}}))
 	for range 5 {
@@ -146,7 +146,7 @@ func TestWhoHadItLongAgoIsNotTold(t *testing.T) {
 	require.Empty(t, u.look(faults{gpu0: hang}, users{gpu0: {}}))
 }
 
-func TestWhoCouldNotBeToldIsToldLater(t *testing.T) {
+func TestFailedNoticeIsSentLater(t *testing.T) {
 	u := newUnit(t, Write)
 	notes := u.look(faults{gpu0: hang}, users{gpu0: {build, another}})
 	require.Len(t, notes, 2)

@@ -37,7 +37,7 @@ func put(nodes ...[2]uint32) func(map[string]any) {
 	}
 }
 
-func TestContainerOfAnEngineLeasesWhatItAsksFor(t *testing.T) {
+func TestContainerOfAnEngineLeasesItsRequest(t *testing.T) {
 	b := exclusiveEngine(t)
 	require.NoError(t, b.container(t, "c0"), "who asks for none")
 	require.NoDirExists(t, b.path("leases"))
@@ -104,7 +104,7 @@ func TestGPUsThatAnEngineGivesAreLeased(t *testing.T) {
 }
 
 // What the kubelet's plugin has given a pod is no other's.
-func TestContainerHasTheGPUThatItsPodKeeps(t *testing.T) {
+func TestContainerUsesTheGPUOfItsPod(t *testing.T) {
 	b := exclusiveEngine(t)
 	l := b.wrapper.leases(&settings{Config: Config{Leases: &Leases{Dir: b.path("leases")}}},
 		[]string{"GPU-1a2b", "GPU-3c4d"})
@@ -130,7 +130,7 @@ func TestContainerHasTheGPUThatItsPodKeeps(t *testing.T) {
 	}
 }
 
-func TestGPUThatAnEngineGivesMayBeWithheld(t *testing.T) {
+func TestGPUOfAnEngineMayBeQuarantined(t *testing.T) {
 	b := exclusiveEngine(t)
 	var c Config
 	require.NoError(t, json.Unmarshal([]byte(file(t, b.path("wrapper.json"))), &c))
@@ -144,7 +144,7 @@ func TestGPUThatAnEngineGivesMayBeWithheld(t *testing.T) {
 	require.NoError(t, b.container(t, "c1", put([2]uint32{226, 129})))
 }
 
-func TestContainersThatNobodyCouldSeeEndAreRefused(t *testing.T) {
+func TestContainersWithoutAVisibleEndAreRefused(t *testing.T) {
 	for want, change := range map[string]func(map[string]any){
 		"run it without --pid (Kubernetes: hostPID, " +
 			"shareProcessNamespace)": func(s map[string]any) { s["linux"].(map[string]any)["namespaces"] = []any{} },
@@ -165,7 +165,7 @@ func TestContainersThatNobodyCouldSeeEndAreRefused(t *testing.T) {
 }
 
 // How one is let in needs a container: tests/container.
-func TestStartAndExecAskForTheLeaseOfTheirContainer(t *testing.T) {
+func TestStartAndExecEnterTheLeaseOfTheirContainer(t *testing.T) {
 	b := exclusiveEngine(t)
 	require.NoError(t, b.container(t, "c1", plain("AMD_VISIBLE_DEVICES=0")))
 	_, err := lease.Leases{Dir: b.path("leases"), GPUs: []string{"GPU-1a2b"}, Euid: b.euid}.Release(0, true)

@@ -47,7 +47,7 @@ func (b *testbed) likeOf(t *testing.T) string {
 	return stepHash(doc.Root())
 }
 
-func TestTaskThatMetAFaultIsGivenAnotherGPU(t *testing.T) {
+func TestRerunAfterAFaultGetsAnotherGPU(t *testing.T) {
 	b := handedOver(t, admission.File{})
 	b.bundle(t, "task", env("SECRET=one", "A=b"))
 	known := b.likeOf(t)
@@ -70,7 +70,7 @@ func TestTaskThatMetAFaultIsGivenAnotherGPU(t *testing.T) {
 	require.Equal(t, []string{first}, b.given(t), "other tasks get it")
 }
 
-func TestGPUWhoseMemoryIsInUseIsGivenToNobody(t *testing.T) {
+func TestGPUWithUsedMemoryIsNotLeased(t *testing.T) {
 	memory := []admission.IdleMemory{{Name: "GPU-3c4d", File: "used0", Most: 1000 << 20},
 		{Name: "GPU-1a2b", File: "used1", Most: 1000 << 20}, {Name: "GPU-1a2b", File: "none", Most: 0}}
 	for name, c := range map[string]struct {
@@ -116,7 +116,7 @@ func TestGPUWhoseMemoryIsInUseIsGivenToNobody(t *testing.T) {
 }
 
 // The record of a lease says what its task looks like, also after an exec.
-func TestLeaseKnowsWhatItsTaskLooksLike(t *testing.T) {
+func TestLeaseHasTheStepHashOfItsTask(t *testing.T) {
 	b := handedOver(t, admission.File{})
 	require.NoError(t, b.task(t, "c1"))
 	data, err := os.ReadFile(b.path("leases/GPU-3c4d"))
