@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/pool/clockpin"
 )
 
 // settings holds a Config in the form that the wrapper uses.
@@ -33,39 +32,13 @@ func decodeConfig(data []byte) (*settings, error) {
 	c := new(settings)
 	var invalid []string
 	err = eachField(doc.Root(), func(key string, v rawjson.Value) (err error) {
-		switch key {
-		case "runtime":
-			c.Runtime, err = decodeString(v)
-		case "containers":
-			c.Containers, err = decodeString(v)
-		case "specs":
-			c.Specs, err = decodeStrings(v)
-		case "devices":
-			c.Devices, err = decodeStrings(v)
-		case "state":
-			c.State, err = decodeString(v)
-		case "nodes":
-			c.Nodes, err = decodeString(v)
-		case "visible":
-			c.Visible, err = decodeStrings(v)
+		switch key { // both in the order of the file, which a map does not have
 		case "env":
 			c.env, invalid, err = decodePairs(v)
 		case "rootfs_env":
 			c.rootfsEnv, err = decodeRootfsEnv(v)
-		case "folders":
-			c.Folders, err = decodeFolders(v)
-		case "tools":
-			c.Tools, err = decodeString(v)
-		case "ca_certificates":
-			c.CACertificates, err = decodeString(v)
-		case "leases":
-			c.Leases, err = decodeLeases(v)
-		case "withheld":
-			c.Quarantine, err = decodeQuarantine(v)
-		case "missing":
-			c.Missing, err = decodeString(v)
 		default:
-			err = errUnknownField
+			err = c.decodeField(key, v)
 		}
 		return err
 	})
@@ -102,29 +75,36 @@ func eachField(v rawjson.Value, each func(string, rawjson.Value) error) error {
 	return nil
 }
 
-func decodeFolders(v rawjson.Value) (*Folders, error) {
+// decoder is a pointer to a struct of Config, with the method that fields.go has for it.
+type decoder[T any] interface {
+	*T
+	decodeField(key string, v rawjson.Value) error
+}
+
+// decodeStruct returns nil for a missing object.
+func decodeStruct[T any, P decoder[T]](v rawjson.Value) (*T, error) {
 	if v.None() {
 		return nil, nil
 	}
-	var f Folders
-	return &f, eachField(v, func(key string, v rawjson.Value) (err error) {
-		switch key {
-		case "root":
-			f.Root, err = decodeString(v)
-		case "containers":
-			f.Containers, err = decodeString(v)
-		case "names":
-			f.Names, err = decodeStrings(v)
-		case "readonly":
-			f.Readonly, err = decodeString(v)
-		default:
-			err = errUnknownField
-		}
-		return err
-	})
+	to := new(T)
+	return to, eachField(v, P(to).decodeField)
 }
 
-func decodeString(v rawjson.Value) (string, error) { return v.Text(), v.As(rawjson.String) }
+func decodeStructs[T any, P decoder[T]](v rawjson.Value) (list []T, err error) {
+	if err := v.As(rawjson.Array); err != nil {
+		return nil, err
+	}
+	for e := range v.Elements() {
+		var one T
+		if err := eachField(e, P(&one).decodeField); err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+func decodeString[S ~string](v rawjson.Value) (S, error) { return S(v.Text()), v.As(rawjson.String) }
 
 func decodeStrings(v rawjson.Value) (list []string, err error) {
 	if err := v.As(rawjson.Array); err != nil {
@@ -168,63 +148,6 @@ func decodeRuntime(data []byte) (string, error) {
 	return doc.Root().StringOf("runtime")
 }
 
-func decodeBench(v rawjson.Value) (*Bench, error) {
-	if v.None() {
-		return nil, nil
-	}
-	var b Bench
-	return &b, eachField(v, func(key string, v rawjson.Value) (err error) {
-		switch key {
-		case "dir":
-			b.Dir, err = decodeString(v)
-		case "gpus":
-			b.GPUs, err = decodeBenchGPUs(v)
-		default:
-			err = errUnknownField
-		}
-		return err
-	})
-}
-
-func decodeBenchGPUs(v rawjson.Value) ([]BenchGPU, error) {
-	return decodeObjects(v, func(g *BenchGPU, key string, v rawjson.Value) (err error) {
-		switch key {
-		case "name":
-			g.Name, err = decodeString(v)
-		case "sysfs":
-			g.Sysfs, err = decodeString(v)
-		case "level":
-			g.Level = clockpin.Level(v.Text())
-			err = v.As(rawjson.String)
-		default:
-			err = errUnknownField
-		}
-		return err
-	})
-}
-
-func decodeLeases(v rawjson.Value) (*Leases, error) {
-	if v.None() {
-		return nil, nil
-	}
-	var l Leases
-	return &l, eachField(v, func(key string, v rawjson.Value) (err error) {
-		switch key {
-		case "dir":
-			l.Dir, err = decodeString(v)
-		case "gpus":
-			l.GPUs, err = decodeLeasedGPUs(v)
-		case "links":
-			l.Links, err = decodeMatrix(v)
-		case "bench":
-			l.Bench, err = decodeBench(v)
-		default:
-			err = errUnknownField
-		}
-		return err
-	})
-}
-
 func decodeMatrix(v rawjson.Value) (rows [][]int, err error) {
 	if err := v.As(rawjson.Array); err != nil {
 		return nil, err
@@ -244,52 +167,4 @@ func decodeMatrix(v rawjson.Value) (rows [][]int, err error) {
 		rows = append(rows, row)
 	}
 	return rows, nil
-}
-
-func decodeLeasedGPUs(v rawjson.Value) ([]LeasedGPU, error) {
-	return decodeObjects(v, func(g *LeasedGPU, key string, v rawjson.Value) (err error) {
-		switch key {
-		case "name":
-			g.Name, err = decodeString(v)
-		case "nodes":
-			g.Nodes, err = decodeStrings(v)
-		default:
-			err = errUnknownField
-		}
-		return err
-	})
-}
-
-// decodeObjects decodes a list of objects, member by member.
-func decodeObjects[T any](v rawjson.Value, member func(of *T, key string, v rawjson.Value) error) (list []T,
-	err error) {
-	if err := v.As(rawjson.Array); err != nil {
-		return nil, err
-	}
-	for e := range v.Elements() {
-		var one T
-		if err := eachField(e, func(key string, v rawjson.Value) error { return member(&one, key, v) }); err != nil {
-			return nil, err
-		}
-		list = append(list, one)
-	}
-	return list, nil
-}
-
-func decodeQuarantine(v rawjson.Value) (*Quarantine, error) {
-	if v.None() {
-		return nil, nil
-	}
-	var h Quarantine
-	return &h, eachField(v, func(key string, v rawjson.Value) (err error) {
-		switch key {
-		case "file":
-			h.File, err = decodeString(v)
-		case "gpus":
-			h.GPUs, err = decodeLeasedGPUs(v)
-		default:
-			err = errUnknownField
-		}
-		return err
-	})
 }
