@@ -196,33 +196,12 @@ type heldLease struct {
 
 func (h heldLease) empty() bool { return len(h.gpus) == 0 }
 
-func (h heldLease) appendTo(out []byte) []byte {
-	out = rawjson.AppendStrings(append(out, `{"gpus":`...), h.gpus)
-	out = rawjson.AppendString(append(out, `,"pid_file":`...), h.pidFile)
-	out = rawjson.AppendString(append(out, `,"cgroup":`...), h.cgroup)
-	if h.ownProcess {
-		out = append(out, `,"own":true`...)
-	}
-	return append(out, '}')
-}
-
-func decodeHeldLease(root rawjson.Value) (h heldLease, err error) {
-	v, err := root.Of("lease", rawjson.Object)
-	if err != nil || v.None() {
-		return h, err
-	}
-	if h.gpus, err = v.Strings("gpus"); err != nil {
-		return h, err
-	}
-	if h.pidFile, err = v.StringOf("pid_file"); err != nil {
-		return h, err
-	}
-	if h.cgroup, err = v.StringOf("cgroup"); err != nil {
-		return h, err
-	}
-	own, err := v.Of("own", rawjson.Bool)
-	h.ownProcess = string(own.Raw()) == "true"
-	return h, err
+// members declares the format of the lease in a marker.
+func (h *heldLease) members(c *rawjson.Codec) {
+	c.Strings("gpus", &h.gpus)
+	c.String("pid_file", &h.pidFile)
+	c.String("cgroup", &h.cgroup)
+	c.OptionalBool("own", &h.ownProcess)
 }
 
 // call returns the lease call of this process, which becomes runc.

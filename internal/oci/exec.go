@@ -105,49 +105,45 @@ type marker struct {
 
 func (k marker) empty() bool { return k.process.None() && k.lease.empty() }
 
-func (k marker) appendTo(out []byte) []byte {
-	out = rawjson.AppendString(append(out, `{"bundle":`...), k.bundle)
-	out = append(out, `,"groups":[`...)
+// members declares the format of a marker.
+func (k *marker) members(c *rawjson.Codec) {
+	c.String("bundle", &k.bundle)
+	c.Member("groups", rawjson.Array, k.readGroups, k.appendGroups)
+	c.Strings("set", &k.process.Env.Set)
+	c.Strings("defaults", &k.process.Env.Defaults)
+	c.OptionalObject("lease", k.lease.empty(), k.lease.members)
+}
+
+func (k *marker) readGroups(groups rawjson.Value) error {
+	for v := range groups.Elements() {
+		g, err := v.Whole(1<<32 - 1)
+		if err != nil {
+			return err
+		}
+		k.process.Groups = append(k.process.Groups, uint32(g))
+	}
+	return nil
+}
+
+func (k *marker) appendGroups(out []byte) []byte {
+	out = append(out, '[')
 	for i, g := range k.process.Groups {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		out = strconv.AppendUint(out, uint64(g), 10)
 	}
-	out = rawjson.AppendStrings(append(out, `],"set":`...), k.process.Env.Set)
-	out = rawjson.AppendStrings(append(out, `,"defaults":`...), k.process.Env.Defaults)
-	if !k.lease.empty() {
-		out = k.lease.appendTo(append(out, `,"lease":`...))
-	}
-	return append(out, '}')
+	return append(out, ']')
 }
+
+func (k marker) appendTo(out []byte) []byte { return rawjson.Encode(out, k.members) }
 
 func decodeMarker(data []byte) (k marker, err error) {
 	doc, err := rawjson.Parse(data)
 	if err != nil {
 		return k, err
 	}
-	if k.bundle, err = doc.Root().StringOf("bundle"); err != nil {
-		return k, err
-	}
-	groups, err := doc.Root().Of("groups", rawjson.Array)
-	if err != nil {
-		return k, err
-	}
-	for v := range groups.Elements() {
-		g, err := v.Whole(1<<32 - 1)
-		if err != nil {
-			return k, err
-		}
-		k.process.Groups = append(k.process.Groups, uint32(g))
-	}
-	if k.process.Env.Set, err = doc.Root().Strings("set"); err != nil {
-		return k, err
-	}
-	if k.process.Env.Defaults, err = doc.Root().Strings("defaults"); err != nil {
-		return k, err
-	}
-	k.lease, err = decodeHeldLease(doc.Root())
+	err = rawjson.Decode(doc.Root(), k.members)
 	return k, err
 }
 

@@ -4,7 +4,7 @@
 package admission
 
 import (
-	"strconv"
+	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/base/rawjson"
@@ -35,41 +35,25 @@ type IdleMemory struct {
 	Most uint64 // bytes
 }
 
+// members declares the format of the file.
+func (f *File) members(c *rawjson.Codec) {
+	rawjson.List(c, "gpus", &f.GPUs, func(c *rawjson.Codec, g *Quarantined) {
+		c.String("name", &g.Name)
+		c.String("why", &g.Reason)
+	})
+	rawjson.OptionalList(c, "avoid", &f.Avoid, func(c *rawjson.Codec, a *Avoided) {
+		c.String("name", &a.Name)
+		c.String("like", &a.StepHash)
+	})
+	rawjson.OptionalList(c, "memory", &f.Memory, func(c *rawjson.Codec, m *IdleMemory) {
+		c.String("name", &m.Name)
+		c.String("file", &m.File)
+		c.Number("most", &m.Most, 1<<63-1)
+	})
+}
+
 // Encode returns the file's bytes.
-func Encode(f File) []byte {
-	out := []byte(`{"gpus":[`)
-	for i, g := range f.GPUs {
-		out = appendPair(comma(out, i), "name", g.Name, "why", g.Reason)
-	}
-	if len(f.Avoid) > 0 {
-		out = append(out, `],"avoid":[`...)
-		for i, a := range f.Avoid {
-			out = appendPair(comma(out, i), "name", a.Name, "like", a.StepHash)
-		}
-	}
-	if len(f.Memory) > 0 {
-		out = append(out, `],"memory":[`...)
-		for i, m := range f.Memory {
-			out = appendPair(comma(out, i), "name", m.Name, "file", m.File)
-			out = append(strconv.AppendUint(append(out[:len(out)-1], `,"most":`...), m.Most, 10), '}')
-		}
-	}
-	return append(out, "]}\n"...)
-}
-
-func comma(out []byte, i int) []byte {
-	if i > 0 {
-		return append(out, ',')
-	}
-	return out
-}
-
-func appendPair(out []byte, key1, value1, key2, value2 string) []byte {
-	for i, s := range []string{key1, value1, key2, value2} {
-		out = rawjson.AppendString(append(out, "{:,:"[i]), s)
-	}
-	return append(out, '}')
-}
+func Encode(f File) []byte { return append(rawjson.Encode(nil, f.members), '\n') }
 
 // maxGPUs bounds each list that is read. No unit has more than 512 partitions.
 const maxGPUs = 512
@@ -84,38 +68,18 @@ func Decode(data []byte) (f File, ok bool) {
 	if v, err := doc.Root().Get("gpus"); err != nil || v.None() {
 		return f, false
 	}
-	ok = eachOf(doc, "gpus", "name", "why", func(name, why string, _ rawjson.Value) bool {
-		f.GPUs = append(f.GPUs, Quarantined{name, why})
-		return true
-	}) && eachOf(doc, "avoid", "name", "like", func(name, like string, _ rawjson.Value) bool {
-		f.Avoid = append(f.Avoid, Avoided{name, like})
-		return true
-	}) && eachOf(doc, "memory", "name", "file", func(name, file string, v rawjson.Value) bool {
-		most, err := v.NumberOf("most", 1<<63-1)
-		f.Memory = append(f.Memory, IdleMemory{name, file, most})
-		return err == nil && strings.HasPrefix(file, "/")
-	})
-	if !ok {
+	if err := rawjson.Decode(doc.Root(), f.members); err != nil || !f.valid() {
 		return File{}, false
 	}
 	return f, true
 }
 
-// eachOf calls each for the objects of a list. Both texts must be set in each object.
-func eachOf(doc *rawjson.Doc, key, first, second string, each func(a, b string, v rawjson.Value) bool) bool {
-	list, err := doc.Root().Of(key, rawjson.Array)
-	if err != nil || list.Len() > maxGPUs {
-		return false
-	}
-	for e := range list.Elements() {
-		if e.Kind() != rawjson.Object {
-			return false
-		}
-		a, wrongA := e.StringOf(first)
-		b, wrongB := e.StringOf(second)
-		if wrongA != nil || wrongB != nil || a == "" || b == "" || !each(a, b, e) {
-			return false
-		}
-	}
-	return true
+// valid reports whether all texts are set.
+func (f *File) valid() bool {
+	return max(len(f.GPUs), len(f.Avoid), len(f.Memory)) <= maxGPUs &&
+		!slices.ContainsFunc(f.GPUs, func(g Quarantined) bool { return g.Name == "" || g.Reason == "" }) &&
+		!slices.ContainsFunc(f.Avoid, func(a Avoided) bool { return a.Name == "" || a.StepHash == "" }) &&
+		!slices.ContainsFunc(f.Memory, func(m IdleMemory) bool {
+			return m.Name == "" || !strings.HasPrefix(m.File, "/")
+		})
 }

@@ -55,30 +55,69 @@ type record struct {
 	remainingSince int64     // when EndRemaining first saw remaining processes, in milliseconds; 0 for never
 }
 
-func (r record) appendTo(out []byte) []byte {
-	out = rawjson.AppendString(append(out, `{"container":`...), r.container)
-	out = rawjson.AppendString(append(out, `,"phase":`...), string(r.phase))
-	out = strconv.AppendInt(append(out, `,"gpus":`...), int64(r.gpus), 10)
-	out = strconv.AppendInt(append(out, `,"since":`...), r.since.UnixMilli(), 10)
-	out = strconv.AppendInt(append(out, `,"called":`...), r.called.UnixMilli(), 10)
-	out = appendProcesses(append(out, `,"calls":`...), r.calls)
-	if r.init.pid != 0 {
-		out = appendProcesses(append(out, `,"init":`...), []process{r.init})
+// members declares the format of a record.
+func (r *record) members(c *rawjson.Codec) {
+	gpus, remaining := uint64(r.gpus), uint64(r.remainingSince)
+	kind := r.kind
+	if kind == Task { // which has no kind in its file
+		kind = ""
 	}
-	out = rawjson.AppendString(append(out, `,"boot":`...), r.boot)
-	out = rawjson.AppendString(append(out, `,"bundle":`...), r.bundle)
-	out = rawjson.AppendString(append(out, `,"pid_file":`...), r.pidFile)
-	out = rawjson.AppendString(append(out, `,"cgroup":`...), r.cgroup)
-	if r.kind != Task {
-		out = rawjson.AppendString(append(out, `,"kind":`...), string(r.kind))
+	c.String("container", &r.container)
+	c.String("phase", (*string)(&r.phase))
+	c.Number("gpus", &gpus, 1<<31-1)
+	c.Millis("since", &r.since)
+	c.Millis("called", &r.called)
+	processes(c, "calls", &r.calls)
+	if c.Reading() || r.init.pid != 0 {
+		inits := []process{r.init}
+		if processes(c, "init", &inits); len(inits) > 0 {
+			r.init = inits[0]
+		}
 	}
-	if r.stepHash != "" {
-		out = rawjson.AppendString(append(out, `,"like":`...), r.stepHash)
+	c.String("boot", &r.boot)
+	c.String("bundle", &r.bundle)
+	c.String("pid_file", &r.pidFile)
+	c.String("cgroup", &r.cgroup)
+	c.OptionalString("kind", (*string)(&kind))
+	c.OptionalString("like", &r.stepHash)
+	c.OptionalNumber("left", &remaining, 1<<48)
+	r.gpus, r.remainingSince, r.kind = int(gpus), int64(remaining), cmp.Or(kind, Task)
+}
+
+func (r record) appendTo(out []byte) []byte { return rawjson.Encode(out, r.members) }
+
+// processes reads or writes a list of pairs: process id and start time.
+func processes(c *rawjson.Codec, key string, list *[]process) {
+	c.Member(key, rawjson.Array,
+		func(v rawjson.Value) (err error) {
+			*list, err = decodeProcesses(key, v)
+			return err
+		},
+		func(out []byte) []byte { return appendProcesses(out, *list) })
+}
+
+func decodeProcesses(key string, calls rawjson.Value) (list []process, err error) {
+	if calls.Len() > maxCalls {
+		return nil, fmt.Errorf("%s are %d, more than %d", key, calls.Len(), maxCalls)
 	}
-	if r.remainingSince != 0 {
-		out = strconv.AppendInt(append(out, `,"left":`...), r.remainingSince, 10)
+	for call := range calls.Elements() {
+		var pair [2]uint64
+		if call.Len() != len(pair) {
+			return nil, fmt.Errorf("%s: %s is not a pair of numbers", key, call.Raw())
+		}
+		i := 0
+		for n := range call.Elements() {
+			if pair[i], err = n.Whole(1<<63 - 1); err != nil {
+				return nil, err
+			}
+			i++
+		}
+		if pair[0] < 1 || pair[0] > 1<<31-1 {
+			return nil, fmt.Errorf("%s: %d is not a process id", key, pair[0])
+		}
+		list = append(list, process{int(pair[0]), pair[1]})
 	}
-	return append(out, '}')
+	return list, nil
 }
 
 func appendProcesses(out []byte, list []process) []byte {
@@ -132,88 +171,20 @@ func decodeRecord(data []byte) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := fields{v: doc.Root()}
-	r := record{
-		kind: cmp.Or(Kind(f.text("kind")),
-			Task), boot: f.text("boot"), container: f.text("container"), bundle: f.text("bundle"),
-		pidFile: f.text("pid_file"), cgroup: f.text("cgroup"), phase: phase(f.text("phase")),
-		since: f.time("since"), called: f.time("called"), gpus: f.number("gpus"), stepHash: f.text("like"),
-	}
-	r.calls = f.processes("calls")
-	r.remainingSince = f.time("left").UnixMilli()
-	if list := f.processes("init"); len(list) > 0 {
-		r.init = list[0]
-	}
+	var r record
+	err = rawjson.Decode(doc.Root(), r.members)
 	switch {
-	case f.err != nil:
+	case err != nil:
 	case r.kind != Task && r.kind != Container && r.kind != Pod:
-		f.err = fmt.Errorf("kind is %q", r.kind)
+		err = fmt.Errorf("kind is %q", r.kind)
 	case r.phase != ended && (r.kind == Task && r.phase != created && r.phase != entered || r.kind != Task &&
 		r.phase != holding):
-		f.err = fmt.Errorf("phase is %q", r.phase)
+		err = fmt.Errorf("phase is %q", r.phase)
 	case r.container == "" || r.boot == "" || r.kind != Pod && (r.pidFile == "" || r.cgroup == ""):
-		f.err = errors.New("it lacks container, boot, pid_file or cgroup")
+		err = errors.New("it lacks container, boot, pid_file or cgroup")
 	}
-	if f.err != nil {
-		return nil, f.err
+	if err != nil {
+		return nil, err
 	}
 	return &r, nil
-}
-
-// fields reads members of an object and records the first error.
-type fields struct {
-	v   rawjson.Value
-	err error
-}
-
-func (f *fields) text(key string) string {
-	s, err := f.v.StringOf(key)
-	f.note(err)
-	return s
-}
-
-func (f *fields) number(key string) int {
-	n, err := f.v.NumberOf(key, 1<<31-1)
-	f.note(err)
-	return int(n)
-}
-
-// time reads a time in milliseconds, at most in the year 10889.
-func (f *fields) time(key string) time.Time {
-	n, err := f.v.NumberOf(key, 1<<48)
-	f.note(err)
-	return time.UnixMilli(int64(n))
-}
-
-func (f *fields) processes(key string) (list []process) {
-	calls, err := f.v.Of(key, rawjson.Array)
-	f.note(err)
-	if calls.Len() > maxCalls {
-		f.note(fmt.Errorf("%s are %d, more than %d", key, calls.Len(), maxCalls))
-		return nil
-	}
-	for call := range calls.Elements() {
-		var pair [2]uint64
-		if call.Len() != len(pair) {
-			f.note(fmt.Errorf("%s: %s is not a pair of numbers", key, call.Raw()))
-			return nil
-		}
-		i := 0
-		for n := range call.Elements() {
-			pair[i], err = n.Whole(1<<63 - 1)
-			f.note(err)
-			i++
-		}
-		if pair[0] < 1 || pair[0] > 1<<31-1 {
-			f.note(fmt.Errorf("%s: %d is not a process id", key, pair[0]))
-		}
-		list = append(list, process{int(pair[0]), pair[1]})
-	}
-	return list
-}
-
-func (f *fields) note(err error) {
-	if f.err == nil {
-		f.err = err
-	}
 }

@@ -158,3 +158,15 @@ func TestCountersRestartWhenDamaged(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Counters{Busy: 1}, c)
 }
+
+// Programs of other versions read these files.
+func TestRecordFileFormat(t *testing.T) {
+	r := record{
+		kind: Pod, boot: "b", container: "n/p/c", bundle: "/b", pidFile: "/p", cgroup: "g", init: process{7, 9},
+		calls: []process{{1, 2}, {3, 4}}, phase: holding, since: time.UnixMilli(123), called: time.UnixMilli(456),
+		gpus: 3, stepHash: "abc", remainingSince: 77,
+	}
+	require.Equal(t, `{"container":"n/p/c","phase":"holding","gpus":3,"since":123,"called":456,"calls":[[1,2],[3,4]],`+
+		`"init":[[7,9]],"boot":"b","bundle":"/b","pid_file":"/p","cgroup":"g","kind":"pod","like":"abc","left":77}`,
+		string(r.appendTo(nil)))
+}

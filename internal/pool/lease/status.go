@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -110,43 +109,29 @@ func readCounters(fd int) (Counters, error) {
 	return decodeCounters(bytes.Clone(data))
 }
 
-// each visits the counters with their names.
-func (c *Counters) each(visit func(name string, value *uint64)) {
-	visit("granted", &c.Granted)
-	visit("busy", &c.Busy)
-	visit("impossible", &c.Impossible)
-	visit("held_ms", &c.HeldMS)
+// members declares the format of the counters.
+func (n *Counters) members(c *rawjson.Codec) {
+	c.Number("granted", &n.Granted, 1<<63)
+	c.Number("busy", &n.Busy, 1<<63)
+	c.Number("impossible", &n.Impossible, 1<<63)
+	c.Number("held_ms", &n.HeldMS, 1<<63)
 }
 
-func (c *Counters) appendTo(out []byte) []byte {
-	before := byte('{')
-	c.each(func(name string, value *uint64) {
-		out = rawjson.AppendString(append(out, before), name)
-		out = strconv.AppendUint(append(out, ':'), *value, 10)
-		before = ','
-	})
-	return append(out, '}')
-}
+func (n *Counters) appendTo(out []byte) []byte { return rawjson.Encode(out, n.members) }
 
-func decodeCounters(data []byte) (c Counters, err error) {
+func decodeCounters(data []byte) (n Counters, err error) {
 	if data = trim(data); len(data) == 0 {
-		return c, nil
+		return n, nil
 	}
 	doc, err := rawjson.Parse(data)
 	if err != nil {
-		return c, err
+		return n, err
 	}
 	if doc.Root().Kind() != rawjson.Object {
-		return c, errors.New("it holds no object")
+		return n, errors.New("it holds no object")
 	}
-	c.each(func(name string, value *uint64) {
-		n, failed := doc.Root().NumberOf(name, 1<<63)
-		if *value = n; err == nil {
-			err = failed
-		}
-	})
-	if err != nil {
+	if err := rawjson.Decode(doc.Root(), n.members); err != nil {
 		return Counters{}, err
 	}
-	return c, nil
+	return n, nil
 }
