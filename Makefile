@@ -120,7 +120,7 @@ test-controller: progress ## the charm deployed by a whole Juju 4.1 controller o
 
 # k8s/ and containerd/ below it are modules of their own, and kept by the cache folder as
 # well; KUBERNETES_CACHED_ONLY=1 skips where there is nothing.
-test-kubernetes: progress ## pods on stand-in GPUs under kubelet, API server and scheduler 1.34; root, ten minutes to build them at first
+test-kubernetes: progress ## pods on stand-in GPUs under kubelet, API server and scheduler 1.37; root, ten minutes to build them at first
 	@E2E_MORE="etcd-server containernetworking-plugins" scripts/e2e-packages.sh
 	E2E=1 $(GOTEST) -tags kubernetes -count=1 -timeout 2h ./tests/kubernetes
 

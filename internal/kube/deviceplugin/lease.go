@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -140,6 +141,7 @@ func (p *plugin) settle(ctx context.Context) error {
 	err = errors.Join(err, p.seen.leases.ReleasePod(c.release))
 	if c.ask && p.now().Sub(p.asked) > askAgain {
 		p.asked = p.now()
+		p.before, _ = os.Stat(filepath.Join(p.socketDir(), notesFile)) // nil if there are none
 		for _, s := range p.services {
 			s.sendAgain()
 		}
@@ -150,13 +152,13 @@ func (p *plugin) settle(ctx context.Context) error {
 // askAgain is the interval in which the kubelet must write its notes while they are needed.
 const askAgain = 10 * time.Second
 
-// noted returns the GPUs in the kubelet's notes. It returns nil if the notes are older than
-// the kubelet's last list of pods, or cannot be read.
+// noted returns the GPUs in the kubelet's notes. It returns nil if the kubelet has not written
+// them since the last request, or if they cannot be read.
 func (p *plugin) noted() map[int]bool {
 	if p.asked.IsZero() {
 		return nil
 	}
-	notes, err := readNotes(p.socketDir(), p.asked)
+	notes, err := readNotes(p.socketDir(), p.before)
 	if err != nil || notes == nil {
 		return nil
 	}

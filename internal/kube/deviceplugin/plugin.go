@@ -31,6 +31,7 @@ type plugin struct {
 	seen machine
 
 	asked   time.Time             // for the kubelet's notes, by turn
+	before  os.FileInfo           // the notes at that time; nil if there were none
 	awaited map[awaited]time.Time // when turn first saw each
 }
 
