@@ -87,7 +87,7 @@ type Served struct {
 	State    quarantine.State `json:"state"`
 	Since    string           `json:"since"`
 	Why      string           `json:"why"`
-	By       quarantine.Actor    `json:"by,omitempty"`
+	By       quarantine.Actor `json:"by,omitempty"`
 	Standing []health.Fault   `json:"standing,omitempty"` // at the last look
 	Seconds  float64          `json:"withheld_seconds"`
 	Times    uint64           `json:"withheld_times"` // because it was sick

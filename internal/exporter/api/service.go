@@ -12,7 +12,7 @@ type Service struct {
 	State quarantine.State `json:"state"`
 	Since time.Time        `json:"since"`        // of the state
 	Why   string           `json:"why"`          // it came to the state; by hand, what the person said
-	By    quarantine.Actor    `json:"by,omitempty"` // who withholds it; missing in service
+	By    quarantine.Actor `json:"by,omitempty"` // who withholds it; missing in service
 }
 
 // serviceOf is nil where nothing was decided.
