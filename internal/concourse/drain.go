@@ -241,7 +241,8 @@ func (d Drain) killRemaining(ctx context.Context, h host.Host) error {
 			}
 		}
 		if waited >= limit {
-			return fmt.Errorf("%s, %d, does not end within %s of SIGKILL: the kernel waits for something, mostly a device; "+
+			return fmt.Errorf("%s, %d, does not end within %s of SIGKILL: the kernel waits for something, mostly "+
+				"a device; "+
 				"look with: sudo cat /proc/%d/stack", left[0].is, left[0].pid, limit, left[0].pid)
 		}
 		if err := ctx.Err(); err != nil {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Answer starts a program in a session of its own, writes in to it, and returns the one
-// line that it writes. It waits for the line and not for the process, which is killed
-// then and may hang in the kernel all the same. After limit there is no line and no error.
+// Answer starts a program in a separate session, writes in to it, and returns the one line
+// that it writes. It waits for the line and not for the process, which it then kills but
+// which may hang in the kernel. After limit it returns no line and no error.
 func Answer(argv []string, in []byte, limit time.Duration) (line []byte, pid int, err error) {
 	c := exec.Command(argv[0], argv[1:]...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -44,7 +44,7 @@ func Answer(argv []string, in []byte, limit time.Duration) (line []byte, pid int
 		}
 	case <-late.C:
 	}
-	_ = c.Process.Kill() // an error says that it has ended
+	_ = c.Process.Kill() // an error means that it has ended
 	go func() { _ = c.Wait() }()
 	return line, c.Process.Pid, err
 }

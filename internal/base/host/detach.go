@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Detach starts a program in a session of its own and waits for nothing: it outlives this
-// process, whose outputs it does not have, and is its new parent's to reap.
+// Detach starts a program in a separate session and does not wait for it. The program
+// outlives this process and does not inherit its outputs. Its new parent reaps it.
 func Detach(program string, args ...string) error {
 	c := exec.Command(program, args...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotFile reports that something else than a regular file has the name.
+// ErrNotFile reports that the name belongs to another kind of file.
 var ErrNotFile = errors.New("not a regular file")
 
-// ReadFile reads a whole regular file. It never waits for another process: a pipe with the
-// name of a file would keep a hook for good.
+// ReadFile reads a whole regular file. It never waits for another process, because a pipe
+// with the name of a file would block a hook permanently.
 func (r Root) ReadFile(p string) ([]byte, error) {
 	f, err := os.OpenFile(r.Path(p), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

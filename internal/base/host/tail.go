@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// tail keeps what is written to it, or of that the last bytes. The buffer is no
-// anonymous field: it has a ReadFrom, which would take all.
+// tail keeps the last bytes written to it, or all. The buffer is not embedded, because its
+// ReadFrom would keep everything.
 type tail struct {
 	b     bytes.Buffer
-	limit int // 0: all is kept
+	limit int // 0: keep everything
 }
 
 // Write implements io.Writer.
 func (t *tail) Write(p []byte) (int, error) {
 	n, err := t.b.Write(p)
-	if t.limit > 0 && t.b.Len() > 2*t.limit { // not at each write: what stays is copied then
+	if t.limit > 0 && t.b.Len() > 2*t.limit { // not at each write, because this copies the rest
 		t.b.Next(t.b.Len() - t.limit)
 	}
 	return n, err
 }
 
-// Bytes are those that are kept.
+// Bytes returns the kept bytes.
 func (t *tail) Bytes() []byte {
 	b := t.b.Bytes()
 	if t.limit > 0 && len(b) > t.limit {

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A temporary file is called after the one that it is to become, .NAME.123~, and
-// is locked by the process that writes it. The kernel unlocks it when that is
-// killed: one without a lock is nobody's.
+// A temporary file is named after its target, .NAME.123~, and locked by the process that
+// writes it. The kernel releases the lock when that process is killed. So a file without a
+// lock is abandoned.
 
-// createTemp makes a temporary file for target and locks it.
+// createTemp creates a temporary file for target and locks it.
 func createTemp(target string) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*~")
@@ -37,8 +37,8 @@ func createTemp(target string) (*os.File, error) {
 	}
 }
 
-// sweep removes what killed processes left of target. Where the directory can't
-// be read, nothing is known to be there.
+// sweep removes temporary files of killed processes for target. It ignores an unreadable
+// directory.
 func sweep(target string) error {
 	dir := filepath.Dir(target)
 	entries, err := os.ReadDir(dir)
@@ -52,7 +52,7 @@ func sweep(target string) error {
 		name := filepath.Join(dir, e.Name())
 		f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
-			continue // gone, or no file of ours
+			continue // removed, or not a temporary file
 		}
 		if err = flock(f, unix.LOCK_EX|unix.LOCK_NB); err == nil {
 			err = os.Remove(name)
@@ -65,7 +65,7 @@ func sweep(target string) error {
 	return nil
 }
 
-// isTemp tells whether name is that of a temporary file for base.
+// isTemp reports whether name is a temporary file for base.
 func isTemp(name, base string) bool {
 	digits, ok := strings.CutPrefix(name, "."+base+".")
 	digits, ends := strings.CutSuffix(digits, "~")

@@ -8,16 +8,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics answers with what is collected, and where process says so with the go_ and
-// process_ metrics of the program itself.
+// Metrics serves the collected metrics and, if process is set, the go_ and process_ metrics
+// of the program itself.
 func Metrics(process bool, collect ...prometheus.Collector) http.Handler {
 	r := registry(process)
-	r.MustRegister(collect...) // it fails where two have one name, which tests would see
+	r.MustRegister(collect...) // panics on two equal names, which tests find
 	return handler(prometheus.ToTransactionalGatherer(r))
 }
 
-// Gathered does the same with what is gathered, which is not checked for series that
-// are there twice.
+// Gathered serves gathered metrics in the same way. It does not check them for duplicate
+// series.
 func Gathered(process bool, g prometheus.TransactionalGatherer) http.Handler {
 	if !process {
 		return handler(g)

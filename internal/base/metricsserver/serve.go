@@ -19,14 +19,14 @@ import (
 	"concourse-ci-machine/internal/base/metricsserver/watchdog"
 )
 
-// drainTime is how long a stop waits for scrapes in progress. Pebble kills a
-// service 5 s after asking it to stop.
+// drainTime bounds the wait of a stop for running scrapes. Pebble kills a service 5 s after
+// the request to stop.
 const drainTime = 4 * time.Second
 
-// healthPath answers at once, whatever the program watches.
+// healthPath answers at once, independent of the program's work.
 const healthPath = "/-/healthy"
 
-// NewMux answers the health check; the rest is the program's to add.
+// NewMux returns a mux with the health check. The program adds the rest.
 func NewMux(name string) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) {
@@ -35,17 +35,17 @@ func NewMux(name string) *http.ServeMux {
 	return mux
 }
 
-// Say answers with a line of text.
+// WriteText answers with a line of text.
 func Say(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
 	fmt.Fprint(w, text)
 }
 
-// Listen listens where the flags say, and says so.
+// Listen listens on the address in the flags and logs it.
 func (s *Server) Listen() error {
 	if err := web.Validate(s.flags.config); err != nil {
-		// What YAML has to say takes lines; it is one here.
+		// A YAML error has several lines, and the message must have one.
 		return fmt.Errorf("cannot use --web.config.file %s: %s; https://prometheus.io/docs/prometheus/latest/configuration/https/ has what goes into it",
 			s.flags.config, strings.Join(strings.Fields(err.Error()), " "))
 	}
@@ -53,12 +53,12 @@ func (s *Server) Listen() error {
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w", s.flags.listen, cause(err))
 	}
-	s.listener = l.(*net.TCPListener) // by the name of the network
+	s.listener = l.(*net.TCPListener) // as requested with "tcp"
 	s.Logs.Printf("listening on %s", l.Addr())
 	return nil
 }
 
-// cause is the error without net's own "listen tcp :9401: bind: " before it.
+// cause removes net's prefix "listen tcp :9401: bind: " from an error.
 func cause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -71,8 +71,8 @@ func cause(err error) error {
 	return err
 }
 
-// Serve answers until stop is done, then finishes what is in progress. It comes
-// after Listen.
+// Serve answers until stop is done, and then finishes running requests. It comes after
+// Listen.
 func (s *Server) Serve(stop context.Context, h http.Handler) error {
 	out := lines{s.Logs}
 	server := &http.Server{
@@ -92,8 +92,8 @@ func (s *Server) Serve(stop context.Context, h http.Handler) error {
 			return ctx
 		},
 	}
-	// Not HTTP/2: a connection is one request at a time, so that what is kept for
-	// clients who do not read is bounded by the number of connections.
+	// Not HTTP/2: with one request at a time for each connection, the number of connections
+	// bounds the memory for clients that do not read.
 	server.Protocols.SetHTTP1(true)
 	failed := make(chan error, 1)
 	go func() {
@@ -119,8 +119,8 @@ func (s *Server) Serve(stop context.Context, h http.Handler) error {
 	return nil
 }
 
-// lines are written to a log, but for those that the watchdog causes where there is
-// TLS: it speaks none.
+// lines writes to a log. It drops the lines that the watchdog causes on a TLS port, because
+// the watchdog does not use TLS.
 type lines struct{ *log.Logger }
 
 func (l lines) Write(b []byte) (int, error) {

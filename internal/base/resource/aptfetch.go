@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// httpError is a server's refusal.
+// httpError reports a server's refusal.
 type httpError struct {
 	URL  string // without a password
 	Code int
@@ -19,7 +19,7 @@ func (e *httpError) Error() string {
 	return fmt.Sprintf("cannot fetch %s: the server answered %d %s", e.URL, e.Code, http.StatusText(e.Code))
 }
 
-// Temporary says that another try can help: servers recover, mirrors fill up.
+// Temporary returns true, because servers recover and mirrors get complete.
 func (e *httpError) Temporary() bool { return true }
 
 const (
@@ -27,8 +27,8 @@ const (
 	fetchLimit    = 1 << 20 // bytes; keys have a few thousand
 )
 
-// fetch gets a small file. Errors are *url.Error where the server can't be
-// reached and *httpError where it refuses.
+// fetch downloads a small file. The error is a *url.Error if the server can't be reached,
+// and an *httpError if it refuses.
 func fetch(ctx context.Context, from string, p Proxies) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchDeadline)
 	defer cancel()
@@ -56,7 +56,7 @@ func fetch(ctx context.Context, from string, p Proxies) ([]byte, error) {
 	return data, nil
 }
 
-// redacted is a URL as logs may have it.
+// redacted returns a URL without secrets, for logs.
 func redacted(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {

@@ -10,20 +10,19 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// AptKey is the key that signs an apt repository, in a keyring file of its
-// own: one OpenPGP public key, binary, mode 0644. It is fetched from URL and
-// written only if its fingerprint is the expected one; a file that is there
-// already is held to the same.
+// AptKey is the key that signs an apt repository, in a separate keyring file: one OpenPGP
+// public key, binary, mode 0644. It is fetched from URL and written only if it has the
+// expected fingerprint. An existing file must have it too.
 type AptKey struct {
 	Path        string // /etc/apt/keyrings/<name>.gpg
 	URL         string
 	Fingerprint string // of the primary key, 40 hex digits
 	Proxies     Proxies
 	Tolerate    bool   // see plan.Step
-	Remedy      string // what the operator can do where it is another key; "" for nothing
+	Remedy      string // what the operator can do if the key is another one; may be ""
 }
 
-// keyError says that a key is not the expected one.
+// keyError reports a key that is not the expected one.
 type keyError struct {
 	From   string // a URL or path
 	Reason string
@@ -34,7 +33,7 @@ func (e *keyError) Error() string {
 	return fmt.Sprintf("cannot trust the key from %s: %s", e.From, e.Reason)
 }
 
-// Remedy says what the operator can do.
+// Remedy returns the error with a way to fix it.
 func (e *keyError) Remedy() string {
 	if e.remedy == "" {
 		return e.Error()
@@ -77,14 +76,15 @@ func (k AptKey) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// check returns the key as binary; its error is a *keyError.
+// check returns the key as binary. Its error is a *keyError.
 func (k AptKey) check(from string, data []byte) ([]byte, error) {
 	clean, got, err := parseKey(data)
 	if err != nil {
 		return nil, &keyError{from, err.Error(), k.Remedy}
 	}
 	if !strings.EqualFold(got, k.Fingerprint) {
-		return nil, &keyError{from, fmt.Sprintf("its fingerprint is %s, want %s", got, strings.ToUpper(k.Fingerprint)), k.Remedy}
+		return nil, &keyError{from, fmt.Sprintf("its fingerprint is %s, want %s", got,
+			strings.ToUpper(k.Fingerprint)), k.Remedy}
 	}
 	return clean, nil
 }

@@ -10,17 +10,17 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// PackageState is what dpkg knows of a package. The zero value is a package
-// that it does not know.
+// PackageState is the state of a package in dpkg's database. The zero value is an unknown
+// package.
 type PackageState struct {
 	Status   string // installed, half-configured, unpacked, half-installed, triggers-pending, config-files, ...
-	Version  string // "" where nothing is installed
-	Reinst   bool   // dpkg wants it installed again before anything else
+	Version  string // "" if the package is not installed
+	Reinst   bool   // dpkg requires a reinstallation first
 	HeldBack bool   // an administrator put it on hold
 }
 
-// Installed reports whether the package is there and works. Triggers that are
-// still pending are another package's work, and the package works meanwhile.
+// Installed reports whether the package is installed and works. Pending triggers are
+// another package's work and do not affect it.
 func (s PackageState) Installed() bool {
 	switch s.Status {
 	case "installed", "triggers-pending", "triggers-awaited":
@@ -29,7 +29,7 @@ func (s PackageState) Installed() bool {
 	return false
 }
 
-// Broken reports whether an installation was begun and not finished.
+// Broken reports whether an installation was started and not finished.
 func (s PackageState) Broken() bool {
 	switch s.Status {
 	case "half-installed", "unpacked", "half-configured":
@@ -38,12 +38,11 @@ func (s PackageState) Broken() bool {
 	return s.Reinst
 }
 
-// DpkgStatus is dpkg's database: stanzas with an empty line between two.
+// DpkgStatus is dpkg's database: stanzas separated by empty lines.
 const DpkgStatus = "/var/lib/dpkg/status"
 
-// ReadPackage reads the state of one package from dpkg's database, without a
-// command: it is asked in every hook. A machine without the database has no
-// packages.
+// ReadPackage reads the state of one package from dpkg's database. It runs no command,
+// because every hook calls it. A machine without the database has no packages.
 func ReadPackage(r host.Root, name string) (PackageState, error) {
 	data, err := r.ReadFile(DpkgStatus)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,8 +54,7 @@ func ReadPackage(r host.Root, name string) (PackageState, error) {
 	return findPackage(data, name), nil
 }
 
-// findPackage looks through all architectures of a package; one that is
-// installed wins over leftovers.
+// findPackage searches all architectures of a package and prefers an installed one.
 func findPackage(data []byte, name string) PackageState {
 	var best PackageState
 	head := []byte("Package: " + name + "\n")

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// dearmor reads the ASCII armor of one public key (RFC 9580, section 6.2).
+// dearmor decodes the ASCII armor of one public key (RFC 9580, section 6.2).
 func dearmor(data []byte) ([]byte, error) {
 	if bytes.Count(data, []byte("-----BEGIN PGP")) != 1 {
 		return nil, errors.New("it holds more than one key")
@@ -22,7 +22,7 @@ func dearmor(data []byte) ([]byte, error) {
 	if kind != "PGP PUBLIC KEY BLOCK" {
 		return nil, fmt.Errorf("it is a %s, not a public key", kind)
 	}
-	// What is left of the first line is one; an empty line ends the headers.
+	// The rest of the first line is one; an empty line ends the headers.
 	lines := strings.Split(text, "\n")[1:]
 	for len(lines) > 0 && strings.TrimSpace(lines[0]) != "" {
 		lines = lines[1:]
@@ -45,7 +45,7 @@ func dearmor(data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// checksum is the CRC-24 that may end an armor (RFC 9580, section 6.1).
+// checksum returns the CRC-24 that may end an armor (RFC 9580, section 6.1).
 func checksum(data []byte) string {
 	crc := uint32(0xb704ce)
 	for _, b := range data {

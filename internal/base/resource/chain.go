@@ -9,31 +9,31 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// ErrSkipped is the error of a step that was not tried, because one that it
-// needs failed before it and was tolerated. It deserves no note of its own.
+// ErrSkipped is the error of a step that did not run, because a required step failed and
+// was tolerated. It needs no separate warning.
 var ErrSkipped = errors.New("not tried")
 
-// KeptError is a failure that has its own file, which says more than a note would.
-type KeptError struct{ Err error }
+// RecordedError is a failure with its own file, which has more details than a warning.
+type RecordedError struct{ Err error }
 
-func (e *KeptError) Error() string { return e.Err.Error() }
+func (e *RecordedError) Error() string { return e.Err.Error() }
 
 // Unwrap implements the interface of errors.Is and errors.As.
-func (e *KeptError) Unwrap() error { return e.Err }
+func (e *RecordedError) Unwrap() error { return e.Err }
 
-// Chain is resources of which each needs those before it: a key, a source, a
-// package. A failure is kept for the next hook, with its number, and the rest
-// is not tried.
+// Chain is a list of resources that each need the ones before: a key, a source, a package.
+// A failure is recorded with its number for the next hook, and the remaining resources are
+// skipped.
 type Chain struct {
 	Links    []plan.Resource
 	Tolerate bool
-	File     string // where a failed attempt is kept
-	Done     string // why it is not kept any more: "<package> is installed"
+	File     string // record of a failed attempt
+	Done     string // reason to remove the record: "<package> is installed"
 	Host     string // of the repository, for texts
-	Vendor   string // whose key signs the repository, for texts
+	Vendor   string // owner of the repository's signing key, for texts
 	Next     Attempt
-	// Soon finds failures that may be tried again in the next hook, besides those
-	// of a busy apt; nil finds none.
+	// Soon reports failures that the next hook may try again, in addition to a busy apt.
+	// nil reports none.
 	Soon func(error) bool
 }
 
@@ -69,7 +69,7 @@ func (c Chain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 				if kept := a.write(h.Root, c.File); kept != nil {
 					return errors.Join(err, kept)
 				}
-				return &KeptError{err}
+				return &RecordedError{err}
 			case err == nil && last:
 				return h.Remove(c.File)
 			}

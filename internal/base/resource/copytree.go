@@ -12,8 +12,8 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// copyMissing makes to what from is, with all that is in it, and leaves what is
-// there already: but folders, which get their mode and owner back.
+// copyMissing copies from to to, with everything in it. It does not replace existing files,
+// but gives existing folders their mode and owner again.
 func copyMissing(r host.Root, from, to string) error {
 	st, err := r.Lstat(from)
 	if err != nil {
@@ -40,7 +40,7 @@ func copyMissing(r host.Root, from, to string) error {
 		if err := unix.Mknod(r.Path(to), raw.Mode, int(raw.Rdev)); err != nil {
 			return err
 		}
-		return likewise(r, st, to)
+		return copyAttributes(r, st, to)
 	}
 	if err := r.MkdirAll(to, 0o700); err != nil {
 		return err
@@ -54,10 +54,10 @@ func copyMissing(r host.Root, from, to string) error {
 			return err
 		}
 	}
-	return likewise(r, st, to)
+	return copyAttributes(r, st, to)
 }
 
-// copyFile replaces a file by another in one step.
+// copyFile replaces a file with another in one step.
 func copyFile(r host.Root, from, to string) error {
 	st, err := r.Lstat(from)
 	if err != nil {
@@ -71,11 +71,11 @@ func copyFile(r host.Root, from, to string) error {
 	if err := r.WriteFileAs(to, data, st.Mode().Perm(), int(raw.Uid), int(raw.Gid)); err != nil {
 		return err
 	}
-	return likewise(r, st, to)
+	return copyAttributes(r, st, to)
 }
 
-// likewise gives owner, mode and time of one to another.
-func likewise(r host.Root, st fs.FileInfo, to string) error {
+// copyAttributes copies owner, mode and time.
+func copyAttributes(r host.Root, st fs.FileInfo, to string) error {
 	raw := st.Sys().(*syscall.Stat_t)
 	if err := os.Lchown(r.Path(to), int(raw.Uid), int(raw.Gid)); err != nil {
 		return err
@@ -95,8 +95,8 @@ func syncDir(r host.Root, p string) error {
 	return d.Sync()
 }
 
-// alike compares two files, content, mode and owner.
-func alike(r host.Root, a, b string) (bool, error) {
+// equalFiles compares content, mode and owner of two files.
+func equalFiles(r host.Root, a, b string) (bool, error) {
 	var st [2]unix.Stat_t
 	var data [2][]byte
 	for i, p := range []string{a, b} {
@@ -108,11 +108,12 @@ func alike(r host.Root, a, b string) (bool, error) {
 			return false, err
 		}
 	}
-	return bytes.Equal(data[0], data[1]) && st[0].Mode == st[1].Mode && st[0].Uid == st[1].Uid && st[0].Gid == st[1].Gid, nil
+	return bytes.Equal(data[0], data[1]) && st[0].Mode == st[1].Mode && st[0].Uid == st[1].Uid &&
+		st[0].Gid == st[1].Gid, nil
 }
 
-// there reports whether a name is taken, by a link to nowhere too.
-func there(r host.Root, p string) bool {
+// exists reports whether a name is used, also by a dangling link.
+func exists(r host.Root, p string) bool {
 	_, err := r.Lstat(p)
 	return err == nil
 }

@@ -11,7 +11,7 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// Dir is a directory with this mode. What is in it is not looked at.
+// Dir is a directory with this mode. Its content is ignored.
 type Dir struct {
 	Path  string
 	Mode  fs.FileMode
@@ -53,14 +53,14 @@ func (d Dir) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// Absent is a file, link or directory tree that must not be there.
+// Absent is a file, link or directory tree that must not exist.
 type Absent struct {
 	Path string
-	Why  string // why it is not wanted: "compute-runtime is none"
-	Tree bool   // remove a directory with all that is in it
+	Why  string // reason of the removal: "compute-runtime is none"
+	Tree bool   // remove a directory with its content
 }
 
-// AllAbsent are files that must not be there.
+// AllAbsent returns an Absent for each path.
 func AllAbsent(why string, paths ...string) []plan.Resource {
 	var all []plan.Resource
 	for _, p := range paths {

@@ -8,8 +8,7 @@ import (
 	"fmt"
 )
 
-// OpenPGP packet tags that a transferable public key is made of (RFC 9580,
-// sections 5 and 10.1).
+// OpenPGP packet tags of a transferable public key (RFC 9580, sections 5 and 10.1).
 const (
 	tagSignature     = 2
 	tagPublicKey     = 6
@@ -19,12 +18,11 @@ const (
 	tagUserAttribute = 17
 )
 
-// parseKey reads one OpenPGP public key, armored or binary. It returns the key
-// as binary, which is what apt reads from a .gpg file, and the fingerprint of
-// its primary key as 40 upper-case hex digits. A second primary key, a secret
-// key and anything that is no part of a public key is an error: a fingerprint
-// that is trusted must not bring something else with it. Subkeys may be there;
-// whoever uses the key (gpgv for apt) takes only those the primary key signed.
+// parseKey reads one OpenPGP public key, armored or binary. It returns the key as binary,
+// which apt reads from a .gpg file, and the fingerprint of its primary key as 40 upper-case
+// hex digits. A second primary key, a secret key and any other packet is an error, because
+// a trusted fingerprint must not admit other content. Subkeys are allowed, because gpgv
+// accepts only those that the primary key signed.
 func parseKey(data []byte) (binaryKey []byte, fingerprint string, err error) {
 	// A binary packet begins with a byte that no text begins with.
 	if len(data) > 0 && data[0]&0x80 == 0 && bytes.Contains(data, []byte("-----BEGIN PGP")) {
@@ -62,8 +60,8 @@ func parseKey(data []byte) (binaryKey []byte, fingerprint string, err error) {
 
 var errPacket = errors.New("it is not an OpenPGP key")
 
-// nextPacket splits off the first packet (RFC 9580, section 4.2). Partial and
-// indeterminate lengths are for data, never for keys, and refused.
+// nextPacket returns the first packet and the rest (RFC 9580, section 4.2). Partial and
+// indeterminate lengths are refused, because they are for data and never for keys.
 func nextPacket(b []byte) (tag byte, body, rest []byte, err error) {
 	if len(b) < 2 || b[0]&0x80 == 0 {
 		return 0, nil, nil, errPacket
@@ -104,8 +102,8 @@ func nextPacket(b []byte) (tag byte, body, rest []byte, err error) {
 	return tag, b[head:end], b[end:], nil
 }
 
-// v4Fingerprint is the SHA-1 over 0x99, the length and the packet (RFC 9580,
-// section 5.5.4.2). SHA-1 is what version 4 keys are known by.
+// v4Fingerprint returns the SHA-1 over 0x99, the length and the packet (RFC 9580, section
+// 5.5.4.2). Keys of version 4 are identified by SHA-1.
 func v4Fingerprint(body []byte) (string, error) {
 	if len(body) < 6 || len(body) > 0xffff {
 		return "", errPacket

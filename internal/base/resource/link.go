@@ -11,11 +11,11 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// Link is a symbolic link. One that leads elsewhere is replaced, another kind of file is
-// not: that is somebody's.
+// Link is a symbolic link. A link to another target is replaced. Another kind of file is
+// not replaced, because its owner is unknown.
 type Link struct {
 	Path string
-	To   string // as it stands in the link
+	To   string // literal text of the link
 }
 
 // Diff implements plan.Resource.

@@ -16,9 +16,9 @@ import (
 // account is a user and its primary group, by number.
 type account struct{ uid, gid int }
 
-// lookupAccount finds a user in the root's own /etc/passwd: accounts of a
-// directory service are none of a machine's services. ok is false where there
-// is no such user.
+// lookupAccount finds a user in /etc/passwd of the root. Accounts of a directory service
+// are not searched, because no service of the machine uses them. ok is false if the user
+// does not exist.
 func lookupAccount(root host.Root, name string) (a account, ok bool, err error) {
 	if name == "root" {
 		return account{}, true, nil
@@ -46,12 +46,11 @@ func lookupAccount(root host.Root, name string) (a account, ok bool, err error) 
 	return account{}, false, nil
 }
 
-// managesOwners is whether this process can give files away.
+// managesOwners reports whether this process can change the owner of files.
 func managesOwners() bool { return os.Geteuid() == 0 }
 
-// ownerDiffers says why a file does not belong to owner, "" where it does or
-// where that is not looked at. A user that is not there yet is made by an
-// earlier step.
+// ownerDiffers returns why a file does not belong to owner, or "" if it does or the owner
+// is not checked. An earlier step creates a missing user.
 func ownerDiffers(h host.Host, st fs.FileInfo, owner string) (string, error) {
 	if owner == "" || !managesOwners() {
 		return "", nil
@@ -67,7 +66,7 @@ func ownerDiffers(h host.Host, st fs.FileInfo, owner string) (string, error) {
 	return "", nil
 }
 
-// ids resolves owner when a step is done. -1 leaves a file as it is made.
+// ids resolves owner when a step runs. -1 leaves the owner unchanged.
 func ids(h host.Host, owner string) (uid, gid int, err error) {
 	if owner == "" || !managesOwners() {
 		return -1, -1, nil

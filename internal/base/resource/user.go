@@ -11,11 +11,11 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// User is a system user without a login, with a group of the same name. One
-// that is there is left as it is.
+// User is a system user without a login, with a group of the same name. An existing user is
+// not changed.
 type User struct {
 	Name string
-	Home string // not made
+	Home string // not created
 }
 
 // Diff implements plan.Resource.
@@ -34,15 +34,15 @@ func (u User) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// command is useradd(8). A group of that name, left from a removed user, would
-// make it fail unless it is named.
+// command returns the useradd(8) command. It names an existing group, left from a removed
+// user, because useradd would fail otherwise.
 func (u User) command(root host.Root) ([]string, error) {
 	group, err := root.ReadFile("/etc/group")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot look up group %s: %w", u.Name, err)
 	}
 	argv := []string{"useradd", "--system"}
-	if !root.Real() { // never touch the machine's own users for a root elsewhere
+	if !root.Real() { // never change the machine's own users for another root
 		argv = append(argv, "--prefix", root.Path("/"))
 	}
 	if bytes.Contains(append([]byte("\n"), group...), []byte("\n"+u.Name+":")) {

@@ -1,5 +1,5 @@
-// Package sanitize makes texts of others fit to be shown: names that a card's memory has,
-// what a driver, a build or another machine writes.
+// Package sanitize makes text from outside safe to show: names stored in a card, and output
+// of a driver, a build or another machine. It never interprets the text.
 package sanitize
 
 import (
@@ -7,8 +7,9 @@ import (
 	"unicode"
 )
 
-// Line is text for one line of a status, a log or a terminal: without anything that moves
-// a cursor, and of at most so many characters, and "..." where there were more.
+// Line returns text for one line of a status, a log or a terminal. It replaces characters
+// that are not printable, such as those that move a cursor, and cuts the text after most
+// characters with "...".
 func Line(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {

@@ -1,5 +1,5 @@
-// Package wellknown has the ports, folders and words that packages have to agree on
-// which do not import each other. It imports none of them and decides nothing.
+// Package wellknown has the ports, folders and names that several packages must agree on
+// without importing each other. It imports none of them and decides nothing.
 package wellknown
 
 import "strings"
@@ -13,22 +13,23 @@ const (
 	GPUsPort       = 9401 // metrics of GPUs
 )
 
-// Dispatch names the charm's program, and ReadGPUFiles its command under gpu that reads files
-// of GPUs. A program of another name, such as a test's, must not be started for that.
+// Dispatch is the name of the charm's program, and ReadGPUFiles its command under gpu that
+// reads files of GPUs. A program with another name, such as a test's, must not be started
+// for that.
 const (
 	Dispatch     = "dispatch"
 	ReadGPUFiles = "attributes"
 )
 
-// StateDir holds what the charm itself has to remember. It is 0700.
+// StateDir stores the charm's own records. Its mode is 0700.
 const StateDir = "/var/lib/concourse-charm"
 
-// PCIAnnotation is the annotation of a CDI device that has the GPU's PCI address, in the
-// charm's descriptions before they named GPUs by their slots, see PCIOf.
+// PCIAnnotation is the annotation of a CDI device with the GPU's PCI address. The charm
+// used it before its descriptions named GPUs by their slots, see PCIOf.
 const PCIAnnotation = "concourse-ci-machine/pci"
 
-// PCIOf is the PCI address of a GPU by the name of its slot: 0000:03:00.0 is the name of a
-// GPU, and 0000:03:00.0-1 that of its partition 1. It is "" of another name.
+// PCIOf returns the PCI address in the name of a slot: 0000:03:00.0 is a GPU, and
+// 0000:03:00.0-1 its partition 1. It returns "" for other names.
 func PCIOf(slot string) string {
 	pci, partition, divided := strings.Cut(slot, "-")
 	domain, rest, _ := strings.Cut(pci, ":")
@@ -44,15 +45,15 @@ func PCIOf(slot string) string {
 	return pci
 }
 
-// AMD's GPUs in the Container Device Interface: the kind of their devices and the file
-// that the charm describes them in; and the variable by which a container chooses.
+// AMD's GPUs in the Container Device Interface: the kind of their devices, the file with
+// the charm's description, and the variable with which a container chooses.
 const (
 	AMDKind    = "amd.com/gpu"
 	AMDSpec    = "/etc/cdi/amd.json"
 	AMDVisible = "AMD_VISIBLE_DEVICES"
 )
 
-// GPUError is the name of an error of GPUs by its code, which are 1 to 8.
+// GPUError returns the name of a GPU error by its code, 1 to 8.
 func GPUError(code int) string {
 	return [...]string{
 		1: "GPU Memory Error", 2: "GPU Hang", 3: "PCIe Error", 4: "Thermal Throttling",
@@ -60,8 +61,7 @@ func GPUError(code int) string {
 	}[code]
 }
 
-// IsHandle tells the name that Concourse gives a container, a UUID, from those of other
-// programs' containers.
+// IsHandle reports whether name is a container's name from Concourse, which is a UUID.
 func IsHandle(name string) bool {
 	if len(name) != 36 {
 		return false

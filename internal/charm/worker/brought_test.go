@@ -46,7 +46,7 @@ func TestD49GoingBackTakesWhatTheCharmBroughtAndNothingElse(t *testing.T) {
 			require.Equal(t, "mine", data, path)
 		}
 		if runtime == "none" {
-			require.False(t, h.Exists(resource.BroughtFile))
+			require.False(t, h.Exists(resource.OwnedFile))
 		}
 		require.Empty(t, roletest.Changes(t, h, takeBack(o, DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, []string{"0"}))), "%s: a second run plans nothing", runtime)
 	}

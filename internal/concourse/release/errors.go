@@ -33,7 +33,8 @@ func (e *notThereError) Error() string {
 
 // Remedy returns the error with a way to fix it.
 func (e *notThereError) Remedy() string {
-	return e.Error() + "; check version and release-mirror, or attach the release: juju attach-resource <application> concourse-release=<tarball>"
+	return e.Error() + "; check version and release-mirror, or attach the release: juju attach-resource " +
+		"<application> concourse-release=<tarball>"
 }
 
 // noChecksumError reports a release without a known SHA-256.
@@ -45,7 +46,8 @@ func (e *noChecksumError) Error() string {
 
 // Remedy returns the error with a way to fix it.
 func (e *noChecksumError) Remedy() string {
-	return fmt.Sprintf("%s: set release-sha256 to what `sha256sum %s` prints for a copy that you trust, or put %s beside the tarball on release-mirror", e.Error(), e.Name, e.Name+".sha256")
+	return fmt.Sprintf("%s: set release-sha256 to what `sha256sum %s` prints for a copy that you trust, or put "+
+		"%s beside the tarball on release-mirror", e.Error(), e.Name, e.Name+".sha256")
 }
 
 // checksumError reports a tarball that does not match its checksum. The download has been
@@ -70,7 +72,8 @@ func (e *VersionError) Error() string {
 
 // Remedy returns the error with a way to fix it.
 func (e *VersionError) Remedy() string {
-	return fmt.Sprintf("%s; set version=%s, or give Concourse %s by release-mirror or as the resource concourse-release", e.Error(), e.Got, e.Want)
+	return fmt.Sprintf("%s; set version=%s, or give Concourse %s by release-mirror or as the resource "+
+		"concourse-release", e.Error(), e.Got, e.Want)
 }
 
 // badReleaseError reports a tarball that is not a Concourse release for this machine, or
@@ -83,5 +86,6 @@ func (e *badReleaseError) Error() string {
 
 // Remedy returns the error with a way to fix it.
 func (e *badReleaseError) Remedy() string {
-	return e.Error() + "; attach or mirror an unchanged concourse-<version>-linux-<arch>.tgz of this machine's architecture"
+	return e.Error() + "; attach or mirror an unchanged concourse-<version>-linux-<arch>.tgz of this machine's " +
+		"architecture"
 }

@@ -146,7 +146,8 @@ func (e *DowngradeError) Error() string {
 
 // Remedy returns the error with a way to fix it.
 func (e *DowngradeError) Remedy() string {
-	return fmt.Sprintf("%s; run juju config <application> version=%s, or first take the database back: juju run <unit> run-migrations target-version=%d", e.Error(), e.From, e.Schema)
+	return fmt.Sprintf("%s; run juju config <application> version=%s, or first take the database back: juju run "+
+		"<unit> run-migrations target-version=%d", e.Error(), e.From, e.Schema)
 }
 
 // complete returns the record of the release id if the release is complete.

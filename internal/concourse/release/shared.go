@@ -96,7 +96,8 @@ func notMounted(root host.Root) error {
 		return errNotMounted
 	}
 	return &storageError{Problem: "Shared storage unavailable - mount may have been removed.",
-		Way: fmt.Sprintf("On the LXD host run: lxc config device add %s shared-storage disk source=<folder> path=%s shift=true", container(root), HomeDir)}
+		Way: fmt.Sprintf("On the LXD host run: lxc config device add %s shared-storage disk source=<folder> "+
+			"path=%s shift=true", container(root), HomeDir)}
 }
 
 func notWritable(root host.Root, err error) error {

@@ -231,7 +231,7 @@ func TestRepositoryOutOfReachIsNoRemark(t *testing.T) {
 	_, _, notes, err := hook(t, h, k)
 	require.NoError(t, err, "what follows goes on")
 	require.Len(t, notes, 2)
-	var kept *resource.KeptError
+	var kept *resource.RecordedError
 	require.ErrorAs(t, notes[0].Err, &kept)
 
 	k.Now = hosttest.Now.Add(time.Minute)

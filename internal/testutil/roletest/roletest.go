@@ -92,7 +92,7 @@ func Brought(t *testing.T) (host.Host, *hosttest.Runner) {
 	}
 	hosttest.Put(t, h.Root, cdi.Path, `{"devices":[{"name":"0000:03:00.0"}]}`)
 	hosttest.Put(t, h.Root, nvidia.Path, `{"annotations":{"concourse-ci-machine/from":"x"},"kind":"nvidia.com/gpu","devices":[{"name":"0"}]}`)
-	hosttest.Put(t, h.Root, resource.BroughtFile, `{"packages":["`+amd.ToolkitPackage+`","`+nvidia.Package+`"]}`)
+	hosttest.Put(t, h.Root, resource.OwnedFile, `{"packages":["`+amd.ToolkitPackage+`","`+nvidia.Package+`"]}`)
 	hosttest.Put(t, h.Root, "/var/lib/dpkg/status", "Package: "+amd.ToolkitPackage+"\nStatus: install ok installed\nVersion: 1.2.0\n\nPackage: "+nvidia.Package+
 		"\nStatus: install ok installed\nVersion: 1.17.8-1\n\nPackage: rocm-smi-lib\nStatus: install ok installed\nVersion: 7\n\n")
 	r.On("apt-get remove", func(c host.Command) (string, error) {

@@ -38,31 +38,31 @@ func done(t *testing.T, h host.Host, r plan.Resource) (plan.Plan, []plan.Note, e
 
 func TestPackageThatTheCharmBroughtIsTakenBack(t *testing.T) {
 	h, r := toolHost(t)
-	_, _, err := done(t, h, Brought{Package{Name: tool}})
+	_, _, err := done(t, h, OwnedPackage{Package{Name: tool}})
 	require.NoError(t, err)
-	data, err := h.ReadText(BroughtFile)
+	data, err := h.ReadText(OwnedFile)
 	require.NoError(t, err)
 	require.Equal(t, `{"packages":["vendor-tool"]}`, data)
 
-	p, notes, err := done(t, h, TakeBack{Name: tool, Why: "compute-runtime is none"})
+	p, notes, err := done(t, h, RemoveOwned{Name: tool, Why: "compute-runtime is none"})
 	require.NoError(t, err)
 	require.Empty(t, notes)
 	require.Len(t, p, 1)
 	require.Equal(t, "remove package vendor-tool", p[0].Op)
 	require.Equal(t, "apt-get remove --yes -o DPkg::Lock::Timeout=600 vendor-tool", r.Ran[len(r.Ran)-1])
-	require.False(t, h.Exists(BroughtFile))
-	p, _, _ = done(t, h, TakeBack{Name: tool, Why: ""})
+	require.False(t, h.Exists(OwnedFile))
+	p, _, _ = done(t, h, RemoveOwned{Name: tool, Why: ""})
 	require.Empty(t, p, "a second run plans nothing")
 }
 
 func TestPackageThatWasThereBeforeStays(t *testing.T) {
 	h, r := toolHost(t)
 	dpkgSays(t, h, "install ok installed")
-	_, _, err := done(t, h, Brought{Package{Name: tool, Version: "2.0"}}) // another version is not another owner
+	_, _, err := done(t, h, OwnedPackage{Package{Name: tool, Version: "2.0"}}) // another version is not another owner
 	require.NoError(t, err)
-	require.False(t, h.Exists(BroughtFile))
+	require.False(t, h.Exists(OwnedFile))
 	ran := len(r.Ran)
-	p, _, err := done(t, h, TakeBack{Name: tool, Why: ""})
+	p, _, err := done(t, h, RemoveOwned{Name: tool, Why: ""})
 	require.NoError(t, err)
 	require.Empty(t, p)
 	require.Len(t, r.Ran, ran)
@@ -71,14 +71,14 @@ func TestPackageThatWasThereBeforeStays(t *testing.T) {
 // An operator who builds on the package makes it theirs.
 func TestPackageThatOthersNeedStays(t *testing.T) {
 	h, r := toolHost(t)
-	_, _, err := done(t, h, Brought{Package{Name: tool}})
+	_, _, err := done(t, h, OwnedPackage{Package{Name: tool}})
 	require.NoError(t, err)
 	r.Answer("apt-get remove --yes -o DPkg::Lock::Timeout=600 --simulate", "Remv site-stack [3]\nRemv "+tool+" [1.0]\n")
-	_, notes, err := done(t, h, TakeBack{Name: tool, Why: ""})
+	_, notes, err := done(t, h, RemoveOwned{Name: tool, Why: ""})
 	require.NoError(t, err)
 	require.Len(t, notes, 1)
 	require.ErrorContains(t, notes[0].Err, "cannot remove package vendor-tool: site-stack needs it; it stays")
-	p, _, _ := done(t, h, TakeBack{Name: tool, Why: ""})
+	p, _, _ := done(t, h, RemoveOwned{Name: tool, Why: ""})
 	require.Empty(t, p, "said once")
 }
 
@@ -86,24 +86,24 @@ func TestPackageThatOthersNeedStays(t *testing.T) {
 func TestBroughtIsNotedBeforeItIsInstalled(t *testing.T) {
 	h, r := toolHost(t)
 	r.On("apt-get install", func(host.Command) (string, error) {
-		require.True(t, h.Exists(BroughtFile))
+		require.True(t, h.Exists(OwnedFile))
 		return "", errors.New("killed")
 	})
-	_, _, err := done(t, h, Brought{Package{Name: tool}})
+	_, _, err := done(t, h, OwnedPackage{Package{Name: tool}})
 	require.Error(t, err)
-	p, _, err := done(t, h, TakeBack{Name: tool, Why: ""})
+	p, _, err := done(t, h, RemoveOwned{Name: tool, Why: ""})
 	require.NoError(t, err)
 	require.Equal(t, "forget that vendor-tool was the charm's", p[0].Op)
-	require.False(t, h.Exists(BroughtFile))
+	require.False(t, h.Exists(OwnedFile))
 
 	r.Fail("apt-get remove", 100, "E: Could not get lock")
 	r.Fail("apt-get remove --yes -o DPkg::Lock::Timeout=600 --simulate", 100, "E: Could not get lock")
-	hosttest.Put(t, h.Root, BroughtFile, `{"packages":["vendor-tool"]}`)
+	hosttest.Put(t, h.Root, OwnedFile, `{"packages":["vendor-tool"]}`)
 	dpkgSays(t, h, "install ok installed")
-	_, notes, err := done(t, h, TakeBack{Name: tool, Why: ""})
+	_, notes, err := done(t, h, RemoveOwned{Name: tool, Why: ""})
 	require.NoError(t, err, "tolerated")
 	require.Len(t, notes, 1)
-	require.True(t, h.Exists(BroughtFile), "the next run tries again")
+	require.True(t, h.Exists(OwnedFile), "the next run tries again")
 }
 
 func FuzzReadBrought(f *testing.F) {
@@ -111,8 +111,8 @@ func FuzzReadBrought(f *testing.F) {
 	f.Add([]byte(`[`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := host.Root(t.TempDir())
-		hosttest.Put(t, r, BroughtFile, string(data))
-		_, err := readBrought(r)
+		hosttest.Put(t, r, OwnedFile, string(data))
+		_, err := readOwned(r)
 		require.NoError(t, err)
 	})
 }

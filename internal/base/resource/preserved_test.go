@@ -16,7 +16,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-var toolKept = Kept{Package: tool, Folder: "/etc/theirs", File: "/etc/other/settings.json"}
+var toolKept = Preserved{Package: tool, Folder: "/etc/theirs", File: "/etc/other/settings.json"}
 
 // theirs is what others have where the package's scripts delete and write.
 func theirs(t *testing.T, h host.Host) map[string]string {
@@ -63,7 +63,7 @@ func TestFilesOfOthersOutliveAPackagesScripts(t *testing.T) {
 	for name, end := range map[string]error{"it worked": nil, "it failed": errors.New("exit 1")} {
 		h, _ := toolHost(t)
 		want := theirs(t, h)
-		s := toolKept.around(h, plan.Step{Op: "remove", Why: "gone", Do: func(context.Context) error {
+		s := toolKept.wrap(h, plan.Step{Op: "remove", Why: "gone", Do: func(context.Context) error {
 			harm(t, h)
 			return end
 		}})
@@ -88,12 +88,12 @@ func TestFilesOfOthersOutliveAKilledRun(t *testing.T) {
 		},
 		"before another run was": func(t *testing.T, h host.Host) {
 			harm(t, h)
-			require.NoError(t, toolKept.keep(h.Root), "the older copy is the true one")
+			require.NoError(t, toolKept.save(h.Root), "the older copy is the true one")
 		},
 	} {
 		h, _ := toolHost(t)
 		want := theirs(t, h)
-		require.NoError(t, toolKept.keep(h.Root), name)
+		require.NoError(t, toolKept.save(h.Root), name)
 		killed(t, h)
 		p, _, err := done(t, h, toolKept)
 		require.NoError(t, err, name)
@@ -114,7 +114,7 @@ func TestFilesOfOthersOutliveAKilledRun(t *testing.T) {
 func TestWhatWasWrittenSinceIsLeft(t *testing.T) {
 	h, _ := toolHost(t)
 	theirs(t, h)
-	require.NoError(t, toolKept.keep(h.Root))
+	require.NoError(t, toolKept.save(h.Root))
 	hosttest.Put(t, h.Root, "/etc/theirs/a.json", "newer")
 	hosttest.Put(t, h.Root, "/etc/other/real.json", "newer")
 	_, _, err := done(t, h, toolKept)
@@ -134,7 +134,7 @@ func TestPuttingBackWaitsForDpkg(t *testing.T) {
 	for _, name := range []string{"/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock"} {
 		h, _ := toolHost(t)
 		want := theirs(t, h)
-		require.NoError(t, toolKept.keep(h.Root))
+		require.NoError(t, toolKept.save(h.Root))
 		harm(t, h)
 		hosttest.Put(t, h.Root, name, "")
 		f, err := os.OpenFile(h.Path(name), os.O_RDWR, 0)
@@ -142,10 +142,10 @@ func TestPuttingBackWaitsForDpkg(t *testing.T) {
 		require.NoError(t, unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}))
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		require.ErrorContains(t, toolKept.PutBack(ctx, h), "another apt or dpkg is at work")
+		require.ErrorContains(t, toolKept.Restore(ctx, h), "another apt or dpkg is at work")
 		require.False(t, h.Exists("/etc/theirs"))
 		require.NoError(t, f.Close())
-		require.NoError(t, toolKept.PutBack(ctx, h))
+		require.NoError(t, toolKept.Restore(ctx, h))
 		have := listed(t, h)
 		delete(have, "/etc/other/real.json.found-by-concourse")
 		require.Equal(t, want, have)
@@ -154,7 +154,7 @@ func TestPuttingBackWaitsForDpkg(t *testing.T) {
 
 func TestNothingIsKeptWhereNothingIs(t *testing.T) {
 	h, _ := toolHost(t)
-	s := toolKept.around(h, plan.Step{Do: func(context.Context) error { return nil }})
+	s := toolKept.wrap(h, plan.Step{Do: func(context.Context) error { return nil }})
 	require.NoError(t, s.Do(context.Background()))
 	require.False(t, h.Exists("/etc"))
 }
