@@ -5,12 +5,14 @@
 package host
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -128,3 +130,54 @@ func (r Root) Remove(p string) error {
 	}
 	return nil
 }
+
+// ErrNotFile reports that the name belongs to another kind of file.
+var ErrNotFile = errors.New("not a regular file")
+
+// ReadFile reads a whole regular file. It never waits for another process, because a pipe
+// with the name of a file would block a hook permanently.
+func (r Root) ReadFile(p string) ([]byte, error) {
+	f, err := os.OpenFile(r.Path(p), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: ErrNotFile}
+	}
+	b := bytes.NewBuffer(make([]byte, 0, st.Size()+bytes.MinRead))
+	if _, err := b.ReadFrom(f); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// Clock provides the time and waits. Hooks use no other clock.
+type Clock interface {
+	Now() time.Time
+	Sleep(d time.Duration)
+}
+
+// WallClock is the machine's own clock.
+type WallClock struct{}
+
+// Now returns the current time.
+func (WallClock) Now() time.Time { return time.Now() }
+
+// Sleep waits.
+func (WallClock) Sleep(d time.Duration) { time.Sleep(d) }
+
+// Host is a machine with its files, commands and clock.
+type Host struct {
+	Root
+	Runner
+	Clock
+}
+
+// New returns the running machine, with its files below root ("" or "/" for the machine's
+// own).
+func New(root string) Host { return Host{Root: Root(root), Runner: Exec{}, Clock: WallClock{}} }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -141,4 +142,83 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 		return out.Bytes(), e
 	}
 	return out.Bytes(), nil
+}
+
+// tail keeps the last bytes written to it, or all. The buffer is not embedded, because its
+// ReadFrom would keep everything.
+type tail struct {
+	b     bytes.Buffer
+	limit int // 0: keep everything
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	n, err := t.b.Write(p)
+	if t.limit > 0 && t.b.Len() > 2*t.limit { // not at each write, because this copies the rest
+		t.b.Next(t.b.Len() - t.limit)
+	}
+	return n, err
+}
+
+// Bytes returns the kept bytes.
+func (t *tail) Bytes() []byte {
+	b := t.b.Bytes()
+	if t.limit > 0 && len(b) > t.limit {
+		b = b[len(b)-t.limit:]
+	}
+	return b
+}
+
+func (t *tail) text() string { return strings.TrimSpace(string(t.Bytes())) }
+
+// Detach starts a program in a separate session and does not wait for it. The program
+// outlives this process and does not inherit its outputs. Its new parent reaps it.
+func Detach(program string, args ...string) error {
+	c := exec.Command(program, args...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		return fmt.Errorf("cannot start %s: %w", program, err)
+	}
+	return c.Process.Release()
+}
+
+// Answer starts a program in a separate session, writes in to it, and returns the one line
+// that it writes. It waits for the line and not for the process, which it then kills but
+// which may hang in the kernel. After limit it returns no line and no error.
+func Answer(argv []string, in []byte, limit time.Duration) (line []byte, pid int, err error) {
+	c := exec.Command(argv[0], argv[1:]...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	to, err := c.StdinPipe()
+	if err != nil {
+		return nil, 0, err
+	}
+	from, err := c.StdoutPipe()
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, 0, err
+	}
+	answered := make(chan []byte, 1)
+	go func() {
+		_, failed := to.Write(in)
+		failed = errors.Join(failed, to.Close())
+		got, unread := bufio.NewReader(from).ReadBytes('\n')
+		if errors.Join(failed, unread) != nil {
+			got = nil
+		}
+		answered <- got
+	}()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case line = <-answered:
+		if line == nil {
+			err = errors.New("no answer")
+		}
+	case <-late.C:
+	}
+	_ = c.Process.Kill() // an error means that it has ended
+	go func() { _ = c.Wait() }()
+	return line, c.Process.Pid, err
 }

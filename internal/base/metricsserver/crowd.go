@@ -29,7 +29,7 @@ type guest struct {
 	*net.TCPConn
 	crowd  *crowd
 	client netip.Prefix
-	leave  context.CancelFunc // cancels its requests
+	cancel context.CancelFunc // cancels its requests
 }
 
 // Accept implements net.Listener.
@@ -39,10 +39,10 @@ func (c *crowd) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	conn.SetWriteBuffer(sendBuffer) // a hint; the kernel may ignore it
-	g := &guest{TCPConn: conn, crowd: c, client: clientOf(conn.RemoteAddr()), leave: func() {}}
+	g := &guest{TCPConn: conn, crowd: c, client: clientOf(conn.RemoteAddr()), cancel: func() {}}
 	if out := c.admit(g); out != nil {
 		out.SetLinger(0) // discard unread data
-		out.leave()
+		out.cancel()
 		out.Close()
 	}
 	return g, nil

@@ -32,9 +32,12 @@ const (
 func NewFlags(name string, port int) *Flags {
 	f := &Flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
 	f.SetOutput(io.Discard) // Main prints errors and usage
-	f.StringVar(&f.listen, "web.listen-address", fmt.Sprintf(":%d", port), "`address` to serve on; port 0 takes a free one")
-	f.StringVar(&f.config, "web.config.file", "", "`file` that turns on TLS and passwords, as in all of Prometheus' exporters; empty: neither")
-	f.DurationVar(&f.Watchdog, "web.watchdog", defaultWatchdog, "`time` without an answer to its own health check that ends the program, 2s or more; 0s is never")
+	f.StringVar(&f.listen, "web.listen-address", fmt.Sprintf(":%d", port),
+		"`address` to serve on; port 0 takes a free one")
+	f.StringVar(&f.config, "web.config.file", "",
+		"`file` that turns on TLS and passwords, as in all of Prometheus' exporters; empty: neither")
+	f.DurationVar(&f.Watchdog, "web.watchdog", defaultWatchdog,
+		"`time` without an answer to its own health check that ends the program, 2s or more; 0s is never")
 	f.BoolVar(&f.version, "version", false, "print the version and exit")
 	return f
 }

@@ -31,8 +31,8 @@ const (
 
 // Server is a running program.
 type Server struct {
-	Logs  *log.Logger
-	Again <-chan os.Signal // receives SIGHUP
+	Logs   *log.Logger
+	Reload <-chan os.Signal // receives SIGHUP
 
 	flags    *Flags
 	dog      *watchdog.Watchdog
@@ -43,7 +43,8 @@ type Server struct {
 // prints the text for --help or --version, reports an error, or runs until SIGTERM or
 // SIGINT. It returns the exit status. intro comes before the flags and ends with an empty
 // line.
-func (f *Flags) Main(err error, intro, version string, stdout, stderr io.Writer, run func(context.Context, *Server) error) int {
+func (f *Flags) Main(err error, intro, version string, stdout, stderr io.Writer,
+	run func(context.Context, *Server) error) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		f.usage(stdout, intro)
@@ -64,15 +65,15 @@ func (f *Flags) Main(err error, intro, version string, stdout, stderr io.Writer,
 
 func (f *Flags) run(stderr io.Writer, run func(context.Context, *Server) error) error {
 	// First, because an earlier SIGHUP would end the program.
-	again := make(chan os.Signal, 1)
-	signal.Notify(again, syscall.SIGHUP)
-	defer signal.Stop(again)
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	if err := endWithParent(); err != nil {
 		return err
 	}
-	s := &Server{Logs: log.New(stderr, f.Name()+": ", 0), Again: again, flags: f}
+	s := &Server{Logs: log.New(stderr, f.Name()+": ", 0), Reload: reload, flags: f}
 	if f.Watchdog > 0 {
 		var err error
 		if s.dog, err = watchdog.Start(f.Watchdog); err != nil {
@@ -84,7 +85,7 @@ func (f *Flags) run(stderr io.Writer, run func(context.Context, *Server) error) 
 
 // Postpone reports to the watchdog that the program works, if it has no health check to
 // request.
-func (s *Server) PutOff() error { return s.dog.PutOff() }
+func (s *Server) Postpone() error { return s.dog.Postpone() }
 
 // endWithParent makes the kernel send SIGTERM when the parent dies. A killed supervisor
 // cannot stop its services. A surviving service would keep the port, so that its successor

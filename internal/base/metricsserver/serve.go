@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/exporter-toolkit/web"
 
 	"concourse-ci-machine/internal/base/metricsserver/watchdog"
@@ -30,13 +33,13 @@ const healthPath = "/-/healthy"
 func NewMux(name string) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) {
-		Say(w, http.StatusOK, name+" is healthy.\n")
+		WriteText(w, http.StatusOK, name+" is healthy.\n")
 	})
 	return mux
 }
 
 // WriteText answers with a line of text.
-func Say(w http.ResponseWriter, code int, text string) {
+func WriteText(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
 	fmt.Fprint(w, text)
@@ -46,7 +49,8 @@ func Say(w http.ResponseWriter, code int, text string) {
 func (s *Server) Listen() error {
 	if err := web.Validate(s.flags.config); err != nil {
 		// A YAML error has several lines, and the message must have one.
-		return fmt.Errorf("cannot use --web.config.file %s: %s; https://prometheus.io/docs/prometheus/latest/configuration/https/ has what goes into it",
+		return fmt.Errorf("cannot use --web.config.file %s: %s; "+
+			"https://prometheus.io/docs/prometheus/latest/configuration/https/ has what goes into it",
 			s.flags.config, strings.Join(strings.Fields(err.Error()), " "))
 	}
 	l, err := net.Listen("tcp", s.flags.listen)
@@ -88,7 +92,7 @@ func (s *Server) Serve(stop context.Context, h http.Handler) error {
 			if t, ok := c.(*tls.Conn); ok {
 				c = t.NetConn()
 			}
-			ctx, c.(*guest).leave = context.WithCancel(ctx)
+			ctx, c.(*guest).cancel = context.WithCancel(ctx)
 			return ctx
 		},
 	}
@@ -128,4 +132,33 @@ func (l lines) Write(b []byte) (int, error) {
 		l.Print(string(b))
 	}
 	return len(b), nil
+}
+
+// Metrics serves the collected metrics and, if process is set, the go_ and process_ metrics
+// of the program itself.
+func Metrics(process bool, collect ...prometheus.Collector) http.Handler {
+	r := registry(process)
+	r.MustRegister(collect...) // panics on two equal names, which tests find
+	return handler(prometheus.ToTransactionalGatherer(r))
+}
+
+// Gathered serves gathered metrics in the same way. It does not check them for duplicate
+// series.
+func Gathered(process bool, g prometheus.TransactionalGatherer) http.Handler {
+	if !process {
+		return handler(g)
+	}
+	return handler(prometheus.NewMultiTRegistry(g, prometheus.ToTransactionalGatherer(registry(process))))
+}
+
+func registry(process bool) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	if process {
+		r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	}
+	return r
+}
+
+func handler(g prometheus.TransactionalGatherer) http.Handler {
+	return promhttp.HandlerForTransactional(g, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }

@@ -77,16 +77,16 @@ func (e *StepError) Error() string { return fmt.Sprintf("cannot %s: %v", e.Op, e
 func (e *StepError) Unwrap() error { return e.Err }
 
 // Apply runs the steps in order and stops at the first error that its step does not
-// tolerate, a *StepError. say may be nil. It receives each step before it runs, "2/5 write
-// /etc/cdi/amd.json (missing)", and the texts of Say.
-func (p Plan) Apply(ctx context.Context, say func(text string)) ([]Note, error) {
-	if say == nil {
-		say = func(string) {}
+// tolerate, a *StepError. report may be nil. It receives each step before it runs, "2/5 write
+// /etc/cdi/amd.json (missing)", and the texts of Report.
+func (p Plan) Apply(ctx context.Context, report func(text string)) ([]Note, error) {
+	if report == nil {
+		report = func(string) {}
 	}
-	ctx = context.WithValue(ctx, follower{}, say)
+	ctx = context.WithValue(ctx, follower{}, report)
 	var notes []Note
 	for i, s := range p {
-		say(fmt.Sprintf("%d/%d %s (%s)", i+1, len(p), s.Op, s.Why))
+		report(fmt.Sprintf("%d/%d %s (%s)", i+1, len(p), s.Op, s.Why))
 		if err := s.Do(ctx); err != nil {
 			if !s.Tolerate {
 				return notes, &StepError{s.Op, err}
@@ -97,12 +97,12 @@ func (p Plan) Apply(ctx context.Context, say func(text string)) ([]Note, error) 
 	return notes, nil
 }
 
-// follower is the key of say in a context of Apply.
+// follower is the key of report in a context of Apply.
 type follower struct{}
 
-// Say reports the progress of a long step to the caller of Apply.
-func Say(ctx context.Context, text string) {
-	if say, ok := ctx.Value(follower{}).(func(string)); ok {
-		say(text)
+// Report reports the progress of a long step to the caller of Apply.
+func Report(ctx context.Context, text string) {
+	if report, ok := ctx.Value(follower{}).(func(string)); ok {
+		report(text)
 	}
 }

@@ -74,8 +74,8 @@ func (n *Node) Append(key string, elements [][]byte, drop func(Value) bool) erro
 	all := make([][]byte, 0, list.Len())
 	dropped := false
 	for v := range list.Elements() {
-		again := func(e []byte) bool { return bytes.Equal(e, v.Raw()) }
-		if slices.ContainsFunc(elements, again) || drop != nil && drop(v) {
+		present := func(e []byte) bool { return bytes.Equal(e, v.Raw()) }
+		if slices.ContainsFunc(elements, present) || drop != nil && drop(v) {
 			dropped = true
 		} else {
 			all = append(all, v.Raw())

@@ -95,9 +95,9 @@ func (v Value) Get(key string) (Value, error) {
 	nodes := v.doc.nodes
 	for at, end := v.at+1, int(nodes[v.at].next); at < end; at = int(nodes[at+1].next) {
 		name := v.doc.text(at)
-		same, alike := string(name) == key, bytes.EqualFold(name, []byte(key))
+		same, sameLetters := string(name) == key, bytes.EqualFold(name, []byte(key))
 		switch {
-		case !alike:
+		case !sameLetters:
 		case !same:
 			return Value{}, fmt.Errorf("key %s has to be written %q", Value{v.doc, at}.Raw(), key)
 		case found.doc != nil:

@@ -17,10 +17,10 @@ func Handler(p *Poller, process bool) http.Handler {
 	mux.Handle("GET /metrics", metricsserver.NewLimited(atOnce).Wrap(metricsserver.Metrics(process, p)))
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {
 		if err := p.Ready(); err != nil {
-			metricsserver.Say(w, http.StatusServiceUnavailable, err.Error()+".\n")
+			metricsserver.WriteText(w, http.StatusServiceUnavailable, err.Error()+".\n")
 			return
 		}
-		metricsserver.Say(w, http.StatusOK, "Concourse answers.\n")
+		metricsserver.WriteText(w, http.StatusOK, "Concourse answers.\n")
 	})
 	return mux
 }

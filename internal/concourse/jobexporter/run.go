@@ -32,7 +32,7 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 		defer close(done)
 		tick := time.NewTicker(o.interval)
 		defer tick.Stop()
-		p.follow(stop, tick.C, s.Again)
+		p.follow(stop, tick.C, s.Reload)
 	}()
 	err := s.Serve(stop, Handler(p, o.process))
 	cancel()

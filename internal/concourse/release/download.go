@@ -63,7 +63,7 @@ func (r Install) download(ctx context.Context, h host.Host, p string) error {
 	if err != nil {
 		return err
 	}
-	plan.Say(ctx, fmt.Sprintf("Downloading Concourse CI %s...", r.Version))
+	plan.Report(ctx, fmt.Sprintf("Downloading Concourse CI %s...", r.Version))
 	part := p + ".part"
 	if err := retry(ctx, h.Clock, u.Redacted(), func() error { return r.fetch(ctx, h.Root, u, part) }); err != nil {
 		return err
@@ -107,7 +107,7 @@ func retry(ctx context.Context, clock host.Clock, where string, do func() error)
 		if n == maxAttempts || ctx.Err() != nil {
 			return &NetworkError{URL: where, Attempts: n, Err: l.error}
 		}
-		plan.Say(ctx, fmt.Sprintf("Retrying download (attempt %d/%d)...", n+1, maxAttempts))
+		plan.Report(ctx, fmt.Sprintf("Retrying download (attempt %d/%d)...", n+1, maxAttempts))
 		clock.Sleep(time.Duration(n) * 5 * time.Second)
 	}
 }
@@ -261,7 +261,7 @@ func (r Install) receive(ctx context.Context, f io.Writer, body io.Reader, have,
 		if total > 0 {
 			if step := have * 100 / total / 5 * 5; step > shown {
 				shown = step
-				plan.Say(ctx, fmt.Sprintf("Downloading Concourse CI %s... %d%%", r.Version, step))
+				plan.Report(ctx, fmt.Sprintf("Downloading Concourse CI %s... %d%%", r.Version, step))
 			}
 		}
 		switch {

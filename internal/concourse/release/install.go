@@ -151,7 +151,7 @@ func (r Release) unpack(ctx context.Context, h host.Host, id, from string, o ori
 		return err
 	}
 	shown := path.Base(from)
-	plan.Say(ctx, "Extracting Concourse "+orElse(r.Version, shown)+"...")
+	plan.Report(ctx, "Extracting Concourse "+orElse(r.Version, shown)+"...")
 	f, err := os.Open(from)
 	if err != nil {
 		return err

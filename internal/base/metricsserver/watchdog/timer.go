@@ -24,7 +24,8 @@ type event struct {
 func newTimer() (timer, error) {
 	var t timer
 	e := event{signal: int32(unix.SIGKILL)}
-	_, _, errno := unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&e)), uintptr(unsafe.Pointer(&t.id)))
+	_, _, errno := unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&e)),
+		uintptr(unsafe.Pointer(&t.id)))
 	if errno != 0 {
 		return t, errno
 	}

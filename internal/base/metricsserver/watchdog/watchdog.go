@@ -21,7 +21,7 @@ type Watchdog struct {
 
 // checksInLimit is the number of checks within the limit. The program ends only after that
 // many failed or late checks.
-const asks = 4
+const checksInLimit = 4
 
 // Start sets the timer. The process is killed after the limit, unless Watch postpones it.
 // So Start may come before any code that could hang.
@@ -37,7 +37,7 @@ func Start(limit time.Duration) (*Watchdog, error) {
 }
 
 // Postpone restarts the limit. A nil Watchdog has none.
-func (w *Watchdog) PutOff() error {
+func (w *Watchdog) Postpone() error {
 	if w == nil {
 		return nil
 	}
@@ -46,16 +46,16 @@ func (w *Watchdog) PutOff() error {
 
 // Watch runs the check repeatedly, and postpones the end each time it returns nil. It calls
 // logf when checks begin to fail. It never returns.
-func (w *Watchdog) Watch(check func(within time.Duration) error, say func(format string, v ...any)) {
-	every := w.limit / asks
+func (w *Watchdog) Watch(check func(within time.Duration) error, logf func(format string, v ...any)) {
+	every := w.limit / checksInLimit
 	failing := false
 	for tick := time.Tick(every); ; <-tick {
 		err := check(every)
 		if err == nil {
-			err = w.PutOff()
+			err = w.Postpone()
 		}
 		if err != nil && !failing {
-			say("the health check fails, %s of that end this program: %v", w.limit, err)
+			logf("the health check fails, %s of that end this program: %v", w.limit, err)
 		}
 		failing = err != nil
 	}

@@ -25,7 +25,7 @@ import (
 const limit = 1600 * time.Millisecond
 
 // answers are checked at every quarter of the limit: more than once over it.
-const answers = asks + 2
+const answers = checksInLimit + 2
 
 // stuck is when a test gives up.
 const stuck = time.Minute
@@ -93,7 +93,7 @@ func killed(t *testing.T, cmd *exec.Cmd, out io.Reader) string {
 
 func TestProgramThatAnswersLivesOn(t *testing.T) {
 	cmd, out := run(t, "well")
-	for range 2 * asks { // twice the limit
+	for range 2 * checksInLimit { // twice the limit
 		line, err := out.ReadString('\n')
 		require.NoError(t, err, "it was ended")
 		require.Contains(t, line, "answered")

@@ -35,11 +35,12 @@ func PCIOf(slot string) string {
 	domain, rest, _ := strings.Cut(pci, ":")
 	bus, rest, _ := strings.Cut(rest, ":")
 	device, function, _ := strings.Cut(rest, ".")
-	of := func(digits, s string, least, most int) bool {
+	only := func(digits, s string, least, most int) bool {
 		return len(s) >= least && len(s) <= most && strings.Trim(s, digits) == ""
 	}
 	const hex = "0123456789abcdef"
-	if !of(hex, domain, 4, 8) || !of(hex, bus, 2, 2) || !of(hex, device, 2, 2) || !of(hex, function, 1, 1) || divided && !of(hex[:10], partition, 1, 4) {
+	if !only(hex, domain, 4, 8) || !only(hex, bus, 2, 2) || !only(hex, device, 2, 2) ||
+		!only(hex, function, 1, 1) || divided && !only(hex[:10], partition, 1, 4) {
 		return ""
 	}
 	return pci
