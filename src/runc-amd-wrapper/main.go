@@ -5,7 +5,7 @@
 //go:debug updatemaxprocs=0
 //go:debug decoratemappings=0
 
-// The command runc-amd-wrapper stands in front of runc; see internal/oci.
+// The command runc-amd-wrapper runs before runc; see internal/oci.
 package main
 
 import (

@@ -12,26 +12,36 @@ import (
 //
 // The rules are:
 //
-//   - migrations_history comes first of its tables, and auth_request when the web serves logins. These two are listed whoever owns them.
-//   - Other tables are listed if this user may take the owner's role, because the schema may also have tables of others.
-//   - Concourse creates tables at its start and for each pipeline. It needs the owner's rights on build_events, because those tables inherit from it.
-//   - It also needs the right to create tables in the schema, which not every user has since PostgreSQL 15.
+//   - migrations_history comes first of its tables, and auth_request when the web serves
+//     logins. These two are listed whoever owns them.
+//   - Other tables are listed if this user may take the owner's role, because the schema
+//     may also have tables of others.
+//   - Concourse creates tables at its start and for each pipeline. It needs the owner's
+//     rights on build_events, because those tables inherit from it.
+//   - It also needs the right to create tables in the schema, which not every user has
+//     since PostgreSQL 15.
 //   - The rights of the current user apply, which some servers change at login.
 const lacking = `
 with concourse as (
   select c.* from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'S')
-  and exists (select from pg_class a where a.relnamespace = c.relnamespace and a.relname in ('auth_request', 'migrations_history') and a.relkind in ('r', 'p'))
+  and exists (select from pg_class a where a.relnamespace = c.relnamespace
+    and a.relname in ('auth_request', 'migrations_history') and a.relkind in ('r', 'p'))
 ), lacks as (
-  select c.relowner as owner, case c.relkind when 'S' then 'sequence' else 'table' end as kind, c.relname as name from concourse c
+  select c.relowner as owner, case c.relkind when 'S'
+    then 'sequence' else 'table' end as kind, c.relname as name from concourse c
   where (c.relname in ('auth_request', 'migrations_history') or pg_has_role(session_user, c.relowner, 'member'))
-  and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
-  and case when c.relkind = 'S' then not (has_sequence_privilege(c.oid, 'usage') and has_sequence_privilege(c.oid, 'select'))
+  and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid
+    and d.deptype = 'e')
+  and case when c.relkind = 'S' then not (has_sequence_privilege(c.oid, 'usage')
+    and has_sequence_privilege(c.oid, 'select'))
     else not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert')
     and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete')) end
   union all
-  select c.relowner, 'owner', c.relname from concourse c where c.relname = 'build_events' and not pg_has_role(c.relowner, 'usage')
+  select c.relowner, 'owner', c.relname from concourse c where c.relname = 'build_events'
+    and not pg_has_role(c.relowner, 'usage')
   union all
-  select n.nspowner, 'schema', n.nspname from pg_namespace n where n.oid = 'public'::regnamespace and exists (select from concourse)
+  select n.nspowner, 'schema', n.nspname from pg_namespace n where n.oid = 'public'::regnamespace
+    and exists (select from concourse)
   and not (has_schema_privilege(n.oid, 'usage') and has_schema_privilege(n.oid, 'create'))
 )
 select r.rolname, l.kind, l.name, r.rolsuper from lacks l join pg_roles r on r.oid = l.owner

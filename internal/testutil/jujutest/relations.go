@@ -24,7 +24,8 @@ var (
 )
 
 func (c *Context) broken(r *Relation) bool {
-	return strings.HasSuffix(c.Event.Name, "-relation-broken") && c.Event.Relation != nil && c.Event.Relation.ID == r.Name()
+	return strings.HasSuffix(c.Event.Name, "-relation-broken") && c.Event.Relation != nil &&
+		c.Event.Relation.ID == r.Name()
 }
 
 func relationIDs(i *invocation) error {
@@ -48,7 +49,7 @@ func relationIDs(i *invocation) error {
 	return i.print(out)
 }
 
-// relation is the one that the call is about.
+// relation returns the relation of the call.
 func (i *invocation) relation() (*Relation, error) {
 	if i.rel == -1 {
 		return nil, usagef("no relation id specified")
@@ -142,8 +143,9 @@ func (i *invocation) bag(r *Relation, who string, app bool) (map[string]string, 
 		return bag, nil
 	}
 	if app := juju.AppOf(who); app == r.RemoteApp || app == own {
-		// Juju's key has the requirer first, which this model does not know.
-		return nil, fmt.Errorf("cannot read settings for unit %q in relation \"%s:%s %s:%s\": unit %q: settings not found",
+		// Juju's key has the requirer first, but this model has no roles.
+		return nil, fmt.Errorf("cannot read settings for unit %q in relation \"%s:%s %s:%s\": unit %q: settings "+
+			"not found",
 			who, own, r.Endpoint, r.RemoteApp, r.Endpoint, who)
 	}
 	return nil, errPermission
@@ -179,7 +181,7 @@ func relationSet(i *invocation) error {
 	return nil
 }
 
-// withFile adds the settings of --file under those of the arguments.
+// withFile adds the settings of --file. Settings in arguments override them.
 func (i *invocation) withFile(kv map[string]string) (map[string]string, error) {
 	path := i.flags["file"]
 	if path == "" {

@@ -128,7 +128,7 @@ func secretInfoGet(i *invocation) error {
 	if n := i.committed(s); n > 0 {
 		out.Revision = n // of the controller, until the hook ends
 		if out.Rotation == "" {
-			out.Rotation = "never" // as the controller tells of a secret that it keeps
+			out.Rotation = "never" // as the controller reports a stored secret
 		}
 	}
 	if s.Owner == i.model.Unit {

@@ -97,7 +97,8 @@ func (d *duel) example(name string) Compared {
 		assumed = math.Sqrt2 * d.noise * float64(*a.Duration)
 	}
 	v := d.limits.judge(name, *a.Measured, Measured{StatusOK, grown(a.Duration, durations), grown(a.Memory, memories)},
-		max(assumed, deviation(numbers(durations)))/root(len(durations)), deviation(numbers(memories))/root(len(memories)))
+		max(assumed, deviation(numbers(durations)))/root(len(durations)),
+		deviation(numbers(memories))/root(len(memories)))
 	c.Row, c.Confidence = v.Row, partPct(v.sure)
 	switch {
 	case v.sure < clearAt:

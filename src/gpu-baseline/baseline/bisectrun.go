@@ -131,7 +131,8 @@ func (o *bisectOptions) run(ctx context.Context, h host.Host, s Streams) (exit i
 		return exitWrong, err
 	}
 	b := &bisection{commits: commits, runs: make([][]Profile, len(commits)), broken: make([]string, len(commits)),
-		limits: o.limits, only: o.only, noise: o.part(), minRuns: o.minRuns, maxRuns: o.maxRuns, canRun: len(o.command) > 0}
+		limits: o.limits, only: o.only, noise: o.part(), minRuns: o.minRuns,
+		maxRuns: o.maxRuns, canRun: len(o.command) > 0}
 	in := folder{h, o.profiles}
 	stored, notes, err := in.load(b)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestLinesFitEightyColumns(t *testing.T) {
 	out := shownBy(t, func(d *demo) {
 		d.screen.title("a title")
 		d.screen.prose(strings.Repeat("word ", 40))
-		d.screen.say("status", "%s", strings.Repeat("long — words ", 20))
+		d.screen.item("status", "%s", strings.Repeat("long — words ", 20))
 		d.screen.mark(failed, "%s", strings.Repeat("reason ", 30))
 	})
 	require.Contains(t, out, "\n== a title "+strings.Repeat("=", 69)+"\n")
@@ -59,7 +59,7 @@ func TestNothingIsWrittenAfterTheReaderHasGone(t *testing.T) {
 	c := &closed{}
 	s := newScreen(c, func(string) string { return "" }, func(err error) { heard = append(heard, err) })
 	s.title("a")
-	s.say("b", "c")
+	s.item("b", "c")
 	require.Len(t, heard, 1)
 	require.Equal(t, 1, c.writes)
 }
