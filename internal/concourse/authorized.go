@@ -43,7 +43,7 @@ func (p WebPaths) Authorized(keys, option []string, others ...string) resource.F
 	return resource.File{Path: p.AuthorizedKeys(), Data: []byte(data), Mode: 0o644, Owner: WebUser}
 }
 
-// teamKeys is the entry of a team in TeamKeys, as Concourse reads it (tsa/tsacmd).
+// teamKeys holds the entry of a team in TeamKeys, as Concourse reads it (tsa/tsacmd).
 type teamKeys struct {
 	Team string   `yaml:"team"`
 	Keys []string `yaml:"ssh_keys"`

@@ -157,7 +157,7 @@ const runcState = "/run/containerd/runc/concourse"
 // leaves the shims running (KillMode=process).
 var unitGroups = []string{"/sys/fs/cgroup/system.slice/" + Unit, "/sys/fs/cgroup/systemd/system.slice/" + Unit}
 
-// process is a remaining process of a worker.
+// process describes a remaining process of a worker.
 type process struct {
 	pid int
 	is  string

@@ -57,7 +57,7 @@ func quoteEnv(v string) (string, error) {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(v) + `"`, nil
 }
 
-// assignment is one KEY=value of an EnvironmentFile. raw is its unchanged text.
+// assignment holds one KEY=value of an EnvironmentFile. raw is its unchanged text.
 type assignment struct{ key, raw string }
 
 // parseEnv finds the assignments as systemd does (src/basic/env-file.c). Comments start
@@ -215,9 +215,9 @@ func quoted(out *strings.Builder, text string, i int) int {
 
 func lineEnd(c byte) bool { return c == '\n' || c == '\r' }
 
-// variable is one row of the table of a process's environment. value returns the text for a
-// C, or "" for no variable. A row without value is a variable that only the predecessor
-// wrote; the charm removes it from the file.
+// variable describes one row of the table of a process's environment. value returns the
+// text for a C, or "" for no variable. A row without value is a variable that only the
+// predecessor wrote; the charm removes it from the file.
 type variable[C any] struct {
 	key   string
 	value func(C) string

@@ -15,7 +15,7 @@ import (
 	"concourse-ci-machine/internal/base/sanitize"
 )
 
-// HealthState is the state of a service according to its health endpoint.
+// HealthState names the state of a service according to its health endpoint.
 type HealthState string
 
 // The states. Healthy does not imply that the worker is registered.

@@ -21,8 +21,8 @@ import (
 // WorkerKeyBits is the size of a new worker key.
 const WorkerKeyBits = 3072
 
-// Key is an RSA key pair as Concourse's key options need it: PKCS#1 PEM in Path, 0600, and
-// one OpenSSH line in Path.pub, 0644. An existing key is kept. An unusable key is left
+// Key manages an RSA key pair as Concourse's key options need it: PKCS#1 PEM in Path, 0600,
+// and one OpenSSH line in Path.pub, 0644. An existing key is kept. An unusable key is left
 // unchanged and reported.
 type Key struct {
 	Path string

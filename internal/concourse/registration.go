@@ -12,7 +12,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// RegistrationState is the worker's registration according to its log.
+// RegistrationState names the worker's registration according to its log.
 type RegistrationState string
 
 // The states. Unknown also results for a registered worker with a log level above info,

@@ -21,7 +21,7 @@ const (
 	WebUser     = "concourse"
 )
 
-// WebPaths are the paths of a web's files. They are never on storage shared with other
+// WebPaths has the paths of a web's files. They are never on storage shared with other
 // units, because its keys and its user's id belong to one machine (D10, D11).
 type WebPaths struct{ Dir string }
 

@@ -33,7 +33,7 @@ var databaseVariables = envTable[WebDatabase]{
 	{"CONCOURSE_POSTGRES_CA_CERT", func(d WebDatabase) string { return d.CAFile }},
 }
 
-// WebConfig is the input of the web's environment. Concourse's defaults apply to fields
+// WebConfig holds the input of the web's environment. Concourse's defaults apply to fields
 // that are empty, 0 or false.
 type WebConfig struct {
 	Paths       WebPaths

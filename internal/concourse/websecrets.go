@@ -15,7 +15,7 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 )
 
-// WebSecrets are the secrets that all webs of an application share. Workers then see one
+// WebSecrets holds the secrets that all webs of an application share. Workers then see one
 // TSA key, a token of one web is valid at the others, and the first user has one password
 // (D3, D24).
 //

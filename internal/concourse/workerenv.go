@@ -9,7 +9,7 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// WorkerConfig is the input of the worker's environment.
+// WorkerConfig holds the input of the worker's environment.
 type WorkerConfig struct {
 	Name       string // see WorkerName
 	WorkDir    string // see WorkFolder

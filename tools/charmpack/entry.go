@@ -20,7 +20,7 @@ type Source struct {
 	Takeover bool
 }
 
-// Entry is one file or link of the charm.
+// Entry describes one file or link of the charm.
 type Entry struct {
 	Name string      // slash-separated, relative to the charm's root
 	Mode fs.FileMode // 0o644, 0o755 or fs.ModeSymlink|0o777

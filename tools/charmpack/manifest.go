@@ -14,7 +14,7 @@ import (
 // machines are the architectures of Concourse's Linux releases.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// charmcraft is the part of charmcraft.yaml that determines the manifest: platforms by
+// charmcraft decodes the part of charmcraft.yaml that determines the manifest: platforms by
 // name, each with one base and architecture. The manifest keeps their order.
 type charmcraft struct {
 	Platforms yaml.Node `yaml:"platforms"`

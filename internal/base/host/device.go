@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Node is a character device below /dev.
+// Node describes a character device below /dev.
 type Node struct {
 	Path         string
 	Major, Minor uint32

@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root is the directory that replaces "/". Its methods take absolute paths of the machine.
+// Root names the directory that replaces "/". Its methods take absolute paths of the
+// machine.
 type Root string
 
 // Path returns p below the root, as this process opens it.
@@ -162,7 +163,7 @@ type Clock interface {
 	Sleep(d time.Duration)
 }
 
-// WallClock is the machine's own clock.
+// WallClock reads the machine's own clock.
 type WallClock struct{}
 
 // Now returns the current time.
@@ -171,7 +172,7 @@ func (WallClock) Now() time.Time { return time.Now() }
 // Sleep waits.
 func (WallClock) Sleep(d time.Duration) { time.Sleep(d) }
 
-// Host is a machine with its files, commands and clock.
+// Host combines a machine's root with its files, commands and clock.
 type Host struct {
 	Root
 	Runner

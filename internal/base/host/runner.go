@@ -73,7 +73,7 @@ func (e *CommandError) LastLine() string {
 	return e.Stderr[strings.LastIndexByte(e.Stderr, '\n')+1:]
 }
 
-// Exec is the Runner of a real machine. It looks programs up on PATH.
+// Exec runs commands of a real machine. It looks programs up on PATH.
 type Exec struct{}
 
 // Run starts the command in a separate process group. At its deadline the group is killed.

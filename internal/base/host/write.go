@@ -19,9 +19,9 @@ func (r Root) WriteFile(p string, data []byte, mode fs.FileMode) error {
 	return r.WriteFileAs(p, data, mode, -1, -1)
 }
 
-// WriteFileAs is WriteFile for a file of another user. The file gets its owner before its
-// name and mode, so that a secret never belongs to another user. -1 keeps the default user
-// or group.
+// WriteFileAs works like WriteFile for a file of another user. The file gets its owner
+// before its name and mode, so that a secret never belongs to another user. -1 keeps the
+// default user or group.
 func (r Root) WriteFileAs(p string, data []byte, mode fs.FileMode, uid, gid int) error {
 	w, err := r.Create(p, mode)
 	if err != nil {
@@ -39,7 +39,7 @@ func (r Root) WriteFileAs(p string, data []byte, mode fs.FileMode, uid, gid int)
 	return w.Commit()
 }
 
-// CopyFile is WriteFile with the content of a reader.
+// CopyFile works like WriteFile with the content of a reader.
 func (r Root) CopyFile(p string, from io.Reader, mode fs.FileMode) error {
 	w, err := r.Create(p, mode)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r Root) CopyFile(p string, from io.Reader, mode fs.FileMode) error {
 	return w.Commit()
 }
 
-// Pending is a file that has no name until Commit. Cancel after Commit has no effect, so
+// Pending holds a file that has no name until Commit. Cancel after Commit has no effect, so
 // `defer w.Cancel()` is always correct.
 type Pending struct {
 	*os.File
@@ -115,7 +115,8 @@ func (r Root) Lock(p string) (func(), error) { return r.lock(p, unix.LOCK_EX) }
 // ErrLocked reports that another process has the lock.
 var ErrLocked = errors.New("it is locked")
 
-// TryLock is Lock without waiting. The error is ErrLocked if another process has the lock.
+// TryLock works like Lock without waiting. The error is ErrLocked if another process has
+// the lock.
 func (r Root) TryLock(p string) (func(), error) {
 	unlock, err := r.lock(p, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -24,7 +24,7 @@ type crowd struct {
 	here []*guest // oldest first
 }
 
-// guest is one connection.
+// guest represents one connection.
 type guest struct {
 	*net.TCPConn
 	crowd  *crowd

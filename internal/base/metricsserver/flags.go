@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Flags are a program's command line: the common flags and the program's own.
+// Flags holds a program's command line: the common flags and the program's own.
 type Flags struct {
 	*flag.FlagSet
 	Watchdog time.Duration // 0: none

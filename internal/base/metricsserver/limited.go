@@ -60,8 +60,8 @@ func (l *Limited) enter(ctx context.Context) bool {
 	return false
 }
 
-// answer is an unsent answer. Its header goes directly to the client's writer, which sends
-// nothing yet.
+// answer holds an unsent answer. Its header goes directly to the client's writer, which
+// sends nothing yet.
 type answer struct {
 	bytes.Buffer
 	to   http.ResponseWriter

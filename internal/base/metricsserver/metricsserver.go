@@ -29,7 +29,7 @@ const (
 	exitUsage  = 2
 )
 
-// Server is a running program.
+// Server represents a running program.
 type Server struct {
 	Logs   *log.Logger
 	Reload <-chan os.Signal // receives SIGHUP

@@ -12,13 +12,13 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// Resource is a piece of desired state. Diff returns the steps that are missing on the
-// machine. It changes nothing, and runs only read-only commands.
+// Resource describes a piece of desired state. Diff returns the steps that are missing on
+// the machine. It changes nothing, and runs only read-only commands.
 type Resource interface {
 	Diff(ctx context.Context, h host.Host) (Plan, error)
 }
 
-// Step is one change with its reason.
+// Step describes one change with its reason.
 type Step struct {
 	Op  string // "write /etc/cdi/amd.json"; completes "cannot ..."
 	Why string // "missing", "content differs"
@@ -61,13 +61,13 @@ func (p Plan) Print(w io.Writer) error {
 	return nil
 }
 
-// Note is the tolerated failure of a step.
+// Note records the tolerated failure of a step.
 type Note struct {
 	Step Step
 	Err  error
 }
 
-// StepError is the failure that ended a run.
+// StepError reports the failure that ended a run.
 type StepError struct {
 	Op  string
 	Err error
@@ -77,8 +77,8 @@ func (e *StepError) Error() string { return fmt.Sprintf("cannot %s: %v", e.Op, e
 func (e *StepError) Unwrap() error { return e.Err }
 
 // Apply runs the steps in order and stops at the first error that its step does not
-// tolerate, a *StepError. report may be nil. It receives each step before it runs, "2/5 write
-// /etc/cdi/amd.json (missing)", and the texts of Report.
+// tolerate, a *StepError. report may be nil. It receives each step before it runs, "2/5
+// write /etc/cdi/amd.json (missing)", and the texts of Report.
 func (p Plan) Apply(ctx context.Context, report func(text string)) ([]Note, error) {
 	if report == nil {
 		report = func(string) {}

@@ -20,7 +20,7 @@ type change struct {
 	text       []byte
 }
 
-// Node is an existing or new object in an Edit.
+// Node represents an existing or new object in an Edit.
 type Node struct {
 	edit     *Edit
 	value    Value // Absent or Null for a new object

@@ -10,7 +10,7 @@ import (
 	"fmt"
 )
 
-// Kind is the type of a value.
+// Kind names the type of a value.
 type Kind uint8
 
 // The kinds of JSON values. Absent is a missing value.
@@ -35,8 +35,8 @@ const (
 	maxValues = 1 << 20
 )
 
-// node is one value. The values inside it follow directly. A key is a separate value before
-// its member's.
+// node describes one value. The values inside it follow directly. A key is a separate value
+// before its member's.
 type node struct {
 	start, end uint32 // its bytes
 	next       uint32 // the first node after all nodes inside
@@ -44,7 +44,7 @@ type node struct {
 	plain      bool // a string without escapes, all of ASCII
 }
 
-// Doc is a parsed document.
+// Doc holds a parsed document.
 type Doc struct {
 	data  []byte
 	nodes []node

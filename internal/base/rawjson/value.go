@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// Value is one value of a document. The zero Value is Absent.
+// Value points to one value of a document. The zero Value is Absent.
 type Value struct {
 	doc *Doc
 	at  int
@@ -109,7 +109,7 @@ func (v Value) Get(key string) (Value, error) {
 	return found, nil
 }
 
-// Of is Get with a check of the member's kind. Its errors name the key.
+// Of calls Get and checks the member's kind. Its errors name the key.
 func (v Value) Of(key string, k Kind) (Value, error) {
 	member, err := v.Get(key)
 	if err == nil {

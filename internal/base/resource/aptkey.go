@@ -14,9 +14,9 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// AptKey is the key that signs an apt repository, in a separate keyring file: one OpenPGP
-// public key, binary, mode 0644. It is fetched from URL and written only if it has the
-// expected fingerprint. An existing file must have it too.
+// AptKey describes the key that signs an apt repository, in a separate keyring file: one
+// OpenPGP public key, binary, mode 0644. It is fetched from URL and written only if it has
+// the expected fingerprint. An existing file must have it too.
 type AptKey struct {
 	Path        string // /etc/apt/keyrings/<name>.gpg
 	URL         string

@@ -13,8 +13,8 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// Package is an installed Debian package. Its steps wait for other users of apt and never
-// remove a lock.
+// Package describes an installed Debian package. Its steps wait for other users of apt and
+// never remove a lock.
 type Package struct {
 	Name string
 	// Version is the whole version, or its beginning up to a character that ends a number:
@@ -157,7 +157,7 @@ func aptBusy(err error) bool {
 	return errors.As(err, &e) && strings.Contains(e.Stderr, "Could not get lock")
 }
 
-// PackageState is the state of a package in dpkg's database. The zero value is an unknown
+// PackageState holds the state of a package in dpkg's database. The zero value is an unknown
 // package.
 type PackageState struct {
 	Status   string // installed, half-configured, unpacked, half-installed, triggers-pending, config-files, ...

@@ -12,7 +12,7 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// AptSource is an apt repository as a deb822 file (sources.list(5)) in
+// AptSource describes an apt repository as a deb822 file (sources.list(5)) in
 // /etc/apt/sources.list.d, mode 0644, restricted to one key. A suite that ends in "/" is
 // the path of a flat repository, which has no components.
 type AptSource struct {

@@ -16,7 +16,7 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// Attempt is a failed installation attempt, as stored in a file.
+// Attempt records a failed installation attempt, as stored in a file.
 type Attempt struct {
 	Time    time.Time `json:"time"`
 	Attempt int       `json:"attempt"` // counted from 1, and again from 1 when the inputs change
@@ -187,7 +187,7 @@ func oneLine(s string) string {
 // was tolerated. It needs no separate warning.
 var ErrSkipped = errors.New("not tried")
 
-// RecordedError is a failure with its own file, which has more details than a warning.
+// RecordedError marks a failure with its own file, which has more details than a warning.
 type RecordedError struct{ Err error }
 
 func (e *RecordedError) Error() string { return e.Err.Error() }
@@ -195,7 +195,7 @@ func (e *RecordedError) Error() string { return e.Err.Error() }
 // Unwrap implements the interface of errors.Is and errors.As.
 func (e *RecordedError) Unwrap() error { return e.Err }
 
-// Chain is a list of resources that each need the ones before: a key, a source, a package.
+// Chain runs a list of resources that each need the ones before: a key, a source, a package.
 // A failure is recorded with its number for the next hook, and the remaining resources are
 // skipped.
 type Chain struct {

@@ -11,7 +11,7 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// Dir is a directory with this mode. Its content is ignored.
+// Dir describes a directory with this mode. Its content is ignored.
 type Dir struct {
 	Path  string
 	Mode  fs.FileMode
@@ -53,7 +53,7 @@ func (d Dir) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// Absent is a file, link or directory tree that must not exist.
+// Absent describes a file, link or directory tree that must not exist.
 type Absent struct {
 	Path string
 	Why  string // reason of the removal: "compute-runtime is none"
@@ -84,8 +84,8 @@ func (a Absent) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// Link is a symbolic link. A link to another target is replaced. Another kind of file is
-// not replaced, because its owner is unknown.
+// Link describes a symbolic link. A link to another target is replaced. Another kind of
+// file is not replaced, because its owner is unknown.
 type Link struct {
 	Path string
 	To   string // literal text of the link

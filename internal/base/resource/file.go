@@ -16,8 +16,8 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// File is a regular file with this content and mode. A link or another kind of file in its
-// place is replaced, not followed.
+// File describes a regular file with this content and mode. A link or another kind of file
+// in its place is replaced, not followed.
 type File struct {
 	Path string
 	Data []byte
@@ -73,7 +73,7 @@ func fileMode(h host.Host, p string, mode fs.FileMode, owner string) (string, er
 	return ownerDiffers(h, st, owner)
 }
 
-// Copy is a file with the content of another, which may be outside the host's root: a
+// Copy describes a file with the content of another, which may be outside the host's root: a
 // binary of the charm.
 type Copy struct {
 	Path string

@@ -86,7 +86,7 @@ func DiskOf(r host.Root, dir string) string {
 	return mounts.on(dir).source
 }
 
-// mountPoint is a line of /proc/self/mountinfo (proc(5)).
+// mountPoint holds a line of /proc/self/mountinfo (proc(5)).
 type mountPoint struct {
 	path    string
 	options []string // of the mount, not of its file system

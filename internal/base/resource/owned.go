@@ -54,9 +54,9 @@ func (b owned) write(r host.Root) error {
 	return nil
 }
 
-// OwnedPackage is a package that the charm removes again with RemoveOwned, unless it was
-// installed before. It is recorded before its installation. A crash in between leaves the
-// record of a missing package, which has no effect.
+// OwnedPackage describes a package that the charm removes again with RemoveOwned, unless it
+// was installed before. It is recorded before its installation. A crash in between leaves
+// the record of a missing package, which has no effect.
 type OwnedPackage struct{ Package }
 
 // Diff implements plan.Resource.

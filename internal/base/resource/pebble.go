@@ -10,8 +10,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// PebbleLayer is the layer file of one service with one HTTP check, for Pebble's layers
-// directory.
+// PebbleLayer describes the layer file of one service with one HTTP check, for Pebble's
+// layers directory.
 type PebbleLayer struct {
 	Dir     string // $PEBBLE/layers
 	Service string // also names the file: 001-<service>.yaml

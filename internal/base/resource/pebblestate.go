@@ -74,8 +74,8 @@ func PebbleServices(ctx context.Context, r host.Root, socket string) (PebbleStat
 	return s, nil
 }
 
-// pebbleGet is the client's request with a deadline, which its methods Services and Checks
-// do not accept.
+// pebbleGet sends the client's request with a deadline, which its methods Services and
+// Checks do not accept.
 func pebbleGet(ctx context.Context, c *client.Client, path string, into any) error {
 	resp, err := c.Requester().Do(ctx, &client.RequestOptions{Type: client.SyncRequest, Method: "GET", Path: path})
 	if err != nil {

@@ -26,14 +26,14 @@ type Preserved struct {
 	File    string // changed by the scripts; restored if it differs
 }
 
-// dir is the folder of the copies. It gets this name when it is complete.
+// dir returns the folder of the copies. It gets this name when it is complete.
 func (k Preserved) dir() string    { return wellknown.StateDir + "/kept-" + k.Package }
 func (k Preserved) folder() string { return k.dir() + "/folder" }
 func (k Preserved) file() string   { return k.dir() + "/file" }
 
 func (k Preserved) paths() string { return k.Folder + " and " + k.File }
 
-// Pending reports whether files still have to be restored.
+// Pending reports whether files still need to be restored.
 func (k Preserved) Pending(r host.Root) bool { return exists(r, k.dir()) }
 
 // Diff implements plan.Resource.

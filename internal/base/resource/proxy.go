@@ -8,9 +8,9 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// Proxies are the proxies for downloads. The URLs may contain passwords, so they are passed
-// in environments, never in argv or logs. If all are empty, the process's own environment
-// applies.
+// Proxies holds the proxies for downloads. The URLs may contain passwords, so they are
+// passed in environments, never in argv or logs. If all are empty, the process's own
+// environment applies.
 type Proxies struct{ HTTP, HTTPS, No string }
 
 // Env returns the proxies as variables for commands, or none.

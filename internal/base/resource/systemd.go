@@ -11,7 +11,7 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// UnitState is the state of a unit in systemd. The zero value is an unknown unit.
+// UnitState holds the state of a unit in systemd. The zero value is an unknown unit.
 type UnitState struct {
 	Load   string // LoadState: loaded, not-found, masked
 	Active string // ActiveState: active, inactive, failed, activating, deactivating
@@ -74,8 +74,8 @@ func Systemctl(args ...string) host.Command {
 	return host.Command{Argv: append([]string{"systemctl"}, args...), Deadline: 2 * time.Minute}
 }
 
-// Service is a systemd unit that is enabled and running, or neither. State is the result of
-// ShowUnits, so that Diff needs no command.
+// Service describes a systemd unit that is enabled and running, or neither. State is the
+// result of ShowUnits, so that Diff needs no command.
 type Service struct {
 	Unit  string
 	State UnitState

@@ -20,10 +20,9 @@ const StampDir = "/run/concourse-charm"
 // Stamp returns the file of the trigger with that name.
 func Stamp(name string) string { return StampDir + "/" + name + ".stamp" }
 
-// Trigger is a command that must run when its inputs have changed since its last success,
-// such as a daemon-reload or a restart. The stamp is written only after success. So a crash
-// between writing a file and the restart loses nothing, and unchanged inputs restart
-// nothing.
+// Trigger runs a command when its inputs have changed since its last success, such as a
+// daemon-reload or a restart. The stamp is written only after success. So a crash between
+// writing a file and the restart loses nothing, and unchanged inputs restart nothing.
 //
 // The stamp alone records only the charm's own actions. Others write the same files and
 // start the same units. So the stamp also has the times of the Files and, with a Unit, the

@@ -15,8 +15,8 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// User is a system user without a login, with a group of the same name. An existing user is
-// not changed.
+// User describes a system user without a login, with a group of the same name. An existing
+// user is not changed.
 type User struct {
 	Name string
 	Home string // not created
@@ -57,7 +57,7 @@ func (u User) command(root host.Root) ([]string, error) {
 	return append(argv, "--no-create-home", "--home-dir", u.Home, "--shell", "/bin/false", u.Name), nil
 }
 
-// account is a user and its primary group, by number.
+// account identifies a user and its primary group, by number.
 type account struct{ uid, gid int }
 
 // lookupAccount finds a user in /etc/passwd of the root. Accounts of a directory service

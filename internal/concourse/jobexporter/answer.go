@@ -10,8 +10,8 @@ import (
 // Answers of Concourse 8 (atc/summary.go, atc/pipeline.go, atc/team.go), as far as this
 // package uses them.
 
-// job is an element of GET /api/v1/jobs: the active jobs of all pipelines that the user may
-// see. These include public pipelines of other teams.
+// job decodes an element of GET /api/v1/jobs: the active jobs of all pipelines that the
+// user may see. These include public pipelines of other teams.
 type job struct {
 	Team     string         `json:"team_name"`
 	Pipeline string         `json:"pipeline_name"`
@@ -30,7 +30,7 @@ type build struct {
 	End    int64  `json:"end_time"`
 }
 
-// pipeline is an element of GET /api/v1/pipelines.
+// pipeline decodes an element of GET /api/v1/pipelines.
 type pipeline struct {
 	Team     string         `json:"team_name"`
 	Name     string         `json:"name"`
@@ -39,13 +39,13 @@ type pipeline struct {
 	Archived bool           `json:"archived"`
 }
 
-// team is an element of GET /api/v1/teams, which lists the user's teams.
+// team decodes an element of GET /api/v1/teams, which lists the user's teams.
 type team struct {
 	Name string `json:"name"`
 }
 
-// worker is an element of GET /api/v1/workers: all workers for an administrator, otherwise
-// those that the user's teams may use.
+// worker decodes an element of GET /api/v1/workers: all workers for an administrator,
+// otherwise those that the user's teams may use.
 type worker struct {
 	State string   `json:"state"`
 	Tags  []string `json:"tags"`

@@ -18,7 +18,7 @@ import (
 	"concourse-ci-machine/internal/concourse/jobexporter/login"
 )
 
-// result is the result of a poll, as in the label result.
+// result names the result of a poll, as in the label result.
 type result string
 
 const (
@@ -32,7 +32,7 @@ const (
 	resultAnswer      result = "answer"      // an answer that makes no sense
 )
 
-// failure is an error with its kind.
+// failure combines an error with its kind.
 type failure struct {
 	result result
 	err    error
@@ -191,7 +191,7 @@ const (
 	refusedPause = 5 * time.Minute
 )
 
-// token is the result of a login. The zero token is none.
+// token holds the result of a login. The zero token is none.
 type token struct {
 	text    string
 	renew   time.Time // zero: never

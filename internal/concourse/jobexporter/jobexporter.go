@@ -98,7 +98,7 @@ that started it. SIGHUP: log in anew and ask at once.
 
 `
 
-// options is the command line.
+// options holds the command line.
 type options struct {
 	credentials string
 	interval    time.Duration

@@ -13,7 +13,7 @@ import (
 	"concourse-ci-machine/internal/concourse/jobexporter/login"
 )
 
-// Options are the settings of a Poller.
+// Options holds the settings of a Poller.
 type Options struct {
 	CredentialsFile string
 	Timeout         time.Duration // of one poll, including the login

@@ -16,8 +16,8 @@ const (
 	maxTasks = 5000
 )
 
-// container is an element of GET /api/v1/teams/<team>/containers (atc/container.go). Its id
-// is the handle, which also names it on the worker.
+// container decodes an element of GET /api/v1/teams/<team>/containers (atc/container.go).
+// Its id is the handle, which also names it on the worker.
 type container struct {
 	Handle   string         `json:"id"`
 	Worker   string         `json:"worker_name"`
@@ -37,7 +37,7 @@ type task struct {
 	seen    time.Time
 }
 
-// tasks are the containers of tasks that Concourse has or had recently, by handle.
+// tasks holds the containers of tasks that Concourse has or had recently, by handle.
 type tasks map[string]task
 
 // containersOf returns the path of a team's containers of tasks. Gets, puts and checks are

@@ -47,7 +47,7 @@ with concourse as (
 select r.rolname, l.kind, l.name, r.rolsuper from lacks l join pg_roles r on r.oid = l.owner
 order by 1, 2, 3`
 
-// object is an object on which the web lacks rights.
+// object names an object on which the web lacks rights.
 type object struct {
 	owner string
 	super bool   // the owner is a superuser

@@ -36,7 +36,7 @@ const (
 	maxTarball = 4 << 30
 )
 
-// lost is a network failure that another attempt may fix.
+// lost marks a network failure that another attempt may fix.
 type lost struct{ error }
 
 func (l lost) Unwrap() error { return l.error }

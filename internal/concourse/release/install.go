@@ -102,7 +102,7 @@ func (r Install) install(h host.Host, t target) plan.Plan {
 		}})
 }
 
-// installShared is install as one step, for one unit at a time. It skips the parts that
+// installShared installs in one step, for one unit at a time. It skips the parts that
 // another unit has finished since the plan was made.
 func (r Install) installShared(ctx context.Context, h host.Host, t target) error {
 	unlock, err := tryLock(h.Root)

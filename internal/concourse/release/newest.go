@@ -30,7 +30,7 @@ const (
 	newestDeadline = 10 * time.Second
 )
 
-// NewestQuery is the input of a query of auto-upgrade.
+// NewestQuery holds the input of a query of auto-upgrade.
 type NewestQuery struct {
 	Installed string // x.y.z; "" if no release is installed
 	Arch      string // amd64, arm64: a release is valid if it has a tarball for it
@@ -40,7 +40,7 @@ type NewestQuery struct {
 	api       string
 }
 
-// newestAnswer is the content of NewestFile. It never contains the token.
+// newestAnswer holds the content of NewestFile. It never contains the token.
 type newestAnswer struct {
 	Asked   time.Time `json:"asked"`
 	Asker   string    `json:"asker"`             // hash of the query's inputs

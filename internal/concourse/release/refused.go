@@ -7,7 +7,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// refusal is a verified download that has another version than its name. Its digest
+// refusal records a verified download that has another version than its name. Its digest
 // identifies it, as for an attached release. While that digest is the tarball's expected
 // checksum, the tarball is neither downloaded nor unpacked again.
 type refusal struct {

@@ -58,7 +58,7 @@ func Observe(root host.Root, r Release) (Release, error) {
 	return r, err
 }
 
-// target is the wanted release, as far as it is known before it is installed.
+// target describes the wanted release, as far as it is known before it is installed.
 type target struct {
 	id        string
 	installed bool   // complete below Dir

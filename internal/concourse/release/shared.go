@@ -184,7 +184,7 @@ func Folders(shared bool) []plan.Resource {
 	return []plan.Resource{sharedDir(Dir), sharedDir(unitsDir)}
 }
 
-// sharedDir is a directory on shared storage. It is created if missing and never changed.
+// sharedDir names a directory on shared storage. It is created if missing and never changed.
 type sharedDir string
 
 // Diff implements plan.Resource.

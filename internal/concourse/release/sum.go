@@ -144,12 +144,12 @@ func (r Install) verify(ctx context.Context, h host.Host, tarball string) (strin
 	return got, nil
 }
 
-// checksum is one row of the table of releases with a known SHA-256.
+// checksum holds one row of the table of releases with a known SHA-256.
 type checksum struct {
 	Version string // x.y.z
 	Arch    string // amd64, arm64
 	SHA256  string // of concourse-<version>-linux-<arch>.tgz, lower-case hex
-	Source  string // where the sum was published, or who computed it from which file
+	Source  string // publisher of the sum, or its author and source file
 }
 
 // checksums returns the table. A row needs the SHA-256 of the tarball itself. Concourse

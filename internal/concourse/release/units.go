@@ -25,7 +25,7 @@ const (
 	recordStale   = 30 * 24 * time.Hour
 )
 
-// unitRecord is the content of such a file.
+// unitRecord holds the content of such a file.
 type unitRecord struct {
 	Unit     string    `json:"unit"`
 	Releases []string  `json:"releases"` // ids, sorted

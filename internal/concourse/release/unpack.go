@@ -21,7 +21,7 @@ type limits struct {
 
 var releaseLimits = limits{entries: 100_000, bytes: 16 << 30}
 
-// problem is a defect of the tarball. Other errors are the machine's.
+// problem describes a defect of the tarball. Other errors are the machine's.
 type problem string
 
 func (p problem) Error() string { return string(p) }

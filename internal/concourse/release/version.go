@@ -104,7 +104,7 @@ func ToolVersion(ctx context.Context, h host.Host, name string) string {
 // and is never removed.
 const originName = ".origin.json"
 
-// origin is the content of that record. File, Size and Modified describe an attached
+// origin holds the content of that record. File, Size and Modified describe an attached
 // resource. While they are unchanged, its SHA-256 is not computed again.
 type origin struct {
 	ID       string    `json:"-"`

@@ -26,7 +26,7 @@ const (
 	ContainersOfMain = Teams + "/main/containers"
 )
 
-// Server is a web. Change it only in Set.
+// Server simulates a web. Change it only in Set.
 type Server struct {
 	*httptest.Server
 	mu sync.Mutex

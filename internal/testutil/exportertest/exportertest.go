@@ -47,7 +47,8 @@ func Sensors(all ...any) map[string]string {
 	return files
 }
 
-// Attribute is an attribute of a Table: its number in package gpumetrics, and its values.
+// Attribute describes an attribute of a Table: its number in package gpumetrics, and its
+// values.
 type Attribute struct {
 	ID     int
 	Values []uint64

@@ -120,12 +120,12 @@ func (r *Runner) Run(_ context.Context, c host.Command) ([]byte, error) {
 // Real returns a throwaway root on which real commands run.
 func Real(t testing.TB) host.Host { return RealAt(Root(t)) }
 
-// RealAt is Real for an existing root.
+// RealAt works like Real for an existing root.
 func RealAt(r host.Root) host.Host {
 	return host.Host{Root: r, Runner: host.Exec{}, Clock: Clock{T: Now}}
 }
 
-// Buffer is a bytes.Buffer for several goroutines.
+// Buffer wraps a bytes.Buffer for several goroutines.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

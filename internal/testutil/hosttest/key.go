@@ -55,7 +55,7 @@ func keyFiles(key *rsa.PrivateKey) (private, public string) {
 		string(ssh.MarshalAuthorizedKey(half))
 }
 
-// Authority is a private certificate authority.
+// Authority represents a private certificate authority.
 type Authority struct {
 	PEM string
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Case is one hook tool call and the answer of Juju 3.6.11 on the unit of CaseModel. It is
-// data, so that the same table can run against Juju's own tools.
+// Case describes one hook tool call and the answer of Juju 3.6.11 on the unit of CaseModel.
+// It is data, so that the same table can run against Juju's own tools.
 type Case struct {
 	Name      string
 	In        string     // the hook: "" config-changed; created, joined, broken: of relation db:7; action: diagnose

@@ -14,7 +14,7 @@ import (
 	"concourse-ci-machine/internal/charm/juju"
 )
 
-// Context is one hook or action from its beginning to Commit or Rollback.
+// Context represents one hook or action from its beginning to Commit or Rollback.
 type Context struct {
 	ID    string // JUJU_CONTEXT_ID
 	Event juju.Event

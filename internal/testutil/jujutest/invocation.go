@@ -23,7 +23,7 @@ type tool struct {
 // aliases are other names of options.
 var aliases = map[string]string{"r": "relation", "l": "log-level", "a": "all"}
 
-// invocation is one run of a tool.
+// invocation holds one run of a tool.
 type invocation struct {
 	*Context
 	name           string

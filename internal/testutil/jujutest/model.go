@@ -57,20 +57,20 @@ type Book struct {
 	Reboot    string // the last hook's request: "", "after" or "now"
 }
 
-// StatusLine is one status-set.
+// StatusLine records one status-set.
 type StatusLine struct {
 	Status  string
 	Message string
 }
 
-// LogLine is one juju-log. Juju puts the relation's id before the message.
+// LogLine records one juju-log. Juju puts the relation's id before the message.
 type LogLine struct {
 	Level   string // TRACE, DEBUG, INFO, WARNING, ERROR, CRITICAL
 	Message string
 }
 
-// Relation is one relation of the unit. It is a peer relation if RemoteApp is the unit's
-// own application. Then all units share LocalApp as application bag.
+// Relation describes one relation of the unit. It is a peer relation if RemoteApp is the
+// unit's own application. Then all units share LocalApp as application bag.
 type Relation struct {
 	ID        int
 	Endpoint  string
@@ -84,7 +84,7 @@ type Relation struct {
 // Name returns the relation's name in the tools: "flight:7".
 func (r *Relation) Name() string { return fmt.Sprintf("%s:%d", r.Endpoint, r.ID) }
 
-// Action is one run of an action.
+// Action records one run of an action.
 type Action struct {
 	ID, Name string
 	Params   map[string]any

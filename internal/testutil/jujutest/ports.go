@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// OpenPort is an open port range of the unit, for one endpoint or for all ("").
+// OpenPort describes an open port range of the unit, for one endpoint or for all ("").
 type OpenPort struct {
 	Endpoint string
 	From, To int // -1 for icmp

@@ -18,7 +18,7 @@ import (
 	"concourse-ci-machine/internal/charm/juju"
 )
 
-// Secret is a secret of the unit, of its application, or of another application.
+// Secret describes a secret of the unit, of its application, or of another application.
 type Secret struct {
 	ID          string // 20 characters, without "secret:"
 	Label       string // the owner's; a consumer's own label for a foreign secret
@@ -31,7 +31,7 @@ type Secret struct {
 	Granted     bool // for a foreign secret: this unit may read it
 }
 
-// Grant is one secret-grant. Subject is a unit or an application.
+// Grant records one secret-grant. Subject is a unit or an application.
 type Grant struct{ Relation, Subject string }
 
 // AddSecret adds a readable secret of another application to the model.

@@ -115,7 +115,7 @@ func InstallTools(dir, exe string) error {
 // IsTool reports whether a program with this name must call ToolMain.
 func IsTool(arg0 string) bool { return slices.Contains(ToolNames(), filepath.Base(arg0)) }
 
-// ToolMain is a hook-tool command. It sends the call to the server of
+// ToolMain runs a hook-tool command: it sends the call to the server of
 // JUJU_AGENT_SOCKET_ADDRESS for the hook JUJU_CONTEXT_ID, prints the answer and returns the
 // exit status. It reads stdin only if the call requests it.
 func ToolMain(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {

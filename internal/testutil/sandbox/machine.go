@@ -360,7 +360,7 @@ func (m *Machine) show(names []string) string {
 	return b.String()
 }
 
-// machineMain is a stand-in command. It sends its arguments to the Machine and prints the
+// machineMain runs a stand-in command: it sends its arguments to the Machine and prints the
 // answer.
 func machineMain(args []string, stdout, stderr io.Writer) int {
 	conn, err := net.Dial("unix", os.Getenv(machineSocket))

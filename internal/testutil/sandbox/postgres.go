@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Postgres is a stand-in database server. It accepts every login, is not a replica and is
+// Postgres simulates a database server. It accepts every login, is not a replica and is
 // empty, so all other queries have empty answers. Tests of the charm with a real server
 // need an installed PostgreSQL.
 type Postgres struct {

@@ -31,7 +31,7 @@ type Options struct {
 	Main Program
 }
 
-// World is the unit.
+// World holds the unit.
 type World struct {
 	Dir     string
 	Root    host.Root
@@ -126,7 +126,7 @@ func (w *World) Close() error {
 	return errors.Join(w.server.Close(), os.RemoveAll(w.Dir))
 }
 
-// Result is the result of one dispatch run.
+// Result holds the result of one dispatch run.
 type Result struct {
 	Code     int
 	Output   string // stdout and stderr

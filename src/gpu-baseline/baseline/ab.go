@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// pairs are the profiles of A and B, with those of one round under one number. Drift
+// pairs holds the profiles of A and B, with those of one round under one number. Drift
 // between rounds, such as of a clock, then affects both.
 type pairs struct{ a, b []Profile }
 
 // firstRounds is the minimum number of rounds: two of A B and two of B A.
 const firstRounds = 4
 
-// duel is the input for deciding about the next round of a comparison.
+// duel holds the input for deciding about the next round of a comparison.
 type duel struct {
 	pairs
 	limits    Limits
@@ -54,7 +54,7 @@ type Side struct {
 	Spread Percent `json:"spread_pct"` // standard deviation of its durations
 }
 
-// Answer is the answer to whether B is worse than A.
+// Answer names the answer to whether B is worse than A.
 type Answer string
 
 const (
@@ -64,8 +64,8 @@ const (
 	NotInAll Answer = "not measured" // in a round of A, or new in B
 )
 
-// Compared is the answer for one example. It compares A's mean with A's mean plus the mean
-// growth of a round.
+// Compared holds the answer for one example. It compares A's mean with A's mean plus the
+// mean growth of a round.
 type Compared struct {
 	Name       string  `json:"name"`
 	Result     Answer  `json:"result"`

@@ -25,7 +25,7 @@ Exit status: 0 B is not worse, 1 it is, 2 wrong command line or bad input, or a
 command failed, 3 not clear after all rounds.
 `
 
-// abOptions is a command line of ab.
+// abOptions holds a command line of ab.
 type abOptions struct {
 	a, b    string // commits; or commands if command is empty
 	command []string

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// ABReport is the complete comparison. As JSON it is the output.
+// ABReport describes the complete comparison. As JSON it is the output.
 type ABReport struct {
 	Version  int        `json:"version"`
 	Result   Answer     `json:"result"` // worse if one example is; otherwise not clear if one is

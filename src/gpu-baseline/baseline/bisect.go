@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Commit is a commit of the history, or a version of a pipeline.
+// Commit describes a commit of the history, or a version of a pipeline.
 type Commit struct {
 	ID      string `json:"commit"`
 	Subject string `json:"subject"`
@@ -21,8 +21,8 @@ const digits = 12
 
 func (c Commit) short() string { return c.ID[:min(digits, len(c.ID))] }
 
-// bisection is the input for deciding about the next step: the measurements so far and the
-// limits of the search. It stores no other state, so that an interrupted search can
+// bisection holds the input for deciding about the next step: the measurements so far and
+// the limits of the search. It stores no other state, so that an interrupted search can
 // continue.
 type bisection struct {
 	commits []Commit    // the first is good, the last is bad; at least two
@@ -36,7 +36,7 @@ type bisection struct {
 	canRun  bool
 }
 
-// step is the next measurement.
+// step describes the next measurement.
 type step struct {
 	commit int // -1: none
 	why    string
@@ -268,7 +268,7 @@ func (b *bisection) repeat(i int, v *verdict) step {
 
 func abs(n int) int { return max(n, -n) }
 
-// Outcome is the outcome of the search for one example.
+// Outcome names the outcome of the search for one example.
 type Outcome string
 
 const (
@@ -278,7 +278,7 @@ const (
 	NotMeasured Outcome = "not measured" // at one of the ends
 )
 
-// Found is the answer for one example.
+// Found holds the answer for one example.
 type Found struct {
 	Name       string   `json:"name"`
 	Result     Outcome  `json:"result"`
@@ -340,7 +340,7 @@ func (f *Found) end(b *bisection, good, bad int, verdicts []*verdict, why []stri
 	}
 }
 
-// BisectReport is the complete search. As JSON it is the output.
+// BisectReport describes the complete search. As JSON it is the output.
 type BisectReport struct {
 	Version  int      `json:"version"`
 	OK       bool     `json:"ok"` // each worse example has one commit, with enough confidence

@@ -28,7 +28,7 @@ an end can't be measured, 2 wrong command line or bad input, 3 not clear: one of
 several commits, or less sure than 95 %%.
 `
 
-// bisectOptions is a command line of bisect.
+// bisectOptions holds a command line of bisect.
 type bisectOptions struct {
 	span, versions, profiles string
 	only, command            []string
@@ -111,7 +111,7 @@ func (o *bisectOptions) parse(words, after []string, dashed bool) error {
 	return o.repeats.check(o.limits, 1)
 }
 
-// search is a running bisection.
+// search represents a running bisection.
 type search struct {
 	*bisection
 	in      folder

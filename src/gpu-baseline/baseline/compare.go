@@ -15,7 +15,7 @@ type Limits struct {
 	AllowMissing bool     `json:"allow_missing"` // examples and measurements may be missing
 }
 
-// Result is the result of one example.
+// Result names the result of one example.
 type Result string
 
 const (
@@ -29,7 +29,7 @@ const (
 	New       Result = "new"       // not in the baseline, or skipped in it
 )
 
-// Row is the comparison of one example. Deltas are new minus base. They are nil if one
+// Row holds the comparison of one example. Deltas are new minus base. They are nil if one
 // value was not measured, or if the example is not ok in both.
 type Row struct {
 	Name        string    `json:"name"` // from the new profile, or from base if missing there

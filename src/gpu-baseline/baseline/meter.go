@@ -160,7 +160,7 @@ const (
 	lookPause = time.Second
 )
 
-// record is a unit's report about a measurement. A record from another source has only
+// record holds a unit's report about a measurement. A record from another source has only
 // Valid and Reason, for the run that has just ended.
 type record struct {
 	Valid  *bool

@@ -17,7 +17,7 @@ const surest = 0.999
 // few is the number of repeated runs below which the assumed noise also applies.
 const few = 5
 
-// verdict is the judgement of an example's value.
+// verdict holds the judgement of an example's value.
 type verdict struct {
 	Row
 	sure float64 // confidence that Gates is right, 0.5 to surest
@@ -162,7 +162,7 @@ func (s sample) measured() Measured {
 	return Measured{StatusOK, mean(s.durations), mean(s.memories)}
 }
 
-// noise is the scatter of runs of one commit, relative to their value.
+// noise measures the scatter of runs of one commit, relative to their value.
 type noise struct{ duration, memory float64 }
 
 // judge compares two samples. The error of the growth includes the error of the bound,

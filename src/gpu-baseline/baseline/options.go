@@ -24,7 +24,7 @@ is exceeded. Without limits durations and memory are shown, and decide nothing.
 Exit status: 0 within the limits, 1 beyond them, 2 wrong command line or bad input.
 `
 
-// options is a command line of compare.
+// options holds a command line of compare.
 type options struct {
 	base, now   string // files; "-" is standard input
 	limits      Limits

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Status is the result of an example.
+// Status names the result of an example.
 type Status string
 
 const (
@@ -38,7 +38,7 @@ type Measured struct {
 	Memory   *Amount `json:"peak_memory_mb"` // MB of 1,000,000 bytes, never converted
 }
 
-// Example is one example of a profile.
+// Example describes one example of a profile.
 type Example struct {
 	Name string
 	Measured
@@ -61,7 +61,7 @@ func (p Profile) find(name string) (Example, bool) {
 	return Example{}, false
 }
 
-// Amount is a number of seconds or MB, in millionths. Whole numbers make differences exact:
+// Amount counts seconds or MB, in millionths. Whole numbers make differences exact:
 // as floating point, 1.1 is more than 10 % above 1.0.
 type Amount int64
 
@@ -100,7 +100,7 @@ func (a Amount) String() string {
 // MarshalJSON writes a number.
 func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
 
-// Percent is a change, rounded to four decimals. Limits are compared with the rounded
+// Percent expresses a change, rounded to four decimals. Limits are compared with the rounded
 // value, so that the output explains the result.
 type Percent float64
 

@@ -21,13 +21,13 @@ type Counts struct {
 	New       int `json:"new"`
 }
 
-// Hint is a rename that would explain one missing and one new example.
+// Hint suggests a rename that would explain one missing and one new example.
 type Hint struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// Report is the complete comparison. As JSON it is the output.
+// Report describes the complete comparison. As JSON it is the output.
 type Report struct {
 	Version  int      `json:"version"`
 	OK       bool     `json:"ok"` // within the limits

@@ -41,13 +41,13 @@ and the exit statuses.
 // errHelp and errVersion request a text instead of a command.
 var errHelp, errVersion = errors.New("help"), errors.New("version")
 
-// Streams are the program's input and outputs.
+// Streams holds the program's input and outputs.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// subcommand is one command of the program.
+// subcommand runs one command of the program.
 type subcommand interface {
 	// usage has %[1]s for the program's name and %[2]s for the lines on flags.
 	usage() string
@@ -146,7 +146,7 @@ func write(w io.Writer, s string) error {
 	return nil
 }
 
-// report is the output of a command, for people and programs.
+// report formats the output of a command, for people and programs.
 type report interface {
 	Text() string
 	Markdown() string

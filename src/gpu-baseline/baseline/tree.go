@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// kind is the type of a JSON value.
+// kind names the type of a JSON value.
 type kind int
 
 const (
@@ -21,7 +21,7 @@ const (
 	object
 )
 
-// value is JSON in its original form. It keeps the order of members, and also duplicates,
+// value holds JSON in its original form. It keeps the order of members, and also duplicates,
 // which encoding/json would drop.
 type value struct {
 	kind    kind
@@ -91,7 +91,7 @@ func parseTree(data []byte) (value, error) {
 	return v, nil
 }
 
-// errNaN is Python's output for a value that is not a number.
+// errNaN holds Python's output for a value that is not a number.
 type errNaN string
 
 func (e errNaN) Error() string { return "is " + string(e) + "; want a number" }

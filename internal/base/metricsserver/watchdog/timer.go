@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timer is a POSIX timer of the process (timer_create(2)) that sends SIGKILL, which also
+// timer wraps a POSIX timer of the process (timer_create(2)) that sends SIGKILL, which also
 // ends stopped processes.
 type timer struct{ id int32 }
 
-// event is the kernel's struct sigevent (include/uapi/asm-generic/siginfo.h) on machines
-// with 64 bits.
+// event mirrors the kernel's struct sigevent (include/uapi/asm-generic/siginfo.h) on
+// machines with 64 bits.
 type event struct {
 	value  uint64
 	signal int32

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Watchdog is a running timer.
+// Watchdog represents a running timer.
 type Watchdog struct {
 	timer timer
 	limit time.Duration

@@ -41,7 +41,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return d.end(err, stderr)
 }
 
-// interrupted is the signal that ended the demo.
+// interrupted holds the signal that ended the demo.
 type interrupted struct{ signal syscall.Signal }
 
 func (e interrupted) Error() string { return e.signal.String() }

@@ -18,7 +18,7 @@ import (
 	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// pebble is the real Pebble with the real exporter. The demo starts it instead of systemd.
+// pebble runs the real Pebble with the real exporter. The demo starts it instead of systemd.
 type pebble struct {
 	cmd  *exec.Cmd
 	done chan error

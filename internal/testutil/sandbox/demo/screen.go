@@ -13,7 +13,7 @@ import (
 // readable in a log.
 const columns = 80
 
-// mark is the result of a step or scene.
+// mark names the result of a step or scene.
 type mark string
 
 const (

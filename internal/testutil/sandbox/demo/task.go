@@ -152,7 +152,7 @@ func InContainer() (code int, done bool) {
 	return 0, false
 }
 
-// probe is the task. It opens the nodes of a GPU and prints the results.
+// probe runs the task: it opens the nodes of a GPU and prints the results.
 func probe(nodes []string) int {
 	code := 0
 	for _, path := range nodes {

@@ -15,8 +15,8 @@ import (
 	"concourse-ci-machine/internal/oci"
 )
 
-// runTaskChild is the scene's machine: a mount namespace with a separate /dev, so that the
-// real /dev is not touched.
+// runTaskChild plays the scene's machine: a mount namespace with a separate /dev, so that
+// the real /dev is not touched.
 func runTaskChild(stdout, stderr io.Writer) int {
 	c := child{root: host.Root(os.Getenv("TASK_ROOT")), dir: os.Getenv("TASK_DIR"), out: stdout}
 	if err := c.run(); err != nil {
