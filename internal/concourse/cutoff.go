@@ -57,9 +57,9 @@ func (d Disconnect) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 			if _, err := h.Run(ctx, CutOff(d.Addr)); err != nil {
 				return d.remark(err)
 			}
-			if there, err := Connected(ctx, h, d.Addr); err != nil {
+			if connected, err := Connected(ctx, h, d.Addr); err != nil {
 				return d.remark(err)
-			} else if there {
+			} else if connected {
 				return d.remark(errors.New("they are still there after ss --kill, " +
 					"which needs CAP_NET_ADMIN and a kernel with CONFIG_INET_DIAG_DESTROY"))
 			}

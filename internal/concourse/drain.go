@@ -73,11 +73,11 @@ func (d Drain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 		stop[i].Disrupts = d.Disrupts
 	}
 	p = append(p, stop...)
-	left, err := remainingProcesses(h.Root)
+	remaining, err := remainingProcesses(h.Root)
 	if err != nil {
 		return nil, err
 	}
-	if up || len(left) > 0 {
+	if up || len(remaining) > 0 {
 		p = append(p, plan.Step{Op: "end the containers of " + Unit, Why: "they outlive the worker",
 			Disrupts: d.Disrupts, Tolerate: true, Do: func(ctx context.Context) error {
 				return d.killRemaining(ctx, h)
@@ -164,7 +164,7 @@ type process struct {
 }
 
 // remainingProcesses returns the first processes of containers, and the shims.
-func remainingProcesses(root host.Root) (left []process, err error) {
+func remainingProcesses(root host.Root) (remaining []process, err error) {
 	files, err := root.Glob(runcState + "/*/state.json")
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func remainingProcesses(root host.Root) (left []process, err error) {
 		}
 		// Another process may have the same pid by now.
 		if start, alive := startOf(root, s.PID); alive && start == s.Start {
-			left = append(left, process{s.PID, "the first process of container " + path.Base(path.Dir(file))})
+			remaining = append(remaining, process{s.PID, "the first process of container " + path.Base(path.Dir(file))})
 		}
 	}
 	for _, group := range unitGroups {
@@ -200,11 +200,11 @@ func remainingProcesses(root host.Root) (left []process, err error) {
 				return nil, fmt.Errorf("cannot read %s/cgroup.procs: %w", group, err)
 			}
 			if _, alive := startOf(root, pid); alive {
-				left = append(left, process{pid, "a shim of " + Unit})
+				remaining = append(remaining, process{pid, "a shim of " + Unit})
 			}
 		}
 	}
-	return left, nil
+	return remaining, nil
 }
 
 // startOf returns the start time of a process, in ticks since the boot, and whether it
@@ -231,11 +231,11 @@ func (d Drain) killRemaining(ctx context.Context, h host.Host) error {
 	}
 	const look, limit = 100 * time.Millisecond, 20 * time.Second
 	for waited := time.Duration(0); ; waited += look {
-		left, err := remainingProcesses(h.Root)
-		if err != nil || len(left) == 0 {
+		remaining, err := remainingProcesses(h.Root)
+		if err != nil || len(remaining) == 0 {
 			return err
 		}
-		for _, p := range left {
+		for _, p := range remaining {
 			if err := kill(p.pid); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return fmt.Errorf("cannot end %s, %d: %w", p.is, p.pid, err)
 			}
@@ -243,7 +243,7 @@ func (d Drain) killRemaining(ctx context.Context, h host.Host) error {
 		if waited >= limit {
 			return fmt.Errorf("%s, %d, does not end within %s of SIGKILL: the kernel waits for something, mostly "+
 				"a device; "+
-				"look with: sudo cat /proc/%d/stack", left[0].is, left[0].pid, limit, left[0].pid)
+				"look with: sudo cat /proc/%d/stack", remaining[0].is, remaining[0].pid, limit, remaining[0].pid)
 		}
 		if err := ctx.Err(); err != nil {
 			return err

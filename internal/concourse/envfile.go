@@ -164,7 +164,7 @@ func EnvValues(data []byte) map[string]string {
 // removes both.
 func envValue(raw string) string {
 	var out strings.Builder
-	kept := 0 // length without trailing blanks
+	length := 0 // length without trailing blanks
 	text := strings.TrimLeft(raw, " \t")
 	begin := true
 	for i := 0; i < len(text); i++ {
@@ -174,22 +174,22 @@ func envValue(raw string) string {
 			if i++; i < len(text) && !lineEnd(text[i]) {
 				out.WriteByte(text[i])
 			}
-			begin, kept = false, out.Len()
+			begin, length = false, out.Len()
 		case begin && (c == '"' || c == '\''):
 			i = quoted(&out, text, i)
-			kept = out.Len()
+			length = out.Len()
 			for i+1 < len(text) && (text[i+1] == ' ' || text[i+1] == '\t') {
 				i++ // between two parts
 			}
 		default:
 			out.WriteByte(c)
 			if c != ' ' && c != '\t' {
-				kept = out.Len()
+				length = out.Len()
 			}
 			begin = false
 		}
 	}
-	return out.String()[:kept]
+	return out.String()[:length]
 }
 
 // quoted writes the part that starts with the quote at i, and returns the index of its

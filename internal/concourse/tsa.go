@@ -35,22 +35,22 @@ func (t TSA) HostKeyFile() resource.File {
 // ParseTSA reads the databag of one web unit. Another machine wrote it, so each value is
 // checked before it becomes a line of a file. An invalid value is a problem and left empty.
 // A missing value is empty only.
-func ParseTSA(bag map[string]string) (t TSA, problems []string) {
+func ParseTSA(databag map[string]string) (t TSA, problems []string) {
 	var err error
 	bad := func(key string, err error) {
 		if err != nil {
 			problems = append(problems, key+": "+err.Error())
 		}
 	}
-	if v := strings.TrimSpace(bag["tsa-host"]); v != "" {
+	if v := strings.TrimSpace(databag["tsa-host"]); v != "" {
 		t.Host, err = hostPort(v)
 		bad("tsa-host", err)
 	}
-	if v := strings.TrimSpace(bag["tsa-public-key"]); v != "" {
+	if v := strings.TrimSpace(databag["tsa-public-key"]); v != "" {
 		t.HostPublicKey, err = keyLine(v)
 		bad("tsa-public-key", err)
 	}
-	if v := strings.TrimSpace(bag["concourse-version"]); v != "" {
+	if v := strings.TrimSpace(databag["concourse-version"]); v != "" {
 		if err = release.CheckVersion(v); err == nil {
 			t.Version = v
 		}

@@ -95,9 +95,9 @@ func (c WorkerConfig) File(existing []byte) (resource.File, error) {
 	return resource.File{Path: EnvFile, Data: data, Mode: 0o640}, err
 }
 
-// when returns value if on is true, otherwise "".
-func when(on bool, value string) string {
-	if on {
+// when returns value if condition is true, otherwise "".
+func when(condition bool, value string) string {
+	if condition {
 		return value
 	}
 	return ""

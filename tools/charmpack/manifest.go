@@ -34,16 +34,16 @@ func (s Source) manifest() ([]byte, error) {
 	text := "bases:\n"
 	for i := 0; i+1 < len(c.Platforms.Content); i += 2 {
 		platform := c.Platforms.Content[i].Value
-		var of struct {
+		var build struct {
 			For []string `yaml:"build-for"`
 		}
-		if err := c.Platforms.Content[i+1].Decode(&of); err != nil {
+		if err := c.Platforms.Content[i+1].Decode(&build); err != nil {
 			return nil, fmt.Errorf("cannot parse the platform %q of charmcraft.yaml: %w", platform, err)
 		}
-		if len(of.For) == 0 {
-			of.For = []string{platform} // charmcraft's short form
+		if len(build.For) == 0 {
+			build.For = []string{platform} // charmcraft's short form
 		}
-		for _, one := range of.For {
+		for _, one := range build.For {
 			base, arch, _ := strings.Cut(one, ":")
 			name, channel, _ := strings.Cut(base, "@")
 			if name == "" || channel == "" || arch == "" {

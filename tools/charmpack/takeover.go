@@ -41,12 +41,12 @@ func (s Source) metadataFile() ([]byte, error) {
 }
 
 // filter removes the keys of a mapping for which kept returns false.
-func filter(mapping *yaml.Node, kept func(key string, value *yaml.Node) bool) {
-	var left []*yaml.Node
+func filter(mapping *yaml.Node, wanted func(key string, value *yaml.Node) bool) {
+	var content []*yaml.Node
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if kept(mapping.Content[i].Value, mapping.Content[i+1]) {
-			left = append(left, mapping.Content[i:i+2]...)
+		if wanted(mapping.Content[i].Value, mapping.Content[i+1]) {
+			content = append(content, mapping.Content[i:i+2]...)
 		}
 	}
-	mapping.Content = left
+	mapping.Content = content
 }

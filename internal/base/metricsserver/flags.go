@@ -43,8 +43,8 @@ func NewFlags(name string, port int) *Flags {
 }
 
 // Process declares the flag for metrics of the program's own process, for Metrics.
-func (f *Flags) Process(on *bool) {
-	f.BoolVar(on, "collect.process", false, "tell of the program itself, too: go_ and process_, as most exporters do")
+func (f *Flags) Process(enabled *bool) {
+	f.BoolVar(enabled, "collect.process", false, "tell of the program itself, too: go_ and process_, as most exporters do")
 }
 
 // Parse parses the command line. The caller passes its error to Main, and runs its own

@@ -57,15 +57,15 @@ func (p Package) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	install, kept := p.install(st), p.Preserve
+	install, preserved := p.install(st), p.Preserve
 	if !st.Installed() && !st.Broken() {
-		kept = nil // it has no installed script that could run
+		preserved = nil // it has no installed script that could run
 	}
 	return plan.Plan{
 		{Op: "update package lists for " + p.Name, Why: why, Tolerate: p.Tolerate, Do: func(ctx context.Context) error {
 			return p.waitForLists(ctx, h, update)
 		}},
-		kept.wrap(h, plan.Step{Op: "install " + p.Name, Why: why, Tolerate: p.Tolerate,
+		preserved.wrap(h, plan.Step{Op: "install " + p.Name, Why: why, Tolerate: p.Tolerate,
 			Do: func(ctx context.Context) error {
 				_, err := h.Run(ctx, install)
 				return err

@@ -240,8 +240,8 @@ func (c Chain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 				a.Time, a.Error = h.Now().UTC(), attemptCause(err, c.Host, c.Vendor)
 				a.Busy = aptBusy(err) || c.Soon != nil && c.Soon(err)
 				a.Unreachable = !a.Busy && unreached(err, c.Host) != ""
-				if kept := a.write(h.Root, c.File); kept != nil {
-					return errors.Join(err, kept)
+				if recorded := a.write(h.Root, c.File); recorded != nil {
+					return errors.Join(err, recorded)
 				}
 				return &RecordedError{err}
 			case err == nil && last:

@@ -40,10 +40,10 @@ func (n Nosuid) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		}})
 	}
 	below := mounts.below(n.Dir)
-	on := mounts.on(n.Dir)
+	mount := mounts.mountOf(n.Dir)
 	switch {
-	case !on.honours():
-	case on.path == n.Dir:
+	case !mount.honours():
+	case mount.path == n.Dir:
 		step("remount "+n.Dir+" nosuid,nodev", remount(n.Dir))
 	case len(below) == 0: // otherwise those would be hidden
 		step("mount "+n.Dir+" on itself, nosuid,nodev", []string{"mount", "--bind", n.Dir, n.Dir}, remount(n.Dir))
@@ -69,7 +69,7 @@ func HonoursSetuid(r host.Root, dir string) (string, error) {
 	if err != nil || len(mounts) == 0 {
 		return "", err
 	}
-	for _, m := range append(mountPoints{mounts.on(dir)}, mounts.below(dir)...) {
+	for _, m := range append(mountPoints{mounts.mountOf(dir)}, mounts.below(dir)...) {
 		if m.honours() {
 			return m.path, nil
 		}
@@ -83,7 +83,7 @@ func DiskOf(r host.Root, dir string) string {
 	if err != nil {
 		return ""
 	}
-	return mounts.on(dir).source
+	return mounts.mountOf(dir).source
 }
 
 // mountPoint holds a line of /proc/self/mountinfo (proc(5)).
@@ -144,8 +144,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// on returns the mount that contains a folder, or the zero value if unknown.
-func (all mountPoints) on(dir string) (found mountPoint) {
+// mountOf returns the mount that contains a folder, or the zero value if unknown.
+func (all mountPoints) mountOf(dir string) (found mountPoint) {
 	for _, m := range all {
 		if len(m.path) >= len(found.path) && (m.path == dir ||
 			strings.HasPrefix(dir, strings.TrimSuffix(m.path, "/")+"/")) {

@@ -119,7 +119,7 @@ func (t RemoveOwned) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	forget := func() error {
+	dropRecord := func() error {
 		now, err := readOwned(h.Root)
 		if err != nil {
 			return err
@@ -129,7 +129,7 @@ func (t RemoveOwned) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}
 	if !st.Installed() && !st.Broken() {
 		return plan.Plan{{Op: "forget that " + t.Name + " was the charm's", Why: "it is not installed any more",
-			Do: func(context.Context) error { return forget() }}}, nil
+			Do: func(context.Context) error { return dropRecord() }}}, nil
 	}
 	remove := plan.Step{Op: "remove package " + t.Name, Why: t.Why, Tolerate: true,
 		Do: func(ctx context.Context) error {
@@ -139,12 +139,12 @@ func (t RemoveOwned) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 			}
 			if len(others) > 0 {
 				return errors.Join(fmt.Errorf("cannot remove package %s: %s needs it; it stays", t.Name,
-					strings.Join(others, ", ")), forget())
+					strings.Join(others, ", ")), dropRecord())
 			}
 			if _, err := h.Run(ctx, t.command(false)); err != nil {
 				return err
 			}
-			return forget()
+			return dropRecord()
 		}}
 	return plan.Plan{t.Preserve.wrap(h, remove)}, nil
 }

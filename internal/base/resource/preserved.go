@@ -171,10 +171,10 @@ func copyMissing(r host.Root, from, to string) error {
 		return err
 	}
 	have, err := r.Lstat(to)
-	there, mode := err == nil, st.Mode()
+	present, mode := err == nil, st.Mode()
 	raw := st.Sys().(*syscall.Stat_t)
 	switch {
-	case there && !(mode.IsDir() && have.IsDir()):
+	case present && !(mode.IsDir() && have.IsDir()):
 		return nil
 	case mode.IsRegular():
 		return copyFile(r, from, to)

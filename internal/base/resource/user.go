@@ -24,8 +24,8 @@ type User struct {
 
 // Diff implements plan.Resource.
 func (u User) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	_, there, err := lookupAccount(h.Root, u.Name)
-	if err != nil || there {
+	_, present, err := lookupAccount(h.Root, u.Name)
+	if err != nil || present {
 		return nil, err
 	}
 	return plan.Plan{{Op: "make user " + u.Name, Why: "missing", Do: func(ctx context.Context) error {

@@ -112,15 +112,15 @@ var errTooMuch = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 // bounded reads at most left bytes and then fails, because a cut answer must not look
 // complete.
 type bounded struct {
-	r    io.Reader
-	left int64
+	r         io.Reader
+	remaining int64
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+	if b.remaining <= 0 {
 		return 0, errTooMuch
 	}
-	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
+	n, err := b.r.Read(p[:min(int64(len(p)), b.remaining)])
+	b.remaining -= int64(n)
 	return n, err
 }

@@ -16,23 +16,23 @@ import (
 // again.
 func (r Release) required(root host.Root, t target) map[string]bool {
 	now, _ := currentRelease(root)
-	keep := map[string]bool{t.id: true, now: true}
+	required := map[string]bool{t.id: true, now: true}
 	if now == "" || now == t.id {
 		if prev, ok := previousRelease(root); ok {
-			keep[prev] = true
+			required[prev] = true
 		}
 	}
 	if t.back {
-		keep[r.avoid.ID] = true
+		required[r.avoid.ID] = true
 	}
-	return keep
+	return required
 }
 
 // clean removes downloads, remains of killed runs, and releases older than the previous
 // one. Folders without a record of this charm stay. With shared storage, releases that
 // other units need stay, and all releases stay while another unit installs one.
 func (r Release) clean(h host.Host, t target) (plan.Plan, error) {
-	keep := r.required(h.Root, t)
+	required := r.required(h.Root, t)
 	all, err := releases(h.Root)
 	if err != nil {
 		return nil, err
@@ -45,15 +45,15 @@ func (r Release) clean(h host.Host, t target) (plan.Plan, error) {
 	}
 	var remove []string
 	for _, o := range all {
-		if !keep[o.ID] && !others(o.ID) {
+		if !required[o.ID] && !others(o.ID) {
 			remove = append(remove, path.Join(Dir, o.ID))
 		}
 	}
-	left, err := r.leftovers(h.Root, t)
+	remains, err := r.leftovers(h.Root, t)
 	if err != nil {
 		return nil, err
 	}
-	remove = append(remove, left...)
+	remove = append(remove, remains...)
 	if r.Shared && len(remove) > 0 {
 		unlock, err := tryLock(h.Root)
 		if errors.Is(err, errBusy) {
@@ -85,12 +85,12 @@ func (r Release) leftovers(root host.Root, t target) ([]string, error) {
 	if r.Shared && !t.installed {
 		return nil, nil // the install step sweeps
 	}
-	left, err := root.Glob(Dir + "/.unpack-*")
+	remains, err := root.Glob(Dir + "/.unpack-*")
 	if err != nil {
 		return nil, err
 	}
 	var remove []string
-	for _, dir := range left {
+	for _, dir := range remains {
 		if t.installed || path.Base(dir) != ".unpack-"+t.id { // the next unpacking uses that folder
 			remove = append(remove, dir)
 		}
@@ -106,11 +106,11 @@ func (r Release) leftovers(root host.Root, t target) ([]string, error) {
 
 // sweep removes remains of other installs. The caller holds the lock.
 func (r Release) sweep(root host.Root) error {
-	left, err := root.Glob(Dir + "/.unpack-*")
+	remains, err := root.Glob(Dir + "/.unpack-*")
 	if err != nil {
 		return err
 	}
-	for _, p := range append(left, markers(root)...) {
+	for _, p := range append(remains, markers(root)...) {
 		if err := os.RemoveAll(root.Path(p)); err != nil {
 			return err
 		}

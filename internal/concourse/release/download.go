@@ -36,10 +36,10 @@ const (
 	maxTarball = 4 << 30
 )
 
-// lost marks a network failure that another attempt may fix.
-type lost struct{ error }
+// retryable marks a network failure that another attempt may fix.
+type retryable struct{ error }
 
-func (l lost) Unwrap() error { return l.error }
+func (l retryable) Unwrap() error { return l.error }
 
 // download downloads the tarball to p. It first removes unused downloads of other versions.
 func (r Install) download(ctx context.Context, h host.Host, p string) error {
@@ -100,7 +100,7 @@ func (r Release) removeOtherDownloads(root host.Root) error {
 func retry(ctx context.Context, clock host.Clock, where string, do func() error) error {
 	for n := 1; ; n++ {
 		err := do()
-		var l lost
+		var l retryable
 		if err == nil || !errors.As(err, &l) {
 			return err
 		}
@@ -150,7 +150,7 @@ func (r Install) request(ctx context.Context, u string, shown string, header htt
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return nil, lost{bare(err)}
+		return nil, retryable{bare(err)}
 	}
 	switch s := resp.StatusCode; {
 	case s == http.StatusOK || s == http.StatusPartialContent || s == http.StatusRequestedRangeNotSatisfiable:
@@ -159,7 +159,7 @@ func (r Install) request(ctx context.Context, u string, shown string, header htt
 		s != http.StatusTooEarly:
 		err = &notThereError{URL: shown, Status: resp.Status}
 	default:
-		err = lost{fmt.Errorf("the server says %s", resp.Status)}
+		err = retryable{fmt.Errorf("the server says %s", resp.Status)}
 	}
 	resp.Body.Close()
 	return nil, err
@@ -206,11 +206,11 @@ func (r Install) fetch(ctx context.Context, root host.Root, u *url.URL, part str
 	case http.StatusPartialContent:
 		start, all, ok := contentRange(resp.Header.Get("Content-Range"))
 		if !ok || start != from {
-			return errors.Join(lost{fmt.Errorf("the server sent another range than was asked for")}, root.Remove(part))
+			return errors.Join(retryable{fmt.Errorf("the server sent another range than was asked for")}, root.Remove(part))
 		}
 		total, flags = all, flags|os.O_APPEND
 	case http.StatusRequestedRangeNotSatisfiable:
-		return errors.Join(lost{fmt.Errorf("the file on the server has changed")}, root.Remove(part))
+		return errors.Join(retryable{fmt.Errorf("the file on the server has changed")}, root.Remove(part))
 	default:
 		from, flags = 0, flags|os.O_TRUNC
 		note, err := json.Marshal(partial{URL: u.Redacted(), Validator: validator(resp.Header)})
@@ -231,7 +231,7 @@ func (r Install) fetch(ctx context.Context, root host.Root, u *url.URL, part str
 		return err
 	}
 	if total >= 0 && have != total {
-		return lost{fmt.Errorf("the connection ended after %d of %d bytes", have, total)}
+		return retryable{fmt.Errorf("the connection ended after %d of %d bytes", have, total)}
 	}
 	return f.Sync()
 }
@@ -268,9 +268,9 @@ func (r Install) receive(ctx context.Context, f io.Writer, body io.Reader, have,
 		case err == io.EOF:
 			return have, nil
 		case err != nil && stalled.Load():
-			return have, lost{fmt.Errorf("nothing came for %s", stallDeadline)}
+			return have, retryable{fmt.Errorf("nothing came for %s", stallDeadline)}
 		case err != nil:
-			return have, lost{err}
+			return have, retryable{err}
 		}
 	}
 }

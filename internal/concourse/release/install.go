@@ -39,7 +39,7 @@ func (r Install) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 			return cmp.Or(SharedStorage(h.Root), error(errNotMounted))
 		}}}, nil
 	}
-	p := r.forget(h.Root, t)
+	p := r.allowRetry(h.Root, t)
 	if t.resource && r.SHA256 != "" && r.SHA256 != t.from.SHA256 {
 		return plan.Plan{{Op: "use the attached release", Why: "its SHA-256 is not release-sha256",
 			Do: func(context.Context) error {
@@ -151,7 +151,7 @@ func (r Release) unpack(ctx context.Context, h host.Host, id, from string, o ori
 		return err
 	}
 	shown := path.Base(from)
-	plan.Report(ctx, "Extracting Concourse "+orElse(r.Version, shown)+"...")
+	plan.Report(ctx, "Extracting Concourse "+cmp.Or(r.Version, shown)+"...")
 	f, err := os.Open(from)
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func releaseVersion(ctx context.Context, h host.Host, dir string) (string, error
 	var cmd *host.CommandError
 	if errors.As(err, &cmd) {
 		return "", problem(fmt.Sprintf("bin/concourse does not run on this machine: %s",
-			orElse(cmd.LastLine(), cmd.Err.Error())))
+			cmp.Or(cmd.LastLine(), cmd.Err.Error())))
 	}
 	if err != nil {
 		return "", err
@@ -241,11 +241,4 @@ func syncTree(dir string) error {
 		}
 	}
 	return syncDir(dir)
-}
-
-func orElse(s, otherwise string) string {
-	if s != "" {
-		return s
-	}
-	return otherwise
 }

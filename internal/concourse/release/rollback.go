@@ -108,7 +108,7 @@ func (r Release) instead(root host.Root, t target) target {
 
 // forget returns the step that removes the record of a failed release once another one is
 // wanted.
-func (r Release) forget(root host.Root, t target) plan.Plan {
+func (r Release) allowRetry(root host.Root, t target) plan.Plan {
 	if r.avoid.ID == "" || t.back || t.id == r.avoid.ID {
 		return nil
 	}

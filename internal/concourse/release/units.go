@@ -38,8 +38,8 @@ func UnitRecord(unit string) string { return unitsDir + "/" + strings.ReplaceAll
 // claim returns the step that records the releases this unit needs, for the other units. It
 // comes before all other steps. A recorded release is not removed, so a release that is
 // found afterwards stays.
-func (r Release) claim(h host.Host, keep map[string]bool) (plan.Plan, error) {
-	want := unitRecord{Unit: r.Unit, Releases: names(keep), Seen: h.Now().UTC()}
+func (r Release) claim(h host.Host, required map[string]bool) (plan.Plan, error) {
+	want := unitRecord{Unit: r.Unit, Releases: names(required), Seen: h.Now().UTC()}
 	file := UnitRecord(r.Unit)
 	why := "missing"
 	data, err := h.ReadFile(file)

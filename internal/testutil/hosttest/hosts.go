@@ -26,7 +26,7 @@ func HostsDir() string {
 	dir, err := os.Getwd()
 	for ; err == nil && dir != "/"; dir = filepath.Dir(dir) {
 		hosts := filepath.Join(dir, "internal/testutil/hosttest/hosts")
-		if _, gone := os.Stat(hosts); gone == nil {
+		if _, err := os.Stat(hosts); err == nil {
 			return hosts
 		}
 	}

@@ -63,22 +63,22 @@ func Put(t testing.TB, r host.Root, path, content string) {
 // Runner answers commands with handlers and fails the test on any other command. It records
 // commands, and read-only commands separately.
 type Runner struct {
-	T     testing.TB
-	mu    sync.Mutex
-	on    map[string]Handler
-	Ran   []string // commands that change something, in order
-	Asked []string // read-only commands, in order
+	T        testing.TB
+	mu       sync.Mutex
+	handlers map[string]Handler
+	Ran      []string // commands that change something, in order
+	Asked    []string // read-only commands, in order
 }
 
 // Handler answers one program. It gets the whole command.
 type Handler func(c host.Command) (string, error)
 
 // NewRunner returns a Runner without handlers.
-func NewRunner(t testing.TB) *Runner { return &Runner{T: t, on: map[string]Handler{}} }
+func NewRunner(t testing.TB) *Runner { return &Runner{T: t, handlers: map[string]Handler{}} }
 
 // On handles every command that starts with the given words. The longest match applies.
 func (r *Runner) On(prefix string, h Handler) *Runner {
-	r.on[prefix] = h
+	r.handlers[prefix] = h
 	return r
 }
 
@@ -99,7 +99,7 @@ func (r *Runner) Run(_ context.Context, c host.Command) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	line, best := c.String(), ""
-	for p := range r.on {
+	for p := range r.handlers {
 		if (line == p || strings.HasPrefix(line, p+" ")) && len(p) >= len(best) {
 			best = p
 		}
@@ -113,7 +113,7 @@ func (r *Runner) Run(_ context.Context, c host.Command) ([]byte, error) {
 		r.T.Errorf("unexpected command: %s", line)
 		return nil, &host.CommandError{Argv: c.Argv, Code: 127, Err: fmt.Errorf("unexpected command")}
 	}
-	out, err := r.on[best](c)
+	out, err := r.handlers[best](c)
 	return []byte(out), err
 }
 

@@ -112,7 +112,7 @@ func stateGet(i *invocation) error {
 		return i.print(i.book.State)
 	}
 	v, ok := i.book.State[key]
-	if !ok && i.on("strict") {
+	if !ok && i.isSet("strict") {
 		return fmt.Errorf("%q not found", key)
 	}
 	return i.print(v)

@@ -172,7 +172,7 @@ func relationID(s string) (int, error) {
 	return id, nil
 }
 
-func (i *invocation) on(flag string) bool { return i.flags[flag] == "true" }
+func (i *invocation) isSet(flag string) bool { return i.flags[flag] == "true" }
 
 // noMore refuses arguments after the first n.
 func (i *invocation) noMore(n int) error {

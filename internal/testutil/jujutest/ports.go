@@ -135,7 +135,7 @@ func openedPorts(i *invocation) error {
 		}
 		endpoints[p.String()] = append(endpoints[p.String()], p.Endpoint)
 	}
-	if i.on("endpoints") {
+	if i.isSet("endpoints") {
 		for k, p := range out {
 			names := strings.Join(endpoints[p], ", ")
 			if endpoints[p][0] == "" {

@@ -54,7 +54,7 @@ var errNotLeader = errors.New("this unit is not the leader")
 
 func configGet(i *invocation) error {
 	key := i.arg(0)
-	if key != "" && i.on("all") {
+	if key != "" && i.isSet("all") {
 		return usagef("cannot use argument --all together with key %q", key)
 	}
 	if err := i.noMore(1); err != nil {
@@ -65,7 +65,7 @@ func configGet(i *invocation) error {
 	}
 	out := map[string]any{}
 	for k, v := range i.model.Config {
-		if v != nil || i.on("all") {
+		if v != nil || i.isSet("all") {
 			out[k] = v
 		}
 	}
@@ -117,7 +117,7 @@ func statusSet(i *invocation) error {
 		return err
 	}
 	line := StatusLine{i.args[0], i.arg(1)}
-	if !i.on("application") {
+	if !i.isSet("application") {
 		i.model.Statuses = append(i.model.Statuses, line)
 		return nil
 	}
@@ -152,12 +152,12 @@ func jujuLog(i *invocation) error {
 	case "WARN":
 		level = "WARNING"
 	default:
-		if !i.on("debug") {
+		if !i.isSet("debug") {
 			i.model.Logs = append(i.model.Logs,
 				LogLine{"WARNING", fmt.Sprintf("Specified log level of %q is not valid", i.flags["log-level"])})
 		}
 	}
-	if i.on("debug") {
+	if i.isSet("debug") {
 		level = "DEBUG"
 	}
 	message := strings.Join(i.args, " ")
@@ -176,7 +176,7 @@ func jujuReboot(i *invocation) error {
 		return errors.New("juju-reboot is not supported when running an action.")
 	}
 	i.book.Reboot = "after"
-	if i.on("now") { // Juju kills the hook here; the caller of Run must do so
+	if i.isSet("now") { // Juju kills the hook here; the caller of Run must do so
 		i.book.Reboot = "now"
 	}
 	return nil

@@ -255,14 +255,14 @@ func (m *Machine) aptRemove(name string, simulate bool) reply {
 		return reply{Stdout: "Remv " + name + " [1]\n"}
 	}
 	status, err := m.Root.ReadFile("/var/lib/dpkg/status")
-	var kept []string
+	var rest []string
 	for stanza := range strings.SplitSeq(string(status), "\n\n") {
 		if stanza != "" && !strings.HasPrefix(stanza, "Package: "+name+"\n") {
-			kept = append(kept, stanza+"\n\n")
+			rest = append(rest, stanza+"\n\n")
 		}
 	}
 	if err == nil {
-		err = m.Root.WriteFile("/var/lib/dpkg/status", []byte(strings.Join(kept, "")), 0o644)
+		err = m.Root.WriteFile("/var/lib/dpkg/status", []byte(strings.Join(rest, "")), 0o644)
 	}
 	if err != nil {
 		return reply{Stderr: err.Error(), Code: 100}

@@ -17,7 +17,7 @@ type Postgres struct {
 }
 
 // Refuse makes the server refuse every password, or accept it again.
-func (p *Postgres) Refuse(on bool) { p.refuse.Store(on) }
+func (p *Postgres) Refuse(refuse bool) { p.refuse.Store(refuse) }
 
 // NewPostgres serves on a free port of 127.0.0.1.
 func NewPostgres() (*Postgres, error) {

@@ -140,11 +140,11 @@ func (s Side) example(name string) *Example {
 }
 
 // growth returns the growth from A to B in each round.
-func (d *duel) growth(name string, of func(Measured) *Amount) (all []Amount) {
+func (d *duel) growth(name string, field func(Measured) *Amount) (all []Amount) {
 	for i := range d.b {
 		a, _ := d.a[i].find(name)
 		b, _ := d.b[i].find(name)
-		if was, is := of(a.Measured), of(b.Measured); was != nil && is != nil {
+		if was, is := field(a.Measured), field(b.Measured); was != nil && is != nil {
 			all = append(all, *is-*was)
 		}
 	}
@@ -152,11 +152,11 @@ func (d *duel) growth(name string, of func(Measured) *Amount) (all []Amount) {
 }
 
 // grown adds the mean growth to A's mean. It returns nil without any growth.
-func grown(was *Amount, by []Amount) *Amount {
-	if was == nil || len(by) == 0 {
+func grown(was *Amount, growth []Amount) *Amount {
+	if was == nil || len(growth) == 0 {
 		return nil
 	}
-	sum := max(0, *was+*mean(by))
+	sum := max(0, *was+*mean(growth))
 	return &sum
 }
 

@@ -38,12 +38,12 @@ type bisection struct {
 
 // step describes the next measurement.
 type step struct {
-	commit int // -1: none
-	why    string
-	left   int // further runs for the same example, if no run is repeated
+	commit    int // -1: none
+	why       string
+	remaining int // further runs for the same example, if no run is repeated
 }
 
-var done = step{commit: -1}
+var noStep = step{commit: -1}
 
 // surprised is the number of runs before a measurement that contradicts another one is
 // accepted.
@@ -60,31 +60,31 @@ func (b *bisection) next() (step, []Found, error) {
 		switch {
 		case len(b.runs[i]) > 0:
 		case b.broken[i] != "":
-			return done, nil, fmt.Errorf("cannot bisect: the %s end %s can't be measured: %s; take another commit",
+			return noStep, nil, fmt.Errorf("cannot bisect: the %s end %s can't be measured: %s; take another commit",
 				end.name, b.commits[i].short(), b.broken[i])
 		case !b.canRun:
-			return done, nil, fmt.Errorf("cannot bisect: the %s end %s has no profile; give the command that "+
+			return noStep, nil, fmt.Errorf("cannot bisect: the %s end %s has no profile; give the command that "+
 				"measures one after --", end.name, b.commits[i].short())
 		default:
-			left := bits.Len(uint(last - 1))
+			remaining := bits.Len(uint(last - 1))
 			if i == 0 && len(b.runs[last]) == 0 {
-				left++
+				remaining++
 			}
-			return step{i, "the " + end.name + " end has no profile", left}, nil, nil
+			return step{i, "the " + end.name + " end has no profile", remaining}, nil, nil
 		}
 	}
 	all := []Found{}
 	for _, name := range b.names() {
 		f, s := b.example(name)
-		if s != done {
+		if s != noStep {
 			return s, nil, nil
 		}
 		all = append(all, f)
 	}
 	if !slices.ContainsFunc(all, func(f Found) bool { return len(f.Culprits) > 0 }) {
-		return done, all, b.nothing(all)
+		return noStep, all, b.nothing(all)
 	}
-	return done, all, nil
+	return noStep, all, nil
 }
 
 // nothing returns an error with the measurements if no example is worse at the end.
@@ -177,16 +177,16 @@ func (b *bisection) example(name string) (Found, step) {
 	for _, end := range []int{0, last} {
 		if verdicts[end] == nil {
 			f.Notes = append(f.Notes, fmt.Sprintf("in %s %s", b.commits[end].short(), why[end]))
-			return f, done
+			return f, noStep
 		}
 	}
-	if s := b.repeat(last, verdicts[last]); s != done {
+	if s := b.repeat(last, verdicts[last]); s != noStep {
 		return f, s
 	}
 	if v := verdicts[last]; !v.Gates {
 		sure := partPct(v.sure)
 		f.Result, f.Confidence = NotWorse, &sure
-		return f, done
+		return f, noStep
 	}
 	good, before, bad := b.bracket(verdicts)
 	if before > 0 {
@@ -219,7 +219,7 @@ func (b *bisection) example(name string) (Found, step) {
 		}
 	}
 	f.end(b, good, bad, verdicts, why)
-	return f, done
+	return f, noStep
 }
 
 // may reports whether a commit can run again, up to most runs.
@@ -230,7 +230,7 @@ func (b *bisection) may(i, most int) bool {
 // bracket returns the last good commit, the last bad one before it or 0, and the first bad
 // one after it. It ignores commits that must be repeated.
 func (b *bisection) bracket(verdicts []*verdict) (good, before, bad int) {
-	settled := func(i int) bool { return i > 0 && verdicts[i] != nil && b.repeat(i, verdicts[i]) == done }
+	settled := func(i int) bool { return i > 0 && verdicts[i] != nil && b.repeat(i, verdicts[i]) == noStep }
 	bad = len(verdicts) - 1
 	for i := bad - 1; i > good; i-- {
 		if settled(i) && !verdicts[i].Gates {
@@ -251,7 +251,7 @@ func (b *bisection) bracket(verdicts []*verdict) (good, before, bad int) {
 // good end, whichever has fewer runs.
 func (b *bisection) repeat(i int, v *verdict) step {
 	if v.sure >= clearAt {
-		return done
+		return noStep
 	}
 	order := []int{i, 0}
 	if len(b.runs[0]) < len(b.runs[i]) {
@@ -263,7 +263,7 @@ func (b *bisection) repeat(i int, v *verdict) step {
 				b.commits[i].short()), bits.Len(uint(len(b.commits) - 2))}
 		}
 	}
-	return done
+	return noStep
 }
 
 func abs(n int) int { return max(n, -n) }

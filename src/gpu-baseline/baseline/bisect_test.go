@@ -52,7 +52,7 @@ func (w *world) search(t *testing.T) ([]Found, error) {
 	t.Helper()
 	for {
 		s, found, err := w.next()
-		if err != nil || s == done {
+		if err != nil || s == noStep {
 			return found, err
 		}
 		w.made++
@@ -134,11 +134,11 @@ func TestWhatIsLeftIsNeverMoreThanWasSaid(t *testing.T) {
 			for {
 				s, _, err := w.next()
 				require.NoError(t, err)
-				if s == done {
+				if s == noStep {
 					break
 				}
-				require.Less(t, s.left, said)
-				said = s.left
+				require.Less(t, s.remaining, said)
+				said = s.remaining
 				w.measure(s.commit)
 			}
 		}

@@ -181,9 +181,9 @@ func (w *search) search(ctx context.Context) (found []Found, exit int, err error
 		switch {
 		case err != nil:
 			return nil, exitBeyond, err
-		case w.dryRun && next == done:
+		case w.dryRun && next == noStep:
 			return nil, exitWithin, write(w.out.Out, "nothing is left to run\n")
-		case next == done:
+		case next == noStep:
 			return found, exitWithin, nil
 		}
 		c := w.commits[next.commit]
@@ -191,7 +191,7 @@ func (w *search) search(ctx context.Context) (found []Found, exit int, err error
 			return nil, exitWithin, write(w.out.Out,
 				fmt.Sprintf("would run %s with %s checked out: %s; then for this example at most %d more, and "+
 					"more where growth is near a limit\n",
-					visible(strings.Join(w.command, " ")), c.short(), next.why, next.left))
+					visible(strings.Join(w.command, " ")), c.short(), next.why, next.remaining))
 		}
 		w.made++
 		fmt.Fprintf(w.out.Err, "run %d: %s %s: %s\n", w.made, c.short(), visible(c.Subject), next.why)

@@ -71,13 +71,13 @@ func git(ctx context.Context, r host.Runner, args ...string) (string, error) {
 // oldest first. A version is a commit's id, or the path of its profile.
 func parseVersions(file string, data []byte) ([]Commit, error) {
 	var all []Commit
-	wrong := func(format string, a ...any) ([]Commit, error) {
+	fail := func(format string, a ...any) ([]Commit, error) {
 		return nil, fmt.Errorf("cannot read %s: %s", visible(file), fmt.Sprintf(format, a...))
 	}
 	add := func(where, version, subject string) error {
 		id := version
-		if _, of, ok := profileName(path.Base(version)); ok {
-			id = of
+		if _, commit, ok := profileName(path.Base(version)); ok {
+			id = commit
 		}
 		if !isID(id) {
 			return fmt.Errorf("%s is %s; want a commit's id, or the path of its profile", where, quoted(short(version)))
@@ -93,11 +93,11 @@ func parseVersions(file string, data []byte) ([]Commit, error) {
 			Version struct{ Ref, Path string }
 		}
 		if err := json.Unmarshal(data, &listed); err != nil {
-			return wrong("it is no list of versions: %s", visible(err.Error()))
+			return fail("it is no list of versions: %s", visible(err.Error()))
 		}
 		for i, v := range slices.Backward(listed) {
 			if err := add(fmt.Sprintf("version %d", i+1), v.Version.Ref+v.Version.Path, ""); err != nil {
-				return wrong("%v", err)
+				return fail("%v", err)
 			}
 		}
 		return all, nil
@@ -110,7 +110,7 @@ func parseVersions(file string, data []byte) ([]Commit, error) {
 			continue
 		}
 		if err := add(fmt.Sprintf("line %d", n), version, strings.TrimSpace(subject)); err != nil {
-			return wrong("%v", err)
+			return fail("%v", err)
 		}
 	}
 	return all, nil

@@ -31,7 +31,7 @@ func (l Limits) judge(name string, base, now Measured, duration, memory float64)
 	if v.Result != Within && v.Result != Beyond {
 		return v
 	}
-	wrong, right := 0.0, 0.0
+	unsure, right := 0.0, 0.0
 	for _, q := range []struct {
 		was, is *Amount
 		pct     *Percent
@@ -47,13 +47,13 @@ func (l Limits) judge(name string, base, now Measured, duration, memory float64)
 		if above > 0 {
 			right = max(right, p)
 		}
-		wrong += 1 - p
+		unsure += 1 - p
 	}
 	switch {
 	case v.Gates && right > 0:
 		v.sure = right
 	case !v.Gates:
-		v.sure = 1 - wrong
+		v.sure = 1 - unsure
 	}
 	v.sure = min(max(v.sure, 0.5), surest)
 	return v

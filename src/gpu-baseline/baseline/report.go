@@ -161,20 +161,20 @@ func split(spec string, base, now Profile) (from, to string, stale bool, err err
 		if c != '=' || i == 0 || i == len(spec)-1 {
 			continue
 		}
-		left, right := spec[:i], spec[i+1:]
-		_, was := base.find(left)
+		before, right := spec[:i], spec[i+1:]
+		_, was := base.find(before)
 		_, is := now.find(right)
 		_, already := base.find(right)
 		switch {
 		case was && is:
 			fits++
-			from, to = left, right
+			from, to = before, right
 		case !is:
 			why = fmt.Sprintf("no example %s in %s", quoted(right), visible(now.File))
 		case already || len(base.Examples) == 0:
 			stale = true
 		default:
-			why = fmt.Sprintf("no example %s in %s", quoted(left), visible(base.File))
+			why = fmt.Sprintf("no example %s in %s", quoted(before), visible(base.File))
 		}
 	}
 	switch {

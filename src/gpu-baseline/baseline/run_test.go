@@ -101,9 +101,9 @@ func TestReportGoesToAFileAndTheVerdictToTheLog(t *testing.T) {
 	want, err := os.ReadFile("testdata/beyond-limits.md")
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got))
-	left, err := os.ReadDir(dir)
+	remaining, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, left, 1, "no temporary file stays")
+	require.Len(t, remaining, 1, "no temporary file stays")
 
 	code, _, stderr = call("", append(args, "-o", filepath.Join(dir, "none/report.md"))...)
 	require.Equal(t, 2, code)

@@ -63,9 +63,9 @@ func (c *clone) run(args ...string) (code int, stdout, stderr string) {
 	code = Run(c.ctx, c.host, "gpu-baseline", "v1", args, Streams{strings.NewReader(""), &out, &errs})
 	// Nothing stays, whatever became of it.
 	require.Equal(c.t, 1, strings.Count(c.git("worktree", "list")+"\n", "\n"))
-	left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "*"))
+	remaining, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "*"))
 	require.NoError(c.t, err)
-	require.Empty(c.t, left)
+	require.Empty(c.t, remaining)
 	return code, out.String(), errs.String()
 }
 

@@ -81,8 +81,8 @@ func write(w io.Writer, version, arch string, programs []string) error {
 	all := slices.Sorted(maps.Keys(uses))
 	graph := []cdx.Dependency{{Ref: name, Dependencies: &all}}
 	for _, ref := range all {
-		of := slices.Compact(slices.Sorted(slices.Values(uses[ref])))
-		graph = append(graph, cdx.Dependency{Ref: ref, Dependencies: &of})
+		direct := slices.Compact(slices.Sorted(slices.Values(uses[ref])))
+		graph = append(graph, cdx.Dependency{Ref: ref, Dependencies: &direct})
 	}
 	bom.Dependencies = &graph
 	return cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6)

@@ -26,7 +26,7 @@ var scenes = []struct {
 	run  func(*demo) (string, error)
 }{
 	{"a worker", (*demo).hooks},
-	{"the same hook again", (*demo).again},
+	{"the same hook again", (*demo).secondHook},
 	{"GPU metrics", (*demo).metrics},
 	{"the wrong vendor", (*demo).wrongVendor},
 	{"a task", (*demo).task},
@@ -101,7 +101,7 @@ func (d *demo) play() (err error) {
 			}
 			return err
 		default:
-			d.outcomes[s.name] = outcome{done, text}
+			d.outcomes[s.name] = outcome{passed, text}
 		}
 	}
 	return context.Cause(d.ctx)

@@ -42,17 +42,17 @@ func (d *demo) show(hook, command string, r sandbox.Result, err error) error {
 // steps shows the results of the plan's steps: failed ones, and with -v all.
 func (d *demo) steps(r sandbox.Result) {
 	if r.Plan() == "" {
-		d.screen.mark(done, "nothing to do")
+		d.screen.mark(passed, "nothing to do")
 		return
 	}
 	all := strings.Split(r.Plan(), "\n")
-	well := 0
+	succeeded := 0
 	var bad, skipped []string
 	for _, step := range all {
 		m, why := outcomeOf(step, r.Logs)
 		switch m {
-		case done:
-			well++
+		case passed:
+			succeeded++
 		case notRun:
 			number, _, _ := strings.Cut(step, " ")
 			skipped = append(skipped, number)
@@ -67,10 +67,10 @@ func (d *demo) steps(r sandbox.Result) {
 		return
 	}
 	if len(bad) == 0 {
-		d.screen.mark(done, "%d steps done", well)
+		d.screen.mark(passed, "%d steps done", succeeded)
 		return
 	}
-	d.screen.mark(done, "%d of %d steps done", well, len(all))
+	d.screen.mark(passed, "%d of %d steps done", succeeded, len(all))
 	for _, step := range bad {
 		d.screen.mark(tolerated, "%s", step)
 	}
@@ -92,7 +92,7 @@ func outcomeOf(step string, logs []jujutest.LogLine) (m mark, why string) {
 			return notRun, ""
 		}
 	}
-	return done, ""
+	return passed, ""
 }
 
 // standIns lists the stand-ins of other programs.
@@ -207,7 +207,7 @@ func (d *demo) tags() ([]string, error) {
 	return strings.Split(found[1], ","), nil
 }
 
-func (d *demo) again() (string, error) {
+func (d *demo) secondHook() (string, error) {
 	r, err := d.world.Hook("config-changed")
 	if err := d.show("config-changed, a second time", "", r, err); err != nil {
 		return "", err

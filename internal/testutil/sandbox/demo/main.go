@@ -65,11 +65,11 @@ func catchSignals(cancel context.CancelCauseFunc) (stop func()) {
 
 // end shows the result.
 func (d *demo) end(err error, stderr io.Writer) int {
-	var by interrupted
+	var cause interrupted
 	switch {
-	case errors.As(err, &by):
-		fmt.Fprintf(stderr, "sandbox: stopped: %s; nothing was left behind\n", by)
-		return 128 + int(by.signal)
+	case errors.As(err, &cause):
+		fmt.Fprintf(stderr, "sandbox: stopped: %s; nothing was left behind\n", cause)
+		return 128 + int(cause.signal)
 	case errors.Is(err, syscall.EPIPE):
 		return 0
 	}

@@ -20,10 +20,10 @@ import (
 
 // pebble runs the real Pebble with the real exporter. The demo starts it instead of systemd.
 type pebble struct {
-	cmd  *exec.Cmd
-	done chan error
-	addr string // address of the exporter
-	err  error
+	cmd   *exec.Cmd
+	ended chan error
+	addr  string // address of the exporter
+	err   error
 }
 
 const (
@@ -76,8 +76,8 @@ func (p *pebble) start(ctx context.Context, w *sandbox.World) error {
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	p.done = make(chan error, 1)
-	go func() { p.done <- p.cmd.Wait() }()
+	p.ended = make(chan error, 1)
+	go func() { p.ended <- p.cmd.Wait() }()
 	return p.ready(ctx, w)
 }
 
@@ -152,11 +152,11 @@ func (p *pebble) stop() error {
 		return err
 	}
 	select {
-	case <-p.done:
+	case <-p.ended:
 		return nil
 	case <-time.After(20 * time.Second):
 		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-		<-p.done
+		<-p.ended
 		return errors.New("Pebble did not stop within 20 s and was killed")
 	}
 }

@@ -17,7 +17,7 @@ const columns = 80
 type mark string
 
 const (
-	done      mark = "ok"
+	passed    mark = "ok"
 	failed    mark = "FAILED"
 	tolerated mark = "failed" // of a step that no other needs
 	notRun    mark = "not run"
@@ -26,7 +26,7 @@ const (
 
 func (m mark) colour() string {
 	switch m {
-	case done:
+	case passed:
 		return term.Green
 	case failed:
 		return term.Red

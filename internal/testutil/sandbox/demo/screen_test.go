@@ -65,7 +65,7 @@ func TestNothingIsWrittenAfterTheReaderHasGone(t *testing.T) {
 }
 
 func TestSummaryHasALineForEachScene(t *testing.T) {
-	outcomes := map[string]outcome{"a worker": {done, "active"}, "a task": {leftOut, "no runc"}}
+	outcomes := map[string]outcome{"a worker": {passed, "active"}, "a task": {leftOut, "no runc"}}
 	out := shownBy(t, func(d *demo) { d.outcomes = outcomes; d.summary(nil) })
 	require.Equal(t, 5, strings.Count(out, "\n  "))
 	require.Contains(t, out, "== Shown, and nothing was left behind ==")
