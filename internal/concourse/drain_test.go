@@ -82,7 +82,7 @@ func TestDrainEndsAtItsLimit_D7(t *testing.T) {
 
 // The web restarts while the worker retires, such as for the same upgrade: the worker
 // registers again, as one that runs, and would take tasks for all of the limit.
-func TestDrainIsAskedForAgainWhereTheWebForgotIt(t *testing.T) {
+func TestDrainSignalIsRepeatedForARestartedWeb(t *testing.T) {
 	told := 0
 	r := hosttest.NewRunner(t).Answer("systemctl stop", "").Answer("systemctl disable", "")
 	r.On("systemctl kill", func(host.Command) (string, error) { told++; return "", nil })
@@ -218,7 +218,7 @@ func TestShimsAreEndedOnBothCgroupVersions(t *testing.T) {
 }
 
 // A removal goes on, and says which process to look at.
-func TestContainerThatSurvivesItsKillIsToldAndTriedAgain(t *testing.T) {
+func TestContainerThatSurvivesItsKillIsReportedAndRetried(t *testing.T) {
 	l := newLeaving(t)
 	l.deaf = true
 	l.container("task", 70, 1000)
@@ -229,7 +229,7 @@ func TestContainerThatSurvivesItsKillIsToldAndTriedAgain(t *testing.T) {
 	require.Len(t, resourcetest.Ops(t, l.Host, l.drain()), 1)
 }
 
-func TestStateOfAContainerThatIsNoJSONIsAnError(t *testing.T) {
+func TestInvalidContainerStateIsAnError(t *testing.T) {
 	l := newLeaving(t)
 	hosttest.Put(t, l.Root, runcState+"/task/state.json", "{")
 	_, err := plan.Diff(context.Background(), l.Host, l.drain())

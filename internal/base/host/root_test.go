@@ -56,7 +56,7 @@ func TestReadTextCutsWhiteSpaceAndReportsWhatIsMissing(t *testing.T) {
 	require.False(t, r.Exists("/sys/y"))
 }
 
-func TestRemoveOfWhatIsMissingIsNoError(t *testing.T) {
+func TestRemoveOfAMissingFileSucceeds(t *testing.T) {
 	r := hosttest.Root(t)
 	require.NoError(t, r.Remove("/nothing"))
 	hosttest.Put(t, r, "/dir/file", "")
@@ -65,7 +65,7 @@ func TestRemoveOfWhatIsMissingIsNoError(t *testing.T) {
 	require.NoError(t, r.Remove("/dir"))
 }
 
-func TestReadFileReadsRegularFilesOnlyAndWaitsForNobody(t *testing.T) {
+func TestReadFileReadsOnlyRegularFilesAndNeverWaits(t *testing.T) {
 	r := hosttest.Root(t)
 	long := strings.Repeat("x", 100_000)
 	hosttest.Put(t, r, "/state/file", long)

@@ -59,13 +59,13 @@ func TestCommandThatIsShownWritesToStandardErrorToo(t *testing.T) {
 	}
 }
 
-func TestRunHasNoInputWhereNoneIsGiven(t *testing.T) {
+func TestRunWithoutStdinHasNoInput(t *testing.T) {
 	out, e := run(t, sh("cat; echo end"))
 	require.Nil(t, e)
 	require.Equal(t, "end\n", out)
 }
 
-func TestFailedCommandTellsItsStatusAndLastLine(t *testing.T) {
+func TestFailedCommandHasItsStatusAndLastLine(t *testing.T) {
 	out, e := run(t, sh("echo part; echo one >&2; echo two >&2; exit 7"))
 	require.Equal(t, "part\n", out)
 	require.Equal(t, 7, e.Code)
@@ -116,7 +116,7 @@ func pidPipe(t *testing.T) (ctx context.Context, path string, pid func() int) {
 	}
 }
 
-func TestStoppedCommandTakesItsChildrenAlong(t *testing.T) {
+func TestStoppedCommandEndsItsChildren(t *testing.T) {
 	ctx, pipe, pid := pidPipe(t)
 	_, err := host.Exec{}.Run(ctx, sh(`sleep 1000 & echo $! > "$1"; wait`, pipe))
 	require.ErrorIs(t, err, context.Canceled)
@@ -192,7 +192,7 @@ func TestTailOfACommandIsTheEndOfAllThatItWrites(t *testing.T) {
 	require.Equal(t, "before it hangs\n", out)
 }
 
-func TestLockThatSomebodyHasIsNotWaitedFor(t *testing.T) {
+func TestTryLockDoesNotWait(t *testing.T) {
 	r := hosttest.Root(t)
 	unlock, err := r.TryLock(lockPath)
 	require.NoError(t, err)

@@ -86,7 +86,7 @@ func TestAptKeyWithAnotherFingerprintIsNotWritten(t *testing.T) {
 	require.Equal(t, wrong.Error()+"; set mirror", wrong.Remedy())
 }
 
-func TestAptKeyThatIsThereIsVerifiedToo(t *testing.T) {
+func TestExistingAptKeyIsVerified(t *testing.T) {
 	for name, c := range map[string]struct{ have, why string }{
 		"another key":    {string(oldPacket(6, tinyBody[:50]+"!")), "its fingerprint is"},
 		"a key too many": {string(append(tinyKey(), oldPacket(6, tinyBody[:50]+"!")...)), "more than one key"},

@@ -36,7 +36,7 @@ func done(t *testing.T, h host.Host, r plan.Resource) (plan.Plan, []plan.Note, e
 	return p, notes, err
 }
 
-func TestPackageThatTheCharmBroughtIsTakenBack(t *testing.T) {
+func TestPackageOfTheCharmIsRemoved(t *testing.T) {
 	h, r := toolHost(t)
 	_, _, err := done(t, h, OwnedPackage{Package{Name: tool}})
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestPackageThatTheCharmBroughtIsTakenBack(t *testing.T) {
 	require.Empty(t, p, "a second run plans nothing")
 }
 
-func TestPackageThatWasThereBeforeStays(t *testing.T) {
+func TestEarlierPackageStays(t *testing.T) {
 	h, r := toolHost(t)
 	dpkgSays(t, h, "install ok installed")
 	_, _, err := done(t, h, OwnedPackage{Package{Name: tool, Version: "2.0"}}) // another version is not another owner
@@ -83,7 +83,7 @@ func TestPackageThatOthersNeedStays(t *testing.T) {
 }
 
 // A hook that is killed between any two things leaves what the next one mends.
-func TestBroughtIsNotedBeforeItIsInstalled(t *testing.T) {
+func TestPackageIsRecordedBeforeItsInstallation(t *testing.T) {
 	h, r := toolHost(t)
 	r.On("apt-get install", func(host.Command) (string, error) {
 		require.True(t, h.Exists(OwnedFile))
@@ -106,7 +106,7 @@ func TestBroughtIsNotedBeforeItIsInstalled(t *testing.T) {
 	require.True(t, h.Exists(OwnedFile), "the next run tries again")
 }
 
-func FuzzReadBrought(f *testing.F) {
+func FuzzReadOwned(f *testing.F) {
 	f.Add([]byte(`{"packages":["a"]}`))
 	f.Add([]byte(`[`))
 	f.Fuzz(func(t *testing.T, data []byte) {

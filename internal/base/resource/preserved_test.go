@@ -111,7 +111,7 @@ func TestFilesOfOthersOutliveAKilledRun(t *testing.T) {
 }
 
 // What others wrote after the run was killed is not lost either.
-func TestWhatWasWrittenSinceIsLeft(t *testing.T) {
+func TestLaterFilesOfOthersStay(t *testing.T) {
 	h, _ := toolHost(t)
 	theirs(t, h)
 	require.NoError(t, toolKept.save(h.Root))
@@ -152,7 +152,7 @@ func TestPuttingBackWaitsForDpkg(t *testing.T) {
 	}
 }
 
-func TestNothingIsKeptWhereNothingIs(t *testing.T) {
+func TestMissingFilesAreNotPreserved(t *testing.T) {
 	h, _ := toolHost(t)
 	s := toolKept.wrap(h, plan.Step{Do: func(context.Context) error { return nil }})
 	require.NoError(t, s.Do(context.Background()))

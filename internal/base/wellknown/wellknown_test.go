@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSlotTellsThePCIAddress(t *testing.T) {
+func TestPCIAddressIsReadFromASlot(t *testing.T) {
 	for name, want := range map[string]string{
 		"0000:03:00.0":       "0000:03:00.0",
 		"0000:c4:1f.7":       "0000:c4:1f.7",

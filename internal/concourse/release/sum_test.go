@@ -202,7 +202,7 @@ func TestUpstreamReleaseIsHeldAgainstGitHubsDigest_D36(t *testing.T) {
 	require.Empty(t, resourcetest.Ops(t, h, upstreamOf(m)))
 }
 
-func TestUpstreamReleaseThatIsNotGitHubsIsNotUnpacked_D36(t *testing.T) {
+func TestUpstreamReleaseWithAnotherDigestIsNotUnpacked_D36(t *testing.T) {
 	h, m := machine(t), newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), false)
 	githubSays(m, name825, "sha256:"+sumOf([]byte("another")))

@@ -7,7 +7,7 @@ import (
 )
 
 // D15, D27: what is not a version is named, with what to write instead.
-func TestCheckVersionSaysWhatToWrite_D15_D27(t *testing.T) {
+func TestCheckVersionNamesTheCorrectForm_D15_D27(t *testing.T) {
 	for in, want := range map[string]string{
 		"8.2.5":            "",
 		"0.0.1":            "",

@@ -16,7 +16,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-func TestExitStatusTellsBeyondFromWrong(t *testing.T) {
+func TestCompareHasAnExitStatusForEachResult(t *testing.T) {
 	base, now := in("limits", "base"), in("limits", "new")
 	big := filepath.Join(t.TempDir(), "big.json")
 	require.NoError(t, os.WriteFile(big, make([]byte, maxSize+1), 0o600))

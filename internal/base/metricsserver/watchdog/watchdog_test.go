@@ -103,7 +103,7 @@ func TestProgramThatAnswersLivesOn(t *testing.T) {
 	require.Equal(t, syscall.SIGTERM, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
 }
 
-func TestProgramThatDoesNotAnswerIsEndedAndSaysWhy(t *testing.T) {
+func TestUnresponsiveProgramIsEndedWithAReason(t *testing.T) {
 	cmd, out := run(t, "failing")
 	text := killed(t, cmd, out)
 	require.Contains(t, text, fmt.Sprintln("answered", answers))
@@ -152,7 +152,7 @@ func TestAnyAnswerOfAServerWillDo(t *testing.T) {
 	require.NoError(t, Answers(s.Listener.Addr().String(), "/-/healthy")(stuck))
 }
 
-func TestAnotherServerIsNoAnswer(t *testing.T) {
+func TestAnswerOfAnotherServerIsRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })

@@ -54,7 +54,7 @@ func (c *closed) Write([]byte) (int, error) {
 	return 0, errors.New("closed")
 }
 
-func TestNothingIsWrittenAfterTheReaderHasGone(t *testing.T) {
+func TestNothingIsWrittenAfterAClosedPipe(t *testing.T) {
 	var heard []error
 	c := &closed{}
 	s := newScreen(c, func(string) string { return "" }, func(err error) { heard = append(heard, err) })
