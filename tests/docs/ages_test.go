@@ -63,7 +63,7 @@ func parts(t *testing.T) []part {
 	return []part{
 		{"Concourse", release.TestedVersion, []version{
 			{"8.2.5", "", "the release itself", "tests/concourse and tests/web, whole"},
-			{"8.3.0", "2026-08", "Concourse's release notes; a build of its source five days older ran the upgrade and most of tests/concourse, and tests/web", ""},
+			{"8.3.0", "2026-08", "Concourse's release notes; a build of its source five days older ran tests/concourse, whole, the upgrade and the way back, and tests/web", ""},
 		}},
 		rocms, toolkit,
 		{"Ubuntu, the default base", one("charmcraft.yaml", `(?m)^platforms:\n  ubuntu@([0-9.]+):`), []version{

@@ -54,7 +54,7 @@ func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
 	fuzz(t, "15s", [][2]string{
 		{"FuzzParseWorker", "concourse-ci-machine/internal/charm/relation"},
 		{"FuzzParseWorkerGPUs", "concourse-ci-machine/internal/charm/relation"},
-		{"FuzzToldGPUs", "concourse-ci-machine/internal/charm/relation"},
+		{"FuzzPublishedGPUs", "concourse-ci-machine/internal/charm/relation"},
 		{"FuzzParseDatabase", "concourse-ci-machine/internal/charm/relation"},
 		{"FuzzParseVault", "concourse-ci-machine/internal/charm/relation"},
 		{"FuzzParseLDAP", "concourse-ci-machine/internal/charm/relation"},

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
@@ -23,7 +24,7 @@ import (
 
 // notLeased returns gpu-sharing as the last hook had it, and why the wrapper leases no GPU.
 func (u *Unit) notLeased() (sharing, why string) {
-	if cfg, known := u.option("gpu-sharing"); known && cfg.Exclusive {
+	if cfg, known := u.option("gpu-sharing"); known && cfg.GPUSharing == config.Exclusive {
 		return "exclusive", "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; see juju status"
 	}
 	return "shared", "gpu-sharing=shared: GPUs are not leased"
@@ -149,7 +150,7 @@ func (u *Unit) clocks(name string) *monitor.Clocks {
 
 // endLeft ends what ended tasks left behind, so that their GPUs are free.
 func (u *Unit) endLeft(w io.Writer, l lease.Leases) error {
-	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.Leftovers == "keep" {
+	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.GPULeftovers == "keep" {
 		return nil
 	}
 	signal := u.Signal

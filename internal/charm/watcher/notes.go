@@ -18,7 +18,7 @@ func (u *Unit) tellTasks(w io.Writer, seen []quarantine.Seen) error {
 	}
 	l := tasknotice.Look{At: u.Host.Now().UTC(), Action: tasknotice.Write, Record: r}
 	if cfg, ok := u.option("gpu-hang-action"); ok {
-		l.Action = tasknotice.Action(cfg.HangAction)
+		l.Action = tasknotice.Action(cfg.GPUHangAction)
 	}
 	if l.Users, err = u.users(seen); err != nil {
 		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)

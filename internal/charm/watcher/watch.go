@@ -95,7 +95,7 @@ func (u *Unit) quarantine(r quarantine.Record) quarantine.Policy {
 	if !ok {
 		return before
 	}
-	return quarantine.Policy(cfg.Quarantine)
+	return quarantine.Policy(cfg.GPUQuarantine)
 }
 
 // option is the configuration of the last hook; false where it was wrong about this option,

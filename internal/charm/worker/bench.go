@@ -19,7 +19,7 @@ import (
 // bench is how the clocks of leased GPUs are fixed for tasks that measure; nil where they
 // are not.
 func bench(o Observed, gpus []gpu.GPU) *oci.Bench {
-	if !o.Config.Bench {
+	if !o.Config.GPUBench {
 		return nil
 	}
 	var list []oci.BenchGPU

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
@@ -134,7 +135,7 @@ func TestLeasesDoNotRestartTheWorker(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	base := running(observed(t, r, map[string]any{"compute-runtime": "rocm"}))
 	on := base
-	on.Config.Exclusive = true
+	on.Config.GPUSharing = config.Exclusive
 	inputs := func(o Observed, name string) [][]byte {
 		return resourcetest.Trigger(t, Desire(o, nil).Resources, name).Inputs
 	}

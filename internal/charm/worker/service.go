@@ -45,7 +45,7 @@ func (o *Observed) observeService(r host.Root) (err error) {
 // withhold says which of the chosen GPUs are withheld, and which the tags are of.
 func (g *GPUs) withhold(d *Desired, o Observed) {
 	g.Tagged = g.Chosen
-	if g.Vendor != gpu.AMD || o.Config.Quarantine == string(quarantine.Off) {
+	if g.Vendor != gpu.AMD || o.Config.GPUQuarantine == string(quarantine.Off) {
 		d.Resources = append(d.Resources, resource.Absent{Path: tagsFile, Why: "no GPU is withheld"})
 		return
 	}

@@ -62,13 +62,13 @@ func GPUWorker(unit string, gpus int, exclusive, limited bool) model.Worker {
 // Reporting returns the worker with a report of each GPU, valid since a time. GPUs in out
 // are withheld. If the worker leases GPUs, those in held are leased.
 func Reporting(w model.Worker, since time.Time, out, held []int) model.Worker {
-	w.GPUs.Told = since
+	w.GPUs.Since = since
 	var archs []string
 	for _, a := range w.GPUs.Archs {
 		archs = append(archs, slices.Repeat([]string{a.Arch}, a.GPUs)...)
 	}
 	for i := range w.GPUs.Count {
-		g := relation.ToldGPU{Index: i, Model: "AMD Instinct", Service: "in_service"}
+		g := relation.PublishedGPU{Index: i, Model: "AMD Instinct", Service: "in_service"}
 		if i < len(archs) {
 			g.GFX = archs[i]
 		}

@@ -12,9 +12,11 @@ import (
 	"concourse-ci-machine/internal/charm/worker"
 )
 
-// desireEnding returns what ends although options are wrong: what the operator ended, and
-// the access of workers that left. Wrong options have their defaults here.
-func (c *Charm) desireEnding(ctx context.Context, facts model.Facts, cfg config.Config, units func() (map[string]resource.UnitState, error)) (want Desired, err error) {
+// desireEnding returns the changes of a unit with invalid options: whatever the operator
+// ended must end, and workers that left lose their access. In cfg invalid options have
+// their defaults.
+func (c *Charm) desireEnding(ctx context.Context, facts model.Facts, cfg config.Config,
+	units func() (map[string]resource.UnitState, error)) (want Desired, err error) {
 	o := role.Observed{Event: c.Event.Name, Facts: facts, Config: cfg, Now: c.Host.Now()}
 	if o.Units, err = units(); err != nil {
 		return want, err
@@ -29,9 +31,10 @@ func (c *Charm) desireEnding(ctx context.Context, facts model.Facts, cfg config.
 	return want, err
 }
 
-// endOnly applies what ends, and sets a status that names the wrong options.
-func (c *Charm) endOnly(ctx context.Context, facts model.Facts, want Desired, problems []config.Problem) error {
-	want.Causes = causesOf(problems)
+// endOnly applies a decision of a unit with invalid options. The status names the options.
+func (c *Charm) endOnly(ctx context.Context, d Decision) error {
+	want := d.Want
+	want.Causes = causesOf(d.Problems)
 	due, deferred, err := c.Plan(ctx, want)
 	if err != nil {
 		return err
@@ -39,14 +42,14 @@ func (c *Charm) endOnly(ctx context.Context, facts model.Facts, want Desired, pr
 	if err := c.logPlan(ctx, due, deferred); err != nil {
 		return err
 	}
-	notes, err := due.Apply(ctx, c.say(ctx))
+	notes, err := due.Apply(ctx, c.showProgress(ctx))
 	if err != nil {
 		return c.failed(ctx, want, err)
 	}
 	if err := c.logNotes(ctx, notes); err != nil {
 		return err
 	}
-	if err := c.forgetGone(facts, want, notes); err != nil {
+	if err := c.forgetDeparted(d.Facts, want, notes); err != nil {
 		return err
 	}
 	return c.setStatus(ctx, status.Of("", want.Causes))

@@ -9,22 +9,22 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// Stop ends what runs of a web.
+// Stop stops the web.
 func Stop(o role.Observed, why string) []plan.Resource {
 	return []plan.Resource{resource.Service{Unit: concourse.WebUnit, State: o.Units[concourse.WebUnit], Why: why}}
 }
 
-// Gone is a worker's unit without what a web left: its credentials above all.
-func Gone(o role.Observed) []plan.Resource {
+// RemoveFromWorker removes the files of a previous web from a worker's unit, above all its
+// credentials.
+func RemoveFromWorker(o role.Observed) []plan.Resource {
 	why := "this unit is a worker"
 	return slices.Concat(Stop(o, why), secrets(concourse.WebFiles(o.Shared()), why),
 		resource.AllAbsent(why, concourse.WebUnitFile, NoteFile, HoldFile, resource.Stamp(ForgetWorker)))
 }
 
-// Leave is a unit without anything that a web brought, wherever it had its files,
-// once Stop ended what runs. What lies among the charm's own notes and stamps goes with
-// these.
-func Leave(why string) []plan.Resource {
+// RemoveAll removes all files of a web, with and without shared storage, after Stop. Files
+// among the charm's notes and stamps are removed with their folders.
+func RemoveAll(why string) []plan.Resource {
 	return slices.Concat(secrets(concourse.WebFiles(false), why), secrets(concourse.WebFiles(true), why),
 		resource.AllAbsent(why, concourse.WebUnitFile, role.JobsCredentials))
 }

@@ -21,7 +21,7 @@ func TestStatusNamesRequiredArchitecturesThatNoWorkerHas(t *testing.T) {
 	require.Empty(t, Desire(withWorkers(o, one, roletest.GPUWorker("gpu/1", 8, true, true)), nil).Causes)
 }
 
-func TestStatusNamesRequiredArchitecturesThatNoTaskGets(t *testing.T) {
+func TestStatusNamesRequiredArchitecturesInQuarantine(t *testing.T) {
 	o := observedWeb(t, map[string]any{"required-archs": "gfx942"})
 	all := []int{0, 1}
 	sick, well := roletest.Reporting(roletest.GPUWorker("gpu/0", 2, false, false), hosttest.Now, all, nil), roletest.GPUWorker("gpu/1", 2, false, false)

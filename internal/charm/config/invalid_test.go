@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// D27: no value is taken on trust; each problem names its option and what to
-// write.
-func TestD27EachWrongValueIsNamed(t *testing.T) {
+// D27: every value is checked. Each problem names its option and a valid value.
+func TestD27EachInvalidValueIsNamed(t *testing.T) {
 	const cr = "the value has a line end or another control character; write one line of text"
 	const white = "the value has white space or a control character in it; write it without"
 	const mirror = "the value is not host:port, or user:password@host:port, without https:// and without a path"
@@ -141,8 +140,8 @@ func TestD27EachWrongValueIsNamed(t *testing.T) {
 	}
 }
 
-// What no option can tell alone.
-func TestOptionsThatDoNotGoTogetherAreNamed(t *testing.T) {
+// These problems depend on several options.
+func TestConflictingOptionsAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		raw  map[string]any
 		want []string
@@ -174,7 +173,7 @@ func TestOptionsThatDoNotGoTogetherAreNamed(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoEffectIsNoted(t *testing.T) {
+func TestOptionsWithoutEffectAreNoted(t *testing.T) {
 	c, problems := Parse(map[string]any{"main-team-oidc-group": "admins", "auto-upgrade": true, "version": "8.2.5"}, nil)
 	require.Empty(t, problems)
 	require.Equal(t, []string{"main-team-oidc-group has no effect without oidc-issuer, oidc-client-id, oidc-client-secret", "auto-upgrade has no effect while version names one"}, c.Notes)

@@ -11,9 +11,9 @@ import (
 	"concourse-ci-machine/internal/testutil/jujutest"
 )
 
-// The leader says which version the application reads; every unit reads the answers, of an
-// older provider from each of its units.
-func TestAuthoritiesAreAskedForOnceInEachRelation(t *testing.T) {
+// The leader publishes the supported version. Every unit reads the certificates, from an
+// older provider in the databags of its units.
+func TestAuthoritiesAreRequestedOncePerRelation(t *testing.T) {
 	m := jujutest.New("worker/0")
 	m.Config = map[string]any{"mode": "worker", "compute-runtime": "none"}
 	newer, older := m.Relate(10, "receive-ca-certs", "ca"), m.Relate(11, "receive-ca-certs", "vault")
@@ -25,7 +25,7 @@ func TestAuthoritiesAreAskedForOnceInEachRelation(t *testing.T) {
 		c := charmOf(t, hosttest.Root(t), m, ctx, nil)
 		facts, err := model.Observe(t.Context(), c.Tools, c.Event, model.Facts{Unit: m.Unit}, true, hosttest.Now)
 		require.NoError(t, err)
-		require.NoError(t, c.askAuthorities(t.Context(), facts))
+		require.NoError(t, c.requestAuthorities(t.Context(), facts))
 		require.NoError(t, ctx.Commit())
 		return facts, ctx
 	}

@@ -12,8 +12,8 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// What the status says to run makes the part anew that is of no use.
-func TestSecretThatIsOfNoUseNamesTheKeyToRotate(t *testing.T) {
+// The remedy in the status replaces the invalid part.
+func TestInvalidSecretNamesTheKeyToRotate(t *testing.T) {
 	for part, which := range map[string]string{model.TSAHostKey: "tsa-host", model.SessionKey: "session", model.AdminPassword: "admin-password"} {
 		o := observedWeb(t, nil)
 		o.Facts.Web.Secret = roletest.WebSecrets().Content()
@@ -29,7 +29,7 @@ func TestSecretThatIsOfNoUseNamesTheKeyToRotate(t *testing.T) {
 
 // A service of the Python charm that runs is left as it is until this charm can
 // run it; one that does not run has nothing to lose.
-func TestTakeoverIsRefusedOnlyWhereSomethingRuns(t *testing.T) {
+func TestTakeoverIsRefusedOnlyIfAServiceRuns(t *testing.T) {
 	keyless := func(o *Observed) {
 		o.Refused = []error{&concourse.KeyError{Path: "/k", Problem: "it is broken"}}
 	}
@@ -55,9 +55,8 @@ func TestTakeoverIsRefusedOnlyWhereSomethingRuns(t *testing.T) {
 	}
 }
 
-// A password that the Python charm made while it was gone back to is the one
-// that people use by now.
-func TestPasswordOfThePythonCharmIsTheOneInUse(t *testing.T) {
+// After a downgrade to the Python charm and back, its password is the one in use.
+func TestPasswordOfThePythonCharmHasPriority(t *testing.T) {
 	o := observedWeb(t, nil)
 	for bag, want := range map[string]string{"": roletest.WebSecrets().AdminPassword, "New!pass": "New!pass", "of,no,use": roletest.WebSecrets().AdminPassword} {
 		o.Facts.Peer = &model.Relation{Remote: map[string]string{model.AdminPassword: bag}}
