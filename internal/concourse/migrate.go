@@ -35,12 +35,12 @@ func DatabaseVersions(ctx context.Context, h host.Host, release string, db WebDa
 	return current, supported, nil
 }
 
-// CanUse reports whether a release can use the database in its current state, and the newest
-// version of the schema that the release supports. inUse is the running release, or "".
+// CanUse reports whether a release can use the database as it is. supported is the newest
+// schema version of that release. inUse is the current release, "" if there is none.
 //
-// A release that lacks a migration still sees it after another release has undone it,
-// because it is the last entry of the history. So CanUse also asks the release in use. A
-// release that supports as much as the release in use can always use the database.
+// A release that lacks an undone migration takes it for done, because the last entry of the
+// history names that migration. So CanUse asks the current release, too. A release with all
+// migrations of the current one can use the database in any case.
 func CanUse(ctx context.Context, h host.Host, release, inUse string, db WebDatabase,
 	env map[string]string) (can bool, supported int, err error) {
 	current, supported, err := DatabaseVersions(ctx, h, release, db, env)
@@ -81,7 +81,7 @@ func Migrate(ctx context.Context, h host.Host, release string, db WebDatabase, e
 }
 
 // CanMigrate returns why a release can't migrate a database from its current version to
-// another. Concourse itself reports success for an unknown version.
+// another. Concourse itself reports success for a version that it lacks.
 func CanMigrate(current, supported, to int) error {
 	if to <= 0 || to > supported {
 		return fmt.Errorf("cannot migrate the database to version %d: "+

@@ -118,7 +118,7 @@ func (u *Unit) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseRepor
 			one.Index = &gpus[i].index
 		}
 		if s.Held {
-			one.Kind, one.Container, one.Engine, one.PID = s.Kind, s.Short(), s.Engine, s.PID
+			one.Kind, one.Container, one.Engine, one.PID = s.Kind, s.ShortName(), s.Engine, s.PID
 			if namespace, pod, container := s.Pod(); pod != "" {
 				one.Namespace, one.Pod, one.Container = namespace, pod, container
 			}
@@ -134,7 +134,7 @@ func (u *Unit) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseRepor
 
 // clocks are a GPU's where they are fixed.
 func (u *Unit) clocks(name string) *monitor.Clocks {
-	r, err := u.pins().Fixed(name)
+	r, err := u.pins().ReadCurrent(name)
 	switch {
 	case err != nil: // it may be at being written
 		return &monitor.Clocks{Why: err.Error()}
@@ -142,8 +142,8 @@ func (u *Unit) clocks(name string) *monitor.Clocks {
 		return nil
 	}
 	c := monitor.Clocks{Level: r.Level, Container: r.Container, Since: r.Since.UTC()}
-	if last := len(r.Wrong) - 1; last >= 0 {
-		c.Why = r.Wrong[last].Why
+	if last := len(r.InvalidSpans) - 1; last >= 0 {
+		c.Why = r.InvalidSpans[last].Reason
 	}
 	return &c
 }
@@ -160,7 +160,7 @@ func (u *Unit) endLeft(w io.Writer, l lease.Leases) error {
 		}
 		signal = l.Signal
 	}
-	done, err := l.EndLeft(func(p lease.Process, sig unix.Signal) error {
+	done, err := l.EndRemaining(func(p lease.Process, sig unix.Signal) error {
 		if err := signal(p, sig); err != nil {
 			return fmt.Errorf("process %d: %w", p.PID, err)
 		}

@@ -109,7 +109,7 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 		}
 	}
 	if len(g.Chosen) > 0 && g.Vendor == gpu.AMD && o.Config.GPUQuarantine != string(quarantine.Off) {
-		config.Withheld = &oci.Withheld{File: quarantine.WithheldFile, GPUs: leasedGPUs(chosenInOrder(g))}
+		config.Quarantine = &oci.Quarantine{File: quarantine.AdmissionFile, GPUs: leasedGPUs(chosenInOrder(g))}
 	}
 	if len(g.Chosen) == 0 && g.Asked {
 		config.Visible = []string{cmp.Or(g.Vendor, gpu.AMD).Traits().Visible}

@@ -89,7 +89,7 @@ func weights(o Observed, gpus []gpu.GPU) [][]int {
 		for j, b := range at {
 			if i != j && max(a, b) < len(o.Links) && min(a, b) >= 0 {
 				l := o.Links[a][b]
-				rows[i][j] = lease.Weight(l.Same, l.Hops, l.NUMA)
+				rows[i][j] = lease.LinkWeight(l.Same, l.Hops, l.NUMA)
 			}
 			better = better || rows[i][j] != 0
 		}

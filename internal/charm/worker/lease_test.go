@@ -102,7 +102,7 @@ func TestLinksAreReadOnlyWhereGPUsAreLeased(t *testing.T) {
 
 func TestBetterLinksWeighMore(t *testing.T) {
 	ordered := []gpu.Link{{}, {NUMA: true}, {Hops: 9}, {Hops: 3, NUMA: true}, {Hops: 2, NUMA: true}, {Hops: 1}, {Hops: 1, NUMA: true}, {Same: true, NUMA: true}}
-	weight := func(l gpu.Link) int { return lease.Weight(l.Same, l.Hops, l.NUMA) }
+	weight := func(l gpu.Link) int { return lease.LinkWeight(l.Same, l.Hops, l.NUMA) }
 	for i, l := range ordered[1:] {
 		require.Greater(t, weight(l), weight(ordered[i]), "%+v", l)
 		require.LessOrEqual(t, weight(l), oci.MaxLink)
