@@ -1,5 +1,5 @@
-// Package pipelines holds the pipelines and tasks for users, compiled into the charm, so
-// that a unit can hand out those that go with it. It reads and changes none of them.
+// Package pipelines embeds the pipelines and tasks for users in the charm, so that a unit
+// can print the matching ones. It reads and changes none of them.
 package pipelines
 
 import (
@@ -13,7 +13,7 @@ import (
 //go:embed *.yml tasks vars
 var files embed.FS
 
-// Write writes the file of that name, and without a name the names of all files.
+// Write writes the file with that name unchanged, or without a name the list of all names.
 func Write(w io.Writer, name string) error {
 	if name != "" {
 		data, err := files.ReadFile(name)

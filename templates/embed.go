@@ -1,6 +1,5 @@
-// Package templates holds the files that the charm installs, as templates
-// (text/template) compiled into it. It only renders; what goes into them and
-// where they end up is decided elsewhere.
+// Package templates embeds the files that the charm installs, as text/template. It only
+// renders them. Its callers decide the data and the destination.
 package templates
 
 import (
@@ -13,8 +12,8 @@ import (
 //go:embed *.service *.path *.timer *.tmpl *.rules
 var files embed.FS
 
-// Render fills in the template of that file name. A value that data lacks is
-// an error, never an empty text.
+// Render renders the template with that file name. A value that data lacks is an error,
+// never an empty text.
 func Render(name string, data any) ([]byte, error) {
 	t, err := template.New(name).Option("missingkey=error").ParseFS(files, name)
 	if err != nil {

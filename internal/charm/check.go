@@ -166,7 +166,7 @@ func (c *Charm) noteCauses(want worker.Worker, notes []plan.Note) []status.Cause
 		}
 	}
 	for _, n := range notes {
-		var kept *resource.KeptError
+		var kept *resource.RecordedError
 		if len(causes) == 0 && !errors.Is(n.Err, resource.ErrSkipped) && !errors.As(n.Err, &kept) {
 			causes = append(causes, status.Cause{Kind: status.Active,
 				Text: fmt.Sprintf("could not %s: %s", n.Step.Op, lastLine(n.Err))})

@@ -50,7 +50,7 @@ func (s noState) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	p, err := resource.Absent{Path: model.StateDir, Why: s.why, Tree: true}.Diff(ctx, h)
 	for i, step := range p {
 		p[i].Do = func(ctx context.Context) error {
-			if err := amd.ToolkitKept().PutBack(ctx, h); err != nil {
+			if err := amd.ToolkitKept().Restore(ctx, h); err != nil {
 				return err
 			}
 			return step.Do(ctx)

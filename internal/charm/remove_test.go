@@ -40,7 +40,7 @@ func TestD18StopAndRemoveDrainFirst(t *testing.T) {
 }
 
 func TestRemovedUnitDeletesItsFiles(t *testing.T) {
-	h, r := roletest.Brought(t)
+	h, r := roletest.FullUnit(t)
 	p := roletest.Changes(t, h, desireRemoval(role.Observed{Event: "remove", Config: roletest.Config(t, nil)}).Resources)
 	text := roletest.Ops(p)
 	last := strings.LastIndex(text, "remove package ")

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,9 +19,8 @@ import (
 	"concourse-ci-machine/internal/concourse/flylogin"
 )
 
-// API is Concourse's HTTP API as a local user of the web sees it. It logs in
-// when it first has to and keeps the token in memory only. It is for one
-// goroutine.
+// API calls Concourse's HTTP API as a local user of the web. It logs in before the first
+// request and keeps the token in memory only. An API is for one goroutine.
 type API struct {
 	base, user, password string
 	caFile               string
@@ -28,42 +28,43 @@ type API struct {
 	client               *http.Client
 }
 
-// WorkerInfo is a worker as the web lists it.
+// WorkerInfo describes a worker as the web lists it.
 type WorkerInfo struct {
 	Name             string   `json:"name"`
 	State            string   `json:"state"` // running, stalled, landing, landed, retiring
 	Team             string   `json:"team"`
 	Tags             []string `json:"tags"`
 	Platform         string   `json:"platform"`
-	Version          string   `json:"version"` // of the protocol: 2.5 to Concourse 8.2, 3.0 from 8.3
+	Version          string   `json:"version"` // of the worker protocol: 2.5 up to Concourse 8.2, 3.0 from 8.3
 	ActiveContainers int      `json:"active_containers"`
 	ActiveTasks      int      `json:"active_tasks"`
 	StartTime        int64    `json:"start_time"` // seconds since 1970
 	Ephemeral        bool     `json:"ephemeral"`
 }
 
-// maxAnswer is more than 10000 workers need.
+// maxAnswer leaves room for more than 10000 workers.
 const maxAnswer = 16 << 20
 
-// NewAPI returns the API of the web at base ("http://127.0.0.1:8080") for a
-// local user. With caFile the web's certificate has to be of one of its
-// authorities, without it of one that the machine trusts. Nothing is asked yet.
+// NewAPI returns the API of the web at base ("http://127.0.0.1:8080") for a local user.
+// With caFile, the web's certificate must be signed by an authority in that file. Without
+// caFile, an authority that the machine trusts must have signed it. NewAPI sends no
+// request.
 func NewAPI(base, user, password, caFile string) *API {
 	return &API{base: strings.TrimSuffix(base, "/"), user: user, password: password, caFile: caFile}
 }
 
-// Workers lists the workers that the user may see, those of all teams for a
-// user of the team main. The web's list follows its database with a delay: a
-// worker that was just pruned may be in it once more.
+// Workers lists the workers that the user may see. A user of the team main sees the workers
+// of all teams. The web's list follows its database with a delay, so it may include a
+// worker that was just pruned.
 func (a *API) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	var workers []WorkerInfo
 	err := a.call(ctx, "list the workers", http.MethodGet, "/api/v1/workers", nil, &workers)
 	return workers, err
 }
 
-// Prune removes a worker that is not running from the list, with all that the
-// web knows of its containers and volumes. One that is not in the list is
-// no error; one that runs is an *apiError with status 400.
+// Prune removes a worker that is not running, with the web's records of its containers and
+// volumes. A worker that is not listed is not an error. A running worker is an *apiError
+// with status 400.
 func (a *API) Prune(ctx context.Context, name string) error {
 	err := a.call(ctx, "prune worker "+name, http.MethodPut, "/api/v1/workers/"+url.PathEscape(name)+"/prune", nil, nil)
 	var answer *apiError
@@ -73,23 +74,23 @@ func (a *API) Prune(ctx context.Context, name string) error {
 	return err
 }
 
-// Land makes a worker finish what it does and take no new work. It stays in
-// the list, and takes work again once it is restarted. From 8.3 the web wants to be
-// told the worker's team, as it lists it; before, it reads no body.
+// Land makes a worker finish its builds and take no new work. The worker stays listed, and
+// takes work again after a restart. From 8.3 the web requires the worker's team, as it
+// lists it; earlier webs read no body.
 func (a *API) Land(ctx context.Context, w WorkerInfo) error {
 	body, err := json.Marshal(map[string]string{"name": w.Name, "team": w.Team})
 	if err != nil {
 		return err
 	}
-	return a.call(ctx, "land worker "+w.Name, http.MethodPut, "/api/v1/workers/"+url.PathEscape(w.Name)+"/land", body, nil)
+	return a.call(ctx, "land worker "+w.Name, http.MethodPut, "/api/v1/workers/"+url.PathEscape(w.Name)+"/land",
+		body, nil)
 }
 
-// call sends one request; a token that the web does not know any more is
-// replaced once.
+// call sends one request. It replaces an expired token once.
 func (a *API) call(ctx context.Context, what, method, path string, send []byte, into any) error {
-	again := a.token != "" // a token of this very call needs no second try
+	retry := a.token != "" // a token from this call needs no second try
 	status, body, err := a.request(ctx, what, method, path, send)
-	if err == nil && again && status == http.StatusUnauthorized {
+	if err == nil && retry && status == http.StatusUnauthorized {
 		a.token = ""
 		status, body, err = a.request(ctx, what, method, path, send)
 	}
@@ -122,7 +123,7 @@ func (a *API) request(ctx context.Context, what, method, path string, send []byt
 	return a.do(what, req)
 }
 
-// login asks for a token by the password, as fly does.
+// login requests a token with the password, as fly does.
 func (a *API) login(ctx context.Context, what string) error {
 	req, err := flylogin.Request(ctx, a.base, a.user, a.password)
 	if err != nil {
@@ -136,7 +137,7 @@ func (a *API) login(ctx context.Context, what string) error {
 		Token string `json:"access_token"`
 		Error string `json:"error"`
 	}
-	_ = json.Unmarshal(body, &answer) // an answer that is no JSON has no token
+	_ = json.Unmarshal(body, &answer) // an answer that is not JSON has no token
 	switch {
 	case status == http.StatusOK && answer.Token != "":
 		a.token = answer.Token
@@ -162,12 +163,14 @@ func (a *API) do(what string, req *http.Request) (int, []byte, error) {
 		return 0, nil, &webDownError{What: what, URL: a.base, Err: err}
 	}
 	if len(body) > maxAnswer {
-		return 0, nil, &apiError{What: what, Status: resp.StatusCode, Text: fmt.Sprintf("the answer is longer than %d MiB", maxAnswer>>20)}
+		return 0, nil, &apiError{What: what, Status: resp.StatusCode,
+			Text: fmt.Sprintf("the answer is longer than %d MiB", maxAnswer>>20)}
 	}
 	return resp.StatusCode, body, nil
 }
 
-// http makes the client once. It uses no proxy: it is this machine.
+// http creates the client once. The client uses no proxy, because the web is on this
+// machine.
 func (a *API) http() (*http.Client, error) {
 	if a.client != nil {
 		return a.client, nil
@@ -188,8 +191,8 @@ func (a *API) http() (*http.Client, error) {
 	return a.client, nil
 }
 
-// answerText is the reason in an answer that is none of success: {"stderr":...}
-// or plain text.
+// answerText returns the reason in an answer that reports a failure: {"stderr":...} or
+// plain text.
 func answerText(body []byte) string {
 	var answer struct {
 		Stderr string `json:"stderr"`
@@ -198,7 +201,107 @@ func answerText(body []byte) string {
 		return oneLine(answer.Stderr)
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
-		return "" // a page for people
+		return "" // an HTML page for people
 	}
 	return oneLine(string(body[:min(len(body), 1000)]))
+}
+
+// apiError reports an answer of the web other than success.
+type apiError struct {
+	What   string // "prune worker a"
+	Status int    // of HTTP
+	Text   string // the web's message, one line; may be empty
+}
+
+func (e *apiError) Error() string {
+	s := fmt.Sprintf("cannot %s: the web says %d %s", e.What, e.Status, http.StatusText(e.Status))
+	if e.Text != "" {
+		s += ": " + e.Text
+	}
+	return s
+}
+
+// Temporary reports whether another try can help.
+func (e *apiError) Temporary() bool {
+	return e.Status >= 500 || e.Status == http.StatusTooManyRequests
+}
+
+// LoginError reports a user name and password that the web rejects.
+type LoginError struct{ What, User string }
+
+func (e *LoginError) Error() string {
+	return fmt.Sprintf("cannot %s: the web does not take the password of user %s", e.What, e.User)
+}
+
+// Remedy returns the error with the command that helps: a running web has the password that
+// it was started with.
+func (e *LoginError) Remedy() string {
+	return e.Error() + "; when it was just changed run: juju run <unit> restart-services"
+}
+
+// webDownError reports a web that does not answer.
+type webDownError struct {
+	What string
+	URL  string
+	Err  error
+}
+
+func (e *webDownError) Error() string {
+	why := e.Err
+	// The outer error repeats the request's address, which the message has already.
+	var inner *url.Error
+	if errors.As(why, &inner) {
+		why = inner.Err
+	}
+	var timeout net.Error
+	if errors.Is(why, context.DeadlineExceeded) || errors.As(why, &timeout) && timeout.Timeout() {
+		return fmt.Sprintf("cannot %s: the web at %s does not answer in time", e.What, e.URL)
+	}
+	return fmt.Sprintf("cannot %s: the web at %s does not answer: %s", e.What, e.URL, oneLine(why.Error()))
+}
+
+func (e *webDownError) Unwrap() error { return e.Err }
+
+// Temporary returns true, because the web may be starting.
+func (e *webDownError) Temporary() bool { return true }
+
+// Remedy returns the error with the command that helps if it persists.
+func (e *webDownError) Remedy() string {
+	return e.Error() + "; on the unit see: journalctl --unit concourse-server"
+}
+
+// HoldBuilds stops all webs of the database from starting builds of jobs, or lets them
+// start again. It pauses their component "scheduler", which stays paused over a restart.
+// Running builds continue. One-off builds (fly execute) start anyway.
+func (a *API) HoldBuilds(ctx context.Context, hold bool) error {
+	what, verb := "hold builds", "pause"
+	if !hold {
+		what, verb = "let builds start again", "unpause"
+	}
+	return a.call(ctx, what, http.MethodPut, "/api/v1/components/scheduler/"+verb, nil, nil)
+}
+
+// RunningBuilds counts the running builds among the newest 500, without checks.
+func (a *API) RunningBuilds(ctx context.Context) (n int, err error) {
+	var builds []struct {
+		Status string `json:"status"`
+	}
+	err = a.call(ctx, "list the builds", http.MethodGet, "/api/v1/builds?limit=500", nil, &builds)
+	for _, b := range builds {
+		if b.Status == "started" {
+			n++
+		}
+	}
+	return n, err
+}
+
+// WebVersion requests the version of the web at url, with a deadline of 5 seconds. It
+// returns "" if no web answers.
+func WebVersion(ctx context.Context, url string) string {
+	_, body, err := ask(ctx, strings.TrimSuffix(url, "/")+"/api/v1/info")
+	var info struct{ Version string }
+	if err != nil || json.Unmarshal(body, &info) != nil {
+		return ""
+	}
+	return info.Version
 }

@@ -48,7 +48,7 @@ func TestAPILandsTheWorkersOfATeam(t *testing.T) {
 		"cannot land worker "+workers[1].Name+": the web says 400 Bad Request")
 }
 
-func TestARunningWorkerIsNotPruned(t *testing.T) {
+func TestRunningWorkerIsNotPruned(t *testing.T) {
 	web := newFakeWeb(t, false)
 	err := NewAPI(web.URL, "admin", fakePassword, "").Prune(context.Background(), "a")
 	require.EqualError(t, err, "cannot prune worker a: the web says 400 Bad Request: cannot prune running worker")
@@ -59,7 +59,7 @@ func TestARunningWorkerIsNotPruned(t *testing.T) {
 }
 
 // A web that was restarted with another session key knows no old token.
-func TestAPILogsInAgainOnceWhenItsTokenIsNotTaken(t *testing.T) {
+func TestAPILogsInAgainOnceAfterARejectedToken(t *testing.T) {
 	web, ctx := newFakeWeb(t, false), context.Background()
 	api := NewAPI(web.URL, "admin", fakePassword, "")
 	_, err := api.Workers(ctx)
@@ -81,7 +81,7 @@ func TestAPILogsInAgainOnceWhenItsTokenIsNotTaken(t *testing.T) {
 	require.EqualError(t, err, "cannot list the workers: the web says 401 Unauthorized: not authorized", "and not for ever")
 }
 
-func TestAPIErrorsSayWhatToDoAndNoSecret(t *testing.T) {
+func TestAPIErrorsHaveARemedyAndNoSecret(t *testing.T) {
 	web, ctx := newFakeWeb(t, false), context.Background()
 	for name, c := range map[string]struct {
 		base, password, want string

@@ -12,16 +12,18 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 )
 
-// fromOption is the comment of the keys that are an option's: without it, one that is
-// taken out of the option would count as somebody else's.
+// fromOption is the comment of keys that come from the option. Without this comment, a key
+// removed from the option would look like one that an operator added.
 const fromOption = "extra-worker-keys"
 
-// Authorized is the file of the worker keys that may register: these (D19) and the
-// option's, each once, and others' lines as they are; sorted, so that the same
-// keys give the same bytes (D16). What is no OpenSSH line of keys is left out;
-// whoever reads it from a databag has said so already. Without a key the file is
-// empty: the web does not start without a file. A running web reads it again at
-// SIGHUP, without a restart; a worker that is connected stays so until CutOff.
+// Authorized returns the file of the worker keys that may register (D19): keys, the
+// option's keys and the lines of others unchanged. Each key occurs once, and the file is
+// sorted, so that equal keys give equal bytes (D16). A text that is not an OpenSSH public
+// key is left out, because the reader of the databag has reported it. Without a key the
+// file is empty, because the web does not start without a file.
+//
+// A running web reads the file again at SIGHUP, without a restart. A connected worker stays
+// connected until CutOff.
 func (p WebPaths) Authorized(keys, option []string, others ...string) resource.File {
 	lines := map[string]bool{}
 	for _, k := range keys {
@@ -41,14 +43,14 @@ func (p WebPaths) Authorized(keys, option []string, others ...string) resource.F
 	return resource.File{Path: p.AuthorizedKeys(), Data: []byte(data), Mode: 0o644, Owner: WebUser}
 }
 
-// teamKeys is a team in TeamKeys, as Concourse reads it (tsa/tsacmd).
+// teamKeys holds the entry of a team in TeamKeys, as Concourse reads it (tsa/tsacmd).
 type teamKeys struct {
 	Team string   `yaml:"team"`
 	Keys []string `yaml:"ssh_keys"`
 }
 
-// Teams is the file of the keys that may register for one team alone, by team: a running
-// web reads it again as it does Authorized. A key that is in both counts for all teams.
+// Teams returns the file of the keys that may register for one team only. A running web
+// reads it again as it does Authorized. A key that is in both files is valid for all teams.
 func (p WebPaths) Teams(keys map[string][]string) (resource.File, error) {
 	var all []teamKeys
 	for _, team := range slices.Sorted(maps.Keys(keys)) {
@@ -58,9 +60,8 @@ func (p WebPaths) Teams(keys map[string][]string) (resource.File, error) {
 	return resource.File{Path: p.TeamKeys(), Data: data, Mode: 0o644, Owner: WebUser}, err
 }
 
-// OtherKeys are the lines of such a file whose key is none of the known ones:
-// somebody added them, for workers that Juju does not know. What no worker could
-// register by is none.
+// OtherKeys returns the lines with keys that are not known. An operator added them for
+// workers that are not in Juju. Lines that no worker could register with are left out.
 func OtherKeys(existing []byte, known []string) (others []string) {
 	seen := map[string]bool{}
 	for _, k := range known {

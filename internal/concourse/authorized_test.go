@@ -37,7 +37,7 @@ func TestAuthorizedKeysAreTheSameInAnyOrder_D16(t *testing.T) {
 
 // D19: a key that is not asked for any more is gone; without any there is a
 // file all the same, as the web starts with none missing.
-func TestKeysOfGoneWorkersAreTakenBack_D19(t *testing.T) {
+func TestKeysOfRemovedWorkersAreRemoved_D19(t *testing.T) {
 	a := workerLine(t, secrets(t))
 	h := hosttest.Real(t)
 	p := WebPaths{Dir: release.HomeDir}
@@ -62,7 +62,7 @@ func TestOnlyKeysAreAuthorized(t *testing.T) {
 }
 
 // What somebody added is known by its key, whatever is written around it.
-func TestKeysThatAreNobodysOfJujusAreFound(t *testing.T) {
+func TestKeysOfWorkersOutsideJujuAreFound(t *testing.T) {
 	line := func(name string) string { _, public := hosttest.Key(name); return strings.TrimSpace(public) }
 	a, b, c := line("a"), line("b"), line("c")
 	existing := strings.Join([]string{"# by hand", a, b + " somebody@elsewhere", "garbage", `from="10.0.0.1" ` + c, b, " " + a + " again", ""}, "\n")

@@ -1,14 +1,13 @@
-// Package concourse is what the charm knows of running a worker and a web of
-// Concourse: folders and units of systemd, keys and environment, tags and names,
-// the database's migrations, how a worker is drained, and what the web's API and
-// health checks say. It returns data and plan.Resource values; it never talks to
-// Juju and never decides whether a worker or a web is wanted. Where the programs
-// come from is package release's.
+// Package concourse describes how a worker and a web of Concourse run on a machine:
+// folders, systemd units, keys, environment, tags and names. It also drains workers,
+// migrates the database, and reads the web's API and health checks. It returns data and
+// plan.Resource values. It never talks to Juju and never decides whether a worker or a web
+// is wanted. Package release installs the programs.
 package concourse
 
 import "concourse-ci-machine/internal/concourse/release"
 
-// Unit is the worker's systemd unit.
+// Unit is the name of the worker's systemd unit.
 const Unit = "concourse-worker.service"
 
 // Paths of the machine.
@@ -25,16 +24,16 @@ const (
 	OperatorEnvFile = "/etc/default/concourse"
 	UnitFile        = "/etc/systemd/system/" + Unit
 
-	// runtimeDir comes first on the PATH of containerd's shims, which look
-	// runc up there: its runc is the charm's wrapper.
+	// runtimeDir comes first on the PATH of containerd's shims, so that they find the
+	// charm's wrapper as runc.
 	runtimeDir = "/opt/concourse-ci-machine/runtime"
 	Wrapper    = runtimeDir + "/runc"
 	Launcher   = runtimeDir + "/containerd"
-	// RealRunc and realContainerd are the release's own (never the system's,
-	// never a copy that an upgrade forgets).
+	// RealRunc and realContainerd are the release's own programs. The charm uses neither
+	// the system's programs nor a copy that an upgrade forgets.
 	RealRunc       = release.BinDir + "/runc"
 	realContainerd = release.BinDir + "/containerd"
 
-	// HealthURL answers while the worker is up, registered or not.
+	// HealthURL answers while the worker is running, registered or not.
 	HealthURL = "http://127.0.0.1:8888/"
 )

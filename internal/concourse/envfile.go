@@ -8,11 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// renderEnv writes a systemd EnvironmentFile (systemd.exec(5)): KEY=value
-// lines sorted by key. Of the existing file it keeps the assignments of keys
-// that are not owned, word for word; ours that are not wanted any more are gone
-// (D26). Comments are not kept. A value that no single line can hold is an
-// error that names the key and not the value (D28, D32).
+// renderEnv returns a systemd EnvironmentFile (systemd.exec(5)): KEY=value lines, sorted by
+// key. It keeps the existing assignments of keys that are not owned, unchanged. It removes
+// owned keys that are no longer wanted (D26), and comments. A value that does not fit on
+// one line is an error, which names the key and not the value (D28, D32).
 func renderEnv(existing []byte, want map[string]string, owned func(key string) bool) ([]byte, error) {
 	lines := map[string]string{}
 	for _, a := range parseEnv(existing) {
@@ -34,9 +33,9 @@ func renderEnv(existing []byte, want map[string]string, owned func(key string) b
 	return []byte(b.String()), nil
 }
 
-// quoteEnv writes a value so that systemd reads it back as it is. In double
-// quotes a backslash makes the next `"` or `\` literal in every version of
-// systemd; nothing else is special there, variables are not expanded.
+// quoteEnv quotes a value so that systemd reads it back unchanged. In double quotes a
+// backslash makes the next `"` or `\` literal in every version of systemd. No other
+// character is special there, and variables are not expanded.
 func quoteEnv(v string) (string, error) {
 	if !utf8.ValidString(v) {
 		return "", fmt.Errorf("the value is not UTF-8")
@@ -46,7 +45,8 @@ func quoteEnv(v string) (string, error) {
 		switch {
 		case c < ' ' && c != '\t' || c == 0x7f || c >= 0x80 && c <= 0x9f:
 			return "", fmt.Errorf("the value holds a line end or another control character")
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("_./:,@%+=-[]", c):
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.ContainsRune("_./:,@%+=-[]", c):
 		default:
 			plain = false
 		}
@@ -57,14 +57,13 @@ func quoteEnv(v string) (string, error) {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(v) + `"`, nil
 }
 
-// assignment is one KEY=value of an EnvironmentFile, raw as it stands there.
+// assignment holds one KEY=value of an EnvironmentFile. raw is its unchanged text.
 type assignment struct{ key, raw string }
 
-// parseEnv finds the assignments as systemd does (src/basic/env-file.c):
-// comments start with # or ; at the beginning of a line, a value goes to the
-// end of its line, where quotes and backslashes take a line end into it. Lines
-// without an assignment are dropped, and so is one whose quote is never closed:
-// written again, it would swallow what follows.
+// parseEnv finds the assignments as systemd does (src/basic/env-file.c). Comments start
+// with # or ; at the beginning of a line. A value ends with its line, unless quotes or
+// backslashes include the line end. Lines without an assignment are dropped. An assignment
+// with an unclosed quote is dropped too, because it would swallow the lines after it.
 func parseEnv(data []byte) []assignment {
 	var out []assignment
 	text := string(data)
@@ -83,9 +82,9 @@ func parseEnv(data []byte) []assignment {
 	}
 }
 
-// valueEnd is where the line ends that text starts with, line ends in quotes
-// not counted, and whether every quote was closed by then. Quotes are special
-// only where a value or the next part of it begins.
+// valueEnd returns the end of the first line of text, and whether every quote is closed
+// there. Line ends in quotes do not end the line. Quotes are special only at the beginning
+// of a value or of one of its parts.
 func valueEnd(text string) (end int, closed bool) {
 	const (
 		key = iota
@@ -125,8 +124,8 @@ func valueEnd(text string) (end int, closed bool) {
 	return len(text), state < single
 }
 
-// commentEnd is the end of the line; a backslash before it goes on with the
-// comment in older versions of systemd, which is the careful reading.
+// commentEnd returns the end of the line. Older versions of systemd continue a comment
+// after a backslash, and this is the careful reading.
 func commentEnd(text string) int {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -147,3 +146,105 @@ func envKey(s string) bool {
 	}
 	return s != ""
 }
+
+// EnvValues returns the variables of an environment file with their values, as systemd
+// reads them.
+func EnvValues(data []byte) map[string]string {
+	env := map[string]string{}
+	for _, a := range parseEnv(data) {
+		_, raw, _ := strings.Cut(a.raw, "=")
+		env[a.key] = envValue(raw)
+	}
+	return env
+}
+
+// envValue decodes a value as systemd does (src/basic/env-file.c). Blanks around it are
+// dropped. Quotes may begin at the beginning of a part of the value. A backslash makes the
+// next character literal, in double quotes only one of "\`$. A backslash before a line end
+// removes both.
+func envValue(raw string) string {
+	var out strings.Builder
+	length := 0 // length without trailing blanks
+	text := strings.TrimLeft(raw, " \t")
+	begin := true
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '\\':
+			if i++; i < len(text) && !lineEnd(text[i]) {
+				out.WriteByte(text[i])
+			}
+			begin, length = false, out.Len()
+		case begin && (c == '"' || c == '\''):
+			i = quoted(&out, text, i)
+			length = out.Len()
+			for i+1 < len(text) && (text[i+1] == ' ' || text[i+1] == '\t') {
+				i++ // between two parts
+			}
+		default:
+			out.WriteByte(c)
+			if c != ' ' && c != '\t' {
+				length = out.Len()
+			}
+			begin = false
+		}
+	}
+	return out.String()[:length]
+}
+
+// quoted writes the part that starts with the quote at i, and returns the index of its
+// closing quote.
+func quoted(out *strings.Builder, text string, i int) int {
+	quote := text[i]
+	for i++; i < len(text) && text[i] != quote; i++ {
+		if text[i] != '\\' || quote == '\'' || i+1 == len(text) {
+			out.WriteByte(text[i])
+			continue
+		}
+		i++
+		switch {
+		case text[i] == '\n':
+		case strings.IndexByte("\"\\`$", text[i]) >= 0:
+			out.WriteByte(text[i])
+		default:
+			out.WriteString(text[i-1 : i+1])
+		}
+	}
+	return i
+}
+
+func lineEnd(c byte) bool { return c == '\n' || c == '\r' }
+
+// variable describes one row of the table of a process's environment. value returns the
+// text for a C, or "" for no variable. A row without value is a variable that only the
+// predecessor wrote; the charm removes it from the file.
+type variable[C any] struct {
+	key   string
+	value func(C) string
+}
+
+// envTable describes the environment of one process. The charm writes, changes and removes
+// exactly the variables that have a row.
+type envTable[C any] []variable[C]
+
+// env returns the environment for c, without empty values.
+func (t envTable[C]) env(c C) map[string]string {
+	env := map[string]string{}
+	for _, v := range t {
+		if v.value == nil {
+			continue
+		}
+		if value := v.value(c); value != "" {
+			env[v.key] = value
+		}
+	}
+	return env
+}
+
+// owns reports whether this charm or its predecessor ever wrote the key.
+func (t envTable[C]) owns(key string) bool {
+	return slices.ContainsFunc(t, func(v variable[C]) bool { return v.key == key })
+}
+
+// fixed returns a constant value for a row.
+func fixed[C any](value string) func(C) string { return func(C) string { return value } }

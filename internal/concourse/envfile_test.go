@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -198,4 +199,83 @@ func FuzzRenderEnv(f *testing.F) {
 			t.Fatalf("%q is read as %q", out, seen)
 		}
 	})
+}
+
+func TestValuesAreReadAsSystemdDoes(t *testing.T) {
+	for raw, want := range map[string]string{
+		"":                 "",
+		"plain":            "plain",
+		"  two words \t":   "two words",
+		`"two  words" `:    "two  words",
+		`'it is "so" \n'`:  `it is "so" \n`,
+		`"a\"b\\c\$d\x"`:   `a"b\c$d\x`,
+		`a\ b\\`:           `a b\`,
+		`a"b"c`:            `a"b"c`,
+		`"a" 'b'c`:         "abc",
+		"\"one \\\nline\"": "one line",
+		"one\\\nline":      "oneline",
+		"\"two\nlines\"":   "two\nlines",
+		`trailing\ `:       "trailing ",
+		`\`:                "",
+	} {
+		require.Equal(t, want, envValue(raw), raw)
+	}
+}
+
+// What is written is what is read, and what anyone wrote is read as the model of
+// systemd in this package's tests reads it.
+func FuzzEnvValue(f *testing.F) {
+	f.Add("0123456789abcdef")
+	f.Add(`with "quotes", \ and $VARIABLES`)
+	f.Fuzz(func(t *testing.T, value string) {
+		if !utf8.ValidString(value) {
+			return // the model reads characters
+		}
+		line := "K=" + value
+		if all := parseEnv([]byte(line)); len(all) == 1 && all[0].raw == line {
+			require.Equal(t, systemdReads(line)["K"], envValue(value), "%q", value)
+		}
+		if quoted, err := quoteEnv(value); err == nil {
+			require.Equal(t, value, envValue(quoted))
+		}
+	})
+}
+
+// A row is all that an option needs: it is written, changed, and taken back, and
+// another's variable stays.
+func TestARowOfTheTableIsWrittenChangedAndTakenBack(t *testing.T) {
+	table := append(envTable[WorkerConfig]{}, workerVariables...)
+	table = append(table, variable[WorkerConfig]{"CONCOURSE_NEW_OPTION", func(c WorkerConfig) string { return c.LogLevel }})
+	existing := []byte("THEIRS=1\n")
+	for _, c := range []struct {
+		set  string
+		want []string
+		not  string
+	}{
+		{"one", []string{"CONCOURSE_NEW_OPTION=one\n", "THEIRS=1\n"}, "two"},
+		{"two", []string{"CONCOURSE_NEW_OPTION=two\n", "THEIRS=1\n"}, "one"},
+		{"", []string{"THEIRS=1\n"}, "CONCOURSE_NEW_OPTION"},
+	} {
+		out, err := renderEnv(existing, table.env(WorkerConfig{LogLevel: c.set}), table.owns)
+		require.NoError(t, err)
+		for _, line := range c.want {
+			require.Contains(t, string(out), line)
+		}
+		require.NotContains(t, string(out), c.not)
+		existing = out
+	}
+}
+
+// Two rows of one variable would each take back what the other writes.
+func TestEachVariableHasOneRow(t *testing.T) {
+	seen := map[string]bool{}
+	for _, v := range workerVariables {
+		require.False(t, seen[v.key], v.key)
+		seen[v.key] = true
+	}
+	seen = map[string]bool{}
+	for _, v := range webVariables {
+		require.False(t, seen[v.key], v.key)
+		seen[v.key] = true
+	}
 }

@@ -15,23 +15,23 @@ import (
 	"concourse-ci-machine/internal/base/sanitize"
 )
 
-// HealthState is how a service's own health endpoint looks.
+// HealthState names the state of a service according to its health endpoint.
 type HealthState string
 
-// The states. Healthy says nothing about registration.
+// The states. Healthy does not imply that the worker is registered.
 const (
 	Healthy   HealthState = "healthy"
-	Unhealthy HealthState = "unhealthy" // it answers that a part of it does not work
-	Down      HealthState = "down"      // it does not answer
+	Unhealthy HealthState = "unhealthy" // the endpoint reports that a part does not work
+	Down      HealthState = "down"      // the endpoint does not answer
 )
 
-// Health is a state and, unless it is Healthy, the reason in one line.
+// Health has a state and, unless the state is Healthy, the reason in one line.
 type Health struct {
 	State HealthState
 	Why   string
 }
 
-// CheckHealth asks once, with a deadline of 5 seconds.
+// CheckHealth sends one request, with a deadline of 5 seconds.
 func CheckHealth(ctx context.Context, url string) Health {
 	status, body, err := ask(ctx, url)
 	if err != nil {
@@ -40,8 +40,8 @@ func CheckHealth(ctx context.Context, url string) Health {
 	return parseHealth(status, body)
 }
 
-// ask gets an answer of this machine: no proxy, no redirection, 64 KiB at
-// most. Its error is one line.
+// ask sends a request to this machine, without a proxy or redirections, and reads at most
+// 64 KiB. Its error is one line.
 func ask(ctx context.Context, url string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -50,7 +50,7 @@ func ask(ctx context.Context, url string) (status int, body []byte, err error) {
 		return 0, nil, errors.New(oneLine(err.Error()))
 	}
 	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy: it is this machine
+		Transport:     &http.Transport{DisableKeepAlives: true}, // without a proxy, because it is this machine
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)
@@ -91,10 +91,29 @@ func parseHealth(status int, body []byte) Health {
 	return Health{Unhealthy, fmt.Sprintf("the health check says %d", status)}
 }
 
-// maxWhy bounds a text from elsewhere, in characters.
+// maxWhy bounds a reason from outside, in characters.
 const maxWhy = 200
 
-// oneLine makes a text from elsewhere fit for a status.
+// oneLine makes a text from outside fit for a status.
 func oneLine(s string) string {
 	return sanitize.Line(strings.Join(strings.Fields(s), " "), maxWhy)
+}
+
+// CheckWeb checks once whether a web serves its API (/api/v1/info, which needs no login),
+// with a deadline of 5 seconds. The web needs its database for this only while it starts.
+// url is the web's HTTP port on this machine, which also answers if TLS is set up.
+func CheckWeb(ctx context.Context, url string) Health {
+	status, body, err := ask(ctx, strings.TrimSuffix(url, "/")+"/api/v1/info")
+	if err != nil {
+		return Health{Down, err.Error()}
+	}
+	if h := parseHealth(status, body); h.State != Healthy {
+		return h
+	}
+	// Another program may listen there.
+	var info struct{ Version string }
+	if json.Unmarshal(body, &info) != nil || info.Version == "" {
+		return Health{Unhealthy, "what answers at " + url + " is not Concourse"}
+	}
+	return Health{State: Healthy}
 }

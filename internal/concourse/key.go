@@ -21,9 +21,9 @@ import (
 // WorkerKeyBits is the size of a new worker key.
 const WorkerKeyBits = 3072
 
-// Key is an RSA key pair as Concourse's key options need it: PKCS#1 PEM in
-// Path, 0600, and one OpenSSH line in Path.pub, 0644. A key that is there is
-// kept; one that can't be used is left alone and reported.
+// Key manages an RSA key pair as Concourse's key options need it: PKCS#1 PEM in Path, 0600,
+// and one OpenSSH line in Path.pub, 0644. An existing key is kept. An unusable key is left
+// unchanged and reported.
 type Key struct {
 	Path string
 	Bits int // of a new key
@@ -33,7 +33,8 @@ type Key struct {
 func (k Key) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	data, err := h.ReadFile(k.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return plan.Plan{{Op: "make key " + k.Path, Why: "missing", Do: func(context.Context) error { return k.make(h.Root) }}}, nil
+		return plan.Plan{{Op: "make key " + k.Path, Why: "missing",
+			Do: func(context.Context) error { return k.make(h.Root) }}}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", k.Path, err)
@@ -47,8 +48,8 @@ func (k Key) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 		resource.File{Path: k.Path + ".pub", Data: []byte(line + "\n"), Mode: 0o644})
 }
 
-// make writes the public half first: a public half without a private one is
-// made anew, a private one is for good.
+// make writes the public half first. A public half without a private one is made again, and
+// a private key is never replaced.
 func (k Key) make(root host.Root) error {
 	key, err := rsa.GenerateKey(rand.Reader, k.Bits)
 	if err != nil {
@@ -65,8 +66,7 @@ func (k Key) make(root host.Root) error {
 	return root.WriteFile(k.Path, private, 0o600)
 }
 
-// KeyProblem says why Concourse can't use the text of a private key, "" where it
-// can.
+// KeyProblem returns why Concourse can't use the text of a private key, or "" if it can.
 func KeyProblem(private string) string {
 	_, problem := parseKey([]byte(private))
 	return problem
@@ -85,9 +85,9 @@ func publicLine(path string, private []byte) (string, error) {
 	return string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(public))), nil
 }
 
-// parseKey reads a private key as Concourse does (flag/private_key.go): the
-// first PEM block, PKCS#1 or else PKCS#8, whatever its label says. That of its
-// own generate-key is PKCS#1 under PKCS#8's label. A problem quotes nothing.
+// parseKey reads a private key as Concourse does (flag/private_key.go): the first PEM
+// block, as PKCS#1 or PKCS#8, whatever its label. Concourse's generate-key writes PKCS#1
+// with PKCS#8's label. A problem quotes nothing of the key.
 func parseKey(private []byte) (key *rsa.PrivateKey, problem string) {
 	block, _ := pem.Decode(private)
 	if block == nil {
@@ -110,12 +110,13 @@ func parseKey(private []byte) (key *rsa.PrivateKey, problem string) {
 
 const notRSA = "it is not an RSA key, and Concourse takes no other"
 
-// KeyError is a private key that Concourse can't use.
+// KeyError reports a private key that Concourse can't use.
 type KeyError struct{ Path, Problem string }
 
 func (e *KeyError) Error() string { return fmt.Sprintf("cannot use %s: %s", e.Path, e.Problem) }
 
-// Remedy says what the operator can do.
+// Remedy returns the error with a way to fix it.
 func (e *KeyError) Remedy() string {
-	return fmt.Sprintf("%s; put the right one there, or move it away (sudo mv %s %s.broken) and a new key is made", e.Error(), e.Path, e.Path)
+	return fmt.Sprintf("%s; put the right one there, or move it away (sudo mv %s %s.broken) and a new key is made",
+		e.Error(), e.Path, e.Path)
 }

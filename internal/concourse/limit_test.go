@@ -55,7 +55,7 @@ func TestOperatorsOwnLimitStays(t *testing.T) {
 	}
 }
 
-func TestReleasesHelpTellsWhetherAWorkerLimitsItself(t *testing.T) {
+func TestHelpOfTheReleaseShowsWhetherAWorkerLimitsItself(t *testing.T) {
 	for name, c := range map[string]struct {
 		help string
 		want bool
@@ -79,7 +79,7 @@ func TestReleasesHelpTellsWhetherAWorkerLimitsItself(t *testing.T) {
 	}
 }
 
-func TestWorkerTakesNoMoreTasksThanItIsTold(t *testing.T) {
+func TestWorkerTakesAtMostMaxTasks(t *testing.T) {
 	require.Equal(t, "4", WorkerConfig{MaxTasks: 4}.Env()["CONCOURSE_MAX_ACTIVE_TASKS"])
 	require.NotContains(t, WorkerConfig{}.Env(), "CONCOURSE_MAX_ACTIVE_TASKS")
 	f, err := WorkerConfig{Name: "w"}.File([]byte("CONCOURSE_MAX_ACTIVE_TASKS=4\n"))

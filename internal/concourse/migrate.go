@@ -14,12 +14,12 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// DatabaseVersions asks a release (a folder of release.Dir, or release.Link) for
-// the version of the database's schema and for the newest one that it can make
-// or use itself. current is 0 for a database that no web has used yet. env may
-// hold more variables for it (the encryption keys), as WebConfig.Env gives them.
-// A web that starts migrates by itself up to supported, never down.
-func DatabaseVersions(ctx context.Context, h host.Host, release string, db WebDatabase, env map[string]string) (current, supported int, err error) {
+// DatabaseVersions asks a release (a folder of release.Dir, or release.Link) for the
+// version of the database's schema, and for the newest version that it supports. current is
+// 0 for a database that no web has used. env may have more variables (the encryption keys),
+// as WebConfig.Env returns them. A starting web migrates up to supported, never down.
+func DatabaseVersions(ctx context.Context, h host.Host, release string, db WebDatabase,
+	env map[string]string) (current, supported int, err error) {
 	m := migration{h, release, db, env}
 	if supported, err = m.number(ctx, "--supported-db-version"); err != nil {
 		return 0, 0, fmt.Errorf("cannot ask %s for the database version it supports: %w", release, err)
@@ -41,7 +41,8 @@ func DatabaseVersions(ctx context.Context, h host.Host, release string, db WebDa
 // A release that lacks an undone migration takes it for done, because the last entry of the
 // history names that migration. So CanUse asks the current release, too. A release with all
 // migrations of the current one can use the database in any case.
-func CanUse(ctx context.Context, h host.Host, release, inUse string, db WebDatabase, env map[string]string) (can bool, supported int, err error) {
+func CanUse(ctx context.Context, h host.Host, release, inUse string, db WebDatabase,
+	env map[string]string) (can bool, supported int, err error) {
 	current, supported, err := DatabaseVersions(ctx, h, release, db, env)
 	if err != nil || current <= supported || inUse == "" {
 		return err == nil && current <= supported, supported, err
@@ -50,13 +51,13 @@ func CanUse(ctx context.Context, h host.Host, release, inUse string, db WebDatab
 	return err == nil && (current <= supported || known <= supported), supported, err
 }
 
-// noHistory is PostgreSQL's word for the table of versions not being there.
+// noHistory is PostgreSQL's error if the table of versions is missing.
 const noHistory = `relation "migrations_history" does not exist`
 
-// Migrate brings the database's schema to a version of this release, up or
-// down, and looks whether it did. No web may run meanwhile, and going down loses
-// what the newer version kept there: have a backup. Only the release that knows
-// both versions can do it.
+// Migrate migrates the database's schema to a version of this release, up or down, and
+// checks the result. No web may run at the same time. A migration down loses the data that
+// only the newer version stores, so a backup is needed. Only a release with both versions
+// can do it.
 func Migrate(ctx context.Context, h host.Host, release string, db WebDatabase, env map[string]string, to int) error {
 	current, supported, err := DatabaseVersions(ctx, h, release, db, env)
 	if err != nil {
@@ -73,7 +74,8 @@ func Migrate(ctx context.Context, h host.Host, release string, db WebDatabase, e
 		return fmt.Errorf("cannot ask for the version of the database: %w", err)
 	}
 	if current != to {
-		return fmt.Errorf("cannot migrate the database to version %d: it is at %d now, as no migration has that number", to, current)
+		return fmt.Errorf("cannot migrate the database to version %d: "+
+			"it is at %d now, as no migration has that number", to, current)
 	}
 	return nil
 }
@@ -82,16 +84,18 @@ func Migrate(ctx context.Context, h host.Host, release string, db WebDatabase, e
 // another. Concourse itself reports success for a version that it lacks.
 func CanMigrate(current, supported, to int) error {
 	if to <= 0 || to > supported {
-		return fmt.Errorf("cannot migrate the database to version %d: this release knows none above %d; current is %d", to, supported, current)
+		return fmt.Errorf("cannot migrate the database to version %d: "+
+			"this release knows none above %d; current is %d", to, supported, current)
 	}
 	if current > supported {
-		return fmt.Errorf("cannot migrate the database from version %d: this release knows none above %d; use the release that made it", current, supported)
+		return fmt.Errorf("cannot migrate the database from version %d: "+
+			"this release knows none above %d; use the release that made it", current, supported)
 	}
 	return nil
 }
 
-// migrationLimit bounds a migration of a large database; asking takes
-// askLimit at most, and Concourse waits 5 minutes for a connection by itself.
+// migrationLimit bounds a migration of a large database. A query takes at most askLimit.
+// Concourse itself waits 5 minutes for a connection.
 const (
 	migrationLimit = time.Hour
 	askLimit       = 30 * time.Second
@@ -104,7 +108,7 @@ type migration struct {
 	env     map[string]string
 }
 
-// number runs a question; the answer is its last line.
+// number runs a query. The answer is the last word of its output.
 func (m migration) number(ctx context.Context, flag string) (int, error) {
 	out, err := m.run(ctx, true, flag)
 	if err != nil {
@@ -121,12 +125,12 @@ func (m migration) number(ctx context.Context, flag string) (int, error) {
 	return n, nil
 }
 
-// run passes the password and the encryption keys in the environment, and
-// takes them out of what the command says.
+// run passes the password and the encryption keys in the environment, and removes them from
+// the command's output.
 func (m migration) run(ctx context.Context, readOnly bool, flag string) ([]byte, error) {
 	env := map[string]string{"CONCOURSE_POSTGRES_CONNECT_TIMEOUT": "10s"}
 	var secrets []string
-	for _, from := range []map[string]string{m.env, databaseVariables.of(m.db)} {
+	for _, from := range []map[string]string{m.env, databaseVariables.env(m.db)} {
 		for key, value := range from {
 			if value != "" && migrates(key) {
 				env[key] = value

@@ -12,18 +12,18 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// RegistrationState is what the worker's log last said of its registration.
+// RegistrationState names the worker's registration according to its log.
 type RegistrationState string
 
-// The states. Unknown is also what log levels above info leave of a worker
-// that registered, as it says so at info only.
+// The states. Unknown also results for a registered worker with a log level above info,
+// because the worker logs its registration at info.
 const (
 	Registered RegistrationState = "registered"
 	Lost       RegistrationState = "lost"
 	Unknown    RegistrationState = "unknown"
 )
 
-// Registration is a state and, where it is Lost, the worker's reason.
+// Registration has a state and, if it is Lost, the worker's reason.
 type Registration struct {
 	State RegistrationState
 	Why   string
@@ -34,9 +34,9 @@ const (
 	failedMessage     = "worker.beacon-runner.failed"
 )
 
-// CheckRegistration looks into the journal. Only lines of the running process
-// count, that of the given invocation (resource.UnitState): what it said before
-// a restart does not hold any more. Without one all lines count.
+// CheckRegistration searches the journal. Only lines of the given invocation
+// (resource.UnitState) are valid, because a restart outdates earlier lines. Without an
+// invocation all lines are valid.
 func CheckRegistration(ctx context.Context, r host.Runner, invocation string) (Registration, error) {
 	// With --lines alone the journalctl of Ubuntu 22.04 greps in the last line only.
 	argv := []string{"journalctl", "--unit", Unit, "--output", "cat", "--no-pager", "--reverse", "--lines", "1",
@@ -47,7 +47,7 @@ func CheckRegistration(ctx context.Context, r host.Runner, invocation string) (R
 	out, err := r.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second, Argv: argv})
 	var cmd *host.CommandError
 	if errors.As(err, &cmd) && cmd.Code == 1 && cmd.Stderr == "" {
-		return Registration{State: Unknown}, nil // it is how journalctl says that no line matched
+		return Registration{State: Unknown}, nil // journalctl reports in this way that no line matched
 	}
 	if err != nil {
 		return Registration{State: Unknown}, fmt.Errorf("cannot ask for the registration: %w", err)
@@ -55,8 +55,8 @@ func CheckRegistration(ctx context.Context, r host.Runner, invocation string) (R
 	return parseRegistration(out), nil
 }
 
-// parseRegistration reads log lines of the worker (JSON objects, the message
-// of which is a dotted path); the last one that says something decides.
+// parseRegistration reads log lines of the worker, which are JSON objects with a dotted
+// path as message. The last relevant line decides.
 func parseRegistration(out []byte) Registration {
 	reg := Registration{State: Unknown}
 	for line := range bytes.Lines(out) {

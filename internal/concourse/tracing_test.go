@@ -39,7 +39,7 @@ func TestTracesNameTheUnitAndGoWithTheRelation(t *testing.T) {
 	}
 }
 
-func TestTracesOfTheOperatorsAreKept(t *testing.T) {
+func TestTracesOfTheOperatorStay(t *testing.T) {
 	for existing, want := range map[string]string{
 		"":                                    "",
 		"CONCOURSE_TRACING_OTLP_HEADER=x:y\n": "", // adds to the relation's address

@@ -17,40 +17,40 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// TSA is the web's SSH server, at which workers register.
+// TSA describes the web's SSH server, which workers register with.
 type TSA struct {
 	Host          string // host:port, IPv6 in brackets
 	HostPublicKey string // one OpenSSH line without comment
-	Version       string // the web's Concourse, x.y.z, or "" where it is not known
+	Version       string // the web's Concourse, x.y.z, or "" if unknown
 }
 
-// Complete reports whether a worker can register with what is known.
+// Complete reports whether a worker has everything to register.
 func (t TSA) Complete() bool { return t.Host != "" && t.HostPublicKey != "" }
 
-// HostKeyFile is where the worker finds the server's key.
+// HostKeyFile returns the file with the server's key.
 func (t TSA) HostKeyFile() resource.File {
 	return resource.File{Path: TSAHostKey, Data: []byte(t.HostPublicKey + "\n"), Mode: 0o644}
 }
 
-// ParseTSA reads the databag of one web unit. Another machine wrote it, so
-// each value is checked before it becomes a line of a file; a value that is
-// wrong is a problem and left empty, one that is missing just empty.
-func ParseTSA(bag map[string]string) (t TSA, problems []string) {
+// ParseTSA reads the databag of one web unit. Another machine wrote it, so each value is
+// checked before it becomes a line of a file. An invalid value is a problem and left empty.
+// A missing value is empty only.
+func ParseTSA(databag map[string]string) (t TSA, problems []string) {
 	var err error
 	bad := func(key string, err error) {
 		if err != nil {
 			problems = append(problems, key+": "+err.Error())
 		}
 	}
-	if v := strings.TrimSpace(bag["tsa-host"]); v != "" {
+	if v := strings.TrimSpace(databag["tsa-host"]); v != "" {
 		t.Host, err = hostPort(v)
 		bad("tsa-host", err)
 	}
-	if v := strings.TrimSpace(bag["tsa-public-key"]); v != "" {
+	if v := strings.TrimSpace(databag["tsa-public-key"]); v != "" {
 		t.HostPublicKey, err = keyLine(v)
 		bad("tsa-public-key", err)
 	}
-	if v := strings.TrimSpace(bag["concourse-version"]); v != "" {
+	if v := strings.TrimSpace(databag["concourse-version"]); v != "" {
 		if err = release.CheckVersion(v); err == nil {
 			t.Version = v
 		}
@@ -59,9 +59,9 @@ func ParseTSA(bag map[string]string) (t TSA, problems []string) {
 	return t, problems
 }
 
-// FindTSA chooses among the databags of web units, by unit name: the first
-// complete one in the units' order, so that the choice does not wander from
-// hook to hook. The problems name the unit.
+// FindTSA chooses among the databags of web units, by unit name. It takes the first
+// complete one in the units' order, so that the choice is equal in all hooks. The problems
+// name the unit.
 func FindTSA(bags map[string]map[string]string) (t TSA, unit string, problems []string) {
 	for _, u := range slices.SortedFunc(maps.Keys(bags), compareUnits) {
 		found, bad := ParseTSA(bags[u])
@@ -86,8 +86,8 @@ func compareUnits(a, b string) int {
 	return i - j
 }
 
-// hostName leaves the length to maxHostName: a counted repetition costs every
-// hook half a millisecond when it is compiled.
+// hostName leaves the length to maxHostName, because compiling a counted repetition costs
+// every hook half a millisecond.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
 const maxHostName = 253
@@ -101,7 +101,8 @@ func hostPort(s string) (string, error) {
 		return "", fmt.Errorf("%.100q has no port between 1 and 65535", s)
 	}
 	a, err := netip.ParseAddr(h)
-	if err == nil && a.Zone() != "" || err != nil && (len(h) > maxHostName || !hostName.MatchString(h)) { // any text can be a zone
+	// any text can be a zone
+	if err == nil && a.Zone() != "" || err != nil && (len(h) > maxHostName || !hostName.MatchString(h)) {
 		return "", fmt.Errorf("%.100q names no host", s)
 	}
 	return net.JoinHostPort(h, p), nil

@@ -66,7 +66,7 @@ func TestProblemsWithABagAreShort(t *testing.T) {
 
 // D4: without a complete databag there is no TSA, and no address of our own
 // in its place.
-func TestFindTSATakesTheFirstCompleteWeb_D4(t *testing.T) {
+func TestFindTSAChoosesTheFirstCompleteWeb_D4(t *testing.T) {
 	key := hostKey(t)
 	bag := func(host string) map[string]string { return map[string]string{"tsa-host": host, "tsa-public-key": key} }
 	got, unit, problems := FindTSA(map[string]map[string]string{

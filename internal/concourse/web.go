@@ -1,25 +1,31 @@
 package concourse
 
 import (
+	"errors"
+	"fmt"
 	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/concourse/release"
+	"concourse-ci-machine/templates"
 )
 
-// The web's systemd unit and the user that it runs as.
+// The web's systemd unit and its user.
 const (
 	WebUnit     = "concourse-server.service"
 	WebUnitFile = "/etc/systemd/system/" + WebUnit
 	WebUser     = "concourse"
 )
 
-// WebPaths is where a web keeps its own: never on storage that it shares with
-// other units, as its keys and its user's id are this machine's alone (D10, D11).
+// WebPaths has the paths of a web's files. They are never on storage shared with other
+// units, because its keys and its user's id belong to one machine (D10, D11).
 type WebPaths struct{ Dir string }
 
-// WebFiles is HomeDir, or a folder of its own where HomeDir is shared.
+// WebFiles returns HomeDir, or a separate folder if HomeDir is shared.
 func WebFiles(shared bool) WebPaths {
 	if shared {
 		return WebPaths{"/var/lib/concourse-web"}
@@ -27,48 +33,80 @@ func WebFiles(shared bool) WebPaths {
 	return WebPaths{release.HomeDir}
 }
 
-// Env is the unit's environment file.
+// Env returns the path of the unit's environment file.
 func (p WebPaths) Env() string { return path.Join(p.Dir, "config.env") }
 
-// KeyDir is the folder of everything that the web's user reads.
+// KeyDir returns the folder of all files that the web's user reads.
 func (p WebPaths) KeyDir() string { return path.Join(p.Dir, "keys") }
 
-// TSAHostKey is the private key that workers know the TSA by.
+// TSAHostKey returns the path of the private key that identifies the TSA to workers.
 func (p WebPaths) TSAHostKey() string { return path.Join(p.KeyDir(), "tsa_host_key") }
 
-// TSAHostKeyPublic is its public half.
+// TSAHostKeyPublic returns the path of its public half.
 func (p WebPaths) TSAHostKeyPublic() string { return p.TSAHostKey() + ".pub" }
 
-// SessionKey signs the tokens of users and of the TSA.
+// SessionKey returns the path of the key that signs tokens of users and of the TSA.
 func (p WebPaths) SessionKey() string { return path.Join(p.KeyDir(), "session_signing_key") }
 
-// AuthorizedKeys has the public keys of the workers that may register.
+// AuthorizedKeys returns the path of the public keys of workers that may register.
 func (p WebPaths) AuthorizedKeys() string { return path.Join(p.KeyDir(), "authorized_worker_keys") }
 
-// TeamKeys has those of workers that are for one team each.
+// TeamKeys returns the path of the public keys of workers for one team each.
 func (p WebPaths) TeamKeys() string { return path.Join(p.KeyDir(), "team_worker_keys.yml") }
 
-// UnusedWorkerKey is the public key of a worker that the Python charm made, and
-// authorized, on each of its webs.
+// UnusedWorkerKey returns the path of the public worker key that the Python charm made and
+// authorized on each web.
 func (p WebPaths) UnusedWorkerKey() string { return path.Join(p.KeyDir(), "worker_key.pub") }
 
-// DatabaseCA is the CA of the database's certificate.
+// DatabaseCA returns the path of the CA of the database's certificate.
 func (p WebPaths) DatabaseCA() string { return path.Join(p.KeyDir(), "database-ca.pem") }
 
-// TLSCert is the web's certificate and its chain.
+// TLSCert returns the path of the web's certificate and its chain.
 func (p WebPaths) TLSCert() string { return path.Join(p.KeyDir(), "tls.crt") }
 
-// TLSKey is the certificate's private key.
+// TLSKey returns the path of the certificate's private key.
 func (p WebPaths) TLSKey() string { return path.Join(p.KeyDir(), "tls.key") }
 
-// VaultCA is the CA of Vault's certificate.
+// VaultCA returns the path of the CA of Vault's certificate.
 func (p WebPaths) VaultCA() string { return path.Join(p.KeyDir(), "vault-ca.pem") }
 
-// Folders are the directories of a web. They come after the user. A HomeDir
-// that is shared is not among them: its mode is its owner's (D11).
+// Folders returns the directories of a web, which come after the user. A shared HomeDir is
+// not included, because its mode belongs to its owner (D11).
 func (p WebPaths) Folders() []plan.Resource {
 	return []plan.Resource{
 		resource.Dir{Path: p.Dir, Mode: 0o755},
 		resource.Dir{Path: p.KeyDir(), Mode: 0o700, Owner: WebUser},
 	}
+}
+
+// WebUnitFileFor returns the web's unit. flags are further arguments of its command line,
+// taken literally (D28).
+func WebUnitFileFor(p WebPaths, flags []string) (resource.File, error) {
+	var words strings.Builder
+	for _, f := range flags {
+		quoted, err := quoteUnitWord(f)
+		if err != nil {
+			return resource.File{}, fmt.Errorf("cannot pass a flag to the web: %w", err)
+		}
+		words.WriteString(" " + quoted)
+	}
+	data, err := templates.Render(WebUnit, map[string]string{
+		"User":        WebUser,
+		"Dir":         p.Dir,
+		"Env":         p.Env(),
+		"OperatorEnv": OperatorEnvFile,
+		"Concourse":   release.BinDir + "/concourse",
+		"Flags":       words.String(),
+	})
+	return resource.File{Path: WebUnitFile, Data: data, Mode: 0o644}, err
+}
+
+// quoteUnitWord quotes one argument of a unit's command line so that systemd passes it on
+// unchanged. It escapes quotes and backslashes (systemd.syntax(7)), % for specifiers and $
+// for variables (systemd.service(5)).
+func quoteUnitWord(s string) (string, error) {
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+		return "", errors.New("it holds a line end, another control character or bytes that are not UTF-8")
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`, `$`, `$$`).Replace(s) + `"`, nil
 }

@@ -11,7 +11,7 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// WebDatabase is the PostgreSQL that the web keeps everything in.
+// WebDatabase describes the web's PostgreSQL database.
 type WebDatabase struct {
 	Host     string
 	Port     int
@@ -22,7 +22,7 @@ type WebDatabase struct {
 	CAFile   string // for the modes that verify
 }
 
-// databaseVariables are the database as all commands of Concourse read it.
+// databaseVariables has the database's variables, as all commands of Concourse read them.
 var databaseVariables = envTable[WebDatabase]{
 	{"CONCOURSE_POSTGRES_HOST", func(d WebDatabase) string { return d.Host }},
 	{"CONCOURSE_POSTGRES_PORT", func(d WebDatabase) string { return number(d.Port) }},
@@ -33,16 +33,16 @@ var databaseVariables = envTable[WebDatabase]{
 	{"CONCOURSE_POSTGRES_CA_CERT", func(d WebDatabase) string { return d.CAFile }},
 }
 
-// WebConfig is what the web's environment is made of. What is empty, 0 or
-// false is left to Concourse.
+// WebConfig holds the input of the web's environment. Concourse's defaults apply to fields
+// that are empty, 0 or false.
 type WebConfig struct {
 	Paths       WebPaths
-	BindPort    int    // of plain HTTP; the charm's own requests go there with TLS too
+	BindPort    int    // of plain HTTP; the charm's own requests use it with TLS too
 	LogLevel    string // debug, info, warn, error, fatal
 	ExternalURL string
-	PeerAddress string // this machine's, at which all webs reach the workers that registered here
-	// Peers are the PeerAddress of the other webs. They matter with a Proxy only,
-	// which would be asked for workers that registered there.
+	PeerAddress string // of this machine; all webs reach the workers registered here with it
+	// Peers are the PeerAddress of the other webs. They matter only with a Proxy, which
+	// would otherwise receive requests to workers registered there.
 	Peers       []string
 	ClusterName string
 	TLSPort     int // 0: no TLS
@@ -56,20 +56,19 @@ type WebConfig struct {
 	EncryptionKey, OldEncryptionKey string // 16 or 32 bytes
 	Metrics                         bool
 
-	// TaskLimit is how many tasks the web sends to one worker at once, whichever
-	// it is; 0 is none of the charm's.
+	// TaskLimit is the number of tasks that the web sends to one worker at once. With 0 the
+	// charm sets no limit.
 	TaskLimit int
-	// Noted are the variables that the operator may have as well and that the charm
-	// wrote before: one that is not noted is the operator's own.
+	// Noted are the variables that the operator may set too and that the charm wrote
+	// before. Other such variables belong to the operator.
 	Noted []string
-	// Rerun has steps run again whose error says that something of a worker disappeared: the
-	// worker, or as the wrapper says GPUs of it.
+	// Rerun repeats steps with an error about a disappeared worker. The wrapper also
+	// reports missing GPUs with such an error.
 	Rerun bool
 
-	// Options and Vault are variables that options and the relation to Vault
-	// set; Vault's come before those of the options, and the charm's own before
-	// both. OptionKeys are all that options can ever set: one of them that is
-	// not set is taken out of the file (D26).
+	// Options and Vault are variables from options and from the relation to Vault. Vault's
+	// override the options, and the charm's own override both. OptionKeys are all variables
+	// that options can set; the file drops those that are not set (D26).
 	Options, Vault map[string]string
 	OptionKeys     []string
 	LDAP           LDAP
@@ -77,22 +76,21 @@ type WebConfig struct {
 	Tracing        Tracing
 }
 
-// Env is the environment, by variable. Nothing that is empty is in it. It
-// holds secrets.
+// Env returns the environment by variable, without empty values. It contains secrets.
 func (c WebConfig) Env() map[string]string {
 	env := map[string]string{}
 	if c.LDAP.Host != "" {
-		maps.Copy(env, ldapSearch.of(c.LDAP))
+		maps.Copy(env, ldapSearch.env(c.LDAP))
 	}
 	if c.LDAP.Host != "" || c.Options[ldapHost] != "" {
 		maps.Copy(env, ldapUsual)
 	}
 	maps.Copy(env, c.Options)
-	maps.Copy(env, ldapServer.of(c.LDAP))
+	maps.Copy(env, ldapServer.env(c.LDAP))
 	maps.Copy(env, c.Vault)
-	maps.Copy(env, webVariables.of(c))
-	maps.Copy(env, databaseVariables.of(c.Database))
-	maps.Copy(env, tracingVariables.of(c.Tracing))
+	maps.Copy(env, webVariables.env(c))
+	maps.Copy(env, databaseVariables.env(c.Database))
+	maps.Copy(env, tracingVariables.env(c.Tracing))
 	if c.TaskLimit > 0 {
 		env[TaskLimitKey] = strconv.Itoa(c.TaskLimit)
 		env[StrategyKey] = limited(env[StrategyKey])
@@ -101,7 +99,7 @@ func (c WebConfig) Env() map[string]string {
 	return env
 }
 
-// webVariables is what the fields of WebConfig come to, in the web's environment.
+// webVariables maps the fields of WebConfig to the web's environment.
 var webVariables = envTable[WebConfig]{
 	{"CONCOURSE_BIND_PORT", func(c WebConfig) string { return number(c.BindPort) }},
 	{"CONCOURSE_LOG_LEVEL", func(c WebConfig) string { return c.LogLevel }},
@@ -111,7 +109,8 @@ var webVariables = envTable[WebConfig]{
 	{"CONCOURSE_CLUSTER_NAME", func(c WebConfig) string { return c.ClusterName }},
 	{"CONCOURSE_TSA_HOST_KEY", func(c WebConfig) string { return c.Paths.TSAHostKey() }},
 	{"CONCOURSE_TSA_AUTHORIZED_KEYS", func(c WebConfig) string { return c.Paths.AuthorizedKeys() }},
-	{"CONCOURSE_TSA_TEAM_AUTHORIZED_KEYS_FILE", func(c WebConfig) string { return when(c.TeamKeys, c.Paths.TeamKeys()) }},
+	{"CONCOURSE_TSA_TEAM_AUTHORIZED_KEYS_FILE",
+		func(c WebConfig) string { return when(c.TeamKeys, c.Paths.TeamKeys()) }},
 	{"CONCOURSE_SESSION_SIGNING_KEY", func(c WebConfig) string { return c.Paths.SessionKey() }},
 	{"CONCOURSE_ADD_LOCAL_USER", WebConfig.localUsers},
 	{"CONCOURSE_MAIN_TEAM_LOCAL_USER", func(c WebConfig) string { return cmp.Or(c.MainTeamUser, c.AdminUser) }},
@@ -122,19 +121,21 @@ var webVariables = envTable[WebConfig]{
 	{"CONCOURSE_TLS_KEY", func(c WebConfig) string { return when(c.TLSPort != 0, c.Paths.TLSKey()) }},
 	{"CONCOURSE_ENABLE_RERUN_WHEN_WORKER_DISAPPEARS", func(c WebConfig) string { return when(c.Rerun, "true") }},
 	{"CONCOURSE_PROMETHEUS_BIND_IP", func(c WebConfig) string { return when(c.Metrics, "0.0.0.0") }},
-	{"CONCOURSE_PROMETHEUS_BIND_PORT", func(c WebConfig) string { return when(c.Metrics, number(wellknown.WebMetricsPort)) }},
+	{"CONCOURSE_PROMETHEUS_BIND_PORT", func(c WebConfig) string {
+		return when(c.Metrics, number(wellknown.WebMetricsPort))
+	}},
 	{"http_proxy", func(c WebConfig) string { return c.Proxy.HTTP }},
 	{"https_proxy", func(c WebConfig) string { return c.Proxy.HTTPS }},
 	{"no_proxy", WebConfig.noProxy},
 
-	// What the relation to Vault sets, so that it goes with the relation.
+	// The relation to Vault sets these, so they are removed with the relation.
 	{"CONCOURSE_VAULT_URL", nil},
 	{"CONCOURSE_VAULT_AUTH_BACKEND", nil},
 	{"CONCOURSE_VAULT_AUTH_PARAM", nil},
 	{"CONCOURSE_VAULT_CA_CERT", nil},
 	{"CONCOURSE_VAULT_PATH_PREFIX", nil},
 
-	// The predecessor wrote these, and the web has no use for them.
+	// The predecessor wrote these, and the web does not use them.
 	{"CONCOURSE_TSA_PUBLIC_KEY", nil},
 	{"CONCOURSE_ENABLE_METRICS", nil},
 	{"HTTP_PROXY", nil},
@@ -142,9 +143,9 @@ var webVariables = envTable[WebConfig]{
 	{"NO_PROXY", nil},
 }
 
-// noProxy is the operator's list and the webs themselves: a web asks a worker
-// by HTTP at the PeerAddress of the web where it registered, and with a proxy
-// in between no worker is ever accepted.
+// noProxy returns the operator's list and the addresses of the webs. A web sends HTTP
+// requests for a worker to the PeerAddress of the web with its registration. Through a
+// proxy no worker would ever be accepted.
 func (c WebConfig) noProxy() string {
 	if c.Proxy.HTTP == "" && c.Proxy.HTTPS == "" {
 		return c.Proxy.No
@@ -180,10 +181,11 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
-// File is the environment file with this configuration; existing is what is
-// there now. Only root reads it: systemd does, before it starts the web.
+// File returns the environment file with this configuration and the operator's lines of
+// existing. Only root reads it, because systemd does so before it starts the web.
 func (c WebConfig) File(existing []byte) (resource.File, error) {
-	data, err := renderEnv(existing, c.Env(), func(key string) bool { return c.owns(key) || ownsTracing(existing, key) })
+	data, err := renderEnv(existing, c.Env(),
+		func(key string) bool { return c.owns(key) || ownsTracing(existing, key) })
 	return resource.File{Path: c.Paths.Env(), Data: data, Mode: 0o600, Owner: "root"}, err
 }
 

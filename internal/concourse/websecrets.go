@@ -15,19 +15,19 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 )
 
-// WebSecrets is what all webs of an application have in common, whichever of
-// them is asked: workers know one TSA by its key, a token that one web signed
-// is good at the others, and the first user has one password (D3, D24).
+// WebSecrets holds the secrets that all webs of an application share. Workers then see one
+// TSA key, a token of one web is valid at the others, and the first user has one password
+// (D3, D24).
 //
-// A new TSAHostKey is unknown to the workers until they are told its public
-// half. A new SessionSigningKey ends every login, and as each web derives its
-// own credentials from it, all of them have to be restarted with it.
+// Workers reject a new TSAHostKey until they receive its public half. A new
+// SessionSigningKey ends every login. Each web derives its credentials from it, so all webs
+// must restart with it.
 type WebSecrets struct{ TSAHostKey, SessionSigningKey, AdminPassword string }
 
-// webKeyBits is the size of the two keys, good for use beyond 2030.
+// webKeyBits is the size of the two keys, sufficient beyond 2030.
 const webKeyBits = 3072
 
-// NewWebSecrets makes them; it takes a second or so.
+// NewWebSecrets generates the secrets, which takes about a second.
 func NewWebSecrets() (WebSecrets, error) { return newWebSecrets(webKeyBits) }
 
 func newWebSecrets(bits int) (WebSecrets, error) {
@@ -37,15 +37,16 @@ func newWebSecrets(bits int) (WebSecrets, error) {
 		if err != nil {
 			return WebSecrets{}, fmt.Errorf("cannot make a key of the web: %w", err)
 		}
-		pems[i] = string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+		pems[i] = string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
+			Bytes: x509.MarshalPKCS1PrivateKey(key)}))
 	}
-	// 26 letters and digits, 130 bits: nothing that a shell or an environment
-	// file would read as more than a letter.
+	// 26 letters and digits, 130 bits, without any special character of a shell or an
+	// environment file.
 	return WebSecrets{pems[0], pems[1], rand.Text()}, nil
 }
 
-// HostPublicKey is the public half of TSAHostKey, one OpenSSH line without
-// comment and line end: the only part of the secrets that travels openly.
+// HostPublicKey returns the public half of TSAHostKey, one OpenSSH line without comment and
+// line end. It is the only part of the secrets that is sent openly.
 func (s WebSecrets) HostPublicKey() (string, error) {
 	return publicLine("the key of the TSA", []byte(s.TSAHostKey))
 }
@@ -57,25 +58,27 @@ const (
 	secretAdminPassword = "admin-password"
 )
 
-// Content is the secrets as content of a Juju secret.
+// Content returns the secrets as content of a Juju secret.
 func (s WebSecrets) Content() map[string]string {
-	return map[string]string{secretTSAHostKey: s.TSAHostKey, secretSessionKey: s.SessionSigningKey, secretAdminPassword: s.AdminPassword}
+	return map[string]string{secretTSAHostKey: s.TSAHostKey, secretSessionKey: s.SessionSigningKey,
+		secretAdminPassword: s.AdminPassword}
 }
 
-// SecretError is a part of the secret that is missing or of no use.
+// SecretError reports a part of the secret that is missing or unusable.
 type SecretError struct{ Key, Problem string }
 
 func (e *SecretError) Error() string {
 	return fmt.Sprintf("cannot use the secret of the web: %s: %s", e.Key, e.Problem)
 }
 
-// ParseWebSecrets reads that content; other keys in it are not looked at. An
-// error is a *SecretError and names the first key that is of no use, never what
-// is in it.
+// ParseWebSecrets reads content, and ignores other keys in it. An error is a *SecretError,
+// which names the first unusable key and never its value.
 func ParseWebSecrets(content map[string]string) (WebSecrets, error) {
-	// Juju may give a PEM back without its last line end.
-	s := WebSecrets{pemText(content[secretTSAHostKey]), pemText(content[secretSessionKey]), content[secretAdminPassword]}
-	for _, k := range []struct{ name, text string }{{secretTSAHostKey, s.TSAHostKey}, {secretSessionKey, s.SessionSigningKey}} {
+	// Juju may return a PEM without its last line end.
+	s := WebSecrets{pemText(content[secretTSAHostKey]), pemText(content[secretSessionKey]),
+		content[secretAdminPassword]}
+	for _, k := range []struct{ name, text string }{{secretTSAHostKey, s.TSAHostKey},
+		{secretSessionKey, s.SessionSigningKey}} {
 		if problem := KeyProblem(k.text); problem != "" {
 			return WebSecrets{}, &SecretError{k.name, problem}
 		}
@@ -93,8 +96,8 @@ func pemText(s string) string {
 	return s
 }
 
-// CheckPassword says why Concourse could not take this as a local user's
-// password: commas separate its users, and a line end ends its variable.
+// CheckPassword returns why Concourse rejects s as a local user's password. Commas separate
+// its users, and a line end ends its variable.
 func CheckPassword(s string) error {
 	switch {
 	case s == "":
@@ -107,7 +110,7 @@ func CheckPassword(s string) error {
 	return nil
 }
 
-// Keys are the files of the secrets, those of the private halves 0600.
+// Keys returns the files of the secrets. The private halves have mode 0600.
 func (p WebPaths) Keys(s WebSecrets) ([]plan.Resource, error) {
 	public, err := s.HostPublicKey()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// WorkerConfig is what the worker's environment is made of.
+// WorkerConfig holds the input of the worker's environment.
 type WorkerConfig struct {
 	Name       string // see WorkerName
 	WorkDir    string // see WorkFolder
@@ -18,26 +18,26 @@ type WorkerConfig struct {
 	Tags       []string
 	Wrapped    bool // run containerd through Launcher, so that shims find Wrapper
 	DNSProxy   bool
-	DNSServers []string // not used with DNSProxy; none: the machine's own (D31)
+	DNSServers []string // not used with DNSProxy; empty: the machine's servers (D31)
 	Proxy      resource.Proxies
-	// MaxTasks is how many tasks the worker takes at once, 0: any number. A
-	// release that LimitsItself knows it.
+	// MaxTasks is the number of tasks that the worker takes at once, or 0 for no limit.
+	// Only a release that LimitsItself supports it.
 	MaxTasks int
 	Tracing  Tracing
-	// CertsDir, in CertsFolders, is what checks, gets and puts have as /etc/ssl/certs;
-	// "" leaves them theirs.
+	// CertsDir, in CertsFolders, is mounted as /etc/ssl/certs in checks, gets and puts. If
+	// it is empty they keep their own.
 	CertsDir string
 }
 
 const (
-	// CertsFolders is where the charm has folders of certificates; CONCOURSE_CERTS_DIR
-	// of an operator's own names another, and stays.
+	// CertsFolders has the charm's folders of certificates. A CONCOURSE_CERTS_DIR outside
+	// it belongs to the operator and stays.
 	CertsFolders = "/opt/concourse-ci-machine/certs"
 	certsDir     = "CONCOURSE_CERTS_DIR"
 )
 
-// workerVariables is the worker's environment, which has no other source: an operator
-// overrides one of these in OperatorEnvFile, which is read later.
+// workerVariables is the complete environment of the worker. An operator overrides a
+// variable in OperatorEnvFile, which systemd reads later.
 var workerVariables = envTable[WorkerConfig]{
 	{"CONCOURSE_NAME", func(c WorkerConfig) string { return c.Name }},
 	{"CONCOURSE_LOG_LEVEL", func(c WorkerConfig) string { return c.LogLevel }},
@@ -60,11 +60,13 @@ var workerVariables = envTable[WorkerConfig]{
 	{"no_proxy", func(c WorkerConfig) string { return c.Proxy.No }},
 	{"CONCOURSE_CONTAINERD_BIN", func(c WorkerConfig) string { return when(c.Wrapped, Launcher) }},
 	{"CONCOURSE_CONTAINERD_DNS_PROXY_ENABLE", func(c WorkerConfig) string { return when(c.DNSProxy, "true") }},
-	{"CONCOURSE_CONTAINERD_DNS_SERVER", func(c WorkerConfig) string { return when(!c.DNSProxy, strings.Join(c.DNSServers, ",")) }},
+	{"CONCOURSE_CONTAINERD_DNS_SERVER", func(c WorkerConfig) string {
+		return when(!c.DNSProxy,
+			strings.Join(c.DNSServers, ","))
+	}},
 	{workerLimitKey, func(c WorkerConfig) string { return number(c.MaxTasks) }},
 
-	// Concourse knows no WORKER_PROCS, and a config of our own or a PATH would
-	// replace what the release brings.
+	// Concourse has no WORKER_PROCS. A separate config or PATH would replace the release's.
 	{"CONCOURSE_WORKER_PROCS", nil},
 	{"CONCOURSE_CONTAINERD_CONFIG", nil},
 	{"PATH", nil},
@@ -73,14 +75,14 @@ var workerVariables = envTable[WorkerConfig]{
 	{"NO_PROXY", nil},
 }
 
-// Env is the environment, by variable. Nothing that is empty is in it.
+// Env returns the environment by variable, without empty values.
 func (c WorkerConfig) Env() map[string]string {
-	env := workerVariables.of(c)
-	maps.Copy(env, tracingVariables.of(c.Tracing))
+	env := workerVariables.env(c)
+	maps.Copy(env, tracingVariables.env(c.Tracing))
 	return env
 }
 
-// File is EnvFile with this configuration; existing is what is there now.
+// File returns EnvFile with this configuration and the operator's lines of existing.
 func (c WorkerConfig) File(existing []byte) (resource.File, error) {
 	env, certs := c.Env(), EnvValues(existing)[certsDir]
 	ownCerts := certs != "" && path.Dir(certs) != CertsFolders
@@ -93,9 +95,9 @@ func (c WorkerConfig) File(existing []byte) (resource.File, error) {
 	return resource.File{Path: EnvFile, Data: data, Mode: 0o640}, err
 }
 
-// when is the value where on is true, else "".
-func when(on bool, value string) string {
-	if on {
+// when returns value if condition is true, otherwise "".
+func when(condition bool, value string) string {
+	if condition {
 		return value
 	}
 	return ""

@@ -96,7 +96,7 @@ func TestBinary(t *testing.T) {
 	})
 	t.Run("serves on when clients never read and keep all files open", func(t *testing.T) {
 		p := start(t, bin, hosttest.Host(t, "amd"), nil)
-		siege.Hold(t, p.address, p.cmd.Process.Pid)
+		siege.Run(t, p.address, p.cmd.Process.Pid)
 	})
 	t.Run("needs no privilege (D39)", func(t *testing.T) {
 		if os.Getuid() != 0 {

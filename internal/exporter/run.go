@@ -43,17 +43,17 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	}
 	if o.nvidiaWrite != "" {
 		w := nvidiagpu.NewWatcher(host.Host{Root: root, Runner: host.Exec{}, Clock: host.WallClock{}})
-		return repeat(stop, nvidiagpu.Every, s.PutOff, func() error { return w.Write(stop, o.nvidiaWrite) })
+		return repeat(stop, nvidiagpu.Every, s.Postpone, func() error { return w.Write(stop, o.nvidiaWrite) })
 	}
 	m := monitor.New(root, sources[o.vendor](root), o.collect)
 	if o.usageWrite != "" {
-		return repeat(stop, o.collect.UsageInterval, s.PutOff, func() error { return m.ReportUsers(stop, o.usageWrite) })
+		return repeat(stop, o.collect.UsageInterval, s.Postpone, func() error { return m.ReportUsers(stop, o.usageWrite) })
 	}
 	if err := s.Listen(); err != nil {
 		return err
 	}
 	go m.Watch(stop)
-	go m.Reloads(stop, s.Again, s.Logs)
+	go m.Reloads(stop, s.Reload, s.Logs)
 	return s.Serve(stop, Handler(&Source{Root: root, Unit: o.unit, Version: version, Monitor: m}, o.shown))
 }
 

@@ -1,5 +1,5 @@
-// dispatch is the charm: Juju starts it for every hook and action, people
-// start it on a unit for `dispatch plan` and `dispatch gpu list`.
+// Command dispatch is the charm. Juju starts it for every hook and action. People start it
+// on a unit for `dispatch plan` and `dispatch gpu list`.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command gpu-baseline compares profiles of examples, finds the commit that made one
-// worse, and measures two commits in turns.
+// Command gpu-baseline compares profiles of examples, finds the commit that made one worse,
+// and measures two commits in turns.
 package main
 
 import (

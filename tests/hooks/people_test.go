@@ -14,7 +14,7 @@ import (
 // person runs dispatch as people do, without anything of Juju's.
 func (u *unit) person(args ...string) (stdout, stderr string, code int) {
 	u.t.Helper()
-	stdout, stderr, code, err := u.Person(args...)
+	stdout, stderr, code, err := u.RunAsOperator(args...)
 	require.NoError(u.t, err)
 	return stdout, stderr, code
 }

@@ -134,7 +134,7 @@ func TestJujusOwnToolsAnswerAsTheTableSays(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			m, u, db := caseUnit(t, c.Follower)
-			if c.Keeps {
+			if c.HasSecret {
 				s := m.AddSecret("gpu", map[string]string{"token": "one"})
 				s.ID, s.Label = strings.TrimPrefix(jujutest.OwnSecret, "secret:"), "keys"
 			}

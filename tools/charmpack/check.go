@@ -14,22 +14,21 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// What charm/v12 and names/v5 accept.
+// Names that charm/v12 and names/v5 accept.
 var (
 	charmName  = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]*[a-z][a-z0-9]*)*$`)
 	actionName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 )
 
-// profileDevices are the only devices Juju lets a charm bring, and
-// profileRefused the prefixes of configuration keys it refuses
-// (charm/v12 LXDProfile.ValidateConfigDevices).
+// profileDevices are the only devices that Juju accepts in a charm, and profileRefused the
+// prefixes of configuration keys that it refuses (charm/v12
+// LXDProfile.ValidateConfigDevices).
 var (
 	profileDevices = []string{"unix-char", "unix-block", "gpu", "usb"}
 	profileRefused = []string{"boot", "limits", "migration"}
 )
 
-// Check reads the charm's YAML files and returns one error that names every
-// problem in them.
+// Check reads the charm's YAML files and returns one error with all problems in them.
 func (s Source) Check() error {
 	var all []error
 	for file, check := range map[string]func([]byte) []string{
@@ -129,7 +128,8 @@ func checkConfig(data []byte) (bad []string) {
 			ok = o.Type == "float"
 		}
 		if !slices.Contains([]string{"string", "int", "float", "boolean", "secret"}, o.Type) {
-			bad = append(bad, fmt.Sprintf("option %s: type %q is not string, int, float, boolean or secret", name, o.Type))
+			bad = append(bad, fmt.Sprintf("option %s: type %q is not string, int, float, boolean or secret", name,
+				o.Type))
 		} else if !ok {
 			bad = append(bad, fmt.Sprintf("option %s: default %v is not a %s", name, o.Default, o.Type))
 		}
@@ -153,7 +153,8 @@ func checkActions(data []byte) (bad []string) {
 			bad = append(bad, fmt.Sprintf("action %s has no description", name))
 		}
 		if action.AdditionalProperties == nil || *action.AdditionalProperties {
-			bad = append(bad, fmt.Sprintf("action %s takes any parameter, a misspelt one among them: it needs additionalProperties: false", name))
+			bad = append(bad, fmt.Sprintf("action %s takes any parameter, a misspelt one among them: it needs "+
+				"additionalProperties: false", name))
 		}
 		for _, r := range action.Required {
 			if _, ok := action.Params[r]; !ok {
@@ -178,7 +179,8 @@ func checkProfile(data []byte) (bad []string) {
 	}
 	for name, d := range p.Devices {
 		if !slices.Contains(profileDevices, d["type"]) {
-			bad = append(bad, fmt.Sprintf("device %s: type %q is not one of %s", name, d["type"], strings.Join(profileDevices, ", ")))
+			bad = append(bad, fmt.Sprintf("device %s: type %q is not one of %s", name, d["type"],
+				strings.Join(profileDevices, ", ")))
 		}
 	}
 	return bad

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Source says what to pack.
+// Source describes the charm to pack.
 type Source struct {
 	Root    string // the repository
 	Bin     string // folder of the built programs
@@ -20,24 +20,24 @@ type Source struct {
 	Takeover bool
 }
 
-// Entry is one file or link of the charm.
+// Entry describes one file or link of the charm.
 type Entry struct {
 	Name string      // slash-separated, relative to the charm's root
 	Mode fs.FileMode // 0o644, 0o755 or fs.ModeSymlink|0o777
 	Data []byte      // content, or the target of a link
 }
 
-// plain are the files taken from the root of the tree as they are.
+// plain are files from the root of the tree, packed unchanged.
 var plain = []string{
 	"LICENSE", "README.md", "actions.yaml", "config.yaml", "icon.svg",
 	"lxd-profile.yaml", "metadata.yaml",
 }
 
-// folders are taken with the files in them: where tools that look into charms,
-// and the charm itself, look for alert rules and dashboards.
+// folders are packed with their files. The charm, and tools that inspect charms, search
+// them for alert rules and dashboards.
 var folders = []string{"src/grafana_dashboards", "src/loki_alert_rules", "src/prometheus_alert_rules"}
 
-// programs maps what the charm holds to its name in Source.Bin.
+// programs maps names in the charm to names in Source.Bin.
 var programs = map[string]string{
 	"dispatch":               "dispatch",
 	"bin/runc-amd-wrapper":   "runc-amd-wrapper",
@@ -48,8 +48,8 @@ var programs = map[string]string{
 	"bin/pebble":             "pebble",
 }
 
-// Entries returns everything the charm holds, sorted by name. The error names
-// what is missing, or every problem that Juju would have with the files.
+// Entries returns all entries of the charm, sorted by name. The error names a missing file,
+// or every problem that Juju would report.
 func (s Source) Entries() ([]Entry, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (s Source) Entries() ([]Entry, error) {
 	return all, nil
 }
 
-// folder returns the files of one folder, of which there is at least one.
+// folder returns the files of one folder, which must not be empty.
 func (s Source) folder(dir string) ([]Entry, error) {
 	list, err := os.ReadDir(filepath.Join(s.Root, dir))
 	if err == nil && len(list) == 0 {
@@ -119,7 +119,7 @@ func (s Source) folder(dir string) ([]Entry, error) {
 	return out, nil
 }
 
-// shims returns hooks/ as it is checked in: one script and links to it.
+// shims returns the checked-in hooks/: one script and links to it.
 func (s Source) shims() ([]Entry, error) {
 	names, err := s.hookNames()
 	if err != nil {

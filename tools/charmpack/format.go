@@ -1,9 +1,8 @@
 package charmpack
 
-// The files of a charm as Juju 3.6 reads them (charm/v12 meta.go, config.go,
-// actions.go, lxdprofile.go; the last six keys of metadata are Charmhub's).
-// Decoding is strict: Juju passes over a key it does not know, so a misspelt
-// one would only be noticed on a deployed unit.
+// The files of a charm as Juju 3.6 reads them (charm/v12 meta.go, config.go, actions.go,
+// lxdprofile.go; the last six keys of metadata are Charmhub's). Decoding is strict, because
+// Juju ignores unknown keys, and a misspelt one would appear only on a deployed unit.
 
 type metadata struct {
 	Name          string                    `yaml:"name"`
@@ -34,7 +33,7 @@ type relation struct {
 	Limit       int    `yaml:"limit"`
 	Scope       string `yaml:"scope"` // global (also when empty) or container
 	Optional    bool   `yaml:"optional"`
-	Description string `yaml:"description"` // Charmhub's, too: Juju passes over it
+	Description string `yaml:"description"` // for Charmhub; Juju ignores it
 }
 
 type resource struct {

@@ -8,12 +8,12 @@ import (
 	"sort"
 )
 
-// shimScript is the one real file in hooks/; the others link to it.
+// shimScript is the one real file in hooks/. The others link to it.
 const shimScript = "install"
 
-// unitHooks are the hooks of every machine charm (charm/v12 hooks/hooks.go).
-// Left out: collect-metrics and meter-status-changed, which need a
-// metrics.yaml, and leader-deposed, which the unit agent never starts.
+// unitHooks are the hooks of every machine charm (charm/v12 hooks/hooks.go). It leaves out
+// collect-metrics and meter-status-changed, which need a metrics.yaml, and leader-deposed,
+// which the unit agent never starts.
 var unitHooks = []string{
 	"config-changed", "install", "leader-elected", "leader-settings-changed",
 	"post-series-upgrade", "pre-series-upgrade", "remove", "secret-changed",
@@ -21,8 +21,8 @@ var unitHooks = []string{
 	"update-status", "upgrade-charm",
 }
 
-// HookNames returns, sorted, every hook that Juju names for a charm with these
-// relation endpoints and storages.
+// HookNames returns, sorted, every hook of a charm with these relation endpoints and
+// storages.
 func HookNames(relations, storages []string) []string {
 	names := slices.Clone(unitHooks)
 	for _, r := range relations {
@@ -54,8 +54,8 @@ func (s Source) hookNames() ([]string, error) {
 	return HookNames(relations, storages), nil
 }
 
-// LinkHooks makes hooks/ in the tree hold the script and one link to it for
-// each hook, and nothing else. It returns the hooks it added.
+// LinkHooks updates hooks/ in the tree to the script and one link for each hook. It removes
+// other files and returns the added hooks.
 func (s Source) LinkHooks() (added []string, err error) {
 	names, err := s.hookNames()
 	if err != nil {

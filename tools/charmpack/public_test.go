@@ -9,7 +9,7 @@ import (
 )
 
 // What people look for on a charm's page.
-func TestMetadataSaysWhereToLookAndWhatEachEndpointIsFor(t *testing.T) {
+func TestMetadataHasLinksAndDescriptions(t *testing.T) {
 	m, err := Source{Root: "../.."}.metadata()
 	require.NoError(t, err)
 	for name, link := range map[string]any{"docs": m.Docs, "issues": m.Issues, "source": m.Source, "website": m.Website} {

@@ -15,8 +15,8 @@ const usage = `charmpack pack|tree|hooks [flags]
   hooks  make hooks/ match metadata.yaml
 `
 
-// Run is the command line of charmpack. It returns the exit status: 0 done,
-// 1 the work failed, 2 wrong usage.
+// Run runs the command line of charmpack. It returns the exit status: 0 for success, 1 for
+// an error, 2 for wrong usage.
 func Run(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, usage)
@@ -29,7 +29,8 @@ func Run(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&s.Bin, "bin", "bin", "folder of the built programs")
 	flags.StringVar(&s.Arch, "arch", "amd64", "their architecture")
 	flags.StringVar(&s.Version, "version", "unknown", "version to show")
-	flags.BoolVar(&s.Takeover, "takeover", false, "leave out the endpoints and the resource that the Python charm lacks")
+	flags.BoolVar(&s.Takeover, "takeover", false,
+		"leave out the endpoints and the resource that the Python charm lacks")
 	out := flags.String("o", "", "the charm or folder to write")
 	if flags.Parse(args[1:]) != nil {
 		return 2
@@ -73,7 +74,8 @@ func pack(s Source, out string, stdout io.Writer) error {
 
 func fits(size int) error {
 	if size > MaxSize {
-		return fmt.Errorf("cannot write the charm: it has %.1f MB, and %.1f MB is the limit", float64(size)/1e6, MaxSize/1e6)
+		return fmt.Errorf("cannot write the charm: it has %.1f MB, and %.1f MB is the limit", float64(size)/1e6,
+			MaxSize/1e6)
 	}
 	return nil
 }

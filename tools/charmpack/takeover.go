@@ -9,16 +9,16 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// predecessors are the endpoints of the Python charm, which had no resource.
-// A Juju that looks the endpoints and resources of a new charm up in the old one
-// refuses every other.
+// predecessors are the endpoints of the Python charm, which had no resource. Some versions
+// of Juju search the old charm for the endpoints and resources of the new one, and refuse
+// all others.
 var predecessors = map[string][]string{
 	"provides": {"monitoring", "tsa"},
 	"requires": {"flight", "postgresql", "vault-kv"},
 	"peers":    {"peers"},
 }
 
-// metadataFile is metadata.yaml as the charm has it.
+// metadataFile returns the charm's metadata.yaml.
 func (s Source) metadataFile() ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(s.Root, "metadata.yaml"))
 	if err != nil || !s.Takeover {
@@ -31,22 +31,22 @@ func (s Source) metadataFile() ([]byte, error) {
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("metadata.yaml is not a mapping")
 	}
-	keep(doc.Content[0], func(key string, value *yaml.Node) bool {
+	filter(doc.Content[0], func(key string, value *yaml.Node) bool {
 		if had, ok := predecessors[key]; ok {
-			keep(value, func(name string, _ *yaml.Node) bool { return slices.Contains(had, name) })
+			filter(value, func(name string, _ *yaml.Node) bool { return slices.Contains(had, name) })
 		}
 		return key != "resources"
 	})
 	return yaml.Marshal(&doc)
 }
 
-// keep takes the keys of a mapping away that are not to be kept.
-func keep(mapping *yaml.Node, kept func(key string, value *yaml.Node) bool) {
-	var left []*yaml.Node
+// filter removes the keys of a mapping for which kept returns false.
+func filter(mapping *yaml.Node, wanted func(key string, value *yaml.Node) bool) {
+	var content []*yaml.Node
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if kept(mapping.Content[i].Value, mapping.Content[i+1]) {
-			left = append(left, mapping.Content[i:i+2]...)
+		if wanted(mapping.Content[i].Value, mapping.Content[i+1]) {
+			content = append(content, mapping.Content[i:i+2]...)
 		}
 	}
-	mapping.Content = left
+	mapping.Content = content
 }

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// MaxSize is the most bytes a charm may have: controllers keep every revision
+// MaxSize is the maximum size of a charm in bytes, because controllers store every revision
 // and send it to every unit.
 const MaxSize = 45_000_000
 
-// epoch is the time of every file in the zip, the earliest a zip can hold:
-// the same tree gives the same bytes.
+// epoch is the time of every file in the zip, the earliest that a zip supports. With it the
+// same tree gives the same bytes.
 var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// writeZip writes the entries as a charm, links and permission bits included.
+// writeZip writes the entries as a charm, with links and permission bits.
 func writeZip(w io.Writer, entries []Entry) error {
 	z := zip.NewWriter(w)
 	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
@@ -39,7 +39,7 @@ func writeZip(w io.Writer, entries []Entry) error {
 	return z.Close()
 }
 
-// writeTree writes the entries as files below dir, over what is there.
+// writeTree writes the entries as files below dir, and replaces existing ones.
 func writeTree(dir string, entries []Entry) error {
 	for _, e := range entries {
 		path := filepath.Join(dir, filepath.FromSlash(e.Name))

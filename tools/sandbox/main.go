@@ -1,4 +1,4 @@
-// sandbox shows the charm at work in a throwaway folder: `make demo` runs it.
+// Command sandbox shows the charm at work in a throwaway folder; `make demo` runs it.
 package main
 
 import (

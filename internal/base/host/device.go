@@ -11,32 +11,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Node is a character device below /dev.
+// Node describes a character device below /dev.
 type Node struct {
 	Path         string
 	Major, Minor uint32
 	Mode         fs.FileMode // permission bits only
 	UID, GID     uint32
-	// Any is set for an empty stand-in file below a fixture root: the node is
-	// there, and its number is whatever sysfs says.
+	// Any is set for an empty stand-in file below a fixture root. The node then exists with
+	// any number that sysfs shows.
 	Any bool
 }
 
-// Is reports whether the node has the device number that sysfs gives for it.
+// Is reports whether the node has the device number from sysfs.
 func (n Node) Is(major, minor uint32) bool { return n.Any || n.Major == major && n.Minor == minor }
 
 // Number returns "major:minor" as sysfs writes it in `dev` files.
 func (n Node) Number() string { return fmt.Sprintf("%d:%d", n.Major, n.Minor) }
 
-// ErrNotDevice says that something else than a character device has the name.
+// ErrNotDevice reports that the name belongs to another kind of file.
 var ErrNotDevice = errors.New("not a character device")
 
-// Node looks at the character device p without opening it and without
-// following a link. Below a root that is not the machine's own, where making
-// device nodes would need root, a regular file stands in for a node: its
-// content is "major:minor", optionally followed by " mode uid gid" (mode in
-// octal); mode and owner default to the file's own. An empty one is a node of
-// any number.
+// Node reads the character device p without opening it or following a link. Below a root
+// other than the machine's own, where device nodes would need root, a regular file stands
+// for a node. Its content is "major:minor", optionally followed by " mode uid gid" (mode in
+// octal). Mode and owner default to the file's own. An empty file is a node of any number.
 func (r Root) Node(p string) (Node, error) {
 	st, err := r.Lstat(p)
 	if err != nil {
@@ -80,7 +78,7 @@ func (r Root) readStandIn(p string, n *Node) error {
 	return nil
 }
 
-// ParseNumber reads a device number as sysfs `dev` files have it: "226:128".
+// ParseNumber parses a device number from a sysfs `dev` file: "226:128".
 func ParseNumber(s string) (major, minor uint32, err error) {
 	a, b, ok := strings.Cut(strings.TrimSpace(s), ":")
 	if !ok {

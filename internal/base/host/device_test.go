@@ -35,7 +35,7 @@ func TestNodeStandIns(t *testing.T) {
 	}
 }
 
-func TestNodeThatIsNone(t *testing.T) {
+func TestInvalidNodesAreRefused(t *testing.T) {
 	r := hosttest.Root(t)
 	_, err := r.Node("/dev/kfd")
 	require.ErrorIs(t, err, fs.ErrNotExist)

@@ -59,11 +59,11 @@ func (r Root) onlyRoot(p string) (next string, err error) {
 // change the file at p, or replace root's files in the folder at p.
 func OnlyRoots(p string, st fs.FileInfo) error {
 	sys, ok := st.Sys().(*syscall.Stat_t)
-	kept := st.Mode()&fs.ModeSymlink != 0 || st.IsDir() && st.Mode()&fs.ModeSticky != 0
+	protected := st.Mode()&fs.ModeSymlink != 0 || st.IsDir() && st.Mode()&fs.ModeSticky != 0
 	switch {
 	case ok && sys.Uid != 0 && int(sys.Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to user %d, who could put another program there; chown it to root", p, sys.Uid)
-	case st.Mode().Perm()&0o022 != 0 && !kept:
+	case st.Mode().Perm()&0o022 != 0 && !protected:
 		return fmt.Errorf("%s can be written by others than root; chmod go-w it", p)
 	}
 	return nil

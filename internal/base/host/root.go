@@ -1,32 +1,33 @@
-// Package host is the machine as the rest of the program sees it: a file tree
-// (Root), a way to run commands (Runner) and a clock (Clock). Everything that
-// touches the machine goes through these three, so that a test, the demo and
-// dispatch's CHARM_ROOT can put another machine in place. It decides nothing
-// and knows nothing of Juju, Concourse or GPUs.
+// Package host is the interface to the machine: a file tree (Root), a way to run commands
+// (Runner) and a clock (Clock). All access to the machine goes through these three, so that
+// a test, the demo or dispatch's CHARM_ROOT can replace the machine. It never decides
+// anything and has no knowledge of Juju, Concourse or GPUs.
 package host
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Root is the directory that stands for "/". Paths given to its methods are
-// absolute paths of the machine it stands for.
+// Root names the directory that replaces "/". Its methods take absolute paths of the
+// machine.
 type Root string
 
-// Path returns p below the root, as this process has to open it.
+// Path returns p below the root, as this process opens it.
 func (r Root) Path(p string) string { return filepath.Join(string(r), p) }
 
 // Real reports whether the root is the running machine's own "/".
 func (r Root) Real() bool { return r == "" || filepath.Clean(string(r)) == "/" }
 
-// Rel turns a path below the root back into a path of the machine.
+// Rel converts a path below the root to a path of the machine.
 func (r Root) Rel(p string) string {
 	if r.Real() {
 		return p
@@ -34,8 +35,8 @@ func (r Root) Rel(p string) string {
 	return "/" + strings.TrimPrefix(strings.TrimPrefix(p, filepath.Clean(string(r))), "/")
 }
 
-// ReadText reads a one-value file as sysfs has them: surrounding white space
-// is cut off. A missing or unreadable file is an error, never "".
+// ReadText reads a file with one value, as in sysfs, without surrounding white space. A
+// missing or unreadable file is an error, never "".
 func (r Root) ReadText(p string) (string, error) {
 	b, err := os.ReadFile(r.Path(p))
 	return strings.TrimSpace(string(b)), err
@@ -69,7 +70,7 @@ func (r Root) Glob(pattern string) ([]string, error) {
 	return found, nil
 }
 
-// Readlink returns a link's text as it stands.
+// Readlink returns the text of a link.
 func (r Root) Readlink(p string) (string, error) { return os.Readlink(r.Path(p)) }
 
 // Resolve follows every link of p and returns the machine path it ends at.
@@ -88,8 +89,8 @@ func (r Root) Resolve(p string) (string, error) {
 	return Root(base).Rel(end), nil
 }
 
-// MkdirAll makes a directory and its parents where they are missing, all with
-// this mode, whatever the umask.
+// MkdirAll creates a directory and its missing parents, all with this mode, whatever the
+// umask.
 func (r Root) MkdirAll(p string, mode fs.FileMode) error { return mkdirAll(r.Path(p), mode) }
 
 func mkdirAll(dir string, mode fs.FileMode) error {
@@ -104,13 +105,13 @@ func mkdirAll(dir string, mode fs.FileMode) error {
 	err := os.Mkdir(dir, mode)
 	if errors.Is(err, fs.ErrExist) {
 		if st, serr := os.Stat(dir); serr == nil && st.IsDir() {
-			return nil // another process was first
+			return nil // another process was faster
 		}
 	}
 	if err != nil {
 		return err
 	}
-	// Not by its name: who has the parent may have put a link there by now.
+	// Not by its name, because the owner of the parent may have put a link there.
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -119,8 +120,8 @@ func mkdirAll(dir string, mode fs.FileMode) error {
 	return f.Chmod(mode)
 }
 
-// Remove removes one file or empty directory, and what killed writes of it left;
-// a missing one is no error.
+// Remove removes one file or empty directory, and temporary files of killed writes. A
+// missing file is not an error.
 func (r Root) Remove(p string) error {
 	if err := sweep(r.Path(p)); err != nil {
 		return err
@@ -130,3 +131,54 @@ func (r Root) Remove(p string) error {
 	}
 	return nil
 }
+
+// ErrNotFile reports that the name belongs to another kind of file.
+var ErrNotFile = errors.New("not a regular file")
+
+// ReadFile reads a whole regular file. It never waits for another process, because a pipe
+// with the name of a file would block a hook permanently.
+func (r Root) ReadFile(p string) ([]byte, error) {
+	f, err := os.OpenFile(r.Path(p), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: ErrNotFile}
+	}
+	b := bytes.NewBuffer(make([]byte, 0, st.Size()+bytes.MinRead))
+	if _, err := b.ReadFrom(f); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// Clock provides the time and waits. Hooks use no other clock.
+type Clock interface {
+	Now() time.Time
+	Sleep(d time.Duration)
+}
+
+// WallClock reads the machine's own clock.
+type WallClock struct{}
+
+// Now returns the current time.
+func (WallClock) Now() time.Time { return time.Now() }
+
+// Sleep waits.
+func (WallClock) Sleep(d time.Duration) { time.Sleep(d) }
+
+// Host combines a machine's root with its files, commands and clock.
+type Host struct {
+	Root
+	Runner
+	Clock
+}
+
+// New returns the running machine, with its files below root ("" or "/" for the machine's
+// own).
+func New(root string) Host { return Host{Root: Root(root), Runner: Exec{}, Clock: WallClock{}} }

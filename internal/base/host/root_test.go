@@ -2,9 +2,11 @@ package host_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -54,11 +56,33 @@ func TestReadTextCutsWhiteSpaceAndReportsWhatIsMissing(t *testing.T) {
 	require.False(t, r.Exists("/sys/y"))
 }
 
-func TestRemoveOfWhatIsMissingIsNoError(t *testing.T) {
+func TestRemoveOfAMissingFileSucceeds(t *testing.T) {
 	r := hosttest.Root(t)
 	require.NoError(t, r.Remove("/nothing"))
 	hosttest.Put(t, r, "/dir/file", "")
 	require.Error(t, r.Remove("/dir"))
 	require.NoError(t, r.Remove("/dir/file"))
 	require.NoError(t, r.Remove("/dir"))
+}
+
+func TestReadFileReadsOnlyRegularFilesAndNeverWaits(t *testing.T) {
+	r := hosttest.Root(t)
+	long := strings.Repeat("x", 100_000)
+	hosttest.Put(t, r, "/state/file", long)
+	hosttest.Link(t, r, "/state/link", "file")
+	for _, name := range []string{"/state/file", "/state/link"} {
+		data, err := r.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, long, string(data))
+	}
+	require.NoError(t, unix.Mkfifo(r.Path("/state/pipe"), 0o600)) // nobody writes
+	hosttest.Link(t, r, "/state/link-to-pipe", "pipe")
+	for _, name := range []string{"/state/pipe", "/state/link-to-pipe", "/state"} {
+		_, err := r.ReadFile(name)
+		require.ErrorIs(t, err, host.ErrNotFile)
+		require.ErrorContains(t, err, name+": not a regular file")
+	}
+	data, err := host.Root("").ReadFile("/proc/self/stat") // whose size is 0
+	require.NoError(t, err)
+	require.NotEmpty(t, data)
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -13,41 +14,41 @@ import (
 	"time"
 )
 
-// Command is one external program to run. It is a value: planning can print
-// it and tests can compare it.
+// Command describes one external program to run. Plans can print it and tests can compare
+// it.
 type Command struct {
 	Argv     []string
-	Env      []string      // added to the process's own, KEY=value
-	Stdin    []byte        // secrets travel here or in root-only files, never in Argv
+	Env      []string      // added to the process's environment, KEY=value
+	Stdin    []byte        // for secrets, which may also be in root-only files, but never in Argv
 	Deadline time.Duration // 0 means DefaultDeadline
-	ReadOnly bool          // changes nothing, so it may run while planning
-	// Tail, where it is not 0, is how many bytes are kept of what it writes, the last
-	// ones: of standard output and error together, which are then both the output.
+	ReadOnly bool          // changes nothing, so planning may run it
+	// Tail, if not 0, is the number of last bytes to keep of standard output and error
+	// together. The result is then both.
 	Tail int
-	// Shown has what it writes go to this process's standard error as well, while it runs.
+	// Shown also copies the output to this process's standard error while it runs.
 	Shown bool
 }
 
-// String is the command as a person would type it.
+// String returns the command as a person would type it.
 func (c Command) String() string { return strings.Join(c.Argv, " ") }
 
-// DefaultDeadline bounds a command that names no deadline of its own.
+// DefaultDeadline bounds a command without a Deadline.
 const DefaultDeadline = time.Minute
 
-// Runner runs commands. It returns standard output; an error is a *CommandError.
+// Runner runs commands. Run returns standard output, and its error is a *CommandError.
 type Runner interface {
 	Run(ctx context.Context, c Command) ([]byte, error)
 }
 
-// CommandError is how every failed command looks.
+// CommandError reports a failed command.
 type CommandError struct {
 	Argv    []string
-	Code    int    // exit status; -1 when it did not start, was killed or timed out
+	Code    int    // exit status; -1 if it did not start, was killed or timed out
 	Stderr  string // trimmed
 	Timeout time.Duration
 	Err     error
-	// Ended is closed when a process ends that did not when it was killed, and was
-	// abandoned; nil for all others.
+	// Ended is closed when an abandoned process ends, which did not end when it was killed.
+	// It is nil for all others.
 	Ended <-chan struct{}
 }
 
@@ -67,17 +68,17 @@ func (e *CommandError) Error() string {
 
 func (e *CommandError) Unwrap() error { return e.Err }
 
-// LastLine is the last line that the command wrote to stderr, for a status.
+// LastLine returns the last line of stderr, for a status.
 func (e *CommandError) LastLine() string {
 	return e.Stderr[strings.LastIndexByte(e.Stderr, '\n')+1:]
 }
 
-// Exec is the Runner of a real machine. Programs are looked up on PATH.
+// Exec runs commands of a real machine. It looks programs up on PATH.
 type Exec struct{}
 
-// Run starts the command in a process group of its own. At its deadline the
-// group is killed and, should it hang in the kernel all the same (state D, as
-// GPU tools do on a hung GPU), abandoned: Run returns in any case.
+// Run starts the command in a separate process group. At its deadline the group is killed.
+// If the process then hangs in the kernel (state D, as GPU tools do on a hung GPU), it is
+// abandoned, so Run always returns.
 func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 	limit := c.Deadline
 	if limit == 0 {
@@ -93,9 +94,9 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 		cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, os.Stderr), io.MultiWriter(&errb, os.Stderr)
 	}
 	if out.limit = c.Tail; c.Tail > 0 {
-		cmd.Stderr = cmd.Stdout // one writer for both is one pipe for both
+		cmd.Stderr = cmd.Stdout // one writer for both means one pipe for both
 	}
-	if len(c.Stdin) > 0 { // else /dev/null, which needs no pipe
+	if len(c.Stdin) > 0 { // otherwise /dev/null, which needs no pipe
 		cmd.Stdin = bytes.NewReader(c.Stdin)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -123,14 +124,14 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 		select {
 		case <-done:
 			e.Stderr = errb.text()
-		case <-time.After(2 * time.Second): // abandoned; its buffers are not ours to read
+		case <-time.After(2 * time.Second): // abandoned; its buffers are still in use
 			e.Ended = ended
 			return nil, e
 		}
 		return out.Bytes(), e
 	}
-	// A service that a command left running may hold its output open; that is
-	// no failure of the command, which had ended well.
+	// A service that the command started may keep the output open. That is not a failure,
+	// because the command itself ended successfully.
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		e := fail(-1, err)
 		var exit *exec.ExitError
@@ -141,4 +142,83 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 		return out.Bytes(), e
 	}
 	return out.Bytes(), nil
+}
+
+// tail keeps the last bytes written to it, or all. The buffer is not embedded, because its
+// ReadFrom would keep everything.
+type tail struct {
+	b     bytes.Buffer
+	limit int // 0: keep everything
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	n, err := t.b.Write(p)
+	if t.limit > 0 && t.b.Len() > 2*t.limit { // not at each write, because this copies the rest
+		t.b.Next(t.b.Len() - t.limit)
+	}
+	return n, err
+}
+
+// Bytes returns the kept bytes.
+func (t *tail) Bytes() []byte {
+	b := t.b.Bytes()
+	if t.limit > 0 && len(b) > t.limit {
+		b = b[len(b)-t.limit:]
+	}
+	return b
+}
+
+func (t *tail) text() string { return strings.TrimSpace(string(t.Bytes())) }
+
+// Detach starts a program in a separate session and does not wait for it. The program
+// outlives this process and does not inherit its outputs. Its new parent reaps it.
+func Detach(program string, args ...string) error {
+	c := exec.Command(program, args...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		return fmt.Errorf("cannot start %s: %w", program, err)
+	}
+	return c.Process.Release()
+}
+
+// Answer starts a program in a separate session, writes in to it, and returns the one line
+// that it writes. It waits for the line and not for the process, which it then kills but
+// which may hang in the kernel. After limit it returns no line and no error.
+func Answer(argv []string, in []byte, limit time.Duration) (line []byte, pid int, err error) {
+	c := exec.Command(argv[0], argv[1:]...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	to, err := c.StdinPipe()
+	if err != nil {
+		return nil, 0, err
+	}
+	from, err := c.StdoutPipe()
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, 0, err
+	}
+	answered := make(chan []byte, 1)
+	go func() {
+		_, failed := to.Write(in)
+		failed = errors.Join(failed, to.Close())
+		got, unread := bufio.NewReader(from).ReadBytes('\n')
+		if errors.Join(failed, unread) != nil {
+			got = nil
+		}
+		answered <- got
+	}()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case line = <-answered:
+		if line == nil {
+			err = errors.New("no answer")
+		}
+	case <-late.C:
+	}
+	_ = c.Process.Kill() // an error means that it has ended
+	go func() { _ = c.Wait() }()
+	return line, c.Process.Pid, err
 }

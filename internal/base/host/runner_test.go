@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func sh(script string, args ...string) host.Command {
@@ -58,13 +59,13 @@ func TestCommandThatIsShownWritesToStandardErrorToo(t *testing.T) {
 	}
 }
 
-func TestRunHasNoInputWhereNoneIsGiven(t *testing.T) {
+func TestRunWithoutStdinHasNoInput(t *testing.T) {
 	out, e := run(t, sh("cat; echo end"))
 	require.Nil(t, e)
 	require.Equal(t, "end\n", out)
 }
 
-func TestFailedCommandTellsItsStatusAndLastLine(t *testing.T) {
+func TestFailedCommandHasItsStatusAndLastLine(t *testing.T) {
 	out, e := run(t, sh("echo part; echo one >&2; echo two >&2; exit 7"))
 	require.Equal(t, "part\n", out)
 	require.Equal(t, 7, e.Code)
@@ -115,7 +116,7 @@ func pidPipe(t *testing.T) (ctx context.Context, path string, pid func() int) {
 	}
 }
 
-func TestStoppedCommandTakesItsChildrenAlong(t *testing.T) {
+func TestStoppedCommandEndsItsChildren(t *testing.T) {
 	ctx, pipe, pid := pidPipe(t)
 	_, err := host.Exec{}.Run(ctx, sh(`sleep 1000 & echo $! > "$1"; wait`, pipe))
 	require.ErrorIs(t, err, context.Canceled)
@@ -167,4 +168,38 @@ func TestGrandchildWithTheOutputOpenDoesNotHoldTheCommand(t *testing.T) {
 		require.Equal(t, "done\n", string(out), name)
 		require.NoError(t, syscall.Kill(pid(), syscall.SIGKILL), name)
 	}
+}
+
+func TestTailOfACommandIsTheEndOfAllThatItWrites(t *testing.T) {
+	c := sh("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done; echo wrong >&2; exit 3")
+	c.Tail = 30
+	out, e := run(t, c)
+	require.Equal(t, 3, e.Code)
+	require.Len(t, out, 30)
+	require.Regexp(t, `\d\nline 19999\nwrong\n$`, out)
+	require.Empty(t, e.Stderr)
+
+	c = sh("echo short; echo both >&2")
+	c.Tail = 30
+	out, e = run(t, c)
+	require.Nil(t, e)
+	require.Equal(t, "short\nboth\n", out)
+
+	c = sh("echo before it hangs; sleep 60")
+	c.Tail, c.Deadline = 30, 3*time.Second
+	out, e = run(t, c)
+	require.Equal(t, c.Deadline, e.Timeout)
+	require.Equal(t, "before it hangs\n", out)
+}
+
+func TestTryLockDoesNotWait(t *testing.T) {
+	r := hosttest.Root(t)
+	unlock, err := r.TryLock(lockPath)
+	require.NoError(t, err)
+	_, err = r.TryLock(lockPath)
+	require.ErrorIs(t, err, host.ErrLocked)
+	unlock()
+	unlock, err = r.TryLock(lockPath)
+	require.NoError(t, err)
+	unlock()
 }

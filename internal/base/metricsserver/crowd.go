@@ -7,30 +7,29 @@ import (
 	"sync"
 )
 
-// How many connections one client, and all together, may have. A Prometheus
-// server has one, a browser six.
+// Maximum numbers of connections for one client and in total. A Prometheus server has one,
+// a browser six.
 const (
 	perClient = 8
 	inAll     = 64
-	// sendBuffer is what the kernel keeps of answers that a client does not read.
+	// sendBuffer is the size of the kernel's buffer for unread answers.
 	sendBuffer = 256 << 10
 )
 
-// crowd is a listener that always lets the next client in, and where there are
-// too many sends another one away: who comes to see whether the program is well
-// is never the one that is left standing.
+// crowd is a listener that always accepts the next client. If there are too many
+// connections, it closes another one. So a health check always gets a connection.
 type crowd struct {
 	*net.TCPListener
 	mu   sync.Mutex
-	here []*guest // the first come first
+	here []*guest // oldest first
 }
 
-// guest is one connection.
+// guest represents one connection.
 type guest struct {
 	*net.TCPConn
 	crowd  *crowd
 	client netip.Prefix
-	leave  context.CancelFunc // ends its requests
+	cancel context.CancelFunc // cancels its requests
 }
 
 // Accept implements net.Listener.
@@ -39,17 +38,17 @@ func (c *crowd) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn.SetWriteBuffer(sendBuffer) // a wish
-	g := &guest{TCPConn: conn, crowd: c, client: clientOf(conn.RemoteAddr()), leave: func() {}}
+	conn.SetWriteBuffer(sendBuffer) // a hint; the kernel may ignore it
+	g := &guest{TCPConn: conn, crowd: c, client: clientOf(conn.RemoteAddr()), cancel: func() {}}
 	if out := c.admit(g); out != nil {
-		out.SetLinger(0) // nor is what it did not read kept
-		out.leave()
+		out.SetLinger(0) // discard unread data
+		out.cancel()
 		out.Close()
 	}
 	return g, nil
 }
 
-// admit adds a guest, and returns who has to go for it.
+// admit adds a guest, and returns the guest to close for it, or nil.
 func (c *crowd) admit(g *guest) *guest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,9 +77,9 @@ func (g *guest) Close() error {
 	return g.TCPConn.Close()
 }
 
-// tooMany is which of the clients' connections has to go after the last one
-// came, or -1: the first of a client that has more than its share, or else of
-// the one that has the most.
+// tooMany returns the index of the connection to close after the last one came, or -1. It
+// is the oldest one of a client that has more than its share, otherwise of the client with
+// the most connections.
 func tooMany(clients []netip.Prefix) int {
 	number := map[netip.Prefix]int{}
 	most := clients[len(clients)-1]
@@ -107,8 +106,8 @@ func tooMany(clients []netip.Prefix) int {
 	return -1
 }
 
-// clientOf is who has an address: this machine with all of its own, and with
-// IPv6 whoever has the network.
+// clientOf returns the client that an address belongs to. This machine is one client with
+// all its addresses, and an IPv6 network is one client.
 func clientOf(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Flags are a program's command line: the common flags, and those that it declares
-// itself.
+// Flags holds a program's command line: the common flags and the program's own.
 type Flags struct {
 	*flag.FlagSet
 	Watchdog time.Duration // 0: none
@@ -19,35 +18,37 @@ type Flags struct {
 	version        bool
 }
 
-// errVersion asks for the version, as flag.ErrHelp does for the usage text.
+// errVersion requests the version, as flag.ErrHelp requests the usage text.
 var errVersion = errors.New("the version is asked for")
 
-// The supervisor's check fails for the third time 23 s after a hang at the
-// soonest. It acts only that once, so the watchdog comes first.
+// After a hang, the supervisor's check fails for the third time after 23 s at the earliest.
+// It acts only at that failure, so the watchdog must be faster.
 const (
 	defaultWatchdog = 20 * time.Second
 	minWatchdog     = 2 * time.Second
 )
 
-// NewFlags declares the common flags of a program that serves on the port where it is
-// told nothing else.
+// NewFlags declares the common flags of a program that serves on port by default.
 func NewFlags(name string, port int) *Flags {
 	f := &Flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
-	f.SetOutput(io.Discard) // errors and usage are Main's to print
-	f.StringVar(&f.listen, "web.listen-address", fmt.Sprintf(":%d", port), "`address` to serve on; port 0 takes a free one")
-	f.StringVar(&f.config, "web.config.file", "", "`file` that turns on TLS and passwords, as in all of Prometheus' exporters; empty: neither")
-	f.DurationVar(&f.Watchdog, "web.watchdog", defaultWatchdog, "`time` without an answer to its own health check that ends the program, 2s or more; 0s is never")
+	f.SetOutput(io.Discard) // Main prints errors and usage
+	f.StringVar(&f.listen, "web.listen-address", fmt.Sprintf(":%d", port),
+		"`address` to serve on; port 0 takes a free one")
+	f.StringVar(&f.config, "web.config.file", "",
+		"`file` that turns on TLS and passwords, as in all of Prometheus' exporters; empty: neither")
+	f.DurationVar(&f.Watchdog, "web.watchdog", defaultWatchdog,
+		"`time` without an answer to its own health check that ends the program, 2s or more; 0s is never")
 	f.BoolVar(&f.version, "version", false, "print the version and exit")
 	return f
 }
 
-// Process declares the flag by which a program tells of its own process, for Metrics.
-func (f *Flags) Process(on *bool) {
-	f.BoolVar(on, "collect.process", false, "tell of the program itself, too: go_ and process_, as most exporters do")
+// Process declares the flag for metrics of the program's own process, for Metrics.
+func (f *Flags) Process(enabled *bool) {
+	f.BoolVar(enabled, "collect.process", false, "tell of the program itself, too: go_ and process_, as most exporters do")
 }
 
-// Parse reads the command line. Its error is for Main, and the program's own checks
-// come after it.
+// Parse parses the command line. The caller passes its error to Main, and runs its own
+// checks afterwards.
 func (f *Flags) Parse(args []string) error {
 	switch err := f.FlagSet.Parse(args); {
 	case err != nil:

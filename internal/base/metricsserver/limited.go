@@ -11,21 +11,22 @@ import (
 	"time"
 )
 
-// maxWait is how long a request waits for its turn. Who waited in vain is answered 503.
+// maxWait bounds the wait of a request for its turn. After it the answer is 503.
 const maxWait = 5 * time.Second
 
-// Limited lets few requests at a time through to its handlers. It is theirs only
-// until they have what to answer: sending takes as long as a client likes.
+// Limited lets a few requests at a time through to its handlers. A request occupies its
+// place only until its answer is complete, because a slow client may take any time to read
+// it.
 type Limited struct {
 	free    chan struct{}
 	answers sync.Pool // of *answer
 	zips    sync.Pool // of *gzip.Writer
 }
 
-// NewLimited lets so many requests run at once; more wait for their turn.
+// NewLimited allows atOnce requests to run. More requests wait for their turn.
 func NewLimited(atOnce int) *Limited { return &Limited{free: make(chan struct{}, atOnce)} }
 
-// Wrap limits h. It answers into memory, so it has all of its answer or none sent.
+// Wrap limits h. The answer is collected in memory, so it is sent completely or not at all.
 func (l *Limited) Wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !l.enter(r.Context()) {
@@ -59,7 +60,8 @@ func (l *Limited) enter(ctx context.Context) bool {
 	return false
 }
 
-// answer is one that is not sent yet, but for its header, which nothing sends before.
+// answer holds an unsent answer. Its header goes directly to the client's writer, which
+// sends nothing yet.
 type answer struct {
 	bytes.Buffer
 	to   http.ResponseWriter
@@ -72,8 +74,8 @@ func (a *answer) Header() http.Header { return a.to.Header() }
 // WriteHeader implements http.ResponseWriter.
 func (a *answer) WriteHeader(code int) { a.code = code }
 
-// send compresses only for who asks: on a machine's own network an answer is
-// sooner sent than compressed.
+// send compresses only on request, because on a machine's own network sending is faster
+// than compressing.
 func (l *Limited) send(w http.ResponseWriter, r *http.Request, a *answer) {
 	h := w.Header()
 	h.Set("Vary", "Accept, Accept-Encoding")
@@ -87,7 +89,7 @@ func (l *Limited) send(w http.ResponseWriter, r *http.Request, a *answer) {
 	w.WriteHeader(a.code)
 	z, _ := l.zips.Get().(*gzip.Writer)
 	if z == nil {
-		z, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // a level that exists is no error
+		z, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // no error for a valid level
 	} else {
 		z.Reset(w)
 	}
@@ -96,7 +98,7 @@ func (l *Limited) send(w http.ResponseWriter, r *http.Request, a *answer) {
 	l.zips.Put(z)
 }
 
-// wantsGzip reports whether an Accept-Encoding header asks for gzip by its name.
+// wantsGzip reports whether an Accept-Encoding header requests gzip by name.
 func wantsGzip(accept string) bool {
 	for part := range strings.SplitSeq(accept, ",") {
 		name, rest, _ := strings.Cut(part, ";")

@@ -29,7 +29,7 @@ func (u unread) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestAnswersThatNobodyReadsHoldUpNoScrape(t *testing.T) {
+func TestUnreadAnswersDoNotBlockScrapes(t *testing.T) {
 	h := NewLimited(places).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }))
 	reached, end := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
@@ -46,7 +46,7 @@ func TestAnswersThatNobodyReadsHoldUpNoScrape(t *testing.T) {
 	require.Equal(t, "up 1\n", w.Body.String())
 }
 
-func TestScrapesWaitForTheirTurnUntilTheirClientIsGone(t *testing.T) {
+func TestScrapesWaitForTheirTurnUntilTheirClientLeaves(t *testing.T) {
 	l := NewLimited(places)
 	reached, end := make(chan struct{}), make(chan struct{})
 	h := l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

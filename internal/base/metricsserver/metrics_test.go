@@ -26,7 +26,7 @@ func TestMetricsAreInTheFormatThatIsAskedFor(t *testing.T) {
 	require.Contains(t, get("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited").Header().Get("Content-Type"), "protobuf")
 }
 
-func TestProgramTellsOfItselfOnlyWhereItIsToldTo(t *testing.T) {
+func TestMetricsOfTheProgramNeedTheFlag(t *testing.T) {
 	for _, process := range []bool{false, true} {
 		w := httptest.NewRecorder()
 		Metrics(process).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))

@@ -1,8 +1,7 @@
-// Package metricsserver is what programs that serve metrics to Prometheus have in
-// common. It reads their common flags and prints all of them the same way, ends with
-// its parent, listens, watches itself, limits connections and how many answers are
-// made at once, speaks TLS and asks for passwords where it is told to, and drains when
-// told to stop. It knows no metric, but those of a program's own process.
+// Package metricsserver has the common parts of programs that serve metrics to Prometheus.
+// It reads their common flags, ends with its parent, listens, watches itself, limits
+// connections and parallel answers, supports TLS and passwords, and drains before it stops.
+// It has no metrics except those of a program's own process.
 package metricsserver
 
 import (
@@ -22,28 +21,30 @@ import (
 	"concourse-ci-machine/internal/base/metricsserver/watchdog"
 )
 
-// Exit statuses. A failed start must not be 0: the supervisor takes that for
-// work that is done.
+// Exit statuses. A failed start must not be 0, because the supervisor takes 0 for finished
+// work.
 const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
 )
 
-// Server is a program that runs.
+// Server represents a running program.
 type Server struct {
-	Logs  *log.Logger
-	Again <-chan os.Signal // SIGHUP
+	Logs   *log.Logger
+	Reload <-chan os.Signal // receives SIGHUP
 
 	flags    *Flags
 	dog      *watchdog.Watchdog
 	listener *net.TCPListener
 }
 
-// Main is a program whose command line f has read, with the error err: it prints what
-// --help or --version asks for, says what is wrong, or runs until SIGTERM or SIGINT.
-// It returns the exit status. intro stands before the flags and ends in an empty line.
-func (f *Flags) Main(err error, intro, version string, stdout, stderr io.Writer, run func(context.Context, *Server) error) int {
+// Main runs a program with the command line in f, which was parsed with the error err. It
+// prints the text for --help or --version, reports an error, or runs until SIGTERM or
+// SIGINT. It returns the exit status. intro comes before the flags and ends with an empty
+// line.
+func (f *Flags) Main(err error, intro, version string, stdout, stderr io.Writer,
+	run func(context.Context, *Server) error) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		f.usage(stdout, intro)
@@ -63,16 +64,16 @@ func (f *Flags) Main(err error, intro, version string, stdout, stderr io.Writer,
 }
 
 func (f *Flags) run(stderr io.Writer, run func(context.Context, *Server) error) error {
-	// Before anything else: a SIGHUP that came earlier would end the program.
-	again := make(chan os.Signal, 1)
-	signal.Notify(again, syscall.SIGHUP)
-	defer signal.Stop(again)
+	// First, because an earlier SIGHUP would end the program.
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	if err := endWithParent(); err != nil {
 		return err
 	}
-	s := &Server{Logs: log.New(stderr, f.Name()+": ", 0), Again: again, flags: f}
+	s := &Server{Logs: log.New(stderr, f.Name()+": ", 0), Reload: reload, flags: f}
 	if f.Watchdog > 0 {
 		var err error
 		if s.dog, err = watchdog.Start(f.Watchdog); err != nil {
@@ -82,17 +83,18 @@ func (f *Flags) run(stderr io.Writer, run func(context.Context, *Server) error) 
 	return run(stop, s)
 }
 
-// PutOff says that the program is well, where it serves nothing that could be asked.
-func (s *Server) PutOff() error { return s.dog.PutOff() }
+// Postpone reports to the watchdog that the program works, if it has no health check to
+// request.
+func (s *Server) Postpone() error { return s.dog.Postpone() }
 
-// endWithParent has the kernel send SIGTERM when the parent dies. A supervisor
-// that is killed cannot stop its services; one that lived on would hold the
-// port, and its successor could never start.
+// endWithParent makes the kernel send SIGTERM when the parent dies. A killed supervisor
+// cannot stop its services. A surviving service would keep the port, so that its successor
+// could never start.
 //
-// The kernel keeps the request with the thread that made it, and acts when the
-// parent's thread that started this process ends. Go ends no thread but one that
-// a goroutine was locked to; there is none here and none in Pebble. The signal is
-// dropped when a program changes its user, so nothing may do so after this.
+// The kernel stores the request with the calling thread, and acts when the parent's thread
+// that started this process ends. Go ends only threads with a locked goroutine, which
+// neither this program nor Pebble has. The request is dropped when a program changes its
+// user, so no later code may do so.
 func endWithParent() error {
 	parent := os.Getppid()
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {

@@ -14,51 +14,55 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/exporter-toolkit/web"
 
 	"concourse-ci-machine/internal/base/metricsserver/watchdog"
 )
 
-// drainTime is how long a stop waits for scrapes in progress. Pebble kills a
-// service 5 s after asking it to stop.
+// drainTime bounds the wait of a stop for running scrapes. Pebble kills a service 5 s after
+// the request to stop.
 const drainTime = 4 * time.Second
 
-// healthPath answers at once, whatever the program watches.
+// healthPath answers at once, independent of the program's work.
 const healthPath = "/-/healthy"
 
-// NewMux answers the health check; the rest is the program's to add.
+// NewMux returns a mux with the health check. The program adds the rest.
 func NewMux(name string) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) {
-		Say(w, http.StatusOK, name+" is healthy.\n")
+		WriteText(w, http.StatusOK, name+" is healthy.\n")
 	})
 	return mux
 }
 
-// Say answers with a line of text.
-func Say(w http.ResponseWriter, code int, text string) {
+// WriteText answers with a line of text.
+func WriteText(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
 	fmt.Fprint(w, text)
 }
 
-// Listen listens where the flags say, and says so.
+// Listen listens on the address in the flags and logs it.
 func (s *Server) Listen() error {
 	if err := web.Validate(s.flags.config); err != nil {
-		// What YAML has to say takes lines; it is one here.
-		return fmt.Errorf("cannot use --web.config.file %s: %s; https://prometheus.io/docs/prometheus/latest/configuration/https/ has what goes into it",
+		// A YAML error has several lines, and the message must have one.
+		return fmt.Errorf("cannot use --web.config.file %s: %s; "+
+			"https://prometheus.io/docs/prometheus/latest/configuration/https/ has what goes into it",
 			s.flags.config, strings.Join(strings.Fields(err.Error()), " "))
 	}
 	l, err := net.Listen("tcp", s.flags.listen)
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w", s.flags.listen, cause(err))
 	}
-	s.listener = l.(*net.TCPListener) // by the name of the network
+	s.listener = l.(*net.TCPListener) // as requested with "tcp"
 	s.Logs.Printf("listening on %s", l.Addr())
 	return nil
 }
 
-// cause is the error without net's own "listen tcp :9401: bind: " before it.
+// cause removes net's prefix "listen tcp :9401: bind: " from an error.
 func cause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -71,8 +75,8 @@ func cause(err error) error {
 	return err
 }
 
-// Serve answers until stop is done, then finishes what is in progress. It comes
-// after Listen.
+// Serve answers until stop is done, and then finishes running requests. It comes after
+// Listen.
 func (s *Server) Serve(stop context.Context, h http.Handler) error {
 	out := lines{s.Logs}
 	server := &http.Server{
@@ -88,12 +92,12 @@ func (s *Server) Serve(stop context.Context, h http.Handler) error {
 			if t, ok := c.(*tls.Conn); ok {
 				c = t.NetConn()
 			}
-			ctx, c.(*guest).leave = context.WithCancel(ctx)
+			ctx, c.(*guest).cancel = context.WithCancel(ctx)
 			return ctx
 		},
 	}
-	// Not HTTP/2: a connection is one request at a time, so that what is kept for
-	// clients who do not read is bounded by the number of connections.
+	// Not HTTP/2: with one request at a time for each connection, the number of connections
+	// bounds the memory for clients that do not read.
 	server.Protocols.SetHTTP1(true)
 	failed := make(chan error, 1)
 	go func() {
@@ -119,8 +123,8 @@ func (s *Server) Serve(stop context.Context, h http.Handler) error {
 	return nil
 }
 
-// lines are written to a log, but for those that the watchdog causes where there is
-// TLS: it speaks none.
+// lines writes to a log. It drops the lines that the watchdog causes on a TLS port, because
+// the watchdog does not use TLS.
 type lines struct{ *log.Logger }
 
 func (l lines) Write(b []byte) (int, error) {
@@ -128,4 +132,33 @@ func (l lines) Write(b []byte) (int, error) {
 		l.Print(string(b))
 	}
 	return len(b), nil
+}
+
+// Metrics serves the collected metrics and, if process is set, the go_ and process_ metrics
+// of the program itself.
+func Metrics(process bool, collect ...prometheus.Collector) http.Handler {
+	r := registry(process)
+	r.MustRegister(collect...) // panics on two equal names, which tests find
+	return handler(prometheus.ToTransactionalGatherer(r))
+}
+
+// Gathered serves gathered metrics in the same way. It does not check them for duplicate
+// series.
+func Gathered(process bool, g prometheus.TransactionalGatherer) http.Handler {
+	if !process {
+		return handler(g)
+	}
+	return handler(prometheus.NewMultiTRegistry(g, prometheus.ToTransactionalGatherer(registry(process))))
+}
+
+func registry(process bool) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	if process {
+		r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	}
+	return r
+}
+
+func handler(g prometheus.TransactionalGatherer) http.Handler {
+	return promhttp.HandlerForTransactional(g, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }

@@ -1,7 +1,7 @@
-// Package plan is the seam between deciding and acting: a Resource is a piece
-// of desired state that can look at a machine and say what is missing; what is
-// missing is a Step with its reason; a Plan is the steps in order. A plan can
-// be printed or applied. It never decides what is desired.
+// Package plan separates deciding from acting. A Resource is a piece of desired state that
+// compares itself with a machine. A Step is one missing change with its reason. A Plan has
+// the steps in order, and can be printed or applied. The package never decides the desired
+// state.
 package plan
 
 import (
@@ -12,29 +12,29 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// Resource is a piece of desired state. Diff looks only: it runs read-only
-// commands at most, and returns the steps that would make it so.
+// Resource describes a piece of desired state. Diff returns the steps that are missing on
+// the machine. It changes nothing, and runs only read-only commands.
 type Resource interface {
 	Diff(ctx context.Context, h host.Host) (Plan, error)
 }
 
-// Step is one change and the reason it is needed.
+// Step describes one change with its reason.
 type Step struct {
 	Op  string // "write /etc/cdi/amd.json"; completes "cannot ..."
 	Why string // "missing", "content differs"
-	// Disrupts names what running work would notice ("running builds"), empty
-	// for a step that nobody notices. The guard decides on it.
+	// Disrupts names the affected work ("running builds"). It is empty if the step affects
+	// none. The guard decides about disruptive steps.
 	Disrupts string
-	// Tolerate makes a failure a note instead of the end of the run: what
-	// follows does not need this step.
+	// Tolerate turns a failure into a warning, because later steps do not need this one.
+	// The run continues.
 	Tolerate bool
 	Do       func(ctx context.Context) error
 }
 
-// Plan is steps in the order in which they have to be done.
+// Plan has steps in the order of their execution.
 type Plan []Step
 
-// Diff collects what is missing of all resources, in order.
+// Diff returns the missing steps of all resources, in order.
 func Diff(ctx context.Context, h host.Host, want ...Resource) (Plan, error) {
 	var p Plan
 	for _, r := range want {
@@ -47,7 +47,7 @@ func Diff(ctx context.Context, h host.Host, want ...Resource) (Plan, error) {
 	return p, nil
 }
 
-// Print writes one line a step, or says that there is nothing to do.
+// Print writes one line for each step, or "nothing to do".
 func (p Plan) Print(w io.Writer) error {
 	if len(p) == 0 {
 		_, err := fmt.Fprintln(w, "nothing to do")
@@ -61,13 +61,13 @@ func (p Plan) Print(w io.Writer) error {
 	return nil
 }
 
-// Note is the failure of a step that was tolerated.
+// Note records the tolerated failure of a step.
 type Note struct {
 	Step Step
 	Err  error
 }
 
-// StepError is the failure that ended a run.
+// StepError reports the failure that ended a run.
 type StepError struct {
 	Op  string
 	Err error
@@ -76,17 +76,17 @@ type StepError struct {
 func (e *StepError) Error() string { return fmt.Sprintf("cannot %s: %v", e.Op, e.Err) }
 func (e *StepError) Unwrap() error { return e.Err }
 
-// Apply does the steps in order and stops at the first error that its step
-// does not tolerate, a *StepError. say, if not nil, hears of each step before it is
-// done, "2/5 write /etc/cdi/amd.json (missing)", and of what steps Say.
-func (p Plan) Apply(ctx context.Context, say func(text string)) ([]Note, error) {
-	if say == nil {
-		say = func(string) {}
+// Apply runs the steps in order and stops at the first error that its step does not
+// tolerate, a *StepError. report may be nil. It receives each step before it runs, "2/5
+// write /etc/cdi/amd.json (missing)", and the texts of Report.
+func (p Plan) Apply(ctx context.Context, report func(text string)) ([]Note, error) {
+	if report == nil {
+		report = func(string) {}
 	}
-	ctx = context.WithValue(ctx, follower{}, say)
+	ctx = context.WithValue(ctx, follower{}, report)
 	var notes []Note
 	for i, s := range p {
-		say(fmt.Sprintf("%d/%d %s (%s)", i+1, len(p), s.Op, s.Why))
+		report(fmt.Sprintf("%d/%d %s (%s)", i+1, len(p), s.Op, s.Why))
 		if err := s.Do(ctx); err != nil {
 			if !s.Tolerate {
 				return notes, &StepError{s.Op, err}
@@ -97,12 +97,12 @@ func (p Plan) Apply(ctx context.Context, say func(text string)) ([]Note, error) 
 	return notes, nil
 }
 
-// follower is what a context of Apply has say under.
+// follower is the key of report in a context of Apply.
 type follower struct{}
 
-// Say tells whoever follows Apply how far a long step is.
-func Say(ctx context.Context, text string) {
-	if say, ok := ctx.Value(follower{}).(func(string)); ok {
-		say(text)
+// Report reports the progress of a long step to the caller of Apply.
+func Report(ctx context.Context, text string) {
+	if report, ok := ctx.Value(follower{}).(func(string)); ok {
+		report(text)
 	}
 }

@@ -40,7 +40,7 @@ func TestDiffThatFailsPlansNothing(t *testing.T) {
 	require.Nil(t, p)
 }
 
-func TestPrintSaysWhenThereIsNothingToDo(t *testing.T) {
+func TestPrintReportsAnEmptyPlan(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, plan.Plan(nil).Print(&b))
 	require.Equal(t, "nothing to do\n", b.String())
@@ -52,7 +52,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
-func TestApplyStopsAtTheFirstFailureThatIsNotTolerated(t *testing.T) {
+func TestApplyStopsAtTheFirstUntoleratedFailure(t *testing.T) {
 	small, big := errors.New("small"), errors.New("big")
 	var done []string
 	run := func(op string, err error, tolerate bool) plan.Step {

@@ -7,29 +7,29 @@ import (
 	"slices"
 )
 
-// Edit collects changes of one document, whose root is an object.
+// Edit collects changes of a document with an object as root.
 type Edit struct {
 	doc     *Doc
 	root    *Node
 	changes []change
 }
 
-// change puts text in the place of the bytes from start to end.
+// change replaces the bytes from start to end with text.
 type change struct {
 	start, end int
 	text       []byte
 }
 
-// Node is an object to be changed, there already or not.
+// Node represents an existing or new object in an Edit.
 type Node struct {
 	edit     *Edit
-	value    Value // Absent or Null for one to be made
+	value    Value // Absent or Null for a new object
 	key      string
 	children []*Node
-	added    [][]byte // members
+	added    [][]byte // new members
 }
 
-// NewEdit starts to change a document.
+// NewEdit starts an Edit of a document.
 func NewEdit(d *Doc) (*Edit, error) {
 	if d.Root().Kind() != Object {
 		return nil, fmt.Errorf("it is %s, not an object", d.Root().Kind())
@@ -39,11 +39,11 @@ func NewEdit(d *Doc) (*Edit, error) {
 	return e, nil
 }
 
-// Root is the document's object.
+// Root returns the document's object.
 func (e *Edit) Root() *Node { return e.root }
 
-// At is the object at a path of keys. What of it is not there is made when
-// something is put into it.
+// At returns the object at a path of keys. Missing objects are created when a member is
+// added.
 func (n *Node) At(keys ...string) (*Node, error) {
 	for _, key := range keys {
 		i := slices.IndexFunc(n.children, func(c *Node) bool { return c.key == key })
@@ -60,12 +60,12 @@ func (n *Node) At(keys ...string) (*Node, error) {
 	return n, nil
 }
 
-// Strings are those of the list at key as they were before any change.
+// Strings returns the list at key as it was before any change.
 func (n *Node) Strings(key string) ([]string, error) { return n.value.Strings(key) }
 
-// Append puts elements, in JSON, at the end of the list at key. Those that are
-// there already in the same bytes are taken out first, and what drop says; it may
-// be nil. The others stay in their order. It may be called once for a list.
+// Append appends elements, in JSON, to the list at key. It first removes existing elements
+// with the same bytes, and those that drop accepts; drop may be nil. The other elements
+// keep their order. Append may be called once for a list.
 func (n *Node) Append(key string, elements [][]byte, drop func(Value) bool) error {
 	list, err := n.value.Of(key, Array)
 	if err != nil {
@@ -74,8 +74,8 @@ func (n *Node) Append(key string, elements [][]byte, drop func(Value) bool) erro
 	all := make([][]byte, 0, list.Len())
 	dropped := false
 	for v := range list.Elements() {
-		again := func(e []byte) bool { return bytes.Equal(e, v.Raw()) }
-		if slices.ContainsFunc(elements, again) || drop != nil && drop(v) {
+		present := func(e []byte) bool { return bytes.Equal(e, v.Raw()) }
+		if slices.ContainsFunc(elements, present) || drop != nil && drop(v) {
 			dropped = true
 		} else {
 			all = append(all, v.Raw())
@@ -93,7 +93,7 @@ func (n *Node) Append(key string, elements [][]byte, drop func(Value) bool) erro
 	return nil
 }
 
-// join puts commas between parts, and something before and after them.
+// join joins parts with commas, between before and after.
 func join(before string, parts [][]byte, after string) []byte {
 	size := len(before) + len(after)
 	for _, p := range parts {
@@ -109,7 +109,7 @@ func join(before string, parts [][]byte, after string) []byte {
 	return append(out, after...)
 }
 
-// put makes a member, or fills one that is null.
+// put adds a member, or replaces null.
 func (n *Node) put(key string, old Value, text []byte) {
 	if old.Kind() == Null {
 		n.edit.replace(old, text)
@@ -123,7 +123,7 @@ func (e *Edit) replace(old Value, text []byte) {
 	e.changes = append(e.changes, change{int(span.start), int(span.end), text})
 }
 
-// insert puts parts before the closing bracket of a list or an object.
+// insert inserts parts before the closing bracket of a list or an object.
 func (e *Edit) insert(into Value, others bool, parts [][]byte) {
 	before := ""
 	if others {
@@ -133,7 +133,7 @@ func (e *Edit) insert(into Value, others bool, parts [][]byte) {
 	e.changes = append(e.changes, change{at, at, join(before, parts, "")})
 }
 
-// finish turns what was added to a node, and below it, into changes.
+// finish converts the additions to a node and its children to changes.
 func (n *Node) finish() {
 	for _, c := range n.children {
 		c.finish()
@@ -147,8 +147,8 @@ func (n *Node) finish() {
 	}
 }
 
-// Parts are the changed document in pieces, none where nothing changes. It may be
-// called once.
+// Parts returns the changed document in pieces, or none without changes. It may be called
+// once.
 func (e *Edit) Parts() (parts [][]byte) {
 	e.root.finish()
 	if len(e.changes) == 0 {

@@ -1,8 +1,8 @@
-// Package rawjson reads JSON in one pass and changes parts of it in place, so
-// that all other bytes stay as they were: fields nobody here ever heard of,
-// 64-bit numbers, the order of keys. It accepts what encoding/json accepts, up
-// to a depth of 100. It never decodes into Go structures by reflection, which
-// costs a program that lives for one millisecond more than all its own work.
+// Package rawjson reads JSON in one pass and changes parts of it in place. All other bytes
+// stay unchanged: unknown fields, 64-bit numbers, the order of keys. It accepts what
+// encoding/json accepts, up to a depth of 100. It never decodes into Go structures by
+// reflection, because for a program that runs for one millisecond this would cost more than
+// its actual work.
 package rawjson
 
 import (
@@ -10,10 +10,10 @@ import (
 	"fmt"
 )
 
-// Kind is the type of a value.
+// Kind names the type of a value.
 type Kind uint8
 
-// The kinds of JSON values; Absent is that of a value that is not there.
+// The kinds of JSON values. Absent is a missing value.
 const (
 	Absent Kind = iota
 	Null
@@ -30,33 +30,33 @@ func (k Kind) String() string {
 
 const (
 	maxDepth = 100
-	// maxValues bounds the memory that a small file can ask for, at 16 bytes a
-	// value. The config.json of a container has about 1000.
+	// maxValues bounds the memory for a small file, with 16 bytes for each value. The
+	// config.json of a container has about 1000.
 	maxValues = 1 << 20
 )
 
-// node is one value. Those inside it come right after it; a key is a value of
-// its own before its member's.
+// node describes one value. The values inside it follow directly. A key is a separate value
+// before its member's.
 type node struct {
 	start, end uint32 // its bytes
-	next       uint32 // the first node after all that is inside
+	next       uint32 // the first node after all nodes inside
 	kind       Kind
 	plain      bool // a string without escapes, all of ASCII
 }
 
-// Doc is a document that was read.
+// Doc holds a parsed document.
 type Doc struct {
 	data  []byte
 	nodes []node
 }
 
-// Parse reads data, which has to hold one JSON value and must not change while
-// the Doc is in use.
+// Parse parses data, which must contain one JSON value and must not change while the Doc is
+// in use.
 func Parse(data []byte) (*Doc, error) {
 	if uint64(len(data)) > 1<<31 {
 		return nil, errors.New("JSON: too large")
 	}
-	// Compact JSON has a value in 7 bytes or more, as a rule.
+	// Compact JSON usually has at least 7 bytes for each value.
 	p := parser{Doc{data: data, nodes: make([]node, 0, min(len(data)/7+16, maxValues))}}
 	end, err := p.value(p.space(0), 0)
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *parser) bad(at int, want string) error {
 	return fmt.Errorf("it is not JSON: byte %d is %q: want %s", at, p.data[at], want)
 }
 
-// space returns where the next byte is that is no blank.
+// space returns the index of the next byte that is not a blank.
 func (p *parser) space(i int) int {
 	for i < len(p.data) && (p.data[i] == ' ' || p.data[i] == '\n' || p.data[i] == '\t' || p.data[i] == '\r') {
 		i++
@@ -85,7 +85,7 @@ func (p *parser) space(i int) int {
 	return i
 }
 
-// value reads the value at i and returns where it ends.
+// value parses the value at i and returns its end.
 func (p *parser) value(i, depth int) (end int, err error) {
 	if i >= len(p.data) {
 		return i, p.bad(i, "a value")
@@ -130,7 +130,7 @@ func (p *parser) value(i, depth int) (end int, err error) {
 
 func errMany() error { return fmt.Errorf("it has more than %d values", maxValues) }
 
-// string reads a string or a key. Most values are strings.
+// string parses a string or a key. Most values are strings.
 func (p *parser) string(i int) (int, error) {
 	at := len(p.nodes)
 	if at >= maxValues {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// unquote returns what was written between quotes, as encoding/json reads it:
-// what is not UTF-8, or half of a surrogate pair, becomes U+FFFD.
+// unquote decodes the text between quotes as encoding/json does. Invalid UTF-8, and half of
+// a surrogate pair, becomes U+FFFD.
 func unquote(raw []byte) []byte {
 	out := make([]byte, 0, len(raw)+8)
 	for i := 0; i < len(raw); {
@@ -51,7 +51,7 @@ func hex4(digits []byte) (r rune) {
 	return r
 }
 
-// AppendString appends s as a JSON string. What is not UTF-8 becomes U+FFFD.
+// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func AppendString(out []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	out = append(out, '"')

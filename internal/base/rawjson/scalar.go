@@ -2,7 +2,7 @@ package rawjson
 
 import "unicode/utf8"
 
-// text reads the string at i, and tells whether it reads as it is written.
+// text scans the string at i. plain reports whether its content equals its bytes.
 func (p *parser) text(i int) (end int, plain bool, err error) {
 	plain = true
 	for i++; i < len(p.data); i++ {
@@ -30,7 +30,7 @@ func (p *parser) text(i int) (end int, plain bool, err error) {
 	return i, false, p.bad(i, "a closing quote")
 }
 
-// escaped is what stands for the byte after a backslash; 0 for none.
+// escaped returns the meaning of the byte after a backslash, or 0.
 func escaped(c byte) byte {
 	switch c {
 	case '"', '\\', '/':
@@ -64,7 +64,7 @@ func (p *parser) word(i int, word string) (int, error) {
 	return i + len(word), nil
 }
 
-// digits reads one or more.
+// digits scans one or more digits.
 func (p *parser) digits(i int) (int, error) {
 	if i >= len(p.data) || !isDigit(p.data[i]) {
 		return i, p.bad(i, "a digit")

@@ -7,16 +7,16 @@ import (
 	"iter"
 )
 
-// Value is one value of a document. The zero Value is Absent.
+// Value points to one value of a document. The zero Value is Absent.
 type Value struct {
 	doc *Doc
 	at  int
 }
 
-// Root is the document's value.
+// Root returns the document's value.
 func (d *Doc) Root() Value { return Value{d, 0} }
 
-// Kind tells what the value is.
+// Kind returns the value's kind.
 func (v Value) Kind() Kind {
 	if v.doc == nil {
 		return Absent
@@ -24,10 +24,10 @@ func (v Value) Kind() Kind {
 	return v.doc.nodes[v.at].kind
 }
 
-// None reports whether there is nothing: absent or null.
+// None reports whether the value is absent or null.
 func (v Value) None() bool { return v.Kind() <= Null }
 
-// Raw is the value as it was written.
+// Raw returns the value's bytes.
 func (v Value) Raw() []byte {
 	if v.doc == nil {
 		return nil
@@ -36,7 +36,7 @@ func (v Value) Raw() []byte {
 	return v.doc.data[n.start:n.end]
 }
 
-// As fails with the value's kind where it is neither none nor of this kind.
+// As returns an error if the value is neither None nor of this kind.
 func (v Value) As(k Kind) error {
 	if v.None() || v.Kind() == k {
 		return nil
@@ -44,7 +44,7 @@ func (v Value) As(k Kind) error {
 	return fmt.Errorf("it is %s, not %s", v.Kind(), k)
 }
 
-// Elements are those of a list; none for any other kind.
+// Elements iterates over a list. Other kinds have no elements.
 func (v Value) Elements() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		if v.Kind() != Array {
@@ -58,7 +58,7 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// Len is the number of a list's elements; 0 for any other kind.
+// Len returns the number of a list's elements, and 0 for other kinds.
 func (v Value) Len() (n int) {
 	if v.Kind() != Array {
 		return 0
@@ -70,7 +70,7 @@ func (v Value) Len() (n int) {
 	return n
 }
 
-// Members are the keys and values of an object; none for any other kind.
+// Members iterates over the keys and values of an object. Other kinds have none.
 func (v Value) Members() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
 		if v.Kind() != Object {
@@ -84,9 +84,9 @@ func (v Value) Members() iter.Seq2[string, Value] {
 	}
 }
 
-// Get returns a member of an object, Absent where there is none. A key that is
-// there twice, or in other letters, is an error: programs in Go read the last
-// of them, whatever its case, and would see another value than this one.
+// Get returns a member of an object, or Absent. A key that occurs twice, or with other
+// letter case, is an error. Go programs read the last such key in any case, and would see
+// another value than this package.
 func (v Value) Get(key string) (Value, error) {
 	var found Value
 	if err := v.As(Object); err != nil || v.Kind() != Object {
@@ -95,9 +95,9 @@ func (v Value) Get(key string) (Value, error) {
 	nodes := v.doc.nodes
 	for at, end := v.at+1, int(nodes[v.at].next); at < end; at = int(nodes[at+1].next) {
 		name := v.doc.text(at)
-		same, alike := string(name) == key, bytes.EqualFold(name, []byte(key))
+		same, sameLetters := string(name) == key, bytes.EqualFold(name, []byte(key))
 		switch {
-		case !alike:
+		case !sameLetters:
 		case !same:
 			return Value{}, fmt.Errorf("key %s has to be written %q", Value{v.doc, at}.Raw(), key)
 		case found.doc != nil:
@@ -109,7 +109,7 @@ func (v Value) Get(key string) (Value, error) {
 	return found, nil
 }
 
-// Of is Get with a check of the member's kind, and the key in its errors.
+// Of calls Get and checks the member's kind. Its errors name the key.
 func (v Value) Of(key string, k Kind) (Value, error) {
 	member, err := v.Get(key)
 	if err == nil {
@@ -120,7 +120,7 @@ func (v Value) Of(key string, k Kind) (Value, error) {
 	return member, err
 }
 
-// Text is a string's content; "" for any other kind.
+// Text returns a string's content, and "" for other kinds.
 func (v Value) Text() string {
 	if v.Kind() != String {
 		return ""
@@ -128,7 +128,7 @@ func (v Value) Text() string {
 	return string(v.doc.text(v.at))
 }
 
-// text is what the string at a node reads as; not to be changed.
+// text returns the decoded string at a node. The caller must not change it.
 func (d *Doc) text(at int) []byte {
 	n := d.nodes[at]
 	raw := d.data[n.start+1 : n.end-1]
@@ -138,7 +138,7 @@ func (d *Doc) text(at int) []byte {
 	return unquote(raw)
 }
 
-// Strings are those of the list at key, which must hold nothing else.
+// Strings returns the list at key, which must contain only strings.
 func (v Value) Strings(key string) ([]string, error) {
 	list, err := v.Of(key, Array)
 	if err != nil {
@@ -157,13 +157,13 @@ func (v Value) Strings(key string) ([]string, error) {
 	return texts, nil
 }
 
-// StringOf is the string at key, "" where there is none.
+// StringOf returns the string at key, or "".
 func (v Value) StringOf(key string) (string, error) {
 	member, err := v.Of(key, String)
 	return member.Text(), err
 }
 
-// NumberOf is the whole number at key, from 0 to limit; 0 where there is none.
+// NumberOf returns the whole number at key, from 0 to limit, or 0 if missing.
 func (v Value) NumberOf(key string, limit uint64) (uint64, error) {
 	member, err := v.Of(key, Number)
 	if err != nil || member.None() {
@@ -178,7 +178,7 @@ func (v Value) NumberOf(key string, limit uint64) (uint64, error) {
 
 var errWhole = errors.New("not a whole number")
 
-// Whole is a number without sign, fraction and exponent, at most limit.
+// Whole returns a number without sign, fraction and exponent, at most limit.
 func (v Value) Whole(limit uint64) (n uint64, err error) {
 	if v.Kind() != Number {
 		return 0, fmt.Errorf("it is %s, not a number", v.Kind())

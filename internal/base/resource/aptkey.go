@@ -4,26 +4,29 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// AptKey is the key that signs an apt repository, in a keyring file of its
-// own: one OpenPGP public key, binary, mode 0644. It is fetched from URL and
-// written only if its fingerprint is the expected one; a file that is there
-// already is held to the same.
+// AptKey describes the key that signs an apt repository, in a separate keyring file: one
+// OpenPGP public key, binary, mode 0644. It is fetched from URL and written only if it has
+// the expected fingerprint. An existing file must have it too.
 type AptKey struct {
 	Path        string // /etc/apt/keyrings/<name>.gpg
 	URL         string
 	Fingerprint string // of the primary key, 40 hex digits
 	Proxies     Proxies
 	Tolerate    bool   // see plan.Step
-	Remedy      string // what the operator can do where it is another key; "" for nothing
+	Remedy      string // what the operator can do if the key is another one; may be ""
 }
 
-// keyError says that a key is not the expected one.
+// keyError reports a key that is not the expected one.
 type keyError struct {
 	From   string // a URL or path
 	Reason string
@@ -34,7 +37,7 @@ func (e *keyError) Error() string {
 	return fmt.Sprintf("cannot trust the key from %s: %s", e.From, e.Reason)
 }
 
-// Remedy says what the operator can do.
+// Remedy returns the error with a way to fix it.
 func (e *keyError) Remedy() string {
 	if e.remedy == "" {
 		return e.Error()
@@ -77,14 +80,71 @@ func (k AptKey) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// check returns the key as binary; its error is a *keyError.
+// check returns the key as binary. Its error is a *keyError.
 func (k AptKey) check(from string, data []byte) ([]byte, error) {
 	clean, got, err := parseKey(data)
 	if err != nil {
 		return nil, &keyError{from, err.Error(), k.Remedy}
 	}
 	if !strings.EqualFold(got, k.Fingerprint) {
-		return nil, &keyError{from, fmt.Sprintf("its fingerprint is %s, want %s", got, strings.ToUpper(k.Fingerprint)), k.Remedy}
+		return nil, &keyError{from, fmt.Sprintf("its fingerprint is %s, want %s", got,
+			strings.ToUpper(k.Fingerprint)), k.Remedy}
 	}
 	return clean, nil
+}
+
+// httpError reports a server's refusal.
+type httpError struct {
+	URL  string // without a password
+	Code int
+}
+
+func (e *httpError) Error() string {
+	return fmt.Sprintf("cannot fetch %s: the server answered %d %s", e.URL, e.Code, http.StatusText(e.Code))
+}
+
+// Temporary returns true, because servers recover and mirrors get complete.
+func (e *httpError) Temporary() bool { return true }
+
+const (
+	fetchDeadline = 30 * time.Second
+	fetchLimit    = 1 << 20 // bytes; keys have a few thousand
+)
+
+// fetch downloads a small file. The error is a *url.Error if the server can't be reached,
+// and an *httpError if it refuses.
+func fetch(ctx context.Context, from string, p Proxies) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchDeadline)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return nil, err
+	}
+	t := &http.Transport{Proxy: p.Func(), DisableKeepAlives: true}
+	defer t.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: t}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, &httpError{req.URL.Redacted(), resp.StatusCode}
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, fetchLimit+1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot fetch %s: %w", req.URL.Redacted(), err)
+	}
+	if len(data) > fetchLimit {
+		return nil, fmt.Errorf("cannot fetch %s: it is larger than %d bytes", req.URL.Redacted(), fetchLimit)
+	}
+	return data, nil
+}
+
+// redacted returns a URL without secrets, for logs.
+func redacted(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return "the configured URL"
+	}
+	return u.Redacted()
 }

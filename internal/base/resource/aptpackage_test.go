@@ -133,7 +133,7 @@ func TestPackageIsInstalledWithoutTouchingLocks(t *testing.T) {
 	require.Empty(t, diff(t, h, p))
 }
 
-func TestAllListsAreFetchedWhereTheMachineHasNone(t *testing.T) {
+func TestAllListsAreFetchedIfTheMachineHasNone(t *testing.T) {
 	s := source()
 	for name, have := range map[string]string{
 		"nothing":      "lock",
@@ -148,7 +148,7 @@ func TestAllListsAreFetchedWhereTheMachineHasNone(t *testing.T) {
 	}
 }
 
-func TestPackageThatIsNotAsWantedSaysWhy(t *testing.T) {
+func TestPackageStepHasTheReason(t *testing.T) {
 	for name, c := range map[string]struct{ status, why, argv string }{
 		"half-configured": {"install ok half-configured", "half-configured: an earlier installation did not finish", " pkg=1.2.0*"},
 		"reinstreq":       {"install reinstreq half-installed", "half-installed: an earlier installation did not finish", " --reinstall pkg=1.2.0*"},

@@ -12,9 +12,9 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// AptSource is an apt repository as a deb822 file (sources.list(5)) below
-// /etc/apt/sources.list.d, mode 0644, tied to one key. A suite that ends in "/"
-// is a path of a flat repository, which has no components.
+// AptSource describes an apt repository as a deb822 file (sources.list(5)) in
+// /etc/apt/sources.list.d, mode 0644, restricted to one key. A suite that ends in "/" is
+// the path of a flat repository, which has no components.
 type AptSource struct {
 	Name          string // file name without .sources
 	URIs          []string
@@ -25,17 +25,17 @@ type AptSource struct {
 	Tolerate      bool   // see plan.Step
 }
 
-// aptFileName is what apt reads in sources.list.d; it skips other names.
+// aptFileName matches the names that apt reads in sources.list.d. It skips others.
 var aptFileName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// Path is the file of the source.
+// Path returns the file of the source.
 func (s AptSource) Path() string { return "/etc/apt/" + s.list() }
 
-// list is the file relative to Dir::Etc, as apt's options take it.
+// list returns the file relative to Dir::Etc, as apt's options need it.
 func (s AptSource) list() string { return "sources.list.d/" + s.Name + ".sources" }
 
-// Diff implements plan.Resource. A value that would be two words or begin
-// another field in the file is an error.
+// Diff implements plan.Resource. A value with a blank or a line end is an error, because it
+// would be two words or start another field.
 func (s AptSource) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	if !aptFileName.MatchString(s.Name) {
 		return nil, fmt.Errorf("cannot write apt source %q: want a name of letters, digits, _ and -", s.Name)
@@ -50,8 +50,10 @@ func (s AptSource) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 		{"Architectures", s.Architectures}, {"Signed-By", []string{s.SignedBy}},
 	} {
 		for _, v := range f.values {
-			if v == "" || strings.ContainsFunc(v, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-				return nil, fmt.Errorf("cannot write apt source %s: %s has the value %q, want one word", s.Name, f.key, v)
+			if v == "" || strings.ContainsFunc(v,
+				func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+				return nil, fmt.Errorf("cannot write apt source %s: %s has the value %q, want one word", s.Name,
+					f.key, v)
 			}
 		}
 		if f.key == "Components" && s.flat() {
@@ -76,13 +78,14 @@ func (s AptSource) flat() bool {
 	return slices.ContainsFunc(s.Suites, func(suite string) bool { return strings.HasSuffix(suite, "/") })
 }
 
-// lists reports whether the file in /var/lib/apt/lists belongs to the source:
-// apt names it after the URI, with "/" and other signs turned into "_".
+// lists reports whether a file in /var/lib/apt/lists belongs to the source. apt names it
+// after the URI, with "/" and other characters replaced by "_".
 func (s AptSource) lists(file string) bool {
 	for _, u := range s.URIs {
 		_, rest, _ := strings.Cut(u, "://")
 		own := strings.ReplaceAll(strings.TrimRight(rest, "/"), "/", "_")
-		if strings.HasPrefix(file, own+"_dists_") || s.flat() && strings.HasPrefix(file, own+"_") && !strings.Contains(file, "_dists_") {
+		if strings.HasPrefix(file, own+"_dists_") || s.flat() && strings.HasPrefix(file, own+"_") &&
+			!strings.Contains(file, "_dists_") {
 			return true
 		}
 	}

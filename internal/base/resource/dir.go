@@ -11,7 +11,7 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// Dir is a directory with this mode. What is in it is not looked at.
+// Dir describes a directory with this mode. Its content is ignored.
 type Dir struct {
 	Path  string
 	Mode  fs.FileMode
@@ -53,14 +53,14 @@ func (d Dir) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// Absent is a file, link or directory tree that must not be there.
+// Absent describes a file, link or directory tree that must not exist.
 type Absent struct {
 	Path string
-	Why  string // why it is not wanted: "compute-runtime is none"
-	Tree bool   // remove a directory with all that is in it
+	Why  string // reason of the removal: "compute-runtime is none"
+	Tree bool   // remove a directory with its content
 }
 
-// AllAbsent are files that must not be there.
+// AllAbsent returns an Absent for each path.
 func AllAbsent(why string, paths ...string) []plan.Resource {
 	var all []plan.Resource
 	for _, p := range paths {
@@ -81,5 +81,33 @@ func (a Absent) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 			return os.RemoveAll(h.Path(a.Path))
 		}
 		return h.Remove(a.Path)
+	}}}, nil
+}
+
+// Link describes a symbolic link. A link to another target is replaced. Another kind of
+// file is not replaced, because its owner is unknown.
+type Link struct {
+	Path string
+	To   string // literal text of the link
+}
+
+// Diff implements plan.Resource.
+func (l Link) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	why := "missing"
+	switch to, err := h.Readlink(l.Path); {
+	case err == nil && to == l.To:
+		return nil, nil
+	case err == nil:
+		why = "it leads to " + to
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("cannot use %s as a link: %w; move it away", l.Path, err)
+	}
+	return plan.Plan{{Op: "link " + l.Path + " to " + l.To, Why: why, Do: func(context.Context) error {
+		if why != "missing" {
+			if err := h.Remove(l.Path); err != nil {
+				return err
+			}
+		}
+		return os.Symlink(l.To, h.Path(l.Path))
 	}}}, nil
 }

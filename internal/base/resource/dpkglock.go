@@ -13,9 +13,8 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// lockDpkg takes apt's and dpkg's locks as they take them, waits for both as
-// apt does, and returns the function that gives them back. On a machine without
-// dpkg there is nothing to wait for.
+// lockDpkg takes apt's and dpkg's locks in their way, waits for both as apt does, and
+// returns the function that releases them. Without dpkg it does not wait.
 func lockDpkg(ctx context.Context, r host.Root) (unlock func(), err error) {
 	var held []*os.File
 	release := func() {
@@ -40,8 +39,8 @@ func lockDpkg(ctx context.Context, r host.Root) (unlock func(), err error) {
 		}
 		held = append(held, f)
 		for {
-			// A lock of the file and not of the process: it conflicts with dpkg's
-			// all the same, and closing the file elsewhere does not give it back.
+			// A lock of the file, not of the process. It conflicts with dpkg's lock too,
+			// and closing the file elsewhere does not release it.
 			err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 			if err == nil {
 				break

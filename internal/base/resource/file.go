@@ -1,8 +1,7 @@
-// Package resource holds the kinds of desired state that the charm is made
-// of: files, directories, packages, apt sources, systemd units, Pebble
-// services and triggers. Each compares the machine with what is wanted and
-// returns the steps that are missing (plan.Resource). It never decides what is
-// wanted, and a resource whose machine is as wanted returns no step.
+// Package resource has the kinds of desired state that the charm consists of: files,
+// directories, packages, apt sources, systemd units, Pebble services and triggers. Each
+// compares the machine with the desired state and returns the missing steps
+// (plan.Resource), or none. It never decides the desired state.
 package resource
 
 import (
@@ -17,15 +16,14 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// File is a regular file with this content and mode. A link or another kind
-// of file in its place is replaced, not followed.
+// File describes a regular file with this content and mode. A link or another kind of file
+// in its place is replaced, not followed.
 type File struct {
 	Path string
 	Data []byte
 	Mode fs.FileMode
-	// Owner is a user of the machine, to whom and to whose primary group the
-	// file belongs; "" leaves that as it is. A process that is not root neither
-	// looks at it nor sets it.
+	// Owner is a user of the machine. The file belongs to the user and its primary group.
+	// "" leaves the owner unchanged. Without root, the owner is neither checked nor set.
 	Owner string
 }
 
@@ -59,7 +57,7 @@ func (f File) missing(h host.Host) (string, error) {
 	return "", nil
 }
 
-// fileMode says why p is not a regular file of that mode and owner, "" when it is.
+// fileMode returns why p is not a regular file with that mode and owner, or "".
 func fileMode(h host.Host, p string, mode fs.FileMode, owner string) (string, error) {
 	st, err := h.Lstat(p)
 	switch {
@@ -75,15 +73,15 @@ func fileMode(h host.Host, p string, mode fs.FileMode, owner string) (string, er
 	return ownerDiffers(h, st, owner)
 }
 
-// Copy is a file with the content of another, which may lie outside the
-// host's root: the binaries that come with the charm.
+// Copy describes a file with the content of another, which may be outside the host's root: a
+// binary of the charm.
 type Copy struct {
 	Path string
 	From string // path as this process opens it
 	Mode fs.FileMode
 }
 
-// Diff implements plan.Resource. Sizes are compared first, then contents.
+// Diff implements plan.Resource. It compares sizes before contents.
 func (c Copy) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	src, err := os.Stat(c.From)
 	if err != nil {
@@ -116,8 +114,8 @@ func (c Copy) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// sameContent trusts equal size and time of change, as the copy keeps them;
-// reading 15 MB of binaries in every hook would be most of its time.
+// sameContent trusts equal size and modification time, because the copy preserves them.
+// Reading 15 MB of binaries in every hook would take most of its time.
 func sameContent(h host.Host, path, from string, src fs.FileInfo) (bool, error) {
 	dst, err := h.Stat(path)
 	if err != nil {

@@ -46,7 +46,7 @@ func TestFileIsWrittenUntilItIsAsWanted(t *testing.T) {
 	}
 }
 
-func TestFileWhereADirectoryIsFails(t *testing.T) {
+func TestFileInPlaceOfADirectoryFails(t *testing.T) {
 	h, _ := machine(t)
 	hosttest.Put(t, h.Root, "/etc/x/y.conf/inner", "")
 	_, err := diff(t, h, File{Path: "/etc/x/y.conf", Mode: 0o644}).Apply(context.Background(), nil)

@@ -2,14 +2,15 @@ package resource
 
 import (
 	"bytes"
-	"crypto/sha1"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
-// OpenPGP packet tags that a transferable public key is made of (RFC 9580,
-// sections 5 and 10.1).
+// OpenPGP packet tags of a transferable public key (RFC 9580, sections 5 and 10.1).
 const (
 	tagSignature     = 2
 	tagPublicKey     = 6
@@ -19,12 +20,14 @@ const (
 	tagUserAttribute = 17
 )
 
-// parseKey reads one OpenPGP public key, armored or binary. It returns the key
-// as binary, which is what apt reads from a .gpg file, and the fingerprint of
-// its primary key as 40 upper-case hex digits. A second primary key, a secret
-// key and anything that is no part of a public key is an error: a fingerprint
-// that is trusted must not bring something else with it. Subkeys may be there;
-// whoever uses the key (gpgv for apt) takes only those the primary key signed.
+// publicKeyBlock is the type of an armored public key.
+const publicKeyBlock = "PGP PUBLIC KEY BLOCK"
+
+// parseKey reads one OpenPGP public key, armored or binary. It returns the key as binary,
+// which apt reads from a .gpg file, and the fingerprint of its primary key as 40 upper-case
+// hex digits. A second primary key, a secret key and any other packet is an error, because
+// a trusted fingerprint must not admit other content. Subkeys are allowed, because gpgv
+// accepts only those that the primary key signed.
 func parseKey(data []byte) (binaryKey []byte, fingerprint string, err error) {
 	// A binary packet begins with a byte that no text begins with.
 	if len(data) > 0 && data[0]&0x80 == 0 && bytes.Contains(data, []byte("-----BEGIN PGP")) {
@@ -32,17 +35,20 @@ func parseKey(data []byte) (binaryKey []byte, fingerprint string, err error) {
 			return nil, "", err
 		}
 	}
-	for rest := data; len(rest) > 0; {
-		tag, body, after, err := nextPacket(rest)
-		if err != nil {
-			return nil, "", err
+	for packets := packet.NewOpaqueReader(bytes.NewReader(data)); ; {
+		p, err := packets.Next()
+		if errors.Is(err, io.EOF) {
+			break
 		}
-		switch tag {
+		if err != nil {
+			return nil, "", errPacket
+		}
+		switch p.Tag {
 		case tagPublicKey:
 			if fingerprint != "" {
 				return nil, "", errors.New("it holds more than one key")
 			}
-			if fingerprint, err = v4Fingerprint(body); err != nil {
+			if fingerprint, err = fingerprintOf(p); err != nil {
 				return nil, "", err
 			}
 		case tagSignature, tagTrust, tagUserID, tagPublicSubkey, tagUserAttribute:
@@ -50,9 +56,8 @@ func parseKey(data []byte) (binaryKey []byte, fingerprint string, err error) {
 				return nil, "", errors.New("it does not begin with a public key")
 			}
 		default:
-			return nil, "", fmt.Errorf("it holds an OpenPGP packet of type %d, which is no part of a public key", tag)
+			return nil, "", fmt.Errorf("it holds an OpenPGP packet of type %d, which is no part of a public key", p.Tag)
 		}
-		rest = after
 	}
 	if fingerprint == "" {
 		return nil, "", errors.New("it is empty")
@@ -62,59 +67,39 @@ func parseKey(data []byte) (binaryKey []byte, fingerprint string, err error) {
 
 var errPacket = errors.New("it is not an OpenPGP key")
 
-// nextPacket splits off the first packet (RFC 9580, section 4.2). Partial and
-// indeterminate lengths are for data, never for keys, and refused.
-func nextPacket(b []byte) (tag byte, body, rest []byte, err error) {
-	if len(b) < 2 || b[0]&0x80 == 0 {
-		return 0, nil, nil, errPacket
+// fingerprintOf returns the fingerprint of a key of version 4. Bytes after the key in its
+// packet are an error, because the fingerprint does not cover them.
+func fingerprintOf(p *packet.OpaquePacket) (string, error) {
+	if len(p.Contents) > 0 && p.Contents[0] != 4 {
+		return "", fmt.Errorf("it is an OpenPGP key of version %d, want 4", p.Contents[0])
 	}
-	head, size := 2, uint64(b[1])
-	var wide int // bytes of a length that is a plain number
-	if b[0]&0x40 != 0 {
-		tag = b[0] & 0x3f
-		switch {
-		case b[1] == 255:
-			head, wide = 2, 4
-		case b[1] >= 224 || b[1] >= 192 && len(b) < 3:
-			return 0, nil, nil, errPacket
-		case b[1] >= 192:
-			head, size = 3, uint64(b[1]-192)<<8+uint64(b[2])+192
-		}
-	} else {
-		tag = b[0] >> 2 & 0xf
-		if b[0]&3 == 3 {
-			return 0, nil, nil, errPacket
-		}
-		head, wide = 1, 1<<(b[0]&3)
-	}
-	if wide > 0 {
-		if len(b) < head+wide {
-			return 0, nil, nil, errPacket
-		}
-		size = 0
-		for _, c := range b[head : head+wide] {
-			size = size<<8 | uint64(c)
-		}
-		head += wide
-	}
-	if uint64(len(b)-head) < size {
-		return 0, nil, nil, errPacket
-	}
-	end := head + int(size)
-	return tag, b[head:end], b[end:], nil
-}
-
-// v4Fingerprint is the SHA-1 over 0x99, the length and the packet (RFC 9580,
-// section 5.5.4.2). SHA-1 is what version 4 keys are known by.
-func v4Fingerprint(body []byte) (string, error) {
-	if len(body) < 6 || len(body) > 0xffff {
+	parsed, err := p.Parse()
+	key, ok := parsed.(*packet.PublicKey)
+	if err != nil || !ok {
 		return "", errPacket
 	}
-	if body[0] != 4 {
-		return "", fmt.Errorf("it is an OpenPGP key of version %d, want 4", body[0])
+	var encoded bytes.Buffer
+	if err := key.Serialize(&encoded); err != nil || !bytes.HasSuffix(encoded.Bytes(), p.Contents) {
+		return "", errPacket
 	}
-	h := sha1.New()
-	h.Write(binary.BigEndian.AppendUint16([]byte{0x99}, uint16(len(body))))
-	h.Write(body)
-	return fmt.Sprintf("%X", h.Sum(nil)), nil
+	return fmt.Sprintf("%X", key.Fingerprint), nil
+}
+
+// dearmor decodes the ASCII armor of one public key (RFC 9580, section 6.2).
+func dearmor(data []byte) ([]byte, error) {
+	if bytes.Count(data, []byte("-----BEGIN PGP")) != 1 {
+		return nil, errors.New("it holds more than one key")
+	}
+	block, err := armor.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("its armor is damaged: %w", err)
+	}
+	if block.Type != publicKeyBlock {
+		return nil, fmt.Errorf("it is a %s, not a public key", block.Type)
+	}
+	out, err := io.ReadAll(block.Body)
+	if err != nil {
+		return nil, fmt.Errorf("its armor is damaged: %w", err)
+	}
+	return out, nil
 }

@@ -13,17 +13,16 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// Nosuid keeps set-user-ID programs and device nodes below a folder without effect
-// on this machine: what is mounted there gets nosuid and nodev, and a folder that is
-// part of a larger file system is mounted on itself for that. It lasts until the
-// machine boots, and nothing is unmounted.
+// Nosuid disables set-user-ID programs and device nodes below a folder on this machine.
+// Mounts in it get nosuid and nodev. A folder that is part of a larger file system is first
+// mounted on itself. The options last until the next boot, and no mount is removed.
 type Nosuid struct {
 	Dir string
 	Why string
 }
 
-// Diff implements plan.Resource. That it can't be done stops nobody: AppArmor may
-// forbid it in a container.
+// Diff implements plan.Resource. A failure is tolerated, because AppArmor may forbid mounts
+// in a container.
 func (n Nosuid) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	mounts, err := readMounts(h.Root)
 	if err != nil || !h.Exists(n.Dir) {
@@ -41,12 +40,12 @@ func (n Nosuid) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		}})
 	}
 	below := mounts.below(n.Dir)
-	on := mounts.on(n.Dir)
+	mount := mounts.mountOf(n.Dir)
 	switch {
-	case !on.honours():
-	case on.path == n.Dir:
+	case !mount.honours():
+	case mount.path == n.Dir:
 		step("remount "+n.Dir+" nosuid,nodev", remount(n.Dir))
-	case len(below) == 0: // else those would be hidden
+	case len(below) == 0: // otherwise those would be hidden
 		step("mount "+n.Dir+" on itself, nosuid,nodev", []string{"mount", "--bind", n.Dir, n.Dir}, remount(n.Dir))
 	}
 	for _, m := range below {
@@ -62,14 +61,15 @@ func remount(dir string) []string {
 	return []string{"mount", "-o", "remount,bind,nosuid,nodev", dir}
 }
 
-// HonoursSetuid tells which mount makes set-user-ID programs or device nodes in a
-// folder count on this machine, "" where none does or where that is not known.
+// HonoursSetuid returns the mount that makes set-user-ID programs or device nodes in a
+// folder effective on this machine. It returns "" if no mount does or if the mounts are
+// unknown.
 func HonoursSetuid(r host.Root, dir string) (string, error) {
 	mounts, err := readMounts(r)
 	if err != nil || len(mounts) == 0 {
 		return "", err
 	}
-	for _, m := range append(mountPoints{mounts.on(dir)}, mounts.below(dir)...) {
+	for _, m := range append(mountPoints{mounts.mountOf(dir)}, mounts.below(dir)...) {
 		if m.honours() {
 			return m.path, nil
 		}
@@ -77,16 +77,16 @@ func HonoursSetuid(r host.Root, dir string) (string, error) {
 	return "", nil
 }
 
-// DiskOf returns the source of the mount that a folder is on, "" if it is not known.
+// DiskOf returns the source of the mount that contains a folder, or "" if unknown.
 func DiskOf(r host.Root, dir string) string {
 	mounts, err := readMounts(r)
 	if err != nil {
 		return ""
 	}
-	return mounts.on(dir).source
+	return mounts.mountOf(dir).source
 }
 
-// mountPoint is a line of /proc/self/mountinfo (proc(5)).
+// mountPoint holds a line of /proc/self/mountinfo (proc(5)).
 type mountPoint struct {
 	path    string
 	options []string // of the mount, not of its file system
@@ -98,14 +98,15 @@ func (m mountPoint) honours() bool {
 	return m.path != "" && (!slices.Contains(m.options, "nosuid") || !slices.Contains(m.options, "nodev"))
 }
 
-// local tells whether no server stands behind it, which could be dead and hold up
-// who mounts.
+// local reports whether the mount needs no server. A dead server would block the mount
+// command.
 func (m mountPoint) local() bool {
-	return !slices.Contains([]string{"9p", "afs", "autofs", "ceph", "cifs", "smb3", "gfs2", "glusterfs", "lustre", "ncpfs"}, m.kind) &&
+	return !slices.Contains([]string{"9p", "afs", "autofs", "ceph", "cifs", "smb3", "gfs2", "glusterfs", "lustre",
+		"ncpfs"}, m.kind) &&
 		!strings.HasPrefix(m.kind, "nfs") && !strings.HasPrefix(m.kind, "fuse")
 }
 
-// mountPoints are in their order; what is mounted over another is later.
+// mountPoints has the mounts in their order. A mount over another is later.
 type mountPoints []mountPoint
 
 func readMounts(r host.Root) (all mountPoints, err error) {
@@ -127,7 +128,7 @@ func readMounts(r host.Root) (all mountPoints, err error) {
 	return all, nil
 }
 
-// unescape reads \040 and its like.
+// unescape decodes \040 and similar escapes.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -143,17 +144,18 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// on is the mount that a folder is on; the zero one where none is known.
-func (all mountPoints) on(dir string) (found mountPoint) {
+// mountOf returns the mount that contains a folder, or the zero value if unknown.
+func (all mountPoints) mountOf(dir string) (found mountPoint) {
 	for _, m := range all {
-		if len(m.path) >= len(found.path) && (m.path == dir || strings.HasPrefix(dir, strings.TrimSuffix(m.path, "/")+"/")) {
+		if len(m.path) >= len(found.path) && (m.path == dir ||
+			strings.HasPrefix(dir, strings.TrimSuffix(m.path, "/")+"/")) {
 			found = m
 		}
 	}
 	return found
 }
 
-// below are the mounts in a folder that can be seen, each path once.
+// below returns the visible mounts in a folder, each path once.
 func (all mountPoints) below(dir string) (found mountPoints) {
 	for _, m := range all {
 		if !strings.HasPrefix(m.path, dir+"/") {

@@ -51,7 +51,7 @@ func TestLookupAccount(t *testing.T) {
 
 // Without root the owner is neither compared nor set, so that a unit can be
 // played by anybody.
-func TestOwnerIsNotLookedAtWithoutRoot(t *testing.T) {
+func TestOwnerIsNotCheckedWithoutRoot(t *testing.T) {
 	if managesOwners() {
 		t.Skip("running as root")
 	}
@@ -104,7 +104,7 @@ func TestOwnerIsMadeRightOnce_D11(t *testing.T) {
 	require.Equal(t, account{4711, 4712}, owner(t, h, "/keys/a"))
 }
 
-func TestOwnerThatIsNoUserLeavesTheOldFile(t *testing.T) {
+func TestUnknownOwnerLeavesTheOldFile(t *testing.T) {
 	if !managesOwners() {
 		t.Skip("only root can give a file to another user")
 	}

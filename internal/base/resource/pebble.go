@@ -10,39 +10,38 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// PebbleLayer is the layer file of one service with one HTTP check, for
-// Pebble's layers directory.
+// PebbleLayer describes the layer file of one service with one HTTP check, for Pebble's
+// layers directory.
 type PebbleLayer struct {
 	Dir     string // $PEBBLE/layers
 	Service string // also names the file: 001-<service>.yaml
 	Summary string
 	Command []string
-	User    string // "" is Pebble's own user
+	User    string // "" for Pebble's own user
 	Group   string
 	Check   string // name of the check
-	URL     string // http URL that answers 2xx while the service is well
+	URL     string // http URL that answers 2xx while the service is healthy
 
-	// Job names what Pebble itself, as root, runs every JobPeriod beside the service;
-	// "" for nothing. It is a check that nothing acts on: pebble checks shows
-	// whether it works.
+	// Job is the name of a command that Pebble runs as root every JobPeriod, or "". It is a
+	// check without a consequence; pebble checks shows whether it works.
 	Job        string
 	JobCommand []string
 
-	// Helper names a service that runs beside the first as Pebble's own user,
-	// root; "" for none. It has no check, and has to watch itself.
+	// Helper is the name of a second service, run as Pebble's own user, root, or "". It has
+	// no check and must watch itself.
 	Helper        string
 	HelperCommand []string
 }
 
-// layerName is what Pebble's daemon takes after "001-"; it does not start at
-// all where a file in the layers directory is called otherwise.
+// layerName matches the names that Pebble's daemon accepts after "001-". With another name
+// in the layers directory it does not start at all.
 var layerName = regexp.MustCompile(`^[a-z](-?[a-z0-9]){2,}$`)
 
-// The times of a service. A check acts only at the moment when its threshold
-// is crossed. That moment is lost while the service waits to be restarted, and
-// no other comes before the check has succeeded: so the wait stays far below
-// the time that the check needs to fail, and the programs watch themselves too,
-// sooner than the third check. A scrape in progress has the kill delay to end.
+// Times of a service. A check acts only when its threshold is crossed. That moment is lost
+// while the service waits for its restart, and the next one comes only after the check has
+// succeeded. So the wait is far shorter than the time that the check needs to fail. The
+// programs also watch themselves and react before the third check. A running scrape may
+// take the kill delay.
 const (
 	pebbleBackoff      = 500 * time.Millisecond
 	pebbleBackoffLimit = 5 * time.Second
@@ -52,9 +51,9 @@ const (
 	pebbleThreshold    = 3
 )
 
-// The times of a job: it begins every JobPeriod, and is ended after JobTimeout, which can't
-// be longer. The period is more than the 5 s after which an idle GPU falls asleep, so that
-// one that the job has looked at still can.
+// Times of a job. It starts every JobPeriod and is ended after JobTimeout, the longest
+// possible. The period is longer than the 5 s after which an idle GPU suspends, so that the
+// job does not keep GPUs awake.
 const (
 	JobPeriod  = 6 * time.Second
 	JobTimeout = 5 * time.Second
@@ -99,17 +98,19 @@ type layerExec struct {
 	Command string `yaml:"command"`
 }
 
-// File is the layer as the file that Pebble reads when it starts. The service
-// is restarted however it ends, and when its check fails.
+// File returns the layer as the file that Pebble reads when it starts. The service is
+// restarted after any end and after a failed check.
 func (l PebbleLayer) File() (File, error) {
 	if !layerName.MatchString(l.Service) {
-		return File{}, fmt.Errorf("cannot make Pebble layer %q: want a name of three or more lower-case letters, digits and single dashes", l.Service)
+		return File{}, fmt.Errorf("cannot make Pebble layer %q: want a name of three or more lower-case letters, "+
+			"digits and single dashes", l.Service)
 	}
 	if len(l.Command) == 0 {
 		return File{}, fmt.Errorf("cannot make Pebble layer %s: it has no command", l.Service)
 	}
 	if slices.Contains(l.Command, "[") || slices.Contains(l.Command, "]") {
-		return File{}, fmt.Errorf("cannot make Pebble layer %s: [ and ] as words of a command mark its optional part", l.Service)
+		return File{}, fmt.Errorf("cannot make Pebble layer %s: [ and ] as words of a command mark its optional "+
+			"part", l.Service)
 	}
 	checks := map[string]layerCheck{l.Check: {Override: "replace", Level: "alive", Period: pebbleCheckPeriod.String(),
 		Timeout: pebbleCheckTimeout.String(), Threshold: pebbleThreshold, HTTP: &layerHTTP{l.URL}}}
@@ -123,7 +124,8 @@ func (l PebbleLayer) File() (File, error) {
 		BackoffLimit: pebbleBackoffLimit.String(), KillDelay: pebbleKillDelay.String()}
 	services := map[string]layerService{l.Service: service}
 	if l.Helper != "" {
-		service.Summary, service.Command, service.OnCheckFailure = "helper of "+l.Service, shellWords(l.HelperCommand), nil
+		service.Summary, service.Command, service.OnCheckFailure = "helper of "+
+			""+l.Service, shellWords(l.HelperCommand), nil
 		service.User, service.Group = "", ""
 		services[l.Helper] = service
 	}
@@ -134,13 +136,14 @@ func (l PebbleLayer) File() (File, error) {
 	return File{Path: l.Dir + "/001-" + l.Service + ".yaml", Data: data, Mode: 0o644}, nil
 }
 
-// shellWords quotes a command as Pebble splits it, by the rules of a shell.
+// shellWords quotes a command as Pebble splits it, with the rules of a shell.
 func shellWords(argv []string) string {
 	words := make([]string, len(argv))
 	for i, a := range argv {
 		words[i] = a
 		if a == "" || strings.ContainsFunc(a, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,+@%", r))
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+				strings.ContainsRune("-_./=:,+@%", r))
 		}) {
 			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 		}

@@ -78,7 +78,7 @@ func TestPebbleLayerThatWouldStopTheDaemonIsRefused(t *testing.T) {
 	}
 }
 
-func TestPebbleThatIsNotRunning(t *testing.T) {
+func TestStoppedPebbleIsReported(t *testing.T) {
 	dir, err := os.MkdirTemp("", "pb") // a socket's path has at most 107 bytes
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })

@@ -14,23 +14,24 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// PebbleState is what a Pebble daemon says of its services and checks, by name.
+// PebbleState has the states that a Pebble daemon reports for its services and checks, by
+// name.
 type PebbleState struct {
 	Services map[string]string // active, backoff, error, inactive
 	Checks   map[string]string // up, down, inactive
 }
 
-// errNoPebble says that no daemon has the socket.
+// errNoPebble reports that no daemon listens on the socket.
 var errNoPebble = errors.New("Pebble is not running")
 
-// pebbleDeadline bounds both questions together.
+// pebbleDeadline bounds both requests together.
 const pebbleDeadline = 5 * time.Second
 
-// PebbleServices asks the daemon behind the socket, a path of the machine. The
-// error is errNoPebble where there is no socket or nobody listens on it.
+// PebbleServices queries the daemon behind the socket, a path of the machine. The error is
+// errNoPebble if the socket is missing or no daemon listens on it.
 func PebbleServices(ctx context.Context, r host.Root, socket string) (PebbleState, error) {
-	// The client itself would try for 5 s before it reports a missing socket or
-	// one that a killed daemon left behind.
+	// The client itself would try for 5 s before it reports a missing socket, or a socket
+	// of a killed daemon.
 	st, err := r.Lstat(socket)
 	if errors.Is(err, fs.ErrNotExist) {
 		return PebbleState{}, fmt.Errorf("%w: there is no %s", errNoPebble, socket)
@@ -73,8 +74,8 @@ func PebbleServices(ctx context.Context, r host.Root, socket string) (PebbleStat
 	return s, nil
 }
 
-// pebbleGet is the client's own request with a deadline, which its methods
-// Services and Checks do not take.
+// pebbleGet sends the client's request with a deadline, which its methods Services and
+// Checks do not accept.
 func pebbleGet(ctx context.Context, c *client.Client, path string, into any) error {
 	resp, err := c.Requester().Do(ctx, &client.RequestOptions{Type: client.SyncRequest, Method: "GET", Path: path})
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// Proxies are the proxies for what is fetched from outside. The URLs may hold
-// passwords: they travel in environments, never in argv or logs. All empty
-// means those of the process's own environment.
+// Proxies holds the proxies for downloads. The URLs may contain passwords, so they are
+// passed in environments, never in argv or logs. If all are empty, the process's own
+// environment applies.
 type Proxies struct{ HTTP, HTTPS, No string }
 
-// Env is the proxies as commands read them, empty where none is given.
+// Env returns the proxies as variables for commands, or none.
 func (p Proxies) Env() []string {
 	var env []string
 	for _, kv := range [][2]string{{"http_proxy", p.HTTP}, {"https_proxy", p.HTTPS}, {"no_proxy", p.No}} {
@@ -24,13 +24,14 @@ func (p Proxies) Env() []string {
 	return env
 }
 
-// Func is the proxies as http.Transport reads them. What No says is decided by
-// the code that Concourse itself, a program in Go, decides it with.
+// Func returns the proxies for http.Transport. The code that Concourse, a Go program, uses
+// decides about No.
 func (p Proxies) Func() func(*http.Request) (*url.URL, error) {
 	if p == (Proxies{}) {
 		return http.ProxyFromEnvironment
 	}
-	// Not the addresses themselves: it passes by a proxy whose address is wrong.
+	// Not the addresses themselves, because ProxyFunc ignores a proxy with an invalid
+	// address.
 	decide := (&httpproxy.Config{HTTPProxy: "http://proxy", HTTPSProxy: "http://proxy", NoProxy: p.No}).ProxyFunc()
 	return func(r *http.Request) (*url.URL, error) {
 		proxy := p.HTTP

@@ -11,33 +11,33 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// UnitState is what systemd says of a unit. The zero value is a unit that
-// systemd does not know.
+// UnitState holds the state of a unit in systemd. The zero value is an unknown unit.
 type UnitState struct {
 	Load   string // LoadState: loaded, not-found, masked
 	Active string // ActiveState: active, inactive, failed, activating, deactivating
 	Sub    string // SubState: running, dead, auto-restart
 	File   string // UnitFileState: enabled, disabled, masked
-	// Invocation is the InvocationID of the running process's start, 32 hex
-	// digits, as the journal has it in _SYSTEMD_INVOCATION_ID.
+	// Invocation is the InvocationID of the running process's start, 32 hex digits, as
+	// _SYSTEMD_INVOCATION_ID in the journal.
 	Invocation string
 }
 
-// Running reports whether the unit is up.
+// Running reports whether the unit is active.
 func (s UnitState) Running() bool { return s.Active == "active" }
 
-// ShowUnits asks systemd for the states of all given units in one call.
+// ShowUnits queries systemd for the states of all given units in one call.
 func ShowUnits(ctx context.Context, r host.Runner, units ...string) (map[string]UnitState, error) {
 	out, err := r.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second,
-		Argv: append([]string{"systemctl", "show", "--property=Id,LoadState,ActiveState,SubState,UnitFileState,InvocationID"}, units...)})
+		Argv: append([]string{"systemctl", "show",
+			"--property=Id,LoadState,ActiveState,SubState,UnitFileState,InvocationID"}, units...)})
 	if err != nil {
 		return nil, err
 	}
 	return parseUnits(out), nil
 }
 
-// parseUnits reads the output of systemctl show: blocks of Key=value lines,
-// an empty line between two units.
+// parseUnits parses the output of systemctl show: blocks of Key=value lines, separated by
+// empty lines.
 func parseUnits(out []byte) map[string]UnitState {
 	states, id, s := map[string]UnitState{}, "", UnitState{}
 	flush := func() {
@@ -69,18 +69,18 @@ func parseUnits(out []byte) map[string]UnitState {
 	return states
 }
 
-// Systemctl is a call that changes something.
+// Systemctl returns a command that changes a unit.
 func Systemctl(args ...string) host.Command {
 	return host.Command{Argv: append([]string{"systemctl"}, args...), Deadline: 2 * time.Minute}
 }
 
-// Service is a systemd unit that is enabled and running, or neither. State is
-// what ShowUnits said, so that Diff needs no command.
+// Service describes a systemd unit that is enabled and running, or neither. State is the
+// result of ShowUnits, so that Diff needs no command.
 type Service struct {
 	Unit  string
 	State UnitState
 	Up    bool
-	Why   string // why it is wanted down
+	Why   string // reason of the stop
 }
 
 // Diff implements plan.Resource.

@@ -13,44 +13,43 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// StampDir holds the stamps of triggers. It lies in /run, so that a reboot,
-// which forgets what was reloaded, forgets the stamps too.
+// StampDir has the stamps of triggers. It is in /run, because a reboot reloads everything
+// and so outdates the stamps.
 const StampDir = "/run/concourse-charm"
 
-// Stamp is the file of the trigger of a name.
+// Stamp returns the file of the trigger with that name.
 func Stamp(name string) string { return StampDir + "/" + name + ".stamp" }
 
-// Trigger is a command that has to run whenever its inputs changed since it
-// last succeeded: a daemon-reload, a restart. It compares a stamp that is
-// written only after success, so a crash between writing a file and the
-// restart that it needs loses nothing, and an unchanged input restarts nothing.
+// Trigger runs a command when its inputs have changed since its last success, such as a
+// daemon-reload or a restart. The stamp is written only after success. So a crash between
+// writing a file and the restart loses nothing, and unchanged inputs restart nothing.
 //
-// The stamp alone says what this charm did last. Others write the same files and
-// start the same units, so it also holds when the Files were written and, with a
-// Unit, which process was started. What was written since is done again, unless
-// the process is still the one that was started with these very inputs; a process
-// that somebody started since, with files as they were, has them too.
+// The stamp alone records only the charm's own actions. Others write the same files and
+// start the same units. So the stamp also has the times of the Files and, with a Unit, the
+// started process. Files that were written later make the trigger due, unless the process
+// is still the one that was started with equal inputs. A process that another program
+// started later, with unchanged files, has read them too.
 type Trigger struct {
 	Name     string // names the stamp; one file name
 	Inputs   [][]byte
-	Files    []string // paths of those inputs that are files
-	Unit     string   // whose process reads the inputs when it starts; "" for none
+	Files    []string // paths of the inputs that are files
+	Unit     string   // the unit with the process that reads the inputs at its start; "" for none
 	State    UnitState
 	Op       string // "restart concourse-worker"
 	Why      string // default "its inputs changed since it last ran"
 	Disrupts string // see plan.Step
-	Tolerate bool   // see plan.Step; it is due again in the next run
-	// Adopt writes the stamp without running the command: an earlier step of
-	// the same run starts what the command would restart, with these inputs.
+	Tolerate bool   // see plan.Step; the next run tries again
+	// Adopt writes the stamp without running the command, because an earlier step of the
+	// same run starts the unit with these inputs.
 	Adopt bool
 	Then  []host.Command
-	Do    func(context.Context, host.Host) error // after Then; nil: nothing more
+	Do    func(context.Context, host.Host) error // runs after Then; may be nil
 }
 
-// stamp is what is known of the command's last success.
+// stamp records the command's last success.
 type stamp struct {
-	Inputs     string `json:"inputs"`               // their hash
-	Written    string `json:"written,omitempty"`    // the hash of the files' dates
+	Inputs     string `json:"inputs"`               // hash of the inputs
+	Written    string `json:"written,omitempty"`    // hash of the files' times
 	Invocation string `json:"invocation,omitempty"` // of Unit, see UnitState
 }
 
@@ -63,7 +62,7 @@ func (t Trigger) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}
 	var last stamp
 	if err == nil && json.Unmarshal(data, &last) != nil {
-		last = stamp{} // one that says nothing
+		last = stamp{} // an unreadable stamp is empty
 	}
 	now := stamp{Inputs: t.inputs(), Written: t.written(h.Root), Invocation: t.State.Invocation}
 	sameProcess := t.Unit != "" && last.Invocation == now.Invocation
@@ -86,7 +85,7 @@ func (t Trigger) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		t.Then, t.Do = nil, nil
 	}
 	step.Do = func(ctx context.Context) error {
-		// Before the command: what is written while it runs is not what it took.
+		// Before the command, because it did not read files that are written while it runs.
 		now.Written = t.written(h.Root)
 		for _, c := range t.Then {
 			if _, err := h.Run(ctx, c); err != nil {
@@ -123,7 +122,7 @@ func (t Trigger) inputs() string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-// written tells the files' dates; "" without files.
+// written returns a hash of the files' times, or "" without files.
 func (t Trigger) written(root host.Root) string {
 	if len(t.Files) == 0 {
 		return ""
@@ -139,7 +138,7 @@ func (t Trigger) written(root host.Root) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-// NoStamps is a machine without stamps of triggers.
+// NoStamps removes all stamps of triggers.
 type NoStamps struct{ Why string }
 
 // Diff implements plan.Resource.
@@ -150,11 +149,11 @@ func (s NoStamps) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	}
 	var p plan.Plan
 	for _, f := range files {
-		gone, err := Absent{Path: f, Why: s.Why}.Diff(ctx, h)
+		absent, err := Absent{Path: f, Why: s.Why}.Diff(ctx, h)
 		if err != nil {
 			return nil, err
 		}
-		p = append(p, gone...)
+		p = append(p, absent...)
 	}
 	return p, nil
 }

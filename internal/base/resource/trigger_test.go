@@ -53,7 +53,7 @@ func TestTriggerThatFailsRunsAgain(t *testing.T) {
 
 // A stamp says what this charm did last; others write the same files and start
 // the same units.
-func TestTriggerIsDueWhereOthersWroteItsFiles(t *testing.T) {
+func TestTriggerIsDueAfterOthersWroteItsFiles(t *testing.T) {
 	const path, mine = "/var/lib/concourse/config.env", "A=1\n"
 	for name, c := range map[string]struct {
 		written, started bool   // by somebody else

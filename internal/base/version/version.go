@@ -1,4 +1,4 @@
-// Package version is the version of this build and nothing else.
+// Package version has the version of this build. It never has more than that.
 package version
 
 // Version is set by the linker: -X concourse-ci-machine/internal/base/version.Version=...

@@ -42,7 +42,7 @@ func TestWhoHasASharedGPUOpenIsTold(t *testing.T) {
 		`[{"container":"` + build + `","processes":0}]`: "",
 	} {
 		u := served(t, "mi210x4")
-		u.ExporterURL = hosttest.Answering(t, 200, sickGPU(users))
+		u.ExporterURL = hosttest.NewServer(t, 200, sickGPU(users))
 		require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): withheld: hangs or is in reset (kernel_log)\n")
 		require.Equal(t, want, toldNow(t, u), users)
 		st, err := u.Host.Stat(tasknotice.File)
@@ -55,11 +55,11 @@ func TestWhoHasASharedGPUOpenIsTold(t *testing.T) {
 func TestWhoHadTheGPUIsToldWhereItsUsersAreNotKnown(t *testing.T) {
 	u := served(t, "mi210x4")
 	has := `[{"container":"` + build + `","processes":2}]`
-	u.ExporterURL = hosttest.Answering(t, 200, strings.Replace(strings.Replace(sickGPU(has), "critical", "healthy", 1), `"kind":"hang"`, `"kind":"throttled"`, 1))
+	u.ExporterURL = hosttest.NewServer(t, 200, strings.Replace(strings.Replace(sickGPU(has), "critical", "healthy", 1), `"kind":"hang"`, `"kind":"throttled"`, 1))
 	watched(t, u)
 	require.Empty(t, toldNow(t, u))
 	u.after(15 * time.Second)
-	u.ExporterURL = hosttest.Answering(t, 200, sickGPU("null"))
+	u.ExporterURL = hosttest.NewServer(t, 200, sickGPU("null"))
 	watched(t, u)
 	require.Equal(t, build+" 0000:43:00.0", toldNow(t, u))
 }
@@ -69,7 +69,7 @@ func TestWhoLeasesTheGPUIsTold(t *testing.T) {
 	runs(t, u.Host.Root, "4711")
 	taken(t, u, build, 4711, 0, lease.Want{Of: []int{1}, Count: 1})
 	another := strings.Replace(build, "1", "2", 1)
-	u.ExporterURL = hosttest.Answering(t, 200, sickGPU(fmt.Sprintf(`[{"container":%q,"processes":1}]`, another)))
+	u.ExporterURL = hosttest.NewServer(t, 200, sickGPU(fmt.Sprintf(`[{"container":%q,"processes":1}]`, another)))
 	watched(t, u)
 	require.Equal(t, build+" 0000:43:00.0", toldNow(t, u), "whoever has it open otherwise")
 }
@@ -77,7 +77,7 @@ func TestWhoLeasesTheGPUIsTold(t *testing.T) {
 // What can't be told does not keep GPUs from being decided on.
 func TestWatchGoesOnWhereNobodyCanBeTold(t *testing.T) {
 	u := served(t, "mi210x4")
-	u.ExporterURL = hosttest.Answering(t, 200, sickGPU(`[{"container":"`+build+`","processes":2}]`))
+	u.ExporterURL = hosttest.NewServer(t, 200, sickGPU(`[{"container":"`+build+`","processes":2}]`))
 	require.NoError(t, u.Host.MkdirAll(tasknotice.File, 0o755)) // a folder in its place
 	var b bytes.Buffer
 	require.NoError(t, u.Look(t.Context(), &b))

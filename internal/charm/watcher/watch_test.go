@@ -112,7 +112,7 @@ func TestSilentExporterChangesNothing(t *testing.T) {
 	watched(t, u)
 	withheld := withheldNow(t, u.Host.Root)
 	require.NotEmpty(t, withheld)
-	u.ExporterURL = hosttest.Answering(t, 500, "")
+	u.ExporterURL = hosttest.NewServer(t, 500, "")
 	for range 100 {
 		u.after(15 * time.Second)
 		require.Empty(t, watched(t, u))

@@ -24,10 +24,10 @@ func TestStatusNamesRequiredArchitecturesThatNoWorkerHas(t *testing.T) {
 func TestStatusNamesRequiredArchitecturesInQuarantine(t *testing.T) {
 	o := observedWeb(t, map[string]any{"required-archs": "gfx942"})
 	all := []int{0, 1}
-	sick, well := roletest.Telling(roletest.GPUWorker("gpu/0", 2, false, false), hosttest.Now, all, nil), roletest.GPUWorker("gpu/1", 2, false, false)
+	sick, well := roletest.Reporting(roletest.GPUWorker("gpu/0", 2, false, false), hosttest.Now, all, nil), roletest.GPUWorker("gpu/1", 2, false, false)
 	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "all GPUs of gfx942 are withheld (required-archs)"}}, Desire(withWorkers(o, sick), nil).Causes)
 	require.Empty(t, Desire(withWorkers(o, sick, well), nil).Causes)
-	require.Empty(t, Desire(withWorkers(o, roletest.Telling(well, hosttest.Now, all[:1], nil)), nil).Causes)
+	require.Empty(t, Desire(withWorkers(o, roletest.Reporting(well, hosttest.Now, all[:1], nil)), nil).Causes)
 }
 
 func TestExporterCountsTheWorkersOfRequiredArchitectures(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // What the charm brought for GPUs is known without a record that could be lost:
 // its files have names of their own, or a mark in them where the name is not the
 // charm's to choose. Only packages are noted, before they are installed
-// (resource.Brought).
+// (resource.OwnedPackage).
 
 // takeBack takes away what the charm brought for a vendor whose GPUs the operator
 // does not want any more. With compute-runtime=auto a GPU that is gone may come

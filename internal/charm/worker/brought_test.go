@@ -28,7 +28,7 @@ func TestD49GoingBackTakesWhatTheCharmBroughtAndNothingElse(t *testing.T) {
 		"rocm": {nv, amd},
 		"auto": {nil, append(append([]string{}, amd...), nv...)}, // both are there: it can't choose, and takes nothing away
 	} {
-		h, _ := roletest.Brought(t)
+		h, _ := roletest.FullUnit(t)
 		o := observed(t, h.Root, map[string]any{"compute-runtime": runtime})
 		p := roletest.Changes(t, h, takeBack(o, DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, []string{"0"})))
 		text := roletest.Ops(p) + "\n"
@@ -46,7 +46,7 @@ func TestD49GoingBackTakesWhatTheCharmBroughtAndNothingElse(t *testing.T) {
 			require.Equal(t, "mine", data, path)
 		}
 		if runtime == "none" {
-			require.False(t, h.Exists(resource.BroughtFile))
+			require.False(t, h.Exists(resource.OwnedFile))
 		}
 		require.Empty(t, roletest.Changes(t, h, takeBack(o, DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, []string{"0"}))), "%s: a second run plans nothing", runtime)
 	}

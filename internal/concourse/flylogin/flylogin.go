@@ -1,5 +1,6 @@
-// Package flylogin asks a web of Concourse for a token by user and password. What
-// comes of it is read where it is used: what a refusal means differs.
+// Package flylogin creates the request for a token of a Concourse web, with user and
+// password. It does not send it and does not interpret the answer, because the callers
+// treat a refusal differently.
 package flylogin
 
 import (
@@ -9,13 +10,14 @@ import (
 	"strings"
 )
 
-// Request asks the web at base. Concourse's command line tool is a public client,
-// whose name and secret are the same everywhere, and the one that may log in with a
-// password (skymarshal).
+// Request creates the request to the web at base. It uses the name and secret of
+// Concourse's command line tool, which are public and equal everywhere. This client is the
+// one that may log in with a password (skymarshal).
 func Request(ctx context.Context, base, user, password string) (*http.Request, error) {
 	form := url.Values{"grant_type": {"password"}, "username": {user}, "password": {password},
 		"scope": {"openid profile email federated:id groups"}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+"/sky/issuer/token", strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+"/sky/issuer/token",
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err
 	}
@@ -25,6 +27,6 @@ func Request(ctx context.Context, base, user, password string) (*http.Request, e
 	return req, nil
 }
 
-// Stay follows no redirection, which would take a password or a token to where
-// nobody has said that it may go; it is for http.Client.
+// Stay follows no redirection, because it could send a password or a token to an unknown
+// server. It is for http.Client.
 func Stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

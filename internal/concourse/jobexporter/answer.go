@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// The answers of Concourse 8 (atc/summary.go, atc/pipeline.go, atc/team.go),
-// as far as they are used here.
+// Answers of Concourse 8 (atc/summary.go, atc/pipeline.go, atc/team.go), as far as this
+// package uses them.
 
-// job is an element of GET /api/v1/jobs: all active jobs of all pipelines that
-// the user may see, those of public pipelines of other teams as well.
+// job decodes an element of GET /api/v1/jobs: the active jobs of all pipelines that the
+// user may see. These include public pipelines of other teams.
 type job struct {
 	Team     string         `json:"team_name"`
 	Pipeline string         `json:"pipeline_name"`
@@ -22,15 +22,15 @@ type job struct {
 	Next     *build         `json:"next_build"`
 }
 
-// build has its times in Unix seconds. A time that is not there yet is left out
-// or, in the list of all jobs, that of Go's zero time: -62135596800.
+// build has times in Unix seconds. A missing time is left out or, in the list of all jobs,
+// Go's zero time: -62135596800.
 type build struct {
 	Status string `json:"status"`
 	Start  int64  `json:"start_time"`
 	End    int64  `json:"end_time"`
 }
 
-// pipeline is an element of GET /api/v1/pipelines.
+// pipeline decodes an element of GET /api/v1/pipelines.
 type pipeline struct {
 	Team     string         `json:"team_name"`
 	Name     string         `json:"name"`
@@ -39,20 +39,20 @@ type pipeline struct {
 	Archived bool           `json:"archived"`
 }
 
-// team is an element of GET /api/v1/teams: those that the user is in.
+// team decodes an element of GET /api/v1/teams, which lists the user's teams.
 type team struct {
 	Name string `json:"name"`
 }
 
-// worker is an element of GET /api/v1/workers: those of all teams for an
-// administrator, else those that the user's teams may use.
+// worker decodes an element of GET /api/v1/workers: all workers for an administrator,
+// otherwise those that the user's teams may use.
 type worker struct {
 	State string   `json:"state"`
 	Tags  []string `json:"tags"`
 }
 
-// decodeList reads a JSON array element by element, so that only what is used
-// of it is ever held. Concourse may answer null for an empty one.
+// decodeList decodes a JSON array element by element, so that only the used parts stay in
+// memory. Concourse may answer null for an empty one.
 func decodeList[T any](r io.Reader, each func(T)) error {
 	d := json.NewDecoder(r)
 	first, err := d.Token()
@@ -80,7 +80,7 @@ func decodeList[T any](r io.Reader, each func(T)) error {
 	return atEnd(d)
 }
 
-// atEnd is an error where more than one value was answered.
+// atEnd returns an error if the answer has more than one value.
 func atEnd(d *json.Decoder) error {
 	if _, err := d.Token(); err == nil {
 		return errors.New("there is more after the JSON list")
@@ -90,8 +90,8 @@ func atEnd(d *json.Decoder) error {
 	return nil
 }
 
-// decodeError keeps errors of the connection and of bounds as they are, and says
-// of others only where they are: an answer is not for logs.
+// decodeError returns errors of the connection and of bounds unchanged. Of other errors it
+// returns only the position, because an answer must not be in logs.
 func decodeError(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -106,21 +106,21 @@ func decodeError(err error) error {
 	return err
 }
 
-// errTooMuch is what reading past maxAnswer gives.
+// errTooMuch is the error of reading past maxAnswer.
 var errTooMuch = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 
-// bounded reads at most left bytes, and then fails: a cut answer must not pass
-// for a whole one.
+// bounded reads at most left bytes and then fails, because a cut answer must not look
+// complete.
 type bounded struct {
-	r    io.Reader
-	left int64
+	r         io.Reader
+	remaining int64
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+	if b.remaining <= 0 {
 		return 0, errTooMuch
 	}
-	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
+	n, err := b.r.Read(p[:min(int64(len(p)), b.remaining)])
+	b.remaining -= int64(n)
 	return n, err
 }

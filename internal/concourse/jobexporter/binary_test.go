@@ -110,7 +110,7 @@ func TestBinary(t *testing.T) {
 	})
 	t.Run("serves on when clients never read and keep all files open", func(t *testing.T) {
 		p := start(t, bin, newBed(t).file, nil)
-		siege.Hold(t, p.address, p.cmd.Process.Pid)
+		siege.Run(t, p.address, p.cmd.Process.Pid)
 	})
 	// It ran as root, with the password on fly's command line and the token in a
 	// file of root's.

@@ -98,7 +98,7 @@ func TestCredentialsFileOfAnotherUserIsRefused(t *testing.T) {
 	require.ErrorContains(t, b.poll(t), "it belongs to user 12345, and this program runs as user 0")
 }
 
-func TestWhatIsNoCredentialsFile(t *testing.T) {
+func TestInvalidCredentialsAreRefused(t *testing.T) {
 	b := newBed(t)
 	good, err := os.ReadFile(b.file)
 	require.NoError(t, err)

@@ -1,20 +1,30 @@
-// Package jobexporter serves the state of Concourse's jobs to Prometheus: how
-// the last build of each job of each team ended, when, and how long it took; and
-// how many workers have the architectures that the site requires. It is the
-// workload behind port 9358.
+// Package jobexporter serves the state of Concourse's jobs to Prometheus: result, end and
+// duration of each job's last build in each team. It also counts the workers with the
+// architectures that the site requires. It listens on port 9358.
 //
-// It asks Concourse's HTTP API on a timer of its own, never because somebody
-// scrapes, and shows the last answer. Its user's password stands in a file that
-// nobody else may read; it is never in argv, the environment, a log or an answer.
-// It starts no program and writes no file. What Concourse no longer has is gone
-// from the metrics with the next answer; where there is no answer, the last one
-// is shown for a limited time and then nothing: an old state is not passed off
-// as the present one.
+// It polls Concourse's HTTP API on a separate timer, never because of a scrape, and shows
+// the last answer. Its user's password is in a file that only the owner may read. The
+// password is never in argv, the environment, a log or an answer. The package starts no
+// program and writes no file. An object that Concourse removes disappears from the metrics
+// with the next answer. Without an answer, the last one is shown for a limited time only,
+// because an old state must not look current.
 package jobexporter
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
 
-// CredentialsEnv names the credentials file where --credentials-file does not.
+	"concourse-ci-machine/internal/base/metricsserver"
+	"concourse-ci-machine/internal/base/wellknown"
+)
+
+// CredentialsEnv names the credentials file if --credentials-file does not.
 const CredentialsEnv = "CONCOURSE_EXPORTER_CREDENTIALS_FILE"
 
 const (
@@ -25,8 +35,7 @@ const (
 	minTimeout      = time.Second
 )
 
-// Bounds on what is taken from Concourse. A site of 10,000 jobs answers with
-// about 15 MB.
+// Bounds on Concourse's answers. A site of 10,000 jobs answers with about 15 MB.
 const (
 	maxAnswer = 64 << 20 // bytes of one answer, after decompression
 	maxItems  = 100_000  // jobs, or pipelines
@@ -35,3 +44,142 @@ const (
 	maxFile   = 64 << 10 // bytes of the credentials file
 	maxCA     = 1 << 20  // bytes of its ca-file
 )
+
+// Run runs the program. It serves until SIGTERM or SIGINT and returns its exit status.
+// version is only for --version and concourse_exporter_info.
+func Run(version string, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	o, fs, err := parse(args, getenv)
+	return fs.Main(err, intro, version, stdout, stderr, func(stop context.Context, s *metricsserver.Server) error {
+		return run(stop, s, version, o)
+	})
+}
+
+func run(stop context.Context, s *metricsserver.Server, version string, o options) error {
+	if err := s.Listen(); err != nil {
+		return err
+	}
+	p := NewPoller(Options{
+		CredentialsFile: o.credentials, Timeout: o.timeout, Keep: o.keepFor, RequiredArchs: o.archs,
+		Version: version, Logs: s.Logs, Now: time.Now,
+	})
+	stop, cancel := context.WithCancel(stop)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(o.interval)
+		defer tick.Stop()
+		p.follow(stop, tick.C, s.Reload)
+	}()
+	err := s.Serve(stop, Handler(p, o.process))
+	cancel()
+	<-done
+	return err
+}
+
+// follow polls at once, at each tick, and after each signal with a new login.
+func (p *Poller) follow(stop context.Context, tick <-chan time.Time, reload <-chan os.Signal) {
+	for {
+		p.Poll(stop) // the result is in the state
+		select {
+		case <-stop.Done():
+			return
+		case <-tick:
+		case <-reload:
+			p.Reload()
+		}
+	}
+}
+
+const intro = `Usage: concourse-exporter [flags]
+
+Serves to Prometheus how the last builds of Concourse's jobs ended. It asks
+Concourse's API on a timer, needs no fly and no root, and ends with the process
+that started it. SIGHUP: log in anew and ask at once.
+
+`
+
+// options holds the command line.
+type options struct {
+	credentials string
+	interval    time.Duration
+	timeout     time.Duration
+	keepFor     time.Duration
+	archs       []string
+	process     bool
+}
+
+// parse parses the command line. Its error is for metricsserver.Flags.Main.
+func parse(args []string, getenv func(string) string) (options, *metricsserver.Flags, error) {
+	var o options
+	fs := metricsserver.NewFlags("concourse-exporter", wellknown.JobsPort)
+	fs.StringVar(&o.credentials, "credentials-file", "",
+		"`file`, 0600, with Concourse's url, username and password as JSON; or $"+CredentialsEnv)
+	fs.DurationVar(&o.interval, "poll.interval", defaultInterval,
+		fmt.Sprintf("`time` between two polls of Concourse, %s or more", minInterval))
+	fs.DurationVar(&o.timeout, "poll.timeout", defaultTimeout,
+		fmt.Sprintf("`time` that one poll may take, from %s to --poll.interval", minTimeout))
+	fs.DurationVar(&o.keepFor, "poll.keep", defaultKeep,
+		"`time` to show the last answer for while Concourse does not answer")
+	fs.Func("required-archs", "count the running workers with the tags gfx= of these `architectures`, with "+
+		"commas between", func(s string) (err error) {
+		o.archs, err = parseArchs(s)
+		return err
+	})
+	fs.Process(&o.process)
+	if err := fs.Parse(args); err != nil {
+		return o, fs, err
+	}
+	if o.credentials == "" {
+		o.credentials = getenv(CredentialsEnv)
+	}
+	switch {
+	case o.credentials == "":
+		return o, fs, fmt.Errorf("no --credentials-file given")
+	case o.interval < minInterval:
+		return o, fs, fmt.Errorf("invalid value %s for flag -poll.interval: at least %s", o.interval, minInterval)
+	case o.timeout < minTimeout || o.timeout > o.interval:
+		return o, fs, fmt.Errorf("invalid value %s for flag -poll.timeout: from %s to -poll.interval, which is %s",
+			o.timeout, minTimeout, o.interval)
+	case o.keepFor < 0:
+		return o, fs, fmt.Errorf("invalid value %s for flag -poll.keep: at least 0s", o.keepFor)
+	}
+	return o, fs, nil
+}
+
+// maxArchs is far above the number in one release of ROCm.
+const maxArchs = 64
+
+// parseArchs returns names that are valid in a label and a tag, each once.
+func parseArchs(s string) (archs []string, err error) {
+	for arch := range strings.SplitSeq(s, ",") {
+		if arch = strings.TrimSpace(arch); arch == "" || clip(arch, 32) != arch || strings.Contains(arch, " ") {
+			return nil, fmt.Errorf("want architectures such as gfx90a,gfx942")
+		}
+		if !slices.Contains(archs, arch) {
+			archs = append(archs, arch)
+		}
+	}
+	if len(archs) > maxArchs {
+		return nil, fmt.Errorf("want at most %d architectures", maxArchs)
+	}
+	return archs, nil
+}
+
+// atOnce bounds the memory: a scrape of 10,000 jobs takes 20 MB while it runs.
+const atOnce = 4
+
+// Handler serves /metrics, including this process's own if process is set, /-/healthy and
+// /-/ready. Healthy depends only on the exporter, because a restart of it would not fix
+// Concourse.
+func Handler(p *Poller, process bool) http.Handler {
+	mux := metricsserver.NewMux("concourse-exporter")
+	mux.Handle("GET /metrics", metricsserver.NewLimited(atOnce).Wrap(metricsserver.Metrics(process, p)))
+	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {
+		if err := p.Ready(); err != nil {
+			metricsserver.WriteText(w, http.StatusServiceUnavailable, err.Error()+".\n")
+			return
+		}
+		metricsserver.WriteText(w, http.StatusOK, "Concourse answers.\n")
+	})
+	return mux
+}

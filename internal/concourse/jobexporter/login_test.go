@@ -57,7 +57,7 @@ func TestShortTokenIsRenewedInItsLastTenth(t *testing.T) {
 	require.Equal(t, 2, logins(b))
 }
 
-func TestA401ForANewTokenIsNotTriedForEver(t *testing.T) {
+func TestA401ForANewTokenIsNotRetried(t *testing.T) {
 	b := newBed(t)
 	b.web.Set(func(s *atctest.Server) {
 		s.Handle[atctest.Teams] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
@@ -67,7 +67,7 @@ func TestA401ForANewTokenIsNotTriedForEver(t *testing.T) {
 }
 
 // Each try costs the web a slow hash, and may lock the account of a directory.
-func TestRefusedLoginIsNotTriedAtEachPoll(t *testing.T) {
+func TestRefusedLoginIsNotRetriedAtEachPoll(t *testing.T) {
 	b := newBed(t)
 	b.web.Set(func(s *atctest.Server) { s.Users["admin"] = "another" })
 	for range 5 {
@@ -118,7 +118,7 @@ func TestLoginThatMayPassByItselfIsTriedAgain(t *testing.T) {
 	require.NoError(t, b.poll(t))
 }
 
-func TestPasswordIsNotCarriedToWhereARedirectLeads(t *testing.T) {
+func TestPasswordIsNotSentToARedirectTarget(t *testing.T) {
 	b, elsewhere := newBed(t), atctest.New(t)
 	b.web.Set(func(s *atctest.Server) {
 		s.Handle[atctest.Token] = func(w http.ResponseWriter, r *http.Request) {

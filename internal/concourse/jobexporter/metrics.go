@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The families. The first six have the names, labels and values of the exporter
-// of the charm's Python predecessor; two of its gauges end in _total for that.
+// The families. The first six have the names, labels and values of the Python charm's
+// exporter, so two of its gauges end in _total.
 const (
 	jobStatus = iota
 	jobDuration
@@ -31,7 +31,7 @@ const (
 	skipped
 )
 
-// Family is all series of one name.
+// Family describes all series of one name.
 type Family struct {
 	Name, Help string
 	Type       prometheus.ValueType
@@ -50,39 +50,59 @@ func counter(name, help string, labels ...string) Family {
 	return f
 }
 
-// Families are all metrics, in the order of their documentation.
+// Families returns all metrics, in the order of their documentation.
 func Families() []Family { return families[:] }
 
 var families = [...]Family{
-	jobStatus:      gauge("concourse_job_last_build_status", "How the job's last finished build ended, or what its first one does: 1 succeeded, 0 failed, -1 errored, -2 aborted, -3 started, -4 pending or never built, -999 unknown.", "job", "pipeline", "team"),
-	jobDuration:    gauge("concourse_job_last_build_duration_seconds", "How long the job's last finished build ran in seconds; absent where it ended before it started.", "job", "pipeline", "status", "team"),
-	jobTimestamp:   gauge("concourse_job_last_build_timestamp", "When the job's last finished build ended, in seconds since 1970.", "job", "pipeline", "status", "team"),
-	pipelinesTotal: gauge("concourse_pipelines_total", "Pipelines, each instance of an instanced one and archived ones included."),
-	jobsTotal:      gauge("concourse_jobs_total", "Jobs of all pipelines that are not archived."),
-	exporterInfo:   gauge("concourse_exporter_info", "Always 1; the label has the exporter's version.", "version"),
+	jobStatus: gauge("concourse_job_last_build_status",
+		"How the job's last finished build ended, or what its first one does: 1 succeeded, 0 failed, -1 errored, "+
+			"-2 aborted, -3 started, -4 pending or never built, -999 unknown.", "job", "pipeline", "team"),
+	jobDuration: gauge("concourse_job_last_build_duration_seconds",
+		"How long the job's last finished build ran in seconds; absent where it ended before it "+
+			"started.", "job", "pipeline", "status", "team"),
+	jobTimestamp: gauge("concourse_job_last_build_timestamp",
+		"When the job's last finished build ended, in seconds since 1970.", "job", "pipeline", "status", "team"),
+	pipelinesTotal: gauge("concourse_pipelines_total",
+		"Pipelines, each instance of an instanced one and archived ones included."),
+	jobsTotal:    gauge("concourse_jobs_total", "Jobs of all pipelines that are not archived."),
+	exporterInfo: gauge("concourse_exporter_info", "Always 1; the label has the exporter's version.", "version"),
 
-	jobPaused:         gauge("concourse_job_paused", "1 while the job is paused, else 0; a paused pipeline does not count.", "job", "pipeline", "team"),
-	pipelinePaused:    gauge("concourse_pipeline_paused", "1 while the pipeline is paused, else 0; archived ones are left out.", "pipeline", "team"),
+	jobPaused: gauge("concourse_job_paused",
+		"1 while the job is paused, else 0; a paused pipeline does not count.", "job", "pipeline", "team"),
+	pipelinePaused: gauge("concourse_pipeline_paused",
+		"1 while the pipeline is paused, else 0; archived ones are left out.", "pipeline", "team"),
 	pipelinesArchived: gauge("concourse_pipelines_archived", "Archived pipelines."),
 	teams:             gauge("concourse_teams", "Teams that the exporter's user may see."),
-	requiredArch:      gauge("concourse_required_arch_workers", "Running workers with the tag gfx= of an architecture of --required-archs; absent where none is required.", "arch"),
-	jobFailures:       gauge("concourse_job_consecutive_failures", "Builds of the job in a row that failed or errored, as far as the exporter saw them end since its start; aborted ones do not count.", "job", "pipeline", "team"),
-	containerInfo:     gauge("concourse_container_info", "Always 1; whose the container of a task is. The label container has its handle, as in the metrics of GPUs; of fly execute there are no pipeline and no job. Shown for 5 minutes after Concourse removed it.", "build", "container", "job_name", "pipeline", "step", "team", "worker"),
-	up:                gauge("concourse_exporter_up", "1 if Concourse answered the last time it was asked, else 0."),
-	lastSuccess:       gauge("concourse_exporter_last_success_timestamp_seconds", "When Concourse last answered, in seconds since 1970; absent where it never has."),
-	pollDuration:      gauge("concourse_exporter_poll_duration_seconds", "How long it took to ask Concourse the last time, in seconds."),
-	polls:             counter("concourse_exporter_polls_total", "How often Concourse was asked, by what came of it.", "result"),
-	skipped:           gauge("concourse_exporter_skipped", "Jobs, pipelines and containers of the last answer that are not shown: without a name, with one over 1024 bytes, or of the same name as another; and containers beyond 5000.", "kind"),
+	requiredArch: gauge("concourse_required_arch_workers",
+		"Running workers with the tag gfx= of an architecture of --required-archs; absent where none is "+
+			"required.", "arch"),
+	jobFailures: gauge("concourse_job_consecutive_failures",
+		"Builds of the job in a row that failed or errored, as far as the exporter saw them end since its start; "+
+			"aborted ones do not count.", "job", "pipeline", "team"),
+	containerInfo: gauge("concourse_container_info",
+		"Always 1; whose the container of a task is. The label container has its handle, as in the metrics of "+
+			"GPUs; of fly execute there are no pipeline and no job. Shown for 5 minutes after Concourse removed "+
+			"it.", "build", "container", "job_name", "pipeline", "step", "team", "worker"),
+	up: gauge("concourse_exporter_up", "1 if Concourse answered the last time it was asked, else 0."),
+	lastSuccess: gauge("concourse_exporter_last_success_timestamp_seconds",
+		"When Concourse last answered, in seconds since 1970; absent where it never has."),
+	pollDuration: gauge("concourse_exporter_poll_duration_seconds",
+		"How long it took to ask Concourse the last time, in seconds."),
+	polls: counter("concourse_exporter_polls_total",
+		"How often Concourse was asked, by what came of it.", "result"),
+	skipped: gauge("concourse_exporter_skipped",
+		"Jobs, pipelines and containers of the last answer that are not shown: without a name, with one over "+
+			"1024 bytes, or of the same name as another; and containers beyond 5000.", "kind"),
 }
 
-// metric has the values of the family's labels in their order. It panics where there
-// are not as many, or where one is not UTF-8, which JSON always is.
+// metric takes the values of the family's labels in their order. It panics if their number
+// differs, or if one is not UTF-8, which JSON always is.
 func metric(family int, value float64, labels ...string) prometheus.Metric {
 	f := &families[family]
 	return prometheus.MustNewConstMetric(f.desc, f.Type, value, labels...)
 }
 
-// Values of concourse_job_last_build_status; the predecessor's.
+// Values of concourse_job_last_build_status, as in the predecessor.
 var (
 	finishedValues = map[string]float64{"succeeded": 1, "failed": 0, "errored": -1, "aborted": -2}
 	runningValues  = map[string]float64{"started": -3, "pending": neverBuilt}
@@ -94,30 +114,32 @@ const (
 )
 
 // results are the values of the label result, in order; see Poller.Poll.
-var results = []result{resultOK, resultCredentials, resultLogin, resultRefused, resultFailing, resultUnreachable, resultAnswer}
+var results = []result{resultOK, resultCredentials, resultLogin, resultRefused, resultFailing, resultUnreachable,
+	resultAnswer}
 
-// view is one answer of Concourse as metrics.
+// view collects the metrics of one answer.
 type view struct {
 	metrics []prometheus.Metric
 	seen    map[string]bool
 	skipped map[string]int // by kind
 	jobs    int
 	lines   int                // pipelines
-	archive map[[2]string]bool // archived ones, by team and name
-	before  streaks            // of the answer before this one
-	streaks streaks            // of the jobs that there still are
+	archive map[[2]string]bool // archived pipelines, by team and name
+	before  streaks            // of the previous answer
+	streaks streaks            // of the jobs in this answer
 }
 
 func newView(before streaks) *view {
-	return &view{seen: map[string]bool{}, skipped: map[string]int{}, archive: map[[2]string]bool{}, before: before, streaks: streaks{}}
+	return &view{seen: map[string]bool{}, skipped: map[string]int{}, archive: map[[2]string]bool{}, before: before,
+		streaks: streaks{}}
 }
 
 func (v *view) put(family int, value float64, labels ...string) {
 	v.metrics = append(v.metrics, metric(family, value, labels...))
 }
 
-// named reports whether a thing can be shown. Two of the same labels would make
-// Prometheus refuse them all.
+// named reports whether an object can be shown. Two objects with equal labels would make
+// Prometheus reject the whole scrape.
 func (v *view) named(kind string, names ...string) bool {
 	key := kind
 	for _, n := range names {
@@ -135,8 +157,8 @@ func (v *view) named(kind string, names ...string) bool {
 	return true
 }
 
-// addJob comes after all of addPipeline: Concourse goes on listing the jobs of
-// archived pipelines, which have no configuration any more.
+// addJob comes after all calls of addPipeline, because Concourse continues to list the jobs
+// of archived pipelines.
 func (v *view) addJob(j job) {
 	ref := reference(j.Pipeline, j.Vars)
 	if v.archive[[2]string{j.Team, ref}] {
@@ -167,7 +189,7 @@ func (v *view) addJob(j job) {
 	}
 	status := b.Status
 	if _, known := finishedValues[status]; !known {
-		status = "unknown" // a label takes no text of others' making
+		status = "unknown" // a label must not have text from outside
 	}
 	v.put(jobTimestamp, float64(b.End), j.Name, ref, status, j.Team)
 	if b.Start > 0 && b.Start <= b.End {
@@ -196,8 +218,8 @@ func (v *view) addPipeline(p pipeline) {
 	}
 }
 
-// archWorkers counts the workers of each architecture that has to be there. One
-// that does not run is no help to a build.
+// archWorkers counts the running workers of each required architecture. Other workers can't
+// run a build.
 type archWorkers map[string]int
 
 func (n archWorkers) add(w worker) {
@@ -233,5 +255,5 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// seconds since 1970, with thousandths.
+// seconds returns seconds since 1970, with thousandths.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -26,7 +26,7 @@ func TestMetricsOfASite(t *testing.T) {
 
 // Workers are no business of a site that requires no architecture; a worker that
 // does not run and one that has another architecture do not count.
-func TestWorkersAreCountedWhereArchitecturesAreRequired(t *testing.T) {
+func TestWorkersAreCountedIfArchitecturesAreRequired(t *testing.T) {
 	b := newBed(t)
 	b.web.Set((*atctest.Server).Site)
 	require.NoError(t, b.poll(t))
@@ -110,7 +110,7 @@ func TestBuildThatNeverStartedHasNoDuration(t *testing.T) {
 }
 
 // Two instances had one series, and the last one won.
-func TestD58InstancesOfAPipelineAreKeptApart(t *testing.T) {
+func TestD58InstancesOfAPipelineHaveDifferentNames(t *testing.T) {
 	b := newBed(t)
 	b.web.Set((*atctest.Server).Site)
 	require.NoError(t, b.poll(t))
@@ -182,7 +182,7 @@ func TestPaths(t *testing.T) {
 	require.Len(t, asked, 5, "a login, three lists and one of the team's containers; a scrape asks nothing")
 }
 
-func TestExportersOwnProcessIsShownWhereItIsAskedFor(t *testing.T) {
+func TestMetricsOfTheProcessNeedTheFlag(t *testing.T) {
 	w := httptest.NewRecorder()
 	Handler(newBed(t).Poller, true).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	require.Contains(t, w.Body.String(), "\nprocess_start_time_seconds ")

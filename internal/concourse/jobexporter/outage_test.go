@@ -14,7 +14,7 @@ import (
 	"concourse-ci-machine/internal/testutil/atctest"
 )
 
-func TestD58RemovedJobsAreGoneFromTheMetrics(t *testing.T) {
+func TestD58RemovedJobsLeaveTheMetrics(t *testing.T) {
 	b := newBed(t)
 	b.web.Set((*atctest.Server).Site)
 	require.NoError(t, b.poll(t))
@@ -50,7 +50,7 @@ func TestUserWithoutATeamIsAnError(t *testing.T) {
 
 // The last answer is shown for a time, with up at 0, and then nothing: an old
 // state is not passed off as the present one, and no sum falls to 0.
-func TestD58LastAnswerIsKeptForALimitedTime(t *testing.T) {
+func TestD58LastAnswerIsShownForALimitedTime(t *testing.T) {
 	b := newBed(t)
 	b.web.Set((*atctest.Server).Site)
 	require.NoError(t, b.poll(t))
@@ -72,7 +72,7 @@ func TestD58LastAnswerIsKeptForALimitedTime(t *testing.T) {
 	require.Nil(t, b.answer, "its memory is given back")
 }
 
-func TestAnswerIsHiddenInTimeAlsoWhereNoPollEnds(t *testing.T) {
+func TestAnswerIsHiddenInTimeEvenIfNoPollEnds(t *testing.T) {
 	b := newBed(t)
 	b.web.Set((*atctest.Server).Site)
 	require.NoError(t, b.poll(t))

@@ -3,6 +3,7 @@ package jobexporter
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log"
 	"sync"
 	"time"
@@ -12,22 +13,22 @@ import (
 	"concourse-ci-machine/internal/concourse/jobexporter/login"
 )
 
-// Options are the settings of a Poller.
+// Options holds the settings of a Poller.
 type Options struct {
 	CredentialsFile string
-	Timeout         time.Duration // of one poll, login included
-	RequiredArchs   []string      // of which workers are counted
-	Keep            time.Duration // how long an answer is shown that no other has replaced
+	Timeout         time.Duration // of one poll, including the login
+	RequiredArchs   []string      // architectures for which workers are counted
+	Keep            time.Duration // maximum age of a shown answer
 	Version         string
 	Logs            *log.Logger
 	Now             func() time.Time
 }
 
-// Poller asks Concourse and keeps its last answer, which it has as a Prometheus
-// collector. Poll is for one goroutine; the rest for any.
+// Poller polls Concourse and exports its last answer as a Prometheus collector. Poll is for
+// one goroutine, and the rest for any.
 type Poller struct {
 	o       Options
-	file    []byte // content that client was made of
+	file    []byte // the client's credentials file
 	ca      []byte
 	client  *client
 	streaks streaks // of the last answer
@@ -42,28 +43,28 @@ type Poller struct {
 	count   map[result]int
 }
 
-// NewPoller has asked nothing yet.
+// NewPoller returns a Poller. It sends no request.
 func NewPoller(o Options) *Poller {
 	return &Poller{o: o, tasks: tasks{}, count: map[result]int{}}
 }
 
-// Poll asks once: for the teams, pipelines, jobs and containers of tasks that the user
-// may see, and for workers where they are to be counted. Its error is the one that Ready
-// has from then on; nil is an answer.
+// Poll sends one round of requests: for the teams, pipelines, jobs and containers of tasks
+// that the user may see, and for workers if they are counted. Ready returns its error until
+// the next call. nil means success.
 func (p *Poller) Poll(stop context.Context) error {
 	started := p.o.Now()
 	ctx, cancel := context.WithTimeout(stop, p.o.Timeout)
 	defer cancel()
 	answer, err := p.ask(ctx)
 	if err != nil && stop.Err() != nil {
-		return err // the end of the program is no outage
+		return err // the end of the program is not an outage
 	}
 	now := p.o.Now()
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.took = now.Sub(started)
-	p.tell(err)
+	p.logChange(err)
 	p.err, p.polled = err, true
 	if err == nil {
 		p.answer, p.success = answer, now
@@ -72,13 +73,13 @@ func (p *Poller) Poll(stop context.Context) error {
 	}
 	p.count[kind(err)]++
 	if !p.fresh(now) {
-		p.answer = nil // its memory is of use to nobody
+		p.answer = nil // free its memory
 	}
 	return err
 }
 
-// tell logs what is new: an outage has two lines, not two a minute.
-func (p *Poller) tell(err error) {
+// logChange logs only changes, so an outage has two log lines, not two a minute.
+func (p *Poller) logChange(err error) {
 	switch {
 	case err != nil && (p.err == nil || p.err.Error() != err.Error()):
 		p.o.Logs.Print(err)
@@ -87,8 +88,8 @@ func (p *Poller) tell(err error) {
 	}
 }
 
-// Reload makes the next Poll log in anew, at once also where the credentials
-// have just been refused. Like Poll it is for one goroutine.
+// Reload makes the next Poll log in again, also if the credentials were just refused. Like
+// Poll it is for one goroutine.
 func (p *Poller) Reload() { p.drop() }
 
 func (p *Poller) drop() {
@@ -98,9 +99,8 @@ func (p *Poller) drop() {
 	}
 }
 
-// load reads the credentials file; where it or its ca-file says something new,
-// there is a new client. Reading what it says each time misses no change, as
-// looking at its time could.
+// load reads the credentials file, and creates a new client if the file or its ca-file
+// changed. It compares the contents, because comparing times could miss a change.
 func (p *Poller) load() error {
 	data, err := readSecret(p.o.CredentialsFile)
 	if err != nil {
@@ -131,7 +131,7 @@ func (p *Poller) load() error {
 
 func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, error) {
 	if err := p.load(); err != nil {
-		p.drop() // old credentials are not used once theirs are gone
+		p.drop() // old credentials must not be used without their file
 		return nil, err
 	}
 	var found []string
@@ -139,9 +139,10 @@ func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, error) {
 		return nil, err
 	}
 	if len(found) == 0 {
-		// Concourse would answer with public pipelines alone, as if all else
-		// had been removed.
-		return nil, fail(resultRefused, "cannot see any team: %s is in none of %s", p.client.credentials.Username, p.client.credentials.URL)
+		// Concourse would answer with public pipelines only, as if all others had been
+		// removed.
+		return nil, fail(resultRefused, "cannot see any team: %s is in none of %s", p.client.credentials.Username,
+			p.client.credentials.URL)
 	}
 	v := newView(p.streaks)
 	if err := list(ctx, p.client, "/api/v1/pipelines", v.addPipeline); err != nil {
@@ -153,7 +154,7 @@ func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, error) {
 	if len(p.o.RequiredArchs) > 0 {
 		n := archWorkers{}
 		for _, arch := range p.o.RequiredArchs {
-			n[arch] = 0 // one that nobody has is told, too
+			n[arch] = 0 // show architectures without workers too
 		}
 		if err := list(ctx, p.client, "/api/v1/workers", n.add); err != nil {
 			return nil, err
@@ -162,7 +163,8 @@ func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, error) {
 	}
 	now := p.o.Now()
 	for _, team := range found {
-		if err := list(ctx, p.client, containersOf(team), func(c container) { p.tasks.put(v, team, c, now) }); err != nil {
+		if err := list(ctx, p.client, containersOf(team),
+			func(c container) { p.tasks.put(v, team, c, now) }); err != nil {
 			return nil, err
 		}
 	}
@@ -174,4 +176,72 @@ func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, error) {
 // fresh reports whether the answer may still be shown.
 func (p *Poller) fresh(now time.Time) bool {
 	return !p.success.IsZero() && (p.err == nil || now.Sub(p.success) <= p.o.Keep)
+}
+
+// reasons are the public texts of a failure. The log has the full text, with the names of
+// users and files.
+var reasons = map[result]string{
+	resultCredentials: "the credentials file cannot be used",
+	resultLogin:       "Concourse refuses the login",
+	resultRefused:     "Concourse refuses the request",
+	resultFailing:     "Concourse fails at the request, mostly as it has no database",
+	resultUnreachable: "Concourse does not answer",
+	resultAnswer:      "Concourse's answer cannot be read",
+}
+
+// Ready returns nil while Concourse answers, otherwise the reason.
+func (p *Poller) Ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !p.polled:
+		return errors.New("Concourse has not been asked yet")
+	case p.err != nil:
+		return errors.New(reasons[kind(p.err)] + "; see the exporter's log")
+	}
+	return nil
+}
+
+func kind(err error) result {
+	var f *failure
+	if errors.As(err, &f) {
+		return f.result
+	}
+	return resultUnreachable
+}
+
+// Describe implements prometheus.Collector.
+func (p *Poller) Describe(to chan<- *prometheus.Desc) {
+	for _, f := range Families() {
+		to <- f.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (p *Poller) Collect(to chan<- prometheus.Metric) {
+	for _, m := range p.metrics() {
+		to <- m
+	}
+}
+
+func (p *Poller) metrics() []prometheus.Metric {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := []prometheus.Metric{
+		metric(exporterInfo, 1, p.o.Version),
+		metric(up, truth(p.polled && p.err == nil)),
+	}
+	if !p.success.IsZero() {
+		out = append(out, metric(lastSuccess, seconds(p.success)))
+	}
+	if p.polled {
+		out = append(out, metric(pollDuration, p.took.Seconds()))
+	}
+	for _, r := range results {
+		out = append(out, metric(polls, float64(p.count[r]), string(r)))
+	}
+	if p.fresh(p.o.Now()) {
+		out = append(out, p.answer...)
+	}
+	return out
 }

@@ -10,11 +10,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// reference names a pipeline as fly does: "deploy", and of an instanced one
-// "deploy/branch:main,go.version:\"1.26\"". Variables are sorted; those of nested
-// maps have dots in their names. Values that YAML would not read as the same
-// text are quoted, so that two different instances never have the same name. It
-// is "" where the variables have more than maxName bytes.
+// reference names a pipeline as fly does: "deploy", and
+// "deploy/branch:main,go.version:\"1.26\"" for an instanced one. Variables are sorted, and
+// variables of nested maps have dots in their names. Values that YAML would not read as the
+// same text are quoted, so that two different instances never have equal names. It returns
+// "" if the variables have more than maxName bytes.
 func reference(name string, vars map[string]any) string {
 	if vars == nil {
 		return name
@@ -39,9 +39,8 @@ func reference(name string, vars map[string]any) string {
 	return b.String()
 }
 
-// flattened are variables as pairs of a dotted name and a value. It stops where
-// they are too long: who may set a pipeline may nest its variables so that their
-// names together have a size of many times what they were sent as.
+// flattened collects variables as pairs of a dotted name and a value. It stops when they
+// are too long: nested variables can expand to names many times the size of the request.
 type flattened struct {
 	pairs [][2]string
 	size  int
@@ -51,7 +50,7 @@ func (f *flattened) add(path string, value any) {
 	if f.size = max(f.size, len(path)); f.size > maxName {
 		return
 	}
-	// An empty map would not show, and two instances look the same.
+	// An empty map would be invisible, and two instances would look equal.
 	if inner, ok := value.(map[string]any); ok && len(inner) > 0 {
 		for key, v := range inner {
 			f.add(path+"."+segment(key), v)
@@ -69,7 +68,7 @@ func (f *flattened) add(path string, value any) {
 	f.size += len(path) + len(shown)
 }
 
-// segment quotes a name that would be read as several.
+// segment quotes a name that would otherwise be read as several names.
 func segment(s string) string {
 	if strings.ContainsAny(s, ",.:/ ") {
 		return strconv.Quote(s)
@@ -77,14 +76,14 @@ func segment(s string) string {
 	return s
 }
 
-// unescaped is a text as it stands in JSON, without the quotes around it.
+// unescaped returns a text as in JSON, without the quotes around it.
 func unescaped(s string) string {
-	quoted, _ := json.Marshal(s) // a string is no error
+	quoted, _ := json.Marshal(s) // no error for a string
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// words11 are texts that YAML 1.1, which fly reads, has as booleans and YAML 1.2
-// as texts.
+// words11 are texts that YAML 1.1, which fly reads, treats as booleans and YAML 1.2 as
+// texts.
 var words11 = []string{"y", "Y", "n", "N", "yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF"}
 
 // plain reports whether YAML reads a text as that text.

@@ -11,11 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readSecret reads a small file that only its owner may reach. The owner has to
-// be root or the user that this process runs as: anybody else could change what
-// it says.
+// readSecret reads a small file that only its owner can access. The owner must be root or
+// the user of this process, because any other owner could change it.
 func readSecret(path string) ([]byte, error) {
-	// O_NONBLOCK: a FIFO in its place must not hold up the program.
+	// O_NONBLOCK, because a FIFO in its place must not block the program.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, pathless(err)
@@ -37,7 +36,7 @@ func readSecret(path string) ([]byte, error) {
 	return readSome(f, maxFile)
 }
 
-// readCA reads a ca-file; it is public.
+// readCA reads a ca-file, which is public.
 func readCA(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -58,7 +57,7 @@ func readSome(f *os.File, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// pathless is the error alone: the caller has named the file.
+// pathless removes the path from an error, because the caller adds it.
 func pathless(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -13,7 +13,7 @@ import (
 )
 
 // A short build may be over, and its container gone, before Prometheus comes by.
-func TestContainerIsShownForAWhileAfterItIsGone(t *testing.T) {
+func TestRemovedContainerIsShownForAWhile(t *testing.T) {
 	b := newBed(t)
 	b.web.Set((*atctest.Server).Site)
 	require.NoError(t, b.poll(t))

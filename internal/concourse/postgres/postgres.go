@@ -1,7 +1,6 @@
-// Package postgres asks a PostgreSQL server whether it takes the web's user,
-// and puts privileges right that this user has lost on Concourse's tables. It
-// never makes, changes or reads a table. It takes nothing from the environment,
-// and no error has a password in it.
+// Package postgres checks whether a PostgreSQL server accepts the web's user, and restores
+// privileges that this user has lost on Concourse's tables. It never creates, changes or
+// reads a table. It reads nothing from the environment, and no error has a password in it.
 package postgres
 
 import (
@@ -17,30 +16,30 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Each connection and all that is done with it has to end within these, however
-// the context of the caller is.
+// Each connection and its work must end within these times, whatever the caller's context.
 const (
 	connectTime = 10 * time.Second
 	workTime    = 60 * time.Second
 )
 
-// Config is a database and who to be there.
+// Config describes a database and its user.
 type Config struct {
 	Host     string // a name or an address; IPv6 without brackets
 	Port     int
 	User     string
 	Password string
 	Name     string // of the database
-	SSLMode  string // disable, require, verify-ca or verify-full, as Concourse takes them
-	CA       string // PEM; the two that verify need it
+	SSLMode  string // disable, require, verify-ca or verify-full, as in Concourse
+	CA       string // PEM; required by the two that verify
 }
 
 func (db Config) place() string {
-	return fmt.Sprintf("the database %s at %s as user %s", db.Name, net.JoinHostPort(db.Host, strconv.Itoa(db.Port)), db.User)
+	return fmt.Sprintf("the database %s at %s as user %s", db.Name,
+		net.JoinHostPort(db.Host, strconv.Itoa(db.Port)), db.User)
 }
 
-// Ping logs in and sees that the server takes writes. An error says which part
-// does not work: the way there, TLS, the login, the database.
+// Ping logs in and checks that the server accepts writes. An error names the part that
+// fails: the connection, TLS, the login or the database.
 func Ping(ctx context.Context, db Config) error {
 	return connected(ctx, db, func(ctx context.Context, c conn) error {
 		row, err := c.one(ctx, "select pg_catalog.pg_is_in_recovery()")
@@ -54,7 +53,7 @@ func Ping(ctx context.Context, db Config) error {
 	})
 }
 
-// connected does something with a connection, and closes it.
+// connected runs do with a connection, and closes it.
 func connected(ctx context.Context, db Config, do func(context.Context, conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, workTime)
 	defer cancel()
@@ -78,16 +77,16 @@ func connect(ctx context.Context, db Config) (conn, error) {
 	if err != nil {
 		return conn{}, fmt.Errorf("cannot use %s: %w", db.place(), err)
 	}
-	// A configuration can only be had by parsing one, which takes in PGHOST and
-	// the like. So all that leads somewhere is set afterwards, and not even the
-	// password goes through the parser.
+	// Only the parser returns a configuration, and it reads variables such as PGHOST. So
+	// all fields that identify the server are set afterwards, and the password does not go
+	// through the parser.
 	c, err := pgconn.ParseConfig("host=localhost sslmode=disable target_session_attrs=any")
 	if err != nil {
 		return conn{}, fmt.Errorf("cannot use %s: variables PG... of the environment are in the way", db.place())
 	}
 	c.Host, c.Port, c.User, c.Password, c.Database = db.Host, uint16(db.Port), db.User, db.Password, db.Name
 	c.TLSConfig, c.SSLNegotiation, c.Fallbacks, c.KerberosSrvName, c.KerberosSpn = encryption, "", nil, "", ""
-	// No other parameters: a PgBouncer in between refuses those that it can't keep.
+	// No other parameters, because a PgBouncer in between refuses those that it can't keep.
 	c.RuntimeParams = map[string]string{"application_name": "concourse-ci-machine"}
 	p, err := pgconn.ConnectConfig(ctx, c)
 	if err != nil {
@@ -96,8 +95,8 @@ func connect(ctx context.Context, db Config) (conn, error) {
 	return conn{p}, nil
 }
 
-// reason makes a failed connection short: the driver's text names the place
-// again, once for each address.
+// reason shortens the error of a connection. The driver's text repeats the address for each
+// attempt.
 func reason(ctx context.Context, err error) error {
 	var refused *pgconn.PgError
 	var name x509.HostnameError
@@ -127,10 +126,10 @@ func reason(ctx context.Context, err error) error {
 func (c conn) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	c.Close(ctx) // whether the server heard of it does not matter any more
+	c.Close(ctx) // the server's answer no longer matters
 }
 
-// query runs one statement; its rows are text, "" for null.
+// query runs one statement. Its rows are text, with "" for null.
 func (c conn) query(ctx context.Context, sql string, args ...string) ([][]string, error) {
 	values := make([][]byte, len(args))
 	for i, a := range args {
@@ -149,7 +148,7 @@ func (c conn) query(ctx context.Context, sql string, args ...string) ([][]string
 	return rows, nil
 }
 
-// one is the only row of a statement that has one.
+// one returns the only row of a statement.
 func (c conn) one(ctx context.Context, sql string) ([]string, error) {
 	rows, err := c.query(ctx, sql)
 	if err != nil {
@@ -161,7 +160,7 @@ func (c conn) one(ctx context.Context, sql string) ([]string, error) {
 	return rows[0], nil
 }
 
-// clean is an error without the driver's prefix.
+// clean returns an error without the driver's prefix.
 func clean(err error) error {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
@@ -170,7 +169,7 @@ func clean(err error) error {
 	return err
 }
 
-// tls is what an sslmode asks for, as libpq has it.
+// tls returns the configuration for an sslmode, as in libpq.
 func (db Config) tls() (*tls.Config, error) {
 	switch db.SSLMode {
 	case "disable":
@@ -188,13 +187,14 @@ func (db Config) tls() (*tls.Config, error) {
 	if db.SSLMode == "verify-full" {
 		return &tls.Config{RootCAs: roots, ServerName: db.Host, MinVersion: tls.VersionTLS12}, nil
 	}
-	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, VerifyConnection: func(s tls.ConnectionState) error {
-		// What is skipped is the name alone.
-		between := x509.NewCertPool()
-		for _, c := range s.PeerCertificates[1:] {
-			between.AddCert(c)
-		}
-		_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between})
-		return err
-	}}, nil
+	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			// Only the name is not verified.
+			between := x509.NewCertPool()
+			for _, c := range s.PeerCertificates[1:] {
+				between.AddCert(c)
+			}
+			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between})
+			return err
+		}}, nil
 }

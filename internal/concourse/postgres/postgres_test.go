@@ -45,7 +45,7 @@ func both(t *testing.T, ctx context.Context, db Config, want string) {
 	require.Empty(t, granted)
 }
 
-func TestServerThatSaysNothingIsNotWaitedForLongerThanAllowed(t *testing.T) {
+func TestSilentServerTimesOut(t *testing.T) {
 	db := listen(t, func(c net.Conn) { io.Copy(io.Discard, c) })
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
@@ -53,7 +53,7 @@ func TestServerThatSaysNothingIsNotWaitedForLongerThanAllowed(t *testing.T) {
 	both(t, ctx, db, "as user concourse: no answer in time")
 }
 
-func TestServerWithoutTLSIsRefusedWhereTLSIsAsked(t *testing.T) {
+func TestServerWithoutTLSIsRefusedIfTLSIsRequired(t *testing.T) {
 	db := listen(t, func(c net.Conn) {
 		c.Read(make([]byte, 8)) // SSLRequest
 		c.Write([]byte("N"))
@@ -63,12 +63,12 @@ func TestServerWithoutTLSIsRefusedWhereTLSIsAsked(t *testing.T) {
 	both(t, t.Context(), db, "refused TLS")
 }
 
-func TestSomethingElseThanPostgreSQLIsAnError(t *testing.T) {
+func TestServerOtherThanPostgreSQLIsAnError(t *testing.T) {
 	db := listen(t, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") })
 	both(t, t.Context(), db, "cannot reach the database concourse at 127.0.0.1:")
 }
 
-func TestNobodyListening(t *testing.T) {
+func TestClosedPortIsAnError(t *testing.T) {
 	db := listen(t, func(net.Conn) {})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

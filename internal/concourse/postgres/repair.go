@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// lockKey keeps two web units from repairing at once, which PostgreSQL answers
-// with an error to one of them. It is any number that Concourse does not use.
+// lockKey prevents two web units from repairing at once, because PostgreSQL would return an
+// error to one of them. Concourse does not use this number.
 const lockKey = "4993215872361270"
 
-// grantees are who gets the rights back: the user who logs in, and the roles
-// that hand on rights to change data and that it is a member of.
+// grantees are the users that get the rights again: the user who logs in, and its roles
+// that pass on rights to change data.
 const grantees = `
 select session_user::text
 union
@@ -20,12 +20,12 @@ select r.rolname::text from pg_auth_members m join pg_roles r on r.oid = m.rolei
 where u.rolname = session_user and r.rolname like '%\_dml'
 order by 1`
 
-// Repair gives the web's user its rights on Concourse's tables and sequences
-// back, and those on tables to come, by taking the role of their owners: a
-// server that hands out users for each relation may leave the tables to a role
-// whose rights a new user does not have. It does nothing where nothing lacks,
-// or where Concourse has made no tables yet. granted says what, for a log. Where
-// something lacks still, the error names the statement for a superuser.
+// Repair restores the rights of the web's user on Concourse's existing and future tables
+// and sequences, by taking the role of their owners. A server that creates users for each
+// relation may leave the tables to a role with rights that a new user does not have. Repair
+// does nothing if no right is missing, or if Concourse has no tables yet. granted describes
+// the changes, for a log. If rights are still missing, the error has the statement for a
+// superuser.
 func Repair(ctx context.Context, db Config) (granted []string, err error) {
 	err = connected(ctx, db, func(ctx context.Context, c conn) error {
 		if granted, err = c.repair(ctx); err != nil {
@@ -34,7 +34,7 @@ func Repair(ctx context.Context, db Config) (granted []string, err error) {
 		if granted == nil {
 			return nil
 		}
-		return Rights(ctx, db) // a new login sees what Concourse will see
+		return Rights(ctx, db) // a new login has the same view as Concourse
 	})
 	if err != nil {
 		return nil, err
@@ -42,8 +42,8 @@ func Repair(ctx context.Context, db Config) (granted []string, err error) {
 	return granted, nil
 }
 
-// repair grants in one transaction, which a failure or a lost connection undoes.
-// granted is nil where nothing lacks, and empty where nothing could be done.
+// repair grants in one transaction, which a failure or a lost connection undoes. granted is
+// nil if no right is missing, and empty if none could be granted.
 func (c conn) repair(ctx context.Context) (granted []string, err error) {
 	missing, err := c.lacking(ctx)
 	if err != nil || len(missing) == 0 {
@@ -80,8 +80,8 @@ func (c conn) repair(ctx context.Context) (granted []string, err error) {
 	return granted, err
 }
 
-// grant grants what an owner has. Whose role this user can't take is left out,
-// with no text: the look afterwards tells.
+// grant grants rights on an owner's objects. It returns no text if this user can't take the
+// owner's role; Rights reports it afterwards.
 func (c conn) grant(ctx context.Context, owner string, objects []object, to string) (string, error) {
 	if _, err := c.query(ctx, "savepoint before"); err != nil {
 		return "", err
@@ -101,7 +101,7 @@ func (c conn) grant(ctx context.Context, owner string, objects []object, to stri
 		case "schema":
 			run = append(run, "grant usage, create on schema public to session_user")
 		case "owner":
-			owns = !o.super // nobody is made one at each login
+			owns = !o.super // a superuser's role is not taken at each login
 		}
 	}
 	if len(tables) > 0 {
@@ -117,12 +117,13 @@ func (c conn) grant(ctx context.Context, owner string, objects []object, to stri
 	}
 	text := fmt.Sprintf("%d tables and %d sequences of %s to %s", len(tables), len(sequences), owner, to)
 	if owns {
-		// Tables that inherit from the owner's can only be made with its own rights.
+		// Only the owner's rights allow tables that inherit from the owner's.
 		database, err := c.one(ctx, "select current_database()::text")
 		if err != nil {
 			return "", err
 		}
-		run = append(run, "set local role none", fmt.Sprintf("alter role session_user in database %s set role = %s", quote(database[0]), quote(owner)))
+		run = append(run, "set local role none",
+			fmt.Sprintf("alter role session_user in database %s set role = %s", quote(database[0]), quote(owner)))
 		text += ", and its role at each login"
 	}
 	for _, sql := range run {

@@ -11,28 +11,28 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// kept are the ids of the releases that this unit needs, before and after the
-// plan is applied: the one to use, the one before it, and one that failed, for
-// as long as it may be tried again.
-func (r Release) kept(root host.Root, t target) map[string]bool {
+// required returns the ids of the releases that this unit needs before and after the plan
+// is applied: the target, the previous release, and a failed one as long as it may be tried
+// again.
+func (r Release) required(root host.Root, t target) map[string]bool {
 	now, _ := currentRelease(root)
-	keep := map[string]bool{t.id: true, now: true}
+	required := map[string]bool{t.id: true, now: true}
 	if now == "" || now == t.id {
 		if prev, ok := previousRelease(root); ok {
-			keep[prev] = true
+			required[prev] = true
 		}
 	}
 	if t.back {
-		keep[r.avoid.ID] = true
+		required[r.avoid.ID] = true
 	}
-	return keep
+	return required
 }
 
-// clean removes downloads, what a killed run left, and releases older than
-// the previous one. Folders without our record are left alone, and with shared
-// storage what other units need, and everything while one of them installs.
+// clean removes downloads, remains of killed runs, and releases older than the previous
+// one. Folders without a record of this charm stay. With shared storage, releases that
+// other units need stay, and all releases stay while another unit installs one.
 func (r Release) clean(h host.Host, t target) (plan.Plan, error) {
-	keep := r.kept(h.Root, t)
+	required := r.required(h.Root, t)
 	all, err := releases(h.Root)
 	if err != nil {
 		return nil, err
@@ -43,18 +43,18 @@ func (r Release) clean(h host.Host, t target) (plan.Plan, error) {
 			return nil, err
 		}
 	}
-	var gone []string
+	var remove []string
 	for _, o := range all {
-		if !keep[o.ID] && !others(o.ID) {
-			gone = append(gone, path.Join(Dir, o.ID))
+		if !required[o.ID] && !others(o.ID) {
+			remove = append(remove, path.Join(Dir, o.ID))
 		}
 	}
-	left, err := r.leftovers(h.Root, t)
+	remains, err := r.leftovers(h.Root, t)
 	if err != nil {
 		return nil, err
 	}
-	gone = append(gone, left...)
-	if r.Shared && len(gone) > 0 {
+	remove = append(remove, remains...)
+	if r.Shared && len(remove) > 0 {
 		unlock, err := tryLock(h.Root)
 		if errors.Is(err, errBusy) {
 			return nil, nil
@@ -65,7 +65,7 @@ func (r Release) clean(h host.Host, t target) (plan.Plan, error) {
 		unlock()
 	}
 	var p plan.Plan
-	for _, dir := range gone {
+	for _, dir := range remove {
 		why := "older than the previous release"
 		if strings.HasPrefix(path.Base(dir), ".") {
 			why = "not needed any more"
@@ -80,37 +80,37 @@ func (r Release) clean(h host.Host, t target) (plan.Plan, error) {
 	return p, nil
 }
 
-// leftovers are downloads and what killed runs left.
+// leftovers returns downloads and remains of killed runs.
 func (r Release) leftovers(root host.Root, t target) ([]string, error) {
 	if r.Shared && !t.installed {
 		return nil, nil // the install step sweeps
 	}
-	left, err := root.Glob(Dir + "/.unpack-*")
+	remains, err := root.Glob(Dir + "/.unpack-*")
 	if err != nil {
 		return nil, err
 	}
-	var gone []string
-	for _, dir := range left {
-		if t.installed || path.Base(dir) != ".unpack-"+t.id { // the next unpacking uses that one
-			gone = append(gone, dir)
+	var remove []string
+	for _, dir := range remains {
+		if t.installed || path.Base(dir) != ".unpack-"+t.id { // the next unpacking uses that folder
+			remove = append(remove, dir)
 		}
 	}
 	if root.Exists(downloadDir) || !t.installed && !t.resource {
-		gone = append(gone, downloadDir)
+		remove = append(remove, downloadDir)
 	}
 	if r.Shared {
-		gone = append(gone, markers(root)...)
+		remove = append(remove, markers(root)...)
 	}
-	return gone, nil
+	return remove, nil
 }
 
-// sweep removes what other installs left, by whoever holds the lock.
+// sweep removes remains of other installs. The caller holds the lock.
 func (r Release) sweep(root host.Root) error {
-	left, err := root.Glob(Dir + "/.unpack-*")
+	remains, err := root.Glob(Dir + "/.unpack-*")
 	if err != nil {
 		return err
 	}
-	for _, p := range append(left, markers(root)...) {
+	for _, p := range append(remains, markers(root)...) {
 		if err := os.RemoveAll(root.Path(p)); err != nil {
 			return err
 		}
@@ -118,14 +118,14 @@ func (r Release) sweep(root host.Root) error {
 	return nil
 }
 
-// removeShared is removeTree beside other units. A unit names a release in its
-// record and then looks whether it is there; this looks at the records, takes
-// the release its name, and looks again. Whoever came in between either has
-// its release back or finds it missing, and never links what is half removed.
+// removeShared removes a release on storage that other units use. A unit names a release in
+// its record and then checks that it exists. removeShared checks the records, renames the
+// release and checks the records again. A unit that named the release in between either
+// gets it back or finds it missing. It never links a half-removed one.
 func (r Release) removeShared(h host.Host, dir string) error {
 	unlock, err := tryLock(h.Root)
 	if errors.Is(err, errBusy) {
-		return nil // that unit, or the next hook, does it
+		return nil // that unit, or the next hook, removes it
 	}
 	if err != nil {
 		return err
@@ -138,34 +138,34 @@ func (r Release) removeShared(h host.Host, dir string) error {
 	if needed, err := r.needed(h); err != nil || needed(id) {
 		return err
 	}
-	gone, err := takeName(h.Root, dir)
+	renamed, err := takeName(h.Root, dir)
 	if err != nil {
 		return err
 	}
 	if needed, err := r.needed(h); err != nil || needed(id) {
-		return errors.Join(err, os.Rename(h.Path(gone), h.Path(dir)))
+		return errors.Join(err, os.Rename(h.Path(renamed), h.Path(dir)))
 	}
-	return os.RemoveAll(h.Path(gone))
+	return os.RemoveAll(h.Path(renamed))
 }
 
-// removeTree takes the folder its name first: a release that is half removed
-// must not look like one.
+// removeTree renames the folder first, because a half-removed release must not look
+// complete.
 func removeTree(root host.Root, dir string) error {
-	gone := dir
+	renamed := dir
 	if base := path.Base(dir); !strings.HasPrefix(base, ".") {
 		var err error
-		if gone, err = takeName(root, dir); err != nil {
+		if renamed, err = takeName(root, dir); err != nil {
 			return err
 		}
 	}
-	return os.RemoveAll(root.Path(gone))
+	return os.RemoveAll(root.Path(renamed))
 }
 
-// takeName renames the folder of a release to one that is swept.
+// takeName renames the folder of a release to a name that sweep removes.
 func takeName(root host.Root, dir string) (string, error) {
-	gone := path.Join(path.Dir(dir), ".unpack-old-"+path.Base(dir))
-	if err := os.RemoveAll(root.Path(gone)); err != nil {
+	renamed := path.Join(path.Dir(dir), ".unpack-old-"+path.Base(dir))
+	if err := os.RemoveAll(root.Path(renamed)); err != nil {
 		return "", err
 	}
-	return gone, os.Rename(root.Path(dir), root.Path(gone))
+	return renamed, os.Rename(root.Path(dir), root.Path(renamed))
 }

@@ -121,7 +121,7 @@ func TestDownloadEndsWhenNothingComes_D7(t *testing.T) {
 	require.ErrorContains(t, err, "nothing came for 1m0s")
 }
 
-func TestDownloadOfWhatIsNotThereIsNotRepeated(t *testing.T) {
+func TestMissingDownloadIsNotRetried(t *testing.T) {
 	h, m := machine(t), newMirror(t)
 	r := m.from("8.2.5")
 	r.SHA256 = sumOf(nil)

@@ -17,37 +17,37 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// Install is the release below Dir with Link pointing at it.
+// Install installs the release below Dir and points Link to it.
 type Install struct {
 	Release
-	Before plan.Resource // comes just before another release takes the place of the one in use; nil: nothing
+	Before plan.Resource // applied before another release replaces the current one; nil: nothing
 
-	client *http.Client                                   // nil: one that knows Proxy
+	client *http.Client                                   // nil: a client with Proxy
 	after  func(time.Duration, func()) (stop func() bool) // nil: time.AfterFunc
 }
 
-// Diff implements plan.Resource. Each step can be killed anywhere: downloads
-// resume, a release has its name only when it is complete, and the link is
-// switched by a rename. With shared storage any unit can be killed anywhere
-// beside any other.
+// Diff implements plan.Resource. Each step can be killed at any point. Downloads resume, a
+// release gets its name only when it is complete, and a rename switches the link. With
+// shared storage this holds for several units at once.
 func (r Install) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	t, err := r.target(h.Root)
 	if err != nil {
 		return nil, err
 	}
-	if r.Shared && !h.Exists(SharedMarker) { // else it would land on the container's own disk
+	if r.Shared && !h.Exists(SharedMarker) { // otherwise the release would be on the container's own disk
 		return plan.Plan{{Op: "use the shared storage", Why: "releases are in it", Do: func(context.Context) error {
 			return cmp.Or(SharedStorage(h.Root), error(errNotMounted))
 		}}}, nil
 	}
-	p := r.forget(h.Root, t)
+	p := r.allowRetry(h.Root, t)
 	if t.resource && r.SHA256 != "" && r.SHA256 != t.from.SHA256 {
-		return plan.Plan{{Op: "use the attached release", Why: "its SHA-256 is not release-sha256", Do: func(context.Context) error {
-			return &checksumError{Path: r.Resource, Want: r.SHA256, Got: t.from.SHA256, Source: "release-sha256"}
-		}}}, nil
+		return plan.Plan{{Op: "use the attached release", Why: "its SHA-256 is not release-sha256",
+			Do: func(context.Context) error {
+				return &checksumError{Path: r.Resource, Want: r.SHA256, Got: t.from.SHA256, Source: "release-sha256"}
+			}}}, nil
 	}
 	if r.Shared {
-		c, err := r.claim(h, r.kept(h.Root, t))
+		c, err := r.claim(h, r.required(h.Root, t))
 		if err != nil {
 			return nil, err
 		}
@@ -60,8 +60,8 @@ func (r Install) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	return append(p, s...), err
 }
 
-// install is the steps up to a complete folder below Dir. They share a client, and
-// its connections with it.
+// install returns the steps up to a complete folder below Dir. They share a client and its
+// connections.
 func (r Install) install(h host.Host, t target) plan.Plan {
 	r.client = cmp.Or(r.client, newClient(r.Proxy))
 	why := "no release is installed"
@@ -73,9 +73,10 @@ func (r Install) install(h host.Host, t target) plan.Plan {
 		if t.resource {
 			what = "the attached Concourse release"
 		}
-		return plan.Plan{{Op: "install " + what + " into the shared storage", Why: why, Do: func(ctx context.Context) error {
-			return r.installShared(ctx, h, t)
-		}}}
+		return plan.Plan{{Op: "install " + what + " into the shared storage", Why: why,
+			Do: func(ctx context.Context) error {
+				return r.installShared(ctx, h, t)
+			}}}
 	}
 	if t.resource {
 		return plan.Plan{{Op: "unpack the attached Concourse release", Why: why, Do: func(ctx context.Context) error {
@@ -91,17 +92,18 @@ func (r Install) install(h host.Host, t target) plan.Plan {
 	}
 	var sum string
 	return append(p,
-		plan.Step{Op: "verify the download of Concourse " + r.Version, Why: "nothing is unpacked unverified", Do: func(ctx context.Context) (err error) {
-			sum, err = r.verify(ctx, h, tarball)
-			return err
-		}},
+		plan.Step{Op: "verify the download of Concourse " + r.Version, Why: "nothing is unpacked unverified",
+			Do: func(ctx context.Context) (err error) {
+				sum, err = r.verify(ctx, h, tarball)
+				return err
+			}},
 		plan.Step{Op: "unpack Concourse " + r.Version, Why: why, Do: func(ctx context.Context) error {
 			return r.unpack(ctx, h, t.id, h.Path(tarball), origin{Version: r.Version, SHA256: sum})
 		}})
 }
 
-// installShared is install as one step, for one unit at a time. What another
-// unit has finished since the plan was made is not done again.
+// installShared installs in one step, for one unit at a time. It skips the parts that
+// another unit has finished since the plan was made.
 func (r Install) installShared(ctx context.Context, h host.Host, t target) error {
 	unlock, err := tryLock(h.Root)
 	if err != nil {
@@ -135,12 +137,11 @@ func (r Install) installShared(ctx context.Context, h host.Host, t target) error
 
 var versionInText = regexp.MustCompile(`\b[0-9]+\.[0-9]+\.[0-9]+\b`)
 
-// programs that have to be in a release for a worker to run.
+// programs returns the programs that a worker needs from a release.
 func programs() []string { return []string{"bin/concourse", "bin/containerd", "bin/runc"} }
 
-// unpack makes the folder id from the tarball from, which this process opens
-// by that name. Until the last rename it is called .unpack-<id>; what a killed
-// run left there is thrown away.
+// unpack creates the folder id from the tarball from, a path for this process. Until the
+// last rename the folder is called .unpack-<id>. Remains of a killed run in it are removed.
 func (r Release) unpack(ctx context.Context, h host.Host, id, from string, o origin) error {
 	dir := path.Join(Dir, ".unpack-"+id)
 	if err := os.RemoveAll(h.Path(dir)); err != nil {
@@ -150,7 +151,7 @@ func (r Release) unpack(ctx context.Context, h host.Host, id, from string, o ori
 		return err
 	}
 	shown := path.Base(from)
-	plan.Say(ctx, "Extracting Concourse "+orElse(r.Version, shown)+"...")
+	plan.Report(ctx, "Extracting Concourse "+cmp.Or(r.Version, shown)+"...")
 	f, err := os.Open(from)
 	if err != nil {
 		return err
@@ -162,7 +163,8 @@ func (r Release) unpack(ctx context.Context, h host.Host, id, from string, o ori
 		o.Version, err = releaseVersion(ctx, h, dir)
 	}
 	if err == nil && r.Version != "" && o.File == "" && o.Version != r.Version {
-		err = errors.Join(&VersionError{Path: shown, Want: r.Version, Got: o.Version}, r.refuse(h.Root, o.SHA256, o.Version))
+		err = errors.Join(&VersionError{Path: shown, Want: r.Version, Got: o.Version},
+			r.refuse(h.Root, o.SHA256, o.Version))
 	}
 	if err != nil {
 		if errors.As(err, &bad) {
@@ -185,9 +187,9 @@ func (r Release) unpack(ctx context.Context, h host.Host, id, from string, o ori
 	return syncDir(h.Path(Dir))
 }
 
-// releaseVersion checks that the worker's programs are there and asks the
-// main one for its version. It is the first time that anything of the release
-// runs; its checksum has been verified, or the operator attached it.
+// releaseVersion checks the worker's programs and asks the main one for its version. This
+// is the first time that a program of the release runs. Its checksum has been verified, or
+// the operator attached it.
 func releaseVersion(ctx context.Context, h host.Host, dir string) (string, error) {
 	for _, p := range programs() {
 		st, err := h.Stat(path.Join(dir, p))
@@ -199,7 +201,8 @@ func releaseVersion(ctx context.Context, h host.Host, dir string) (string, error
 		Argv: []string{h.Path(path.Join(dir, "bin/concourse")), "--version"}})
 	var cmd *host.CommandError
 	if errors.As(err, &cmd) {
-		return "", problem(fmt.Sprintf("bin/concourse does not run on this machine: %s", orElse(cmd.LastLine(), cmd.Err.Error())))
+		return "", problem(fmt.Sprintf("bin/concourse does not run on this machine: %s",
+			cmp.Or(cmd.LastLine(), cmd.Err.Error())))
 	}
 	if err != nil {
 		return "", err
@@ -219,9 +222,9 @@ func writeOrigin(root host.Root, dir string, o origin) error {
 	return root.WriteFile(path.Join(dir, originName), append(bytes.TrimSpace(data), '\n'), 0o644)
 }
 
-// syncTree makes the names of a tree durable; the files' contents were synced
-// when they were written. Folders get their mode whatever the umask is: users
-// that are not this process's run what is in them.
+// syncTree makes the names of a tree durable. The contents of files were synced when they
+// were written. Folders get their mode whatever the umask is, because other users run the
+// programs in them.
 func syncTree(dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
@@ -238,11 +241,4 @@ func syncTree(dir string) error {
 		}
 	}
 	return syncDir(dir)
-}
-
-func orElse(s, otherwise string) string {
-	if s != "" {
-		return s
-	}
-	return otherwise
 }

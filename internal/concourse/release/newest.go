@@ -18,42 +18,41 @@ import (
 )
 
 const (
-	// newestAPI is GitHub's record of the newest release that is neither a
-	// draft nor a pre-release (REST API, "Get the latest release").
+	// newestAPI is GitHub's record of the newest release that is neither a draft nor a
+	// pre-release (REST API, "Get the latest release").
 	newestAPI = "https://api.github.com/repos/concourse/concourse/releases/latest"
-	// NewestFile keeps the last answer.
+	// NewestFile stores the last answer.
 	NewestFile = wellknown.StateDir + "/newest.json"
-	// newestEvery is how often GitHub is asked: without a token an address has
-	// 60 requests an hour, for all that is behind it.
+	// newestEvery is the interval between requests to GitHub. Without a token, one address
+	// has 60 requests an hour for all machines behind it.
 	newestEvery = 6 * time.Hour
-	// newestDeadline bounds what a hook spends on it.
+	// newestDeadline bounds the time that a hook spends on the request.
 	newestDeadline = 10 * time.Second
 )
 
-// NewestQuery is what auto-upgrade asks with.
+// NewestQuery holds the input of a query of auto-upgrade.
 type NewestQuery struct {
-	Installed string // x.y.z; "" where nothing is installed
-	Arch      string // amd64, arm64: a release counts when it has a tarball for it
+	Installed string // x.y.z; "" if no release is installed
+	Arch      string // amd64, arm64: a release is valid if it has a tarball for it
 	Token     string // option github-token, "" without
 	Proxy     resource.Proxies
-	Offline   bool // uses the last answer only, for plans that are shown
+	Offline   bool // use only the last answer, for plans that are shown
 	api       string
 }
 
-// newestAnswer is NewestFile. It never holds the token.
+// newestAnswer holds the content of NewestFile. It never contains the token.
 type newestAnswer struct {
 	Asked   time.Time `json:"asked"`
-	Asker   string    `json:"asker"`             // a hash of what it was asked with
-	ETag    string    `json:"etag,omitempty"`    // of the answer that Version is from
+	Asker   string    `json:"asker"`             // hash of the query's inputs
+	ETag    string    `json:"etag,omitempty"`    // of the answer with Version
 	Version string    `json:"version,omitempty"` // "" before the first answer
 	Problem string    `json:"problem,omitempty"` // of the last request
 }
 
-// Newest is the version that auto-upgrade wants: the newest release of the
-// installed one's major version, never an older one (D15). It can always be
-// used. GitHub is asked once in 6 hours at most, whatever comes of it, and a
-// failure is a remark and nothing else (D13). A new major version is a remark
-// as well: its migrations are not taken back by going back, so the operator
+// Newest returns the version that auto-upgrade wants: the newest release with the installed
+// major version, never an older one (D15). The version can always be used. GitHub gets at
+// most one request in 6 hours, also after a failure, which is only a warning (D13). A new
+// major version is a warning too: a rollback does not undo its migrations, so the operator
 // decides (D14).
 func Newest(ctx context.Context, h host.Host, q NewestQuery) (version, remark string) {
 	have := cmp.Or(q.Installed, TestedVersion)
@@ -69,12 +68,13 @@ func Newest(ctx context.Context, h host.Host, q NewestQuery) (version, remark st
 	case CheckVersion(a.Version) != nil || compareVersions(a.Version, have) <= 0:
 		return have, remark
 	case major(a.Version) != major(have):
-		return have, fmt.Sprintf("Concourse %s is there, a new major version: to take it set version=%s", a.Version, a.Version)
+		return have, fmt.Sprintf("Concourse %s is there, a new major version: to take it set version=%s", a.Version,
+			a.Version)
 	}
 	return a.Version, ""
 }
 
-// readNewest is empty where there is no answer, or none that can be read.
+// readNewest returns the zero value if the answer is missing or unreadable.
 func readNewest(root host.Root) (a newestAnswer) {
 	data, err := root.ReadFile(NewestFile)
 	if err != nil || json.Unmarshal(data, &a) != nil {
@@ -83,14 +83,14 @@ func readNewest(root host.Root) (a newestAnswer) {
 	return a
 }
 
-// ask notes that it asks, so that a run that is killed has asked, too.
+// ask records the request before it sends it, so that a killed run counts as a request.
 func (q NewestQuery) ask(ctx context.Context, h host.Host, a newestAnswer) newestAnswer {
 	if asker := q.asker(); asker != a.Asker {
 		a.Asker, a.ETag = asker, ""
 	}
 	a.Asked, a.Problem = h.Now().UTC(), "GitHub did not answer the last time"
 	if err := writeNewest(h.Root, a); err != nil {
-		// Without the note it would be asked in every hook.
+		// Without the record every hook would send a request.
 		a.Problem = err.Error()
 		return a
 	}
@@ -123,7 +123,7 @@ func writeNewest(root host.Root, a newestAnswer) error {
 	return nil
 }
 
-// fetch returns no version where the answer is the one that etag is of.
+// fetch returns no version if the answer still has the etag.
 func (q NewestQuery) fetch(ctx context.Context, etag string) (version, newTag string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, newestDeadline)
 	defer cancel()
@@ -162,7 +162,7 @@ func (q NewestQuery) fetch(ctx context.Context, etag string) (version, newTag st
 	return version, resp.Header.Get("Etag"), err
 }
 
-// parseNewest reads the version out of GitHub's record of a release.
+// parseNewest reads the version from GitHub's record of a release.
 func parseNewest(data []byte, arch string) (string, error) {
 	var latest struct {
 		Tag    string `json:"tag_name"`
@@ -186,15 +186,16 @@ func parseNewest(data []byte, arch string) (string, error) {
 	return "", fmt.Errorf("Concourse %s has no %s yet", version, want)
 }
 
-// tokenError is a token that GitHub does not know, or not any more.
+// tokenError reports a token that GitHub rejects.
 type tokenError struct{}
 
 func (*tokenError) Error() string { return "GitHub refuses github-token" }
 
-// Remedy says what the operator can do.
+// Remedy returns the error with a way to fix it.
 func (e *tokenError) Remedy() string { return e.Error() + "; set another one, or none" }
 
-// asker tells queries apart: who sets a token or proxy need not wait.
+// asker returns a hash of the query's inputs. With a new token or proxy the next request
+// need not wait.
 func (q NewestQuery) asker() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", q.Token, q.Proxy, q.Arch, q.api))
 	return fmt.Sprintf("%x", sum[:4])

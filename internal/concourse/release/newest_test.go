@@ -142,7 +142,7 @@ func TestNewestThatIsKnownOutlivesAFailure(t *testing.T) {
 }
 
 // D14: a new major version is named and not taken.
-func TestNewestTakesNoNewMajorVersion_D14(t *testing.T) {
+func TestNewestSkipsANewMajorVersion_D14(t *testing.T) {
 	h, g := machine(t), newGithub(t, "9.0.0")
 	version, remark := Newest(t.Context(), h, g.query("8.2.5"))
 	require.Equal(t, "8.2.5", version)
@@ -206,7 +206,7 @@ func TestNewestThatIsKilledHasAsked_D13(t *testing.T) {
 	require.Len(t, g.asked, 1)
 }
 
-func TestNewestOfflineAsksNobody(t *testing.T) {
+func TestNewestOfflineSendsNoRequest(t *testing.T) {
 	h, g := machine(t), newGithub(t, "8.2.6")
 	q := g.query("8.2.5")
 	q.Offline = true

@@ -7,19 +7,18 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// refusal is a download that was verified and turned out to be another version
-// than its name says. It is known by its digest, as an attached release is: as
-// long as that is the checksum that the tarball has to have, it is neither
-// fetched nor unpacked again.
+// refusal records a verified download that has another version than its name. Its digest
+// identifies it, as for an attached release. While that digest is the tarball's expected
+// checksum, the tarball is neither downloaded nor unpacked again.
 type refusal struct {
 	SHA256  string `json:"sha256"`
-	Version string `json:"version"` // what it is
+	Version string `json:"version"` // the actual version
 }
 
 func (r Release) refusalFile() string { return downloadDir + "/" + r.name() + ".refused.json" }
 
-// refuse notes that the tarball of that digest is another version and throws it
-// away. The note comes first: a run that is killed after it unpacks once more.
+// refuse records that the tarball with that digest has another version, and removes it. The
+// record comes first: if a run is killed after it, the next run only unpacks once more.
 func (r Release) refuse(root host.Root, sum, version string) error {
 	data, err := json.Marshal(refusal{SHA256: sum, Version: version})
 	if err != nil {
@@ -32,14 +31,14 @@ func (r Release) refuse(root host.Root, sum, version string) error {
 	return errors.Join(root.Remove(tarball), root.Remove(tarball+".sha256"))
 }
 
-// refusedBefore is the error of a tarball of that digest, nil for one that was
-// not refused. The checksum is forgotten, so that the next run asks for it anew
-// and notices when the mirror has another tarball.
+// refusedBefore returns the error of a refused tarball with that digest, or nil. It removes
+// the stored checksum, so that the next run requests it again and notices another tarball
+// on the mirror.
 func (r Release) refusedBefore(root host.Root, sum string) error {
 	var k refusal
 	data, err := root.ReadFile(r.refusalFile())
 	if err != nil || json.Unmarshal(data, &k) != nil || k.SHA256 != sum {
-		return nil // a note that can't be read costs a download
+		return nil // an unreadable record costs one download
 	}
 	return errors.Join(&VersionError{Path: r.name(), Want: r.Version, Got: k.Version},
 		root.Remove(downloadDir+"/"+r.name()+".sha256"))

@@ -1,8 +1,8 @@
-// Package release is how a Concourse release gets on a machine: found, downloaded
-// or taken from the attached resource, verified, unpacked, switched to by one link,
-// gone back from when it fails here, and cleaned up, with storage that units share
-// or without. Release says which and from where, Install is a plan.Resource that
-// brings it; nothing here knows what is run of it.
+// Package release installs a Concourse release on a machine. It finds, downloads or takes
+// it from the attached resource, verifies and unpacks it, and switches one link to it. It
+// also rolls back a failed release and cleans up, with or without shared storage. Release
+// describes which release and its source. Install is the plan.Resource that installs it.
+// The package never decides which programs of it run.
 package release
 
 import (
@@ -20,31 +20,31 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 )
 
-// Upstream is where Concourse publishes its releases.
+// Upstream is Concourse's download location of releases.
 const Upstream = "https://github.com/concourse/concourse/releases/download"
 
-// Release is the Concourse release that is wanted. It comes from the attached
-// resource where there is one, else from Mirror. It is data, and Observe adds to it
-// what only the machine tells.
+// Release describes the wanted Concourse release. It comes from the attached resource if
+// present, otherwise from Mirror. Release is data; Observe adds facts that only the machine
+// has.
 type Release struct {
-	Version  string // x.y.z; with a resource "" takes whatever version it is
-	Resource string // tarball as this process opens it; "" or an empty file: none
-	Mirror   string // base URL in place of Upstream, "" for Upstream
-	SHA256   string // of the tarball, lower-case hex; "" where the operator gave none
+	Version  string // x.y.z; "" accepts any version of a resource
+	Resource string // tarball as this process opens it; missing or empty: none
+	Mirror   string // base URL instead of Upstream; "" for Upstream
+	SHA256   string // of the tarball, lower-case hex; "" if the operator gave none
 	Arch     string // amd64 or arm64
-	Token    string // option github-token, for GitHub's API alone; "" without
+	Token    string // option github-token, only for GitHub's API; "" without
 	Proxy    resource.Proxies
 	Shared   bool       // HomeDir is shared storage, see SharedStorage
-	Unit     string     // this unit, "worker/0"; needed where Shared
+	Unit     string     // this unit, "worker/0"; required if Shared
 	api      string     // "": upstreamAPI
 	upstream string     // "": Upstream
 	table    []checksum // nil: checksums()
-	seen     origin     // Resource as it was observed, with its hash
-	avoid    Failed     // is not used as long as it is the one that is wanted; empty: none
+	seen     origin     // Resource as observed, with its hash
+	avoid    Failed     // not used while it is the wanted one; empty: none
 }
 
-// Observe is the release with what a run has to look up once: whether one failed
-// here, and the hash of the attached resource, which takes seconds.
+// Observe adds the facts that a run looks up once: a release that failed here, and the hash
+// of the attached resource, which takes seconds.
 func Observe(root host.Root, r Release) (Release, error) {
 	r.avoid = readFailed(root)
 	all, err := releases(root)
@@ -58,25 +58,24 @@ func Observe(root host.Root, r Release) (Release, error) {
 	return r, err
 }
 
-// target is the release that is wanted, as far as it is known before it is
-// there.
+// target describes the wanted release, as far as it is known before it is installed.
 type target struct {
 	id        string
 	installed bool   // complete below Dir
-	from      origin // of the release where installed; of the resource where there is one
+	from      origin // of the release if installed; of the resource if present
 	resource  bool
-	back      bool // the release before, as the wanted one failed here
+	back      bool // the previous release, because the wanted one failed here
 }
 
-// ID names the folder below Dir that Link names once the
-// release is installed. It is the same before and after, so it is an input of
-// the trigger that restarts the worker.
+// ID returns the name of the folder below Dir that Link names once the release is
+// installed. It is equal before and after, so it is an input of the trigger that restarts
+// the worker.
 func (r Release) ID(root host.Root) (string, error) {
 	t, err := r.target(root)
 	return t.id, err
 }
 
-// target finds out which release is to be used and whether it is there.
+// target determines the release to use and whether it is installed.
 func (r Release) target(root host.Root) (target, error) {
 	t, err := r.wanted(root)
 	if err != nil {
@@ -85,7 +84,7 @@ func (r Release) target(root host.Root) (target, error) {
 	return r.instead(root, t), nil
 }
 
-// wanted is the release as the options say.
+// wanted returns the release that the options request.
 func (r Release) wanted(root host.Root) (target, error) {
 	if err := r.check(); err != nil {
 		return target{}, err
@@ -121,8 +120,8 @@ func (r Release) wanted(root host.Root) (target, error) {
 	return target{id: id}, nil
 }
 
-// attached describes the resource, nil where there is none. Its hash is its
-// identity: Juju gives every revision the same path.
+// attached describes the resource, or returns nil if it is missing. The hash identifies it,
+// because Juju gives every revision the same path.
 func (r Release) attached(all []origin) (*origin, error) {
 	if r.Resource == "" {
 		return nil, nil
@@ -161,8 +160,8 @@ func hashFile(name string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
-// check refuses what would be a programming error of the caller, or worse a
-// path: options have been validated before.
+// check rejects programming errors of the caller, and values that are not safe as a path.
+// Options have been validated before.
 func (r Release) check() error {
 	if r.Version != "" || r.Resource == "" {
 		if err := CheckVersion(r.Version); err != nil {
@@ -181,10 +180,10 @@ func (r Release) check() error {
 	return nil
 }
 
-// name is the tarball's, as upstream and mirrors have it.
+// name returns the name of the tarball upstream and on mirrors.
 func (r Release) name() string { return fmt.Sprintf("concourse-%s-linux-%s.tgz", r.Version, r.Arch) }
 
-// url is where the tarball is.
+// url returns the address of the tarball.
 func (r Release) url() (*url.URL, error) {
 	u, err := url.Parse(strings.TrimRight(cmp.Or(r.Mirror, r.upstream, Upstream), "/"))
 	if err != nil {

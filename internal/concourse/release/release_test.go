@@ -200,14 +200,14 @@ func TestAttachedReleaseOfAnotherVersionOrSumIsRefused(t *testing.T) {
 	require.NoError(t, resourcetest.Apply(t, h, Install{Release: Release{Version: "8.2.4", Resource: file, SHA256: sumOf(data), Arch: "amd64"}}))
 }
 
-func TestEmptyResourceIsNone(t *testing.T) {
+func TestEmptyResourceIsIgnored(t *testing.T) {
 	h := machine(t)
 	r := Install{Release: Release{Version: "8.2.5", Resource: attach(t, nil), Arch: "amd64"}}
 	require.Contains(t, resourcetest.Ops(t, h, r), "download Concourse 8.2.5")
 }
 
 // D15: nothing but a version becomes part of a path or an address.
-func TestReleaseRefusesWhatIsNoVersion_D15(t *testing.T) {
+func TestReleaseRefusesInvalidVersions_D15(t *testing.T) {
 	for _, r := range []Release{
 		{Version: "latest", Arch: "amd64"}, {Version: "../x", Arch: "amd64"}, {Arch: "amd64"},
 		{Version: "8.2.5", Arch: "s390x"}, {Version: "8.2.5", Arch: "amd64", SHA256: "AB"},
@@ -240,7 +240,7 @@ func TestChecksumTableIsConsistent(t *testing.T) {
 	require.Equal(t, "c", c.SHA256)
 }
 
-func TestEveryErrorSaysWhoCanHelp(t *testing.T) {
+func TestEveryErrorIsTemporaryOrHasARemedy(t *testing.T) {
 	var temporary interface{ Temporary() bool }
 	require.True(t, errors.As(error(&NetworkError{}), &temporary))
 	require.True(t, errors.As(error(&waitError{}), &temporary))

@@ -11,20 +11,20 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// failedFile names the release that did not start on this unit.
+// failedFile is the record of the release that did not start on this unit.
 const failedFile = wellknown.StateDir + "/failed-release.json"
 
-// Failed is a release that did not start here and is not tried again until
-// something else is wanted or the operator says so.
+// Failed describes a release that did not start here. It is not tried again until another
+// release is wanted or the operator requests it.
 type Failed struct {
 	ID       string `json:"id"`       // of its folder in Dir
 	Version  string `json:"version"`  // x.y.z
 	Why      string `json:"why"`      // one line for a status
-	Previous string `json:"previous"` // id of the release to go back to, "" when there is none
+	Previous string `json:"previous"` // id of the release to roll back to, or ""
 }
 
-// readFailed is empty where no release failed. A note that can't be read is
-// none: it must not keep the unit from running something.
+// readFailed returns the failed release, or the zero value. An unreadable record is
+// ignored, because it must not prevent the unit from running a release.
 func readFailed(root host.Root) (f Failed) {
 	data, err := root.ReadFile(failedFile)
 	if err != nil || json.Unmarshal(data, &f) != nil || !plainName(f.ID) {
@@ -33,9 +33,9 @@ func readFailed(root host.Root) (f Failed) {
 	return f
 }
 
-// MarkFailed notes that the release id did not start. It comes before going
-// back: a run that is killed in between goes back in the next one, and the
-// note, not a link that is being changed, says to what.
+// MarkFailed records that the release id did not start. The record comes before the
+// rollback. If a run is killed in between, the next one rolls back to the release in the
+// record, independent of a half-changed link.
 func MarkFailed(root host.Root, id, version, why string) error {
 	f := Failed{ID: id, Version: version, Why: why}
 	if prev, ok := previousRelease(root); ok && prev != id {
@@ -59,7 +59,7 @@ func MarkFailed(root host.Root, id, version, why string) error {
 	return nil
 }
 
-// ForgetFailed lets the release be tried again.
+// ForgetFailed allows the release to be tried again.
 func ForgetFailed(root host.Root) error {
 	if err := root.Remove(failedFile); err != nil {
 		return fmt.Errorf("cannot forget the release that failed: %w", err)
@@ -67,9 +67,8 @@ func ForgetFailed(root host.Root) error {
 	return nil
 }
 
-// Avoided is the version that is wanted and not used because it failed here: the one
-// before it is used in its place. Where another one is wanted by now, Diff plans to
-// forget the failure.
+// Avoided returns the wanted version if it failed here, so that the previous one is used.
+// Once another version is wanted, Diff plans to remove the record.
 func (r Release) Avoided(root host.Root) (f Failed, is bool) {
 	t, err := r.target(root)
 	if err != nil || !t.back {
@@ -78,8 +77,7 @@ func (r Release) Avoided(root host.Root) (f Failed, is bool) {
 	return r.avoid, true
 }
 
-// Previous is the release to go back to, complete and another one than that
-// in use.
+// Previous returns the release to roll back to. It is complete and not in use.
 func Previous(root host.Root) (version, id string, ok bool) {
 	id, ok = previousRelease(root)
 	if _, now, used := Installed(root); !ok || used && now == id {
@@ -89,13 +87,13 @@ func Previous(root host.Root) (version, id string, ok bool) {
 	return o.Version, o.ID, ok
 }
 
-// instead is the release that takes the place of the wanted one where that
-// failed here.
+// instead returns the release that replaces the wanted one if that failed here.
 func (r Release) instead(root host.Root, t target) target {
 	if r.avoid.ID != t.id {
 		return t
 	}
-	// The one in use before the one noted: going back is done already.
+	// The current release is preferred over the recorded one, because the rollback may be
+	// complete.
 	now, _ := currentRelease(root)
 	for _, id := range []string{now, r.avoid.Previous} {
 		if id == "" || id == t.id {
@@ -105,23 +103,24 @@ func (r Release) instead(root host.Root, t target) target {
 			return target{id: id, installed: true, from: o, back: true}
 		}
 	}
-	return t // nothing to go back to
+	return t // no release to roll back to
 }
 
-// forget is the step that lets a failed release be tried again once another
-// one is wanted.
-func (r Release) forget(root host.Root, t target) plan.Plan {
+// forget returns the step that removes the record of a failed release once another one is
+// wanted.
+func (r Release) allowRetry(root host.Root, t target) plan.Plan {
 	if r.avoid.ID == "" || t.back || t.id == r.avoid.ID {
 		return nil
 	}
-	return plan.Plan{{Op: "forget that Concourse " + r.avoid.Version + " failed", Why: "another release is wanted", Do: func(context.Context) error {
-		return ForgetFailed(root)
-	}}}
+	return plan.Plan{{Op: "forget that Concourse " + r.avoid.Version + " failed", Why: "another release is wanted",
+		Do: func(context.Context) error {
+			return ForgetFailed(root)
+		}}}
 }
 
-// Upgrades reports whether the plan would replace a release that is in use,
-// from one version to another. to is "" where only unpacking an attached
-// release tells. Draining comes before that.
+// Upgrades reports whether the plan replaces a release in use, and the two versions. to is
+// "" if the version of an attached release is unknown before unpacking. Draining comes
+// before the upgrade.
 func Upgrades(root host.Root, r Release) (from, to string, is bool) {
 	from, now, ok := Installed(root)
 	t, err := r.target(root)
@@ -135,23 +134,23 @@ func Upgrades(root host.Root, r Release) (from, to string, is bool) {
 	return from, to, true
 }
 
-// DowngradeError is a release that is older than the one that made the
-// database what it is.
+// DowngradeError reports a release that is older than the one that migrated the database.
 type DowngradeError struct {
 	From, To string
-	Schema   int // newest version of a database that To knows
+	Schema   int // newest version of a database that To supports
 }
 
 func (e *DowngradeError) Error() string {
 	return fmt.Sprintf("cannot go from Concourse %s back to %s: the database was migrated by %s", e.From, e.To, e.From)
 }
 
-// Remedy says what the operator can do.
+// Remedy returns the error with a way to fix it.
 func (e *DowngradeError) Remedy() string {
-	return fmt.Sprintf("%s; run juju config <application> version=%s, or first take the database back: juju run <unit> run-migrations target-version=%d", e.Error(), e.From, e.Schema)
+	return fmt.Sprintf("%s; run juju config <application> version=%s, or first take the database back: juju run "+
+		"<unit> run-migrations target-version=%d", e.Error(), e.From, e.Schema)
 }
 
-// complete is the record of the release id, if it is there whole.
+// complete returns the record of the release id if the release is complete.
 func complete(root host.Root, id string) (origin, bool) {
 	data, err := root.ReadFile(path.Join(Dir, id, originName))
 	o := origin{ID: id}

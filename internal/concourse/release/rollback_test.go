@@ -161,7 +161,7 @@ func TestSecondReleaseThatFailsGoesBackToTheSameOne(t *testing.T) {
 }
 
 // What runs is left alone, whatever the note says was before it.
-func TestGoingBackThatIsDoneStaysWhereItIs(t *testing.T) {
+func TestCompletedRollbackStays(t *testing.T) {
 	m := newMirror(t)
 	h := upgraded(t, m)
 	m.put("8.2.6", tarball(t, releaseEntries("8.2.6")...), true)
@@ -237,7 +237,7 @@ func TestDowngradeErrorNamesBothWays_D15(t *testing.T) {
 	require.True(t, strings.HasPrefix(err.Error(), "cannot "))
 }
 
-func TestUpgradesTellsWhatWillChange(t *testing.T) {
+func TestUpgradesReturnsBothVersions(t *testing.T) {
 	m := newMirror(t)
 	h := machine(t)
 	m.put("8.2.4", tarball(t, releaseEntries("8.2.4")...), true)

@@ -17,34 +17,33 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 )
 
-// Shared storage is one folder of an LXD host that several units see as
-// HomeDir. In it they share releases and nothing else: which of them runs is
-// each unit's own Link. Nothing here waits: what another unit holds is
-// a *waitError, and the next hook looks again.
+// Shared storage is one folder of an LXD host that several units see as HomeDir. They share
+// only releases in it; each unit has a separate Link. No function here waits. If another
+// unit holds the lock, the result is a *waitError, and the next hook checks again.
 const (
-	// SharedMarker is put into the folder by whoever mounts it. Without it
-	// HomeDir is the container's own disk, and nothing is downloaded to it.
+	// SharedMarker is created in the folder by its mounter. Without it HomeDir is the
+	// container's own disk, and no release is downloaded to it.
 	SharedMarker = HomeDir + "/.lxc_shared_storage"
-	// installLock is held by the one unit that installs or removes a release.
-	// The Python charm locks the same file, so the two keep apart as well. The
-	// kernel gives the lock back when the process dies.
+	// installLock is held by the one unit that installs or removes a release. The Python
+	// charm locks the same file, so the two exclude each other too. The kernel releases the
+	// lock when the process dies.
 	installLock = HomeDir + "/.install.lock"
 
 	probePattern = ".write-probe-*"
-	// probeAge is when a probe was left by a run that was killed.
+	// probeAge is the age from which a probe is a remain of a killed run.
 	probeAge = time.Hour
 )
 
-// waitError is something that another unit or the operator is about to do.
-// Text is the whole status; it takes no attempts.
+// waitError reports work that another unit or the operator will finish. Text is the whole
+// status. It takes no attempts.
 type waitError struct{ Text string }
 
 func (e *waitError) Error() string { return e.Text }
 
-// Temporary says that another try can help.
+// Temporary returns true.
 func (e *waitError) Temporary() bool { return true }
 
-// Waiting is the text of the unit's status until then.
+// Waiting returns the unit's status until then.
 func (e *waitError) Waiting() string { return e.Text }
 
 var (
@@ -52,22 +51,22 @@ var (
 	errBusy       = &waitError{"Another unit downloading, waiting..."}
 )
 
-// storageError is shared storage that can't be used as it is.
+// storageError reports unusable shared storage.
 type storageError struct {
 	Problem string // the beginning of the status
-	Way     string // what the operator does
-	Err     error  // nil: none
+	Way     string // what the operator can do
+	Err     error  // may be nil
 }
 
 func (e *storageError) Error() string { return e.Problem }
 func (e *storageError) Unwrap() error { return e.Err }
 
-// Remedy says what the operator can do.
+// Remedy returns the problem with a way to fix it.
 func (e *storageError) Remedy() string { return e.Problem + " " + e.Way }
 
-// SharedStorage is nil when the shared folder is mounted and this unit can
-// write to it. A *waitError says that it is not there yet, a *storageError
-// that it is there no more or can't be written.
+// SharedStorage returns nil if the shared folder is mounted and this unit can write to it.
+// A *waitError reports that it is not mounted yet. A *storageError reports that it is no
+// longer mounted or not writable.
 func SharedStorage(root host.Root) error {
 	if _, err := root.Stat(SharedMarker); errors.Is(err, fs.ErrNotExist) {
 		return notMounted(root)
@@ -80,7 +79,7 @@ func SharedStorage(root host.Root) error {
 	return nil
 }
 
-// container is what the LXD host calls this machine.
+// container returns the LXD host's name of this machine.
 func container(root host.Root) string {
 	name, err := root.ReadText("/etc/hostname")
 	if err != nil || name == "" {
@@ -89,36 +88,37 @@ func container(root host.Root) string {
 	return name
 }
 
-// notMounted tells a folder that was not mounted yet from one that is gone:
-// the release in use went with it.
+// notMounted distinguishes a folder that is not mounted yet from a removed one: in the
+// second case the release in use is missing.
 func notMounted(root host.Root) error {
 	id, linked := linkedRelease(root, Link)
 	if !linked || root.Exists(path.Join(Dir, id)) {
 		return errNotMounted
 	}
 	return &storageError{Problem: "Shared storage unavailable - mount may have been removed.",
-		Way: fmt.Sprintf("On the LXD host run: lxc config device add %s shared-storage disk source=<folder> path=%s shift=true", container(root), HomeDir)}
+		Way: fmt.Sprintf("On the LXD host run: lxc config device add %s shared-storage disk source=<folder> "+
+			"path=%s shift=true", container(root), HomeDir)}
 }
 
 func notWritable(root host.Root, err error) error {
 	var at *fs.PathError
 	why := err
 	if errors.As(err, &at) {
-		why = at.Err // the path is a name made up here
+		why = at.Err // the path is a temporary name
 	}
-	return &storageError{Problem: fmt.Sprintf("Shared storage not writable: %v. Check mount permissions.", why), Err: err,
+	return &storageError{Problem: fmt.Sprintf("Shared storage not writable: %v. Check mount permissions.", why),
+		Err: err,
 		Way: fmt.Sprintf("On the LXD host run: lxc config device set %s shared-storage shift=true", container(root))}
 }
 
-// probe writes a file of a name that no other unit has (D12), and takes away
-// those that killed runs left.
+// probe writes a file with a unique name (D12), and removes probes of killed runs.
 func probe(root host.Root) error {
 	f, err := os.CreateTemp(root.Path(HomeDir), probePattern)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString("shared storage is writable\n")
-	// The storage's own clock, which is that of the other probes.
+	// The times of all probes come from the storage's clock.
 	st, serr := f.Stat()
 	if err = cmp.Or(err, serr, f.Close(), os.Remove(f.Name())); err != nil {
 		return err
@@ -139,10 +139,10 @@ func probe(root host.Root) error {
 	return nil
 }
 
-// tryLock takes the lock of the shared folder, or says at once that another
-// unit has it.
+// tryLock takes the lock of the shared folder, or returns errBusy at once if another unit
+// holds it.
 func tryLock(root host.Root) (unlock func(), err error) {
-	// Opened for reading, so that a file of another unit's owner will do.
+	// Opening for reading works if another unit's user owns the file.
 	f, err := os.OpenFile(root.Path(installLock), os.O_RDONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock %s: %w", installLock, err)
@@ -162,8 +162,8 @@ func tryLock(root host.Root) (unlock func(), err error) {
 	return nil, fmt.Errorf("cannot lock %s: %w", installLock, err)
 }
 
-// markers of a download that the Python charm left. Whoever holds the lock
-// knows that they are stale, however new they look (D8).
+// markers returns download markers of the Python charm. For the holder of the lock they are
+// stale, however new they look (D8).
 func markers(root host.Root) []string {
 	var found []string
 	for _, p := range []string{HomeDir + "/bin/.download_in_progress", HomeDir + "/.download_in_progress"} {
@@ -174,9 +174,9 @@ func markers(root host.Root) []string {
 	return found
 }
 
-// Folders are the directories that releases need. Those of shared
-// storage are made where they are missing and then left as they are: their
-// owner and mode are not one unit's to decide (D11).
+// Folders returns the directories that releases need. On shared storage only missing ones
+// are created, and existing ones keep their owner and mode, because those are not one
+// unit's decision (D11).
 func Folders(shared bool) []plan.Resource {
 	if !shared {
 		return []plan.Resource{resource.Dir{Path: HomeDir, Mode: 0o755}, resource.Dir{Path: Dir, Mode: 0o755}}
@@ -184,7 +184,7 @@ func Folders(shared bool) []plan.Resource {
 	return []plan.Resource{sharedDir(Dir), sharedDir(unitsDir)}
 }
 
-// sharedDir is a directory that is there, however it is, once the storage is.
+// sharedDir names a directory on shared storage. It is created if missing and never changed.
 type sharedDir string
 
 // Diff implements plan.Resource.

@@ -94,7 +94,7 @@ func TestUnitsOfSharedStorageUpgradeInAnyOrder_D6_D50(t *testing.T) {
 }
 
 // D8: a marker of the Python charm's download is no lock, however new it is.
-func TestPredecessorsDownloadMarkersHoldNobodyUp_D8(t *testing.T) {
+func TestPredecessorsDownloadMarkersAreIgnored_D8(t *testing.T) {
 	a, b := sharing(t)
 	m := newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
@@ -121,7 +121,7 @@ func TestPredecessorsDownloadMarkersHoldNobodyUp_D8(t *testing.T) {
 
 // D10, D11: whatever the shared folder holds beside releases keeps its
 // content, owner and mode.
-func TestReleasesTouchNothingElseInSharedStorage_D10_D11(t *testing.T) {
+func TestReleasesLeaveOtherFilesInSharedStorage_D10_D11(t *testing.T) {
 	a, b := sharing(t)
 	m := newMirror(t)
 	for _, v := range []string{"8.2.4", "8.2.5"} {
@@ -182,7 +182,7 @@ func TestReleaseIsReadableForAll_D11(t *testing.T) {
 	}
 }
 
-func TestSharedStorageThatIsNotThereYetIsWaitedFor(t *testing.T) {
+func TestMissingSharedStorageIsAwaited(t *testing.T) {
 	h := machine(t)
 	var wait *waitError
 	require.ErrorAs(t, SharedStorage(h.Root), &wait)
@@ -210,7 +210,7 @@ func TestSharedStorageThatIsNotThereYetIsWaitedFor(t *testing.T) {
 	require.NoError(t, SharedStorage(h.Root))
 }
 
-func TestSharedStorageThatIsGoneNamesTheWayOut(t *testing.T) {
+func TestRemovedSharedStorageHasARemedy(t *testing.T) {
 	a, b := sharing(t)
 	m := newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)

@@ -3,6 +3,7 @@ package release
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +16,9 @@ import (
 
 var sumForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// wantSum is the SHA-256 that the tarball has to have, and who says so: the
-// operator, the table, the file <tarball>.sha256 beside it on a mirror, or for
-// an upstream release GitHub's own record of it. What was fetched is kept, so
-// that all steps hold the tarball against the same sum.
+// wantSum returns the expected SHA-256 of the tarball and its source: the operator, the
+// table, the file <tarball>.sha256 beside it on a mirror, or GitHub's record for an
+// upstream release. A fetched sum is stored, so that all steps compare with the same one.
 func (r Install) wantSum(ctx context.Context, h host.Host) (sum, source string, err error) {
 	if r.SHA256 != "" {
 		return r.SHA256, "release-sha256", nil
@@ -35,23 +35,25 @@ func (r Install) wantSum(ctx context.Context, h host.Host) (sum, source string, 
 		asked = cmp.Or(r.api, upstreamAPI) + r.Version
 		where, parse = asked, parseDigest
 	}
-	kept := downloadDir + "/" + r.name() + ".sha256"
-	if data, err := h.ReadFile(kept); err == nil {
+	stored := downloadDir + "/" + r.name() + ".sha256"
+	if data, err := h.ReadFile(stored); err == nil {
 		if sum, ok := parseSum(data, r.name()); ok {
 			return sum, where, nil
 		}
 	}
 	err = retry(ctx, h.Clock, where, func() (err error) {
 		sum, err = r.fetchSum(ctx, asked, where, parse)
-		if gone := (*notThereError)(nil); r.Mirror == "" && errors.As(err, &gone) && strings.HasPrefix(gone.Status, "403") {
-			// How GitHub says that this address has asked too often in the last hour.
-			return lost{fmt.Errorf("the server says %s (GitHub allows 60 questions an hour; github-token allows more, release-sha256 needs none)", gone.Status)}
+		if missing := (*notThereError)(nil); r.Mirror == "" && errors.As(err, &missing) &&
+			strings.HasPrefix(missing.Status, "403") {
+			// GitHub reports an exceeded rate limit with 403.
+			return retryable{fmt.Errorf("the server says %s (GitHub allows 60 questions an hour; github-token allows "+
+				"more, release-sha256 needs none)", missing.Status)}
 		}
 		return err
 	})
-	var gone *notThereError
-	if errors.As(err, &gone) {
-		if r.Mirror == "" && r.Token != "" && strings.HasPrefix(gone.Status, "401") {
+	var missing *notThereError
+	if errors.As(err, &missing) {
+		if r.Mirror == "" && r.Token != "" && strings.HasPrefix(missing.Status, "401") {
 			return "", "", &tokenError{}
 		}
 		return "", "", &noChecksumError{Version: r.Version, Arch: r.Arch, Name: r.name()}
@@ -59,11 +61,11 @@ func (r Install) wantSum(ctx context.Context, h host.Host) (sum, source string, 
 	if err != nil {
 		return "", "", err
 	}
-	return sum, where, h.WriteFile(kept, []byte(sum+"\n"), 0o600)
+	return sum, where, h.WriteFile(stored, []byte(sum+"\n"), 0o600)
 }
 
-// Unauthenticated reports whether nothing but a mirror without encryption says
-// what the tarball has to be: whoever is on the way can change both.
+// Unauthenticated reports whether the checksum comes only from an unencrypted mirror. An
+// attacker on the network can then change both tarball and sum.
 func (r Release) Unauthenticated() bool {
 	u, err := r.url()
 	if err != nil || u.Scheme != "http" || r.SHA256 != "" {
@@ -81,7 +83,8 @@ func (r Release) fromTable() (checksum, bool) {
 	return knownSum(table, r.Version, r.Arch)
 }
 
-func (r Install) fetchSum(ctx context.Context, asked, where string, parse func(data []byte, name string) (string, bool)) (string, error) {
+func (r Install) fetchSum(ctx context.Context, asked, where string,
+	parse func(data []byte, name string) (string, bool)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stallDeadline)
 	defer cancel()
 	var header http.Header
@@ -94,22 +97,22 @@ func (r Install) fetchSum(ctx context.Context, asked, where string, parse func(d
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return "", lost{fmt.Errorf("the server says %s", resp.Status)}
+		return "", retryable{fmt.Errorf("the server says %s", resp.Status)}
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxSumAnswer))
 	if err != nil {
-		return "", lost{err}
+		return "", retryable{err}
 	}
 	sum, ok := parse(data, r.name())
 	if !ok {
-		// Sign-in pages and the like come with 200 too.
+		// Sign-in pages also come with 200.
 		return "", &notThereError{URL: where, Status: "something that is no SHA-256"}
 	}
 	return sum, nil
 }
 
-// parseSum reads what sha256sum prints: "<sum>  <name>" lines, of which the
-// one of this name counts, or a bare sum.
+// parseSum parses the output of sha256sum: the "<sum> <name>" line with this name, or a
+// bare sum.
 func parseSum(data []byte, name string) (string, bool) {
 	for line := range strings.Lines(string(data)) {
 		f := strings.Fields(line)
@@ -123,8 +126,8 @@ func parseSum(data []byte, name string) (string, bool) {
 	return "", false
 }
 
-// verify compares the tarball with its sum. One that does not match is thrown
-// away together with the sum, so that the next run starts afresh.
+// verify compares the tarball with its sum. A tarball that does not match is removed with
+// the sum, so that the next run starts again.
 func (r Install) verify(ctx context.Context, h host.Host, tarball string) (string, error) {
 	want, source, err := r.wantSum(ctx, h)
 	if err != nil {
@@ -139,4 +142,56 @@ func (r Install) verify(ctx context.Context, h host.Host, tarball string) (strin
 		return "", errors.Join(bad, h.Remove(tarball), h.Remove(tarball+".sha256"))
 	}
 	return got, nil
+}
+
+// checksum holds one row of the table of releases with a known SHA-256.
+type checksum struct {
+	Version string // x.y.z
+	Arch    string // amd64, arm64
+	SHA256  string // of concourse-<version>-linux-<arch>.tgz, lower-case hex
+	Source  string // publisher of the sum, or its author and source file
+}
+
+// checksums returns the table. A row needs the SHA-256 of the tarball itself. Concourse
+// publishes only SHA-1 sums, which are not accepted, and the sums of Linux distributions
+// are of the unpacked tree. The table is still empty: the sum comes from release-sha256, a
+// <tarball>.sha256 or GitHub's record.
+func checksums() []checksum { return nil }
+
+func knownSum(table []checksum, version, arch string) (checksum, bool) {
+	for _, c := range table {
+		if c.Version == version && c.Arch == arch {
+			return c, true
+		}
+	}
+	return checksum{}, false
+}
+
+// upstreamAPI is the URL of GitHub's record of an upstream release. GitHub computes the
+// SHA-256 of each asset at its upload and reports it as "digest" (GitHub REST API, "Get a
+// release by tag name"; since June 2025). Upstream itself publishes only a SHA-1.
+const upstreamAPI = "https://api.github.com/repos/concourse/concourse/releases/tags/v"
+
+// maxSumAnswer bounds the answer with a checksum. A release of 60 assets has about 150 kB
+// of JSON.
+const maxSumAnswer = 4 << 20
+
+// parseDigest returns the digest of the asset with that name.
+func parseDigest(data []byte, name string) (string, bool) {
+	var release struct {
+		Assets []struct {
+			Name   string `json:"name"`
+			Digest string `json:"digest"`
+		} `json:"assets"`
+	}
+	if json.Unmarshal(data, &release) != nil {
+		return "", false
+	}
+	for _, a := range release.Assets {
+		sum, ok := strings.CutPrefix(strings.ToLower(a.Digest), "sha256:")
+		if a.Name == name && ok && sumForm.MatchString(sum) {
+			return sum, true
+		}
+	}
+	return "", false
 }

@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// unitsDir has a file for each unit of shared storage that says which
-	// releases that unit needs, so that no other removes them.
+	// unitsDir has a file for each unit of the shared storage with the releases that the
+	// unit needs, so that no other unit removes them.
 	unitsDir = HomeDir + "/units"
-	// A record is written anew every day, and one that nobody renewed for a
-	// month is of a unit that is gone.
+	// A record is renewed every day. A record that is a month old belongs to a removed
+	// unit.
 	recordRenewed = 24 * time.Hour
 	recordStale   = 30 * 24 * time.Hour
 )
 
-// unitRecord is such a file.
+// unitRecord holds the content of such a file.
 type unitRecord struct {
 	Unit     string    `json:"unit"`
 	Releases []string  `json:"releases"` // ids, sorted
 	Seen     time.Time `json:"seen"`
 }
 
-// UnitRecord is the file of the unit, "worker/0". It goes when the unit does.
+// UnitRecord returns the file of the unit, "worker/0". It is removed with the unit.
 func UnitRecord(unit string) string { return unitsDir + "/" + strings.ReplaceAll(unit, "/", "-") }
 
-// claim is the step that tells the other units what this one needs. It comes
-// before everything else: a release that is named is not removed, so what is
-// found to be there afterwards stays.
-func (r Release) claim(h host.Host, keep map[string]bool) (plan.Plan, error) {
-	want := unitRecord{Unit: r.Unit, Releases: names(keep), Seen: h.Now().UTC()}
+// claim returns the step that records the releases this unit needs, for the other units. It
+// comes before all other steps. A recorded release is not removed, so a release that is
+// found afterwards stays.
+func (r Release) claim(h host.Host, required map[string]bool) (plan.Plan, error) {
+	want := unitRecord{Unit: r.Unit, Releases: names(required), Seen: h.Now().UTC()}
 	file := UnitRecord(r.Unit)
 	why := "missing"
 	data, err := h.ReadFile(file)
@@ -56,7 +56,8 @@ func (r Release) claim(h host.Host, keep map[string]bool) (plan.Plan, error) {
 			why = "older than a day"
 		}
 	}
-	return plan.Plan{{Op: fmt.Sprintf("note in %s that this unit needs %s", file, strings.Join(want.Releases, ", ")), Why: why, Do: func(context.Context) error {
+	return plan.Plan{{Op: fmt.Sprintf("note in %s that this unit needs %s", file,
+		strings.Join(want.Releases, ", ")), Why: why, Do: func(context.Context) error {
 		data, err := json.Marshal(want)
 		if err != nil {
 			return err
@@ -65,8 +66,8 @@ func (r Release) claim(h host.Host, keep map[string]bool) (plan.Plan, error) {
 	}}}, nil
 }
 
-// needed tells which releases the other units need. A record that can't be
-// read may name any: then all are.
+// needed returns a function that reports whether another unit needs a release. With an
+// unreadable record all releases are needed.
 func (r Release) needed(h host.Host) (func(id string) bool, error) {
 	entries, err := h.ReadDir(unitsDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -102,7 +103,7 @@ func (r Release) needed(h host.Host) (func(id string) bool, error) {
 	return func(id string) bool { return named[id] }, nil
 }
 
-// parseRecord reads what another unit wrote.
+// parseRecord parses the record of another unit.
 func parseRecord(data []byte) (u unitRecord, err error) {
 	if err := json.Unmarshal(data, &u); err != nil {
 		return u, err

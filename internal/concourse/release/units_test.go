@@ -43,7 +43,7 @@ func TestSharedReleaseConvergesWhenKilledAfterEachStep(t *testing.T) {
 }
 
 // The install is one step, so what a kill inside of it leaves is tried here.
-func TestSharedInstallGoesOnFromWhatAKilledOneLeft(t *testing.T) {
+func TestSharedInstallResumesAfterAKilledOne(t *testing.T) {
 	data := tarball(t, releaseEntries("8.2.5")...)
 	for name, left := range map[string]map[string]string{
 		"a half download":      {downloadDir + "/" + name825 + ".part": "half"},
@@ -142,7 +142,7 @@ func (at) Sleep(time.Duration) {}
 
 // A unit that names a release while another is removing it has it back, or
 // finds out before it links it.
-func TestReleaseIsNotRemovedUnderAUnitThatJustNamedIt(t *testing.T) {
+func TestReleaseThatAUnitJustNamedIsNotRemoved(t *testing.T) {
 	a, b := sharing(t)
 	m := newMirror(t)
 	for _, v := range []string{"8.2.3", "8.2.4", "8.2.5"} {

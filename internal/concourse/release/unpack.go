@@ -13,8 +13,7 @@ import (
 	"strings"
 )
 
-// limits bound what a tarball can do to the disk. A release has about 200
-// files and 2.5 GB.
+// limits bound the files and bytes of a tarball. A release has about 200 files and 2.5 GB.
 type limits struct {
 	entries int
 	bytes   int64
@@ -22,15 +21,14 @@ type limits struct {
 
 var releaseLimits = limits{entries: 100_000, bytes: 16 << 30}
 
-// problem is what makes a tarball unfit; anything else is the machine's fault.
+// problem describes a defect of the tarball. Other errors are the machine's.
 type problem string
 
 func (p problem) Error() string { return string(p) }
 
-// untar unpacks a gzipped tarball of the folder concourse/ into dir, which is
-// empty. Everything is done below an os.Root, so that nothing, however it is
-// linked, can be written outside dir; entries that try are refused with their
-// name. Owners and special mode bits are not taken over.
+// untar unpacks a gzipped tarball of the folder concourse/ into dir, which is empty. It
+// works below an os.Root, so that no link can cause a write outside dir. Entries that try
+// are refused with their name. Owners and special mode bits are dropped.
 func untar(ctx context.Context, dir string, r io.Reader, max limits) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -82,7 +80,7 @@ func untar(ctx context.Context, dir string, r io.Reader, max limits) error {
 	return nil
 }
 
-// entryName is the name without the leading folder, "" for that folder itself.
+// entryName returns the name without the leading folder, or "" for that folder.
 func entryName(name string) (string, error) {
 	bad := problem(fmt.Sprintf("the entry %q is not below concourse/", name))
 	if strings.HasPrefix(name, "/") || strings.ContainsRune(name, 0) || len(name) > 4096 {
@@ -123,9 +121,10 @@ func unpackEntry(root *os.Root, tr io.Reader, h *tar.Header, name string) error 
 		if err != nil || to == "" {
 			return problem(fmt.Sprintf("the link %q leads out of the release", name))
 		}
-		// A second name of a symbolic link would lead elsewhere than the first.
+		// A hard link to a symbolic link would resolve differently under its second name.
 		if st, err := root.Lstat(to); err == nil && st.Mode()&fs.ModeSymlink != 0 {
-			return problem(fmt.Sprintf("the link %q leads out of the release: it is a hard link to a symbolic one", name))
+			return problem(fmt.Sprintf("the link %q leads out of the release: it is a hard link to a symbolic one",
+				name))
 		}
 		return refused(name, root.Link(to, name))
 	case tar.TypeXGlobalHeader:
@@ -157,8 +156,8 @@ func unpackFile(root *os.Root, tr io.Reader, h *tar.Header, name string) error {
 	return f.Sync()
 }
 
-// refused sorts the errors of os.Root: what is in the way of a name comes from
-// the tarball; the rest, such as a full disk, from the machine.
+// refused classifies errors of os.Root. A conflict of names comes from the tarball, and the
+// rest, such as a full disk, from the machine.
 func refused(name string, err error) error {
 	if err == nil || errors.Is(err, fs.ErrPermission) {
 		return err

@@ -2,14 +2,22 @@ package release
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
 )
 
-// isVersion accepts x.y.z of numbers without leading zeros, six digits at
-// most. It is no regexp: compiling that costs every hook a part of a
-// millisecond.
+// isVersion accepts x.y.z of numbers without leading zeros, with at most six digits. It is
+// not a regexp, because compiling one costs every hook a part of a millisecond.
 func isVersion(s string) bool {
 	if len(s) > len("123456.123456.123456") {
 		return false
@@ -23,10 +31,9 @@ func isVersion(s string) bool {
 	return len(parts) == 3
 }
 
-// CheckVersion says in an error what is wrong with a version and what to
-// write instead. Versions are part of file names and URLs, so nothing but
-// x.y.z passes. The error has the value's beginning only, as others may have
-// written it.
+// CheckVersion returns an error with the correct form if s is not a version. Versions are
+// part of file names and URLs, so only x.y.z is valid. The error has only the beginning of
+// s, because s may come from outside.
 func CheckVersion(s string) error {
 	bare := strings.TrimPrefix(s, "v")
 	switch {
@@ -40,8 +47,8 @@ func CheckVersion(s string) error {
 	return fmt.Errorf("%.40q is not a version; want x.y.z, such as %s", s, TestedVersion)
 }
 
-// compareVersions orders two versions that checkVersion accepts: negative when
-// a is older than b, 0 when they are the same, positive when a is newer.
+// compareVersions orders two versions that CheckVersion accepts: negative if a is older
+// than b, 0 if they are equal, positive if a is newer.
 func compareVersions(a, b string) int {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	for i := range min(len(x), len(y)) {
@@ -52,4 +59,111 @@ func compareVersions(a, b string) int {
 		}
 	}
 	return cmp.Compare(len(x), len(y))
+}
+
+// Fits reports whether a web of one version gives work to a worker of another. The major
+// versions of their protocol must be equal: 2 up to Concourse 8.2, 3 from 8.3 on
+// (versions.go of Concourse; atc/worker/pool.go compares). A version other than x.y.z fits.
+func Fits(web, worker string) bool {
+	a, b := protocol(web), protocol(worker)
+	return a == 0 || b == 0 || a == b
+}
+
+// protocol returns the major version, 0 if the version of Concourse is not x.y.z.
+func protocol(version string) int {
+	switch {
+	case !isVersion(version):
+		return 0
+	case compareVersions(version, "8.3.0") < 0:
+		return 2
+	}
+	return 3
+}
+
+// VersionOf returns the version of an unpacked release, or "" if it can't be read.
+func VersionOf(r host.Root, id string) string {
+	version, err := r.ReadText(path.Join(Dir, id, "VERSION"))
+	if err != nil {
+		return ""
+	}
+	return version
+}
+
+// ToolVersion returns the version that a program of the release prints, or "" if it fails.
+func ToolVersion(ctx context.Context, h host.Host, name string) string {
+	out, err := h.Run(ctx, host.Command{Argv: []string{h.Path(BinDir + "/" + name), "--version"}, ReadOnly: true,
+		Deadline: 10 * time.Second})
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return line
+}
+
+// originName is the record of a release's source. A folder without one is not the charm's
+// and is never removed.
+const originName = ".origin.json"
+
+// origin holds the content of that record. File, Size and Modified describe an attached
+// resource. While they are unchanged, its SHA-256 is not computed again.
+type origin struct {
+	ID       string    `json:"-"`
+	Version  string    `json:"version"`
+	SHA256   string    `json:"sha256"` // of the tarball
+	File     string    `json:"file,omitempty"`
+	Size     int64     `json:"size,omitempty"`
+	Modified time.Time `json:"modified,omitzero"`
+}
+
+// Installed returns the release that Link names: its version (x.y.z) and the name of its
+// folder in Dir.
+func Installed(r host.Root) (version, id string, ok bool) {
+	id, ok = currentRelease(r)
+	if !ok || !r.Exists(path.Join(Dir, id, "bin/concourse")) {
+		return "", "", false
+	}
+	version, err := r.ReadText(path.Join(Dir, id, "VERSION"))
+	if err != nil || CheckVersion(version) != nil {
+		return "", "", false
+	}
+	return version, id, true
+}
+
+// releases returns the records of all complete releases, by id. A folder gets its name only
+// when it is complete, so the record alone proves it.
+func releases(r host.Root) ([]origin, error) {
+	entries, err := r.ReadDir(Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot list %s: %w", Dir, err)
+	}
+	var found []origin
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		data, err := r.ReadFile(path.Join(Dir, e.Name(), originName))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		o := origin{ID: e.Name()}
+		if err == nil {
+			err = json.Unmarshal(data, &o)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the record of release %s: %w", e.Name(), err)
+		}
+		found = append(found, o)
+	}
+	return found, nil
+}
+
+func findRelease(all []origin, is func(origin) bool) (origin, bool) {
+	i := slices.IndexFunc(all, is)
+	if i < 0 {
+		return origin{}, false
+	}
+	return all[i], true
 }

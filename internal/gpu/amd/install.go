@@ -172,8 +172,8 @@ func packageLinks(d Decision, f DriverFacts, e Environment, base string, driver 
 			Architectures: []string{f.Arch}, SignedBy: keyPath}
 	}
 	pin := resource.File{Path: pinFile, Data: []byte("Package: *\nPin: release o=repo.radeon.com\nPin-Priority: 600\n"), Mode: 0o644}
-	install := func(name, version string, from *resource.AptSource) resource.Brought {
-		return resource.Brought{Package: resource.Package{Name: name, Version: version, Source: from, Proxies: e.Proxies}}
+	install := func(name, version string, from *resource.AptSource) resource.OwnedPackage {
+		return resource.OwnedPackage{Package: resource.Package{Name: name, Version: version, Source: from, Proxies: e.Proxies}}
 	}
 	if driver {
 		if d.Release.Package(f.Series) == "" {
@@ -230,7 +230,7 @@ func Gone(f DriverFacts, e Environment, why string) []plan.Resource {
 		names = append(names, usecases[u])
 	}
 	for _, name := range names {
-		all = append(all, resource.TakeBack{Name: name, Why: why})
+		all = append(all, resource.RemoveOwned{Name: name, Why: why})
 	}
 	all = append(all, resource.AllAbsent(why, resource.AptSource{Name: driverSource}.Path(), resource.AptSource{Name: rocmSource}.Path(), pinFile,
 		installFile, verifiedStamp, loadFile)...)

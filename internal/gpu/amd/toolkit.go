@@ -77,15 +77,15 @@ func ToolkitFiles() []string {
 // kept is what the package's prerm deletes and edits, whoever made it, when the
 // package is removed or replaced (build/cleanup.sh of ROCm/container-toolkit 1.1.0
 // to 1.3.0).
-var kept = resource.Kept{Package: ToolkitPackage, Folder: "/etc/cdi", File: "/etc/docker/daemon.json"}
+var kept = resource.Preserved{Package: ToolkitPackage, Folder: "/etc/cdi", File: "/etc/docker/daemon.json"}
 
 // ToolkitKept is what a run that was killed while apt was at the package has left
 // to be put back.
-func ToolkitKept() resource.Kept { return kept }
+func ToolkitKept() resource.Preserved { return kept }
 
 // LeaveToolkit is no toolkit of the charm's.
 func LeaveToolkit(why string) plan.Resource {
-	return resource.TakeBack{Name: ToolkitPackage, Why: why, Kept: &kept}
+	return resource.RemoveOwned{Name: ToolkitPackage, Why: why, Preserve: &kept}
 }
 
 // ForgetToolkit is no failed attempt to install the toolkit.
@@ -175,7 +175,7 @@ func (t Toolkit) Want() ToolkitWant {
 		Links: []plan.Resource{
 			resource.AptKey{Path: keyPath, URL: t.base() + keyURL, Fingerprint: cmp.Or(t.fingerprint, KeyFingerprint), Proxies: t.Proxies, Remedy: keyRemedy},
 			source,
-			resource.Brought{Package: resource.Package{Name: ToolkitPackage, Version: t.Version, Source: &source, Proxies: t.Proxies, Kept: &kept}},
+			resource.OwnedPackage{Package: resource.Package{Name: ToolkitPackage, Version: t.Version, Source: &source, Proxies: t.Proxies, Preserve: &kept}},
 		},
 		Tolerate: t.Mode == toolkitAuto, File: attemptPath, Done: ToolkitPackage + " is installed", Host: t.hostname(), Vendor: "AMD",
 		Next: resource.Attempt{Attempt: number, Inputs: t.inputs(), What: notInstalled},

@@ -18,8 +18,9 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// The smallest thing that has the form of a public key.
-const keyBody = "\x04\x00\x00\x00\x01\x01abcd"
+// keyBody is the smallest public key: an Ed25519 key of version 4.
+const keyBody = "\x04\x00\x00\x00\x01\x16\x09\x2b\x06\x01\x04\x01\xda\x47\x0f\x01\x01\x07\x40" +
+	"0123456789abcdefghijklmnopqrstuv"
 
 var keyFile = append([]byte{0x99, 0, byte(len(keyBody))}, keyBody...)
 
@@ -259,7 +260,7 @@ func TestRepositoryOutOfReachIsNoRemark(t *testing.T) {
 	_, _, notes, err := hook(t, h, k)
 	require.NoError(t, err, "what follows goes on")
 	require.Len(t, notes, 2)
-	var kept *resource.KeptError
+	var kept *resource.RecordedError
 	require.ErrorAs(t, notes[0].Err, &kept)
 
 	k.Now = hosttest.Now.Add(time.Minute)

@@ -51,7 +51,7 @@ func Files() []string { return []string{resource.AptSource{Name: sourceName}.Pat
 
 // Leave is what takes away all that the charm brought for NVIDIA's GPUs.
 func Leave(why string) []plan.Resource {
-	return append(resource.AllAbsent(why, append(Files(), attemptPath)...), unspecified{Why: why}, resource.TakeBack{Name: Package, Why: why})
+	return append(resource.AllAbsent(why, append(Files(), attemptPath)...), unspecified{Why: why}, resource.RemoveOwned{Name: Package, Why: why})
 }
 
 // Toolkit is NVIDIA's container toolkit as it is wanted on this unit.
@@ -84,7 +84,7 @@ func Observe(r host.Root) (s State, err error) {
 	if s.Package, err = resource.ReadPackage(r, Package); err != nil {
 		return s, err
 	}
-	if s.Brought, err = resource.IsBrought(r, Package); err != nil {
+	if s.Brought, err = resource.IsOwned(r, Package); err != nil {
 		return s, err
 	}
 	for _, path := range []string{"/usr/bin/nvidia-ctk", "/usr/local/bin/nvidia-ctk"} {
@@ -144,7 +144,7 @@ func (t Toolkit) Want() Want {
 			Architectures: []string{t.Arch}, SignedBy: keyPath}
 		key := resource.AptKey{Path: keyPath, URL: t.base() + keyURL, Fingerprint: cmp.Or(t.fingerprint, KeyFingerprint), Proxies: t.Proxies}
 		c.Links = []plan.Resource{key, source,
-			resource.Brought{Package: resource.Package{Name: Package, Version: t.Version, Source: &source, Proxies: t.Proxies}}}
+			resource.OwnedPackage{Package: resource.Package{Name: Package, Version: t.Version, Source: &source, Proxies: t.Proxies}}}
 	}
 	c.Links = append(c.Links, specified{From: t.from(), Container: t.Container})
 	return Want{Resources: []plan.Resource{c}, Describes: true}

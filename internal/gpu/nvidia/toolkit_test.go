@@ -21,8 +21,9 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// The smallest thing that has the form of a public key.
-const keyBody = "\x04\x00\x00\x00\x01\x01abcd"
+// keyBody is the smallest public key: an Ed25519 key of version 4.
+const keyBody = "\x04\x00\x00\x00\x01\x16\x09\x2b\x06\x01\x04\x01\xda\x47\x0f\x01\x01\x07\x40" +
+	"0123456789abcdefghijklmnopqrstuv"
 
 var keyFile = append([]byte{0x99, 0, byte(len(keyBody))}, keyBody...)
 

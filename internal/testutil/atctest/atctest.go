@@ -1,6 +1,6 @@
-// Package atctest plays the part of Concourse's web that an exporter of jobs
-// speaks to: logins and the lists of teams, pipelines, jobs, containers and workers, with the codes,
-// headers and fields that Concourse 8.2.5 answers with.
+// Package atctest plays the part of Concourse's web that a job exporter uses: logins and
+// the lists of teams, pipelines, jobs, containers and workers. It has the codes, headers
+// and fields of Concourse 8.2.5. It never runs a build.
 package atctest
 
 import (
@@ -26,22 +26,22 @@ const (
 	ContainersOfMain = Teams + "/main/containers"
 )
 
-// Server is a web. Change it under Set.
+// Server simulates a web. Change it only in Set.
 type Server struct {
 	*httptest.Server
 	mu sync.Mutex
 
 	Users   map[string]string           // passwords by name
-	Life    time.Duration               // of a token, as it is told
+	Life    time.Duration               // claimed life of a token
 	Answers map[string]string           // bodies by path
-	Handle  map[string]http.HandlerFunc // stands in for a path altogether
-	Logins  int                         // tokens asked for
+	Handle  map[string]http.HandlerFunc // replaces the handler of a path
+	Logins  int                         // number of requested tokens
 	Asked   []string                    // "METHOD path", in order
 	tokens  map[string]bool
 }
 
-// New serves http on a free port of 127.0.0.1 until the test ends, with the user
-// admin, whose password is "s3 cr&t", and nothing in the lists but a team.
+// New serves http on a free port of 127.0.0.1 until the test ends. The user is admin with
+// the password "s3 cr&t", and the lists are empty except for one team.
 func New(t testing.TB) *Server { return start(t, (*httptest.Server).Start) }
 
 // NewTLS serves https.
@@ -67,11 +67,11 @@ func (s *Server) Set(change func(*Server)) {
 	change(s)
 }
 
-// Revoke makes Concourse forget all tokens, as a new signing key or a lost
-// database does. Call it under Set.
+// Revoke invalidates all tokens, as a new signing key or a lost database does. Call it in
+// Set.
 func (s *Server) Revoke() { s.tokens = map[string]bool{} }
 
-// Seen is what was asked for so far.
+// Seen returns the requests so far.
 func (s *Server) Seen() (asked []string, logins int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	}
 	token := fmt.Sprintf("amdVVd6LQDD0k0MmBUYkd/1/3tYL7AJr%06d", s.Logins)
 	s.tokens[token] = true
-	fmt.Fprintf(w, `{"access_token":%q,"token_type":"bearer","expires_in":%d,"id_token":"a.b.c"}`, token, int(s.Life.Seconds()))
+	fmt.Fprintf(w, `{"access_token":%q,"token_type":"bearer","expires_in":%d,"id_token":"a.b.c"}`, token,
+		int(s.Life.Seconds()))
 }
 
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
@@ -139,7 +140,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	case !sent:
-		body = "[]" // what is public
+		body = "[]" // public objects
 	case !good:
 		w.WriteHeader(http.StatusUnauthorized)
 		io.WriteString(w, "not authorized")

@@ -1,5 +1,5 @@
-// Package exportertest gives tests of the exporter one GPU that is made by hand: its
-// files, its sensors, its table, and files of it that hang.
+// Package exportertest gives tests of the exporter one artificial GPU: its files, sensors
+// and table, and files that hang. It contains no test.
 package exportertest
 
 import (
@@ -17,13 +17,13 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// The GPU's address, and its folder.
+// The GPU's address and folder.
 const (
 	PCI = "0000:03:00.0"
 	Dir = "/sys/devices/pci0000:00/" + PCI
 )
 
-// Put makes the GPU of the given files, by their names below Dir.
+// Put creates the GPU from files, with names relative to Dir.
 func Put(t testing.TB, files map[string]string) host.Root {
 	t.Helper()
 	r := host.Root(t.TempDir())
@@ -34,7 +34,7 @@ func Put(t testing.TB, files map[string]string) host.Root {
 	return r
 }
 
-// Sensors are hwmon's files of temperatures: label, degrees, limit (0: none).
+// Sensors returns hwmon's files of temperatures: label, degrees, limit (0: none).
 func Sensors(all ...any) map[string]string {
 	files := map[string]string{"gpu_busy_percent": "5\n", "hwmon/hwmon3/name": "amdgpu\n"}
 	for i := 0; i < len(all); i += 3 {
@@ -47,13 +47,14 @@ func Sensors(all ...any) map[string]string {
 	return files
 }
 
-// Attribute is one of a Table: its number in package gpumetrics, and its values.
+// Attribute describes an attribute of a Table: its number in package gpumetrics, and its
+// values.
 type Attribute struct {
 	ID     int
 	Values []uint64
 }
 
-// Table is a gpu_metrics v1_9 of 64-bit numbers.
+// Table returns a gpu_metrics v1_9 of 64-bit numbers.
 func Table(attributes ...Attribute) string {
 	b := []byte{0, 0, 1, 9, byte(len(attributes)), 0, 0, 0}
 	for _, a := range attributes {
@@ -66,9 +67,9 @@ func Table(attributes ...Attribute) string {
 	return string(b)
 }
 
-// FIFO puts a FIFO in the place of a file: a read of it hangs, as one of a hung
-// GPU does in its driver. The channel closes when somebody reads; end, called
-// after that, writes the value and so ends the read.
+// FIFO replaces a file with a FIFO. A read of it hangs, as a read of a hung GPU does in the
+// driver. The channel closes when a reader opens it. After that, end writes the value and
+// ends the read.
 func FIFO(t testing.TB, r host.Root, p string) (reached chan time.Time, end func(string)) {
 	t.Helper()
 	require.NoError(t, r.Remove(p))

@@ -11,16 +11,17 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// Source is the top of the source tree: the folder above the working one, which is
-// a test's own package, that has the fixture hosts.
+// Source returns the top of the source tree. It searches above the working folder, a test's
+// package, for the fixture hosts.
 func Source() string { return filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(HostsDir())))) }
 
-// CharmDir is a charm as Juju unpacks it, with empty programs.
+// CharmDir returns a charm as Juju unpacks it, with empty programs.
 func CharmDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
-	for _, name := range []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
+	for _, name := range []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "pebble",
+		"rocm-exporter", "runc-amd-wrapper"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte(name), 0o755))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "dispatch"), []byte("dispatch"), 0o755))
@@ -33,12 +34,12 @@ func CharmDir(t testing.TB) string {
 	return dir
 }
 
-// Quiet is a machine on which no command may run.
+// Quiet returns a machine on which any command fails the test.
 func Quiet(t testing.TB, r host.Root) host.Host {
 	return host.Host{Root: r, Runner: NewRunner(t), Clock: Clock{T: Now}}
 }
 
-// Machine answers what the charm asks of systemd, and runs the release.
+// Machine answers the charm's systemd commands, and runs the release's programs.
 type Machine struct{ *Runner }
 
 func NewMachine(t testing.TB) Machine {

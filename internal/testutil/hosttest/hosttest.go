@@ -1,10 +1,16 @@
-// Package hosttest gives tests a machine of their own: a copy of a fixture
-// tree as host.Root, a strict scripted Runner, and a clock that stands still.
+// Package hosttest gives tests a separate machine: a copy of a fixture tree as host.Root, a
+// strict scripted Runner, and a stopped clock. It never runs commands on the machine,
+// except with Real.
 package hosttest
 
 import (
+	"bytes"
 	"context"
+	"flag"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,10 +23,10 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// Now is the time that Clock tells.
+// Now is the time of Clock.
 var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// Clock stands still at T. Sleeping takes no time, and Slept, if not nil, hears of it.
+// Clock always shows T. Sleep takes no time and calls Slept, if set.
 type Clock struct {
 	T     time.Time
 	Slept func(time.Duration)
@@ -36,8 +42,8 @@ func (c Clock) Sleep(d time.Duration) {
 	}
 }
 
-// Root returns a fresh directory that holds copies of the given trees, later
-// ones over earlier ones.
+// Root returns a new directory with copies of the given trees, later ones over earlier
+// ones.
 func Root(t testing.TB, trees ...string) host.Root {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,32 +53,32 @@ func Root(t testing.TB, trees ...string) host.Root {
 	return host.Root(dir)
 }
 
-// Put writes a file below the root, making its directories.
+// Put writes a file below the root, with its directories.
 func Put(t testing.TB, r host.Root, path, content string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(r.Path(path)), 0o755))
 	require.NoError(t, os.WriteFile(r.Path(path), []byte(content), 0o644))
 }
 
-// Runner answers commands from handlers and fails the test on any command
-// that has none. It records what ran, read-only commands apart.
+// Runner answers commands with handlers and fails the test on any other command. It records
+// commands, and read-only commands separately.
 type Runner struct {
-	T     testing.TB
-	mu    sync.Mutex
-	on    map[string]Handler
-	Ran   []string // commands that change something, in order
-	Asked []string // read-only commands, in order
+	T        testing.TB
+	mu       sync.Mutex
+	handlers map[string]Handler
+	Ran      []string // commands that change something, in order
+	Asked    []string // read-only commands, in order
 }
 
-// Handler answers one program; it gets the whole command.
+// Handler answers one program. It gets the whole command.
 type Handler func(c host.Command) (string, error)
 
-// NewRunner returns a Runner that knows no command yet.
-func NewRunner(t testing.TB) *Runner { return &Runner{T: t, on: map[string]Handler{}} }
+// NewRunner returns a Runner without handlers.
+func NewRunner(t testing.TB) *Runner { return &Runner{T: t, handlers: map[string]Handler{}} }
 
-// On answers every command that starts with the given words; the longest match wins.
+// On handles every command that starts with the given words. The longest match applies.
 func (r *Runner) On(prefix string, h Handler) *Runner {
-	r.on[prefix] = h
+	r.handlers[prefix] = h
 	return r
 }
 
@@ -93,7 +99,7 @@ func (r *Runner) Run(_ context.Context, c host.Command) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	line, best := c.String(), ""
-	for p := range r.on {
+	for p := range r.handlers {
 		if (line == p || strings.HasPrefix(line, p+" ")) && len(p) >= len(best) {
 			best = p
 		}
@@ -107,14 +113,78 @@ func (r *Runner) Run(_ context.Context, c host.Command) ([]byte, error) {
 		r.T.Errorf("unexpected command: %s", line)
 		return nil, &host.CommandError{Argv: c.Argv, Code: 127, Err: fmt.Errorf("unexpected command")}
 	}
-	out, err := r.on[best](c)
+	out, err := r.handlers[best](c)
 	return []byte(out), err
 }
 
-// Real is a throwaway root on which commands run for real.
+// Real returns a throwaway root on which real commands run.
 func Real(t testing.TB) host.Host { return RealAt(Root(t)) }
 
-// RealAt is that for a root that is there.
+// RealAt works like Real for an existing root.
 func RealAt(r host.Root) host.Host {
 	return host.Host{Root: r, Runner: host.Exec{}, Clock: Clock{T: Now}}
+}
+
+// Buffer wraps a bytes.Buffer for several goroutines.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// Golden compares got with the file; `go test -update` rewrites the file.
+func Golden(t testing.TB, file, got string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+		return
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err, "run the test with -update to make it")
+	require.Equal(t, string(want), got)
+}
+
+// NewServer returns the URL of a server that gives the same answer to each request.
+func NewServer(t *testing.T, code int, body string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// Useradd answers useradd(8) for a Runner. It adds the last argument as a user to the
+// root's /etc/passwd, with the id 999.
+func Useradd(r host.Root) Handler {
+	return func(c host.Command) (string, error) {
+		file := r.Path("/etc/passwd")
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return "", err
+		}
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return "", err
+		}
+		_, err = fmt.Fprintf(f, "%s:!:999:999::/nonexistent:/bin/false\n", c.Argv[len(c.Argv)-1])
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		return "", err
+	}
 }

@@ -16,12 +16,12 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// PredecessorNames are the units that Predecessor can make.
+// PredecessorNames returns the units that Predecessor can create.
 func PredecessorNames() []string { return []string{"web", "worker", "rocm", "cuda", "lxc"} }
 
-// Predecessor returns a unit as the Python charm leaves it, which the test may
-// change: a fixture host and on it the trees of predecessors/, each with a list
-// of what plain files can't say, see predecessors/README.md.
+// Predecessor returns a unit as the Python charm leaves it, which the test may change. It
+// is a fixture host with the trees of predecessors/, each with a list of properties that
+// plain files lack, see predecessors/README.md.
 func Predecessor(t testing.TB, name string) host.Root {
 	t.Helper()
 	require.True(t, slices.Contains(PredecessorNames(), name), name)
@@ -43,7 +43,7 @@ func Predecessor(t testing.TB, name string) host.Root {
 	return r
 }
 
-// lay puts the files of a tree into the root, in place of what has their names.
+// lay copies the files of a tree into the root, and replaces existing ones.
 func lay(t testing.TB, r host.Root, tree string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(tree, func(full string, e fs.DirEntry, err error) error {
@@ -58,15 +58,15 @@ func lay(t testing.TB, r host.Root, tree string) {
 		if err := r.Remove(p); err != nil {
 			return err
 		}
-		Put(t, r, p, string(data)) // nothing here has to outlive a crash, so no sync
+		Put(t, r, p, string(data)) // no file must survive a crash, so no sync
 		return nil
 	}))
 }
 
-// applyList makes what a list says: "<mode> <path>" gives a file its mode and
-// makes a folder whose path ends in "/", "link <path> <to>" a link, replacing,
-// "key <type> <path>" what `concourse generate-key` writes, the Key of that name,
-// and "public <path> <name>..." a file of public keys.
+// applyList applies a list. "<mode> <path>" sets a file's mode, and creates a folder if the
+// path ends in "/". "link <path> <to>" replaces a link. "key <type> <path>" writes the
+// files of `concourse generate-key` with the Key of that name. "public <path> <name>..."
+// writes a file of public keys.
 func applyList(t testing.TB, r host.Root, list []byte) {
 	t.Helper()
 	for lines := bufio.NewScanner(bytes.NewReader(list)); lines.Scan(); {

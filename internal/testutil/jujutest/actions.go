@@ -39,7 +39,8 @@ func actionSet(i *invocation) error {
 		}
 		for _, key := range strings.Split(path, ".") {
 			if !actionKey.MatchString(key) {
-				return usagef("key %q must start and end with lowercase alphanumeric, and contain only lowercase alphanumeric and hyphens", key)
+				return usagef("key %q must start and end with lowercase alphanumeric, and contain only lowercase "+
+					"alphanumeric and hyphens", key)
 			}
 			if slices.Contains(reservedKeys, key) {
 				return usagef("cannot set reserved action key %q", key)
@@ -111,7 +112,7 @@ func stateGet(i *invocation) error {
 		return i.print(i.book.State)
 	}
 	v, ok := i.book.State[key]
-	if !ok && i.on("strict") {
+	if !ok && i.isSet("strict") {
 		return fmt.Errorf("%q not found", key)
 	}
 	return i.print(v)

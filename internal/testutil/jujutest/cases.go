@@ -5,32 +5,31 @@ import (
 	"strings"
 )
 
-// Case is one hook tool call and what Juju 3.6.11 answers to it, on the unit of
-// CaseModel. It is data, so that the same table can be run against Juju's own
-// tools.
+// Case describes one hook tool call and the answer of Juju 3.6.11 on the unit of CaseModel.
+// It is data, so that the same table can run against Juju's own tools.
 type Case struct {
-	Name     string
-	In       string     // the hook: "" config-changed; created, joined, broken: of relation db:7; action: diagnose
-	Follower bool       // the unit does not lead
-	Keeps    bool       // the application has a secret already, OwnSecret
-	Before   [][]string // calls made before in the same hook; they succeed
-	Args     []string   // argv; $OUT in it is what the last call of Before printed
-	Stdin    string
+	Name      string
+	In        string     // the hook: "" config-changed; created, joined, broken: of relation db:7; action: diagnose
+	Follower  bool       // the unit is not the leader
+	HasSecret bool       // the application already has OwnSecret
+	Before    [][]string // earlier calls in the same hook; they succeed
+	Args      []string   // argv; $OUT in it is the output of the last call of Before
+	Stdin     string
 
 	Stdout, Stderr string
 	Code           int
 	Pattern        bool // Stdout and Stderr are regular expressions
-	// Refused is in what the controller says at the end of the hook, where it
-	// keeps nothing of it.
+	// Refused is part of the controller's error at the end of the hook, if it refuses the
+	// changes.
 	Refused string
 }
 
-// OwnSecret is the secret of the application in cases that have one: label keys,
-// content token=one.
+// OwnSecret is the application's secret in cases that have one: label keys, content
+// token=one.
 const OwnSecret = "secret:d2keep00000000000000"
 
-// CaseModel is the unit that the cases are about: gpu/0 with options of each
-// type, a relation with one remote unit, a peer relation without any.
+// CaseModel returns the unit of the cases: gpu/0 with options of each type, a relation with
+// one remote unit, and a peer relation without any.
 func CaseModel(follower bool) *Model {
 	m := New("gpu/0")
 	m.Leader = !follower
@@ -54,15 +53,16 @@ func CaseModel(follower bool) *Model {
 	return m
 }
 
-// CaseParams are the parameters of the action of the cases.
+// CaseParams returns the parameters of the cases' action.
 func CaseParams() map[string]any {
 	return map[string]any{"level": 2, "deep": map[string]any{"key": "v"}}
 }
 
 // Begin starts the case's hook in a model.
 func (c Case) Begin(m *Model) *Context {
-	if c.Keeps {
-		m.Secrets = append(m.Secrets, &Secret{ID: strings.TrimPrefix(OwnSecret, "secret:"), Label: "keys", Owner: m.App(), Revisions: []map[string]string{{"token": "one"}}})
+	if c.HasSecret {
+		m.Secrets = append(m.Secrets, &Secret{ID: strings.TrimPrefix(OwnSecret, "secret:"), Label: "keys",
+			Owner: m.App(), Revisions: []map[string]string{{"token": "one"}}})
 	}
 	switch c.In {
 	case "":
@@ -77,7 +77,7 @@ func (c Case) Begin(m *Model) *Context {
 	return m.Begin(RelationHook(m.relation(7), c.In, ""))
 }
 
-// Argv is Args after the last call of Before printed out.
+// Argv returns Args after the last call of Before printed out.
 func (c Case) Argv(out string) []string {
 	argv := slices.Clone(c.Args)
 	for k := range argv {
@@ -86,7 +86,7 @@ func (c Case) Argv(out string) []string {
 	return argv
 }
 
-// Cases is the table.
+// Cases returns the table.
 func Cases() []Case {
 	return slices.Concat(configCases(), relationCases(), secretCases(), actionCases(), otherCases())
 }

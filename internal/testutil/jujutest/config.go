@@ -8,7 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Option is one entry of a charm's config.yaml.
+// Option describes one entry of a charm's config.yaml.
 type Option struct {
 	Type        string `yaml:"type"` // string, int, float, boolean, secret
 	Default     any    `yaml:"default"`
@@ -35,8 +35,8 @@ func (m *Model) LoadConfig(path string) error {
 	return nil
 }
 
-// Declare adds an option with its default. Juju refuses a charm whose default
-// is not of the option's type.
+// Declare adds an option with its default. Juju refuses a charm if a default does not match
+// the option's type.
 func (m *Model) Declare(name string, o Option) error {
 	v, err := o.check(name, o.Default)
 	if err != nil {
@@ -46,9 +46,9 @@ func (m *Model) Declare(name string, o Option) error {
 	return nil
 }
 
-// SetConfig is `juju config app name=value`: a string is converted to the
-// option's type, and nil resets it to the default. Juju refuses options that
-// the charm does not have and values of another type.
+// SetConfig works like `juju config app name=value`. It converts a string to the option's
+// type, and nil resets the option to its default. Juju refuses unknown options and values
+// of another type.
 func (m *Model) SetConfig(name string, value any) error {
 	o, ok := m.Options[name]
 	if !ok {

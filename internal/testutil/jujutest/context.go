@@ -7,28 +7,29 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/charm/juju"
 )
 
-// Context is one hook or action from its beginning to Commit or Rollback.
+// Context represents one hook or action from its beginning to Commit or Rollback.
 type Context struct {
 	ID    string // JUJU_CONTEXT_ID
 	Event juju.Event
-	Calls [][]string // every hook tool that ran, as argv
+	Calls [][]string // each hook tool call, as argv
 
 	model   *Model
-	book    Book // the model's, as this hook changed it
+	book    Book // the model's, with the changes of this hook
 	action  *Action
-	created map[string]bool // secrets that this hook made
-	failing error           // what the controller will refuse at Commit
+	created map[string]bool // secrets created in this hook
+	failing error           // the controller's error at Commit
 	done    bool
 }
 
-// Begin starts the hook or action of an event. Fields of the event that name
-// the unit and the model are filled in from the model.
+// Begin starts the hook or action of an event. The model provides the fields that name the
+// unit and the model.
 func (m *Model) Begin(e juju.Event) *Context {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -39,7 +40,8 @@ func (m *Model) Begin(e juju.Event) *Context {
 	c := &Context{Event: e, model: m, book: m.Book.clone(), created: map[string]bool{}}
 	if e.Action != nil {
 		name = e.Action.Name
-		c.action = &Action{ID: fmt.Sprint(len(m.Actions) + 1), Name: name, Params: map[string]any{}, Results: map[string]any{}, Status: "running"}
+		c.action = &Action{ID: fmt.Sprint(len(m.Actions) + 1), Name: name, Params: map[string]any{},
+			Results: map[string]any{}, Status: "running"}
 		ref := *e.Action
 		if ref.UUID == "" {
 			ref.UUID = c.action.ID
@@ -51,11 +53,11 @@ func (m *Model) Begin(e juju.Event) *Context {
 	return c
 }
 
-// Hook is the event of a hook that belongs to no relation.
+// Hook returns the event of a hook without a relation.
 func Hook(name string) juju.Event { return juju.Event{Name: name} }
 
-// RelationHook is the event of a relation hook: kind is created, joined,
-// changed, departed or broken; remoteUnit is "" in created and broken.
+// RelationHook returns the event of a relation hook. kind is created, joined, changed,
+// departed or broken. remoteUnit is "" in created and broken.
 func RelationHook(r *Relation, kind, remoteUnit string) juju.Event {
 	e := juju.Event{
 		Name:     r.Endpoint + "-relation-" + kind,
@@ -74,9 +76,8 @@ func (m *Model) BeginAction(name string, params map[string]any) *Context {
 	return c
 }
 
-// Commit is the end of a hook that exited 0. The error is the controller's
-// refusal of what the hook asked for; then nothing was changed, and Juju takes
-// the hook as failed.
+// Commit ends a hook that exited 0. An error is the controller's refusal of its changes.
+// Then the model is unchanged, and Juju treats the hook as failed.
 func (c *Context) Commit() error {
 	m := c.model
 	m.mu.Lock()
@@ -88,7 +89,8 @@ func (c *Context) Commit() error {
 	err := c.failing
 	for _, s := range c.book.Secrets {
 		for _, other := range m.Secrets {
-			if s.ID != other.ID && s.Label != "" && s.Label == other.Label && s.Owner == other.Owner && c.book.secret(other.ID) != nil {
+			if s.ID != other.ID && s.Label != "" && s.Label == other.Label && s.Owner == other.Owner &&
+				c.book.secret(other.ID) != nil {
 				err = fmt.Errorf("secret with label %q already exists", s.Label)
 			}
 		}
@@ -100,7 +102,7 @@ func (c *Context) Commit() error {
 		return err
 	}
 	for _, r := range c.book.Relations {
-		if to := m.relation(r.ID); to != nil { // its remote side may have changed meanwhile
+		if to := m.relation(r.ID); to != nil { // its remote side may have changed
 			to.Local, to.LocalApp = r.Local, r.LocalApp
 		}
 	}
@@ -108,7 +110,7 @@ func (c *Context) Commit() error {
 	return nil
 }
 
-// Rollback is the end of a hook or action that failed.
+// Rollback ends a failed hook or action.
 func (c *Context) Rollback() {
 	c.model.mu.Lock()
 	defer c.model.mu.Unlock()
@@ -118,7 +120,7 @@ func (c *Context) Rollback() {
 	}
 }
 
-// Run runs one hook tool, argv[0] being its name, as the agent does for a hook.
+// Run runs one hook tool, named by argv[0], as the agent does for a hook.
 func (c *Context) Run(argv []string, stdin []byte) (stdout, stderr string, code int) {
 	c.model.mu.Lock()
 	defer c.model.mu.Unlock()
@@ -153,8 +155,8 @@ type runner struct {
 	next host.Runner
 }
 
-// Runner answers hook tools from the context, and passes other commands on to
-// next; without one they fail as programs that are not installed do.
+// Runner answers hook tools from the context, and passes other commands to next. Without
+// next they fail like missing programs.
 func (c *Context) Runner(next host.Runner) host.Runner { return runner{c, next} }
 
 func (r runner) Run(ctx context.Context, cmd host.Command) ([]byte, error) {
@@ -162,7 +164,8 @@ func (r runner) Run(ctx context.Context, cmd host.Command) ([]byte, error) {
 		if r.next != nil {
 			return r.next.Run(ctx, cmd)
 		}
-		return nil, &host.CommandError{Argv: cmd.Argv, Code: -1, Err: &exec.Error{Name: cmd.Argv[0], Err: exec.ErrNotFound}}
+		return nil, &host.CommandError{Argv: cmd.Argv, Code: -1,
+			Err: &exec.Error{Name: cmd.Argv[0], Err: exec.ErrNotFound}}
 	}
 	stdout, stderr, code := r.c.Run(cmd.Argv, cmd.Stdin)
 	if code != 0 {
@@ -171,4 +174,62 @@ func (r runner) Run(ctx context.Context, cmd host.Command) ([]byte, error) {
 		}
 	}
 	return []byte(stdout), nil
+}
+
+// HookEnv returns the complete environment of the hook's or action's process, as Juju 3.6
+// sets it on Ubuntu. It contains none of the agent's variables, so HOME, USER, LOGNAME and
+// SHELL are missing. toolsDir comes first on PATH.
+func (c *Context) HookEnv(socket, toolsDir string) []string {
+	m, e := c.model, c.Event
+	hook, dispatch := e.Name, "hooks/"+e.Name
+	if e.Action != nil {
+		hook, dispatch = "", "actions/"+e.Action.Name
+	}
+	env := []string{
+		"CHARM_DIR=" + m.CharmDir,
+		"JUJU_CHARM_DIR=" + m.CharmDir,
+		"JUJU_CONTEXT_ID=" + c.ID,
+		"JUJU_HOOK_NAME=" + hook,
+		"JUJU_AGENT_SOCKET_ADDRESS=" + socket,
+		"JUJU_AGENT_SOCKET_NETWORK=unix",
+		"JUJU_UNIT_NAME=" + m.Unit,
+		"JUJU_MODEL_UUID=" + m.ModelUUID,
+		"JUJU_MODEL_NAME=" + m.ModelName,
+		"JUJU_API_ADDRESSES=10.0.0.1:17070",
+		"JUJU_SLA=",
+		"JUJU_MACHINE_ID=" + m.MachineID,
+		"JUJU_PRINCIPAL_UNIT=",
+		"JUJU_AVAILABILITY_ZONE=" + m.Zone,
+		"JUJU_VERSION=" + m.JujuVersion,
+		"CLOUD_API_VERSION=",
+		"JUJU_CHARM_HTTP_PROXY=" + m.Proxy.HTTP,
+		"JUJU_CHARM_HTTPS_PROXY=" + m.Proxy.HTTPS,
+		"JUJU_CHARM_FTP_PROXY=",
+		"JUJU_CHARM_NO_PROXY=" + m.Proxy.NoProxy,
+	}
+	if r := e.Relation; r != nil {
+		env = append(env, "JUJU_RELATION="+r.Endpoint, "JUJU_RELATION_ID="+r.ID,
+			"JUJU_REMOTE_UNIT="+e.RemoteUnit, "JUJU_REMOTE_APP="+e.RemoteApp)
+		if e.DepartingUnit != "" {
+			env = append(env, "JUJU_DEPARTING_UNIT="+e.DepartingUnit)
+		}
+	}
+	if a := e.Action; a != nil {
+		env = append(env, "JUJU_ACTION_NAME="+a.Name, "JUJU_ACTION_UUID="+a.UUID, "JUJU_ACTION_TAG=action-"+a.UUID)
+	}
+	if e.SecretID != "" {
+		env = append(env, "JUJU_SECRET_ID="+e.SecretID, "JUJU_SECRET_LABEL="+e.SecretLabel)
+		if s := m.secret(strings.TrimPrefix(e.SecretID, "secret:")); s != nil &&
+			(e.Name == "secret-remove" || e.Name == "secret-expired") {
+			env = append(env, "JUJU_SECRET_REVISION="+strconv.Itoa(len(s.Revisions)))
+		}
+	}
+	return append(env,
+		"APT_LISTCHANGES_FRONTEND=none",
+		"DEBIAN_FRONTEND=noninteractive",
+		"LANG=C.UTF-8",
+		"TERM=tmux-256color",
+		"PATH="+toolsDir+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"JUJU_DISPATCH_PATH="+dispatch,
+	)
 }

@@ -12,18 +12,18 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// tool is how one hook tool is called.
+// tool describes the call of one hook tool.
 type tool struct {
-	format string   // default of --format: smart or yaml; "" when it prints nothing
+	format string   // default of --format: smart or yaml; "" if it prints no value
 	bools  []string // options without a value
-	values []string // options with one
+	values []string // options with a value
 	run    func(*invocation) error
 }
 
 // aliases are other names of options.
 var aliases = map[string]string{"r": "relation", "l": "log-level", "a": "all"}
 
-// invocation is one run of a tool.
+// invocation holds one run of a tool.
 type invocation struct {
 	*Context
 	name           string
@@ -34,7 +34,7 @@ type invocation struct {
 	stdout, stderr strings.Builder
 }
 
-// usageError is a wrong call: exit 2 instead of 1.
+// usageError reports a wrong call, with exit status 2 instead of 1.
 type usageError struct{ error }
 
 func usagef(format string, a ...any) error { return usageError{fmt.Errorf(format, a...)} }
@@ -66,7 +66,7 @@ func (i *invocation) main(t tool, argv []string) int {
 	return 1
 }
 
-// parse reads options as gnuflag does: they may stand between arguments, up to "--".
+// parse parses options as gnuflag does. They may be between arguments, up to "--".
 func (i *invocation) parse(t tool, argv []string) error {
 	kind := map[string]bool{}
 	for _, n := range t.bools {
@@ -163,7 +163,7 @@ func (i *invocation) set(t tool, name, value string, isBool bool) error {
 	return nil
 }
 
-// relationID takes "7" and "anything:7", as Juju does.
+// relationID accepts "7" and "anything:7", as Juju does.
 func relationID(s string) (int, error) {
 	id, err := strconv.Atoi(s[strings.LastIndexByte(s, ':')+1:])
 	if err != nil {
@@ -172,7 +172,7 @@ func relationID(s string) (int, error) {
 	return id, nil
 }
 
-func (i *invocation) on(flag string) bool { return i.flags[flag] == "true" }
+func (i *invocation) isSet(flag string) bool { return i.flags[flag] == "true" }
 
 // noMore refuses arguments after the first n.
 func (i *invocation) noMore(n int) error {
@@ -189,14 +189,14 @@ func (i *invocation) arg(n int) string {
 	return ""
 }
 
-// deprecatedFormat is said by tools that once had --format; no newline follows.
+// deprecatedFormat prints the warning of tools that once had --format, without a newline.
 func (i *invocation) deprecatedFormat() {
 	if i.flags["format"] != "" {
 		fmt.Fprintf(&i.stderr, "--format flag deprecated for command %q", i.name)
 	}
 }
 
-// print writes a result in the format asked for.
+// print writes a result in the requested format.
 func (i *invocation) print(v any) error {
 	format := i.flags["format"]
 	if format == "json" {
@@ -231,7 +231,7 @@ func (i *invocation) print(v any) error {
 	return err
 }
 
-// pairs reads key=value arguments.
+// pairs parses key=value arguments.
 func pairs(args []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, a := range args {
@@ -254,7 +254,7 @@ func pairs(args []string) (map[string]string, error) {
 	return out, nil
 }
 
-// ToolNames lists the hook tools that are modelled, sorted.
+// ToolNames lists the supported hook tools, sorted.
 func ToolNames() []string {
 	names := make([]string, 0, len(tools))
 	for n := range tools {

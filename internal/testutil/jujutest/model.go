@@ -1,15 +1,13 @@
-// Package jujutest is Juju for tests and for the demo: one unit's view of a
-// model, kept in memory, with the hook tools that read and change it. A hook
-// is a transaction, as with Juju: relation data, state, ports and secrets are
-// kept when it ends well and thrown away when it fails, while status, log and
-// version have been shown already. The tools answer as those of Juju 3.6.11,
-// in the same process or as real commands behind a unix socket.
+// Package jujutest simulates Juju for tests and the demo: one unit's view of a model, in
+// memory, with the hook tools that read and change it. A hook is a transaction, as in Juju.
+// Relation data, state, ports and secrets are kept if it succeeds and dropped if it fails.
+// Status, log and version appear at once. The tools answer like those of Juju 3.6.11, in
+// the same process or as real commands behind a unix socket.
 //
-// It never runs hooks, decides their order or enforces what other units may
-// do: the test says what the rest of the model looks like by setting fields.
-// Not modelled: storage, payloads, leader settings, -o of the reading tools,
-// the access list of secret-info-get, network-get of endpoints that the charm does
-// not have, and YAML output deeper than one level.
+// It never runs hooks, decides their order or restricts other units. A test sets fields for
+// the rest of the model. It does not support storage, payloads, leader settings, -o of the
+// reading tools, the access list of secret-info-get, network-get of undeclared endpoints,
+// or YAML output deeper than one level.
 package jujutest
 
 import (
@@ -22,15 +20,15 @@ import (
 	"concourse-ci-machine/internal/charm/juju"
 )
 
-// Model is all that a unit can see. Its fields are for before a hook begins and
-// after it ended; the methods of Context are safe for concurrent use.
+// Model has the unit's view. Tests use its fields before a hook begins and after it ended.
+// The methods of Context are safe for concurrent use.
 type Model struct {
 	mu sync.Mutex
 
 	Unit, ModelName, ModelUUID string
 	MachineID, Zone            string
 	JujuVersion, CharmDir      string
-	Address                    string // of every binding; "" is a unit without network
+	Address                    string // of every binding; "" means no network
 	Proxy                      juju.Proxy
 
 	Leader    bool
@@ -40,7 +38,7 @@ type Model struct {
 	Networks  map[string]juju.Network
 	Actions   []*Action
 
-	// Shown at once, whatever becomes of the hook.
+	// Shown at once, whatever the hook's result.
 	Statuses    []StatusLine // oldest first
 	AppStatuses []StatusLine
 	Logs        []LogLine
@@ -50,29 +48,29 @@ type Model struct {
 	hooks, secrets int
 }
 
-// Book is what a hook changes all at once or not at all.
+// Book has the data that a hook changes completely or not at all.
 type Book struct {
 	Relations []*Relation
 	Ports     []OpenPort
-	Secrets   []*Secret // in the order they were made
+	Secrets   []*Secret // in the order of their creation
 	State     map[string]string
-	Reboot    string // what the last hook asked for: "", "after" or "now"
+	Reboot    string // the last hook's request: "", "after" or "now"
 }
 
-// StatusLine is one status-set.
+// StatusLine records one status-set.
 type StatusLine struct {
 	Status  string
 	Message string
 }
 
-// LogLine is one juju-log; the relation's id stands before the message as Juju puts it.
+// LogLine records one juju-log. Juju puts the relation's id before the message.
 type LogLine struct {
 	Level   string // TRACE, DEBUG, INFO, WARNING, ERROR, CRITICAL
 	Message string
 }
 
-// Relation is one relation of the unit. It is a peer relation when RemoteApp
-// is the unit's own application; then the application bag is LocalApp for all.
+// Relation describes one relation of the unit. It is a peer relation if RemoteApp is the
+// unit's own application. Then all units share LocalApp as application bag.
 type Relation struct {
 	ID        int
 	Endpoint  string
@@ -83,20 +81,20 @@ type Relation struct {
 	AppData   map[string]string            // bag of the remote application
 }
 
-// Name is the relation as the tools name it: "flight:7".
+// Name returns the relation's name in the tools: "flight:7".
 func (r *Relation) Name() string { return fmt.Sprintf("%s:%d", r.Endpoint, r.ID) }
 
-// Action is one run of an action.
+// Action records one run of an action.
 type Action struct {
 	ID, Name string
 	Params   map[string]any
-	Results  map[string]any // nested, with strings at the ends
+	Results  map[string]any // nested, with strings as leaves
 	Log      []string
 	Status   string // running, completed or failed
 	Message  string
 }
 
-// New returns a model with one unit, which leads, and nothing else.
+// New returns a model with one unit, which is the leader.
 func New(unit string) *Model {
 	return &Model{
 		Unit: unit, ModelName: "test", ModelUUID: "f47ac10b-58cc-4372-a567-0e02b2c3d479",
@@ -108,11 +106,10 @@ func New(unit string) *Model {
 	}
 }
 
-// App is the unit's application.
+// App returns the unit's application.
 func (m *Model) App() string { return juju.AppOf(m.Unit) }
 
-// Relate adds a relation without units. Both sides have the bag that Juju
-// gives them from the start.
+// Relate adds a relation without units. Both sides have Juju's initial bag.
 func (m *Model) Relate(id int, endpoint, remoteApp string) *Relation {
 	r := &Relation{
 		ID: id, Endpoint: endpoint, RemoteApp: remoteApp,
@@ -129,7 +126,7 @@ func (m *Model) addresses() map[string]string {
 	}
 }
 
-// Status is the last status that was set, the zero value before the first.
+// Status returns the last status, or the zero value before the first.
 func (m *Model) Status() StatusLine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,7 +156,7 @@ func (b *Book) secret(id string) *Secret {
 	return b.Secrets[i]
 }
 
-// clone is deep where a hook can write.
+// clone copies deeply what a hook can write.
 func (b *Book) clone() Book {
 	c := Book{Ports: slices.Clone(b.Ports), State: maps.Clone(b.State)}
 	if c.State == nil {

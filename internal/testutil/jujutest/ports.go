@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// OpenPort is a port range that the unit has open for one endpoint, or for all
-// ("").
+// OpenPort describes an open port range of the unit, for one endpoint or for all ("").
 type OpenPort struct {
 	Endpoint string
 	From, To int // -1 for icmp
 	Protocol string
 }
 
-// String is the range as the tools print it.
+// String returns the range as the tools print it.
 func (p OpenPort) String() string {
 	switch {
 	case p.Protocol == "icmp":
@@ -84,14 +83,15 @@ func port(i *invocation, do func(*Context, OpenPort) error) error {
 	return nil
 }
 
-// conflict finds an open range that overlaps p without being the same.
+// conflict returns an error if an open range overlaps p without being equal.
 func (c *Context) conflict(verb string, p OpenPort) error {
 	for _, o := range c.book.Ports {
 		same := o.From == p.From && o.To == p.To
 		if o.Protocol != p.Protocol || same || o.To < p.From || p.To < o.From {
 			continue
 		}
-		text := fmt.Sprintf("cannot %s %v (unit %q): port range conflicts with %v (unit %q)", verb, p, c.model.Unit, o, c.model.Unit)
+		text := fmt.Sprintf("cannot %s %v (unit %q): port range conflicts with %v (unit %q)", verb, p, c.model.Unit,
+			o, c.model.Unit)
 		if !slices.Contains(c.model.Ports, o) {
 			text += " requested earlier"
 		}
@@ -116,15 +116,16 @@ func (c *Context) closePort(p OpenPort) error {
 	return nil
 }
 
-// openedPorts shows what the hook asked for too, whatever the tool's help says:
-// Juju 3.6.11 merges its pending changes (portRangeChangeRecorder).
+// openedPorts includes the hook's own changes, contrary to the tool's help: Juju 3.6.11
+// merges its pending changes (portRangeChangeRecorder).
 func openedPorts(i *invocation) error {
 	if err := i.noMore(0); err != nil {
 		return err
 	}
 	ports := slices.Clone(i.book.Ports)
 	slices.SortFunc(ports, func(a, b OpenPort) int {
-		return cmp.Or(strings.Compare(a.Protocol, b.Protocol), a.From-b.From, a.To-b.To, strings.Compare(a.Endpoint, b.Endpoint))
+		return cmp.Or(strings.Compare(a.Protocol, b.Protocol), a.From-b.From, a.To-b.To,
+			strings.Compare(a.Endpoint, b.Endpoint))
 	})
 	out := []string{}
 	endpoints := map[string][]string{}
@@ -134,7 +135,7 @@ func openedPorts(i *invocation) error {
 		}
 		endpoints[p.String()] = append(endpoints[p.String()], p.Endpoint)
 	}
-	if i.on("endpoints") {
+	if i.isSet("endpoints") {
 		for k, p := range out {
 			names := strings.Join(endpoints[p], ", ")
 			if endpoints[p][0] == "" {

@@ -24,7 +24,8 @@ var (
 )
 
 func (c *Context) broken(r *Relation) bool {
-	return strings.HasSuffix(c.Event.Name, "-relation-broken") && c.Event.Relation != nil && c.Event.Relation.ID == r.Name()
+	return strings.HasSuffix(c.Event.Name, "-relation-broken") && c.Event.Relation != nil &&
+		c.Event.Relation.ID == r.Name()
 }
 
 func relationIDs(i *invocation) error {
@@ -48,7 +49,7 @@ func relationIDs(i *invocation) error {
 	return i.print(out)
 }
 
-// relation is the one that the call is about.
+// relation returns the relation of the call.
 func (i *invocation) relation() (*Relation, error) {
 	if i.rel == -1 {
 		return nil, usagef("no relation id specified")
@@ -68,7 +69,7 @@ func relationList(i *invocation) error {
 	if err := i.noMore(0); err != nil {
 		return err
 	}
-	if i.on("app") {
+	if i.isSet("app") {
 		return i.print(r.RemoteApp)
 	}
 	units := slices.Sorted(maps.Keys(r.Units))
@@ -87,7 +88,7 @@ func relationGet(i *invocation) error {
 	if key == "-" {
 		key = ""
 	}
-	who, app := "", i.on("app")
+	who, app := "", i.isSet("app")
 	switch {
 	case len(i.args) > 1 && app:
 		if who = i.args[1]; unitName.MatchString(who) {
@@ -112,20 +113,20 @@ func relationGet(i *invocation) error {
 	if err := i.noMore(2); err != nil {
 		return err
 	}
-	bag, err := i.bag(r, who, app)
+	databag, err := i.databag(r, who, app)
 	if err != nil {
 		return err
 	}
 	if key == "" {
-		return i.print(bag)
+		return i.print(databag)
 	}
-	if v, ok := bag[key]; ok {
+	if v, ok := databag[key]; ok {
 		return i.print(v)
 	}
 	return i.print(nil)
 }
 
-func (i *invocation) bag(r *Relation, who string, app bool) (map[string]string, error) {
+func (i *invocation) databag(r *Relation, who string, app bool) (map[string]string, error) {
 	own := i.model.App()
 	peer := r.RemoteApp == own
 	switch {
@@ -138,12 +139,13 @@ func (i *invocation) bag(r *Relation, who string, app bool) (map[string]string, 
 	case who == i.model.Unit:
 		return r.Local, nil
 	}
-	if bag, ok := r.Units[who]; ok {
-		return bag, nil
+	if databag, ok := r.Units[who]; ok {
+		return databag, nil
 	}
 	if app := juju.AppOf(who); app == r.RemoteApp || app == own {
-		// Juju's key has the requirer first, which this model does not know.
-		return nil, fmt.Errorf("cannot read settings for unit %q in relation \"%s:%s %s:%s\": unit %q: settings not found",
+		// Juju's key has the requirer first, but this model has no roles.
+		return nil, fmt.Errorf("cannot read settings for unit %q in relation \"%s:%s %s:%s\": unit %q: settings "+
+			"not found",
 			who, own, r.Endpoint, r.RemoteApp, r.Endpoint, who)
 	}
 	return nil, errPermission
@@ -162,24 +164,24 @@ func relationSet(i *invocation) error {
 	if kv, err = i.withFile(kv); err != nil {
 		return err
 	}
-	bag := r.Local
-	if i.on("app") {
+	databag := r.Local
+	if i.isSet("app") {
 		if !i.model.Leader {
 			return errors.New("cannot write relation settings")
 		}
-		bag = r.LocalApp
+		databag = r.LocalApp
 	}
 	for k, v := range kv {
 		if v == "" {
-			delete(bag, k)
+			delete(databag, k)
 		} else {
-			bag[k] = v
+			databag[k] = v
 		}
 	}
 	return nil
 }
 
-// withFile adds the settings of --file under those of the arguments.
+// withFile adds the settings of --file. Settings in arguments override them.
 func (i *invocation) withFile(kv map[string]string) (map[string]string, error) {
 	path := i.flags["file"]
 	if path == "" {
@@ -240,19 +242,19 @@ func networkGet(i *invocation) error {
 		return fmt.Errorf("no network config found for binding %q", binding)
 	}
 	values := map[string]any{}
-	if i.on("bind-address") {
+	if i.isSet("bind-address") {
 		values["bind-address"] = n.Bind()
 	}
-	if i.on("ingress-address") {
+	if i.isSet("ingress-address") {
 		values["ingress-address"] = n.Ingress()
 	}
-	if i.on("egress-subnets") {
+	if i.isSet("egress-subnets") {
 		values["egress-subnets"] = n.EgressSubnets
 	}
 	switch {
-	case i.on("primary-address") && len(values) > 0:
+	case i.isSet("primary-address") && len(values) > 0:
 		return errors.New("--primary-address must be the only flag specified")
-	case i.on("primary-address"):
+	case i.isSet("primary-address"):
 		return i.print(n.Bind())
 	case len(values) == 0:
 		return i.print(n)

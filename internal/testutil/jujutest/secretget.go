@@ -18,7 +18,7 @@ func secretGet(i *invocation) error {
 	switch {
 	case id == "" && label == "":
 		return usagef("require either a secret URI or label")
-	case i.on("peek") && i.on("refresh"):
+	case i.isSet("peek") && i.isSet("refresh"):
 		return usagef("specify one of --peek or --refresh but not both")
 	case len(args) > 1:
 		return usagef("unrecognized args: %q", args[1:])
@@ -62,7 +62,7 @@ func secretGet(i *invocation) error {
 }
 
 func (i *invocation) revision(s *Secret) map[string]string {
-	latest, fresh := len(s.Revisions), i.on("peek") || i.on("refresh")
+	latest, fresh := len(s.Revisions), i.isSet("peek") || i.isSet("refresh")
 	if i.created[s.ID] {
 		return s.Revisions[latest-1]
 	}
@@ -73,7 +73,7 @@ func (i *invocation) revision(s *Secret) map[string]string {
 	case n == 0:
 		n = i.committed(s)
 	}
-	if !i.on("peek") {
+	if !i.isSet("peek") {
 		s.Tracked = n
 	}
 	return s.Revisions[n-1]
@@ -128,7 +128,7 @@ func secretInfoGet(i *invocation) error {
 	if n := i.committed(s); n > 0 {
 		out.Revision = n // of the controller, until the hook ends
 		if out.Rotation == "" {
-			out.Rotation = "never" // as the controller tells of a secret that it keeps
+			out.Rotation = "never" // as the controller reports a stored secret
 		}
 	}
 	if s.Owner == i.model.Unit {

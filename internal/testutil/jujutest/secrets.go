@@ -1,6 +1,7 @@
 package jujutest
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,34 +11,37 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
 
 	"concourse-ci-machine/internal/charm/juju"
 )
 
-// Secret is a secret of the unit, of its application, or of another one.
+// Secret describes a secret of the unit, of its application, or of another application.
 type Secret struct {
 	ID          string // 20 characters, without "secret:"
-	Label       string // the owner's; a consumer's own label for a foreign one
+	Label       string // the owner's; a consumer's own label for a foreign secret
 	Description string
 	Rotate      string
 	Owner       string // a unit or an application
 	Revisions   []map[string]string
 	Tracked     int // revision that this unit reads, from 1; 0 before the first read
 	Grants      []Grant
-	Granted     bool // a foreign one: this unit may read it
+	Granted     bool // for a foreign secret: this unit may read it
 }
 
-// Grant is one secret-grant: Subject is a unit or an application.
+// Grant records one secret-grant. Subject is a unit or an application.
 type Grant struct{ Relation, Subject string }
 
-// AddSecret puts a secret of another application into the model, readable.
+// AddSecret adds a readable secret of another application to the model.
 func (m *Model) AddSecret(owner string, content map[string]string) *Secret {
 	s := &Secret{ID: m.newSecretID(), Owner: owner, Revisions: []map[string]string{content}, Granted: true}
 	m.Secrets = append(m.Secrets, s)
 	return s
 }
 
-// newSecretID has the shape of an xid: 12 bytes in base32hex.
+// newSecretID returns an id in the form of an xid: 12 bytes in base32hex.
 func (m *Model) newSecretID() string {
 	m.secrets++
 	return fmt.Sprintf("c0%017d0", m.secrets)
@@ -50,7 +54,7 @@ var (
 	rotations   = []string{"never", "hourly", "daily", "weekly", "monthly", "quarterly", "yearly"}
 )
 
-// secretID takes "secret:ID", "secret://MODEL/ID" and a bare id.
+// secretID accepts "secret:ID", "secret://MODEL/ID" and a bare id.
 func secretID(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -74,7 +78,7 @@ func (c *Context) owned(s *Secret) bool {
 	return s.Owner == c.model.Unit || s.Owner == c.model.App() && c.model.Leader
 }
 
-// ownedByLabel looks among the secrets that this unit may change.
+// ownedByLabel searches the secrets that this unit may change.
 func (c *Context) ownedByLabel(label string) *Secret {
 	k := slices.IndexFunc(c.book.Secrets, func(s *Secret) bool { return c.owned(s) && s.Label == label })
 	if k < 0 {
@@ -138,7 +142,7 @@ func secretSet(i *invocation) error {
 	latest := s.Revisions[len(s.Revisions)-1]
 	switch {
 	case len(content) == 0 || maps.Equal(content, latest):
-	case len(s.Revisions) > i.committed(s) || i.created[s.ID]: // a hook makes one revision at most
+	case len(s.Revisions) > i.committed(s) || i.created[s.ID]: // a hook creates at most one revision
 		s.Revisions[len(s.Revisions)-1] = content
 	default:
 		s.Revisions = append(s.Revisions, content)
@@ -146,7 +150,7 @@ func secretSet(i *invocation) error {
 	return nil
 }
 
-// secretArg is the secret that the first argument names, nil when there is none.
+// secretArg returns the secret of the first argument, or nil if it does not exist.
 func (i *invocation) secretArg() (*Secret, error) {
 	if len(i.args) == 0 {
 		return nil, usagef("missing secret URI")
@@ -160,9 +164,9 @@ func (i *invocation) secretArg() (*Secret, error) {
 
 func (c *Context) mayChange(s *Secret) bool { return c.owned(s) }
 
-// refuse is how Juju treats a change of a secret that is not this unit's, its
-// application's too where it does not lead: the tool takes it, and the controller
-// refuses it when the hook ends.
+// refuse records a change of a secret that this unit may not change, including its
+// application's secret if it is not the leader. As in Juju, the tool accepts it, and the
+// controller refuses it when the hook ends.
 func (i *invocation) refuse(s *Secret, uri string) error {
 	switch {
 	case s == nil:
@@ -214,7 +218,8 @@ func secretGrant(i *invocation) error {
 		case have.Subject == g.Subject || have.Subject == r.RemoteApp:
 			return nil
 		case g.Subject == r.RemoteApp:
-			return errors.New("any unit level grants need to be revoked before granting access to the corresponding application")
+			return errors.New("any unit level grants need to be revoked before granting access to the " +
+				"corresponding application")
 		}
 	}
 	s.Grants = append(s.Grants, g)
@@ -252,11 +257,107 @@ func secretRemove(i *invocation) error {
 	return nil
 }
 
-// decodeFile reads --file of the secret tools: JSON, else YAML.
+// decodeFile decodes --file of the secret tools: JSON, otherwise YAML.
 func decodeFile(data []byte) (map[string]string, error) {
 	out := map[string]string{}
 	if json.Unmarshal(data, &out) == nil {
 		return out, nil
 	}
 	return yamlStrings(data)
+}
+
+// maxSecret is the limit of one value and of all together, base64 encoded.
+const maxSecret = 1000 * 1000
+
+func base64Of(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+
+func yamlStrings(data []byte) (map[string]string, error) {
+	out := map[string]string{}
+	return out, yaml.Unmarshal(data, &out)
+}
+
+// secretContent checks the options that secret-add and secret-set share and returns the
+// decoded content.
+func (i *invocation) secretContent(args []string) (map[string]string, error) {
+	if v := i.flags["expire"]; v != "" && !isExpiry(v) {
+		return nil, usagef("expire time or duration %q not valid", v)
+	}
+	if v := i.flags["rotate"]; v != "" && !slices.Contains(rotations, v) {
+		return nil, usagef("rotate policy %q not valid", v)
+	}
+	if v, set := i.flags["owner"]; set && v != "application" && v != "unit" {
+		return nil, usagef("secret owner %q not valid", v)
+	}
+	raw := map[string]string{}
+	for _, a := range args {
+		// A value may end in base64's own "=".
+		n := strings.IndexByte(strings.TrimRight(a, "="), '=')
+		if n < 1 {
+			return nil, usagef("key value %q not valid", a)
+		}
+		key, value := a[:n], a[n+1:]
+		if name, ok := strings.CutSuffix(key, "#file"); ok {
+			data, err := readFile(value)
+			if err != nil {
+				return nil, usagef("reading content for secret key %q: %w", name, err)
+			}
+			key, value = name, string(data)
+		}
+		raw[key] = value
+	}
+	out := map[string]string{}
+	if err := decodeInto(out, raw); err != nil {
+		return nil, err
+	}
+	if path := i.flags["file"]; path != "" {
+		data, err := readFile(path)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		if raw, err = decodeFile(data); err != nil {
+			return nil, usageError{err}
+		}
+		if err := decodeInto(out, raw); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func decodeInto(out, raw map[string]string) error {
+	total := 0
+	for key, value := range raw {
+		name, encoded := strings.CutSuffix(key, "#base64")
+		if !secretKey.MatchString(name) {
+			return usagef("key %q not valid", name)
+		}
+		if encoded {
+			// Juju accepts it and fails when it is read; this fails at once.
+			data, err := base64.StdEncoding.DecodeString(value)
+			if err != nil {
+				return usageError{fmt.Errorf("key %q: %w", name, err)}
+			}
+			value = string(data)
+		}
+		size := base64.StdEncoding.EncodedLen(len(value))
+		if size > maxSecret {
+			return usagef("base64 encoded secret content for key %q too large: %d bytes", name, size)
+		}
+		out[name] = value
+		total += size
+	}
+	if total > maxSecret {
+		return usagef("base64 encoded secret content too large: %d bytes", total)
+	}
+	return nil
+}
+
+func isExpiry(v string) bool {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05"} {
+		if _, err := time.Parse(layout, v); err == nil {
+			return true
+		}
+	}
+	d, err := time.ParseDuration(v)
+	return err == nil && d > 0
 }

@@ -32,8 +32,8 @@ type Server struct {
 	wait     sync.WaitGroup
 }
 
-// Serve listens on a new unix socket and answers from the hook that current
-// returns; nil is no hook running. Commands of another hook are refused.
+// Serve listens on a new unix socket and answers for the hook that current returns, or for
+// none if it returns nil. It refuses commands of another hook.
 func Serve(socket string, current func() *Context) (*Server, error) {
 	l, err := net.Listen("unix", socket)
 	if err != nil {
@@ -55,7 +55,7 @@ func Serve(socket string, current func() *Context) (*Server, error) {
 	return s, nil
 }
 
-// Close stops listening, removes the socket and waits for what is under way.
+// Close stops listening, removes the socket and waits for running requests.
 func (s *Server) Close() error {
 	err := s.listener.Close()
 	s.wait.Wait()
@@ -71,11 +71,11 @@ func answer(conn net.Conn, current func() *Context) {
 	if c := current(); c != nil && c.ID == q.ContextID {
 		out.Stdout, out.Stderr, out.Code = c.Run(inPeersProc(conn, q.Argv), q.Stdin)
 	}
-	json.NewEncoder(conn).Encode(out) // a caller that has gone needs no answer
+	json.NewEncoder(conn).Encode(out) // a caller that has left needs no answer
 }
 
-// inPeersProc has a path of /proc that follows --file be looked up as the caller sees
-// it: the agent is on the hook's machine, and a stand-in for it may be outside.
+// inPeersProc resolves a path of /proc after --file from the caller's view. The agent runs
+// on the hook's machine, but a stand-in may run outside.
 func inPeersProc(conn net.Conn, argv []string) []string {
 	at := slices.Index(argv, "--file") + 1
 	socket, ok := conn.(*net.UnixConn)
@@ -87,7 +87,10 @@ func inPeersProc(conn net.Conn, argv []string) []string {
 		return argv
 	}
 	var peer *unix.Ucred
-	if raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }) != nil || err != nil {
+	if raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
+			unix.SO_PEERCRED)
+	}) != nil || err != nil {
 		return argv
 	}
 	argv = slices.Clone(argv)
@@ -95,8 +98,8 @@ func inPeersProc(conn net.Conn, argv []string) []string {
 	return argv
 }
 
-// InstallTools makes dir/<tool> a symbolic link to the program exe for every
-// hook tool. exe calls ToolMain when it is started by such a name.
+// InstallTools links dir/<tool> to the program exe for every hook tool. exe calls ToolMain
+// if it is started with such a name.
 func InstallTools(dir, exe string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -109,12 +112,12 @@ func InstallTools(dir, exe string) error {
 	return nil
 }
 
-// IsTool reports whether a program started by this name has to call ToolMain.
+// IsTool reports whether a program with this name must call ToolMain.
 func IsTool(arg0 string) bool { return slices.Contains(ToolNames(), filepath.Base(arg0)) }
 
-// ToolMain is a hook-tool command: it asks the server of JUJU_AGENT_SOCKET_ADDRESS
-// on behalf of the hook JUJU_CONTEXT_ID, prints the answer and returns the exit
-// status. stdin is read only when the call says that content comes from there.
+// ToolMain runs a hook-tool command: it sends the call to the server of
+// JUJU_AGENT_SOCKET_ADDRESS for the hook JUJU_CONTEXT_ID, prints the answer and returns the
+// exit status. It reads stdin only if the call requests it.
 func ToolMain(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
 	out, err := ask(args, stdin, env)
 	if err != nil {
@@ -149,7 +152,7 @@ func ask(args []string, stdin io.Reader, env func(string) string) (out response,
 	return out, json.NewDecoder(conn).Decode(&out)
 }
 
-// wantsStdin looks for --file - in either spelling.
+// wantsStdin searches for --file - in both spellings.
 func wantsStdin(args []string) bool {
 	k := slices.Index(args, "--file")
 	return slices.Contains(args, "--file=-") || k >= 0 && k+1 < len(args) && args[k+1] == "-"

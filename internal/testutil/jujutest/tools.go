@@ -8,45 +8,53 @@ import (
 	"concourse-ci-machine/internal/charm/juju"
 )
 
-// tools is every hook tool that is modelled. Nothing changes it.
+// tools has all supported hook tools. It never changes.
 var tools = map[string]tool{
 	"action-fail":             {run: actionFail},
 	"action-get":              {format: "smart", run: actionGet},
 	"action-log":              {run: actionLog},
 	"action-set":              {run: actionSet},
 	"application-version-set": {run: versionSet},
-	"close-port":              {values: []string{"endpoints", "format"}, run: func(i *invocation) error { return port(i, (*Context).closePort) }},
-	"config-get":              {format: "smart", bools: []string{"all"}, run: configGet},
-	"goal-state":              {format: "yaml", run: goalState},
-	"is-leader":               {format: "smart", run: isLeader},
-	"juju-log":                {bools: []string{"debug"}, values: []string{"log-level", "format"}, run: jujuLog},
-	"juju-reboot":             {bools: []string{"now"}, run: jujuReboot},
-	"network-get":             {format: "smart", bools: []string{"bind-address", "egress-subnets", "ingress-address", "primary-address"}, values: []string{"relation"}, run: networkGet},
-	"open-port":               {values: []string{"endpoints", "format"}, run: func(i *invocation) error { return port(i, (*Context).openPort) }},
-	"opened-ports":            {format: "smart", bools: []string{"endpoints"}, run: openedPorts},
-	"relation-get":            {format: "smart", bools: []string{"app"}, values: []string{"relation"}, run: relationGet},
-	"relation-ids":            {format: "smart", run: relationIDs},
-	"relation-list":           {format: "smart", bools: []string{"app"}, values: []string{"relation"}, run: relationList},
-	"relation-set":            {bools: []string{"app"}, values: []string{"file", "relation", "format"}, run: relationSet},
-	"resource-get":            {run: resourceGet},
-	"secret-add":              {values: secretFlags, run: secretAdd},
-	"secret-get":              {format: "yaml", bools: []string{"peek", "refresh"}, values: []string{"label"}, run: secretGet},
-	"secret-grant":            {values: []string{"relation", "unit"}, run: secretGrant},
-	"secret-ids":              {format: "smart", run: secretIDs},
-	"secret-info-get":         {format: "yaml", values: []string{"label"}, run: secretInfoGet},
-	"secret-remove":           {values: []string{"revision"}, run: secretRemove},
-	"secret-set":              {values: secretFlags, run: secretSet},
-	"state-delete":            {run: stateDelete},
-	"state-get":               {format: "smart", bools: []string{"strict"}, run: stateGet},
-	"state-set":               {values: []string{"file"}, run: stateSet},
-	"status-set":              {bools: []string{"application"}, run: statusSet},
+	"close-port": {values: []string{"endpoints", "format"},
+		run: func(i *invocation) error { return port(i, (*Context).closePort) }},
+	"config-get":  {format: "smart", bools: []string{"all"}, run: configGet},
+	"goal-state":  {format: "yaml", run: goalState},
+	"is-leader":   {format: "smart", run: isLeader},
+	"juju-log":    {bools: []string{"debug"}, values: []string{"log-level", "format"}, run: jujuLog},
+	"juju-reboot": {bools: []string{"now"}, run: jujuReboot},
+	"network-get": {format: "smart",
+		bools: []string{"bind-address", "egress-subnets", "ingress-address",
+			"primary-address"}, values: []string{"relation"}, run: networkGet},
+	"open-port": {values: []string{"endpoints", "format"},
+		run: func(i *invocation) error { return port(i, (*Context).openPort) }},
+	"opened-ports": {format: "smart", bools: []string{"endpoints"}, run: openedPorts},
+	"relation-get": {format: "smart", bools: []string{"app"}, values: []string{"relation"},
+		run: relationGet},
+	"relation-ids": {format: "smart", run: relationIDs},
+	"relation-list": {format: "smart", bools: []string{"app"}, values: []string{"relation"},
+		run: relationList},
+	"relation-set": {bools: []string{"app"}, values: []string{"file", "relation", "format"},
+		run: relationSet},
+	"resource-get": {run: resourceGet},
+	"secret-add":   {values: secretFlags, run: secretAdd},
+	"secret-get": {format: "yaml", bools: []string{"peek", "refresh"}, values: []string{"label"},
+		run: secretGet},
+	"secret-grant":    {values: []string{"relation", "unit"}, run: secretGrant},
+	"secret-ids":      {format: "smart", run: secretIDs},
+	"secret-info-get": {format: "yaml", values: []string{"label"}, run: secretInfoGet},
+	"secret-remove":   {values: []string{"revision"}, run: secretRemove},
+	"secret-set":      {values: secretFlags, run: secretSet},
+	"state-delete":    {run: stateDelete},
+	"state-get":       {format: "smart", bools: []string{"strict"}, run: stateGet},
+	"state-set":       {values: []string{"file"}, run: stateSet},
+	"status-set":      {bools: []string{"application"}, run: statusSet},
 }
 
 var errNotLeader = errors.New("this unit is not the leader")
 
 func configGet(i *invocation) error {
 	key := i.arg(0)
-	if key != "" && i.on("all") {
+	if key != "" && i.isSet("all") {
 		return usagef("cannot use argument --all together with key %q", key)
 	}
 	if err := i.noMore(1); err != nil {
@@ -57,7 +65,7 @@ func configGet(i *invocation) error {
 	}
 	out := map[string]any{}
 	for k, v := range i.model.Config {
-		if v != nil || i.on("all") {
+		if v != nil || i.isSet("all") {
 			out[k] = v
 		}
 	}
@@ -109,7 +117,7 @@ func statusSet(i *invocation) error {
 		return err
 	}
 	line := StatusLine{i.args[0], i.arg(1)}
-	if !i.on("application") {
+	if !i.isSet("application") {
 		i.model.Statuses = append(i.model.Statuses, line)
 		return nil
 	}
@@ -144,11 +152,12 @@ func jujuLog(i *invocation) error {
 	case "WARN":
 		level = "WARNING"
 	default:
-		if !i.on("debug") {
-			i.model.Logs = append(i.model.Logs, LogLine{"WARNING", fmt.Sprintf("Specified log level of %q is not valid", i.flags["log-level"])})
+		if !i.isSet("debug") {
+			i.model.Logs = append(i.model.Logs,
+				LogLine{"WARNING", fmt.Sprintf("Specified log level of %q is not valid", i.flags["log-level"])})
 		}
 	}
-	if i.on("debug") {
+	if i.isSet("debug") {
 		level = "DEBUG"
 	}
 	message := strings.Join(i.args, " ")
@@ -167,7 +176,7 @@ func jujuReboot(i *invocation) error {
 		return errors.New("juju-reboot is not supported when running an action.")
 	}
 	i.book.Reboot = "after"
-	if i.on("now") { // Juju kills the hook here; the caller of Run has to
+	if i.isSet("now") { // Juju kills the hook here; the caller of Run must do so
 		i.book.Reboot = "now"
 	}
 	return nil

@@ -1,18 +1,19 @@
-// Package resourcetest finds in what is desired what a test asks for. It contains no
-// test.
+// Package resourcetest searches lists of resources for tests. It contains no test.
 package resourcetest
 
 import (
+	"context"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 )
 
-// File is a desired file's content; ok is false where it is not wanted.
+// File returns the content of a desired file. ok is false if it is not desired.
 func File(all []plan.Resource, path string) (data string, ok bool) {
 	for _, r := range all {
 		if f, is := r.(resource.File); is && f.Path == path {
@@ -22,7 +23,7 @@ func File(all []plan.Resource, path string) (data string, ok bool) {
 	return "", false
 }
 
-// Mode is a desired file's mode.
+// Mode returns the mode of a desired file.
 func Mode(all []plan.Resource, path string) os.FileMode {
 	for _, r := range all {
 		if f, is := r.(resource.File); is && f.Path == path {
@@ -32,7 +33,7 @@ func Mode(all []plan.Resource, path string) os.FileMode {
 	return 0
 }
 
-// Absent reports whether a path is to be taken away.
+// Absent reports whether a path must be removed.
 func Absent(all []plan.Resource, path string) bool {
 	for _, r := range all {
 		if a, is := r.(resource.Absent); is && a.Path == path {
@@ -42,7 +43,7 @@ func Absent(all []plan.Resource, path string) bool {
 	return false
 }
 
-// Trigger is the trigger of a name.
+// Trigger returns the trigger with a name.
 func Trigger(t testing.TB, all []plan.Resource, name string) resource.Trigger {
 	t.Helper()
 	for _, r := range all {
@@ -54,7 +55,7 @@ func Trigger(t testing.TB, all []plan.Resource, name string) resource.Trigger {
 	return resource.Trigger{}
 }
 
-// Service is what is desired of a unit of systemd.
+// Service returns the desired state of a systemd unit.
 func Service(t testing.TB, all []plan.Resource, unit string) resource.Service {
 	t.Helper()
 	for _, r := range all {
@@ -64,4 +65,25 @@ func Service(t testing.TB, all []plan.Resource, unit string) resource.Service {
 	}
 	require.Fail(t, "no service "+unit)
 	return resource.Service{}
+}
+
+// Apply applies the resources and returns the error of the plan.
+func Apply(t testing.TB, h host.Host, want ...plan.Resource) error {
+	t.Helper()
+	p, err := plan.Diff(context.Background(), h, want...)
+	require.NoError(t, err)
+	_, err = p.Apply(context.Background(), nil)
+	return err
+}
+
+// Ops returns the names of the steps from the machine to the desired state.
+func Ops(t testing.TB, h host.Host, want ...plan.Resource) []string {
+	t.Helper()
+	p, err := plan.Diff(context.Background(), h, want...)
+	require.NoError(t, err)
+	got := []string{}
+	for _, s := range p {
+		got = append(got, s.Op)
+	}
+	return got
 }

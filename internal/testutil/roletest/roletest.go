@@ -1,5 +1,5 @@
-// Package roletest has what tests of workers, webs and the pipeline share. It
-// contains no test.
+// Package roletest has helpers for tests of workers, webs and the pipeline. It contains no
+// test.
 package roletest
 
 import (
@@ -28,10 +28,10 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// TSAKey is a made-up public key.
+// TSAKey is an invented public key.
 const TSAKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ1Jq1s2cKQ0n3H8mDqk5m0vJqv5u0yF2n8mY6mJ2rD"
 
-// Config is what options come to on a worker.
+// Config returns the configuration of a worker with the given options.
 func Config(t *testing.T, set map[string]any) config.Config {
 	t.Helper()
 	raw := map[string]any{"mode": "worker"}
@@ -43,24 +43,25 @@ func Config(t *testing.T, set map[string]any) config.Config {
 	return c
 }
 
-// WebSecrets are keys like those that a leader makes, which takes its time.
+// WebSecrets are keys like a leader's, generated once because that takes time.
 var WebSecrets = sync.OnceValue(func() concourse.WebSecrets {
 	s, err := concourse.NewWebSecrets()
 	if err != nil {
-		panic(err) // only where the machine has no randomness
+		panic(err) // only if the machine has no randomness
 	}
 	return s
 })
 
-// GPUWorker is what a unit with that many AMD GPUs told.
+// GPUWorker returns the report of a unit with that many AMD GPUs.
 func GPUWorker(unit string, gpus int, exclusive, limited bool) model.Worker {
 	return model.Worker{Unit: unit, Key: "ssh-ed25519 AAAA " + unit, Name: strings.ReplaceAll(unit, "/", "-"),
-		GPUs: relation.WorkerGPUs{Runtime: "rocm", Count: gpus, Exclusive: exclusive, Limited: limited, Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: gpus}}}}
+		GPUs: relation.WorkerGPUs{Runtime: "rocm", Count: gpus, Exclusive: exclusive, Limited: limited,
+			Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: gpus}}}}
 }
 
-// Telling is the worker telling of each of its GPUs, since a time: those in out are
-// withheld, and of those that it leases the ones in held are.
-func Telling(w model.Worker, since time.Time, out, held []int) model.Worker {
+// Reporting returns the worker with a report of each GPU, valid since a time. GPUs in out
+// are withheld. If the worker leases GPUs, those in held are leased.
+func Reporting(w model.Worker, since time.Time, out, held []int) model.Worker {
 	w.GPUs.Since = since
 	var archs []string
 	for _, a := range w.GPUs.Archs {
@@ -82,9 +83,9 @@ func Telling(w model.Worker, since time.Time, out, held []int) model.Worker {
 	return w
 }
 
-// Brought is a unit with all that the charm brings for both vendors, and what
-// an operator has beside it.
-func Brought(t *testing.T) (host.Host, *hosttest.Runner) {
+// FullUnit returns a unit with all that the charm installs for both vendors, and an
+// operator's own files.
+func FullUnit(t *testing.T) (host.Host, *hosttest.Runner) {
 	r := hosttest.NewRunner(t)
 	h := host.Host{Root: hosttest.Host(t, "both-passed"), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
 	for _, path := range append(amd.ToolkitFiles(), nvidia.Files()...) {
@@ -92,9 +93,11 @@ func Brought(t *testing.T) (host.Host, *hosttest.Runner) {
 	}
 	hosttest.Put(t, h.Root, cdi.Path, `{"devices":[{"name":"0000:03:00.0"}]}`)
 	hosttest.Put(t, h.Root, nvidia.Path, `{"annotations":{"concourse-ci-machine/from":"x"},"kind":"nvidia.com/gpu","devices":[{"name":"0"}]}`)
-	hosttest.Put(t, h.Root, resource.BroughtFile, `{"packages":["`+amd.ToolkitPackage+`","`+nvidia.Package+`"]}`)
-	hosttest.Put(t, h.Root, "/var/lib/dpkg/status", "Package: "+amd.ToolkitPackage+"\nStatus: install ok installed\nVersion: 1.2.0\n\nPackage: "+nvidia.Package+
-		"\nStatus: install ok installed\nVersion: 1.17.8-1\n\nPackage: rocm-smi-lib\nStatus: install ok installed\nVersion: 7\n\n")
+	hosttest.Put(t, h.Root, resource.OwnedFile, `{"packages":["`+amd.ToolkitPackage+`","`+nvidia.Package+`"]}`)
+	hosttest.Put(t, h.Root, "/var/lib/dpkg/status",
+		"Package: "+amd.ToolkitPackage+"\nStatus: install ok installed\nVersion: 1.2.0\n\nPackage: "+nvidia.Package+
+			"\nStatus: install ok installed\nVersion: 1.17.8-1\n\nPackage: rocm-smi-lib\nStatus: install ok "+
+			"installed\nVersion: 7\n\n")
 	r.On("apt-get remove", func(c host.Command) (string, error) {
 		if c.ReadOnly {
 			return "Remv " + c.Argv[len(c.Argv)-1] + " [1]\n", nil
@@ -107,11 +110,12 @@ func Brought(t *testing.T) (host.Host, *hosttest.Runner) {
 	return h, r
 }
 
-// Operators are the files that an operator has beside the charm's.
-var Operators = []string{"/etc/cdi/other.json", "/etc/apt/sources.list.d/rocm.list", "/etc/apt/keyrings/rocm.gpg", "/etc/udev/rules.d/70-amdgpu.rules",
+// Operators are files of an operator.
+var Operators = []string{"/etc/cdi/other.json", "/etc/apt/sources.list.d/rocm.list", "/etc/apt/keyrings/rocm.gpg",
+	"/etc/udev/rules.d/70-amdgpu.rules",
 	"/etc/modprobe.d/amdgpu.conf", "/etc/apt/sources.list.d/nvidia-container-toolkit.list"}
 
-// Changes are the steps of resources that are about files and packages.
+// Changes returns the steps of resources that concern files and packages.
 func Changes(t *testing.T, h host.Host, rs []plan.Resource) plan.Plan {
 	t.Helper()
 	p, err := plan.Diff(context.Background(), h, rs...)
@@ -119,7 +123,7 @@ func Changes(t *testing.T, h host.Host, rs []plan.Resource) plan.Plan {
 	return p
 }
 
-// Ops are the steps of a plan, a line each.
+// Ops returns the steps of a plan, one in each line.
 func Ops(p plan.Plan) string {
 	var all []string
 	for _, s := range p {
@@ -128,7 +132,7 @@ func Ops(p plan.Plan) string {
 	return strings.Join(all, "\n")
 }
 
-// DriverHost is a machine of package rocm's fixtures.
+// DriverHost returns a fixture machine of package amd.
 func DriverHost(t *testing.T, name string) host.Root {
 	t.Helper()
 	r := hosttest.Root(t, filepath.Join(hosttest.Source(), "internal/gpu/amd/testdata", name))
@@ -140,15 +144,15 @@ func DriverHost(t *testing.T, name string) host.Root {
 	return r
 }
 
-// DriverCommands answers what is asked of the machine's kernel.
+// DriverCommands answers the queries about the machine's kernel.
 func DriverCommands(t *testing.T) *hosttest.Runner {
-	return hosttest.NewMachine(t).Answer("modinfo", "version:        6.10.5\nsrcversion:     8B3A9B7E5866E52F63B9ACC\n").
+	return hosttest.NewMachine(t).Answer("modinfo",
+		"version:        6.10.5\nsrcversion:     8B3A9B7E5866E52F63B9ACC\n").
 		Answer("apt-cache policy", "  Candidate: 6.8.0-52.53\n")
 }
 
-// What is wrong with the driver blocks a unit only where tasks can't compute,
-// and a container's driver is nothing to be blocked for.// DecodeWrapper reads what was marshalled; that the wrapper reads it is shown
-// where the wrapper is tested.
+// DecodeWrapper decodes a marshalled configuration. The wrapper's own tests show that it
+// reads the same.
 func DecodeWrapper(data string) (c oci.Config, err error) {
 	d := json.NewDecoder(strings.NewReader(data))
 	d.DisallowUnknownFields()

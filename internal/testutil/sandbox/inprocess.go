@@ -21,12 +21,11 @@ import (
 // Program runs dispatch as a function, such as cli.Run. It returns the exit status.
 type Program func(h host.Host, exe string, args []string, env func(string) string, stdout, stderr io.Writer) int
 
-// Killed marks a run that Kill ended. A process that a signal ended has this status, too.
+// Killed is the status of a run that Kill ended, and of a process that a signal ended.
 const Killed = -1
 
-// inProcess answers what a run of Program asks of the machine: hook tools from the model,
-// systemd and its like from the Machine, and all else from this machine's own programs.
-// No process is started for the first two.
+// inProcess runs the commands of Program: hook tools in the model, systemd and similar
+// programs in the Machine, and others on this machine. The first two start no process.
 type inProcess struct {
 	world *World
 	hook  *jujutest.Context // nil for a person
@@ -45,8 +44,8 @@ func (m *inProcess) Run(ctx context.Context, c host.Command) ([]byte, error) {
 	return out, err
 }
 
-// live returns if the run goes on. A run that was killed never comes back from here: its
-// deferred functions do not run either, as those of a killed process.
+// live returns if the run continues. For a killed run it never returns, so that deferred
+// functions do not run, as in a killed process.
 func (m *inProcess) live(argv []string, after bool) {
 	m.mu.Lock()
 	if !m.dead && m.world.Kill != nil && m.world.Kill(argv, after) {
@@ -67,7 +66,8 @@ func (m *inProcess) answer(ctx context.Context, c host.Command) ([]byte, error) 
 	if slices.Contains(machinePrograms, c.Argv[0]) {
 		r := m.world.Machine.run(c.Argv)
 		if r.Code != 0 {
-			return []byte(r.Stdout), &host.CommandError{Argv: c.Argv, Code: r.Code, Stderr: strings.TrimSpace(r.Stderr), Err: fmt.Errorf("exit status %d", r.Code)}
+			return []byte(r.Stdout), &host.CommandError{Argv: c.Argv, Code: r.Code,
+				Stderr: strings.TrimSpace(r.Stderr), Err: fmt.Errorf("exit status %d", r.Code)}
 		}
 		return []byte(r.Stdout), nil
 	}
@@ -75,8 +75,8 @@ func (m *inProcess) answer(ctx context.Context, c host.Command) ([]byte, error) 
 	return host.Exec{}.Run(ctx, c)
 }
 
-// runHere runs Program in this process with the environment that a process of dispatch
-// would have. The exit status is Killed if Kill ended it.
+// runHere runs Program in this process with the environment of a dispatch process. The exit
+// status is Killed if Kill ended it.
 func (w *World) runHere(ctx *jujutest.Context, args []string, stdout, stderr io.Writer) int {
 	cmd := w.Command(ctx, args...)
 	vars := map[string]string{}
@@ -87,7 +87,7 @@ func (w *World) runHere(ctx *jujutest.Context, args []string, stdout, stderr io.
 	clean := []string{"PATH=" + vars["PATH"], "CHARM_ROOT=" + vars["CHARM_ROOT"]}
 	m := &inProcess{world: w, hook: ctx, clean: clean, died: make(chan struct{})}
 	done := make(chan int, 1)
-	// What a killed run would write later, it writes to a buffer that nobody reads.
+	// Later output of a killed run goes to a buffer without a reader.
 	var out, errs bytes.Buffer
 	env := func(name string) string { return vars[name] }
 	go func() {
@@ -102,14 +102,14 @@ func (w *World) runHere(ctx *jujutest.Context, args []string, stdout, stderr io.
 		return code
 	case <-m.died:
 		if err := unlock(w.Dir); err != nil {
-			panic(err) // only where /proc can't be read
+			panic(err) // only if /proc can't be read
 		}
 		return Killed
 	}
 }
 
-// unlock gives up the locks that this process holds on files below a folder, as the
-// kernel does for a process that ends.
+// unlock releases this process's locks on files below a folder, as the kernel does when a
+// process ends.
 func unlock(below string) error {
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -120,8 +120,9 @@ func unlock(below string) error {
 		if err != nil {
 			return err
 		}
-		// Other runs open and close files meanwhile: what is gone has no lock.
-		if to, err := os.Readlink(filepath.Join("/proc/self/fd", e.Name())); err != nil || !strings.HasPrefix(to, below+"/") {
+		// Other runs open and close files at the same time. A closed file has no lock.
+		if to, err := os.Readlink(filepath.Join("/proc/self/fd", e.Name())); err != nil ||
+			!strings.HasPrefix(to, below+"/") {
 			continue
 		}
 		unix.Flock(fd, unix.LOCK_UN)

@@ -15,20 +15,19 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// Machine stands in for the parts of a machine that a throwaway root does not
-// have: systemd, its journal and apt. Commands that change something are
-// recorded, never run; the state that they would leave is kept, so that the
-// charm sees it in its next run. It is a stand-in and shown as one.
+// Machine replaces the parts of a machine that a throwaway root lacks: systemd, its journal
+// and apt. It records commands instead of running them, and keeps the state that they would
+// leave, so that the next run of the charm sees it. The demo shows it as a stand-in.
 type Machine struct {
 	Root host.Root
-	// OnUnit, if set, hears of units that are started or stopped.
+	// OnUnit, if set, is called when a unit starts or stops.
 	OnUnit func(unit string, up bool)
 	// Fail, if set, makes a command fail with this text on stderr.
 	Fail func(line string) string
-	// Ends, if set, says that a unit ends as soon as it was started: its substate
-	// then, auto-restart or failed, "" for one that runs.
+	// Ends, if set, makes a unit end right after its start. It returns the substate,
+	// auto-restart or failed, or "" for a unit that runs.
 	Ends func(unit string) string
-	// Web, if set, answers in place of the web while that is up.
+	// Web, if set, answers instead of the web while the web runs.
 	Web http.Handler
 
 	mu       sync.Mutex
@@ -43,20 +42,23 @@ type Machine struct {
 
 type unit struct {
 	active, enabled bool
-	sub             string // of one that is not active, "" for dead
+	sub             string // of an inactive unit, "" for dead
 	starts          int
 }
 
 // machinePrograms are the commands that the Machine answers.
-var machinePrograms = []string{"systemctl", "journalctl", "apt-get", "useradd", "ss", "nvidia-ctk", "udevadm", "modprobe", "depmod", "update-initramfs", "update-ca-certificates"}
+var machinePrograms = []string{"systemctl", "journalctl", "apt-get", "useradd", "ss", "nvidia-ctk", "udevadm",
+	"modprobe", "depmod", "update-initramfs", "update-ca-certificates"}
 
 const (
 	machineSocket = "SANDBOX_MACHINE"
 	webUnit       = "concourse-server.service"
 )
 
-// nvidiaCDI is what NVIDIA's tool writes of a machine with one GPU, in short.
-const nvidiaCDI = `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia0"}]}},{"name":"all","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia0"}]}}]}` + "\n"
+// nvidiaCDI is a short output of NVIDIA's tool on a machine with one GPU.
+const nvidiaCDI = `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[` +
+	`{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia0"}]}},` +
+	`{"name":"all","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia0"}]}}]}` + "\n"
 
 // Recorded returns the commands recorded since the last call.
 func (m *Machine) Recorded() []string {
@@ -75,8 +77,8 @@ func (m *Machine) Up(name string) bool {
 	return u != nil && u.active
 }
 
-// serve answers the programs on a unix socket, and on free ports of 127.0.0.1
-// what the worker and the web answer as long as their units are up.
+// serve answers the programs on a unix socket. While their units run, it also answers for
+// the worker and the web on free ports of 127.0.0.1.
 func (m *Machine) serve(socket string) error {
 	m.units = map[string]*unit{}
 	var err error
@@ -92,7 +94,8 @@ func (m *Machine) serve(socket string) error {
 			go m.answer(conn)
 		}
 	}()
-	if m.port, err = m.serveUnit("concourse-worker.service", `{"garden":{"healthy":true},"baggageclaim":{"healthy":true}}`); err != nil {
+	if m.port, err = m.serveUnit("concourse-worker.service",
+		`{"garden":{"healthy":true},"baggageclaim":{"healthy":true}}`); err != nil {
 		return err
 	}
 	m.webPort, err = m.serveUnit(webUnit, "")
@@ -123,8 +126,8 @@ func (m *Machine) serveUnit(name, text string) (port int, err error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// WebAnswer is what the stand-in of a web answers to a path: it lets everybody
-// in and has no workers and no builds.
+// WebAnswer returns the stand-in web's answer to a path. The web accepts every login and
+// has no workers and no builds.
 func WebAnswer(path string) string {
 	switch path {
 	case "/sky/issuer/token":
@@ -135,7 +138,7 @@ func WebAnswer(path string) string {
 	return `{"version":"8.2.5","worker_version":"2.5"}`
 }
 
-// WebPort is where the web of this machine answers.
+// WebPort returns the port of this machine's web.
 func (m *Machine) WebPort() int { return m.webPort }
 
 func (m *Machine) close() {
@@ -224,7 +227,7 @@ func (m *Machine) record(line string) {
 	m.recorded = append(m.recorded, line)
 }
 
-// aptGet notes an installed package in dpkg's status file.
+// aptGet records an installed package in dpkg's status file.
 func (m *Machine) aptGet(args []string) reply {
 	if slices.Contains(args, "remove") {
 		return m.aptRemove(args[len(args)-1], slices.Contains(args, "--simulate"))
@@ -252,14 +255,14 @@ func (m *Machine) aptRemove(name string, simulate bool) reply {
 		return reply{Stdout: "Remv " + name + " [1]\n"}
 	}
 	status, err := m.Root.ReadFile("/var/lib/dpkg/status")
-	var kept []string
+	var rest []string
 	for stanza := range strings.SplitSeq(string(status), "\n\n") {
 		if stanza != "" && !strings.HasPrefix(stanza, "Package: "+name+"\n") {
-			kept = append(kept, stanza+"\n\n")
+			rest = append(rest, stanza+"\n\n")
 		}
 	}
 	if err == nil {
-		err = m.Root.WriteFile("/var/lib/dpkg/status", []byte(strings.Join(kept, "")), 0o644)
+		err = m.Root.WriteFile("/var/lib/dpkg/status", []byte(strings.Join(rest, "")), 0o644)
 	}
 	if err != nil {
 		return reply{Stderr: err.Error(), Code: 100}
@@ -267,8 +270,7 @@ func (m *Machine) aptRemove(name string, simulate bool) reply {
 	return reply{}
 }
 
-// addUser notes a user with the ids of this process: the sandbox's files are
-// its own.
+// addUser records a user with the ids of this process, because it owns the sandbox's files.
 func (m *Machine) addUser(name string) reply {
 	passwd, err := m.Root.ReadFile("/etc/passwd")
 	if err == nil || os.IsNotExist(err) {
@@ -352,12 +354,14 @@ func (m *Machine) show(names []string) string {
 		case u != nil && u.sub != "":
 			active, sub = "failed", u.sub
 		}
-		fmt.Fprintf(&b, "Id=%s\nLoadState=%s\nActiveState=%s\nSubState=%s\nUnitFileState=%s\nInvocationID=%s\n\n", name, load, active, sub, file, invocation)
+		fmt.Fprintf(&b, "Id=%s\nLoadState=%s\nActiveState=%s\nSubState=%s\nUnitFileState=%s\nInvocationID=%s\n\n",
+			name, load, active, sub, file, invocation)
 	}
 	return b.String()
 }
 
-// machineMain is a stand-in command: it asks the Machine and prints the answer.
+// machineMain runs a stand-in command: it sends its arguments to the Machine and prints the
+// answer.
 func machineMain(args []string, stdout, stderr io.Writer) int {
 	conn, err := net.Dial("unix", os.Getenv(machineSocket))
 	if err != nil {

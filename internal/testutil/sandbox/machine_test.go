@@ -59,7 +59,7 @@ func TestMachineInstallsIntoDpkgsStatus(t *testing.T) {
 	require.Equal(t, []string{"apt-get update", "apt-get install --yes tool=1.2.*"}, m.Recorded(), "what failed did nothing")
 }
 
-func TestJournalTellsOfTheRegistrationWhileTheWorkerRuns(t *testing.T) {
+func TestJournalShowsTheRegistrationWhileTheWorkerRuns(t *testing.T) {
 	m := machineOf(t)
 	require.Empty(t, m.run([]string{"journalctl", "--unit", "concourse-worker.service"}).Stdout)
 	m.run([]string{"systemctl", "start", "concourse-worker.service"})

@@ -8,16 +8,16 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Postgres stands in for a database server that lets everybody in, is no replica,
-// and in which nothing is: every other query has an empty answer. What the charm does to a real
-// one is shown where PostgreSQL can be installed.
+// Postgres simulates a database server. It accepts every login, is not a replica and is
+// empty, so all other queries have empty answers. Tests of the charm with a real server
+// need an installed PostgreSQL.
 type Postgres struct {
 	listener net.Listener
 	refuse   atomic.Bool
 }
 
-// Refuse makes it refuse every password, or take it again.
-func (p *Postgres) Refuse(on bool) { p.refuse.Store(on) }
+// Refuse makes the server refuse every password, or accept it again.
+func (p *Postgres) Refuse(refuse bool) { p.refuse.Store(refuse) }
 
 // NewPostgres serves on a free port of 127.0.0.1.
 func NewPostgres() (*Postgres, error) {
@@ -38,10 +38,10 @@ func NewPostgres() (*Postgres, error) {
 	return p, nil
 }
 
-// Address is host:port.
+// Address returns host:port.
 func (p *Postgres) Address() string { return p.listener.Addr().String() }
 
-// Close ends it.
+// Close stops the server.
 func (p *Postgres) Close() error { return p.listener.Close() }
 
 func (p *Postgres) answer(conn net.Conn) {
@@ -51,10 +51,10 @@ func (p *Postgres) answer(conn net.Conn) {
 		return
 	}
 	ready := &pgproto3.ReadyForQuery{TxStatus: 'I'}
-	recovery := false // the question is whether it is a replica
+	recovery := false // the query asks whether the server is a replica
 	if p.refuse.Load() {
 		b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "28P01", Message: "password authentication failed"})
-		b.Flush() // whoever asked hears of it, or has gone
+		b.Flush() // an error means that the client has left
 		return
 	}
 	b.Send(&pgproto3.AuthenticationOk{})

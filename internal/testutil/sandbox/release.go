@@ -8,13 +8,13 @@ import (
 	"os"
 )
 
-// Schema is the file of a sandbox that holds the version of its database's
-// schema, a number; without it no web has used the database yet.
+// Schema is the file of a sandbox with the version of its database's schema, a number.
+// Without it no web has used the database.
 const Schema = "/database-schema"
 
-// standIn is a program of a Concourse release. What it knows beside its version
-// is `concourse migrate`: a release x.y.z has the schema xyz. As with Concourse, a release
-// that lacks a migration takes it for done after a newer one has undone it.
+// standIn is a program of a Concourse release. In addition to its version it has `concourse
+// migrate`: a release x.y.z has the schema xyz. As in Concourse, a release that lacks a
+// migration still sees it after a newer one has undone it.
 const standIn = `#!/bin/sh
 # A stand-in of a Concourse release: it knows its version, and one of a database.
 root=${0%%/var/lib/concourse/*} root=${root%%/opt/concourse-ci-machine/*} schema=$root` + Schema + ` own=$(echo %[1]s | tr -d .)
@@ -31,9 +31,9 @@ case "$1 $2" in
 esac
 `
 
-// StandInRelease writes a tarball with the layout of a Concourse release whose
-// programs print their version and little else. It lets the charm's own code
-// unpack and switch a release where no real one is at hand.
+// StandInRelease writes a tarball with the layout of a Concourse release. Its programs
+// print their version and little more. With it the charm's own code can unpack and switch
+// releases without a real one.
 func StandInRelease(path, version string) error {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -51,7 +51,8 @@ func StandInRelease(path, version string) error {
 			return err
 		}
 	}
-	if err := add("resource-types/mock/resource_metadata.json", 0o644, `{"type":"mock","version":"0"}`+"\n"); err != nil {
+	if err := add("resource-types/mock/resource_metadata.json", 0o644,
+		`{"type":"mock","version":"0"}`+"\n"); err != nil {
 		return err
 	}
 	if err := t.Close(); err != nil {

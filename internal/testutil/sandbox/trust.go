@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// updateTrust does what Debian's script does for certificates of the machine's own: a link
-// and a place in the bundle for each. Links stay that lead nowhere, unless all are made
-// anew.
+// updateTrust does the work of Debian's script for the machine's own certificates: a link
+// and an entry in the bundle for each. Dangling links stay unless fresh is set.
 func (m *Machine) updateTrust(fresh bool) reply {
 	const dir, bundle = "/etc/ssl/certs", "/etc/ssl/certs/ca-certificates.crt"
 	fail := func(err error) reply { return reply{Stderr: err.Error() + "\n", Code: 1} }

@@ -1,8 +1,8 @@
-// Package sandbox is a whole unit in a throwaway folder: a copy of a fixture
-// host as its root, an in-memory Juju model behind real hook-tool commands on
-// PATH, and stand-ins for systemd, its journal and apt that record instead of
-// acting. The built dispatch runs in it unchanged. The demo shows it, tests
-// and benchmarks drive it. It touches nothing outside its folder.
+// Package sandbox runs a complete unit in a throwaway folder. It has a copy of a fixture
+// host as its root, an in-memory Juju model behind real hook-tool commands on PATH, and
+// stand-ins for systemd, its journal and apt that only record. The built dispatch runs in
+// it unchanged. The demo, tests and benchmarks use it. It never changes anything outside
+// its folder.
 package sandbox
 
 import (
@@ -21,27 +21,27 @@ import (
 	"concourse-ci-machine/internal/testutil/jujutest"
 )
 
-// Options say what the unit is made of.
+// Options describe the unit.
 type Options struct {
 	Host  string // the fixture host's tree
-	Charm string // the unpacked charm's folder: dispatch, bin/, config.yaml
-	Exe   string // this program: it calls Intercept first thing
+	Charm string // folder of the unpacked charm: dispatch, bin/, config.yaml
+	Exe   string // this program, which calls Intercept first
 	Unit  string // "concourse-ci-machine/0"
-	// Main, if set, runs hooks in this process, in place of the built dispatch.
+	// Main, if set, runs hooks in this process instead of the built dispatch.
 	Main Program
 }
 
-// World is the unit.
+// World holds the unit.
 type World struct {
 	Dir     string
 	Root    host.Root
 	Model   *jujutest.Model
 	Machine *Machine
-	// Start, if set, changes the command that a run of dispatch is.
+	// Start, if set, changes the command of each dispatch run.
 	Start func(*exec.Cmd)
-	// Kill, if set, ends a run where it returns true, as kill -9 does: before a command, or
-	// after it. A process of dispatch is killed at commands of the Machine alone, a run of
-	// Main at hook tools, too.
+	// Kill, if set, ends a run when it returns true, as kill -9 does, before or after a
+	// command. A dispatch process is killed only at commands of the Machine, and a run of
+	// Main also at hook tools.
 	Kill func(argv []string, after bool) bool
 
 	main    Program
@@ -51,8 +51,8 @@ type World struct {
 	current *jujutest.Context
 }
 
-// Intercept answers when this program was started as a hook tool or as a
-// stand-in command; then done is true and the program exits with code.
+// Intercept runs the hook tool or stand-in command if this program was started as one. Then
+// done is true and the program must exit with code.
 func Intercept() (code int, done bool) {
 	base := filepath.Base(os.Args[0])
 	switch {
@@ -64,17 +64,18 @@ func Intercept() (code int, done bool) {
 	return 0, false
 }
 
-// New makes the unit. Close removes it.
+// New creates the unit. Close removes it.
 func New(o Options) (w *World, err error) {
 	dir, err := os.MkdirTemp("", "cci-")
 	if err != nil {
 		return nil, err
 	}
-	// Pebble's services run as nobody and have to reach their files.
+	// Pebble's services run as nobody and need their files.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
-	w = &World{Dir: dir, Root: host.Root(filepath.Join(dir, "root")), tools: filepath.Join(dir, "tools"), charm: o.Charm, main: o.Main}
+	w = &World{Dir: dir, Root: host.Root(filepath.Join(dir, "root")), tools: filepath.Join(dir, "tools"),
+		charm: o.Charm, main: o.Main}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("cannot make a sandbox: %w", errors.Join(err, os.RemoveAll(dir)))
@@ -83,7 +84,7 @@ func New(o Options) (w *World, err error) {
 	if err := os.CopyFS(string(w.Root), os.DirFS(o.Host)); err != nil {
 		return nil, err
 	}
-	if o.Main == nil { // else nothing starts them
+	if o.Main == nil { // otherwise no process starts them
 		if err := w.installTools(o.Exe); err != nil {
 			return nil, err
 		}
@@ -93,18 +94,20 @@ func New(o Options) (w *World, err error) {
 	if err := w.Model.LoadConfig(filepath.Join(o.Charm, "config.yaml")); err != nil {
 		return nil, err
 	}
-	if w.server, err = jujutest.Serve(filepath.Join(dir, "juju.sock"), func() *jujutest.Context { return w.current }); err != nil {
+	if w.server, err = jujutest.Serve(filepath.Join(dir, "juju.sock"),
+		func() *jujutest.Context { return w.current }); err != nil {
 		return nil, err
 	}
 	w.Machine = &Machine{Root: w.Root}
 	if err := w.Machine.serve(filepath.Join(dir, "machine.sock")); err != nil {
 		return nil, err
 	}
-	// An operator's own setting: the worker's health port of this sandbox.
-	return w, w.Root.WriteFile("/etc/default/concourse", fmt.Appendf(nil, "CONCOURSE_HEALTHCHECK_BIND_PORT=%d\n", w.Machine.port), 0o644)
+	// An operator's setting: the worker's health port of this sandbox.
+	return w, w.Root.WriteFile("/etc/default/concourse",
+		fmt.Appendf(nil, "CONCOURSE_HEALTHCHECK_BIND_PORT=%d\n", w.Machine.port), 0o644)
 }
 
-// installTools makes the commands that a process of dispatch starts.
+// installTools installs the commands that a dispatch process starts.
 func (w *World) installTools(exe string) error {
 	if err := jujutest.InstallTools(w.tools, exe); err != nil {
 		return err
@@ -117,24 +120,24 @@ func (w *World) installTools(exe string) error {
 	return nil
 }
 
-// Close removes the unit with all that is in it.
+// Close removes the unit with its folder.
 func (w *World) Close() error {
 	w.Machine.close()
 	return errors.Join(w.server.Close(), os.RemoveAll(w.Dir))
 }
 
-// Result is what one run of dispatch left.
+// Result holds the result of one dispatch run.
 type Result struct {
 	Code     int
 	Output   string // stdout and stderr
 	Statuses []jujutest.StatusLine
 	Logs     []jujutest.LogLine
 	Commands []string // recorded by the Machine
-	Calls    []string // hook tools called, with their arguments
+	Calls    []string // calls of hook tools, with their arguments
 	Action   *jujutest.Action
 }
 
-// Status is the last status that the run set.
+// Status returns the last status that the run set.
 func (r Result) Status() jujutest.StatusLine {
 	if len(r.Statuses) == 0 {
 		return jujutest.StatusLine{}
@@ -142,7 +145,7 @@ func (r Result) Status() jujutest.StatusLine {
 	return r.Statuses[len(r.Statuses)-1]
 }
 
-// Plan is what the run planned, as it logged it; "" when there was nothing to do.
+// Plan returns the logged plan of the run, or "" for an empty one.
 func (r Result) Plan() string {
 	for _, l := range r.Logs {
 		// In a relation's hook Juju puts the relation before the message.
@@ -156,12 +159,12 @@ func (r Result) Plan() string {
 // Hook runs a hook without a relation.
 func (w *World) Hook(name string) (Result, error) { return w.run(w.Model.Begin(jujutest.Hook(name))) }
 
-// RelationHook runs a hook of a relation: kind is joined, changed, departed...
+// RelationHook runs a hook of a relation. kind is joined, changed, departed and so on.
 func (w *World) RelationHook(r *jujutest.Relation, kind, remoteUnit string) (Result, error) {
 	return w.run(w.Model.Begin(jujutest.RelationHook(r, kind, remoteUnit)))
 }
 
-// Event runs a hook as given.
+// Event runs the hook of an event.
 func (w *World) Event(e juju.Event) (Result, error) { return w.run(w.Model.Begin(e)) }
 
 // Action runs an action.
@@ -171,7 +174,7 @@ func (w *World) Action(name string, params map[string]any) (Result, error) {
 	return r, err
 }
 
-// Command returns dispatch as Juju would start it for the current hook.
+// Command returns the dispatch command as Juju would start it for the current hook.
 func (w *World) Command(ctx *jujutest.Context, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(w.charm, "dispatch"), args...)
 	cmd.Dir = w.charm
@@ -207,14 +210,15 @@ func (w *World) run(ctx *jujutest.Context) (Result, error) {
 	return r, err
 }
 
-// Person runs dispatch as people do, without anything of Juju's.
-func (w *World) Person(args ...string) (stdout, stderr string, code int, err error) {
+// RunAsOperator runs dispatch as people do, without Juju's environment.
+func (w *World) RunAsOperator(args ...string) (stdout, stderr string, code int, err error) {
 	code, stdout, stderr, err = w.dispatch(nil, false, args...)
 	return stdout, stderr, code, err
 }
 
-// dispatch runs dispatch to its end. With joined, standard error goes where the output goes.
-func (w *World) dispatch(ctx *jujutest.Context, joined bool, args ...string) (code int, stdout, stderr string, err error) {
+// dispatch runs dispatch to its end. With joined, standard error goes to the output too.
+func (w *World) dispatch(ctx *jujutest.Context, joined bool, args ...string) (code int, stdout, stderr string,
+	err error) {
 	var out, errs bytes.Buffer
 	to := io.Writer(&errs)
 	if joined {

@@ -1,6 +1,6 @@
-// Package siege is the worst that clients do to a program that serves metrics:
-// they ask and never read, and keep more connections open than it may have files.
-// It is for tests and part of no program.
+// Package siege attacks a program that serves metrics as bad clients do. They send requests
+// without reading, and keep more connections open than the program may have files. It is
+// only for tests.
 package siege
 
 import (
@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	readers = 20     // more than scrapes that run at once
-	asked   = 20_000 // requests of each: their answers fit into no buffer of the kernel's
+	readers = 20     // more than parallel scrapes
+	asked   = 20_000 // requests of each; the answers exceed the kernel's buffers
 	idle    = 600    // more than files
-	files   = 256    // that the program may open
+	files   = 256    // limit of the program's open files
 	scrapes = 40
-	stuck   = time.Minute // when an honest client gives up
+	stuck   = time.Minute // an honest client gives up after it
 )
 
-// Hold besieges the process that serves address, and requires that everybody
-// else is served all the while.
-func Hold(t *testing.T, address string, pid int) {
+// Run attacks the process that serves address, and requires that other clients are served
+// during the attack.
+func Run(t *testing.T, address string, pid int) {
 	t.Helper()
 	require.NoError(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: files, Max: files}, nil))
 	var open []net.Conn
@@ -52,7 +52,7 @@ func Hold(t *testing.T, address string, pid int) {
 		dial()
 	}
 	serves(t, address)
-	// The first comers have gone, whoever they were.
+	// The oldest connections are closed, whatever their client.
 	require.NoError(t, open[0].SetDeadline(time.Now().Add(stuck)))
 	_, err := io.Copy(io.Discard, open[0])
 	var timeout net.Error

@@ -5,32 +5,33 @@ import (
 	"slices"
 )
 
-// pairs are the profiles of A and of B, of a round each under the same number: what
-// drifts between rounds, as a clock does, drifts in both.
+// pairs holds the profiles of A and B, with those of one round under one number. Drift
+// between rounds, such as of a clock, then affects both.
 type pairs struct{ a, b []Profile }
 
-// firstRounds are made in any case: two of A B and two of B A.
+// firstRounds is the minimum number of rounds: two of A B and two of B A.
 const firstRounds = 4
 
-// duel is all that the next round of a comparison is decided from.
+// duel holds the input for deciding about the next round of a comparison.
 type duel struct {
 	pairs
 	limits    Limits
 	only      []string
-	noise     float64 // of durations, as part of them, while there are few rounds
+	noise     float64 // assumed for durations, relative, while there are few rounds
 	maxRounds int
 }
 
-// more tells whether another round is wanted, beside what is known of each example.
-func (d *duel) more() (again bool, all []Compared) {
+// more reports whether another round is needed, and returns the current result of each
+// example.
+func (d *duel) more() (more bool, all []Compared) {
 	if len(d.b) < firstRounds {
 		return true, nil
 	}
 	for _, name := range d.names() {
 		all = append(all, d.example(name))
 	}
-	again = len(d.b) < d.maxRounds && slices.ContainsFunc(all, func(c Compared) bool { return c.Result == Unclear })
-	return again, all
+	more = len(d.b) < d.maxRounds && slices.ContainsFunc(all, func(c Compared) bool { return c.Result == Unclear })
+	return more, all
 }
 
 func (d *duel) names() (names []string) {
@@ -47,23 +48,23 @@ func (d *duel) names() (names []string) {
 	return names
 }
 
-// Side is what was measured of A or B: means.
+// Side has the means of A or B.
 type Side struct {
 	*Measured
-	Spread Percent `json:"spread_pct"` // of its durations: a standard deviation
+	Spread Percent `json:"spread_pct"` // standard deviation of its durations
 }
 
-// Answer is whether B is worse than A.
+// Answer names the answer to whether B is worse than A.
 type Answer string
 
 const (
 	Worse    Answer = "worse"
 	NoWorse  Answer = "not worse"
-	Unclear  Answer = "not clear"    // for the noise
-	NotInAll Answer = "not measured" // in each round of A; or new in B
+	Unclear  Answer = "not clear"    // because of the noise
+	NotInAll Answer = "not measured" // in a round of A, or new in B
 )
 
-// Compared is the answer for one example. What is compared is A's mean with that and the
+// Compared holds the answer for one example. It compares A's mean with A's mean plus the
 // mean growth of a round.
 type Compared struct {
 	Name       string  `json:"name"`
@@ -74,7 +75,7 @@ type Compared struct {
 	Row        `json:"compared"`
 }
 
-// example compares one of them.
+// example compares one example.
 func (d *duel) example(name string) Compared {
 	a, b := side(name, d.a), side(name, d.b)
 	c := Compared{Name: name, A: a, B: b, Confidence: partPct(surest), Result: NotInAll}
@@ -96,7 +97,8 @@ func (d *duel) example(name string) Compared {
 		assumed = math.Sqrt2 * d.noise * float64(*a.Duration)
 	}
 	v := d.limits.judge(name, *a.Measured, Measured{StatusOK, grown(a.Duration, durations), grown(a.Memory, memories)},
-		max(assumed, deviation(numbers(durations)))/root(len(durations)), deviation(numbers(memories))/root(len(memories)))
+		max(assumed, deviation(numbers(durations)))/root(len(durations)),
+		deviation(numbers(memories))/root(len(memories)))
 	c.Row, c.Confidence = v.Row, partPct(v.sure)
 	switch {
 	case v.sure < clearAt:
@@ -109,8 +111,8 @@ func (d *duel) example(name string) Compared {
 	return c
 }
 
-// side is one side's mean where an example is ok in each round, else how it was in the
-// worst of them; nil where a round lacks it.
+// side returns the mean of one side if the example is ok in each round, otherwise its worst
+// status. It is empty if a round lacks the example.
 func side(name string, runs []Profile) Side {
 	worst := StatusOK
 	for _, p := range runs {
@@ -137,24 +139,24 @@ func (s Side) example(name string) *Example {
 	return &Example{name, *s.Measured}
 }
 
-// growth is how much each round grew from A to B.
-func (d *duel) growth(name string, of func(Measured) *Amount) (all []Amount) {
+// growth returns the growth from A to B in each round.
+func (d *duel) growth(name string, field func(Measured) *Amount) (all []Amount) {
 	for i := range d.b {
 		a, _ := d.a[i].find(name)
 		b, _ := d.b[i].find(name)
-		if was, is := of(a.Measured), of(b.Measured); was != nil && is != nil {
+		if was, is := field(a.Measured), field(b.Measured); was != nil && is != nil {
 			all = append(all, *is-*was)
 		}
 	}
 	return all
 }
 
-// grown is what A's mean becomes by the mean growth; nil where no round has one.
-func grown(was *Amount, by []Amount) *Amount {
-	if was == nil || len(by) == 0 {
+// grown adds the mean growth to A's mean. It returns nil without any growth.
+func grown(was *Amount, growth []Amount) *Amount {
+	if was == nil || len(growth) == 0 {
 		return nil
 	}
-	sum := max(0, *was+*mean(by))
+	sum := max(0, *was+*mean(growth))
 	return &sum
 }
 

@@ -109,7 +109,7 @@ func TestABThatIsNotClearEndsWithTheLastRound(t *testing.T) {
 }
 
 // A millisecond and a second each: one of both limits alone is nothing.
-func TestABTakesItsLimitsTogether(t *testing.T) {
+func TestABCombinesItsLimits(t *testing.T) {
 	for _, c := range []struct {
 		a, b Amount
 		want Answer

@@ -25,9 +25,9 @@ Exit status: 0 B is not worse, 1 it is, 2 wrong command line or bad input, or a
 command failed, 3 not clear after all rounds.
 `
 
-// abOptions are a command line of ab.
+// abOptions holds a command line of ab.
 type abOptions struct {
-	a, b    string // commits; or commands, where command is empty
+	a, b    string // commits; or commands if command is empty
 	command []string
 	only    []string
 	limits  Limits
@@ -50,7 +50,7 @@ func (o *abOptions) flags(fs *flag.FlagSet) {
 	o.repeats.flags(fs, "make `n` rounds", 12)
 }
 
-func (o *abOptions) take(words, after []string, _ bool) error {
+func (o *abOptions) parse(words, after []string, _ bool) error {
 	byCommand := o.a != "" && o.b != ""
 	switch {
 	case byCommand && len(words)+len(after) > 0, !byCommand && (o.a+o.b != "" || len(words) != 2 || len(after) == 0):
@@ -69,8 +69,8 @@ func (o *abOptions) run(ctx context.Context, h host.Host, s Streams) (exit int, 
 	}
 	d := &duel{limits: o.limits, only: o.only, noise: o.part(), maxRounds: o.maxRuns}
 	all, exit, err := o.rounds(ctx, d, m)
-	if gone := m.close(); gone != nil && err == nil {
-		return exitWrong, fmt.Errorf("cannot remove the worktrees: %w", gone)
+	if failed := m.close(); failed != nil && err == nil {
+		return exitWrong, fmt.Errorf("cannot remove the worktrees: %w", failed)
 	}
 	if err != nil {
 		return exit, err
@@ -80,14 +80,15 @@ func (o *abOptions) run(ctx context.Context, h host.Host, s Streams) (exit int, 
 	if err := o.print(r, s); err != nil {
 		return exitWrong, err
 	}
-	return map[Answer]int{NoWorse: exitWithin, Worse: exitBeyond, Unclear: exitUnclear, NotInAll: exitWrong}[r.Result], nil
+	return map[Answer]int{NoWorse: exitWithin, Worse: exitBeyond, Unclear: exitUnclear,
+		NotInAll: exitWrong}[r.Result], nil
 }
 
-// rounds measures until no other round is wanted.
+// rounds measures until no further round is needed.
 func (o *abOptions) rounds(ctx context.Context, d *duel, m *meter) (all []Compared, exit int, err error) {
 	for {
-		again, all := d.more()
-		if !again {
+		more, all := d.more()
+		if !more {
 			return all, exitWithin, nil
 		}
 		n := len(d.b)

@@ -7,10 +7,10 @@ import (
 	"text/tabwriter"
 )
 
-// ABReport is the whole comparison; as JSON it is the output.
+// ABReport describes the complete comparison. As JSON it is the output.
 type ABReport struct {
 	Version  int        `json:"version"`
-	Result   Answer     `json:"result"` // worse where an example is; not clear where one is not
+	Result   Answer     `json:"result"` // worse if one example is; otherwise not clear if one is
 	A        string     `json:"a"`
 	B        string     `json:"b"`
 	Limits   Limits     `json:"limits"`
@@ -18,20 +18,20 @@ type ABReport struct {
 	Examples []Compared `json:"examples"`
 }
 
-// finish decides on the whole.
+// finish decides about the complete comparison.
 func (r *ABReport) finish() {
 	r.Result = NotInAll
-	for _, answer := range []Answer{NoWorse, Unclear, Worse} { // the last that there is
+	for _, answer := range []Answer{NoWorse, Unclear, Worse} { // the last one that occurs
 		if slices.ContainsFunc(r.Examples, func(c Compared) bool { return c.Result == answer }) {
 			r.Result = answer
 		}
 	}
 }
 
-// JSON is the report for programs.
+// JSON returns the report for programs.
 func (r ABReport) JSON() string { return encoded(r) }
 
-// Verdict is the report in one line, without names from outside.
+// Verdict returns the report in one line, without names from outside.
 func (r ABReport) Verdict() string {
 	word := map[Answer]string{Worse: "FAILED", NoWorse: "OK", Unclear: "NOT CLEAR", NotInAll: "FAILED"}[r.Result]
 	n := map[Answer]int{}
@@ -47,7 +47,7 @@ func (r ABReport) Verdict() string {
 	return fmt.Sprintf("%s: %s; %d rounds; %s", word, strings.Join(parts, ", "), r.Rounds, r.Limits)
 }
 
-// rows are the cells of each example, after its name.
+// rows returns the cells of each example, after its name.
 func (r ABReport) rows(arrow string) (rows [][]string) {
 	for _, c := range r.Examples {
 		spread := "-"
@@ -59,7 +59,7 @@ func (r ABReport) rows(arrow string) (rows [][]string) {
 	return rows
 }
 
-// reasons are why examples are worse; name shows a name from outside.
+// reasons returns why examples are worse. name formats a name from outside.
 func (r ABReport) reasons(name func(string) string) (lines []string) {
 	for _, c := range r.Examples {
 		for _, reason := range c.Reasons {
@@ -69,7 +69,7 @@ func (r ABReport) reasons(name func(string) string) (lines []string) {
 	return lines
 }
 
-// Text is the report for a terminal or a build's log.
+// Text returns the report for a terminal or a build's log.
 func (r ABReport) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "B: %s\ncompared with A: %s\n\n", visible(r.B), visible(r.A))
@@ -84,12 +84,13 @@ func (r ABReport) Text() string {
 	return b.String()
 }
 
-// Markdown is the report for a comment on a pull request.
+// Markdown returns the report for a comment on a pull request.
 func (r ABReport) Markdown() string {
 	var b strings.Builder
 	verdict, rest, _ := strings.Cut(r.Verdict(), ": ")
 	fmt.Fprintf(&b, "**gpu-baseline: %s**: %s\n\nB %s compared with A %s\n\n", verdict, rest, code(r.B), code(r.A))
-	b.WriteString("| example | result | sure | noise of A, B | duration (s) | change | peak memory (MB) | change |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| example | result | sure | noise of A, B | duration (s) | change | peak memory (MB) | change " +
+		"|\n|---|---|---|---|---|---|---|---|\n")
 	for i, cells := range r.rows("→") {
 		fmt.Fprintf(&b, "| %s | %s |\n", code(r.Examples[i].Name), strings.Join(cells, " | "))
 	}

@@ -52,7 +52,7 @@ func (w *world) search(t *testing.T) ([]Found, error) {
 	t.Helper()
 	for {
 		s, found, err := w.next()
-		if err != nil || s == done {
+		if err != nil || s == noStep {
 			return found, err
 		}
 		w.made++
@@ -126,7 +126,7 @@ func TestEachCulpritIsFoundFromEachSetOfProfilesWithTheFewestRuns(t *testing.T) 
 }
 
 // What is left after each run is no more than was said before it.
-func TestWhatIsLeftIsNeverMoreThanWasSaid(t *testing.T) {
+func TestRemainingRunsAreNeverMoreThanAnnounced(t *testing.T) {
 	for n := 2; n <= 20; n++ {
 		for culprit := 1; culprit < n; culprit++ {
 			w := newWorld(n, slowFrom(t, culprit))
@@ -134,11 +134,11 @@ func TestWhatIsLeftIsNeverMoreThanWasSaid(t *testing.T) {
 			for {
 				s, _, err := w.next()
 				require.NoError(t, err)
-				if s == done {
+				if s == noStep {
 					break
 				}
-				require.Less(t, s.left, said)
-				said = s.left
+				require.Less(t, s.remaining, said)
+				said = s.remaining
 				w.measure(s.commit)
 			}
 		}
@@ -146,7 +146,7 @@ func TestWhatIsLeftIsNeverMoreThanWasSaid(t *testing.T) {
 }
 
 // As git bisect does: what is left of the neighbours that can't be measured is told.
-func TestBrokenCommitsAreLeftOut(t *testing.T) {
+func TestBrokenCommitsAreSkipped(t *testing.T) {
 	for broken, want := range map[string][]string{
 		"":      {"c5"},
 		"3":     {"c5"},
@@ -182,7 +182,7 @@ func TestBrokenCommitsAreLeftOut(t *testing.T) {
 }
 
 // An example that a commit lacks, or that failed there, says nothing of that commit.
-func TestCommitWithoutTheExampleIsLeftOut(t *testing.T) {
+func TestCommitWithoutTheExampleIsSkipped(t *testing.T) {
 	slow := slowFrom(t, 5)
 	gone := map[int]Example{3: {"b", Measured{Status: StatusOK}}, 4: {"a", Measured{Status: StatusFailed}}, 6: {"a", Measured{Status: StatusOK, Memory: amount(t, "1")}}}
 	w := newWorld(9, func(i int) (Profile, string) {
@@ -226,7 +226,7 @@ func TestExamplesShareTheirRuns(t *testing.T) {
 	require.LessOrEqual(t, w.made, 2+5+2)
 }
 
-func TestEndsThatAreNotGoodAndBadAreToldWithWhatWasMeasured(t *testing.T) {
+func TestUnusableEndsAreReportedWithTheMeasurements(t *testing.T) {
 	w := newWorld(9, func(i int) (Profile, string) {
 		p := seconds(t, fmt.Sprint("1.0", i/4), "b=2")
 		if i == 0 {
@@ -259,7 +259,7 @@ func TestWithoutACommandProfilesAloneDecide(t *testing.T) {
 }
 
 // Slower, mended, and slower again: the last is why it is slow now.
-func TestHistoryThatGoesUpAndDownIsTold(t *testing.T) {
+func TestHistoryWithSeveralChangesIsReported(t *testing.T) {
 	of := func(i int) (Profile, string) {
 		if i >= 2 && i < 5 || i >= 7 {
 			return seconds(t, "1.5"), ""

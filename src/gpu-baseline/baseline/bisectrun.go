@@ -28,7 +28,7 @@ an end can't be measured, 2 wrong command line or bad input, 3 not clear: one of
 several commits, or less sure than 95 %%.
 `
 
-// bisectOptions are a command line of bisect.
+// bisectOptions holds a command line of bisect.
 type bisectOptions struct {
 	span, versions, profiles string
 	only, command            []string
@@ -39,7 +39,7 @@ type bisectOptions struct {
 	dryRun  bool
 }
 
-// repeats are how runs are made and repeated.
+// repeats configures how runs are made and repeated.
 type repeats struct {
 	noise   *Percent
 	maxRuns int
@@ -48,12 +48,13 @@ type repeats struct {
 
 func (r *repeats) flags(fs *flag.FlagSet, most string, runs int) {
 	r.maxRuns = runs
-	fs.Func("noise-pct", "runs of the same commit differ by `n` percent at least (default 2)", limit(parsePercent, &r.noise))
+	fs.Func("noise-pct", "runs of the same commit differ by `n` percent at least (default 2)",
+		limit(parsePercent, &r.noise))
 	fs.IntVar(&r.maxRuns, "max-runs", runs, fmt.Sprintf("%s at most (default %d)", most, runs))
 	fs.DurationVar(&r.timeout, "timeout", time.Hour, "a run may take this `long` (default 1h)")
 }
 
-// part is the noise as part of a value.
+// part returns the noise, relative to a value.
 func (r *repeats) part() float64 {
 	if r.noise == nil {
 		return 0.02
@@ -61,7 +62,7 @@ func (r *repeats) part() float64 {
 	return float64(*r.noise) / 100
 }
 
-// check is what the flags of both searches have to be.
+// check validates the flags that both searches have.
 func (r *repeats) check(l Limits, least int) error {
 	switch {
 	case l.DurationPct == nil && l.Duration == nil && l.MemoryPct == nil && l.Memory == nil:
@@ -91,7 +92,7 @@ func (o *bisectOptions) flags(fs *flag.FlagSet) {
 	o.repeats.flags(fs, "run each commit `n` times", 5)
 }
 
-func (o *bisectOptions) take(words, after []string, dashed bool) error {
+func (o *bisectOptions) parse(words, after []string, dashed bool) error {
 	switch {
 	case dashed && len(after) == 0:
 		return errors.New("cannot measure: there is no command after --")
@@ -100,7 +101,8 @@ func (o *bisectOptions) take(words, after []string, dashed bool) error {
 	case o.versions != "" && len(words) > 0:
 		return errors.New("cannot bisect both a range and --versions")
 	case o.profiles == "":
-		return errors.New("cannot bisect without a folder of profiles: give --profiles; it may be empty where there is a command")
+		return errors.New("cannot bisect without a folder of profiles: give --profiles; it may be empty where " +
+			"there is a command")
 	}
 	o.command = after
 	if len(words) > 0 {
@@ -109,7 +111,7 @@ func (o *bisectOptions) take(words, after []string, dashed bool) error {
 	return o.repeats.check(o.limits, 1)
 }
 
-// search is a bisection at work.
+// search represents a running bisection.
 type search struct {
 	*bisection
 	in      folder
@@ -129,9 +131,10 @@ func (o *bisectOptions) run(ctx context.Context, h host.Host, s Streams) (exit i
 		return exitWrong, err
 	}
 	b := &bisection{commits: commits, runs: make([][]Profile, len(commits)), broken: make([]string, len(commits)),
-		limits: o.limits, only: o.only, noise: o.part(), minRuns: o.minRuns, maxRuns: o.maxRuns, canRun: len(o.command) > 0}
+		limits: o.limits, only: o.only, noise: o.part(), minRuns: o.minRuns,
+		maxRuns: o.maxRuns, canRun: len(o.command) > 0}
 	in := folder{h, o.profiles}
-	there, notes, err := in.load(b)
+	stored, notes, err := in.load(b)
 	if err != nil {
 		return exitWrong, err
 	}
@@ -141,14 +144,15 @@ func (o *bisectOptions) run(ctx context.Context, h host.Host, s Streams) (exit i
 	}
 	w := &search{bisection: b, in: in, meter: m, command: o.command, dryRun: o.dryRun, out: s}
 	found, exit, err := w.search(ctx)
-	if gone := m.close(); gone != nil && err == nil {
-		return exitWrong, fmt.Errorf("cannot remove the worktrees: %w", gone)
+	if failed := m.close(); failed != nil && err == nil {
+		return exitWrong, fmt.Errorf("cannot remove the worktrees: %w", failed)
 	}
 	if err != nil || found == nil {
 		return exit, err
 	}
-	r := BisectReport{Version: Version, Good: commits[0], Bad: commits[len(commits)-1], Commits: len(commits) - 1, Limits: o.limits,
-		Profiles: there, Runs: w.made, Examples: found, Notes: append([]string{}, notes...)}
+	r := BisectReport{Version: Version, Good: commits[0], Bad: commits[len(commits)-1], Commits: len(commits) - 1,
+		Limits:   o.limits,
+		Profiles: stored, Runs: w.made, Examples: found, Notes: append([]string{}, notes...)}
 	r.finish()
 	if !r.OK {
 		exit = exitUnclear
@@ -170,23 +174,24 @@ func (o *bisectOptions) history(ctx context.Context, h host.Host) ([]Commit, err
 	return parseVersions(o.versions, data)
 }
 
-// search goes on until nothing is left to run; found is nil where it was only to say
-// what would be run.
+// search measures until no run is needed. found is nil for a dry run.
 func (w *search) search(ctx context.Context) (found []Found, exit int, err error) {
 	for {
 		next, found, err := w.next()
 		switch {
 		case err != nil:
 			return nil, exitBeyond, err
-		case w.dryRun && next == done:
+		case w.dryRun && next == noStep:
 			return nil, exitWithin, write(w.out.Out, "nothing is left to run\n")
-		case next == done:
+		case next == noStep:
 			return found, exitWithin, nil
 		}
 		c := w.commits[next.commit]
 		if w.dryRun {
-			return nil, exitWithin, write(w.out.Out, fmt.Sprintf("would run %s with %s checked out: %s; then for this example at most %d more, and more where growth is near a limit\n",
-				visible(strings.Join(w.command, " ")), c.short(), next.why, next.left))
+			return nil, exitWithin, write(w.out.Out,
+				fmt.Sprintf("would run %s with %s checked out: %s; then for this example at most %d more, and "+
+					"more where growth is near a limit\n",
+					visible(strings.Join(w.command, " ")), c.short(), next.why, next.remaining))
 		}
 		w.made++
 		fmt.Fprintf(w.out.Err, "run %d: %s %s: %s\n", w.made, c.short(), visible(c.Subject), next.why)
@@ -196,7 +201,7 @@ func (w *search) search(ctx context.Context) (found []Found, exit int, err error
 	}
 }
 
-// measure runs the command for a commit, and keeps what comes of it.
+// measure runs the command for a commit and stores the result.
 func (w *search) measure(ctx context.Context, i int) (exit int, err error) {
 	c := w.commits[i]
 	tree, err := w.meter.checkout(ctx, c.ID)
@@ -215,13 +220,14 @@ func (w *search) measure(ctx context.Context, i int) (exit int, err error) {
 	case errors.As(err, new(invalid)):
 		return exitUnclear, err
 	case ctx.Err() != nil:
-		err = fmt.Errorf("%w: what was measured is in %s, and the same command goes on from there", err, visible(w.in.dir))
+		err = fmt.Errorf("%w: what was measured is in %s, and the same command goes on from there", err,
+			visible(w.in.dir))
 	case err == nil:
 		w.runs[i] = append(w.runs[i], p)
-		err = w.in.keep(c, data)
+		err = w.in.store(c, data)
 	}
 	if err == nil {
-		err = w.meter.leave(c.ID)
+		err = w.meter.drop(c.ID)
 	}
 	if err != nil {
 		return exitWrong, err

@@ -6,10 +6,10 @@ import (
 	"text/tabwriter"
 )
 
-// JSON is the report for programs.
+// JSON returns the report for programs.
 func (r BisectReport) JSON() string { return encoded(r) }
 
-// Verdict is the report in one line, without names from outside.
+// Verdict returns the report in one line, without names from outside.
 func (r BisectReport) Verdict() string {
 	n := map[Outcome]int{}
 	for _, f := range r.Examples {
@@ -33,7 +33,7 @@ func (r BisectReport) head(name func(string) string) string {
 		r.Commits, name(r.Good.short()), name(r.Bad.short()), r.Profiles, r.Runs)
 }
 
-// answer is one example's, in a line.
+// answer returns an example's answer in one line.
 func (f Found) answer() string {
 	s := string(f.Result)
 	if f.Result == FoundRange {
@@ -45,7 +45,7 @@ func (f Found) answer() string {
 	return s
 }
 
-// because is why the first commit that is worse is so.
+// because returns the reasons of the first worse commit.
 func (f Found) because() []string {
 	for _, p := range f.Points {
 		if len(f.Culprits) > 0 && p.ID == f.Culprits[len(f.Culprits)-1].ID {
@@ -55,7 +55,7 @@ func (f Found) because() []string {
 	return nil
 }
 
-// measured are a point's cells.
+// measured returns the cells of a point.
 func (p Point) measured(arrow string) []string {
 	word := "good"
 	if p.Worse {
@@ -64,7 +64,7 @@ func (p Point) measured(arrow string) []string {
 	return append([]string{fmt.Sprint(p.Runs), word, p.Confidence.String() + " %"}, p.cells(arrow)...)
 }
 
-// Text is the report for a terminal or a build's log.
+// Text returns the report for a terminal or a build's log.
 func (r BisectReport) Text() string {
 	var b strings.Builder
 	b.WriteString(r.head(visible) + "\n")
@@ -92,7 +92,7 @@ func (r BisectReport) Text() string {
 	return b.String()
 }
 
-// Markdown is the report for a comment or an issue.
+// Markdown returns the report for a comment or an issue.
 func (r BisectReport) Markdown() string {
 	var b strings.Builder
 	verdict, rest, _ := strings.Cut(r.Verdict(), ": ")
@@ -110,7 +110,8 @@ func (r BisectReport) Markdown() string {
 		}
 		list(append(lines, f.because()...))
 		if len(f.Culprits) > 0 {
-			b.WriteString("\n| commit | runs | verdict | sure | duration (s) | change | peak memory (MB) | change |\n|---|---|---|---|---|---|---|---|\n")
+			b.WriteString("\n| commit | runs | verdict | sure | duration (s) | change | peak memory (MB) | " +
+				"change |\n|---|---|---|---|---|---|---|---|\n")
 			for _, p := range f.Points {
 				fmt.Fprintf(&b, "| %s | %s |\n", code(p.short()), strings.Join(p.measured("→"), " | "))
 			}

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Limits are what may get worse, and by how much. A nil limit is none.
+// Limits bound how much worse an example may get. A nil limit does not apply.
 type Limits struct {
 	DurationPct  *Percent `json:"max_duration_pct"`
 	Duration     *Amount  `json:"max_duration_s"`
 	MemoryPct    *Percent `json:"max_memory_pct"`
 	Memory       *Amount  `json:"max_memory_mb"`
-	Together     bool     `json:"together"`      // what has two limits is beyond them where it exceeds both
-	AllowMissing bool     `json:"allow_missing"` // examples and measurements may be gone
+	Together     bool     `json:"together"`      // a number with two limits must exceed both
+	AllowMissing bool     `json:"allow_missing"` // examples and measurements may be missing
 }
 
-// Result is what became of one example between the profiles.
+// Result names the result of one example.
 type Result string
 
 const (
@@ -24,22 +24,22 @@ const (
 	Regressed Result = "regressed" // was ok, failed
 	Fixed     Result = "fixed"     // had failed, is ok
 	Failing   Result = "failing"   // failed in both
-	Skipped   Result = "skipped"   // was in the baseline, was skipped now
-	Missing   Result = "missing"   // was in the baseline, is not there now
-	New       Result = "new"       // was not in the baseline, or skipped there
+	Skipped   Result = "skipped"   // in the baseline, but skipped in the new profile
+	Missing   Result = "missing"   // in the baseline, but not in the new profile
+	New       Result = "new"       // not in the baseline, or skipped in it
 )
 
-// Row is one example. Deltas are new minus base; nil where one of them was not
-// measured, or where the example is not ok in both.
+// Row holds the comparison of one example. Deltas are new minus base. They are nil if one
+// value was not measured, or if the example is not ok in both.
 type Row struct {
-	Name        string    `json:"name"` // in new; of a missing one in base
+	Name        string    `json:"name"` // from the new profile, or from base if missing there
 	RenamedFrom *string   `json:"renamed_from"`
 	Result      Result    `json:"result"`
-	Gates       bool      `json:"gates"` // whether it makes the comparison fail
+	Gates       bool      `json:"gates"` // makes the comparison fail
 	Base        *Measured `json:"base"`
 	New         *Measured `json:"new"`
 	Duration    *Amount   `json:"duration_delta_s"`
-	DurationPct *Percent  `json:"duration_delta_pct"` // nil also where the baseline is 0 s
+	DurationPct *Percent  `json:"duration_delta_pct"` // also nil if the baseline is 0 s
 	Memory      *Amount   `json:"peak_memory_delta_mb"`
 	MemoryPct   *Percent  `json:"peak_memory_delta_pct"`
 	Reasons     []string  `json:"reasons"` // why it gates
@@ -54,7 +54,7 @@ func (r *Row) note(format string, a ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, a...))
 }
 
-// row judges one example; base or now may be nil, not both.
+// row judges one example. base or now may be nil, but not both.
 func (l Limits) row(base, now *Example) Row {
 	r := Row{Reasons: []string{}, Notes: []string{}}
 	if base != nil {
@@ -105,10 +105,12 @@ func (l Limits) isNew(r *Row) {
 	}
 }
 
-// measure compares the numbers of an example that is ok in both.
+// measure compares the numbers of an example that is ok in both profiles.
 func (l Limits) measure(r *Row) {
-	r.Duration, r.DurationPct = l.grew(r, "duration", "duration_s", "s", r.Base.Duration, r.New.Duration, l.DurationPct, l.Duration)
-	r.Memory, r.MemoryPct = l.grew(r, "peak memory", "peak_memory_mb", "MB", r.Base.Memory, r.New.Memory, l.MemoryPct, l.Memory)
+	r.Duration, r.DurationPct = l.grew(r, "duration", "duration_s", "s", r.Base.Duration, r.New.Duration,
+		l.DurationPct, l.Duration)
+	r.Memory, r.MemoryPct = l.grew(r, "peak memory", "peak_memory_mb", "MB", r.Base.Memory, r.New.Memory,
+		l.MemoryPct, l.Memory)
 	r.Result = Within
 	if r.Gates {
 		r.Result = Beyond
@@ -116,7 +118,8 @@ func (l Limits) measure(r *Row) {
 }
 
 // grew compares one number with its two limits.
-func (l Limits) grew(r *Row, what, field, unit string, was, is *Amount, maxPct *Percent, most *Amount) (*Amount, *Percent) {
+func (l Limits) grew(r *Row, what, field, unit string, was, is *Amount, maxPct *Percent, most *Amount) (*Amount,
+	*Percent) {
 	limited := maxPct != nil || most != nil
 	if !r.both(field, was, is, limited && !l.AllowMissing) {
 		return nil, nil
@@ -146,8 +149,8 @@ func (l Limits) grew(r *Row, what, field, unit string, was, is *Amount, maxPct *
 	return &d, pct
 }
 
-// both reports whether a field was measured twice. A limit on what is measured no
-// more would hold for ever.
+// both reports whether a field was measured in both profiles. A missing field gates,
+// because otherwise its limit would never apply again.
 func (r *Row) both(field string, was, is *Amount, gate bool) bool {
 	switch {
 	case was != nil && is == nil && gate:

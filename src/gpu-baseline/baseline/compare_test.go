@@ -64,7 +64,7 @@ func TestRenamesPairExamples(t *testing.T) {
 	}
 }
 
-func TestHintsAtARenameWhereOneIsMissingAndOneNew(t *testing.T) {
+func TestRenameIsSuggestedForOneMissingAndOneNew(t *testing.T) {
 	for name, c := range map[string]struct {
 		base, now Profile
 		want      *Hint

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPageTellsWhatTheProgramDoes(t *testing.T) {
+func TestPageHasTheHelpOfTheProgram(t *testing.T) {
 	data, err := os.ReadFile("../../../docs/reference/gpu-baseline.md")
 	require.NoError(t, err)
 	page := string(data)

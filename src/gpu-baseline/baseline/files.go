@@ -6,13 +6,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
 )
 
-// maxSize is how many bytes a profile may have.
+// maxSize is the maximum size of a profile in bytes.
 const maxSize = 16 << 20
 
-// readProfile reads a file, or standard input for "-". A file that is not there is an
-// fs.ErrNotExist.
+// readProfile reads a file, or standard input for "-". A missing file is an fs.ErrNotExist.
 func readProfile(file string, stdin io.Reader) (Profile, error) {
 	in, name := stdin, "standard input"
 	if file != "-" {
@@ -33,7 +35,7 @@ func readProfile(file string, stdin io.Reader) (Profile, error) {
 	return Parse(name, data)
 }
 
-// cause is the error without the file's name, which is said anyway.
+// cause removes the file's name from an error, because the message has it already.
 func cause(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -42,8 +44,8 @@ func cause(err error) error {
 	return err
 }
 
-// replace writes a file in one step, so that nobody reads half a report; not over
-// what was compared.
+// replace writes a file in one step, so that no reader gets half a report. It does not
+// overwrite the inputs.
 func replace(file, content string, inputs ...string) error {
 	info, err := os.Stat(file)
 	if err == nil {
@@ -60,7 +62,7 @@ func replace(file, content string, inputs ...string) error {
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", visible(file), cause(err))
 	}
-	defer os.Remove(f.Name()) // nothing is left there after a rename
+	defer os.Remove(f.Name()) // after a rename the name is free
 	_, err = f.WriteString(content)
 	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
 	if err == nil {
@@ -82,4 +84,57 @@ func plainly(file, content string) error {
 		return fmt.Errorf("cannot write %s: %w", visible(file), cause(err))
 	}
 	return nil
+}
+
+// folder stores profiles as profile-<time>-<commit>.json, and skip-<commit>.txt for commits
+// that the command skipped.
+type folder struct {
+	host.Host
+	dir string
+}
+
+// load adds the stored profiles to the bisection. It ignores files with other names, and
+// invalid profiles with a note.
+func (f folder) load(b *bisection) (profiles int, notes []string, err error) {
+	entries, err := f.ReadDir(f.dir)
+	if err != nil {
+		return 0, nil, fmt.Errorf("cannot read the profiles in %s: %w", visible(f.dir), cause(err))
+	}
+	for _, e := range entries {
+		_, id, ok := profileName(e.Name())
+		for i, c := range b.commits {
+			file := filepath.Join(f.dir, e.Name())
+			switch {
+			case e.Name() == skipName(c):
+				b.broken[i] = "its command asked to skip it, and " + e.Name() + " says so"
+			case ok && sameCommit(id, c.ID):
+				p, err := readProfile(f.Path(file), nil)
+				if err != nil {
+					notes = append(notes, "left out: "+err.Error())
+					continue
+				}
+				b.runs[i] = append(b.runs[i], p)
+				profiles++
+			}
+		}
+	}
+	return profiles, notes, nil
+}
+
+// store writes a new profile.
+func (f folder) store(c Commit, data []byte) error {
+	at := f.Now().UTC()
+	file := ""
+	for file == "" || f.Exists(file) { // two runs may end in the same second
+		file = filepath.Join(f.dir, fmt.Sprintf("profile-%s-%s.json", at.Format("20060102150405"), c.short()))
+		at = at.Add(time.Second)
+	}
+	return f.WriteFile(file, data, 0o644)
+}
+
+func skipName(c Commit) string { return "skip-" + c.short() + ".txt" }
+
+// skip records that the command skipped a commit.
+func (f folder) skip(c Commit, why string) error {
+	return f.WriteFile(filepath.Join(f.dir, skipName(c)), []byte(why+"\n"), 0o644)
 }

@@ -12,8 +12,8 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// gitRange asks git for the commits of OLD..NEW, the older one first: of the first
-// parents, so that each is a state that the branch was in.
+// gitRange returns the commits of OLD..NEW from git, oldest first. It follows first
+// parents, so that each commit is a state of the branch.
 func gitRange(ctx context.Context, r host.Runner, spec string) ([]Commit, error) {
 	old, now, ok := strings.Cut(spec, "..")
 	if !ok || old == "" || strings.HasPrefix(now, ".") {
@@ -31,11 +31,13 @@ func gitRange(ctx context.Context, r host.Runner, spec string) ([]Commit, error)
 		ids = append(ids, id)
 	}
 	if _, err := git(ctx, r, "merge-base", "--is-ancestor", ids[0], ids[1]); err != nil {
-		return nil, fmt.Errorf("cannot bisect %s: %s is not among the commits before %s, or the clone lacks what is between: %w", quoted(spec), quoted(old), quoted(now), err)
+		return nil, fmt.Errorf("cannot bisect %s: %s is not among the commits before %s, or the clone lacks what "+
+			"is between: %w", quoted(spec), quoted(old), quoted(now), err)
 	}
 	var all []Commit
 	for _, args := range [][]string{{"-1", ids[0]}, {ids[0] + ".." + ids[1]}} {
-		out, err := git(ctx, r, append([]string{"log", "--first-parent", "--reverse", "--format=%H%x09%P%x09%s"}, args...)...)
+		out, err := git(ctx, r, append([]string{"log", "--first-parent", "--reverse", "--format=%H%x09%P%x09%s"},
+			args...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -49,11 +51,12 @@ func gitRange(ctx context.Context, r host.Runner, spec string) ([]Commit, error)
 	return all, nil
 }
 
-// resolve is the id of a commit by any name that git knows.
+// resolve returns the id of a commit, by any name that git accepts.
 func resolve(ctx context.Context, r host.Runner, rev string) (string, error) {
 	id, err := git(ctx, r, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
 	if err != nil {
-		return "", fmt.Errorf("cannot find the commit %s: is this the folder of a clone that has it? %w", quoted(rev), err)
+		return "", fmt.Errorf("cannot find the commit %s: is this the folder of a clone that has it? %w",
+			quoted(rev), err)
 	}
 	return strings.TrimSpace(id), nil
 }
@@ -63,18 +66,18 @@ func git(ctx context.Context, r host.Runner, args ...string) (string, error) {
 	return string(out), err
 }
 
-// parseVersions reads the versions of a pipeline: what fly resource-versions --json
-// prints, which has the newest first, or a line for each, the oldest first, of which the
-// first word counts. A version is a commit's id, or the path of its profile.
+// parseVersions parses the versions of a pipeline. The input is the output of fly
+// resource-versions --json, newest first, or one version in the first word of each line,
+// oldest first. A version is a commit's id, or the path of its profile.
 func parseVersions(file string, data []byte) ([]Commit, error) {
 	var all []Commit
-	wrong := func(format string, a ...any) ([]Commit, error) {
+	fail := func(format string, a ...any) ([]Commit, error) {
 		return nil, fmt.Errorf("cannot read %s: %s", visible(file), fmt.Sprintf(format, a...))
 	}
 	add := func(where, version, subject string) error {
 		id := version
-		if _, of, ok := profileName(path.Base(version)); ok {
-			id = of
+		if _, commit, ok := profileName(path.Base(version)); ok {
+			id = commit
 		}
 		if !isID(id) {
 			return fmt.Errorf("%s is %s; want a commit's id, or the path of its profile", where, quoted(short(version)))
@@ -90,11 +93,11 @@ func parseVersions(file string, data []byte) ([]Commit, error) {
 			Version struct{ Ref, Path string }
 		}
 		if err := json.Unmarshal(data, &listed); err != nil {
-			return wrong("it is no list of versions: %s", visible(err.Error()))
+			return fail("it is no list of versions: %s", visible(err.Error()))
 		}
 		for i, v := range slices.Backward(listed) {
 			if err := add(fmt.Sprintf("version %d", i+1), v.Version.Ref+v.Version.Path, ""); err != nil {
-				return wrong("%v", err)
+				return fail("%v", err)
 			}
 		}
 		return all, nil
@@ -107,24 +110,24 @@ func parseVersions(file string, data []byte) ([]Commit, error) {
 			continue
 		}
 		if err := add(fmt.Sprintf("line %d", n), version, strings.TrimSpace(subject)); err != nil {
-			return wrong("%v", err)
+			return fail("%v", err)
 		}
 	}
 	return all, nil
 }
 
-// isID tells whether s may be a commit's id, or the beginning of one that is long enough.
+// isID reports whether s may be a commit's id, or a sufficiently long beginning of one.
 func isID(s string) bool {
 	return len(s) >= 7 && len(s) <= 64 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// sameCommit compares ids of which one may be the beginning of the other.
+// sameCommit compares two ids. One may be the beginning of the other.
 func sameCommit(a, b string) bool {
 	n := min(len(a), len(b))
 	return a[:n] == b[:n]
 }
 
-// profileName takes profile-<time>-<commit>.json apart.
+// profileName splits profile-<time>-<commit>.json.
 func profileName(name string) (stamp, id string, ok bool) {
 	name, ends := strings.CutSuffix(name, ".json")
 	name, begins := strings.CutPrefix(name, "profile-")

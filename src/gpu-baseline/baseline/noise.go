@@ -2,41 +2,43 @@ package baseline
 
 import "math"
 
-// The model: the runs of a commit scatter around the commit's own value, each independent
-// of the others, with a standard deviation that is the same part of that value for every
-// commit; their mean does so as a normal distribution. That part is the noise. Means and
-// standard deviations, as medians mislead where a GPU has two modes: the median of a few
-// runs is in one of them or in the other, however small the spread is in each.
+// The model: the runs of a commit scatter independently around the commit's value. Their
+// standard deviation is the same fraction of that value for every commit, and their mean
+// has a normal distribution. That fraction is the noise. The model uses means and standard
+// deviations, because medians mislead on a GPU with two modes: the median of a few runs is
+// in one mode or the other, however small the spread is in each.
 
-// clearAt is how sure a verdict has to be before it is not measured again.
+// clearAt is the minimum confidence of a verdict that is not measured again.
 const clearAt = 0.99
 
-// surest is the most that is claimed: the model does not know what it leaves out.
+// surest is the maximum confidence, because the model leaves effects out.
 const surest = 0.999
 
-// few repeated runs say too little of the noise: what is assumed counts beside them.
+// few is the number of repeated runs below which the assumed noise also applies.
 const few = 5
 
-// verdict is what is thought of an example's value.
+// verdict holds the judgement of an example's value.
 type verdict struct {
 	Row
-	sure float64 // that Gates is right, 0.5 to surest
+	sure float64 // confidence that Gates is right, 0.5 to surest
 }
 
-// judge compares one example's values; errors are the standard errors of the growth.
-// Where the result is none of within and beyond, statuses decided it, which have no noise.
+// judge compares one example's values. duration and memory are the standard errors of the
+// growth. If the result is not Within or Beyond, the statuses decided it, and they have no
+// noise.
 func (l Limits) judge(name string, base, now Measured, duration, memory float64) verdict {
 	v := verdict{Row: l.row(&Example{name, base}, &Example{name, now}), sure: surest}
 	if v.Result != Within && v.Result != Beyond {
 		return v
 	}
-	wrong, right := 0.0, 0.0
+	unsure, right := 0.0, 0.0
 	for _, q := range []struct {
 		was, is *Amount
 		pct     *Percent
 		most    *Amount
 		err     float64
-	}{{base.Duration, now.Duration, l.DurationPct, l.Duration, duration}, {base.Memory, now.Memory, l.MemoryPct, l.Memory, memory}} {
+	}{{base.Duration, now.Duration, l.DurationPct, l.Duration, duration}, {base.Memory, now.Memory, l.MemoryPct,
+		l.Memory, memory}} {
 		if q.was == nil || q.is == nil || q.pct == nil && q.most == nil {
 			continue
 		}
@@ -45,25 +47,25 @@ func (l Limits) judge(name string, base, now Measured, duration, memory float64)
 		if above > 0 {
 			right = max(right, p)
 		}
-		wrong += 1 - p
+		unsure += 1 - p
 	}
 	switch {
 	case v.Gates && right > 0:
 		v.sure = right
 	case !v.Gates:
-		v.sure = 1 - wrong
+		v.sure = 1 - unsure
 	}
 	v.sure = min(max(v.sure, 0.5), surest)
 	return v
 }
 
-// bound is the largest value that is within the limits, of which there is one at least.
+// bound returns the largest value within the limits. At least one limit must be set.
 func (l Limits) bound(base Amount, pct *Percent, most *Amount) float64 {
 	b := float64(base)
 	switch {
 	case pct == nil || base == 0 && most != nil:
 		return b + float64(*most)
-	case base == 0: // nothing is a percentage of it
+	case base == 0: // it has no percentage
 		return math.Inf(1)
 	case most == nil:
 		return b * (1 + float64(*pct)/100)
@@ -73,8 +75,7 @@ func (l Limits) bound(base Amount, pct *Percent, most *Amount) float64 {
 	return min(b*(1+float64(*pct)/100), b+float64(*most))
 }
 
-// certainty is the part of a normal distribution that is on the same side of 0 as its
-// centre.
+// certainty returns the part of a normal distribution on the same side of 0 as its centre.
 func certainty(distance, deviation float64) float64 {
 	if deviation == 0 {
 		return 1
@@ -84,7 +85,7 @@ func certainty(distance, deviation float64) float64 {
 
 func root(n int) float64 { return math.Sqrt(float64(n)) }
 
-// mean is nil of none.
+// mean returns nil for an empty list.
 func mean(all []Amount) *Amount {
 	if len(all) == 0 {
 		return nil
@@ -97,8 +98,8 @@ func mean(all []Amount) *Amount {
 	return &m
 }
 
-// deviation is the standard deviation within groups, of all of them together. 0 where no
-// group has two.
+// deviation returns the common standard deviation within groups, or 0 if no group has two
+// values.
 func deviation(groups ...[]float64) float64 {
 	squares, free := 0.0, 0
 	for _, g := range groups {
@@ -114,7 +115,7 @@ func deviation(groups ...[]float64) float64 {
 	return math.Sqrt(squares / float64(max(1, free)))
 }
 
-// relative are values as parts of their mean; none where that is 0.
+// relative returns values relative to their mean, or none if the mean is 0.
 func relative(all []Amount) (parts []float64) {
 	m := mean(all)
 	if m == nil || *m == 0 {
@@ -126,11 +127,10 @@ func relative(all []Amount) (parts []float64) {
 	return parts
 }
 
-// sample is what the runs of a commit say of one example, of those in which it was ok.
+// sample has the measurements of one example in a commit's runs, if it was ok.
 type sample struct{ durations, memories []Amount }
 
-// gather takes the example out of profiles. Where no run has it as ok, why says what is
-// in the way.
+// gather collects an example from profiles. If it is ok in no run, why has the reason.
 func gather(name string, runs []Profile) (s sample, why string) {
 	for _, p := range runs {
 		e, ok := p.find(name)
@@ -157,16 +157,16 @@ func gather(name string, runs []Profile) (s sample, why string) {
 	return s, why
 }
 
-// measured are the means.
+// measured returns the means.
 func (s sample) measured() Measured {
 	return Measured{StatusOK, mean(s.durations), mean(s.memories)}
 }
 
-// noise is how much runs of the same commit scatter, as part of their value.
+// noise measures the scatter of runs of one commit, relative to their value.
 type noise struct{ duration, memory float64 }
 
-// judge compares two samples. The error of the growth has that of the bound in it, which
-// is as uncertain as what it is made of.
+// judge compares two samples. The error of the growth includes the error of the bound,
+// which derives from measured values.
 func (n noise) judge(l Limits, name string, base, now sample) verdict {
 	was, is := base.measured(), now.measured()
 	return l.judge(name, was, is,

@@ -33,7 +33,7 @@ func TestMeans(t *testing.T) {
 	require.Equal(t, []float64{0.5, 1.5}, relative([]Amount{1, 3}))
 }
 
-func TestBoundIsWhereCompareSaysBeyond(t *testing.T) {
+func TestBoundAgreesWithCompare(t *testing.T) {
 	pct := Percent(10)
 	for _, l := range []Limits{
 		{DurationPct: &pct}, {Duration: amount(t, "0.2")}, {DurationPct: &pct, Duration: amount(t, "0.2")},
@@ -80,7 +80,7 @@ func one(d Amount) Profile {
 // Of the answers that are told to be sure by 95 % or more, as many are right: with the
 // model's own noise, and with such as GPUs have. The seed is fixed, so that this can't fail
 // by chance.
-func TestConfidenceOfBisectIsWorthWhatItSays(t *testing.T) {
+func TestConfidenceOfBisectIsCalibrated(t *testing.T) {
 	for name, c := range map[string]struct {
 		run     draw
 		step    float64 // of the culprit; the limit is 0.1

@@ -24,7 +24,7 @@ is exceeded. Without limits durations and memory are shown, and decide nothing.
 Exit status: 0 within the limits, 1 beyond them, 2 wrong command line or bad input.
 `
 
-// options are a command line of compare.
+// options holds a command line of compare.
 type options struct {
 	base, now   string // files; "-" is standard input
 	limits      Limits
@@ -47,11 +47,13 @@ func (o *options) flags(fs *flag.FlagSet) {
 	o.printing.flags(fs)
 }
 
-// flags binds the limits.
+// flags declares the flags of the limits.
 func (l *Limits) flags(fs *flag.FlagSet) {
-	fs.Func("max-duration-pct", "a duration may grow by `n` percent of the baseline's", limit(parsePercent, &l.DurationPct))
+	fs.Func("max-duration-pct", "a duration may grow by `n` percent of the baseline's",
+		limit(parsePercent, &l.DurationPct))
 	fs.Func("max-duration-s", "a duration may grow by `n` seconds", limit(parseAmount, &l.Duration))
-	fs.Func("max-memory-pct", "peak memory may grow by `n` percent of the baseline's", limit(parsePercent, &l.MemoryPct))
+	fs.Func("max-memory-pct", "peak memory may grow by `n` percent of the baseline's",
+		limit(parsePercent, &l.MemoryPct))
 	fs.Func("max-memory-mb", "peak memory may grow by `n` MB", limit(parseAmount, &l.Memory))
 }
 
@@ -59,7 +61,7 @@ func (l *Limits) together(fs *flag.FlagSet) {
 	fs.BoolVar(&l.Together, "together", false, "what has two limits is worse only where it exceeds both")
 }
 
-// limit reads a number into a limit.
+// limit returns a function that parses a number into a limit.
 func limit[T any](parse func(string) (T, error), into **T) func(string) error {
 	return func(s string) error {
 		n, err := parse(s)
@@ -71,7 +73,7 @@ func limit[T any](parse func(string) (T, error), into **T) func(string) error {
 	}
 }
 
-func (o *options) take(words, after []string, _ bool) error {
+func (o *options) parse(words, after []string, _ bool) error {
 	files := append(words, after...)
 	switch {
 	case len(files) != 2:
@@ -111,11 +113,13 @@ func (o *options) compare(s Streams) (Report, error) {
 	case none:
 		base = Profile{File: o.base}
 	case errors.Is(err, fs.ErrNotExist):
-		return Report{}, fmt.Errorf("%w; on a first run give --allow-no-base, and keep %s as the baseline", err, visible(o.now))
+		return Report{}, fmt.Errorf("%w; on a first run give --allow-no-base, and keep %s as the baseline", err,
+			visible(o.now))
 	case err != nil:
 		return Report{}, err
 	case len(base.Examples) == 0:
-		return Report{}, fmt.Errorf("cannot compare with %s: it has no examples, so nothing could fail", visible(o.base))
+		return Report{}, fmt.Errorf("cannot compare with %s: it has no examples, so nothing could fail",
+			visible(o.base))
 	}
 	r, err := compare(base, now, o.limits, o.renames)
 	if none {

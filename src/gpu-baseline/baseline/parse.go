@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// maxName is how many bytes a name may have.
+// maxName is the maximum length of a name in bytes.
 const maxName = 500
 
-// maxProblems is how many problems of one file are shown at once.
+// maxProblems is the maximum number of reported problems in one file.
 const maxProblems = 10
 
-// reader turns a file's JSON into a profile and notes all that is wrong with it.
+// reader converts a file's JSON to a profile and collects its problems.
 type reader struct {
 	problems []string
 	seen     map[string]bool
@@ -23,9 +23,9 @@ func (r *reader) note(format string, a ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, a...))
 }
 
-// Parse reads a profile. The examples are a list, or a list or an object below
-// "examples" or "results" of an object. Fields that are not known are left out. The
-// error names the file, and the example and the field of each problem.
+// Parse parses a profile. The examples are a list, or a list or an object below "examples"
+// or "results" of an object. Unknown fields are ignored. The error names the file, and the
+// example and field of each problem.
 func Parse(file string, data []byte) (Profile, error) {
 	tree, err := parseTree(data)
 	if err != nil {
@@ -44,8 +44,8 @@ func Parse(file string, data []byte) (Profile, error) {
 	return Profile{}, fmt.Errorf("%s", prefix+strings.Join(shown, "\n"+prefix))
 }
 
-// doubt is what the unit said of the measurement (GPU_BENCH_RECORD), where it does not
-// count. Whatever else stands there is somebody else's.
+// doubt returns why the unit marked the measurement as invalid (GPU_BENCH_RECORD), or "".
+// It ignores other content.
 func doubt(tree value) string {
 	bench, _ := tree.get("bench")
 	valid, n := bench.get("valid")
@@ -92,7 +92,7 @@ func (r *reader) top(tree value) {
 	}
 }
 
-// listed reads an example that has its name in it.
+// listed reads an example with its name inside.
 func (r *reader) listed(number int, v value) {
 	if v.kind != object {
 		r.note("example number %d is %s; want an object", number, v)

@@ -164,7 +164,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // What the unit told of the measurement stands below the report, and gates nothing.
-func TestProfileThatCountsForLittleIsTold(t *testing.T) {
+func TestInvalidProfileIsReported(t *testing.T) {
 	const example = `"examples": {"a": {"status": "ok", "duration_s": 1}}`
 	for bench, want := range map[string]string{
 		`{"valid": false, "reason": "it was throttled: ppt"}`: "new.json counts for little: it was throttled: ppt",

@@ -76,7 +76,7 @@ func TestRecordOfABench(t *testing.T) {
 }
 
 // Clocks that are not fixed are no fault of the run: another would have them as well.
-func TestClocksThatAreNotFixedAreToldOnce(t *testing.T) {
+func TestUnfixedClocksAreReportedOnce(t *testing.T) {
 	m, _, log := meterOf(t, `{"valid": false, "reason": "this unit does not fix clocks (gpu-bench)", "level": ""}`)
 	require.Empty(t, m.verdict(t)+m.verdict(t))
 	require.Equal(t, "the runs are as the GPU's own clocks make them: this unit does not fix clocks (gpu-bench)\n", log.String())

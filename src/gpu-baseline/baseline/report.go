@@ -1,10 +1,13 @@
 package baseline
 
-// Version of the JSON output's shape. Fields may be added to it under the same
-// number.
+import (
+	"fmt"
+)
+
+// Version of the JSON output's shape. New fields do not change it.
 const Version = 1
 
-// Counts says how many examples have each result.
+// Counts has the number of examples with each result.
 type Counts struct {
 	Examples  int `json:"examples"`
 	Gating    int `json:"gating"`
@@ -18,13 +21,13 @@ type Counts struct {
 	New       int `json:"new"`
 }
 
-// Hint is a rename that explains why one example is missing and one is new.
+// Hint suggests a rename that would explain one missing and one new example.
 type Hint struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// Report is the whole comparison; as JSON it is the output.
+// Report describes the complete comparison. As JSON it is the output.
 type Report struct {
 	Version  int      `json:"version"`
 	OK       bool     `json:"ok"` // within the limits
@@ -32,18 +35,19 @@ type Report struct {
 	New      string   `json:"new"`
 	Limits   Limits   `json:"limits"`
 	Counts   Counts   `json:"counts"`
-	Rows     []Row    `json:"examples"` // in the baseline's order, then what is new
-	Reasons  []string `json:"reasons"`  // why it fails, other than those of examples
+	Rows     []Row    `json:"examples"` // in the baseline's order, then new ones
+	Reasons  []string `json:"reasons"`  // of the failure, without those of examples
 	Notes    []string `json:"notes"`
 	Probably *Hint    `json:"rename_hint"`
-	Stale    []string `json:"stale_renames"` // OLD=NEW where the baseline has NEW already
+	Stale    []string `json:"stale_renames"` // OLD=NEW that the baseline already has
 }
 
-// Compare judges every example of both profiles. An empty baseline has no example
-// to fail; the caller decides whether that is wanted. Each rename is OLD=NEW; the
-// error is one that does not fit.
+// compare judges every example of both profiles. An empty baseline cannot fail; the caller
+// decides whether it is allowed. Each rename is OLD=NEW. The error is a rename that does
+// not match.
 func compare(base, now Profile, limits Limits, renames []string) (Report, error) {
-	out := Report{Version: Version, Base: base.File, New: now.File, Limits: limits, Rows: []Row{}, Reasons: []string{}, Notes: []string{}, Stale: []string{}}
+	out := Report{Version: Version, Base: base.File, New: now.File, Limits: limits, Rows: []Row{},
+		Reasons: []string{}, Notes: []string{}, Stale: []string{}}
 	for _, p := range []Profile{base, now} {
 		if p.Doubt != "" {
 			out.Notes = append(out.Notes, visible(p.File)+" counts for little: "+visible(p.Doubt))
@@ -85,7 +89,7 @@ func (r *Report) add(row Row) {
 	}[row.Result]++
 }
 
-// finish decides on the whole.
+// finish decides about the complete comparison.
 func (r *Report) finish(baseline bool) {
 	c := r.Counts
 	if baseline && c.Within+c.Beyond+c.Regressed+c.Fixed+c.Failing == 0 {
@@ -104,4 +108,82 @@ func (r *Report) finish(baseline bool) {
 		r.Probably = &Hint{from[0], to[0]}
 	}
 	r.OK = c.Gating == 0 && len(r.Reasons) == 0
+}
+
+// renames maps names of the baseline to current names.
+type renames struct {
+	to    map[string]string
+	taken map[string]bool // the values of to
+	stale []string        // OLD=NEW that the baseline already has
+}
+
+// now returns an example's new name. It returns "" if another example of the baseline was
+// renamed to this name.
+func (r renames) now(old string) string {
+	if to, ok := r.to[old]; ok {
+		return to
+	}
+	if r.taken[old] {
+		return ""
+	}
+	return old
+}
+
+// pair parses each OLD=NEW. Names may contain equals signs, so the sign with an example on
+// both sides separates them. A rename that the baseline already has is not an error,
+// because it must not break the pipeline that contains it.
+func pair(base, now Profile, specs []string) (renames, error) {
+	r := renames{to: map[string]string{}, taken: map[string]bool{}}
+	for _, spec := range specs {
+		from, to, stale, err := split(spec, base, now)
+		switch {
+		case err != nil:
+			return r, err
+		case stale:
+			r.stale = append(r.stale, spec)
+			continue
+		case r.to[from] != "":
+			return r, fmt.Errorf("cannot rename %s to %s: another --rename makes it %s", quoted(from), quoted(to),
+				quoted(r.to[from]))
+		case r.taken[to]:
+			return r, fmt.Errorf("cannot rename %s to %s: another --rename makes that of another example",
+				quoted(from), quoted(to))
+		}
+		r.to[from], r.taken[to] = to, true
+	}
+	return r, nil
+}
+
+func split(spec string, base, now Profile) (from, to string, stale bool, err error) {
+	fits := 0
+	why := "want OLD=NEW"
+	for i, c := range spec {
+		if c != '=' || i == 0 || i == len(spec)-1 {
+			continue
+		}
+		before, right := spec[:i], spec[i+1:]
+		_, was := base.find(before)
+		_, is := now.find(right)
+		_, already := base.find(right)
+		switch {
+		case was && is:
+			fits++
+			from, to = before, right
+		case !is:
+			why = fmt.Sprintf("no example %s in %s", quoted(right), visible(now.File))
+		case already || len(base.Examples) == 0:
+			stale = true
+		default:
+			why = fmt.Sprintf("no example %s in %s", quoted(before), visible(base.File))
+		}
+	}
+	switch {
+	case fits == 1:
+		return from, to, false, nil
+	case fits > 1:
+		why = "more than one of its equals signs has examples on both sides"
+	case stale:
+		return "", "", true, nil
+	}
+	return "", "", false, fmt.Errorf("cannot rename with %s: %s", quoted(spec), why)
 }

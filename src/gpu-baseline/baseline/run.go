@@ -16,8 +16,8 @@ import (
 const (
 	exitWithin  = 0
 	exitBeyond  = 1
-	exitWrong   = 2 // called wrongly, or a file that can't be read or written
-	exitUnclear = 3 // of what measures: the noise is too large, or commits can't be measured
+	exitWrong   = 2 // wrong command line, or a file that can't be read or written
+	exitUnclear = 3 // in bisect and ab: too much noise, or commits that can't be measured
 )
 
 const usage = `Usage: %[1]s compare BASE NEW [flags]
@@ -38,23 +38,23 @@ A profile is {"examples": {"NAME": {"status": "ok", "duration_s": 1.5,
 and the exit statuses.
 `
 
-// errHelp and errVersion are what was asked for in place of a command.
+// errHelp and errVersion request a text instead of a command.
 var errHelp, errVersion = errors.New("help"), errors.New("version")
 
-// Streams are where the program reads and writes.
+// Streams holds the program's input and outputs.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// subcommand is what the program can do.
+// subcommand runs one command of the program.
 type subcommand interface {
-	// usage has %[1]s where the program's name goes and %[2]s for the lines on flags.
+	// usage has %[1]s for the program's name and %[2]s for the lines on flags.
 	usage() string
 	flags(fs *flag.FlagSet)
-	// take is given the words that are no flags: those before "--", which dashed says is
-	// there, and those after it.
-	take(words, after []string, dashed bool) error
+	// parse gets the arguments that are not flags: those before "--" and those after it.
+	// dashed reports whether "--" occurs.
+	parse(words, after []string, dashed bool) error
 	run(ctx context.Context, h host.Host, s Streams) (exit int, err error)
 }
 
@@ -62,8 +62,8 @@ func subcommands() map[string]subcommand {
 	return map[string]subcommand{"compare": &options{}, "bisect": &bisectOptions{}, "ab": &abOptions{}}
 }
 
-// Run is the program, under the name that it was called by and without that name
-// in args; it returns the exit status. Whatever it starts is ended with ctx.
+// Run runs the program with the name of its command line, and args without that name. It
+// returns the exit status. Processes that it starts end with ctx.
 func Run(ctx context.Context, h host.Host, name, version string, args []string, s Streams) int {
 	exit := exitWithin
 	called, fs, err := parse(args)
@@ -93,7 +93,7 @@ func Run(ctx context.Context, h host.Host, name, version string, args []string, 
 	return exit
 }
 
-// parse reads a command line.
+// parse parses a command line.
 func parse(args []string) (subcommand, *flag.FlagSet, error) {
 	const want = "want compare, bisect or ab"
 	if len(args) == 0 {
@@ -114,12 +114,12 @@ func parse(args []string) (subcommand, *flag.FlagSet, error) {
 	called.flags(fs)
 	rest, after, dashed, err := wordsOf(fs, args[1:])
 	if err == nil {
-		err = called.take(rest, after, dashed)
+		err = called.parse(rest, after, dashed)
 	}
 	return called, fs, err
 }
 
-// wordsOf reads the flags, which may stand before, between and after the other words.
+// wordsOf parses the flags, which may be before, between and after the other arguments.
 func wordsOf(fs *flag.FlagSet, args []string) (found, after []string, dashed bool, err error) {
 	for len(args) > 0 {
 		if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -146,7 +146,7 @@ func write(w io.Writer, s string) error {
 	return nil
 }
 
-// report is what people and programs get of a command.
+// report formats the output of a command, for people and programs.
 type report interface {
 	Text() string
 	Markdown() string
@@ -154,10 +154,10 @@ type report interface {
 	Verdict() string
 }
 
-// printing is how a report is written.
+// printing configures the output of a report.
 type printing struct {
 	format string
-	output string // a file; empty: standard output
+	output string // path of a file; empty: standard output
 }
 
 var formats = []string{"text", "json", "markdown"}
@@ -174,7 +174,7 @@ func (p *printing) flags(fs *flag.FlagSet) {
 	fs.StringVar(&p.output, "o", "", "write the report to `file`, and only the verdict to standard output")
 }
 
-// print writes the report, but not over what it was made of.
+// print writes the report. It refuses to overwrite the inputs.
 func (p *printing) print(r report, s Streams, inputs ...string) error {
 	out := map[string]func() string{"text": r.Text, "json": r.JSON, "markdown": r.Markdown}[p.format]()
 	if p.output == "" {
@@ -186,7 +186,7 @@ func (p *printing) print(r report, s Streams, inputs ...string) error {
 	return write(s.Out, r.Verdict()+"\n")
 }
 
-// flagLines are the lines of the usage on them.
+// flagLines returns the usage lines of the flags.
 func flagLines(fs *flag.FlagSet) string {
 	var b strings.Builder
 	fs.VisitAll(func(f *flag.Flag) {

@@ -16,7 +16,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-func TestExitStatusTellsBeyondFromWrong(t *testing.T) {
+func TestCompareHasAnExitStatusForEachResult(t *testing.T) {
 	base, now := in("limits", "base"), in("limits", "new")
 	big := filepath.Join(t.TempDir(), "big.json")
 	require.NoError(t, os.WriteFile(big, make([]byte, maxSize+1), 0o600))
@@ -101,9 +101,9 @@ func TestReportGoesToAFileAndTheVerdictToTheLog(t *testing.T) {
 	want, err := os.ReadFile("testdata/beyond-limits.md")
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got))
-	left, err := os.ReadDir(dir)
+	remaining, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, left, 1, "no temporary file stays")
+	require.Len(t, remaining, 1, "no temporary file stays")
 
 	code, _, stderr = call("", append(args, "-o", filepath.Join(dir, "none/report.md"))...)
 	require.Equal(t, 2, code)

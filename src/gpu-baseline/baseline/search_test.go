@@ -63,9 +63,9 @@ func (c *clone) run(args ...string) (code int, stdout, stderr string) {
 	code = Run(c.ctx, c.host, "gpu-baseline", "v1", args, Streams{strings.NewReader(""), &out, &errs})
 	// Nothing stays, whatever became of it.
 	require.Equal(c.t, 1, strings.Count(c.git("worktree", "list")+"\n", "\n"))
-	left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "*"))
+	remaining, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "*"))
 	require.NoError(c.t, err)
-	require.Empty(c.t, left)
+	require.Empty(c.t, remaining)
 	return code, out.String(), errs.String()
 }
 
@@ -195,7 +195,7 @@ func (s *stopping) Run(ctx context.Context, c host.Command) ([]byte, error) {
 	return s.Runner.Run(ctx, c)
 }
 
-func TestInterruptedBisectGoesOnWhereItWas(t *testing.T) {
+func TestInterruptedBisectResumes(t *testing.T) {
 	c := newClone(t, slower(33, 20)...)
 	_, whole, stderr := c.bisect(measuring...)
 	runs := strings.Count("\n"+stderr, "\nrun ")
@@ -218,7 +218,7 @@ func TestInterruptedBisectGoesOnWhereItWas(t *testing.T) {
 	require.Equal(t, want, rest)
 }
 
-func TestDryRunOfBisectSaysWhatItWouldRun(t *testing.T) {
+func TestDryRunOfBisectShowsTheNextRun(t *testing.T) {
 	c := newClone(t, slower(9, 5)...)
 	code, stdout, stderr := c.bisect(append([]string{"--dry-run"}, measuring...)...)
 	require.Zero(t, code)
@@ -231,7 +231,7 @@ func TestDryRunOfBisectSaysWhatItWouldRun(t *testing.T) {
 }
 
 // 125 is for ever, as the command asks for it; any other failure may be the machine's.
-func TestCommitIsSkippedForEverWhereItsCommandAsksForIt(t *testing.T) {
+func TestSkipOfACommandIsPermanent(t *testing.T) {
 	scripts := slower(5, 3)
 	scripts[2] = "exit 125\n"
 	c := newClone(t, scripts...)
@@ -309,7 +309,7 @@ func TestMergeIsOneCommitOfTheRange(t *testing.T) {
 	require.Contains(t, stdout, "is a merge: to look inside, bisect what git merge-base "+merge+"^1 "+merge+"^2 prints.."+merge+"^2")
 }
 
-func TestBisectTellsWhatIsWrong(t *testing.T) {
+func TestBisectReportsErrors(t *testing.T) {
 	c := newClone(t, slower(4, 2)...)
 	c.git("branch", "other", "HEAD~1")
 	limits := []string{"--max-duration-pct=10"}

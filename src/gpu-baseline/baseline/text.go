@@ -3,11 +3,12 @@ package baseline
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
 
-// JSON is the report for programs.
+// JSON returns the report for programs.
 func (r Report) JSON() string { return encoded(r) }
 
 func encoded(report any) string {
@@ -21,7 +22,7 @@ func encoded(report any) string {
 	return b.String()
 }
 
-// Verdict is the report in one line, without names from outside.
+// Verdict returns the report in one line, without names from outside.
 func (r Report) Verdict() string {
 	c := r.Counts
 	word := "OK"
@@ -46,7 +47,7 @@ func (r Report) Verdict() string {
 	return word + ": " + strings.Join(parts, ", ") + "; " + r.Limits.String()
 }
 
-// String names the limits.
+// String returns the limits for people.
 func (l Limits) String() string {
 	var parts []string
 	add := func(what, unit string, maxPct *Percent, most *Amount) {
@@ -77,7 +78,7 @@ func (l Limits) String() string {
 	return s
 }
 
-// cells are a row's numbers for people, the same in text and Markdown.
+// cells returns a row's numbers for people, equal in text and Markdown.
 func (r Row) cells(arrow string) []string {
 	var was, is Measured
 	if r.Base != nil {
@@ -119,7 +120,7 @@ func change(a *Amount, unit string) string {
 	return signed(a.String()) + " " + unit
 }
 
-// Text is the report for a terminal or a build's log.
+// Text returns the report for a terminal or a build's log.
 func (r Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s compared with the baseline %s\n\n", visible(r.New), visible(r.Base))
@@ -142,8 +143,8 @@ func section(b *strings.Builder, title string, lines []string) {
 	}
 }
 
-// lines are the reasons and notes for people; name shows a name from outside, and
-// command what to type.
+// lines returns the reasons and notes for people. name formats a name from outside, and
+// command a text to type.
 func (r Report) lines(name, command func(string) string) (reasons, notes []string) {
 	reasons = append(reasons, r.Reasons...)
 	for _, row := range r.Rows {
@@ -169,4 +170,99 @@ func (r Report) lines(name, command func(string) string) (reasons, notes []strin
 		notes = append(notes, hint)
 	}
 	return reasons, notes
+}
+
+// Markdown returns the report for a comment on a pull request.
+func (r Report) Markdown() string {
+	var b strings.Builder
+	verdict, rest, _ := strings.Cut(r.Verdict(), ": ")
+	fmt.Fprintf(&b, "**gpu-baseline: %s**: %s\n\n", verdict, rest)
+	fmt.Fprintf(&b, "%s compared with the baseline %s\n\n", code(r.New), code(r.Base))
+	b.WriteString("| example | result | duration (s) | change | peak memory (MB) | change " +
+		"|\n|---|---|---|---|---|---|\n")
+	for _, row := range r.Rows {
+		result := string(row.Result)
+		if row.Gates {
+			result = "**" + result + "**"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(row.Name), result, strings.Join(row.cells("→"), " | "))
+	}
+	reasons, notes := r.lines(code, code)
+	for _, list := range []struct {
+		title string
+		lines []string
+	}{{"Why it failed:", reasons}, {"Notes:", notes}} {
+		if len(list.lines) > 0 {
+			fmt.Fprintf(&b, "\n%s\n\n- %s\n", list.title, strings.Join(list.lines, "\n- "))
+		}
+	}
+	return b.String()
+}
+
+// visible escapes characters that would move the cursor, change its colour or change the
+// direction of writing. Names come from outside.
+func visible(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// quoted returns visible text in quotation marks.
+func quoted(s string) string { return `"` + strings.ReplaceAll(visible(s), `"`, `\"`) + `"` }
+
+// short bounds the length of a text from a file.
+func short(s string) string {
+	const limit = 40
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit]) + "..."
+	}
+	return s
+}
+
+// plain has the characters, in addition to letters and digits, without a special meaning in
+// a code span in a table.
+const plain = "._/:+=,- "
+
+func isPlain(r rune) bool {
+	return r < 0x80 && (r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' ||
+		strings.ContainsRune(plain, r))
+}
+
+// code formats s as code in a Markdown table. Other characters become character references
+// in an element: a pipe would end the cell, a backtick the span, and Markdown's escapes do
+// not work in spans. Code also prevents mentions of users.
+func code(s string) string {
+	s = visible(s)
+	if s != "" && s == strings.TrimSpace(s) && strings.IndexFunc(s, func(r rune) bool { return !isPlain(r) }) < 0 {
+		return "`" + s + "`"
+	}
+	var b strings.Builder
+	b.WriteString("<code>")
+	for i, r := range s {
+		switch {
+		case r == ' ' && i > 0, r >= 0x80, isPlain(r) && r != ' ' && r != '_' && r != ':' && r != '.':
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, "&#%d;", r)
+		}
+	}
+	return b.String() + "</code>"
+}
+
+// shellWord quotes s as one word of a shell's command line. It returns false if s can't be
+// typed.
+func shellWord(s string) (string, bool) {
+	if s != visible(s) {
+		return "", false
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !isPlain(r) || r == ' ' }) < 0 {
+		return s, true
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'", true
 }

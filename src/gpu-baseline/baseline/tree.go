@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// kind is what a JSON value is.
+// kind names the type of a JSON value.
 type kind int
 
 const (
@@ -21,11 +21,11 @@ const (
 	object
 )
 
-// value is JSON as it is written: members in their order, and those that are there
-// twice, which encoding/json would drop, twice.
+// value holds JSON in its original form. It keeps the order of members, and also duplicates,
+// which encoding/json would drop.
 type value struct {
 	kind    kind
-	text    string // of a string its content, of a number or boolean how it is written
+	text    string // content of a string, or original text of a number or boolean
 	items   []value
 	members []member
 }
@@ -35,7 +35,7 @@ type member struct {
 	value value
 }
 
-// get returns a member and how often it is there.
+// get returns a member and the number of its occurrences.
 func (v value) get(key string) (found value, n int) {
 	for _, m := range v.members {
 		if m.key == key {
@@ -46,7 +46,7 @@ func (v value) get(key string) (found value, n int) {
 	return found, n
 }
 
-// String tells a person what was found in place of what was wanted.
+// String describes the value in an error.
 func (v value) String() string {
 	switch v.kind {
 	case null:
@@ -61,17 +61,17 @@ func (v value) String() string {
 	return short(v.text)
 }
 
-// maxDepth is how deep values may lie in one another.
+// maxDepth bounds the nesting of values.
 const maxDepth = 100
 
-// parser reads one JSON document and knows where in it it is.
+// parser reads one JSON document and tracks its position.
 type parser struct {
 	data []byte
 	dec  *json.Decoder
-	path []string // of keys, and numbers or names of list items
+	path []string // keys, and numbers or names of list items
 }
 
-// parseTree reads the only JSON value of data. Its error says where it is.
+// parseTree parses the only JSON value of data. Its error has the position.
 func parseTree(data []byte) (value, error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // some editors' mark of UTF-8
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -91,16 +91,16 @@ func parseTree(data []byte) (value, error) {
 	return v, nil
 }
 
-// errNaN is what Python writes for a number that is none.
+// errNaN holds Python's output for a value that is not a number.
 type errNaN string
 
 func (e errNaN) Error() string { return "is " + string(e) + "; want a number" }
 
-// where puts the path before an error.
+// where adds the path to an error.
 func (p *parser) where(err error) error {
 	path := p.path
-	if len(path) > 1 && p.holds(path[0]) {
-		path = path[1:] // "examples: example 2" says nothing that "example 2" does not
+	if len(path) > 1 && p.isContainer(path[0]) {
+		path = path[1:] // "examples: example 2" adds nothing to "example 2"
 	}
 	var nan errNaN
 	switch {
@@ -114,13 +114,13 @@ func (p *parser) where(err error) error {
 	return fmt.Errorf("%s: %w", strings.Join(path, ": "), err)
 }
 
-// holds reports whether a key is one that examples are below.
-func (p *parser) holds(key string) bool { return key == "examples" || key == "results" }
+// isContainer reports whether a key contains the examples.
+func (p *parser) isContainer(key string) bool { return key == "examples" || key == "results" }
 
-// label names what is below the path for a person.
+// label names a key below the path for a person.
 func (p *parser) label(key string) string {
 	switch {
-	case len(p.path) == 1 && p.holds(p.path[0]):
+	case len(p.path) == 1 && p.isContainer(p.path[0]):
 		return "example " + quoted(short(key))
 	case known[key]:
 		return key
@@ -132,7 +132,7 @@ const numbered = "example number "
 
 // item names an item of a list.
 func (p *parser) item(n int) string {
-	if len(p.path) == 0 || len(p.path) == 1 && p.holds(p.path[0]) {
+	if len(p.path) == 0 || len(p.path) == 1 && p.isContainer(p.path[0]) {
 		return fmt.Sprint(numbered, n)
 	}
 	return fmt.Sprint("item ", n)
@@ -200,10 +200,11 @@ func (p *parser) object() (value, error) {
 	return v, p.end()
 }
 
-// known are the keys that are no examples' names.
-var known = map[string]bool{"examples": true, "results": true, "name": true, "status": true, "duration_s": true, "peak_memory_mb": true}
+// known are the keys that are not names of examples.
+var known = map[string]bool{"examples": true, "results": true, "name": true, "status": true, "duration_s": true,
+	"peak_memory_mb": true}
 
-// end reads the bracket.
+// end reads the closing bracket.
 func (p *parser) end() error {
 	start := p.dec.InputOffset()
 	_, err := p.dec.Token()
@@ -213,8 +214,8 @@ func (p *parser) end() error {
 	return nil
 }
 
-// explain says in the user's words what stopped the decoder after start. Python
-// writes NaN and Infinity, which JSON does not have.
+// explain describes why the decoder stopped after start. Python writes NaN and Infinity,
+// which JSON does not have.
 func (p *parser) explain(start int64, err error) error {
 	rest := strings.TrimLeft(string(p.data[start:min(start+80, int64(len(p.data)))]), " \t\r\n:,")
 	for _, word := range []string{"NaN", "Infinity", "-Infinity"} {

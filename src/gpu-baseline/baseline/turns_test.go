@@ -47,7 +47,7 @@ func TestReportsOfABAsTheyArePrinted(t *testing.T) {
 	}
 }
 
-func TestABTellsWorseFromNotClearFromWrong(t *testing.T) {
+func TestABHasAnExitStatusForEachResult(t *testing.T) {
 	c := newClone(t, script(example("a", "1", 1)))
 	t.Setenv("COUNT", filepath.Join(t.TempDir(), "count"))
 	flat := `sh measure.sh`
@@ -94,7 +94,7 @@ func (e ended) Run(_ context.Context, c host.Command) ([]byte, error) {
 	return nil, nil
 }
 
-func TestWhatEndsACommandIsTold(t *testing.T) {
+func TestEndOfACommandIsReported(t *testing.T) {
 	for want, err := range map[string]error{
 		"the command did not end within 1h0m0s": &host.CommandError{Code: -1, Timeout: time.Hour, Err: context.DeadlineExceeded},
 		"the command: signal: killed":           &host.CommandError{Code: -1, Err: errors.New("signal: killed")},

@@ -1,7 +1,6 @@
-// Command sbom writes what is in some Go programs as CycloneDX 1.6, JSON: each module that
-// is linked into one of them, with its checksum, as the programs themselves tell
-// (debug/buildinfo). It has no time and no serial number in it: the same programs give the
-// same text.
+// Command sbom writes the content of Go programs as CycloneDX 1.6, JSON. It lists each
+// linked module with its checksum, as the programs contain it (debug/buildinfo). The output
+// has no time and no serial number, so the same programs give the same text.
 package main
 
 import (
@@ -45,10 +44,11 @@ func write(w io.Writer, version, arch string, programs []string) error {
 		if err != nil {
 			return fmt.Errorf("cannot read %s: %w", path, err)
 		}
-		program := cdx.Component{Type: cdx.ComponentTypeApplication, Name: filepath.Base(path), BOMRef: filepath.Base(path), Version: version}
+		program := cdx.Component{Type: cdx.ComponentTypeApplication, Name: filepath.Base(path),
+			BOMRef: filepath.Base(path), Version: version}
 		parts[program.BOMRef] = program
 		modules := append(slices.Clone(info.Deps), &debug.Module{Path: "std", Version: info.GoVersion})
-		if info.Main.Path != name { // a program of another's module
+		if info.Main.Path != name { // a program of another module
 			modules = append(modules, &info.Main)
 		}
 		for _, m := range modules {
@@ -61,7 +61,7 @@ func write(w io.Writer, version, arch string, programs []string) error {
 			c := cdx.Component{Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version}
 			c.PackageURL = "pkg:golang/" + m.Path + "@" + m.Version
 			c.BOMRef = c.PackageURL
-			if m.Sum != "" { // as go.sum has it: the hash of a list of files, which is no hash of CycloneDX's
+			if m.Sum != "" { // from go.sum: the hash of a list of files, which CycloneDX does not have
 				c.Properties = &[]cdx.Property{{Name: "go:sum", Value: m.Sum}}
 			}
 			parts[c.BOMRef] = c
@@ -69,7 +69,8 @@ func write(w io.Writer, version, arch string, programs []string) error {
 		}
 	}
 	bom := cdx.NewBOM()
-	bom.Metadata = &cdx.Metadata{Component: &cdx.Component{Type: cdx.ComponentTypeApplication, Name: name, Version: version, BOMRef: name,
+	bom.Metadata = &cdx.Metadata{Component: &cdx.Component{Type: cdx.ComponentTypeApplication, Name: name,
+		Version: version, BOMRef: name,
 		Licenses:   &cdx.Licenses{{License: &cdx.License{ID: "GPL-3.0-only"}}},
 		Properties: &[]cdx.Property{{Name: "architecture", Value: arch}}}}
 	var components []cdx.Component
@@ -80,8 +81,8 @@ func write(w io.Writer, version, arch string, programs []string) error {
 	all := slices.Sorted(maps.Keys(uses))
 	graph := []cdx.Dependency{{Ref: name, Dependencies: &all}}
 	for _, ref := range all {
-		of := slices.Compact(slices.Sorted(slices.Values(uses[ref])))
-		graph = append(graph, cdx.Dependency{Ref: ref, Dependencies: &of})
+		direct := slices.Compact(slices.Sorted(slices.Values(uses[ref])))
+		graph = append(graph, cdx.Dependency{Ref: ref, Dependencies: &direct})
 	}
 	bom.Dependencies = &graph
 	return cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6)

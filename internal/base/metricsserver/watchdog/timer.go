@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timer is a POSIX timer of the process (timer_create(2)) that sends SIGKILL,
-// which reaches stopped processes too.
+// timer wraps a POSIX timer of the process (timer_create(2)) that sends SIGKILL, which also
+// ends stopped processes.
 type timer struct{ id int32 }
 
-// event is the kernel's struct sigevent (include/uapi/asm-generic/siginfo.h) on
-// machines of 64 bits.
+// event mirrors the kernel's struct sigevent (include/uapi/asm-generic/siginfo.h) on
+// machines with 64 bits.
 type event struct {
 	value  uint64
 	signal int32
@@ -20,12 +20,12 @@ type event struct {
 	_      [48]byte
 }
 
-// newTimer makes a timer that is not set. It counts the time that the machine
-// is awake.
+// newTimer creates a stopped timer. It counts the time in which the machine is awake.
 func newTimer() (timer, error) {
 	var t timer
 	e := event{signal: int32(unix.SIGKILL)}
-	_, _, errno := unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&e)), uintptr(unsafe.Pointer(&t.id)))
+	_, _, errno := unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&e)),
+		uintptr(unsafe.Pointer(&t.id)))
 	if errno != 0 {
 		return t, errno
 	}

@@ -1,8 +1,7 @@
-// Package watchdog ends a program that no longer answers its own health check.
-// A timer of the kernel's is set to kill the process and is put off as long as
-// the check is answered. So it needs no other process, and works where nothing
-// in this one runs any more: stopped, frozen, or all of it waiting. It never
-// looks at what the program is for: that a GPU hangs is no reason to end.
+// Package watchdog ends a program that no longer answers its own health check. A timer of
+// the kernel would kill the process, and each answered check postpones it. So the watchdog
+// needs no other process, and works if this one is stopped, frozen or blocked. It never
+// checks the program's purpose: a hung GPU is not a reason to end.
 package watchdog
 
 import (
@@ -14,18 +13,18 @@ import (
 	"time"
 )
 
-// Watchdog is a timer that is running.
+// Watchdog represents a running timer.
 type Watchdog struct {
 	timer timer
 	limit time.Duration
 }
 
-// asks is how often the check is made within the limit, and so how often it may
-// fail, or be late, before the end.
-const asks = 4
+// checksInLimit is the number of checks within the limit. The program ends only after that
+// many failed or late checks.
+const checksInLimit = 4
 
-// Start sets the timer: the process is killed after the limit, unless Watch puts
-// it off. So it may be started before anything that could hang.
+// Start sets the timer. The process is killed after the limit, unless Watch postpones it.
+// So Start may come before any code that could hang.
 func Start(limit time.Duration) (*Watchdog, error) {
 	t, err := newTimer()
 	if err != nil {
@@ -37,34 +36,34 @@ func Start(limit time.Duration) (*Watchdog, error) {
 	return &Watchdog{timer: t, limit: limit}, nil
 }
 
-// PutOff sets the end to the limit from now. A nil Watchdog has none.
-func (w *Watchdog) PutOff() error {
+// Postpone restarts the limit. A nil Watchdog has none.
+func (w *Watchdog) Postpone() error {
 	if w == nil {
 		return nil
 	}
 	return w.timer.set(w.limit)
 }
 
-// Watch makes the check, one after the other, and puts the end off at each that
-// returns nil. It tells say when checks begin to fail, and never returns.
-func (w *Watchdog) Watch(check func(within time.Duration) error, say func(format string, v ...any)) {
-	every := w.limit / asks
+// Watch runs the check repeatedly, and postpones the end each time it returns nil. It calls
+// logf when checks begin to fail. It never returns.
+func (w *Watchdog) Watch(check func(within time.Duration) error, logf func(format string, v ...any)) {
+	every := w.limit / checksInLimit
 	failing := false
 	for tick := time.Tick(every); ; <-tick {
 		err := check(every)
 		if err == nil {
-			err = w.PutOff()
+			err = w.Postpone()
 		}
 		if err != nil && !failing {
-			say("the health check fails, %s of that end this program: %v", w.limit, err)
+			logf("the health check fails, %s of that end this program: %v", w.limit, err)
 		}
 		failing = err != nil
 	}
 }
 
-// Answers is the check of an HTTP server: a request for path on a connection of
-// its own, as a supervisor would make it. Any answer will do, as one in plain HTTP is
-// all that a server with TLS or passwords has for it. address may lack a host.
+// Answers returns the check of an HTTP server: a request for path on a separate connection,
+// as a supervisor makes it. Any answer is accepted, because a server with TLS or passwords
+// answers plain HTTP only with an error. address may lack a host.
 func Answers(address, path string) func(within time.Duration) error {
 	return func(within time.Duration) error {
 		deadline := time.Now().Add(within)

@@ -25,7 +25,7 @@ import (
 const limit = 1600 * time.Millisecond
 
 // answers are checked at every quarter of the limit: more than once over it.
-const answers = asks + 2
+const answers = checksInLimit + 2
 
 // stuck is when a test gives up.
 const stuck = time.Minute
@@ -93,7 +93,7 @@ func killed(t *testing.T, cmd *exec.Cmd, out io.Reader) string {
 
 func TestProgramThatAnswersLivesOn(t *testing.T) {
 	cmd, out := run(t, "well")
-	for range 2 * asks { // twice the limit
+	for range 2 * checksInLimit { // twice the limit
 		line, err := out.ReadString('\n')
 		require.NoError(t, err, "it was ended")
 		require.Contains(t, line, "answered")
@@ -103,7 +103,7 @@ func TestProgramThatAnswersLivesOn(t *testing.T) {
 	require.Equal(t, syscall.SIGTERM, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
 }
 
-func TestProgramThatDoesNotAnswerIsEndedAndSaysWhy(t *testing.T) {
+func TestUnresponsiveProgramIsEndedWithAReason(t *testing.T) {
 	cmd, out := run(t, "failing")
 	text := killed(t, cmd, out)
 	require.Contains(t, text, fmt.Sprintln("answered", answers))
@@ -152,7 +152,7 @@ func TestAnyAnswerOfAServerWillDo(t *testing.T) {
 	require.NoError(t, Answers(s.Listener.Addr().String(), "/-/healthy")(stuck))
 }
 
-func TestAnotherServerIsNoAnswer(t *testing.T) {
+func TestAnswerOfAnotherServerIsRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })

@@ -138,7 +138,7 @@ func TestPreflightIsAnActionAndPartOfCheckStatus(t *testing.T) {
 }
 
 func TestCheckStatusTellsAWarningFromOK(t *testing.T) {
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.Answering(t, 200, `{"gpus": [
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.NewServer(t, 200, `{"gpus": [
 		{"index": 0, "health": {"state": "healthy", "score": 97, "reason": "nothing wrong with errors"}},
 		{"index": 1, "health": {"state": "warning", "score": 70, "reason": "throttled by heat"}},
 		{"index": 2, "health": {"state": "critical", "score": 0, "reason": "hangs"}}]}`)}}

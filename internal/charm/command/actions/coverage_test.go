@@ -26,16 +26,16 @@ func fleet() []model.Worker {
 	mi350 := roletest.GPUWorker("mi350/0", 1, true, true)
 	mi350.GPUs.Archs = []relation.ArchCount{{Arch: "gfx950", GPUs: 1}}
 	return []model.Worker{roletest.GPUWorker("gpu/0", 8, false, false), // of an older charm, as it does not tell of each
-		roletest.Telling(roletest.GPUWorker("gpu/1", 8, true, true), hosttest.Now.Add(-20*time.Minute), []int{2, 5}, []int{0, 2}),
-		roletest.Telling(mi350, hosttest.Now.Add(-3*time.Hour), []int{0}, nil),
-		roletest.Telling(mixed, hosttest.Now.Add(-time.Second), []int{0, 2}, nil), nvidia, old}
+		roletest.Reporting(roletest.GPUWorker("gpu/1", 8, true, true), hosttest.Now.Add(-20*time.Minute), []int{2, 5}, []int{0, 2}),
+		roletest.Reporting(mi350, hosttest.Now.Add(-3*time.Hour), []int{0}, nil),
+		roletest.Reporting(mixed, hosttest.Now.Add(-time.Second), []int{0, 2}, nil), nvidia, old}
 }
 
 // A GPU that no task gets is no reason to say that nobody has it, and none to count it as
 // one that builds can have.
 func TestRequiredArchitectureIsWithheldWhereAllItsGPUsAre(t *testing.T) {
 	results := func(out ...int) map[string]any {
-		w := roletest.Telling(roletest.GPUWorker("gpu/0", 2, false, false), hosttest.Now, out, nil)
+		w := roletest.Reporting(roletest.GPUWorker("gpu/0", 2, false, false), hosttest.Now, out, nil)
 		got, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), coveredBy([]model.Worker{w}, "gfx942"), nil)
 		require.NoError(t, err)
 		return got

@@ -29,7 +29,7 @@ const threeGPUs = `{"gpus": [
  {"index": 2, "name": "AMD Instinct MI210", "pci_bus_id": "0000:83:00.0", "health": {"state": "unknown", "score": null, "reason": "suspended, and without error counters"}}]}`
 
 func TestHealthIsTheExporters(t *testing.T) {
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.Answering(t, 200, threeGPUs)}}
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.NewServer(t, 200, threeGPUs)}}
 	var b strings.Builder
 	err := c.GPUHealth(t.Context(), &b, term.Format{})
 	require.EqualError(t, err, "cannot rely on 1 of 3 GPUs: GPU 1: hangs or is in reset (kernel_log) (see explain-error 2)")
@@ -69,11 +69,11 @@ func TestHealthIsTheSameWithAndWithoutTheExporter(t *testing.T) {
 func TestHealthIsReadWhereTheExporterIsOfNoUse(t *testing.T) {
 	for name, c := range map[string]struct{ url, why string }{
 		"silent":     {"http://127.0.0.1:1/", "the exporter does not answer"},
-		"an error":   {hosttest.Answering(t, 503, threeGPUs), "the exporter answers 503"},
-		"no JSON":    {hosttest.Answering(t, 200, "<html>"), "the exporter does not answer with its list of GPUs"},
-		"no GPU":     {hosttest.Answering(t, 200, `{"gpus": []}`), "the exporter knows of no GPU"},
-		"other JSON": {hosttest.Answering(t, 200, `{"error": "x"}`), "the exporter knows of no GPU"},
-		"too much":   {hosttest.Answering(t, 200, `{"gpus": [`+strings.Repeat(" ", gpuhealth.ExporterLimit)+`]}`), "the exporter does not answer with its list of GPUs"},
+		"an error":   {hosttest.NewServer(t, 503, threeGPUs), "the exporter answers 503"},
+		"no JSON":    {hosttest.NewServer(t, 200, "<html>"), "the exporter does not answer with its list of GPUs"},
+		"no GPU":     {hosttest.NewServer(t, 200, `{"gpus": []}`), "the exporter knows of no GPU"},
+		"other JSON": {hosttest.NewServer(t, 200, `{"error": "x"}`), "the exporter knows of no GPU"},
+		"too much":   {hosttest.NewServer(t, 200, `{"gpus": [`+strings.Repeat(" ", gpuhealth.ExporterLimit)+`]}`), "the exporter does not answer with its list of GPUs"},
 	} {
 		var b strings.Builder
 		charm := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd")), ExporterURL: c.url}}
@@ -93,7 +93,7 @@ func TestHealthWithoutKFDIsCritical(t *testing.T) {
 		"amd-kfd-mismatch": "no program can compute on it: /dev/kfd is 238:0, but the kernel's kfd driver has major 235 (its number is of another boot; restart the container, or pass /dev/kfd to it again)",
 	} {
 		var b strings.Builder
-		c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name)), ExporterURL: hosttest.Answering(t, 200, gpu0)}}
+		c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name)), ExporterURL: hosttest.NewServer(t, 200, gpu0)}}
 		require.EqualError(t, c.GPUHealth(t.Context(), &b, term.Format{}), "cannot rely on 1 of 2 GPUs: GPU 0: "+want)
 		require.Equal(t, "GPU 0   critical    0  AMD  0000:03:00.0\n        "+want+"\nGPU 1   healthy   100  of another maker  0000:04:00.0\n        nothing wrong\n", b.String())
 	}
@@ -117,7 +117,7 @@ func TestHealthOfAnNVIDIAGPUByOneReading(t *testing.T) {
 }
 
 func TestCriticalGPUsStandInTheStatus(t *testing.T) {
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.Answering(t, 200, threeGPUs)}}
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.NewServer(t, 200, threeGPUs)}}
 	causes := gpuhealth.Remarks(t.Context(), c.Host, c.ExporterURL)
 	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)"}}, causes)
 	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 4x AMD); GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)",
@@ -129,7 +129,7 @@ func TestCriticalGPUsStandInTheStatus(t *testing.T) {
 	}
 	b, err := json.Marshal(map[string]any{"gpus": many})
 	require.NoError(t, err)
-	c.ExporterURL = hosttest.Answering(t, 200, string(b))
+	c.ExporterURL = hosttest.NewServer(t, 200, string(b))
 	causes = gpuhealth.Remarks(t.Context(), c.Host, c.ExporterURL)
 	require.Len(t, causes, 1)
 	require.Equal(t, gpuhealth.MaxRemarks, strings.Count(causes[0].Text, "is critical"))

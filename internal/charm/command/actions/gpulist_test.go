@@ -17,7 +17,7 @@ func TestGPUListHasWhatTheExporterTells(t *testing.T) {
 	for _, name := range []string{"amd", "mi300x-cpx"} {
 		answer, err := os.ReadFile("../../../exporter/testdata/" + name + ".json")
 		require.NoError(t, err)
-		c := topOf(t, hosttest.Answering(t, 200, string(answer)))
+		c := topOf(t, hosttest.NewServer(t, 200, string(answer)))
 		c.Host = hosttest.Quiet(t, hosttest.Host(t, name))
 		require.NoError(t, c.ListGPUs(t.Context(), &all, false))
 		require.NoError(t, c.ListGPUs(t.Context(), &all, true))
@@ -26,7 +26,7 @@ func TestGPUListHasWhatTheExporterTells(t *testing.T) {
 }
 
 func TestGPUListHasNullsAndTheReasonWithoutTheExporter(t *testing.T) {
-	c := topOf(t, hosttest.Answering(t, 503, ""))
+	c := topOf(t, hosttest.NewServer(t, 503, ""))
 	var text, list strings.Builder
 	require.NoError(t, c.ListGPUs(t.Context(), &text, false))
 	require.NotContains(t, text.String(), "°C")

@@ -61,7 +61,7 @@ func TestTopOfWhatTheExporterAnswers(t *testing.T) {
 }
 
 func TestTopAsJSONIsTheAnswerWithoutThePast(t *testing.T) {
-	c := topOf(t, hosttest.Answering(t, 200, `{"host": "h", "gpus": [{"index": 3, "users": [{"container": "a\u001b"}], "lease": null, "history": {"interval_seconds": 10}}]}`))
+	c := topOf(t, hosttest.NewServer(t, 200, `{"host": "h", "gpus": [{"index": 3, "users": [{"container": "a\u001b"}], "lease": null, "history": {"interval_seconds": 10}}]}`))
 	var b strings.Builder
 	require.NoError(t, c.GPUTop(t.Context(), &b, term.Format{JSON: true}, Top{}))
 	var got api.Report
@@ -75,8 +75,8 @@ func TestTopAsJSONIsTheAnswerWithoutThePast(t *testing.T) {
 func TestTopWithoutTheExporterSaysWhatToDo(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	for url, why := range map[string]string{gone.URL: "the exporter does not answer", hosttest.Answering(t, 200, "<html>"): "the exporter does not answer with its list of GPUs",
-		hosttest.Answering(t, 200, `{"gpus": []}`): "the exporter knows of no GPU", hosttest.Answering(t, 503, ""): "the exporter answers 503"} {
+	for url, why := range map[string]string{gone.URL: "the exporter does not answer", hosttest.NewServer(t, 200, "<html>"): "the exporter does not answer with its list of GPUs",
+		hosttest.NewServer(t, 200, `{"gpus": []}`): "the exporter knows of no GPU", hosttest.NewServer(t, 503, ""): "the exporter answers 503"} {
 		var b strings.Builder
 		err := topOf(t, url).GPUTop(t.Context(), &b, term.Format{}, Top{})
 		require.EqualError(t, err, "cannot show who uses the GPUs: "+why+"; rocm-exporter runs on workers with GPUs: sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble services shows whether it does")

@@ -1,5 +1,5 @@
-// Package login is the file by which a web tells its exporter of jobs how to log in. Both
-// link it, and the web nothing else of the exporter.
+// Package login has the file with which a web gives its job exporter the credentials. Both
+// import it, so that the web need not import the exporter. It never logs in.
 package login
 
 import (
@@ -14,24 +14,23 @@ import (
 	"unicode/utf8"
 )
 
-// Credentials say where Concourse is and who asks it. The file of them is what
-// Marshal makes.
+// Credentials have the address and user of Concourse. Marshal writes their file.
 type Credentials struct {
 	// URL of the web, http or https: "http://127.0.0.1:8080".
 	URL string `json:"url"`
-	// Username and Password of a user that Concourse knows itself (or of LDAP,
-	// where that is its password connector).
+	// Username and Password of a user that Concourse itself checks, or LDAP if that is its
+	// password connector.
 	Username string `json:"username"`
 	Password string `json:"password"`
-	// CAFile is a PEM file of the only authorities to trust for https; "" means
-	// those of the machine.
+	// CAFile is a PEM file with the only trusted authorities for https. "" means the
+	// machine's authorities.
 	CAFile string `json:"ca-file,omitempty"`
-	// ServerName is the name in the web's certificate where the URL has another.
+	// ServerName is the name in the web's certificate if it differs from the URL.
 	ServerName string `json:"server-name,omitempty"`
 }
 
-// Marshal is the content of the credentials file, always the same for the same
-// credentials. It fails where Parse would.
+// Marshal returns the content of the credentials file. Equal credentials give equal
+// content. It fails if Parse would.
 func (c Credentials) Marshal() ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -46,14 +45,14 @@ func (c Credentials) Marshal() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Parse reads the content of a credentials file. Its errors never
-// quote it.
+// Parse parses the content of a credentials file. Its errors never quote it.
 func Parse(data []byte) (Credentials, error) {
 	var c Credentials
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil {
-		return Credentials{}, fmt.Errorf("not JSON with the keys url, username, password, ca-file and server-name: %w", harmless(err))
+		return Credentials{}, fmt.Errorf("not JSON with the keys url, username, password, ca-file and "+
+			"server-name: %w", harmless(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return Credentials{}, errors.New("there is more after the first JSON value")
@@ -61,7 +60,7 @@ func Parse(data []byte) (Credentials, error) {
 	return c, c.check()
 }
 
-// harmless is a JSON error without what it may quote of a secret.
+// harmless removes from a JSON error the parts that could quote a secret.
 func harmless(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -107,8 +106,8 @@ func clean(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// String hides the password from whoever prints credentials.
+// String returns the credentials without the password, for logs.
 func (c Credentials) String() string { return c.Username + " at " + c.URL }
 
-// GoString does so for %#v.
+// GoString does the same for %#v.
 func (c Credentials) GoString() string { return "Credentials(" + c.String() + ")" }

@@ -1,6 +1,6 @@
-// Package demo is what `make demo` shows: the built charm on a machine of its
-// own, hook by hook, then its metrics and a task container. Whatever is a
-// stand-in is called one; what can't run here is named with the reason.
+// Package demo plays `make demo`: the built charm on a separate machine, hook by hook, then
+// its metrics and a task container. It names every stand-in, and gives the reason for each
+// part that can't run here. It never changes this machine.
 package demo
 
 import (
@@ -17,7 +17,7 @@ import (
 	"concourse-ci-machine/tools/charmpack"
 )
 
-// hosts is where the fixture hosts are, below the project's folder.
+// hosts is the folder of the fixture hosts, in the project's folder.
 const hosts = "internal/testutil/hosttest/hosts"
 
 // scenes are the parts of the demo, each with a line in its summary.
@@ -26,7 +26,7 @@ var scenes = []struct {
 	run  func(*demo) (string, error)
 }{
 	{"a worker", (*demo).hooks},
-	{"the same hook again", (*demo).again},
+	{"the same hook again", (*demo).secondHook},
 	{"GPU metrics", (*demo).metrics},
 	{"the wrong vendor", (*demo).wrongVendor},
 	{"a task", (*demo).task},
@@ -37,13 +37,13 @@ type outcome struct {
 	text string
 }
 
-// missing is what this machine lacks for a scene.
+// missing reports what this machine lacks for a scene.
 type missing struct{ why string }
 
 func (e missing) Error() string { return e.why }
 
 type demo struct {
-	ctx      context.Context // ends with a signal, or when nobody reads any more
+	ctx      context.Context // ends with a signal, or when the output is closed
 	bin      string
 	verbose  bool
 	screen   *screen
@@ -78,8 +78,10 @@ func (d *demo) play() (err error) {
 	if d.world, err = d.unit("amd-nvidia"); err != nil {
 		return err
 	}
-	d.screen.prose(fmt.Sprintf("A unit of concourse-ci-machine in an LXD container of a host with an AMD and an NVIDIA GPU; "+
-		"the AMD one is passed through. Its files are below %s, copied from a fixture. dispatch is the built program.", d.world.Root))
+	d.screen.prose(fmt.Sprintf("A unit of concourse-ci-machine in an LXD container of a host with an AMD and an "+
+		"NVIDIA GPU; "+
+		"the AMD one is passed through. Its files are below %s, copied from a fixture. dispatch is the built "+
+		"program.", d.world.Root))
 	d.screen.prose("Stand-ins are called so: Juju is a model in memory behind hook tools that are real commands; " +
 		"systemctl, journalctl and apt-get are recorded, not run; Concourse's release knows its version only.")
 	d.outcomes = map[string]outcome{}
@@ -99,7 +101,7 @@ func (d *demo) play() (err error) {
 			}
 			return err
 		default:
-			d.outcomes[s.name] = outcome{done, text}
+			d.outcomes[s.name] = outcome{passed, text}
 		}
 	}
 	return context.Cause(d.ctx)
@@ -120,17 +122,18 @@ func (d *demo) unit(host string) (*sandbox.World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := sandbox.New(sandbox.Options{Host: filepath.Join(hosts, host), Charm: d.charm(), Exe: exe, Unit: "concourse-ci-machine/0"})
+	w, err := sandbox.New(sandbox.Options{Host: filepath.Join(hosts, host), Charm: d.charm(), Exe: exe,
+		Unit: "concourse-ci-machine/0"})
 	if err != nil {
 		return nil, err
 	}
 	d.worlds = append(d.worlds, w)
-	// A terminal's Ctrl-C is for the demo, which lets a hook come to its end.
+	// A terminal's Ctrl-C is for the demo, which lets a hook finish.
 	w.Start = func(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} }
 	w.Model.Resources = map[string]string{"concourse-release": filepath.Join(d.dir, "concourse.tgz")}
 	for name, value := range map[string]any{
 		"mode": "worker",
-		// The demo reaches no network: nothing listens there.
+		// The demo uses no network, and no server listens there.
 		"rocm-base-url": "http://127.0.0.1:9",
 	} {
 		if err := w.Model.SetConfig(name, value); err != nil {

@@ -16,14 +16,14 @@ import (
 	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// tsaKey is a made-up public key of a web that does not exist.
+// tsaKey is an invented public key of a web.
 const tsaKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ1Jq1s2cKQ0n3H8mDqk5m0vJqv5u0yF2n8mY6mJ2rD tsa"
 
-// show prints what a hook did. Its failure ends the demo.
+// show prints the result of a hook. Its failure ends the demo.
 func (d *demo) show(hook, command string, r sandbox.Result, err error) error {
 	d.screen.title(hook)
 	if command != "" {
-		d.screen.say("as after", "%s", command)
+		d.screen.item("as after", "%s", command)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot run %s: %w", hook, err)
@@ -34,25 +34,25 @@ func (d *demo) show(hook, command string, r sandbox.Result, err error) error {
 		return fmt.Errorf("%s exited with %d: %s", hook, r.Code, r.Output)
 	}
 	if s := r.Status(); s.Status != "" {
-		d.screen.say("status", "%s: %s", s.Status, s.Message)
+		d.screen.item("status", "%s: %s", s.Status, s.Message)
 	}
 	return context.Cause(d.ctx)
 }
 
-// steps shows how the steps of the plan ended: those that failed, and with -v all.
+// steps shows the results of the plan's steps: failed ones, and with -v all.
 func (d *demo) steps(r sandbox.Result) {
 	if r.Plan() == "" {
-		d.screen.mark(done, "nothing to do")
+		d.screen.mark(passed, "nothing to do")
 		return
 	}
 	all := strings.Split(r.Plan(), "\n")
-	well := 0
+	succeeded := 0
 	var bad, skipped []string
 	for _, step := range all {
 		m, why := outcomeOf(step, r.Logs)
 		switch m {
-		case done:
-			well++
+		case passed:
+			succeeded++
 		case notRun:
 			number, _, _ := strings.Cut(step, " ")
 			skipped = append(skipped, number)
@@ -67,10 +67,10 @@ func (d *demo) steps(r sandbox.Result) {
 		return
 	}
 	if len(bad) == 0 {
-		d.screen.mark(done, "%d steps done", well)
+		d.screen.mark(passed, "%d steps done", succeeded)
 		return
 	}
-	d.screen.mark(done, "%d of %d steps done", well, len(all))
+	d.screen.mark(passed, "%d of %d steps done", succeeded, len(all))
 	for _, step := range bad {
 		d.screen.mark(tolerated, "%s", step)
 	}
@@ -79,7 +79,8 @@ func (d *demo) steps(r sandbox.Result) {
 	}
 }
 
-// outcomeOf is how a step ended, by the unit's log, which has those that did not work.
+// outcomeOf returns the result of a step according to the unit's log, which has the failed
+// ones.
 func outcomeOf(step string, logs []jujutest.LogLine) (m mark, why string) {
 	_, op, _ := strings.Cut(step, " ")
 	op, _, _ = strings.Cut(op, " (")
@@ -91,10 +92,10 @@ func outcomeOf(step string, logs []jujutest.LogLine) (m mark, why string) {
 			return notRun, ""
 		}
 	}
-	return done, ""
+	return passed, ""
 }
 
-// standIns names what stood in for another program.
+// standIns lists the stand-ins of other programs.
 func (d *demo) standIns(r sandbox.Result) {
 	var order []string
 	recorded := map[string][]string{}
@@ -106,20 +107,20 @@ func (d *demo) standIns(r sandbox.Result) {
 		recorded[program] = append(recorded[program], args)
 	}
 	if strings.Contains(r.Plan(), "Concourse release") {
-		d.screen.say("stand-in", "Concourse's release, of which dispatch only asks the version")
+		d.screen.item("stand-in", "Concourse's release, of which dispatch only asks the version")
 	}
 	for _, program := range order {
-		d.screen.say("stand-in", "%s (recorded, not run): %s", program, strings.Join(recorded[program], "; "))
+		d.screen.item("stand-in", "%s (recorded, not run): %s", program, strings.Join(recorded[program], "; "))
 	}
 	if len(r.Calls) == 0 {
 		return
 	}
 	if !d.verbose {
-		d.screen.say("stand-in", "Juju (a model in memory): %d calls of hook tools", len(r.Calls))
+		d.screen.item("stand-in", "Juju (a model in memory): %d calls of hook tools", len(r.Calls))
 		return
 	}
 	for _, call := range r.Calls {
-		d.screen.say("stand-in", "Juju (a model in memory): %s", call)
+		d.screen.item("stand-in", "Juju (a model in memory): %s", call)
 	}
 }
 
@@ -127,7 +128,8 @@ func (d *demo) hooks() (string, error) {
 	w := d.world
 	w.Machine.OnUnit = d.onUnit
 	r, err := w.Hook("install")
-	if err := d.show("install", "juju deploy ./concourse-ci-machine_amd64.charm --config mode=worker", r, err); err != nil {
+	if err := d.show("install", "juju deploy ./concourse-ci-machine_amd64.charm --config mode=worker", r,
+		err); err != nil {
 		return "", err
 	}
 	if err := w.Model.SetConfig("compute-runtime", "rocm"); err != nil {
@@ -148,16 +150,17 @@ func (d *demo) hooks() (string, error) {
 	flight.Units = map[string]map[string]string{"web/0": {
 		"tsa-host": "10.0.0.2:2222", "tsa-public-key": tsaKey, "concourse-version": "8.2.5"}}
 	r, err = w.RelationHook(flight, "changed", "web/0")
-	if err := d.show("flight-relation-changed", "juju integrate concourse-ci-machine:flight web:tsa", r, err); err != nil {
+	if err := d.show("flight-relation-changed", "juju integrate concourse-ci-machine:flight web:tsa", r,
+		err); err != nil {
 		return "", err
 	}
-	d.screen.say("stand-in", "the web, by what its unit would tell; the worker's health and its journal")
-	d.screen.say("to web", "worker-public-key=%.40s...", flight.Local["worker-public-key"])
+	d.screen.item("stand-in", "the web, by what its unit would tell; the worker's health and its journal")
+	d.screen.item("to web", "worker-public-key=%.40s...", flight.Local["worker-public-key"])
 	tags, err := d.tags()
 	if err != nil {
 		return "", err
 	}
-	d.screen.say("to web", "tags: %s", strings.Join(tags, ", "))
+	d.screen.item("to web", "tags: %s", strings.Join(tags, ", "))
 	r, err = w.Hook("update-status")
 	if err := d.show("update-status", "", r, err); err != nil {
 		return "", err
@@ -165,7 +168,7 @@ func (d *demo) hooks() (string, error) {
 	return fmt.Sprintf("%s, with the tags of one AMD GPU", r.Status().Status), nil
 }
 
-// device shows how container tools call the GPU.
+// device shows the names of the GPU in container tools.
 func (d *demo) device() error {
 	data, err := d.world.Root.ReadFile(cdi.Path)
 	if err != nil {
@@ -183,7 +186,7 @@ func (d *demo) device() error {
 	}
 	for _, device := range spec.Devices {
 		if device.Name == "0" {
-			d.screen.say("CDI", "device %s=%s in %s: %s", spec.Kind, device.Name, cdi.Path,
+			d.screen.item("CDI", "device %s=%s in %s: %s", spec.Kind, device.Name, cdi.Path,
 				strings.Join(append(nodes(spec.ContainerEdits), nodes(device.ContainerEdits)...), ", "))
 			return nil
 		}
@@ -191,7 +194,7 @@ func (d *demo) device() error {
 	return fmt.Errorf("%s has no device 0", cdi.Path)
 }
 
-// tags are the worker's, as Concourse will see them.
+// tags returns the worker's tags, as Concourse will see them.
 func (d *demo) tags() ([]string, error) {
 	env, err := d.world.Root.ReadText(concourse.EnvFile)
 	if err != nil {
@@ -204,7 +207,7 @@ func (d *demo) tags() ([]string, error) {
 	return strings.Split(found[1], ","), nil
 }
 
-func (d *demo) again() (string, error) {
+func (d *demo) secondHook() (string, error) {
 	r, err := d.world.Hook("config-changed")
 	if err := d.show("config-changed, a second time", "", r, err); err != nil {
 		return "", err
@@ -227,7 +230,8 @@ func (d *demo) wrongVendor() (string, error) {
 		return "", err
 	}
 	r, err := w.Hook("config-changed")
-	if err := d.show("another unit, with its NVIDIA GPU alone", "juju config concourse-ci-machine compute-runtime=rocm", r, err); err != nil {
+	if err := d.show("another unit, with its NVIDIA GPU alone",
+		"juju config concourse-ci-machine compute-runtime=rocm", r, err); err != nil {
 		return "", err
 	}
 	if s := r.Status(); s.Status != "blocked" {

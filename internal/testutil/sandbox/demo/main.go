@@ -18,8 +18,8 @@ Run it in the project's folder, after make build (make demo does both; make demo
 VERBOSE=1 is -v).
 `
 
-// Main runs the demo. Exit status: 0 shown, or whoever read it has closed the pipe, 1
-// something went wrong, 2 usage, 128 and its number for a signal.
+// Main runs the demo. The exit status is 0 for success or a closed pipe, 1 for an error, 2
+// for wrong usage, and 128 plus its number for a signal.
 func Main(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == taskChild {
 		return runTaskChild(stdout, stderr)
@@ -41,13 +41,13 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return d.end(err, stderr)
 }
 
-// interrupted is the signal that ended the demo.
+// interrupted holds the signal that ended the demo.
 type interrupted struct{ signal syscall.Signal }
 
 func (e interrupted) Error() string { return e.signal.String() }
 
-// catchSignals lets what runs come to its end, and what was made be removed, at the
-// first signal. A closed pipe is an error of writing then, and ends nothing by itself.
+// catchSignals lets running hooks finish and created files be removed at the first signal.
+// A closed pipe then is a write error, and does not end the program.
 func catchSignals(cancel context.CancelCauseFunc) (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -63,13 +63,13 @@ func catchSignals(cancel context.CancelCauseFunc) (stop func()) {
 	}
 }
 
-// end shows what came of it.
+// end shows the result.
 func (d *demo) end(err error, stderr io.Writer) int {
-	var by interrupted
+	var cause interrupted
 	switch {
-	case errors.As(err, &by):
-		fmt.Fprintf(stderr, "sandbox: stopped: %s; nothing was left behind\n", by)
-		return 128 + int(by.signal)
+	case errors.As(err, &cause):
+		fmt.Fprintf(stderr, "sandbox: stopped: %s; nothing was left behind\n", cause)
+		return 128 + int(cause.signal)
 	case errors.Is(err, syscall.EPIPE):
 		return 0
 	}
@@ -81,7 +81,7 @@ func (d *demo) end(err error, stderr io.Writer) int {
 	return 0
 }
 
-// summary is a line for each scene.
+// summary prints a line for each scene.
 func (d *demo) summary(err error) {
 	if err == nil {
 		d.screen.title("Shown, and nothing was left behind")

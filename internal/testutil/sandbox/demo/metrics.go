@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// shown is what the table has of all the exporter's series.
+// shown are the series in the table.
 var shown = []struct{ name, unit, meaning string }{
 	{"rocm_gpu_health_score", "", "100 is the best"},
 	{"rocm_gpu_temperature", "degC", ""},
@@ -46,29 +46,31 @@ func (d *demo) metrics() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot ask Pebble: %w: %s", err, services)
 	}
-	d.screen.say("$", "pebble services")
+	d.screen.item("$", "pebble services")
 	for line := range strings.Lines(string(services)) {
 		d.screen.line(strings.Repeat(" ", leftWidth) + strings.TrimSpace(line))
 	}
-	d.screen.say("$", "curl http://%s/metrics", d.pebble.addr)
+	d.screen.item("$", "curl http://%s/metrics", d.pebble.addr)
 	values, info, series := readings(text)
 	if len(values) != len(shown) {
 		return "", fmt.Errorf("the exporter has %d of %d series that are wanted:\n%s", len(values), len(shown), text)
 	}
-	d.screen.say("gpu 0", "%s, %s, %s", info["name"], info["gfx"], info["pci_bus_id"])
+	d.screen.item("gpu 0", "%s, %s, %s", info["name"], info["gfx"], info["pci_bus_id"])
 	for _, s := range shown {
-		d.screen.line(strings.TrimRight(fmt.Sprintf("%*s%-24s %-8s %s", leftWidth, "", s.name, withUnit(values[s.name], s.unit), s.meaning), " "))
+		d.screen.line(strings.TrimRight(fmt.Sprintf("%*s%-24s %-8s %s", leftWidth, "", s.name,
+			withUnit(values[s.name], s.unit), s.meaning), " "))
 	}
-	d.screen.mark(done, "%d series in all", series)
+	d.screen.mark(passed, "%d series in all", series)
 	r, err := d.world.Hook("update-status")
 	if err != nil || r.Code != 0 {
 		return "", fmt.Errorf("cannot run update-status: %v %s", err, r.Output)
 	}
-	d.screen.say("status", "%s: %s", r.Status().Status, r.Status().Message)
+	d.screen.item("status", "%s: %s", r.Status().Status, r.Status().Message)
 	return fmt.Sprintf("%d series, health %g of 100", series, values["rocm_gpu_health_score"]), context.Cause(d.ctx)
 }
 
-// readings are the values that are shown, what the GPU is, and how many series there are.
+// readings returns the values of the table, the description of the GPU, and the number of
+// series.
 func readings(text string) (values map[string]float64, info map[string]string, series int) {
 	values, info = map[string]float64{}, map[string]string{}
 	for sc := bufio.NewScanner(strings.NewReader(text)); sc.Scan(); {
@@ -93,7 +95,7 @@ func readings(text string) (values map[string]float64, info map[string]string, s
 	return values, info, series
 }
 
-// withUnit makes a value readable.
+// withUnit formats a value for people.
 func withUnit(v float64, unit string) string {
 	if unit == "GiB" {
 		return fmt.Sprintf("%.1f GiB", v/(1<<30))
@@ -101,7 +103,7 @@ func withUnit(v float64, unit string) string {
 	return strings.TrimSpace(fmt.Sprintf("%g %s", v, unit))
 }
 
-// scrape waits until the exporter answers, 10 s at most.
+// scrape waits at most 10 s for the exporter's answer.
 func (d *demo) scrape() (string, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, 10*time.Second)
 	defer cancel()

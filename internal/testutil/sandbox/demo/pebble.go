@@ -18,13 +18,12 @@ import (
 	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// pebble is the real Pebble with the real exporter, started where systemd
-// would start it.
+// pebble runs the real Pebble with the real exporter. The demo starts it instead of systemd.
 type pebble struct {
-	cmd  *exec.Cmd
-	done chan error
-	addr string // where the exporter listens
-	err  error
+	cmd   *exec.Cmd
+	ended chan error
+	addr  string // address of the exporter
+	err   error
 }
 
 const (
@@ -41,8 +40,8 @@ func (d *demo) onUnit(unit string, up bool) {
 	d.pebble.err = d.pebble.start(d.ctx, d.world)
 }
 
-// start runs Pebble on the layer that the charm wrote and one of the demo's
-// own, which moves paths and port into the throwaway root.
+// start runs Pebble with the charm's layer and a separate one that moves paths and port
+// into the throwaway root.
 func (p *pebble) start(ctx context.Context, w *sandbox.World) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -63,8 +62,8 @@ func (p *pebble) start(ctx context.Context, w *sandbox.World) error {
 	if err := w.Root.WriteFile(pebbleDir+"/layers/002-sandbox.yaml", moved, 0o644); err != nil {
 		return err
 	}
-	// Pebble's state is the charm's, readable by root alone; here the service
-	// may run as nobody and needs to get at its program only.
+	// Pebble's state belongs to the charm and only root reads it. Here the service may run
+	// as nobody and needs only its program.
 	p.cmd = exec.Command(w.Root.Path("/opt/concourse-ci-machine/bin/pebble"), "run", "--create-dirs")
 	p.cmd.Env = append(os.Environ(), "PEBBLE="+w.Root.Path(pebbleDir), "PEBBLE_PERSIST=never")
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
@@ -77,13 +76,12 @@ func (p *pebble) start(ctx context.Context, w *sandbox.World) error {
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	p.done = make(chan error, 1)
-	go func() { p.done <- p.cmd.Wait() }()
+	p.ended = make(chan error, 1)
+	go func() { p.ended <- p.cmd.Wait() }()
 	return p.ready(ctx, w)
 }
 
-// ready waits as systemd does for a unit of Type=notify, and on until the
-// exporter answers.
+// ready waits as systemd does for a unit of Type=notify, and then for the exporter.
 func (p *pebble) ready(ctx context.Context, w *sandbox.World) error {
 	for range 200 {
 		if err := context.Cause(ctx); err != nil {
@@ -101,7 +99,7 @@ func (p *pebble) ready(ctx context.Context, w *sandbox.World) error {
 	}
 	var wrote strings.Builder
 	for line := range strings.Lines(string(log)) {
-		if !strings.Contains(line, "GET /v1/") { // those are the questions above
+		if !strings.Contains(line, "GET /v1/") { // those are the requests above
 			wrote.WriteString(line)
 		}
 		if wrote.Len() > 1000 {
@@ -111,8 +109,8 @@ func (p *pebble) ready(ctx context.Context, w *sandbox.World) error {
 	return fmt.Errorf("Pebble did not start its service within 10 s; it wrote:\n%s", strings.TrimSpace(wrote.String()))
 }
 
-// moveLayer is the same service with its paths below root and another port. The others,
-// which look at processes and watch GPUs, would look at this machine: they stay off.
+// moveLayer returns the same service with its paths below root and another port. The other
+// services read processes and watch GPUs, so they stay off on this machine.
 func moveLayer(layer []byte, root, addr string) ([]byte, error) {
 	var l struct {
 		Summary  string                    `yaml:"summary"`
@@ -145,7 +143,7 @@ func moveLayer(layer []byte, root, addr string) ([]byte, error) {
 	return yaml.Marshal(l)
 }
 
-// stop ends Pebble, which ends its services first.
+// stop stops Pebble, which stops its services first.
 func (p *pebble) stop() error {
 	if p.cmd == nil || p.cmd.Process == nil {
 		return nil
@@ -154,11 +152,11 @@ func (p *pebble) stop() error {
 		return err
 	}
 	select {
-	case <-p.done:
+	case <-p.ended:
 		return nil
 	case <-time.After(20 * time.Second):
 		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-		<-p.done
+		<-p.ended
 		return errors.New("Pebble did not stop within 20 s and was killed")
 	}
 }

@@ -9,24 +9,24 @@ import (
 	"concourse-ci-machine/internal/charm/command/term"
 )
 
-// columns is the widest line that is shown, on a wider terminal as well: what is wrapped
-// there can be read in a log.
+// columns is the maximum width of a line, also on a wider terminal, so that the output is
+// readable in a log.
 const columns = 80
 
-// mark is how something ended.
+// mark names the result of a step or scene.
 type mark string
 
 const (
-	done      mark = "ok"
+	passed    mark = "ok"
 	failed    mark = "FAILED"
-	tolerated mark = "failed" // of a step that nothing else needs
+	tolerated mark = "failed" // of a step that no other needs
 	notRun    mark = "not run"
 	leftOut   mark = "left out"
 )
 
 func (m mark) colour() string {
 	switch m {
-	case done:
+	case passed:
 		return term.Green
 	case failed:
 		return term.Red
@@ -34,18 +34,18 @@ func (m mark) colour() string {
 	return term.Yellow
 }
 
-// screen is what the demo writes to: text in two columns, the left one saying what the
-// right one is.
+// screen prints text in two columns. The left column describes the right one.
 type screen struct {
 	out    io.Writer
 	format term.Format
 	width  int
-	// broken hears of the first line that could not be written; no other is.
+	// broken is called for the first line that could not be written. Later lines are
+	// dropped.
 	broken func(error)
 	err    error
 }
 
-// newScreen has colours on a terminal, unless NO_COLOR is set (no-color.org).
+// newScreen uses colours on a terminal, unless NO_COLOR is set (no-color.org).
 func newScreen(out io.Writer, env func(string) string, broken func(error)) *screen {
 	s := &screen{out: out, width: columns, broken: broken}
 	if t := term.Terminal(out, env); t != nil {
@@ -66,27 +66,29 @@ func (s *screen) line(text string) {
 	}
 }
 
-// title begins a part of the demo.
+// title starts a part of the demo.
 func (s *screen) title(text string) {
 	s.line("")
 	fill := strings.Repeat("=", max(0, s.width-len("==  ")-utf8.RuneCountInString(text)))
 	s.line(s.format.Paint(term.Bold, "== "+text) + " " + fill)
 }
 
-// prose is text over the whole width.
+// prose prints text over the whole width.
 func (s *screen) prose(text string) {
 	for _, l := range term.Wrap(text, s.width) {
 		s.line(l)
 	}
 }
 
-// leftWidth is the left column's, with the space around its word.
+// leftWidth is the width of the left column, with its margins.
 const leftWidth = 12
 
-// say is text with a word before it on what it is.
-func (s *screen) say(what, format string, args ...any) { s.row(what, "", fmt.Sprintf(format, args...)) }
+// item prints text with a word in the left column.
+func (s *screen) item(what, format string, args ...any) {
+	s.row(what, "", fmt.Sprintf(format, args...))
+}
 
-// mark is text on how something ended.
+// mark prints text with a result.
 func (s *screen) mark(m mark, format string, args ...any) {
 	s.row(string(m), m.colour(), fmt.Sprintf(format, args...))
 }

@@ -23,7 +23,7 @@ func TestLinesFitEightyColumns(t *testing.T) {
 	out := shownBy(t, func(d *demo) {
 		d.screen.title("a title")
 		d.screen.prose(strings.Repeat("word ", 40))
-		d.screen.say("status", "%s", strings.Repeat("long — words ", 20))
+		d.screen.item("status", "%s", strings.Repeat("long — words ", 20))
 		d.screen.mark(failed, "%s", strings.Repeat("reason ", 30))
 	})
 	require.Contains(t, out, "\n== a title "+strings.Repeat("=", 69)+"\n")
@@ -54,18 +54,18 @@ func (c *closed) Write([]byte) (int, error) {
 	return 0, errors.New("closed")
 }
 
-func TestNothingIsWrittenAfterTheReaderHasGone(t *testing.T) {
+func TestNothingIsWrittenAfterAClosedPipe(t *testing.T) {
 	var heard []error
 	c := &closed{}
 	s := newScreen(c, func(string) string { return "" }, func(err error) { heard = append(heard, err) })
 	s.title("a")
-	s.say("b", "c")
+	s.item("b", "c")
 	require.Len(t, heard, 1)
 	require.Equal(t, 1, c.writes)
 }
 
 func TestSummaryHasALineForEachScene(t *testing.T) {
-	outcomes := map[string]outcome{"a worker": {done, "active"}, "a task": {leftOut, "no runc"}}
+	outcomes := map[string]outcome{"a worker": {passed, "active"}, "a task": {leftOut, "no runc"}}
 	out := shownBy(t, func(d *demo) { d.outcomes = outcomes; d.summary(nil) })
 	require.Equal(t, 5, strings.Count(out, "\n  "))
 	require.Contains(t, out, "== Shown, and nothing was left behind ==")

@@ -13,12 +13,12 @@ import (
 	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// taskChild is the argument that starts this program in the namespace of the
-// task container's machine.
+// taskChild is the argument that starts this program in the namespace of the task
+// container's machine.
 const taskChild = "task-in-own-namespace"
 
-// task runs a container as Concourse makes one through the wrapper that the
-// charm installed, where this machine can.
+// task runs a container through the installed wrapper, as Concourse would, if this machine
+// can.
 func (d *demo) task() (string, error) {
 	d.screen.title("a task through the installed wrapper and this machine's runc")
 	render, kfd, why := standInNodes()
@@ -30,15 +30,17 @@ func (d *demo) task() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	d.screen.say("stand-in", "for the GPU's nodes, devices of this kernel that need no GPU: %s as /dev/dri/renderD128, %s as /dev/kfd", render, kfd)
-	d.screen.say("task", "unprivileged, in a user namespace, as Concourse makes it")
+	d.screen.item("stand-in", "for the GPU's nodes, devices of this kernel that need no GPU: %s as "+
+		"/dev/dri/renderD128, %s as /dev/kfd", render, kfd)
+	d.screen.item("task", "unprivileged, in a user namespace, as Concourse makes it")
 	exe, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
 	var out bytes.Buffer
 	cmd := exec.Command(exe, taskChild)
-	cmd.Env = append(os.Environ(), "TASK_ROOT="+string(w.Root), "TASK_DIR="+w.Dir, "TASK_RENDER="+render, "TASK_KFD="+kfd)
+	cmd.Env = append(os.Environ(), "TASK_ROOT="+string(w.Root), "TASK_DIR="+w.Dir, "TASK_RENDER="+render,
+		"TASK_KFD="+kfd)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Run(); err != nil {
@@ -46,7 +48,7 @@ func (d *demo) task() (string, error) {
 	}
 	opened := 0
 	for line := range strings.Lines(out.String()) {
-		m := done
+		m := passed
 		if strings.Contains(line, "task as uid") {
 			if strings.HasSuffix(line, "opened\n") {
 				opened++
@@ -62,7 +64,7 @@ func (d *demo) task() (string, error) {
 	return "opened the nodes of its GPU, as root and as another user", nil
 }
 
-// taskUnit is a unit whose GPU has the numbers of the stand-in devices.
+// taskUnit returns a unit with a GPU that has the numbers of the stand-in devices.
 func (d *demo) taskUnit(render, kfd string) (*sandbox.World, error) {
 	w, err := d.unit("amd")
 	if err != nil {
@@ -100,9 +102,9 @@ func (d *demo) taskUnit(render, kfd string) (*sandbox.World, error) {
 	return w, nil
 }
 
-// standInNodes names two devices that anybody who may open their nodes can
-// open, and that runc allows to no container by itself; or says why this
-// machine can't run the scene.
+// standInNodes returns two devices that every user with access to their nodes can open, and
+// that runc allows to no container by default. why is the reason if this machine can't run
+// the scene.
 func standInNodes() (render, kfd, why string) {
 	if os.Geteuid() != 0 {
 		return "", "", "it needs root: sudo env \"PATH=$PATH\" make demo"
@@ -136,8 +138,8 @@ func standInNodes() (render, kfd, why string) {
 	return render, kfd, ""
 }
 
-// InContainer answers when this program is a container's init, which waits, or
-// its task.
+// InContainer runs the container's init, which waits, or its task, if this program was
+// started as one.
 func InContainer() (code int, done bool) {
 	switch os.Args[0] {
 	case "/init":
@@ -150,7 +152,7 @@ func InContainer() (code int, done bool) {
 	return 0, false
 }
 
-// probe opens the nodes of a GPU and says which open; it is the task.
+// probe runs the task: it opens the nodes of a GPU and prints the results.
 func probe(nodes []string) int {
 	code := 0
 	for _, path := range nodes {

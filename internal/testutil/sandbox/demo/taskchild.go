@@ -15,8 +15,8 @@ import (
 	"concourse-ci-machine/internal/oci"
 )
 
-// runTaskChild is the scene's machine: a mount namespace of its own with a
-// /dev of its own, so that the real /dev is not touched.
+// runTaskChild plays the scene's machine: a mount namespace with a separate /dev, so that
+// the real /dev is not touched.
 func runTaskChild(stdout, stderr io.Writer) int {
 	c := child{root: host.Root(os.Getenv("TASK_ROOT")), dir: os.Getenv("TASK_DIR"), out: stdout}
 	if err := c.run(); err != nil {
@@ -50,7 +50,8 @@ func (c *child) run() error {
 		return err
 	}
 	defer c.runc(bundle, config, "delete", "--force", taskID)
-	if err := c.runc(bundle, config, "create", "--bundle", bundle, "--pid-file", filepath.Join(c.dir, "pid"), taskID); err != nil {
+	if err := c.runc(bundle, config, "create", "--bundle", bundle, "--pid-file", filepath.Join(c.dir, "pid"),
+		taskID); err != nil {
 		return err
 	}
 	if err := c.runc(bundle, config, "start", taskID); err != nil {
@@ -75,8 +76,8 @@ func (c *child) run() error {
 	return nil
 }
 
-// wrapperConfig is the one that the charm wrote, with the paths that lie in
-// the throwaway root written out and this machine's runc.
+// wrapperConfig returns the charm's configuration, with the paths in the throwaway root and
+// this machine's runc.
 func (c *child) wrapperConfig() (string, error) {
 	data, err := c.root.ReadFile(oci.DefaultConfig)
 	if err != nil {
@@ -99,7 +100,8 @@ func (c *child) wrapperConfig() (string, error) {
 
 func (c *child) runc(bundle, config string, args ...string) error {
 	cmd := exec.Command(c.root.Path("/opt/concourse-ci-machine/runtime/runc"),
-		append([]string{"--root", filepath.Join(c.dir, "runc", "concourse"), "--log", filepath.Join(bundle, "log.json"), "--log-format", "json"}, args...)...)
+		append([]string{"--root", filepath.Join(c.dir, "runc", "concourse"), "--log",
+			filepath.Join(bundle, "log.json"), "--log-format", "json"}, args...)...)
 	cmd.Env = append(os.Environ(), oci.EnvConfig+"="+config)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = bundle, c.out, c.out
 	if err := cmd.Run(); err != nil {
@@ -121,7 +123,8 @@ func (c *child) ownDev() error {
 	if err := unix.Mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID, "mode=755"); err != nil {
 		return err
 	}
-	nodes := map[string]string{"null": "1:3", "zero": "1:5", "full": "1:7", "random": "1:8", "urandom": "1:9", "tty": "5:0"}
+	nodes := map[string]string{"null": "1:3", "zero": "1:5", "full": "1:7", "random": "1:8", "urandom": "1:9",
+		"tty": "5:0"}
 	for name, number := range nodes {
 		if err := node(filepath.Join(dev, name), number, 0o666, 0); err != nil {
 			return err
@@ -168,8 +171,8 @@ func writeJSON(path string, v any) error {
 	return os.WriteFile(path, data, 0o600)
 }
 
-// bundle is a container as Concourse makes it for an unprivileged task: init
-// waits, the task comes by exec.
+// bundle creates a container as Concourse does for an unprivileged task: init waits, and
+// the task starts with exec.
 func (c *child) bundle(dir string) error {
 	rootfs := filepath.Join(dir, "rootfs")
 	for _, d := range []string{"proc", "dev", "sys", "tmp/build/0badcafe"} {
@@ -195,11 +198,56 @@ func (c *child) bundle(dir string) error {
 			return err
 		}
 	}
-	const root = 4294967294 // what Concourse maps a container's root to
+	const root = 4294967294 // Concourse maps a container's root to this id
 	for _, p := range []string{rootfs, volume} {
 		if err := syscall.Chown(p, root, root); err != nil {
 			return err
 		}
 	}
 	return writeJSON(filepath.Join(dir, "config.json"), taskConfig(volume))
+}
+
+// taskProcess returns a process of the task's container.
+func taskProcess(uid int, args ...string) map[string]any {
+	caps := []string{}
+	if uid == 0 {
+		caps = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_SETGID", "CAP_SETUID", "CAP_KILL"}
+	}
+	return map[string]any{
+		"user": map[string]any{"uid": uid, "gid": uid}, "cwd": "/", "env": []string{"PATH=/"}, "args": args,
+		"capabilities": map[string]any{"bounding": caps, "effective": caps, "permitted": caps},
+	}
+}
+
+// taskConfig has the properties of a task's container in Concourse: the mount below
+// /tmp/build, the user namespace with its mapping, and one device rule.
+func taskConfig(volume string) map[string]any {
+	type object = map[string]any
+	mount := func(destination, kind, source string, options ...string) object {
+		return object{"destination": destination, "type": kind, "source": source, "options": options}
+	}
+	namespaces := []object{}
+	for _, n := range []string{"pid", "ipc", "uts", "mount", "network", "user"} {
+		namespaces = append(namespaces, object{"type": n})
+	}
+	ids := []object{
+		{"containerID": 0, "hostID": 4294967294, "size": 1},
+		{"containerID": 1, "hostID": 1, "size": 4294967293},
+	}
+	return object{
+		"ociVersion": "1.0.2", "hostname": "task", "root": object{"path": "rootfs"},
+		"process": taskProcess(0, "/init"),
+		"mounts": []object{
+			mount("/proc", "proc", "proc", "nosuid", "noexec", "nodev"),
+			mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k"),
+			mount("/tmp/build/0badcafe", "bind", volume, "bind", "rw"),
+		},
+		"linux": object{
+			"namespaces": namespaces, "uidMappings": ids, "gidMappings": ids, "cgroupsPath": "/" + taskID,
+			"resources": object{"devices": []object{
+				{"allow": false, "access": "rwm"},
+				{"allow": true, "type": "c", "major": 10, "minor": 229, "access": "rwm"},
+			}},
+		},
+	}
 }

@@ -1,0 +1,177 @@
+package resource
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/wellknown"
+)
+
+// OwnedFile has the names of the packages that the charm installed: those that were missing
+// when it began to install them. Files need no such list, because their names or contents
+// identify them as the charm's.
+const OwnedFile = wellknown.StateDir + "/brought.json"
+
+type owned struct {
+	Packages []string `json:"packages"`
+}
+
+// readOwned treats a damaged file as empty. Then no package is removed, which is the
+// smaller harm.
+func readOwned(r host.Root) (b owned, err error) {
+	data, err := r.ReadFile(OwnedFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, nil
+	}
+	if err != nil {
+		return b, fmt.Errorf("cannot read what the charm brought: %w", err)
+	}
+	if json.Unmarshal(data, &b) != nil {
+		b = owned{}
+	}
+	return b, nil
+}
+
+func (b owned) write(r host.Root) error {
+	if len(b.Packages) == 0 {
+		return r.Remove(OwnedFile)
+	}
+	data, err := json.Marshal(b)
+	if err == nil {
+		err = r.WriteFile(OwnedFile, append(data, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot note what the charm brings: %w", err)
+	}
+	return nil
+}
+
+// OwnedPackage describes a package that the charm removes again with RemoveOwned, unless it
+// was installed before. It is recorded before its installation. A crash in between leaves
+// the record of a missing package, which has no effect.
+type OwnedPackage struct{ Package }
+
+// Diff implements plan.Resource.
+func (b OwnedPackage) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
+	p, err := b.Package.Diff(ctx, h)
+	if err != nil || len(p) == 0 {
+		return p, err
+	}
+	st, err := ReadPackage(h.Root, b.Name)
+	if err != nil {
+		return nil, err
+	}
+	have, err := readOwned(h.Root)
+	if err != nil {
+		return nil, err
+	}
+	if st.Installed() || st.Broken() || slices.Contains(have.Packages, b.Name) {
+		return p, nil
+	}
+	install := &p[len(p)-1] // the step before it may fail repeatedly
+	do := install.Do
+	install.Do = func(ctx context.Context) error {
+		now, err := readOwned(h.Root)
+		if err != nil {
+			return err
+		}
+		now.Packages = append(now.Packages, b.Name)
+		if err := now.write(h.Root); err != nil {
+			return err
+		}
+		return do(ctx)
+	}
+	return p, nil
+}
+
+// IsOwned reports whether the charm installed a package.
+func IsOwned(r host.Root, name string) (bool, error) {
+	b, err := readOwned(r)
+	return slices.Contains(b.Packages, name), err
+}
+
+// RemoveOwned removes a package that the charm installed. It keeps other packages, and a
+// package that others now depend on, which is then no longer the charm's. A failure is
+// tolerated, and the next run tries again.
+type RemoveOwned struct {
+	Name     string
+	Why      string     // "compute-runtime is none"
+	Preserve *Preserved // as in Package
+}
+
+const removeLimit = 15 * time.Minute // longer than the wait for dpkg's lock
+
+// Diff implements plan.Resource.
+func (t RemoveOwned) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	have, err := readOwned(h.Root)
+	if err != nil || !slices.Contains(have.Packages, t.Name) {
+		return nil, err
+	}
+	st, err := ReadPackage(h.Root, t.Name)
+	if err != nil {
+		return nil, err
+	}
+	dropRecord := func() error {
+		now, err := readOwned(h.Root)
+		if err != nil {
+			return err
+		}
+		now.Packages = slices.DeleteFunc(now.Packages, func(name string) bool { return name == t.Name })
+		return now.write(h.Root)
+	}
+	if !st.Installed() && !st.Broken() {
+		return plan.Plan{{Op: "forget that " + t.Name + " was the charm's", Why: "it is not installed any more",
+			Do: func(context.Context) error { return dropRecord() }}}, nil
+	}
+	remove := plan.Step{Op: "remove package " + t.Name, Why: t.Why, Tolerate: true,
+		Do: func(ctx context.Context) error {
+			others, err := t.others(ctx, h)
+			if err != nil {
+				return err
+			}
+			if len(others) > 0 {
+				return errors.Join(fmt.Errorf("cannot remove package %s: %s needs it; it stays", t.Name,
+					strings.Join(others, ", ")), dropRecord())
+			}
+			if _, err := h.Run(ctx, t.command(false)); err != nil {
+				return err
+			}
+			return dropRecord()
+		}}
+	return plan.Plan{t.Preserve.wrap(h, remove)}, nil
+}
+
+func (t RemoveOwned) command(simulate bool) host.Command {
+	c := host.Command{Argv: []string{"apt-get", "remove", "--yes", "-o",
+		fmt.Sprintf("DPkg::Lock::Timeout=%d", int(lockTimeout.Seconds()))},
+		Deadline: removeLimit, Env: Package{}.env(), ReadOnly: simulate}
+	if simulate {
+		c.Argv = append(c.Argv, "--simulate")
+	}
+	c.Argv = append(c.Argv, t.Name)
+	return c
+}
+
+// others returns the packages that would be removed too and are not the charm's. apt's
+// simulation has a line "Remv name [version]" for each.
+func (t RemoveOwned) others(ctx context.Context, h host.Host) (names []string, err error) {
+	own, err := readOwned(h.Root)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.Run(ctx, t.command(true))
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "Remv" && !slices.Contains(own.Packages, f[1]) {
+			names = append(names, f[1])
+		}
+	}
+	return names, err
+}

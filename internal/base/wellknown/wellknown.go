@@ -1,0 +1,81 @@
+// Package wellknown has the ports, folders and names that several packages must agree on
+// without importing each other. It imports none of them and decides nothing.
+package wellknown
+
+import "strings"
+
+// Ports that Concourse and this charm listen on.
+const (
+	TSAPort        = 2222 // of a web: workers register there
+	ContainersPort = 7777 // of a worker
+	JobsPort       = 9358 // metrics of Concourse's jobs
+	WebMetricsPort = 9391 // metrics of a web
+	GPUsPort       = 9401 // metrics of GPUs
+)
+
+// Dispatch is the name of the charm's program, and ReadGPUFiles its command under gpu that
+// reads files of GPUs. A program with another name, such as a test's, must not be started
+// for that.
+const (
+	Dispatch     = "dispatch"
+	ReadGPUFiles = "attributes"
+)
+
+// StateDir stores the charm's own records. Its mode is 0700.
+const StateDir = "/var/lib/concourse-charm"
+
+// PCIAnnotation is the annotation of a CDI device with the GPU's PCI address. The charm
+// used it before its descriptions named GPUs by their slots, see PCIOf.
+const PCIAnnotation = "concourse-ci-machine/pci"
+
+// PCIOf returns the PCI address in the name of a slot: 0000:03:00.0 is a GPU, and
+// 0000:03:00.0-1 its partition 1. It returns "" for other names.
+func PCIOf(slot string) string {
+	pci, partition, divided := strings.Cut(slot, "-")
+	domain, rest, _ := strings.Cut(pci, ":")
+	bus, rest, _ := strings.Cut(rest, ":")
+	device, function, _ := strings.Cut(rest, ".")
+	only := func(digits, s string, least, most int) bool {
+		return len(s) >= least && len(s) <= most && strings.Trim(s, digits) == ""
+	}
+	const hex = "0123456789abcdef"
+	if !only(hex, domain, 4, 8) || !only(hex, bus, 2, 2) || !only(hex, device, 2, 2) ||
+		!only(hex, function, 1, 1) || divided && !only(hex[:10], partition, 1, 4) {
+		return ""
+	}
+	return pci
+}
+
+// AMD's GPUs in the Container Device Interface: the kind of their devices, the file with
+// the charm's description, and the variable with which a container chooses.
+const (
+	AMDKind    = "amd.com/gpu"
+	AMDSpec    = "/etc/cdi/amd.json"
+	AMDVisible = "AMD_VISIBLE_DEVICES"
+)
+
+// GPUError returns the name of a GPU error by its code, 1 to 8.
+func GPUError(code int) string {
+	return [...]string{
+		1: "GPU Memory Error", 2: "GPU Hang", 3: "PCIe Error", 4: "Thermal Throttling",
+		5: "Power Limit Exceeded", 6: "ECC Error - Correctable", 7: "ECC Error - Uncorrectable", 8: "XGMI Link Error",
+	}[code]
+}
+
+// IsHandle reports whether name is a container's name from Concourse, which is a UUID.
+func IsHandle(name string) bool {
+	if len(name) != 36 {
+		return false
+	}
+	for i, c := range []byte(name) {
+		switch {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+		case (c < '0' || c > '9') && (c < 'a' || c > 'f'):
+			return false
+		}
+	}
+	return true
+}
