@@ -9,7 +9,7 @@ import (
 // describedNow reports whether the run that ended gave tasks GPUs that it could
 // not know of when it began: another run then hands them out.
 func (c *Charm) describedNow(want worker.Worker) bool {
-	if !want.Describes {
+	if !want.GeneratesSpec {
 		return false
 	}
 	names, err := worker.NVIDIADevices(c.Host.Root)
@@ -20,11 +20,11 @@ func (c *Charm) describedNow(want worker.Worker) bool {
 // been asked: another run then knows what its worker can limit.
 func (c *Charm) limitUnknown(want worker.Worker) bool {
 	_, id, installed := release.Installed(c.Host.Root)
-	return want.GPUs.Exclusive && installed && want.Asked != id
+	return want.GPUs.Exclusive && installed && want.LimitRelease != id
 }
 
 // brought reports whether this run installed a driver that tasks were waiting
 // for: what it serves is seen by another look only.
 func brought(w worker.Worker, changed bool) bool {
-	return changed && w.Driver != nil && !w.Driver.Computes && w.Driver.Decision.Driver
+	return changed && w.Driver != nil && !w.Driver.HasGPUs && w.Driver.Decision.Driver
 }

@@ -25,7 +25,7 @@ func desireNothing(o role.Observed) role.Desired {
 	if o.Event != "remove" {
 		return d
 	}
-	d.Resources = slices.Concat(d.Resources, worker.Leave(o, why), web.Leave(why), role.LeavePebble(why), role.DesireTrust(o.Trust, nil), []plan.Resource{
+	d.Resources = slices.Concat(d.Resources, worker.RemoveAll(o, why), web.Leave(why), role.LeavePebble(why), role.DesireTrust(o.Trust, nil), []plan.Resource{
 		resource.Absent{Path: release.UnitRecord(o.Facts.Unit), Why: why},
 		resource.Absent{Path: programs, Why: why, Tree: true},
 		commandLinkGone{o.CharmDir, why},

@@ -23,21 +23,21 @@ const (
 	exporterGPUs = "http://127.0.0.1:9401/api/v1/gpus"
 	// exporterTime is more than the exporter waits for a GPU that hangs, and less than
 	// Pebble waits for who decides whether GPUs are withheld.
-	exporterTime  = monitor.Deadline + 2*time.Second
+	exporterTimeout  = monitor.Deadline + 2*time.Second
 	ExporterLimit = 16 << 20 // bytes: 512 GPUs with their history and 64 containers each
-	MaxRemarks    = 4        // GPUs that a status names
+	MaxNamed    = 4        // GPUs that a status names
 )
 
 // FromExporter is the health of the GPUs as the exporter at url tells it, "" for this
 // machine's own. A hook gets what it knows of GPUs from there alone: a process that
 // reads a GPU that hangs can't end itself.
 func FromExporter(ctx context.Context, h host.Host, url string) ([]State, error) {
-	r, err := Ask(ctx, h, url)
+	r, err := Fetch(ctx, h, url)
 	return States(r.GPUs), err
 }
 
 // Ask gets all that the exporter tells of GPUs.
-func Ask(ctx context.Context, h host.Host, url string) (api.Report, error) {
+func Fetch(ctx context.Context, h host.Host, url string) (api.Report, error) {
 	var none api.Report
 	if url == "" {
 		if !h.Real() {
@@ -45,7 +45,7 @@ func Ask(ctx context.Context, h host.Host, url string) (api.Report, error) {
 		}
 		url = exporterGPUs
 	}
-	ctx, cancel := context.WithTimeout(ctx, exporterTime)
+	ctx, cancel := context.WithTimeout(ctx, exporterTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -75,7 +75,7 @@ func ParseReport(data []byte) (api.Report, error) {
 	var all any
 	err := json.Unmarshal(data, &all)
 	if err == nil {
-		data, err = json.Marshal(tame(all))
+		data, err = json.Marshal(sanitizeValue(all))
 	}
 	if err != nil || json.Unmarshal(data, &r) != nil {
 		return api.Report{}, errors.New("the exporter does not answer with its list of GPUs")
@@ -87,7 +87,7 @@ func ParseReport(data []byte) (api.Report, error) {
 }
 
 // tame is a value of JSON without surprises.
-func tame(v any) any {
+func sanitizeValue(v any) any {
 	switch v := v.(type) {
 	case string:
 		return Printable(v)
@@ -97,12 +97,12 @@ func tame(v any) any {
 		}
 	case []any:
 		for i := range v {
-			v[i] = tame(v[i])
+			v[i] = sanitizeValue(v[i])
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, e := range v {
-			out[Printable(key)] = tame(e)
+			out[Printable(key)] = sanitizeValue(e)
 		}
 		return out
 	}
@@ -116,7 +116,7 @@ const maxText = 300
 func Printable(text string) string { return sanitize.Line(text, maxText) }
 
 // Remarks are the GPUs that are critical, for the unit's status.
-func Remarks(ctx context.Context, h host.Host, url string) (causes []status.Cause) {
+func CriticalCauses(ctx context.Context, h host.Host, url string) (causes []status.Cause) {
 	states, err := FromExporter(ctx, h, url)
 	if err != nil {
 		return nil // whether the exporter works is told by another remark
@@ -133,7 +133,7 @@ func Critical(states []State) (seen []string) {
 	for _, s := range states {
 		switch {
 		case s.State != health.Critical:
-		case len(seen) == MaxRemarks:
+		case len(seen) == MaxNamed:
 			more++
 		default:
 			seen = append(seen, fmt.Sprintf("GPU %d is critical: %s%s", s.Index, s.Reason, SeeCodes(s.Codes)))
@@ -146,12 +146,12 @@ func Critical(states []State) (seen []string) {
 }
 
 // Out names the GPUs that no new task gets, and how many more there are than MaxRemarks.
-func Out(all []api.Status) (seen []string) {
+func OutOfService(all []api.Status) (seen []string) {
 	more := 0
 	for _, s := range all {
 		switch {
 		case !s.Out():
-		case len(seen) == MaxRemarks:
+		case len(seen) == MaxNamed:
 			more++
 		default:
 			seen = append(seen, fmt.Sprintf("GPU %d is %s %s", s.Index, s.Service.State, s.Service.Text()))

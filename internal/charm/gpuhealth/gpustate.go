@@ -50,13 +50,13 @@ func Read(r host.Root) []State {
 }
 
 // readTime is more than ReadStates takes.
-const readTime = 3 * monitor.Deadline
+const readTimeout = 3 * monitor.Deadline
 
 // NewReader runs argv, a process that writes ReadStates as JSON, so that a GPU
 // that hangs costs that process and not this one, which Juju waits for.
 func NewReader(r host.Runner, argv ...string) func(context.Context) ([]State, error) {
 	return func(ctx context.Context) ([]State, error) {
-		out, err := r.Run(ctx, host.Command{Argv: argv, ReadOnly: true, Deadline: readTime})
+		out, err := r.Run(ctx, host.Command{Argv: argv, ReadOnly: true, Deadline: readTimeout})
 		var command *host.CommandError
 		switch {
 		case errors.As(err, &command) && command.Timeout > 0:
@@ -80,14 +80,14 @@ func States(all []api.Status) (out []State) {
 	for _, s := range all {
 		g := State{Index: s.Index, Name: Printable(s.Name), PCI: Printable(s.PCI), Partition: s.Partition,
 			State: health.State(cmp.Or(Printable(string(s.Health.State)), string(health.Unknown))),
-			Score: s.Health.Score, Reason: cmp.Or(Printable(s.Health.Reason), "nothing is known of it"), Codes: codesOf(s.Health.Codes)}
+			Score: s.Health.Score, Reason: cmp.Or(Printable(s.Health.Reason), "nothing is known of it"), Codes: knownCodes(s.Health.Codes)}
 		out = append(out, g)
 	}
 	return out
 }
 
 // codesOf are those of an answer that explain-error knows.
-func codesOf(codes []int) []int {
+func knownCodes(codes []int) []int {
 	known := []int{}
 	for _, n := range codes {
 		if n >= 1 && n <= 8 {

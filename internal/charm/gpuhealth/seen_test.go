@@ -76,5 +76,5 @@ func parseLook(data []byte) ([]quarantine.Seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	return seenOf(r.GPUs)
+	return parseSeen(r.GPUs)
 }

@@ -44,7 +44,7 @@ type Job struct {
 // Prepare finds what a proof needs on the machine. The error is why it can't be run now,
 // which is no word on the GPU.
 func Prepare(r host.Root, name, command string) (j Job, err error) {
-	if err := check(r, command); err != nil {
+	if err := checkProgram(r, command); err != nil {
 		return j, err
 	}
 	data, err := r.ReadFile(oci.DefaultConfig)
@@ -76,7 +76,7 @@ func Prepare(r host.Root, name, command string) (j Job, err error) {
 
 // check looks at what root is to start as somebody else: the file, and the folders that
 // it is in, are root's, and nobody else can put another file there.
-func check(r host.Root, command string) error {
+func checkProgram(r host.Root, command string) error {
 	for p := command; ; p = path.Dir(p) {
 		st, err := r.Lstat(p)
 		switch {

@@ -53,7 +53,7 @@ func TestContainerHasTheSystemsProgramsAndOneGPU(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, r.Path(runc), j.Runc)
 	j.Recursive = true
-	s, err := j.spec(treeOf(r, command))
+	s, err := j.spec(findTree(r, command))
 	require.NoError(t, err)
 	data, err := json.MarshalIndent(s, "", "  ")
 	require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestContainerHasTheSystemsProgramsAndOneGPU(t *testing.T) {
 		*n.FileMode = 0o666
 	}
 	j.Command = "/usr/bin/proof"
-	s, err = j.spec(treeOf(r, j.Command))
+	s, err = j.spec(findTree(r, j.Command))
 	require.NoError(t, err)
 	require.Empty(t, s.Process.User.AdditionalGids)
 	for _, m := range s.Mounts {
@@ -145,8 +145,8 @@ func TestResultIsReadOnceItsProofHasEnded(t *testing.T) {
 }
 
 func TestOutputMovesNoCursorAndIsBounded(t *testing.T) {
-	require.Equal(t, "a\tb\n?[31mred?[0m ? é\n", clean("a\tb\n\x1b[31mred\x1b[0m \xff é\n", 100))
-	require.Equal(t, "é", clean("éé", 3), "no half of a letter")
+	require.Equal(t, "a\tb\n?[31mred?[0m ? é\n", printable("a\tb\n\x1b[31mred\x1b[0m \xff é\n", 100))
+	require.Equal(t, "é", printable("éé", 3), "no half of a letter")
 	require.NoError(t, WriteOutput(host.Root(t.TempDir()), slot, "x"))
 }
 
@@ -163,7 +163,7 @@ func FuzzResult(f *testing.F) {
 func FuzzClean(f *testing.F) {
 	f.Add("a\x1b[2J\xff\n", 4)
 	f.Fuzz(func(t *testing.T, s string, limit int) {
-		if got := clean(s, limit&0xfff); len(got) > limit&0xfff || bytes.ContainsAny([]byte(got), "\x1b\r\x00\x7f") {
+		if got := printable(s, limit&0xfff); len(got) > limit&0xfff || bytes.ContainsAny([]byte(got), "\x1b\r\x00\x7f") {
 			t.Errorf("%q became %q", s, got)
 		}
 	})

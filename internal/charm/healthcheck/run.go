@@ -20,7 +20,7 @@ const (
 	maxOutput = 4096 // bytes that are kept of what the program writes
 	maxWhy    = 400  // bytes of a reason
 	maxLog    = 1 << 20
-	endTime   = 30 * time.Second // for a container's processes to end
+	removeTimeout   = 30 * time.Second // for a container's processes to end
 )
 
 // Run runs the proof to its end, or to its deadline. It holds the GPU's lock, see Lock.
@@ -28,12 +28,12 @@ func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p qu
 	p = quarantine.Proof{Name: j.Name, Command: j.Command, Began: h.Now().UTC()}
 	defer func() { p.Ended = h.Now().UTC() }()
 	not := func(err error) (quarantine.Proof, string) {
-		p.End, p.Why = quarantine.NotRun, clean(err.Error(), maxWhy)
+		p.End, p.Why = quarantine.NotRun, printable(err.Error(), maxWhy)
 		return p, output
 	}
 	bundle := path.Join(Dir, j.id())
 	if h.Exists(path.Join(bundle, "state")) { // of one that was killed
-		if err := j.end(ctx, h); err != nil {
+		if err := j.remove(ctx, h); err != nil {
 			return not(fmt.Errorf("what the last proof left does not end, as processes do that hang in the driver: reboot the unit: %w", err))
 		}
 	}
@@ -44,9 +44,9 @@ func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p qu
 	out, err := h.Run(ctx, host.Command{Deadline: deadline, Tail: maxOutput, Argv: []string{
 		j.Runc, "--root", h.Path(path.Join(bundle, "state")), "--log", h.Path(log), "--log-format", "json",
 		"run", "--bundle", h.Path(bundle), j.id()}})
-	output = clean(string(out), maxOutput)
-	if left := j.end(ctx, h); left != nil {
-		output += fmt.Sprintf("\n(its processes do not end: %s)\n", clean(left.Error(), maxWhy))
+	output = printable(string(out), maxOutput)
+	if left := j.remove(ctx, h); left != nil {
+		output += fmt.Sprintf("\n(its processes do not end: %s)\n", printable(left.Error(), maxWhy))
 	}
 	var failed *host.CommandError
 	switch {
@@ -59,7 +59,7 @@ func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p qu
 	case failed.Code < 0:
 		return not(err)
 	default:
-		if why := complaint(h.Root, log); why != "" {
+		if why := runcError(h.Root, log); why != "" {
 			return not(fmt.Errorf("%s does not start it: %s", j.Runc, why))
 		}
 		p.End, p.Exit = quarantine.Failed, failed.Code
@@ -69,7 +69,7 @@ func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p qu
 
 // write makes the bundle. What is there of the last one is written anew.
 func (j Job) write(r host.Root, bundle string) error {
-	t := treeOf(r, j.Command)
+	t := findTree(r, j.Command)
 	s, err := j.spec(t)
 	if err != nil {
 		return err
@@ -100,15 +100,15 @@ func (j Job) write(r host.Root, bundle string) error {
 }
 
 // end takes the container away, whatever of it is left.
-func (j Job) end(ctx context.Context, h host.Host) error {
-	_, err := h.Run(context.WithoutCancel(ctx), host.Command{Deadline: endTime, Argv: []string{
+func (j Job) remove(ctx context.Context, h host.Host) error {
+	_, err := h.Run(context.WithoutCancel(ctx), host.Command{Deadline: removeTimeout, Argv: []string{
 		j.Runc, "--root", h.Path(path.Join(Dir, j.id(), "state")), "delete", "--force", j.id()}})
 	return err
 }
 
 // complaint is runc's own error, "" where the program ran and ended with what runc then
 // ends with, too. runc has a log for it, in JSON by lines.
-func complaint(r host.Root, log string) (why string) {
+func runcError(r host.Root, log string) (why string) {
 	data, err := r.ReadFile(log)
 	if err != nil {
 		return ""
@@ -119,11 +119,11 @@ func complaint(r host.Root, log string) (why string) {
 			why = entry.Msg
 		}
 	}
-	return clean(why, maxWhy)
+	return printable(why, maxWhy)
 }
 
 // clean is a text of others without what moves a cursor: the last limit bytes of it.
-func clean(s string, limit int) string {
+func printable(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && !unicode.IsPrint(r) || r == unicode.ReplacementChar {
 			return '?'

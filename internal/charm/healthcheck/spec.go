@@ -26,7 +26,7 @@ type tree struct {
 
 // treeOf is the system's programs and libraries, where AMD's are as well, and the folder
 // of /srv that the command lies in.
-func treeOf(r host.Root, command string) (t tree) {
+func findTree(r host.Root, command string) (t tree) {
 	t.links = map[string]string{}
 	for _, name := range []string{"bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "usr"} {
 		st, err := r.Lstat("/" + name)
@@ -49,7 +49,7 @@ func treeOf(r host.Root, command string) (t tree) {
 
 // hidden is what of these files is nobody's business: a GPU whose nodes have the group
 // root brings that group with it.
-var hidden = []string{
+var maskedPaths = []string{
 	"/etc/concourse-ci-machine", "/etc/default/concourse", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers", "/etc/sudoers.d",
 	"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
 }
@@ -87,7 +87,7 @@ func (j Job) spec(t tree) (*rspec.Spec, error) {
 		Linux: &rspec.Linux{
 			CgroupsPath: "/" + j.id(),
 			Resources:   &rspec.LinuxResources{Devices: []rspec.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}},
-			MaskedPaths: hidden,
+			MaskedPaths: maskedPaths,
 			ReadonlyPaths: []string{
 				"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 		},

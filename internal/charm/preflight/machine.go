@@ -8,7 +8,7 @@ import (
 )
 
 // What the charm is built for.
-var preflightSeries = []string{"focal", "jammy", "noble", "resolute"}
+var supportedSeries = []string{"focal", "jammy", "noble", "resolute"}
 
 const (
 	minCPUs  = 2
@@ -23,7 +23,7 @@ func (p *preflight) series() Check {
 	switch {
 	case m.Series == "":
 		return warn("series", "deploy to --base ubuntu@24.04", "/etc/os-release names no series")
-	case m.Distro != "ubuntu" || !slices.Contains(preflightSeries, m.Series):
+	case m.Distro != "ubuntu" || !slices.Contains(supportedSeries, m.Series):
 		return warn("series", "deploy to --base ubuntu@24.04; AMD has packages for some series of Ubuntu only", "%s %s is not tested with this charm", m.Distro, m.Series)
 	}
 	return ok("series", "Ubuntu %s", m.Series)
@@ -111,11 +111,11 @@ func (p *preflight) disks() []Check {
 func gb(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/gigabyte) }
 
 // earliest is before any clock that is right.
-var earliest = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+var earliestTime = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (p *preflight) clock() Check {
 	now := p.Host.Now()
-	if now.Before(earliest) {
+	if now.Before(earliestTime) {
 		return failure("time", "set the clock: timedatectl set-ntp true", "the clock says %s; no certificate is valid then", now.UTC().Format(time.DateOnly))
 	}
 	if p.machine.Container != "" {

@@ -20,12 +20,12 @@ import (
 // source is a place that the unit fetches from.
 type source struct {
 	name, url string
-	needed    bool // what comes from there is not here yet
+	required    bool // what comes from there is not here yet
 	remedy    string
 }
 
 // used are the sources that the options make the unit fetch from.
-func (p *preflight) used() []source {
+func (p *preflight) sourcesInUse() []source {
 	var all []source
 	const proxies = "let the unit reach it, by http-proxy, https-proxy and no-proxy where there is a proxy"
 	if _, _, installed := release.Installed(p.Host.Root); !role.Attached(p.facts.Resource) {
@@ -55,7 +55,7 @@ func (p *preflight) used() []source {
 
 // sources asks all of them at once.
 func (p *preflight) sources(ctx context.Context) []Check {
-	used := p.used()
+	used := p.sourcesInUse()
 	checks := make([]Check, len(used))
 	var all sync.WaitGroup
 	proxy := role.ProxyOf(p.facts, p.cfg)
@@ -65,11 +65,11 @@ func (p *preflight) sources(ctx context.Context) []Check {
 			name := "source " + s.name
 			switch {
 			case err == nil:
-				checks[i] = ok(name, "%s answers", shownURL(s.url))
-			case s.needed:
-				checks[i] = failure(name, s.remedy, "%s: %v", shownURL(s.url), err)
+				checks[i] = ok(name, "%s answers", redactURL(s.url))
+			case s.required:
+				checks[i] = failure(name, s.remedy, "%s: %v", redactURL(s.url), err)
 			default:
-				checks[i] = warn(name, s.remedy, "%s: %v", shownURL(s.url), err)
+				checks[i] = warn(name, s.remedy, "%s: %v", redactURL(s.url), err)
 			}
 		})
 	}
@@ -78,7 +78,7 @@ func (p *preflight) sources(ctx context.Context) []Check {
 }
 
 // shownURL is a URL without a password.
-func shownURL(s string) string {
+func redactURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {
 		return "the configured URL"
@@ -90,7 +90,7 @@ func shownURL(s string) string {
 // repository are often forbidden. A proxy that wants a login, and a server that
 // is broken, are none.
 func reach(ctx context.Context, address string, p resource.Proxies) error {
-	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, address, nil)
 	if err != nil {
@@ -124,7 +124,7 @@ func unreachable(err error) error {
 	case errors.As(err, &dns):
 		return errors.New("its name can't be resolved")
 	case errors.As(err, &at) && at.Timeout():
-		return fmt.Errorf("no answer within %s", reachTime)
+		return fmt.Errorf("no answer within %s", reachTimeout)
 	case errors.As(err, &op):
 		return fmt.Errorf("cannot connect: %w", op.Err)
 	case errors.As(err, &at):

@@ -124,7 +124,7 @@ func Show(ctx context.Context, h host.Host, w io.Writer, hosts string, f term.Fo
 	if err != nil {
 		return err
 	}
-	if err := p.withHosts(hosts); err != nil {
+	if err := p.setHosts(hosts); err != nil {
 		return err
 	}
 	return writePreflight(w, f, p.run(ctx))
@@ -163,4 +163,4 @@ func writePreflight(w io.Writer, f term.Format, checks []Check) error {
 }
 
 // reachTime is for one source, all of which are asked at once.
-const reachTime = 10 * time.Second
+const reachTimeout = 10 * time.Second

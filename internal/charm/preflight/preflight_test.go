@@ -197,7 +197,7 @@ func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		"no ROCm yet": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) { p.cfg.ROCmUsecases = []string{"hip", "opencl"} }, "toolchain", Warning,
 			"rocm-usecases is hip,opencl, and there is no ROCm in /opt/rocm", "next hook"},
 		"host unreachable": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {
-			require.NoError(t, p.withHosts(""))
+			require.NoError(t, p.setHosts(""))
 			p.reach = unreached
 		}, "host pypi.org", Warning, "no answer", "hosts="},
 		"release unreachable": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) { p.reach = unreached }, "source Concourse's releases", Failure, "https://github.com/concourse/concourse/releases/download: no answer", "release-mirror"},
@@ -246,7 +246,7 @@ func TestHostsOfTasksAreAsked(t *testing.T) {
 		"many":         {"rocm", "a" + strings.Repeat(",a", 32), nil, "cannot check hosts: want at most 32"},
 	} {
 		p, _ := fit(t, "amd", map[string]any{"compute-runtime": c.runtime})
-		err := p.withHosts(c.hosts)
+		err := p.setHosts(c.hosts)
 		if c.err != "" {
 			require.EqualError(t, err, c.err, name)
 			continue
@@ -255,7 +255,7 @@ func TestHostsOfTasksAreAsked(t *testing.T) {
 		require.Equal(t, c.want, p.hosts, name)
 	}
 	p, _ := fit(t, "amd", map[string]any{"compute-runtime": "rocm"})
-	require.NoError(t, p.withHosts("pypi.org,http://u:secret@mirror/simple"))
+	require.NoError(t, p.setHosts("pypi.org,http://u:secret@mirror/simple"))
 	var asked sync.Map
 	p.reach = func(_ context.Context, url string, _ resource.Proxies) error { asked.Store(url, true); return nil }
 	checks := p.run(context.Background())
@@ -333,8 +333,8 @@ func TestSourcesAreReallyAsked(t *testing.T) {
 	require.EqualError(t, reach(ctx, "http://repository.invalid/x", resource.Proxies{HTTP: "http://user:secret@127.0.0.1:9"}), "the proxy does not answer")
 	require.ErrorContains(t, reach(ctx, "http://127.0.0.1:9", resource.Proxies{No: "*"}), "cannot connect: ")
 	require.EqualError(t, reach(ctx, "http://\x7f", resource.Proxies{}), "it is not a URL")
-	require.Equal(t, "http://u:xxxxx@h/x", shownURL("http://u:p@h/x"))
-	require.Equal(t, "the configured URL", shownURL("http://\x7f"))
+	require.Equal(t, "http://u:xxxxx@h/x", redactURL("http://u:p@h/x"))
+	require.Equal(t, "the configured URL", redactURL("http://\x7f"))
 }
 
 func TestRealMachineAnswersTheKernelsQuestions(t *testing.T) {

@@ -68,7 +68,7 @@ func (p *preflight) apparmor() Check {
 	return ok("apparmor", "enabled; this process: %s", profile)
 }
 
-const toolTime = 10 * time.Second
+const toolTimeout = 10 * time.Second
 
 // runcFeatures is the part of `runc features` that tasks depend on (the OCI
 // runtime spec, features.md).
@@ -88,9 +88,9 @@ func (p *preflight) runc(ctx context.Context) Check {
 		return warn(name, "juju status tells why no release is installed", "no release of Concourse is installed yet")
 	}
 	version := strings.TrimPrefix(release.ToolVersion(ctx, p.Host, "runc"), "runc version ")
-	out, err := p.Host.Run(ctx, host.Command{Argv: []string{p.Host.Path(concourse.RealRunc), "features"}, ReadOnly: true, Deadline: toolTime})
+	out, err := p.Host.Run(ctx, host.Command{Argv: []string{p.Host.Path(concourse.RealRunc), "features"}, ReadOnly: true, Deadline: toolTimeout})
 	if version == "" && err != nil {
-		return failure(name, "run restart-services force=true, or set version", "%s does not run: %s", concourse.RealRunc, lastLineOf(err))
+		return failure(name, "run restart-services force=true, or set version", "%s does not run: %s", concourse.RealRunc, lastLine(err))
 	}
 	if err != nil { // runc 1.0 has no such command
 		return warn(name, "use a newer Concourse", "%s does not tell its features", version)
@@ -114,7 +114,7 @@ func (p *preflight) runc(ctx context.Context) Check {
 	return ok(name, "%s, with user namespaces, cgroups 2, rro and seccomp", version)
 }
 
-func lastLineOf(err error) string {
+func lastLine(err error) string {
 	var c *host.CommandError
 	if errors.As(err, &c) && c.LastLine() != "" {
 		return c.LastLine()

@@ -16,7 +16,7 @@ import (
 // usualHosts are what builds for AMD's GPUs mostly fetch from: sources, Python's
 // packages, images, and AMD's. ROCm is at repo.amd.com since 7.13, the driver and older
 // releases at repo.radeon.com.
-const usualHosts = "github.com,pypi.org,registry-1.docker.io,repo.radeon.com,repo.amd.com"
+const defaultHosts = "github.com,pypi.org,registry-1.docker.io,repo.radeon.com,repo.amd.com"
 
 const maxHosts = 32
 
@@ -42,12 +42,12 @@ func hostURLs(hosts string) (urls []string, err error) {
 }
 
 // withHosts sets which hosts are asked.
-func (p *preflight) withHosts(hosts string) (err error) {
+func (p *preflight) setHosts(hosts string) (err error) {
 	switch {
 	case hosts == "none", hosts == "" && (p.facts.Role == model.WebRole || p.cfg.ComputeRuntime == "none"):
 		return nil
 	case hosts == "":
-		hosts = usualHosts
+		hosts = defaultHosts
 	}
 	p.hosts, err = hostURLs(hosts)
 	return err
@@ -61,7 +61,7 @@ func (p *preflight) outbound(ctx context.Context) []Check {
 	var all sync.WaitGroup
 	for i, address := range p.hosts {
 		all.Go(func() {
-			name := "host " + strings.TrimPrefix(shownURL(address), "https://")
+			name := "host " + strings.TrimPrefix(redactURL(address), "https://")
 			if err := p.reach(ctx, address, proxy); err != nil {
 				checks[i] = warn(name, "tasks that fetch from there fail: let the unit reach it, or set hosts= to those that yours need", "%v", err)
 				return
@@ -78,7 +78,7 @@ func (p *preflight) outbound(ctx context.Context) []Check {
 func (p *preflight) folders() Check {
 	const name = "folders"
 	names, err := worker.SrvFolders(p.Host.Root)
-	given := worker.FoldersOfTasks(p.cfg, names)
+	given := worker.TaskFolders(p.cfg, names)
 	var unsafe []string
 	for _, n := range given {
 		if err != nil {

@@ -22,7 +22,7 @@ import (
 // hangs costs that process and nobody else.
 
 // beginBench starts SeeBench for the GPUs that have a pin, or had one.
-func (u *Unit) beginBench() error {
+func (u *Unit) startBench() error {
 	entries, err := u.Host.ReadDir(clockpin.DefaultDir)
 	if errors.Is(err, fs.ErrNotExist) || u.Start == nil {
 		return nil
@@ -40,7 +40,7 @@ func (u *Unit) pins() clockpin.Pins {
 }
 
 // sysfsOf is the directory of a GPU that is whole.
-func sysfsOf(name string) string { return path.Join(clockpin.Devices, name) }
+func sysfsDir(name string) string { return path.Join(clockpin.Devices, name) }
 
 // BenchLooks are made of each pinned GPU between two looks at the unit, a second apart.
 const (
@@ -50,8 +50,8 @@ const (
 
 // SeeBench looks at one GPU that has a pin, so often and while it has. Where its task is
 // over the GPU is given back in a service of its own: for who looks sysfs is read-only.
-func (u *Unit) SeeBench(ctx context.Context, name string, looks int) error {
-	s := &benchSight{Unit: u, name: name}
+func (u *Unit) WatchBench(ctx context.Context, name string, looks int) error {
+	s := &benchWatch{Unit: u, name: name}
 	defer s.close()
 	for n := range looks {
 		if n > 0 {
@@ -65,14 +65,14 @@ func (u *Unit) SeeBench(ctx context.Context, name string, looks int) error {
 }
 
 // look sees to the GPU once, and tells whether it stays pinned.
-func (u *benchSight) look(ctx context.Context) (pinned bool, err error) {
+func (u *benchWatch) look(ctx context.Context) (pinned bool, err error) {
 	name := u.name
-	held, over, err := u.pins().Hold(name, u.Host.Path(sysfsOf(name)), func() (string, error) { return u.holderOf(name) })
+	held, over, err := u.pins().Hold(name, u.Host.Path(sysfsDir(name)), func() (string, error) { return u.holder(name) })
 	if err != nil {
 		return false, err
 	}
 	if over {
-		_, err := u.Host.Run(ctx, host.Command{Deadline: startTime, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
+		_, err := u.Host.Run(ctx, host.Command{Deadline: startTimeout, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
 			"--unit=concourse-gpu-bench-" + strings.ReplaceAll(name, ":", "-") + ".service", "--description=clocks of GPU " + name + " given back",
 			"--", role.BinDir + "/dispatch", "gpu", "bench", name, "back"}})
 		return false, err
@@ -89,11 +89,11 @@ func (u *benchSight) look(ctx context.Context) (pinned bool, err error) {
 
 // EndBench gives a GPU back whose task is over; with end whoever has it.
 func (u *Unit) EndBench(w io.Writer, name string, end bool) error {
-	was, err := u.pins().Back(name, u.Host.Path(sysfsOf(name)), func() (string, error) {
+	was, err := u.pins().Back(name, u.Host.Path(sysfsDir(name)), func() (string, error) {
 		if end {
 			return "", nil
 		}
-		return u.holderOf(name)
+		return u.holder(name)
 	})
 	if err != nil || was == nil {
 		return err
@@ -104,7 +104,7 @@ func (u *Unit) EndBench(w io.Writer, name string, end bool) error {
 }
 
 // holderOf is the container that leases a GPU now, "" for none.
-func (u *Unit) holderOf(name string) (string, error) {
+func (u *Unit) holder(name string) (string, error) {
 	leases, _, on, err := u.leased()
 	if err != nil || !on {
 		return "", err

@@ -31,7 +31,7 @@ type benching struct {
 var slots = []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"}
 
 func levelFile(name string) string {
-	return sysfsOf(name) + "/power_dpm_force_performance_level"
+	return sysfsDir(name) + "/power_dpm_force_performance_level"
 }
 
 func newBenching(t *testing.T, gpus ...int) *benching {
@@ -47,7 +47,7 @@ func newBenching(t *testing.T, gpus ...int) *benching {
 	for _, g := range gpus {
 		b.names = append(b.names, slots[g])
 		hosttest.Put(t, b.Host.Root, levelFile(slots[g]), "auto\n")
-		require.NoError(t, b.pins().Set(clockpin.Card{Name: slots[g], Dir: b.Host.Path(sysfsOf(slots[g])), Level: clockpin.Standard}, clockpin.Task{Container: "4f1c", Bundle: "/run/b"}))
+		require.NoError(t, b.pins().Set(clockpin.Card{Name: slots[g], Dir: b.Host.Path(sysfsDir(slots[g])), Level: clockpin.Standard}, clockpin.Task{Container: "4f1c", Bundle: "/run/b"}))
 	}
 	return b
 }
@@ -60,7 +60,7 @@ func (b *benching) see() (said string) {
 	for _, name := range b.names {
 		run := hosttest.NewRunner(b.t).Answer("systemd-run", "")
 		b.Host.Runner = run
-		require.NoError(b.t, b.SeeBench(b.t.Context(), name, 1))
+		require.NoError(b.t, b.WatchBench(b.t.Context(), name, 1))
 		if len(run.Ran) > 0 { // a service of its own
 			require.Equal(b.t, []string{"systemd-run --quiet --no-block --collect --unit=concourse-gpu-bench-" + strings.ReplaceAll(name, ":", "-") + ".service --description=clocks of GPU " +
 				name + " given back -- /opt/concourse-ci-machine/bin/dispatch gpu bench " + name + " back"}, run.Ran)
@@ -108,16 +108,16 @@ func TestTaskIsToldThatItWasThrottled(t *testing.T) {
 	valid, reason := b.verdict()
 	require.True(t, valid, reason)
 	const table = "/gpu_metrics"
-	data, err := b.Host.ReadFile(sysfsOf(slots[2]) + table)
+	data, err := b.Host.ReadFile(sysfsDir(slots[2]) + table)
 	require.NoError(t, err)
 	data[112] |= 1 // indep_throttle_status
-	hosttest.Put(t, b.Host.Root, sysfsOf(slots[2])+table, string(data))
+	hosttest.Put(t, b.Host.Root, sysfsDir(slots[2])+table, string(data))
 	b.see()
 	valid, reason = b.verdict()
 	require.False(t, valid)
 	require.Equal(t, "it was throttled: ppt0", reason)
 	data[112] &^= 1
-	hosttest.Put(t, b.Host.Root, sysfsOf(slots[2])+table, string(data))
+	hosttest.Put(t, b.Host.Root, sysfsDir(slots[2])+table, string(data))
 	b.see()
 	_, again := b.verdict()
 	require.Equal(t, reason, again)
@@ -126,7 +126,7 @@ func TestTaskIsToldThatItWasThrottled(t *testing.T) {
 // runsAt is what the driver tells of a GPU: how busy it is, and its clocks.
 func (b *benching) runsAt(g int, busy string, gfx, mem uint16) {
 	b.t.Helper()
-	dir := sysfsOf(slots[g])
+	dir := sysfsDir(slots[g])
 	hosttest.Put(b.t, b.Host.Root, dir+"/gpu_busy_percent", busy+"\n")
 	data, err := b.Host.ReadFile(dir + "/gpu_metrics")
 	require.NoError(b.t, err)
@@ -157,14 +157,14 @@ func TestPinnedGPUIsLookedAtEachSecond(t *testing.T) {
 	b := newBenching(t, 1)
 	var slept time.Duration
 	b.Host.Clock = hosttest.Clock{T: hosttest.Now, Slept: func(d time.Duration) { slept += d }}
-	require.NoError(t, b.SeeBench(t.Context(), slots[1], BenchLooks))
+	require.NoError(t, b.WatchBench(t.Context(), slots[1], BenchLooks))
 	require.Equal(t, 5*time.Second, slept, "and the next process looks a second later")
 	r, err := b.pins().Read(slots[1])
 	require.NoError(t, err)
 	require.Equal(t, 6, r.Looks)
 	b.Host.Runner = hosttest.NewRunner(t).Answer("systemd-run", "")
 	require.NoError(t, os.RemoveAll(b.Host.Path("/proc/4711")))
-	require.NoError(t, b.SeeBench(t.Context(), slots[1], BenchLooks))
+	require.NoError(t, b.WatchBench(t.Context(), slots[1], BenchLooks))
 	require.Equal(t, 5*time.Second, slept, "its task is over")
 }
 
@@ -253,7 +253,7 @@ func TestReadingOfADriver(t *testing.T) {
 		if name == "asleep" || name == "no level" {
 			unread = unix.EPERM
 		}
-		readingOf(&got, c.state, unread, was)
+		addReading(&got, c.state, unread, was)
 		require.Equal(t, c.want, got, name)
 	}
 }

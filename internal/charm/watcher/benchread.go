@@ -12,20 +12,20 @@ import (
 )
 
 // benchSight keeps a GPU's files open between looks.
-type benchSight struct {
+type benchWatch struct {
 	*Unit
 	name   string
 	reader *amdgpu.Reader
 }
 
-func (u *benchSight) close() {
+func (u *benchWatch) close() {
 	if u.reader != nil {
 		u.reader.Close()
 	}
 }
 
 // read reads a GPU's level, clocks, and what slows it down, as the exporter would.
-func (u *benchSight) read(held *clockpin.Held) clockpin.Reading {
+func (u *benchWatch) read(held *clockpin.Held) clockpin.Reading {
 	now := clockpin.Reading{At: u.Host.Now()}
 	level, unread := held.Now()
 	if err := u.open(); err != nil {
@@ -33,11 +33,11 @@ func (u *benchSight) read(held *clockpin.Held) clockpin.Reading {
 		return now
 	}
 	now.Level = level
-	readingOf(&now, u.reader.Read(true, amdgpu.Seen{}), unread, held.Record)
+	addReading(&now, u.reader.Read(true, amdgpu.Seen{}), unread, held.Record)
 	return now
 }
 
-func (u *benchSight) open() error {
+func (u *benchWatch) open() error {
 	if u.reader != nil {
 		return nil
 	}
@@ -55,10 +55,10 @@ func (u *benchSight) open() error {
 }
 
 // busyAt is how much of the time a GPU runs graphics or compute that is busy.
-const busyAt = .9
+const busyThreshold = .9
 
 // clocksOf are those of a GPU, of several dies the fastest one's.
-func clocksOf(s amdgpu.State) (all []clockpin.MHz) {
+func fastestClocks(s amdgpu.State) (all []clockpin.MHz) {
 	for _, domain := range []string{"gfx", "mem"} {
 		most := 0.
 		for _, c := range s.Clocks {
@@ -75,8 +75,8 @@ func clocksOf(s amdgpu.State) (all []clockpin.MHz) {
 
 // readingOf takes what the driver tells of limits. Its tables 1.4 and 1.5 always say that
 // there is none (smu_v13_0_6_ppt.c). unread is why it does not tell the level.
-func readingOf(now *clockpin.Reading, s amdgpu.State, unread error, r clockpin.Record) {
-	now.Clocks, now.Busy = clocksOf(s), s.Activity.Graphics.Known && s.Activity.Graphics.Value >= busyAt
+func addReading(now *clockpin.Reading, s amdgpu.State, unread error, r clockpin.Record) {
+	now.Clocks, now.Busy = fastestClocks(s), s.Activity.Graphics.Known && s.Activity.Graphics.Value >= busyThreshold
 	switch t := s.Throttling; {
 	case s.Suspended(): // nothing runs that could be slowed down, and the driver tells nothing
 		now.Level, now.Known, now.Counters = r.Level, true, r.Counters

@@ -9,7 +9,7 @@ import (
 
 // Withhold keeps a GPU from new containers until a person returns it.
 func (u *Unit) Withhold(w io.Writer, which, reason string) error {
-	return u.byHand(w, "withhold", which, func(r quarantine.Record, of servedGPU) (quarantine.Record, string, error) {
+	return u.changeByHand(w, "withhold", which, func(r quarantine.Record, of recordedGPU) (quarantine.Record, string, error) {
 		now, err := r.Withhold(of.name, reason, u.Host.Now().UTC())
 		return now, fmt.Sprintf("%s is withheld: no new container gets it; one that has it keeps it. gpu-return gives it back. The status follows at the next hook, tags once it was out for 10 minutes", of), err
 	})
@@ -17,7 +17,7 @@ func (u *Unit) Withhold(w io.Writer, which, reason string) error {
 
 // Return gives a GPU back to tasks, whoever withheld it.
 func (u *Unit) Return(w io.Writer, which string) error {
-	return u.byHand(w, "return", which, func(r quarantine.Record, of servedGPU) (quarantine.Record, string, error) {
+	return u.changeByHand(w, "return", which, func(r quarantine.Record, of recordedGPU) (quarantine.Record, string, error) {
 		now, standing, err := r.Return(of.name, u.Host.Now().UTC())
 		text := of.String() + " is in service again"
 		switch {
@@ -30,14 +30,14 @@ func (u *Unit) Return(w io.Writer, which string) error {
 	})
 }
 
-func (u *Unit) byHand(w io.Writer, verb, which string, change func(quarantine.Record, servedGPU) (quarantine.Record, string, error)) error {
+func (u *Unit) changeByHand(w io.Writer, verb, which string, change func(quarantine.Record, recordedGPU) (quarantine.Record, string, error)) error {
 	text := ""
-	if err := u.changeService(func(r quarantine.Record) (quarantine.Record, error) {
-		of, err := u.findServed(r, verb, which)
+	if err := u.changeRecord(func(r quarantine.Record) (quarantine.Record, error) {
+		of, err := u.findRecorded(r, verb, which)
 		if err != nil {
 			return r, err
 		}
-		r.Policy = u.quarantine(r)
+		r.Policy = u.quarantinePolicy(r)
 		r, text, err = change(r, of)
 		return r, err
 	}); err != nil {

@@ -32,37 +32,37 @@ func (u *Unit) Leases() (held, of int, doubts []Lease, on bool, err error) {
 }
 
 // Out is what check-status says of a GPU that no new task gets.
-type Out struct {
+type Problem struct {
 	GPU    string // as texts for people name it
 	Text   string // why, and the command that helps
-	Person bool   // it waits for one
+	Manual bool   // it waits for one
 }
 
 // OutOfService are the GPUs that no new task gets, of all that are watched. unit is the
 // unit's name, for commands.
-func (u *Unit) OutOfService(unit string) (out []Out, of int, err error) {
-	all, err := u.servedNow()
+func (u *Unit) OutOfService(unit string) (out []Problem, of int, err error) {
+	all, err := u.readRecorded()
 	for _, s := range all {
 		if s.State != quarantine.InService {
-			out = append(out, Out{s.String(), s.Text() + "; " + s.remedy(unit), s.Person})
+			out = append(out, Problem{s.String(), s.Text() + "; " + s.remedy(unit), s.Person})
 		}
 	}
 	return out, len(all), err
 }
 
 // Warnings returns what speaks against GPUs that tasks get all the same.
-func (u *Unit) Warnings() (list []Out, err error) {
-	all, err := u.servedNow()
+func (u *Unit) Warnings() (list []Problem, err error) {
+	all, err := u.readRecorded()
 	for _, s := range all {
 		if warning := s.Warned(); warning != "" {
-			list = append(list, Out{GPU: s.String(), Text: warning})
+			list = append(list, Problem{GPU: s.String(), Text: warning})
 		}
 	}
 	return list, err
 }
 
 // remedy is the command that helps with a GPU that is not in service.
-func (s servedGPU) remedy(unit string) string {
+func (s recordedGPU) remedy(unit string) string {
 	which := fmt.Sprint(s.index)
 	if s.index < 0 {
 		which = s.name

@@ -62,7 +62,7 @@ func TestGPUThatAContainerHasOpenWithoutALeaseIsGivenToNone(t *testing.T) {
 	require.NoError(t, u.Host.Remove("/proc/4711/stat"))
 	watched(other)
 	require.Equal(t, want, open())
-	require.NoError(t, (&Unit{Host: u.Host}).changeService(func(r quarantine.Record) (quarantine.Record, error) { return r, nil }))
+	require.NoError(t, (&Unit{Host: u.Host}).changeRecord(func(r quarantine.Record) (quarantine.Record, error) { return r, nil }))
 	require.Equal(t, want, open(), "a person's change leaves it")
 	watched()
 	require.Empty(t, open())

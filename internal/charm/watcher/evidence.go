@@ -16,7 +16,7 @@ import (
 
 // keepEvidence keeps what is known of the tasks that were judged at this look, before the
 // kernel's log goes on.
-func (u *Unit) keepEvidence(w io.Writer, before, now quarantine.Record) error {
+func (u *Unit) saveEvidence(w io.Writer, before, now quarantine.Record) error {
 	var more []quarantine.Evidence
 	for _, run := range quarantine.News(before, now) {
 		e := quarantine.Evidence{Run: run}

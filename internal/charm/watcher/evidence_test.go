@@ -96,12 +96,12 @@ func TestWorkerThatDoesNotTellIsNoBar(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	for container, answer := range map[string]string{"a": `{"value":"x"}`, "b": `{`, "c": ``, "d": strings.Repeat(" ", 1<<17) + `{"value":"1"}`} {
 		workerOf(t, u, map[string]string{container: answer})
-		_, err := u.exitOf(t.Context(), container)
+		_, err := u.fetchExit(t.Context(), container)
 		require.Error(t, err, container)
 	}
-	_, err := u.exitOf(t.Context(), "../unknown")
+	_, err := u.fetchExit(t.Context(), "../unknown")
 	require.EqualError(t, err, "the worker answers 404")
 	u.WorkerURL = ""
-	_, err = u.exitOf(t.Context(), "a")
+	_, err = u.fetchExit(t.Context(), "a")
 	require.ErrorContains(t, err, "not CHARM_ROOT's")
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // notLeased returns gpu-sharing as the last hook had it, and why the wrapper leases no GPU.
-func (u *Unit) notLeased() (sharing, why string) {
+func (u *Unit) sharingState() (sharing, why string) {
 	if cfg, known := u.option("gpu-sharing"); known && cfg.Exclusive {
 		return "exclusive", "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; see juju status"
 	}
@@ -30,7 +30,7 @@ func (u *Unit) notLeased() (sharing, why string) {
 }
 
 // leasedGPU is one of the GPUs that the wrapper leases.
-type leasedGPU struct {
+type unitGPU struct {
 	name      string // of its lease, see gpu.Slot
 	index     int    // the number that gpu-device-ids takes; -1 for a GPU that is gone
 	pci       string
@@ -39,7 +39,7 @@ type leasedGPU struct {
 }
 
 // String is the GPU as texts for people name it.
-func (g leasedGPU) String() string {
+func (g unitGPU) String() string {
 	names := []string{g.id, g.pci}
 	if g.partition > 0 {
 		names = append(names, fmt.Sprintf("partition %d", g.partition))
@@ -56,7 +56,7 @@ func (g leasedGPU) String() string {
 // leased are the unit's leases as its wrapper has them, which is what counts:
 // options that no hook has acted on yet have no effect on tasks either. on is
 // false if it leases none, see notLeased.
-func (u *Unit) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error) {
+func (u *Unit) leased() (l lease.Leases, gpus []unitGPU, on bool, err error) {
 	data, err := u.Host.ReadFile(oci.DefaultConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -79,7 +79,7 @@ func (u *Unit) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error) {
 	}
 	l.GPUs = config.LeaseNames()
 	for _, name := range l.GPUs {
-		gpus = append(gpus, leasedOf(inv, name))
+		gpus = append(gpus, findUnitGPU(inv, name))
 	}
 	l.Dir = u.Host.Path(config.Leases.Dir)
 	l.Proc, l.Cgroup, l.Euid, l.Now = u.Host.Path("/proc"), u.Host.Path("/sys/fs/cgroup"), uint32(os.Geteuid()), u.Host.Now
@@ -87,24 +87,24 @@ func (u *Unit) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error) {
 }
 
 // leasedOf finds the GPU that is leased by this name.
-func leasedOf(inv gpu.Inventory, name string) leasedGPU {
+func findUnitGPU(inv gpu.Inventory, name string) unitGPU {
 	for _, v := range gpu.Vendors() {
 		for i, g := range inv.Of(v) {
 			if gpu.Slot(g.PCI, g.Partition) != name {
 				continue
 			}
-			found := leasedGPU{name: name, index: i, pci: g.PCI, partition: g.Partition}
+			found := unitGPU{name: name, index: i, pci: g.PCI, partition: g.Partition}
 			if g.UniqueID != "" {
 				found.id = "GPU-" + g.UniqueID
 			}
 			return found
 		}
 	}
-	return leasedGPU{name: name, index: -1}
+	return unitGPU{name: name, index: -1}
 }
 
 // leaseReport is what is known of the leases now, and what it is made of.
-func (u *Unit) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseReport, []lease.State, error) {
+func (u *Unit) leaseReport(l lease.Leases, gpus []unitGPU) (monitor.LeaseReport, []lease.State, error) {
 	r := monitor.LeaseReport{At: u.Host.Now().UTC(), GPUs: []monitor.LeasedGPU{}}
 	states, n, err := l.Read()
 	if err != nil {
@@ -148,7 +148,7 @@ func (u *Unit) clocks(name string) *monitor.Clocks {
 }
 
 // endLeft ends what ended tasks left behind, so that their GPUs are free.
-func (u *Unit) endLeft(w io.Writer, l lease.Leases) error {
+func (u *Unit) endLeftovers(w io.Writer, l lease.Leases) error {
 	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.Leftovers == "keep" {
 		return nil
 	}
@@ -191,11 +191,11 @@ func (u *Unit) ReportLeases(_ context.Context, w io.Writer) error {
 		if err := u.Host.Remove(worker.LeaseReport); err != nil {
 			return err
 		}
-		_, why := u.notLeased()
+		_, why := u.sharingState()
 		_, err := fmt.Fprintln(w, why)
 		return err
 	}
-	failed := u.endLeft(w, l)
+	failed := u.endLeftovers(w, l)
 	r, _, err := u.leaseReport(l, gpus)
 	if err != nil {
 		return errors.Join(failed, err)
@@ -208,6 +208,6 @@ func (u *Unit) ReportLeases(_ context.Context, w io.Writer) error {
 }
 
 // clock is a time as texts for people have it, with how long ago it was.
-func clock(t, now time.Time) string {
+func formatTime(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", t.UTC().Format("2006-01-02 15:04:05 UTC"), now.Sub(t).Truncate(time.Second))
 }

@@ -21,25 +21,25 @@ import (
 // trial, are opened by a process of its own each minute, one at a look. Others may sleep,
 // and are left asleep.
 const (
-	probeEvery = time.Minute
+	probePeriod = time.Minute
 	// stuckTime is more than a GPU in reset takes to answer.
 	stuckTime = 10 * time.Second
 )
 
 // nodeAnswer is what the process that opens a node writes: when it begins, and again with
 // the rest when it has come back.
-type nodeAnswer struct {
+type probeResult struct {
 	Begun time.Time       `json:"begun"`
 	Ended *time.Time      `json:"ended,omitempty"`
 	Node  quarantine.Node `json:"node,omitempty"` // the errno's name; "" where it opened
 }
 
-func answerFile(name string) string { return path.Join(quarantine.NodeDir, name+".json") }
-func answerLock(name string) string { return path.Join(quarantine.NodeDir, name+".lock") }
+func probeFile(name string) string { return path.Join(quarantine.NodeDir, name+".json") }
+func probeLock(name string) string { return path.Join(quarantine.NodeDir, name+".lock") }
 
 // seeNodes puts into a look how the nodes answered that were opened, and returns which one
 // is to be opened next; "" for none.
-func (u *Unit) seeNodes(l *quarantine.Look, r quarantine.Record) (next string) {
+func (u *Unit) addNodes(l *quarantine.Look, r quarantine.Record) (next string) {
 	now, oldest := u.Host.Now(), time.Time{}
 	for i := range l.GPUs {
 		s := &l.GPUs[i]
@@ -48,14 +48,14 @@ func (u *Unit) seeNodes(l *quarantine.Look, r quarantine.Record) (next string) {
 		if !slices.ContainsFunc(l.Tasks, has) && (known == nil || known.State == quarantine.InService) {
 			continue
 		}
-		a, running := u.answered(s.Name)
+		a, running := u.readProbe(s.Name)
 		switch {
 		case running && now.Sub(a.Begun) >= stuckTime:
 			s.Node = quarantine.NodeStuck
-		case a.Ended != nil && now.Sub(*a.Ended).Abs() < 2*probeEvery:
+		case a.Ended != nil && now.Sub(*a.Ended).Abs() < 2*probePeriod:
 			s.Node = a.Node
 		}
-		if !running && now.Sub(a.Begun).Abs() >= probeEvery && (next == "" || a.Begun.Before(oldest)) {
+		if !running && now.Sub(a.Begun).Abs() >= probePeriod && (next == "" || a.Begun.Before(oldest)) {
 			next, oldest = s.Name, a.Begun
 		}
 	}
@@ -64,20 +64,20 @@ func (u *Unit) seeNodes(l *quarantine.Look, r quarantine.Record) (next string) {
 
 // answered is what is known of a GPU's last opening, and whether one is on its way: the
 // process holds a lock as long as it lives, also one that no signal ends.
-func (u *Unit) answered(name string) (a nodeAnswer, running bool) {
-	unlock, err := u.Host.TryLock(answerLock(name))
+func (u *Unit) readProbe(name string) (a probeResult, running bool) {
+	unlock, err := u.Host.TryLock(probeLock(name))
 	if err == nil {
 		defer unlock()
 	}
-	data, wrong := u.Host.ReadFile(answerFile(name))
+	data, wrong := u.Host.ReadFile(probeFile(name))
 	if wrong != nil || json.Unmarshal(data, &a) != nil {
-		a = nodeAnswer{}
+		a = probeResult{}
 	}
 	return a, errors.Is(err, host.ErrLocked)
 }
 
 // beginProbe starts OpenNode in a process of its own.
-func (u *Unit) beginProbe(name string) error {
+func (u *Unit) startProbe(name string) error {
 	if u.Start == nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := u.Host.TryLock(answerLock(name))
+	unlock, err := u.Host.TryLock(probeLock(name))
 	if errors.Is(err, host.ErrLocked) {
 		return nil // one is on its way
 	}
@@ -102,8 +102,8 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 		if gpu.Slot(g.PCI, g.Partition) != name {
 			continue
 		}
-		a := nodeAnswer{Begun: u.Host.Now().UTC()}
-		if err := u.writeAnswer(name, a); err != nil {
+		a := probeResult{Begun: u.Host.Now().UTC()}
+		if err := u.writeProbe(name, a); err != nil {
 			return err
 		}
 		_, err := drm.Ask(u.Host.Root.Path(g.Render.Path))
@@ -113,15 +113,15 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 		if errors.As(err, &number) {
 			a.Node = quarantine.Node(unix.ErrnoName(number))
 		}
-		return u.writeAnswer(name, a)
+		return u.writeProbe(name, a)
 	}
 	return nil // it is gone, as the exporter will tell
 }
 
-func (u *Unit) writeAnswer(name string, a nodeAnswer) error {
+func (u *Unit) writeProbe(name string, a probeResult) error {
 	data, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	return u.Host.WriteFile(answerFile(name), append(data, '\n'), 0o600)
+	return u.Host.WriteFile(probeFile(name), append(data, '\n'), 0o600)
 }

@@ -11,7 +11,7 @@ import (
 
 // tellTasks tells tasks which GPU fell sick under them, and ends them where that is wanted.
 // It holds no lock: whatever becomes of a task's output, GPUs are decided on.
-func (u *Unit) tellTasks(w io.Writer, seen []quarantine.Seen) error {
+func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Seen) error {
 	r, err := quarantine.Read(u.Host.Root)
 	if err != nil {
 		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)

@@ -20,14 +20,14 @@ import (
 
 const (
 	// startTime is for systemd to take a service on.
-	startTime = 3 * time.Second
+	startTimeout = 3 * time.Second
 	// proofTime is more than a proof takes with its deadline and the end of what it left.
-	proofTime = quarantine.ProofDeadline + 5*time.Minute
+	proofTimeout = quarantine.ProofDeadline + 5*time.Minute
 )
 
 // gpuProof is the option as the last hook knew it. A wrong value is an error: it says
 // that there is to be a proof, and no GPU is returned without.
-func (u *Unit) gpuProof() (command string, wrong error) {
+func (u *Unit) proofOption() (command string, wrong error) {
 	facts, err := model.Load(u.Host.Root)
 	if err != nil {
 		return "", nil // no hook ran yet
@@ -42,9 +42,9 @@ func (u *Unit) gpuProof() (command string, wrong error) {
 }
 
 // seeProofs puts into a look what is known of the proofs that GPUs wait for.
-func (u *Unit) seeProofs(l *quarantine.Look, r quarantine.Record) error {
+func (u *Unit) addProofs(l *quarantine.Look, r quarantine.Record) error {
 	var wrong error
-	if l.Proof, wrong = u.gpuProof(); l.Proof == "" {
+	if l.Proof, wrong = u.proofOption(); l.Proof == "" {
 		return nil
 	}
 	var failed []error
@@ -54,35 +54,35 @@ func (u *Unit) seeProofs(l *quarantine.Look, r quarantine.Record) error {
 		}
 		p, err := healthcheck.Read(u.Host.Root, g.Name)
 		if wrong != nil && !p.Running {
-			p = notRun(g.Name, l.Proof, wrong, l.At)
+			p = notRunProof(g.Name, l.Proof, wrong, l.At)
 		}
 		l.Proofs, failed = append(l.Proofs, p), append(failed, err)
 	}
 	return errors.Join(failed...)
 }
 
-func notRun(name, command string, why error, at time.Time) quarantine.Proof {
+func notRunProof(name, command string, why error, at time.Time) quarantine.Proof {
 	return quarantine.Proof{Name: name, Command: command, Began: at, Ended: at, End: quarantine.NotRun, Why: why.Error()}
 }
 
 // beginProof starts RecordProof in a service of its own: Pebble gives a look seconds, and
 // the rights that it runs with make no container.
-func (u *Unit) beginProof(ctx context.Context, w io.Writer, name, command string) error {
+func (u *Unit) startProof(ctx context.Context, w io.Writer, name, command string) error {
 	fmt.Fprintf(w, "GPU %s: gpu-proof begins\n", name)
-	_, err := u.Host.Run(ctx, host.Command{Deadline: startTime, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
+	_, err := u.Host.Run(ctx, host.Command{Deadline: startTimeout, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
 		"--unit=concourse-gpu-proof-" + strings.ReplaceAll(name, ":", "-") + ".service", "--description=gpu-proof on GPU " + name,
-		fmt.Sprintf("--property=RuntimeMaxSec=%.0f", proofTime.Seconds()), "--", role.BinDir + "/dispatch", "gpu", "proof", name}})
+		fmt.Sprintf("--property=RuntimeMaxSec=%.0f", proofTimeout.Seconds()), "--", role.BinDir + "/dispatch", "gpu", "proof", name}})
 	if err != nil {
-		return errors.Join(err, healthcheck.Write(u.Host.Root, notRun(name, command, err, u.Host.Now().UTC())))
+		return errors.Join(err, healthcheck.Write(u.Host.Root, notRunProof(name, command, err, u.Host.Now().UTC())))
 	}
 	return nil
 }
 
 // prove runs the proof of a GPU, whose lock the caller has.
-func (u *Unit) prove(ctx context.Context, name, command string) (quarantine.Proof, string) {
+func (u *Unit) runProof(ctx context.Context, name, command string) (quarantine.Proof, string) {
 	job, err := healthcheck.Prepare(u.Host.Root, name, command)
 	if err != nil {
-		return notRun(name, command, err, u.Host.Now().UTC()), ""
+		return notRunProof(name, command, err, u.Host.Now().UTC()), ""
 	}
 	job.Recursive = machine.Observe(u.Host.Root).RecursiveReadonly
 	return job.Run(ctx, u.Host, quarantine.ProofDeadline)
@@ -101,7 +101,7 @@ func (u *Unit) RecordProof(ctx context.Context, w io.Writer, name string) error 
 	case g.State != quarantine.Proving:
 		return nil // meanwhile it fell sick, or a person returned it
 	}
-	command, wrong := u.gpuProof()
+	command, wrong := u.proofOption()
 	if command == "" || wrong != nil {
 		return wrong
 	}
@@ -110,7 +110,7 @@ func (u *Unit) RecordProof(ctx context.Context, w io.Writer, name string) error 
 		return err
 	}
 	defer unlock()
-	p, output := u.prove(ctx, name, command)
+	p, output := u.runProof(ctx, name, command)
 	if p.End != quarantine.NotRun {
 		err = healthcheck.WriteOutput(u.Host.Root, name, output)
 	}
@@ -151,14 +151,14 @@ func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 	if err != nil {
 		return err
 	}
-	of, err := u.findServed(r, "prove", which)
+	of, err := u.findRecorded(r, "prove", which)
 	if err != nil {
 		return err
 	}
 	if of.State == quarantine.InService {
 		return fmt.Errorf("cannot prove %s: it is in service, so a task can get it at any moment; withhold it first: dispatch gpu withhold %d REASON", of, of.Index)
 	}
-	command, wrong := u.gpuProof()
+	command, wrong := u.proofOption()
 	switch {
 	case wrong != nil:
 		return fmt.Errorf("cannot prove %s: %w", of, wrong)
@@ -166,7 +166,7 @@ func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 		return fmt.Errorf("cannot prove %s: the option gpu-proof names no program", of)
 	}
 	// Where the exporter does not answer nobody knows of tasks, and the person decides.
-	seen, _ := gpuhealth.Look(ctx, u.Host, u.ExporterURL)
+	seen, _ := gpuhealth.FetchSeen(ctx, u.Host, u.ExporterURL)
 	for _, s := range seen {
 		if s.Name == of.name && len(s.Users) > 0 {
 			return fmt.Errorf("cannot prove %s: a task that had it before still has it open; dispatch gpu top shows which", of)
@@ -178,7 +178,7 @@ func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 	}
 	defer unlock()
 	fmt.Fprintf(w, "%s: %s begins, which may take %s\n", of, command, quarantine.ProofDeadline)
-	p, output := u.prove(ctx, of.name, command)
+	p, output := u.runProof(ctx, of.name, command)
 	fmt.Fprintf(w, "%s%s: %s\n", output, of, verdict(p))
 	if p.End != quarantine.Passed {
 		return fmt.Errorf("cannot rely on %s: %s", of, verdict(p))

@@ -9,7 +9,7 @@ import (
 )
 
 // changeService changes the record, and what the wrapper reads of it.
-func (u *Unit) changeService(change func(quarantine.Record) (quarantine.Record, error)) error {
+func (u *Unit) changeRecord(change func(quarantine.Record) (quarantine.Record, error)) error {
 	unlock, err := u.Host.Lock(quarantine.LockFile)
 	if err != nil {
 		return fmt.Errorf("cannot lock %s: %w; run it with sudo", quarantine.LockFile, err)
@@ -26,7 +26,7 @@ func (u *Unit) changeService(change func(quarantine.Record) (quarantine.Record, 
 		return err
 	}
 	// The wrapper's file first: a kill in between withholds a GPU too soon, never too late.
-	if err := u.writeWithheld(r); err != nil {
+	if err := u.writeAdmission(r); err != nil {
 		return err
 	}
 	return quarantine.Write(u.Host.Root, r)
@@ -34,7 +34,7 @@ func (u *Unit) changeService(change func(quarantine.Record) (quarantine.Record, 
 
 // writeWithheld writes what the wrapper reads for each container, where it differs:
 // no file where there is nothing to say.
-func (u *Unit) writeWithheld(r quarantine.Record) error {
+func (u *Unit) writeAdmission(r quarantine.Record) error {
 	var f admission.File
 	for _, g := range r.OutOfService() {
 		f.GPUs = append(f.GPUs, admission.GPU{Name: g.Name, Why: g.Text()})

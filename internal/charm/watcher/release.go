@@ -17,7 +17,7 @@ func (u *Unit) Release(w io.Writer, which string, force bool) error {
 		return err
 	}
 	if !on {
-		_, why := u.notLeased()
+		_, why := u.sharingState()
 		return fmt.Errorf("cannot release GPU %q: %s", which, why)
 	}
 	i, err := findGPU(gpus, "release", "leases", which)
@@ -28,7 +28,7 @@ func (u *Unit) Release(w io.Writer, which string, force bool) error {
 	switch {
 	case err != nil && s.Held && !force && s.Container != "":
 		return fmt.Errorf("cannot release %s: %s holds it%s%s; force=true (--force) frees the lease all the same, though whoever has it can still open the GPU",
-			gpus[i], s.Holder(), sinceText(s, u.Host.Now()), endOf(s))
+			gpus[i], s.Holder(), sinceText(s, u.Host.Now()), endHint(s))
 	case err != nil:
 		return err
 	case s.Held && s.Container == "":
@@ -45,7 +45,7 @@ func (u *Unit) Release(w io.Writer, which string, force bool) error {
 }
 
 // endOf says how a holder is ended.
-func endOf(s lease.State) string {
+func endHint(s lease.State) string {
 	see := ""
 	if look := s.Look(); look != "" {
 		see = " (" + look + " shows it)"
@@ -63,13 +63,13 @@ func sinceText(s lease.State, now time.Time) string {
 	if s.Since.IsZero() {
 		return ""
 	}
-	return " since " + clock(s.Since, now)
+	return " since " + formatTime(s.Since, now)
 }
 
 // findGPU takes the number that gpu-device-ids has, the name of the lease, the
 // unique id, or the PCI address of a GPU without partitions.
 // verb is what is to be done with it, and has what the unit does with GPUs, for messages.
-func findGPU(gpus []leasedGPU, verb, has, which string) (int, error) {
+func findGPU(gpus []unitGPU, verb, has, which string) (int, error) {
 	which = strings.TrimSpace(which)
 	var found, known []string
 	at := -1

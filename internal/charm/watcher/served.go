@@ -11,37 +11,37 @@ import (
 )
 
 // servedGPU is one of the GPUs that the record has.
-type servedGPU struct {
-	leasedGPU
+type recordedGPU struct {
+	unitGPU
 	quarantine.GPU
 }
 
 // String is the GPU as texts for people name it.
-func (s servedGPU) String() string { return s.leasedGPU.String() }
+func (s recordedGPU) String() string { return s.unitGPU.String() }
 
 // served are the GPUs of the record, with all their names.
-func (u *Unit) served(r quarantine.Record) (all []servedGPU, err error) {
+func (u *Unit) recorded(r quarantine.Record) (all []recordedGPU, err error) {
 	inv, err := gpu.Discover(u.Host.Root)
 	if err != nil {
 		return nil, err
 	}
 	for _, g := range r.GPUs {
-		all = append(all, servedGPU{leasedOf(inv, g.Name), g})
+		all = append(all, recordedGPU{findUnitGPU(inv, g.Name), g})
 	}
 	return all, nil
 }
 
-func (u *Unit) findServed(r quarantine.Record, verb, which string) (of servedGPU, err error) {
-	all, err := u.served(r)
+func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (of recordedGPU, err error) {
+	all, err := u.recorded(r)
 	if err != nil {
 		return of, err
 	}
 	if len(all) == 0 {
 		return of, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this unit is watched yet; see juju status", verb, which)
 	}
-	var gpus []leasedGPU
+	var gpus []unitGPU
 	for _, s := range all {
-		gpus = append(gpus, s.leasedGPU)
+		gpus = append(gpus, s.unitGPU)
 	}
 	i, err := findGPU(gpus, verb, "has", which)
 	if err != nil {
@@ -51,7 +51,7 @@ func (u *Unit) findServed(r quarantine.Record, verb, which string) (of servedGPU
 }
 
 // servedNow are the GPUs of the record; none where nothing was decided yet.
-func (u *Unit) servedNow() ([]servedGPU, error) {
+func (u *Unit) readRecorded() ([]recordedGPU, error) {
 	r, err := quarantine.Read(u.Host.Root)
 	if errors.Is(err, quarantine.ErrDamaged) {
 		return nil, nil // within seconds it is made anew
@@ -59,11 +59,11 @@ func (u *Unit) servedNow() ([]servedGPU, error) {
 	if err != nil || len(r.GPUs) == 0 {
 		return nil, err
 	}
-	return u.served(r)
+	return u.recorded(r)
 }
 
 // serviceText names the GPUs that are not in service, and warnings on others; "" for none.
-func serviceText(all []servedGPU) string {
+func serviceText(all []recordedGPU) string {
 	var b strings.Builder
 	for _, s := range all {
 		if warning := s.Warned(); warning != "" {
@@ -81,7 +81,7 @@ func serviceText(all []servedGPU) string {
 }
 
 // Served is a GPU's service state in JSON.
-type Served struct {
+type ServiceStatus struct {
 	Name     string           `json:"name"`
 	Index    int              `json:"index"`
 	State    quarantine.State `json:"state"`
@@ -94,9 +94,9 @@ type Served struct {
 	Warning  string           `json:"warning,omitempty"`
 }
 
-func (u *Unit) servedJSON(all []servedGPU) (list []Served) {
+func (u *Unit) serviceJSON(all []recordedGPU) (list []ServiceStatus) {
 	for _, s := range all {
-		list = append(list, Served{s.name, s.Index, s.State, s.Since.UTC().Format("2006-01-02T15:04:05Z"), s.Why, s.By, s.Standing, s.OutFor(u.Host.Now()), s.Times, s.Warned()})
+		list = append(list, ServiceStatus{s.name, s.Index, s.State, s.Since.UTC().Format("2006-01-02T15:04:05Z"), s.Why, s.By, s.Standing, s.OutFor(u.Host.Now()), s.Times, s.Warned()})
 	}
 	return list
 }

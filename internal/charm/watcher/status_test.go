@@ -176,7 +176,7 @@ func TestGPUReleaseFreesWhatNoTaskHas(t *testing.T) {
 }
 
 func TestGPUsAreFoundByWhatStatusShows(t *testing.T) {
-	gpus := []leasedGPU{{"0000:0a:00.0", 0, "0000:0a:00.0", 0, "GPU-00000000000000a1"}, {"0000:0a:00.0-1", 1, "0000:0a:00.0", 1, ""},
+	gpus := []unitGPU{{"0000:0a:00.0", 0, "0000:0a:00.0", 0, "GPU-00000000000000a1"}, {"0000:0a:00.0-1", 1, "0000:0a:00.0", 1, ""},
 		{"0000:1b:00.0", 3, "0000:1b:00.0", 0, "GPU-ff"}, {"0000:2c:00.0", -1, "", 0, ""}}
 	for which, want := range map[string]int{"0": 0, " 1 ": 1, "3": 2, "gpu-FF": 2, "0000:1B:00.0": 2, "0000:0A:00.0-1": 1, "0000:2c:00.0": 3} {
 		i, err := findGPU(gpus, "release", "leases", which)
@@ -257,14 +257,14 @@ func TestLeaseNamesAgree(t *testing.T) {
 		require.Len(t, devices, len(names), name)
 		for i, d := range devices {
 			require.Equal(t, gpu.Slot(d.PCI, d.Partition), names[i].Name)
-			got := leasedOf(inv, names[i].Name)
+			got := findUnitGPU(inv, names[i].Name)
 			require.Equal(t, []any{names[i].Name, d.Index, d.PCI, d.Partition}, []any{got.name, got.index, got.pci, got.partition})
 		}
 	}
 	both, err := gpu.Discover(hosttest.Host(t, "both-passed"))
 	require.NoError(t, err)
 	nvidia := both.Of(gpu.NVIDIA)[0]
-	require.Equal(t, leasedGPU{name: nvidia.PCI, pci: nvidia.PCI}, leasedOf(both, nvidia.PCI))
+	require.Equal(t, unitGPU{name: nvidia.PCI, pci: nvidia.PCI}, findUnitGPU(both, nvidia.PCI))
 }
 
 // anonymous takes the GPUs' unique ids away.

@@ -53,21 +53,21 @@ const (
 	// containersTime is how long the worker is waited for, as its containerd may be busy:
 	// from the beginning of a look on, so that the exporter and the worker together hold up
 	// a look no longer than the exporter alone may.
-	containersTime = monitor.Deadline
+	containersTimeout = monitor.Deadline
 	// mostExits bounds what is asked at one look.
-	mostExits = 64
+	maxExits = 64
 )
 
 // exits asks this unit's worker how the tasks ended that are no more. What it does not
 // say stays unknown.
-func (u *Unit) exits(ctx context.Context, before quarantine.Record, l quarantine.Look) map[string]quarantine.Exit {
+func (u *Unit) fetchExits(ctx context.Context, before quarantine.Record, l quarantine.Look) map[string]quarantine.Exit {
 	all := map[string]quarantine.Exit{}
 	for _, run := range before.Runs {
 		here := slices.ContainsFunc(l.Tasks, func(t quarantine.Task) bool { return t.Container == run.Container })
-		if here || run.Ended != nil || l.TasksUnknown || len(all) == mostExits {
+		if here || run.Ended != nil || l.TasksUnknown || len(all) == maxExits {
 			continue
 		}
-		status, err := u.exitOf(ctx, run.Container)
+		status, err := u.fetchExit(ctx, run.Container)
 		if err != nil {
 			continue
 		}
@@ -78,7 +78,7 @@ func (u *Unit) exits(ctx context.Context, before quarantine.Record, l quarantine
 
 // exitOf is the status that a container's process ended with. The worker notes it when
 // the process has ended, as this property of the container (Concourse, worker/runtime).
-func (u *Unit) exitOf(ctx context.Context, container string) (status int, err error) {
+func (u *Unit) fetchExit(ctx context.Context, container string) (status int, err error) {
 	worker := u.WorkerURL
 	if worker == "" {
 		if !u.Host.Real() {

@@ -19,17 +19,17 @@ import (
 // fell sick. None keeps the others from being done. GPUs with clocks that are fixed are
 // seen to first, by others: nothing that takes long may keep a task's setting.
 func (u *Unit) Look(ctx context.Context, w io.Writer) error {
-	began := u.beginBench()
-	seen, err := u.decideService(ctx, w)
-	err = errors.Join(began, err, u.reportWatched(ctx, w))
-	if failed := u.tellTasks(w, seen); failed != nil {
+	began := u.startBench()
+	seen, err := u.decide(ctx, w)
+	err = errors.Join(began, err, u.reportIfLeased(ctx, w))
+	if failed := u.notifyTasks(w, seen); failed != nil {
 		fmt.Fprintln(w, failed)
 	}
 	return err
 }
 
 // reportWatched leaves out the remark on shared GPUs, which is for people.
-func (u *Unit) reportWatched(ctx context.Context, w io.Writer) error {
+func (u *Unit) reportIfLeased(ctx context.Context, w io.Writer) error {
 	_, _, on, err := u.leased()
 	if err != nil || !on {
 		return err
@@ -38,30 +38,30 @@ func (u *Unit) reportWatched(ctx context.Context, w io.Writer) error {
 }
 
 // decideService returns what it saw, too.
-func (u *Unit) decideService(ctx context.Context, w io.Writer) ([]quarantine.Seen, error) {
+func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Seen, error) {
 	// The exporter can take seconds, so a person need not wait for it: it is asked first.
 	l := quarantine.Look{}
 	l.Boot, l.Driver = quarantine.Loads(u.Host.Root)
-	worker, cancel := context.WithTimeout(ctx, containersTime)
+	worker, cancel := context.WithTimeout(ctx, containersTimeout)
 	defer cancel()
-	seen, err := gpuhealth.Look(ctx, u.Host, u.ExporterURL)
+	seen, err := gpuhealth.FetchSeen(ctx, u.Host, u.ExporterURL)
 	if l.GPUs = seen; err != nil {
 		l.Unknown = err.Error()
 	}
 	u.addTasks(&l)
 	if known, err := quarantine.Read(u.Host.Root); err == nil {
-		l.Exits = u.exits(worker, known, l)
+		l.Exits = u.fetchExits(worker, known, l)
 	}
 	var unread error
 	var due []string
 	open := ""
-	err = u.changeService(func(r quarantine.Record) (quarantine.Record, error) {
-		l.At, l.Policy = u.Host.Now().UTC(), u.quarantine(r)
-		unread = u.seeProofs(&l, r)
-		open = u.seeNodes(&l, r)
+	err = u.changeRecord(func(r quarantine.Record) (quarantine.Record, error) {
+		l.At, l.Policy = u.Host.Now().UTC(), u.quarantinePolicy(r)
+		unread = u.addProofs(&l, r)
+		open = u.addNodes(&l, r)
 		now := quarantine.Decide(r, l)
 		due = now.Due()
-		if err := u.keepEvidence(w, r, now); err != nil {
+		if err := u.saveEvidence(w, r, now); err != nil {
 			return r, err
 		}
 		for _, g := range now.GPUs {
@@ -77,16 +77,16 @@ func (u *Unit) decideService(ctx context.Context, w io.Writer) ([]quarantine.See
 	})
 	err = errors.Join(err, unread)
 	if open != "" {
-		err = errors.Join(err, u.beginProbe(open))
+		err = errors.Join(err, u.startProbe(open))
 	}
 	for _, name := range due {
-		err = errors.Join(err, u.beginProof(ctx, w, name, l.Proof))
+		err = errors.Join(err, u.startProof(ctx, w, name, l.Proof))
 	}
 	return seen, err
 }
 
 // quarantine is the option as the last hook knew it; while it is wrong, what held before.
-func (u *Unit) quarantine(r quarantine.Record) quarantine.Policy {
+func (u *Unit) quarantinePolicy(r quarantine.Record) quarantine.Policy {
 	before := r.Policy
 	if before == "" {
 		before = quarantine.Auto

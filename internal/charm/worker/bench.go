@@ -18,7 +18,7 @@ import (
 
 // bench is how the clocks of leased GPUs are fixed for tasks that measure; nil where they
 // are not.
-func bench(o Observed, gpus []gpu.GPU) *oci.Bench {
+func benchConfig(o Observed, gpus []gpu.GPU) *oci.Bench {
 	if !o.Config.Bench {
 		return nil
 	}
@@ -26,7 +26,7 @@ func bench(o Observed, gpus []gpu.GPU) *oci.Bench {
 	for _, g := range gpus {
 		name := gpu.Slot(g.PCI, g.Partition)
 		if g.Vendor == gpu.AMD && clockpin.Plain(name) {
-			list = append(list, oci.BenchGPU{Name: name, Sysfs: path.Join(clockpin.Devices, name), Level: levelOf(g.GFX)})
+			list = append(list, oci.BenchGPU{Name: name, Sysfs: path.Join(clockpin.Devices, name), Level: clockLevel(g.GFX)})
 		}
 	}
 	if len(list) == 0 {
@@ -37,7 +37,7 @@ func bench(o Observed, gpus []gpu.GPU) *oci.Bench {
 
 // levelOf is the level that a GPU's driver has. It is not tried out: MI300 and later refuse
 // the levels for profiling, and older kernels leave clock gating off after a refusal.
-func levelOf(gfx string) clockpin.Level {
+func clockLevel(gfx string) clockpin.Level {
 	if strings.HasPrefix(gfx, "gfx94") || strings.HasPrefix(gfx, "gfx95") {
 		return clockpin.Determinism
 	}
@@ -45,17 +45,17 @@ func levelOf(gfx string) clockpin.Level {
 }
 
 // pinsBack gives GPUs their own clocks back on a unit whose looks at them end.
-type pinsBack struct {
+type clockReset struct {
 	charmDir string
 	why      string
 }
 
 // backTime is more than the driver takes.
-const backTime = 5 * time.Second
+const resetTimeout = 5 * time.Second
 
 // Diff implements plan.Resource. A process of its own does it: one that a GPU hangs can't
 // end itself.
-func (b pinsBack) Diff(_ context.Context, h host.Host) (p plan.Plan, err error) {
+func (b clockReset) Diff(_ context.Context, h host.Host) (p plan.Plan, err error) {
 	entries, err := h.ReadDir(clockpin.DefaultDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -66,7 +66,7 @@ func (b pinsBack) Diff(_ context.Context, h host.Host) (p plan.Plan, err error) 
 			continue
 		}
 		p = append(p, plan.Step{Op: "give GPU " + name + " its own clocks back", Why: b.why, Tolerate: true, Do: func(ctx context.Context) error {
-			_, err := h.Run(ctx, host.Command{Argv: []string{filepath.Join(b.charmDir, "dispatch"), "gpu", "bench", name, "end"}, Deadline: backTime})
+			_, err := h.Run(ctx, host.Command{Argv: []string{filepath.Join(b.charmDir, "dispatch"), "gpu", "bench", name, "end"}, Deadline: resetTimeout})
 			return err
 		}})
 	}

@@ -46,7 +46,7 @@ func TestClocksOfWholeLeasedGPUsMayBeFixed(t *testing.T) {
 
 func TestLevelIsWhatTheDriverHas(t *testing.T) {
 	for gfx, want := range map[string]clockpin.Level{"gfx90a": clockpin.Standard, "gfx1100": clockpin.Standard, "": clockpin.Standard, "gfx942": clockpin.Determinism, "gfx950": clockpin.Determinism} {
-		require.Equal(t, want, levelOf(gfx), gfx)
+		require.Equal(t, want, clockLevel(gfx), gfx)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestUnitThatLeavesGivesClocksBack(t *testing.T) {
 	hosttest.Put(t, r, clockpin.DefaultDir+"/0000:43:00.0", "  \n")
 	hosttest.Put(t, r, clockpin.DefaultDir+"/0000:83:00.0", "damaged")
 	hosttest.Put(t, r, clockpin.DefaultDir+"/.lock", "")
-	p, err := pinsBack{"/charm", "gone"}.Diff(t.Context(), host.Host{Root: r})
+	p, err := clockReset{"/charm", "gone"}.Diff(t.Context(), host.Host{Root: r})
 	require.NoError(t, err)
 	var ops []string
 	for _, s := range p {
@@ -66,5 +66,5 @@ func TestUnitThatLeavesGivesClocksBack(t *testing.T) {
 		ops = append(ops, s.Op)
 	}
 	require.Equal(t, []string{"give GPU 0000:03:00.0 its own clocks back", "give GPU 0000:83:00.0 its own clocks back"}, ops)
-	require.IsType(t, pinsBack{}, Leave(observed(t, r, exclusive()).Observed, "gone")[0])
+	require.IsType(t, clockReset{}, RemoveAll(observed(t, r, exclusive()).Observed, "gone")[0])
 }

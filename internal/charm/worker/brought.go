@@ -19,14 +19,14 @@ import (
 // takeBack takes away what the charm brought for a vendor whose GPUs the operator
 // does not want any more. With compute-runtime=auto a GPU that is gone may come
 // back, so only the other vendor's in its place is such a word.
-func takeBack(o Observed, g GPUs) []plan.Resource {
+func removeOtherVendor(o Observed, g GPUs) []plan.Resource {
 	wanted := func(v gpu.Vendor) bool {
 		return g.Vendor == v || g.Vendor == "" && o.Config.ComputeRuntime == "auto"
 	}
 	why := "compute-runtime is " + o.Config.ComputeRuntime
 	var rs []plan.Resource
 	if !wanted(gpu.AMD) {
-		rs = append(append(rs, leaveAMD(o.Observed, why)...), leaveService(o.CharmDir, why)...)
+		rs = append(append(rs, removeAMD(o.Observed, why)...), removeWatch(o.CharmDir, why)...)
 		rs = append(rs, resource.AllAbsent(why, quarantine.File, quarantine.WithheldFile)...)
 	}
 	if !wanted(gpu.NVIDIA) {
@@ -37,14 +37,14 @@ func takeBack(o Observed, g GPUs) []plan.Resource {
 
 // leaveAMD is all that the charm brought for AMD's GPUs, user space and driver
 // among it, but their description, which goes with the last GPU of a task.
-func leaveAMD(o role.Observed, why string) []plan.Resource {
+func removeAMD(o role.Observed, why string) []plan.Resource {
 	rs := amd.Gone(amd.DriverFacts{Kernel: o.Kernel}, amd.Environment{Seen: o.Install}, why)
 	return append(append(rs, resource.AllAbsent(why, amd.ToolkitFiles()...)...), amd.ForgetToolkit(why), amd.LeaveToolkit(why))
 }
 
 // leaveGPUs is a unit without GPUs, and without all that the charm brought for
 // them.
-func leaveGPUs(o role.Observed, why string) []plan.Resource {
-	rs := append(resource.AllAbsent(why, refreshFiles()...), leaveAMD(o, why)...)
+func removeGPUs(o role.Observed, why string) []plan.Resource {
+	rs := append(resource.AllAbsent(why, refreshFiles()...), removeAMD(o, why)...)
 	return append(append(rs, nvidia.Leave(why)...), cdi.Gone{Why: why})
 }

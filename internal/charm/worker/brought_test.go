@@ -30,7 +30,7 @@ func TestD49GoingBackTakesWhatTheCharmBroughtAndNothingElse(t *testing.T) {
 	} {
 		h, _ := roletest.Brought(t)
 		o := observed(t, h.Root, map[string]any{"compute-runtime": runtime})
-		p := roletest.Changes(t, h, takeBack(o, DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, []string{"0"})))
+		p := roletest.Changes(t, h, removeOtherVendor(o, DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, []string{"0"})))
 		text := roletest.Ops(p) + "\n"
 		for _, path := range want.gone {
 			require.Contains(t, text, "remove "+path+"\n", runtime)
@@ -48,7 +48,7 @@ func TestD49GoingBackTakesWhatTheCharmBroughtAndNothingElse(t *testing.T) {
 		if runtime == "none" {
 			require.False(t, h.Exists(resource.BroughtFile))
 		}
-		require.Empty(t, roletest.Changes(t, h, takeBack(o, DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, []string{"0"}))), "%s: a second run plans nothing", runtime)
+		require.Empty(t, roletest.Changes(t, h, removeOtherVendor(o, DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, []string{"0"}))), "%s: a second run plans nothing", runtime)
 	}
 }
 

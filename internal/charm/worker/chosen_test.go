@@ -105,7 +105,7 @@ func TestAcceptedGPUsAreNumberedAgain(t *testing.T) {
 func TestRefreshGivesTheOthersOfTheChosenGPUs(t *testing.T) {
 	o := without(t, map[string]any{"gpu-device-ids": "0,1"}, slotsOf[1])
 	d := Desired{}
-	d.Resources = Refreshed(o)
+	d.Resources = RefreshResources(o)
 	require.Equal(t, slotsOf[0], wrapperOf(t, d).Leases.GPUs[0].Name)
 }
 
@@ -117,7 +117,7 @@ func TestMissingPartitionsKeepTheirNumbers(t *testing.T) {
 			all = append(all, gpu.GPU{Vendor: gpu.AMD, PCI: pci, Partition: p})
 		}
 	}
-	k, gone := KnownGPUs{}.with("rocm", all)
+	k, gone := KnownGPUs{}.update("rocm", all)
 	require.Empty(t, gone)
 	k = remembered(t, k)
 	require.Len(t, k.PCI, 2)

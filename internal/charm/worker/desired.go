@@ -27,13 +27,13 @@ type Worker struct {
 	Drain time.Duration       // what its tasks get when it leaves, as the web is told
 	GPUs  relation.WorkerGPUs // as the web is told
 	Known KnownGPUs           // to be remembered
-	Asked string              // release that was asked for its limit
+	LimitRelease string              // release that was asked for its limit
 
 	Kubernetes bool // the kubelet is offered the GPUs after applying
 	Exporter   bool // rocm-exporter should be running after applying
-	Toolkit    bool // the toolkit is wanted; a failed attempt belongs into the status
-	NVIDIA     bool // the same for NVIDIA's
-	Describes  bool // applying can give tasks NVIDIA GPUs that they have not now
+	AMDToolkit    bool // the toolkit is wanted; a failed attempt belongs into the status
+	NVIDIAToolkit     bool // the same for NVIDIA's
+	GeneratesSpec  bool // applying can give tasks NVIDIA GPUs that they have not now
 	Driver     *Driver
 }
 
@@ -42,5 +42,5 @@ type Driver struct {
 	Decision amd.Decision
 	Facts    amd.DriverFacts
 	Wanted   amd.Wanted
-	Computes bool // tasks get GPUs all the same
+	HasGPUs bool // tasks get GPUs all the same
 }

@@ -25,7 +25,7 @@ func (o *Observed) observeDriver(ctx context.Context, h host.Host) error {
 	if o.Facts.Role == model.WebRole || model.Leaving(o.Event) || !wantsAMD(o.Config) {
 		return nil
 	}
-	f, err := amd.ObserveDriver(ctx, h, ROCmMachine(o.Machine, o.Arch))
+	f, err := amd.ObserveDriver(ctx, h, AMDMachine(o.Machine, o.Arch))
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot observe the driver of AMD GPUs")
 	}
@@ -37,12 +37,12 @@ func (o *Observed) observeDriver(ctx context.Context, h host.Host) error {
 }
 
 // ROCmMachine is the machine as package rocm takes it.
-func ROCmMachine(m machine.Machine, arch string) amd.Machine {
+func AMDMachine(m machine.Machine, arch string) amd.Machine {
 	return amd.Machine{Hostname: m.Hostname, Container: m.Container, Distro: m.Distro, Series: m.Series, Arch: arch}
 }
 
 // DriverWanted is what the options say of it.
-func DriverWanted(c config.Config, unit string) amd.Wanted {
+func DriverOptions(c config.Config, unit string) amd.Wanted {
 	app, _, _ := strings.Cut(unit, "/")
 	return amd.Wanted{App: app, Unit: unit, Version: c.ROCmVersion, BaseURL: c.ROCmBaseURL, Usecases: c.ROCmUsecases,
 		InstallDriver: c.InstallDriver, AllowDriverChange: c.AllowDriverChange, AllowReboot: c.AllowReboot,
@@ -56,7 +56,7 @@ func desireDriver(d *Desired, o Observed, g GPUs) {
 	if o.Driver == nil || g.Vendor == gpu.NVIDIA {
 		return
 	}
-	w := DriverWanted(o.Config, o.Facts.Unit)
+	w := DriverOptions(o.Config, o.Facts.Unit)
 	decision := amd.Decide(*o.Driver, w)
 	install, err := amd.Install(decision, *o.Driver, w, amd.Environment{Seen: o.Install, Proxies: role.ProxyOf(o.Facts, o.Config), Now: o.Now})
 	if err != nil {
@@ -65,7 +65,7 @@ func desireDriver(d *Desired, o Observed, g GPUs) {
 	}
 	d.Resources = append(d.Resources, install.Resources...)
 	computes := g.Vendor == gpu.AMD && len(g.Chosen) > 0
-	d.Driver = &Driver{Decision: decision, Facts: *o.Driver, Wanted: w, Computes: computes}
+	d.Driver = &Driver{Decision: decision, Facts: *o.Driver, Wanted: w, HasGPUs: computes}
 	if cause := driverCause(decision, w, computes); cause != nil {
 		d.Causes = append([]status.Cause{*cause}, d.Causes...) // before what follows from it
 	}

@@ -24,7 +24,7 @@ func enginesFor(o Observed, g GPUs) []string {
 func desireEngines(d *Desired, o Observed, g GPUs) {
 	names := enginesFor(o, g)
 	if len(names) == 0 {
-		d.Resources = append(d.Resources, leaveEngines("container-engines gives no other engine a GPU")...)
+		d.Resources = append(d.Resources, removeEngines("container-engines gives no other engine a GPU")...)
 		return
 	}
 	d.Resources = append(d.Resources, resource.Dir{Path: role.EnginesDir, Mode: 0o755},
@@ -32,6 +32,6 @@ func desireEngines(d *Desired, o Observed, g GPUs) {
 		engines.Unit{Engines: names, Wrapper: enginesWrapper})
 }
 
-func leaveEngines(why string) []plan.Resource {
+func removeEngines(why string) []plan.Resource {
 	return []plan.Resource{engines.Unit{Wrapper: enginesWrapper}, resource.Absent{Path: role.EnginesDir, Why: why, Tree: true}}
 }

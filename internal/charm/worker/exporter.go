@@ -23,7 +23,7 @@ func desireExporter(d *Desired, o Observed, g GPUs) error {
 	if o.Config.DCGMAliases {
 		layer.Command = append(layer.Command, "--dcgm-aliases")
 	}
-	if leases(o, g) != nil {
+	if leaseConfig(o, g) != nil {
 		layer.Command = append(layer.Command, "--leases.report="+LeaseReport)
 	}
 	d.Exporter = len(g.All) > 0
@@ -51,7 +51,7 @@ func watchAMD(l *resource.PebbleLayer, o Observed) {
 func watchNVIDIA(l *resource.PebbleLayer, o Observed, g GPUs) {
 	l.Command = append(l.Command, "--collect.usage=false", "--nvidia.report="+role.NVIDIAReport)
 	l.Helper, l.HelperCommand = role.NVIDIAService, []string{role.ExporterBin, "--nvidia.write=" + role.NVIDIAReport, "--path.root=/"}
-	if leases(o, g) != nil {
+	if leaseConfig(o, g) != nil {
 		l.Job, l.JobCommand = "gpu-leases", []string{dispatchBin, "gpu", "leases"}
 	}
 }

@@ -39,7 +39,7 @@ func SrvFolders(r host.Root) ([]string, error) {
 }
 
 // FoldersOfTasks are those of /srv that the options give to tasks.
-func FoldersOfTasks(c config.Config, names []string) (given []string) {
+func TaskFolders(c config.Config, names []string) (given []string) {
 	for _, name := range names {
 		if !c.NoFolders && (len(c.Folders) == 0 || slices.Contains(c.Folders, name)) {
 			given = append(given, name)
@@ -51,7 +51,7 @@ func FoldersOfTasks(c config.Config, names []string) (given []string) {
 // folderSuffix is the part of the ready status that counts the folders.
 func folderSuffix(o Observed) string {
 	ro, rw := 0, 0
-	for _, name := range FoldersOfTasks(o.Config, o.Folders) {
+	for _, name := range TaskFolders(o.Config, o.Folders) {
 		if strings.HasSuffix(name, "_writable") || strings.HasSuffix(name, "_rw") {
 			rw++
 		} else {

@@ -27,10 +27,10 @@ type GPUs struct {
 	Chosen []gpu.GPU  // those of them that tasks get; empty when a cause keeps them from working
 	Causes []status.Cause
 
-	Asked   bool           // the unit is to be a worker with GPUs, whether it has any or not
+	Requested   bool           // the unit is to be a worker with GPUs, whether it has any or not
 	Remarks []status.Cause // keep nothing from working
 
-	Withheld []quarantine.GPU // those of Chosen that no new container gets
+	Quarantined []quarantine.GPU // those of Chosen that no new container gets
 	Tagged   []gpu.GPU        // those of Chosen that the worker's tags are of
 }
 
@@ -39,7 +39,7 @@ func (g GPUs) Suffix() string {
 	if len(g.Chosen) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (GPU: %dx %s%s)", len(g.Chosen), g.Vendor.Label(), g.withheldText())
+	return fmt.Sprintf(" (GPU: %dx %s%s)", len(g.Chosen), g.Vendor.Label(), g.quarantineText())
 }
 
 func (g *GPUs) block(format string, args ...any) {
@@ -55,7 +55,7 @@ func DecideGPUs(c config.Config, inv gpu.Inventory, known KnownGPUs, m machine.M
 	if c.ComputeRuntime == "auto" {
 		g.chooseVendor(inv)
 	}
-	g.Asked = g.Vendor != "" || slices.ContainsFunc(g.Causes, func(c status.Cause) bool { return c.Kind == status.Blocked })
+	g.Requested = g.Vendor != "" || slices.ContainsFunc(g.Causes, func(c status.Cause) bool { return c.Kind == status.Blocked })
 	if g.Vendor == "" {
 		return g
 	}
@@ -120,16 +120,16 @@ func (g *GPUs) chooseVendor(inv gpu.Inventory) {
 		g.Vendor = ""
 		g.block("compute-runtime: auto can't choose, %s GPUs are passed through; set it to %s", strings.Join(labels, " and "), strings.Join(runtimes, " or "))
 	case len(labels) == 1:
-	case slices.ContainsFunc(inv.LeftOf(gpu.AMD), GivenAndUnusable):
+	case slices.ContainsFunc(inv.LeftOf(gpu.AMD), Unusable):
 		g.Vendor = gpu.AMD
 	default:
 		g.Causes = append(g.Causes, status.Cause{Kind: status.Active, Text: "no GPU passed through"})
 	}
 }
 
-// GivenAndUnusable reports whether a GPU does not count though somebody gave it to this
+// Unusable reports whether a GPU does not count though somebody gave it to this
 // unit: its node is here and can't be used.
-func GivenAndUnusable(l gpu.Left) bool {
+func Unusable(l gpu.Left) bool {
 	return l.Reason == gpu.Unreadable || l.Reason == gpu.WrongNumber || l.Reason == gpu.NotADevice
 }
 
@@ -152,7 +152,7 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 		return
 	}
 	if !m.LXD() {
-		explainMetal(g, left)
+		explainNoGPUWithoutLXD(g, left)
 		return
 	}
 	only := ""
@@ -172,7 +172,7 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 }
 
 // explainMetal is explainNoGPU where no LXD host is in between.
-func explainMetal(g *GPUs, left []gpu.Left) {
+func explainNoGPUWithoutLXD(g *GPUs, left []gpu.Left) {
 	if len(left) == 0 {
 		g.block("no %s GPU in this machine; set compute-runtime=none or move the unit", g.Vendor.Label())
 	}

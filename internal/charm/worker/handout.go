@@ -24,7 +24,7 @@ import (
 // to run its containers through the wrapper.
 func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 	if g.Vendor == gpu.AMD && len(g.All) > 0 {
-		d.Toolkit = true
+		d.AMDToolkit = true
 		want := amd.Toolkit{Mode: o.Config.Toolkit, Version: o.Config.ToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
 			Series: o.Machine.Series, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), Seen: o.Toolkit, Now: o.Now}.Want()
 		d.Resources = append(d.Resources, want.Resources...)
@@ -36,7 +36,7 @@ func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 		}
 	}
 	desireNVIDIA(d, o, g)
-	d.Resources = append(d.Resources, takeBack(o, g)...)
+	d.Resources = append(d.Resources, removeOtherVendor(o, g)...)
 	if err := desireSpec(d, o, g); err != nil {
 		return false, err
 	}
@@ -87,7 +87,7 @@ func desireWrapper(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 		return false, err
 	}
 	d.Resources = append(d.Resources, file, launcher)
-	if given := FoldersOfTasks(o.Config, o.Folders); len(given) > 0 {
+	if given := TaskFolders(o.Config, o.Folders); len(given) > 0 {
 		d.Resources = append(d.Resources, resource.Nosuid{Dir: Srv, Why: "what tasks leave there must not run as another user of this machine"})
 	}
 	return true, nil
@@ -101,7 +101,7 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 		if config.Env, err = taskEnv(o, g); err != nil {
 			d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: err.Error()})
 		}
-		config.Devices, config.Leases = cdiNames(g), leases(o, g)
+		config.Devices, config.Leases = cdiNames(g), leaseConfig(o, g)
 		t := g.Vendor.Traits()
 		config.Specs, config.Visible = []string{t.Spec}, []string{t.Visible}
 		if g.Vendor == gpu.AMD {
@@ -111,7 +111,7 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 	if len(g.Chosen) > 0 && g.Vendor == gpu.AMD && o.Config.Quarantine != string(quarantine.Off) {
 		config.Withheld = &oci.Withheld{File: quarantine.WithheldFile, GPUs: leasedGPUs(chosenInOrder(g))}
 	}
-	if len(g.Chosen) == 0 && g.Asked {
+	if len(g.Chosen) == 0 && g.Requested {
 		config.Visible = []string{cmp.Or(g.Vendor, gpu.AMD).Traits().Visible}
 		config.Missing = "this unit has none that tasks can use now, and juju status of " + o.Facts.Unit + " says what is in the way; " + lease.RunAgain
 	}

@@ -68,7 +68,7 @@ func (k KnownGPUs) Write(r host.Root) error {
 }
 
 // with is what is known from now on, and which GPUs are gone.
-func (k KnownGPUs) with(runtime string, all []gpu.GPU) (now KnownGPUs, gone []string) {
+func (k KnownGPUs) update(runtime string, all []gpu.GPU) (now KnownGPUs, gone []string) {
 	pci := addresses(all)
 	switch {
 	case runtime != "none" && k.Runtime == runtime && len(k.PCI) > len(pci):
@@ -87,7 +87,7 @@ func (k KnownGPUs) with(runtime string, all []gpu.GPU) (now KnownGPUs, gone []st
 // keep theirs, and have no render node: another GPU must not be chosen by the number of one
 // that went away.
 func (k KnownGPUs) numbered(runtime string, all []gpu.GPU) (list []gpu.GPU) {
-	now, missing := k.with(runtime, all)
+	now, missing := k.update(runtime, all)
 	if len(missing) == 0 {
 		return all
 	}
@@ -131,12 +131,12 @@ func addresses(all []gpu.GPU) (pci []string) {
 
 // miss tells of GPUs that are gone. A worker that had some is none for all steps
 // because it has lost them, also where compute-runtime=auto takes what there is.
-func (g *GPUs) miss(o Observed) KnownGPUs {
-	now, gone := o.Known.with(o.Config.ComputeRuntime, g.All)
+func (g *GPUs) reportMissing(o Observed) KnownGPUs {
+	now, gone := o.Known.update(o.Config.ComputeRuntime, g.All)
 	if len(gone) == 0 {
 		return now
 	}
-	g.Asked = true
+	g.Requested = true
 	for i, pci := range gone {
 		if slices.ContainsFunc(o.GPUs.Left, func(l gpu.Left) bool { return l.PCI == pci && l.Reason == gpu.Hangs }) {
 			gone[i] = pci + " (it hangs, see explain-error 2)"

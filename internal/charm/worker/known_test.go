@@ -40,7 +40,7 @@ func TestGPUsThatAreGoneAreMissedUntilSomebodySaysOtherwise(t *testing.T) {
 		"another runtime":      {had, "auto", at("a"), KnownGPUs{Runtime: "auto", PCI: []string{"a"}}, nil},
 		"no GPUs wanted":       {had, "none", nil, KnownGPUs{}, nil},
 	} {
-		now, gone := c.was.with(c.runtime, c.have)
+		now, gone := c.was.update(c.runtime, c.have)
 		now.Each = nil // see TestMissingPartitionsKeepTheirNumbers
 		require.Equal(t, c.now, now, name)
 		require.Equal(t, c.gone, gone, name)
@@ -57,7 +57,7 @@ func TestAcceptedGPUsAreMissedNoMore(t *testing.T) {
 	require.NoError(t, h.Remove(GPUsFile)) // the action
 	got, err = ReadKnown(h)
 	require.NoError(t, err)
-	now, gone := got.with("rocm", at("a"))
+	now, gone := got.update("rocm", at("a"))
 	require.Empty(t, gone)
 	require.NoError(t, now.Write(h))
 	require.NoError(t, KnownGPUs{}.Write(h))

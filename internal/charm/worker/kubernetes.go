@@ -31,7 +31,7 @@ const (
 // observeKubelet looks whether there is one, and which program would serve it.
 func (o *Observed) observeKubelet(h host.Host) (err error) {
 	if o.Kubelet = h.Exists(kubeletDir); o.Kubelet {
-		o.Plugin, err = role.Programs(o.CharmDir, pluginName)
+		o.PluginDigest, err = role.Programs(o.CharmDir, pluginName)
 	}
 	return err
 }
@@ -43,13 +43,13 @@ func desireKubernetes(d *Desired, o Observed, g GPUs) error {
 	state := o.Units[PluginUnit]
 	switch {
 	case o.Config.Kubernetes == "off":
-		d.Resources = append(d.Resources, leaveKubernetes(state, "kubernetes=off")...)
+		d.Resources = append(d.Resources, removeKubernetes(state, "kubernetes=off")...)
 		return nil
 	case !o.Kubelet:
-		d.Resources = append(d.Resources, leaveKubernetes(state, "there is no kubelet")...)
+		d.Resources = append(d.Resources, removeKubernetes(state, "there is no kubelet")...)
 		return nil
 	case g.Vendor != gpu.AMD:
-		d.Resources = append(d.Resources, leaveKubernetes(state, "tasks get no AMD GPU")...)
+		d.Resources = append(d.Resources, removeKubernetes(state, "tasks get no AMD GPU")...)
 		return nil
 	}
 	unit, err := templates.Render(PluginUnit, map[string]string{"Program": pluginBin})
@@ -63,11 +63,11 @@ func desireKubernetes(d *Desired, o Observed, g GPUs) error {
 		resource.Trigger{Name: ReloadPlugin, Inputs: [][]byte{unit}, Files: []string{pluginFile}, Op: "reload systemd for " + PluginUnit,
 			Then: []host.Command{resource.Systemctl("daemon-reload")}},
 		resource.Service{Unit: PluginUnit, State: state, Up: true},
-		resource.Trigger{Name: RestartPlugin, Inputs: [][]byte{unit, o.Plugin}, Files: []string{pluginFile}, Unit: PluginUnit, State: state,
+		resource.Trigger{Name: RestartPlugin, Inputs: [][]byte{unit, o.PluginDigest}, Files: []string{pluginFile}, Unit: PluginUnit, State: state,
 			Op: "restart " + PluginUnit, Adopt: role.Starts(state), Then: []host.Command{resource.Systemctl("restart", PluginUnit)}})
 	return nil
 }
 
-func leaveKubernetes(state resource.UnitState, why string) []plan.Resource {
+func removeKubernetes(state resource.UnitState, why string) []plan.Resource {
 	return append([]plan.Resource{resource.Service{Unit: PluginUnit, State: state, Why: why}}, resource.AllAbsent(why, pluginFile, pluginBin)...)
 }

@@ -33,7 +33,7 @@ func TestKubeletIsOfferedTheUnitsAMDGPUs(t *testing.T) {
 				o.GPUs = gpu.Inventory{}
 			}
 			require.NoError(t, o.observeKubelet(h))
-			require.Equal(t, c.kubelet, o.Plugin != nil)
+			require.Equal(t, c.kubelet, o.PluginDigest != nil)
 			d := Desire(o, nil)
 			require.Equal(t, c.want, d.Kubernetes)
 			unit, there := resourcetest.File(d.Resources, pluginFile)

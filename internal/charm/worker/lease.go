@@ -29,25 +29,25 @@ func (o *Observed) ObserveLinks(r host.Root) {
 // observeHeld reads which GPUs are leased from what was written down for the exporter.
 // The leases themselves are not looked at in a hook. Nothing hangs on it: it is told to
 // people, so a report that is old or can't be read counts as none.
-func (o *Observed) observeHeld(h host.Host) {
+func (o *Observed) observeLeases(h host.Host) {
 	data, err := h.ReadFile(LeaseReport)
 	var r monitor.LeaseReport
 	if !o.Config.Exclusive || err != nil || json.Unmarshal(data, &r) != nil || h.Now().Sub(r.At).Abs() > monitor.StaleLeases {
 		return
 	}
-	o.Held = map[string]bool{}
+	o.Leased = map[string]bool{}
 	for _, g := range r.GPUs {
-		o.Held[g.Name] = g.Held
+		o.Leased[g.Name] = g.Held
 	}
 }
 
 // leases is how the wrapper leases the chosen GPUs; nil where tasks share them.
-func leases(o Observed, g GPUs) *oci.Leases {
+func leaseConfig(o Observed, g GPUs) *oci.Leases {
 	if !o.Config.Exclusive || len(g.Chosen) == 0 {
 		return nil
 	}
 	gpus := chosenInOrder(g)
-	return &oci.Leases{Dir: lease.DefaultDir, GPUs: leasedGPUs(gpus), Links: weights(o, gpus), Bench: bench(o, gpus)}
+	return &oci.Leases{Dir: lease.DefaultDir, GPUs: leasedGPUs(gpus), Links: linkWeights(o, gpus), Bench: benchConfig(o, gpus)}
 }
 
 // leasedGPUs are the GPUs by their slots: an index or a name of a description can
@@ -75,9 +75,9 @@ func chosenInOrder(g GPUs) (of []gpu.GPU) {
 	return of
 }
 
-// weights are the links between the GPUs as leases weigh them, nil where none
+// linkWeights are the links between the GPUs as leases weigh them, nil where none
 // is better than another as far as is known.
-func weights(o Observed, gpus []gpu.GPU) [][]int {
+func linkWeights(o Observed, gpus []gpu.GPU) [][]int {
 	at := make([]int, len(gpus)) // in o.GPUs.GPUs
 	for i, of := range gpus {
 		at[i] = slices.IndexFunc(o.GPUs.GPUs, func(g gpu.GPU) bool { return g.Render.Path == of.Render.Path })
@@ -108,9 +108,9 @@ func desireLeases(d *Desired, o Observed, g GPUs) {
 	if o.Config.Bench && !o.Config.Exclusive {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "gpu-bench=true has no effect while gpu-sharing=shared"})
 	}
-	if leases(o, g) == nil {
-		d.Resources = append(d.Resources, leaveLeases("GPUs are not leased"))
+	if leaseConfig(o, g) == nil {
+		d.Resources = append(d.Resources, removeLeases("GPUs are not leased"))
 	}
 }
 
-func leaveLeases(why string) plan.Resource { return resource.Absent{Path: LeaseReport, Why: why} }
+func removeLeases(why string) plan.Resource { return resource.Absent{Path: LeaseReport, Why: why} }

@@ -29,7 +29,7 @@ const WorkerLimitFile = model.StateDir + "/worker-limit.json"
 // workerLimit is whether a release's workers can limit their tasks.
 type workerLimit struct {
 	Release string `json:"release"` // its id; "" where it was not asked
-	Own     bool   `json:"own"`
+	Supported     bool   `json:"own"`
 }
 
 // observeWorkerLimit asks the installed release, once for each. One that can't be
@@ -43,13 +43,13 @@ func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return jujuerrors.Annotate(err, "cannot observe what the release can limit")
 	}
-	o.Asked = id
+	o.LimitRelease = id
 	if json.Unmarshal(data, &o.WorkerLimit) == nil && o.WorkerLimit.Release == id {
 		return nil
 	}
 	o.WorkerLimit = workerLimit{}
 	if own, err := concourse.LimitsItself(ctx, h); err == nil {
-		o.WorkerLimit = workerLimit{Release: id, Own: own}
+		o.WorkerLimit = workerLimit{Release: id, Supported: own}
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
 // desireWorkerLimit is how many tasks the worker takes at once, 0 for any
 // number, and what is remembered for it.
 func desireWorkerLimit(d *Desired, o Observed, g GPUs) (tasks int) {
-	d.Asked = o.Asked
+	d.LimitRelease = o.LimitRelease
 	switch data, err := json.Marshal(o.WorkerLimit); {
 	case err != nil:
 		d.Resources = append(d.Resources, role.Impossible{Err: err})
@@ -80,9 +80,9 @@ func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
 		return relation.WorkerGPUs{}
 	}
 	tags := gpuTags(g, g.Chosen)
-	exclusive := leases(o, g) != nil
+	exclusive := leaseConfig(o, g) != nil
 	return relation.WorkerGPUs{Runtime: tags.Runtime, Count: tags.Count, Archs: relation.CountArchs(tags.Archs),
-		Exclusive: exclusive, Limited: exclusive && o.WorkerLimit.Own, Each: eachGPU(o, g)}
+		Exclusive: exclusive, Limited: exclusive && o.WorkerLimit.Supported, Each: eachGPU(o, g)}
 }
 
 // eachGPU is what the web is told of each GPU that tasks get, for people who look at all
@@ -94,10 +94,10 @@ func eachGPU(o Observed, g GPUs) (each []relation.ToldGPU) {
 		}
 		name := gpu.Slot(of.PCI, of.Partition)
 		one := relation.ToldGPU{Index: i, GFX: of.GFX, Model: of.Name}
-		if s := o.Service.Find(name); s != nil && g.Vendor == gpu.AMD {
+		if s := o.Quarantine.Find(name); s != nil && g.Vendor == gpu.AMD {
 			one.Service = string(s.State)
 		}
-		if held, known := o.Held[name]; known && o.Config.Exclusive {
+		if held, known := o.Leased[name]; known && o.Config.Exclusive {
 			one.Leased = &held
 		}
 		each = append(each, one)

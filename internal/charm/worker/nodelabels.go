@@ -16,17 +16,17 @@ func (o *Observed) ObserveLabels(r host.Root) {
 		return
 	}
 	m := nodelabels.Read(r, o.GPUs.Of(gpu.AMD))
-	o.Labelled = &m
+	o.NodeLabels = &m
 }
 
 // desireLabels is the file of labels: those of the GPUs that tasks get, which are also
 // those that pods are offered.
 func desireLabels(d *Desired, o Observed, g GPUs) {
-	if o.Labelled == nil || g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
+	if o.NodeLabels == nil || g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
 		d.Resources = append(d.Resources, resource.Absent{Path: nodelabels.File, Why: "the unit has no GPUs to tell Kubernetes of"})
 		return
 	}
-	m := *o.Labelled
+	m := *o.NodeLabels
 	m.GPUs = slices.DeleteFunc(slices.Clone(m.GPUs), func(l nodelabels.GPU) bool {
 		return !slices.ContainsFunc(g.Chosen, func(c gpu.GPU) bool { return gpu.Slot(c.PCI, c.Partition) == l.Slot })
 	})

@@ -34,7 +34,7 @@ func TestNodeIsLabelledWithTheGPUsThatTasksGet(t *testing.T) {
 			o.ObserveLabels(h.Root)
 			for _, d := range []Desired{Desire(o, nil), {}} {
 				if d.Resources == nil {
-					d.Resources = Refreshed(o)
+					d.Resources = RefreshResources(o)
 				}
 				file, there := resourcetest.File(d.Resources, nodelabels.File)
 				require.Equal(t, c.want != "", there)

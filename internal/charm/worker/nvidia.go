@@ -15,11 +15,11 @@ func desireNVIDIA(d *Desired, o Observed, g GPUs) {
 	}
 	want := NVIDIAToolkit(o, g).Want()
 	d.Resources = append(d.Resources, want.Resources...)
-	d.NVIDIA = true
+	d.NVIDIAToolkit = true
 	if want.Note != "" {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: want.Note})
 	}
-	d.Describes = want.Describes && len(g.Chosen) == 0
+	d.GeneratesSpec = want.Describes && len(g.Chosen) == 0
 }
 
 // NVIDIAToolkit is what NVIDIA's toolkit is decided on.

@@ -25,16 +25,16 @@ type Observed struct {
 
 	GPUs     gpu.Inventory
 	Links    [][]gpu.Link        // between GPUs.GPUs, where they are leased
-	Labelled *nodelabels.Machine // what labels tell of AMD's; nil where nobody reads them
+	NodeLabels *nodelabels.Machine // what labels tell of AMD's; nil where nobody reads them
 	NVIDIA   []string            // devices in NVIDIA's CDI spec; nil where there is none
 	Folders  []string            // directories in /srv
 	Landed   bool                // the operator landed this worker
 	Known    KnownGPUs           // the GPUs that it had
-	Service  quarantine.Record   // which of them are withheld
-	Tagged   taggedGPUs          // which of them the worker's tags leave out
-	Held     map[string]bool     // whether a task leases the GPU of a slot, as far as is known
+	Quarantine  quarantine.Record   // which of them are withheld
+	TagState   tagState          // which of them the worker's tags leave out
+	Leased     map[string]bool     // whether a task leases the GPU of a slot, as far as is known
 	Kubelet  bool                // there is one on this machine
-	Plugin   []byte              // tells whether the program that serves it changed
+	PluginDigest   []byte              // tells whether the program that serves it changed
 	Toolkit  amd.ToolkitState
 
 	NVIDIAToolkit nvidia.State
@@ -44,7 +44,7 @@ type Observed struct {
 
 	WorkerEnv   []byte // worker-config.env as it is
 	WorkerLimit workerLimit
-	Asked       string // the release that was asked for it, or could not be
+	LimitRelease       string // the release that was asked for it, or could not be
 
 	TSA         concourse.TSA // of the web that was chosen
 	TSAProblems []string
@@ -83,10 +83,10 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 	if err := o.ObserveKnown(h.Root); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe which GPUs there were")
 	}
-	if err := o.observeService(h.Root); err != nil {
+	if err := o.observeQuarantine(h.Root); err != nil {
 		return o, err
 	}
-	o.observeHeld(h)
+	o.observeLeases(h)
 	if err := o.observeKubelet(h); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the program for the kubelet")
 	}

@@ -30,7 +30,7 @@ func refreshFiles() []string {
 func desireRefresh(d *Desired, o Observed, g GPUs) error {
 	state := o.Units[RefreshUnit]
 	if g.Vendor == "" && o.Config.ComputeRuntime != "auto" {
-		d.Resources = append(d.Resources, leaveRefresh(state, "compute-runtime is "+o.Config.ComputeRuntime)...)
+		d.Resources = append(d.Resources, removeRefresh(state, "compute-runtime is "+o.Config.ComputeRuntime)...)
 		return nil
 	}
 	var all [][]byte
@@ -55,14 +55,14 @@ func desireRefresh(d *Desired, o Observed, g GPUs) error {
 	return nil
 }
 
-func leaveRefresh(state resource.UnitState, why string) []plan.Resource {
+func removeRefresh(state resource.UnitState, why string) []plan.Resource {
 	return append([]plan.Resource{resource.Service{Unit: RefreshUnit, State: state, Why: why}}, resource.AllAbsent(why, refreshFiles()...)...)
 }
 
 // Refreshed is what follows from the GPUs that there are now.
-func Refreshed(o Observed) []plan.Resource {
+func RefreshResources(o Observed) []plan.Resource {
 	g := DecideGPUs(o.Config, o.GPUs, o.Known, o.Machine, o.NVIDIA)
-	g.miss(o) // with compute-runtime=auto a unit that lost all is one that was to have some
+	g.reportMissing(o) // with compute-runtime=auto a unit that lost all is one that was to have some
 	var d Desired
 	if err := desireSpec(&d, o, g); err != nil {
 		return []plan.Resource{role.Impossible{Err: err}}

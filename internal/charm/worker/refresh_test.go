@@ -56,7 +56,7 @@ func TestRefreshHandsTasksWhatTheHookDoes(t *testing.T) {
 			}
 			want, ok := resourcetest.File(Desire(o, nil).Resources, oci.DefaultConfig)
 			require.True(t, ok)
-			got, ok := resourcetest.File(Refreshed(o), oci.DefaultConfig)
+			got, ok := resourcetest.File(RefreshResources(o), oci.DefaultConfig)
 			require.True(t, ok)
 			require.Equal(t, want, got)
 		})

@@ -25,8 +25,8 @@ import (
 
 // observeService reads what was decided. A damaged record counts as none: it is made
 // anew within seconds.
-func (o *Observed) observeService(r host.Root) (err error) {
-	if o.Service, err = quarantine.Read(r); err != nil && !errors.Is(err, quarantine.ErrDamaged) {
+func (o *Observed) observeQuarantine(r host.Root) (err error) {
+	if o.Quarantine, err = quarantine.Read(r); err != nil && !errors.Is(err, quarantine.ErrDamaged) {
 		return jujuerrors.Annotate(err, "cannot observe which GPUs are withheld")
 	}
 	data, err := r.ReadFile(tagsFile)
@@ -36,21 +36,21 @@ func (o *Observed) observeService(r host.Root) (err error) {
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot observe which GPUs the tags leave out")
 	}
-	if json.Unmarshal(data, &o.Tagged) != nil {
-		o.Tagged = taggedGPUs{} // the worst that follows is a restart too early
+	if json.Unmarshal(data, &o.TagState) != nil {
+		o.TagState = tagState{} // the worst that follows is a restart too early
 	}
 	return nil
 }
 
 // withhold says which of the chosen GPUs are withheld, and which the tags are of.
-func (g *GPUs) withhold(d *Desired, o Observed) {
+func (g *GPUs) applyQuarantine(d *Desired, o Observed) {
 	g.Tagged = g.Chosen
 	if g.Vendor != gpu.AMD || o.Config.Quarantine == string(quarantine.Off) {
 		d.Resources = append(d.Resources, resource.Absent{Path: tagsFile, Why: "no GPU is withheld"})
 		return
 	}
 	for _, of := range g.Chosen {
-		one := o.Service.Find(gpu.Slot(of.PCI, of.Partition))
+		one := o.Quarantine.Find(gpu.Slot(of.PCI, of.Partition))
 		if one == nil {
 			continue
 		}
@@ -58,7 +58,7 @@ func (g *GPUs) withhold(d *Desired, o Observed) {
 			g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf("GPU %d: %s", one.Index, warning)})
 		}
 		if one.State != quarantine.InService {
-			g.Withheld = append(g.Withheld, *one)
+			g.Quarantined = append(g.Quarantined, *one)
 			if one.Await != nil && one.Await.Stuck {
 				g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf("GPU %d is well and not returned: %s", one.Index, one.Await.Text)})
 			}
@@ -68,9 +68,9 @@ func (g *GPUs) withhold(d *Desired, o Observed) {
 			}
 		}
 	}
-	tagged := o.Tagged.follow(g.Chosen, g.Withheld, o.Now)
-	g.Tagged = slices.DeleteFunc(slices.Clone(g.Chosen), func(of gpu.GPU) bool { return slices.Contains(tagged.Out, gpu.Slot(of.PCI, of.Partition)) })
-	if tagged.At.IsZero() {
+	tagged := o.TagState.update(g.Chosen, g.Quarantined, o.Now)
+	g.Tagged = slices.DeleteFunc(slices.Clone(g.Chosen), func(of gpu.GPU) bool { return slices.Contains(tagged.Excluded, gpu.Slot(of.PCI, of.Partition)) })
+	if tagged.ChangedAt.IsZero() {
 		return // none ever was
 	}
 	data, err := json.Marshal(tagged)
@@ -83,14 +83,14 @@ func (g *GPUs) withhold(d *Desired, o Observed) {
 
 // withheldText is the part of the status that tells of withheld GPUs: ", 1 withheld:
 // hang".
-func (g GPUs) withheldText() (text string) {
+func (g GPUs) quarantineText() (text string) {
 	for _, in := range []struct {
 		state  quarantine.State
 		format string
 	}{{quarantine.Withheld, ", %d withheld: %s"}, {quarantine.Proving, ", %d proving: %s"}} {
 		n := 0
 		var words []string
-		for _, w := range g.Withheld {
+		for _, w := range g.Quarantined {
 			if w.State != in.state {
 				continue
 			}
@@ -112,7 +112,7 @@ func (g GPUs) withheldText() (text string) {
 
 // leaveService is a unit whose AMD GPUs nobody watches any more. The record stays, with
 // its copy for the wrapper: it has what a person withheld, and which errors are known.
-func leaveService(charmDir, why string) []plan.Resource {
-	return append(append([]plan.Resource{pinsBack{charmDir, why}}, resource.AllAbsent(why, quarantine.EvidenceFile)...),
+func removeWatch(charmDir, why string) []plan.Resource {
+	return append(append([]plan.Resource{clockReset{charmDir, why}}, resource.AllAbsent(why, quarantine.EvidenceFile)...),
 		resource.Absent{Path: quarantine.NodeDir, Why: why, Tree: true}, resource.Absent{Path: healthcheck.Dir, Why: why, Tree: true}, resource.Absent{Path: healthcheck.OutputDir, Why: why, Tree: true})
 }

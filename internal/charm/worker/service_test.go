@@ -24,20 +24,20 @@ func withheld(o *Observed, gpus ...int) {
 	for i, name := range slotsOf {
 		l.GPUs = append(l.GPUs, quarantine.Seen{Name: name, Index: i, Up: true, State: health.Healthy})
 	}
-	o.Service = quarantine.Decide(quarantine.Record{}, l)
+	o.Quarantine = quarantine.Decide(quarantine.Record{}, l)
 	l.At = l.At.Add(time.Second)
 	for _, i := range gpus {
 		l.GPUs[i].State, l.GPUs[i].Faults = health.Critical, []health.Fault{{Kind: health.Hang, Signals: []string{"kernel_log"}}}
 	}
-	o.Service = quarantine.Decide(o.Service, l)
+	o.Quarantine = quarantine.Decide(o.Quarantine, l)
 }
 
 // next is what the next hook observes of the tags, a time later.
 func next(t *testing.T, o *Observed, d Desired, after time.Duration) {
 	t.Helper()
 	if data, ok := resourcetest.File(d.Resources, tagsFile); ok {
-		o.Tagged = taggedGPUs{}
-		require.NoError(t, json.Unmarshal([]byte(data), &o.Tagged))
+		o.TagState = tagState{}
+		require.NoError(t, json.Unmarshal([]byte(data), &o.TagState))
 	}
 	o.Now = o.Now.Add(after)
 }
@@ -47,7 +47,7 @@ func next(t *testing.T, o *Observed, d Desired, after time.Duration) {
 func TestRecordOfGPUsOutlivesATimeAsTheWeb(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"})
 	var web Desired
-	web.Resources = Gone(o.Observed)
+	web.Resources = RemoveForWeb(o.Observed)
 	require.False(t, absent(web, quarantine.File))
 	require.False(t, absent(web, quarantine.WithheldFile), "the first task after it may come before the first look")
 	other := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "none"}), nil)
@@ -67,7 +67,7 @@ func TestTagsAndStatusFollowWithheldGPUs(t *testing.T) {
 	require.Equal(t, env(t, all), env(t, d), "a short sickness restarts nothing")
 	_, remembered = resourcetest.File(d.Resources, tagsFile)
 	require.False(t, remembered, "no tag has changed")
-	next(t, &o, d, shortTime+time.Second)
+	next(t, &o, d, excludeAfter+time.Second)
 	d = Desire(o, nil)
 	require.Equal(t, "gpu,compute-runtime=rocm,rocm,gpu-count=3,gfx=gfx90a", env(t, d)["CONCOURSE_TAG"])
 	require.Equal(t, wrapperOf(t, all), wrapperOf(t, d), "the wrapper knows by itself")
@@ -79,7 +79,7 @@ func TestTagsAndStatusFollowWithheldGPUs(t *testing.T) {
 	d = Desire(o, nil)
 	require.Equal(t, " (GPU: 4x AMD, 2 withheld: hang)", d.Suffix)
 	require.Contains(t, env(t, d)["CONCOURSE_TAG"], "gpu-count=3")
-	next(t, &o, d, shortTime+time.Second)
+	next(t, &o, d, excludeAfter+time.Second)
 	d = Desire(o, nil)
 	require.Contains(t, env(t, d)["CONCOURSE_TAG"], "gpu-count=2")
 	again := o
@@ -91,7 +91,7 @@ func TestTagsAndStatusFollowWithheldGPUs(t *testing.T) {
 
 	// None left: no step with a GPU's tag comes here, nor one without any.
 	next(t, &o, d, time.Hour)
-	o.Service = quarantine.Record{}
+	o.Quarantine = quarantine.Record{}
 	withheld(&o, 0, 1, 2, 3)
 	d = Desire(o, nil)
 	require.Equal(t, " (GPU: 4x AMD, 4 withheld: all GPUs at once: driver or machine)", d.Suffix)
@@ -116,7 +116,7 @@ func TestQuarantineOffTagsAllGPUs(t *testing.T) {
 
 func TestOwnLimitIsThatOfGPUsInService(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm", "gpu-sharing": "exclusive"})
-	o.WorkerLimit = workerLimit{Release: "8.2.5", Own: true}
+	o.WorkerLimit = workerLimit{Release: "8.2.5", Supported: true}
 	for out, want := range map[int]string{0: "4", 1: "3", 4: "1"} { // 0 would be no limit
 		withheld(&o, []int{0, 1, 2, 3}[:out]...)
 		o.Now = o.Now.Add(time.Hour)
@@ -127,7 +127,7 @@ func TestOwnLimitIsThatOfGPUsInService(t *testing.T) {
 func TestPersonIsToldOfAGPUThatIsTheirs(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})
 	withheld(&o, 2)
-	o.Service.Find(slotsOf[2]).Person = true
+	o.Quarantine.Find(slotsOf[2]).Person = true
 	d := Desire(o, nil)
 	require.Contains(t, d.Causes[len(d.Causes)-1].Text+d.Causes[0].Text,
 		"GPU 2 fell sick too often to come back by itself; once it is mended: juju run concourse-ci-machine/0 gpu-return gpu=2")
@@ -154,7 +154,7 @@ func TestGPUWithTasksThatEndBadlyStaysInServiceWithARemark(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})
 	withheld(&o)
 	all := Desire(o, nil)
-	o.Service.Find(slotsOf[1]).Warning = &health.Fault{Kind: "failed_tasks", Value: 4, Limit: 4}
+	o.Quarantine.Find(slotsOf[1]).Warning = &health.Fault{Kind: "failed_tasks", Value: 4, Limit: 4}
 	d := Desire(o, nil)
 	require.Equal(t, env(t, all), env(t, d))
 	require.Equal(t, wrapperOf(t, all), wrapperOf(t, d))

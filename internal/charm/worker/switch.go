@@ -14,7 +14,7 @@ import (
 // beforeWorkerSwitch lets the tasks of a running worker end before its programs
 // are replaced. Those that take longer go on under the new ones. An attached
 // release that is not the wanted version ends nothing.
-func beforeWorkerSwitch(o Observed) plan.Resource {
+func drainBeforeUpgrade(o Observed) plan.Resource {
 	state := o.Units[concourse.Unit]
 	if !state.Running() {
 		return nil

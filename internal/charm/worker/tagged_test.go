@@ -29,32 +29,32 @@ func TestTagsFollowWhatLastsAndWhatLeavesNone(t *testing.T) {
 		"the last of an architecture, at once": {"", 0, map[string]time.Duration{other: 0}, other},
 		"that, and a short sickness":           {"", 0, map[string]time.Duration{b: 0, other: 0}, other},
 		"none left, at once":                   {"", 0, map[string]time.Duration{a: 0, b: 0, c: 0, other: 0}, a + " " + b + " " + c + " " + other},
-		"back":                                 {b, tagsTime, nil, ""},
-		"back, and right after a change":       {b, tagsTime - 1, nil, b},
-		"lasts, and right after a change":      {b, tagsTime - 1, map[string]time.Duration{b: long, c: long}, b},
+		"back":                                 {b, tagChangeInterval, nil, ""},
+		"back, and right after a change":       {b, tagChangeInterval - 1, nil, b},
+		"lasts, and right after a change":      {b, tagChangeInterval - 1, map[string]time.Duration{b: long, c: long}, b},
 		"sick again before the tags had it":    {b, time.Hour, map[string]time.Duration{b: 0}, b},
 		"a clock that was set back":            {b, -time.Hour, map[string]time.Duration{a: -time.Hour}, a},
 		"withheld while the hook looks":        {"", 0, map[string]time.Duration{b: -time.Second}, ""},
 		"one that tasks do not get any more":   {"0000:63:00.0", time.Hour, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var before taggedGPUs
+			var before tagState
 			if one.ago != 0 {
-				before = taggedGPUs{strings.Fields(one.before), hosttest.Now.Add(-one.ago)}
+				before = tagState{strings.Fields(one.before), hosttest.Now.Add(-one.ago)}
 			}
 			var withheld []quarantine.GPU
 			for name, since := range one.out {
 				at := hosttest.Now.Add(-since)
 				withheld = append(withheld, quarantine.GPU{Name: name, Out: &at})
 			}
-			after := before.follow(chosen, withheld, hosttest.Now)
-			require.Equal(t, one.want, strings.Join(after.Out, " "))
+			after := before.update(chosen, withheld, hosttest.Now)
+			require.Equal(t, one.want, strings.Join(after.Excluded, " "))
 			if one.want == one.before {
 				require.Equal(t, before, after, "nothing is new, so the date stays")
 			} else {
-				require.Equal(t, hosttest.Now, after.At)
+				require.Equal(t, hosttest.Now, after.ChangedAt)
 			}
-			require.Equal(t, after, after.follow(chosen, withheld, hosttest.Now), "a second look changes nothing")
+			require.Equal(t, after, after.update(chosen, withheld, hosttest.Now), "a second look changes nothing")
 		})
 	}
 }
@@ -68,9 +68,9 @@ func TestFirstProofIsOverBeforeTheTagsFollow(t *testing.T) {
 	for i, name := range slotsOf {
 		l.GPUs = append(l.GPUs, quarantine.Seen{Name: name, Index: i, Up: true})
 	}
-	for o.Service.Find(slotsOf[1]).State != quarantine.InService {
+	for o.Quarantine.Find(slotsOf[1]).State != quarantine.InService {
 		l.At = l.At.Add(6 * time.Second)
-		o.Service = quarantine.Decide(o.Service, l)
-		require.Less(t, l.At.Sub(hosttest.Now), shortTime-4*time.Minute, "4 minutes for the sickness")
+		o.Quarantine = quarantine.Decide(o.Quarantine, l)
+		require.Less(t, l.At.Sub(hosttest.Now), excludeAfter-4*time.Minute, "4 minutes for the sickness")
 	}
 }

@@ -40,7 +40,7 @@ func TestWebIsToldOfEachGPU(t *testing.T) {
 			hosttest.Put(t, r, LeaseReport, string(report))
 			o := observed(t, r, c.set)
 			o.NVIDIA = []string{"0"}
-			o.observeHeld(host.Host{Root: r, Clock: hosttest.Clock{T: hosttest.Now}})
+			o.observeLeases(host.Host{Root: r, Clock: hosttest.Clock{T: hosttest.Now}})
 			withheld(&o, 1)
 			require.Equal(t, c.want, Desire(o, nil).GPUs.Each)
 		})

@@ -34,7 +34,7 @@ func Desire(o Observed, gone []plan.Resource) Desired {
 
 // Ending returns what ends of a worker whose options are wrong: its tasks, if its
 // relation to the web ended. All else waits for right options.
-func Ending(h host.Host, o role.Observed) ([]plan.Resource, error) {
+func EndTasks(h host.Host, o role.Observed) ([]plan.Resource, error) {
 	if !role.EndsTasks(o.Event, o.Facts) {
 		return nil, nil
 	}
@@ -58,8 +58,8 @@ func drain(o role.Observed) plan.Resource {
 func desireWorkerUnit(o Observed, gone []plan.Resource) Desired {
 	d := Desired{Desired: role.Desired{Release: o.Release}, Worker: Worker{LogLevel: o.Config.LogLevel, Drain: o.Config.DrainTimeout, Invocation: o.Units[concourse.Unit].Invocation}}
 	gpus := DecideGPUs(o.Config, o.GPUs, o.Known, o.Machine, o.NVIDIA)
-	d.Known = gpus.miss(o)
-	gpus.withhold(&d, o)
+	d.Known = gpus.reportMissing(o)
+	gpus.applyQuarantine(&d, o)
 	d.Causes = append(append(d.Causes, gpus.Causes...), gpus.Remarks...)
 	d.Suffix = gpus.Suffix() + folderSuffix(o)
 	d.GPUs = publishedGPUs(o, gpus)
@@ -68,7 +68,7 @@ func desireWorkerUnit(o Observed, gone []plan.Resource) Desired {
 	d.Resources = append(d.Resources, concourse.Folders(o.Shared())...)
 	d.Resources = append(d.Resources, role.CharmFiles(o.Observed)...)
 	d.TrustAuthorities(o.Observed)
-	role.DesireRelease(&d.Desired, o.Observed, beforeWorkerSwitch(o))
+	role.DesireRelease(&d.Desired, o.Observed, drainBeforeUpgrade(o))
 	d.Resources = append(d.Resources, concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
 	desireDriver(&d, o, gpus)
 	wired, err := desireGPUs(&d, o, gpus)
@@ -97,7 +97,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	tasks := desireWorkerLimit(d, o, gpus)
 	cfg := concourse.WorkerConfig{
 		Name: role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: concourse.WorkFolder(o.Shared()), LogLevel: o.Config.LogLevel, TSA: o.TSA,
-		Tags: concourse.Tags(ofUnit(o.Config.Tags, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)), Wrapped: wired, MaxTasks: tasks,
+		Tags: concourse.Tags(unitTags(o.Config.Tags, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)), Wrapped: wired, MaxTasks: tasks,
 		DNSProxy: o.Config.DNSProxy, DNSServers: o.Config.DNSServers, Proxy: role.ProxyOf(o.Facts, o.Config),
 	}
 	var traced []status.Cause
@@ -138,7 +138,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 		return nil
 	}
 	d.Up = true
-	if gpus.Asked && len(gpus.Tagged) == 0 {
+	if gpus.Requested && len(gpus.Tagged) == 0 {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "steps without tags go to other workers meanwhile: this one keeps the tag gpu-count=0"})
 	}
 	d.Resources = append(d.Resources, env, key,
@@ -180,7 +180,7 @@ func webCauses(o Observed) []status.Cause {
 
 // ofUnit puts the unit's name into the operator's tags: one application has one option
 // for all its units, and a step that is for one of them asks for its tag.
-func ofUnit(tags []string, unit string) (own []string) {
+func unitTags(tags []string, unit string) (own []string) {
 	for _, t := range tags {
 		own = append(own, strings.ReplaceAll(t, "{unit}", strings.ReplaceAll(unit, "/", "-")))
 	}
@@ -190,7 +190,7 @@ func ofUnit(tags []string, unit string) (own []string) {
 // gpuTags is what tells of these GPUs.
 func gpuTags(g GPUs, of []gpu.GPU) concourse.GPUTags {
 	t := concourse.GPUTags{Count: len(of)}
-	if !g.Asked {
+	if !g.Requested {
 		return t
 	}
 	// Whose GPUs it is to have may be open still: gpu-count=0 is a tag all the same.

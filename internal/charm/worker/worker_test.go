@@ -110,7 +110,7 @@ func TestOnlyAUnitThatThisRunStartsNeedsNoRestart(t *testing.T) {
 func TestD23NoRuntimeTouchesNoGPUPart(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "none", "amd-container-toolkit": "required", "srv-folders": "none"})
 	d := Desire(o, nil)
-	require.False(t, d.Toolkit)
+	require.False(t, d.AMDToolkit)
 	require.False(t, d.Exporter)
 	require.Empty(t, d.Causes)
 	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))
@@ -267,6 +267,6 @@ func TestATagCanHaveTheUnitsName(t *testing.T) {
 		{[]string{"ml", "unit={unit}"}, []string{"ml", "unit=rocm-worker-3"}},
 		{[]string{"{Unit}"}, []string{"{Unit}"}},
 	} {
-		require.Equal(t, tt.want, ofUnit(tt.tags, "rocm-worker/3"))
+		require.Equal(t, tt.want, unitTags(tt.tags, "rocm-worker/3"))
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 // acceptGPUs has the next hook take the GPUs that there are for all that there
 // should be.
-func (c *Actions) acceptGPUs(_ context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
-	if err := u.usable("accept the GPUs", model.WorkerRole); err != nil {
+func (c *Actions) acceptGPUs(_ context.Context, u unitState, _ map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("accept the GPUs", model.WorkerRole); err != nil {
 		return nil, err
 	}
 	if err := c.Host.Remove(worker.GPUsFile); err != nil {

@@ -43,7 +43,7 @@ func (r *report) warn(name, text string) {
 	r.checks = append(r.checks, Checked{Name: name, OK: true, Warning: true, Text: text})
 }
 
-func (r *report) cause(name string, cause *status.Cause, text string) {
+func (r *report) addCause(name string, cause *status.Cause, text string) {
 	if cause == nil {
 		r.add(name, nil, text)
 		return
@@ -78,7 +78,7 @@ func (r *report) text() string {
 
 // checkStatus looks at everything that has to work on this unit, and fails when
 // something does not (D25). With verbose it says more of what works.
-func (c *Actions) checkStatus(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+func (c *Actions) checkStatus(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
 	verbose, _ := params["verbose"].(bool)
 	var r report
 	for _, p := range u.Problems {
@@ -112,14 +112,14 @@ func (c *Actions) checkStatus(ctx context.Context, u unitNow, params map[string]
 	return results, nil
 }
 
-func (c *Actions) checkServices(ctx context.Context, u unitNow, r *report) {
+func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 	if u.Want.Web.Up {
-		r.cause("web", c.CheckWeb(ctx, u.Want.Web, false), u.Want.Web.URL)
+		r.addCause("web", c.CheckWeb(ctx, u.Want.Web, false), u.Want.Web.URL)
 		db := u.Want.Web.Database
 		r.add("database", charm.DatabaseWorks(ctx, u.Want.Web), fmt.Sprintf("%s at %s", db.Name, db.Host))
 	}
 	if u.Want.Worker.Up {
-		r.cause("worker", c.SettledWorker(ctx, u.Want.Worker, false), "healthy and registered at "+u.Want.Worker.TSA.Host)
+		r.addCause("worker", c.SettledWorker(ctx, u.Want.Worker, false), "healthy and registered at "+u.Want.Worker.TSA.Host)
 	}
 	for _, p := range []struct {
 		on           bool
@@ -145,11 +145,11 @@ func (c *Actions) checkServices(ctx context.Context, u unitNow, r *report) {
 		c.checkGPUs(ctx, r)
 	}
 	// The status has no word of it; see amd.ToolkitNote.
-	if last := amd.ReadAttempt(c.Host.Root); u.Want.Worker.Toolkit && last != nil && last.Unreachable {
+	if last := amd.ReadAttempt(c.Host.Root); u.Want.Worker.AMDToolkit && last != nil && last.Unreachable {
 		r.add("toolkit", nil, last.Text()+"; tasks get their GPUs without it")
 	}
 	c.checkLeases(r)
-	c.checkInService(u.Facts.Unit, r)
+	c.checkService(u.Facts.Unit, r)
 }
 
 func (c *Actions) checkGPUs(ctx context.Context, r *report) {
@@ -172,7 +172,7 @@ func (c *Actions) checkGPUs(ctx context.Context, r *report) {
 }
 
 // checkDetails are facts that people ask for when something is wrong.
-func (c *Actions) checkDetails(ctx context.Context, u unitNow, r *report) {
+func (c *Actions) checkDetails(ctx context.Context, u unitState, r *report) {
 	c.checkPreflight(ctx, r)
 	if states, err := resource.ShowUnits(ctx, c.Host, concourse.WebUnit, concourse.Unit, role.PebbleUnit); err != nil {
 		r.add("systemd", err, "")
@@ -189,7 +189,7 @@ func (c *Actions) checkDetails(ctx context.Context, u unitNow, r *report) {
 		}
 	}
 	if u.Facts.Role == model.WebRole && u.Want.Web.Up {
-		workers, err := c.api(u).Workers(ctx)
+		workers, err := c.webAPI(u).Workers(ctx)
 		r.add("workers", err, fmt.Sprintf("%d", len(workers)))
 		for _, w := range workers {
 			r.add("worker "+w.Name, nil, strings.TrimSpace(w.State+" "+strings.Join(w.Tags, ",")))

@@ -13,8 +13,8 @@ import (
 
 // coverage tells which architectures the workers have. Every web sees the same
 // relations, so any of its units can tell, not its leader only.
-func (c *Actions) coverage(_ context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("tell the coverage", model.WebRole); err != nil {
+func (c *Actions) coverage(_ context.Context, u unitState, params map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("tell the coverage", model.WebRole); err != nil {
 		return nil, err
 	}
 	all := web.CoverageOf(u.Facts.Web.SortedWorkers(), u.Config.RequiredArchs)

@@ -46,19 +46,19 @@ func TestRequiredArchitectureIsWithheldWhereAllItsGPUsAre(t *testing.T) {
 }
 
 // told is what the action coverage answers.
-func told(t *testing.T, u unitNow, params map[string]any) (text, missing string) {
+func told(t *testing.T, u unitState, params map[string]any) (text, missing string) {
 	t.Helper()
 	results, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, params)
 	require.NoError(t, err)
 	return results["coverage"].(string), results["missing"].(string)
 }
 
-func coveredBy(workers []model.Worker, required ...string) unitNow {
+func coveredBy(workers []model.Worker, required ...string) unitState {
 	web := &model.Web{Workers: map[string]model.Worker{}}
 	for _, w := range workers {
 		web.Workers["tsa:7 "+w.Unit] = w
 	}
-	return unitNow{Facts: model.Facts{Role: model.WebRole, Web: web}, Config: config.Config{RequiredArchs: required}}
+	return unitState{Facts: model.Facts{Role: model.WebRole, Web: web}, Config: config.Config{RequiredArchs: required}}
 }
 
 func TestCoverageIsAMatrixOfArchitecturesAndWorkers(t *testing.T) {

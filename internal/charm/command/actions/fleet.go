@@ -19,7 +19,7 @@ import (
 
 // fleet tells of all workers. Every web sees the same relations and the same Concourse, so
 // any of its units can tell.
-func (c *Actions) fleet(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+func (c *Actions) fleet(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
 	var b strings.Builder
 	err := c.writeFleet(ctx, &b, u, term.Format{JSON: params["format"] == "json"})
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Actions) ShowFleet(ctx context.Context, w io.Writer, f term.Format) err
 		return errors.New("cannot show the fleet: no hook has run on this machine yet")
 	}
 	c.Event = juju.Event{Name: "update-status", Unit: facts.Unit}
-	var u unitNow
+	var u unitState
 	if u.Facts, u.Want, u.Problems, err = c.Decide(ctx); err != nil {
 		return err
 	}
@@ -46,14 +46,14 @@ func (c *Actions) ShowFleet(ctx context.Context, w io.Writer, f term.Format) err
 	return c.writeFleet(ctx, w, u, f)
 }
 
-func (c *Actions) writeFleet(ctx context.Context, w io.Writer, u unitNow, f term.Format) error {
-	if err := u.usable("show the fleet", model.WebRole); err != nil {
+func (c *Actions) writeFleet(ctx context.Context, w io.Writer, u unitState, f term.Format) error {
+	if err := u.checkUsable("show the fleet", model.WebRole); err != nil {
 		return err
 	}
 	var known []concourse.WorkerInfo
 	err := errors.New("the web is not running; juju status says why")
 	if u.Want.Web.Up {
-		known, err = c.api(u).Workers(ctx)
+		known, err = c.webAPI(u).Workers(ctx)
 	}
 	for i := range known { // a worker may call itself anything
 		known[i].Name, known[i].State = gpuhealth.Printable(known[i].Name), gpuhealth.Printable(known[i].State)
@@ -87,7 +87,7 @@ func fleetLines(all web.Fleet, f term.Format) []string {
 			remarks = append(remarks, w.Unit+" publishes what is wrong: "+w.Problem)
 		}
 	}
-	text := fmt.Sprintf("%s, %d GPUs: %d in service, %d withheld or on trial", number(len(all.Workers), "worker"), gpus, in, out)
+	text := fmt.Sprintf("%s, %d GPUs: %d in service, %d withheld or on trial", plural(len(all.Workers), "worker"), gpus, in, out)
 	if older > 0 {
 		text += fmt.Sprintf(", %d not told", older)
 		remarks = append(remarks, "not told: an older charm says no more than how many GPUs a unit has; refresh it")
@@ -118,7 +118,7 @@ func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
 		}
 		texts[4], texts[5], texts[9] = fmt.Sprint(w.GPUs), orDash(strings.Join(archs, ",")), strings.Join(out, ", ")
 		if texts[6] = "not told"; w.InService != nil {
-			texts[6], texts[8] = fmt.Sprint(*w.InService), ago(all.Time.Sub(*w.Told))
+			texts[6], texts[8] = fmt.Sprint(*w.InService), age(all.Time.Sub(*w.Told))
 		}
 		switch {
 		case w.Free != nil:
@@ -144,7 +144,7 @@ func orDash(s string) string {
 	return s
 }
 
-func number(n int, what string) string {
+func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -152,7 +152,7 @@ func number(n int, what string) string {
 }
 
 // ago is a time in its largest unit.
-func ago(d time.Duration) string {
+func age(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Minute:
 		return "now"

@@ -30,7 +30,7 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 	states, err := gpuhealth.FromExporter(ctx, c.Host, c.ExporterURL)
 	if err != nil {
 		source, why = "reading", err.Error()
-		read := c.Read
+		read := c.ReadStates
 		if read == nil {
 			read = func(context.Context) ([]gpuhealth.State, error) { return gpuhealth.Read(c.Host.Root), nil }
 		}
@@ -38,7 +38,7 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 			return fmt.Errorf("cannot judge GPU health: %s, and %w", why, err)
 		}
 	}
-	withoutKFD(states, inv)
+	markWithoutKFD(states, inv)
 	if err := writeHealth(w, f, states, source, why); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 
 // withoutKFD makes AMD's GPUs critical if no program here can compute on them. The exporter
 // does not judge that: it watches the GPU, and /dev/kfd is the machine's.
-func withoutKFD(states []gpuhealth.State, inv gpu.Inventory) {
+func markWithoutKFD(states []gpuhealth.State, inv gpu.Inventory) {
 	if inv.KFD.Usable() {
 		return
 	}

@@ -80,7 +80,7 @@ func TestHealthIsReadWhereTheExporterIsOfNoUse(t *testing.T) {
 		require.NoError(t, charm.GPUHealth(t.Context(), &b, term.Format{}), name)
 		require.Contains(t, b.String(), "healthy", name)
 		require.Contains(t, b.String(), "read once, without what happened before: "+c.why+"\n", name)
-		require.Empty(t, gpuhealth.Remarks(t.Context(), charm.Host, c.url), "a status has it from the exporter alone")
+		require.Empty(t, gpuhealth.CriticalCauses(t.Context(), charm.Host, c.url), "a status has it from the exporter alone")
 	}
 }
 
@@ -118,7 +118,7 @@ func TestHealthOfAnNVIDIAGPUByOneReading(t *testing.T) {
 
 func TestCriticalGPUsStandInTheStatus(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.Answering(t, 200, threeGPUs)}}
-	causes := gpuhealth.Remarks(t.Context(), c.Host, c.ExporterURL)
+	causes := gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL)
 	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)"}}, causes)
 	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 4x AMD); GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)",
 		text(status.Of("Worker ready (v8.2.5) (GPU: 4x AMD)", causes)))
@@ -130,9 +130,9 @@ func TestCriticalGPUsStandInTheStatus(t *testing.T) {
 	b, err := json.Marshal(map[string]any{"gpus": many})
 	require.NoError(t, err)
 	c.ExporterURL = hosttest.Answering(t, 200, string(b))
-	causes = gpuhealth.Remarks(t.Context(), c.Host, c.ExporterURL)
+	causes = gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL)
 	require.Len(t, causes, 1)
-	require.Equal(t, gpuhealth.MaxRemarks, strings.Count(causes[0].Text, "is critical"))
+	require.Equal(t, gpuhealth.MaxNamed, strings.Count(causes[0].Text, "is critical"))
 	require.True(t, strings.HasSuffix(causes[0].Text, "; 60 more GPUs are critical"))
 }
 
@@ -143,18 +143,18 @@ func TestHealthOfGPUsThatCannotBeRead(t *testing.T) {
 		require.True(t, c.ReadOnly)
 		return "", &host.CommandError{Argv: c.Argv, Code: -1, Timeout: c.Deadline}
 	})
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, Read: gpuhealth.NewReader(runner, argv...)}
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, ReadStates: gpuhealth.NewReader(runner, argv...)}
 	var b strings.Builder
 	require.EqualError(t, c.GPUHealth(t.Context(), &b, term.Format{}),
 		"cannot judge GPU health: the exporter watches this machine, not CHARM_ROOT, and reading the GPUs does not end within 6s: one hangs; see explain-error 2")
 	require.Empty(t, b.String())
 
-	c.Read = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", "no JSON"), argv...)
+	c.ReadStates = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", "no JSON"), argv...)
 	require.ErrorContains(t, c.GPUHealth(t.Context(), &b, term.Format{}), `cannot read the answer of "dispatch gpu read": `)
 
 	var states strings.Builder
 	require.NoError(t, gpuhealth.Write(&states, gpuhealth.Read(c.Host.Root)))
-	c.Read = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", states.String()), argv...)
+	c.ReadStates = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", states.String()), argv...)
 	require.NoError(t, c.GPUHealth(t.Context(), &b, term.Format{}))
 	require.Contains(t, b.String(), "GPU 0   healthy   100  AMD Radeon RX 7900 XT  0000:03:00.0\n")
 }

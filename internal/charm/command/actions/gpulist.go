@@ -50,7 +50,7 @@ type ListedGPU struct {
 
 	// Service is in_service, withheld or proving; "" where nobody has decided.
 	Service  quarantine.State `json:"service,omitempty"`
-	withheld string           // in words; "" in service
+	quarantined string           // in words; "" in service
 
 	// What the exporter tells; null is not known.
 	UUID          *string  `json:"uuid"` // the unique id, else what names the GPU in metrics
@@ -66,7 +66,7 @@ type ListedGPU struct {
 }
 
 // listed is a GPU as it was found, with what the exporter tells of it; nil is nothing.
-func listed(index int, g gpu.GPU, s *api.Status) ListedGPU {
+func describeGPU(index int, g gpu.GPU, s *api.Status) ListedGPU {
 	text := func(t string) *string {
 		if t == "" {
 			return nil
@@ -87,7 +87,7 @@ func listed(index int, g gpu.GPU, s *api.Status) ListedGPU {
 }
 
 // readings is what the exporter tells, for people.
-func (l ListedGPU) readings() string {
+func (l ListedGPU) readingsText() string {
 	var parts []string
 	add := func(format string, v *float64, per float64) {
 		if v != nil {
@@ -125,7 +125,7 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 	}
 	told, why := map[string]*api.Status{}, ""
 	if len(inv.GPUs) > 0 {
-		r, err := gpuhealth.Ask(ctx, c.Host, c.ExporterURL)
+		r, err := gpuhealth.Fetch(ctx, c.Host, c.ExporterURL)
 		if err != nil {
 			why = err.Error()
 		}
@@ -141,11 +141,11 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 	for _, v := range gpu.Vendors() {
 		for i, g := range inv.Of(v) {
 			slot := gpu.Slot(g.PCI, g.Partition)
-			one := listed(i, g, told[slot])
+			one := describeGPU(i, g, told[slot])
 			if s := service.Find(slot); s != nil {
 				one.Service = s.State
 				if s.State != quarantine.InService {
-					one.withheld = s.Text()
+					one.quarantined = s.Text()
 				}
 			}
 			all = append(all, one)
@@ -195,11 +195,11 @@ func listText(all []ListedGPU, inv gpu.Inventory) string {
 			}
 		}
 		fmt.Fprintf(&b, "\n     %s\n", strings.Join(l.Nodes, " "))
-		if readings := l.readings(); readings != "" {
+		if readings := l.readingsText(); readings != "" {
 			fmt.Fprintf(&b, "     %s\n", readings)
 		}
-		if l.withheld != "" {
-			fmt.Fprintf(&b, "     %s\n", l.withheld)
+		if l.quarantined != "" {
+			fmt.Fprintf(&b, "     %s\n", l.quarantined)
 		}
 	}
 	if b.Len() == 0 {

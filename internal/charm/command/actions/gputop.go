@@ -17,7 +17,7 @@ import (
 
 // Top is how GPUTop shows what it does.
 type Top struct {
-	Again <-chan time.Time // when to look again; nil: once
+	Refresh <-chan time.Time // when to look again; nil: once
 	Rows  func() int       // of the terminal, where it looks again
 }
 
@@ -26,7 +26,7 @@ type Top struct {
 func (c *Actions) GPUTop(ctx context.Context, w io.Writer, f term.Format, top Top) error {
 	var last api.Report
 	for {
-		r, err := gpuhealth.Ask(ctx, c.Host, c.ExporterURL)
+		r, err := gpuhealth.Fetch(ctx, c.Host, c.ExporterURL)
 		remark := ""
 		switch {
 		case ctx.Err() != nil:
@@ -45,24 +45,24 @@ func (c *Actions) GPUTop(ctx context.Context, w io.Writer, f term.Format, top To
 			}
 			return term.JSON(w, r)
 		}
-		if top.Again == nil {
+		if top.Refresh == nil {
 			_, err := io.WriteString(w, strings.Join(topLines(last, f, 0), "\n")+"\n")
 			return err
 		}
-		if _, err := io.WriteString(w, frame(topLines(last, f, top.Rows()-2), remark)); err != nil {
+		if _, err := io.WriteString(w, redraw(topLines(last, f, top.Rows()-2), remark)); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-top.Again:
+		case <-top.Refresh:
 		}
 	}
 }
 
 // frame draws over what was there. Long lines end at the edge of the screen; whatever
 // ends the program, the terminal is as it was.
-func frame(lines []string, remark string) string {
+func redraw(lines []string, remark string) string {
 	const home, rest, below, cut, wrap = "\x1b[H", "\x1b[K\n", "\x1b[J", "\x1b[?7l", "\x1b[?7h"
 	return home + cut + strings.Join(append(lines, remark), rest) + rest + below + wrap
 }
@@ -72,7 +72,7 @@ func frame(lines []string, remark string) string {
 func topLines(r api.Report, f term.Format, rows int) []string {
 	head := []string{api.Heading(r) + ", " + r.Time.Format("15:04:05 UTC") + ": " + api.Summary(r)}
 	head = append(head, gpuhealth.Critical(gpuhealth.States(r.GPUs))...)
-	head = append(head, gpuhealth.Out(r.GPUs)...)
+	head = append(head, gpuhealth.OutOfService(r.GPUs)...)
 	divided, out := false, false
 	for i := range r.GPUs {
 		divided, out = divided || r.GPUs[i].Partitions > 1, out || r.GPUs[i].Out()

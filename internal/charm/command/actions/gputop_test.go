@@ -105,7 +105,7 @@ func TestTopLooksAgainUntilItIsEnded(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	again, drawn, ended := make(chan time.Time), make(frames), make(chan error)
 	go func() {
-		ended <- topOf(t, s.URL).GPUTop(ctx, drawn, term.Format{}, Top{Again: again, Rows: func() int { return 24 }})
+		ended <- topOf(t, s.URL).GPUTop(ctx, drawn, term.Format{}, Top{Refresh: again, Rows: func() int { return 24 }})
 	}()
 	answer := func(n int) string {
 		return fmt.Sprintf(`{"time": "2026-01-02T03:04:0%dZ", "gpus": [{"index": 0, "users": [{"container": "task%[1]d", "processes": 1}]}]}`, n)

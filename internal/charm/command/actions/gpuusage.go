@@ -17,8 +17,8 @@ import (
 )
 
 // gpuUsage tells what builds had of GPUs. Nobody but a Prometheus keeps that.
-func (c *Actions) gpuUsage(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("tell the usage of GPUs", model.WebRole); err != nil {
+func (c *Actions) gpuUsage(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("tell the usage of GPUs", model.WebRole); err != nil {
 		return nil, err
 	}
 	if u.Config.PrometheusURL == "" {
@@ -28,10 +28,10 @@ func (c *Actions) gpuUsage(ctx context.Context, u unitNow, params map[string]any
 	if given, ok := params["since"].(string); ok {
 		since = given
 	}
-	if err := usagereport.Window(since); err != nil {
+	if err := usagereport.CheckWindow(since); err != nil {
 		return nil, fmt.Errorf("cannot tell the usage of GPUs: since: %w", err)
 	}
-	r, err := usagereport.Of(ctx, u.Config.PrometheusURL, usagereport.Web{ModelUUID: c.Event.ModelUUID, App: c.Event.App()}, since, c.Host.Clock.Now())
+	r, err := usagereport.Fetch(ctx, u.Config.PrometheusURL, usagereport.Web{ModelUUID: c.Event.ModelUUID, App: c.Event.App()}, since, c.Host.Clock.Now())
 	if err != nil {
 		return nil, fmt.Errorf("cannot tell the usage of GPUs: %w", err)
 	}
@@ -48,7 +48,7 @@ func (c *Actions) gpuUsage(ctx context.Context, u unitNow, params map[string]any
 }
 
 // all stands for a team's pipelines together; it is no identifier of Concourse's.
-const all = "*"
+const allPipelines = "*"
 
 // usageCSV is a line for each team and each of its pipelines. Hours have six places: of a
 // GPU-second nothing is lost.
@@ -64,10 +64,10 @@ func usageCSV(to io.Writer, r usagereport.Report) error {
 		if u.Memory != nil {
 			memory = strconv.FormatFloat(*u.Memory, 'f', 0, 64)
 		}
-		w.Write([]string{formula(team), formula(pipeline), strconv.Itoa(u.Builds), hours(u.GPUHours), busy, memory, wait})
+		w.Write([]string{escapeFormula(team), escapeFormula(pipeline), strconv.Itoa(u.Builds), hours(u.GPUHours), busy, memory, wait})
 	}
 	for _, t := range r.Teams {
-		line(t.Name, all, t.Usage, hours(t.WaitHours))
+		line(t.Name, allPipelines, t.Usage, hours(t.WaitHours))
 		for _, p := range t.Pipelines {
 			line(t.Name, p.Name, p.Usage, "")
 		}
@@ -77,8 +77,8 @@ func usageCSV(to io.Writer, r usagereport.Report) error {
 }
 
 // formula is a name as text: a spreadsheet would compute one that begins like a formula.
-func formula(name string) string {
-	if name != "" && name != all && strings.ContainsRune("=+-@\t\r", rune(name[0])) {
+func escapeFormula(name string) string {
+	if name != "" && name != allPipelines && strings.ContainsRune("=+-@\t\r", rune(name[0])) {
 		return "'" + name
 	}
 	return name
@@ -102,7 +102,7 @@ func usageText(b *strings.Builder, r usagereport.Report) {
 		rows = append(rows, cells(gpuhealth.Printable(team), gpuhealth.Printable(pipeline), strconv.Itoa(u.Builds), fmt.Sprintf("%.2f", u.GPUHours), busy, memory, wait))
 	}
 	for _, t := range r.Teams {
-		row(t.Name, all, t.Usage, fmt.Sprintf("%.2f", t.WaitHours))
+		row(t.Name, allPipelines, t.Usage, fmt.Sprintf("%.2f", t.WaitHours))
 		for _, p := range t.Pipelines {
 			if p.Name == "" {
 				p.Name = "(fly execute)"

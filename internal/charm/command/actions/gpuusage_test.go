@@ -25,7 +25,7 @@ var answers = []struct{ has, result string }{
 }
 
 // usageOf is an action on a web whose Prometheus gives these answers.
-func usageOf(t *testing.T, results func(query string) string) (*Actions, unitNow) {
+func usageOf(t *testing.T, results func(query string) string) (*Actions, unitState) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, results(r.FormValue("query")))

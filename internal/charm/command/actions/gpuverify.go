@@ -31,9 +31,9 @@ type NodeCheck struct {
 const (
 	// probeTime is for one node: opening one wakes a sleeping GPU, which takes
 	// a second or two; one that is in reset answers when that is over, or never.
-	probeTime = 10 * time.Second
+	probeTimeout = 10 * time.Second
 	// probesAtOnce bounds the processes on machines with many GPUs.
-	probesAtOnce = 8
+	maxProbes = 8
 )
 
 // VerifyGPUs opens /dev/kfd and every render node as a task's program would,
@@ -92,12 +92,12 @@ func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 	try := func(node, name, driver string) {
 		i := len(checks)
 		checks = append(checks, NodeCheck{Node: node, GPU: name})
-		work = append(work, func() { checks[i].Detail, checks[i].OK = c.try(ctx, node, driver) })
+		work = append(work, func() { checks[i].Detail, checks[i].OK = c.tryNode(ctx, node, driver) })
 	}
 	var broken []NodeCheck
 	amd := len(inv.Of(gpu.AMD)) > 0
 	for _, l := range inv.Left {
-		if worker.GivenAndUnusable(l) {
+		if worker.Unusable(l) {
 			amd = amd || l.Vendor == gpu.AMD
 			broken = append(broken, NodeCheck{Node: "GPU " + l.PCI, GPU: l.Name, Detail: l.Detail})
 		}
@@ -116,7 +116,7 @@ func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 		try(g.Render.Path, g.Name+"  "+g.PCI, driver)
 	}
 	var all sync.WaitGroup
-	room := make(chan struct{}, probesAtOnce)
+	room := make(chan struct{}, maxProbes)
 	for _, do := range work {
 		room <- struct{}{}
 		all.Go(func() { do(); <-room })
@@ -127,7 +127,7 @@ func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 
 // try says what works with a node, or why it does not. driver is the DRM
 // driver that it has to be of, "" for a node that is no DRM node.
-func (c *Actions) try(ctx context.Context, node, driver string) (detail string, ok bool) {
+func (c *Actions) tryNode(ctx context.Context, node, driver string) (detail string, ok bool) {
 	probe := c.Probe
 	if probe == nil {
 		probe = func(_ context.Context, node string) (string, error) { return ProbeNode(c.Host.Root, node) }
@@ -154,17 +154,17 @@ func (c *Actions) try(ctx context.Context, node, driver string) (detail string, 
 // and then its process can't end: see NewProbe.
 func ProbeNode(r host.Root, node string) (string, error) {
 	if !strings.HasPrefix(node, "/dev/dri/") {
-		return "", hint(drm.Open(r.Path(node)))
+		return "", addHint(drm.Open(r.Path(node)))
 	}
 	v, err := drm.Ask(r.Path(node))
 	if err != nil {
-		return "", hint(err)
+		return "", addHint(err)
 	}
 	return v.String(), nil
 }
 
 // hint adds the way out where the kernel does not let this process in.
-func hint(err error) error {
+func addHint(err error) error {
 	switch {
 	case err == nil || !errors.Is(err, fs.ErrPermission):
 		return err
@@ -181,7 +181,7 @@ func hint(err error) error {
 // Juju waits for.
 func NewProbe(r host.Runner, argv ...string) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, node string) (string, error) {
-		out, err := r.Run(ctx, host.Command{Argv: append(append([]string{}, argv...), node), ReadOnly: true, Deadline: probeTime})
+		out, err := r.Run(ctx, host.Command{Argv: append(append([]string{}, argv...), node), ReadOnly: true, Deadline: probeTimeout})
 		return strings.TrimSpace(string(out)), err
 	}
 }

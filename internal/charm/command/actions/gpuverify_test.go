@@ -86,7 +86,7 @@ func TestVerify(t *testing.T) {
 			"cannot use every GPU node: 1 of 2 failed: /dev/dri/renderD128: it is a node of driver , and sysfs says amdgpu"},
 		"each reason is told": {"amd", map[string]any{kfd: errors.New("broken"), r128: errors.New("worn out")}, "FAILED",
 			"cannot use every GPU node: 2 of 2 failed: /dev/kfd: broken; /dev/dri/renderD128: worn out"},
-		"the kernel keeps the call": {"amd", map[string]any{kfd: "", r128: &host.CommandError{Argv: []string{"dispatch"}, Code: -1, Timeout: probeTime}}, "FAILED",
+		"the kernel keeps the call": {"amd", map[string]any{kfd: "", r128: &host.CommandError{Argv: []string{"dispatch"}, Code: -1, Timeout: probeTimeout}}, "FAILED",
 			"cannot use every GPU node: 1 of 2 failed: /dev/dri/renderD128: the kernel does not answer within 10s: the GPU may hang; see dispatch explain 2"},
 		"the process says why": {"amd", map[string]any{kfd: "", r128: &host.CommandError{Code: 1, Stderr: "noise\nit is no DRM device"}}, "FAILED",
 			"cannot use every GPU node: 1 of 2 failed: /dev/dri/renderD128: it is no DRM device"},
@@ -178,16 +178,16 @@ func TestProbeRunsInAProcessOfItsOwn(t *testing.T) {
 	got, err := NewProbe(runner, "dispatch", "gpu", "probe")(t.Context(), "/dev/dri/renderD128")
 	require.NoError(t, err)
 	require.Equal(t, "amdgpu 3.57.0", got)
-	require.Less(t, probeTime, time.Minute)
+	require.Less(t, probeTimeout, time.Minute)
 }
 
 func TestHintsSayTheWayOut(t *testing.T) {
-	require.NoError(t, hint(nil))
-	require.Equal(t, unix.ENODEV, hint(unix.ENODEV))
+	require.NoError(t, addHint(nil))
+	require.Equal(t, unix.ENODEV, addHint(unix.ENODEV))
 	if os.Geteuid() != 0 {
-		require.EqualError(t, hint(unix.EACCES), "permission denied; run it with sudo")
+		require.EqualError(t, addHint(unix.EACCES), "permission denied; run it with sudo")
 		return
 	}
-	require.Equal(t, unix.EACCES, hint(unix.EACCES))
-	require.EqualError(t, hint(unix.EPERM), "operation not permitted; this container may not use the device: pass it through anew, or restart the container")
+	require.Equal(t, unix.EACCES, addHint(unix.EACCES))
+	require.EqualError(t, addHint(unix.EPERM), "operation not permitted; this container may not use the device: pass it through anew, or restart the container")
 }

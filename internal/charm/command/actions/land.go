@@ -15,8 +15,8 @@ import (
 
 // landWorker makes the worker finish what it does and stop. It stays stopped
 // until restart-services; the web keeps its volumes.
-func (c *Actions) landWorker(ctx context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
-	if err := u.usable("land the worker", model.WorkerRole); err != nil {
+func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("land the worker", model.WorkerRole); err != nil {
 		return nil, err
 	}
 	if !u.Want.Worker.Up {

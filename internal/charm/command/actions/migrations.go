@@ -13,8 +13,8 @@ import (
 
 // runMigrations brings the database to the version that the release supports
 // or to an older one, with the web stopped meanwhile.
-func (c *Actions) runMigrations(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("migrate", model.WebRole); err != nil {
+func (c *Actions) runMigrations(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("migrate", model.WebRole); err != nil {
 		return nil, err
 	}
 	if !u.Want.Web.Up {

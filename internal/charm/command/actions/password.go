@@ -11,8 +11,8 @@ import (
 // nobody uses: without a secret there is no answer (D24). Juju's tool takes
 // results as arguments and in no other way, so for as long as it runs, a user of
 // this very machine could read it.
-func (c *Actions) adminPassword(_ context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
-	if err := u.usable("tell the password", model.WebRole); err != nil {
+func (c *Actions) adminPassword(_ context.Context, u unitState, _ map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("tell the password", model.WebRole); err != nil {
 		return nil, err
 	}
 	password := u.Facts.Web.Secret[model.AdminPassword]

@@ -13,8 +13,8 @@ import (
 	"concourse-ci-machine/internal/charm/model"
 )
 
-func (c *Actions) planAction(ctx context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
-	text, steps, err := c.planOf(ctx, u.Want, u.Problems)
+func (c *Actions) planAction(ctx context.Context, u unitState, _ map[string]any) (map[string]any, error) {
+	text, steps, err := c.formatPlan(ctx, u.Want, u.Problems)
 	if err != nil {
 		return nil, err
 	}
@@ -46,10 +46,10 @@ func (c *Actions) planText(ctx context.Context) (string, int, error) {
 	if err != nil {
 		return "", 0, err
 	}
-	return c.planOf(ctx, want, problems)
+	return c.formatPlan(ctx, want, problems)
 }
 
-func (c *Actions) planOf(ctx context.Context, want charm.Desired, problems []config.Problem) (string, int, error) {
+func (c *Actions) formatPlan(ctx context.Context, want charm.Desired, problems []config.Problem) (string, int, error) {
 	var b strings.Builder
 	if len(problems) > 0 {
 		b.WriteString("nothing is done until these options are right:\n")

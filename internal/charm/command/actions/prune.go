@@ -11,8 +11,8 @@ import (
 )
 
 // pruneWorker takes a worker that is gone from the web's list.
-func (c *Actions) pruneWorker(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("prune a worker", model.WebRole); err != nil {
+func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("prune a worker", model.WebRole); err != nil {
 		return nil, err
 	}
 	name, _ := params["worker"].(string)
@@ -25,7 +25,7 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitNow, params map[string]
 	if err := c.expel(ctx, u, name); err != nil {
 		return nil, err
 	}
-	api := c.api(u)
+	api := c.webAPI(u)
 	workers, err := api.Workers(ctx)
 	if err != nil {
 		return nil, err
@@ -53,12 +53,12 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitNow, params map[string]
 		}
 		return map[string]any{"pruned": name}, nil
 	}
-	return nil, fmt.Errorf("cannot prune worker %q: the web has %s", name, orNone(names))
+	return nil, fmt.Errorf("cannot prune worker %q: the web has %s", name, workerList(names))
 }
 
 // expel takes the key of a worker that left and drains, and cuts it off: who prunes it
 // does not wait for its tasks. The next hook forgets it.
-func (c *Actions) expel(ctx context.Context, u unitNow, name string) error {
+func (c *Actions) expel(ctx context.Context, u unitState, name string) error {
 	if !u.Facts.Web.Left(name) {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (c *Actions) expel(ctx context.Context, u unitNow, name string) error {
 	return c.apply(ctx, facts, want)
 }
 
-func orNone(names []string) string {
+func workerList(names []string) string {
 	if len(names) == 0 {
 		return "no workers"
 	}

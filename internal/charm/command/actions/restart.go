@@ -14,8 +14,8 @@ import (
 // restartServices restarts the units of this unit's role, and with force
 // forgets what hooks remember of failures: a release that was given up is
 // tried again, a worker that was landed takes work again.
-func (c *Actions) restartServices(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("restart", ""); err != nil {
+func (c *Actions) restartServices(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("restart", ""); err != nil {
 		return nil, err
 	}
 	if force, _ := params["force"].(bool); force {

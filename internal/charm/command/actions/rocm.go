@@ -29,7 +29,7 @@ func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	f, err := amd.ObserveDriver(ctx, c.Host, worker.ROCmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
+	f, err := amd.ObserveDriver(ctx, c.Host, worker.AMDMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
 	if err != nil {
 		return err
 	}
@@ -41,13 +41,13 @@ func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	return amd.Decide(f, worker.DriverWanted(cfg, facts.Unit)).Print(w)
+	return amd.Decide(f, worker.DriverOptions(cfg, facts.Unit)).Print(w)
 }
 
 // resetROCm takes all of AMD's software off the unit, where apply says so; else
 // it tells what would go.
-func (c *Actions) resetROCm(ctx context.Context, _ unitNow, params map[string]any) (map[string]any, error) {
-	f, err := amd.ObserveDriver(ctx, c.Host, worker.ROCmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
+func (c *Actions) resetROCm(ctx context.Context, _ unitState, params map[string]any) (map[string]any, error) {
+	f, err := amd.ObserveDriver(ctx, c.Host, worker.AMDMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (c *Actions) resetROCm(ctx context.Context, _ unitNow, params map[string]an
 		results["message"] = "nothing was changed; with apply=true it is done"
 		return results, nil
 	}
-	_, err = p.Apply(ctx, c.say(ctx))
+	_, err = p.Apply(ctx, c.logProgress(ctx))
 	if err == nil {
 		results["message"] = "done; the next hook installs what the options ask for"
 	}

@@ -17,8 +17,8 @@ func rotatable() string { return strings.Join(slices.Sorted(maps.Keys(web.Rotate
 
 // rotateKeys makes new keys: on the web's leader those of the application, on a
 // worker its own.
-func (c *Actions) rotateKeys(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("rotate keys", ""); err != nil {
+func (c *Actions) rotateKeys(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("rotate keys", ""); err != nil {
 		return nil, err
 	}
 	which, _ := params["keys"].(string)
@@ -82,7 +82,7 @@ func rotationNote(keys []string) string {
 	return strings.Join(notes, "; ")
 }
 
-func (c *Actions) rotateWorkerKey(ctx context.Context, u unitNow) (map[string]any, error) {
+func (c *Actions) rotateWorkerKey(ctx context.Context, u unitState) (map[string]any, error) {
 	for _, path := range []string{concourse.WorkerKey, concourse.WorkerKeyPublic} {
 		if err := c.Host.Remove(path); err != nil {
 			return nil, err

@@ -46,7 +46,7 @@ func (c *Actions) actionResults(ctx context.Context) (map[string]any, error) {
 type action func(ctx context.Context, params map[string]any) (map[string]any, error)
 
 // unitNow is the unit as an action finds it.
-type unitNow struct {
+type unitState struct {
 	Facts    model.Facts
 	Config   config.Config
 	Want     charm.Desired
@@ -55,14 +55,14 @@ type unitNow struct {
 
 // work is an action that looks at or changes the running unit. It holds the lock
 // that hooks hold.
-func (c *Actions) work(do func(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error)) action {
+func (c *Actions) lockedAction(do func(ctx context.Context, u unitState, params map[string]any) (map[string]any, error)) action {
 	return func(ctx context.Context, params map[string]any) (map[string]any, error) {
 		unlock, err := c.Host.Lock(charm.LockFile)
 		if err != nil {
 			return nil, fmt.Errorf("cannot lock %s: %w", charm.LockFile, err)
 		}
 		defer unlock()
-		var u unitNow
+		var u unitState
 		if u.Facts, u.Want, u.Problems, err = c.Decide(ctx); err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func (c *Actions) work(do func(ctx context.Context, u unitNow, params map[string
 }
 
 // usable is what actions need that change something.
-func (u unitNow) usable(action string, role model.Role) error {
+func (u unitState) checkUsable(action string, role model.Role) error {
 	if len(u.Problems) > 0 {
 		return fmt.Errorf("cannot %s: options are wrong: %s", action, u.Problems[0])
 	}
@@ -92,7 +92,7 @@ func (c *Actions) apply(ctx context.Context, facts model.Facts, want charm.Desir
 	if err != nil {
 		return err
 	}
-	if _, err := due.Apply(ctx, c.say(ctx)); err != nil {
+	if _, err := due.Apply(ctx, c.logProgress(ctx)); err != nil {
 		return err
 	}
 	if err := model.Save(c.Host.Root, model.Facts{}, facts); err != nil {
@@ -103,17 +103,17 @@ func (c *Actions) apply(ctx context.Context, facts model.Facts, want charm.Desir
 
 // say shows who waits for the action how far it is. That it can't be shown is no
 // reason to stop.
-func (c *Actions) say(ctx context.Context) func(string) {
+func (c *Actions) logProgress(ctx context.Context) func(string) {
 	return func(text string) { _ = c.Tools.ActionLog(ctx, text) }
 }
 
-func (c *Actions) api(u unitNow) *concourse.API {
+func (c *Actions) webAPI(u unitState) *concourse.API {
 	return concourse.NewAPI(u.Want.Web.LocalURL, u.Config.AdminUser, u.Want.Web.Secret[model.AdminPassword], "")
 }
 
 // answer is an action whose result, called key, is the text that a person gets on
 // the unit.
-func (c *Actions) answer(key string, write func(ctx context.Context, w io.Writer, params map[string]any, f term.Format) error) action {
+func (c *Actions) textAction(key string, write func(ctx context.Context, w io.Writer, params map[string]any, f term.Format) error) action {
 	return func(ctx context.Context, params map[string]any) (map[string]any, error) {
 		var b strings.Builder
 		err := write(ctx, &b, params, term.Format{JSON: params["format"] == "json"})

@@ -22,13 +22,13 @@ func (c *Actions) checkLeases(r *report) {
 // that helps. That some are withheld is the charm at work; with none left, or one that
 // waits for a person, the unit does not do what it is there for. A unit whose AMD GPUs
 // nobody watches has nothing to check.
-func (c *Actions) checkInService(unit string, r *report) {
+func (c *Actions) checkService(unit string, r *report) {
 	out, of, err := c.GPUs().OutOfService(unit)
 	if err == nil && of == 0 {
 		return
 	}
 	for _, g := range out {
-		if name := "service of " + g.GPU; g.Person {
+		if name := "service of " + g.GPU; g.Manual {
 			r.add(name, errors.New(g.Text), "")
 		} else {
 			r.warn(name, g.Text)

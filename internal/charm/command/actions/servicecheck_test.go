@@ -97,7 +97,7 @@ func TestCheckStatusNamesWithheldGPUsWithTheCommandThatHelps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, quarantine.Write(c.Host.Root, tc.record()))
 			var r report
-			c.checkInService("w/0", &r)
+			c.checkService("w/0", &r)
 			want := bytes.Buffer{}
 			for _, line := range tc.want {
 				fmt.Fprintln(&want, line)
@@ -107,7 +107,7 @@ func TestCheckStatusNamesWithheldGPUsWithTheCommandThatHelps(t *testing.T) {
 	}
 	hosttest.Put(t, c.Host.Root, quarantine.File, "{")
 	var r report
-	c.checkInService("w/0", &r)
+	c.checkService("w/0", &r)
 	require.Empty(t, r.checks, "it is made anew within seconds")
 }
 

@@ -72,7 +72,7 @@ command line.
 
 func (p *caller) cdi(args []string) int {
 	if len(args) == 0 {
-		return p.wrong("cannot run cdi without a command: want cdi list, generate, validate or refresh")
+		return p.usageError("cannot run cdi without a command: want cdi list, generate, validate or refresh")
 	}
 	switch name, rest := args[0], args[1:]; {
 	case name == "list":
@@ -82,12 +82,12 @@ func (p *caller) cdi(args []string) int {
 	case name == "validate":
 		return p.cdiValidate(rest)
 	case name == "refresh" && len(rest) == 0:
-		return p.done(p.charm.RefreshCDI(p.ctx, p.stdout))
+		return p.exitStatus(p.charm.RefreshCDI(p.ctx, p.stdout))
 	case isHelp(name) || name == "refresh" && isHelp(rest[0]):
 		fmt.Fprint(p.stdout, cdiUsage)
 		return 0
 	}
-	return p.wrong("cannot run cdi %q: want cdi list, generate, validate or refresh", strings.Join(args, " "))
+	return p.usageError("cannot run cdi %q: want cdi list, generate, validate or refresh", strings.Join(args, " "))
 }
 
 func isHelp(arg string) bool { return arg == "--help" || arg == "-h" || arg == "help" }
@@ -102,7 +102,7 @@ func (p *caller) flags(fs *flag.FlagSet, usage, what string, args []string) (wor
 			fmt.Fprint(p.stdout, usage)
 			return nil, 0, true
 		case err != nil:
-			return nil, p.wrong("cannot %s: %v", what, err), true
+			return nil, p.usageError("cannot %s: %v", what, err), true
 		case fs.NArg() == 0:
 			return words, 0, false
 		}
@@ -118,25 +118,25 @@ func (p *caller) cdiList(args []string) int {
 		return code
 	}
 	if len(words) > 0 {
-		return p.wrong("cannot list CDI names with %q: only flags are known", words[0])
+		return p.usageError("cannot list CDI names with %q: only flags are known", words[0])
 	}
 	m, err := cdi.OfMachine(p.charm.Host.Root)
 	if err != nil {
-		return p.done(err)
+		return p.exitStatus(err)
 	}
 	list := cdi.List(m.Spec)
 	if p.format.JSON {
-		return p.done(term.JSON(p.stdout, struct {
+		return p.exitStatus(term.JSON(p.stdout, struct {
 			Kind string       `json:"kind"`
 			GPUs []cdi.Listed `json:"gpus"`
 			Left []string     `json:"left_out"`
 		}{cdi.Kind, list, append([]string{}, m.Left...)}))
 	}
-	p.leftOut(m.Left)
-	return p.done(cdi.WriteList(p.stdout, list))
+	p.printLeftOut(m.Left)
+	return p.exitStatus(cdi.WriteList(p.stdout, list))
 }
 
-func (p *caller) leftOut(left []string) {
+func (p *caller) printLeftOut(left []string) {
 	for _, l := range left {
 		fmt.Fprintln(p.stderr, "left out:", l)
 	}
@@ -157,45 +157,45 @@ func (p *caller) cdiGenerate(args []string) int {
 	}
 	switch {
 	case len(words) > 0:
-		return p.wrong("cannot describe GPUs with %q: only flags are known, as --output=%[1]s", words[0])
+		return p.usageError("cannot describe GPUs with %q: only flags are known, as --output=%[1]s", words[0])
 	case *output == "":
-		return p.wrong("cannot describe GPUs in a file without a name: want --output=FILE, or - for standard output")
+		return p.usageError("cannot describe GPUs in a file without a name: want --output=FILE, or - for standard output")
 	case *format != "json" && *format != "yaml":
-		return p.wrong("cannot describe GPUs as %q: want json or yaml", *format)
+		return p.usageError("cannot describe GPUs as %q: want json or yaml", *format)
 	case *format == "yaml" && *output == cdi.Path:
-		return p.wrong("cannot write YAML to %s: want another --output, or - for standard output", cdi.Path)
+		return p.usageError("cannot write YAML to %s: want another --output, or - for standard output", cdi.Path)
 	}
 	m, err := cdi.OfMachine(p.charm.Host.Root)
 	if err != nil {
-		return p.done(err)
+		return p.exitStatus(err)
 	}
-	p.leftOut(m.Left)
+	p.printLeftOut(m.Left)
 	if m.Spec == nil {
-		return p.done(errors.New("cannot describe GPUs: this machine has no AMD GPU that a container could use; dispatch gpu list says what it has"))
+		return p.exitStatus(errors.New("cannot describe GPUs: this machine has no AMD GPU that a container could use; dispatch gpu list says what it has"))
 	}
 	data, err := encodeSpec(m.Spec, *format, *output == cdi.Path)
 	if err != nil {
-		return p.done(err)
+		return p.exitStatus(err)
 	}
 	if *output == "-" {
 		_, err := p.stdout.Write(data)
-		return p.done(errors.Join(err, canCompute(m.KFD)))
+		return p.exitStatus(errors.Join(err, checkCompute(m.KFD)))
 	}
 	file, err := filepath.Abs(*output)
 	if err != nil {
-		return p.done(err)
+		return p.exitStatus(err)
 	}
 	var want []plan.Resource
 	if file == cdi.Path {
 		want = append(want, cdi.Keep{})
 	}
-	err = p.carryOut(*dry, append(want, resource.File{Path: file, Data: data, Mode: 0o644})...)
-	return p.done(errors.Join(err, canCompute(m.KFD)))
+	err = p.applyPlan(*dry, append(want, resource.File{Path: file, Data: data, Mode: 0o644})...)
+	return p.exitStatus(errors.Join(err, checkCompute(m.KFD)))
 }
 
 // canCompute returns an error if containers can only render and decode with the GPUs. They
 // get the description all the same: that may be all they need.
-func canCompute(kfd gpu.KFD) error {
+func checkCompute(kfd gpu.KFD) error {
 	if kfd.Usable() {
 		return nil
 	}
@@ -223,7 +223,7 @@ func encodeSpec(s *specs.Spec, format string, compact bool) (data []byte, err er
 }
 
 // carryOut prints what is missing and, unless dry, does it.
-func (p *caller) carryOut(dry bool, want ...plan.Resource) error {
+func (p *caller) applyPlan(dry bool, want ...plan.Resource) error {
 	steps, err := plan.Diff(p.ctx, p.charm.Host, want...)
 	if err != nil {
 		return err
@@ -247,24 +247,24 @@ func (p *caller) cdiValidate(args []string) int {
 		words = append(words, *path)
 	}
 	if len(words) > 1 {
-		return p.wrong("cannot validate %q: want one file", strings.Join(words, " "))
+		return p.usageError("cannot validate %q: want one file", strings.Join(words, " "))
 	}
 	file, err := filepath.Abs(append(words, cdi.Path)[0])
 	if err != nil {
-		return p.done(err)
+		return p.exitStatus(err)
 	}
 	has, err := cdi.ReadSpec(p.charm.Host.Root, file)
 	if err != nil {
-		return p.done(err)
+		return p.exitStatus(err)
 	}
 	m, err := cdi.OfMachine(p.charm.Host.Root)
 	if err != nil {
-		return p.done(err)
+		return p.exitStatus(err)
 	}
-	return p.validated(file, cdi.Differences(has, m.Spec), m.Left)
+	return p.printValidation(file, cdi.Differences(has, m.Spec), m.Left)
 }
 
-func (p *caller) validated(file string, diffs, left []string) int {
+func (p *caller) printValidation(file string, diffs, left []string) int {
 	valid := len(diffs) == 0
 	if p.format.JSON {
 		if err := term.JSON(p.stdout, struct {
@@ -272,10 +272,10 @@ func (p *caller) validated(file string, diffs, left []string) int {
 			Valid       bool     `json:"valid"`
 			Differences []string `json:"differences"`
 		}{file, valid, append([]string{}, diffs...)}); err != nil {
-			return p.done(err)
+			return p.exitStatus(err)
 		}
 	} else {
-		p.leftOut(left)
+		p.printLeftOut(left)
 		fmt.Fprintf(p.stdout, "Validating CDI spec: %s\n", file)
 		for _, d := range diffs {
 			fmt.Fprintln(p.stdout, d)
@@ -285,7 +285,7 @@ func (p *caller) validated(file string, diffs, left []string) int {
 		}
 	}
 	if !valid {
-		return p.done(fmt.Errorf("%s is not what this machine has; run: dispatch cdi generate --output %[1]s", file))
+		return p.exitStatus(fmt.Errorf("%s is not what this machine has; run: dispatch cdi generate --output %[1]s", file))
 	}
 	return 0
 }

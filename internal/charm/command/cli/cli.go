@@ -42,10 +42,10 @@ func Run(h host.Host, exe string, args []string, env func(string) string, stdout
 	c := &actions.Actions{Charm: &charm.Charm{Host: h, NewID: newID, Stderr: stderr, CharmDir: charmDir(exe, env)}}
 	if filepath.Base(exe) == wellknown.Dispatch {
 		c.Start = func(args ...string) error { return host.Detach(exe, args...) }
-		c.Probe, c.Read = actions.NewProbe(c.Host, exe, "gpu", probe), gpuhealth.NewReader(c.Host, exe, "gpu", read)
+		c.Probe, c.ReadStates = actions.NewProbe(c.Host, exe, "gpu", probe), gpuhealth.NewReader(c.Host, exe, "gpu", read)
 	}
 	if len(args) > 1 {
-		return person(ctx, c, args[1:], env, stdout, stderr)
+		return runCommand(ctx, c, args[1:], env, stdout, stderr)
 	}
 	event, err := juju.ParseEvent(env)
 	if errors.Is(err, juju.ErrNotJuju) {

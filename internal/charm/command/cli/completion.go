@@ -25,7 +25,7 @@ func completion(shell string) string {
 			add(before, w)
 			before = strings.TrimSpace(before + " " + w)
 		}
-		add(c.words, slices.Concat(c.choices, c.flags, c.more, []string{"--help"})...)
+		add(c.words, slices.Concat(c.choices, c.flags, c.helpFlags, []string{"--help"})...)
 	}
 	add("", "--version", "--help")
 	var b strings.Builder

@@ -25,7 +25,7 @@ func help(args []string) string {
 			asked = append(asked, c)
 		}
 	}
-	if !slices.ContainsFunc(asked, func(c command) bool { return !c.own }) {
+	if !slices.ContainsFunc(asked, func(c command) bool { return !c.ownHelp }) {
 		return ""
 	}
 	var b strings.Builder
@@ -41,7 +41,7 @@ func help(args []string) string {
 }
 
 // spelled is the command line with the word help first as one with --help.
-func spelled(args []string) []string {
+func normalizeHelp(args []string) []string {
 	if len(args) > 0 && args[0] == "help" {
 		return append(slices.Clone(args[1:]), "--help")
 	}

@@ -66,6 +66,6 @@ func TestOwnHelpHasTheFlagsOfTheTable(t *testing.T) {
 		for _, m := range flag.FindAllStringSubmatch(text, -1) {
 			told = append(told, m[1])
 		}
-		require.ElementsMatch(t, told, slices.Concat(commands[at].flags, commands[at].more, []string{"--help"}), words)
+		require.ElementsMatch(t, told, slices.Concat(commands[at].flags, commands[at].helpFlags, []string{"--help"}), words)
 	}
 }

@@ -39,25 +39,25 @@ func (p *caller) kubernetes(args []string) int {
 	case ended:
 		return code
 	case !labels && !manifest:
-		return p.wrong("cannot run kubernetes %q: want kubernetes labels [--json], or kubernetes manifest NODE", strings.Join(args, " "))
+		return p.usageError("cannot run kubernetes %q: want kubernetes labels [--json], or kubernetes manifest NODE", strings.Join(args, " "))
 	}
 	inv, err := gpu.Discover(p.charm.Host.Root)
 	if err != nil {
-		return p.done(err)
+		return p.exitStatus(err)
 	}
 	of := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, inv.Of(gpu.AMD)))
 	switch {
 	case len(of) == 0:
-		return p.done(errors.New("cannot label a node: this machine has no AMD GPU that counts; dispatch gpu list says what it has"))
+		return p.exitStatus(errors.New("cannot label a node: this machine has no AMD GPU that counts; dispatch gpu list says what it has"))
 	case manifest:
 		data, err := nodelabels.Manifest(words[1], of)
 		if err == nil {
 			_, err = p.stdout.Write(data)
 		}
-		return p.done(err)
+		return p.exitStatus(err)
 	case p.format.JSON:
-		return p.done(term.JSON(p.stdout, of))
+		return p.exitStatus(term.JSON(p.stdout, of))
 	}
 	_, err = fmt.Fprintf(p.stdout, "%s", nodelabels.Lines(of))
-	return p.done(err)
+	return p.exitStatus(err)
 }

@@ -49,11 +49,11 @@ type caller struct {
 	env            func(string) string
 }
 
-func person(ctx context.Context, c *actions.Actions, args []string, env func(string) string, stdout, stderr io.Writer) int {
+func runCommand(ctx context.Context, c *actions.Actions, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	screen := term.Terminal(stdout, env)
 	// no-color.org: anybody may ask to do without.
 	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}, env}
-	args = spelled(args)
+	args = normalizeHelp(args)
 	if text := help(args); text != "" {
 		fmt.Fprint(stdout, text)
 		return 0
@@ -64,31 +64,31 @@ func person(ctx context.Context, c *actions.Actions, args []string, env func(str
 		return 0
 	case "plan":
 		if len(args) > 1 {
-			return p.wrong("cannot plan %q: plan takes no arguments", args[1])
+			return p.usageError("cannot plan %q: plan takes no arguments", args[1])
 		}
-		return p.done(c.ShowPlan(ctx, stdout))
+		return p.exitStatus(c.ShowPlan(ctx, stdout))
 	case "gpu":
 		return p.gpu(args[1:])
 	case "gpu-baseline": // its files are the caller's, wherever CHARM_ROOT is
-		return p.becomeBaseline(args[1:])
+		return p.execBaseline(args[1:])
 	case "rocm":
 		return p.rocm(args[1:])
 	case "preflight":
 		if !p.json(args[1:]) {
-			return p.wrong("cannot check with %q: only --json is known", strings.Join(args[1:], " "))
+			return p.usageError("cannot check with %q: only --json is known", strings.Join(args[1:], " "))
 		}
-		return p.done(preflight.Show(ctx, c.Host, stdout, "", p.format))
+		return p.exitStatus(preflight.Show(ctx, c.Host, stdout, "", p.format))
 	case "cdi":
 		return p.cdi(args[1:])
 	case "kubernetes":
 		return p.kubernetes(args[1:])
 	case "completion":
 		if len(args) != 2 {
-			return p.wrong("cannot write a completion for %q: want bash or zsh", strings.Join(args[1:], " "))
+			return p.usageError("cannot write a completion for %q: want bash or zsh", strings.Join(args[1:], " "))
 		}
 		script := completion(args[1])
 		if script == "" {
-			return p.wrong("cannot write a completion for %q: want bash or zsh", args[1])
+			return p.usageError("cannot write a completion for %q: want bash or zsh", args[1])
 		}
 		fmt.Fprint(stdout, script)
 		return 0
@@ -96,25 +96,25 @@ func person(ctx context.Context, c *actions.Actions, args []string, env func(str
 		return p.runtime(args[1:])
 	case "fleet":
 		if !p.json(args[1:]) {
-			return p.wrong("cannot show the fleet with %q: only --json is known", strings.Join(args[1:], " "))
+			return p.usageError("cannot show the fleet with %q: only --json is known", strings.Join(args[1:], " "))
 		}
-		return p.done(c.ShowFleet(ctx, stdout, p.format))
+		return p.exitStatus(c.ShowFleet(ctx, stdout, p.format))
 	case "pipelines":
 		if len(args) > 2 {
-			return p.wrong("cannot print %q: want one name of the list that pipelines prints", strings.Join(args[1:], " "))
+			return p.usageError("cannot print %q: want one name of the list that pipelines prints", strings.Join(args[1:], " "))
 		}
-		return p.done(pipelines.Write(stdout, strings.Join(args[1:], "")))
+		return p.exitStatus(pipelines.Write(stdout, strings.Join(args[1:], "")))
 	case "errors":
 		if !p.json(args[1:]) {
-			return p.wrong("cannot list errors with %q: only --json is known", strings.Join(args[1:], " "))
+			return p.usageError("cannot list errors with %q: only --json is known", strings.Join(args[1:], " "))
 		}
-		return p.done(c.ListErrors(stdout, p.format))
+		return p.exitStatus(c.ListErrors(stdout, p.format))
 	case "explain":
 		if len(args) < 2 || strings.HasPrefix(args[1], "-") {
-			return p.wrong("cannot explain without a number: want explain N; dispatch errors lists them")
+			return p.usageError("cannot explain without a number: want explain N; dispatch errors lists them")
 		}
 		if !p.json(args[2:]) {
-			return p.wrong("cannot explain an error with %q: only --json is known", strings.Join(args[2:], " "))
+			return p.usageError("cannot explain an error with %q: only --json is known", strings.Join(args[2:], " "))
 		}
 		if err := c.ExplainError(stdout, args[1], p.format); err != nil {
 			fmt.Fprintln(stderr, err)
@@ -122,12 +122,12 @@ func person(ctx context.Context, c *actions.Actions, args []string, env func(str
 		}
 		return 0
 	}
-	return p.wrong("cannot run %q: no such command", args[0])
+	return p.usageError("cannot run %q: no such command", args[0])
 }
 
 func (p *caller) gpu(args []string) int {
 	if len(args) == 0 {
-		return p.wrong("cannot run gpu without a command: want " + gpuCommands)
+		return p.usageError("cannot run gpu without a command: want " + gpuCommands)
 	}
 	name, rest := args[0], args[1:]
 	switch {
@@ -136,46 +136,46 @@ func (p *caller) gpu(args []string) int {
 		if err == nil {
 			fmt.Fprintln(p.stdout, driver)
 		}
-		return p.done(err)
+		return p.exitStatus(err)
 	case name == wellknown.ReadGPUFiles && len(rest) == 0:
-		return p.done(gpu.ServeFiles(p.charm.Host.Root, os.Stdin, p.stdout))
+		return p.exitStatus(gpu.ServeFiles(p.charm.Host.Root, os.Stdin, p.stdout))
 	case name == open && len(rest) == 1:
-		return p.done(p.charm.GPUs().OpenNode(p.ctx, p.stdout, rest[0]))
+		return p.exitStatus(p.charm.GPUs().OpenNode(p.ctx, p.stdout, rest[0]))
 	case name == bench && len(rest) == 1:
-		return p.done(p.charm.GPUs().SeeBench(p.ctx, rest[0], watcher.BenchLooks))
+		return p.exitStatus(p.charm.GPUs().WatchBench(p.ctx, rest[0], watcher.BenchLooks))
 	case name == bench && len(rest) == 2 && (rest[1] == "back" || rest[1] == "end"):
-		return p.done(p.charm.GPUs().EndBench(p.stdout, rest[0], rest[1] == "end"))
+		return p.exitStatus(p.charm.GPUs().EndBench(p.stdout, rest[0], rest[1] == "end"))
 	case name == read && len(rest) == 0:
-		return p.done(gpuhealth.Write(p.stdout, gpuhealth.Read(p.charm.Host.Root)))
+		return p.exitStatus(gpuhealth.Write(p.stdout, gpuhealth.Read(p.charm.Host.Root)))
 	case name == leases && len(rest) == 0:
-		return p.done(p.charm.GPUs().ReportLeases(p.ctx, p.stdout))
+		return p.exitStatus(p.charm.GPUs().ReportLeases(p.ctx, p.stdout))
 	case name == "top":
 		return p.top(rest)
 	case name == watch && len(rest) == 0:
-		return p.done(p.charm.GPUs().Look(p.ctx, p.stdout))
+		return p.exitStatus(p.charm.GPUs().Look(p.ctx, p.stdout))
 	case name == proof && len(rest) == 1:
-		return p.done(p.charm.GPUs().RecordProof(p.ctx, p.stdout, rest[0]))
+		return p.exitStatus(p.charm.GPUs().RecordProof(p.ctx, p.stdout, rest[0]))
 	case name == "prove":
 		if len(rest) != 1 || strings.HasPrefix(rest[0], "-") {
-			return p.wrong("cannot prove %q: want gpu prove GPU", strings.Join(rest, " "))
+			return p.usageError("cannot prove %q: want gpu prove GPU", strings.Join(rest, " "))
 		}
-		return p.done(p.charm.GPUs().Prove(p.ctx, p.stdout, rest[0]))
+		return p.exitStatus(p.charm.GPUs().Prove(p.ctx, p.stdout, rest[0]))
 	case name == "withhold":
 		if len(rest) < 2 || strings.HasPrefix(rest[0], "-") {
-			return p.wrong("cannot withhold %q: want gpu withhold GPU REASON", strings.Join(rest, " "))
+			return p.usageError("cannot withhold %q: want gpu withhold GPU REASON", strings.Join(rest, " "))
 		}
-		return p.done(p.charm.GPUs().Withhold(p.stdout, rest[0], strings.Join(rest[1:], " ")))
+		return p.exitStatus(p.charm.GPUs().Withhold(p.stdout, rest[0], strings.Join(rest[1:], " ")))
 	case name == "return":
 		if len(rest) != 1 || strings.HasPrefix(rest[0], "-") {
-			return p.wrong("cannot return %q: want gpu return GPU", strings.Join(rest, " "))
+			return p.usageError("cannot return %q: want gpu return GPU", strings.Join(rest, " "))
 		}
-		return p.done(p.charm.GPUs().Return(p.stdout, rest[0]))
+		return p.exitStatus(p.charm.GPUs().Return(p.stdout, rest[0]))
 	case name == "release":
 		force := len(rest) == 2 && rest[1] == "--force"
 		if len(rest) != 1 && !force || strings.HasPrefix(rest[0], "-") {
-			return p.wrong("cannot release %q: want gpu release GPU, or gpu release GPU --force", strings.Join(rest, " "))
+			return p.usageError("cannot release %q: want gpu release GPU, or gpu release GPU --force", strings.Join(rest, " "))
 		}
-		return p.done(p.charm.GPUs().Release(p.stdout, rest[0], force))
+		return p.exitStatus(p.charm.GPUs().Release(p.stdout, rest[0], force))
 	}
 	do, known := map[string]func() error{
 		"list":     func() error { return p.charm.ListGPUs(p.ctx, p.stdout, p.format.JSON) },
@@ -187,23 +187,23 @@ func (p *caller) gpu(args []string) int {
 	}[name]
 	switch {
 	case !known:
-		return p.wrong("cannot run gpu %q: want "+gpuCommands, name)
+		return p.usageError("cannot run gpu %q: want "+gpuCommands, name)
 	case name == "detect" && len(rest) > 0:
-		return p.wrong("cannot detect GPUs with %q: detect takes no arguments", strings.Join(rest, " "))
+		return p.usageError("cannot detect GPUs with %q: detect takes no arguments", strings.Join(rest, " "))
 	case !p.json(rest):
-		return p.wrong("cannot %s GPUs with %q: only --json is known", verb(name), strings.Join(rest, " "))
+		return p.usageError("cannot %s GPUs with %q: only --json is known", verb(name), strings.Join(rest, " "))
 	}
-	return p.done(do())
+	return p.exitStatus(do())
 }
 
 func (p *caller) rocm(args []string) int {
 	switch {
 	case len(args) == 1 && args[0] == "plan":
-		return p.done(p.charm.ShowDriver(p.ctx, p.stdout))
+		return p.exitStatus(p.charm.ShowDriver(p.ctx, p.stdout))
 	case len(args) == 1 && args[0] == "matrix":
-		return p.done(amd.WriteMatrix(p.stdout))
+		return p.exitStatus(amd.WriteMatrix(p.stdout))
 	}
-	return p.wrong("cannot run rocm %q: want rocm plan or rocm matrix", strings.Join(args, " "))
+	return p.usageError("cannot run rocm %q: want rocm plan or rocm matrix", strings.Join(args, " "))
 }
 
 // verb is the command as a verb.
@@ -223,12 +223,12 @@ func (p *caller) json(args []string) bool {
 	return len(args) == 0 || p.format.JSON
 }
 
-func (p *caller) wrong(format string, a ...any) int {
+func (p *caller) usageError(format string, a ...any) int {
 	fmt.Fprintf(p.stderr, format+"; see dispatch --help\n", a...)
 	return 2
 }
 
-func (p *caller) done(err error) int {
+func (p *caller) exitStatus(err error) int {
 	if err != nil {
 		return fail(p.stderr, err)
 	}

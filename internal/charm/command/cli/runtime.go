@@ -41,7 +41,7 @@ func (p *caller) runtime(args []string) int {
 		return 0
 	}
 	if len(args) == 0 || args[0] != "configure" {
-		return p.wrong("cannot run runtime %q: want runtime configure ENGINE", strings.Join(args, " "))
+		return p.usageError("cannot run runtime %q: want runtime configure ENGINE", strings.Join(args, " "))
 	}
 	fs := flag.NewFlagSet("runtime configure", flag.ContinueOnError)
 	r := engines.Request{}
@@ -61,18 +61,18 @@ func (p *caller) runtime(args []string) int {
 	known := strings.Join(engines.Names(), ", ")
 	switch {
 	case len(words) != 1:
-		return p.wrong("cannot configure %q: want one of %s", strings.Join(words, " "), known)
+		return p.usageError("cannot configure %q: want one of %s", strings.Join(words, " "), known)
 	case !strings.Contains(", "+known+",", " "+words[0]+","):
-		return p.wrong("cannot configure %q: want one of %s", words[0], known)
+		return p.usageError("cannot configure %q: want one of %s", words[0], known)
 	case *set && *unset, r.Remove && (*set || *unset):
-		return p.wrong("cannot do both: --set-as-default, --unset-as-default and --remove exclude each other")
+		return p.usageError("cannot do both: --set-as-default, --unset-as-default and --remove exclude each other")
 	case *set:
 		r.Default = engines.Set
 	case *unset:
 		r.Default = engines.Unset
 	}
 	r.Engine = words[0]
-	return p.done(p.configure(r, *dry))
+	return p.exitStatus(p.configure(r, *dry))
 }
 
 func (p *caller) configure(r engines.Request, dry bool) (err error) {
@@ -100,7 +100,7 @@ func (p *caller) configure(r engines.Request, dry bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.carryOut(dry, want...); err != nil {
+	if err := p.applyPlan(dry, want...); err != nil {
 		return err
 	}
 	if !r.Remove && !p.charm.Host.Exists(cdi.Path) {
@@ -115,7 +115,7 @@ func (p *caller) configure(r engines.Request, dry bool) (err error) {
 // findWrapper looks where the charm has it, and where people put programs.
 func (p *caller) findWrapper() string {
 	dir := p.charm.CharmDir
-	for _, path := range append([]string{filepath.Join(dir, wrapperProgram), filepath.Join(dir, "bin", wrapperProgram)}, onPath(p.env("PATH"))...) {
+	for _, path := range append([]string{filepath.Join(dir, wrapperProgram), filepath.Join(dir, "bin", wrapperProgram)}, searchPath(p.env("PATH"))...) {
 		if st, err := p.charm.Host.Stat(path); err == nil && st.Mode().IsRegular() {
 			return path
 		}
@@ -123,7 +123,7 @@ func (p *caller) findWrapper() string {
 	return "/usr/local/bin/" + wrapperProgram
 }
 
-func onPath(path string) (all []string) {
+func searchPath(path string) (all []string) {
 	for _, dir := range filepath.SplitList(path) {
 		if filepath.IsAbs(dir) {
 			all = append(all, filepath.Join(dir, wrapperProgram))

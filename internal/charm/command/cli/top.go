@@ -41,25 +41,25 @@ func (p *caller) top(args []string) int {
 		fmt.Fprint(p.stdout, topUsage)
 		return 0
 	case err != nil:
-		return p.wrong("cannot show who uses the GPUs: %v", err)
+		return p.usageError("cannot show who uses the GPUs: %v", err)
 	case fs.NArg() > 0:
-		return p.wrong("cannot show who uses the GPUs with %q: only flags are known", fs.Arg(0))
+		return p.usageError("cannot show who uses the GPUs with %q: only flags are known", fs.Arg(0))
 	case *interval < time.Second:
-		return p.wrong("cannot show who uses the GPUs every %s: want 1s or more", *interval)
+		return p.usageError("cannot show who uses the GPUs every %s: want 1s or more", *interval)
 	}
 	if *once || p.format.JSON || p.screen == nil {
-		return p.done(p.charm.GPUTop(p.ctx, p.stdout, p.format, actions.Top{}))
+		return p.exitStatus(p.charm.GPUTop(p.ctx, p.stdout, p.format, actions.Top{}))
 	}
 	ctx, stop := signal.NotifyContext(p.ctx, os.Interrupt, unix.SIGTERM)
 	defer stop()
-	return p.done(keepTop(ctx, p, *interval))
+	return p.exitStatus(refreshTop(ctx, p, *interval))
 }
 
-func keepTop(ctx context.Context, p *caller, interval time.Duration) error {
+func refreshTop(ctx context.Context, p *caller, interval time.Duration) error {
 	again := time.NewTicker(interval)
 	defer again.Stop()
 	fmt.Fprint(p.stdout, "\x1b[2J")
-	return p.charm.GPUTop(ctx, p.stdout, p.format, actions.Top{Again: again.C, Rows: func() int {
+	return p.charm.GPUTop(ctx, p.stdout, p.format, actions.Top{Refresh: again.C, Rows: func() int {
 		_, rows := term.Size(p.screen)
 		return rows
 	}})

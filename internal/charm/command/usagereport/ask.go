@@ -50,7 +50,7 @@ func (v *value) UnmarshalJSON(data []byte) error {
 }
 
 // ask is an instant query of Prometheus' HTTP API.
-func ask(ctx context.Context, prometheus, expr string, at time.Time) ([]sample, error) {
+func query(ctx context.Context, prometheus, expr string, at time.Time) ([]sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	q := url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}

@@ -49,7 +49,7 @@ type Web struct{ ModelUUID, App string }
 var window = regexp.MustCompile(`^[1-9][0-9]{0,3}[hdw]$`)
 
 // Window checks how far back is asked for.
-func Window(since string) error {
+func CheckWindow(since string) error {
 	if !window.MatchString(since) {
 		return fmt.Errorf("%q is no time like 36h, 7d or 4w", since)
 	}
@@ -57,18 +57,18 @@ func Window(since string) error {
 }
 
 // Of asks for the time before now.
-func Of(ctx context.Context, prometheus string, w Web, since string, now time.Time) (Report, error) {
+func Fetch(ctx context.Context, prometheus string, w Web, since string, now time.Time) (Report, error) {
 	r := Report{Since: since, Until: now.UTC().Truncate(time.Second), Teams: []Team{}}
 	q := queries(w, since)
 	answers := map[string][]sample{}
 	for name, expr := range q {
-		got, err := ask(ctx, prometheus, expr, now)
+		got, err := query(ctx, prometheus, expr, now)
 		if err != nil {
 			return r, err
 		}
 		answers[name] = got
 	}
-	r.Teams = join(answers)
+	r.Teams = joinTeams(answers)
 	return r, nil
 }
 
@@ -91,7 +91,7 @@ func queries(w Web, since string) map[string]string {
 }
 
 // join makes teams of the answers.
-func join(answers map[string][]sample) []Team {
+func joinTeams(answers map[string][]sample) []Team {
 	pipelines := map[[2]string]*Usage{}
 	for _, s := range answers["held"] {
 		pipelines[s.key()] = &Usage{GPUHours: s.number()}

@@ -14,10 +14,10 @@ import (
 
 func TestWindowIsHoursDaysOrWeeks(t *testing.T) {
 	for _, good := range []string{"1h", "36h", "7d", "4w", "9999h"} {
-		require.NoError(t, Window(good))
+		require.NoError(t, CheckWindow(good))
 	}
 	for _, wrong := range []string{"", "7", "d", "0d", "-1d", "7m", "1.5d", "7d]", "12345h", "7 d", "7d\n"} {
-		require.Error(t, Window(wrong), wrong)
+		require.Error(t, CheckWindow(wrong), wrong)
 	}
 }
 
@@ -26,7 +26,7 @@ func TestTeamsAreTheSumsOfTheirPipelines(t *testing.T) {
 		return sample{map[string]string{"team": team, "pipeline": pipeline}, value(n)}
 	}
 	waited := func(team string, n float64) sample { return sample{map[string]string{"teamName": team}, value(n)} }
-	teams := join(map[string][]sample{
+	teams := joinTeams(map[string][]sample{
 		"held":   {one("a", "small", 1), one("a", "big", 3), one("b", "", 8)},
 		"busy":   {one("a", "small", 0.5), one("a", "big", 1.5), one("gone", "x", 1)},
 		"builds": {one("a", "small", 2), one("a", "big", 1), one("b", "", 4)},
@@ -55,16 +55,16 @@ func TestWhatIsNoPrometheusIsNamed(t *testing.T) {
 		`{"status":"success","data":{"resultType":"vector","result":[{"value":[1,2,"3"]}]}}`: "it is no answer to a query",
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) }))
-		_, err := Of(t.Context(), s.URL, Web{}, "7d", hosttest.Now)
+		_, err := Fetch(t.Context(), s.URL, Web{}, "7d", hosttest.Now)
 		require.ErrorContains(t, err, "cannot use the answer of "+s.URL+": "+want)
 		s.Close()
-		_, err = Of(t.Context(), s.URL, Web{}, "7d", hosttest.Now)
+		_, err = Fetch(t.Context(), s.URL, Web{}, "7d", hosttest.Now)
 		require.ErrorContains(t, err, "cannot reach "+s.URL+": ")
 		require.NotContains(t, err.Error(), "max_over_time", "a query is no help to anybody")
 	}
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()
-	_, err := Of(t.Context(), s.URL, Web{}, "7d", hosttest.Now)
+	_, err := Fetch(t.Context(), s.URL, Web{}, "7d", hosttest.Now)
 	require.ErrorContains(t, err, "404 Not Found: it is no answer to a query; is prometheus-url that of a Prometheus?")
 }
 
@@ -77,7 +77,7 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, team := range join(map[string][]sample{"held": got, "busy": got, "builds": got, "memory": got, "wait": got}) {
+		for _, team := range joinTeams(map[string][]sample{"held": got, "busy": got, "builds": got, "memory": got, "wait": got}) {
 			require.GreaterOrEqual(t, team.GPUHours, 0.0)
 		}
 	})
