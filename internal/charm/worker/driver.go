@@ -16,11 +16,11 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 )
 
-// wantsAMD reports whether AMD's driver is the unit's business.
+// wantsAMD reports whether the options can require AMD's driver.
 func wantsAMD(c config.Config) bool { return c.ComputeRuntime == "rocm" || c.ComputeRuntime == "auto" }
 
-// observeDriver looks at the machine's driver for AMD GPUs. With
-// compute-runtime=auto a machine without one has nothing to decide.
+// observeDriver reads the state of AMD's driver. With compute-runtime=auto a machine
+// without a driver needs no decision.
 func (o *Observed) observeDriver(ctx context.Context, h host.Host) error {
 	if o.Facts.Role == model.WebRole || model.Leaving(o.Event) || !wantsAMD(o.Config) {
 		return nil
@@ -36,12 +36,12 @@ func (o *Observed) observeDriver(ctx context.Context, h host.Host) error {
 	return nil
 }
 
-// ROCmMachine is the machine as package rocm takes it.
+// AMDMachine returns the machine in the form of package amd.
 func AMDMachine(m machine.Machine, arch string) amd.Machine {
 	return amd.Machine{Hostname: m.Hostname, Container: m.Container, Distro: m.Distro, Series: m.Series, Arch: arch}
 }
 
-// DriverWanted is what the options say of it.
+// DriverOptions returns the options for AMD's driver and user space.
 func DriverOptions(c config.Config, unit string) amd.Wanted {
 	app, _, _ := strings.Cut(unit, "/")
 	return amd.Wanted{App: app, Unit: unit, Version: c.ROCmVersion, BaseURL: c.ROCmBaseURL, Usecases: c.ROCmUsecases,
@@ -49,16 +49,17 @@ func DriverOptions(c config.Config, unit string) amd.Wanted {
 		ModuleParams: c.ModuleParams, DeviceMode: c.DeviceMode, Tools: c.ROCmTools, MinDisk: c.MinDisk}
 }
 
-// desireDriver is the driver, user space and rules that were decided on, before
-// the GPUs that depend on them. What is wrong with them blocks the unit only
-// where its tasks can't compute for it, and is a remark elsewhere.
+// desireDriver adds the driver, user space and rules, before the GPUs that depend on them.
+// A problem blocks the unit only if its tasks cannot compute. Otherwise it is a warning.
 func desireDriver(d *Desired, o Observed, g GPUs) {
 	if o.Driver == nil || g.Vendor == gpu.NVIDIA {
 		return
 	}
 	w := DriverOptions(o.Config, o.Facts.Unit)
 	decision := amd.Decide(*o.Driver, w)
-	install, err := amd.Install(decision, *o.Driver, w, amd.Environment{Seen: o.Install, Proxies: role.ProxyOf(o.Facts, o.Config), Now: o.Now})
+	install, err := amd.Install(decision, *o.Driver, w, amd.Environment{
+		Seen: o.Install, Proxies: role.ProxyOf(o.Facts, o.Config), Now: o.Now,
+	})
 	if err != nil {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: err.Error()})
 		return
@@ -67,7 +68,7 @@ func desireDriver(d *Desired, o Observed, g GPUs) {
 	computes := g.Vendor == gpu.AMD && len(g.Chosen) > 0
 	d.Driver = &Driver{Decision: decision, Facts: *o.Driver, Wanted: w, HasGPUs: computes}
 	if cause := driverCause(decision, w, computes); cause != nil {
-		d.Causes = append([]status.Cause{*cause}, d.Causes...) // before what follows from it
+		d.Causes = append([]status.Cause{*cause}, d.Causes...) // before its consequences
 	}
 	if install.Note != "" {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: install.Note})
@@ -77,18 +78,22 @@ func desireDriver(d *Desired, o Observed, g GPUs) {
 	}
 }
 
-// driverCause is what the status says of a decision: nothing where all is well,
-// or where the GPUs' own causes or the plan say it already.
+// driverCause returns the cause for a decision. It returns nil if the driver works, or if
+// the causes of the GPUs or the plan report the problem already.
 func driverCause(decision amd.Decision, w amd.Wanted, computes bool) *status.Cause {
 	switch {
-	case decision.Reboot != "": // said when the hook knows whether it asks for it
+	case decision.Reboot != "": // the hook reports it once it decided on the reboot
 		return nil
 	case decision.State == amd.StateContainer:
 		if w.InstallDriver == amd.DriverAlways {
-			return &status.Cause{Kind: status.Active, Text: "install-driver=always does nothing: the host owns the driver of this container"}
+			return &status.Cause{
+				Kind: status.Active,
+				Text: "install-driver=always does nothing: the host owns the driver of this container",
+			}
 		}
-		return nil // the missing nodes say what to run on the host
-	case decision.Driver && decision.State != amd.StateUnsupported, decision.State == amd.StateSupported && len(decision.Remedies) == 0:
+		return nil // the cause for the missing nodes has the command for the host
+	case decision.Driver && decision.State != amd.StateUnsupported,
+		decision.State == amd.StateSupported && len(decision.Remedies) == 0:
 		return nil
 	case computes:
 		return &status.Cause{Kind: status.Active, Text: decision.Text()}

@@ -18,22 +18,23 @@ import (
 	"concourse-ci-machine/internal/gpu"
 )
 
-// Where tasks have their GPUs for their own, the cluster shall send no more of
-// them than there are GPUs: the worker says so itself, where its release can;
-// else the web does, with its one limit for all workers. A task too many is refused.
+// If tasks lease GPUs, the cluster must not send more tasks than there are GPUs. The worker
+// sets this limit itself if its release supports it. Otherwise the web sets one limit for
+// all workers. An additional task is refused.
 
-// WorkerLimitFile remembers what the installed release says of itself, as asking
-// it takes longer than the rest of a hook.
+// WorkerLimitFile caches whether the installed release can limit its tasks, because running
+// the release takes longer than the rest of a hook.
 const WorkerLimitFile = model.StateDir + "/worker-limit.json"
 
-// workerLimit is whether a release's workers can limit their tasks.
+// workerLimit records whether the workers of a release can limit their tasks.
 type workerLimit struct {
-	Release string `json:"release"` // its id; "" where it was not asked
-	Supported     bool   `json:"own"`
+	Release   string `json:"release"` // its id; "" if unknown
+	Supported bool   `json:"own"`
 }
 
-// observeWorkerLimit asks the installed release, once for each. One that can't be
-// asked is asked again in the next hook, and until then counts as one that can't.
+// observeWorkerLimit runs the installed release once to see whether it can limit its tasks.
+// If that fails, the next hook tries again, and the release is treated as unable until
+// then.
 func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
 	_, id, installed := release.Installed(h.Root)
 	if !o.Config.Exclusive || !installed {
@@ -54,8 +55,7 @@ func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
 	return nil
 }
 
-// desireWorkerLimit is how many tasks the worker takes at once, 0 for any
-// number, and what is remembered for it.
+// desireWorkerLimit returns how many tasks the worker takes at once, 0 for any number.
 func desireWorkerLimit(d *Desired, o Observed, g GPUs) (tasks int) {
 	d.LimitRelease = o.LimitRelease
 	switch data, err := json.Marshal(o.WorkerLimit); {
@@ -67,14 +67,14 @@ func desireWorkerLimit(d *Desired, o Observed, g GPUs) (tasks int) {
 		d.Resources = append(d.Resources, resource.Absent{Path: WorkerLimitFile, Why: "GPUs are not leased"})
 	}
 	if d.GPUs.Limited {
-		return max(len(g.Tagged), 1) // 0 would be any number
+		return max(len(g.Tagged), 1) // 0 is any number
 	}
 	return 0
 }
 
-// publishedGPUs is what the web is told of the unit's GPUs, those that are withheld among
-// them: its one limit for all workers holds where all have the same number, and one sick
-// GPU must not end that for all.
+// publishedGPUs returns the unit's GPUs for the web, including quarantined GPUs. The web's
+// limit requires equal numbers on all workers, and one quarantined GPU must not remove the
+// limit.
 func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
 	if len(g.Chosen) == 0 {
 		return relation.WorkerGPUs{}
@@ -85,8 +85,8 @@ func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
 		Exclusive: exclusive, Limited: exclusive && o.WorkerLimit.Supported, Each: eachGPU(o, g)}
 }
 
-// eachGPU is what the web is told of each GPU that tasks get, for people who look at all
-// workers: nothing is decided on it.
+// eachGPU returns each GPU of the tasks for the web's table of all workers. Nothing is
+// decided from it.
 func eachGPU(o Observed, g GPUs) (each []relation.ToldGPU) {
 	for i, of := range g.All {
 		if !contains(g.Chosen, of) {

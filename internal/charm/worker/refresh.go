@@ -10,8 +10,8 @@ import (
 	"concourse-ci-machine/templates"
 )
 
-// The units that have GPUs described anew between two hooks, and the program
-// that they run: the charm's folder is in pieces while the charm is upgraded.
+// The systemd units that describe GPUs again between two hooks, and the program that they
+// run. The program is a copy, because the charm's folder is incomplete during an upgrade.
 const (
 	RefreshUnit    = "concourse-cdi-refresh.path"
 	refreshService = "concourse-cdi-refresh.service"
@@ -25,8 +25,8 @@ func refreshFiles() []string {
 	return []string{unitDir + refreshService, unitDir + refreshTimer, unitDir + RefreshUnit, dispatchBin}
 }
 
-// desireRefresh is the units, on workers that were asked for GPUs. The path
-// unit brings the timer with it.
+// desireRefresh adds the systemd units on workers with GPUs. The path unit starts the
+// timer.
 func desireRefresh(d *Desired, o Observed, g GPUs) error {
 	state := o.Units[RefreshUnit]
 	if g.Vendor == "" && o.Config.ComputeRuntime != "auto" {
@@ -45,31 +45,37 @@ func desireRefresh(d *Desired, o Observed, g GPUs) error {
 		files = append(files, resource.File{Path: unitDir + name, Data: data, Mode: 0o644})
 	}
 	then := []host.Command{resource.Systemctl("daemon-reload")}
-	if !role.Starts(state) { // they watch what they were started for
+	if !role.Starts(state) { // a running path unit watches the old paths
 		then = append(then, resource.Systemctl("try-restart", RefreshUnit, refreshTimer))
 	}
 	d.Resources = append(d.Resources, files...)
 	d.Resources = append(d.Resources,
-		resource.Trigger{Name: ReloadRefresh, Inputs: all, Files: paths, Op: "reload systemd for " + RefreshUnit, Then: then},
+		resource.Trigger{
+			Name: ReloadRefresh, Inputs: all, Files: paths, Op: "reload systemd for " + RefreshUnit,
+			Then: then,
+		},
 		resource.Service{Unit: RefreshUnit, State: state, Up: true})
 	return nil
 }
 
 func removeRefresh(state resource.UnitState, why string) []plan.Resource {
-	return append([]plan.Resource{resource.Service{Unit: RefreshUnit, State: state, Why: why}}, resource.AllAbsent(why, refreshFiles()...)...)
+	return append(
+		[]plan.Resource{resource.Service{Unit: RefreshUnit, State: state, Why: why}},
+		resource.AllAbsent(why, refreshFiles()...)...,
+	)
 }
 
-// Refreshed is what follows from the GPUs that there are now.
+// RefreshResources returns the resources for the GPUs that are present now.
 func RefreshResources(o Observed) []plan.Resource {
 	g := DecideGPUs(o.Config, o.GPUs, o.Known, o.Machine, o.NVIDIA)
-	g.reportMissing(o) // with compute-runtime=auto a unit that lost all is one that was to have some
+	g.reportMissing(o) // with compute-runtime=auto a unit that lost all GPUs stays a GPU worker
 	var d Desired
 	if err := desireSpec(&d, o, g); err != nil {
 		return []plan.Resource{role.Impossible{Err: err}}
 	}
 	d.KnowAuthorities(o.Observed) // the last hook had the machine trust them
-	// Without a GPU and without folders the wrapper stays in place, with nothing
-	// to hand out: taking it away takes a restart.
+	// Without a GPU and without folders the wrapper stays and gives nothing to tasks,
+	// because its removal requires a restart.
 	file, err := wrapperFile(wrapperConfig(&d, o, g))
 	if err != nil {
 		return []plan.Resource{role.Impossible{Err: err}}
