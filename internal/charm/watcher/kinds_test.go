@@ -24,7 +24,7 @@ func kindsUnit(t *testing.T) *Unit {
 	t.Helper()
 	u := leaseUnit(t, leasing())
 	runs(t, u.Host.Root, "4711")
-	l, _, _, err := u.leased()
+	l, err := u.readLeases()
 	require.NoError(t, err)
 	_, err = l.Take(lease.Call{Container: engineID, Bundle: "/run/containerd/io.containerd.runtime.v2.task/moby/" + engineID, PidFile: "/run/none", Cgroup: engineID, Own: true, PID: 4711},
 		lease.Want{Of: []int{0}, Count: 1})

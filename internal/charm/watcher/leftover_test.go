@@ -39,7 +39,7 @@ func TestLookEndsWhatTasksLeft(t *testing.T) {
 			require.NoError(t, os.Symlink("pid:[1]", u.Host.Path("/proc/self/ns/pid")))
 			runs(t, u.Host.Root, "4711")
 			c := lease.Call{Container: "c1", Bundle: u.Host.Path("/run/b"), PidFile: u.Host.Path("/run/b/init.pid"), Cgroup: "c1", PID: 4711}
-			l, _, _, err := u.leased()
+			l, err := u.readLeases()
 			require.NoError(t, err)
 			gpus, err := l.Take(c, lease.Want{Count: 1})
 			require.NoError(t, err)

@@ -17,28 +17,28 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// A GPU can read clean and hang whoever opens it. So those that a task has, or that are on
-// trial, are opened by a process of its own each minute, one at a look. Others may sleep,
-// and are left asleep.
+// A GPU can have good readings and hang every process that opens it. So a separate process
+// opens the GPUs of tasks, and GPUs on probation, once a minute, one GPU per look. Other
+// GPUs may sleep, and are not opened.
 const (
 	probePeriod = time.Minute
-	// stuckTime is more than a GPU in reset takes to answer.
+	// stuckTime is longer than a GPU in reset takes to answer.
 	stuckTime = 10 * time.Second
 )
 
-// nodeAnswer is what the process that opens a node writes: when it begins, and again with
-// the rest when it has come back.
+// probeResult is written by the process that opens a node: at the start, and with the
+// result after the node was opened.
 type probeResult struct {
 	Begun time.Time       `json:"begun"`
 	Ended *time.Time      `json:"ended,omitempty"`
-	Node  quarantine.Node `json:"node,omitempty"` // the errno's name; "" where it opened
+	Node  quarantine.Node `json:"node,omitempty"` // the errno's name; "" if the node opened
 }
 
 func probeFile(name string) string { return path.Join(quarantine.NodeDir, name+".json") }
 func probeLock(name string) string { return path.Join(quarantine.NodeDir, name+".lock") }
 
-// seeNodes puts into a look how the nodes answered that were opened, and returns which one
-// is to be opened next; "" for none.
+// addNodes adds the results of opened nodes to a look, and returns the GPU with the node to
+// open next, "" for none.
 func (u *Unit) addNodes(l *quarantine.Look, r quarantine.Record) (next string) {
 	now, oldest := u.Host.Now(), time.Time{}
 	for i := range l.GPUs {
@@ -62,8 +62,8 @@ func (u *Unit) addNodes(l *quarantine.Look, r quarantine.Record) (next string) {
 	return next
 }
 
-// answered is what is known of a GPU's last opening, and whether one is on its way: the
-// process holds a lock as long as it lives, also one that no signal ends.
+// readProbe returns the last result for a GPU, and whether a process is opening its node
+// now. The process holds a lock while it lives, also if no signal ends it.
 func (u *Unit) readProbe(name string) (a probeResult, running bool) {
 	unlock, err := u.Host.TryLock(probeLock(name))
 	if err == nil {
@@ -76,7 +76,7 @@ func (u *Unit) readProbe(name string) (a probeResult, running bool) {
 	return a, errors.Is(err, host.ErrLocked)
 }
 
-// beginProbe starts OpenNode in a process of its own.
+// startProbe starts OpenNode in a separate process.
 func (u *Unit) startProbe(name string) error {
 	if u.Start == nil {
 		return nil
@@ -84,7 +84,7 @@ func (u *Unit) startProbe(name string) error {
 	return u.Start("gpu", "open", name)
 }
 
-// OpenNode opens a GPU's node, and writes down how that went. It may never come back.
+// OpenNode opens a GPU's node and writes the result. It may never return.
 func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 	inv, err := gpu.Discover(u.Host.Root)
 	if err != nil {
@@ -92,7 +92,7 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 	}
 	unlock, err := u.Host.TryLock(probeLock(name))
 	if errors.Is(err, host.ErrLocked) {
-		return nil // one is on its way
+		return nil // another process opens the node
 	}
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 		}
 		return u.writeProbe(name, a)
 	}
-	return nil // it is gone, as the exporter will tell
+	return nil // the GPU is missing, as the exporter reports
 }
 
 func (u *Unit) writeProbe(name string, a probeResult) error {

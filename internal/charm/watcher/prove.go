@@ -19,18 +19,19 @@ import (
 )
 
 const (
-	// startTime is for systemd to take a service on.
+	// startTimeout bounds the start of a systemd service.
 	startTimeout = 3 * time.Second
-	// proofTime is more than a proof takes with its deadline and the end of what it left.
+	// proofTimeout is longer than a health check with its deadline and the removal of its
+	// leftovers.
 	proofTimeout = quarantine.ProofDeadline + 5*time.Minute
 )
 
-// gpuProof is the option as the last hook knew it. A wrong value is an error: it says
-// that there is to be a proof, and no GPU is returned without.
+// proofOption returns gpu-proof as of the last hook. An invalid value is an error: a health
+// check is required then, and no GPU returns without one.
 func (u *Unit) proofOption() (command string, wrong error) {
 	facts, err := model.Load(u.Host.Root)
 	if err != nil {
-		return "", nil // no hook ran yet
+		return "", nil // no hook has run
 	}
 	cfg, problems := config.Parse(facts.Config, facts.Secrets)
 	for _, p := range problems {
@@ -41,7 +42,7 @@ func (u *Unit) proofOption() (command string, wrong error) {
 	return cfg.GPUProof, wrong
 }
 
-// seeProofs puts into a look what is known of the proofs that GPUs wait for.
+// addProofs adds the health checks of GPUs to a look.
 func (u *Unit) addProofs(l *quarantine.Look, r quarantine.Record) error {
 	var wrong error
 	if l.Proof, wrong = u.proofOption(); l.Proof == "" {
@@ -62,23 +63,29 @@ func (u *Unit) addProofs(l *quarantine.Look, r quarantine.Record) error {
 }
 
 func notRunProof(name, command string, why error, at time.Time) quarantine.Proof {
-	return quarantine.Proof{Name: name, Command: command, Began: at, Ended: at, End: quarantine.NotRun, Why: why.Error()}
+	return quarantine.Proof{
+		Name: name, Command: command, Began: at, Ended: at, End: quarantine.NotRun, Why: why.Error(),
+	}
 }
 
-// beginProof starts RecordProof in a service of its own: Pebble gives a look seconds, and
-// the rights that it runs with make no container.
+// startProof starts RecordProof in a separate service: Pebble limits a look to seconds, and
+// its service has no rights to create a container.
 func (u *Unit) startProof(ctx context.Context, w io.Writer, name, command string) error {
 	fmt.Fprintf(w, "GPU %s: gpu-proof begins\n", name)
-	_, err := u.Host.Run(ctx, host.Command{Deadline: startTimeout, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
-		"--unit=concourse-gpu-proof-" + strings.ReplaceAll(name, ":", "-") + ".service", "--description=gpu-proof on GPU " + name,
-		fmt.Sprintf("--property=RuntimeMaxSec=%.0f", proofTimeout.Seconds()), "--", role.BinDir + "/dispatch", "gpu", "proof", name}})
+	_, err := u.Host.Run(ctx, host.Command{
+		Deadline: startTimeout, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
+			"--unit=concourse-gpu-proof-" + strings.ReplaceAll(name, ":", "-") + ".service",
+			"--description=gpu-proof on GPU " + name,
+			fmt.Sprintf(
+				"--property=RuntimeMaxSec=%.0f", proofTimeout.Seconds(),
+			), "--", role.BinDir + "/dispatch", "gpu", "proof", name}})
 	if err != nil {
 		return errors.Join(err, healthcheck.Write(u.Host.Root, notRunProof(name, command, err, u.Host.Now().UTC())))
 	}
 	return nil
 }
 
-// prove runs the proof of a GPU, whose lock the caller has.
+// runProof runs the health check of a GPU. The caller holds the GPU's lock.
 func (u *Unit) runProof(ctx context.Context, name, command string) (quarantine.Proof, string) {
 	job, err := healthcheck.Prepare(u.Host.Root, name, command)
 	if err != nil {
@@ -88,8 +95,8 @@ func (u *Unit) runProof(ctx context.Context, name, command string) (quarantine.P
 	return job.Run(ctx, u.Host, quarantine.ProofDeadline)
 }
 
-// RecordProof is what beginProof starts: it proves the GPU of this slot and writes down
-// how that ended, for the next look.
+// RecordProof runs in the service of startProof. It runs the health check of the GPU and
+// writes the result for the next look.
 func (u *Unit) RecordProof(ctx context.Context, w io.Writer, name string) error {
 	r, err := quarantine.Read(u.Host.Root)
 	if err != nil {
@@ -99,7 +106,7 @@ func (u *Unit) RecordProof(ctx context.Context, w io.Writer, name string) error 
 	case g == nil:
 		return fmt.Errorf("cannot prove GPU %q: it is not known", name)
 	case g.State != quarantine.Proving:
-		return nil // meanwhile it fell sick, or a person returned it
+		return nil // it failed again, or a person returned it
 	}
 	command, wrong := u.proofOption()
 	if command == "" || wrong != nil {
@@ -129,7 +136,7 @@ func lockProof(r host.Root, label, name string) (func(), error) {
 	return unlock, nil
 }
 
-// verdict is how a proof ended, in words.
+// verdict returns the result of a health check in words.
 func verdict(p quarantine.Proof) string {
 	switch took := p.Ended.Sub(p.Began).Round(time.Second); {
 	case p.End == quarantine.Passed:
@@ -143,9 +150,9 @@ func verdict(p quarantine.Proof) string {
 	}
 }
 
-// Prove runs the proof now, for a person, and shows what it writes. Nothing is decided
-// by it: see gpu-return. A GPU in service is a task's at any moment, so that has to be
-// withheld before.
+// Prove runs the health check now, and shows its output. The result changes no state: see
+// gpu-return. The GPU must be quarantined, because a GPU in service can be leased at any
+// moment.
 func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 	r, err := quarantine.Read(u.Host.Root)
 	if err != nil {
@@ -156,7 +163,11 @@ func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 		return err
 	}
 	if of.State == quarantine.InService {
-		return fmt.Errorf("cannot prove %s: it is in service, so a task can get it at any moment; withhold it first: dispatch gpu withhold %d REASON", of, of.Index)
+		return fmt.Errorf(
+			"cannot prove %s: it is in service, so a task can get it at any moment; withhold it first: dispatch "+
+				"gpu withhold %d REASON",
+			of, of.Index,
+		)
 	}
 	command, wrong := u.proofOption()
 	switch {
@@ -165,11 +176,14 @@ func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 	case command == "":
 		return fmt.Errorf("cannot prove %s: the option gpu-proof names no program", of)
 	}
-	// Where the exporter does not answer nobody knows of tasks, and the person decides.
+	// If the exporter does not answer, tasks are unknown, and the person decides.
 	seen, _ := gpuhealth.FetchSeen(ctx, u.Host, u.ExporterURL)
 	for _, s := range seen {
 		if s.Name == of.name && len(s.Users) > 0 {
-			return fmt.Errorf("cannot prove %s: a task that had it before still has it open; dispatch gpu top shows which", of)
+			return fmt.Errorf(
+				"cannot prove %s: a task that had it before still has it open; dispatch gpu top shows which",
+				of,
+			)
 		}
 	}
 	unlock, err := lockProof(u.Host.Root, of.String(), of.name)

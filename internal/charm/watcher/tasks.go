@@ -15,10 +15,11 @@ import (
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/pool/tasknotice"
 )
 
-// addTasks says which containers have which GPUs: by leases, and where GPUs are shared by
-// whose processes have them open.
+// addTasks adds the containers and their GPUs to a look, from leases. If GPUs are shared,
+// it uses the processes that have them open.
 func (u *Unit) addTasks(l *quarantine.Look) {
 	add := func(t quarantine.Task, name string) {
 		i := slices.IndexFunc(l.Tasks, func(o quarantine.Task) bool { return o.Container == t.Container })
@@ -29,8 +30,8 @@ func (u *Unit) addTasks(l *quarantine.Look) {
 			l.Tasks[i].GPUs = append(l.Tasks[i].GPUs, name)
 		}
 	}
-	leases, _, on, err := u.leased()
-	if err == nil && on {
+	leases, err := u.readLeases()
+	if err == nil && leases != nil {
 		l.Holders = map[string]string{}
 		states, _, wrong := leases.Read()
 		err = wrong
@@ -50,16 +51,16 @@ func (u *Unit) addTasks(l *quarantine.Look) {
 }
 
 const (
-	// containersTime is how long the worker is waited for, as its containerd may be busy:
-	// from the beginning of a look on, so that the exporter and the worker together hold up
-	// a look no longer than the exporter alone may.
+	// containersTimeout bounds the wait for the worker, because its containerd may be busy.
+	// It starts with the look, so that the exporter and the worker together delay a look no
+	// longer than the exporter alone may.
 	containersTimeout = monitor.Deadline
-	// mostExits bounds what is asked at one look.
+	// maxExits bounds the requests of one look.
 	maxExits = 64
 )
 
-// exits asks this unit's worker how the tasks ended that are no more. What it does not
-// say stays unknown.
+// fetchExits fetches from the unit's worker how ended tasks ended. Missing answers stay
+// unknown.
 func (u *Unit) fetchExits(ctx context.Context, before quarantine.Record, l quarantine.Look) map[string]quarantine.Exit {
 	all := map[string]quarantine.Exit{}
 	for _, run := range before.Runs {
@@ -76,8 +77,8 @@ func (u *Unit) fetchExits(ctx context.Context, before quarantine.Record, l quara
 	return all
 }
 
-// exitOf is the status that a container's process ended with. The worker notes it when
-// the process has ended, as this property of the container (Concourse, worker/runtime).
+// fetchExit returns the exit status of a container's process. The worker sets this property
+// of the container when the process ends (Concourse, worker/runtime).
 func (u *Unit) fetchExit(ctx context.Context, container string) (status int, err error) {
 	worker := u.WorkerURL
 	if worker == "" {
@@ -86,7 +87,10 @@ func (u *Unit) fetchExit(ctx context.Context, container string) (status int, err
 		}
 		worker = fmt.Sprintf("http://127.0.0.1:%d", wellknown.ContainersPort)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, worker+"/containers/"+url.PathEscape(container)+"/properties/garden.process-exit-status", nil)
+	req, err := http.NewRequestWithContext(
+		ctx, http.MethodGet,
+		worker+"/containers/"+url.PathEscape(container)+"/properties/garden.process-exit-status", nil,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -104,4 +108,48 @@ func (u *Unit) fetchExit(ctx context.Context, container string) (status int, err
 		return 0, err
 	}
 	return strconv.Atoi(property.Value)
+}
+
+// notifyTasks writes into the output of tasks which GPU failed during the task, and ends
+// the tasks if gpu-hang-action requires it. It holds no lock: problems with the output of a
+// task must not delay the decisions on GPUs.
+func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Seen) error {
+	r, err := quarantine.Read(u.Host.Root)
+	if err != nil {
+		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
+	}
+	l := tasknotice.Look{At: u.Host.Now().UTC(), Action: tasknotice.Write, Record: r}
+	if cfg, ok := u.option("gpu-hang-action"); ok {
+		l.Action = tasknotice.Action(cfg.HangAction)
+	}
+	if l.Users, err = u.users(seen); err != nil {
+		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
+	}
+	tasks := tasknotice.Tasks{Leases: lease.Leases{Proc: u.Host.Path("/proc"), Cgroup: u.Host.Path("/sys/fs/cgroup")}}
+	if err := tasks.Tell(u.Host, w, l); err != nil {
+		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
+	}
+	return nil
+}
+
+// users returns the containers that have each GPU: the holder of the lease if GPUs are
+// leased, otherwise the containers that have the GPU open.
+func (u *Unit) users(seen []quarantine.Seen) (map[string][]string, error) {
+	users := map[string][]string{}
+	for _, s := range seen {
+		if s.Open != nil {
+			users[s.Name] = s.Open
+		}
+	}
+	l, err := u.readLeases()
+	if err != nil || l == nil {
+		return users, err
+	}
+	states, _, err := l.Read()
+	for _, s := range states {
+		if users[s.GPU] = nil; s.Held && s.Kind == lease.Task { // only the output of tasks may be written
+			users[s.GPU] = []string{s.Container}
+		}
+	}
+	return users, err
 }

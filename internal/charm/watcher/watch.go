@@ -1,3 +1,7 @@
+// Package watcher observes a unit's GPUs and their tasks: who leases which GPU, which GPUs
+// are quarantined and why, and how tasks ended. It carries out the decisions of package
+// quarantine. Look runs every few seconds without Juju. The commands to withhold, return,
+// prove and release a GPU change the same record.
 package watcher
 
 import (
@@ -7,17 +11,21 @@ import (
 	"io"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// Look is what Pebble runs every resource.JobPeriod, as root and without Juju: it
-// decides which GPUs are withheld, from what the exporter tells, and writes that down for
-// the wrapper; then who leases the GPUs, for the exporter; last it tells tasks whose GPU
-// fell sick. None keeps the others from being done. GPUs with clocks that are fixed are
-// seen to first, by others: nothing that takes long may keep a task's setting.
+// Look runs every resource.JobPeriod from Pebble, as root and without Juju. It decides
+// which GPUs are quarantined, from the exporter's report, and writes the result for the
+// wrapper. Then it reports the leases to the exporter. Last it notifies tasks of failed
+// GPUs. An error in one part does not stop the others. GPUs with fixed clocks come first,
+// in separate processes, because a slow look must not delay the end of a setting.
 func (u *Unit) Look(ctx context.Context, w io.Writer) error {
 	began := u.startBench()
 	seen, err := u.decide(ctx, w)
@@ -28,18 +36,20 @@ func (u *Unit) Look(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// reportWatched leaves out the remark on shared GPUs, which is for people.
+// reportIfLeased omits the remark on shared GPUs, which is for people.
 func (u *Unit) reportIfLeased(ctx context.Context, w io.Writer) error {
-	_, _, on, err := u.leased()
-	if err != nil || !on {
+	l, err := u.readLeases()
+	if err != nil || l == nil {
 		return err
 	}
 	return u.ReportLeases(ctx, w)
 }
 
-// decideService returns what it saw, too.
+// decide reads the state of the GPUs, changes the record, and starts what is due. It also
+// returns what the exporter reported.
 func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Seen, error) {
-	// The exporter can take seconds, so a person need not wait for it: it is asked first.
+	// The exporter can take seconds. It is read before the lock is taken, so that commands
+	// do not wait for it.
 	l := quarantine.Look{}
 	l.Boot, l.Driver = quarantine.Loads(u.Host.Root)
 	worker, cancel := context.WithTimeout(ctx, containersTimeout)
@@ -85,7 +95,8 @@ func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Seen, erro
 	return seen, err
 }
 
-// quarantine is the option as the last hook knew it; while it is wrong, what held before.
+// quarantinePolicy returns gpu-quarantine as of the last hook. An invalid option keeps the
+// previous policy.
 func (u *Unit) quarantinePolicy(r quarantine.Record) quarantine.Policy {
 	before := r.Policy
 	if before == "" {
@@ -98,8 +109,8 @@ func (u *Unit) quarantinePolicy(r quarantine.Record) quarantine.Policy {
 	return quarantine.Policy(cfg.Quarantine)
 }
 
-// option is the configuration of the last hook; false where it was wrong about this option,
-// or is not known.
+// option returns the configuration of the last hook. known is false if the option name is
+// invalid, or without a configuration.
 func (u *Unit) option(name string) (cfg config.Config, known bool) {
 	facts, err := model.Load(u.Host.Root)
 	if err != nil {
@@ -107,4 +118,16 @@ func (u *Unit) option(name string) (cfg config.Config, known bool) {
 	}
 	cfg, problems := config.Parse(facts.Config, facts.Secrets)
 	return cfg, !slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Option == name })
+}
+
+// Unit is the machine with the watched GPUs.
+type Unit struct {
+	Host        host.Host
+	ExporterURL string // the exporter's list of GPUs; "" for port 9401, on the machine's own root only
+	WorkerURL   string // the worker's list of containers; "" for its port, on the machine's own root only
+	// Start starts this program with arguments in the background. nil disables it.
+	Start func(args ...string) error
+	// Signal ends leftover processes of tasks. nil sends the kernel's signals, on the
+	// machine's own root only.
+	Signal func(lease.Process, unix.Signal) error
 }
