@@ -21,15 +21,15 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// Checked is one thing that check-status looked at.
+// Checked is one result of check-status.
 type Checked struct {
 	Name    string `json:"name"`
 	OK      bool   `json:"ok"`
-	Warning bool   `json:"warning,omitempty"` // it works, and somebody should look at it
+	Warning bool   `json:"warning,omitempty"` // it works, and needs attention
 	Text    string `json:"text"`
 }
 
-// report collects them.
+// report collects results.
 type report struct{ checks []Checked }
 
 func (r *report) add(name string, err error, text string) {
@@ -51,7 +51,7 @@ func (r *report) addCause(name string, cause *status.Cause, text string) {
 	r.add(name, fmt.Errorf("%s", cause.Text), "")
 }
 
-// failed are those that do not work, with the reason.
+// failed returns the failures with their reasons.
 func (r *report) failed() (bad []string) {
 	for _, check := range r.checks {
 		if !check.OK {
@@ -76,8 +76,8 @@ func (r *report) text() string {
 	return b.String()
 }
 
-// checkStatus looks at everything that has to work on this unit, and fails when
-// something does not (D25). With verbose it says more of what works.
+// checkStatus checks everything that must work on this unit, and fails if a check fails
+// (D25). With verbose it reports more details of what works.
 func (c *Actions) checkStatus(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
 	verbose, _ := params["verbose"].(bool)
 	var r report
@@ -119,12 +119,17 @@ func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 		r.add("database", charm.DatabaseWorks(ctx, u.Want.Web), fmt.Sprintf("%s at %s", db.Name, db.Host))
 	}
 	if u.Want.Worker.Up {
-		r.addCause("worker", c.SettledWorker(ctx, u.Want.Worker, false), "healthy and registered at "+u.Want.Worker.TSA.Host)
+		r.addCause(
+			"worker", c.SettledWorker(ctx, u.Want.Worker, false),
+			"healthy and registered at "+u.Want.Worker.TSA.Host,
+		)
 	}
 	for _, p := range []struct {
 		on           bool
 		service, url string
-	}{{u.Want.Worker.Exporter, role.ExporterService, role.ExporterURL}, {u.Want.Web.Jobs, role.JobsService, role.JobsURL}} {
+	}{{u.Want.Worker.Exporter, role.ExporterService, role.ExporterURL}, {
+		u.Want.Web.Jobs, role.JobsService, role.JobsURL,
+	}} {
 		if !p.on {
 			continue
 		}
@@ -144,7 +149,7 @@ func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 	if u.Want.Worker.Exporter {
 		c.checkGPUs(ctx, r)
 	}
-	// The status has no word of it; see amd.ToolkitNote.
+	// The status does not report it; see amd.ToolkitNote.
 	if last := amd.ReadAttempt(c.Host.Root); u.Want.Worker.AMDToolkit && last != nil && last.Unreachable {
 		r.add("toolkit", nil, last.Text()+"; tasks get their GPUs without it")
 	}
@@ -171,7 +176,7 @@ func (c *Actions) checkGPUs(ctx context.Context, r *report) {
 	}
 }
 
-// checkDetails are facts that people ask for when something is wrong.
+// checkDetails adds facts that help to find the cause of a failure.
 func (c *Actions) checkDetails(ctx context.Context, u unitState, r *report) {
 	c.checkPreflight(ctx, r)
 	if states, err := resource.ShowUnits(ctx, c.Host, concourse.WebUnit, concourse.Unit, role.PebbleUnit); err != nil {
@@ -203,7 +208,7 @@ func (c *Actions) checkDetails(ctx context.Context, u unitState, r *report) {
 	}
 }
 
-// checkPreflight adds the checks to those of check-status.
+// checkPreflight adds the preflight checks.
 func (c *Actions) checkPreflight(ctx context.Context, r *report) {
 	checks, err := preflight.Run(ctx, c.Host)
 	if err != nil {
@@ -224,4 +229,43 @@ func (c *Actions) checkPreflight(ctx context.Context, r *report) {
 			r.add("preflight "+check.Name, nil, text)
 		}
 	}
+}
+
+// checkLeases adds the leases for check-status. A lease in doubt keeps its GPU from tasks.
+// A unit with shared GPUs has no leases to check.
+func (c *Actions) checkLeases(r *report) {
+	leases, err := c.GPUs().Leases()
+	if err == nil && !leases.Enabled {
+		return
+	}
+	for _, d := range leases.Doubts {
+		r.add("lease of "+d.GPU, fmt.Errorf("in doubt: %s", d.Doubt), "")
+	}
+	r.add("leases", err, fmt.Sprintf("%d of %d GPUs held", leases.Held, leases.GPUs))
+}
+
+// checkService adds the GPUs that no new task gets for check-status, each with the command
+// that helps. Quarantined GPUs are only a warning, because the charm handles them. A
+// failure is a unit without GPUs in service, or a GPU that requires a manual return. A unit
+// without watched AMD GPUs has nothing to check.
+func (c *Actions) checkService(unit string, r *report) {
+	out, of, err := c.GPUs().OutOfService(unit)
+	if err == nil && of == 0 {
+		return
+	}
+	for _, g := range out {
+		if name := "service of " + g.GPU; g.Manual {
+			r.add(name, errors.New(g.Text), "")
+		} else {
+			r.warn(name, g.Text)
+		}
+	}
+	warnings, unread := c.GPUs().Warnings()
+	for _, g := range warnings {
+		r.warn("tasks of "+g.GPU, g.Text)
+	}
+	if err = errors.Join(err, unread); err == nil && len(out) == of {
+		err = fmt.Errorf("0 of %d; tasks that ask for a GPU are refused", of)
+	}
+	r.add("gpus in service", err, fmt.Sprintf("%d of %d", of-len(out), of))
 }

@@ -8,16 +8,20 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
 
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/roletest"
 )
 
 // registered is what Concourse knows of fleet's workers, and of one without a unit.
@@ -89,4 +93,82 @@ func TestFleetIsToldByAnyWebAndByNoWorker(t *testing.T) {
 	require.EqualError(t, err, "cannot show the fleet: this unit is a worker; run it on the web's unit")
 	require.Equal(t, errors.New("cannot show the fleet: no hook has run on this machine yet"), c.ShowFleet(t.Context(), nil, term.Format{}))
 	require.Equal(t, []string{"now", "59m ago", "47h ago", "2d ago"}, []string{age(-1), age(3599e9), age(47 * 3600e9), age(49 * 3600e9)})
+}
+
+// fleet is one worker of each kind.
+func fleet() []model.Worker {
+	mixed := roletest.GPUWorker("mixed/0", 3, true, false)
+	mixed.GPUs.Archs = []relation.ArchCount{{Arch: "gfx90a", GPUs: 1}, {Arch: "gfx942", GPUs: 1}}
+	nvidia := roletest.GPUWorker("nvidia/0", 2, false, false)
+	nvidia.GPUs.Runtime, nvidia.GPUs.Archs = "cuda", nil
+	old := model.Worker{Unit: "old/0", Key: "ssh-ed25519 AAAA old"} // a charm that tells nothing of GPUs
+	mi350 := roletest.GPUWorker("mi350/0", 1, true, true)
+	mi350.GPUs.Archs = []relation.ArchCount{{Arch: "gfx950", GPUs: 1}}
+	return []model.Worker{roletest.GPUWorker("gpu/0", 8, false, false), // of an older charm, as it does not tell of each
+		roletest.Telling(roletest.GPUWorker("gpu/1", 8, true, true), hosttest.Now.Add(-20*time.Minute), []int{2, 5}, []int{0, 2}),
+		roletest.Telling(mi350, hosttest.Now.Add(-3*time.Hour), []int{0}, nil),
+		roletest.Telling(mixed, hosttest.Now.Add(-time.Second), []int{0, 2}, nil), nvidia, old}
+}
+
+// A GPU that no task gets is no reason to say that nobody has it, and none to count it as
+// one that builds can have.
+func TestRequiredArchitectureIsWithheldWhereAllItsGPUsAre(t *testing.T) {
+	results := func(out ...int) map[string]any {
+		w := roletest.Telling(roletest.GPUWorker("gpu/0", 2, false, false), hosttest.Now, out, nil)
+		got, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), coveredBy([]model.Worker{w}, "gfx942"), nil)
+		require.NoError(t, err)
+		return got
+	}
+	require.Empty(t, results(1)["withheld"])
+	require.Equal(t, "gfx942", results(0, 1)["withheld"])
+	require.Empty(t, results(0, 1)["missing"])
+}
+
+// told is what the action coverage answers.
+func told(t *testing.T, u unitState, params map[string]any) (text, missing string) {
+	t.Helper()
+	results, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, params)
+	require.NoError(t, err)
+	return results["coverage"].(string), results["missing"].(string)
+}
+
+func coveredBy(workers []model.Worker, required ...string) unitState {
+	web := &model.Web{Workers: map[string]model.Worker{}}
+	for _, w := range workers {
+		web.Workers["tsa:7 "+w.Unit] = w
+	}
+	return unitState{Facts: model.Facts{Role: model.WebRole, Web: web}, Config: config.Config{RequiredArchs: required}}
+}
+
+func TestCoverageIsAMatrixOfArchitecturesAndWorkers(t *testing.T) {
+	u := coveredBy(fleet(), "gfx1201", "gfx950", "gfx942")
+	text, missing := told(t, u, nil)
+	hosttest.Golden(t, "testdata/coverage.golden", text+"\n")
+	require.Equal(t, "gfx1201", missing)
+	asJSON, _ := told(t, u, map[string]any{"format": "json"})
+	hosttest.Golden(t, "testdata/coverage-json.golden", asJSON+"\n")
+	var a, b any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &a))
+	require.NoError(t, json.Unmarshal([]byte(asJSON), &b))
+	one, err := json.Marshal(a)
+	require.NoError(t, err)
+	two, err := json.Marshal(b)
+	require.NoError(t, err)
+	require.JSONEq(t, string(two), string(one), "both say the same")
+
+	text, missing = told(t, coveredBy(nil), nil)
+	require.Equal(t, "architectures: []\nmissing: []\nwithheld: []\nunknown: []\nothers: []\nworkers:\n  all: 0\n  with_gpus: 0", text)
+	require.Empty(t, missing)
+}
+
+// Every web sees the same relations: a follower tells the same, a worker can't.
+func TestCoverageIsToldByAnyWebAndByNoWorker(t *testing.T) {
+	u := coveredBy(fleet(), "gfx942")
+	leader, _ := told(t, u, nil)
+	u.Facts.Leader = true
+	follower, _ := told(t, u, nil)
+	require.Equal(t, leader, follower)
+	u.Facts.Role = model.WorkerRole
+	_, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, nil)
+	require.EqualError(t, err, "cannot tell the coverage: this unit is a worker; run it on the web's unit")
 }

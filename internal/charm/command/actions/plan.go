@@ -21,8 +21,8 @@ func (c *Actions) planAction(ctx context.Context, u unitState, _ map[string]any)
 	return map[string]any{"plan": strings.TrimSpace(text), "steps": steps}, nil
 }
 
-// ShowPlan prints what the next hook would do, from what Juju said in the last
-// one. It changes nothing.
+// ShowPlan prints what the next hook would do, with Juju's facts from the last hook. It
+// changes nothing.
 func (c *Actions) ShowPlan(ctx context.Context, w io.Writer) error {
 	facts, err := model.LoadFor(c.Host.Root, "plan")
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Actions) ShowPlan(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// planText is the plan as people read it, and its number of steps.
+// planText returns the plan as text, and its number of steps.
 func (c *Actions) planText(ctx context.Context) (string, int, error) {
 	_, want, problems, err := c.Decide(ctx)
 	if err != nil {

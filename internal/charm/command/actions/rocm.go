@@ -15,9 +15,9 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 )
 
-// ShowDriver prints what was seen of AMD's driver and what is decided on it,
-// whatever compute-runtime says. On a machine that no hook has run on the
-// options have their defaults. It changes nothing.
+// ShowDriver prints the observed state of AMD's driver and the decision on it, for any
+// compute-runtime. Before the first hook the options have their defaults. It changes
+// nothing.
 func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 	facts, err := model.LoadFor(c.Host.Root, "look at the driver")
 	if err != nil {
@@ -44,8 +44,8 @@ func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 	return amd.Decide(f, worker.DriverOptions(cfg, facts.Unit)).Print(w)
 }
 
-// resetROCm takes all of AMD's software off the unit, where apply says so; else
-// it tells what would go.
+// resetROCm removes all of AMD's software from the unit if apply is set. Otherwise it
+// returns the plan of the removal.
 func (c *Actions) resetROCm(ctx context.Context, _ unitState, params map[string]any) (map[string]any, error) {
 	f, err := amd.ObserveDriver(ctx, c.Host, worker.AMDMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
 	if err != nil {
