@@ -21,22 +21,22 @@ import (
 
 const (
 	exporterGPUs = "http://127.0.0.1:9401/api/v1/gpus"
-	// exporterTime is more than the exporter waits for a GPU that hangs, and less than
-	// Pebble waits for who decides whether GPUs are withheld.
-	exporterTimeout  = monitor.Deadline + 2*time.Second
-	ExporterLimit = 16 << 20 // bytes: 512 GPUs with their history and 64 containers each
-	MaxNamed    = 4        // GPUs that a status names
+	// exporterTimeout is longer than the exporter waits for a GPU that hangs, and shorter
+	// than Pebble waits for a look.
+	exporterTimeout = monitor.Deadline + 2*time.Second
+	ExporterLimit   = 16 << 20 // bytes: 512 GPUs with their history and 64 containers each
+	MaxNamed        = 4        // GPUs that a status names
 )
 
-// FromExporter is the health of the GPUs as the exporter at url tells it, "" for this
-// machine's own. A hook gets what it knows of GPUs from there alone: a process that
-// reads a GPU that hangs can't end itself.
+// FromExporter returns the health of the GPUs from the exporter at url, "" for this
+// machine's exporter. A hook reads GPUs only through the exporter: a process that reads a
+// GPU that hangs cannot end itself.
 func FromExporter(ctx context.Context, h host.Host, url string) ([]State, error) {
 	r, err := Fetch(ctx, h, url)
 	return States(r.GPUs), err
 }
 
-// Ask gets all that the exporter tells of GPUs.
+// Fetch fetches the exporter's report on all GPUs.
 func Fetch(ctx context.Context, h host.Host, url string) (api.Report, error) {
 	var none api.Report
 	if url == "" {
@@ -67,9 +67,8 @@ func Fetch(ctx context.Context, h host.Host, url string) (api.Report, error) {
 	return ParseReport(data)
 }
 
-// ParseReport reads what listens on the exporter's port, which need not be the
-// exporter: all texts in it can be printed, and all numbers are ones that something
-// here could have.
+// ParseReport decodes an answer from the exporter's port, which may come from another
+// program. All texts in the result are printable, and all numbers are plausible.
 func ParseReport(data []byte) (api.Report, error) {
 	var r api.Report
 	var all any
@@ -86,7 +85,7 @@ func ParseReport(data []byte) (api.Report, error) {
 	return r, nil
 }
 
-// tame is a value of JSON without surprises.
+// sanitizeValue returns a JSON value with printable texts and plausible numbers.
 func sanitizeValue(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -109,17 +108,17 @@ func sanitizeValue(v any) any {
 	return v
 }
 
-// maxText bounds a text of the exporter's, in characters.
+// maxText bounds a text of the exporter, in characters.
 const maxText = 300
 
-// Printable is a text of others for one line of a status or a terminal.
+// Printable makes a foreign text fit one line of a status or a terminal.
 func Printable(text string) string { return sanitize.Line(text, maxText) }
 
-// Remarks are the GPUs that are critical, for the unit's status.
+// CriticalCauses returns the critical GPUs for the unit's status.
 func CriticalCauses(ctx context.Context, h host.Host, url string) (causes []status.Cause) {
 	states, err := FromExporter(ctx, h, url)
 	if err != nil {
-		return nil // whether the exporter works is told by another remark
+		return nil // another cause reports a failed exporter
 	}
 	if seen := Critical(states); len(seen) > 0 {
 		causes = append(causes, status.Cause{Kind: status.Active, Text: strings.Join(seen, "; ")})
@@ -127,7 +126,7 @@ func CriticalCauses(ctx context.Context, h host.Host, url string) (causes []stat
 	return causes
 }
 
-// Critical names the GPUs that are, and how many more there are than MaxRemarks.
+// Critical names the critical GPUs, and the number beyond MaxNamed.
 func Critical(states []State) (seen []string) {
 	more := 0
 	for _, s := range states {
@@ -145,7 +144,7 @@ func Critical(states []State) (seen []string) {
 	return seen
 }
 
-// Out names the GPUs that no new task gets, and how many more there are than MaxRemarks.
+// OutOfService names the GPUs that no new task gets, and the number beyond MaxNamed.
 func OutOfService(all []api.Status) (seen []string) {
 	more := 0
 	for _, s := range all {

@@ -13,9 +13,9 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// Look is what the exporter at url, "" for this machine's own, tells of the GPUs to who
-// decides whether they are in service. That it lists none is no word on those that there
-// were: it does so also where it could not look for them.
+// FetchSeen returns what the exporter at url reports of the GPUs for decisions on their
+// service. An empty list does not mean that the GPUs are missing: the exporter also returns
+// one if it could not look for them.
 func FetchSeen(ctx context.Context, h host.Host, url string) ([]quarantine.Seen, error) {
 	r, err := Fetch(ctx, h, url)
 	if err != nil {
@@ -24,10 +24,10 @@ func FetchSeen(ctx context.Context, h host.Host, url string) ([]quarantine.Seen,
 	return parseSeen(r.GPUs)
 }
 
-// address is the form of a PCI address, which names a GPU in files that root trusts.
+// address matches a PCI address, which names a GPU in files that root trusts.
 var address = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
-// The most that one answer is believed to have.
+// The limits of a plausible answer.
 const (
 	maxGPUs   = 512
 	maxFaults = 32
@@ -36,8 +36,8 @@ const (
 
 var errImplausible = errors.New("the exporter tells of GPUs that there can't be")
 
-// seenOf takes no answer that could not be one about GPUs: it is shown to people and in
-// builds, and names files.
+// parseSeen rejects implausible answers, because they are shown to people and in builds,
+// and name files.
 func parseSeen(all []api.Status) (seen []quarantine.Seen, err error) {
 	if len(all) > maxGPUs {
 		return nil, errImplausible
@@ -45,10 +45,11 @@ func parseSeen(all []api.Status) (seen []quarantine.Seen, err error) {
 	names := map[string]bool{}
 	for _, s := range all {
 		if s.Vendor != "" && s.Vendor != string(gpu.AMD) {
-			continue // only AMD's are ever withheld
+			continue // only AMD GPUs are quarantined
 		}
 		name := gpu.Slot(s.PCI, s.Partition)
-		if !address.MatchString(s.PCI) || s.Partition < 0 || s.Index < 0 || names[name] || len(s.Health.Faults) > maxFaults {
+		if !address.MatchString(s.PCI) || s.Partition < 0 || s.Index < 0 || names[name] ||
+			len(s.Health.Faults) > maxFaults {
 			return nil, errImplausible
 		}
 		names[name] = true
@@ -73,7 +74,8 @@ func parseSeen(all []api.Status) (seen []quarantine.Seen, err error) {
 	return seen, nil
 }
 
-// openedBy are the containers that have a GPU open now; nil where that is not known.
+// openIn returns the containers that have a GPU open now. It returns nil if that is
+// unknown.
 func openIn(all []api.User) []string {
 	if all == nil {
 		return nil

@@ -17,13 +17,14 @@ import (
 )
 
 const (
-	maxOutput = 4096 // bytes that are kept of what the program writes
-	maxWhy    = 400  // bytes of a reason
-	maxLog    = 1 << 20
-	removeTimeout   = 30 * time.Second // for a container's processes to end
+	maxOutput     = 4096 // bytes of output that are stored
+	maxWhy        = 400  // bytes of a reason
+	maxLog        = 1 << 20
+	removeTimeout = 30 * time.Second // for a container's processes to end
 )
 
-// Run runs the proof to its end, or to its deadline. It holds the GPU's lock, see Lock.
+// Run runs the health check to its end or its deadline. The caller holds the GPU's lock,
+// see Lock.
 func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p quarantine.Proof, output string) {
 	p = quarantine.Proof{Name: j.Name, Command: j.Command, Began: h.Now().UTC()}
 	defer func() { p.Ended = h.Now().UTC() }()
@@ -32,9 +33,12 @@ func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p qu
 		return p, output
 	}
 	bundle := path.Join(Dir, j.id())
-	if h.Exists(path.Join(bundle, "state")) { // of one that was killed
+	if h.Exists(path.Join(bundle, "state")) { // the last run was killed
 		if err := j.remove(ctx, h); err != nil {
-			return not(fmt.Errorf("what the last proof left does not end, as processes do that hang in the driver: reboot the unit: %w", err))
+			return not(fmt.Errorf(
+				"what the last proof left does not end, as processes do that hang in the driver: reboot the unit: %w",
+				err,
+			))
 		}
 	}
 	if err := j.write(h.Root, bundle); err != nil {
@@ -67,7 +71,7 @@ func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p qu
 	return p, output
 }
 
-// write makes the bundle. What is there of the last one is written anew.
+// write writes the bundle, and replaces the previous one.
 func (j Job) write(r host.Root, bundle string) error {
 	t := findTree(r, j.Command)
 	s, err := j.spec(t)
@@ -99,15 +103,15 @@ func (j Job) write(r host.Root, bundle string) error {
 	return r.WriteFile(path.Join(bundle, "config.json"), data, 0o600)
 }
 
-// end takes the container away, whatever of it is left.
+// remove deletes the container, whatever its state.
 func (j Job) remove(ctx context.Context, h host.Host) error {
 	_, err := h.Run(context.WithoutCancel(ctx), host.Command{Deadline: removeTimeout, Argv: []string{
 		j.Runc, "--root", h.Path(path.Join(Dir, j.id(), "state")), "delete", "--force", j.id()}})
 	return err
 }
 
-// complaint is runc's own error, "" where the program ran and ended with what runc then
-// ends with, too. runc has a log for it, in JSON by lines.
+// runcError returns runc's own error, "" if the program ran. In the latter case the exit
+// status is the program's. runc writes the error as JSON lines.
 func runcError(r host.Root, log string) (why string) {
 	data, err := r.ReadFile(log)
 	if err != nil {
@@ -122,7 +126,7 @@ func runcError(r host.Root, log string) (why string) {
 	return printable(why, maxWhy)
 }
 
-// clean is a text of others without what moves a cursor: the last limit bytes of it.
+// printable returns the last limit bytes of a foreign text, without control characters.
 func printable(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && !unicode.IsPrint(r) || r == unicode.ReplacementChar {

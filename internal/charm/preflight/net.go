@@ -17,14 +17,14 @@ import (
 	"concourse-ci-machine/internal/gpu/nvidia"
 )
 
-// source is a place that the unit fetches from.
+// source describes a place that the unit downloads from.
 type source struct {
 	name, url string
-	required    bool // what comes from there is not here yet
+	required  bool // its packages are not installed
 	remedy    string
 }
 
-// used are the sources that the options make the unit fetch from.
+// sourcesInUse returns the sources that the options require.
 func (p *preflight) sourcesInUse() []source {
 	var all []source
 	const proxies = "let the unit reach it, by http-proxy, https-proxy and no-proxy where there is a proxy"
@@ -44,16 +44,22 @@ func (p *preflight) sourcesInUse() []source {
 			base = amd.BaseURL
 		}
 		s, err := amd.ObserveToolkit(p.Host.Root)
-		all = append(all, source{"AMD's packages", base, err == nil && p.cfg.Toolkit == "required" && !s.Package.Installed(), proxies + "; or set rocm-base-url to a mirror"})
+		all = append(all, source{
+			"AMD's packages", base, err == nil && p.cfg.Toolkit == "required" && !s.Package.Installed(),
+			proxies + "; or set rocm-base-url to a mirror",
+		})
 	}
 	if vendor == "cuda" {
 		s, err := nvidia.Observe(p.Host.Root)
-		all = append(all, source{"NVIDIA's packages", nvidia.BaseURL, err == nil && !s.Tool, proxies + "; or install nvidia-container-toolkit by hand"})
+		all = append(all, source{
+			"NVIDIA's packages", nvidia.BaseURL, err == nil && !s.Tool,
+			proxies + "; or install nvidia-container-toolkit by hand",
+		})
 	}
 	return all
 }
 
-// sources asks all of them at once.
+// sources checks all sources in parallel.
 func (p *preflight) sources(ctx context.Context) []Check {
 	used := p.sourcesInUse()
 	checks := make([]Check, len(used))
@@ -77,7 +83,7 @@ func (p *preflight) sources(ctx context.Context) []Check {
 	return checks
 }
 
-// shownURL is a URL without a password.
+// redactURL returns a URL without the password.
 func redactURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -86,9 +92,8 @@ func redactURL(s string) string {
 	return u.Redacted()
 }
 
-// reach asks a server for its head. Any answer of its own will do: folders of a
-// repository are often forbidden. A proxy that wants a login, and a server that
-// is broken, are none.
+// reach sends a HEAD request. Any answer of the server is good, because folders of a
+// repository are often forbidden. A proxy that requires a login and a server error are not.
 func reach(ctx context.Context, address string, p resource.Proxies) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
@@ -98,7 +103,10 @@ func reach(ctx context.Context, address string, p resource.Proxies) error {
 	}
 	t := &http.Transport{Proxy: p.Func(), DisableKeepAlives: true}
 	defer t.CloseIdleConnections()
-	client := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return unreachable(err)
@@ -113,7 +121,8 @@ func reach(ctx context.Context, address string, p resource.Proxies) error {
 	return nil
 }
 
-// unreachable says why, without a proxy's address, which may hold a password.
+// unreachable returns the reason without the address of a proxy, which may contain a
+// password.
 func unreachable(err error) error {
 	var op *net.OpError
 	var dns *net.DNSError

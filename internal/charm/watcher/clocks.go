@@ -221,8 +221,8 @@ func fastestClocks(s amdgpu.State) (all []clockpin.MHz) {
 	return all
 }
 
-// addReading adds the driver's report on limits. The tables 1.4 and 1.5 always report that
-// there is no limit (smu_v13_0_6_ppt.c). unread is the error of the level.
+// addReading adds the driver's report on limits. The tables 1.4 and 1.5 always report no
+// limit (smu_v13_0_6_ppt.c). unread is the error of the level.
 func addReading(now *clockpin.Reading, s amdgpu.State, unread error, r clockpin.Record) {
 	now.Clocks, now.Busy = fastestClocks(s), s.Activity.Graphics.Known && s.Activity.Graphics.Value >= busyThreshold
 	switch t := s.Throttling; {

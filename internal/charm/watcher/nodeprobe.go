@@ -26,8 +26,8 @@ const (
 	stuckTime = 10 * time.Second
 )
 
-// probeResult is written by the process that opens a node: at the start, and with the
-// result after the node was opened.
+// probeResult records the opening of a node. The process writes it at the start, and again
+// with the result.
 type probeResult struct {
 	Begun time.Time       `json:"begun"`
 	Ended *time.Time      `json:"ended,omitempty"`

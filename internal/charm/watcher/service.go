@@ -12,7 +12,7 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// recordedGPU is a GPU of the record.
+// recordedGPU joins a GPU of the record with its names.
 type recordedGPU struct {
 	unitGPU
 	quarantine.GPU
@@ -82,7 +82,7 @@ func serviceText(all []recordedGPU) string {
 	return b.String()
 }
 
-// ServiceStatus is the service state of a GPU in JSON.
+// ServiceStatus describes the service state of a GPU in JSON.
 type ServiceStatus struct {
 	Name     string           `json:"name"`
 	Index    int              `json:"index"`
@@ -132,7 +132,7 @@ func (u *Unit) changeRecord(change func(quarantine.Record) (quarantine.Record, e
 }
 
 // writeAdmission writes the file that the wrapper reads for each container, if it differs.
-// If all GPUs are available there is no file.
+// It removes the file if all GPUs are available.
 func (u *Unit) writeAdmission(r quarantine.Record) error {
 	var f admission.File
 	for _, g := range r.OutOfService() {
@@ -221,7 +221,7 @@ func (u *Unit) changeByHand(
 	return err
 }
 
-// Lease is a lease in doubt, for check-status.
+// Lease describes a lease in doubt, for check-status.
 type Lease struct {
 	GPU   string // its name in texts
 	Doubt string // the reason
@@ -254,7 +254,7 @@ func (u *Unit) Leases() (s LeaseSummary, err error) {
 	return s, err
 }
 
-// Problem is a GPU that check-status reports.
+// Problem describes a GPU for check-status.
 type Problem struct {
 	GPU    string // its name in texts
 	Text   string // why, and the command that helps

@@ -120,7 +120,7 @@ func (u *Unit) option(name string) (cfg config.Config, known bool) {
 	return cfg, !slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Option == name })
 }
 
-// Unit is the machine with the watched GPUs.
+// Unit holds the machine with the watched GPUs.
 type Unit struct {
 	Host        host.Host
 	ExporterURL string // the exporter's list of GPUs; "" for port 9401, on the machine's own root only

@@ -146,7 +146,7 @@ const (
 	excludeAfter = 10 * time.Minute
 )
 
-// tagState is the content of tagsFile.
+// tagState holds the content of tagsFile.
 type tagState struct {
 	Excluded  []string  `json:"out"` // slots
 	ChangedAt time.Time `json:"at"`

@@ -235,7 +235,7 @@ func gpuTags(g GPUs, gpus []gpu.GPU) concourse.GPUTags {
 	return t
 }
 
-// Desired is the desired state of a unit that is a worker.
+// Desired holds the desired state of a unit that is a worker.
 type Desired struct {
 	role.Desired
 	Worker

@@ -18,7 +18,7 @@ import (
 	"concourse-ci-machine/pipelines"
 )
 
-// Actions is one run of the charm for an action or a command.
+// Actions holds one run of the charm for an action or a command.
 type Actions struct {
 	*charm.Charm
 

@@ -21,7 +21,7 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// Checked is one result of check-status.
+// Checked holds one result of check-status.
 type Checked struct {
 	Name    string `json:"name"`
 	OK      bool   `json:"ok"`

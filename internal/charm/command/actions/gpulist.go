@@ -35,7 +35,7 @@ func (c *Actions) DetectGPUs(w io.Writer) error {
 	return err
 }
 
-// ListedGPU is one GPU in the JSON list. Numbers are those of the machine.
+// ListedGPU describes one GPU in the JSON list. Numbers are those of the machine.
 type ListedGPU struct {
 	Index    int      `json:"index"` // the number that gpu-device-ids takes
 	Vendor   string   `json:"vendor"`
@@ -48,7 +48,7 @@ type ListedGPU struct {
 	Partition int    `json:"partition"` // its number; 0 for a whole GPU
 	Driver    string `json:"driver"`    // amdgpu, nvidia, nouveau
 
-	// Service is in_service, withheld or proving; "" if there is no record.
+	// Service is in_service, withheld or proving; "" without a record.
 	Service     quarantine.State `json:"service,omitempty"`
 	quarantined string           // the reason; "" in service
 
@@ -113,7 +113,7 @@ func (l ListedGPU) readingsText() string {
 	return strings.Join(parts, ", ")
 }
 
-// UncountedGPU is a GPU of the host that this unit cannot use.
+// UncountedGPU describes a GPU of the host that this unit cannot use.
 type UncountedGPU struct {
 	PCI    string `json:"pci"`
 	Name   string `json:"name"`

@@ -165,10 +165,11 @@ func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell, used bool) {
 				line[colService].Colour = term.Red
 			}
 			line[colBusy] = value("%.0f %%", s.Activity, .01)
-			line[colTemperature], line[colPower], line[colVRAM] = value("%.0f °C", s.Temperature, 1), value("%.0f W", s.Power, 1), memory
+			line[colTemperature] = value("%.0f °C", s.Temperature, 1)
+			line[colPower], line[colVRAM] = value("%.0f W", s.Power, 1), memory
 		}
-		line[colUser].Text, line[colLease].Text, line[colMemory].Text, line[colEngines].Text, line[colUnits].Text = u.Who, u.Lease, u.Memory, u.Engines,
-			u.Units
+		line[colUser].Text, line[colLease].Text, line[colMemory].Text = u.Who, u.Lease, u.Memory
+		line[colEngines].Text, line[colUnits].Text = u.Engines, u.Units
 		if u.Processes > 0 {
 			line[colProcesses].Text = fmt.Sprint(u.Processes)
 		}

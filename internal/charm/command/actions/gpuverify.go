@@ -20,7 +20,7 @@ import (
 	"concourse-ci-machine/internal/gpu/drm"
 )
 
-// NodeCheck is the result of opening one device node.
+// NodeCheck holds the result of opening one device node.
 type NodeCheck struct {
 	Node   string `json:"node"`
 	GPU    string `json:"gpu,omitempty"` // name and PCI address; "" for /dev/kfd
@@ -37,7 +37,7 @@ const (
 )
 
 // VerifyGPUs opens /dev/kfd and every render node as a task's program would, and writes the
-// results. It fails if a node does not work, or if there is no node.
+// results. It fails if a node does not work, or without a node.
 func (c *Actions) VerifyGPUs(ctx context.Context, w io.Writer, f term.Format) error {
 	inv, err := gpu.Discover(c.Host.Root)
 	if err != nil {

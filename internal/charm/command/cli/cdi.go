@@ -92,10 +92,11 @@ func (p *caller) cdi(args []string) int {
 
 func isHelp(arg string) bool { return arg == "--help" || arg == "-h" || arg == "help" }
 
-// flags reads a subcommand's flags, which may stand before and after its other words;
-// ended says that code is the exit status: help was asked for, or the line is wrong.
+// flags parses the flags of a subcommand, before and after its other words. If ended is
+// true the command ends with the exit status code: the user requested help, or the line is
+// invalid.
 func (p *caller) flags(fs *flag.FlagSet, usage, what string, args []string) (words []string, code int, ended bool) {
-	fs.SetOutput(io.Discard) // errors and usage are printed here
+	fs.SetOutput(io.Discard) // this function prints errors and usage
 	for {
 		switch err := fs.Parse(args); {
 		case errors.Is(err, flag.ErrHelp):
@@ -159,7 +160,9 @@ func (p *caller) cdiGenerate(args []string) int {
 	case len(words) > 0:
 		return p.usageError("cannot describe GPUs with %q: only flags are known, as --output=%[1]s", words[0])
 	case *output == "":
-		return p.usageError("cannot describe GPUs in a file without a name: want --output=FILE, or - for standard output")
+		return p.usageError(
+			"cannot describe GPUs in a file without a name: want --output=FILE, or - for standard output",
+		)
 	case *format != "json" && *format != "yaml":
 		return p.usageError("cannot describe GPUs as %q: want json or yaml", *format)
 	case *format == "yaml" && *output == cdi.Path:
@@ -171,7 +174,10 @@ func (p *caller) cdiGenerate(args []string) int {
 	}
 	p.printLeftOut(m.Left)
 	if m.Spec == nil {
-		return p.exitStatus(errors.New("cannot describe GPUs: this machine has no AMD GPU that a container could use; dispatch gpu list says what it has"))
+		return p.exitStatus(errors.New(
+			"cannot describe GPUs: this machine has no AMD GPU that a container could use; dispatch gpu list " +
+				"says what it has",
+		))
 	}
 	data, err := encodeSpec(m.Spec, *format, *output == cdi.Path)
 	if err != nil {
@@ -193,17 +199,20 @@ func (p *caller) cdiGenerate(args []string) int {
 	return p.exitStatus(errors.Join(err, checkCompute(m.KFD)))
 }
 
-// canCompute returns an error if containers can only render and decode with the GPUs. They
-// get the description all the same: that may be all they need.
+// checkCompute returns an error if containers can only render and decode with the GPUs.
+// They get the description in any case, because that may be enough.
 func checkCompute(kfd gpu.KFD) error {
 	if kfd.Usable() {
 		return nil
 	}
-	return fmt.Errorf("cannot let containers compute with these GPUs: %s; %s; then: dispatch cdi generate", kfd.Text(), kfd.Help())
+	return fmt.Errorf(
+		"cannot let containers compute with these GPUs: %s; %s; then: dispatch cdi generate",
+		kfd.Text(), kfd.Help(),
+	)
 }
 
-// encodeSpec is compact where the wrapper reads it for every container, and byte for
-// byte what a unit of the charm writes there.
+// encodeSpec returns compact JSON for the file that the wrapper reads for every container,
+// equal to the file of a unit.
 func encodeSpec(s *specs.Spec, format string, compact bool) (data []byte, err error) {
 	switch {
 	case format == "yaml":
@@ -222,7 +231,7 @@ func encodeSpec(s *specs.Spec, format string, compact bool) (data []byte, err er
 	return data, nil
 }
 
-// carryOut prints what is missing and, unless dry, does it.
+// applyPlan prints the missing resources and, unless dry, creates them.
 func (p *caller) applyPlan(dry bool, want ...plan.Resource) error {
 	steps, err := plan.Diff(p.ctx, p.charm.Host, want...)
 	if err != nil {
@@ -285,7 +294,9 @@ func (p *caller) printValidation(file string, diffs, left []string) int {
 		}
 	}
 	if !valid {
-		return p.exitStatus(fmt.Errorf("%s is not what this machine has; run: dispatch cdi generate --output %[1]s", file))
+		return p.exitStatus(fmt.Errorf(
+			"%s is not what this machine has; run: dispatch cdi generate --output %[1]s", file,
+		))
 	}
 	return 0
 }

@@ -39,7 +39,10 @@ func (p *caller) kubernetes(args []string) int {
 	case ended:
 		return code
 	case !labels && !manifest:
-		return p.usageError("cannot run kubernetes %q: want kubernetes labels [--json], or kubernetes manifest NODE", strings.Join(args, " "))
+		return p.usageError(
+			"cannot run kubernetes %q: want kubernetes labels [--json], or kubernetes manifest NODE",
+			strings.Join(args, " "),
+		)
 	}
 	inv, err := gpu.Discover(p.charm.Host.Root)
 	if err != nil {
@@ -48,7 +51,9 @@ func (p *caller) kubernetes(args []string) int {
 	of := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, inv.Of(gpu.AMD)))
 	switch {
 	case len(of) == 0:
-		return p.exitStatus(errors.New("cannot label a node: this machine has no AMD GPU that counts; dispatch gpu list says what it has"))
+		return p.exitStatus(errors.New(
+			"cannot label a node: this machine has no AMD GPU that counts; dispatch gpu list says what it has",
+		))
 	case manifest:
 		data, err := nodelabels.Manifest(words[1], of)
 		if err == nil {

@@ -50,7 +50,9 @@ func (p *caller) runtime(args []string) int {
 	fs.StringVar(&r.File, "config-path", "", "")
 	fs.BoolVar(&r.Remove, "remove", false, "")
 	fs.BoolVar(&r.Restart, "restart", false, "")
-	set, unset, dry := fs.Bool("set-as-default", false, ""), fs.Bool("unset-as-default", false, ""), fs.Bool("dry-run", false, "")
+	set, unset, dry := fs.Bool("set-as-default", false, ""), fs.Bool(
+		"unset-as-default", false, "",
+	), fs.Bool("dry-run", false, "")
 	words, code, ended := p.flags(fs, runtimeUsage, "configure a runtime", args[1:])
 	if ended {
 		return code
@@ -112,10 +114,13 @@ func (p *caller) configure(r engines.Request, dry bool) (err error) {
 	return nil
 }
 
-// findWrapper looks where the charm has it, and where people put programs.
+// findWrapper searches the charm's folder, and then PATH.
 func (p *caller) findWrapper() string {
 	dir := p.charm.CharmDir
-	for _, path := range append([]string{filepath.Join(dir, wrapperProgram), filepath.Join(dir, "bin", wrapperProgram)}, searchPath(p.env("PATH"))...) {
+	for _, path := range append(
+		[]string{filepath.Join(dir, wrapperProgram), filepath.Join(dir, "bin", wrapperProgram)},
+		searchPath(p.env("PATH"))...,
+	) {
 		if st, err := p.charm.Host.Stat(path); err == nil && st.Mode().IsRegular() {
 			return path
 		}

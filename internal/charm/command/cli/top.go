@@ -30,7 +30,7 @@ the processes, and what the GPU does. It shows that again and again; Ctrl-C ends
 Exit status: 0 done, 1 the exporter does not answer, 2 wrong command line.
 `
 
-// top shows who uses the GPUs.
+// top shows the users of the GPUs.
 func (p *caller) top(args []string) int {
 	fs := flag.NewFlagSet("gpu top", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors and usage are printed here

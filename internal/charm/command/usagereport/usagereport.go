@@ -1,6 +1,6 @@
-// Package usagereport tells what builds had of GPUs, by team and pipeline. It asks a
-// Prometheus that has the series of src/prometheus_alert_rules/concourse-usage.yaml, and
-// keeps nothing itself.
+// Package usagereport reports the GPU usage of builds, by team and pipeline. It queries a
+// Prometheus with the series of src/prometheus_alert_rules/concourse-usage.yaml, and stores
+// nothing.
 package usagereport
 
 import (
@@ -12,43 +12,43 @@ import (
 	"time"
 )
 
-// Usage is what one team or pipeline had in the time asked for.
+// Usage holds the usage of one team or pipeline in the requested time.
 type Usage struct {
 	Builds    int      `json:"builds"`
 	GPUHours  float64  `json:"gpu_hours"`         // one GPU held for one hour is one
-	BusyHours *float64 `json:"busy_gpu_hours"`    // of these, the GPU's own busy time; nil where no GPU tells
-	Memory    *float64 `json:"peak_memory_bytes"` // most video memory of one container on one GPU; nil where it was not seen
+	BusyHours *float64 `json:"busy_gpu_hours"`    // busy time of the held GPUs; nil if no GPU reports it
+	Memory    *float64 `json:"peak_memory_bytes"` // of one container on one GPU; nil if unknown
 }
 
-// Pipeline is one of a team's; its name is "" for builds that have none, as those of fly
-// execute.
+// Pipeline holds the usage of a pipeline. The name is "" for builds without a pipeline,
+// such as builds of fly execute.
 type Pipeline struct {
 	Name string `json:"pipeline"`
 	Usage
 }
 
-// Team has the sums of its pipelines.
+// Team holds the sums of its pipelines.
 type Team struct {
 	Name string `json:"team"`
 	Usage
-	WaitHours float64    `json:"wait_hours"` // that tasks with tags of GPU workers waited for one, of those that started
+	WaitHours float64    `json:"wait_hours"` // waiting time of started tasks for GPU workers
 	Pipelines []Pipeline `json:"pipelines"`  // most GPU-hours first
 }
 
-// Report is the answer.
+// Report holds the result of Fetch.
 type Report struct {
 	Since string    `json:"since"`
 	Until time.Time `json:"until"`
 	Teams []Team    `json:"teams"` // most GPU-hours first
 }
 
-// Web says whose builds are meant, by Juju's model and application. A Prometheus that
-// gives its targets no labels of Juju watches one Concourse.
+// Web selects the builds by Juju's model and application. If Prometheus has no labels of
+// Juju, it watches one Concourse.
 type Web struct{ ModelUUID, App string }
 
 var window = regexp.MustCompile(`^[1-9][0-9]{0,3}[hdw]$`)
 
-// Window checks how far back is asked for.
+// CheckWindow checks the length of the requested time.
 func CheckWindow(since string) error {
 	if !window.MatchString(since) {
 		return fmt.Errorf("%q is no time like 36h, 7d or 4w", since)
@@ -56,7 +56,7 @@ func CheckWindow(since string) error {
 	return nil
 }
 
-// Of asks for the time before now.
+// Fetch queries the usage in the time before now.
 func Fetch(ctx context.Context, prometheus string, w Web, since string, now time.Time) (Report, error) {
 	r := Report{Since: since, Until: now.UTC().Truncate(time.Second), Teams: []Team{}}
 	q := queries(w, since)
@@ -72,25 +72,29 @@ func Fetch(ctx context.Context, prometheus string, w Web, since string, now time
 	return r, nil
 }
 
-// queries are those of a report, by what they give.
+// queries returns the queries of a report by name.
 func queries(w Web, since string) map[string]string {
 	web := fmt.Sprintf(`{web=~"%s/%s|/.*"}`, w.ModelUUID, w.App)
 	own := fmt.Sprintf(`juju_model_uuid=~"%s|",juju_application=~"%s|"`, w.ModelUUID, w.App)
 	seconds := "concourse:container_gpu_held_seconds" + web
-	// What was held before the time began does not count.
+	// GPU seconds before the requested time are subtracted.
 	held := fmt.Sprintf("(max_over_time(%s[%s]) - (%[1]s offset %[2]s) or max_over_time(%[1]s[%[2]s]))", seconds, since)
 	busy := fmt.Sprintf("%s * avg_over_time(concourse:container_gpu_busy_ratio%s[%s])", held, web, since)
 	return map[string]string{
 		"held":   "sum by (team, pipeline) (" + held + ") / 3600",
 		"busy":   "sum by (team, pipeline) (" + busy + ") / 3600",
 		"builds": "count by (team, pipeline) (max by (team, pipeline, job_name, build) (" + held + "))",
-		"memory": fmt.Sprintf("max by (team, pipeline) (max_over_time(concourse:container_gpu_memory_bytes%s[%s]))", web, since),
-		"wait": fmt.Sprintf(`sum by (teamName) (increase(concourse_steps_wait_duration_sum{%s,type="task",workerTags=~".*(gpu|rocm|cuda|gfx=).*"}[%s])) / 3600`,
+		"memory": fmt.Sprintf(
+			"max by (team, pipeline) (max_over_time(concourse:container_gpu_memory_bytes%s[%s]))", web,
+			since,
+		),
+		"wait": fmt.Sprintf(
+			`sum by (teamName) (increase(concourse_steps_wait_duration_sum{%s,type="task",workerTags=~".*(gpu|rocm|cuda|gfx=).*"}[%s])) / 3600`,
 			own, since),
 	}
 }
 
-// join makes teams of the answers.
+// joinTeams joins the answers by team.
 func joinTeams(answers map[string][]sample) []Team {
 	pipelines := map[[2]string]*Usage{}
 	for _, s := range answers["held"] {
@@ -131,7 +135,10 @@ func joinTeams(answers map[string][]sample) []Team {
 		})
 		out = append(out, *t)
 	}
-	slices.SortFunc(out, func(a, b Team) int { return cmp.Or(cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(
+		out,
+		func(a, b Team) int { return cmp.Or(cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(a.Name, b.Name)) },
+	)
 	return out
 }
 

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 
 	"concourse-ci-machine/internal/base/version"
 	"concourse-ci-machine/internal/base/wellknown"
@@ -19,19 +21,18 @@ import (
 	"concourse-ci-machine/pipelines"
 )
 
-// The commands under gpu that dispatch starts itself with, to open one node and
-// to read all GPUs; see actions.NewProbe and gpuhealth.NewReader.
+// Commands under gpu that dispatch starts itself in separate processes.
 const (
-	probe = "probe"
-	read  = "read"
-	open  = "open"  // for the next look, see watcher.OpenNode
-	proof = "proof" // and to prove one, see watcher.RecordProof
-	bench = "bench" // and to see to one whose clocks are fixed, see watcher.SeeBench
+	probe = "probe" // opens a node, see actions.NewProbe
+	read  = "read"  // reads all GPUs, see gpuhealth.NewReader
+	open  = "open"  // opens a node for the next look, see watcher.OpenNode
+	proof = "proof" // runs a health check, see watcher.RecordProof
+	bench = "bench" // watches fixed clocks, see watcher.WatchBench
 )
 
-// watch is what Pebble starts: it decides which GPUs are withheld, see
-// watcher.Look. leases is what it started before, and what writes down who leases
-// the GPUs, see watcher.ReportLeases.
+// Commands under gpu that Pebble starts. watch decides which GPUs are quarantined, see
+// watcher.Look. leases writes the holders of the GPUs, see watcher.ReportLeases; earlier
+// versions started only this one.
 const (
 	watch  = "watch"
 	leases = "leases"
@@ -39,19 +40,22 @@ const (
 
 const gpuCommands = "gpu top, list, detect, verify, health, status, evidence, prove, release, withhold or return"
 
-// caller is a person, or a script of theirs.
+// caller holds what a command of a user or a script needs.
 type caller struct {
 	ctx            context.Context
 	charm          *actions.Actions
 	stdout, stderr io.Writer
-	screen         *os.File // stdout, where it is a terminal
+	screen         *os.File // stdout, if it is a terminal
 	format         term.Format
 	env            func(string) string
 }
 
-func runCommand(ctx context.Context, c *actions.Actions, args []string, env func(string) string, stdout, stderr io.Writer) int {
+func runCommand(
+	ctx context.Context, c *actions.Actions, args []string, env func(string) string, stdout,
+	stderr io.Writer,
+) int {
 	screen := term.Terminal(stdout, env)
-	// no-color.org: anybody may ask to do without.
+	// See no-color.org: NO_COLOR disables colours.
 	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}, env}
 	args = normalizeHelp(args)
 	if text := help(args); text != "" {
@@ -69,7 +73,7 @@ func runCommand(ctx context.Context, c *actions.Actions, args []string, env func
 		return p.exitStatus(c.ShowPlan(ctx, stdout))
 	case "gpu":
 		return p.gpu(args[1:])
-	case "gpu-baseline": // its files are the caller's, wherever CHARM_ROOT is
+	case "gpu-baseline": // its files are outside CHARM_ROOT
 		return p.execBaseline(args[1:])
 	case "rocm":
 		return p.rocm(args[1:])
@@ -101,7 +105,10 @@ func runCommand(ctx context.Context, c *actions.Actions, args []string, env func
 		return p.exitStatus(c.ShowFleet(ctx, stdout, p.format))
 	case "pipelines":
 		if len(args) > 2 {
-			return p.usageError("cannot print %q: want one name of the list that pipelines prints", strings.Join(args[1:], " "))
+			return p.usageError(
+				"cannot print %q: want one name of the list that pipelines prints",
+				strings.Join(args[1:], " "),
+			)
 		}
 		return p.exitStatus(pipelines.Write(stdout, strings.Join(args[1:], "")))
 	case "errors":
@@ -173,7 +180,10 @@ func (p *caller) gpu(args []string) int {
 	case name == "release":
 		force := len(rest) == 2 && rest[1] == "--force"
 		if len(rest) != 1 && !force || strings.HasPrefix(rest[0], "-") {
-			return p.usageError("cannot release %q: want gpu release GPU, or gpu release GPU --force", strings.Join(rest, " "))
+			return p.usageError(
+				"cannot release %q: want gpu release GPU, or gpu release GPU --force",
+				strings.Join(rest, " "),
+			)
 		}
 		return p.exitStatus(p.charm.GPUs().Release(p.stdout, rest[0], force))
 	}
@@ -206,7 +216,7 @@ func (p *caller) rocm(args []string) int {
 	return p.usageError("cannot run rocm %q: want rocm plan or rocm matrix", strings.Join(args, " "))
 }
 
-// verb is the command as a verb.
+// verb returns the command as a verb.
 func verb(name string) string {
 	switch name {
 	case "health":
@@ -217,7 +227,7 @@ func verb(name string) string {
 	return name
 }
 
-// json reads what may follow a command; false means something else.
+// json parses the flag --json. It returns false for other arguments.
 func (p *caller) json(args []string) bool {
 	p.format.JSON = len(args) == 1 && args[0] == "--json"
 	return len(args) == 0 || p.format.JSON
@@ -233,4 +243,16 @@ func (p *caller) exitStatus(err error) int {
 		return fail(p.stderr, err)
 	}
 	return 0
+}
+
+// execProgram replaces this process with another program. Tests replace the variable.
+var execProgram = syscall.Exec
+
+// execBaseline replaces dispatch with the charm's program gpu-baseline, which is not linked
+// into dispatch. It returns only if the program cannot be started.
+func (p *caller) execBaseline(args []string) int {
+	file := filepath.Join(p.charm.CharmDir, "bin", "gpu-baseline")
+	err := execProgram(file, append([]string{file}, args...), os.Environ())
+	fmt.Fprintf(p.stderr, "dispatch: cannot start %s: %v\n", file, err)
+	return 1
 }

@@ -18,7 +18,7 @@ const (
 	maxAnswer = 16 << 20         // bytes
 )
 
-// sample is one series of an answer.
+// sample holds one series of an answer.
 type sample struct {
 	Metric map[string]string `json:"metric"`
 	Value  value             `json:"value"`
@@ -26,7 +26,7 @@ type sample struct {
 
 func (s sample) key() [2]string { return [2]string{s.Metric["team"], s.Metric["pipeline"]} }
 
-// number is 0 for what is none, so that nothing of it goes into a sum.
+// number returns the value, or 0 if it is not a number, so that it does not change a sum.
 func (s sample) number() float64 {
 	n := float64(s.Value)
 	if math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
@@ -35,7 +35,7 @@ func (s sample) number() float64 {
 	return n
 }
 
-// value is Prometheus' [time, "number"].
+// value decodes Prometheus' [time, "number"].
 type value float64
 
 func (v *value) UnmarshalJSON(data []byte) error {
@@ -49,7 +49,7 @@ func (v *value) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// ask is an instant query of Prometheus' HTTP API.
+// query runs an instant query of Prometheus' HTTP API.
 func query(ctx context.Context, prometheus, expr string, at time.Time) ([]sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -62,7 +62,7 @@ func query(ctx context.Context, prometheus, expr string, at time.Time) ([]sample
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) {
-			err = u.Err // without the whole query before it
+			err = u.Err // without the query
 		}
 		return nil, fmt.Errorf("cannot reach %s: %w; is prometheus-url right?", prometheus, err)
 	}
@@ -75,12 +75,14 @@ func query(ctx context.Context, prometheus, expr string, at time.Time) ([]sample
 		err = fmt.Errorf("%s: %w", resp.Status, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot use the answer of %s: %w; is prometheus-url that of a Prometheus?", prometheus, err)
+		return nil, fmt.Errorf(
+			"cannot use the answer of %s: %w; is prometheus-url that of a Prometheus?", prometheus, err,
+		)
 	}
 	return got, nil
 }
 
-// decode reads an answer to an instant query.
+// decode decodes the answer to an instant query.
 func decode(r io.Reader) ([]sample, error) {
 	var answer struct {
 		Status, Error string

@@ -1,23 +1,25 @@
-// Package term is how answers to people look: on a terminal, in columns and with
-// colours, or as JSON. It knows nothing of what they say.
+// Package term formats answers to people: in columns and with colours on a terminal, or as
+// JSON. The content of the answers comes from other packages.
 package term
 
 import (
 	"encoding/json"
 	"io"
+	"os"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// Format is how an answer is written. Colour is for terminals only: it adds to
-// the text and never carries a meaning of its own.
+// Format selects how an answer is written. Colour is only for terminals. It decorates the
+// text and never carries a separate meaning.
 type Format struct{ JSON, Colour bool }
 
-// Colours as SGR parameters (ECMA-48), those of the eight that every terminal
-// has.
+// Colours as SGR parameters (ECMA-48), from the eight that every terminal has.
 const (
 	Bold   = "1"
 	Red    = "1;31"
@@ -26,7 +28,7 @@ const (
 	cyan   = "36"
 )
 
-// Paint is text in a colour, where colours are shown.
+// Paint returns text in a colour, if colours are enabled.
 func (f Format) Paint(colour, text string) string {
 	if !f.Colour || colour == "" {
 		return text
@@ -34,19 +36,18 @@ func (f Format) Paint(colour, text string) string {
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
-// Column is text in a column of so many characters, painted without the space
-// that fills it.
+// Column pads text to width characters. The padding is not coloured.
 func (f Format) Column(colour, text string, width int) string {
 	return f.Paint(colour, text) + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }
 
-// Cell is a place in a table.
+// Cell holds the text and the colour of a table's cell.
 type Cell struct{ Text, Colour string }
 
-// maxCell is where a text is cut that would push all others off the screen.
+// maxCell bounds a text, which would otherwise push the other columns off the screen.
 const maxCell = 100
 
-// Table is a line for each row, whose columns are as wide as what is in them.
+// Table returns a line for each row. Each column is as wide as its widest text.
 func (f Format) Table(rows [][]Cell) (lines []string) {
 	var widths []int
 	for _, row := range rows {
@@ -70,7 +71,7 @@ func (f Format) Table(rows [][]Cell) (lines []string) {
 	return lines
 }
 
-// SeverityColour is the colour of an error's severity.
+// SeverityColour returns the colour of an error's severity.
 func SeverityColour(s amd.Severity) string {
 	switch s {
 	case amd.SeverityCritical:
@@ -81,7 +82,7 @@ func SeverityColour(s amd.Severity) string {
 	return cyan
 }
 
-// StateColour is the colour of a GPU's state.
+// StateColour returns the colour of a GPU's state.
 func StateColour(s health.State) string {
 	switch s {
 	case health.Healthy:
@@ -92,7 +93,7 @@ func StateColour(s health.State) string {
 	return Yellow
 }
 
-// JSON writes v, indented, for programs and people alike.
+// JSON writes v indented, for programs and people.
 func JSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -100,8 +101,8 @@ func JSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Wrap breaks text between words into lines of at most width characters, where
-// the words allow it.
+// Wrap breaks text between words into lines of at most width characters. A longer word gets
+// a line of its length.
 func Wrap(text string, width int) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
@@ -114,4 +115,26 @@ func Wrap(text string, width int) (lines []string) {
 		line += word
 	}
 	return append(lines, line)
+}
+
+// Terminal returns w if it is a terminal with cursor movement, and nil otherwise. The
+// output of a hook or an action is not a terminal.
+func Terminal(w io.Writer, env func(string) string) *os.File {
+	f, ok := w.(*os.File)
+	if !ok || env("TERM") == "dumb" {
+		return nil
+	}
+	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
+		return nil
+	}
+	return f
+}
+
+// Size returns the columns and rows of a terminal, or 0 and 0 if they are unknown.
+func Size(terminal *os.File) (columns, rows int) {
+	size, err := unix.IoctlGetWinsize(int(terminal.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, 0
+	}
+	return int(size.Col), int(size.Row)
 }

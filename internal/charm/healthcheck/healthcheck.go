@@ -1,7 +1,7 @@
-// Package healthcheck runs gpu-proof, the operator's program that shows whether a GPU
-// computes, in a container with this GPU alone, and writes down how that ended. It
-// decides on no GPU, which quarantine does, and gives the program nothing that a task
-// could not have: no network, no rights, no file that is root's alone.
+// Package healthcheck runs gpu-proof, the operator's health check for a GPU. The program
+// runs in a container with this GPU alone, and the result is written to a file. Decisions
+// on GPUs are made in package quarantine. The program gets no more than a task could have:
+// no network, no privileges, no file that only root can read.
 package healthcheck
 
 import (
@@ -24,15 +24,15 @@ import (
 const (
 	// Dir has the locks, the results and the containers' bundles.
 	Dir = "/run/concourse-gpu-proof"
-	// OutputDir has the last output of each GPU's proof, which outlives a reboot: a GPU
-	// that fails its proof is often met by one.
+	// OutputDir has the last output of each GPU's health check. It survives a reboot, which
+	// often follows a failed health check.
 	OutputDir = wellknown.StateDir + "/gpu-proof"
 )
 
-// Job is a proof to run.
+// Job describes a health check to run.
 type Job struct {
 	Name    string // see gpu.Slot
-	Index   int    // the number that gpu-device-ids takes
+	Index   int    // the number in gpu-device-ids
 	PCI     string
 	Command string
 	Runc    string              // the release's own
@@ -41,8 +41,8 @@ type Job struct {
 	Recursive bool
 }
 
-// Prepare finds what a proof needs on the machine. The error is why it can't be run now,
-// which is no word on the GPU.
+// Prepare finds what a health check needs on the machine. The error is the reason why it
+// cannot run now, and not a fault of the GPU.
 func Prepare(r host.Root, name, command string) (j Job, err error) {
 	if err := checkProgram(r, command); err != nil {
 		return j, err
@@ -74,8 +74,8 @@ func Prepare(r host.Root, name, command string) (j Job, err error) {
 	return j, fmt.Errorf("GPU %s has no node that this unit may use; dispatch gpu list says why", name)
 }
 
-// check looks at what root is to start as somebody else: the file, and the folders that
-// it is in, are root's, and nobody else can put another file there.
+// checkProgram checks the program before root starts it as another user. The file and its
+// folders must belong to root, so that no other user can replace the program.
 func checkProgram(r host.Root, command string) error {
 	for p := command; ; p = path.Dir(p) {
 		st, err := r.Lstat(p)
@@ -101,5 +101,5 @@ func checkProgram(r host.Root, command string) error {
 	}
 }
 
-// id is the container's and its folder's name.
+// id returns the name of the container and of its folder.
 func (j Job) id() string { return "concourse-gpu-proof-" + strings.ReplaceAll(j.Name, ":", "-") }
