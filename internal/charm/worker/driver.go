@@ -49,11 +49,12 @@ func DriverOptions(c config.Config, unit string) amd.Wanted {
 		ModuleParams: c.ModuleParams, DeviceMode: c.DeviceMode, Tools: c.ROCmTools, MinDisk: c.MinDisk}
 }
 
-// desireDriver adds the driver, user space and rules, before the GPUs that depend on them.
-// A problem blocks the unit only if its tasks cannot compute. Otherwise it is a warning.
-func desireDriver(d *Desired, o Observed, g GPUs) {
+// desireDriver returns the driver, user space and rules, before the GPUs that depend on
+// them. A problem blocks the unit only if its tasks cannot compute. Otherwise it is a
+// warning. The decision is nil if the unit needs no AMD driver.
+func desireDriver(o Observed, g GPUs) (p part, d *Driver) {
 	if o.Driver == nil || g.Vendor == gpu.NVIDIA {
-		return
+		return p, nil
 	}
 	w := DriverOptions(o.Config, o.Facts.Unit)
 	decision := amd.Decide(*o.Driver, w)
@@ -61,21 +62,19 @@ func desireDriver(d *Desired, o Observed, g GPUs) {
 		Seen: o.Install, Proxies: role.ProxyOf(o.Facts, o.Config), Now: o.Now,
 	})
 	if err != nil {
-		d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: err.Error()})
-		return
+		p.block(rankInstall, "%s", err)
+		return p, nil
 	}
-	d.Resources = append(d.Resources, install.Resources...)
-	computes := g.Vendor == gpu.AMD && len(g.Chosen) > 0
-	d.Driver = &Driver{Decision: decision, Facts: *o.Driver, Wanted: w, HasGPUs: computes}
-	if cause := driverCause(decision, w, computes); cause != nil {
-		d.Causes = append([]status.Cause{*cause}, d.Causes...) // before its consequences
+	p.add(install.Resources...)
+	d = &Driver{Decision: decision, Facts: *o.Driver, Wanted: w, HasGPUs: g.Vendor == gpu.AMD && len(g.Chosen) > 0}
+	if cause := driverCause(decision, w, d.HasGPUs); cause != nil {
+		p.cause(rankDriver, cause.Kind, cause.Text)
 	}
-	if install.Note != "" {
-		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: install.Note})
+	p.cause(rankInstall, status.Active, install.Note)
+	for _, remark := range install.Remarks {
+		p.cause(rankInstall, status.Active, remark)
 	}
-	for _, r := range install.Remarks {
-		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: r})
-	}
+	return p, d
 }
 
 // driverCause returns the cause for a decision. It returns nil if the driver works, or if

@@ -38,9 +38,10 @@ func driverOf(t *testing.T, name string, set map[string]any, computes bool) Desi
 	if computes {
 		g.Chosen = []gpu.GPU{{Vendor: gpu.AMD}}
 	}
-	d := Desired{}
-	desireDriver(&d, o, g)
-	return d
+	p, decision := desireDriver(o, g)
+	return Desired{
+		Desired: role.Desired{Resources: p.resources, Causes: p.sortedCauses()}, Worker: Worker{Driver: decision},
+	}
 }
 
 func TestDriverBlocksOnlyWhereTasksCannotCompute(t *testing.T) {

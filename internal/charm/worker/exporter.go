@@ -8,8 +8,8 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// desireExporter adds Pebble with the GPU exporter, on units with GPUs for tasks.
-func desireExporter(d *Desired, o Observed, g GPUs) error {
+// desireExporter returns Pebble with the GPU exporter, on units with GPUs for tasks.
+func desireExporter(o Observed, g GPUs) (p part) {
 	layer := resource.PebbleLayer{
 		Service: role.ExporterService, Summary: "GPU metrics on port 9401", User: "nobody",
 		Group: "nogroup",
@@ -30,11 +30,13 @@ func desireExporter(d *Desired, o Observed, g GPUs) error {
 	if leaseConfig(o, g) != nil {
 		layer.Command = append(layer.Command, "--leases.report="+LeaseReport)
 	}
-	d.Exporter = len(g.All) > 0
-	d.Resources = append(d.Resources, resource.Absent{Path: role.JobsCredentials, Why: "this unit is a worker"})
-	return role.DesirePebble(
-		&d.Desired, o.Observed, "this unit has no GPU to watch", d.Exporter, role.JobsService, layer,
-	)
+	p.add(resource.Absent{Path: role.JobsCredentials, Why: "this unit is a worker"})
+	var err error
+	pebble := rolePart(rankWorker, func(d *role.Desired) {
+		err = role.DesirePebble(
+			d, o.Observed, "this unit has no GPU to watch", len(g.All) > 0, role.JobsService, layer)
+	})
+	return join(p, pebble, part{err: err})
 }
 
 // watchAMD adds the reports on AMD GPUs that programs of root write for the exporter.

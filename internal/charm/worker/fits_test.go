@@ -24,7 +24,7 @@ func TestWorkerWithAVersionOfItsOwnShowsThatItGetsNoWork(t *testing.T) {
 			var o Observed
 			o.Facts.Unit, o.Config.Version, o.TSA = "gpu/0", c.own, concourse.TSA{Version: c.web}
 			var got []status.Cause
-			for _, cause := range webCauses(o) {
+			for _, cause := range webCauses(o).sortedCauses() {
 				if cause.Kind == status.Blocked {
 					got = append(got, cause)
 				}

@@ -38,28 +38,30 @@ func (o *Observed) observeKubelet(h host.Host) (err error) {
 	return err
 }
 
-// desireKubernetes adds the device plugin on units with AMD GPUs and a kubelet.
-func desireKubernetes(d *Desired, o Observed, g GPUs) error {
-	desireLabels(d, o, g)
+// servesKubelet reports whether the unit offers AMD GPUs to a kubelet.
+func servesKubelet(o Observed, g GPUs) bool {
+	return o.Config.Kubernetes != "off" && o.Kubelet && g.Vendor == gpu.AMD
+}
+
+// desireKubernetes returns the device plugin on units with AMD GPUs and a kubelet.
+func desireKubernetes(o Observed, g GPUs) (p part) {
 	state := o.Units[PluginUnit]
-	switch {
-	case o.Config.Kubernetes == "off":
-		d.Resources = append(d.Resources, removeKubernetes(state, "kubernetes=off")...)
-		return nil
-	case !o.Kubelet:
-		d.Resources = append(d.Resources, removeKubernetes(state, "there is no kubelet")...)
-		return nil
-	case g.Vendor != gpu.AMD:
-		d.Resources = append(d.Resources, removeKubernetes(state, "tasks get no AMD GPU")...)
-		return nil
+	if !servesKubelet(o, g) {
+		why := "tasks get no AMD GPU"
+		if !o.Kubelet {
+			why = "there is no kubelet"
+		}
+		if o.Config.Kubernetes == "off" {
+			why = "kubernetes=off"
+		}
+		p.add(removeKubernetes(state, why)...)
+		return p
 	}
 	unit, err := templates.Render(PluginUnit, map[string]string{"Program": pluginBin})
 	if err != nil {
-		return err
+		return part{err: err}
 	}
-	d.Kubernetes = true
-	d.Resources = append(d.Resources,
-		resource.Copy{Path: pluginBin, From: filepath.Join(o.CharmDir, "bin", pluginName), Mode: 0o755},
+	p.add(resource.Copy{Path: pluginBin, From: filepath.Join(o.CharmDir, "bin", pluginName), Mode: 0o755},
 		resource.File{Path: pluginFile, Data: unit, Mode: 0o644},
 		resource.Trigger{
 			Name: ReloadPlugin, Inputs: [][]byte{unit}, Files: []string{pluginFile},
@@ -68,11 +70,9 @@ func desireKubernetes(d *Desired, o Observed, g GPUs) error {
 		resource.Service{Unit: PluginUnit, State: state, Up: true},
 		resource.Trigger{
 			Name: RestartPlugin, Inputs: [][]byte{unit, o.PluginDigest}, Files: []string{pluginFile},
-			Unit: PluginUnit, State: state,
-			Op: "restart " + PluginUnit, Adopt: role.Starts(state), Then: []host.Command{
-				resource.Systemctl("restart", PluginUnit),
-			}})
-	return nil
+			Unit: PluginUnit, State: state, Op: "restart " + PluginUnit, Adopt: role.Starts(state),
+			Then: []host.Command{resource.Systemctl("restart", PluginUnit)}})
+	return p
 }
 
 func removeKubernetes(state resource.UnitState, why string) []plan.Resource {
@@ -92,20 +92,17 @@ func (o *Observed) ObserveLabels(r host.Root) {
 	o.NodeLabels = &m
 }
 
-// desireLabels adds the file of labels for the GPUs of the tasks. Pods are offered the same
+// desireLabels returns the file of labels for the GPUs of the tasks. Pods are offered the same
 // GPUs.
-func desireLabels(d *Desired, o Observed, g GPUs) {
+func desireLabels(o Observed, g GPUs) (p part) {
 	if o.NodeLabels == nil || g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
-		d.Resources = append(d.Resources, resource.Absent{
-			Path: nodelabels.File, Why: "the unit has no GPUs to tell Kubernetes of",
-		})
-		return
+		p.add(resource.Absent{Path: nodelabels.File, Why: "the unit has no GPUs to tell Kubernetes of"})
+		return p
 	}
 	m := *o.NodeLabels
 	m.GPUs = slices.DeleteFunc(slices.Clone(m.GPUs), func(l nodelabels.GPU) bool {
 		return !slices.ContainsFunc(g.Chosen, func(c gpu.GPU) bool { return gpu.Slot(c.PCI, c.Partition) == l.Slot })
 	})
-	d.Resources = append(d.Resources, resource.File{
-		Path: nodelabels.File, Data: nodelabels.Lines(nodelabels.Labels(m)), Mode: 0o644,
-	})
+	p.add(resource.File{Path: nodelabels.File, Data: nodelabels.Lines(nodelabels.Labels(m)), Mode: 0o644})
+	return p
 }

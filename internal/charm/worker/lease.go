@@ -14,7 +14,6 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
@@ -109,25 +108,20 @@ func linkWeights(o Observed, gpus []gpu.GPU) [][]int {
 	return rows
 }
 
-// desireLeases adds the causes for options without an effect, and removes the report that
-// the exporter would continue to show.
-func desireLeases(d *Desired, o Observed, g GPUs) {
+// desireLeases returns the causes for options without an effect, and removes the report
+// that the exporter would continue to show.
+func desireLeases(o Observed, g GPUs) (p part) {
 	if o.Config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
-		d.Causes = append(d.Causes, status.Cause{
-			Kind: status.Active, Text: "gpu-sharing=exclusive has no effect while compute-runtime=none",
-		})
+		p.warn(rankLeases, "gpu-sharing=exclusive has no effect while compute-runtime=none")
 	}
 	if o.Config.Bench && !o.Config.Exclusive {
-		d.Causes = append(d.Causes, status.Cause{
-			Kind: status.Active, Text: "gpu-bench=true has no effect while gpu-sharing=shared",
-		})
+		p.warn(rankLeases, "gpu-bench=true has no effect while gpu-sharing=shared")
 	}
 	if leaseConfig(o, g) == nil {
-		d.Resources = append(d.Resources, removeLeases("GPUs are not leased"))
+		p.add(resource.Absent{Path: LeaseReport, Why: "GPUs are not leased"})
 	}
+	return p
 }
-
-func removeLeases(why string) plan.Resource { return resource.Absent{Path: LeaseReport, Why: why} }
 
 // benchConfig returns how the wrapper fixes the clocks of leased GPUs for tasks that
 // measure. It returns nil if gpu-bench is off.

@@ -12,7 +12,6 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/gpu"
@@ -55,21 +54,25 @@ func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
 	return nil
 }
 
-// desireWorkerLimit returns how many tasks the worker takes at once, 0 for any number.
-func desireWorkerLimit(d *Desired, o Observed, g GPUs) (tasks int) {
-	d.LimitRelease = o.LimitRelease
+// desireWorkerLimit returns the cache of the release's answer.
+func desireWorkerLimit(o Observed) (p part) {
 	switch data, err := json.Marshal(o.WorkerLimit); {
 	case err != nil:
-		d.Resources = append(d.Resources, role.Impossible{Err: err})
+		p.err = err
 	case o.WorkerLimit.Release != "":
-		d.Resources = append(d.Resources, resource.File{Path: WorkerLimitFile, Data: append(data, '\n'), Mode: 0o600})
+		p.add(resource.File{Path: WorkerLimitFile, Data: append(data, '\n'), Mode: 0o600})
 	case !o.Config.Exclusive:
-		d.Resources = append(d.Resources, resource.Absent{Path: WorkerLimitFile, Why: "GPUs are not leased"})
+		p.add(resource.Absent{Path: WorkerLimitFile, Why: "GPUs are not leased"})
 	}
-	if d.GPUs.Limited {
-		return max(len(g.Tagged), 1) // 0 is any number
+	return p
+}
+
+// maxTasks returns how many tasks the worker takes at once, 0 for any number.
+func maxTasks(o Observed, g GPUs) int {
+	if !publishedGPUs(o, g).Limited {
+		return 0
 	}
-	return 0
+	return max(len(g.Tagged), 1)
 }
 
 // publishedGPUs returns the unit's GPUs for the web, including quarantined GPUs. The web's

@@ -16,7 +16,6 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/healthcheck"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -44,12 +43,13 @@ func (o *Observed) observeQuarantine(r host.Root) (err error) {
 	return nil
 }
 
-// applyQuarantine finds the quarantined GPUs, and the GPUs for the tags.
-func (g *GPUs) applyQuarantine(d *Desired, o Observed) {
+// applyQuarantine finds the quarantined GPUs and the GPUs for the tags, and returns the
+// record of the tags.
+func (g *GPUs) applyQuarantine(o Observed) (p part) {
 	g.Tagged = g.Chosen
 	if g.Vendor != gpu.AMD || o.Config.Quarantine == string(quarantine.Off) {
-		d.Resources = append(d.Resources, resource.Absent{Path: tagsFile, Why: "no GPU is withheld"})
-		return
+		p.add(resource.Absent{Path: tagsFile, Why: "no GPU is withheld"})
+		return p
 	}
 	for _, of := range g.Chosen {
 		one := o.Quarantine.Find(gpu.Slot(of.PCI, of.Partition))
@@ -81,26 +81,27 @@ func (g *GPUs) applyQuarantine(d *Desired, o Observed) {
 		func(of gpu.GPU) bool { return slices.Contains(tagged.Excluded, gpu.Slot(of.PCI, of.Partition)) },
 	)
 	if tagged.ChangedAt.IsZero() {
-		return // the tags never excluded a GPU
+		return p // the tags never excluded a GPU
 	}
 	data, err := json.Marshal(tagged)
 	if err != nil {
-		d.Resources = append(d.Resources, role.Impossible{Err: err})
-		return
+		p.err = err
+		return p
 	}
-	d.Resources = append(d.Resources, resource.File{Path: tagsFile, Data: append(data, '\n'), Mode: 0o600})
+	p.add(resource.File{Path: tagsFile, Data: append(data, '\n'), Mode: 0o600})
+	return p
 }
 
 // quarantineText returns the part of the status on quarantined GPUs: ", 1 withheld: hang".
 func (g GPUs) quarantineText() (text string) {
-	for _, part := range []struct {
+	for _, shown := range []struct {
 		state  quarantine.State
 		format string
 	}{{quarantine.Withheld, ", %d withheld: %s"}, {quarantine.Proving, ", %d proving: %s"}} {
 		n := 0
 		var words []string
 		for _, w := range g.Quarantined {
-			if w.State != part.state {
+			if w.State != shown.state {
 				continue
 			}
 			n++
@@ -113,7 +114,7 @@ func (g GPUs) quarantineText() (text string) {
 			}
 		}
 		if n > 0 {
-			text += fmt.Sprintf(part.format, n, strings.Join(words, ", "))
+			text += fmt.Sprintf(shown.format, n, strings.Join(words, ", "))
 		}
 	}
 	return text

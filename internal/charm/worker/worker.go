@@ -7,7 +7,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -63,37 +62,65 @@ func drain(o role.Observed) plan.Resource {
 	}
 }
 
+// desireWorkerUnit joins the parts of a worker. The order of the parts is the order in
+// which resources are applied.
 func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
-	d := Desired{Desired: role.Desired{Release: o.Release}, Worker: Worker{
-		LogLevel: o.Config.LogLevel, Drain: o.Config.DrainTimeout,
-		Invocation: o.Units[concourse.Unit].Invocation,
-	}}
 	gpus := DecideGPUs(o.Config, o.GPUs, o.Known, o.Machine, o.NVIDIA)
-	d.Known = gpus.reportMissing(o)
-	gpus.applyQuarantine(&d, o)
-	d.Causes = append(append(d.Causes, gpus.Causes...), gpus.Remarks...)
-	d.Suffix = gpus.Suffix() + folderSuffix(o)
-	d.GPUs = publishedGPUs(o, gpus)
+	known := gpus.reportMissing(o)
+	tags := gpus.applyQuarantine(o)
+	tags.causes = append(ranked(rankGPUs, gpus.Causes), ranked(rankGPUs, gpus.Remarks)...)
+	driver, decision := desireDriver(o, gpus)
+	var trusted role.Desired
+	trusted.TrustAuthorities(o.Observed)
+	wrapper, wrapped := desireWrapper(o, gpus, trusted.Trusted)
+	all := join(
+		tags,
+		part{resources: slices.Concat(removal, concourse.Folders(o.Shared()), role.CharmFiles(o.Observed))},
+		part{resources: trusted.Resources, causes: ranked(rankAuthorities, trusted.Causes)},
+		rolePart(rankRelease, func(d *role.Desired) { role.DesireRelease(d, o.Observed, drainBeforeUpgrade(o)) }),
+		part{resources: []plan.Resource{concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits}}},
+		driver,
+		desireAMDToolkit(o, gpus),
+		desireNVIDIAToolkit(o, gpus),
+		part{resources: removeOtherVendor(o, gpus)},
+		desireSpec(o, gpus),
+		desireRefresh(o, gpus),
+		desireLeases(o, gpus),
+		desireTools(o, gpus),
+		desireEngines(o, gpus),
+		desireLabels(o, gpus),
+		desireKubernetes(o, gpus),
+		wrapper,
+	)
+	w := Worker{
+		Suffix: gpus.Suffix() + folderSuffix(o), LogLevel: o.Config.LogLevel,
+		Invocation: o.Units[concourse.Unit].Invocation, Drain: o.Config.DrainTimeout,
+		GPUs: publishedGPUs(o, gpus), Known: known, LimitRelease: o.LimitRelease,
+		Kubernetes: servesKubelet(o, gpus), Exporter: len(gpus.All) > 0,
+		AMDToolkit: wantsToolkit(gpus, gpu.AMD), NVIDIAToolkit: wantsToolkit(gpus, gpu.NVIDIA),
+		GeneratesSpec: generatesSpec(o, gpus), Driver: decision,
+	}
+	if all.err == nil {
+		all = join(all, desireWorker(o, gpus, trusted, wrapped))
+	}
+	if all.err == nil {
+		w.TSA, w.Up = o.TSA, registers(o) && !o.Landed
+	}
+	all = join(all, rolePart(rankWorker, func(d *role.Desired) { d.TakeOver(o.Observed) }))
+	if all.err == nil {
+		all = join(all, desireExporter(o, gpus))
+	}
+	if all.err != nil {
+		all.add(role.Impossible{Err: all.err})
+	}
+	return Desired{Worker: w, Desired: role.Desired{
+		Resources: all.resources, Causes: all.sortedCauses(), Release: o.Release, Trusted: trusted.Trusted,
+	}}
+}
 
-	d.Resources = append(d.Resources, removal...)
-	d.Resources = append(d.Resources, concourse.Folders(o.Shared())...)
-	d.Resources = append(d.Resources, role.CharmFiles(o.Observed)...)
-	d.TrustAuthorities(o.Observed)
-	role.DesireRelease(&d.Desired, o.Observed, drainBeforeUpgrade(o))
-	d.Resources = append(d.Resources, concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
-	desireDriver(&d, o, gpus)
-	wrapped, err := desireGPUs(&d, o, gpus)
-	if err == nil {
-		err = desireWorker(&d, o, gpus, wrapped)
-	}
-	d.TakeOver(o.Observed)
-	if err == nil {
-		err = desireExporter(&d, o, gpus)
-	}
-	if err != nil {
-		d.Resources = append(d.Resources, role.Impossible{Err: err})
-	}
-	return d
+// registers reports whether the unit has one web to register at.
+func registers(o Observed) bool {
+	return o.TSA.Complete() && (o.Facts.Mode() == "auto" || len(o.Facts.Flights) == 1)
 }
 
 // The triggers, which are also the names of their stamps.
@@ -102,114 +129,94 @@ const (
 	RestartWorker = "restart-worker"
 )
 
-// desireWorker adds the worker itself. It runs only with a web to register at. Without a
+// desireWorker returns the worker itself. It runs only with a web to register at. Without a
 // web the unit waits, and is never active (D4).
-func desireWorker(d *Desired, o Observed, gpus GPUs, wrapped bool) error {
-	tasks := desireWorkerLimit(d, o, gpus)
+func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) part {
+	p := desireWorkerLimit(o)
+	workDir := concourse.WorkFolder(o.Shared())
 	cfg := concourse.WorkerConfig{
-		Name:    role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID),
-		WorkDir: concourse.WorkFolder(o.Shared()), LogLevel: o.Config.LogLevel, TSA: o.TSA,
+		Name: role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: workDir,
+		LogLevel: o.Config.LogLevel, TSA: o.TSA,
 		Tags:    concourse.Tags(unitTags(o.Config.Tags, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)),
-		Wrapped: wrapped, MaxTasks: tasks,
+		Wrapped: wrapped, MaxTasks: maxTasks(o, gpus), CertsDir: certsFolder(trusted.Trusted),
 		DNSProxy: o.Config.DNSProxy, DNSServers: o.Config.DNSServers, Proxy: role.ProxyOf(o.Facts, o.Config),
 	}
 	var traced []status.Cause
 	cfg.Tracing, traced = role.Tracing(o.Observed, o.WorkerEnv, nil, "concourse-worker")
-	cfg.CertsDir = certsFolder(d.Trusted)
 	certs, certsRemoval := desireCertsFolder(o, cfg.CertsDir)
 	env, err := cfg.File(o.WorkerEnv)
 	if err != nil {
-		return err
+		p.err = err
+		return p
 	}
 	unit, err := concourse.WorkerUnit()
 	if err != nil {
-		return err
+		p.err = err
+		return p
 	}
-	state := o.Units[concourse.Unit]
-	d.TSA = o.TSA
-	registers := o.TSA.Complete() && (o.Facts.Mode() == "auto" || len(o.Facts.Flights) == 1)
 	if o.KeptName != "" {
-		d.Resources = append(d.Resources, predecessor.KeepName(concourse.WorkFolder(o.Shared()), o.KeptName))
+		p.add(predecessor.KeepName(workDir, o.KeptName))
 	}
-	d.Resources = append(d.Resources, certs...)
-	d.Resources = append(
-		d.Resources, concourse.OperatorEnv{},
-		concourse.WorkerID(concourse.WorkFolder(o.Shared()), o.WorkerID), unit,
+	p.add(certs...)
+	p.add(concourse.OperatorEnv{}, concourse.WorkerID(workDir, o.WorkerID), unit,
 		resource.Trigger{
 			Name: ReloadWorker, Inputs: [][]byte{unit.Data}, Files: []string{unit.Path},
 			Op:   "reload systemd for " + concourse.Unit,
 			Then: []host.Command{resource.Systemctl("daemon-reload")}})
-	d.Causes = slices.Concat(d.Causes, webCauses(o), traced)
-	if !registers {
-		d.Resources = append(d.Resources, drain(o.Observed))
+	p = join(p, webCauses(o), part{causes: ranked(rankTracing, traced)})
+	state := o.Units[concourse.Unit]
+	if !registers(o) {
+		p.add(drain(o.Observed))
 		if !state.Running() || role.EndsTasks(o.Event, o.Facts) {
 			// A worker that runs without its web keeps its environment.
-			d.Resources = append(d.Resources, env)
+			p.add(env)
 		}
-		return nil
+		return p
 	}
 	key := o.TSA.HostKeyFile()
+	p.add(env, key)
 	if o.Landed {
-		d.Resources = append(d.Resources, env, key)
-		d.Causes = append(d.Causes, status.Cause{
-			Kind: status.Waiting,
-			Text: "Worker landed by an action: run restart-services to make it take work again",
-		})
-		return nil
+		p.wait(rankWorker, "Worker landed by an action: run restart-services to make it take work again")
+		return p
 	}
-	d.Up = true
 	if gpus.Requested && len(gpus.Tagged) == 0 {
-		d.Causes = append(d.Causes, status.Cause{
-			Kind: status.Active,
-			Text: "steps without tags go to other workers meanwhile: this one keeps the tag gpu-count=0",
-		})
+		p.warn(rankWorker, "steps without tags go to other workers meanwhile: this one keeps the tag gpu-count=0")
 	}
-	d.Resources = append(d.Resources, env, key,
-		resource.Service{Unit: concourse.Unit, State: state, Up: true},
+	inputs := append([][]byte{unit.Data, env.Data, key.Data, []byte(o.ReleaseID)}, trusted.TrustInputs()...)
+	p.add(resource.Service{Unit: concourse.Unit, State: state, Up: true},
 		// The new process adopts the running tasks, see concourse.Drain.
 		resource.Trigger{
-			Name:   RestartWorker,
-			Inputs: append([][]byte{unit.Data, env.Data, key.Data, []byte(o.ReleaseID)}, d.TrustInputs()...),
-			Files:  []string{unit.Path, env.Path, key.Path}, Unit: concourse.Unit, State: state,
-			Op: "restart " + concourse.Unit, Adopt: role.Starts(state),
+			Name: RestartWorker, Inputs: inputs, Files: []string{unit.Path, env.Path, key.Path},
+			Unit: concourse.Unit, State: state, Op: "restart " + concourse.Unit, Adopt: role.Starts(state),
 			Then: []host.Command{resource.Systemctl("restart", concourse.Unit)}})
-	d.Resources = append(d.Resources, certsRemoval...)
-	return nil
+	p.add(certsRemoval...)
+	return p
 }
 
 // webCauses returns what is missing to reach a web.
-func webCauses(o Observed) []status.Cause {
+func webCauses(o Observed) (p part) {
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
-	var causes []status.Cause
 	switch {
 	case o.Facts.Mode() == "auto":
 		if !o.TSA.Complete() {
-			causes = append(causes, status.Cause{
-				Kind: status.Waiting,
-				Text: "Waiting for the leader's web: it says in juju status what it waits for",
-			})
+			p.wait(rankWeb, "Waiting for the leader's web: it says in juju status what it waits for")
 		}
 	case len(o.Facts.Flights) == 0:
-		causes = append(causes, status.Cause{Kind: status.Waiting, Text: fmt.Sprintf(
-			"Waiting for a web: run juju integrate %s:flight <web application>:tsa", app,
-		)})
+		p.wait(rankWeb, "Waiting for a web: run juju integrate %s:flight <web application>:tsa", app)
 	case len(o.Facts.Flights) > 1:
-		causes = append(causes, status.Cause{Kind: status.Blocked, Text: fmt.Sprintf(
-			"flight: related to %d webs and a worker serves one; remove one with juju remove-relation",
-			len(o.Facts.Flights),
-		)})
+		p.block(rankWeb, "flight: related to %d webs and a worker serves one; remove one with juju remove-relation",
+			len(o.Facts.Flights))
 	case !o.TSA.Complete():
-		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for TSA connection info..."})
+		p.wait(rankWeb, "Waiting for TSA connection info...")
 	}
 	if v := o.Config.Version; v != "" && !release.Fits(o.TSA.Version, v) {
-		causes = append(causes, status.Cause{Kind: status.Blocked, Text: fmt.Sprintf(
-			"a worker of Concourse %s gets no work from a web of %s: to follow the web, run juju config %s "+
-				"--reset version", v, o.TSA.Version, app)})
+		p.block(rankWeb, "a worker of Concourse %s gets no work from a web of %s: "+
+			"to follow the web, run juju config %s --reset version", v, o.TSA.Version, app)
 	}
-	for _, p := range o.TSAProblems {
-		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "flight: " + p})
+	for _, problem := range o.TSAProblems {
+		p.wait(rankWeb, "flight: %s", problem)
 	}
-	return causes
+	return p
 }
 
 // unitTags replaces {unit} in the operator's tags with the unit's name. An application has

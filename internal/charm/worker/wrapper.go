@@ -10,6 +10,7 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
@@ -23,94 +24,93 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// desireGPUs adds AMD's toolkit, the CDI description of the unit's GPUs and the wrapper
-// that gives the chosen GPUs to tasks. wrapped reports whether the worker must run
-// containers through the wrapper.
-func desireGPUs(d *Desired, o Observed, g GPUs) (wrapped bool, err error) {
-	if g.Vendor == gpu.AMD && len(g.All) > 0 {
-		d.AMDToolkit = true
-		want := amd.Toolkit{Mode: o.Config.Toolkit, Version: o.Config.ToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
-			Series: o.Machine.Series, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), Seen: o.Toolkit,
-			Now: o.Now}.Want()
-		d.Resources = append(d.Resources, want.Resources...)
-		if want.Note != "" {
-			d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: want.Note})
-		}
-		if want.Blocked != "" {
-			d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: want.Blocked})
-		}
+// wantsToolkit reports whether the unit needs the container toolkit of a vendor.
+func wantsToolkit(g GPUs, v gpu.Vendor) bool { return g.Vendor == v && len(g.All) > 0 }
+
+// desireAMDToolkit returns AMD's toolkit.
+func desireAMDToolkit(o Observed, g GPUs) (p part) {
+	if !wantsToolkit(g, gpu.AMD) {
+		return p
 	}
-	desireNVIDIA(d, o, g)
-	d.Resources = append(d.Resources, removeOtherVendor(o, g)...)
-	if err := desireSpec(d, o, g); err != nil {
-		return false, err
-	}
-	if err := desireRefresh(d, o, g); err != nil {
-		return false, err
-	}
-	desireLeases(d, o, g)
-	desireTools(d, o, g)
-	desireEngines(d, o, g)
-	if err := desireKubernetes(d, o, g); err != nil {
-		return false, err
-	}
-	return desireWrapper(d, o, g)
+	want := amd.Toolkit{
+		Mode: o.Config.Toolkit, Version: o.Config.ToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
+		Series: o.Machine.Series, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), Seen: o.Toolkit,
+		Now: o.Now}.Want()
+	p.add(want.Resources...)
+	p.cause(rankToolkit, status.Active, want.Note)
+	p.cause(rankToolkit, status.Blocked, want.Blocked)
+	return p
 }
 
-// desireSpec adds the description of the unit's AMD GPUs.
-func desireSpec(d *Desired, o Observed, g GPUs) error {
+// desireNVIDIAToolkit returns NVIDIA's toolkit and its description of the unit's GPUs,
+// unless another program made a description.
+func desireNVIDIAToolkit(o Observed, g GPUs) (p part) {
+	if !wantsToolkit(g, gpu.NVIDIA) {
+		return p
+	}
+	want := NVIDIAToolkit(o, g).Want()
+	p.add(want.Resources...)
+	p.cause(rankToolkit, status.Active, want.Note)
+	return p
+}
+
+// generatesSpec reports whether applying can give additional NVIDIA GPUs to tasks.
+func generatesSpec(o Observed, g GPUs) bool {
+	return wantsToolkit(g, gpu.NVIDIA) && len(g.Chosen) == 0 && NVIDIAToolkit(o, g).Want().Describes
+}
+
+// desireSpec returns the description of the unit's AMD GPUs.
+func desireSpec(o Observed, g GPUs) (p part) {
 	if g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
-		d.Resources = append(d.Resources, cdi.Gone{Why: "tasks get no AMD GPU"})
-		return nil
+		p.add(cdi.Gone{Why: "tasks get no AMD GPU"})
+		return p
 	}
 	spec, left, err := cdi.Resource(g.All, o.GPUs.KFD)
 	if err != nil {
-		return err
+		return part{err: err}
 	}
 	for _, l := range left {
-		d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: "left out of " + cdi.Path + ": " + l})
+		p.block(rankSpec, "left out of %s: %s", cdi.Path, l)
 	}
-	d.Resources = append(d.Resources, cdi.Keep{}, spec)
-	return nil
+	p.add(cdi.Keep{}, spec)
+	return p
 }
 
 // desireWrapper installs the wrapper in front of runc if tasks get GPUs or folders, and
-// removes it otherwise.
-func desireWrapper(d *Desired, o Observed, g GPUs) (wrapped bool, err error) {
-	config := wrapperConfig(d, o, g)
+// removes it otherwise. wrapped reports whether the worker must run containers through it.
+func desireWrapper(o Observed, g GPUs, trusted []relation.Authority) (p part, wrapped bool) {
+	config, err := wrapperConfig(o, g, trusted)
+	if err != nil {
+		p.block(rankWrapper, "%s", err)
+	}
 	if len(config.Devices) == 0 && config.Folders == nil && config.CACertificates == "" {
 		why := "tasks get neither GPUs nor folders"
-		d.Resources = append(
-			d.Resources, resource.Absent{Path: oci.DefaultConfig, Why: why},
-			resource.Absent{Path: concourse.Launcher, Why: why},
-		)
-		return false, nil
+		p.add(resource.Absent{Path: oci.DefaultConfig, Why: why}, resource.Absent{Path: concourse.Launcher, Why: why})
+		return p, false
 	}
 	file, err := wrapperFile(config)
 	if err != nil {
-		return false, err
+		p.err = err
+		return p, false
 	}
 	launcher, err := concourse.ContainerdLauncher()
 	if err != nil {
-		return false, err
+		p.err = err
+		return p, false
 	}
-	d.Resources = append(d.Resources, file, launcher)
+	p.add(file, launcher)
 	if given := TaskFolders(o.Config, o.Folders); len(given) > 0 {
-		d.Resources = append(d.Resources, resource.Nosuid{
-			Dir: Srv, Why: "what tasks leave there must not run as another user of this machine",
-		})
+		p.add(resource.Nosuid{Dir: Srv, Why: "what tasks leave there must not run as another user of this machine"})
 	}
-	return true, nil
+	return p, true
 }
 
-// wrapperConfig returns what the wrapper gives to tasks.
-func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
-	config := oci.Config{Runtime: concourse.RealRunc, Containers: oci.Tasks}
+// wrapperConfig returns what the wrapper gives to tasks. With an error the config is valid,
+// and lacks a part of the tasks' environment.
+func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci.Config, err error) {
+	config = oci.Config{Runtime: concourse.RealRunc, Containers: oci.Tasks}
 	if len(g.Chosen) > 0 {
-		var err error
-		if config.Env, err = taskEnv(o, g); err != nil {
-			d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: err.Error()})
-		}
+		config.Env, err = taskEnv(o, g)
 		config.Devices, config.Leases = cdiNames(g), leaseConfig(o, g)
 		t := g.Vendor.Traits()
 		config.Specs, config.Visible = []string{t.Spec}, []string{t.Visible}
@@ -127,7 +127,7 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 			"says what is in the way; " + lease.RunAgain
 	}
 	config.Tools = toolsFor(o, g)
-	if len(d.Trusted) > 0 {
+	if len(trusted) > 0 {
 		config.CACertificates = role.SystemBundle
 	}
 	if len(enginesFor(o, g)) > 0 {
@@ -142,7 +142,7 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 			config.Folders.Readonly = oci.TopOnly
 		}
 	}
-	return config
+	return config, err
 }
 
 func wrapperFile(config oci.Config) (f resource.File, err error) {
@@ -214,18 +214,17 @@ func toolsFor(o Observed, g GPUs) string {
 	return role.ToolsDir
 }
 
-func desireTools(d *Desired, o Observed, g GPUs) {
+func desireTools(o Observed, g GPUs) (p part) {
 	if toolsFor(o, g) == "" {
-		d.Resources = append(d.Resources, resource.Absent{Path: role.ToolsDir, Why: "tasks get no tools", Tree: true})
-		return
+		p.add(resource.Absent{Path: role.ToolsDir, Why: "tasks get no tools", Tree: true})
+		return p
 	}
-	d.Resources = append(d.Resources, resource.Dir{Path: role.ToolsDir, Mode: 0o755})
+	p.add(resource.Dir{Path: role.ToolsDir, Mode: 0o755})
 	for _, name := range toolNames {
-		d.Resources = append(d.Resources, resource.Copy{
-			Path: filepath.Join(role.ToolsDir, name), From: filepath.Join(o.CharmDir, "bin", name),
-			Mode: 0o755,
-		})
+		from := filepath.Join(o.CharmDir, "bin", name)
+		p.add(resource.Copy{Path: filepath.Join(role.ToolsDir, name), From: from, Mode: 0o755})
 	}
+	return p
 }
 
 // enginesWrapper is outside the charm's folder, because engines store its path.
@@ -239,39 +238,23 @@ func enginesFor(o Observed, g GPUs) []string {
 	return o.Config.Engines
 }
 
-func desireEngines(d *Desired, o Observed, g GPUs) {
+func desireEngines(o Observed, g GPUs) (p part) {
 	names := enginesFor(o, g)
 	if len(names) == 0 {
-		d.Resources = append(d.Resources, removeEngines("container-engines gives no other engine a GPU")...)
-		return
+		p.add(removeEngines("container-engines gives no other engine a GPU")...)
+		return p
 	}
-	d.Resources = append(d.Resources, resource.Dir{Path: role.EnginesDir, Mode: 0o755},
-		resource.Copy{
-			Path: enginesWrapper, From: filepath.Join(o.CharmDir, "bin", filepath.Base(enginesWrapper)),
-			Mode: 0o755,
-		},
+	from := filepath.Join(o.CharmDir, "bin", filepath.Base(enginesWrapper))
+	p.add(resource.Dir{Path: role.EnginesDir, Mode: 0o755},
+		resource.Copy{Path: enginesWrapper, From: from, Mode: 0o755},
 		engines.Unit{Engines: names, Wrapper: enginesWrapper})
+	return p
 }
 
 func removeEngines(why string) []plan.Resource {
 	return []plan.Resource{engines.Unit{Wrapper: enginesWrapper}, resource.Absent{
 		Path: role.EnginesDir, Why: why, Tree: true,
 	}}
-}
-
-// desireNVIDIA adds NVIDIA's toolkit and its description of the unit's GPUs, unless another
-// program made a description.
-func desireNVIDIA(d *Desired, o Observed, g GPUs) {
-	if g.Vendor != gpu.NVIDIA || len(g.All) == 0 {
-		return
-	}
-	want := NVIDIAToolkit(o, g).Want()
-	d.Resources = append(d.Resources, want.Resources...)
-	d.NVIDIAToolkit = true
-	if want.Note != "" {
-		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: want.Note})
-	}
-	d.GeneratesSpec = want.Describes && len(g.Chosen) == 0
 }
 
 // NVIDIAToolkit returns the input for the decision on NVIDIA's toolkit.
