@@ -84,9 +84,14 @@ check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and 
 	dead=$$(echo "$$programs" | grep -v -e '^internal/testutil/'; echo "$$tests") && \
 	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
 
-test: check progress ## every test that needs no root and no special machine
+ifdef PKG
+test: progress
+	$(GOTEST) -timeout 2h $(PKG)
+else
+test: check progress ## every test that needs no root and no special machine (PKG=./internal/gpu/...: those packages alone)
 	@echo "All tests without root: some minutes on two cores." >&2
 	$(GOTEST) -vet=off -timeout 2h ./...
+endif
 
 e2e: build progress ## tests that need root and Debian's or Ubuntu's packages; installs these
 	@scripts/e2e-packages.sh
