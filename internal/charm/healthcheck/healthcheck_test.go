@@ -24,7 +24,7 @@ const (
 	runc    = "/opt/release/bin/runc"
 )
 
-// ready is a unit with four GPUs that can prove them.
+// ready returns a unit with four GPUs that can run health checks.
 func ready(t *testing.T) host.Root {
 	t.Helper()
 	r := hosttest.Host(t, "mi210x4")
@@ -47,7 +47,7 @@ func ready(t *testing.T) host.Root {
 	return r
 }
 
-func TestContainerHasTheSystemsProgramsAndOneGPU(t *testing.T) {
+func TestContainerHasSystemProgramsAndOneGPU(t *testing.T) {
 	r := ready(t)
 	j, err := Prepare(r, slot, command)
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestContainerHasTheSystemsProgramsAndOneGPU(t *testing.T) {
 	require.NoError(t, err)
 	hosttest.Golden(t, "testdata/config.golden.json", string(data)+"\n")
 
-	// A command of the system's needs no folder of /srv, and nodes that all may use no group.
+	// A system program needs no folder of /srv, and nodes open to all users need no group.
 	for _, n := range j.Nodes {
 		*n.FileMode = 0o666
 	}
@@ -72,8 +72,8 @@ func TestContainerHasTheSystemsProgramsAndOneGPU(t *testing.T) {
 	}
 }
 
-// Each reason that is not the GPU's says what to do.
-func TestWhatIsMissingIsNamed(t *testing.T) {
+// Each reason other than the GPU names the remedy.
+func TestMissingRequirementIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(r host.Root) error
 		want   string
@@ -106,7 +106,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 
 var began = time.Date(2026, 8, 1, 14, 0, 0, 0, time.UTC)
 
-func TestResultIsReadOnceItsProofHasEnded(t *testing.T) {
+func TestResultIsReadAfterTheHealthCheck(t *testing.T) {
 	r := hosttest.Root(t)
 	p, err := Read(r, slot)
 	require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestResultIsReadOnceItsProofHasEnded(t *testing.T) {
 	}
 }
 
-func TestOutputMovesNoCursorAndIsBounded(t *testing.T) {
+func TestOutputIsPrintableAndBounded(t *testing.T) {
 	require.Equal(t, "a\tb\n?[31mred?[0m ? é\n", printable("a\tb\n\x1b[31mred\x1b[0m \xff é\n", 100))
 	require.Equal(t, "é", printable("éé", 3), "no half of a letter")
 	require.NoError(t, WriteOutput(host.Root(t.TempDir()), slot, "x"))
@@ -160,7 +160,7 @@ func FuzzResult(f *testing.F) {
 	})
 }
 
-func FuzzClean(f *testing.F) {
+func FuzzPrintable(f *testing.F) {
 	f.Add("a\x1b[2J\xff\n", 4)
 	f.Fuzz(func(t *testing.T, s string, limit int) {
 		if got := printable(s, limit&0xfff); len(got) > limit&0xfff || bytes.ContainsAny([]byte(got), "\x1b\r\x00\x7f") {

@@ -59,10 +59,10 @@ func (p *preflight) nodes(g worker.GPUs, inv gpu.Inventory) []Check {
 		n := inv.KFD.Node
 		checks = append(checks, ok("node "+n.Path, "%s, mode %04o, group %d", n.Number(), n.Mode, n.GID))
 	}
-	for _, of := range g.All {
+	for _, one := range g.All {
 		checks = append(checks, ok(
-			"node "+of.Render.Path, "%s, mode %04o, group %d: %s", of.Render.Number(), of.Render.Mode,
-			of.Render.GID, of.Name,
+			"node "+one.Render.Path, "%s, mode %04o, group %d: %s", one.Render.Number(), one.Render.Mode,
+			one.Render.GID, one.Name,
 		))
 	}
 	return checks

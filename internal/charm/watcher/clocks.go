@@ -33,7 +33,7 @@ func (u *Unit) startBench() error {
 		return nil
 	}
 	for _, e := range entries {
-		if one, wrong := u.pins().Read(e.Name()); one != nil || wrong != nil && clockpin.Plain(e.Name()) {
+		if one, readErr := u.pins().Read(e.Name()); one != nil || readErr != nil && clockpin.Plain(e.Name()) {
 			err = errors.Join(err, u.Start("gpu", "bench", e.Name()))
 		}
 	}

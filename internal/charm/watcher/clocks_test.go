@@ -21,7 +21,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// benching is host mi210x4 with a task 4f1c that measures on some of its GPUs.
+// benching returns host mi210x4 with a task 4f1c that measures on some GPUs.
 type benching struct {
 	*Unit
 	t     *testing.T
@@ -52,7 +52,7 @@ func newBenching(t *testing.T, gpus ...int) *benching {
 	return b
 }
 
-// see is what one look does.
+// see makes one look.
 func (b *benching) see() (said string) {
 	b.t.Helper()
 	b.after(6 * time.Second)
@@ -77,7 +77,7 @@ func (b *benching) level(g int) string {
 	return word
 }
 
-// verdict is what the task reads.
+// verdict returns the verdict that the task reads.
 func (b *benching) verdict() (valid bool, reason string) {
 	b.t.Helper()
 	data, err := b.Host.ReadFile("/run/b/" + clockpin.VerdictName)
@@ -90,7 +90,7 @@ func (b *benching) verdict() (valid bool, reason string) {
 	return v.Valid, v.Reason
 }
 
-func TestTaskIsToldThatItsResultCounts(t *testing.T) {
+func TestUndisturbedTaskGetsAGoodVerdict(t *testing.T) {
 	b := newBenching(t, 1)
 	valid, reason := b.verdict()
 	require.False(t, valid)
@@ -101,8 +101,8 @@ func TestTaskIsToldThatItsResultCounts(t *testing.T) {
 	require.Equal(t, "profile_standard", b.level(1))
 }
 
-// One GPU of two that is held back once is enough, and stays so.
-func TestTaskIsToldThatItWasThrottled(t *testing.T) {
+// One throttled GPU of two makes the verdict bad for the whole run.
+func TestThrottlingIsInTheVerdict(t *testing.T) {
 	b := newBenching(t, 1, 2)
 	b.see()
 	valid, reason := b.verdict()
@@ -123,7 +123,7 @@ func TestTaskIsToldThatItWasThrottled(t *testing.T) {
 	require.Equal(t, reason, again)
 }
 
-// runsAt is what the driver tells of a GPU: how busy it is, and its clocks.
+// runsAt sets the driver's activity and clocks of a GPU.
 func (b *benching) runsAt(g int, busy string, gfx, mem uint16) {
 	b.t.Helper()
 	dir := sysfsDir(slots[g])
@@ -135,8 +135,8 @@ func (b *benching) runsAt(g int, busy string, gfx, mem uint16) {
 	hosttest.Put(b.t, b.Host.Root, dir+"/gpu_metrics", string(data))
 }
 
-// What a run is worth goes by what was seen while it ran.
-func TestTaskIsToldThatItsClockWasNotTheSame(t *testing.T) {
+// The verdict depends on the clocks during the run.
+func TestChangedClockIsInTheVerdict(t *testing.T) {
 	b := newBenching(t, 1)
 	b.runsAt(1, "99", 1500, 1600)
 	b.see()
@@ -152,8 +152,8 @@ func TestTaskIsToldThatItsClockWasNotTheSame(t *testing.T) {
 	require.Contains(t, string(data), `"clocks": {"0000:43:00.0": {"gfx": [1300, 1500], "mem": [1600, 1600]}}`)
 }
 
-// Between two looks at the unit a pinned GPU is looked at each second, while it is pinned.
-func TestPinnedGPUIsLookedAtEachSecond(t *testing.T) {
+// A pinned GPU is read every second between two looks at the unit.
+func TestPinnedGPUIsReadEverySecond(t *testing.T) {
 	b := newBenching(t, 1)
 	var slept time.Duration
 	b.Host.Clock = hosttest.Clock{T: hosttest.Now, Slept: func(d time.Duration) { slept += d }}
@@ -168,8 +168,8 @@ func TestPinnedGPUIsLookedAtEachSecond(t *testing.T) {
 	require.Equal(t, 5*time.Second, slept, "its task is over")
 }
 
-// A task that sets the clocks itself, or a reset of its GPU, makes its result void.
-func TestClocksThatWereSetMeanwhileAreTold(t *testing.T) {
+// A task that sets the clocks, or a reset of its GPU, makes the result invalid.
+func TestClocksSetByOthersAreInTheVerdict(t *testing.T) {
 	b := newBenching(t, 1)
 	b.see()
 	hosttest.Put(t, b.Host.Root, levelFile(slots[1]), "auto\n")
@@ -180,7 +180,7 @@ func TestClocksThatWereSetMeanwhileAreTold(t *testing.T) {
 	b.see()
 }
 
-func TestClocksAreGivenBackWhenTheTaskIsOver(t *testing.T) {
+func TestClocksAreResetAfterTheTask(t *testing.T) {
 	for name, end := range map[string]func(b *benching){
 		"its processes are gone": func(b *benching) { require.NoError(t, os.RemoveAll(b.Host.Path("/proc/4711"))) },
 		"leases are off":         func(b *benching) { describe(t, b.Unit, map[string]any{"compute-runtime": "rocm"}) },
@@ -207,8 +207,8 @@ func TestClocksAreGivenBackWhenTheTaskIsOver(t *testing.T) {
 	require.Equal(t, "auto", b.level(1), "whoever has it")
 }
 
-// A look has a process see to each GPU that is pinned, and to no others.
-func TestLookSeesToPinnedGPUs(t *testing.T) {
+// A look starts a process for each pinned GPU.
+func TestLookStartsAProcessForEachPinnedGPU(t *testing.T) {
 	b := newBenching(t, 1, 2)
 	watchedBy(t, b.Unit)
 	workerOf(t, b.Unit, nil)
@@ -229,7 +229,7 @@ func TestLookSeesToPinnedGPUs(t *testing.T) {
 	require.Equal(t, slots[1:], seen)
 }
 
-func TestReadingOfADriver(t *testing.T) {
+func TestReadingUsesTheDriversLimits(t *testing.T) {
 	with := func(format, content uint8, t amdgpu.Throttling) amdgpu.State {
 		return amdgpu.State{Alive: true, Table: amdgpu.Table{Revision: &gm.Revision{Format: format, Content: content}}, Throttling: t}
 	}

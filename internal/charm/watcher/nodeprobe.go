@@ -69,8 +69,8 @@ func (u *Unit) readProbe(name string) (a probeResult, running bool) {
 	if err == nil {
 		defer unlock()
 	}
-	data, wrong := u.Host.ReadFile(probeFile(name))
-	if wrong != nil || json.Unmarshal(data, &a) != nil {
+	data, readErr := u.Host.ReadFile(probeFile(name))
+	if readErr != nil || json.Unmarshal(data, &a) != nil {
 		a = probeResult{}
 	}
 	return a, errors.Is(err, host.ErrLocked)

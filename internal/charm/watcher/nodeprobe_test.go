@@ -12,9 +12,8 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// A GPU that a task has is opened each minute by a process of its own, and one that does
-// not come back withholds it.
-func TestNodeThatHangsWhoOpensItWithholdsItsGPU(t *testing.T) {
+// A separate process opens a task's GPU each minute. If it hangs, the GPU is quarantined.
+func TestGPUWithHangingNodeIsQuarantined(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	watchedBy(t, u)
 	workerOf(t, u, nil)
@@ -33,7 +32,7 @@ func TestNodeThatHangsWhoOpensItWithholdsItsGPU(t *testing.T) {
 	look()
 	require.Equal(t, []string{"0000:43:00.0"}, opened)
 
-	// The process is there, and writes nothing more.
+	// The process lives, and writes nothing more.
 	begun, err := json.Marshal(probeResult{Begun: u.Host.Now().UTC()})
 	require.NoError(t, err)
 	hosttest.Put(t, u.Host.Root, probeFile(opened[0]), string(begun))
@@ -47,7 +46,7 @@ func TestNodeThatHangsWhoOpensItWithholdsItsGPU(t *testing.T) {
 	require.Contains(t, withheldNow(t, u.Host.Root), "well again since")
 }
 
-func TestNodeIsOpenedAndToldOf(t *testing.T) {
+func TestNodeProbeWritesItsResult(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	const name = "0000:43:00.0"
 	require.NoError(t, u.OpenNode(t.Context(), nil, name))

@@ -28,7 +28,7 @@ const (
 
 // proofOption returns gpu-proof as of the last hook. An invalid value is an error: a health
 // check is required then, and no GPU returns without one.
-func (u *Unit) proofOption() (command string, wrong error) {
+func (u *Unit) proofOption() (command string, invalid error) {
 	facts, err := model.Load(u.Host.Root)
 	if err != nil {
 		return "", nil // no hook has run
@@ -36,16 +36,16 @@ func (u *Unit) proofOption() (command string, wrong error) {
 	cfg, problems := config.Parse(facts.Config, facts.Secrets)
 	for _, p := range problems {
 		if p.Option == "gpu-proof" {
-			wrong = errors.New(p.String())
+			invalid = errors.New(p.String())
 		}
 	}
-	return cfg.GPUProof, wrong
+	return cfg.GPUProof, invalid
 }
 
 // addProofs adds the health checks of GPUs to a look.
 func (u *Unit) addProofs(l *quarantine.Look, r quarantine.Record) error {
-	var wrong error
-	if l.Proof, wrong = u.proofOption(); l.Proof == "" {
+	var invalid error
+	if l.Proof, invalid = u.proofOption(); l.Proof == "" {
 		return nil
 	}
 	var failed []error
@@ -54,8 +54,8 @@ func (u *Unit) addProofs(l *quarantine.Look, r quarantine.Record) error {
 			continue
 		}
 		p, err := healthcheck.Read(u.Host.Root, g.Name)
-		if wrong != nil && !p.Running {
-			p = notRunProof(g.Name, l.Proof, wrong, l.At)
+		if invalid != nil && !p.Running {
+			p = notRunProof(g.Name, l.Proof, invalid, l.At)
 		}
 		l.Proofs, failed = append(l.Proofs, p), append(failed, err)
 	}
@@ -108,9 +108,9 @@ func (u *Unit) RecordProof(ctx context.Context, w io.Writer, name string) error 
 	case g.State != quarantine.Proving:
 		return nil // it failed again, or a person returned it
 	}
-	command, wrong := u.proofOption()
-	if command == "" || wrong != nil {
-		return wrong
+	command, invalid := u.proofOption()
+	if command == "" || invalid != nil {
+		return invalid
 	}
 	unlock, err := lockProof(u.Host.Root, "GPU "+name, name)
 	if err != nil {
@@ -158,44 +158,44 @@ func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 	if err != nil {
 		return err
 	}
-	of, err := u.findRecorded(r, "prove", which)
+	g, err := u.findRecorded(r, "prove", which)
 	if err != nil {
 		return err
 	}
-	if of.State == quarantine.InService {
+	if g.State == quarantine.InService {
 		return fmt.Errorf(
 			"cannot prove %s: it is in service, so a task can get it at any moment; withhold it first: dispatch "+
 				"gpu withhold %d REASON",
-			of, of.Index,
+			g, g.Index,
 		)
 	}
-	command, wrong := u.proofOption()
+	command, invalid := u.proofOption()
 	switch {
-	case wrong != nil:
-		return fmt.Errorf("cannot prove %s: %w", of, wrong)
+	case invalid != nil:
+		return fmt.Errorf("cannot prove %s: %w", g, invalid)
 	case command == "":
-		return fmt.Errorf("cannot prove %s: the option gpu-proof names no program", of)
+		return fmt.Errorf("cannot prove %s: the option gpu-proof names no program", g)
 	}
 	// If the exporter does not answer, tasks are unknown, and the person decides.
 	seen, _ := gpuhealth.FetchSeen(ctx, u.Host, u.ExporterURL)
 	for _, s := range seen {
-		if s.Name == of.name && len(s.Users) > 0 {
+		if s.Name == g.name && len(s.Users) > 0 {
 			return fmt.Errorf(
 				"cannot prove %s: a task that had it before still has it open; dispatch gpu top shows which",
-				of,
+				g,
 			)
 		}
 	}
-	unlock, err := lockProof(u.Host.Root, of.String(), of.name)
+	unlock, err := lockProof(u.Host.Root, g.String(), g.name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	fmt.Fprintf(w, "%s: %s begins, which may take %s\n", of, command, quarantine.ProofDeadline)
-	p, output := u.runProof(ctx, of.name, command)
-	fmt.Fprintf(w, "%s%s: %s\n", output, of, verdict(p))
+	fmt.Fprintf(w, "%s: %s begins, which may take %s\n", g, command, quarantine.ProofDeadline)
+	p, output := u.runProof(ctx, g.name, command)
+	fmt.Fprintf(w, "%s%s: %s\n", output, g, verdict(p))
 	if p.End != quarantine.Passed {
-		return fmt.Errorf("cannot rely on %s: %s", of, verdict(p))
+		return fmt.Errorf("cannot rely on %s: %s", g, verdict(p))
 	}
 	return nil
 }

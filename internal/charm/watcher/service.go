@@ -33,13 +33,13 @@ func (u *Unit) recorded(r quarantine.Record) (all []recordedGPU, err error) {
 	return all, nil
 }
 
-func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (of recordedGPU, err error) {
+func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (g recordedGPU, err error) {
 	all, err := u.recorded(r)
 	if err != nil {
-		return of, err
+		return g, err
 	}
 	if len(all) == 0 {
-		return of, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this unit is watched yet; see juju status", verb, which)
+		return g, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this unit is watched yet; see juju status", verb, which)
 	}
 	var gpus []unitGPU
 	for _, s := range all {
@@ -47,7 +47,7 @@ func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (of recorde
 	}
 	i, err := findGPU(gpus, verb, "has", which)
 	if err != nil {
-		return of, err
+		return g, err
 	}
 	return all[i], nil
 }
@@ -174,12 +174,12 @@ func (u *Unit) writeAdmission(r quarantine.Record) error {
 // Withhold keeps a GPU from new containers until a person returns it.
 func (u *Unit) Withhold(w io.Writer, which, reason string) error {
 	return u.changeByHand(
-		w, "withhold", which, func(r quarantine.Record, of recordedGPU) (quarantine.Record, string, error) {
-			now, err := r.Withhold(of.name, reason, u.Host.Now().UTC())
+		w, "withhold", which, func(r quarantine.Record, g recordedGPU) (quarantine.Record, string, error) {
+			now, err := r.Withhold(g.name, reason, u.Host.Now().UTC())
 			return now, fmt.Sprintf(
 				"%s is withheld: no new container gets it; one that has it keeps it. gpu-return gives it back. The "+
 					"status follows at the next hook, tags once it was out for 10 minutes",
-				of,
+				g,
 			), err
 		})
 }
@@ -187,12 +187,12 @@ func (u *Unit) Withhold(w io.Writer, which, reason string) error {
 // Return makes a GPU available to tasks again, whatever the reason for its quarantine.
 func (u *Unit) Return(w io.Writer, which string) error {
 	return u.changeByHand(
-		w, "return", which, func(r quarantine.Record, of recordedGPU) (quarantine.Record, string, error) {
-			now, standing, err := r.Return(of.name, u.Host.Now().UTC())
-			text := of.String() + " is in service again"
+		w, "return", which, func(r quarantine.Record, g recordedGPU) (quarantine.Record, string, error) {
+			now, standing, err := r.Return(g.name, u.Host.Now().UTC())
+			text := g.String() + " is in service again"
 			switch {
-			case now.Find(of.name) == nil:
-				text = of.String() + " is gone, and forgotten: it counts anew when it is back"
+			case now.Find(g.name) == nil:
+				text = g.String() + " is gone, and forgotten: it counts anew when it is back"
 			case len(standing) > 0:
 				text += ", though this stands: " + quarantine.Texts(standing) + ". It is not withheld for that any " +
 					"more; for anything new it is"
@@ -207,12 +207,12 @@ func (u *Unit) changeByHand(
 ) error {
 	text := ""
 	if err := u.changeRecord(func(r quarantine.Record) (quarantine.Record, error) {
-		of, err := u.findRecorded(r, verb, which)
+		g, err := u.findRecorded(r, verb, which)
 		if err != nil {
 			return r, err
 		}
 		r.Policy = u.quarantinePolicy(r)
-		r, text, err = change(r, of)
+		r, text, err = change(r, g)
 		return r, err
 	}); err != nil {
 		return err
@@ -263,7 +263,7 @@ type Problem struct {
 
 // OutOfService returns the GPUs that no new task gets, and the number of watched GPUs. unit
 // is the unit's name, for commands.
-func (u *Unit) OutOfService(unit string) (out []Problem, of int, err error) {
+func (u *Unit) OutOfService(unit string) (out []Problem, total int, err error) {
 	all, err := u.readRecorded()
 	for _, s := range all {
 		if s.State != quarantine.InService {

@@ -33,8 +33,8 @@ func (u *Unit) addTasks(l *quarantine.Look) {
 	leases, err := u.readLeases()
 	if err == nil && leases != nil {
 		l.Holders = map[string]string{}
-		states, _, wrong := leases.Read()
-		err = wrong
+		states, _, readErr := leases.Read()
+		err = readErr
 		for _, s := range states {
 			l.Holders[s.GPU] = s.Container
 			if s.Held && s.Kind == lease.Task {

@@ -16,15 +16,15 @@ import (
 
 const build = "0badcafe-0000-4000-8000-000000000001"
 
-// sickGPU is what the exporter tells of GPU 1, which hangs, and of who has it open.
-func sickGPU(users string) string {
+// faultyGPU returns the exporter's report on GPU 1, which hangs, with its users.
+func faultyGPU(users string) string {
 	return `{"gpus":[{"index":0,"pci_bus_id":"0000:23:00.0","gfx":"gfx90a","up":true,"health":{"state":"healthy"},"users":[]},
 {"index":1,"pci_bus_id":"0000:43:00.0","gfx":"gfx90a","up":true,"health":{"state":"critical","faults":[{"kind":"hang","signals":["kernel_log"]}]},"users":` + users + `}]}`
 }
 
-// toldNow is who was told of which GPU. No container runs below the fixture, so nobody is
-// written to.
-func toldNow(t *testing.T, u *Unit) string {
+// notified returns who was notified of which GPU. No container runs below the fixture, so no
+// output is written.
+func notified(t *testing.T, u *Unit) string {
 	t.Helper()
 	m, err := tasknotice.Read(u.Host.Root)
 	require.NoError(t, err)
@@ -35,49 +35,49 @@ func toldNow(t *testing.T, u *Unit) string {
 	return strings.Join(told, ", ")
 }
 
-func TestWhoHasASharedGPUOpenIsTold(t *testing.T) {
+func TestUsersOfASharedGPUAreNotified(t *testing.T) {
 	for users, want := range map[string]string{
 		`null`: "", `[]`: "",
 		`[{"container":"` + build + `","processes":2},{"container":"","processes":1},{"container":"other","processes":9},{"container":"0123456789ab","processes":1}]`: build + " 0000:43:00.0",
 		`[{"container":"` + build + `","processes":0}]`: "",
 	} {
 		u := served(t, "mi210x4")
-		u.ExporterURL = hosttest.Answering(t, 200, sickGPU(users))
+		u.ExporterURL = hosttest.Answering(t, 200, faultyGPU(users))
 		require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): withheld: hangs or is in reset (kernel_log)\n")
-		require.Equal(t, want, toldNow(t, u), users)
+		require.Equal(t, want, notified(t, u), users)
 		st, err := u.Host.Stat(tasknotice.File)
 		require.NoError(t, err)
 		require.EqualValues(t, 0o600, st.Mode().Perm())
 	}
 }
 
-// A driver that hangs does not tell who has the GPU: who had it a moment ago is told.
-func TestWhoHadTheGPUIsToldWhereItsUsersAreNotKnown(t *testing.T) {
+// A driver that hangs does not report users, so the previous users are notified.
+func TestPreviousUsersAreNotifiedIfUsersAreUnknown(t *testing.T) {
 	u := served(t, "mi210x4")
 	has := `[{"container":"` + build + `","processes":2}]`
-	u.ExporterURL = hosttest.Answering(t, 200, strings.Replace(strings.Replace(sickGPU(has), "critical", "healthy", 1), `"kind":"hang"`, `"kind":"throttled"`, 1))
+	u.ExporterURL = hosttest.Answering(t, 200, strings.Replace(strings.Replace(faultyGPU(has), "critical", "healthy", 1), `"kind":"hang"`, `"kind":"throttled"`, 1))
 	watched(t, u)
-	require.Empty(t, toldNow(t, u))
+	require.Empty(t, notified(t, u))
 	u.after(15 * time.Second)
-	u.ExporterURL = hosttest.Answering(t, 200, sickGPU("null"))
+	u.ExporterURL = hosttest.Answering(t, 200, faultyGPU("null"))
 	watched(t, u)
-	require.Equal(t, build+" 0000:43:00.0", toldNow(t, u))
+	require.Equal(t, build+" 0000:43:00.0", notified(t, u))
 }
 
-func TestWhoLeasesTheGPUIsTold(t *testing.T) {
+func TestHolderOfTheLeaseIsNotified(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	runs(t, u.Host.Root, "4711")
 	taken(t, u, build, 4711, 0, lease.Want{Of: []int{1}, Count: 1})
 	another := strings.Replace(build, "1", "2", 1)
-	u.ExporterURL = hosttest.Answering(t, 200, sickGPU(fmt.Sprintf(`[{"container":%q,"processes":1}]`, another)))
+	u.ExporterURL = hosttest.Answering(t, 200, faultyGPU(fmt.Sprintf(`[{"container":%q,"processes":1}]`, another)))
 	watched(t, u)
-	require.Equal(t, build+" 0000:43:00.0", toldNow(t, u), "whoever has it open otherwise")
+	require.Equal(t, build+" 0000:43:00.0", notified(t, u), "whoever has it open otherwise")
 }
 
-// What can't be told does not keep GPUs from being decided on.
-func TestWatchGoesOnWhereNobodyCanBeTold(t *testing.T) {
+// A failed notification does not stop the decisions on GPUs.
+func TestFailedNotificationDoesNotStopTheWatch(t *testing.T) {
 	u := served(t, "mi210x4")
-	u.ExporterURL = hosttest.Answering(t, 200, sickGPU(`[{"container":"`+build+`","processes":2}]`))
+	u.ExporterURL = hosttest.Answering(t, 200, faultyGPU(`[{"container":"`+build+`","processes":2}]`))
 	require.NoError(t, u.Host.MkdirAll(tasknotice.File, 0o755)) // a folder in its place
 	var b bytes.Buffer
 	require.NoError(t, u.Look(t.Context(), &b))

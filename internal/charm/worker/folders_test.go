@@ -14,7 +14,7 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// authority is an application's bag with one.
+// authority returns a relation with one authority.
 func authority(t *testing.T, pem string) []model.Relation {
 	t.Helper()
 	return []model.Relation{{ID: "receive-ca-certs:9", App: "ca", Units: map[string]map[string]string{"ca/0": {"ca": pem}}}}
@@ -39,7 +39,7 @@ func TestPrivateAuthoritiesReachChecksAndTasks(t *testing.T) {
 	require.Equal(t, oci.Config{Runtime: concourse.RealRunc, Containers: oci.Tasks, CACertificates: role.SystemBundle}, config)
 	require.Equal(t, env(t, d), env(t, Desire(o, nil)))
 
-	// Others have another folder, as Concourse copies each once.
+	// Other authorities have another folder, because Concourse copies each folder once.
 	o.Facts.Authorities.Relations = authority(t, second)
 	o.CertsFolders = []string{folder[len(concourse.CertsFolders)+1:]}
 	d = Desire(o, nil)

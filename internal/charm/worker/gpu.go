@@ -28,7 +28,7 @@ type GPUs struct {
 	Causes []status.Cause
 
 	Requested bool           // the options require GPUs, whether the unit has some or not
-	Remarks   []status.Cause // do not block the unit
+	Warnings  []status.Cause // do not block the unit
 
 	Quarantined []quarantine.GPU // GPUs of Chosen that no new container gets
 	Tagged      []gpu.GPU        // GPUs of Chosen that the worker's tags describe
@@ -231,10 +231,10 @@ func explainGroups(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 		return
 	}
 	closed := func(n host.Node) bool { return n.GID == 0 && n.Mode&0o006 != 0o006 }
-	for _, of := range g.Chosen {
-		if closed(of.Render) {
+	for _, one := range g.Chosen {
+		if closed(one.Render) {
 			g.block(
-				"tasks can't open %s, its group is root — on the LXD host run: %s", of.Render.Path,
+				"tasks can't open %s, its group is root — on the LXD host run: %s", one.Render.Path,
 				oci.OpenGPU(m.Hostname),
 			)
 		}
@@ -257,8 +257,8 @@ func explainNVIDIA(g *GPUs, described []string) {
 		g.block("no %s — on the unit install nvidia-container-toolkit and run: %s", gpu.NVIDIASpec, nvidiaGenerate)
 		return
 	}
-	for i, of := range g.All {
-		if contains(g.Chosen, of) && !slices.Contains(described, strconv.Itoa(i)) {
+	for i, one := range g.All {
+		if contains(g.Chosen, one) && !slices.Contains(described, strconv.Itoa(i)) {
 			g.block("GPU %d is not in %s — on the unit run: %s", i, gpu.NVIDIASpec, nvidiaGenerate)
 		}
 	}

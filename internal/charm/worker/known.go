@@ -146,7 +146,7 @@ func (g *GPUs) reportMissing(o Observed) KnownGPUs {
 	if fewer := len(now.PCI) - len(addresses(g.All)); fewer > 1 {
 		count = fmt.Sprintf("%d GPUs", fewer)
 	}
-	g.Remarks = append(g.Remarks, status.Cause{
+	g.Warnings = append(g.Warnings, status.Cause{
 		Kind: status.Active,
 		Text: fmt.Sprintf(
 			"%s fewer than before, gone: %s; give them back, or go on without them: juju run %s accept-gpus",

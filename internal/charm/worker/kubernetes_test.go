@@ -53,7 +53,7 @@ func TestKubeletIsOfferedTheUnitsAMDGPUs(t *testing.T) {
 	}
 }
 
-func TestNodeIsLabelledWithTheGPUsThatTasksGet(t *testing.T) {
+func TestNodeLabelsDescribeTheGPUsOfTasks(t *testing.T) {
 	for name, c := range map[string]struct {
 		host, dir string
 		set       map[string]any

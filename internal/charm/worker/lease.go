@@ -75,21 +75,21 @@ func leasedGPUs(gpus []gpu.GPU) (list []oci.LeasedGPU) {
 }
 
 // chosenInOrder returns the GPUs of the tasks in the order of the wrapper's config.
-func chosenInOrder(g GPUs) (of []gpu.GPU) {
+func chosenInOrder(g GPUs) (list []gpu.GPU) {
 	for _, one := range g.All {
 		if contains(g.Chosen, one) {
-			of = append(of, one)
+			list = append(list, one)
 		}
 	}
-	return of
+	return list
 }
 
 // linkWeights returns the weights of the links between GPUs, for leases. It returns nil if
 // all links are equal or unknown.
 func linkWeights(o Observed, gpus []gpu.GPU) [][]int {
 	at := make([]int, len(gpus)) // in o.GPUs.GPUs
-	for i, of := range gpus {
-		at[i] = slices.IndexFunc(o.GPUs.GPUs, func(g gpu.GPU) bool { return g.Render.Path == of.Render.Path })
+	for i, one := range gpus {
+		at[i] = slices.IndexFunc(o.GPUs.GPUs, func(g gpu.GPU) bool { return g.Render.Path == one.Render.Path })
 	}
 	rows, better := make([][]int, len(gpus)), false
 	for i, a := range at {
@@ -172,7 +172,7 @@ func (b clockReset) Diff(_ context.Context, h host.Host) (p plan.Plan, err error
 	}
 	for _, e := range entries {
 		name := e.Name()
-		if r, wrong := (clockpin.Pins{Dir: h.Path(clockpin.DefaultDir)}).Read(name); r == nil && wrong == nil ||
+		if r, readErr := (clockpin.Pins{Dir: h.Path(clockpin.DefaultDir)}).Read(name); r == nil && readErr == nil ||
 			!clockpin.Plain(name) {
 			continue
 		}

@@ -27,7 +27,7 @@ func exclusive(more ...string) map[string]any {
 	return set
 }
 
-// linked is observed with the links that observe finds.
+// linked returns observed with the links.
 func linked(t *testing.T, r host.Root, set map[string]any) Observed {
 	t.Helper()
 	o := observed(t, r, set)
@@ -72,7 +72,7 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 				require.NoError(t, oci.CheckConfig([]byte(data)))
 				got := wrapperOf(t, d).Leases
 				if got != nil {
-					require.NotEmpty(t, got.GPUs) // TestLeaseNamesAgree
+					require.NotEmpty(t, got.GPUs) // TestWrapperActionsAndExporterUseOneName
 					got.GPUs = nil
 				}
 				require.Equal(t, c.want, got)
@@ -94,7 +94,7 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 	}
 }
 
-func TestLinksAreReadOnlyWhereGPUsAreLeased(t *testing.T) {
+func TestLinksAreReadOnlyForLeases(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	require.Len(t, linked(t, r, exclusive()).Links, 4)
 	require.Nil(t, linked(t, r, map[string]any{"compute-runtime": "rocm"}).Links)
@@ -110,8 +110,8 @@ func TestBetterLinksWeighMore(t *testing.T) {
 	require.Equal(t, weight(gpu.Link{Same: true}), weight(gpu.Link{Same: true, NUMA: true, Hops: 1}))
 }
 
-// The status has one text for shared and exclusive GPUs; only what has no effect
-// is remarked on.
+// The status has one text for shared and exclusive GPUs. Options without an effect are
+// warnings.
 func TestStatusOfExclusiveGPUs(t *testing.T) {
 	for name, c := range map[string]struct {
 		host  string
@@ -129,8 +129,7 @@ func TestStatusOfExclusiveGPUs(t *testing.T) {
 	}
 }
 
-// The wrapper reads its config at each container: turning leases on restarts
-// nothing.
+// The wrapper reads its config for each container, so leases need no restart.
 func TestLeasesDoNotRestartTheWorker(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	base := running(observed(t, r, map[string]any{"compute-runtime": "rocm"}))
@@ -143,7 +142,7 @@ func TestLeasesDoNotRestartTheWorker(t *testing.T) {
 	require.NotEqual(t, inputs(base, role.RestartPebble), inputs(on, role.RestartPebble), "the exporter has another flag")
 }
 
-func TestClocksOfWholeLeasedGPUsMayBeFixed(t *testing.T) {
+func TestClocksOfWholeLeasedGPUsAreFixed(t *testing.T) {
 	const first = "0000:23:00.0"
 	for name, c := range map[string]struct {
 		host string
@@ -175,15 +174,15 @@ func TestClocksOfWholeLeasedGPUsMayBeFixed(t *testing.T) {
 	}
 }
 
-func TestLevelIsWhatTheDriverHas(t *testing.T) {
+func TestClockLevelIsSupportedByTheDriver(t *testing.T) {
 	for gfx, want := range map[string]clockpin.Level{"gfx90a": clockpin.Standard, "gfx1100": clockpin.Standard, "": clockpin.Standard, "gfx942": clockpin.Determinism, "gfx950": clockpin.Determinism} {
 		require.Equal(t, want, clockLevel(gfx), gfx)
 	}
 }
 
-// A unit that looks no more gives back what is set, by a process of its own, before its
-// files go.
-func TestUnitThatLeavesGivesClocksBack(t *testing.T) {
+// A unit that stops watching resets the clocks in a separate process, before its files are
+// removed.
+func TestRemovedUnitResetsClocks(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	hosttest.Put(t, r, clockpin.DefaultDir+"/0000:03:00.0", `{"container":"c1","boot":"b","level":"profile_standard"}`)
 	hosttest.Put(t, r, clockpin.DefaultDir+"/0000:43:00.0", "  \n")

@@ -91,19 +91,19 @@ func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
 // eachGPU returns each GPU of the tasks for the web's table of all workers. Nothing is
 // decided from it.
 func eachGPU(o Observed, g GPUs) (each []relation.ToldGPU) {
-	for i, of := range g.All {
-		if !contains(g.Chosen, of) {
+	for i, one := range g.All {
+		if !contains(g.Chosen, one) {
 			continue
 		}
-		name := gpu.Slot(of.PCI, of.Partition)
-		one := relation.ToldGPU{Index: i, GFX: of.GFX, Model: of.Name}
+		name := gpu.Slot(one.PCI, one.Partition)
+		published := relation.ToldGPU{Index: i, GFX: one.GFX, Model: one.Name}
 		if s := o.Quarantine.Find(name); s != nil && g.Vendor == gpu.AMD {
-			one.Service = string(s.State)
+			published.Service = string(s.State)
 		}
 		if held, known := o.Leased[name]; known && o.Config.Exclusive {
-			one.Leased = &held
+			published.Leased = &held
 		}
-		each = append(each, one)
+		each = append(each, published)
 	}
 	return each
 }

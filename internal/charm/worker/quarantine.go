@@ -51,25 +51,25 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 		p.add(resource.Absent{Path: tagsFile, Why: "no GPU is withheld"})
 		return p
 	}
-	for _, of := range g.Chosen {
-		one := o.Quarantine.Find(gpu.Slot(of.PCI, of.Partition))
+	for _, chosen := range g.Chosen {
+		one := o.Quarantine.Find(gpu.Slot(chosen.PCI, chosen.Partition))
 		if one == nil {
 			continue
 		}
 		if warning := one.Warned(); warning != "" {
-			g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
+			g.Warnings = append(g.Warnings, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
 				"GPU %d: %s", one.Index, warning,
 			)})
 		}
 		if one.State != quarantine.InService {
 			g.Quarantined = append(g.Quarantined, *one)
 			if one.Await != nil && one.Await.Stuck {
-				g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
+				g.Warnings = append(g.Warnings, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
 					"GPU %d is well and not returned: %s", one.Index, one.Await.Text,
 				)})
 			}
 			if one.Person {
-				g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
+				g.Warnings = append(g.Warnings, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
 					"GPU %d fell sick too often to come back by itself; once it is mended: juju run %s "+
 						"gpu-return gpu=%d", one.Index, o.Facts.Unit, one.Index)})
 			}
@@ -78,7 +78,9 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 	tagged := o.TagState.update(g.Chosen, g.Quarantined, o.Now)
 	g.Tagged = slices.DeleteFunc(
 		slices.Clone(g.Chosen),
-		func(of gpu.GPU) bool { return slices.Contains(tagged.Excluded, gpu.Slot(of.PCI, of.Partition)) },
+		func(chosen gpu.GPU) bool {
+			return slices.Contains(tagged.Excluded, gpu.Slot(chosen.PCI, chosen.Partition))
+		},
 	)
 	if tagged.ChangedAt.IsZero() {
 		return p // the tags never excluded a GPU

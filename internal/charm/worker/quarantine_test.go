@@ -17,10 +17,10 @@ import (
 	"concourse-ci-machine/internal/testutil/resourcetest"
 )
 
-// slotsOf are those of the fixture mi210x4.
+// slotsOf lists the slots of the fixture mi210x4.
 var slotsOf = []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"}
 
-// withheld has these of its GPUs hang.
+// withheld quarantines these GPUs with a hang.
 func withheld(o *Observed, gpus ...int) {
 	l := quarantine.Look{At: o.Now, Policy: quarantine.Auto}
 	for i, name := range slotsOf {
@@ -34,7 +34,7 @@ func withheld(o *Observed, gpus ...int) {
 	o.Quarantine = quarantine.Decide(o.Quarantine, l)
 }
 
-// next is what the next hook observes of the tags, a time later.
+// next changes the observed tags to the state of the next hook.
 func next(t *testing.T, o *Observed, d Desired, after time.Duration) {
 	t.Helper()
 	if data, ok := resourcetest.File(d.Resources, tagsFile); ok {
@@ -44,9 +44,9 @@ func next(t *testing.T, o *Observed, d Desired, after time.Duration) {
 	o.Now = o.Now.Add(after)
 }
 
-// A unit of mode=auto may be the web for a while. It had forgotten what a person withheld,
-// and withheld a GPU again that a person had returned with its errors known.
-func TestRecordOfGPUsOutlivesATimeAsTheWeb(t *testing.T) {
+// A unit of mode=auto may be the web for a while. The record keeps manual quarantine and
+// handled errors.
+func TestQuarantineRecordSurvivesTheWebRole(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"})
 	var web Desired
 	web.Resources = RemoveForWeb(o.Observed)
@@ -56,7 +56,7 @@ func TestRecordOfGPUsOutlivesATimeAsTheWeb(t *testing.T) {
 	require.True(t, absent(other, quarantine.File))
 }
 
-func TestTagsAndStatusFollowWithheldGPUs(t *testing.T) {
+func TestTagsAndStatusFollowQuarantine(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})
 	all := Desire(o, nil)
 	require.Equal(t, " (GPU: 4x AMD)", all.Suffix)
@@ -75,7 +75,7 @@ func TestTagsAndStatusFollowWithheldGPUs(t *testing.T) {
 	require.Equal(t, wrapperOf(t, all), wrapperOf(t, d), "the wrapper knows by itself")
 	require.Equal(t, 4, d.GPUs.Count, "the web's limit is of what the unit has")
 
-	// A GPU that flaps does not make a worker that flaps.
+	// A GPU with repeated faults does not restart the worker each time.
 	next(t, &o, d, 4*time.Minute)
 	withheld(&o, 1, 2)
 	d = Desire(o, nil)
@@ -91,7 +91,8 @@ func TestTagsAndStatusFollowWithheldGPUs(t *testing.T) {
 	b, _ := resourcetest.File(after.Resources, tagsFile)
 	require.Equal(t, a, b, "a hook that finds nothing new writes nothing")
 
-	// None left: no step with a GPU's tag comes here, nor one without any.
+	// Without GPUs in service the worker takes neither steps with a GPU's tag nor untagged
+	// steps.
 	next(t, &o, d, time.Hour)
 	o.Quarantine = quarantine.Record{}
 	withheld(&o, 0, 1, 2, 3)
@@ -116,7 +117,7 @@ func TestQuarantineOffTagsAllGPUs(t *testing.T) {
 	require.True(t, absent(d, tagsFile))
 }
 
-func TestOwnLimitIsThatOfGPUsInService(t *testing.T) {
+func TestTaskLimitIsTheNumberOfGPUsInService(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm", "gpu-sharing": "exclusive"})
 	o.WorkerLimit = workerLimit{Release: "8.2.5", Supported: true}
 	for out, want := range map[int]string{0: "4", 1: "3", 4: "1"} { // 0 would be no limit
@@ -126,7 +127,7 @@ func TestOwnLimitIsThatOfGPUsInService(t *testing.T) {
 	}
 }
 
-func TestPersonIsToldOfAGPUThatIsTheirs(t *testing.T) {
+func TestManualReturnIsInTheStatus(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})
 	withheld(&o, 2)
 	o.Quarantine.Find(slotsOf[2]).Person = true
@@ -135,7 +136,7 @@ func TestPersonIsToldOfAGPUThatIsTheirs(t *testing.T) {
 		"GPU 2 fell sick too often to come back by itself; once it is mended: juju run concourse-ci-machine/0 gpu-return gpu=2")
 }
 
-func TestWatchRunsWhereverThereAreAMDGPUs(t *testing.T) {
+func TestWatchRunsOnUnitsWithAMDGPUs(t *testing.T) {
 	for _, sharing := range []string{"shared", "exclusive"} {
 		d := Desire(running(observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm", "gpu-sharing": sharing})), nil)
 		layer, ok := resourcetest.File(d.Resources, "/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml")
@@ -151,8 +152,9 @@ func TestWatchRunsWhereverThereAreAMDGPUs(t *testing.T) {
 	require.True(t, absent(d, quarantine.WithheldFile))
 }
 
-// Statistics withhold nothing: tags and the wrapper stay, and the status has a remark.
-func TestGPUWithTasksThatEndBadlyStaysInServiceWithARemark(t *testing.T) {
+// Statistics do not quarantine a GPU: tags and wrapper are unchanged, and the status has a
+// warning.
+func TestGPUWithFailedTasksStaysInServiceWithAWarning(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})
 	withheld(&o)
 	all := Desire(o, nil)
@@ -163,7 +165,7 @@ func TestGPUWithTasksThatEndBadlyStaysInServiceWithARemark(t *testing.T) {
 	require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), "Ready (GPU: 4x AMD); GPU 1: 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it")
 }
 
-func TestTagsFollowWhatLastsAndWhatLeavesNone(t *testing.T) {
+func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {
 	const a, b, c, other = "0000:03:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"
 	chosen := []gpu.GPU{{PCI: a, GFX: "gfx90a"}, {PCI: b, GFX: "gfx90a"}, {PCI: c, GFX: "gfx90a"}, {PCI: other, GFX: "gfx942"}}
 	long, brief := 10*time.Minute, 9*time.Minute
@@ -210,8 +212,8 @@ func TestTagsFollowWhatLastsAndWhatLeavesNone(t *testing.T) {
 	}
 }
 
-// A GPU that falls sick once and is well again within minutes never changes the tags.
-func TestFirstProofIsOverBeforeTheTagsFollow(t *testing.T) {
+// A GPU with one fault that returns within minutes does not change the tags.
+func TestFirstHealthCheckEndsBeforeTheTagsChange(t *testing.T) {
 	o := Observed{}
 	o.Now = hosttest.Now
 	withheld(&o, 1)

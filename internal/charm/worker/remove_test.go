@@ -17,9 +17,9 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// D49: a runtime that is not wanted any more leaves nothing behind; what the
-// operator has stays; the other vendor's stays as long as it is wanted.
-func TestD49GoingBackTakesWhatTheCharmBroughtAndNothingElse(t *testing.T) {
+// D49: what the charm installed for another runtime is removed. Files of the operator stay,
+// and so does the other vendor's software while the option requires it.
+func TestD49OtherRuntimeRemovesOnlyWhatTheCharmInstalled(t *testing.T) {
 	amd := append(amd.ToolkitFiles(), "package "+amd.ToolkitPackage)
 	nv := append(nvidia.Files(), nvidia.Path, "package "+nvidia.Package)
 	for runtime, want := range map[string]struct{ gone, stays []string }{
@@ -52,7 +52,7 @@ func TestD49GoingBackTakesWhatTheCharmBroughtAndNothingElse(t *testing.T) {
 	}
 }
 
-// D49: the worker's own settings follow, whichever way the runtime changes.
+// D49: the worker's settings follow every change of the runtime.
 func TestD49TagsAndWrapperFollowTheRuntime(t *testing.T) {
 	r := hosttest.Host(t, "both-passed")
 	for _, c := range []struct{ runtime, tags, device string }{

@@ -68,7 +68,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	gpus := DecideGPUs(o.Config, o.GPUs, o.Known, o.Machine, o.NVIDIA)
 	known := gpus.reportMissing(o)
 	tags := gpus.applyQuarantine(o)
-	tags.causes = append(ranked(rankGPUs, gpus.Causes), ranked(rankGPUs, gpus.Remarks)...)
+	tags.causes = append(ranked(rankGPUs, gpus.Causes), ranked(rankGPUs, gpus.Warnings)...)
 	driver, decision := desireDriver(o, gpus)
 	var trusted role.Desired
 	trusted.TrustAuthorities(o.Observed)

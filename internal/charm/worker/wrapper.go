@@ -161,8 +161,8 @@ func taskEnv(o Observed, g GPUs) (map[string]string, error) {
 	var err error
 	if g.Vendor == gpu.AMD {
 		var gfx []string
-		for _, of := range g.Chosen {
-			gfx = append(gfx, of.GFX)
+		for _, one := range g.Chosen {
+			gfx = append(gfx, one.GFX)
 		}
 		var archs []string
 		if archs, err = amd.HIPArches(gfx, o.Config.HIPArches); len(archs) > 0 {
@@ -188,13 +188,13 @@ func taskEnv(o Observed, g GPUs) (map[string]string, error) {
 // which stays with the GPU, or the index.
 func cdiNames(g GPUs) (names []string) {
 	t := g.Vendor.Traits()
-	for i, of := range g.All {
-		if !contains(g.Chosen, of) {
+	for i, one := range g.All {
+		if !contains(g.Chosen, one) {
 			continue
 		}
 		name := strconv.Itoa(i)
-		if of.UniqueID != "" && t.ByID {
-			name = "GPU-" + of.UniqueID
+		if one.UniqueID != "" && t.ByID {
+			name = "GPU-" + one.UniqueID
 		}
 		names = append(names, t.Kind+"="+name)
 	}

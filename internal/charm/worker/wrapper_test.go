@@ -55,8 +55,8 @@ func TestGPUTasksGetTheirEnvironment(t *testing.T) {
 	}
 }
 
-// task-env may hold a token: nobody but root reads it.
-func TestWrapperConfigIsRootsAlone(t *testing.T) {
+// task-env may hold a token, so only root can read the file.
+func TestWrapperConfigIsReadableByRootOnly(t *testing.T) {
 	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))
 	d := Desire(observed(t, h.Root, map[string]any{"compute-runtime": "rocm", "task-env": "TOKEN=x"}), nil)
 	require.EqualValues(t, 0o600, resourcetest.Mode(d.Resources, oci.DefaultConfig))
@@ -67,9 +67,9 @@ func TestWrapperConfigIsRootsAlone(t *testing.T) {
 	}
 }
 
-// D41: folders go to tasks only unless told otherwise, and a worker without
-// GPUs has them too. D53: odd or missing folders block nothing.
-func TestFoldersOfTasks_D41_D53(t *testing.T) {
+// D41: by default only tasks get folders, also on a worker without GPUs. D53: invalid or
+// missing folders block nothing.
+func TestTaskFolders_D41_D53(t *testing.T) {
 	r := hosttest.Host(t, "no-gpu")
 	for _, name := range []string{"data", "out_rw", "cache_writable", ".hidden"} {
 		require.NoError(t, r.MkdirAll("/srv/"+name, 0o700))
@@ -106,7 +106,7 @@ func TestFoldersOfTasks_D41_D53(t *testing.T) {
 	require.Empty(t, none)
 }
 
-func TestOldKernelsGetReadOnlyTopFolders(t *testing.T) {
+func TestOldKernelsMakeOnlyTopFoldersReadOnly(t *testing.T) {
 	for release, want := range map[string]bool{"5.4.0-100-generic": false, "5.11.22": false, "5.12.0": true, "6.8.0-31-generic": true, "odd": false} {
 		r := hosttest.Host(t, "no-gpu")
 		hosttest.Put(t, r, "/proc/sys/kernel/osrelease", release+"\n")
@@ -140,7 +140,7 @@ func TestCUDAHonoursTheChosenGPUs_D44(t *testing.T) {
 	require.Empty(t, d.Suffix)
 }
 
-func TestOptionsOfTheExporterAreItsFlags(t *testing.T) {
+func TestExporterOptionsAreFlags(t *testing.T) {
 	report := " --usage.report=" + role.UsageReport
 	for option, tt := range map[string]struct {
 		set  bool
@@ -160,7 +160,7 @@ func TestOptionsOfTheExporterAreItsFlags(t *testing.T) {
 	}
 }
 
-// What AMD's GPUs alone have is none of their flags: who uses them, and who withholds them.
+// NVIDIA GPUs have no flags for users and quarantine.
 func TestUnitWithNVIDIAGPUsHasExporterAndHelper(t *testing.T) {
 	for _, sharing := range []string{"shared", "exclusive"} {
 		o := observed(t, hosttest.Host(t, "both-passed"), map[string]any{"compute-runtime": "cuda", "gpu-sharing": sharing, "exporter-dcgm-aliases": true})
@@ -182,15 +182,15 @@ func TestUnitWithNVIDIAGPUsHasExporterAndHelper(t *testing.T) {
 	}
 }
 
-// A name that the option takes and the wrapper refuses would stop every task.
-func TestOptionTakesTheFolderNamesThatTheWrapperTakes(t *testing.T) {
+// A name that the wrapper refuses would stop every task.
+func TestOptionAndWrapperAcceptEqualFolderNames(t *testing.T) {
 	for _, name := range []string{"data", "out_rw", "ü", "two words", ".hidden", "a/b", "a\x01", "a\u0085b", "\xff", "a\nb"} {
 		_, problems := config.Parse(map[string]any{"mode": "worker", "srv-folders": name}, nil)
 		require.Equal(t, oci.FolderNameProblem(name) == "", len(problems) == 0, "%q", name)
 	}
 }
 
-// A task writes to /srv as any user but root, a privileged one as root, too.
+// A task writes to /srv as any user but root. A privileged task writes as root.
 func TestFoldersOfTasksAreMountedWithoutSetuid(t *testing.T) {
 	for name, c := range map[string]struct {
 		folders []string
@@ -213,7 +213,7 @@ func TestFoldersOfTasksAreMountedWithoutSetuid(t *testing.T) {
 	}
 }
 
-// enginesOf is what a unit has in other engines.
+// enginesOf returns the engines of the desired state.
 func enginesOf(d Desired) (found []engines.Unit) {
 	for _, r := range d.Resources {
 		if u, is := r.(engines.Unit); is {
@@ -244,8 +244,8 @@ func TestOtherEnginesGetTheUnitsGPUsByOption(t *testing.T) {
 	}
 }
 
-// The option may be all that config knows and engines does.
-func TestOptionNamesTheEnginesThatAreKnown(t *testing.T) {
+// The option accepts the engines of package engines.
+func TestOptionAcceptsAllEngines(t *testing.T) {
 	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))
 	for _, name := range engines.Names() {
 		o := observed(t, h.Root, map[string]any{"compute-runtime": "rocm", "container-engines": name})

@@ -249,8 +249,8 @@ func (c *Actions) checkLeases(r *report) {
 // failure is a unit without GPUs in service, or a GPU that requires a manual return. A unit
 // without watched AMD GPUs has nothing to check.
 func (c *Actions) checkService(unit string, r *report) {
-	out, of, err := c.GPUs().OutOfService(unit)
-	if err == nil && of == 0 {
+	out, total, err := c.GPUs().OutOfService(unit)
+	if err == nil && total == 0 {
 		return
 	}
 	for _, g := range out {
@@ -264,8 +264,8 @@ func (c *Actions) checkService(unit string, r *report) {
 	for _, g := range warnings {
 		r.warn("tasks of "+g.GPU, g.Text)
 	}
-	if err = errors.Join(err, unread); err == nil && len(out) == of {
-		err = fmt.Errorf("0 of %d; tasks that ask for a GPU are refused", of)
+	if err = errors.Join(err, unread); err == nil && len(out) == total {
+		err = fmt.Errorf("0 of %d; tasks that ask for a GPU are refused", total)
 	}
-	r.add("gpus in service", err, fmt.Sprintf("%d of %d", of-len(out), of))
+	r.add("gpus in service", err, fmt.Sprintf("%d of %d", total-len(out), total))
 }

@@ -24,7 +24,7 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// registered is what Concourse knows of fleet's workers, and of one without a unit.
+// registered returns Concourse's list of fleet's workers, and of one without a unit.
 func registered() []concourse.WorkerInfo {
 	return []concourse.WorkerInfo{{Name: "stranger", State: "stalled"}, {Name: "gpu-0", State: "running", ActiveTasks: 3}, {Name: "gpu-1", State: "running", ActiveTasks: 2},
 		{Name: "mixed-0", State: "landing", ActiveTasks: 1}, {Name: "nvidia-0", State: "running"}}
@@ -41,7 +41,7 @@ func TestFleetIsATableOfAllWorkers(t *testing.T) {
 	require.NoError(t, term.JSON(&b, all))
 	hosttest.Golden(t, "testdata/fleet-json.golden", b.String())
 
-	// Nobody is left out because Concourse does not answer, or nobody is there.
+	// No worker is left out if Concourse does not answer, or without a registered worker.
 	all = web.FleetOf(fleet(), nil, hosttest.Now)
 	all.Unknown = "the web is down"
 	text = strings.Join(fleetLines(all, term.Format{}), "\n")
@@ -50,8 +50,8 @@ func TestFleetIsATableOfAllWorkers(t *testing.T) {
 	require.Equal(t, "0 workers, 0 GPUs: 0 in service, 0 withheld or on trial", fleetLines(web.FleetOf(nil, nil, hosttest.Now), term.Format{})[0])
 }
 
-// A worker's unit and a worker's process are no friends of who looks at them.
-func TestFleetShowsNoTextOfAWorkerAsItIs(t *testing.T) {
+// Texts of a worker's unit and process are not trusted.
+func TestFleetMakesTextsOfWorkersPrintable(t *testing.T) {
 	const evil = "\x1b[2J\u202e\n"
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/sky/issuer/token" {
@@ -82,7 +82,7 @@ func TestFleetShowsNoTextOfAWorkerAsItIs(t *testing.T) {
 	}
 }
 
-func TestFleetIsToldByAnyWebAndByNoWorker(t *testing.T) {
+func TestFleetRunsOnWebsOnly(t *testing.T) {
 	u := coveredBy(fleet())
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t))}}
 	results, err := c.fleet(t.Context(), u, nil)
@@ -95,7 +95,7 @@ func TestFleetIsToldByAnyWebAndByNoWorker(t *testing.T) {
 	require.Equal(t, []string{"now", "59m ago", "47h ago", "2d ago"}, []string{age(-1), age(3599e9), age(47 * 3600e9), age(49 * 3600e9)})
 }
 
-// fleet is one worker of each kind.
+// fleet returns one worker of each kind.
 func fleet() []model.Worker {
 	mixed := roletest.GPUWorker("mixed/0", 3, true, false)
 	mixed.GPUs.Archs = []relation.ArchCount{{Arch: "gfx90a", GPUs: 1}, {Arch: "gfx942", GPUs: 1}}
@@ -110,9 +110,8 @@ func fleet() []model.Worker {
 		roletest.Telling(mixed, hosttest.Now.Add(-time.Second), []int{0, 2}, nil), nvidia, old}
 }
 
-// A GPU that no task gets is no reason to say that nobody has it, and none to count it as
-// one that builds can have.
-func TestRequiredArchitectureIsWithheldWhereAllItsGPUsAre(t *testing.T) {
+// A quarantined GPU exists, and is not available to builds.
+func TestRequiredArchitectureWithoutGPUsInServiceIsWithheld(t *testing.T) {
 	results := func(out ...int) map[string]any {
 		w := roletest.Telling(roletest.GPUWorker("gpu/0", 2, false, false), hosttest.Now, out, nil)
 		got, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), coveredBy([]model.Worker{w}, "gfx942"), nil)
@@ -124,7 +123,7 @@ func TestRequiredArchitectureIsWithheldWhereAllItsGPUsAre(t *testing.T) {
 	require.Empty(t, results(0, 1)["missing"])
 }
 
-// told is what the action coverage answers.
+// told returns the result of the action coverage.
 func told(t *testing.T, u unitState, params map[string]any) (text, missing string) {
 	t.Helper()
 	results, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, params)
@@ -161,8 +160,8 @@ func TestCoverageIsAMatrixOfArchitecturesAndWorkers(t *testing.T) {
 	require.Empty(t, missing)
 }
 
-// Every web sees the same relations: a follower tells the same, a worker can't.
-func TestCoverageIsToldByAnyWebAndByNoWorker(t *testing.T) {
+// Every web has the same relations, so a follower returns the same. A worker cannot.
+func TestCoverageRunsOnWebsOnly(t *testing.T) {
 	u := coveredBy(fleet(), "gfx942")
 	leader, _ := told(t, u, nil)
 	u.Facts.Leader = true

@@ -26,7 +26,7 @@ func dispatch(t *testing.T, host, line string) (code int, stdout, stderr string)
 	return code, out.String(), errs.String()
 }
 
-func TestExitStatusTellsHowItIs(t *testing.T) {
+func TestExitStatus(t *testing.T) {
 	for line, want := range map[string]struct {
 		host           string
 		code           int
@@ -165,7 +165,7 @@ func TestUsageHasEveryCommand(t *testing.T) {
 	}
 }
 
-// pseudoTerminal is a pseudo-terminal: what is written to slave is read from master.
+// pseudoTerminal opens a pseudo-terminal: master reads what is written to slave.
 func pseudoTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

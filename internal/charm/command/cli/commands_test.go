@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A shell's own answer to a word that is begun.
+// The shell completes the word.
 func TestShellCompletesCommandsAndFlags(t *testing.T) {
 	_, script, _ := dispatch(t, "no-gpu", "completion bash")
 	bash, err := exec.LookPath("bash")
@@ -64,7 +64,7 @@ func TestEachCommandHasHelp(t *testing.T) {
 	}
 }
 
-func TestHelpIsOfWhatIsAskedFor(t *testing.T) {
+func TestHelpForACommandAGroupOrAll(t *testing.T) {
 	const end = "\nExit status: 0 done, 1 failed, 2 wrong command line.\ndispatch --help has all commands.\n"
 	list := "Usage: dispatch gpu list [--json]\n  the unit's GPUs, and those that do not count with the reason\n"
 	for line, want := range map[string]string{
@@ -92,8 +92,8 @@ func TestHelpIsOfWhatIsAskedFor(t *testing.T) {
 	require.Contains(t, errs, `cannot run gpu "lost"`)
 }
 
-// The help that a command has of its own tells of the flags that its row has, and of no others.
-func TestOwnHelpHasTheFlagsOfTheTable(t *testing.T) {
+// A command with a separate help text lists exactly the flags of its row.
+func TestSeparateHelpHasTheFlagsOfTheTable(t *testing.T) {
 	flag := regexp.MustCompile(`(?m)^  (--[a-z-]+=?)`)
 	for words, text := range map[string]string{"gpu top": topUsage, "cdi list": cdiListUsage, "cdi generate": cdiGenerateUsage, "cdi validate": cdiValidateUsage, "runtime configure": runtimeUsage} {
 		at := slices.IndexFunc(commands, func(c command) bool { return c.words == words })

@@ -48,21 +48,21 @@ func (p *caller) kubernetes(args []string) int {
 	if err != nil {
 		return p.exitStatus(err)
 	}
-	of := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, inv.Of(gpu.AMD)))
+	labelSet := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, inv.Of(gpu.AMD)))
 	switch {
-	case len(of) == 0:
+	case len(labelSet) == 0:
 		return p.exitStatus(errors.New(
 			"cannot label a node: this machine has no AMD GPU that counts; dispatch gpu list says what it has",
 		))
 	case manifest:
-		data, err := nodelabels.Manifest(words[1], of)
+		data, err := nodelabels.Manifest(words[1], labelSet)
 		if err == nil {
 			_, err = p.stdout.Write(data)
 		}
 		return p.exitStatus(err)
 	case p.format.JSON:
-		return p.exitStatus(term.JSON(p.stdout, of))
+		return p.exitStatus(term.JSON(p.stdout, labelSet))
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s", nodelabels.Lines(of))
+	_, err = fmt.Fprintf(p.stdout, "%s", nodelabels.Lines(labelSet))
 	return p.exitStatus(err)
 }

@@ -56,10 +56,10 @@ func (p *caller) top(args []string) int {
 }
 
 func refreshTop(ctx context.Context, p *caller, interval time.Duration) error {
-	again := time.NewTicker(interval)
-	defer again.Stop()
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
 	fmt.Fprint(p.stdout, "\x1b[2J")
-	return p.charm.GPUTop(ctx, p.stdout, p.format, actions.Top{Refresh: again.C, Rows: func() int {
+	return p.charm.GPUTop(ctx, p.stdout, p.format, actions.Top{Refresh: ticker.C, Rows: func() int {
 		_, rows := term.Size(p.screen)
 		return rows
 	}})

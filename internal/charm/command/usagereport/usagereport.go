@@ -112,20 +112,20 @@ func joinTeams(answers map[string][]sample) []Team {
 		}
 	}
 	teams := map[string]*Team{}
-	of := func(name string) *Team {
+	team := func(name string) *Team {
 		if teams[name] == nil {
 			teams[name] = &Team{Name: name, Pipelines: []Pipeline{}}
 		}
 		return teams[name]
 	}
 	for key, u := range pipelines {
-		t := of(key[0])
+		t := team(key[0])
 		t.Pipelines = append(t.Pipelines, Pipeline{key[1], *u})
 		t.add(*u)
 	}
 	for _, s := range answers["wait"] {
 		if n := s.number(); n > 0 {
-			of(s.Metric["teamName"]).WaitHours += n
+			team(s.Metric["teamName"]).WaitHours += n
 		}
 	}
 	out := []Team{}

@@ -47,7 +47,7 @@ func TestTeamsAreTheSumsOfTheirPipelines(t *testing.T) {
 	require.Empty(t, teams[2].Pipelines)
 }
 
-func TestWhatIsNoPrometheusIsNamed(t *testing.T) {
+func TestAnswerOfAnotherServerIsNamed(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"status":"error","error":"query timed out"}`: `it says "query timed out"`,
 		"<html>": "it is no answer to a query",
@@ -68,7 +68,7 @@ func TestWhatIsNoPrometheusIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "404 Not Found: it is no answer to a query; is prometheus-url that of a Prometheus?")
 }
 
-// Whatever is answered, what comes of it can be summed up.
+// Values of any answer can be summed.
 func FuzzAnswer(f *testing.F) {
 	f.Add(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"team":"a"},"value":[1795267200.1,"3.5"]}]}}`)
 	f.Add(`{"status":"success","data":{"resultType":"vector","result":[{"metric":null,"value":[0,"NaN"]},{"value":[0,"-Inf"]}]}}`)

@@ -14,10 +14,10 @@ import (
 	"concourse-ci-machine/internal/testutil/resourcetest"
 )
 
-// From the first sign of a gate in the kernel to the GPU withheld, as
-// docs/explanation/gpu-service.md promises: the sum of all times that somebody waits. A
-// sign comes at the worst moment, which is right after a reading.
-func TestSickGPUIsWithheldWithin20Seconds(t *testing.T) {
+// The sum of all delays from the kernel's first sign to the quarantine, as in
+// docs/explanation/gpu-service.md. The sign comes at the worst moment, directly after a
+// reading.
+func TestFaultyGPUIsQuarantinedWithin20Seconds(t *testing.T) {
 	const most = 20 * time.Second
 	look, answer := resource.JobPeriod, monitor.Deadline // an answer waits for a GPU that hangs
 	for sign, takes := range map[string]time.Duration{
@@ -29,7 +29,7 @@ func TestSickGPUIsWithheldWithin20Seconds(t *testing.T) {
 	}
 	require.Less(t, resource.JobTimeout, resource.JobPeriod, "a look that takes long is not in the way of the next")
 
-	// The exporter and Pebble run with these times, and no others.
+	// The exporter and Pebble use these times.
 	d := Desire(running(observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})), nil)
 	layer, ok := resourcetest.File(d.Resources, "/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml")
 	require.True(t, ok)
@@ -38,11 +38,11 @@ func TestSickGPUIsWithheldWithin20Seconds(t *testing.T) {
 	require.Contains(t, job, "period: "+look.String()+"\n")
 }
 
-// A GPU falls asleep 5 s after it was read: what reads it leaves longer gaps, for counters
-// have the beat of the history.
+// A GPU falls asleep 5 s after a reading. Readings have longer intervals: counters follow
+// the interval of the history.
 func TestIdleGPUCanFallAsleep(t *testing.T) {
 	const asleep = 5 * time.Second
 	require.Greater(t, resource.JobPeriod, asleep)
-	// With two beats, one of them has an interval without a point of the other.
+	// With two intervals, one of them would lack a point of the other.
 	require.Greater(t, monitor.DefaultRAS, resource.JobPeriod)
 }

@@ -13,7 +13,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestWebIsToldOfEachGPU(t *testing.T) {
+func TestEachGPUIsPublishedToTheWeb(t *testing.T) {
 	yes, no := true, false
 	for name, c := range map[string]struct {
 		host string

@@ -25,9 +25,8 @@ func TestGPUListOfEveryHost(t *testing.T) {
 	hosttest.Golden(t, "testdata/list-json.golden", list.String())
 }
 
-// plan is for looking: what it says is what the next hook would do, and what
-// keeps the unit from working, options first.
-func TestPlanSaysWhatIsWrongBeforeWhatIsToBeDone(t *testing.T) {
+// plan shows what the next hook would do, and the problems of the unit. Options come first.
+func TestPlanShowsProblemsBeforeSteps(t *testing.T) {
 	r := hosttest.Host(t, "nvidia-only")
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, r), CharmDir: hosttest.CharmDir(t), NewID: func() string { return "0badcafe" }}}
 	c.Host.Runner = hosttest.NewMachine(t)
@@ -52,7 +51,7 @@ func TestPlanSaysWhatIsWrongBeforeWhatIsToBeDone(t *testing.T) {
 	require.False(t, r.Exists("/var/lib/concourse"))
 }
 
-func TestActionsReportFailuresToWhoeverAsked(t *testing.T) {
+func TestFailedActionsReportTheError(t *testing.T) {
 	m := jujutest.New("concourse-ci-machine/0")
 	m.CharmDir = hosttest.CharmDir(t)
 	r := hosttest.Host(t, "amd")
