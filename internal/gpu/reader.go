@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// readTime is how long files are waited for. A GPU in good health answers within
-	// milliseconds.
+	// readTime is how long the next answer is waited for. A GPU in good health answers
+	// within milliseconds.
 	readTime = 5 * time.Second
 	// readerTime is how long the process that reads them is: a hook has half a minute.
 	readerTime = 3 * readTime
@@ -114,6 +114,9 @@ func readFiles(r host.Root, paths []string) map[string]attribute {
 		select {
 		case a := <-come:
 			answers[a.path] = a.attribute
+			if timer.Stop() { // a busy machine is slow with all files, and hangs with none
+				timer.Reset(readTime)
+			}
 		case <-late:
 			return answers
 		}

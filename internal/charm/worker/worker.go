@@ -70,6 +70,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	tags := gpus.applyQuarantine(o)
 	tags.causes = append(ranked(rankGPUs, gpus.Causes), ranked(rankGPUs, gpus.Warnings)...)
 	driver, decision := desireDriver(o, gpus)
+	toolkit, missing := desireAMDToolkit(o, gpus)
 	var trusted role.Desired
 	trusted.TrustAuthorities(o.Observed)
 	wrapper, wrapped := desireWrapper(o, gpus, trusted.Trusted)
@@ -80,7 +81,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		rolePart(rankRelease, func(d *role.Desired) { role.DesireRelease(d, o.Observed, drainBeforeUpgrade(o)) }),
 		part{resources: []plan.Resource{concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits}}},
 		driver,
-		desireAMDToolkit(o, gpus),
+		toolkit,
 		desireNVIDIAToolkit(o, gpus),
 		part{resources: removeOtherVendor(o, gpus)},
 		desireSpec(o, gpus),
@@ -98,7 +99,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		GPUs: publishedGPUs(o, gpus), Known: known, LimitRelease: o.LimitRelease,
 		Kubernetes: servesKubelet(o, gpus), Exporter: len(gpus.All) > 0,
 		AMDToolkit: wantsToolkit(gpus, gpu.AMD), NVIDIAToolkit: wantsToolkit(gpus, gpu.NVIDIA),
-		GeneratesSpec: generatesSpec(o, gpus), Driver: decision,
+		MissingToolkit: missing, GeneratesSpec: generatesSpec(o, gpus), Driver: decision,
 	}
 	if all.err == nil {
 		all = join(all, desireWorker(o, gpus, trusted, wrapped))
@@ -262,12 +263,13 @@ type Worker struct {
 	Known        KnownGPUs           // to record
 	LimitRelease string              // release in WorkerLimitFile
 
-	Kubernetes    bool // the kubelet is offered the GPUs after applying
-	Exporter      bool // rocm-exporter should be running after applying
-	AMDToolkit    bool // required; the status shows a failed installation
-	NVIDIAToolkit bool // required; the status shows a failed installation
-	GeneratesSpec bool // applying can give additional NVIDIA GPUs to tasks
-	Driver        *Driver
+	Kubernetes     bool   // the kubelet is offered the GPUs after applying
+	Exporter       bool   // rocm-exporter should be running after applying
+	AMDToolkit     bool   // required; the status shows a failed installation
+	MissingToolkit string // why this base has no AMD toolkit, for check-status
+	NVIDIAToolkit  bool   // required; the status shows a failed installation
+	GeneratesSpec  bool   // applying can give additional NVIDIA GPUs to tasks
+	Driver         *Driver
 }
 
 // Driver holds the decision on the driver of AMD GPUs, with its input.

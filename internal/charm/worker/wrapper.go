@@ -27,10 +27,10 @@ import (
 // wantsToolkit reports whether the unit needs the container toolkit of a vendor.
 func wantsToolkit(g GPUs, v gpu.Vendor) bool { return g.Vendor == v && len(g.All) > 0 }
 
-// desireAMDToolkit returns AMD's toolkit.
-func desireAMDToolkit(o Observed, g GPUs) (p part) {
+// desireAMDToolkit returns AMD's toolkit, or why this base has none.
+func desireAMDToolkit(o Observed, g GPUs) (p part, missing string) {
 	if !wantsToolkit(g, gpu.AMD) {
-		return p
+		return p, ""
 	}
 	want := amd.Toolkit{
 		Mode: o.Config.Toolkit, Version: o.Config.ToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
@@ -39,7 +39,7 @@ func desireAMDToolkit(o Observed, g GPUs) (p part) {
 	p.add(want.Resources...)
 	p.cause(rankToolkit, status.Active, want.Note)
 	p.cause(rankToolkit, status.Blocked, want.Blocked)
-	return p
+	return p, want.Missing
 }
 
 // desireNVIDIAToolkit returns NVIDIA's toolkit and its description of the unit's GPUs,

@@ -149,9 +149,12 @@ func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 	if u.Want.Worker.Exporter {
 		c.checkGPUs(ctx, r)
 	}
-	// The status does not report it; see amd.ToolkitNote.
+	// The status shows neither; see amd.ToolkitNote and amd.MissingToolkit.
 	if last := amd.ReadAttempt(c.Host.Root); u.Want.Worker.AMDToolkit && last != nil && last.Unreachable {
 		r.add("toolkit", nil, last.Text()+"; tasks get their GPUs without it")
+	}
+	if why := u.Want.Worker.MissingToolkit; why != "" {
+		r.add("toolkit", nil, why)
 	}
 	c.checkLeases(r)
 	c.checkService(u.Facts.Unit, r)

@@ -10,6 +10,7 @@ import (
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 )
@@ -88,6 +89,16 @@ func (c *Actions) runMigrations(ctx context.Context, u unitState, params map[str
 		results["message"] = "the database has this version"
 		return results, nil
 	}
+	if err := concourse.CanMigrate(current, supported, to); err != nil {
+		return results, err
+	}
+	down, api := to < current, c.webAPI(u)
+	if down { // a web of the older release may have no workers at first
+		c.logProgress(ctx)("Waiting for running builds to end")
+		if err := web.Hold(ctx, c.Host, api, u.Facts.Web.Workers); err != nil {
+			c.logProgress(ctx)(fmt.Sprintf("Builds: %v", err))
+		}
+	}
 	if _, err := c.Host.Run(ctx, resource.Systemctl("stop", concourse.WebUnit)); err != nil {
 		return results, err
 	}
@@ -96,12 +107,15 @@ func (c *Actions) runMigrations(ctx context.Context, u unitState, params map[str
 		results["after"] = to
 	}
 	if to < supported && failed == nil {
-		// A web migrates up when it starts.
-		results["message"] = "the web is stopped: set version= to the release that this version is for, or run " +
-			"restart-services to go up again"
+		results["message"] = "the web is stopped: the next hook starts the release that version= names; " +
+			"if that is the newer one, it migrates up again"
 		return results, nil
 	}
-	if _, err := c.Host.Run(ctx, resource.Systemctl("start", concourse.WebUnit)); err != nil && failed == nil {
+	_, err = c.Host.Run(ctx, resource.Systemctl("start", concourse.WebUnit))
+	if err == nil && down {
+		err = web.Release(ctx, c.Host, api, u.Want.Web.LocalURL)
+	}
+	if failed == nil {
 		failed = err
 	}
 	return results, failed

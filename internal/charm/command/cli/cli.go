@@ -1,6 +1,5 @@
-// Package cli is the command line of dispatch. It separates calls by Juju from commands of
-// a user, and passes both to packages charm and actions. It contains only the parsing of
-// arguments and the choice of the exit status.
+// Package cli implements the command line of dispatch. It distinguishes a call by Juju from a
+// call by a person, and hands both to packages charm and actions. It decides nothing else.
 package cli
 
 import (
@@ -24,9 +23,9 @@ import (
 	"concourse-ci-machine/internal/charm/juju"
 )
 
-// Main runs dispatch on this machine, below CHARM_ROOT. It returns the exit status of Run.
+// Main runs dispatch on this machine, below CHARM_ROOT. It returns what Run returns.
 func Main(args []string, env func(string) string, stdout, stderr io.Writer) int {
-	// Programs that dispatch starts, such as apt, create files that all users must read.
+	// The programs that it starts, as apt, make files that all have to read.
 	syscall.Umask(0o022)
 	exe, err := os.Executable()
 	if err != nil {
@@ -35,24 +34,21 @@ func Main(args []string, env func(string) string, stdout, stderr io.Writer) int 
 	return Run(host.New(env("CHARM_ROOT")), exe, args, env, stdout, stderr)
 }
 
-// Run runs dispatch on a machine. exe is the program's file. It returns the exit status: 0
-// if done or reported in the unit's status, 1 if failed (Juju retries the hook), 2 if the
-// command line is invalid.
+// Run runs dispatch, whose file is exe, on a machine. It returns the exit status: 0 done or
+// honestly reported in the unit's status, 1 failed (Juju runs the hook again), 2 called wrongly.
 func Run(h host.Host, exe string, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	ctx := context.Background()
 	c := &actions.Actions{Charm: &charm.Charm{Host: h, NewID: newID, Stderr: stderr, CharmDir: charmDir(exe, env)}}
 	if filepath.Base(exe) == wellknown.Dispatch {
 		c.Start = func(args ...string) error { return host.Detach(exe, args...) }
-		c.Probe, c.ReadStates = actions.NewProbe(c.Host, exe, "gpu", probe), gpuhealth.NewReader(c.Host, exe, "gpu",
-			read)
+		c.Probe, c.ReadStates = actions.NewProbe(c.Host, exe, "gpu", probe), gpuhealth.NewReader(c.Host, exe, "gpu", read)
 	}
 	if len(args) > 1 {
-		return runCommand(ctx, c, args[1:], env, stdout, stderr)
+		return runPerson(ctx, c, args[1:], env, stdout, stderr)
 	}
 	event, err := juju.ParseEvent(env)
 	if errors.Is(err, juju.ErrNotJuju) {
-		fmt.Fprint(stdout, usage())
-		return 0
+		return runPerson(ctx, c, []string{"--help"}, env, stdout, stderr)
 	}
 	if err != nil {
 		return fail(stderr, err)
@@ -63,7 +59,7 @@ func Run(h host.Host, exe string, args []string, env func(string) string, stdout
 		run = c.Action
 	}
 	if err := run(ctx); err != nil {
-		// Juju writes stderr to the unit's log. The trace has the origin of the error.
+		// Juju puts stderr into the unit's log; the trace says where it began.
 		fmt.Fprintln(stderr, jujuerrors.ErrorStack(err))
 		return 1
 	}
@@ -75,7 +71,8 @@ func fail(stderr io.Writer, err error) int {
 	return 1
 }
 
-// charmDir returns the charm's folder: from Juju, or the program's folder in a command.
+// charmDir is where the charm's files are: Juju says so, and for a person it
+// is where the program lies.
 func charmDir(exe string, env func(string) string) string {
 	if d := env("JUJU_CHARM_DIR"); d != "" {
 		return d
@@ -85,6 +82,6 @@ func charmDir(exe string, env func(string) string) string {
 
 func newID() string {
 	var b [4]byte
-	rand.Read(b[:]) // never fails: on an error crypto/rand ends the program
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
 	return hex.EncodeToString(b[:])
 }

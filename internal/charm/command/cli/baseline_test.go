@@ -9,11 +9,11 @@ import (
 
 func TestGPUBaselineIsTheCharmsProgram(t *testing.T) {
 	var started []string
-	execProgram = func(file string, argv, env []string) error {
+	becomeProgram = func(file string, argv, env []string) error {
 		started = append([]string{file}, argv[1:]...)
 		return syscall.ENOENT
 	}
-	t.Cleanup(func() { execProgram = syscall.Exec })
+	t.Cleanup(func() { becomeProgram = syscall.Exec })
 	code, _, stderr := dispatch(t, "no-gpu", "gpu-baseline compare a b --help")
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "gpu-baseline: no such file or directory")
