@@ -25,7 +25,9 @@ func (p *caller) topCommand() command {
 		},
 		run: func([]string) error {
 			if interval < time.Second {
-				return &wrongLine{text: fmt.Sprintf("cannot show who uses the GPUs every %s: want 1s or more", interval)}
+				return &usageError{text: fmt.Sprintf(
+					"cannot show who uses the GPUs every %s: want 1s or more", interval,
+				)}
 			}
 			if once || p.format.JSON || p.screen == nil {
 				return p.charm.GPUTop(p.ctx, p.stdout, p.format, actions.Top{})
