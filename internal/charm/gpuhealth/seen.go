@@ -16,7 +16,7 @@ import (
 // FetchSeen returns what the exporter at url reports of the GPUs for decisions on their
 // service. An empty list does not mean that the GPUs are missing: the exporter also returns
 // one if it could not look for them.
-func FetchSeen(ctx context.Context, h host.Host, url string) ([]quarantine.Seen, error) {
+func FetchSeen(ctx context.Context, h host.Host, url string) ([]quarantine.Reading, error) {
 	r, err := Fetch(ctx, h, url)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ var errImplausible = errors.New("the exporter tells of GPUs that there can't be"
 
 // parseSeen rejects implausible answers, because they are shown to people and in builds,
 // and name files.
-func parseSeen(all []api.Status) (seen []quarantine.Seen, err error) {
+func parseSeen(all []api.Status) (seen []quarantine.Reading, err error) {
 	if len(all) > maxGPUs {
 		return nil, errImplausible
 	}
@@ -53,7 +53,7 @@ func parseSeen(all []api.Status) (seen []quarantine.Seen, err error) {
 			return nil, errImplausible
 		}
 		names[name] = true
-		one := quarantine.Seen{Name: name, Index: s.Index, GFX: s.GFX, Up: s.Up, State: s.Health.State}
+		one := quarantine.Reading{Name: name, Index: s.Index, GFX: s.GFX, Up: s.Up, State: s.Health.State}
 		if s.Partitions <= 1 {
 			one.Memory, one.Total = s.MemoryUsed, s.MemoryTotal
 		}

@@ -39,13 +39,13 @@ func (p *preflight) sourcesInUse() []source {
 		return all
 	}
 	vendor := p.cfg.ComputeRuntime
-	if base := p.cfg.ROCmBaseURL; vendor == "rocm" && p.cfg.Toolkit != "skip" {
+	if base := p.cfg.ROCmBaseURL; vendor == "rocm" && p.cfg.AMDContainerToolkit != "skip" {
 		if base == "" {
 			base = amd.BaseURL
 		}
 		s, err := amd.ObserveToolkit(p.Host.Root)
 		all = append(all, source{
-			"AMD's packages", base, err == nil && p.cfg.Toolkit == "required" && !s.Package.Installed(),
+			"AMD's packages", base, err == nil && p.cfg.AMDContainerToolkit == "required" && !s.Package.Installed(),
 			proxies + "; or set rocm-base-url to a mirror",
 		})
 	}

@@ -33,7 +33,7 @@ func (u *Unit) startBench() error {
 		return nil
 	}
 	for _, e := range entries {
-		if one, readErr := u.pins().Read(e.Name()); one != nil || readErr != nil && clockpin.Plain(e.Name()) {
+		if one, readErr := u.pins().Read(e.Name()); one != nil || readErr != nil && clockpin.IsWholeGPU(e.Name()) {
 			err = errors.Join(err, u.Start("gpu", "bench", e.Name()))
 		}
 	}
@@ -94,7 +94,7 @@ func (u *benchWatch) look(ctx context.Context) (pinned bool, err error) {
 		return false, nil
 	}
 	now := clockpin.Judge(held.Record, u.read(held))
-	if err := held.Note(now); err != nil {
+	if err := held.Save(now); err != nil {
 		return false, err
 	}
 	return true, u.writeVerdict(now, name)
@@ -102,7 +102,7 @@ func (u *benchWatch) look(ctx context.Context) (pinned bool, err error) {
 
 // EndBench resets the clocks of a GPU if its task is over, with end also during a task.
 func (u *Unit) EndBench(w io.Writer, name string, end bool) error {
-	was, err := u.pins().Back(name, u.Host.Path(sysfsDir(name)), func() (string, error) {
+	was, err := u.pins().Restore(name, u.Host.Path(sysfsDir(name)), func() (string, error) {
 		if end {
 			return "", nil
 		}
@@ -112,7 +112,7 @@ func (u *Unit) EndBench(w io.Writer, name string, end bool) error {
 		return err
 	}
 	fmt.Fprintf(w, "GPU %s: its clocks are its own again, container %s had fixed them\n", name, was.Container)
-	was.MarkWrong("its clocks were given back", u.Host.Now())
+	was.MarkInvalid("its clocks were given back", u.Host.Now())
 	return u.writeVerdict(*was, name)
 }
 
@@ -173,7 +173,7 @@ func (u *benchWatch) close() {
 }
 
 // read reads a GPU's level, clocks and limits, as the exporter does.
-func (u *benchWatch) read(held *clockpin.Held) clockpin.Reading {
+func (u *benchWatch) read(held *clockpin.HeldPin) clockpin.Reading {
 	now := clockpin.Reading{At: u.Host.Now()}
 	level, unread := held.Now()
 	if err := u.open(); err != nil {
@@ -227,13 +227,13 @@ func addReading(now *clockpin.Reading, s amdgpu.State, unread error, r clockpin.
 	now.Clocks, now.Busy = fastestClocks(s), s.Activity.Graphics.Known && s.Activity.Graphics.Value >= busyThreshold
 	switch t := s.Throttling; {
 	case s.Suspended(): // no work can be slowed down, and the driver reports nothing
-		now.Level, now.Known, now.Counters = r.Level, true, r.Counters
+		now.Level, now.ThrottleKnown, now.Counters = r.Level, true, r.Counters
 	case unread != nil:
 		now.Failed = unread.Error()
 	case !s.Alive:
 		now.Failed = "the GPU does not answer"
 	case len(t.Residency) > 0:
-		now.Known = true
+		now.ThrottleKnown = true
 		if t.Ticks.Known {
 			now.Counters = append(now.Counters, clockpin.Counter{Ticks: uint64(t.Ticks.Value)})
 		}
@@ -242,7 +242,7 @@ func addReading(now *clockpin.Reading, s amdgpu.State, unread error, r clockpin.
 		}
 	case len(t.Active) > 0 && s.Table.Revision != nil:
 		v := *s.Table.Revision
-		now.Known = v.Format != 1 || v.Content != 4 && v.Content != 5
+		now.ThrottleKnown = v.Format != 1 || v.Content != 4 && v.Content != 5
 		for _, a := range t.Active {
 			if a.Active {
 				now.Limits = append(now.Limits, a.Reason)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
@@ -23,7 +24,7 @@ import (
 
 // sharingState returns gpu-sharing as of the last hook, and why the wrapper leases no GPU.
 func (u *Unit) sharingState() (sharing, why string) {
-	if cfg, known := u.option("gpu-sharing"); known && cfg.Exclusive {
+	if cfg, known := u.option("gpu-sharing"); known && cfg.GPUSharing == config.Exclusive {
 		return "exclusive", "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; " +
 			"see juju status"
 	}
@@ -128,7 +129,7 @@ func (u *Unit) leaseReport(l *unitLeases) (monitor.LeaseReport, []lease.State, e
 			one.Index = &l.gpus[i].index
 		}
 		if s.Held {
-			one.Kind, one.Container, one.Engine, one.PID = s.Kind, s.Short(), s.Engine, s.PID
+			one.Kind, one.Container, one.Engine, one.PID = s.Kind, s.ShortName(), s.Engine, s.PID
 			if namespace, pod, container := s.Pod(); pod != "" {
 				one.Namespace, one.Pod, one.Container = namespace, pod, container
 			}
@@ -147,7 +148,7 @@ func (u *Unit) leaseReport(l *unitLeases) (monitor.LeaseReport, []lease.State, e
 
 // clocks returns the fixed clocks of a GPU, or nil.
 func (u *Unit) clocks(name string) *monitor.Clocks {
-	r, err := u.pins().Fixed(name)
+	r, err := u.pins().ReadCurrent(name)
 	switch {
 	case err != nil: // it may be being written
 		return &monitor.Clocks{Why: err.Error()}
@@ -155,15 +156,15 @@ func (u *Unit) clocks(name string) *monitor.Clocks {
 		return nil
 	}
 	c := monitor.Clocks{Level: r.Level, Container: r.Container, Since: r.Since.UTC()}
-	if last := len(r.Wrong) - 1; last >= 0 {
-		c.Why = r.Wrong[last].Why
+	if last := len(r.InvalidSpans) - 1; last >= 0 {
+		c.Why = r.InvalidSpans[last].Reason
 	}
 	return &c
 }
 
 // endLeftovers ends the processes that ended tasks left behind, to free their GPUs.
 func (u *Unit) endLeftovers(w io.Writer, l lease.Leases) error {
-	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.Leftovers == "keep" {
+	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.GPULeftovers == "keep" {
 		return nil
 	}
 	signal := u.Signal
@@ -173,7 +174,7 @@ func (u *Unit) endLeftovers(w io.Writer, l lease.Leases) error {
 		}
 		signal = l.Signal
 	}
-	done, err := l.EndLeft(func(p lease.Process, sig unix.Signal) error {
+	done, err := l.EndRemaining(func(p lease.Process, sig unix.Signal) error {
 		if err := signal(p, sig); err != nil {
 			return fmt.Errorf("process %d: %w", p.PID, err)
 		}
@@ -276,7 +277,7 @@ func (u *Unit) Release(w io.Writer, which string, force bool) error {
 // endHint returns how to end a holder.
 func endHint(s lease.State) string {
 	see := ""
-	if look := s.Look(); look != "" {
+	if look := s.InspectCommand(); look != "" {
 		see = " (" + look + " shows it)"
 	}
 	switch s.Kind {

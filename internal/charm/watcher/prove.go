@@ -64,7 +64,7 @@ func (u *Unit) addProofs(l *quarantine.Look, r quarantine.Record) error {
 
 func notRunProof(name, command string, why error, at time.Time) quarantine.Proof {
 	return quarantine.Proof{
-		Name: name, Command: command, Began: at, Ended: at, End: quarantine.NotRun, Why: why.Error(),
+		Name: name, Command: command, Began: at, Ended: at, End: quarantine.NotRun, Reason: why.Error(),
 	}
 }
 
@@ -142,7 +142,7 @@ func verdict(p quarantine.Proof) string {
 	case p.End == quarantine.Passed:
 		return fmt.Sprintf("gpu-proof ended with 0 after %s", took)
 	case p.End == quarantine.NotRun:
-		return "gpu-proof can't be run: " + p.Why
+		return "gpu-proof can't be run: " + p.Reason
 	case p.Late:
 		return fmt.Sprintf("gpu-proof did not end within %s", quarantine.ProofDeadline)
 	default:

@@ -147,7 +147,7 @@ func TestFailedHealthCheckKeepsTheQuarantine(t *testing.T) {
 	r, err := quarantine.Read(u.Host.Root)
 	require.NoError(t, err)
 	require.Len(t, r.Find(sick).Strikes, 2)
-	require.Equal(t, "proof failed", r.Find(sick).Word())
+	require.Equal(t, "proof failed", r.Find(sick).ShortReason())
 }
 
 // The GPU stays on probation with a reason. A fixed problem is seen within a minute.

@@ -68,14 +68,14 @@ func (u *Unit) readRecorded() ([]recordedGPU, error) {
 func serviceText(all []recordedGPU) string {
 	var b strings.Builder
 	for _, s := range all {
-		if warning := s.Warned(); warning != "" {
+		if warning := s.WarningText(); warning != "" {
 			fmt.Fprintf(&b, "warning: %s: %s\n", s, warning)
 		}
 		if s.State == quarantine.InService {
 			continue
 		}
 		fmt.Fprintf(&b, "%s: %s %s\n", s.State, s, s.Text())
-		if now := quarantine.Texts(s.Standing); s.State == quarantine.Withheld && now != "" {
+		if now := quarantine.DescribeFaults(s.ActiveFaults); s.State == quarantine.Quarantined && now != "" {
 			fmt.Fprintf(&b, "      at the last look: %s\n", now)
 		}
 	}
@@ -89,7 +89,7 @@ type ServiceStatus struct {
 	State    quarantine.State `json:"state"`
 	Since    string           `json:"since"`
 	Why      string           `json:"why"`
-	By       quarantine.By    `json:"by,omitempty"`
+	By       quarantine.Actor `json:"by,omitempty"`
 	Standing []health.Fault   `json:"standing,omitempty"` // at the last look
 	Seconds  float64          `json:"withheld_seconds"`
 	Times    uint64           `json:"withheld_times"` // because of faults
@@ -99,8 +99,8 @@ type ServiceStatus struct {
 func (u *Unit) serviceJSON(all []recordedGPU) (list []ServiceStatus) {
 	for _, s := range all {
 		list = append(list, ServiceStatus{
-			s.name, s.Index, s.State, s.Since.UTC().Format("2006-01-02T15:04:05Z"), s.Why, s.By,
-			s.Standing, s.OutFor(u.Host.Now()), s.Times, s.Warned(),
+			s.name, s.Index, s.State, s.Since.UTC().Format("2006-01-02T15:04:05Z"), s.Reason, s.QuarantinedBy,
+			s.ActiveFaults, s.OutFor(u.Host.Now()), s.Times, s.WarningText(),
 		})
 	}
 	return list
@@ -136,22 +136,22 @@ func (u *Unit) changeRecord(change func(quarantine.Record) (quarantine.Record, e
 func (u *Unit) writeAdmission(r quarantine.Record) error {
 	var f admission.File
 	for _, g := range r.OutOfService() {
-		f.GPUs = append(f.GPUs, admission.GPU{Name: g.Name, Why: g.Text()})
+		f.GPUs = append(f.GPUs, admission.Quarantined{Name: g.Name, Reason: g.Text()})
 	}
 	for _, g := range r.GPUs {
 		if g.State == quarantine.InService && g.OpenIn != "" {
-			f.GPUs = append(f.GPUs, admission.GPU{
-				Name: g.Name,
-				Why:  "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows its build)",
+			f.GPUs = append(f.GPUs, admission.Quarantined{
+				Name:   g.Name,
+				Reason: "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows its build)",
 			})
 		}
 	}
 	for _, a := range r.Avoid() {
-		f.Avoid = append(f.Avoid, admission.Avoided{Name: a.GPU, Like: a.Like})
+		f.Avoid = append(f.Avoid, admission.Avoided{Name: a.GPU, StepHash: a.StepHash})
 	}
 	if l, err := u.readLeases(); err == nil && l != nil {
 		for _, g := range r.GPUs {
-			if most, ok := g.Most(); ok && g.State == quarantine.InService {
+			if most, ok := g.MaxIdleMemory(); ok && g.State == quarantine.InService {
 				f.Memory = append(f.Memory, admission.IdleMemory{
 					Name: g.Name, File: "/sys/bus/pci/devices/" + g.Name + "/mem_info_vram_used",
 					Most: most,
@@ -160,15 +160,15 @@ func (u *Unit) writeAdmission(r quarantine.Record) error {
 		}
 	}
 	if len(f.GPUs)+len(f.Avoid)+len(f.Memory) == 0 {
-		return u.Host.Remove(quarantine.WithheldFile)
+		return u.Host.Remove(quarantine.AdmissionFile)
 	}
 	want := admission.Encode(f)
-	if have, err := u.Host.ReadFile(quarantine.WithheldFile); err == nil && string(have) == string(want) {
-		if st, err := u.Host.Lstat(quarantine.WithheldFile); err == nil && st.Mode() == 0o644 {
+	if have, err := u.Host.ReadFile(quarantine.AdmissionFile); err == nil && string(have) == string(want) {
+		if st, err := u.Host.Lstat(quarantine.AdmissionFile); err == nil && st.Mode() == 0o644 {
 			return nil
 		}
 	}
-	return u.Host.WriteFile(quarantine.WithheldFile, want, 0o644)
+	return u.Host.WriteFile(quarantine.AdmissionFile, want, 0o644)
 }
 
 // Withhold keeps a GPU from new containers until a person returns it.
@@ -194,7 +194,7 @@ func (u *Unit) Return(w io.Writer, which string) error {
 			case now.Find(g.name) == nil:
 				text = g.String() + " is gone, and forgotten: it counts anew when it is back"
 			case len(standing) > 0:
-				text += ", though this stands: " + quarantine.Texts(standing) + ". It is not withheld for that any " +
+				text += ", though this stands: " + quarantine.DescribeFaults(standing) + ". It is not withheld for that any " +
 					"more; for anything new it is"
 			}
 			return now, text + ". Tags and status follow by the next hooks, within 10 minutes", err
@@ -267,7 +267,7 @@ func (u *Unit) OutOfService(unit string) (out []Problem, total int, err error) {
 	all, err := u.readRecorded()
 	for _, s := range all {
 		if s.State != quarantine.InService {
-			out = append(out, Problem{s.String(), s.Text() + "; " + s.remedy(unit), s.Person})
+			out = append(out, Problem{s.String(), s.Text() + "; " + s.remedy(unit), s.ManualReturn})
 		}
 	}
 	return out, len(all), err
@@ -277,7 +277,7 @@ func (u *Unit) OutOfService(unit string) (out []Problem, total int, err error) {
 func (u *Unit) Warnings() (list []Problem, err error) {
 	all, err := u.readRecorded()
 	for _, s := range all {
-		if warning := s.Warned(); warning != "" {
+		if warning := s.WarningText(); warning != "" {
 			list = append(list, Problem{GPU: s.String(), Text: warning})
 		}
 	}
@@ -292,9 +292,9 @@ func (s recordedGPU) remedy(unit string) string {
 	}
 	back := fmt.Sprintf("juju run %s gpu-return gpu=%s", unit, which)
 	switch code := s.Code(); {
-	case s.Person:
+	case s.ManualReturn:
 		return "once it is mended: " + back
-	case s.By == quarantine.ByHand:
+	case s.QuarantinedBy == quarantine.ByHand:
 		return "give it back: " + back
 	case s.index < 0:
 		return "give it back to the unit, or go on without it: " + back

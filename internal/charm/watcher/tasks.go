@@ -38,7 +38,7 @@ func (u *Unit) addTasks(l *quarantine.Look) {
 		for _, s := range states {
 			l.Holders[s.GPU] = s.Container
 			if s.Held && s.Kind == lease.Task {
-				add(quarantine.Task{Container: s.Container, Like: s.Like, Since: s.Since.UTC()}, s.GPU)
+				add(quarantine.Task{Container: s.Container, StepHash: s.StepHash, Since: s.Since.UTC()}, s.GPU)
 			}
 		}
 	}
@@ -113,20 +113,20 @@ func (u *Unit) fetchExit(ctx context.Context, container string) (status int, err
 // notifyTasks writes into the output of tasks which GPU failed during the task, and ends
 // the tasks if gpu-hang-action requires it. It holds no lock: problems with the output of a
 // task must not delay the decisions on GPUs.
-func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Seen) error {
+func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Reading) error {
 	r, err := quarantine.Read(u.Host.Root)
 	if err != nil {
 		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
 	}
 	l := tasknotice.Look{At: u.Host.Now().UTC(), Action: tasknotice.Write, Record: r}
 	if cfg, ok := u.option("gpu-hang-action"); ok {
-		l.Action = tasknotice.Action(cfg.HangAction)
+		l.Action = tasknotice.Action(cfg.GPUHangAction)
 	}
 	if l.Users, err = u.users(seen); err != nil {
 		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
 	}
 	tasks := tasknotice.Tasks{Leases: lease.Leases{Proc: u.Host.Path("/proc"), Cgroup: u.Host.Path("/sys/fs/cgroup")}}
-	if err := tasks.Tell(u.Host, w, l); err != nil {
+	if err := tasks.Notify(u.Host, w, l); err != nil {
 		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
 	}
 	return nil
@@ -134,7 +134,7 @@ func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Seen) error {
 
 // users returns the containers that have each GPU: the holder of the lease if GPUs are
 // leased, otherwise the containers that have the GPU open.
-func (u *Unit) users(seen []quarantine.Seen) (map[string][]string, error) {
+func (u *Unit) users(seen []quarantine.Reading) (map[string][]string, error) {
 	users := map[string][]string{}
 	for _, s := range seen {
 		if s.Open != nil {

@@ -47,11 +47,11 @@ func (u *Unit) reportIfLeased(ctx context.Context, w io.Writer) error {
 
 // decide reads the state of the GPUs, changes the record, and starts what is due. It also
 // returns what the exporter reported.
-func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Seen, error) {
+func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Reading, error) {
 	// The exporter can take seconds. It is read before the lock is taken, so that commands
 	// do not wait for it.
 	l := quarantine.Look{}
-	l.Boot, l.Driver = quarantine.Loads(u.Host.Root)
+	l.Boot, l.Driver = quarantine.CurrentLoad(u.Host.Root)
 	worker, cancel := context.WithTimeout(ctx, containersTimeout)
 	defer cancel()
 	seen, err := gpuhealth.FetchSeen(ctx, u.Host, u.ExporterURL)
@@ -70,16 +70,16 @@ func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Seen, erro
 		unread = u.addProofs(&l, r)
 		open = u.addNodes(&l, r)
 		now := quarantine.Decide(r, l)
-		due = now.Due()
+		due = now.DueProofs()
 		if err := u.saveEvidence(w, r, now); err != nil {
 			return r, err
 		}
 		for _, g := range now.GPUs {
 			was := r.Find(g.Name)
 			if was == nil || was.State != g.State {
-				fmt.Fprintf(w, "GPU %d (%s): %s: %s\n", g.Index, g.Name, g.State, g.Why)
+				fmt.Fprintf(w, "GPU %d (%s): %s: %s\n", g.Index, g.Name, g.State, g.Reason)
 			}
-			if warning := g.Warned(); warning != "" && (was == nil || was.Warned() == "") {
+			if warning := g.WarningText(); warning != "" && (was == nil || was.WarningText() == "") {
 				fmt.Fprintf(w, "GPU %d (%s): warning: %s\n", g.Index, g.Name, warning)
 			}
 		}
@@ -106,7 +106,7 @@ func (u *Unit) quarantinePolicy(r quarantine.Record) quarantine.Policy {
 	if !ok {
 		return before
 	}
-	return quarantine.Policy(cfg.Quarantine)
+	return quarantine.Policy(cfg.GPUQuarantine)
 }
 
 // option returns the configuration of the last hook. known is false if the option name is

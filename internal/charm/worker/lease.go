@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
@@ -27,7 +28,7 @@ const LeaseReport = "/run/concourse-gpu-leases.json"
 
 // ObserveLinks reads the links between the unit's GPUs if leases choose by them.
 func (o *Observed) ObserveLinks(r host.Root) {
-	if o.Config.Exclusive {
+	if o.Config.GPUSharing == config.Exclusive {
 		o.Links = gpu.ReadLinks(r, o.GPUs.GPUs)
 	}
 }
@@ -38,7 +39,7 @@ func (o *Observed) ObserveLinks(r host.Root) {
 func (o *Observed) observeLeases(h host.Host) {
 	data, err := h.ReadFile(LeaseReport)
 	var r monitor.LeaseReport
-	if !o.Config.Exclusive || err != nil || json.Unmarshal(data, &r) != nil ||
+	if o.Config.GPUSharing != config.Exclusive || err != nil || json.Unmarshal(data, &r) != nil ||
 		h.Now().Sub(r.At).Abs() > monitor.StaleLeases {
 		return
 	}
@@ -51,7 +52,7 @@ func (o *Observed) observeLeases(h host.Host) {
 // leaseConfig returns how the wrapper leases the chosen GPUs. It returns nil if tasks share
 // them.
 func leaseConfig(o Observed, g GPUs) *oci.Leases {
-	if !o.Config.Exclusive || len(g.Chosen) == 0 {
+	if o.Config.GPUSharing != config.Exclusive || len(g.Chosen) == 0 {
 		return nil
 	}
 	gpus := chosenInOrder(g)
@@ -97,7 +98,7 @@ func linkWeights(o Observed, gpus []gpu.GPU) [][]int {
 		for j, b := range at {
 			if i != j && max(a, b) < len(o.Links) && min(a, b) >= 0 {
 				l := o.Links[a][b]
-				rows[i][j] = lease.Weight(l.Same, l.Hops, l.NUMA)
+				rows[i][j] = lease.LinkWeight(l.Same, l.Hops, l.NUMA)
 			}
 			better = better || rows[i][j] != 0
 		}
@@ -111,10 +112,10 @@ func linkWeights(o Observed, gpus []gpu.GPU) [][]int {
 // desireLeases returns the causes for options without an effect, and removes the report
 // that the exporter would continue to show.
 func desireLeases(o Observed, g GPUs) (p part) {
-	if o.Config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
+	if o.Config.GPUSharing == config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
 		p.warn(rankLeases, "gpu-sharing=exclusive has no effect while compute-runtime=none")
 	}
-	if o.Config.Bench && !o.Config.Exclusive {
+	if o.Config.GPUBench && o.Config.GPUSharing != config.Exclusive {
 		p.warn(rankLeases, "gpu-bench=true has no effect while gpu-sharing=shared")
 	}
 	if leaseConfig(o, g) == nil {
@@ -126,13 +127,13 @@ func desireLeases(o Observed, g GPUs) (p part) {
 // benchConfig returns how the wrapper fixes the clocks of leased GPUs for tasks that
 // measure. It returns nil if gpu-bench is off.
 func benchConfig(o Observed, gpus []gpu.GPU) *oci.Bench {
-	if !o.Config.Bench {
+	if !o.Config.GPUBench {
 		return nil
 	}
 	var list []oci.BenchGPU
 	for _, g := range gpus {
 		name := gpu.Slot(g.PCI, g.Partition)
-		if g.Vendor == gpu.AMD && clockpin.Plain(name) {
+		if g.Vendor == gpu.AMD && clockpin.IsWholeGPU(name) {
 			list = append(list, oci.BenchGPU{
 				Name: name, Sysfs: path.Join(clockpin.Devices, name), Level: clockLevel(g.GFX),
 			})
@@ -173,7 +174,7 @@ func (b clockReset) Diff(_ context.Context, h host.Host) (p plan.Plan, err error
 	for _, e := range entries {
 		name := e.Name()
 		if r, readErr := (clockpin.Pins{Dir: h.Path(clockpin.DefaultDir)}).Read(name); r == nil && readErr == nil ||
-			!clockpin.Plain(name) {
+			!clockpin.IsWholeGPU(name) {
 			continue
 		}
 		p = append(p, plan.Step{

@@ -10,6 +10,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/concourse"
@@ -36,7 +37,7 @@ type workerLimit struct {
 // then.
 func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
 	_, id, installed := release.Installed(h.Root)
-	if !o.Config.Exclusive || !installed {
+	if o.Config.GPUSharing != config.Exclusive || !installed {
 		return nil
 	}
 	data, err := h.ReadFile(WorkerLimitFile)
@@ -61,7 +62,7 @@ func desireWorkerLimit(o Observed) (p part) {
 		p.err = err
 	case o.WorkerLimit.Release != "":
 		p.add(resource.File{Path: WorkerLimitFile, Data: append(data, '\n'), Mode: 0o600})
-	case !o.Config.Exclusive:
+	case o.Config.GPUSharing != config.Exclusive:
 		p.add(resource.Absent{Path: WorkerLimitFile, Why: "GPUs are not leased"})
 	}
 	return p
@@ -90,17 +91,17 @@ func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
 
 // eachGPU returns each GPU of the tasks for the web's table of all workers. Nothing is
 // decided from it.
-func eachGPU(o Observed, g GPUs) (each []relation.ToldGPU) {
+func eachGPU(o Observed, g GPUs) (each []relation.PublishedGPU) {
 	for i, one := range g.All {
 		if !contains(g.Chosen, one) {
 			continue
 		}
 		name := gpu.Slot(one.PCI, one.Partition)
-		published := relation.ToldGPU{Index: i, GFX: one.GFX, Model: one.Name}
+		published := relation.PublishedGPU{Index: i, GFX: one.GFX, Model: one.Name}
 		if s := o.Quarantine.Find(name); s != nil && g.Vendor == gpu.AMD {
 			published.Service = string(s.State)
 		}
-		if held, known := o.Leased[name]; known && o.Config.Exclusive {
+		if held, known := o.Leased[name]; known && o.Config.GPUSharing == config.Exclusive {
 			published.Leased = &held
 		}
 		each = append(each, published)

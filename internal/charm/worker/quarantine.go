@@ -47,7 +47,7 @@ func (o *Observed) observeQuarantine(r host.Root) (err error) {
 // record of the tags.
 func (g *GPUs) applyQuarantine(o Observed) (p part) {
 	g.Tagged = g.Chosen
-	if g.Vendor != gpu.AMD || o.Config.Quarantine == string(quarantine.Off) {
+	if g.Vendor != gpu.AMD || o.Config.GPUQuarantine == string(quarantine.Off) {
 		p.add(resource.Absent{Path: tagsFile, Why: "no GPU is withheld"})
 		return p
 	}
@@ -56,19 +56,19 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 		if one == nil {
 			continue
 		}
-		if warning := one.Warned(); warning != "" {
+		if warning := one.WarningText(); warning != "" {
 			g.Warnings = append(g.Warnings, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
 				"GPU %d: %s", one.Index, warning,
 			)})
 		}
 		if one.State != quarantine.InService {
 			g.Quarantined = append(g.Quarantined, *one)
-			if one.Await != nil && one.Await.Stuck {
+			if one.PendingProof != nil && one.PendingProof.Stuck {
 				g.Warnings = append(g.Warnings, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
-					"GPU %d is well and not returned: %s", one.Index, one.Await.Text,
+					"GPU %d is well and not returned: %s", one.Index, one.PendingProof.Text,
 				)})
 			}
-			if one.Person {
+			if one.ManualReturn {
 				g.Warnings = append(g.Warnings, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
 					"GPU %d fell sick too often to come back by itself; once it is mended: juju run %s "+
 						"gpu-return gpu=%d", one.Index, o.Facts.Unit, one.Index)})
@@ -99,7 +99,7 @@ func (g GPUs) quarantineText() (text string) {
 	for _, shown := range []struct {
 		state  quarantine.State
 		format string
-	}{{quarantine.Withheld, ", %d withheld: %s"}, {quarantine.Proving, ", %d proving: %s"}} {
+	}{{quarantine.Quarantined, ", %d withheld: %s"}, {quarantine.Proving, ", %d proving: %s"}} {
 		n := 0
 		var words []string
 		for _, w := range g.Quarantined {
@@ -107,8 +107,8 @@ func (g GPUs) quarantineText() (text string) {
 				continue
 			}
 			n++
-			word := w.Word()
-			if w.Together {
+			word := w.ShortReason()
+			if w.CommonCause {
 				word = quarantine.AllAtOnce
 			}
 			if !slices.Contains(words, word) {
@@ -174,7 +174,7 @@ func (t tagState) update(chosen []gpu.GPU, quarantined []quarantine.GPU, now tim
 	for _, g := range chosen {
 		slot := gpu.Slot(g.PCI, g.Partition)
 		if w, is := bySlot[slot]; is &&
-			(!inService[g.GFX] || slices.Contains(t.Excluded, slot) || now.Sub(*w.Out).Abs() >= excludeAfter) {
+			(!inService[g.GFX] || slices.Contains(t.Excluded, slot) || now.Sub(*w.OutSince).Abs() >= excludeAfter) {
 			excluded = append(excluded, slot)
 		}
 	}

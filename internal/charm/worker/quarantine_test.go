@@ -24,7 +24,7 @@ var slotsOf = []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:
 func withheld(o *Observed, gpus ...int) {
 	l := quarantine.Look{At: o.Now, Policy: quarantine.Auto}
 	for i, name := range slotsOf {
-		l.GPUs = append(l.GPUs, quarantine.Seen{Name: name, Index: i, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, Up: true, State: health.Healthy})
 	}
 	o.Quarantine = quarantine.Decide(quarantine.Record{}, l)
 	l.At = l.At.Add(time.Second)
@@ -51,7 +51,7 @@ func TestQuarantineRecordSurvivesTheWebRole(t *testing.T) {
 	var web Desired
 	web.Resources = RemoveForWeb(o.Observed)
 	require.False(t, absent(web, quarantine.File))
-	require.False(t, absent(web, quarantine.WithheldFile), "the first task after it may come before the first look")
+	require.False(t, absent(web, quarantine.AdmissionFile), "the first task after it may come before the first look")
 	other := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "none"}), nil)
 	require.True(t, absent(other, quarantine.File))
 }
@@ -113,7 +113,7 @@ func TestQuarantineOffTagsAllGPUs(t *testing.T) {
 	d := Desire(o, nil)
 	require.Equal(t, " (GPU: 4x AMD)", d.Suffix)
 	require.Contains(t, env(t, d)["CONCOURSE_TAG"], "gpu-count=4")
-	require.Nil(t, wrapperOf(t, d).Withheld)
+	require.Nil(t, wrapperOf(t, d).Quarantine)
 	require.True(t, absent(d, tagsFile))
 }
 
@@ -130,7 +130,7 @@ func TestTaskLimitIsTheNumberOfGPUsInService(t *testing.T) {
 func TestManualReturnIsInTheStatus(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})
 	withheld(&o, 2)
-	o.Quarantine.Find(slotsOf[2]).Person = true
+	o.Quarantine.Find(slotsOf[2]).ManualReturn = true
 	d := Desire(o, nil)
 	require.Contains(t, d.Causes[len(d.Causes)-1].Text+d.Causes[0].Text,
 		"GPU 2 fell sick too often to come back by itself; once it is mended: juju run concourse-ci-machine/0 gpu-return gpu=2")
@@ -143,13 +143,13 @@ func TestWatchRunsOnUnitsWithAMDGPUs(t *testing.T) {
 		require.True(t, ok)
 		require.Contains(t, layer, "command: /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
 		require.Contains(t, layer, " --service.report=/var/lib/concourse-ci-machine/gpu-service.json")
-		w := wrapperOf(t, d).Withheld
-		require.Equal(t, quarantine.WithheldFile, w.File)
+		w := wrapperOf(t, d).Quarantine
+		require.Equal(t, quarantine.AdmissionFile, w.File)
 		require.Equal(t, oci.LeasedGPU{Name: slotsOf[3], Nodes: []string{"/dev/dri/renderD131", "/dev/dri/card4"}}, w.GPUs[3])
 	}
 	d := Desire(observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "none"}), nil)
 	require.True(t, absent(d, quarantine.File))
-	require.True(t, absent(d, quarantine.WithheldFile))
+	require.True(t, absent(d, quarantine.AdmissionFile))
 }
 
 // Statistics do not quarantine a GPU: tags and wrapper are unchanged, and the status has a
@@ -198,7 +198,7 @@ func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {
 			var withheld []quarantine.GPU
 			for name, since := range one.out {
 				at := hosttest.Now.Add(-since)
-				withheld = append(withheld, quarantine.GPU{Name: name, Out: &at})
+				withheld = append(withheld, quarantine.GPU{Name: name, OutSince: &at})
 			}
 			after := before.update(chosen, withheld, hosttest.Now)
 			require.Equal(t, one.want, strings.Join(after.Excluded, " "))
@@ -219,7 +219,7 @@ func TestFirstHealthCheckEndsBeforeTheTagsChange(t *testing.T) {
 	withheld(&o, 1)
 	l := quarantine.Look{At: o.Now, Policy: quarantine.Auto}
 	for i, name := range slotsOf {
-		l.GPUs = append(l.GPUs, quarantine.Seen{Name: name, Index: i, Up: true})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, Up: true})
 	}
 	for o.Quarantine.Find(slotsOf[1]).State != quarantine.InService {
 		l.At = l.At.Add(6 * time.Second)

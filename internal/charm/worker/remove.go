@@ -83,7 +83,7 @@ func removeOtherVendor(o Observed, g GPUs) []plan.Resource {
 	var rs []plan.Resource
 	if !wanted(gpu.AMD) {
 		rs = append(append(rs, removeAMD(o.Observed, why)...), removeWatch(o.CharmDir, why)...)
-		rs = append(rs, resource.AllAbsent(why, quarantine.File, quarantine.WithheldFile)...)
+		rs = append(rs, resource.AllAbsent(why, quarantine.File, quarantine.AdmissionFile)...)
 	}
 	if !wanted(gpu.NVIDIA) {
 		rs = append(rs, nvidia.Leave(why)...)

@@ -57,7 +57,7 @@ func lostWeb(o role.Observed) bool {
 // drain ends a worker that has no web.
 func drain(o role.Observed) plan.Resource {
 	return concourse.Drain{
-		State: o.Units[concourse.Unit], Limit: o.Config.DrainTimeout,
+		State: o.Units[concourse.Unit], Limit: o.Config.WorkerDrainTimeout,
 		Why: "it has no web to register at", Disrupts: role.RunningTasks,
 	}
 }
@@ -95,7 +95,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	)
 	w := Worker{
 		Suffix: gpus.Suffix() + folderSuffix(o), LogLevel: o.Config.LogLevel,
-		Invocation: o.Units[concourse.Unit].Invocation, Drain: o.Config.DrainTimeout,
+		Invocation: o.Units[concourse.Unit].Invocation, Drain: o.Config.WorkerDrainTimeout,
 		GPUs: publishedGPUs(o, gpus), Known: known, LimitRelease: o.LimitRelease,
 		Kubernetes: servesKubelet(o, gpus), Exporter: len(gpus.All) > 0,
 		AMDToolkit: wantsToolkit(gpus, gpu.AMD), NVIDIAToolkit: wantsToolkit(gpus, gpu.NVIDIA),
@@ -140,7 +140,7 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 		LogLevel: o.Config.LogLevel, TSA: o.TSA,
 		Tags:    concourse.Tags(unitTags(o.Config.Tags, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)),
 		Wrapped: wrapped, MaxTasks: maxTasks(o, gpus), CertsDir: certsFolder(trusted.Trusted),
-		DNSProxy: o.Config.DNSProxy, DNSServers: o.Config.DNSServers, Proxy: role.ProxyOf(o.Facts, o.Config),
+		DNSProxy: o.Config.ContainerdDNSProxy, DNSServers: o.Config.ContainerdDNSServers, Proxy: role.ProxyOf(o.Facts, o.Config),
 	}
 	var traced []status.Cause
 	cfg.Tracing, traced = role.Tracing(o.Observed, o.WorkerEnv, nil, "concourse-worker")
@@ -156,7 +156,7 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 		return p
 	}
 	if o.KeptName != "" {
-		p.add(predecessor.KeepName(workDir, o.KeptName))
+		p.add(predecessor.NameFile(workDir, o.KeptName))
 	}
 	p.add(certs...)
 	p.add(concourse.OperatorEnv{}, concourse.WorkerID(workDir, o.WorkerID), unit,
@@ -300,7 +300,7 @@ func drainBeforeUpgrade(o Observed) plan.Resource {
 				return err
 			}),
 		concourse.Retire{
-			State: state, Limit: o.Config.DrainTimeout,
+			State: state, Limit: o.Config.WorkerDrainTimeout,
 			Why: "another release of Concourse takes its place",
 		},
 	}

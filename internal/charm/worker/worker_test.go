@@ -77,7 +77,7 @@ func TestD16D17OnlyItsOwnFilesRestartTheWorker(t *testing.T) {
 			o.Facts.Flights[0].Own["worker-public-key"] = "ssh-rsa A"
 		}, false},
 		"time passed":         {func(o *Observed) { o.Now = o.Now.Add(time.Hour) }, false},
-		"drain timeout":       {func(o *Observed) { o.Config.DrainTimeout = time.Hour }, false},
+		"drain timeout":       {func(o *Observed) { o.Config.WorkerDrainTimeout = time.Hour }, false},
 		"the exporter is new": {func(o *Observed) { o.Programs = []byte("2") }, false},
 		"a tag":               {func(o *Observed) { o.Config.Tags = []string{"big"} }, true},
 		"another TSA":         {func(o *Observed) { o.Facts.Flights[0].Units["web/0"]["tsa-host"] = "10.0.0.9:2222" }, true},
@@ -304,7 +304,7 @@ func TestUnknownArchitectureIsReported(t *testing.T) {
 		require.Equal(t, c.arches, wrapperOf(t, d).Env["HIP_ARCHES"], name)
 		require.Len(t, wrapperOf(t, d).Devices, 4, name)
 		require.Equal(t, "gpu,compute-runtime=rocm,rocm,gpu-count=4,gfx=gfx90a", env(t, d)["CONCOURSE_TAG"], name)
-		require.Equal(t, "gfx90a=3", d.GPUs.Bag()["gpu-archs"], name)
+		require.Equal(t, "gfx90a=3", d.GPUs.Databag()["gpu-archs"], name)
 	}
 }
 

@@ -33,7 +33,7 @@ func desireAMDToolkit(o Observed, g GPUs) (p part, missing string) {
 		return p, ""
 	}
 	want := amd.Toolkit{
-		Mode: o.Config.Toolkit, Version: o.Config.ToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
+		Mode: o.Config.AMDContainerToolkit, Version: o.Config.AMDContainerToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
 		Series: o.Machine.Series, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), Seen: o.Toolkit,
 		Now: o.Now}.Want()
 	p.add(want.Resources...)
@@ -118,8 +118,8 @@ func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci
 			config.RootfsEnv = map[string]map[string]string{amd.Home: amd.TaskEnv()}
 		}
 	}
-	if len(g.Chosen) > 0 && g.Vendor == gpu.AMD && o.Config.Quarantine != string(quarantine.Off) {
-		config.Withheld = &oci.Withheld{File: quarantine.WithheldFile, GPUs: leasedGPUs(chosenInOrder(g))}
+	if len(g.Chosen) > 0 && g.Vendor == gpu.AMD && o.Config.GPUQuarantine != string(quarantine.Off) {
+		config.Quarantine = &oci.Quarantine{File: quarantine.AdmissionFile, GPUs: leasedGPUs(chosenInOrder(g))}
 	}
 	if len(g.Chosen) == 0 && g.Requested {
 		config.Visible = []string{cmp.Or(g.Vendor, gpu.AMD).Traits().Visible}
@@ -133,9 +133,9 @@ func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci
 	if len(enginesFor(o, g)) > 0 {
 		config.Containers = oci.Asked
 	}
-	if !o.Config.NoFolders {
+	if !o.Config.NoSrvFolders {
 		config.Folders = &oci.Folders{
-			Root: Srv, Containers: o.Config.FoldersFor, Names: o.Config.Folders,
+			Root: Srv, Containers: o.Config.SrvFoldersContainers, Names: o.Config.SrvFolders,
 			Readonly: oci.Recursive,
 		}
 		if !o.Machine.RecursiveReadonly {
@@ -170,7 +170,7 @@ func taskEnv(o Observed, g GPUs) (map[string]string, error) {
 		} else if o.Config.TaskEnv["HIP_ARCHES"] != "" {
 			err = nil // task-env has the value
 		}
-		version := o.Config.HSAOverride
+		version := o.Config.HSAOverrideGFXVersion
 		if version == "auto" {
 			var overrideErr error
 			version, overrideErr = amd.OverrideGFX(gfx)
@@ -208,7 +208,7 @@ var toolNames = []string{"gpu-baseline"}
 // in the charm's folder, which an upgrade replaces while tasks run. The files in this
 // folder are replaced one by one, so that a task has the programs of the running charm.
 func toolsFor(o Observed, g GPUs) string {
-	if !o.Config.Tools || len(g.Chosen) == 0 {
+	if !o.Config.GPUTools || len(g.Chosen) == 0 {
 		return ""
 	}
 	return role.ToolsDir
@@ -235,7 +235,7 @@ func enginesFor(o Observed, g GPUs) []string {
 	if g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
 		return nil
 	}
-	return o.Config.Engines
+	return o.Config.ContainerEngines
 }
 
 func desireEngines(o Observed, g GPUs) (p part) {
@@ -260,7 +260,7 @@ func removeEngines(why string) []plan.Resource {
 // NVIDIAToolkit returns the input for the decision on NVIDIA's toolkit.
 func NVIDIAToolkit(o Observed, g GPUs) nvidia.Toolkit {
 	t := nvidia.Toolkit{
-		Version: o.Config.NVIDIAToolkitVersion, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config),
+		Version: o.Config.NVIDIAContainerToolkitVersion, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config),
 		GPUs: g.All, Seen: o.NVIDIAToolkit, Now: o.Now,
 	}
 	if o.Machine.LXD() {

@@ -40,10 +40,11 @@ func (c *Actions) ShowFleet(ctx context.Context, w io.Writer, f term.Format) err
 		return errors.New("cannot show the fleet: no hook has run on this machine yet")
 	}
 	c.Event = juju.Event{Name: "update-status", Unit: facts.Unit}
-	var u unitState
-	if u.Facts, u.Want, u.Problems, err = c.Decide(ctx); err != nil {
+	d, err := c.Decide(ctx)
+	if err != nil {
 		return err
 	}
+	u := unitState{Facts: d.Facts, Want: d.Want, Problems: d.Problems}
 	u.Config, _ = config.Parse(u.Facts.Config, u.Facts.Secrets)
 	return c.writeFleet(ctx, w, u, f)
 }
@@ -125,13 +126,13 @@ func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
 		archs = append(archs, fmt.Sprintf("%s=%d", a.Arch, a.GPUs))
 	}
 	for _, g := range w.Each {
-		if g.Out() {
+		if g.Quarantined() {
 			out = append(out, fmt.Sprintf("GPU %d %s", g.Index, g.Service))
 		}
 	}
 	inService, free, reported := "not told", "-", "-"
 	if w.InService != nil {
-		inService, reported = fmt.Sprint(*w.InService), age(all.Time.Sub(*w.Told))
+		inService, reported = fmt.Sprint(*w.InService), age(all.Time.Sub(*w.Since))
 	}
 	switch {
 	case w.Free != nil:

@@ -69,10 +69,11 @@ func (c *Actions) lockedAction(
 			return nil, fmt.Errorf("cannot lock %s: %w", charm.LockFile, err)
 		}
 		defer unlock()
-		var u unitState
-		if u.Facts, u.Want, u.Problems, err = c.Decide(ctx); err != nil {
+		d, err := c.Decide(ctx)
+		if err != nil {
 			return nil, err
 		}
+		u := unitState{Facts: d.Facts, Want: d.Want, Problems: d.Problems}
 		u.Config, _ = config.Parse(u.Facts.Config, u.Facts.Secrets)
 		return do(ctx, u, params)
 	}
@@ -121,7 +122,7 @@ func (c *Actions) logProgress(ctx context.Context) func(string) {
 }
 
 func (c *Actions) webAPI(u unitState) *concourse.API {
-	return concourse.NewAPI(u.Want.Web.LocalURL, u.Config.AdminUser, u.Want.Web.Secret[model.AdminPassword], "")
+	return concourse.NewAPI(u.Want.Web.LocalURL, u.Config.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword], "")
 }
 
 // textAction returns an action with one result, called key. The result is the text that the

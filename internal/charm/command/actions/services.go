@@ -95,7 +95,7 @@ func (c *Actions) runMigrations(ctx context.Context, u unitState, params map[str
 	down, api := to < current, c.webAPI(u)
 	if down { // a web of the older release may have no workers at first
 		c.logProgress(ctx)("Waiting for running builds to end")
-		if err := web.Hold(ctx, c.Host, api, u.Facts.Web.Workers); err != nil {
+		if err := web.HoldBuilds(ctx, c.Host, api, u.Facts.Web.Workers); err != nil {
 			c.logProgress(ctx)(fmt.Sprintf("Builds: %v", err))
 		}
 	}
@@ -113,7 +113,7 @@ func (c *Actions) runMigrations(ctx context.Context, u unitState, params map[str
 	}
 	_, err = c.Host.Run(ctx, resource.Systemctl("start", concourse.WebUnit))
 	if err == nil && down {
-		err = web.Release(ctx, c.Host, api, u.Want.Web.LocalURL)
+		err = web.ResumeBuilds(ctx, c.Host, api, u.Want.Web.LocalURL)
 	}
 	if failed == nil {
 		failed = err
@@ -132,6 +132,6 @@ func (c *Actions) adminPassword(_ context.Context, u unitState, _ map[string]any
 	if u.Facts.Web.SecretID == "" || password == "" {
 		return nil, fmt.Errorf("cannot tell the password: there is none yet; juju status says what the web waits for")
 	}
-	return map[string]any{"username": u.Config.AdminUser, "password": password,
+	return map[string]any{"username": u.Config.InitialAdminUsername, "password": password,
 		"message": "Use these credentials to login to Concourse web UI"}, nil
 }

@@ -35,7 +35,7 @@ func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any)
 			return nil, errors.Join(err, c.Host.Remove(role.LandedFile)) // the next hook enables the unit
 		}
 	}
-	for waited := time.Duration(0); waited < u.Config.DrainTimeout; waited += landPoll {
+	for waited := time.Duration(0); waited < u.Config.WorkerDrainTimeout; waited += landPoll {
 		states, err := resource.ShowUnits(ctx, c.Host, concourse.Unit)
 		if err != nil {
 			return nil, err
@@ -48,7 +48,7 @@ func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any)
 	return map[string]any{"landed": false}, fmt.Errorf(
 		"cannot wait longer than worker-drain-timeout (%s) for the running tasks: the worker lands when they "+
 			"end, and takes no new ones",
-		u.Config.DrainTimeout,
+		u.Config.WorkerDrainTimeout,
 	)
 }
 
@@ -82,7 +82,7 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[strin
 		}
 		// A worker stays as retiring if its tasks did not end before its unit was removed.
 		leaves := w.State == "landing" || w.State == "retiring"
-		if w.State == "running" && u.Facts.Web.Left(name) && !u.Facts.Web.Related(name) {
+		if w.State == "running" && u.Facts.Web.HasLeft(name) && !u.Facts.Web.Related(name) {
 			// Without its key it is listed as running for a while.
 			if err := api.Land(ctx, w); err != nil {
 				return nil, err
@@ -106,14 +106,14 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[strin
 // expel removes the key of a removed worker that still drains, and disconnects it: prune
 // does not wait for the worker's tasks. The next hook removes its record.
 func (c *Actions) expel(ctx context.Context, u unitState, name string) error {
-	if !u.Facts.Web.Left(name) {
+	if !u.Facts.Web.HasLeft(name) {
 		return nil
 	}
 	facts, web := u.Facts, *u.Facts.Web
-	web.Gone = slices.Clone(web.Gone)
-	for i := range web.Gone {
-		if web.Gone[i].Name == name {
-			web.Gone[i].Until = time.Time{}
+	web.Departed = slices.Clone(web.Departed)
+	for i := range web.Departed {
+		if web.Departed[i].Name == name {
+			web.Departed[i].Until = time.Time{}
 		}
 	}
 	facts.Web = &web
