@@ -141,8 +141,9 @@ func (u *Unit) writeAdmission(r quarantine.Record) error {
 	for _, g := range r.GPUs {
 		if g.State == quarantine.InService && g.OpenIn != "" {
 			f.GPUs = append(f.GPUs, admission.Quarantined{
-				Name:   g.Name,
-				Reason: "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows its build)",
+				Name: g.Name,
+				Reason: "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows " +
+					"its build)",
 			})
 		}
 	}
@@ -194,7 +195,8 @@ func (u *Unit) Return(w io.Writer, which string) error {
 			case now.Find(g.name) == nil:
 				text = g.String() + " is gone, and forgotten: it counts anew when it is back"
 			case len(standing) > 0:
-				text += ", though this stands: " + quarantine.DescribeFaults(standing) + ". It is not withheld for that any " +
+				text += ", though this stands: " + quarantine.DescribeFaults(standing) + ". It is not withheld " +
+					"for that any " +
 					"more; for anything new it is"
 			}
 			return now, text + ". Tags and status follow by the next hooks, within 10 minutes", err

@@ -140,7 +140,8 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 		LogLevel: o.Config.LogLevel, TSA: o.TSA,
 		Tags:    concourse.Tags(unitTags(o.Config.Tags, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)),
 		Wrapped: wrapped, MaxTasks: maxTasks(o, gpus), CertsDir: certsFolder(trusted.Trusted),
-		DNSProxy: o.Config.ContainerdDNSProxy, DNSServers: o.Config.ContainerdDNSServers, Proxy: role.ProxyOf(o.Facts, o.Config),
+		DNSProxy: o.Config.ContainerdDNSProxy, DNSServers: o.Config.ContainerdDNSServers,
+		Proxy: role.ProxyOf(o.Facts, o.Config),
 	}
 	var traced []status.Cause
 	cfg.Tracing, traced = role.Tracing(o.Observed, o.WorkerEnv, nil, "concourse-worker")

@@ -122,7 +122,9 @@ func (c *Actions) logProgress(ctx context.Context) func(string) {
 }
 
 func (c *Actions) webAPI(u unitState) *concourse.API {
-	return concourse.NewAPI(u.Want.Web.LocalURL, u.Config.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword], "")
+	return concourse.NewAPI(
+		u.Want.Web.LocalURL, u.Config.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword], "",
+	)
 }
 
 // textAction returns an action with one result, called key. The result is the text that the
