@@ -196,8 +196,7 @@ func (u *Unit) Return(w io.Writer, which string) error {
 				text = g.String() + " is gone, and forgotten: it counts anew when it is back"
 			case len(standing) > 0:
 				text += ", though this stands: " + quarantine.DescribeFaults(standing) + ". It is not withheld " +
-					"for that any " +
-					"more; for anything new it is"
+					"for that any more; for anything new it is"
 			}
 			return now, text + ". Tags and status follow by the next hooks, within 10 minutes", err
 		})
