@@ -63,7 +63,7 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 	if o.NVIDIA, err = worker.NVIDIADevices(c.Host.Root); err != nil {
 		return err
 	}
-	rest, err := plan.Diff(ctx, c.Host, worker.Refreshed(o)...)
+	rest, err := plan.Diff(ctx, c.Host, worker.RefreshResources(o)...)
 	if err != nil {
 		return err
 	}

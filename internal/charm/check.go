@@ -67,7 +67,7 @@ func (c *Charm) Check(ctx context.Context, want Desired, changed bool) []status.
 		if why := c.CheckPebble(ctx, role.ExporterService, role.ExporterURL); why != "" {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: "no GPU metrics: " + why})
 		} else {
-			causes = append(causes, gpuhealth.Remarks(ctx, c.Host, c.ExporterURL)...)
+			causes = append(causes, gpuhealth.CriticalCauses(ctx, c.Host, c.ExporterURL)...)
 		}
 	}
 	return causes
@@ -150,17 +150,17 @@ func (c *Charm) healthURL() string {
 // than their steps.
 func (c *Charm) noteCauses(want worker.Worker, notes []plan.Note) []status.Cause {
 	var causes []status.Cause
-	if want.Toolkit {
+	if want.AMDToolkit {
 		if text := amd.ToolkitNote(amd.ReadAttempt(c.Host.Root)); text != "" {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: text})
 		}
 	}
-	if want.NVIDIA {
+	if want.NVIDIAToolkit {
 		if a := nvidia.ReadAttempt(c.Host.Root); a != nil {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: a.Text()})
 		}
 	}
-	if len(notes) > 0 && want.Toolkit {
+	if len(notes) > 0 && want.AMDToolkit {
 		if a := amd.ObserveInstall(c.Host.Root).Attempt; a != nil {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: a.Text()})
 		}

@@ -72,7 +72,7 @@ func (c *Charm) decideRole(ctx context.Context, u role.Observed) (want Desired, 
 		if err != nil {
 			return want, err
 		}
-		d := web.Desire(o, worker.Gone(u))
+		d := web.Desire(o, worker.RemoveForWeb(u))
 		want.Desired, want.Web = d.Desired, d.Web
 		want.Resources = append(want.Resources, commandLink{u.CharmDir})
 	default:

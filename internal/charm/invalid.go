@@ -27,7 +27,7 @@ func (c *Charm) desireEnding(ctx context.Context, facts model.Facts, cfg config.
 		want.Desired.Resources, want.Web = d.Resources, d.Web
 		return want, err
 	}
-	want.Resources, err = worker.Ending(c.Host, o)
+	want.Resources, err = worker.EndTasks(c.Host, o)
 	return want, err
 }
 

@@ -22,7 +22,7 @@ func (c *Charm) reboot(ctx context.Context, want worker.Worker) ([]status.Cause,
 		return nil, jujuerrors.Annotate(amd.ForgetReboots(c.Host.Root), "cannot forget the reboots")
 	}
 	kind := status.Blocked
-	if want.Driver.Computes {
+	if want.Driver.HasGPUs {
 		kind = status.Active
 	}
 	pending := []status.Cause{{Kind: kind, Text: amd.RebootPending(c.Host.Root, reason, want.Driver.Facts,

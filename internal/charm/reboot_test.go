@@ -24,10 +24,10 @@ func driven(t *testing.T, name string, set map[string]any, computes bool) worker
 	maps.Copy(options, set)
 	r := roletest.DriverHost(t, name)
 	h := host.Host{Root: r, Runner: roletest.DriverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}
-	f, err := amd.ObserveDriver(t.Context(), h, worker.ROCmMachine(machine.Observe(r), "amd64"))
+	f, err := amd.ObserveDriver(t.Context(), h, worker.AMDMachine(machine.Observe(r), "amd64"))
 	require.NoError(t, err)
-	w := worker.DriverWanted(roletest.Config(t, options), "rocm-worker/0")
-	return worker.Worker{Driver: &worker.Driver{Decision: amd.Decide(f, w), Facts: f, Wanted: w, Computes: computes}}
+	w := worker.DriverOptions(roletest.Config(t, options), "rocm-worker/0")
+	return worker.Worker{Driver: &worker.Driver{Decision: amd.Decide(f, w), Facts: f, Wanted: w, HasGPUs: computes}}
 }
 
 // B15: the charm requests one reboot for each reason, at the end of a hook, and only if the

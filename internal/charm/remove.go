@@ -25,7 +25,7 @@ func desireRemoval(o role.Observed) role.Desired {
 	if o.Event != "remove" {
 		return d
 	}
-	d.Resources = slices.Concat(d.Resources, worker.Leave(o, why), web.RemoveAll(why), role.RemovePebble(why),
+	d.Resources = slices.Concat(d.Resources, worker.RemoveAll(o, why), web.RemoveAll(why), role.RemovePebble(why),
 		role.DesireTrust(o.Trust, nil), []plan.Resource{
 			resource.Absent{Path: release.UnitRecord(o.Facts.Unit), Why: why},
 			resource.Absent{Path: programs, Why: why, Tree: true},

@@ -58,7 +58,7 @@ func TestRemovedUnitDeletesItsFiles(t *testing.T) {
 
 // D21, D3: no role's leftovers keep running.
 func TestD21EachRoleRemovesTheOther(t *testing.T) {
-	gone := worker.Gone(role.Observed{})
+	gone := worker.RemoveForWeb(role.Observed{})
 	require.True(t, resourcetest.Absent(gone, concourse.UnitFile))
 	require.True(t, resourcetest.Absent(gone, concourse.EnvFile))
 	require.True(t, slices.ContainsFunc(gone, func(r plan.Resource) bool { _, is := r.(concourse.Drain); return is }))

@@ -53,7 +53,7 @@ func (c *Charm) rerun(ctx context.Context, want Desired, upgrades, changed bool)
 // gpusDescribed reports whether this run described GPUs that it could not know when it
 // began. The next run makes them available to tasks.
 func (c *Charm) gpusDescribed(want worker.Worker) bool {
-	if !want.Describes {
+	if !want.GeneratesSpec {
 		return false
 	}
 	names, err := worker.NVIDIADevices(c.Host.Root)
@@ -64,11 +64,11 @@ func (c *Charm) gpusDescribed(want worker.Worker) bool {
 // The next run finds out which limits it supports.
 func (c *Charm) limitUnknown(want worker.Worker) bool {
 	_, id, installed := release.Installed(c.Host.Root)
-	return want.GPUs.Exclusive && installed && want.Asked != id
+	return want.GPUs.Exclusive && installed && want.LimitRelease != id
 }
 
 // driverInstalled reports whether this run installed a driver that tasks waited for. Only
 // the next run can find the GPUs of that driver.
 func driverInstalled(w worker.Worker, changed bool) bool {
-	return changed && w.Driver != nil && !w.Driver.Computes && w.Driver.Decision.Driver
+	return changed && w.Driver != nil && !w.Driver.HasGPUs && w.Driver.Decision.Driver
 }

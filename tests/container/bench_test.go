@@ -92,7 +92,7 @@ func (w *promised) sees() {
 	w.t.Helper()
 	for _, name := range gpusOfWorker {
 		require.NoError(w.t, w.c.EndBench(io.Discard, name, false))
-		require.NoError(w.t, w.c.SeeBench(w.t.Context(), name, 1))
+		require.NoError(w.t, w.c.WatchBench(w.t.Context(), name, 1))
 	}
 }
 

@@ -42,7 +42,7 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzNotes", "concourse-ci-machine/internal/kube/deviceplugin"},
 		{"FuzzRecord", "concourse-ci-machine/internal/pool/clockpin"},
 		{"FuzzResult", "concourse-ci-machine/internal/charm/healthcheck"},
-		{"FuzzClean", "concourse-ci-machine/internal/charm/healthcheck"},
+		{"FuzzPrintable", "concourse-ci-machine/internal/charm/healthcheck"},
 		{"FuzzParse", "concourse-ci-machine/src/gpu-baseline/baseline"},
 		{"FuzzVersions", "concourse-ci-machine/src/gpu-baseline/baseline"},
 		{"FuzzRecord", "concourse-ci-machine/src/gpu-baseline/baseline"},

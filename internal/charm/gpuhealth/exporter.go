@@ -21,23 +21,23 @@ import (
 
 const (
 	exporterGPUs = "http://127.0.0.1:9401/api/v1/gpus"
-	// exporterTime is more than the exporter waits for a GPU that hangs, and less than
-	// Pebble waits for who decides whether GPUs are withheld.
-	exporterTime  = monitor.Deadline + 2*time.Second
-	ExporterLimit = 16 << 20 // bytes: 512 GPUs with their history and 64 containers each
-	MaxRemarks    = 4        // GPUs that a status names
+	// exporterTimeout is longer than the exporter waits for a GPU that hangs, and shorter
+	// than Pebble waits for a look.
+	exporterTimeout = monitor.Deadline + 2*time.Second
+	ExporterLimit   = 16 << 20 // bytes: 512 GPUs with their history and 64 containers each
+	MaxNamed        = 4        // GPUs that a status names
 )
 
-// FromExporter is the health of the GPUs as the exporter at url tells it, "" for this
-// machine's own. A hook gets what it knows of GPUs from there alone: a process that
-// reads a GPU that hangs can't end itself.
+// FromExporter returns the health of the GPUs from the exporter at url, "" for this
+// machine's exporter. A hook reads GPUs only through the exporter: a process that reads a
+// GPU that hangs cannot end itself.
 func FromExporter(ctx context.Context, h host.Host, url string) ([]State, error) {
-	r, err := Ask(ctx, h, url)
+	r, err := Fetch(ctx, h, url)
 	return States(r.GPUs), err
 }
 
-// Ask gets all that the exporter tells of GPUs.
-func Ask(ctx context.Context, h host.Host, url string) (api.Report, error) {
+// Fetch fetches the exporter's report on all GPUs.
+func Fetch(ctx context.Context, h host.Host, url string) (api.Report, error) {
 	var none api.Report
 	if url == "" {
 		if !h.Real() {
@@ -45,7 +45,7 @@ func Ask(ctx context.Context, h host.Host, url string) (api.Report, error) {
 		}
 		url = exporterGPUs
 	}
-	ctx, cancel := context.WithTimeout(ctx, exporterTime)
+	ctx, cancel := context.WithTimeout(ctx, exporterTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -67,15 +67,14 @@ func Ask(ctx context.Context, h host.Host, url string) (api.Report, error) {
 	return ParseReport(data)
 }
 
-// ParseReport reads what listens on the exporter's port, which need not be the
-// exporter: all texts in it can be printed, and all numbers are ones that something
-// here could have.
+// ParseReport decodes an answer from the exporter's port, which may come from another
+// program. All texts in the result are printable, and all numbers are plausible.
 func ParseReport(data []byte) (api.Report, error) {
 	var r api.Report
 	var all any
 	err := json.Unmarshal(data, &all)
 	if err == nil {
-		data, err = json.Marshal(tame(all))
+		data, err = json.Marshal(sanitizeValue(all))
 	}
 	if err != nil || json.Unmarshal(data, &r) != nil {
 		return api.Report{}, errors.New("the exporter does not answer with its list of GPUs")
@@ -86,8 +85,8 @@ func ParseReport(data []byte) (api.Report, error) {
 	return r, nil
 }
 
-// tame is a value of JSON without surprises.
-func tame(v any) any {
+// sanitizeValue returns a JSON value with printable texts and plausible numbers.
+func sanitizeValue(v any) any {
 	switch v := v.(type) {
 	case string:
 		return Printable(v)
@@ -97,29 +96,29 @@ func tame(v any) any {
 		}
 	case []any:
 		for i := range v {
-			v[i] = tame(v[i])
+			v[i] = sanitizeValue(v[i])
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, e := range v {
-			out[Printable(key)] = tame(e)
+			out[Printable(key)] = sanitizeValue(e)
 		}
 		return out
 	}
 	return v
 }
 
-// maxText bounds a text of the exporter's, in characters.
+// maxText bounds a text of the exporter, in characters.
 const maxText = 300
 
-// Printable is a text of others for one line of a status or a terminal.
+// Printable makes a foreign text fit one line of a status or a terminal.
 func Printable(text string) string { return sanitize.Line(text, maxText) }
 
-// Remarks are the GPUs that are critical, for the unit's status.
-func Remarks(ctx context.Context, h host.Host, url string) (causes []status.Cause) {
+// CriticalCauses returns the critical GPUs for the unit's status.
+func CriticalCauses(ctx context.Context, h host.Host, url string) (causes []status.Cause) {
 	states, err := FromExporter(ctx, h, url)
 	if err != nil {
-		return nil // whether the exporter works is told by another remark
+		return nil // another cause reports a failed exporter
 	}
 	if seen := Critical(states); len(seen) > 0 {
 		causes = append(causes, status.Cause{Kind: status.Active, Text: strings.Join(seen, "; ")})
@@ -127,13 +126,13 @@ func Remarks(ctx context.Context, h host.Host, url string) (causes []status.Caus
 	return causes
 }
 
-// Critical names the GPUs that are, and how many more there are than MaxRemarks.
+// Critical names the critical GPUs, and the number beyond MaxNamed.
 func Critical(states []State) (seen []string) {
 	more := 0
 	for _, s := range states {
 		switch {
 		case s.State != health.Critical:
-		case len(seen) == MaxRemarks:
+		case len(seen) == MaxNamed:
 			more++
 		default:
 			seen = append(seen, fmt.Sprintf("GPU %d is critical: %s%s", s.Index, s.Reason, SeeCodes(s.Codes)))
@@ -145,13 +144,13 @@ func Critical(states []State) (seen []string) {
 	return seen
 }
 
-// Out names the GPUs that no new task gets, and how many more there are than MaxRemarks.
-func Out(all []api.Status) (seen []string) {
+// OutOfService names the GPUs that no new task gets, and the number beyond MaxNamed.
+func OutOfService(all []api.Status) (seen []string) {
 	more := 0
 	for _, s := range all {
 		switch {
 		case !s.Out():
-		case len(seen) == MaxRemarks:
+		case len(seen) == MaxNamed:
 			more++
 		default:
 			seen = append(seen, fmt.Sprintf("GPU %d is %s %s", s.Index, s.Service.State, s.Service.Text()))

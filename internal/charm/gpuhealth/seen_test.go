@@ -13,8 +13,8 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// Of what a real exporter tells only what is sick is withheld, and no partition or
-// integrated GPU for what it does not have.
+// Only faulty GPUs of a real exporter's report are quarantined. Partitions and integrated
+// GPUs are not, although they lack some values.
 func TestGPUsOfEveryHostAreInService(t *testing.T) {
 	for name, sick := range map[string]string{"amd": "", "mi210x4": "0000:c3:00.0", "mi300x-cpx": "", "apu-gfx1103": "", "amd-nvidia": ""} {
 		r := hosttest.Host(t, name)
@@ -32,15 +32,15 @@ func TestGPUsOfEveryHostAreInService(t *testing.T) {
 	}
 }
 
-// Nobody withholds a GPU of another vendor, however sick it is.
-func TestOnlyAMDsGPUsAreDecidedOn(t *testing.T) {
+// GPUs of other vendors are not quarantined.
+func TestOnlyAMDGPUsAreQuarantined(t *testing.T) {
 	seen, err := parseLook([]byte(`{"gpus":[{"vendor":"nvidia","pci_bus_id":"0000:0a:00.0","health":{"state":"critical","faults":[{"kind":"hang","signals":["lost"]}]}},
 		{"vendor":"amd","pci_bus_id":"0000:03:00.0","up":true}]}`))
 	require.NoError(t, err)
 	require.Equal(t, []quarantine.Reading{{Name: "0000:03:00.0", Up: true}}, seen)
 }
 
-func TestOddAnswersTellNothing(t *testing.T) {
+func TestImplausibleAnswersAreRejected(t *testing.T) {
 	const one = `{"pci_bus_id":"0000:03:00.0","up":true,"health":{"state":"critical","faults":[{"kind":"hang","signals":["kernel\u001b[2Jlog"]}]}}`
 	seen, err := parseLook([]byte(`{"gpus":[` + one + `]}`))
 	require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestOddAnswersTellNothing(t *testing.T) {
 	}
 }
 
-func FuzzLook(f *testing.F) {
+func FuzzFetchSeen(f *testing.F) {
 	f.Add([]byte(`{"gpus":[{"pci_bus_id":"0000:03:00.0","partition":1,"health":{"faults":[{"kind":"hang","signals":["a"]}]}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		seen, err := parseLook(data)
@@ -70,11 +70,11 @@ func FuzzLook(f *testing.F) {
 	})
 }
 
-// parseLook is Look without the exporter between.
+// parseLook is FetchSeen without HTTP.
 func parseLook(data []byte) ([]quarantine.Reading, error) {
 	r, err := ParseReport(data)
 	if err != nil {
 		return nil, err
 	}
-	return seenOf(r.GPUs)
+	return parseSeen(r.GPUs)
 }

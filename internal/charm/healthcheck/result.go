@@ -14,20 +14,20 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// maxResult is more bytes than a result has.
+// maxResult bounds a result, in bytes.
 const maxResult = 16 << 10
 
 func lockFile(name string) string   { return path.Join(Dir, name+".lock") }
 func resultFile(name string) string { return path.Join(Dir, name+".json") }
 
-// OutputFile has what the last proof of a GPU wrote.
+// OutputFile returns the file with the output of a GPU's last health check.
 func OutputFile(name string) string { return path.Join(OutputDir, name+".txt") }
 
-// Lock keeps a second proof of a GPU away: the error is host.ErrLocked where one runs.
-// The kernel gives it back when this process dies.
+// Lock prevents a second health check of a GPU. The error is host.ErrLocked if one runs.
+// The kernel releases the lock when this process ends.
 func Lock(r host.Root, name string) (unlock func(), err error) { return r.TryLock(lockFile(name)) }
 
-// Write keeps how a proof ended, for the next look.
+// Write stores the result of a health check for the next look.
 func Write(r host.Root, p quarantine.Proof) error {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -39,7 +39,7 @@ func Write(r host.Root, p quarantine.Proof) error {
 	return r.WriteFile(resultFile(p.Name), append(data, '\n'), 0o600)
 }
 
-// WriteOutput keeps what a proof wrote, for people.
+// WriteOutput stores the output of a health check for people.
 func WriteOutput(r host.Root, name, output string) error {
 	if err := r.MkdirAll(OutputDir, 0o700); err != nil {
 		return err
@@ -47,15 +47,15 @@ func WriteOutput(r host.Root, name, output string) error {
 	return r.WriteFile(OutputFile(name), []byte(output), 0o600)
 }
 
-// Read is what is known of a GPU's proofs: how the last one ended, as long as somebody
-// wrote that down, and whether one runs. A damaged result is none: it is run again.
+// Read returns the last result of a GPU's health check, and whether one runs now. A damaged
+// result is ignored: the health check runs again.
 func Read(r host.Root, name string) (p quarantine.Proof, err error) {
 	unlock, err := Lock(r, name)
 	running := errors.Is(err, host.ErrLocked)
 	if err != nil && !running {
 		return p, fmt.Errorf("cannot tell whether gpu-proof runs: %w", err)
 	}
-	// The result is read while the lock is held: one that has ended has written it.
+	// The result is read under the lock, because a health check writes it before its end.
 	if data, err := readResult(r, name); err == nil {
 		p, _ = decode(data, name)
 	}
@@ -75,7 +75,7 @@ func readResult(r host.Root, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxResult+1))
 }
 
-// decode reads what Write wrote.
+// decode decodes a result of Write.
 func decode(data []byte, name string) (p quarantine.Proof, ok bool) {
 	if len(data) > maxResult || json.Unmarshal(data, &p) != nil || p.Name != name {
 		return quarantine.Proof{}, false

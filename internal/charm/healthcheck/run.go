@@ -17,24 +17,28 @@ import (
 )
 
 const (
-	maxOutput = 4096 // bytes that are kept of what the program writes
-	maxWhy    = 400  // bytes of a reason
-	maxLog    = 1 << 20
-	endTime   = 30 * time.Second // for a container's processes to end
+	maxOutput     = 4096 // bytes of output that are stored
+	maxWhy        = 400  // bytes of a reason
+	maxLog        = 1 << 20
+	removeTimeout = 30 * time.Second // for a container's processes to end
 )
 
-// Run runs the proof to its end, or to its deadline. It holds the GPU's lock, see Lock.
+// Run runs the health check to its end or its deadline. The caller holds the GPU's lock,
+// see Lock.
 func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p quarantine.Proof, output string) {
 	p = quarantine.Proof{Name: j.Name, Command: j.Command, Began: h.Now().UTC()}
 	defer func() { p.Ended = h.Now().UTC() }()
 	not := func(err error) (quarantine.Proof, string) {
-		p.End, p.Reason = quarantine.NotRun, clean(err.Error(), maxWhy)
+		p.End, p.Reason = quarantine.NotRun, printable(err.Error(), maxWhy)
 		return p, output
 	}
 	bundle := path.Join(Dir, j.id())
-	if h.Exists(path.Join(bundle, "state")) { // of one that was killed
-		if err := j.end(ctx, h); err != nil {
-			return not(fmt.Errorf("what the last proof left does not end, as processes do that hang in the driver: reboot the unit: %w", err))
+	if h.Exists(path.Join(bundle, "state")) { // the last run was killed
+		if err := j.remove(ctx, h); err != nil {
+			return not(fmt.Errorf(
+				"what the last proof left does not end, as processes do that hang in the driver: reboot the unit: %w",
+				err,
+			))
 		}
 	}
 	if err := j.write(h.Root, bundle); err != nil {
@@ -44,9 +48,9 @@ func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p qu
 	out, err := h.Run(ctx, host.Command{Deadline: deadline, Tail: maxOutput, Argv: []string{
 		j.Runc, "--root", h.Path(path.Join(bundle, "state")), "--log", h.Path(log), "--log-format", "json",
 		"run", "--bundle", h.Path(bundle), j.id()}})
-	output = clean(string(out), maxOutput)
-	if left := j.end(ctx, h); left != nil {
-		output += fmt.Sprintf("\n(its processes do not end: %s)\n", clean(left.Error(), maxWhy))
+	output = printable(string(out), maxOutput)
+	if left := j.remove(ctx, h); left != nil {
+		output += fmt.Sprintf("\n(its processes do not end: %s)\n", printable(left.Error(), maxWhy))
 	}
 	var failed *host.CommandError
 	switch {
@@ -59,7 +63,7 @@ func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p qu
 	case failed.Code < 0:
 		return not(err)
 	default:
-		if why := complaint(h.Root, log); why != "" {
+		if why := runcError(h.Root, log); why != "" {
 			return not(fmt.Errorf("%s does not start it: %s", j.Runc, why))
 		}
 		p.End, p.Exit = quarantine.Failed, failed.Code
@@ -67,9 +71,9 @@ func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p qu
 	return p, output
 }
 
-// write makes the bundle. What is there of the last one is written anew.
+// write writes the bundle, and replaces the previous one.
 func (j Job) write(r host.Root, bundle string) error {
-	t := treeOf(r, j.Command)
+	t := findTree(r, j.Command)
 	s, err := j.spec(t)
 	if err != nil {
 		return err
@@ -99,16 +103,16 @@ func (j Job) write(r host.Root, bundle string) error {
 	return r.WriteFile(path.Join(bundle, "config.json"), data, 0o600)
 }
 
-// end takes the container away, whatever of it is left.
-func (j Job) end(ctx context.Context, h host.Host) error {
-	_, err := h.Run(context.WithoutCancel(ctx), host.Command{Deadline: endTime, Argv: []string{
+// remove deletes the container, whatever its state.
+func (j Job) remove(ctx context.Context, h host.Host) error {
+	_, err := h.Run(context.WithoutCancel(ctx), host.Command{Deadline: removeTimeout, Argv: []string{
 		j.Runc, "--root", h.Path(path.Join(Dir, j.id(), "state")), "delete", "--force", j.id()}})
 	return err
 }
 
-// complaint is runc's own error, "" where the program ran and ended with what runc then
-// ends with, too. runc has a log for it, in JSON by lines.
-func complaint(r host.Root, log string) (why string) {
+// runcError returns runc's own error, "" if the program ran. In the latter case the exit
+// status is the program's. runc writes the error as JSON lines.
+func runcError(r host.Root, log string) (why string) {
 	data, err := r.ReadFile(log)
 	if err != nil {
 		return ""
@@ -119,11 +123,11 @@ func complaint(r host.Root, log string) (why string) {
 			why = entry.Msg
 		}
 	}
-	return clean(why, maxWhy)
+	return printable(why, maxWhy)
 }
 
-// clean is a text of others without what moves a cursor: the last limit bytes of it.
-func clean(s string, limit int) string {
+// printable returns the last limit bytes of a foreign text, without control characters.
+func printable(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && !unicode.IsPrint(r) || r == unicode.ReplacementChar {
 			return '?'

@@ -14,19 +14,19 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// nobody is who the program runs as.
+// nobody is the user of the program.
 const nobody = 65534
 
-// tree is what of the unit's files the container sees. All else, as /var, /home and
-// /run, it has not: a list of what is secret would lack what comes tomorrow.
+// tree holds the files of the unit that the container sees. All other folders are hidden,
+// such as /var, /home and /run: a list of secret files would miss future ones.
 type tree struct {
 	folders []string          // absolute, in order
 	links   map[string]string // bin -> usr/bin, by the name below /
 }
 
-// treeOf is the system's programs and libraries, where AMD's are as well, and the folder
-// of /srv that the command lies in.
-func treeOf(r host.Root, command string) (t tree) {
+// findTree returns the system's programs and libraries, including AMD's, and the folder of
+// /srv with the command.
+func findTree(r host.Root, command string) (t tree) {
 	t.links = map[string]string{}
 	for _, name := range []string{"bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "usr"} {
 		st, err := r.Lstat("/" + name)
@@ -47,15 +47,17 @@ func treeOf(r host.Root, command string) (t tree) {
 	return t
 }
 
-// hidden is what of these files is nobody's business: a GPU whose nodes have the group
-// root brings that group with it.
-var hidden = []string{
-	"/etc/concourse-ci-machine", "/etc/default/concourse", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers", "/etc/sudoers.d",
-	"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
+// maskedPaths lists files that the program must not read. The mode of a file is not enough:
+// if the nodes of a GPU have the group root, the program gets this group.
+var maskedPaths = []string{
+	"/etc/concourse-ci-machine", "/etc/default/concourse", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers",
+	"/etc/sudoers.d",
+	"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
+	"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
 }
 
-// spec is the container's config.json. /sys is the machine's, as a task has it: ROCm
-// finds the GPUs there, and can open those alone that it has a node of.
+// spec returns the container's config.json. /sys is the machine's, as in a task: ROCm finds
+// the GPUs there, and can open only those with a node in the container.
 func (j Job) spec(t tree) (*rspec.Spec, error) {
 	mount := func(kind, at string, options ...string) rspec.Mount {
 		return rspec.Mount{Destination: at, Type: kind, Source: kind, Options: options}
@@ -80,19 +82,24 @@ func (j Job) spec(t tree) (*rspec.Spec, error) {
 		Process: &rspec.Process{
 			User: rspec.User{UID: nobody, GID: nobody}, Args: []string{j.Command}, Cwd: "/tmp", NoNewPrivileges: true,
 			Capabilities: &rspec.LinuxCapabilities{},
-			Rlimits:      []rspec.POSIXRlimit{{Type: "RLIMIT_CORE"}}, // a core of what has a GPU's memory mapped is large
-			Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/rocm/bin", "HOME=/tmp", "LANG=C.UTF-8",
+			Rlimits:      []rspec.POSIXRlimit{{Type: "RLIMIT_CORE"}}, // a core with a GPU's memory is large
+			Env: []string{
+				"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/rocm/bin",
+				"HOME=/tmp", "LANG=C.UTF-8",
 				fmt.Sprintf("GPU_INDEX=%d", j.Index), "GPU_PCI=" + j.PCI},
 		},
 		Linux: &rspec.Linux{
 			CgroupsPath: "/" + j.id(),
 			Resources:   &rspec.LinuxResources{Devices: []rspec.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}},
-			MaskedPaths: hidden,
+			MaskedPaths: maskedPaths,
 			ReadonlyPaths: []string{
 				"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 		},
 	}
-	for _, n := range []rspec.LinuxNamespaceType{rspec.PIDNamespace, rspec.NetworkNamespace, rspec.IPCNamespace, rspec.UTSNamespace, rspec.MountNamespace, rspec.CgroupNamespace} {
+	for _, n := range []rspec.LinuxNamespaceType{
+		rspec.PIDNamespace, rspec.NetworkNamespace, rspec.IPCNamespace, rspec.UTSNamespace,
+		rspec.MountNamespace, rspec.CgroupNamespace,
+	} {
 		s.Linux.Namespaces = append(s.Linux.Namespaces, rspec.LinuxNamespace{Type: n})
 	}
 	edits := cdilib.ContainerEdits{ContainerEdits: &specs.ContainerEdits{DeviceNodes: j.Nodes}}
@@ -100,8 +107,9 @@ func (j Job) spec(t tree) (*rspec.Spec, error) {
 		return nil, fmt.Errorf("cannot give the container GPU %d: %w", j.Index, err)
 	}
 	for _, d := range s.Linux.Devices {
-		// Where others may use the node no group is needed.
-		if groups := &s.Process.User.AdditionalGids; d.GID != nil && d.FileMode != nil && *d.FileMode&0o006 != 0o006 && !slices.Contains(*groups, *d.GID) {
+		// No group is needed if other users may use the node.
+		if groups := &s.Process.User.AdditionalGids; d.GID != nil && d.FileMode != nil &&
+			*d.FileMode&0o006 != 0o006 && !slices.Contains(*groups, *d.GID) {
 			*groups = append(*groups, *d.GID)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"concourse-ci-machine/internal/gpu/nvidia"
 )
 
-// gpus are the checks of a unit that was asked for GPUs.
+// gpus checks the GPUs of a unit that requires them.
 func (p *preflight) gpus() []Check {
 	if p.cfg.ComputeRuntime == "none" {
 		return []Check{ok("gpu", "compute-runtime is none: tasks get no GPUs")}
@@ -26,7 +26,7 @@ func (p *preflight) gpus() []Check {
 		return []Check{failure("gpu", "look at "+gpu.NVIDIASpec, "%v", err)}
 	}
 	known, err := worker.ReadKnown(p.Host.Root)
-	if err != nil && !errors.Is(err, fs.ErrPermission) { // without root: as if none was known
+	if err != nil && !errors.Is(err, fs.ErrPermission) { // without root the file is ignored
 		return []Check{failure("gpu", "look at "+worker.GPUsFile, "%v", err)}
 	}
 	g := worker.DecideGPUs(p.cfg, inv, known, p.machine, described)
@@ -52,21 +52,24 @@ func (p *preflight) gpus() []Check {
 	return checks
 }
 
-// nodes are the device nodes with the number, mode and group that they have.
+// nodes reports the device nodes with number, mode and group.
 func (p *preflight) nodes(g worker.GPUs, inv gpu.Inventory) []Check {
 	var checks []Check
 	if g.Vendor == gpu.AMD && inv.KFD.Usable() {
 		n := inv.KFD.Node
 		checks = append(checks, ok("node "+n.Path, "%s, mode %04o, group %d", n.Number(), n.Mode, n.GID))
 	}
-	for _, of := range g.All {
-		checks = append(checks, ok("node "+of.Render.Path, "%s, mode %04o, group %d: %s", of.Render.Number(), of.Render.Mode, of.Render.GID, of.Name))
+	for _, one := range g.All {
+		checks = append(checks, ok(
+			"node "+one.Render.Path, "%s, mode %04o, group %d: %s", one.Render.Number(), one.Render.Mode,
+			one.Render.GID, one.Name,
+		))
 	}
 	return checks
 }
 
-// groups are those that GPUs' nodes are given to. Tasks get the nodes without
-// them; people and udev's rules need them.
+// groups checks the groups of GPU nodes. Tasks get the nodes without these groups. People
+// and udev's rules need them.
 func (p *preflight) groups() Check {
 	data, err := p.Host.ReadFile("/etc/group")
 	if err != nil {
@@ -87,7 +90,10 @@ func (p *preflight) groups() Check {
 		}
 	}
 	if len(missing) > 0 {
-		return warn("groups", "run: sudo groupadd --system "+missing[0], "there is no group %s", strings.Join(missing, " and no group "))
+		return warn(
+			"groups", "run: sudo groupadd --system "+missing[0], "there is no group %s",
+			strings.Join(missing, " and no group "),
+		)
 	}
 	return ok("groups", "%s", strings.Join(found, ", "))
 }
@@ -103,7 +109,10 @@ func (p *preflight) toolkitAMD() Check {
 	case s.Package.Installed():
 		return ok(name, "%s %s", amd.ToolkitPackage, s.Package.Version)
 	case s.Package.Broken():
-		return warn(name, "run: sudo dpkg --configure -a", "%s is %s: an installation did not finish", amd.ToolkitPackage, s.Package.Status)
+		return warn(
+			name, "run: sudo dpkg --configure -a", "%s is %s: an installation did not finish",
+			amd.ToolkitPackage, s.Package.Status,
+		)
 	case p.cfg.AMDContainerToolkit == "auto" && amd.MissingToolkit(p.machine.Series) != "":
 		return ok(name, "%s", amd.MissingToolkit(p.machine.Series))
 	case s.Attempt != nil && s.Attempt.Unreachable && p.cfg.AMDContainerToolkit == "auto":
@@ -121,7 +130,10 @@ func (p *preflight) toolkitNVIDIA() Check {
 	case err != nil:
 		return warn(name, "run: dpkg --audit", "%v", err)
 	case s.Package.Broken():
-		return warn(name, "run: sudo dpkg --configure -a", "%s is %s: an installation did not finish", nvidia.Package, s.Package.Status)
+		return warn(
+			name, "run: sudo dpkg --configure -a", "%s is %s: an installation did not finish",
+			nvidia.Package, s.Package.Status,
+		)
 	case s.Attempt != nil:
 		return failure(name, "the next hook tries again", "%s", s.Attempt.Text())
 	case s.Foreign:

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// What the charm is built for.
-var preflightSeries = []string{"focal", "jammy", "noble", "resolute"}
+// supportedSeries lists the series that the charm is built for.
+var supportedSeries = []string{"focal", "jammy", "noble", "resolute"}
 
 const (
 	minCPUs  = 2
 	gigabyte = 1_000_000_000
-	// lowDisk is free space below which builds soon fail, as volumes of images
-	// and caches take gigabytes each.
+	// lowDisk is the free space below which builds soon fail. Volumes of images and caches
+	// take gigabytes each.
 	lowDisk = 5 * gigabyte
 )
 
@@ -23,8 +23,11 @@ func (p *preflight) series() Check {
 	switch {
 	case m.Series == "":
 		return warn("series", "deploy to --base ubuntu@24.04", "/etc/os-release names no series")
-	case m.Distro != "ubuntu" || !slices.Contains(preflightSeries, m.Series):
-		return warn("series", "deploy to --base ubuntu@24.04; AMD has packages for some series of Ubuntu only", "%s %s is not tested with this charm", m.Distro, m.Series)
+	case m.Distro != "ubuntu" || !slices.Contains(supportedSeries, m.Series):
+		return warn(
+			"series", "deploy to --base ubuntu@24.04; AMD has packages for some series of Ubuntu only",
+			"%s %s is not tested with this charm", m.Distro, m.Series,
+		)
 	}
 	return ok("series", "Ubuntu %s", m.Series)
 }
@@ -37,9 +40,15 @@ func (p *preflight) kernel() Check {
 	}
 	switch {
 	case major < 4 || major == 4 && minor < 19:
-		return failure("kernel", "use a base with Linux 5.15 or newer", "Linux %s is too old for Concourse's containerd", text)
+		return failure(
+			"kernel", "use a base with Linux 5.15 or newer",
+			"Linux %s is too old for Concourse's containerd", text,
+		)
 	case !p.machine.RecursiveReadonly:
-		return warn("kernel", "use Linux 5.12 or newer", "Linux %s can't make what is mounted below folders of /srv read-only for tasks", text)
+		return warn(
+			"kernel", "use Linux 5.12 or newer",
+			"Linux %s can't make what is mounted below folders of /srv read-only for tasks", text,
+		)
 	}
 	return ok("kernel", "Linux %s", text)
 }
@@ -56,7 +65,11 @@ func (p *preflight) cpu() Check {
 	case err != nil || n == 0:
 		return warn("cpu", "run nproc on the unit", "/proc/cpuinfo names no processor")
 	case n < minCPUs:
-		return warn("cpu", "deploy with --constraints cores=2 or more", "%d processor; builds are slow and the worker's answers late with fewer than %d", n, minCPUs)
+		return warn(
+			"cpu", "deploy with --constraints cores=2 or more",
+			"%d processor; builds are slow and the worker's answers late with fewer than %d", n,
+			minCPUs,
+		)
 	}
 	return ok("cpu", "%d processors", n)
 }
@@ -74,13 +87,15 @@ func (p *preflight) memory() Check {
 	case err != nil || total == 0:
 		return warn("memory", "run free on the unit", "/proc/meminfo tells no total")
 	case total < p.cfg.MinRAM:
-		return warn("memory", "deploy with --constraints mem=..., or set min-ram-gb", "%s; min-ram-gb is %d", gb(total), p.cfg.MinRAM/gigabyte)
+		return warn(
+			"memory", "deploy with --constraints mem=..., or set min-ram-gb", "%s; min-ram-gb is %d",
+			gb(total), p.cfg.MinRAM/gigabyte,
+		)
 	}
 	return ok("memory", "%s", gb(total))
 }
 
-// disks are / and the file system of releases and volumes, where that is
-// another.
+// disks checks / and the file system of releases and volumes, if it is a separate one.
 func (p *preflight) disks() []Check {
 	var checks []Check
 	var seen [][2]uint64
@@ -98,9 +113,15 @@ func (p *preflight) disks() []Check {
 		case err != nil:
 			checks = append(checks, warn(name, "run df on the unit", "its space can't be told: %v", err))
 		case free < min(lowDisk, total/4):
-			checks = append(checks, failure(name, "remove what fills it, or give the machine a larger disk", "%s of %s are free; builds fail soon", gb(free), gb(total)))
+			checks = append(checks, failure(
+				name, "remove what fills it, or give the machine a larger disk",
+				"%s of %s are free; builds fail soon", gb(free), gb(total),
+			))
 		case free < p.cfg.MinDisk:
-			checks = append(checks, warn(name, remedy, "%s of %s are free; min-disk-gb is %d", gb(free), gb(total), p.cfg.MinDisk/gigabyte))
+			checks = append(checks, warn(
+				name, remedy, "%s of %s are free; min-disk-gb is %d", gb(free), gb(total),
+				p.cfg.MinDisk/gigabyte,
+			))
 		default:
 			checks = append(checks, ok(name, "%s of %s are free", gb(free), gb(total)))
 		}
@@ -110,13 +131,16 @@ func (p *preflight) disks() []Check {
 
 func gb(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/gigabyte) }
 
-// earliest is before any clock that is right.
-var earliest = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+// earliestTime is before the time of any correct clock.
+var earliestTime = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (p *preflight) clock() Check {
 	now := p.Host.Now()
-	if now.Before(earliest) {
-		return failure("time", "set the clock: timedatectl set-ntp true", "the clock says %s; no certificate is valid then", now.UTC().Format(time.DateOnly))
+	if now.Before(earliestTime) {
+		return failure(
+			"time", "set the clock: timedatectl set-ntp true",
+			"the clock says %s; no certificate is valid then", now.UTC().Format(time.DateOnly),
+		)
 	}
 	if p.machine.Container != "" {
 		return ok("time", "%s; the host keeps the clock", now.UTC().Format(time.RFC3339))
@@ -126,7 +150,14 @@ func (p *preflight) clock() Check {
 	case p.Host.Exists("/run/systemd/timesync/synchronized"), err == nil && synced:
 		return ok("time", "%s, from a time server", now.UTC().Format(time.RFC3339))
 	case err != nil:
-		return warn("time", "run timedatectl on the unit", "the kernel does not say whether its clock is right: %v", err)
+		return warn(
+			"time", "run timedatectl on the unit",
+			"the kernel does not say whether its clock is right: %v", err,
+		)
 	}
-	return warn("time", "timedatectl set-ntp true, and let the unit reach a time server", "%s, and no time server keeps it right; logins and certificates depend on it", now.UTC().Format(time.RFC3339))
+	return warn(
+		"time", "timedatectl set-ntp true, and let the unit reach a time server",
+		"%s, and no time server keeps it right; logins and certificates depend on it",
+		now.UTC().Format(time.RFC3339),
+	)
 }

@@ -17,15 +17,15 @@ import (
 	"concourse-ci-machine/internal/gpu/nvidia"
 )
 
-// source is a place that the unit fetches from.
+// source describes a place that the unit downloads from.
 type source struct {
 	name, url string
-	needed    bool // what comes from there is not here yet
+	required  bool // its packages are not installed
 	remedy    string
 }
 
-// used are the sources that the options make the unit fetch from.
-func (p *preflight) used() []source {
+// sourcesInUse returns the sources that the options require.
+func (p *preflight) sourcesInUse() []source {
 	var all []source
 	const proxies = "let the unit reach it, by http-proxy, https-proxy and no-proxy where there is a proxy"
 	if _, _, installed := release.Installed(p.Host.Root); !role.Attached(p.facts.Resource) {
@@ -44,18 +44,24 @@ func (p *preflight) used() []source {
 			base = amd.BaseURL
 		}
 		s, err := amd.ObserveToolkit(p.Host.Root)
-		all = append(all, source{"AMD's packages", base, err == nil && p.cfg.AMDContainerToolkit == "required" && !s.Package.Installed(), proxies + "; or set rocm-base-url to a mirror"})
+		all = append(all, source{
+			"AMD's packages", base, err == nil && p.cfg.AMDContainerToolkit == "required" && !s.Package.Installed(),
+			proxies + "; or set rocm-base-url to a mirror",
+		})
 	}
 	if vendor == "cuda" {
 		s, err := nvidia.Observe(p.Host.Root)
-		all = append(all, source{"NVIDIA's packages", nvidia.BaseURL, err == nil && !s.Tool, proxies + "; or install nvidia-container-toolkit by hand"})
+		all = append(all, source{
+			"NVIDIA's packages", nvidia.BaseURL, err == nil && !s.Tool,
+			proxies + "; or install nvidia-container-toolkit by hand",
+		})
 	}
 	return all
 }
 
-// sources asks all of them at once.
+// sources checks all sources in parallel.
 func (p *preflight) sources(ctx context.Context) []Check {
-	used := p.used()
+	used := p.sourcesInUse()
 	checks := make([]Check, len(used))
 	var all sync.WaitGroup
 	proxy := role.ProxyOf(p.facts, p.cfg)
@@ -65,11 +71,11 @@ func (p *preflight) sources(ctx context.Context) []Check {
 			name := "source " + s.name
 			switch {
 			case err == nil:
-				checks[i] = ok(name, "%s answers", shownURL(s.url))
-			case s.needed:
-				checks[i] = failure(name, s.remedy, "%s: %v", shownURL(s.url), err)
+				checks[i] = ok(name, "%s answers", redactURL(s.url))
+			case s.required:
+				checks[i] = failure(name, s.remedy, "%s: %v", redactURL(s.url), err)
 			default:
-				checks[i] = warn(name, s.remedy, "%s: %v", shownURL(s.url), err)
+				checks[i] = warn(name, s.remedy, "%s: %v", redactURL(s.url), err)
 			}
 		})
 	}
@@ -77,8 +83,8 @@ func (p *preflight) sources(ctx context.Context) []Check {
 	return checks
 }
 
-// shownURL is a URL without a password.
-func shownURL(s string) string {
+// redactURL returns a URL without the password.
+func redactURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {
 		return "the configured URL"
@@ -86,11 +92,10 @@ func shownURL(s string) string {
 	return u.Redacted()
 }
 
-// reach asks a server for its head. Any answer of its own will do: folders of a
-// repository are often forbidden. A proxy that wants a login, and a server that
-// is broken, are none.
+// reach sends a HEAD request. Any answer of the server is good, because folders of a
+// repository are often forbidden. A proxy that requires a login and a server error are not.
 func reach(ctx context.Context, address string, p resource.Proxies) error {
-	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, address, nil)
 	if err != nil {
@@ -98,7 +103,10 @@ func reach(ctx context.Context, address string, p resource.Proxies) error {
 	}
 	t := &http.Transport{Proxy: p.Func(), DisableKeepAlives: true}
 	defer t.CloseIdleConnections()
-	client := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return unreachable(err)
@@ -113,7 +121,8 @@ func reach(ctx context.Context, address string, p resource.Proxies) error {
 	return nil
 }
 
-// unreachable says why, without a proxy's address, which may hold a password.
+// unreachable returns the reason without the address of a proxy, which may contain a
+// password.
 func unreachable(err error) error {
 	var op *net.OpError
 	var dns *net.DNSError
@@ -124,7 +133,7 @@ func unreachable(err error) error {
 	case errors.As(err, &dns):
 		return errors.New("its name can't be resolved")
 	case errors.As(err, &at) && at.Timeout():
-		return fmt.Errorf("no answer within %s", reachTime)
+		return fmt.Errorf("no answer within %s", reachTimeout)
 	case errors.As(err, &op):
 		return fmt.Errorf("cannot connect: %w", op.Err)
 	case errors.As(err, &at):

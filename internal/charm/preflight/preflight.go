@@ -1,5 +1,5 @@
-// Package preflight looks at what a machine lacks or has for a worker or a web, and
-// says what to do about it. It changes nothing, and no check hides another.
+// Package preflight checks whether a machine fits a worker or a web, and gives a remedy for
+// each finding. It changes nothing, and every check runs, whatever the others find.
 package preflight
 
 import (
@@ -19,18 +19,17 @@ import (
 	"concourse-ci-machine/internal/charm/model"
 )
 
-// Level is how a preflight check came out.
+// Level classifies the result of a check.
 type Level string
 
-// The levels. A warning is something that can go wrong later, or that could
-// not be looked at.
+// The levels. A warning is a possible problem, or a check that could not run.
 const (
 	OK      Level = "ok"
 	Warning Level = "warning"
 	Failure Level = "failure"
 )
 
-// Check is one check of the machine.
+// Check holds the result of one check of the machine.
 type Check struct {
 	Name   string `json:"name"`
 	Level  Level  `json:"level"`
@@ -50,22 +49,21 @@ func failure(name, remedy, format string, a ...any) Check {
 	return Check{name, Failure, fmt.Sprintf(format, a...), remedy}
 }
 
-// preflight is one look at the machine. What no file of it says comes from
-// functions.
+// preflight holds the input of the checks. Functions provide what is not in files, so that
+// tests can replace them.
 type preflight struct {
 	host.Host
 	facts   model.Facts
 	cfg     config.Config
 	machine machine.Machine
-	hosts   []string // URLs of what tasks fetch from
+	hosts   []string // URLs that tasks download from
 
 	free   func(path string) (total, free uint64, err error) // bytes
-	synced func() (bool, error)                              // whether the kernel's clock follows a server
+	synced func() (bool, error)                              // the kernel's clock follows a server
 	reach  func(ctx context.Context, url string, p resource.Proxies) error
 }
 
-// newPreflight takes what Juju said in the last hook, or the defaults where
-// none has run.
+// newPreflight uses Juju's facts from the last hook, or the defaults before the first hook.
 func newPreflight(h host.Host) (*preflight, error) {
 	facts, err := model.LoadFor(h.Root, "check")
 	if err != nil {
@@ -76,7 +74,9 @@ func newPreflight(h host.Host) (*preflight, error) {
 		return nil, fmt.Errorf("cannot check until this option is right: %s", problems[0])
 	}
 	return &preflight{Host: h, facts: facts, cfg: cfg, machine: machine.Observe(h.Root).Under(facts.Juju),
-		free: func(path string) (uint64, uint64, error) { return diskSpace(h.Path(path)) }, synced: clockSynced, reach: reach}, nil
+		free: func(path string) (uint64, uint64, error) {
+			return diskSpace(h.Path(path))
+		}, synced: clockSynced, reach: reach}, nil
 }
 
 func diskSpace(path string) (total, free uint64, err error) {
@@ -87,14 +87,14 @@ func diskSpace(path string) (total, free uint64, err error) {
 	return st.Blocks * uint64(st.Bsize), st.Bavail * uint64(st.Bsize), nil
 }
 
-// clockSynced asks the kernel (adjtimex(2)), changing nothing.
+// clockSynced reads the kernel's clock status (adjtimex(2)). It changes nothing.
 func clockSynced() (bool, error) {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)
 	return err == nil && state != unix.TIME_ERROR, err
 }
 
-// run does all checks, each on its own: none hides another.
+// run runs all checks.
 func (p *preflight) run(ctx context.Context) []Check {
 	sources := make(chan []Check, 1)
 	go func() { sources <- append(p.sources(ctx), p.outbound(ctx)...) }()
@@ -108,7 +108,7 @@ func (p *preflight) run(ctx context.Context) []Check {
 	return append(checks, <-sources...)
 }
 
-// Run does all checks but those of hosts that tasks fetch from.
+// Run runs all checks except the hosts of tasks.
 func Run(ctx context.Context, h host.Host) ([]Check, error) {
 	p, err := newPreflight(h)
 	if err != nil {
@@ -117,14 +117,14 @@ func Run(ctx context.Context, h host.Host) ([]Check, error) {
 	return p.run(ctx), nil
 }
 
-// Show writes what came of each check, and fails where one failed. hosts
-// are what tasks fetch from, see hostURLs.
+// Show writes the result of each check, and fails if a check fails. hosts lists the hosts
+// of tasks, see hostURLs.
 func Show(ctx context.Context, h host.Host, w io.Writer, hosts string, f term.Format) error {
 	p, err := newPreflight(h)
 	if err != nil {
 		return err
 	}
-	if err := p.withHosts(hosts); err != nil {
+	if err := p.setHosts(hosts); err != nil {
 		return err
 	}
 	return writePreflight(w, f, p.run(ctx))
@@ -162,5 +162,5 @@ func writePreflight(w io.Writer, f term.Format, checks []Check) error {
 	return err
 }
 
-// reachTime is for one source, all of which are asked at once.
-const reachTime = 10 * time.Second
+// reachTimeout bounds one source. All sources are checked in parallel.
+const reachTimeout = 10 * time.Second

@@ -29,7 +29,7 @@ import (
 
 const runcFull = `{"mountOptions":["ro","rro"],"linux":{"namespaces":["mount","user"],"cgroup":{"v1":true,"v2":true},"seccomp":{"enabled":true}}}`
 
-// fit is a machine on which every check is ok.
+// fit returns a machine that passes every check.
 func fit(t *testing.T, hostName string, set map[string]any) (*preflight, *hosttest.Runner) {
 	t.Helper()
 	r := hosttest.NewRunner(t)
@@ -72,7 +72,7 @@ func named(t *testing.T, checks []Check, name string) Check {
 	return Check{}
 }
 
-func TestFitMachineHasNothingToSay(t *testing.T) {
+func TestFitMachinePassesAllChecks(t *testing.T) {
 	p, _ := fit(t, "amd", map[string]any{"compute-runtime": "rocm"})
 	checks := p.run(context.Background())
 	var names []string
@@ -92,8 +92,8 @@ func TestFitMachineHasNothingToSay(t *testing.T) {
 	require.Contains(t, b.String(), "ok       groups: video 44, render 992\n")
 }
 
-// Each check with what makes it something else than ok.
-func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
+// Each check with the causes of other results.
+func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 	file := func(path, text string) func(*testing.T, *preflight, *hosttest.Runner) {
 		return func(t *testing.T, p *preflight, _ *hosttest.Runner) {
 			hosttest.Put(t, p.Host.Root, path, text)
@@ -201,7 +201,7 @@ func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		"no ROCm yet": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) { p.cfg.ROCmUsecases = []string{"hip", "opencl"} }, "toolchain", Warning,
 			"rocm-usecases is hip,opencl, and there is no ROCm in /opt/rocm", "next hook"},
 		"host unreachable": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {
-			require.NoError(t, p.withHosts(""))
+			require.NoError(t, p.setHosts(""))
 			p.reach = unreached
 		}, "host pypi.org", Warning, "no answer", "hosts="},
 		"release unreachable": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) { p.reach = unreached }, "source Concourse's releases", Failure, "https://github.com/concourse/concourse/releases/download: no answer", "release-mirror"},
@@ -232,9 +232,9 @@ func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 
 func unreached(context.Context, string, resource.Proxies) error { return errors.New("no answer") }
 
-// What tasks fetch from is asked where tasks have GPUs, or where somebody says
-// which hosts; it is no failure, as the charm can't know what a task needs.
-func TestHostsOfTasksAreAsked(t *testing.T) {
+// Hosts of tasks are checked on GPU workers, or if hosts are named. A missing host is not a
+// failure, because the charm does not have the hosts of each task.
+func TestHostsOfTasksAreChecked(t *testing.T) {
 	for name, c := range map[string]struct {
 		runtime, hosts string
 		want           []string
@@ -250,7 +250,7 @@ func TestHostsOfTasksAreAsked(t *testing.T) {
 		"many":         {"rocm", "a" + strings.Repeat(",a", 32), nil, "cannot check hosts: want at most 32"},
 	} {
 		p, _ := fit(t, "amd", map[string]any{"compute-runtime": c.runtime})
-		err := p.withHosts(c.hosts)
+		err := p.setHosts(c.hosts)
 		if c.err != "" {
 			require.EqualError(t, err, c.err, name)
 			continue
@@ -259,7 +259,7 @@ func TestHostsOfTasksAreAsked(t *testing.T) {
 		require.Equal(t, c.want, p.hosts, name)
 	}
 	p, _ := fit(t, "amd", map[string]any{"compute-runtime": "rocm"})
-	require.NoError(t, p.withHosts("pypi.org,http://u:secret@mirror/simple"))
+	require.NoError(t, p.setHosts("pypi.org,http://u:secret@mirror/simple"))
 	var asked sync.Map
 	p.reach = func(_ context.Context, url string, _ resource.Proxies) error { asked.Store(url, true); return nil }
 	checks := p.run(context.Background())
@@ -298,8 +298,8 @@ func TestPreflightOfNVIDIA(t *testing.T) {
 	}
 }
 
-// A web and a worker without GPUs are asked nothing of what they do not have.
-func TestPreflightAsksWhatTheUnitNeeds(t *testing.T) {
+// A web and a worker without GPUs have no checks of GPUs.
+func TestPreflightChecksOnlyRequiredSources(t *testing.T) {
 	p, _ := fit(t, "no-gpu", nil)
 	require.Equal(t, "compute-runtime is none: tasks get no GPUs", named(t, p.run(context.Background()), "gpu").Text)
 	require.NoError(t, model.Save(p.Host.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WebRole, Config: map[string]any{"mode": "web"}}))
@@ -315,7 +315,7 @@ func TestPreflightAsksWhatTheUnitNeeds(t *testing.T) {
 	require.Empty(t, p.sources(context.Background()), "an attached release is fetched from nowhere")
 }
 
-func TestSourcesAreReallyAsked(t *testing.T) {
+func TestReachUsesHTTP(t *testing.T) {
 	code := http.StatusOK
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, http.MethodHead, r.Method)
@@ -337,11 +337,11 @@ func TestSourcesAreReallyAsked(t *testing.T) {
 	require.EqualError(t, reach(ctx, "http://repository.invalid/x", resource.Proxies{HTTP: "http://user:secret@127.0.0.1:9"}), "the proxy does not answer")
 	require.ErrorContains(t, reach(ctx, "http://127.0.0.1:9", resource.Proxies{No: "*"}), "cannot connect: ")
 	require.EqualError(t, reach(ctx, "http://\x7f", resource.Proxies{}), "it is not a URL")
-	require.Equal(t, "http://u:xxxxx@h/x", shownURL("http://u:p@h/x"))
-	require.Equal(t, "the configured URL", shownURL("http://\x7f"))
+	require.Equal(t, "http://u:xxxxx@h/x", redactURL("http://u:p@h/x"))
+	require.Equal(t, "the configured URL", redactURL("http://\x7f"))
 }
 
-func TestRealMachineAnswersTheKernelsQuestions(t *testing.T) {
+func TestKernelFunctionsWorkOnThisMachine(t *testing.T) {
 	total, free, err := diskSpace("/")
 	require.NoError(t, err)
 	require.Greater(t, total, uint64(gigabyte))

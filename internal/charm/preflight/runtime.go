@@ -21,9 +21,16 @@ func (p *preflight) cgroups() Check {
 			return warn("cgroups", "run: findmnt /sys/fs/cgroup", "there is no /sys/fs/cgroup to look at")
 		}
 		if p.Host.Exists("/sys/fs/cgroup/memory") {
-			return warn("cgroups", "use a base with cgroup v2, such as ubuntu@24.04", "version 1; limits of tasks work, newer kernels lack it")
+			return warn(
+				"cgroups", "use a base with cgroup v2, such as ubuntu@24.04",
+				"version 1; limits of tasks work, newer kernels lack it",
+			)
 		}
-		return failure("cgroups", "in an LXD container set security.nesting=true; elsewhere mount cgroup2 on /sys/fs/cgroup", "there are none in /sys/fs/cgroup, and tasks can't run without")
+		return failure(
+			"cgroups",
+			"in an LXD container set security.nesting=true; elsewhere mount cgroup2 on /sys/fs/cgroup",
+			"there are none in /sys/fs/cgroup, and tasks can't run without",
+		)
 	}
 	have := strings.Fields(text)
 	var missing []string
@@ -33,13 +40,16 @@ func (p *preflight) cgroups() Check {
 		}
 	}
 	if len(missing) > 0 {
-		return warn("cgroups", "hand the controllers down from the host", "version 2 without %s; limits on it have no effect", strings.Join(missing, ", "))
+		return warn(
+			"cgroups", "hand the controllers down from the host",
+			"version 2 without %s; limits on it have no effect", strings.Join(missing, ", "),
+		)
 	}
 	return ok("cgroups", "version 2 with %s", strings.Join(have, " "))
 }
 
-// userns is what Concourse runs unprivileged tasks in. The worker is root, so
-// the settings that keep other users from making them are no matter.
+// userns checks user namespaces, in which Concourse runs unprivileged tasks. The worker is
+// root, so limits for other users do not apply.
 func (p *preflight) userns() Check {
 	const file = "/proc/sys/user/max_user_namespaces"
 	text, err := p.Host.ReadText(file)
@@ -48,7 +58,10 @@ func (p *preflight) userns() Check {
 	case err != nil || nerr != nil:
 		return warn("user namespaces", "run: unshare --user true", "%s can't be read", file)
 	case n == 0:
-		return failure("user namespaces", "sysctl -w user.max_user_namespaces=15000", "%s is 0; unprivileged tasks can't run", file)
+		return failure(
+			"user namespaces", "sysctl -w user.max_user_namespaces=15000",
+			"%s is 0; unprivileged tasks can't run", file,
+		)
 	}
 	return ok("user namespaces", "%d can be made", n)
 }
@@ -63,15 +76,18 @@ func (p *preflight) apparmor() Check {
 	case err != nil || profile == "":
 		return ok("apparmor", "enabled")
 	case profile != "unconfined" && !strings.Contains(profile, "lxd-") && !strings.HasSuffix(profile, "(unconfined)"):
-		return warn("apparmor", "run the unit unconfined, or in an LXD container with security.nesting=true", "this process is confined by %s; runc may be denied mounts", profile)
+		return warn(
+			"apparmor", "run the unit unconfined, or in an LXD container with security.nesting=true",
+			"this process is confined by %s; runc may be denied mounts", profile,
+		)
 	}
 	return ok("apparmor", "enabled; this process: %s", profile)
 }
 
-const toolTime = 10 * time.Second
+const toolTimeout = 10 * time.Second
 
-// runcFeatures is the part of `runc features` that tasks depend on (the OCI
-// runtime spec, features.md).
+// runcFeatures decodes the part of `runc features` that tasks depend on (OCI runtime spec,
+// features.md).
 type runcFeatures struct {
 	MountOptions []string
 	Linux        *struct {
@@ -81,18 +97,24 @@ type runcFeatures struct {
 	}
 }
 
-// runc is the one of the release that is installed.
+// runc checks the runc of the installed release.
 func (p *preflight) runc(ctx context.Context) Check {
 	const name = "runc"
 	if !p.Host.Exists(concourse.RealRunc) {
 		return warn(name, "juju status tells why no release is installed", "no release of Concourse is installed yet")
 	}
 	version := strings.TrimPrefix(release.ToolVersion(ctx, p.Host, "runc"), "runc version ")
-	out, err := p.Host.Run(ctx, host.Command{Argv: []string{p.Host.Path(concourse.RealRunc), "features"}, ReadOnly: true, Deadline: toolTime})
+	out, err := p.Host.Run(ctx, host.Command{
+		Argv: []string{p.Host.Path(concourse.RealRunc), "features"}, ReadOnly: true,
+		Deadline: toolTimeout,
+	})
 	if version == "" && err != nil {
-		return failure(name, "run restart-services force=true, or set version", "%s does not run: %s", concourse.RealRunc, lastLineOf(err))
+		return failure(
+			name, "run restart-services force=true, or set version", "%s does not run: %s",
+			concourse.RealRunc, lastLine(err),
+		)
 	}
-	if err != nil { // runc 1.0 has no such command
+	if err != nil { // runc 1.0 lacks the command
 		return warn(name, "use a newer Concourse", "%s does not tell its features", version)
 	}
 	var f runcFeatures
@@ -100,21 +122,33 @@ func (p *preflight) runc(ctx context.Context) Check {
 		return warn(name, "use a newer Concourse", "%s tells features that can't be read", version)
 	}
 	no := func(b *bool) bool { return b != nil && !*b }
-	_, v1 := p.Host.ReadText("/sys/fs/cgroup/cgroup.controllers") // an error where version 1 is mounted
+	_, v1 := p.Host.ReadText("/sys/fs/cgroup/cgroup.controllers") // fails if version 1 is mounted
 	switch {
 	case !slices.Contains(f.Linux.Namespaces, "user"):
-		return failure(name, "use a release of Concourse's own", "%s knows no user namespaces; unprivileged tasks can't run", version)
+		return failure(
+			name, "use a release of Concourse's own",
+			"%s knows no user namespaces; unprivileged tasks can't run", version,
+		)
 	case v1 == nil && no(f.Linux.Cgroup.V2):
-		return failure(name, "use a newer Concourse", "%s knows no cgroups of version 2, which this machine has", version)
+		return failure(
+			name, "use a newer Concourse", "%s knows no cgroups of version 2, which this machine has",
+			version,
+		)
 	case !slices.Contains(f.MountOptions, "rro"):
-		return warn(name, "use a newer Concourse, or no mounts below folders of /srv", "%s can't make what is mounted below folders of /srv read-only", version)
+		return warn(
+			name, "use a newer Concourse, or no mounts below folders of /srv",
+			"%s can't make what is mounted below folders of /srv read-only", version,
+		)
 	case no(f.Linux.Seccomp.Enabled):
-		return warn(name, "use a release of Concourse's own", "%s is built without seccomp; system calls of tasks are not filtered", version)
+		return warn(
+			name, "use a release of Concourse's own",
+			"%s is built without seccomp; system calls of tasks are not filtered", version,
+		)
 	}
 	return ok(name, "%s, with user namespaces, cgroups 2, rro and seccomp", version)
 }
 
-func lastLineOf(err error) string {
+func lastLine(err error) string {
 	var c *host.CommandError
 	if errors.As(err, &c) && c.LastLine() != "" {
 		return c.LastLine()

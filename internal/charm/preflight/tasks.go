@@ -13,15 +13,14 @@ import (
 	"concourse-ci-machine/internal/charm/worker"
 )
 
-// usualHosts are what builds for AMD's GPUs mostly fetch from: sources, Python's
-// packages, images, and AMD's. ROCm is at repo.amd.com since 7.13, the driver and older
-// releases at repo.radeon.com.
-const usualHosts = "github.com,pypi.org,registry-1.docker.io,repo.radeon.com,repo.amd.com"
+// defaultHosts lists the usual hosts of builds for AMD GPUs: sources, Python packages,
+// images and AMD's packages. ROCm is at repo.amd.com since 7.13; the driver and older
+// releases are at repo.radeon.com.
+const defaultHosts = "github.com,pypi.org,registry-1.docker.io,repo.radeon.com,repo.amd.com"
 
 const maxHosts = 32
 
-// hostURLs reads hosts with commas between them, each a name or a URL; "" is the
-// usual ones of a GPU worker, none is none.
+// hostURLs parses hosts, separated by commas. Each is a name or a URL.
 func hostURLs(hosts string) (urls []string, err error) {
 	for host := range strings.SplitSeq(hosts, ",") {
 		host = strings.TrimSpace(host)
@@ -30,7 +29,8 @@ func hostURLs(hosts string) (urls []string, err error) {
 			address = "https://" + host
 		}
 		u, err := url.Parse(address)
-		if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(host, " \t\r\n\"") {
+		if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" ||
+			strings.ContainsAny(host, " \t\r\n\"") {
 			return nil, fmt.Errorf("cannot check hosts: %.100q is no host such as pypi.org, and no URL", host)
 		}
 		urls = append(urls, address)
@@ -41,29 +41,34 @@ func hostURLs(hosts string) (urls []string, err error) {
 	return urls, nil
 }
 
-// withHosts sets which hosts are asked.
-func (p *preflight) withHosts(hosts string) (err error) {
+// setHosts sets the hosts to check: "" for defaultHosts on a GPU worker, "none" for no
+// host.
+func (p *preflight) setHosts(hosts string) (err error) {
 	switch {
 	case hosts == "none", hosts == "" && (p.facts.Role == model.WebRole || p.cfg.ComputeRuntime == "none"):
 		return nil
 	case hosts == "":
-		hosts = usualHosts
+		hosts = defaultHosts
 	}
 	p.hosts, err = hostURLs(hosts)
 	return err
 }
 
-// outbound asks, all at once, the hosts that tasks fetch from. The charm needs
-// none of them, and can't know those of each task: none is a failure.
+// outbound checks the hosts of tasks in parallel. The charm needs none of these hosts and
+// cannot list the hosts of each task, so a missing host is not a failure.
 func (p *preflight) outbound(ctx context.Context) []Check {
 	checks := make([]Check, len(p.hosts))
 	proxy := role.ProxyOf(p.facts, p.cfg)
 	var all sync.WaitGroup
 	for i, address := range p.hosts {
 		all.Go(func() {
-			name := "host " + strings.TrimPrefix(shownURL(address), "https://")
+			name := "host " + strings.TrimPrefix(redactURL(address), "https://")
 			if err := p.reach(ctx, address, proxy); err != nil {
-				checks[i] = warn(name, "tasks that fetch from there fail: let the unit reach it, or set hosts= to those that yours need", "%v", err)
+				checks[i] = warn(
+					name,
+					"tasks that fetch from there fail: let the unit reach it, or set hosts= to those that yours need",
+					"%v", err,
+				)
 				return
 			}
 			checks[i] = ok(name, "it answers")
@@ -73,12 +78,12 @@ func (p *preflight) outbound(ctx context.Context) []Check {
 	return checks
 }
 
-// folders are those of /srv that tasks write to, as whoever they like: a program
-// that they leave there must not run as that user of the unit.
+// folders checks the folders of /srv that tasks write to. Tasks can write as any user, so a
+// program in these folders must not run as another user of the unit.
 func (p *preflight) folders() Check {
 	const name = "folders"
 	names, err := worker.SrvFolders(p.Host.Root)
-	given := worker.FoldersOfTasks(p.cfg, names)
+	given := worker.TaskFolders(p.cfg, names)
 	var unsafe []string
 	for _, n := range given {
 		if err != nil {
@@ -94,13 +99,20 @@ func (p *preflight) folders() Check {
 		return warn(name, "run findmnt on the unit", "%v", err)
 	case len(unsafe) > 0:
 		dir := unsafe[0]
-		return warn(name, fmt.Sprintf("the next hook does what it can for /srv; by hand, until the next boot: sudo mount --bind %[1]s %[1]s && sudo mount -o remount,bind,nosuid,nodev %[1]s", dir),
-			"set-user-ID programs that a task leaves in %s count on this unit: not mounted nosuid,nodev", strings.Join(unsafe, ", "))
+		return warn(
+			name,
+			fmt.Sprintf(
+				"the next hook does what it can for /srv; by hand, until the next boot: sudo mount --bind %[1]s "+
+					"%[1]s && sudo mount -o remount,bind,nosuid,nodev %[1]s",
+				dir,
+			),
+			"set-user-ID programs that a task leaves in %s count on this unit: not mounted "+
+				"nosuid,nodev", strings.Join(unsafe, ", "))
 	}
 	return ok(name, "tasks get %d of %s, where set-user-ID programs have no effect", len(given), worker.Srv)
 }
 
-// toolchain is the user space of ROCm on the unit itself, which no task sees.
+// toolchain checks ROCm's user space on the unit, which tasks do not see.
 func (p *preflight) toolchain() Check {
 	const name = "toolchain"
 	version, err := p.Host.ReadText("/opt/rocm/.info/version")
@@ -109,7 +121,10 @@ func (p *preflight) toolchain() Check {
 	case err == nil:
 		return ok(name, "ROCm %.40s in /opt/rocm of the unit; tasks have that of their images", version)
 	case wanted != "":
-		return warn(name, "the next hook installs it; juju status says what is in the way", "rocm-usecases is %s, and there is no ROCm in /opt/rocm", wanted)
+		return warn(
+			name, "the next hook installs it; juju status says what is in the way",
+			"rocm-usecases is %s, and there is no ROCm in /opt/rocm", wanted,
+		)
 	}
 	return ok(name, "tasks bring ROCm in their images; rocm-usecases installs it on the unit, too")
 }

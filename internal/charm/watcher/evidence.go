@@ -14,9 +14,9 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// keepEvidence keeps what is known of the tasks that were judged at this look, before the
-// kernel's log goes on.
-func (u *Unit) keepEvidence(w io.Writer, before, now quarantine.Record) error {
+// saveEvidence stores the evidence on the tasks that were judged at this look, before the
+// kernel overwrites its log.
+func (u *Unit) saveEvidence(w io.Writer, before, now quarantine.Record) error {
 	var more []quarantine.Evidence
 	for _, run := range quarantine.NewFaultyRuns(before, now) {
 		e := quarantine.Evidence{Run: run}
@@ -36,7 +36,7 @@ func (u *Unit) kernelLines(run quarantine.Run) (lines []string, unread string) {
 	}
 	var devices []string
 	for _, u := range run.GPUs {
-		pci, _, _ := strings.Cut(u.Name, "-") // a partition's log is that of its GPU
+		pci, _, _ := strings.Cut(u.Name, "-") // a partition has the log of its GPU
 		if !slices.Contains(devices, pci) {
 			devices = append(devices, pci)
 		}
@@ -52,15 +52,17 @@ func (u *Unit) kernelLines(run quarantine.Run) (lines []string, unread string) {
 	return lines, ""
 }
 
-// Evidence shows what is known of the last tasks that met faults of GPUs, the newest
-// first.
+// Evidence shows the last tasks with GPU faults, the newest first.
 func (u *Unit) Evidence(w io.Writer, f term.Format) error {
 	list, err := quarantine.ReadEvidence(u.Host.Root)
 	switch {
 	case errors.Is(err, quarantine.ErrDamaged):
 		return fmt.Errorf("%w; remove the file, it is begun anew", err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("cannot read what tasks met: %s is readable by root only; run it with sudo", quarantine.EvidenceFile)
+		return fmt.Errorf(
+			"cannot read what tasks met: %s is readable by root only; run it with sudo",
+			quarantine.EvidenceFile,
+		)
 	case err != nil:
 		return err
 	}
@@ -100,7 +102,10 @@ func showEvidence(w io.Writer, e quarantine.Evidence) {
 		}
 		fmt.Fprintf(w, "  GPU %d (%s): %s\n", u.Index, u.Name, text)
 		if u.MemoryBefore != nil && u.MemoryAfter != nil {
-			fmt.Fprintf(w, "    memory in use: %.1f GiB before, %.1f GiB after\n", *u.MemoryBefore/(1<<30), *u.MemoryAfter/(1<<30))
+			fmt.Fprintf(
+				w, "    memory in use: %.1f GiB before, %.1f GiB after\n", *u.MemoryBefore/(1<<30),
+				*u.MemoryAfter/(1<<30),
+			)
 		}
 		if len(u.Before) > 0 {
 			fmt.Fprintf(w, "    before: %s\n", quarantine.DescribeFaults(u.Before))

@@ -18,7 +18,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// workerOf answers as a worker does about containers of tasks that have ended.
+// workerOf answers as a worker for ended containers of tasks.
 func workerOf(t *testing.T, u *Unit, exits map[string]string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,9 +41,8 @@ func evidence(t *testing.T, u *Unit, f term.Format) string {
 	return b.String()
 }
 
-// From leases, sysfs and the worker's answer to what a person reads, and to what the
-// wrapper goes by.
-func TestTaskThatMeetsAFaultIsNamed(t *testing.T) {
+// From leases, sysfs and the worker's answer to the evidence and the wrapper's file.
+func TestEvidenceNamesTheTaskWithAFault(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	watchedBy(t, u)
 	workerOf(t, u, map[string]string{"4f1c": `{"value":"134"}`, "77aa": `{"value":"much"}`})
@@ -76,8 +75,8 @@ func TestTaskThatMeetsAFaultIsNamed(t *testing.T) {
 	require.ErrorContains(t, u.Evidence(&bytes.Buffer{}, term.Format{}), "remove the file, it is begun anew")
 }
 
-// What the wrapper has to find in the GPU's memory before it gives it on.
-func TestWrapperIsToldHowMuchMemoryAGPUHasInUseAtRest(t *testing.T) {
+// The wrapper requires this memory before it leases the GPU again.
+func TestWrapperGetsTheIdleMemoryOfAGPU(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	watchedBy(t, u)
 	watched(t, u)
@@ -92,16 +91,16 @@ func TestWrapperIsToldHowMuchMemoryAGPUHasInUseAtRest(t *testing.T) {
 	require.Equal(t, file, withheldNow(t, u.Host.Root))
 }
 
-func TestWorkerThatDoesNotTellIsNoBar(t *testing.T) {
+func TestLookWorksWithoutTheWorker(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	for container, answer := range map[string]string{"a": `{"value":"x"}`, "b": `{`, "c": ``, "d": strings.Repeat(" ", 1<<17) + `{"value":"1"}`} {
 		workerOf(t, u, map[string]string{container: answer})
-		_, err := u.exitOf(t.Context(), container)
+		_, err := u.fetchExit(t.Context(), container)
 		require.Error(t, err, container)
 	}
-	_, err := u.exitOf(t.Context(), "../unknown")
+	_, err := u.fetchExit(t.Context(), "../unknown")
 	require.EqualError(t, err, "the worker answers 404")
 	u.WorkerURL = ""
-	_, err = u.exitOf(t.Context(), "a")
+	_, err = u.fetchExit(t.Context(), "a")
 	require.ErrorContains(t, err, "not CHARM_ROOT's")
 }

@@ -22,25 +22,26 @@ import (
 	"concourse-ci-machine/internal/pool/lease"
 )
 
-// notLeased returns gpu-sharing as the last hook had it, and why the wrapper leases no GPU.
-func (u *Unit) notLeased() (sharing, why string) {
+// sharingState returns gpu-sharing as of the last hook, and why the wrapper leases no GPU.
+func (u *Unit) sharingState() (sharing, why string) {
 	if cfg, known := u.option("gpu-sharing"); known && cfg.GPUSharing == config.Exclusive {
-		return "exclusive", "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; see juju status"
+		return "exclusive", "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; " +
+			"see juju status"
 	}
 	return "shared", "gpu-sharing=shared: GPUs are not leased"
 }
 
-// leasedGPU is one of the GPUs that the wrapper leases.
-type leasedGPU struct {
-	name      string // of its lease, see gpu.Slot
-	index     int    // the number that gpu-device-ids takes; -1 for a GPU that is gone
+// unitGPU identifies a GPU of the unit.
+type unitGPU struct {
+	name      string // the slot, see gpu.Slot
+	index     int    // the number in gpu-device-ids; -1 for a missing GPU
 	pci       string
 	partition int
 	id        string // GPU-<unique id>, "" for none
 }
 
-// String is the GPU as texts for people name it.
-func (g leasedGPU) String() string {
+// String returns the name of the GPU in texts.
+func (g unitGPU) String() string {
 	names := []string{g.id, g.pci}
 	if g.partition > 0 {
 		names = append(names, fmt.Sprintf("partition %d", g.partition))
@@ -54,68 +55,78 @@ func (g leasedGPU) String() string {
 	return fmt.Sprintf("GPU %d (%s)", g.index, strings.Join(names, ", "))
 }
 
-// leased are the unit's leases as its wrapper has them, which is what counts:
-// options that no hook has acted on yet have no effect on tasks either. on is
-// false if it leases none, see notLeased.
-func (u *Unit) leased() (l lease.Leases, gpus []leasedGPU, on bool, err error) {
+// unitLeases holds the unit's leases with the names of their GPUs.
+type unitLeases struct {
+	lease.Leases
+	gpus []unitGPU // in the order of Leases.GPUs
+}
+
+// readLeases returns the leases in the wrapper's config, because options have no effect on
+// tasks before a hook applies them. It returns nil if the wrapper leases no GPU, see
+// sharingState.
+func (u *Unit) readLeases() (*unitLeases, error) {
 	data, err := u.Host.ReadFile(oci.DefaultConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return l, nil, false, nil
+		return nil, nil
 	case errors.Is(err, fs.ErrPermission):
-		return l, nil, false, fmt.Errorf("cannot read who leases the GPUs: %s is readable by root only; run it with sudo", oci.DefaultConfig)
+		return nil, fmt.Errorf(
+			"cannot read who leases the GPUs: %s is readable by root only; run it with sudo",
+			oci.DefaultConfig,
+		)
 	case err != nil:
-		return l, nil, false, err
+		return nil, err
 	}
 	var config oci.Config
 	if err := json.Unmarshal(data, &config); err != nil {
-		return l, nil, false, fmt.Errorf("cannot decode %s: %w; the next hook writes it anew", oci.DefaultConfig, err)
+		return nil, fmt.Errorf("cannot decode %s: %w; the next hook writes it anew", oci.DefaultConfig, err)
 	}
 	if config.Leases == nil {
-		return l, nil, false, nil
+		return nil, nil
 	}
 	inv, err := gpu.Discover(u.Host.Root)
 	if err != nil {
-		return l, nil, false, err
+		return nil, err
 	}
-	l.GPUs = config.LeaseNames()
+	l := &unitLeases{Leases: lease.Leases{
+		GPUs: config.LeaseNames(), Dir: u.Host.Path(config.Leases.Dir), Proc: u.Host.Path("/proc"),
+		Cgroup: u.Host.Path("/sys/fs/cgroup"), Euid: uint32(os.Geteuid()), Now: u.Host.Now,
+	}}
 	for _, name := range l.GPUs {
-		gpus = append(gpus, leasedOf(inv, name))
+		l.gpus = append(l.gpus, findUnitGPU(inv, name))
 	}
-	l.Dir = u.Host.Path(config.Leases.Dir)
-	l.Proc, l.Cgroup, l.Euid, l.Now = u.Host.Path("/proc"), u.Host.Path("/sys/fs/cgroup"), uint32(os.Geteuid()), u.Host.Now
-	return l, gpus, true, nil
+	return l, nil
 }
 
-// leasedOf finds the GPU that is leased by this name.
-func leasedOf(inv gpu.Inventory, name string) leasedGPU {
+// findUnitGPU finds the GPU with this slot.
+func findUnitGPU(inv gpu.Inventory, name string) unitGPU {
 	for _, v := range gpu.Vendors() {
 		for i, g := range inv.Of(v) {
 			if gpu.Slot(g.PCI, g.Partition) != name {
 				continue
 			}
-			found := leasedGPU{name: name, index: i, pci: g.PCI, partition: g.Partition}
+			found := unitGPU{name: name, index: i, pci: g.PCI, partition: g.Partition}
 			if g.UniqueID != "" {
 				found.id = "GPU-" + g.UniqueID
 			}
 			return found
 		}
 	}
-	return leasedGPU{name: name, index: -1}
+	return unitGPU{name: name, index: -1}
 }
 
-// leaseReport is what is known of the leases now, and what it is made of.
-func (u *Unit) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseReport, []lease.State, error) {
+// leaseReport returns the current leases for the exporter, and their states.
+func (u *Unit) leaseReport(l *unitLeases) (monitor.LeaseReport, []lease.State, error) {
 	r := monitor.LeaseReport{At: u.Host.Now().UTC(), GPUs: []monitor.LeasedGPU{}}
 	states, n, err := l.Read()
 	if err != nil {
 		return r, nil, err
 	}
 	for i, s := range states {
-		one := monitor.LeasedGPU{Name: s.GPU, PCI: gpus[i].pci, Held: s.Held, Doubt: s.Doubt}
+		one := monitor.LeasedGPU{Name: s.GPU, PCI: l.gpus[i].pci, Held: s.Held, Doubt: s.Doubt}
 		one.Clocks = u.clocks(s.GPU)
-		if gpus[i].index >= 0 {
-			one.Index = &gpus[i].index
+		if l.gpus[i].index >= 0 {
+			one.Index = &l.gpus[i].index
 		}
 		if s.Held {
 			one.Kind, one.Container, one.Engine, one.PID = s.Kind, s.ShortName(), s.Engine, s.PID
@@ -128,15 +139,18 @@ func (u *Unit) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseRepor
 		}
 		r.GPUs = append(r.GPUs, one)
 	}
-	r.Counters = monitor.LeaseCounters{Granted: n.Granted, Busy: n.Busy, Impossible: n.Impossible, HeldSeconds: float64(n.HeldMS) / 1000}
+	r.Counters = monitor.LeaseCounters{
+		Granted: n.Granted, Busy: n.Busy, Impossible: n.Impossible,
+		HeldSeconds: float64(n.HeldMS) / 1000,
+	}
 	return r, states, nil
 }
 
-// clocks are a GPU's where they are fixed.
+// clocks returns the fixed clocks of a GPU, or nil.
 func (u *Unit) clocks(name string) *monitor.Clocks {
 	r, err := u.pins().ReadCurrent(name)
 	switch {
-	case err != nil: // it may be at being written
+	case err != nil: // it may be being written
 		return &monitor.Clocks{Why: err.Error()}
 	case r == nil:
 		return nil
@@ -148,8 +162,8 @@ func (u *Unit) clocks(name string) *monitor.Clocks {
 	return &c
 }
 
-// endLeft ends what ended tasks left behind, so that their GPUs are free.
-func (u *Unit) endLeft(w io.Writer, l lease.Leases) error {
+// endLeftovers ends the processes that ended tasks left behind, to free their GPUs.
+func (u *Unit) endLeftovers(w io.Writer, l lease.Leases) error {
 	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.GPULeftovers == "keep" {
 		return nil
 	}
@@ -171,7 +185,10 @@ func (u *Unit) endLeft(w io.Writer, l lease.Leases) error {
 		if d.Processes > 1 {
 			processes, hold = fmt.Sprintf("%d processes", d.Processes), "they hold"
 		}
-		fmt.Fprintf(w, "container %s: sent %s to %s that its task left behind, as %s GPU %s\n", d.Container, unix.SignalName(d.Signal), processes, hold, strings.Join(d.GPUs, ", "))
+		fmt.Fprintf(
+			w, "container %s: sent %s to %s that its task left behind, as %s GPU %s\n", d.Container,
+			unix.SignalName(d.Signal), processes, hold, strings.Join(d.GPUs, ", "),
+		)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot end what tasks left behind: %w", err)
@@ -179,25 +196,25 @@ func (u *Unit) endLeft(w io.Writer, l lease.Leases) error {
 	return nil
 }
 
-// ReportLeases ends what ended tasks left behind, which Concourse no longer knows of. Then it
-// writes LeaseReport for the exporter, which may not look at the
-// leases itself: who can open their files can also lock them, and hold up tasks.
-// Pebble has it written each time that it looks at the GPUs.
+// ReportLeases ends the leftovers of tasks, which Concourse no longer tracks. Then it
+// writes LeaseReport for the exporter. The exporter may not read the leases itself: a
+// process that can open their files can also lock them, and block tasks. Pebble runs this
+// before each look.
 func (u *Unit) ReportLeases(_ context.Context, w io.Writer) error {
-	l, gpus, on, err := u.leased()
+	l, err := u.readLeases()
 	if err != nil {
 		return err
 	}
-	if !on {
+	if l == nil {
 		if err := u.Host.Remove(worker.LeaseReport); err != nil {
 			return err
 		}
-		_, why := u.notLeased()
+		_, why := u.sharingState()
 		_, err := fmt.Fprintln(w, why)
 		return err
 	}
-	failed := u.endLeft(w, l)
-	r, _, err := u.leaseReport(l, gpus)
+	failed := u.endLeftovers(w, l.Leases)
+	r, _, err := u.leaseReport(l)
 	if err != nil {
 		return errors.Join(failed, err)
 	}
@@ -208,7 +225,97 @@ func (u *Unit) ReportLeases(_ context.Context, w io.Writer) error {
 	return errors.Join(failed, u.Host.WriteFile(worker.LeaseReport, append(data, '\n'), 0o644))
 }
 
-// clock is a time as texts for people have it, with how long ago it was.
-func clock(t, now time.Time) string {
+// formatTime returns a time and its age for texts.
+func formatTime(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", t.UTC().Format("2006-01-02 15:04:05 UTC"), now.Sub(t).Truncate(time.Second))
+}
+
+// Release frees a GPU with a damaged lease or a lease in doubt. A running task keeps its
+// GPU unless force is set.
+func (u *Unit) Release(w io.Writer, which string, force bool) error {
+	l, err := u.readLeases()
+	if err != nil {
+		return err
+	}
+	if l == nil {
+		_, why := u.sharingState()
+		return fmt.Errorf("cannot release GPU %q: %s", which, why)
+	}
+	i, err := findGPU(l.gpus, "release", "leases", which)
+	if err != nil {
+		return err
+	}
+	s, err := l.Release(i, force)
+	switch {
+	case err != nil && s.Held && !force && s.Container != "":
+		return fmt.Errorf(
+			"cannot release %s: %s holds it%s%s; force=true (--force) frees the lease all the same, though "+
+				"whoever has it can still open the GPU",
+			l.gpus[i], s.Holder(), sinceText(s, u.Host.Now()), endHint(s))
+	case err != nil:
+		return err
+	case s.Held && s.Container == "":
+		_, err = fmt.Fprintf(
+			w,
+			"%s is released; its record was damaged and did not say who held it. Whoever did can still open the "+
+				"GPU: until that ends, the next one shares it\n",
+			l.gpus[i],
+		)
+	case s.Held:
+		_, err = fmt.Fprintf(
+			w,
+			"%s is released, which %s held%s. It can still open the GPU: until it ends, the next one shares it\n",
+			l.gpus[i], s.Holder(), sinceText(s, u.Host.Now()))
+	case s.Container == "":
+		_, err = fmt.Fprintf(w, "%s is free, there was nothing to release\n", l.gpus[i])
+	default:
+		_, err = fmt.Fprintf(w, "%s is free; %s had it last\n", l.gpus[i], s.Holder())
+	}
+	return err
+}
+
+// endHint returns how to end a holder.
+func endHint(s lease.State) string {
+	see := ""
+	if look := s.InspectCommand(); look != "" {
+		see = " (" + look + " shows it)"
+	}
+	switch s.Kind {
+	case lease.Pod:
+		return "; delete the pod" + see
+	case lease.Container:
+		return "; stop the container" + see
+	}
+	return ", and it runs or left processes behind; end the build: fly -t <target> containers shows which one " +
+		"has that handle, fly -t <target> abort-build ends it, as does the web page"
+}
+
+func sinceText(s lease.State, now time.Time) string {
+	if s.Since.IsZero() {
+		return ""
+	}
+	return " since " + formatTime(s.Since, now)
+}
+
+// findGPU finds a GPU by the number that gpu-device-ids uses, the slot, the unique id, or
+// the PCI address of a GPU without partitions. verb is the action on the GPU, and has the
+// unit's relation to GPUs, for messages.
+func findGPU(gpus []unitGPU, verb, has, which string) (int, error) {
+	which = strings.TrimSpace(which)
+	var found, known []string
+	at := -1
+	for i, g := range gpus {
+		known = append(known, strings.TrimPrefix(g.String(), "GPU "))
+		if g.index >= 0 && which == fmt.Sprint(g.index) || strings.EqualFold(which, g.name) ||
+			strings.EqualFold(which, g.id) && g.id != "" || strings.EqualFold(which, g.pci) && g.pci != "" {
+			found, at = append(found, g.String()), i
+		}
+	}
+	switch len(found) {
+	case 1:
+		return at, nil
+	case 0:
+		return -1, fmt.Errorf("cannot %s GPU %q: this unit %s %s", verb, which, has, strings.Join(known, ", "))
+	}
+	return -1, fmt.Errorf("cannot %s GPU %q: that is %s; name one of them", verb, which, strings.Join(found, " and "))
 }

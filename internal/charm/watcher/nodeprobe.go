@@ -17,29 +17,29 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// A GPU can read clean and hang whoever opens it. So those that a task has, or that are on
-// trial, are opened by a process of its own each minute, one at a look. Others may sleep,
-// and are left asleep.
+// A GPU can have good readings and hang every process that opens it. So a separate process
+// opens the GPUs of tasks, and GPUs on probation, once a minute, one GPU per look. Other
+// GPUs may sleep, and are not opened.
 const (
-	probeEvery = time.Minute
-	// stuckTime is more than a GPU in reset takes to answer.
+	probePeriod = time.Minute
+	// stuckTime is longer than a GPU in reset takes to answer.
 	stuckTime = 10 * time.Second
 )
 
-// nodeAnswer is what the process that opens a node writes: when it begins, and again with
-// the rest when it has come back.
-type nodeAnswer struct {
+// probeResult records the opening of a node. The process writes it at the start, and again
+// with the result.
+type probeResult struct {
 	Begun time.Time       `json:"begun"`
 	Ended *time.Time      `json:"ended,omitempty"`
-	Node  quarantine.Node `json:"node,omitempty"` // the errno's name; "" where it opened
+	Node  quarantine.Node `json:"node,omitempty"` // the errno's name; "" if the node opened
 }
 
-func answerFile(name string) string { return path.Join(quarantine.NodeDir, name+".json") }
-func answerLock(name string) string { return path.Join(quarantine.NodeDir, name+".lock") }
+func probeFile(name string) string { return path.Join(quarantine.NodeDir, name+".json") }
+func probeLock(name string) string { return path.Join(quarantine.NodeDir, name+".lock") }
 
-// seeNodes puts into a look how the nodes answered that were opened, and returns which one
-// is to be opened next; "" for none.
-func (u *Unit) seeNodes(l *quarantine.Look, r quarantine.Record) (next string) {
+// addNodes adds the results of opened nodes to a look, and returns the GPU with the node to
+// open next, "" for none.
+func (u *Unit) addNodes(l *quarantine.Look, r quarantine.Record) (next string) {
 	now, oldest := u.Host.Now(), time.Time{}
 	for i := range l.GPUs {
 		s := &l.GPUs[i]
@@ -48,51 +48,51 @@ func (u *Unit) seeNodes(l *quarantine.Look, r quarantine.Record) (next string) {
 		if !slices.ContainsFunc(l.Tasks, has) && (known == nil || known.State == quarantine.InService) {
 			continue
 		}
-		a, running := u.answered(s.Name)
+		a, running := u.readProbe(s.Name)
 		switch {
 		case running && now.Sub(a.Begun) >= stuckTime:
 			s.Node = quarantine.NodeStuck
-		case a.Ended != nil && now.Sub(*a.Ended).Abs() < 2*probeEvery:
+		case a.Ended != nil && now.Sub(*a.Ended).Abs() < 2*probePeriod:
 			s.Node = a.Node
 		}
-		if !running && now.Sub(a.Begun).Abs() >= probeEvery && (next == "" || a.Begun.Before(oldest)) {
+		if !running && now.Sub(a.Begun).Abs() >= probePeriod && (next == "" || a.Begun.Before(oldest)) {
 			next, oldest = s.Name, a.Begun
 		}
 	}
 	return next
 }
 
-// answered is what is known of a GPU's last opening, and whether one is on its way: the
-// process holds a lock as long as it lives, also one that no signal ends.
-func (u *Unit) answered(name string) (a nodeAnswer, running bool) {
-	unlock, err := u.Host.TryLock(answerLock(name))
+// readProbe returns the last result for a GPU, and whether a process is opening its node
+// now. The process holds a lock while it lives, also if no signal ends it.
+func (u *Unit) readProbe(name string) (a probeResult, running bool) {
+	unlock, err := u.Host.TryLock(probeLock(name))
 	if err == nil {
 		defer unlock()
 	}
-	data, wrong := u.Host.ReadFile(answerFile(name))
-	if wrong != nil || json.Unmarshal(data, &a) != nil {
-		a = nodeAnswer{}
+	data, readErr := u.Host.ReadFile(probeFile(name))
+	if readErr != nil || json.Unmarshal(data, &a) != nil {
+		a = probeResult{}
 	}
 	return a, errors.Is(err, host.ErrLocked)
 }
 
-// beginProbe starts OpenNode in a process of its own.
-func (u *Unit) beginProbe(name string) error {
+// startProbe starts OpenNode in a separate process.
+func (u *Unit) startProbe(name string) error {
 	if u.Start == nil {
 		return nil
 	}
 	return u.Start("gpu", "open", name)
 }
 
-// OpenNode opens a GPU's node, and writes down how that went. It may never come back.
+// OpenNode opens a GPU's node and writes the result. It may never return.
 func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 	inv, err := gpu.Discover(u.Host.Root)
 	if err != nil {
 		return err
 	}
-	unlock, err := u.Host.TryLock(answerLock(name))
+	unlock, err := u.Host.TryLock(probeLock(name))
 	if errors.Is(err, host.ErrLocked) {
-		return nil // one is on its way
+		return nil // another process opens the node
 	}
 	if err != nil {
 		return err
@@ -102,8 +102,8 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 		if gpu.Slot(g.PCI, g.Partition) != name {
 			continue
 		}
-		a := nodeAnswer{Begun: u.Host.Now().UTC()}
-		if err := u.writeAnswer(name, a); err != nil {
+		a := probeResult{Begun: u.Host.Now().UTC()}
+		if err := u.writeProbe(name, a); err != nil {
 			return err
 		}
 		_, err := drm.Ask(u.Host.Root.Path(g.Render.Path))
@@ -113,15 +113,15 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 		if errors.As(err, &number) {
 			a.Node = quarantine.Node(unix.ErrnoName(number))
 		}
-		return u.writeAnswer(name, a)
+		return u.writeProbe(name, a)
 	}
-	return nil // it is gone, as the exporter will tell
+	return nil // the GPU is missing, as the exporter reports
 }
 
-func (u *Unit) writeAnswer(name string, a nodeAnswer) error {
+func (u *Unit) writeProbe(name string, a probeResult) error {
 	data, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	return u.Host.WriteFile(answerFile(name), append(data, '\n'), 0o600)
+	return u.Host.WriteFile(probeFile(name), append(data, '\n'), 0o600)
 }

@@ -12,9 +12,8 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// A GPU that a task has is opened each minute by a process of its own, and one that does
-// not come back withholds it.
-func TestNodeThatHangsWhoOpensItWithholdsItsGPU(t *testing.T) {
+// A separate process opens a task's GPU each minute. If it hangs, the GPU is quarantined.
+func TestGPUWithHangingNodeIsQuarantined(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	watchedBy(t, u)
 	workerOf(t, u, nil)
@@ -33,11 +32,11 @@ func TestNodeThatHangsWhoOpensItWithholdsItsGPU(t *testing.T) {
 	look()
 	require.Equal(t, []string{"0000:43:00.0"}, opened)
 
-	// The process is there, and writes nothing more.
-	begun, err := json.Marshal(nodeAnswer{Begun: u.Host.Now().UTC()})
+	// The process lives, and writes nothing more.
+	begun, err := json.Marshal(probeResult{Begun: u.Host.Now().UTC()})
 	require.NoError(t, err)
-	hosttest.Put(t, u.Host.Root, answerFile(opened[0]), string(begun))
-	unlock, err := u.Host.TryLock(answerLock(opened[0]))
+	hosttest.Put(t, u.Host.Root, probeFile(opened[0]), string(begun))
+	unlock, err := u.Host.TryLock(probeLock(opened[0]))
 	require.NoError(t, err)
 	require.Empty(t, look(), "not for long yet")
 	require.Contains(t, look(), "GPU 1 (0000:43:00.0): withheld: its driver does not come back when its node is opened\n")
@@ -47,11 +46,11 @@ func TestNodeThatHangsWhoOpensItWithholdsItsGPU(t *testing.T) {
 	require.Contains(t, withheldNow(t, u.Host.Root), "well again since")
 }
 
-func TestNodeIsOpenedAndToldOf(t *testing.T) {
+func TestNodeProbeWritesItsResult(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	const name = "0000:43:00.0"
 	require.NoError(t, u.OpenNode(t.Context(), nil, name))
-	a, running := u.answered(name)
+	a, running := u.readProbe(name)
 	require.False(t, running)
 	require.NotNil(t, a.Ended)
 	require.NoError(t, u.OpenNode(t.Context(), nil, "0000:99:00.0"), "one that is gone is the exporter's to tell")
@@ -60,16 +59,16 @@ func TestNodeIsOpenedAndToldOf(t *testing.T) {
 		watchedBy(t, u)
 		runs(t, u.Host.Root, "4711")
 		now := u.Host.Now().UTC()
-		require.NoError(t, u.writeAnswer(name, nodeAnswer{Begun: now, Ended: &now, Node: node}))
+		require.NoError(t, u.writeProbe(name, probeResult{Begun: now, Ended: &now, Node: node}))
 		l := quarantine.Look{GPUs: []quarantine.Reading{{Name: name, GFX: "gfx90a", Up: true}, {Name: "0000:23:00.0", GFX: "gfx90a", Up: true}},
 			Tasks: []quarantine.Task{{Container: "c", GPUs: []string{name}}}, At: now, Policy: quarantine.Auto}
-		require.Empty(t, u.seeNodes(&l, quarantine.Record{}), "not again within a minute")
+		require.Empty(t, u.addNodes(&l, quarantine.Record{}), "not again within a minute")
 		r := quarantine.Decide(quarantine.Record{}, l)
 		require.Equal(t, want, r.Find(name).State == quarantine.Quarantined, node)
 	}
 	for _, damaged := range []string{"", "{", "[]", `{"begun":1}`} {
-		hosttest.Put(t, u.Host.Root, answerFile(name), damaged)
-		a, _ := u.answered(name)
+		hosttest.Put(t, u.Host.Root, probeFile(name), damaged)
+		a, _ := u.readProbe(name)
 		require.Zero(t, a, damaged)
 	}
 }

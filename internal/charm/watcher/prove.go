@@ -19,32 +19,33 @@ import (
 )
 
 const (
-	// startTime is for systemd to take a service on.
-	startTime = 3 * time.Second
-	// proofTime is more than a proof takes with its deadline and the end of what it left.
-	proofTime = quarantine.ProofDeadline + 5*time.Minute
+	// startTimeout bounds the start of a systemd service.
+	startTimeout = 3 * time.Second
+	// proofTimeout is longer than a health check with its deadline and the removal of its
+	// leftovers.
+	proofTimeout = quarantine.ProofDeadline + 5*time.Minute
 )
 
-// gpuProof is the option as the last hook knew it. A wrong value is an error: it says
-// that there is to be a proof, and no GPU is returned without.
-func (u *Unit) gpuProof() (command string, wrong error) {
+// proofOption returns gpu-proof as of the last hook. An invalid value is an error: a health
+// check is required then, and no GPU returns without one.
+func (u *Unit) proofOption() (command string, invalid error) {
 	facts, err := model.Load(u.Host.Root)
 	if err != nil {
-		return "", nil // no hook ran yet
+		return "", nil // no hook has run
 	}
 	cfg, problems := config.Parse(facts.Config, facts.Secrets)
 	for _, p := range problems {
 		if p.Option == "gpu-proof" {
-			wrong = errors.New(p.String())
+			invalid = errors.New(p.String())
 		}
 	}
-	return cfg.GPUProof, wrong
+	return cfg.GPUProof, invalid
 }
 
-// seeProofs puts into a look what is known of the proofs that GPUs wait for.
-func (u *Unit) seeProofs(l *quarantine.Look, r quarantine.Record) error {
-	var wrong error
-	if l.Proof, wrong = u.gpuProof(); l.Proof == "" {
+// addProofs adds the health checks of GPUs to a look.
+func (u *Unit) addProofs(l *quarantine.Look, r quarantine.Record) error {
+	var invalid error
+	if l.Proof, invalid = u.proofOption(); l.Proof == "" {
 		return nil
 	}
 	var failed []error
@@ -53,43 +54,49 @@ func (u *Unit) seeProofs(l *quarantine.Look, r quarantine.Record) error {
 			continue
 		}
 		p, err := healthcheck.Read(u.Host.Root, g.Name)
-		if wrong != nil && !p.Running {
-			p = notRun(g.Name, l.Proof, wrong, l.At)
+		if invalid != nil && !p.Running {
+			p = notRunProof(g.Name, l.Proof, invalid, l.At)
 		}
 		l.Proofs, failed = append(l.Proofs, p), append(failed, err)
 	}
 	return errors.Join(failed...)
 }
 
-func notRun(name, command string, why error, at time.Time) quarantine.Proof {
-	return quarantine.Proof{Name: name, Command: command, Began: at, Ended: at, End: quarantine.NotRun, Reason: why.Error()}
+func notRunProof(name, command string, why error, at time.Time) quarantine.Proof {
+	return quarantine.Proof{
+		Name: name, Command: command, Began: at, Ended: at, End: quarantine.NotRun, Reason: why.Error(),
+	}
 }
 
-// beginProof starts RecordProof in a service of its own: Pebble gives a look seconds, and
-// the rights that it runs with make no container.
-func (u *Unit) beginProof(ctx context.Context, w io.Writer, name, command string) error {
+// startProof starts RecordProof in a separate service: Pebble limits a look to seconds, and
+// its service has no rights to create a container.
+func (u *Unit) startProof(ctx context.Context, w io.Writer, name, command string) error {
 	fmt.Fprintf(w, "GPU %s: gpu-proof begins\n", name)
-	_, err := u.Host.Run(ctx, host.Command{Deadline: startTime, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
-		"--unit=concourse-gpu-proof-" + strings.ReplaceAll(name, ":", "-") + ".service", "--description=gpu-proof on GPU " + name,
-		fmt.Sprintf("--property=RuntimeMaxSec=%.0f", proofTime.Seconds()), "--", role.BinDir + "/dispatch", "gpu", "proof", name}})
+	_, err := u.Host.Run(ctx, host.Command{
+		Deadline: startTimeout, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
+			"--unit=concourse-gpu-proof-" + strings.ReplaceAll(name, ":", "-") + ".service",
+			"--description=gpu-proof on GPU " + name,
+			fmt.Sprintf(
+				"--property=RuntimeMaxSec=%.0f", proofTimeout.Seconds(),
+			), "--", role.BinDir + "/dispatch", "gpu", "proof", name}})
 	if err != nil {
-		return errors.Join(err, healthcheck.Write(u.Host.Root, notRun(name, command, err, u.Host.Now().UTC())))
+		return errors.Join(err, healthcheck.Write(u.Host.Root, notRunProof(name, command, err, u.Host.Now().UTC())))
 	}
 	return nil
 }
 
-// prove runs the proof of a GPU, whose lock the caller has.
-func (u *Unit) prove(ctx context.Context, name, command string) (quarantine.Proof, string) {
+// runProof runs the health check of a GPU. The caller holds the GPU's lock.
+func (u *Unit) runProof(ctx context.Context, name, command string) (quarantine.Proof, string) {
 	job, err := healthcheck.Prepare(u.Host.Root, name, command)
 	if err != nil {
-		return notRun(name, command, err, u.Host.Now().UTC()), ""
+		return notRunProof(name, command, err, u.Host.Now().UTC()), ""
 	}
 	job.Recursive = machine.Observe(u.Host.Root).RecursiveReadonly
 	return job.Run(ctx, u.Host, quarantine.ProofDeadline)
 }
 
-// RecordProof is what beginProof starts: it proves the GPU of this slot and writes down
-// how that ended, for the next look.
+// RecordProof runs in the service of startProof. It runs the health check of the GPU and
+// writes the result for the next look.
 func (u *Unit) RecordProof(ctx context.Context, w io.Writer, name string) error {
 	r, err := quarantine.Read(u.Host.Root)
 	if err != nil {
@@ -99,18 +106,18 @@ func (u *Unit) RecordProof(ctx context.Context, w io.Writer, name string) error 
 	case g == nil:
 		return fmt.Errorf("cannot prove GPU %q: it is not known", name)
 	case g.State != quarantine.Proving:
-		return nil // meanwhile it fell sick, or a person returned it
+		return nil // it failed again, or a person returned it
 	}
-	command, wrong := u.gpuProof()
-	if command == "" || wrong != nil {
-		return wrong
+	command, invalid := u.proofOption()
+	if command == "" || invalid != nil {
+		return invalid
 	}
 	unlock, err := lockProof(u.Host.Root, "GPU "+name, name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	p, output := u.prove(ctx, name, command)
+	p, output := u.runProof(ctx, name, command)
 	if p.End != quarantine.NotRun {
 		err = healthcheck.WriteOutput(u.Host.Root, name, output)
 	}
@@ -129,7 +136,7 @@ func lockProof(r host.Root, label, name string) (func(), error) {
 	return unlock, nil
 }
 
-// verdict is how a proof ended, in words.
+// verdict returns the result of a health check in words.
 func verdict(p quarantine.Proof) string {
 	switch took := p.Ended.Sub(p.Began).Round(time.Second); {
 	case p.End == quarantine.Passed:
@@ -143,45 +150,52 @@ func verdict(p quarantine.Proof) string {
 	}
 }
 
-// Prove runs the proof now, for a person, and shows what it writes. Nothing is decided
-// by it: see gpu-return. A GPU in service is a task's at any moment, so that has to be
-// withheld before.
+// Prove runs the health check now, and shows its output. The result changes no state: see
+// gpu-return. The GPU must be quarantined, because a GPU in service can be leased at any
+// moment.
 func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 	r, err := quarantine.Read(u.Host.Root)
 	if err != nil {
 		return err
 	}
-	of, err := u.findServed(r, "prove", which)
+	g, err := u.findRecorded(r, "prove", which)
 	if err != nil {
 		return err
 	}
-	if of.State == quarantine.InService {
-		return fmt.Errorf("cannot prove %s: it is in service, so a task can get it at any moment; withhold it first: dispatch gpu withhold %d REASON", of, of.Index)
+	if g.State == quarantine.InService {
+		return fmt.Errorf(
+			"cannot prove %s: it is in service, so a task can get it at any moment; withhold it first: dispatch "+
+				"gpu withhold %d REASON",
+			g, g.Index,
+		)
 	}
-	command, wrong := u.gpuProof()
+	command, invalid := u.proofOption()
 	switch {
-	case wrong != nil:
-		return fmt.Errorf("cannot prove %s: %w", of, wrong)
+	case invalid != nil:
+		return fmt.Errorf("cannot prove %s: %w", g, invalid)
 	case command == "":
-		return fmt.Errorf("cannot prove %s: the option gpu-proof names no program", of)
+		return fmt.Errorf("cannot prove %s: the option gpu-proof names no program", g)
 	}
-	// Where the exporter does not answer nobody knows of tasks, and the person decides.
-	seen, _ := gpuhealth.Look(ctx, u.Host, u.ExporterURL)
+	// If the exporter does not answer, tasks are unknown, and the person decides.
+	seen, _ := gpuhealth.FetchSeen(ctx, u.Host, u.ExporterURL)
 	for _, s := range seen {
-		if s.Name == of.name && len(s.Users) > 0 {
-			return fmt.Errorf("cannot prove %s: a task that had it before still has it open; dispatch gpu top shows which", of)
+		if s.Name == g.name && len(s.Users) > 0 {
+			return fmt.Errorf(
+				"cannot prove %s: a task that had it before still has it open; dispatch gpu top shows which",
+				g,
+			)
 		}
 	}
-	unlock, err := lockProof(u.Host.Root, of.String(), of.name)
+	unlock, err := lockProof(u.Host.Root, g.String(), g.name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	fmt.Fprintf(w, "%s: %s begins, which may take %s\n", of, command, quarantine.ProofDeadline)
-	p, output := u.prove(ctx, of.name, command)
-	fmt.Fprintf(w, "%s%s: %s\n", output, of, verdict(p))
+	fmt.Fprintf(w, "%s: %s begins, which may take %s\n", g, command, quarantine.ProofDeadline)
+	p, output := u.runProof(ctx, g.name, command)
+	fmt.Fprintf(w, "%s%s: %s\n", output, g, verdict(p))
 	if p.End != quarantine.Passed {
-		return fmt.Errorf("cannot rely on %s: %s", of, verdict(p))
+		return fmt.Errorf("cannot rely on %s: %s", g, verdict(p))
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ const (
 	proofCmd = "/opt/proof"
 )
 
-// provable is a unit with gpu-proof, and what systemd-run and runc are asked for. Real
+// provable is a unit with gpu-proof that records calls of systemd-run and runc. Real
 // containers are in tests/container.
 func provable(t *testing.T, option string) (*Unit, *hosttest.Runner) {
 	t.Helper()
@@ -57,8 +57,8 @@ func (u *Unit) setProof(t *testing.T, option string) {
 		Config: map[string]any{"mode": "worker", "gpu-proof": option}}))
 }
 
-// fallSick is GPU 1 after an error and five minutes without one.
-func (u *Unit) fallSick(t *testing.T) {
+// startProbation puts GPU 1 on probation: an error, and five minutes without one.
+func (u *Unit) startProbation(t *testing.T) {
 	t.Helper()
 	before, err := u.Host.ReadFile(ueFile)
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ func (u *Unit) fallSick(t *testing.T) {
 	}
 }
 
-// ends has runc end with this code, after this time and output.
+// ends makes runc end with this code, time and output.
 func (u *Unit) ends(run *hosttest.Runner, code int, output string) {
 	runc := u.Host.Path("/opt/runc")
 	run.Answer(runc, "")
@@ -94,10 +94,11 @@ func recorded(t *testing.T, u *Unit) string {
 	return b.String()
 }
 
-// A look starts the proof elsewhere and goes on; the next one reads how it ended.
-func TestGPUIsReturnedOnceItsProofPassed(t *testing.T) {
+// A look starts the health check in a service and continues. The next look reads the
+// result.
+func TestGPUReturnsAfterAPassedHealthCheck(t *testing.T) {
 	u, run := provable(t, proofCmd)
-	u.fallSick(t)
+	u.startProbation(t)
 	require.Empty(t, run.Ran)
 	u.after(15 * time.Second)
 	require.Equal(t, "GPU 0000:43:00.0: gpu-proof begins\n", watched(t, u))
@@ -134,9 +135,9 @@ func textOf(t *testing.T, u *Unit, path string) string {
 	return string(data)
 }
 
-func TestFailedProofWithholdsAgain(t *testing.T) {
+func TestFailedHealthCheckKeepsTheQuarantine(t *testing.T) {
 	u, run := provable(t, proofCmd)
-	u.fallSick(t)
+	u.startProbation(t)
 	u.ends(run, 3, "sum is \x1b[31mwrong\n")
 	require.Equal(t, "GPU 0000:43:00.0: gpu-proof ended with 3 after 0s\n", recorded(t, u))
 	require.Equal(t, "sum is ?[31mwrong\n", textOf(t, u, healthcheck.OutputFile(sick)))
@@ -149,10 +150,10 @@ func TestFailedProofWithholdsAgain(t *testing.T) {
 	require.Equal(t, "proof failed", r.Find(sick).ShortReason())
 }
 
-// The GPU stays on trial with a reason, and what is mended is seen within a minute.
-func TestProofThatCannotBeRunSaysWhy(t *testing.T) {
+// The GPU stays on probation with a reason. A fixed problem is seen within a minute.
+func TestHealthCheckThatCannotRunIsExplained(t *testing.T) {
 	u, run := provable(t, proofCmd)
-	u.fallSick(t)
+	u.startProbation(t)
 	u.after(15 * time.Second)
 	watched(t, u)
 	require.NoError(t, u.Host.Remove(proofCmd))
@@ -181,7 +182,7 @@ func TestProofThatCannotBeRunSaysWhy(t *testing.T) {
 	require.Equal(t, "GPU 1 (0000:43:00.0): in_service: well for 5m0s\n", watched(t, u), "time alone")
 }
 
-func TestPersonProvesAWithheldGPU(t *testing.T) {
+func TestProveRunsOnlyOnQuarantinedGPUs(t *testing.T) {
 	u, run := provable(t, "")
 	prove := func(which string) (string, error) {
 		var b strings.Builder

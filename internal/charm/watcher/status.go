@@ -11,29 +11,28 @@ import (
 	"concourse-ci-machine/internal/pool/lease"
 )
 
-// Status tells who leases each GPU, and what was counted since the boot. Where
-// tasks share the GPUs it says so. In both cases it names the GPUs that are withheld.
+// Status shows who leases each GPU, the counters since the boot, and the quarantined GPUs.
 func (u *Unit) Status(w io.Writer, f term.Format) error {
-	l, gpus, on, err := u.leased()
+	l, err := u.readLeases()
 	if err != nil {
 		return err
 	}
-	served, err := u.servedNow()
+	served, err := u.readRecorded()
 	if err != nil {
 		return err
 	}
-	if !on {
-		sharing, why := u.notLeased()
+	if l == nil {
+		sharing, why := u.sharingState()
 		if f.JSON {
 			return term.JSON(w, struct {
-				Sharing string   `json:"sharing"`
-				Service []Served `json:"service,omitempty"`
-			}{sharing, u.servedJSON(served)})
+				Sharing string          `json:"sharing"`
+				Service []ServiceStatus `json:"service,omitempty"`
+			}{sharing, u.serviceJSON(served)})
 		}
 		_, err := io.WriteString(w, why+"\n"+serviceText(served))
 		return err
 	}
-	r, states, err := u.leaseReport(l, gpus)
+	r, states, err := u.leaseReport(l)
 	if err != nil {
 		return err
 	}
@@ -41,14 +40,14 @@ func (u *Unit) Status(w io.Writer, f term.Format) error {
 		return term.JSON(w, struct {
 			Sharing string `json:"sharing"` // shared, exclusive
 			monitor.LeaseReport
-			Service []Served `json:"service,omitempty"`
-		}{"exclusive", r, u.servedJSON(served)})
+			Service []ServiceStatus `json:"service,omitempty"`
+		}{"exclusive", r, u.serviceJSON(served)})
 	}
-	_, err = io.WriteString(w, leaseText(r, states, gpus, f)+serviceText(served))
+	_, err = io.WriteString(w, leaseText(r, states, l.gpus, f)+serviceText(served))
 	return err
 }
 
-func leaseText(r monitor.LeaseReport, states []lease.State, gpus []leasedGPU, f term.Format) string {
+func leaseText(r monitor.LeaseReport, states []lease.State, gpus []unitGPU, f term.Format) string {
 	var b strings.Builder
 	for i, g := range r.GPUs {
 		state, colour := "free", term.Green
@@ -59,7 +58,7 @@ func leaseText(r monitor.LeaseReport, states []lease.State, gpus []leasedGPU, f 
 		if g.Container != "" {
 			b.WriteString("\n      by " + states[i].Holder())
 			if g.Since != nil {
-				b.WriteString(" since " + clock(*g.Since, r.At))
+				b.WriteString(" since " + formatTime(*g.Since, r.At))
 			}
 			if g.PID > 0 {
 				fmt.Fprintf(&b, ", its first process is %d", g.PID)
@@ -77,16 +76,22 @@ func leaseText(r monitor.LeaseReport, states []lease.State, gpus []leasedGPU, f 
 		b.WriteByte('\n')
 	}
 	n := r.Counters
-	fmt.Fprintf(&b, "since the boot: %d got GPUs; refused: %d as too few were free, %d as the unit has fewer\n", n.Granted, n.Busy, n.Impossible)
+	fmt.Fprintf(
+		&b, "since the boot: %d got GPUs; refused: %d as too few were free, %d as the unit has fewer\n",
+		n.Granted, n.Busy, n.Impossible,
+	)
 	return b.String()
 }
 
-// clocksText tells of clocks that are fixed.
+// clocksText returns the text on fixed clocks.
 func clocksText(c monitor.Clocks, now time.Time) string {
 	if c.Level == "" {
 		return "\n      nothing is known of its clocks: " + c.Why
 	}
-	text := fmt.Sprintf("\n      its clocks are fixed (%s) for container %s since %s", c.Level, c.Container, clock(c.Since, now))
+	text := fmt.Sprintf(
+		"\n      its clocks are fixed (%s) for container %s since %s", c.Level, c.Container,
+		formatTime(c.Since, now),
+	)
 	if c.Why != "" {
 		text += "; not all that it measured counts: " + c.Why
 	}

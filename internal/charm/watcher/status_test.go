@@ -39,7 +39,7 @@ func leasing(more ...string) map[string]any {
 	return set
 }
 
-// leaseUnit is host mi210x4 with leases, as a hook set it up.
+// leaseUnit returns host mi210x4 with leases, as set up by a hook.
 func leaseUnit(t *testing.T, set map[string]any) *Unit {
 	t.Helper()
 	return leaseUnitOn(t, "mi210x4", set)
@@ -58,7 +58,7 @@ func leaseUnitOn(t *testing.T, host string, set map[string]any) *Unit {
 	return u
 }
 
-// describe has the unit hand out the GPUs that there are now, by these options.
+// describe writes the wrapper's config for the present GPUs with these options.
 func describe(t *testing.T, u *Unit, set map[string]any) {
 	t.Helper()
 	options := maps.Clone(set)
@@ -67,18 +67,18 @@ func describe(t *testing.T, u *Unit, set map[string]any) {
 	require.NoError(t, (&charm.Charm{Host: u.Host}).RefreshCDI(t.Context(), io.Discard))
 }
 
-// runs puts a process that /proc shows.
+// runs adds a process to /proc.
 func runs(t *testing.T, r host.Root, pid string) {
 	t.Helper()
 	hosttest.Put(t, r, "/proc/"+pid+"/stat", pid+" (runc) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1 1 1 1\n")
 }
 
-// taken leases GPUs to the call of a process that runs.
+// taken leases GPUs to a running process.
 func taken(t *testing.T, u *Unit, container string, pid int, ago time.Duration, w lease.Want) {
 	t.Helper()
-	l, _, on, err := u.leased()
+	l, err := u.readLeases()
 	require.NoError(t, err)
-	require.True(t, on)
+	require.NotNil(t, l)
 	l.Now = func() time.Time { return u.Host.Now().Add(-ago) }
 	_, err = l.Take(lease.Call{Container: container, Bundle: "/run/b", PidFile: u.Host.Path("/run/" + container + ".pid"), Cgroup: container, PID: pid}, w)
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func gpuStatus(t *testing.T, u *Unit, f term.Format) string {
 	return b.String()
 }
 
-func TestGPUStatusTellsWhoHasWhat(t *testing.T) {
+func TestGPUStatusShowsTheHolders(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	runs(t, u.Host.Root, "4711")
 	runs(t, u.Host.Root, "4712")
@@ -126,12 +126,12 @@ func TestGPUStatusTellsWhoHasWhat(t *testing.T) {
 
 func leasedName(t *testing.T, u *Unit, i int) string {
 	t.Helper()
-	l, _, _, err := u.leased()
+	l, err := u.readLeases()
 	require.NoError(t, err)
 	return l.GPUs[i]
 }
 
-func TestGPUReleaseFreesWhatNoTaskHas(t *testing.T) {
+func TestGPUReleaseFreesGPUsWithoutATask(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	runs(t, u.Host.Root, "4711")
 	release := func(which string, force bool) (string, error) {
@@ -175,8 +175,8 @@ func TestGPUReleaseFreesWhatNoTaskHas(t *testing.T) {
 	require.Contains(t, text, "is free; the task of container 77aa had it last\n")
 }
 
-func TestGPUsAreFoundByWhatStatusShows(t *testing.T) {
-	gpus := []leasedGPU{{"0000:0a:00.0", 0, "0000:0a:00.0", 0, "GPU-00000000000000a1"}, {"0000:0a:00.0-1", 1, "0000:0a:00.0", 1, ""},
+func TestGPUsAreFoundByTheNamesInTheStatus(t *testing.T) {
+	gpus := []unitGPU{{"0000:0a:00.0", 0, "0000:0a:00.0", 0, "GPU-00000000000000a1"}, {"0000:0a:00.0-1", 1, "0000:0a:00.0", 1, ""},
 		{"0000:1b:00.0", 3, "0000:1b:00.0", 0, "GPU-ff"}, {"0000:2c:00.0", -1, "", 0, ""}}
 	for which, want := range map[string]int{"0": 0, " 1 ": 1, "3": 2, "gpu-FF": 2, "0000:1B:00.0": 2, "0000:0A:00.0-1": 1, "0000:2c:00.0": 3} {
 		i, err := findGPU(gpus, "release", "leases", which)
@@ -193,8 +193,7 @@ func TestGPUsAreFoundByWhatStatusShows(t *testing.T) {
 	}
 }
 
-// What counts is the wrapper's config: an option that no hook acted on yet is
-// none of a task's.
+// The wrapper's config is used: an option has no effect before a hook applies it.
 func TestSharedGPUsAreNotLeased(t *testing.T) {
 	u := leaseUnit(t, map[string]any{"compute-runtime": "rocm"})
 	require.Equal(t, "gpu-sharing=shared: GPUs are not leased\n", gpuStatus(t, u, term.Format{}))
@@ -206,7 +205,7 @@ func TestSharedGPUsAreNotLeased(t *testing.T) {
 	require.ErrorContains(t, u.Status(nil, term.Format{}), "the next hook writes it anew")
 }
 
-func TestReportOfLeasesIsThereWhileGPUsAreLeased(t *testing.T) {
+func TestLeaseReportExistsOnlyWithLeases(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	runs(t, u.Host.Root, "4711")
 	taken(t, u, "4f1c", 4711, time.Minute, lease.Want{Count: 1})
@@ -221,7 +220,7 @@ func TestReportOfLeasesIsThereWhileGPUsAreLeased(t *testing.T) {
 	require.True(t, r.At.Equal(u.Host.Now()))
 	require.Equal(t, "4f1c", r.GPUs[0].Container)
 
-	// The exporter shows the leases of now, so the report is of its clock's time.
+	// The exporter shows only recent leases, so the report has the time of its clock.
 	r.At = time.Now()
 	fresh, err := json.Marshal(r)
 	require.NoError(t, err)
@@ -241,8 +240,8 @@ func TestReportOfLeasesIsThereWhileGPUsAreLeased(t *testing.T) {
 	require.False(t, u.Host.Exists(worker.LeaseReport), "what was written before would be shown on")
 }
 
-// The wrapper, the actions and the exporter know a GPU's lease by one name.
-func TestLeaseNamesAgree(t *testing.T) {
+// The wrapper, the actions and the exporter use one name for a GPU's lease.
+func TestWrapperActionsAndExporterUseOneName(t *testing.T) {
 	for _, name := range []string{"amd", "mi210x4", "mi300x-cpx", "apu-gfx1103"} {
 		u := leaseUnitOn(t, name, leasing())
 		devices, err := monitor.AMD(u.Host.Root)()
@@ -257,17 +256,17 @@ func TestLeaseNamesAgree(t *testing.T) {
 		require.Len(t, devices, len(names), name)
 		for i, d := range devices {
 			require.Equal(t, gpu.Slot(d.PCI, d.Partition), names[i].Name)
-			got := leasedOf(inv, names[i].Name)
+			got := findUnitGPU(inv, names[i].Name)
 			require.Equal(t, []any{names[i].Name, d.Index, d.PCI, d.Partition}, []any{got.name, got.index, got.pci, got.partition})
 		}
 	}
 	both, err := gpu.Discover(hosttest.Host(t, "both-passed"))
 	require.NoError(t, err)
 	nvidia := both.Of(gpu.NVIDIA)[0]
-	require.Equal(t, leasedGPU{name: nvidia.PCI, pci: nvidia.PCI}, leasedOf(both, nvidia.PCI))
+	require.Equal(t, unitGPU{name: nvidia.PCI, pci: nvidia.PCI}, findUnitGPU(both, nvidia.PCI))
 }
 
-// anonymous takes the GPUs' unique ids away.
+// anonymous removes the unique ids of the GPUs.
 func anonymous(t *testing.T, r host.Root) {
 	t.Helper()
 	ids, err := r.Glob("/sys/devices/pci*/*/*/unique_id")
@@ -285,8 +284,8 @@ func anonymous(t *testing.T, r host.Root) {
 	}
 }
 
-// Two GPUs without a unique id, as consumer cards are: the first one goes away,
-// and the other becomes GPU 0.
+// Two GPUs without a unique id, such as consumer cards: the first one is removed, and the
+// second becomes GPU 0.
 func TestLeaseStaysWithItsGPUWhenTheIndexMoves(t *testing.T) {
 	u := leaseUnit(t, leasing("gpu-device-ids", "0,1"))
 	anonymous(t, u.Host.Root)
@@ -297,7 +296,7 @@ func TestLeaseStaysWithItsGPUWhenTheIndexMoves(t *testing.T) {
 	require.NoError(t, u.Host.Remove("/dev/dri/renderD128"))
 	describe(t, u, leasing())
 	require.Contains(t, gpuStatus(t, u, term.Format{}), "held  GPU 0 (0000:43:00.0)\n      by the task of container 4f1c")
-	l, _, _, err := u.leased()
+	l, err := u.readLeases()
 	require.NoError(t, err)
 	_, err = l.Take(lease.Call{Container: "77aa", Bundle: "/b", PidFile: "/p", Cgroup: "77aa", PID: 4711}, lease.Want{Count: 1, Of: []int{0}})
 	require.ErrorContains(t, err, "is held by the task of container 4f1c")
@@ -323,8 +322,8 @@ func TestGPUStatusShowsWarnings(t *testing.T) {
 	require.Contains(t, gpuStatus(t, u, term.Format{JSON: true}), `"warning": "4 of its last 4 tasks ended badly`)
 }
 
-// What is leased to nobody because no GPU is there is not shared.
-func TestExclusiveUnitWithoutAGPUIsNotToldThatItsTasksShare(t *testing.T) {
+// An exclusive unit without GPUs does not share any.
+func TestExclusiveUnitWithoutAGPUIsNotReportedAsShared(t *testing.T) {
 	const says = "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; see juju status"
 	for name, unit := range map[string]*Unit{
 		"a wrong option":   leaseUnit(t, leasing("gpu-device-ids", "7")),

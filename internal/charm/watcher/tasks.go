@@ -15,10 +15,11 @@ import (
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/pool/tasknotice"
 )
 
-// addTasks says which containers have which GPUs: by leases, and where GPUs are shared by
-// whose processes have them open.
+// addTasks adds the containers and their GPUs to a look, from leases. If GPUs are shared,
+// it uses the processes that have them open.
 func (u *Unit) addTasks(l *quarantine.Look) {
 	add := func(t quarantine.Task, name string) {
 		i := slices.IndexFunc(l.Tasks, func(o quarantine.Task) bool { return o.Container == t.Container })
@@ -29,11 +30,11 @@ func (u *Unit) addTasks(l *quarantine.Look) {
 			l.Tasks[i].GPUs = append(l.Tasks[i].GPUs, name)
 		}
 	}
-	leases, _, on, err := u.leased()
-	if err == nil && on {
+	leases, err := u.readLeases()
+	if err == nil && leases != nil {
 		l.Holders = map[string]string{}
-		states, _, wrong := leases.Read()
-		err = wrong
+		states, _, readErr := leases.Read()
+		err = readErr
 		for _, s := range states {
 			l.Holders[s.GPU] = s.Container
 			if s.Held && s.Kind == lease.Task {
@@ -50,24 +51,24 @@ func (u *Unit) addTasks(l *quarantine.Look) {
 }
 
 const (
-	// containersTime is how long the worker is waited for, as its containerd may be busy:
-	// from the beginning of a look on, so that the exporter and the worker together hold up
-	// a look no longer than the exporter alone may.
-	containersTime = monitor.Deadline
-	// mostExits bounds what is asked at one look.
-	mostExits = 64
+	// containersTimeout bounds the wait for the worker, because its containerd may be busy.
+	// It starts with the look, so that the exporter and the worker together delay a look no
+	// longer than the exporter alone may.
+	containersTimeout = monitor.Deadline
+	// maxExits bounds the requests of one look.
+	maxExits = 64
 )
 
-// exits asks this unit's worker how the tasks ended that are no more. What it does not
-// say stays unknown.
-func (u *Unit) exits(ctx context.Context, before quarantine.Record, l quarantine.Look) map[string]quarantine.Exit {
+// fetchExits fetches from the unit's worker how ended tasks ended. Missing answers stay
+// unknown.
+func (u *Unit) fetchExits(ctx context.Context, before quarantine.Record, l quarantine.Look) map[string]quarantine.Exit {
 	all := map[string]quarantine.Exit{}
 	for _, run := range before.Runs {
 		here := slices.ContainsFunc(l.Tasks, func(t quarantine.Task) bool { return t.Container == run.Container })
-		if here || run.Ended != nil || l.TasksUnknown || len(all) == mostExits {
+		if here || run.Ended != nil || l.TasksUnknown || len(all) == maxExits {
 			continue
 		}
-		status, err := u.exitOf(ctx, run.Container)
+		status, err := u.fetchExit(ctx, run.Container)
 		if err != nil {
 			continue
 		}
@@ -76,9 +77,9 @@ func (u *Unit) exits(ctx context.Context, before quarantine.Record, l quarantine
 	return all
 }
 
-// exitOf is the status that a container's process ended with. The worker notes it when
-// the process has ended, as this property of the container (Concourse, worker/runtime).
-func (u *Unit) exitOf(ctx context.Context, container string) (status int, err error) {
+// fetchExit returns the exit status of a container's process. The worker sets this property
+// of the container when the process ends (Concourse, worker/runtime).
+func (u *Unit) fetchExit(ctx context.Context, container string) (status int, err error) {
 	worker := u.WorkerURL
 	if worker == "" {
 		if !u.Host.Real() {
@@ -86,7 +87,10 @@ func (u *Unit) exitOf(ctx context.Context, container string) (status int, err er
 		}
 		worker = fmt.Sprintf("http://127.0.0.1:%d", wellknown.ContainersPort)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, worker+"/containers/"+url.PathEscape(container)+"/properties/garden.process-exit-status", nil)
+	req, err := http.NewRequestWithContext(
+		ctx, http.MethodGet,
+		worker+"/containers/"+url.PathEscape(container)+"/properties/garden.process-exit-status", nil,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -104,4 +108,48 @@ func (u *Unit) exitOf(ctx context.Context, container string) (status int, err er
 		return 0, err
 	}
 	return strconv.Atoi(property.Value)
+}
+
+// notifyTasks writes into the output of tasks which GPU failed during the task, and ends
+// the tasks if gpu-hang-action requires it. It holds no lock: problems with the output of a
+// task must not delay the decisions on GPUs.
+func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Reading) error {
+	r, err := quarantine.Read(u.Host.Root)
+	if err != nil {
+		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
+	}
+	l := tasknotice.Look{At: u.Host.Now().UTC(), Action: tasknotice.Write, Record: r}
+	if cfg, ok := u.option("gpu-hang-action"); ok {
+		l.Action = tasknotice.Action(cfg.GPUHangAction)
+	}
+	if l.Users, err = u.users(seen); err != nil {
+		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
+	}
+	tasks := tasknotice.Tasks{Leases: lease.Leases{Proc: u.Host.Path("/proc"), Cgroup: u.Host.Path("/sys/fs/cgroup")}}
+	if err := tasks.Notify(u.Host, w, l); err != nil {
+		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
+	}
+	return nil
+}
+
+// users returns the containers that have each GPU: the holder of the lease if GPUs are
+// leased, otherwise the containers that have the GPU open.
+func (u *Unit) users(seen []quarantine.Reading) (map[string][]string, error) {
+	users := map[string][]string{}
+	for _, s := range seen {
+		if s.Open != nil {
+			users[s.Name] = s.Open
+		}
+	}
+	l, err := u.readLeases()
+	if err != nil || l == nil {
+		return users, err
+	}
+	states, _, err := l.Read()
+	for _, s := range states {
+		if users[s.GPU] = nil; s.Held && s.Kind == lease.Task { // only the output of tasks may be written
+			users[s.GPU] = []string{s.Container}
+		}
+	}
+	return users, err
 }

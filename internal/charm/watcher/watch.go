@@ -1,3 +1,7 @@
+// Package watcher observes a unit's GPUs and their tasks: who leases which GPU, which GPUs
+// are quarantined and why, and how tasks ended. It carries out the decisions of package
+// quarantine. Look runs every few seconds without Juju. The commands to withhold, return,
+// prove and release a GPU change the same record.
 package watcher
 
 import (
@@ -7,61 +11,67 @@ import (
 	"io"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// Look is what Pebble runs every resource.JobPeriod, as root and without Juju: it
-// decides which GPUs are withheld, from what the exporter tells, and writes that down for
-// the wrapper; then who leases the GPUs, for the exporter; last it tells tasks whose GPU
-// fell sick. None keeps the others from being done. GPUs with clocks that are fixed are
-// seen to first, by others: nothing that takes long may keep a task's setting.
+// Look runs every resource.JobPeriod from Pebble, as root and without Juju. It decides
+// which GPUs are quarantined, from the exporter's report, and writes the result for the
+// wrapper. Then it reports the leases to the exporter. Last it notifies tasks of failed
+// GPUs. An error in one part does not stop the others. GPUs with fixed clocks come first,
+// in separate processes, because a slow look must not delay the end of a setting.
 func (u *Unit) Look(ctx context.Context, w io.Writer) error {
-	began := u.beginBench()
-	seen, err := u.decideService(ctx, w)
-	err = errors.Join(began, err, u.reportWatched(ctx, w))
-	if failed := u.tellTasks(w, seen); failed != nil {
+	began := u.startBench()
+	seen, err := u.decide(ctx, w)
+	err = errors.Join(began, err, u.reportIfLeased(ctx, w))
+	if failed := u.notifyTasks(w, seen); failed != nil {
 		fmt.Fprintln(w, failed)
 	}
 	return err
 }
 
-// reportWatched leaves out the remark on shared GPUs, which is for people.
-func (u *Unit) reportWatched(ctx context.Context, w io.Writer) error {
-	_, _, on, err := u.leased()
-	if err != nil || !on {
+// reportIfLeased omits the remark on shared GPUs, which is for people.
+func (u *Unit) reportIfLeased(ctx context.Context, w io.Writer) error {
+	l, err := u.readLeases()
+	if err != nil || l == nil {
 		return err
 	}
 	return u.ReportLeases(ctx, w)
 }
 
-// decideService returns what it saw, too.
-func (u *Unit) decideService(ctx context.Context, w io.Writer) ([]quarantine.Reading, error) {
-	// The exporter can take seconds, so a person need not wait for it: it is asked first.
+// decide reads the state of the GPUs, changes the record, and starts what is due. It also
+// returns what the exporter reported.
+func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Reading, error) {
+	// The exporter can take seconds. It is read before the lock is taken, so that commands
+	// do not wait for it.
 	l := quarantine.Look{}
 	l.Boot, l.Driver = quarantine.CurrentLoad(u.Host.Root)
-	worker, cancel := context.WithTimeout(ctx, containersTime)
+	worker, cancel := context.WithTimeout(ctx, containersTimeout)
 	defer cancel()
-	seen, err := gpuhealth.Look(ctx, u.Host, u.ExporterURL)
+	seen, err := gpuhealth.FetchSeen(ctx, u.Host, u.ExporterURL)
 	if l.GPUs = seen; err != nil {
 		l.Unknown = err.Error()
 	}
 	u.addTasks(&l)
 	if known, err := quarantine.Read(u.Host.Root); err == nil {
-		l.Exits = u.exits(worker, known, l)
+		l.Exits = u.fetchExits(worker, known, l)
 	}
 	var unread error
 	var due []string
 	open := ""
-	err = u.changeService(func(r quarantine.Record) (quarantine.Record, error) {
-		l.At, l.Policy = u.Host.Now().UTC(), u.quarantine(r)
-		unread = u.seeProofs(&l, r)
-		open = u.seeNodes(&l, r)
+	err = u.changeRecord(func(r quarantine.Record) (quarantine.Record, error) {
+		l.At, l.Policy = u.Host.Now().UTC(), u.quarantinePolicy(r)
+		unread = u.addProofs(&l, r)
+		open = u.addNodes(&l, r)
 		now := quarantine.Decide(r, l)
 		due = now.DueProofs()
-		if err := u.keepEvidence(w, r, now); err != nil {
+		if err := u.saveEvidence(w, r, now); err != nil {
 			return r, err
 		}
 		for _, g := range now.GPUs {
@@ -77,16 +87,17 @@ func (u *Unit) decideService(ctx context.Context, w io.Writer) ([]quarantine.Rea
 	})
 	err = errors.Join(err, unread)
 	if open != "" {
-		err = errors.Join(err, u.beginProbe(open))
+		err = errors.Join(err, u.startProbe(open))
 	}
 	for _, name := range due {
-		err = errors.Join(err, u.beginProof(ctx, w, name, l.Proof))
+		err = errors.Join(err, u.startProof(ctx, w, name, l.Proof))
 	}
 	return seen, err
 }
 
-// quarantine is the option as the last hook knew it; while it is wrong, what held before.
-func (u *Unit) quarantine(r quarantine.Record) quarantine.Policy {
+// quarantinePolicy returns gpu-quarantine as of the last hook. An invalid option keeps the
+// previous policy.
+func (u *Unit) quarantinePolicy(r quarantine.Record) quarantine.Policy {
 	before := r.Policy
 	if before == "" {
 		before = quarantine.Auto
@@ -98,8 +109,8 @@ func (u *Unit) quarantine(r quarantine.Record) quarantine.Policy {
 	return quarantine.Policy(cfg.GPUQuarantine)
 }
 
-// option is the configuration of the last hook; false where it was wrong about this option,
-// or is not known.
+// option returns the configuration of the last hook. known is false if the option name is
+// invalid, or without a configuration.
 func (u *Unit) option(name string) (cfg config.Config, known bool) {
 	facts, err := model.Load(u.Host.Root)
 	if err != nil {
@@ -107,4 +118,16 @@ func (u *Unit) option(name string) (cfg config.Config, known bool) {
 	}
 	cfg, problems := config.Parse(facts.Config, facts.Secrets)
 	return cfg, !slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Option == name })
+}
+
+// Unit holds the machine with the watched GPUs.
+type Unit struct {
+	Host        host.Host
+	ExporterURL string // the exporter's list of GPUs; "" for port 9401, on the machine's own root only
+	WorkerURL   string // the worker's list of containers; "" for its port, on the machine's own root only
+	// Start starts this program with arguments in the background. nil disables it.
+	Start func(args ...string) error
+	// Signal ends leftover processes of tasks. nil sends the kernel's signals, on the
+	// machine's own root only.
+	Signal func(lease.Process, unix.Signal) error
 }

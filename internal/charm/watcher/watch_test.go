@@ -2,13 +2,16 @@ package watcher
 
 import (
 	"bytes"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/charm/command/term"
@@ -17,11 +20,12 @@ import (
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/pool/tasknotice"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// served is a unit whose GPUs a real exporter watches, which begins anew at each look:
-// one that runs reads error counters beside its answers, some time later.
+// served is a unit with a real exporter that restarts for each look. A running exporter
+// reads error counters only some time after its answers.
 func served(t *testing.T, hostName string) *Unit {
 	t.Helper()
 	u := &Unit{Host: hosttest.Quiet(t, hosttest.Host(t, hostName))}
@@ -29,7 +33,7 @@ func served(t *testing.T, hostName string) *Unit {
 	return u
 }
 
-// watchedBy gives the unit such an exporter.
+// watchedBy gives the unit this exporter.
 func watchedBy(t *testing.T, u *Unit) {
 	t.Helper()
 	h := u.Host
@@ -44,7 +48,7 @@ func watchedBy(t *testing.T, u *Unit) {
 	u.ExporterURL = s.URL + "/api/v1/gpus"
 }
 
-// after is the unit a time later.
+// after advances the unit's clock.
 func (u *Unit) after(d time.Duration) {
 	u.Host.Clock = hosttest.Clock{T: u.Host.Now().Add(d)}
 }
@@ -71,8 +75,8 @@ func withheldNow(t *testing.T, r host.Root) string {
 
 const ueFile = "/sys/bus/pci/devices/0000:43:00.0/ras/umc_err_count"
 
-// From an error in sysfs to what the wrapper reads, in one look; and back.
-func TestSickGPUIsWithheldAtTheFirstLook(t *testing.T) {
+// From an error in sysfs to the wrapper's file in one look, and back.
+func TestFaultyGPUIsQuarantinedAtTheFirstLook(t *testing.T) {
 	u := served(t, "mi210x4")
 	require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): in_service: seen first\n")
 	require.Empty(t, withheldNow(t, u.Host.Root))
@@ -105,7 +109,7 @@ func TestSickGPUIsWithheldAtTheFirstLook(t *testing.T) {
 	require.Empty(t, withheldNow(t, u.Host.Root), "well for five minutes")
 }
 
-// What is unknown is not unhealthy, and no reason to give back what is sick.
+// An unknown state is not a fault, and does not end a quarantine.
 func TestSilentExporterChangesNothing(t *testing.T) {
 	u := served(t, "mi210x4")
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
@@ -123,7 +127,7 @@ func TestSilentExporterChangesNothing(t *testing.T) {
 	require.Equal(t, "the exporter answers 500", r.Unknown)
 }
 
-func TestDamagedFilesAreMadeAnew(t *testing.T) {
+func TestDamagedFilesAreRecreated(t *testing.T) {
 	u := served(t, "mi210x4")
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
 	watched(t, u)
@@ -137,7 +141,7 @@ func TestDamagedFilesAreMadeAnew(t *testing.T) {
 	}
 }
 
-func TestOptionIsThatOfTheLastHook(t *testing.T) {
+func TestOptionsAreFromTheLastHook(t *testing.T) {
 	u := served(t, "mi210x4")
 	set := func(value string) {
 		require.NoError(t, model.Save(u.Host.Root, model.Facts{}, model.Facts{Unit: "concourse-ci-machine/0", Role: model.WorkerRole,
@@ -159,7 +163,7 @@ func TestOptionIsThatOfTheLastHook(t *testing.T) {
 	require.Contains(t, withheldNow(t, u.Host.Root), "by hand: x")
 }
 
-func TestPersonsWithholdAndReturn(t *testing.T) {
+func TestManualQuarantineAndReturn(t *testing.T) {
 	u := served(t, "mi210x4")
 	require.EqualError(t, u.Withhold(nil, "0", "x"), `cannot withhold GPU "0": no AMD GPU of this unit is watched yet; see juju status`)
 	watched(t, u)
@@ -185,7 +189,7 @@ func TestPersonsWithholdAndReturn(t *testing.T) {
 	require.NotEmpty(t, withheldNow(t, u.Host.Root), "one more")
 }
 
-func TestMetricsTellOfWithheldGPUs(t *testing.T) {
+func TestMetricsShowQuarantinedGPUs(t *testing.T) {
 	u := served(t, "mi210x4")
 	watched(t, u)
 	require.NoError(t, u.Withhold(&bytes.Buffer{}, "1", "x"))
@@ -200,4 +204,35 @@ func TestMetricsTellOfWithheldGPUs(t *testing.T) {
 	}
 	require.Regexp(t, `rocm_gpu_withheld_seconds_total\{gpu="1",pci_bus_id="0000:43:00.0",uuid="[^"]*"\} 90\n`, w.Body.String())
 	require.NoError(t, oci.CheckConfig([]byte(`{"runtime":"/r","withheld":{"file":"`+quarantine.AdmissionFile+`"}}`)))
+}
+
+// A pipe in the place of a state file does not block a look. The look recreates its files.
+func TestPipeInPlaceOfAStateFileDoesNotHangALook(t *testing.T) {
+	for file, c := range map[string]struct{ again, fails bool }{
+		quarantine.File:          {again: true},
+		tasknotice.File:          {},
+		model.FactsFile:          {},
+		quarantine.AdmissionFile: {again: true},
+		quarantine.EvidenceFile:  {},
+		oci.DefaultConfig:        {fails: true},
+	} {
+		t.Run(file, func(t *testing.T) {
+			u := served(t, "mi210x4")
+			watched(t, u)
+			require.NoError(t, u.Withhold(io.Discard, "0", "a fan"))
+			require.NoError(t, u.Host.Remove(file))
+			require.NoError(t, u.Host.MkdirAll(path.Dir(file), 0o755))
+			require.NoError(t, unix.Mkfifo(u.Host.Path(file), 0o600))
+			err := u.Look(t.Context(), io.Discard)
+			if c.fails {
+				require.ErrorContains(t, err, "not a regular file")
+				return
+			}
+			require.NoError(t, err)
+			if st, err := u.Host.Lstat(file); c.again {
+				require.NoError(t, err)
+				require.True(t, st.Mode().IsRegular())
+			}
+		})
+	}
 }

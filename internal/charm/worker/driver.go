@@ -16,16 +16,16 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 )
 
-// wantsAMD reports whether AMD's driver is the unit's business.
+// wantsAMD reports whether the options can require AMD's driver.
 func wantsAMD(c config.Config) bool { return c.ComputeRuntime == "rocm" || c.ComputeRuntime == "auto" }
 
-// observeDriver looks at the machine's driver for AMD GPUs. With
-// compute-runtime=auto a machine without one has nothing to decide.
+// observeDriver reads the state of AMD's driver. With compute-runtime=auto a machine
+// without a driver needs no decision.
 func (o *Observed) observeDriver(ctx context.Context, h host.Host) error {
 	if o.Facts.Role == model.WebRole || model.Leaving(o.Event) || !wantsAMD(o.Config) {
 		return nil
 	}
-	f, err := amd.ObserveDriver(ctx, h, ROCmMachine(o.Machine, o.Arch))
+	f, err := amd.ObserveDriver(ctx, h, AMDMachine(o.Machine, o.Arch))
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot observe the driver of AMD GPUs")
 	}
@@ -36,59 +36,63 @@ func (o *Observed) observeDriver(ctx context.Context, h host.Host) error {
 	return nil
 }
 
-// ROCmMachine is the machine as package rocm takes it.
-func ROCmMachine(m machine.Machine, arch string) amd.Machine {
+// AMDMachine returns the machine in the form of package amd.
+func AMDMachine(m machine.Machine, arch string) amd.Machine {
 	return amd.Machine{Hostname: m.Hostname, Container: m.Container, Distro: m.Distro, Series: m.Series, Arch: arch}
 }
 
-// DriverWanted is what the options say of it.
-func DriverWanted(c config.Config, unit string) amd.Wanted {
+// DriverOptions returns the options for AMD's driver and user space.
+func DriverOptions(c config.Config, unit string) amd.Wanted {
 	app, _, _ := strings.Cut(unit, "/")
 	return amd.Wanted{App: app, Unit: unit, Version: c.ROCmVersion, BaseURL: c.ROCmBaseURL, Usecases: c.ROCmUsecases,
 		InstallDriver: c.InstallDriver, AllowDriverChange: c.AllowDriverChange, AllowReboot: c.AllowReboot,
 		ModuleParams: c.AMDGPUModuleParams, DeviceMode: c.GPUDeviceMode, Tools: c.ROCmTools, MinDisk: c.MinDisk}
 }
 
-// desireDriver is the driver, user space and rules that were decided on, before
-// the GPUs that depend on them. What is wrong with them blocks the unit only
-// where its tasks can't compute for it, and is a remark elsewhere.
-func desireDriver(d *Desired, o Observed, g GPUs) {
+// desireDriver returns the driver, user space and rules, before the GPUs that depend on
+// them. A problem blocks the unit only if its tasks cannot compute. Otherwise it is a
+// warning. The decision is nil if the unit needs no AMD driver.
+func desireDriver(o Observed, g GPUs) (p part, d *Driver) {
 	if o.Driver == nil || g.Vendor == gpu.NVIDIA {
-		return
+		return p, nil
 	}
-	w := DriverWanted(o.Config, o.Facts.Unit)
+	w := DriverOptions(o.Config, o.Facts.Unit)
 	decision := amd.Decide(*o.Driver, w)
-	install, err := amd.Install(decision, *o.Driver, w, amd.Environment{Seen: o.Install, Proxies: role.ProxyOf(o.Facts, o.Config), Now: o.Now})
+	install, err := amd.Install(decision, *o.Driver, w, amd.Environment{
+		Seen: o.Install, Proxies: role.ProxyOf(o.Facts, o.Config), Now: o.Now,
+	})
 	if err != nil {
-		d.Causes = append(d.Causes, status.Cause{Kind: status.Blocked, Text: err.Error()})
-		return
+		p.block(rankInstall, "%s", err)
+		return p, nil
 	}
-	d.Resources = append(d.Resources, install.Resources...)
-	computes := g.Vendor == gpu.AMD && len(g.Chosen) > 0
-	d.Driver = &Driver{Decision: decision, Facts: *o.Driver, Wanted: w, Computes: computes}
-	if cause := driverCause(decision, w, computes); cause != nil {
-		d.Causes = append([]status.Cause{*cause}, d.Causes...) // before what follows from it
+	p.add(install.Resources...)
+	d = &Driver{Decision: decision, Facts: *o.Driver, Wanted: w, HasGPUs: g.Vendor == gpu.AMD && len(g.Chosen) > 0}
+	if cause := driverCause(decision, w, d.HasGPUs); cause != nil {
+		p.cause(rankDriver, cause.Kind, cause.Text)
 	}
-	if install.Note != "" {
-		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: install.Note})
+	p.cause(rankInstall, status.Active, install.Note)
+	for _, remark := range install.Remarks {
+		p.cause(rankInstall, status.Active, remark)
 	}
-	for _, r := range install.Remarks {
-		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: r})
-	}
+	return p, d
 }
 
-// driverCause is what the status says of a decision: nothing where all is well,
-// or where the GPUs' own causes or the plan say it already.
+// driverCause returns the cause for a decision. It returns nil if the driver works, or if
+// the causes of the GPUs or the plan report the problem already.
 func driverCause(decision amd.Decision, w amd.Wanted, computes bool) *status.Cause {
 	switch {
-	case decision.Reboot != "": // said when the hook knows whether it asks for it
+	case decision.Reboot != "": // the hook reports it once it decided on the reboot
 		return nil
 	case decision.State == amd.StateContainer:
 		if w.InstallDriver == amd.DriverAlways {
-			return &status.Cause{Kind: status.Active, Text: "install-driver=always does nothing: the host owns the driver of this container"}
+			return &status.Cause{
+				Kind: status.Active,
+				Text: "install-driver=always does nothing: the host owns the driver of this container",
+			}
 		}
-		return nil // the missing nodes say what to run on the host
-	case decision.Driver && decision.State != amd.StateUnsupported, decision.State == amd.StateSupported && len(decision.Remedies) == 0:
+		return nil // the cause for the missing nodes has the command for the host
+	case decision.Driver && decision.State != amd.StateUnsupported,
+		decision.State == amd.StateSupported && len(decision.Remedies) == 0:
 		return nil
 	case computes:
 		return &status.Cause{Kind: status.Active, Text: decision.Text()}

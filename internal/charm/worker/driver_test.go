@@ -19,7 +19,7 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// driverOf is the driver's part of what is desired on a fixture machine.
+// driverOf returns the driver's part of the desired state on a fixture machine.
 func driverOf(t *testing.T, name string, set map[string]any, computes bool) Desired {
 	t.Helper()
 	r := roletest.DriverHost(t, name)
@@ -38,12 +38,13 @@ func driverOf(t *testing.T, name string, set map[string]any, computes bool) Desi
 	if computes {
 		g.Chosen = []gpu.GPU{{Vendor: gpu.AMD}}
 	}
-	d := Desired{}
-	desireDriver(&d, o, g)
-	return d
+	p, decision := desireDriver(o, g)
+	return Desired{
+		Desired: role.Desired{Resources: p.resources, Causes: p.sortedCauses()}, Worker: Worker{Driver: decision},
+	}
 }
 
-func TestDriverBlocksOnlyWhereTasksCannotCompute(t *testing.T) {
+func TestDriverBlocksOnlyIfTasksCannotCompute(t *testing.T) {
 	for _, c := range []struct {
 		host     string
 		computes bool
@@ -75,7 +76,7 @@ func TestDriverBlocksOnlyWhereTasksCannotCompute(t *testing.T) {
 	}
 }
 
-func TestOptionsOfTheHostAreRemarksInAContainer(t *testing.T) {
+func TestHostOptionsAreWarningsInAContainer(t *testing.T) {
 	for _, computes := range []bool{true, false} {
 		d := driverOf(t, "lxd", map[string]any{"install-driver": "always", "gpu-device-mode": "0666", "amdgpu-module-params": "gpu_recovery=1"}, computes)
 		require.Len(t, d.Causes, 3)
@@ -86,16 +87,16 @@ func TestOptionsOfTheHostAreRemarksInAContainer(t *testing.T) {
 	}
 }
 
-// A driver of the charm's own that serves nothing is no secret.
-func TestAnOwnDriverThatServesNothingIsSaid(t *testing.T) {
+// An installed driver that serves no GPU is reported.
+func TestUnusedOwnDriverIsReported(t *testing.T) {
 	d := amd.Decision{State: amd.StateUnsupported, Driver: true, Reason: "it is loaded and serves nothing", Remedies: []string{"see why"}}
 	require.Equal(t, &status.Cause{Kind: status.Blocked, Text: "driver unsupported: it is loaded and serves nothing — see why"}, driverCause(d, amd.Wanted{}, false))
 	d.State = amd.StateNone
 	require.Nil(t, driverCause(d, amd.Wanted{}, false))
 }
 
-// B8: what runs and works stays as it is: nothing of AMD's is planned.
-func TestTheKernelsDriverIsLeftAlone(t *testing.T) {
+// B8: a working driver is unchanged, and nothing of AMD's is planned.
+func TestWorkingKernelDriverIsUnchanged(t *testing.T) {
 	for _, name := range []string{"lxd", "metal-mixed", "vm-foreign"} {
 		d := driverOf(t, name, nil, true)
 		require.False(t, d.Driver.Decision.Install, name)
@@ -109,7 +110,7 @@ func TestTheKernelsDriverIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestDriverIsNobodysBusinessWithoutAMDGPUs(t *testing.T) {
+func TestNoDriverDecisionWithoutAMDGPUs(t *testing.T) {
 	for _, runtime := range []string{"none", "cuda"} {
 		require.Nil(t, driverOf(t, "metal-fresh", map[string]any{"compute-runtime": runtime}, false).Driver, runtime)
 	}
@@ -127,8 +128,8 @@ func TestDriverIsNobodysBusinessWithoutAMDGPUs(t *testing.T) {
 	require.Nil(t, o.Driver)
 }
 
-// What the options take is what the packages have.
-func TestOptionsAgreeWithTheReleases(t *testing.T) {
+// The options accept the values that the packages have.
+func TestOptionValuesMatchTheReleases(t *testing.T) {
 	for _, u := range amd.Usecases() {
 		_, problems := config.Parse(map[string]any{"mode": "worker", "rocm-usecases": u}, nil)
 		require.Empty(t, problems, u)

@@ -24,7 +24,7 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// webUnit is what a complete web publishes.
+// webUnit returns the databag of a complete web.
 func webUnit() map[string]string {
 	return map[string]string{"tsa-host": "10.0.0.2:2222", "tsa-public-key": roletest.TSAKey, "concourse-version": "8.2.5"}
 }
@@ -35,7 +35,7 @@ func related(units map[string]map[string]string) []model.Relation {
 	return []model.Relation{{ID: "flight:7", Own: map[string]string{}, Units: units}}
 }
 
-// observed is a worker on a fixture host, related to a web.
+// observed returns a worker on a fixture host, related to a web.
 func observed(t *testing.T, r host.Root, set map[string]any) Observed {
 	t.Helper()
 	inv, err := gpu.Discover(r)
@@ -62,7 +62,7 @@ func absent(d Desired, path string) bool {
 	return resourcetest.Absent(d.Resources, path) || path == cdi.Path && gone
 }
 
-// env is the worker's environment as it is desired.
+// env returns the desired environment of the worker.
 func env(t *testing.T, d Desired) map[string]string {
 	t.Helper()
 	data, ok := resourcetest.File(d.Resources, concourse.EnvFile)
@@ -75,5 +75,5 @@ func env(t *testing.T, d Desired) map[string]string {
 	return vars
 }
 
-// text is a status as tables have it.
+// text formats a status for tables.
 func text(s status.Status) string { return string(s.Kind) + ": " + s.Message }

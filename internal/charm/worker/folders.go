@@ -1,26 +1,33 @@
 package worker
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
 )
 
-// Srv holds the folders that tasks see at the same path.
+// Srv has the folders that tasks see at the same path.
 const Srv = "/srv"
 
-// SrvFolders lists what tasks may get. No folder is looked into: it may be a
-// mount whose server is gone. A machine without /srv has none (D53).
+// SrvFolders lists the folders that tasks may get. It opens none of them: a folder may be a
+// mount of an unreachable server. A machine without /srv has no folders (D53).
 func SrvFolders(r host.Root) ([]string, error) {
 	entries, err := r.ReadDir(Srv)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,8 +45,8 @@ func SrvFolders(r host.Root) ([]string, error) {
 	return names, nil
 }
 
-// FoldersOfTasks are those of /srv that the options give to tasks.
-func FoldersOfTasks(c config.Config, names []string) (given []string) {
+// TaskFolders returns the folders of /srv that the options give to tasks.
+func TaskFolders(c config.Config, names []string) (given []string) {
 	for _, name := range names {
 		if !c.NoSrvFolders && (len(c.SrvFolders) == 0 || slices.Contains(c.SrvFolders, name)) {
 			given = append(given, name)
@@ -48,10 +55,10 @@ func FoldersOfTasks(c config.Config, names []string) (given []string) {
 	return given
 }
 
-// folderSuffix is the part of the ready status that counts the folders.
+// folderSuffix returns the part of the ready status with the number of folders.
 func folderSuffix(o Observed) string {
 	ro, rw := 0, 0
-	for _, name := range FoldersOfTasks(o.Config, o.Folders) {
+	for _, name := range TaskFolders(o.Config, o.Folders) {
 		if strings.HasSuffix(name, "_writable") || strings.HasSuffix(name, "_rw") {
 			rw++
 		} else {
@@ -64,7 +71,7 @@ func folderSuffix(o Observed) string {
 	return fmt.Sprintf(" (%d folders: %d RO, %d RW)", ro+rw, ro, rw)
 }
 
-// NVIDIADevices reads the names in NVIDIA's CDI spec.
+// NVIDIADevices reads the device names in NVIDIA's CDI spec.
 func NVIDIADevices(r host.Root) ([]string, error) {
 	data, err := r.ReadFile(gpu.NVIDIASpec)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,11 +84,45 @@ func NVIDIADevices(r host.Root) ([]string, error) {
 		Devices []struct{ Name string }
 	}
 	if json.Unmarshal(data, &spec) != nil {
-		return []string{}, nil // it describes nothing, and the status says how to make it anew
+		return []string{}, nil // the status shows the command that recreates the file
 	}
 	names := []string{}
 	for _, d := range spec.Devices {
 		names = append(names, d.Name)
 	}
 	return names, nil
+}
+
+// certsFolder returns the folder with the certificates of checks, gets and puts if there
+// are private authorities. It links to the machine's certificates, under a new name for
+// each set of authorities: Concourse copies a folder once per worker name and folder
+// (atc/db/worker_resource_certs.go).
+func certsFolder(trusted []relation.Authority) string {
+	if len(trusted) == 0 {
+		return ""
+	}
+	sum := sha256.New()
+	for _, a := range trusted {
+		fmt.Fprintln(sum, a.Fingerprint)
+	}
+	return fmt.Sprintf("%s/%x", concourse.CertsFolders, sum.Sum(nil)[:8])
+}
+
+// desireCertsFolder returns the folder, and for after the worker's restart the removal of
+// folders for previous authorities.
+func desireCertsFolder(o Observed, folder string) (now, later []plan.Resource) {
+	if folder == "" {
+		return nil, []plan.Resource{resource.Absent{
+			Path: concourse.CertsFolders, Why: "there are no private authorities", Tree: true,
+		}}
+	}
+	now = []plan.Resource{resource.Dir{Path: concourse.CertsFolders, Mode: 0o755}, resource.Link{
+		Path: folder, To: role.SystemCerts,
+	}}
+	for _, name := range o.CertsFolders {
+		if p := path.Join(concourse.CertsFolders, name); p != folder {
+			later = append(later, resource.Absent{Path: p, Why: "these authorities are not trusted any more"})
+		}
+	}
+	return now, later
 }

@@ -16,46 +16,47 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// videoGID is the group video, which has this number on every Debian and
-// Ubuntu; the number of the group render differs from machine to machine.
+// videoGID is the group video, which has this number on every Debian and Ubuntu. The number
+// of the group render differs between machines.
 const videoGID = 44
 
-// GPUs is the decision on the unit's GPUs.
+// GPUs holds the decision on the unit's GPUs.
 type GPUs struct {
-	Vendor gpu.Vendor // "" when tasks get none
+	Vendor gpu.Vendor // "" if tasks get no GPU
 	All    []gpu.GPU  // the vendor's GPUs of this unit, described in the CDI spec
-	Chosen []gpu.GPU  // those of them that tasks get; empty when a cause keeps them from working
+	Chosen []gpu.GPU  // GPUs of the tasks; empty if a cause blocks them
 	Causes []status.Cause
 
-	Asked   bool           // the unit is to be a worker with GPUs, whether it has any or not
-	Remarks []status.Cause // keep nothing from working
+	Requested bool           // the options require GPUs, whether the unit has some or not
+	Warnings  []status.Cause // do not block the unit
 
-	Withheld []quarantine.GPU // those of Chosen that no new container gets
-	Tagged   []gpu.GPU        // those of Chosen that the worker's tags are of
+	Quarantined []quarantine.GPU // GPUs of Chosen that no new container gets
+	Tagged      []gpu.GPU        // GPUs of Chosen that the worker's tags describe
 }
 
-// Suffix is the part of the ready status that names the GPUs.
+// Suffix returns the part of the ready status that names the GPUs.
 func (g GPUs) Suffix() string {
 	if len(g.Chosen) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (GPU: %dx %s%s)", len(g.Chosen), g.Vendor.Label(), g.withheldText())
+	return fmt.Sprintf(" (GPU: %dx %s%s)", len(g.Chosen), g.Vendor.Label(), g.quarantineText())
 }
 
 func (g *GPUs) block(format string, args ...any) {
 	g.Causes = append(g.Causes, status.Cause{Kind: status.Blocked, Text: fmt.Sprintf(format, args...)})
 }
 
-// DecideGPUs returns which GPUs tasks get. known lists the GPUs that the unit had, and nvidia
-// the devices that nvidia-ctk described, nil without any. A unit that was asked for GPUs and
-// can't compute on them says why and what to run, gets none, and is no GPU
-// worker (D45).
+// DecideGPUs returns the GPUs that tasks get. known lists the previous GPUs of the unit.
+// nvidia lists the devices that nvidia-ctk described; it is nil without a description. If
+// the options require GPUs that cannot compute, the causes name the problem and the command
+// that helps. The unit gets no GPU then, and is not a GPU worker (D45).
 func DecideGPUs(c config.Config, inv gpu.Inventory, known KnownGPUs, m machine.Machine, nvidia []string) GPUs {
 	g := GPUs{Vendor: gpu.OfRuntime(c.ComputeRuntime)}
 	if c.ComputeRuntime == "auto" {
 		g.chooseVendor(inv)
 	}
-	g.Asked = g.Vendor != "" || slices.ContainsFunc(g.Causes, func(c status.Cause) bool { return c.Kind == status.Blocked })
+	g.Requested = g.Vendor != "" ||
+		slices.ContainsFunc(g.Causes, func(c status.Cause) bool { return c.Kind == status.Blocked })
 	if g.Vendor == "" {
 		return g
 	}
@@ -85,8 +86,8 @@ func DecideGPUs(c config.Config, inv gpu.Inventory, known KnownGPUs, m machine.M
 	return g
 }
 
-// choose returns the GPUs that gpu-device-ids names. A GPU that went away is missing and does
-// not make the option wrong: miss reports it, and tasks get the others.
+// choose returns the GPUs that gpu-device-ids names. A GPU that was removed is missing and
+// does not make the option invalid: reportMissing reports it, and tasks get the other GPUs.
 func (g *GPUs) choose(numbered []gpu.GPU, ids string) (chosen []gpu.GPU) {
 	named, problems := gpu.Select(numbered, ids)
 	for _, p := range problems {
@@ -101,12 +102,15 @@ func (g *GPUs) choose(numbered []gpu.GPU, ids string) (chosen []gpu.GPU) {
 		}
 	}
 	if len(chosen) == 0 && len(missing) > 0 {
-		g.block("gpu-device-ids: the GPUs that it names are missing: %s; give them back, or name others", strings.Join(missing, ", "))
+		g.block(
+			"gpu-device-ids: the GPUs that it names are missing: %s; give them back, or name others",
+			strings.Join(missing, ", "),
+		)
 	}
 	return chosen
 }
 
-// chooseVendor is compute-runtime=auto.
+// chooseVendor chooses the vendor for compute-runtime=auto.
 func (g *GPUs) chooseVendor(inv gpu.Inventory) {
 	var labels, runtimes []string
 	for _, v := range gpu.Vendors() {
@@ -118,24 +122,26 @@ func (g *GPUs) chooseVendor(inv gpu.Inventory) {
 	switch {
 	case len(labels) > 1:
 		g.Vendor = ""
-		g.block("compute-runtime: auto can't choose, %s GPUs are passed through; set it to %s", strings.Join(labels, " and "), strings.Join(runtimes, " or "))
+		g.block(
+			"compute-runtime: auto can't choose, %s GPUs are passed through; set it to %s",
+			strings.Join(labels, " and "), strings.Join(runtimes, " or "),
+		)
 	case len(labels) == 1:
-	case slices.ContainsFunc(inv.LeftOf(gpu.AMD), GivenAndUnusable):
+	case slices.ContainsFunc(inv.LeftOf(gpu.AMD), Unusable):
 		g.Vendor = gpu.AMD
 	default:
 		g.Causes = append(g.Causes, status.Cause{Kind: status.Active, Text: "no GPU passed through"})
 	}
 }
 
-// GivenAndUnusable reports whether a GPU does not count though somebody gave it to this
-// unit: its node is here and can't be used.
-func GivenAndUnusable(l gpu.Left) bool {
+// Unusable reports whether a GPU was passed through to this unit but its node cannot be
+// used.
+func Unusable(l gpu.Left) bool {
 	return l.Reason == gpu.Unreadable || l.Reason == gpu.WrongNumber || l.Reason == gpu.NotADevice
 }
 
-// explainNoGPU says what stands between the unit and a GPU. The id that
-// LXD wants is the host's to know; the PCI address stands in sysfs, which a
-// container shares with its host.
+// explainNoGPU adds the causes for a missing GPU. Only the host has the id that LXD
+// requires. The PCI address is in sysfs, which a container shares with its host.
 func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 	left, name := inv.LeftOf(g.Vendor), g.Vendor.Label()
 	for _, l := range left {
@@ -152,7 +158,7 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 		return
 	}
 	if !m.LXD() {
-		explainMetal(g, left)
+		explainNoGPUWithoutLXD(g, left)
 		return
 	}
 	only := ""
@@ -163,23 +169,31 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 	}
 	i := slices.IndexFunc(left, func(l gpu.Left) bool { return l.Reason == gpu.NotPassedThrough })
 	if i < 0 {
-		g.block("no %s GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu id=ID gid=%d, with the id of a card of vendor %04x in: lxc query /1.0/resources",
+		g.block(
+			"no %s GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu id=ID gid=%d, "+
+				"with the id of a card of vendor %04x in: lxc query /1.0/resources",
 			name, only, m.Hostname, videoGID, g.Vendor.Traits().PCI)
 		return
 	}
-	g.block("no %s GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu pci=%s gid=%d (or id=ID gid=%d, with the id of that card in: lxc query /1.0/resources)",
+	g.block(
+		"no %s GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu pci=%s gid=%d (or "+
+			"id=ID gid=%d, with the id of that card in: lxc query /1.0/resources)",
 		name, only, m.Hostname, left[i].PCI, videoGID, videoGID)
 }
 
-// explainMetal is explainNoGPU where no LXD host is in between.
-func explainMetal(g *GPUs, left []gpu.Left) {
+// explainNoGPUWithoutLXD adds the causes for a missing GPU on a machine that is not an LXD
+// container.
+func explainNoGPUWithoutLXD(g *GPUs, left []gpu.Left) {
 	if len(left) == 0 {
 		g.block("no %s GPU in this machine; set compute-runtime=none or move the unit", g.Vendor.Label())
 	}
 	for _, l := range left {
 		switch l.Reason {
 		case gpu.NoDriver:
-			g.block("%s GPU %s has no driver — run: sudo modprobe %s", g.Vendor.Label(), l.PCI, g.Vendor.Traits().Module)
+			g.block(
+				"%s GPU %s has no driver — run: sudo modprobe %s", g.Vendor.Label(), l.PCI,
+				g.Vendor.Traits().Module,
+			)
 		default:
 			g.block("%s GPU %s does not count: %s", g.Vendor.Label(), l.PCI, l.Detail)
 		}
@@ -193,7 +207,11 @@ func explainKFD(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 		g.block("%s — run: sudo modprobe amdgpu, and check that the kernel has CONFIG_HSA_AMD", kfd.Text())
 	case kfd.State == gpu.KFDAbsent:
 		if m.NoProfiles {
-			g.block("no /dev/kfd, as Juju 4 has no LXD profiles of charms — run: lxc config device add %s "+amd.KFDDevice+" (or scripts/pass-gpu.sh of the charm's project, which passes it with the GPU)", m.Hostname)
+			g.block(
+				"no /dev/kfd, as Juju 4 has no LXD profiles of charms — run: lxc config device add %s "+amd.KFDDevice+
+					" (or scripts/pass-gpu.sh of the charm's project, which passes it with the GPU)",
+				m.Hostname,
+			)
 			return
 		}
 		g.block("no /dev/kfd — run: lxc config device add %s "+amd.KFDDevice, m.Hostname)
@@ -204,44 +222,49 @@ func explainKFD(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 	}
 }
 
-// explainGroups finds nodes that unprivileged tasks of an LXD unit could not
-// open: LXD gives them to root:root unless told otherwise, and the user
-// namespace of a Concourse task has no number for the group root. Elsewhere
-// the wrapper makes the task a node of its own, which an unprivileged LXD
-// container may not.
+// explainGroups finds nodes that unprivileged tasks of an LXD unit cannot open. LXD creates
+// nodes as root:root by default, and the user namespace of a Concourse task has no number
+// for the group root. On other machines the wrapper creates a separate node for the task.
+// An unprivileged LXD container may not do that.
 func explainGroups(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 	if !m.LXD() || m.MakesNodes {
 		return
 	}
 	closed := func(n host.Node) bool { return n.GID == 0 && n.Mode&0o006 != 0o006 }
-	for _, of := range g.Chosen {
-		if closed(of.Render) {
-			g.block("tasks can't open %s, its group is root — on the LXD host run: %s", of.Render.Path, oci.OpenGPU(m.Hostname))
+	for _, one := range g.Chosen {
+		if closed(one.Render) {
+			g.block(
+				"tasks can't open %s, its group is root — on the LXD host run: %s", one.Render.Path,
+				oci.OpenGPU(m.Hostname),
+			)
 		}
 	}
 	if closed(kfd.Node) {
-		g.block("tasks can't open /dev/kfd, its group is root — on the LXD host run: %s", oci.OpenKFD(m.Hostname, m.KFDVerb()))
+		g.block(
+			"tasks can't open /dev/kfd, its group is root — on the LXD host run: %s",
+			oci.OpenKFD(m.Hostname, m.KFDVerb()),
+		)
 	}
 }
 
-// nvidiaGenerate is how people have NVIDIA's own tool describe its GPUs.
+// nvidiaGenerate is the command that describes NVIDIA GPUs.
 const nvidiaGenerate = "sudo nvidia-ctk cdi generate --format=json --output=" + gpu.NVIDIASpec
 
-// explainNVIDIA checks that the chosen GPUs are described: libraries and
-// device nodes of NVIDIA's driver are known to its own tool alone.
+// explainNVIDIA checks that the chosen GPUs are described. Only NVIDIA's tool has the list
+// of libraries and device nodes of NVIDIA's driver.
 func explainNVIDIA(g *GPUs, described []string) {
 	if described == nil {
 		g.block("no %s — on the unit install nvidia-container-toolkit and run: %s", gpu.NVIDIASpec, nvidiaGenerate)
 		return
 	}
-	for i, of := range g.All {
-		if contains(g.Chosen, of) && !slices.Contains(described, strconv.Itoa(i)) {
+	for i, one := range g.All {
+		if contains(g.Chosen, one) && !slices.Contains(described, strconv.Itoa(i)) {
 			g.block("GPU %d is not in %s — on the unit run: %s", i, gpu.NVIDIASpec, nvidiaGenerate)
 		}
 	}
 }
 
-// contains tells GPUs apart by their render nodes: partitions share all else.
+// contains compares GPUs by their render nodes: partitions of a GPU have equal addresses.
 func contains(gpus []gpu.GPU, g gpu.GPU) bool {
 	return slices.ContainsFunc(gpus, func(c gpu.GPU) bool { return c.Render.Path == g.Render.Path })
 }

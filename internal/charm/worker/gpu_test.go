@@ -17,8 +17,7 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// D43, D45: what each machine gives under each setting, word for word: the
-// texts are what users search for.
+// D43, D45: the exact texts for each machine and setting, because users search for them.
 func TestGPUDecisionOnEveryHost(t *testing.T) {
 	var b strings.Builder
 	decide := func(name string, inv gpu.Inventory, m machine.Machine, runtime, ids string) {
@@ -55,7 +54,7 @@ func TestGPUDecisionOnEveryHost(t *testing.T) {
 	hosttest.Golden(t, "testdata/gpus.golden", b.String())
 }
 
-func TestEveryWrongDeviceIDIsNamed(t *testing.T) {
+func TestEveryInvalidDeviceIDIsNamed(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm", "gpu-device-ids": "0,9,GPU-0,x"})
 	g := DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, nil)
 	require.Len(t, g.Causes, 3)
@@ -67,7 +66,7 @@ func TestEveryWrongDeviceIDIsNamed(t *testing.T) {
 	require.Len(t, g.All, 4, "the CDI spec still describes them")
 }
 
-// LXD gives passed-through nodes to root:root unless it is told otherwise.
+// LXD creates passed-through nodes as root:root by default.
 func TestNodesOfGroupRootAreExplained(t *testing.T) {
 	for name, tt := range map[string]struct {
 		uidMap string
@@ -96,9 +95,9 @@ func TestNodesOfGroupRootAreExplained(t *testing.T) {
 	}
 }
 
-// Juju 4 gives containers no LXD profile of a charm: kfd is the container's own
-// there, and a fresh one has none.
-func TestTextsOnKFDGoByJujusVersion(t *testing.T) {
+// Juju 4 applies no LXD profile of a charm: /dev/kfd is a device of the container, and a
+// new container lacks it.
+func TestKFDTextDependsOnJujuVersion(t *testing.T) {
 	for juju, c := range map[string]struct{ missing, closed string }{
 		"":          {"no /dev/kfd — run: lxc ", "lxc config device override "},
 		"3.6.11":    {"no /dev/kfd — run: lxc ", "lxc config device override "},

@@ -14,26 +14,25 @@ import (
 	"concourse-ci-machine/internal/gpu"
 )
 
-// GPUsFile is which GPUs the unit is known to have.
+// GPUsFile has the GPUs that the unit had.
 const GPUsFile = model.StateDir + "/gpus.json"
 
-// KnownGPUs are the most that the unit had since somebody said what it is to
-// have: by another compute-runtime, or by the action accept-gpus. Partitions of
-// one GPU count once.
+// KnownGPUs holds the most GPUs that the unit had since compute-runtime changed or the
+// action accept-gpus ran. Partitions of one GPU count as one.
 type KnownGPUs struct {
 	Runtime string     `json:"compute-runtime"`
 	PCI     []string   `json:"gpus"`
 	Each    []knownGPU `json:"each,omitempty"` // with partitions, in the order of their numbers
 }
 
-// knownGPU identifies a GPU by what gpu-device-ids can name.
+// knownGPU identifies a GPU by the values that gpu-device-ids accepts.
 type knownGPU struct {
 	PCI       string `json:"pci"`
 	Partition int    `json:"partition,omitempty"`
 	UniqueID  string `json:"unique_id,omitempty"`
 }
 
-// ReadKnown takes a damaged file for none: the worst that follows is a remark less.
+// ReadKnown reads GPUsFile. A damaged file is ignored: the only loss is a warning.
 func ReadKnown(r host.Root) (k KnownGPUs, err error) {
 	data, err := r.ReadFile(GPUsFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,13 +44,13 @@ func ReadKnown(r host.Root) (k KnownGPUs, err error) {
 	return k, err
 }
 
-// ObserveKnown looks which GPUs there were.
+// ObserveKnown reads the previous GPUs of the unit.
 func (o *Observed) ObserveKnown(r host.Root) (err error) {
 	o.Known, err = ReadKnown(r)
 	return err
 }
 
-// Write keeps them, where they changed.
+// Write writes GPUsFile if its content changed.
 func (k KnownGPUs) Write(r host.Root) error {
 	have, err := ReadKnown(r)
 	if err != nil || have.Runtime == k.Runtime && slices.Equal(have.PCI, k.PCI) && slices.Equal(have.Each, k.Each) {
@@ -67,8 +66,8 @@ func (k KnownGPUs) Write(r host.Root) error {
 	return r.WriteFile(GPUsFile, append(data, '\n'), 0o600)
 }
 
-// with is what is known from now on, and which GPUs are gone.
-func (k KnownGPUs) with(runtime string, all []gpu.GPU) (now KnownGPUs, gone []string) {
+// update returns the GPUs to record from now on, and the addresses of the missing GPUs.
+func (k KnownGPUs) update(runtime string, all []gpu.GPU) (now KnownGPUs, missing []string) {
 	pci := addresses(all)
 	switch {
 	case runtime != "none" && k.Runtime == runtime && len(k.PCI) > len(pci):
@@ -83,15 +82,15 @@ func (k KnownGPUs) with(runtime string, all []gpu.GPU) (now KnownGPUs, gone []st
 	return now, nil
 }
 
-// numbered returns the unit's GPUs by the numbers of gpu-device-ids. GPUs that are missing
-// keep theirs, and have no render node: another GPU must not be chosen by the number of one
-// that went away.
+// numbered returns the unit's GPUs in the order of gpu-device-ids. Missing GPUs keep their
+// numbers and have no render node, so that the number of a removed GPU never chooses
+// another GPU.
 func (k KnownGPUs) numbered(runtime string, all []gpu.GPU) (list []gpu.GPU) {
-	now, missing := k.with(runtime, all)
+	now, missing := k.update(runtime, all)
 	if len(missing) == 0 {
 		return all
 	}
-	if now.Each == nil { // of an earlier version
+	if now.Each == nil { // a previous version wrote the file
 		for _, pci := range now.PCI {
 			now.Each = append(now.Each, knownGPU{PCI: pci})
 		}
@@ -120,7 +119,7 @@ func (k KnownGPUs) numbered(runtime string, all []gpu.GPU) (list []gpu.GPU) {
 	return list
 }
 
-// addresses are the PCI addresses, sorted, each once.
+// addresses returns the sorted PCI addresses without duplicates.
 func addresses(all []gpu.GPU) (pci []string) {
 	for _, g := range all {
 		pci = append(pci, g.PCI)
@@ -129,24 +128,28 @@ func addresses(all []gpu.GPU) (pci []string) {
 	return slices.Compact(pci)
 }
 
-// miss tells of GPUs that are gone. A worker that had some is none for all steps
-// because it has lost them, also where compute-runtime=auto takes what there is.
-func (g *GPUs) miss(o Observed) KnownGPUs {
-	now, gone := o.Known.with(o.Config.ComputeRuntime, g.All)
-	if len(gone) == 0 {
+// reportMissing adds the warning on missing GPUs and returns the GPUs to record. A worker
+// that lost its GPUs stays a GPU worker, also with compute-runtime=auto: it must not take
+// the steps of all teams.
+func (g *GPUs) reportMissing(o Observed) KnownGPUs {
+	now, missing := o.Known.update(o.Config.ComputeRuntime, g.All)
+	if len(missing) == 0 {
 		return now
 	}
-	g.Asked = true
-	for i, pci := range gone {
+	g.Requested = true
+	for i, pci := range missing {
 		if slices.ContainsFunc(o.GPUs.Left, func(l gpu.Left) bool { return l.PCI == pci && l.Reason == gpu.Hangs }) {
-			gone[i] = pci + " (it hangs, see explain-error 2)"
+			missing[i] = pci + " (it hangs, see explain-error 2)"
 		}
 	}
-	what := "1 GPU"
+	count := "1 GPU"
 	if fewer := len(now.PCI) - len(addresses(g.All)); fewer > 1 {
-		what = fmt.Sprintf("%d GPUs", fewer)
+		count = fmt.Sprintf("%d GPUs", fewer)
 	}
-	g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf("%s fewer than before, gone: %s; give them back, or go on without them: juju run %s accept-gpus",
-		what, strings.Join(gone, ", "), o.Facts.Unit)})
+	g.Warnings = append(g.Warnings, status.Cause{
+		Kind: status.Active,
+		Text: fmt.Sprintf(
+			"%s fewer than before, gone: %s; give them back, or go on without them: juju run %s accept-gpus",
+			count, strings.Join(missing, ", "), o.Facts.Unit)})
 	return now
 }

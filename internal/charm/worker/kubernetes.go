@@ -2,18 +2,20 @@ package worker
 
 import (
 	"path/filepath"
+	"slices"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/kube/nodelabels"
 	"concourse-ci-machine/templates"
 )
 
-// The service that offers the unit's GPUs to a kubelet. It is not under Pebble, whose
-// services may not write there, and are all restarted with one of them: each restart
-// takes the GPUs from the kubelet for a moment.
+// The service that offers the unit's GPUs to a kubelet. It does not run under Pebble:
+// Pebble's services may not write to the kubelet's folder, and restart together. Each
+// restart takes the GPUs from the kubelet for a moment.
 const (
 	PluginUnit = "concourse-gpu-device-plugin.service"
 
@@ -24,50 +26,83 @@ const (
 	ReloadPlugin  = "daemon-reload-gpu-device-plugin"
 	RestartPlugin = "restart-gpu-device-plugin"
 
-	// kubeletDir is there since a kubelet first ran on the machine.
+	// kubeletDir exists once a kubelet ran on the machine.
 	kubeletDir = "/var/lib/kubelet/device-plugins"
 )
 
-// observeKubelet looks whether there is one, and which program would serve it.
+// observeKubelet looks for a kubelet, and digests the program that would serve it.
 func (o *Observed) observeKubelet(h host.Host) (err error) {
 	if o.Kubelet = h.Exists(kubeletDir); o.Kubelet {
-		o.Plugin, err = role.Programs(o.CharmDir, pluginName)
+		o.PluginDigest, err = role.Programs(o.CharmDir, pluginName)
 	}
 	return err
 }
 
-// desireKubernetes is the service on units with AMD's GPUs and a kubelet. Without a kubelet
-// there is nothing of it.
-func desireKubernetes(d *Desired, o Observed, g GPUs) error {
-	desireLabels(d, o, g)
+// servesKubelet reports whether the unit offers AMD GPUs to a kubelet.
+func servesKubelet(o Observed, g GPUs) bool {
+	return o.Config.Kubernetes != "off" && o.Kubelet && g.Vendor == gpu.AMD
+}
+
+// desireKubernetes returns the device plugin on units with AMD GPUs and a kubelet.
+func desireKubernetes(o Observed, g GPUs) (p part) {
 	state := o.Units[PluginUnit]
-	switch {
-	case o.Config.Kubernetes == "off":
-		d.Resources = append(d.Resources, leaveKubernetes(state, "kubernetes=off")...)
-		return nil
-	case !o.Kubelet:
-		d.Resources = append(d.Resources, leaveKubernetes(state, "there is no kubelet")...)
-		return nil
-	case g.Vendor != gpu.AMD:
-		d.Resources = append(d.Resources, leaveKubernetes(state, "tasks get no AMD GPU")...)
-		return nil
+	if !servesKubelet(o, g) {
+		why := "tasks get no AMD GPU"
+		if !o.Kubelet {
+			why = "there is no kubelet"
+		}
+		if o.Config.Kubernetes == "off" {
+			why = "kubernetes=off"
+		}
+		p.add(removeKubernetes(state, why)...)
+		return p
 	}
 	unit, err := templates.Render(PluginUnit, map[string]string{"Program": pluginBin})
 	if err != nil {
-		return err
+		return part{err: err}
 	}
-	d.Kubernetes = true
-	d.Resources = append(d.Resources,
-		resource.Copy{Path: pluginBin, From: filepath.Join(o.CharmDir, "bin", pluginName), Mode: 0o755},
+	p.add(resource.Copy{Path: pluginBin, From: filepath.Join(o.CharmDir, "bin", pluginName), Mode: 0o755},
 		resource.File{Path: pluginFile, Data: unit, Mode: 0o644},
-		resource.Trigger{Name: ReloadPlugin, Inputs: [][]byte{unit}, Files: []string{pluginFile}, Op: "reload systemd for " + PluginUnit,
+		resource.Trigger{
+			Name: ReloadPlugin, Inputs: [][]byte{unit}, Files: []string{pluginFile},
+			Op:   "reload systemd for " + PluginUnit,
 			Then: []host.Command{resource.Systemctl("daemon-reload")}},
 		resource.Service{Unit: PluginUnit, State: state, Up: true},
-		resource.Trigger{Name: RestartPlugin, Inputs: [][]byte{unit, o.Plugin}, Files: []string{pluginFile}, Unit: PluginUnit, State: state,
-			Op: "restart " + PluginUnit, Adopt: role.Starts(state), Then: []host.Command{resource.Systemctl("restart", PluginUnit)}})
-	return nil
+		resource.Trigger{
+			Name: RestartPlugin, Inputs: [][]byte{unit, o.PluginDigest}, Files: []string{pluginFile},
+			Unit: PluginUnit, State: state, Op: "restart " + PluginUnit, Adopt: role.Starts(state),
+			Then: []host.Command{resource.Systemctl("restart", PluginUnit)}})
+	return p
 }
 
-func leaveKubernetes(state resource.UnitState, why string) []plan.Resource {
-	return append([]plan.Resource{resource.Service{Unit: PluginUnit, State: state, Why: why}}, resource.AllAbsent(why, pluginFile, pluginBin)...)
+func removeKubernetes(state resource.UnitState, why string) []plan.Resource {
+	return append(
+		[]plan.Resource{resource.Service{Unit: PluginUnit, State: state, Why: why}},
+		resource.AllAbsent(why, pluginFile, pluginBin)...,
+	)
+}
+
+// ObserveLabels reads the node labels of the GPUs if a program can use them: Node Feature
+// Discovery is set up, or the machine has a kubelet.
+func (o *Observed) ObserveLabels(r host.Root) {
+	if o.Config.Kubernetes == "off" || !r.Exists(nodelabels.Parent) && !r.Exists(kubeletDir) {
+		return
+	}
+	m := nodelabels.Read(r, o.GPUs.Of(gpu.AMD))
+	o.NodeLabels = &m
+}
+
+// desireLabels returns the file of labels for the GPUs of the tasks. Pods are offered the same
+// GPUs.
+func desireLabels(o Observed, g GPUs) (p part) {
+	if o.NodeLabels == nil || g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
+		p.add(resource.Absent{Path: nodelabels.File, Why: "the unit has no GPUs to tell Kubernetes of"})
+		return p
+	}
+	m := *o.NodeLabels
+	m.GPUs = slices.DeleteFunc(slices.Clone(m.GPUs), func(l nodelabels.GPU) bool {
+		return !slices.ContainsFunc(g.Chosen, func(c gpu.GPU) bool { return gpu.Slot(c.PCI, c.Partition) == l.Slot })
+	})
+	p.add(resource.File{Path: nodelabels.File, Data: nodelabels.Lines(nodelabels.Labels(m)), Mode: 0o644})
+	return p
 }

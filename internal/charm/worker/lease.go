@@ -1,59 +1,69 @@
 package worker
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
+	"path"
+	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/clockpin"
 	"concourse-ci-machine/internal/pool/lease"
 )
 
-// LeaseReport is where the exporter, which is not root, finds who leases the
-// GPUs; see watcher.ReportLeases.
+// LeaseReport has the holders of the GPUs for the exporter, which is not root. See
+// watcher.ReportLeases.
 const LeaseReport = "/run/concourse-gpu-leases.json"
 
-// ObserveLinks looks at how the unit's GPUs are joined, where leases choose
-// between them.
+// ObserveLinks reads the links between the unit's GPUs if leases choose by them.
 func (o *Observed) ObserveLinks(r host.Root) {
 	if o.Config.GPUSharing == config.Exclusive {
 		o.Links = gpu.ReadLinks(r, o.GPUs.GPUs)
 	}
 }
 
-// observeHeld reads which GPUs are leased from what was written down for the exporter.
-// The leases themselves are not looked at in a hook. Nothing hangs on it: it is told to
-// people, so a report that is old or can't be read counts as none.
-func (o *Observed) observeHeld(h host.Host) {
+// observeLeases reads which GPUs are leased from the exporter's report. A hook does not
+// read the leases themselves. The values are only shown to people, so an old or unreadable
+// report is ignored.
+func (o *Observed) observeLeases(h host.Host) {
 	data, err := h.ReadFile(LeaseReport)
 	var r monitor.LeaseReport
-	if o.Config.GPUSharing != config.Exclusive || err != nil || json.Unmarshal(data, &r) != nil || h.Now().Sub(r.At).Abs() > monitor.StaleLeases {
+	if o.Config.GPUSharing != config.Exclusive || err != nil || json.Unmarshal(data, &r) != nil ||
+		h.Now().Sub(r.At).Abs() > monitor.StaleLeases {
 		return
 	}
-	o.Held = map[string]bool{}
+	o.Leased = map[string]bool{}
 	for _, g := range r.GPUs {
-		o.Held[g.Name] = g.Held
+		o.Leased[g.Name] = g.Held
 	}
 }
 
-// leases is how the wrapper leases the chosen GPUs; nil where tasks share them.
-func leases(o Observed, g GPUs) *oci.Leases {
+// leaseConfig returns how the wrapper leases the chosen GPUs. It returns nil if tasks share
+// them.
+func leaseConfig(o Observed, g GPUs) *oci.Leases {
 	if o.Config.GPUSharing != config.Exclusive || len(g.Chosen) == 0 {
 		return nil
 	}
 	gpus := chosenInOrder(g)
-	return &oci.Leases{Dir: lease.DefaultDir, GPUs: leasedGPUs(gpus), Links: weights(o, gpus), Bench: bench(o, gpus)}
+	return &oci.Leases{
+		Dir: lease.DefaultDir, GPUs: leasedGPUs(gpus), Links: linkWeights(o, gpus),
+		Bench: benchConfig(o, gpus),
+	}
 }
 
-// leasedGPUs are the GPUs by their slots: an index or a name of a description can
-// become another GPU's while a task computes on the one that had it. Who opens the card's
-// node computes as well.
+// leasedGPUs returns the GPUs by slot: the index or the CDI name of a GPU can change while
+// a task computes on it. A process that opens the card's node computes as well.
 func leasedGPUs(gpus []gpu.GPU) (list []oci.LeasedGPU) {
 	for _, g := range gpus {
 		one := oci.LeasedGPU{Name: gpu.Slot(g.PCI, g.Partition), Nodes: []string{g.Render.Path}}
@@ -65,23 +75,22 @@ func leasedGPUs(gpus []gpu.GPU) (list []oci.LeasedGPU) {
 	return list
 }
 
-// chosenInOrder are the GPUs that tasks get, in the order in which the wrapper's config
-// has them.
-func chosenInOrder(g GPUs) (of []gpu.GPU) {
+// chosenInOrder returns the GPUs of the tasks in the order of the wrapper's config.
+func chosenInOrder(g GPUs) (list []gpu.GPU) {
 	for _, one := range g.All {
 		if contains(g.Chosen, one) {
-			of = append(of, one)
+			list = append(list, one)
 		}
 	}
-	return of
+	return list
 }
 
-// weights are the links between the GPUs as leases weigh them, nil where none
-// is better than another as far as is known.
-func weights(o Observed, gpus []gpu.GPU) [][]int {
+// linkWeights returns the weights of the links between GPUs, for leases. It returns nil if
+// all links are equal or unknown.
+func linkWeights(o Observed, gpus []gpu.GPU) [][]int {
 	at := make([]int, len(gpus)) // in o.GPUs.GPUs
-	for i, of := range gpus {
-		at[i] = slices.IndexFunc(o.GPUs.GPUs, func(g gpu.GPU) bool { return g.Render.Path == of.Render.Path })
+	for i, one := range gpus {
+		at[i] = slices.IndexFunc(o.GPUs.GPUs, func(g gpu.GPU) bool { return g.Render.Path == one.Render.Path })
 	}
 	rows, better := make([][]int, len(gpus)), false
 	for i, a := range at {
@@ -100,18 +109,83 @@ func weights(o Observed, gpus []gpu.GPU) [][]int {
 	return rows
 }
 
-// desireLeases says where leases can't have an effect, and takes the report away
-// that an exporter would go on showing.
-func desireLeases(d *Desired, o Observed, g GPUs) {
+// desireLeases returns the causes for options without an effect, and removes the report
+// that the exporter would continue to show.
+func desireLeases(o Observed, g GPUs) (p part) {
 	if o.Config.GPUSharing == config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
-		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "gpu-sharing=exclusive has no effect while compute-runtime=none"})
+		p.warn(rankLeases, "gpu-sharing=exclusive has no effect while compute-runtime=none")
 	}
 	if o.Config.GPUBench && o.Config.GPUSharing != config.Exclusive {
-		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "gpu-bench=true has no effect while gpu-sharing=shared"})
+		p.warn(rankLeases, "gpu-bench=true has no effect while gpu-sharing=shared")
 	}
-	if leases(o, g) == nil {
-		d.Resources = append(d.Resources, leaveLeases("GPUs are not leased"))
+	if leaseConfig(o, g) == nil {
+		p.add(resource.Absent{Path: LeaseReport, Why: "GPUs are not leased"})
 	}
+	return p
 }
 
-func leaveLeases(why string) plan.Resource { return resource.Absent{Path: LeaseReport, Why: why} }
+// benchConfig returns how the wrapper fixes the clocks of leased GPUs for tasks that
+// measure. It returns nil if gpu-bench is off.
+func benchConfig(o Observed, gpus []gpu.GPU) *oci.Bench {
+	if !o.Config.GPUBench {
+		return nil
+	}
+	var list []oci.BenchGPU
+	for _, g := range gpus {
+		name := gpu.Slot(g.PCI, g.Partition)
+		if g.Vendor == gpu.AMD && clockpin.IsWholeGPU(name) {
+			list = append(list, oci.BenchGPU{
+				Name: name, Sysfs: path.Join(clockpin.Devices, name), Level: clockLevel(g.GFX),
+			})
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return &oci.Bench{Dir: clockpin.DefaultDir, GPUs: list}
+}
+
+// clockLevel returns the performance level that the driver of a GPU supports. It does not
+// try levels: MI300 and later refuse the profiling levels, and older kernels leave clock
+// gating off after a refusal.
+func clockLevel(gfx string) clockpin.Level {
+	if strings.HasPrefix(gfx, "gfx94") || strings.HasPrefix(gfx, "gfx95") {
+		return clockpin.Determinism
+	}
+	return clockpin.Standard
+}
+
+// clockReset resets the clocks of GPUs on a unit that stops watching them.
+type clockReset struct {
+	charmDir string
+	why      string
+}
+
+// resetTimeout is longer than the driver takes.
+const resetTimeout = 5 * time.Second
+
+// Diff implements plan.Resource. Each GPU gets a separate process, because a process that
+// hangs in the driver cannot end itself.
+func (b clockReset) Diff(_ context.Context, h host.Host) (p plan.Plan, err error) {
+	entries, err := h.ReadDir(clockpin.DefaultDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if r, readErr := (clockpin.Pins{Dir: h.Path(clockpin.DefaultDir)}).Read(name); r == nil && readErr == nil ||
+			!clockpin.IsWholeGPU(name) {
+			continue
+		}
+		p = append(p, plan.Step{
+			Op: "give GPU " + name + " its own clocks back", Why: b.why, Tolerate: true,
+			Do: func(ctx context.Context) error {
+				_, err := h.Run(ctx, host.Command{
+					Argv:     []string{filepath.Join(b.charmDir, "dispatch"), "gpu", "bench", name, "end"},
+					Deadline: resetTimeout,
+				})
+				return err
+			}})
+	}
+	return p, err
+}

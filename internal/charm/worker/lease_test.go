@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/clockpin"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/internal/testutil/resourcetest"
@@ -27,7 +28,7 @@ func exclusive(more ...string) map[string]any {
 	return set
 }
 
-// linked is observed with the links that observe finds.
+// linked returns observed with the links.
 func linked(t *testing.T, r host.Root, set map[string]any) Observed {
 	t.Helper()
 	o := observed(t, r, set)
@@ -72,7 +73,7 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 				require.NoError(t, oci.CheckConfig([]byte(data)))
 				got := wrapperOf(t, d).Leases
 				if got != nil {
-					require.NotEmpty(t, got.GPUs) // TestLeaseNamesAgree
+					require.NotEmpty(t, got.GPUs) // TestWrapperActionsAndExporterUseOneName
 					got.GPUs = nil
 				}
 				require.Equal(t, c.want, got)
@@ -94,7 +95,7 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 	}
 }
 
-func TestLinksAreReadOnlyWhereGPUsAreLeased(t *testing.T) {
+func TestLinksAreReadOnlyForLeases(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	require.Len(t, linked(t, r, exclusive()).Links, 4)
 	require.Nil(t, linked(t, r, map[string]any{"compute-runtime": "rocm"}).Links)
@@ -110,8 +111,8 @@ func TestBetterLinksWeighMore(t *testing.T) {
 	require.Equal(t, weight(gpu.Link{Same: true}), weight(gpu.Link{Same: true, NUMA: true, Hops: 1}))
 }
 
-// The status has one text for shared and exclusive GPUs; only what has no effect
-// is remarked on.
+// The status has one text for shared and exclusive GPUs. Options without an effect are
+// warnings.
 func TestStatusOfExclusiveGPUs(t *testing.T) {
 	for name, c := range map[string]struct {
 		host  string
@@ -129,8 +130,7 @@ func TestStatusOfExclusiveGPUs(t *testing.T) {
 	}
 }
 
-// The wrapper reads its config at each container: turning leases on restarts
-// nothing.
+// The wrapper reads its config for each container, so leases need no restart.
 func TestLeasesDoNotRestartTheWorker(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	base := running(observed(t, r, map[string]any{"compute-runtime": "rocm"}))
@@ -141,4 +141,61 @@ func TestLeasesDoNotRestartTheWorker(t *testing.T) {
 	}
 	require.Equal(t, inputs(base, RestartWorker), inputs(on, RestartWorker))
 	require.NotEqual(t, inputs(base, role.RestartPebble), inputs(on, role.RestartPebble), "the exporter has another flag")
+}
+
+func TestClocksOfWholeLeasedGPUsAreFixed(t *testing.T) {
+	const first = "0000:23:00.0"
+	for name, c := range map[string]struct {
+		host string
+		set  map[string]any
+		want []oci.BenchGPU // the first
+		n    int
+	}{
+		"not wanted":     {"mi210x4", exclusive(), nil, 0},
+		"shared":         {"mi210x4", map[string]any{"compute-runtime": "rocm", "gpu-bench": true}, nil, 0},
+		"whole":          {"mi210x4", exclusive(), []oci.BenchGPU{{Name: first, Sysfs: clockpin.Devices + "/" + first, Level: clockpin.Standard}}, 4},
+		"NVIDIA's":       {"nvidia-only", map[string]any{"compute-runtime": "cuda", "gpu-sharing": "exclusive"}, nil, 0},
+		"the first part": {"mi300x-cpx", exclusive("gpu-device-ids", "0-1"), []oci.BenchGPU{{Name: "0000:0a:00.0", Sysfs: clockpin.Devices + "/0000:0a:00.0", Level: clockpin.Determinism}}, 1},
+	} {
+		if name != "not wanted" {
+			c.set["gpu-bench"] = true
+		}
+		d := Desire(observed(t, hosttest.Host(t, c.host), c.set), nil)
+		data, ok := resourcetest.File(d.Resources, oci.DefaultConfig)
+		require.True(t, ok, name)
+		require.NoError(t, oci.CheckConfig([]byte(data)), name)
+		l := wrapperOf(t, d).Leases
+		if c.n == 0 {
+			require.True(t, l == nil || l.Bench == nil, name)
+			continue
+		}
+		require.Equal(t, clockpin.DefaultDir, l.Bench.Dir)
+		require.Len(t, l.Bench.GPUs, c.n, name)
+		require.Equal(t, c.want, l.Bench.GPUs[:1], name)
+	}
+}
+
+func TestClockLevelIsSupportedByTheDriver(t *testing.T) {
+	for gfx, want := range map[string]clockpin.Level{"gfx90a": clockpin.Standard, "gfx1100": clockpin.Standard, "": clockpin.Standard, "gfx942": clockpin.Determinism, "gfx950": clockpin.Determinism} {
+		require.Equal(t, want, clockLevel(gfx), gfx)
+	}
+}
+
+// A unit that stops watching resets the clocks in a separate process, before its files are
+// removed.
+func TestRemovedUnitResetsClocks(t *testing.T) {
+	r := hosttest.Host(t, "mi210x4")
+	hosttest.Put(t, r, clockpin.DefaultDir+"/0000:03:00.0", `{"container":"c1","boot":"b","level":"profile_standard"}`)
+	hosttest.Put(t, r, clockpin.DefaultDir+"/0000:43:00.0", "  \n")
+	hosttest.Put(t, r, clockpin.DefaultDir+"/0000:83:00.0", "damaged")
+	hosttest.Put(t, r, clockpin.DefaultDir+"/.lock", "")
+	p, err := clockReset{"/charm", "gone"}.Diff(t.Context(), host.Host{Root: r})
+	require.NoError(t, err)
+	var ops []string
+	for _, s := range p {
+		require.True(t, s.Tolerate)
+		ops = append(ops, s.Op)
+	}
+	require.Equal(t, []string{"give GPU 0000:03:00.0 its own clocks back", "give GPU 0000:83:00.0 its own clocks back"}, ops)
+	require.IsType(t, clockReset{}, RemoveAll(observed(t, r, exclusive()).Observed, "gone")[0])
 }

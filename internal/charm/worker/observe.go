@@ -19,42 +19,42 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// Observed is what a worker is decided on.
+// Observed holds the input for the decisions on a worker.
 type Observed struct {
 	role.Observed
 
-	GPUs     gpu.Inventory
-	Links    [][]gpu.Link        // between GPUs.GPUs, where they are leased
-	Labelled *nodelabels.Machine // what labels tell of AMD's; nil where nobody reads them
-	NVIDIA   []string            // devices in NVIDIA's CDI spec; nil where there is none
-	Folders  []string            // directories in /srv
-	Landed   bool                // the operator landed this worker
-	Known    KnownGPUs           // the GPUs that it had
-	Service  quarantine.Record   // which of them are withheld
-	Tagged   taggedGPUs          // which of them the worker's tags leave out
-	Held     map[string]bool     // whether a task leases the GPU of a slot, as far as is known
-	Kubelet  bool                // there is one on this machine
-	Plugin   []byte              // tells whether the program that serves it changed
-	Toolkit  amd.ToolkitState
+	GPUs         gpu.Inventory
+	Links        [][]gpu.Link        // between GPUs.GPUs, if they are leased
+	NodeLabels   *nodelabels.Machine // values for labels of AMD GPUs; nil if no program reads them
+	NVIDIA       []string            // devices in NVIDIA's CDI spec; nil without a spec
+	Folders      []string            // directories in /srv
+	Landed       bool                // the operator landed this worker
+	Known        KnownGPUs           // previous GPUs
+	Quarantine   quarantine.Record
+	TagState     tagState
+	Leased       map[string]bool // by slot: a task leases the GPU; unknown slots are missing
+	Kubelet      bool            // the machine has a kubelet
+	PluginDigest []byte          // changes with the device plugin
+	Toolkit      amd.ToolkitState
 
 	NVIDIAToolkit nvidia.State
-	Driver        *amd.DriverFacts // nil where AMD's driver is not this unit's business
+	Driver        *amd.DriverFacts // nil if the unit needs no AMD driver
 
 	CertsFolders []string // names in concourse.CertsFolders
 
-	WorkerEnv   []byte // worker-config.env as it is
-	WorkerLimit workerLimit
-	Asked       string // the release that was asked for it, or could not be
+	WorkerEnv    []byte // current worker-config.env
+	WorkerLimit  workerLimit
+	LimitRelease string // the installed release, also if it could not be run
 
-	TSA         concourse.TSA // of the web that was chosen
+	TSA         concourse.TSA // of the chosen web
 	TSAProblems []string
 }
 
-// Observe looks at what a worker depends on, after what every unit does.
+// Observe reads the machine of a worker. u is the part that all units have.
 func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error) {
 	o := Observed{Observed: u}
 	var err error
-	if o.Config.ComputeRuntime != "none" { // a worker without GPUs can't fail for theirs (D23)
+	if o.Config.ComputeRuntime != "none" { // a worker without GPUs cannot fail because of GPUs (D23)
 		if o.GPUs, err = gpu.Discover(h.Root); err != nil {
 			return o, jujuerrors.Annotate(err, "cannot observe the GPUs")
 		}
@@ -83,10 +83,10 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 	if err := o.ObserveKnown(h.Root); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe which GPUs there were")
 	}
-	if err := o.observeService(h.Root); err != nil {
+	if err := o.observeQuarantine(h.Root); err != nil {
 		return o, err
 	}
-	o.observeHeld(h)
+	o.observeLeases(h)
 	if err := o.observeKubelet(h); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe the program for the kubelet")
 	}

@@ -10,8 +10,8 @@ import (
 	"concourse-ci-machine/templates"
 )
 
-// The units that have GPUs described anew between two hooks, and the program
-// that they run: the charm's folder is in pieces while the charm is upgraded.
+// The systemd units that describe GPUs again between two hooks, and the program that they
+// run. The program is a copy, because the charm's folder is incomplete during an upgrade.
 const (
 	RefreshUnit    = "concourse-cdi-refresh.path"
 	refreshService = "concourse-cdi-refresh.service"
@@ -25,13 +25,13 @@ func refreshFiles() []string {
 	return []string{unitDir + refreshService, unitDir + refreshTimer, unitDir + RefreshUnit, dispatchBin}
 }
 
-// desireRefresh is the units, on workers that were asked for GPUs. The path
-// unit brings the timer with it.
-func desireRefresh(d *Desired, o Observed, g GPUs) error {
+// desireRefresh returns the systemd units on workers with GPUs. The path unit starts the
+// timer.
+func desireRefresh(o Observed, g GPUs) (p part) {
 	state := o.Units[RefreshUnit]
 	if g.Vendor == "" && o.Config.ComputeRuntime != "auto" {
-		d.Resources = append(d.Resources, leaveRefresh(state, "compute-runtime is "+o.Config.ComputeRuntime)...)
-		return nil
+		p.add(removeRefresh(state, "compute-runtime is "+o.Config.ComputeRuntime)...)
+		return p
 	}
 	var all [][]byte
 	var paths []string
@@ -39,41 +39,47 @@ func desireRefresh(d *Desired, o Observed, g GPUs) error {
 	for _, name := range []string{refreshService, refreshTimer, RefreshUnit} {
 		data, err := templates.Render(name, map[string]string{"Dispatch": dispatchBin})
 		if err != nil {
-			return err
+			return part{err: err}
 		}
 		all, paths = append(all, data), append(paths, unitDir+name)
 		files = append(files, resource.File{Path: unitDir + name, Data: data, Mode: 0o644})
 	}
 	then := []host.Command{resource.Systemctl("daemon-reload")}
-	if !role.Starts(state) { // they watch what they were started for
+	if !role.Starts(state) { // a running path unit watches the old paths
 		then = append(then, resource.Systemctl("try-restart", RefreshUnit, refreshTimer))
 	}
-	d.Resources = append(d.Resources, files...)
-	d.Resources = append(d.Resources,
-		resource.Trigger{Name: ReloadRefresh, Inputs: all, Files: paths, Op: "reload systemd for " + RefreshUnit, Then: then},
-		resource.Service{Unit: RefreshUnit, State: state, Up: true})
-	return nil
+	p.add(files...)
+	p.add(resource.Trigger{
+		Name: ReloadRefresh, Inputs: all, Files: paths, Op: "reload systemd for " + RefreshUnit, Then: then,
+	}, resource.Service{Unit: RefreshUnit, State: state, Up: true})
+	return p
 }
 
-func leaveRefresh(state resource.UnitState, why string) []plan.Resource {
-	return append([]plan.Resource{resource.Service{Unit: RefreshUnit, State: state, Why: why}}, resource.AllAbsent(why, refreshFiles()...)...)
+func removeRefresh(state resource.UnitState, why string) []plan.Resource {
+	return append(
+		[]plan.Resource{resource.Service{Unit: RefreshUnit, State: state, Why: why}},
+		resource.AllAbsent(why, refreshFiles()...)...,
+	)
 }
 
-// Refreshed is what follows from the GPUs that there are now.
-func Refreshed(o Observed) []plan.Resource {
+// RefreshResources returns the resources for the GPUs that are present now.
+func RefreshResources(o Observed) []plan.Resource {
 	g := DecideGPUs(o.Config, o.GPUs, o.Known, o.Machine, o.NVIDIA)
-	g.miss(o) // with compute-runtime=auto a unit that lost all is one that was to have some
-	var d Desired
-	if err := desireSpec(&d, o, g); err != nil {
-		return []plan.Resource{role.Impossible{Err: err}}
+	g.reportMissing(o) // with compute-runtime=auto a unit that lost all GPUs stays a GPU worker
+	spec := desireSpec(o, g)
+	if spec.err != nil {
+		return []plan.Resource{role.Impossible{Err: spec.err}}
 	}
+	var d role.Desired
 	d.KnowAuthorities(o.Observed) // the last hook had the machine trust them
-	// Without a GPU and without folders the wrapper stays in place, with nothing
-	// to hand out: taking it away takes a restart.
-	file, err := wrapperFile(wrapperConfig(&d, o, g))
+	// Without a GPU and without folders the wrapper stays and gives nothing to tasks,
+	// because its removal requires a restart.
+	config, _ := wrapperConfig(o, g, d.Trusted) // the hook reports the error
+	file, err := wrapperFile(config)
 	if err != nil {
 		return []plan.Resource{role.Impossible{Err: err}}
 	}
-	desireLabels(&d, o, g)
-	return append(d.Resources, file)
+	all := join(spec, desireLabels(o, g))
+	all.add(file)
+	return all.resources
 }

@@ -14,7 +14,7 @@ import (
 	"concourse-ci-machine/internal/testutil/resourcetest"
 )
 
-// systemd itself reads the units; the program is replaced by one that exists.
+// systemd reads the units. The program is replaced by an existing one.
 func TestSystemdUnderstandsTheRefreshUnits(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not installed: the units' syntax was not checked")
@@ -34,9 +34,8 @@ func TestSystemdUnderstandsTheRefreshUnits(t *testing.T) {
 	require.NoError(t, err, "systemd-analyze: %s", out)
 }
 
-// The timer describes GPUs anew between hooks. What it hands to tasks is what the hook
-// does: it had taken the authorities of a relation from them until the next hook.
-func TestRefreshHandsTasksWhatTheHookDoes(t *testing.T) {
+// The timer writes the same config as the hook, including the authorities of a relation.
+func TestRefreshWritesTheConfigOfTheHook(t *testing.T) {
 	for name, c := range map[string]struct {
 		set         map[string]any
 		authorities bool
@@ -56,7 +55,7 @@ func TestRefreshHandsTasksWhatTheHookDoes(t *testing.T) {
 			}
 			want, ok := resourcetest.File(Desire(o, nil).Resources, oci.DefaultConfig)
 			require.True(t, ok)
-			got, ok := resourcetest.File(Refreshed(o), oci.DefaultConfig)
+			got, ok := resourcetest.File(RefreshResources(o), oci.DefaultConfig)
 			require.True(t, ok)
 			require.Equal(t, want, got)
 		})

@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -24,7 +25,7 @@ import (
 )
 
 // D4: the predecessor was active without any web to register at.
-func TestD4WithoutAWebTheWorkerIsNotStartedAndSaysWhatIsMissing(t *testing.T) {
+func TestD4WorkerWithoutAWebWaits(t *testing.T) {
 	two := append(related(map[string]map[string]string{"web/0": webUnit()}), model.Relation{ID: "flight:9", Units: map[string]map[string]string{"other/0": webUnit()}})
 	half := map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222"}}
 	wrong := map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2", "tsa-public-key": roletest.TSAKey}}
@@ -59,8 +60,8 @@ func TestD4WithoutAWebTheWorkerIsNotStartedAndSaysWhatIsMissing(t *testing.T) {
 	require.True(t, Desire(o, nil).Up)
 }
 
-// D16, D17: what does not concern the worker restarts nothing.
-func TestD16D17OnlyWhatTheWorkerUsesRestartsIt(t *testing.T) {
+// D16, D17: only changes of the worker's files restart it.
+func TestD16D17OnlyItsOwnFilesRestartTheWorker(t *testing.T) {
 	base := func() Observed {
 		return running(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"}))
 	}
@@ -99,18 +100,18 @@ func TestD16D17OnlyWhatTheWorkerUsesRestartsIt(t *testing.T) {
 	}
 }
 
-// A unit that systemd is about to start again has not seen what was written now.
-func TestOnlyAUnitThatThisRunStartsNeedsNoRestart(t *testing.T) {
+// systemd has not started the unit yet, so a changed file needs a restart.
+func TestOnlyUnitsStartedNowNeedNoRestart(t *testing.T) {
 	for active, want := range map[string]bool{"inactive": true, "failed": true, "": true, "active": false, "activating": false} {
 		require.Equal(t, want, role.Starts(resource.UnitState{Active: active}), active)
 	}
 }
 
-// D23: the predecessor set up GPUs on units that have none to set up.
-func TestD23NoRuntimeTouchesNoGPUPart(t *testing.T) {
+// D23: the predecessor set up GPUs on units without GPUs.
+func TestD23NoRuntimePlansNothingForGPUs(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "none", "amd-container-toolkit": "required", "srv-folders": "none"})
 	d := Desire(o, nil)
-	require.False(t, d.Toolkit)
+	require.False(t, d.AMDToolkit)
 	require.False(t, d.Exporter)
 	require.Empty(t, d.Causes)
 	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))
@@ -127,7 +128,7 @@ func TestD23NoRuntimeTouchesNoGPUPart(t *testing.T) {
 
 // D26: cleared options left the predecessor's variables behind. D49: so did
 // the GPU wrapper.
-func TestD26D49WhatWasClearedIsGone(t *testing.T) {
+func TestD26D49ClearedOptionsAreRemoved(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	o := running(observed(t, r, map[string]any{"compute-runtime": "rocm", "tag": "big", "https-proxy": "http://proxy:3128"}))
 	d := Desire(o, nil)
@@ -196,8 +197,8 @@ func TestD46CDIFollowsTheMachine(t *testing.T) {
 	require.True(t, absent(d, cdi.Path), "without the GPU its description goes")
 }
 
-// The same machine gives the same plan, whatever the order of maps.
-func TestDesireIsAFunctionOfWhatWasObserved(t *testing.T) {
+// The same machine gives the same plan, for any order of maps.
+func TestDesireIsDeterministic(t *testing.T) {
 	h := hosttest.Quiet(t, hosttest.Host(t, "both-passed"))
 	var first string
 	for range 5 {
@@ -213,8 +214,8 @@ func TestDesireIsAFunctionOfWhatWasObserved(t *testing.T) {
 	}
 }
 
-// Nor does it change what it is given.
-func TestDesireLeavesWhatWasObservedAsItIs(t *testing.T) {
+// Desire does not change its input.
+func TestDesireDoesNotChangeItsInput(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		r := hosttest.Host(t, name)
 		for _, set := range []map[string]any{nil, {"compute-runtime": "auto"}, {"compute-runtime": "rocm", "gpu-sharing": "exclusive"}} {
@@ -229,7 +230,7 @@ func TestDesireLeavesWhatWasObservedAsItIs(t *testing.T) {
 	}
 }
 
-// What can't be written down is not done by halves.
+// An environment that cannot be written fails the whole plan.
 func TestImpossibleEnvironmentFailsThePlan(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "amd"), nil)
 	o.Config.Tags = []string{"a\nCONCOURSE_TSA_HOST=evil"}
@@ -237,9 +238,9 @@ func TestImpossibleEnvironmentFailsThePlan(t *testing.T) {
 	require.EqualError(t, err, "cannot write CONCOURSE_TAG: the value holds a line end or another control character")
 }
 
-// With mode=auto the web is a peer: it cuts a worker off that has left the relation,
-// so its tasks have to end before.
-func TestWorkerOfModeAutoDrainsBeforeItsPeersSeeItGo(t *testing.T) {
+// With mode=auto the web is a peer. It disconnects a worker that has left the relation, so
+// tasks must end earlier.
+func TestWorkerOfModeAutoDrainsBeforeItLeavesThePeers(t *testing.T) {
 	o := running(observed(t, hosttest.Host(t, "no-gpu"), nil))
 	o.Event, o.Facts = "peers-relation-broken", model.Facts{Unit: "ci/1", Role: model.WorkerRole, Config: map[string]any{"mode": "auto"}}
 	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
@@ -250,8 +251,8 @@ func TestWorkerOfModeAutoDrainsBeforeItsPeersSeeItGo(t *testing.T) {
 	require.True(t, drains)
 }
 
-// A worker whose relation ended is stopped, and its environment says so at once.
-func TestRelationThatEndsLeavesNothingToTheNextHook(t *testing.T) {
+// A worker without a relation is stopped in the same hook, with its environment.
+func TestBrokenRelationStopsTheWorkerAtOnce(t *testing.T) {
 	o := running(observed(t, hosttest.Host(t, "amd"), nil))
 	o.Event, o.Facts.Flights = "flight-relation-broken", nil
 	o.TSA, o.TSAProblems = model.ChooseTSA(model.Facts{Config: workerMode()})
@@ -260,13 +261,78 @@ func TestRelationThatEndsLeavesNothingToTheNextHook(t *testing.T) {
 	require.True(t, rewritten, "the next hook has nothing left to do")
 }
 
-func TestATagCanHaveTheUnitsName(t *testing.T) {
+func TestTagCanContainTheUnitName(t *testing.T) {
 	for _, tt := range []struct{ tags, want []string }{
 		{nil, nil},
 		{[]string{"ml"}, []string{"ml"}},
 		{[]string{"ml", "unit={unit}"}, []string{"ml", "unit=rocm-worker-3"}},
 		{[]string{"{Unit}"}, []string{"{Unit}"}},
 	} {
-		require.Equal(t, tt.want, ofUnit(tt.tags, "rocm-worker/3"))
+		require.Equal(t, tt.want, unitTags(tt.tags, "rocm-worker/3"))
+	}
+}
+
+// If the kernel does not report the architecture of a GPU, the status names the option to
+// set, and tasks get no guessed architecture. The GPUs and the worker's tags are
+// unaffected.
+func TestUnknownArchitectureIsReported(t *testing.T) {
+	const cause = "hip-arches: the kernel does not tell the architecture of 1 of the 4 GPUs of tasks; set the option to what tasks shall build for, such as gfx942"
+	for name, c := range map[string]struct {
+		set    map[string]any
+		causes []status.Cause
+		arches string
+	}{
+		"nobody says":        {nil, []status.Cause{{Kind: status.Blocked, Text: cause}}, ""},
+		"the option says":    {map[string]any{"hip-arches": "gfx90a,gfx942"}, nil, "gfx90a,gfx942"},
+		"task-env says":      {map[string]any{"task-env": "HIP_ARCHES=gfx90a"}, nil, "gfx90a"},
+		"as far as it knows": {map[string]any{"hsa-override-gfx-version": "auto"}, []status.Cause{{Kind: status.Blocked, Text: cause}}, ""},
+	} {
+		set := map[string]any{"compute-runtime": "rocm"}
+		for k, v := range c.set {
+			set[k] = v
+		}
+		o := observed(t, hosttest.Host(t, "mi210x4"), set)
+		o.GPUs.GPUs = append([]gpu.GPU(nil), o.GPUs.GPUs...)
+		for i, g := range o.GPUs.GPUs {
+			if g.Vendor == gpu.AMD {
+				o.GPUs.GPUs[i].GFX = ""
+				break
+			}
+		}
+		d := Desire(o, nil)
+		require.Equal(t, c.causes, d.Causes, name)
+		require.Equal(t, c.arches, wrapperOf(t, d).Env["HIP_ARCHES"], name)
+		require.Len(t, wrapperOf(t, d).Devices, 4, name)
+		require.Equal(t, "gpu,compute-runtime=rocm,rocm,gpu-count=4,gfx=gfx90a", env(t, d)["CONCOURSE_TAG"], name)
+		require.Equal(t, "gfx90a=3", d.GPUs.Databag()["gpu-archs"], name)
+	}
+}
+
+func TestWorkerOfAnotherVersionIsBlocked(t *testing.T) {
+	for name, c := range map[string]struct {
+		own, web string
+		text     string
+	}{
+		"it follows the web":   {"", "8.3.0", ""},
+		"it fits":              {"8.3.1", "8.3.0", ""},
+		"it is older":          {"8.2.5", "8.3.0", "a worker of Concourse 8.2.5 gets no work from a web of 8.3.0: to follow the web, run juju config gpu --reset version"},
+		"it is newer":          {"8.3.0", "8.2.5", "a worker of Concourse 8.3.0 gets no work from a web of 8.2.5: to follow the web, run juju config gpu --reset version"},
+		"the web is not known": {"8.3.0", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o Observed
+			o.Facts.Unit, o.Config.Version, o.TSA = "gpu/0", c.own, concourse.TSA{Version: c.web}
+			var got []status.Cause
+			for _, cause := range webCauses(o).sortedCauses() {
+				if cause.Kind == status.Blocked {
+					got = append(got, cause)
+				}
+			}
+			if c.text == "" {
+				require.Empty(t, got)
+				return
+			}
+			require.Equal(t, []status.Cause{{Kind: status.Blocked, Text: c.text}}, got)
+		})
 	}
 }

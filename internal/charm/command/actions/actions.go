@@ -1,6 +1,6 @@
-// Package actions is what people ask a unit for: Juju's actions, and the commands of
-// dispatch on the unit. An action that changes something goes by the pipeline of
-// package charm; what is read here is the machine as it is.
+// Package actions implements Juju's actions and the commands of dispatch. Both show or
+// change one unit. An action that changes the unit uses the pipeline of package charm; all
+// others read the current machine.
 package actions
 
 import (
@@ -18,101 +18,135 @@ import (
 	"concourse-ci-machine/pipelines"
 )
 
-// Actions is one run of the charm for an action of Juju's, or for a person.
+// Actions holds one run of the charm for an action or a command.
 type Actions struct {
 	*charm.Charm
 
-	// Probe opens a device node and tells its DRM driver; nil does so in this
-	// process, where a node that hangs holds it up.
+	// Probe opens a device node and returns its DRM driver. If nil, this process opens the
+	// node, and a node that hangs blocks it.
 	Probe func(ctx context.Context, node string) (driver string, err error)
-	// Start starts this program with arguments and waits for nothing; nil where it can't.
+	// Start starts this program with arguments in the background. nil disables it.
 	Start func(args ...string) error
-	// ReadStates reads the GPUs' health once; nil as with Probe.
-	Read func(ctx context.Context) ([]gpuhealth.State, error)
+	// ReadStates reads the GPUs' health once. If nil, this process reads them.
+	ReadStates func(ctx context.Context) ([]gpuhealth.State, error)
 }
 
-// GPUs are those of this unit, as its tasks have them.
+// GPUs returns the unit's GPUs with their leases and quarantine.
 func (c *Actions) GPUs() *watcher.Unit {
 	return &watcher.Unit{Host: c.Host, ExporterURL: c.ExporterURL, WorkerURL: c.WorkerURL, Start: c.Start}
 }
 
-// table is every action: what it does, and how. See work and answer.
+// table returns the function of every action. See lockedAction and textAction.
 func (c *Actions) table() map[string]action {
 	return map[string]action{
-		"accept-gpus":        c.work(c.acceptGPUs),
-		"check-status":       c.work(c.checkStatus),
-		"coverage":           c.work(c.coverage),
-		"fleet":              c.work(c.fleet),
-		"get-admin-password": c.work(c.adminPassword),
-		"gpu-usage":          c.work(c.gpuUsage),
-		"land-worker":        c.work(c.landWorker),
-		"plan":               c.work(c.planAction),
-		"prune-worker":       c.work(c.pruneWorker),
-		"reset-rocm":         c.work(c.resetROCm),
-		"restart-services":   c.work(c.restartServices),
-		"rotate-keys":        c.work(c.rotateKeys),
-		"run-migrations":     c.work(c.runMigrations),
+		"accept-gpus":        c.lockedAction(c.acceptGPUs),
+		"check-status":       c.lockedAction(c.checkStatus),
+		"coverage":           c.lockedAction(c.coverage),
+		"fleet":              c.lockedAction(c.fleet),
+		"get-admin-password": c.lockedAction(c.adminPassword),
+		"gpu-usage":          c.lockedAction(c.gpuUsage),
+		"land-worker":        c.lockedAction(c.landWorker),
+		"plan":               c.lockedAction(c.planAction),
+		"prune-worker":       c.lockedAction(c.pruneWorker),
+		"reset-rocm":         c.lockedAction(c.resetROCm),
+		"restart-services":   c.lockedAction(c.restartServices),
+		"rotate-keys":        c.lockedAction(c.rotateKeys),
+		"run-migrations":     c.lockedAction(c.runMigrations),
 
-		"detect-gpus": c.answer("detected", func(_ context.Context, w io.Writer, _ map[string]any, _ term.Format) error {
+		"detect-gpus": c.textAction("detected", func(
+			_ context.Context, w io.Writer, _ map[string]any, _ term.Format,
+		) error {
 			return c.DetectGPUs(w)
 		}),
-		"explain-error": c.answer("explanation", func(_ context.Context, w io.Writer, params map[string]any, f term.Format) error {
+		"explain-error": c.textAction("explanation", func(
+			_ context.Context, w io.Writer, params map[string]any, f term.Format,
+		) error {
 			code := ""
 			if v, ok := params["code"]; ok {
 				code = fmt.Sprint(v)
 			}
 			return c.ExplainError(w, code, f)
 		}),
-		"gpu-evidence": c.answer("evidence", func(_ context.Context, w io.Writer, _ map[string]any, f term.Format) error {
+		"gpu-evidence": c.textAction("evidence", func(
+			_ context.Context, w io.Writer, _ map[string]any, f term.Format,
+		) error {
 			return c.GPUs().Evidence(w, f)
 		}),
-		"gpu-health": c.answer("health", func(ctx context.Context, w io.Writer, _ map[string]any, f term.Format) error {
+		"gpu-health": c.textAction("health", func(
+			ctx context.Context, w io.Writer, _ map[string]any, f term.Format,
+		) error {
 			return c.GPUHealth(ctx, w, f)
 		}),
-		"gpu-release": c.answer("released", func(_ context.Context, w io.Writer, params map[string]any, _ term.Format) error {
+		"gpu-release": c.textAction("released", func(
+			_ context.Context, w io.Writer, params map[string]any, _ term.Format,
+		) error {
 			which, ok := params["gpu"]
 			if !ok {
-				return errors.New("cannot release a GPU without its number or name: give gpu=<gpu>, as gpu-status shows it")
+				return errors.New(
+					"cannot release a GPU without its number or name: give gpu=<gpu>, as gpu-status shows it",
+				)
 			}
 			force, _ := params["force"].(bool)
 			return c.GPUs().Release(w, fmt.Sprint(which), force)
 		}),
-		"gpu-return": c.answer("returned", func(_ context.Context, w io.Writer, params map[string]any, _ term.Format) error {
+		"gpu-return": c.textAction("returned", func(
+			_ context.Context, w io.Writer, params map[string]any, _ term.Format,
+		) error {
 			which, ok := params["gpu"]
 			if !ok {
-				return errors.New("cannot return a GPU without its number or name: give gpu=<gpu>, as gpu-status shows it")
+				return errors.New(
+					"cannot return a GPU without its number or name: give gpu=<gpu>, as gpu-status shows it",
+				)
 			}
 			return c.GPUs().Return(w, fmt.Sprint(which))
 		}),
-		"gpu-withhold": c.answer("withheld", func(_ context.Context, w io.Writer, params map[string]any, _ term.Format) error {
+		"gpu-withhold": c.textAction("withheld", func(
+			_ context.Context, w io.Writer, params map[string]any, _ term.Format,
+		) error {
 			which, ok := params["gpu"]
 			if !ok {
-				return errors.New("cannot withhold a GPU without its number or name: give gpu=<gpu>, as list-gpus shows it")
+				return errors.New(
+					"cannot withhold a GPU without its number or name: give gpu=<gpu>, as list-gpus shows it",
+				)
 			}
 			reason, _ := params["reason"].(string)
 			return c.GPUs().Withhold(w, fmt.Sprint(which), reason)
 		}),
-		"gpu-status": c.answer("leases", func(_ context.Context, w io.Writer, _ map[string]any, f term.Format) error {
+		"gpu-status": c.textAction("leases", func(
+			_ context.Context, w io.Writer, _ map[string]any, f term.Format,
+		) error {
 			return c.GPUs().Status(w, f)
 		}),
-		"list-errors": c.answer("errors", func(_ context.Context, w io.Writer, _ map[string]any, f term.Format) error {
+		"list-errors": c.textAction("errors", func(
+			_ context.Context, w io.Writer, _ map[string]any, f term.Format,
+		) error {
 			return c.ListErrors(w, f)
 		}),
-		"list-gpus": c.answer("gpus", func(ctx context.Context, w io.Writer, _ map[string]any, f term.Format) error {
+		"list-gpus": c.textAction("gpus", func(
+			ctx context.Context, w io.Writer, _ map[string]any, f term.Format,
+		) error {
 			return c.ListGPUs(ctx, w, f.JSON)
 		}),
-		"preflight": c.answer("checks", func(ctx context.Context, w io.Writer, params map[string]any, f term.Format) error {
+		"preflight": c.textAction("checks", func(
+			ctx context.Context, w io.Writer, params map[string]any, f term.Format,
+		) error {
 			hosts, _ := params["hosts"].(string)
 			return preflight.Show(ctx, c.Host, w, hosts, f)
 		}),
-		"get-pipelines": c.answer("pipelines", func(_ context.Context, w io.Writer, params map[string]any, _ term.Format) error {
+		"get-pipelines": c.textAction("pipelines", func(
+			_ context.Context, w io.Writer, params map[string]any, _ term.Format,
+		) error {
 			name, _ := params["name"].(string)
 			return pipelines.Write(w, name)
 		}),
-		"rocm-matrix": c.answer("releases", func(_ context.Context, w io.Writer, _ map[string]any, _ term.Format) error {
+		"rocm-matrix": c.textAction("releases", func(
+			_ context.Context, w io.Writer, _ map[string]any, _ term.Format,
+		) error {
 			return amd.WriteMatrix(w)
 		}),
-		"verify-gpu": c.answer("verified", func(ctx context.Context, w io.Writer, _ map[string]any, f term.Format) error {
+		"verify-gpu": c.textAction("verified", func(
+			ctx context.Context, w io.Writer, _ map[string]any, f term.Format,
+		) error {
 			return c.VerifyGPUs(ctx, w, f)
 		}),
 	}

@@ -52,7 +52,7 @@ func TestExplainErrorAction(t *testing.T) {
 	}
 }
 
-func TestActionsSayWhatThePersonOnTheUnitGets(t *testing.T) {
+func TestActionsReturnTheOutputOfTheCommands(t *testing.T) {
 	a := acted(t, "both-passed", "detect-gpus", nil, nil)
 	require.Equal(t, "AMD GPU detected\nNVIDIA GPU detected", a.Results["detected"])
 	a = acted(t, "no-gpu", "list-errors", map[string]any{"format": "text"}, nil)
@@ -61,8 +61,8 @@ func TestActionsSayWhatThePersonOnTheUnitGets(t *testing.T) {
 	require.Contains(t, a.Results["errors"], `"name": "XGMI Link Error"`)
 }
 
-// A result without a failure, or a failure without its result, is half of it.
-func TestActionsThatFindSomethingBrokenFailAndShowIt(t *testing.T) {
+// A failed check gives both the results and the failure.
+func TestFailedChecksFailTheActionWithResults(t *testing.T) {
 	closed := func(c *Actions) {
 		c.Probe = func(_ context.Context, node string) (string, error) {
 			if node == "/dev/kfd" {
@@ -94,7 +94,7 @@ func TestActionsThatFindSomethingBrokenFailAndShowIt(t *testing.T) {
 }
 
 // Juju refuses a parameter of another type, and does not start the charm.
-func TestActionsYAMLNamesWhatTheCharmKnows(t *testing.T) {
+func TestActionsYAMLListsAllActions(t *testing.T) {
 	data, err := os.ReadFile("../../../../actions.yaml")
 	require.NoError(t, err)
 	var declared map[string]struct {
@@ -137,7 +137,7 @@ func TestPreflightIsAnActionAndPartOfCheckStatus(t *testing.T) {
 	require.Contains(t, text, "ok      preflight series: Ubuntu noble\n")
 }
 
-func TestCheckStatusTellsAWarningFromOK(t *testing.T) {
+func TestCheckStatusShowsWarnings(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.NewServer(t, 200, `{"gpus": [
 		{"index": 0, "health": {"state": "healthy", "score": 97, "reason": "nothing wrong with errors"}},
 		{"index": 1, "health": {"state": "warning", "score": 70, "reason": "throttled by heat"}},
@@ -148,7 +148,7 @@ func TestCheckStatusTellsAWarningFromOK(t *testing.T) {
 	require.Equal(t, []string{"gpu 2: critical: hangs"}, r.failed())
 }
 
-// actionsOf is one run of the charm for an action in this process.
+// actionsOf returns one run of the charm for an action in this process.
 func actionsOf(t *testing.T, r host.Root, m *jujutest.Model, ctx *jujutest.Context, next host.Runner) *Actions {
 	t.Helper()
 	run := ctx.Runner(next)

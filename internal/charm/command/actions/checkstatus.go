@@ -21,15 +21,15 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// Checked is one thing that check-status looked at.
+// Checked holds one result of check-status.
 type Checked struct {
 	Name    string `json:"name"`
 	OK      bool   `json:"ok"`
-	Warning bool   `json:"warning,omitempty"` // it works, and somebody should look at it
+	Warning bool   `json:"warning,omitempty"` // it works, and needs attention
 	Text    string `json:"text"`
 }
 
-// report collects them.
+// report collects results.
 type report struct{ checks []Checked }
 
 func (r *report) add(name string, err error, text string) {
@@ -43,7 +43,7 @@ func (r *report) warn(name, text string) {
 	r.checks = append(r.checks, Checked{Name: name, OK: true, Warning: true, Text: text})
 }
 
-func (r *report) cause(name string, cause *status.Cause, text string) {
+func (r *report) addCause(name string, cause *status.Cause, text string) {
 	if cause == nil {
 		r.add(name, nil, text)
 		return
@@ -51,7 +51,7 @@ func (r *report) cause(name string, cause *status.Cause, text string) {
 	r.add(name, fmt.Errorf("%s", cause.Text), "")
 }
 
-// failed are those that do not work, with the reason.
+// failed returns the failures with their reasons.
 func (r *report) failed() (bad []string) {
 	for _, check := range r.checks {
 		if !check.OK {
@@ -76,9 +76,9 @@ func (r *report) text() string {
 	return b.String()
 }
 
-// checkStatus looks at everything that has to work on this unit, and fails when
-// something does not (D25). With verbose it says more of what works.
-func (c *Actions) checkStatus(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+// checkStatus checks everything that must work on this unit, and fails if a check fails
+// (D25). With verbose it reports more details of what works.
+func (c *Actions) checkStatus(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
 	verbose, _ := params["verbose"].(bool)
 	var r report
 	for _, p := range u.Problems {
@@ -112,19 +112,24 @@ func (c *Actions) checkStatus(ctx context.Context, u unitNow, params map[string]
 	return results, nil
 }
 
-func (c *Actions) checkServices(ctx context.Context, u unitNow, r *report) {
+func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 	if u.Want.Web.Up {
-		r.cause("web", c.CheckWeb(ctx, u.Want.Web, false), u.Want.Web.URL)
+		r.addCause("web", c.CheckWeb(ctx, u.Want.Web, false), u.Want.Web.URL)
 		db := u.Want.Web.Database
 		r.add("database", charm.DatabaseWorks(ctx, u.Want.Web), fmt.Sprintf("%s at %s", db.Name, db.Host))
 	}
 	if u.Want.Worker.Up {
-		r.cause("worker", c.SettledWorker(ctx, u.Want.Worker, false), "healthy and registered at "+u.Want.Worker.TSA.Host)
+		r.addCause(
+			"worker", c.SettledWorker(ctx, u.Want.Worker, false),
+			"healthy and registered at "+u.Want.Worker.TSA.Host,
+		)
 	}
 	for _, p := range []struct {
 		on           bool
 		service, url string
-	}{{u.Want.Worker.Exporter, role.ExporterService, role.ExporterURL}, {u.Want.Web.Jobs, role.JobsService, role.JobsURL}} {
+	}{{u.Want.Worker.Exporter, role.ExporterService, role.ExporterURL}, {
+		u.Want.Web.Jobs, role.JobsService, role.JobsURL,
+	}} {
 		if !p.on {
 			continue
 		}
@@ -145,14 +150,14 @@ func (c *Actions) checkServices(ctx context.Context, u unitNow, r *report) {
 		c.checkGPUs(ctx, r)
 	}
 	// The status shows neither; see amd.ToolkitNote and amd.MissingToolkit.
-	if last := amd.ReadAttempt(c.Host.Root); u.Want.Worker.Toolkit && last != nil && last.Unreachable {
+	if last := amd.ReadAttempt(c.Host.Root); u.Want.Worker.AMDToolkit && last != nil && last.Unreachable {
 		r.add("toolkit", nil, last.Text()+"; tasks get their GPUs without it")
 	}
-	if why := u.Want.Worker.NoToolkit; why != "" {
+	if why := u.Want.Worker.MissingToolkit; why != "" {
 		r.add("toolkit", nil, why)
 	}
 	c.checkLeases(r)
-	c.checkInService(u.Facts.Unit, r)
+	c.checkService(u.Facts.Unit, r)
 }
 
 func (c *Actions) checkGPUs(ctx context.Context, r *report) {
@@ -174,8 +179,8 @@ func (c *Actions) checkGPUs(ctx context.Context, r *report) {
 	}
 }
 
-// checkDetails are facts that people ask for when something is wrong.
-func (c *Actions) checkDetails(ctx context.Context, u unitNow, r *report) {
+// checkDetails adds facts that help to find the cause of a failure.
+func (c *Actions) checkDetails(ctx context.Context, u unitState, r *report) {
 	c.checkPreflight(ctx, r)
 	if states, err := resource.ShowUnits(ctx, c.Host, concourse.WebUnit, concourse.Unit, role.PebbleUnit); err != nil {
 		r.add("systemd", err, "")
@@ -192,7 +197,7 @@ func (c *Actions) checkDetails(ctx context.Context, u unitNow, r *report) {
 		}
 	}
 	if u.Facts.Role == model.WebRole && u.Want.Web.Up {
-		workers, err := c.api(u).Workers(ctx)
+		workers, err := c.webAPI(u).Workers(ctx)
 		r.add("workers", err, fmt.Sprintf("%d", len(workers)))
 		for _, w := range workers {
 			r.add("worker "+w.Name, nil, strings.TrimSpace(w.State+" "+strings.Join(w.Tags, ",")))
@@ -206,7 +211,7 @@ func (c *Actions) checkDetails(ctx context.Context, u unitNow, r *report) {
 	}
 }
 
-// checkPreflight adds the checks to those of check-status.
+// checkPreflight adds the preflight checks.
 func (c *Actions) checkPreflight(ctx context.Context, r *report) {
 	checks, err := preflight.Run(ctx, c.Host)
 	if err != nil {
@@ -227,4 +232,43 @@ func (c *Actions) checkPreflight(ctx context.Context, r *report) {
 			r.add("preflight "+check.Name, nil, text)
 		}
 	}
+}
+
+// checkLeases adds the leases for check-status. A lease in doubt keeps its GPU from tasks.
+// A unit with shared GPUs has no leases to check.
+func (c *Actions) checkLeases(r *report) {
+	leases, err := c.GPUs().Leases()
+	if err == nil && !leases.Enabled {
+		return
+	}
+	for _, d := range leases.Doubts {
+		r.add("lease of "+d.GPU, fmt.Errorf("in doubt: %s", d.Doubt), "")
+	}
+	r.add("leases", err, fmt.Sprintf("%d of %d GPUs held", leases.Held, leases.GPUs))
+}
+
+// checkService adds the GPUs that no new task gets for check-status, each with the command
+// that helps. Quarantined GPUs are only a warning, because the charm handles them. A
+// failure is a unit without GPUs in service, or a GPU that requires a manual return. A unit
+// without watched AMD GPUs has nothing to check.
+func (c *Actions) checkService(unit string, r *report) {
+	out, total, err := c.GPUs().OutOfService(unit)
+	if err == nil && total == 0 {
+		return
+	}
+	for _, g := range out {
+		if name := "service of " + g.GPU; g.Manual {
+			r.add(name, errors.New(g.Text), "")
+		} else {
+			r.warn(name, g.Text)
+		}
+	}
+	warnings, unread := c.GPUs().Warnings()
+	for _, g := range warnings {
+		r.warn("tasks of "+g.GPU, g.Text)
+	}
+	if err = errors.Join(err, unread); err == nil && len(out) == total {
+		err = fmt.Errorf("0 of %d; tasks that ask for a GPU are refused", total)
+	}
+	r.add("gpus in service", err, fmt.Sprintf("%d of %d", total-len(out), total))
 }

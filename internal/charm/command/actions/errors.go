@@ -9,10 +9,10 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 )
 
-// textWidth is where running text is broken: what a terminal has.
+// textWidth is the width of running text for a terminal.
 const textWidth = 78
 
-// ExplainError writes all that is known of an error; code is its number.
+// ExplainError writes the explanation of the error with the number code.
 func (c *Actions) ExplainError(w io.Writer, code string, f term.Format) error {
 	e, err := amd.ParseErrorCode(code)
 	if err != nil {
@@ -36,7 +36,9 @@ func (c *Actions) ExplainError(w io.Writer, code string, f term.Format) error {
 	}
 	dash := func(int) string { return " -  " }
 	number := func(i int) string { return fmt.Sprintf("%2d. ", i+1)[:4] }
-	fmt.Fprintf(&b, "%s  %s\n\n", f.Paint(term.Bold, fmt.Sprintf("%d %s", e.Code, e.Name)), f.Paint(term.SeverityColour(e.Severity), string(e.Severity)))
+	fmt.Fprintf(&b, "%s  %s\n\n", f.Paint(term.Bold, fmt.Sprintf("%d %s", e.Code, e.Name)), f.Paint(
+		term.SeverityColour(e.Severity), string(e.Severity),
+	))
 	for _, line := range term.Wrap(e.Description, textWidth) {
 		fmt.Fprintln(&b, line)
 	}
@@ -67,7 +69,10 @@ func (c *Actions) ListErrors(w io.Writer, f term.Format) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", f.Paint(term.Bold, "CODE  SEVERITY  NAME"))
 	for _, e := range amd.ErrorCodes() {
-		fmt.Fprintf(&b, "%4d  %s  %s\n", e.Code, f.Column(term.SeverityColour(e.Severity), string(e.Severity), 8), e.Name)
+		fmt.Fprintf(
+			&b, "%4d  %s  %s\n", e.Code,
+			f.Column(term.SeverityColour(e.Severity), string(e.Severity), 8), e.Name,
+		)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -18,7 +18,7 @@ import (
 
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-func TestExplanationsAsPeopleReadThem(t *testing.T) {
+func TestExplanationsInText(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{}}
 	var all strings.Builder
 	require.NoError(t, c.ListErrors(&all, term.Format{}))

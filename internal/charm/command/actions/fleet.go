@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/gpuhealth"
@@ -17,9 +19,9 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// fleet tells of all workers. Every web sees the same relations and the same Concourse, so
-// any of its units can tell.
-func (c *Actions) fleet(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
+// fleet returns a table of all workers. Every unit of the web has the same relations and
+// the same Concourse, so the action runs on any of them.
+func (c *Actions) fleet(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
 	var b strings.Builder
 	err := c.writeFleet(ctx, &b, u, term.Format{JSON: params["format"] == "json"})
 	if err != nil {
@@ -28,7 +30,7 @@ func (c *Actions) fleet(ctx context.Context, u unitNow, params map[string]any) (
 	return map[string]any{"fleet": strings.TrimSpace(b.String())}, nil
 }
 
-// ShowFleet does so on the unit, by what Juju said in the last hook.
+// ShowFleet writes the table of all workers, with Juju's facts from the last hook.
 func (c *Actions) ShowFleet(ctx context.Context, w io.Writer, f term.Format) error {
 	facts, err := model.LoadFor(c.Host.Root, "show the fleet")
 	if err != nil {
@@ -38,26 +40,25 @@ func (c *Actions) ShowFleet(ctx context.Context, w io.Writer, f term.Format) err
 		return errors.New("cannot show the fleet: no hook has run on this machine yet")
 	}
 	c.Event = juju.Event{Name: "update-status", Unit: facts.Unit}
-	var u unitNow
 	d, err := c.Decide(ctx)
 	if err != nil {
 		return err
 	}
-	u.Facts, u.Want, u.Problems = d.Facts, d.Want, d.Problems
+	u := unitState{Facts: d.Facts, Want: d.Want, Problems: d.Problems}
 	u.Config, _ = config.Parse(u.Facts.Config, u.Facts.Secrets)
 	return c.writeFleet(ctx, w, u, f)
 }
 
-func (c *Actions) writeFleet(ctx context.Context, w io.Writer, u unitNow, f term.Format) error {
-	if err := u.usable("show the fleet", model.WebRole); err != nil {
+func (c *Actions) writeFleet(ctx context.Context, w io.Writer, u unitState, f term.Format) error {
+	if err := u.checkUsable("show the fleet", model.WebRole); err != nil {
 		return err
 	}
 	var known []concourse.WorkerInfo
 	err := errors.New("the web is not running; juju status says why")
 	if u.Want.Web.Up {
-		known, err = c.api(u).Workers(ctx)
+		known, err = c.webAPI(u).Workers(ctx)
 	}
-	for i := range known { // a worker may call itself anything
+	for i := range known { // a worker chooses its name
 		known[i].Name, known[i].State = gpuhealth.Printable(known[i].Name), gpuhealth.Printable(known[i].State)
 	}
 	all := web.FleetOf(u.Facts.Web.SortedWorkers(), known, c.Host.Now())
@@ -71,10 +72,11 @@ func (c *Actions) writeFleet(ctx context.Context, w io.Writer, u unitNow, f term
 	return err
 }
 
-// fleetLines are a table with a line for each worker, and remarks.
+// fleetLines returns a table with a line for each worker, and remarks below it.
 func fleetLines(all web.Fleet, f term.Format) []string {
-	rows := [][]term.Cell{{{Text: "UNIT"}, {Text: "WORKER"}, {Text: "STATE"}, {Text: "TASKS"}, {Text: "GPUS"}, {Text: "ARCHITECTURES"},
-		{Text: "IN SERVICE"}, {Text: "FREE"}, {Text: "TOLD"}, {Text: "OUT OF SERVICE"}}}
+	rows := [][]term.Cell{
+		cells("UNIT", "WORKER", "STATE", "TASKS", "GPUS", "ARCHITECTURES", "IN SERVICE", "FREE", "TOLD",
+			"OUT OF SERVICE")}
 	gpus, in, out, older := 0, 0, 0, 0
 	var remarks []string
 	for _, w := range all.Workers {
@@ -89,7 +91,10 @@ func fleetLines(all web.Fleet, f term.Format) []string {
 			remarks = append(remarks, w.Unit+" publishes what is wrong: "+w.Problem)
 		}
 	}
-	text := fmt.Sprintf("%s, %d GPUs: %d in service, %d withheld or on trial", number(len(all.Workers), "worker"), gpus, in, out)
+	text := fmt.Sprintf(
+		"%s, %d GPUs: %d in service, %d withheld or on trial", plural(len(all.Workers), "worker"), gpus,
+		in, out,
+	)
 	if older > 0 {
 		text += fmt.Sprintf(", %d not told", older)
 		remarks = append(remarks, "not told: an older charm says no more than how many GPUs a unit has; refresh it")
@@ -100,43 +105,49 @@ func fleetLines(all web.Fleet, f term.Format) []string {
 	return append(append([]string{text}, f.Table(rows)...), remarks...)
 }
 
+// fleetRow returns the cells of a worker in the order of the table's header.
 func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
-	texts := []string{orDash(w.Unit), orDash(w.Worker), w.State, "-", "-", "-", "-", "-", "-", ""}
-	if w.State == "" {
-		texts[2] = map[bool]string{true: "-", false: "not registered"}[all.Unknown != "" || w.Worker == ""]
+	state, tasks := w.State, "-"
+	if state == "" {
+		state = "not registered"
+		if all.Unknown != "" || w.Worker == "" {
+			state = "-"
+		}
 	}
 	if w.Tasks != nil {
-		texts[3] = fmt.Sprint(*w.Tasks)
+		tasks = fmt.Sprint(*w.Tasks)
 	}
-	if w.GPUs > 0 {
-		var archs, out []string
-		for _, a := range w.Archs {
-			archs = append(archs, fmt.Sprintf("%s=%d", a.Arch, a.GPUs))
-		}
-		for _, g := range w.Each {
-			if g.Quarantined() {
-				out = append(out, fmt.Sprintf("GPU %d %s", g.Index, g.Service))
-			}
-		}
-		texts[4], texts[5], texts[9] = fmt.Sprint(w.GPUs), orDash(strings.Join(archs, ",")), strings.Join(out, ", ")
-		if texts[6] = "not told"; w.InService != nil {
-			texts[6], texts[8] = fmt.Sprint(*w.InService), ago(all.Time.Sub(*w.Since))
-		}
-		switch {
-		case w.Free != nil:
-			texts[7] = fmt.Sprint(*w.Free)
-		case w.Sharing == "shared":
-			texts[7] = "shared"
+	row := cells(orDash(w.Unit), orDash(w.Worker), state, tasks)
+	if w.GPUs == 0 {
+		return append(row, cells("-", "-", "-", "-", "-", "")...)
+	}
+	var archs, out []string
+	for _, a := range w.Archs {
+		archs = append(archs, fmt.Sprintf("%s=%d", a.Arch, a.GPUs))
+	}
+	for _, g := range w.Each {
+		if g.Quarantined() {
+			out = append(out, fmt.Sprintf("GPU %d %s", g.Index, g.Service))
 		}
 	}
-	row := make([]term.Cell, len(texts))
-	for i, text := range texts {
-		row[i].Text = text
+	inService, free, reported := "not told", "-", "-"
+	if w.InService != nil {
+		inService, reported = fmt.Sprint(*w.InService), age(all.Time.Sub(*w.Since))
 	}
-	if texts[9] != "" {
-		row[6].Colour, row[9].Colour = term.Yellow, term.Yellow
+	switch {
+	case w.Free != nil:
+		free = fmt.Sprint(*w.Free)
+	case w.Sharing == "shared":
+		free = "shared"
 	}
-	return row
+	colour := ""
+	if len(out) > 0 {
+		colour = term.Yellow
+	}
+	row = append(row, cells(fmt.Sprint(w.GPUs), orDash(strings.Join(archs, ",")))...)
+	row = append(row, term.Cell{Text: inService, Colour: colour})
+	row = append(row, cells(free, reported)...)
+	return append(row, term.Cell{Text: strings.Join(out, ", "), Colour: colour})
 }
 
 func orDash(s string) string {
@@ -146,15 +157,15 @@ func orDash(s string) string {
 	return s
 }
 
-func number(n int, what string) string {
+func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// ago is a time in its largest unit.
-func ago(d time.Duration) string {
+// age returns a duration in its largest unit, as "5m ago".
+func age(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Minute:
 		return "now"
@@ -164,4 +175,26 @@ func ago(d time.Duration) string {
 		return fmt.Sprintf("%dh ago", int(d.Hours()))
 	}
 	return fmt.Sprintf("%dd ago", int(d.Hours()/24))
+}
+
+// coverage returns the architectures of all workers. Every unit of the web has the same
+// relations, so the action runs on any of them.
+func (c *Actions) coverage(_ context.Context, u unitState, params map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("tell the coverage", model.WebRole); err != nil {
+		return nil, err
+	}
+	all := web.CoverageOf(u.Facts.Web.SortedWorkers(), u.Config.RequiredArchs)
+	var b strings.Builder
+	var err error
+	if params["format"] == "json" {
+		err = term.JSON(&b, all)
+	} else {
+		e := yaml.NewEncoder(&b)
+		e.SetIndent(2)
+		err = e.Encode(all)
+	}
+	return map[string]any{
+		"coverage": strings.TrimSpace(b.String()), "missing": strings.Join(all.Missing, ","),
+		"withheld": strings.Join(all.Withheld, ","),
+	}, err
 }

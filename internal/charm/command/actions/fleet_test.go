@@ -8,19 +8,23 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
 
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// registered is what Concourse knows of fleet's workers, and of one without a unit.
+// registered returns Concourse's list of fleet's workers, and of one without a unit.
 func registered() []concourse.WorkerInfo {
 	return []concourse.WorkerInfo{{Name: "stranger", State: "stalled"}, {Name: "gpu-0", State: "running", ActiveTasks: 3}, {Name: "gpu-1", State: "running", ActiveTasks: 2},
 		{Name: "mixed-0", State: "landing", ActiveTasks: 1}, {Name: "nvidia-0", State: "running"}}
@@ -37,7 +41,7 @@ func TestFleetIsATableOfAllWorkers(t *testing.T) {
 	require.NoError(t, term.JSON(&b, all))
 	hosttest.Golden(t, "testdata/fleet-json.golden", b.String())
 
-	// Nobody is left out because Concourse does not answer, or nobody is there.
+	// No worker is left out if Concourse does not answer, or without a registered worker.
 	all = web.FleetOf(fleet(), nil, hosttest.Now)
 	all.Unknown = "the web is down"
 	text = strings.Join(fleetLines(all, term.Format{}), "\n")
@@ -46,8 +50,8 @@ func TestFleetIsATableOfAllWorkers(t *testing.T) {
 	require.Equal(t, "0 workers, 0 GPUs: 0 in service, 0 withheld or on trial", fleetLines(web.FleetOf(nil, nil, hosttest.Now), term.Format{})[0])
 }
 
-// A worker's unit and a worker's process are no friends of who looks at them.
-func TestFleetShowsNoTextOfAWorkerAsItIs(t *testing.T) {
+// Texts of a worker's unit and process are not trusted.
+func TestFleetMakesTextsOfWorkersPrintable(t *testing.T) {
 	const evil = "\x1b[2J\u202e\n"
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/sky/issuer/token" {
@@ -78,7 +82,7 @@ func TestFleetShowsNoTextOfAWorkerAsItIs(t *testing.T) {
 	}
 }
 
-func TestFleetIsToldByAnyWebAndByNoWorker(t *testing.T) {
+func TestFleetRunsOnWebsOnly(t *testing.T) {
 	u := coveredBy(fleet())
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t))}}
 	results, err := c.fleet(t.Context(), u, nil)
@@ -88,5 +92,82 @@ func TestFleetIsToldByAnyWebAndByNoWorker(t *testing.T) {
 	_, err = c.fleet(t.Context(), u, nil)
 	require.EqualError(t, err, "cannot show the fleet: this unit is a worker; run it on the web's unit")
 	require.Equal(t, errors.New("cannot show the fleet: no hook has run on this machine yet"), c.ShowFleet(t.Context(), nil, term.Format{}))
-	require.Equal(t, []string{"now", "59m ago", "47h ago", "2d ago"}, []string{ago(-1), ago(3599e9), ago(47 * 3600e9), ago(49 * 3600e9)})
+	require.Equal(t, []string{"now", "59m ago", "47h ago", "2d ago"}, []string{age(-1), age(3599e9), age(47 * 3600e9), age(49 * 3600e9)})
+}
+
+// fleet returns one worker of each kind.
+func fleet() []model.Worker {
+	mixed := roletest.GPUWorker("mixed/0", 3, true, false)
+	mixed.GPUs.Archs = []relation.ArchCount{{Arch: "gfx90a", GPUs: 1}, {Arch: "gfx942", GPUs: 1}}
+	nvidia := roletest.GPUWorker("nvidia/0", 2, false, false)
+	nvidia.GPUs.Runtime, nvidia.GPUs.Archs = "cuda", nil
+	old := model.Worker{Unit: "old/0", Key: "ssh-ed25519 AAAA old"} // a charm that tells nothing of GPUs
+	mi350 := roletest.GPUWorker("mi350/0", 1, true, true)
+	mi350.GPUs.Archs = []relation.ArchCount{{Arch: "gfx950", GPUs: 1}}
+	return []model.Worker{roletest.GPUWorker("gpu/0", 8, false, false), // of an older charm, as it does not tell of each
+		roletest.Reporting(roletest.GPUWorker("gpu/1", 8, true, true), hosttest.Now.Add(-20*time.Minute), []int{2, 5}, []int{0, 2}),
+		roletest.Reporting(mi350, hosttest.Now.Add(-3*time.Hour), []int{0}, nil),
+		roletest.Reporting(mixed, hosttest.Now.Add(-time.Second), []int{0, 2}, nil), nvidia, old}
+}
+
+// A quarantined GPU exists, and is not available to builds.
+func TestRequiredArchitectureWithoutGPUsInServiceIsWithheld(t *testing.T) {
+	results := func(out ...int) map[string]any {
+		w := roletest.Reporting(roletest.GPUWorker("gpu/0", 2, false, false), hosttest.Now, out, nil)
+		got, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), coveredBy([]model.Worker{w}, "gfx942"), nil)
+		require.NoError(t, err)
+		return got
+	}
+	require.Empty(t, results(1)["withheld"])
+	require.Equal(t, "gfx942", results(0, 1)["withheld"])
+	require.Empty(t, results(0, 1)["missing"])
+}
+
+// told returns the result of the action coverage.
+func told(t *testing.T, u unitState, params map[string]any) (text, missing string) {
+	t.Helper()
+	results, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, params)
+	require.NoError(t, err)
+	return results["coverage"].(string), results["missing"].(string)
+}
+
+func coveredBy(workers []model.Worker, required ...string) unitState {
+	web := &model.Web{Workers: map[string]model.Worker{}}
+	for _, w := range workers {
+		web.Workers["tsa:7 "+w.Unit] = w
+	}
+	return unitState{Facts: model.Facts{Role: model.WebRole, Web: web}, Config: config.Config{RequiredArchs: required}}
+}
+
+func TestCoverageIsAMatrixOfArchitecturesAndWorkers(t *testing.T) {
+	u := coveredBy(fleet(), "gfx1201", "gfx950", "gfx942")
+	text, missing := told(t, u, nil)
+	hosttest.Golden(t, "testdata/coverage.golden", text+"\n")
+	require.Equal(t, "gfx1201", missing)
+	asJSON, _ := told(t, u, map[string]any{"format": "json"})
+	hosttest.Golden(t, "testdata/coverage-json.golden", asJSON+"\n")
+	var a, b any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &a))
+	require.NoError(t, json.Unmarshal([]byte(asJSON), &b))
+	one, err := json.Marshal(a)
+	require.NoError(t, err)
+	two, err := json.Marshal(b)
+	require.NoError(t, err)
+	require.JSONEq(t, string(two), string(one), "both say the same")
+
+	text, missing = told(t, coveredBy(nil), nil)
+	require.Equal(t, "architectures: []\nmissing: []\nwithheld: []\nunknown: []\nothers: []\nworkers:\n  all: 0\n  with_gpus: 0", text)
+	require.Empty(t, missing)
+}
+
+// Every web has the same relations, so a follower returns the same. A worker cannot.
+func TestCoverageRunsOnWebsOnly(t *testing.T) {
+	u := coveredBy(fleet(), "gfx942")
+	leader, _ := told(t, u, nil)
+	u.Facts.Leader = true
+	follower, _ := told(t, u, nil)
+	require.Equal(t, leader, follower)
+	u.Facts.Role = model.WorkerRole
+	_, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, nil)
+	require.EqualError(t, err, "cannot tell the coverage: this unit is a worker; run it on the web's unit")
 }

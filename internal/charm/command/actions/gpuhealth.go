@@ -14,10 +14,9 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// GPUHealth writes the state of each GPU of this unit, and fails where one
-// is critical. It has it from the exporter, which has watched the GPUs; where
-// that does not answer, from one reading of its own, which knows nothing of
-// the past and says so.
+// GPUHealth writes the state of each GPU of this unit, and fails if a GPU is critical. The
+// states come from the exporter, which watches the GPUs. If the exporter does not answer,
+// GPUHealth reads the GPUs once, and notes that the past is unknown.
 func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) error {
 	inv, err := gpu.Discover(c.Host.Root)
 	if err != nil {
@@ -30,7 +29,7 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 	states, err := gpuhealth.FromExporter(ctx, c.Host, c.ExporterURL)
 	if err != nil {
 		source, why = "reading", err.Error()
-		read := c.Read
+		read := c.ReadStates
 		if read == nil {
 			read = func(context.Context) ([]gpuhealth.State, error) { return gpuhealth.Read(c.Host.Root), nil }
 		}
@@ -38,7 +37,7 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 			return fmt.Errorf("cannot judge GPU health: %s, and %w", why, err)
 		}
 	}
-	withoutKFD(states, inv)
+	markWithoutKFD(states, inv)
 	if err := writeHealth(w, f, states, source, why); err != nil {
 		return err
 	}
@@ -54,15 +53,18 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 	return nil
 }
 
-// withoutKFD makes AMD's GPUs critical if no program here can compute on them. The exporter
-// does not judge that: it watches the GPU, and /dev/kfd is the machine's.
-func withoutKFD(states []gpuhealth.State, inv gpu.Inventory) {
+// markWithoutKFD makes AMD GPUs critical if no program here can compute on them. The
+// exporter does not judge that: it watches the GPU, and /dev/kfd belongs to the machine.
+func markWithoutKFD(states []gpuhealth.State, inv gpu.Inventory) {
 	if inv.KFD.Usable() {
 		return
 	}
 	for i := range states {
 		s := &states[i]
-		if !slices.ContainsFunc(inv.Of(gpu.AMD), func(g gpu.GPU) bool { return g.PCI == s.PCI && g.Partition == s.Partition }) {
+		if !slices.ContainsFunc(
+			inv.Of(gpu.AMD),
+			func(g gpu.GPU) bool { return g.PCI == s.PCI && g.Partition == s.Partition },
+		) {
 			continue
 		}
 		reason := fmt.Sprintf("no program can compute on it: %s (%s)", inv.KFD.Text(), inv.KFD.Help())
@@ -76,7 +78,7 @@ func withoutKFD(states []gpuhealth.State, inv gpu.Inventory) {
 func writeHealth(w io.Writer, f term.Format, states []gpuhealth.State, source, why string) error {
 	if f.JSON {
 		return term.JSON(w, struct {
-			Source string            `json:"source"` // exporter, or reading: without the past
+			Source string            `json:"source"` // exporter, or reading: without a history
 			GPUs   []gpuhealth.State `json:"gpus"`
 		}{source, append([]gpuhealth.State{}, states...)})
 	}
@@ -86,7 +88,9 @@ func writeHealth(w io.Writer, f term.Format, states []gpuhealth.State, source, w
 		if s.Score != nil {
 			score = fmt.Sprintf("%.0f", *s.Score)
 		}
-		fmt.Fprintf(&b, "GPU %-2d  %s  %3s  %s  %s\n        %s%s\n", s.Index, f.Column(term.StateColour(s.State), string(s.State), 8), score,
+		fmt.Fprintf(
+			&b, "GPU %-2d  %s  %3s  %s  %s\n        %s%s\n", s.Index,
+			f.Column(term.StateColour(s.State), string(s.State), 8), score,
 			s.Name, s.PCI, s.Reason, gpuhealth.SeeCodes(s.Codes))
 	}
 	if source == "reading" {

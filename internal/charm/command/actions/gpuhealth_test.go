@@ -28,7 +28,7 @@ const threeGPUs = `{"gpus": [
  {"index": 1, "name": "AMD Instinct MI210", "pci_bus_id": "0000:43:00.0", "health": {"state": "critical", "score": 0, "reason": "hangs or is in reset (kernel_log)", "codes": [2]}},
  {"index": 2, "name": "AMD Instinct MI210", "pci_bus_id": "0000:83:00.0", "health": {"state": "unknown", "score": null, "reason": "suspended, and without error counters"}}]}`
 
-func TestHealthIsTheExporters(t *testing.T) {
+func TestHealthComesFromTheExporter(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.NewServer(t, 200, threeGPUs)}}
 	var b strings.Builder
 	err := c.GPUHealth(t.Context(), &b, term.Format{})
@@ -50,8 +50,7 @@ func TestHealthIsTheExporters(t *testing.T) {
 		{"index": 2, "name": "AMD Instinct MI210", "pci": "0000:83:00.0", "partition": 0, "state": "unknown", "score": null, "reason": "suspended, and without error counters", "codes": []}]}`, b.String())
 }
 
-// The exporter of this program, over HTTP, on a fixture host: both ways tell
-// the same.
+// The exporter over HTTP and the single reading return the same on a fixture host.
 func TestHealthIsTheSameWithAndWithoutTheExporter(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	s := httptest.NewServer(exporter.Handler(&exporter.Source{Root: r, Version: "test", Monitor: monitor.New(r, monitor.AMD(r), monitor.Options{})}, exporter.Shown{}))
@@ -66,7 +65,7 @@ func TestHealthIsTheSameWithAndWithoutTheExporter(t *testing.T) {
 	require.Contains(t, with.String(), "GPU 3   critical   30  ")
 }
 
-func TestHealthIsReadWhereTheExporterIsOfNoUse(t *testing.T) {
+func TestHealthIsReadWithoutTheExporter(t *testing.T) {
 	for name, c := range map[string]struct{ url, why string }{
 		"silent":     {"http://127.0.0.1:1/", "the exporter does not answer"},
 		"an error":   {hosttest.NewServer(t, 503, threeGPUs), "the exporter answers 503"},
@@ -80,11 +79,11 @@ func TestHealthIsReadWhereTheExporterIsOfNoUse(t *testing.T) {
 		require.NoError(t, charm.GPUHealth(t.Context(), &b, term.Format{}), name)
 		require.Contains(t, b.String(), "healthy", name)
 		require.Contains(t, b.String(), "read once, without what happened before: "+c.why+"\n", name)
-		require.Empty(t, gpuhealth.Remarks(t.Context(), charm.Host, c.url), "a status has it from the exporter alone")
+		require.Empty(t, gpuhealth.CriticalCauses(t.Context(), charm.Host, c.url), "a status has it from the exporter alone")
 	}
 }
 
-// A GPU that nothing can compute on is not healthy, whatever its driver tells.
+// A GPU without /dev/kfd is not healthy, whatever its driver reports.
 func TestHealthWithoutKFDIsCritical(t *testing.T) {
 	const gpu0 = `{"gpus": [{"index": 0, "name": "AMD", "pci_bus_id": "0000:03:00.0", "health": {"state": "healthy", "score": 100, "reason": "nothing wrong"}},
 		{"index": 1, "name": "of another maker", "pci_bus_id": "0000:04:00.0", "health": {"state": "healthy", "score": 100, "reason": "nothing wrong"}}]}`
@@ -108,17 +107,17 @@ func TestHealthWithoutAGPU(t *testing.T) {
 	}
 }
 
-// Without the exporter nvidia-smi is not asked, and nobody makes up a health.
-func TestHealthOfAnNVIDIAGPUByOneReading(t *testing.T) {
+// Without the exporter nvidia-smi is not run, and the health is unknown.
+func TestHealthOfNVIDIAGPUFromOneReading(t *testing.T) {
 	var b strings.Builder
 	charm := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "nvidia-only"))}}
 	require.NoError(t, charm.GPUHealth(t.Context(), &b, term.Format{}))
 	require.Contains(t, b.String(), "GPU 0   unknown     -  NVIDIA GeForce RTX 4090  0000:0a:00.0\n        no error counters, no temperature with its limit and no time under limits\n")
 }
 
-func TestCriticalGPUsStandInTheStatus(t *testing.T) {
+func TestCriticalGPUsAreInTheStatus(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.NewServer(t, 200, threeGPUs)}}
-	causes := gpuhealth.Remarks(t.Context(), c.Host, c.ExporterURL)
+	causes := gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL)
 	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)"}}, causes)
 	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 4x AMD); GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)",
 		text(status.Of("Worker ready (v8.2.5) (GPU: 4x AMD)", causes)))
@@ -130,36 +129,36 @@ func TestCriticalGPUsStandInTheStatus(t *testing.T) {
 	b, err := json.Marshal(map[string]any{"gpus": many})
 	require.NoError(t, err)
 	c.ExporterURL = hosttest.NewServer(t, 200, string(b))
-	causes = gpuhealth.Remarks(t.Context(), c.Host, c.ExporterURL)
+	causes = gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL)
 	require.Len(t, causes, 1)
-	require.Equal(t, gpuhealth.MaxRemarks, strings.Count(causes[0].Text, "is critical"))
+	require.Equal(t, gpuhealth.MaxNamed, strings.Count(causes[0].Text, "is critical"))
 	require.True(t, strings.HasSuffix(causes[0].Text, "; 60 more GPUs are critical"))
 }
 
-// A GPU that hangs keeps the process that reads it from ending.
+// A GPU that hangs blocks the process that reads it.
 func TestHealthOfGPUsThatCannotBeRead(t *testing.T) {
 	argv := []string{"dispatch", "gpu", "read"}
 	runner := hosttest.NewRunner(t).On("dispatch gpu read", func(c host.Command) (string, error) {
 		require.True(t, c.ReadOnly)
 		return "", &host.CommandError{Argv: c.Argv, Code: -1, Timeout: c.Deadline}
 	})
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, Read: gpuhealth.NewReader(runner, argv...)}
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, ReadStates: gpuhealth.NewReader(runner, argv...)}
 	var b strings.Builder
 	require.EqualError(t, c.GPUHealth(t.Context(), &b, term.Format{}),
 		"cannot judge GPU health: the exporter watches this machine, not CHARM_ROOT, and reading the GPUs does not end within 6s: one hangs; see explain-error 2")
 	require.Empty(t, b.String())
 
-	c.Read = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", "no JSON"), argv...)
+	c.ReadStates = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", "no JSON"), argv...)
 	require.ErrorContains(t, c.GPUHealth(t.Context(), &b, term.Format{}), `cannot read the answer of "dispatch gpu read": `)
 
 	var states strings.Builder
 	require.NoError(t, gpuhealth.Write(&states, gpuhealth.Read(c.Host.Root)))
-	c.Read = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", states.String()), argv...)
+	c.ReadStates = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", states.String()), argv...)
 	require.NoError(t, c.GPUHealth(t.Context(), &b, term.Format{}))
 	require.Contains(t, b.String(), "GPU 0   healthy   100  AMD Radeon RX 7900 XT  0000:03:00.0\n")
 }
 
-// Whatever listens on the port can't put more into a status than a line.
+// A program on the port can add at most a line to a status.
 func FuzzParseReport(f *testing.F) {
 	for _, s := range []string{threeGPUs, "", "{}", `{"gpus": [{}]}`, `{"gpus": [{"name": "\u001b[2J\n", "health": {"state": "cri\u0000tical", "reason": "a\tb"}}]}`,
 		`{"gpus": [{"index": -1, "health": {"score": 1e308}}]}`, `{"gpus": null}`, hostileTop} {
@@ -190,5 +189,5 @@ func FuzzParseReport(f *testing.F) {
 	})
 }
 
-// text is a status as tables have it.
+// text formats a status for tables.
 func text(s status.Status) string { return string(s.Kind) + ": " + s.Message }

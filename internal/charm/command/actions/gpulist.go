@@ -15,8 +15,8 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// DetectGPUs writes one line for each vendor whose GPUs this unit has, in the
-// fixed words that other programs look for.
+// DetectGPUs writes one line for each vendor with GPUs in this unit. Other programs parse
+// these lines, so their words are fixed.
 func (c *Actions) DetectGPUs(w io.Writer) error {
 	inv, err := gpu.Discover(c.Host.Root)
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *Actions) DetectGPUs(w io.Writer) error {
 	return err
 }
 
-// ListedGPU is one GPU in the JSON list; numbers are those of the machine.
+// ListedGPU describes one GPU in the JSON list. Numbers are those of the machine.
 type ListedGPU struct {
 	Index    int      `json:"index"` // the number that gpu-device-ids takes
 	Vendor   string   `json:"vendor"`
@@ -45,19 +45,19 @@ type ListedGPU struct {
 	GFX      string   `json:"gfx,omitempty"`
 	Nodes    []string `json:"nodes"`
 
-	Partition int    `json:"partition"` // its number; 0 for a GPU that is whole
+	Partition int    `json:"partition"` // its number; 0 for a whole GPU
 	Driver    string `json:"driver"`    // amdgpu, nvidia, nouveau
 
-	// Service is in_service, withheld or proving; "" where nobody has decided.
-	Service  quarantine.State `json:"service,omitempty"`
-	withheld string           // in words; "" in service
+	// Service is in_service, withheld or proving; "" without a record.
+	Service     quarantine.State `json:"service,omitempty"`
+	quarantined string           // the reason; "" in service
 
-	// What the exporter tells; null is not known.
-	UUID          *string  `json:"uuid"` // the unique id, else what names the GPU in metrics
+	// The exporter's readings; null is unknown.
+	UUID          *string  `json:"uuid"` // the unique id, or the GPU's name in metrics
 	VBIOS         *string  `json:"vbios"`
 	DriverVersion *string  `json:"driver_version"`
 	Partitions    *int     `json:"partitions"` // that the GPU is divided into
-	SensorsOf     *int     `json:"sensors_of"` // index of the partition that has the GPU's readings, where that is another one
+	SensorsOf     *int     `json:"sensors_of"` // index of another partition with this GPU's readings
 	Temperature   *float64 `json:"temperature_celsius"`
 	Power         *float64 `json:"power_watts"`
 	MemoryUsed    *float64 `json:"memory_used_bytes"`
@@ -65,29 +65,34 @@ type ListedGPU struct {
 	Utilization   *float64 `json:"utilization_ratio"` // 0 to 1
 }
 
-// listed is a GPU as it was found, with what the exporter tells of it; nil is nothing.
-func listed(index int, g gpu.GPU, s *api.Status) ListedGPU {
+// describeGPU joins a discovered GPU with the exporter's readings. s is nil without
+// readings.
+func describeGPU(index int, g gpu.GPU, s *api.Status) ListedGPU {
 	text := func(t string) *string {
 		if t == "" {
 			return nil
 		}
 		return &t
 	}
-	l := ListedGPU{Index: index, Vendor: string(g.Vendor), Name: g.Name, PCI: g.PCI, UniqueID: uuid(g), GFX: g.GFX, Nodes: nodePaths(g),
+	l := ListedGPU{
+		Index: index, Vendor: string(g.Vendor), Name: g.Name, PCI: g.PCI, UniqueID: uuid(g), GFX: g.GFX,
+		Nodes:     nodePaths(g),
 		Partition: g.Partition, Driver: g.Driver, UUID: text(uuid(g))}
 	if s == nil {
 		return l
 	}
-	l.UUID, l.VBIOS, l.DriverVersion, l.SensorsOf = text(cmp.Or(uuid(g), s.UUID)), text(s.VBIOS), text(s.Driver), s.SensorsOf
+	l.UUID, l.VBIOS, l.DriverVersion, l.SensorsOf = text(cmp.Or(uuid(g), s.UUID)), text(s.VBIOS), text(s.Driver),
+		s.SensorsOf
 	if s.Partitions > 0 {
 		l.Partitions = &s.Partitions
 	}
-	l.Temperature, l.Power, l.MemoryUsed, l.MemoryTotal, l.Utilization = s.Temperature, s.Power, s.MemoryUsed, s.MemoryTotal, s.Activity
+	l.Temperature, l.Power, l.MemoryUsed, l.MemoryTotal, l.Utilization = s.Temperature, s.Power, s.MemoryUsed,
+		s.MemoryTotal, s.Activity
 	return l
 }
 
-// readings is what the exporter tells, for people.
-func (l ListedGPU) readings() string {
+// readingsText formats the exporter's readings.
+func (l ListedGPU) readingsText() string {
 	var parts []string
 	add := func(format string, v *float64, per float64) {
 		if v != nil {
@@ -108,7 +113,7 @@ func (l ListedGPU) readings() string {
 	return strings.Join(parts, ", ")
 }
 
-// UncountedGPU is a GPU of the host that is not this unit's.
+// UncountedGPU describes a GPU of the host that this unit cannot use.
 type UncountedGPU struct {
 	PCI    string `json:"pci"`
 	Name   string `json:"name"`
@@ -116,21 +121,21 @@ type UncountedGPU struct {
 	Detail string `json:"detail"`
 }
 
-// ListGPUs prints the unit's GPUs, those that do not count, and /dev/kfd. Readings come
-// from the exporter alone: to read a GPU that hangs would hang the hook.
+// ListGPUs writes the unit's GPUs, the unusable GPUs, and the state of /dev/kfd. Readings
+// come only from the exporter: to read a GPU that hangs would hang the hook.
 func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error {
 	inv, err := gpu.Discover(c.Host.Root)
 	if err != nil {
 		return err
 	}
-	told, why := map[string]*api.Status{}, ""
+	reported, why := map[string]*api.Status{}, ""
 	if len(inv.GPUs) > 0 {
-		r, err := gpuhealth.Ask(ctx, c.Host, c.ExporterURL)
+		r, err := gpuhealth.Fetch(ctx, c.Host, c.ExporterURL)
 		if err != nil {
 			why = err.Error()
 		}
 		for i := range r.GPUs {
-			told[gpu.Slot(r.GPUs[i].PCI, r.GPUs[i].Partition)] = &r.GPUs[i]
+			reported[gpu.Slot(r.GPUs[i].PCI, r.GPUs[i].Partition)] = &r.GPUs[i]
 		}
 	}
 	service, err := quarantine.Read(c.Host.Root)
@@ -141,11 +146,11 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 	for _, v := range gpu.Vendors() {
 		for i, g := range inv.Of(v) {
 			slot := gpu.Slot(g.PCI, g.Partition)
-			one := listed(i, g, told[slot])
+			one := describeGPU(i, g, reported[slot])
 			if s := service.Find(slot); s != nil {
 				one.Service = s.State
 				if s.State != quarantine.InService {
-					one.withheld = s.Text()
+					one.quarantined = s.Text()
 				}
 			}
 			all = append(all, one)
@@ -163,7 +168,7 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 		GPUs []ListedGPU    `json:"gpus"`
 		Left []UncountedGPU `json:"not_counted"`
 		KFD  string         `json:"kfd"`
-		Why  string         `json:"no_readings,omitempty"` // why the exporter tells nothing
+		Why  string         `json:"no_readings,omitempty"` // why there are no readings
 	}{all, left, inv.KFD.Text(), why})
 }
 
@@ -195,11 +200,11 @@ func listText(all []ListedGPU, inv gpu.Inventory) string {
 			}
 		}
 		fmt.Fprintf(&b, "\n     %s\n", strings.Join(l.Nodes, " "))
-		if readings := l.readings(); readings != "" {
+		if readings := l.readingsText(); readings != "" {
 			fmt.Fprintf(&b, "     %s\n", readings)
 		}
-		if l.withheld != "" {
-			fmt.Fprintf(&b, "     %s\n", l.withheld)
+		if l.quarantined != "" {
+			fmt.Fprintf(&b, "     %s\n", l.quarantined)
 		}
 	}
 	if b.Len() == 0 {

@@ -11,8 +11,8 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// All that a card can be asked for is in one answer.
-func TestGPUListHasWhatTheExporterTells(t *testing.T) {
+// One answer has all values of a card.
+func TestGPUListHasTheExportersReadings(t *testing.T) {
 	var all strings.Builder
 	for _, name := range []string{"amd", "mi300x-cpx"} {
 		answer, err := os.ReadFile("../../../exporter/testdata/" + name + ".json")

@@ -15,24 +15,26 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// Top is how GPUTop shows what it does.
+// Top sets how GPUTop updates its output.
 type Top struct {
-	Again <-chan time.Time // when to look again; nil: once
-	Rows  func() int       // of the terminal, where it looks again
+	Refresh <-chan time.Time // updates the output; nil shows it once
+	Rows    func() int       // of the terminal; not used without Refresh
 }
 
-// GPUTop shows who uses each GPU as the exporter tells, until ctx is done. On a
-// terminal one look takes the place of the last.
+// GPUTop shows the users of each GPU, as reported by the exporter, until ctx is done. On a
+// terminal each update replaces the previous one.
 func (c *Actions) GPUTop(ctx context.Context, w io.Writer, f term.Format, top Top) error {
 	var last api.Report
 	for {
-		r, err := gpuhealth.Ask(ctx, c.Host, c.ExporterURL)
+		r, err := gpuhealth.Fetch(ctx, c.Host, c.ExporterURL)
 		remark := ""
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && last.GPUs == nil:
-			return fmt.Errorf("cannot show who uses the GPUs: %w; rocm-exporter runs on workers with GPUs: sudo PEBBLE=%s %s services shows whether it does",
+			return fmt.Errorf(
+				"cannot show who uses the GPUs: %w; rocm-exporter runs on workers with GPUs: sudo PEBBLE=%s %s "+
+					"services shows whether it does",
 				err, role.PebbleDir, role.PebbleBin)
 		case err != nil:
 			remark = "NOT LIVE: " + err.Error() + "; the values are of " + last.Time.Format("15:04:05 UTC")
@@ -45,40 +47,59 @@ func (c *Actions) GPUTop(ctx context.Context, w io.Writer, f term.Format, top To
 			}
 			return term.JSON(w, r)
 		}
-		if top.Again == nil {
+		if top.Refresh == nil {
 			_, err := io.WriteString(w, strings.Join(topLines(last, f, 0), "\n")+"\n")
 			return err
 		}
-		if _, err := io.WriteString(w, frame(topLines(last, f, top.Rows()-2), remark)); err != nil {
+		if _, err := io.WriteString(w, redraw(topLines(last, f, top.Rows()-2), remark)); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-top.Again:
+		case <-top.Refresh:
 		}
 	}
 }
 
-// frame draws over what was there. Long lines end at the edge of the screen; whatever
-// ends the program, the terminal is as it was.
-func frame(lines []string, remark string) string {
+// redraw returns lines that replace the screen. Long lines are cut at the edge of the
+// screen. The terminal's settings stay as they were, however the program ends.
+func redraw(lines []string, remark string) string {
 	const home, rest, below, cut, wrap = "\x1b[H", "\x1b[K\n", "\x1b[J", "\x1b[?7l", "\x1b[?7h"
 	return home + cut + strings.Join(append(lines, remark), rest) + rest + below + wrap
 }
 
-// topLines is a table with a line for each user of each GPU. Where that is more than so
-// many rows, GPUs that are idle and well are left out first; 0 is any number.
+// The columns of the table, in order.
+const (
+	colGPU = iota
+	colPartition
+	colHealth
+	colService
+	colBusy
+	colUser
+	colLease
+	colMemory
+	colEngines
+	colUnits
+	colProcesses
+	colTemperature
+	colPower
+	colVRAM
+	columns
+)
+
+// topLines returns a table with a line for each user of each GPU. If the table has more
+// lines than rows, healthy GPUs without users are left out first. 0 rows is any number.
 func topLines(r api.Report, f term.Format, rows int) []string {
 	head := []string{api.Heading(r) + ", " + r.Time.Format("15:04:05 UTC") + ": " + api.Summary(r)}
 	head = append(head, gpuhealth.Critical(gpuhealth.States(r.GPUs))...)
-	head = append(head, gpuhealth.Out(r.GPUs)...)
+	head = append(head, gpuhealth.OutOfService(r.GPUs)...)
 	divided, out := false, false
 	for i := range r.GPUs {
 		divided, out = divided || r.GPUs[i].Partitions > 1, out || r.GPUs[i].Out()
 	}
-	title := []term.Cell{{Text: "GPU"}, {Text: "PART"}, {Text: "HEALTH"}, {Text: "SERVICE"}, {Text: "BUSY"}, {Text: "USED BY"}, {Text: "LEASED"}, {Text: "MEMORY"},
-		{Text: "ENGINES"}, {Text: "CU"}, {Text: "PROC"}, {Text: "TEMP"}, {Text: "POWER"}, {Text: "VRAM"}}
+	title := cells("GPU", "PART", "HEALTH", "SERVICE", "BUSY", "USED BY", "LEASED", "MEMORY", "ENGINES", "CU", "PROC",
+		"TEMP", "POWER", "VRAM")
 	var busy, idle [][]term.Cell
 	for i := range r.GPUs {
 		lines, used := topGPU(&r.GPUs[i], r.Time)
@@ -93,23 +114,25 @@ func topLines(r api.Report, f term.Format, rows int) []string {
 		all = busy
 	}
 	all = append([][]term.Cell{title}, all...)
-	for i := range all { // columns that tell nothing are left out
+	for i := range all { // empty columns are left out
 		if !out {
-			all[i] = slices.Delete(all[i], 3, 4)
+			all[i] = slices.Delete(all[i], colService, colService+1)
 		}
 		if !divided {
-			all[i] = slices.Delete(all[i], 1, 2)
+			all[i] = slices.Delete(all[i], colPartition, colPartition+1)
 		}
 	}
 	lines := append(head, f.Table(all)...)
 	if rows > 0 && len(lines) > rows {
-		lines = append(lines[:max(0, rows-1)], fmt.Sprintf("%d more lines; --once shows all", len(lines)-max(0, rows-1)))
+		lines = append(lines[:max(0, rows-1)], fmt.Sprintf(
+			"%d more lines; --once shows all", len(lines)-max(0, rows-1),
+		))
 	}
 	return lines
 }
 
-// topGPU are the lines of a GPU, of which the first has what it does itself. used is
-// whether they are of interest where there is little room.
+// topGPU returns the lines of a GPU; the first line has the GPU's own values. used reports
+// whether the lines are shown if there is little room.
 func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell, used bool) {
 	value := func(format string, v *float64, per float64) term.Cell {
 		if v == nil {
@@ -131,22 +154,24 @@ func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell, used bool) {
 		uses = []api.Use{{Who: api.Unused(*s)}}
 	}
 	for i, u := range uses {
-		line := make([]term.Cell, 14)
+		line := make([]term.Cell, columns)
 		if i == 0 {
-			line[0].Text, line[1].Text = fmt.Sprint(s.Index), fmt.Sprint(s.Partition)
-			line[2] = term.Cell{Text: string(state), Colour: term.StateColour(state)}
+			line[colGPU].Text, line[colPartition].Text = fmt.Sprint(s.Index), fmt.Sprint(s.Partition)
+			line[colHealth] = term.Cell{Text: string(state), Colour: term.StateColour(state)}
 			if v := s.Service; v != nil {
-				line[3].Text = strings.ReplaceAll(string(v.State), "_", " ")
+				line[colService].Text = strings.ReplaceAll(string(v.State), "_", " ")
 			}
 			if s.Out() {
-				line[3].Colour = term.Red
+				line[colService].Colour = term.Red
 			}
-			line[4] = value("%.0f %%", s.Activity, .01)
-			line[11], line[12], line[13] = value("%.0f °C", s.Temperature, 1), value("%.0f W", s.Power, 1), memory
+			line[colBusy] = value("%.0f %%", s.Activity, .01)
+			line[colTemperature] = value("%.0f °C", s.Temperature, 1)
+			line[colPower], line[colVRAM] = value("%.0f W", s.Power, 1), memory
 		}
-		line[5].Text, line[6].Text, line[7].Text, line[8].Text, line[9].Text = u.Who, u.Lease, u.Memory, u.Engines, u.Units
+		line[colUser].Text, line[colLease].Text, line[colMemory].Text = u.Who, u.Lease, u.Memory
+		line[colEngines].Text, line[colUnits].Text = u.Engines, u.Units
 		if u.Processes > 0 {
-			line[10].Text = fmt.Sprint(u.Processes)
+			line[colProcesses].Text = fmt.Sprint(u.Processes)
 		}
 		lines = append(lines, line)
 	}

@@ -21,20 +21,20 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// hostileTop is an answer that would move the cursor, colour the rest, turn text around
-// or fill the screen.
+// hostileTop returns an answer that would move the cursor, change colours, reverse text or
+// fill the screen.
 const hostileTop = `{"unit": "\u001b]0;x\u0007", "time": "2026-01-02T03:04:05Z", "gpus": [
  {"index": 0, "pci_bus_id": "\u009b2J", "health": {"state": "critical\u001b[31m", "reason": "a\nb"}, "service": {"state": "\u001b[2Jout", "why": "\u202e\n", "by": "\u0007"}, "lease": {"held": true, "container": "\u001b[2Jheld", "doubt": "\r"},
   "users": [{"container": "\u001b[2Jheld", "processes": 1, "memory_bytes": {"vram": 1e300, "\u001b": 1}, "engine_seconds": {"\u0000gfx": 1e300, "dma": -1e17}, "engine_busy_ratio": {"dma": 1e12}, "compute_units": 1e300},
             {"container": "\u202egnp.exe\u2066\n\tx", "processes": 1}, {"container": "` + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + `", "processes": 2}]}]}`
 
-// topOf asks a stand-in of the exporter.
+// topOf runs GPUTop with a fake exporter.
 func topOf(t *testing.T, url string) *Actions {
 	t.Helper()
 	return &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd")), ExporterURL: url}}
 }
 
-func TestTopOfWhatTheExporterAnswers(t *testing.T) {
+func TestTopShowsTheExportersAnswer(t *testing.T) {
 	var all strings.Builder
 	add := func(name, answer string, rows int) {
 		r, err := gpuhealth.ParseReport([]byte(answer))
@@ -60,7 +60,7 @@ func TestTopOfWhatTheExporterAnswers(t *testing.T) {
 	hosttest.Golden(t, "testdata/top.golden", all.String())
 }
 
-func TestTopAsJSONIsTheAnswerWithoutThePast(t *testing.T) {
+func TestTopAsJSONHasNoHistory(t *testing.T) {
 	c := topOf(t, hosttest.NewServer(t, 200, `{"host": "h", "gpus": [{"index": 3, "users": [{"container": "a\u001b"}], "lease": null, "history": {"interval_seconds": 10}}]}`))
 	var b strings.Builder
 	require.NoError(t, c.GPUTop(t.Context(), &b, term.Format{JSON: true}, Top{}))
@@ -72,7 +72,7 @@ func TestTopAsJSONIsTheAnswerWithoutThePast(t *testing.T) {
 	require.Nil(t, got.GPUs[0].History)
 }
 
-func TestTopWithoutTheExporterSaysWhatToDo(t *testing.T) {
+func TestTopWithoutTheExporterNamesTheRemedy(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for url, why := range map[string]string{gone.URL: "the exporter does not answer", hosttest.NewServer(t, 200, "<html>"): "the exporter does not answer with its list of GPUs",
@@ -84,7 +84,7 @@ func TestTopWithoutTheExporterSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// frames gets what is drawn, a write at a time.
+// frames receives the output, one write at a time.
 type frames chan string
 
 func (f frames) Write(b []byte) (int, error) {
@@ -92,7 +92,7 @@ func (f frames) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestTopLooksAgainUntilItIsEnded(t *testing.T) {
+func TestTopUpdatesUntilItEnds(t *testing.T) {
 	answers := make(chan string, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if a := <-answers; a != "" {
@@ -105,7 +105,7 @@ func TestTopLooksAgainUntilItIsEnded(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	again, drawn, ended := make(chan time.Time), make(frames), make(chan error)
 	go func() {
-		ended <- topOf(t, s.URL).GPUTop(ctx, drawn, term.Format{}, Top{Again: again, Rows: func() int { return 24 }})
+		ended <- topOf(t, s.URL).GPUTop(ctx, drawn, term.Format{}, Top{Refresh: again, Rows: func() int { return 24 }})
 	}()
 	answer := func(n int) string {
 		return fmt.Sprintf(`{"time": "2026-01-02T03:04:0%dZ", "gpus": [{"index": 0, "users": [{"container": "task%[1]d", "processes": 1}]}]}`, n)

@@ -16,22 +16,28 @@ import (
 	"concourse-ci-machine/internal/charm/model"
 )
 
-// gpuUsage tells what builds had of GPUs. Nobody but a Prometheus keeps that.
-func (c *Actions) gpuUsage(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("tell the usage of GPUs", model.WebRole); err != nil {
+// gpuUsage returns the GPU usage of builds. Only a Prometheus stores it.
+func (c *Actions) gpuUsage(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("tell the usage of GPUs", model.WebRole); err != nil {
 		return nil, err
 	}
 	if u.Config.PrometheusURL == "" {
-		return nil, errors.New("cannot tell the usage of GPUs: only a Prometheus keeps it; set prometheus-url to one that scrapes webs and workers")
+		return nil, errors.New(
+			"cannot tell the usage of GPUs: only a Prometheus keeps it; set prometheus-url to one that scrapes " +
+				"webs and workers",
+		)
 	}
 	since := "7d"
 	if given, ok := params["since"].(string); ok {
 		since = given
 	}
-	if err := usagereport.Window(since); err != nil {
+	if err := usagereport.CheckWindow(since); err != nil {
 		return nil, fmt.Errorf("cannot tell the usage of GPUs: since: %w", err)
 	}
-	r, err := usagereport.Of(ctx, u.Config.PrometheusURL, usagereport.Web{ModelUUID: c.Event.ModelUUID, App: c.Event.App()}, since, c.Host.Clock.Now())
+	r, err := usagereport.Fetch(
+		ctx, u.Config.PrometheusURL, usagereport.Web{ModelUUID: c.Event.ModelUUID, App: c.Event.App()},
+		since, c.Host.Clock.Now(),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("cannot tell the usage of GPUs: %w", err)
 	}
@@ -47,14 +53,15 @@ func (c *Actions) gpuUsage(ctx context.Context, u unitNow, params map[string]any
 	return map[string]any{"usage": strings.TrimSpace(b.String())}, err
 }
 
-// all stands for a team's pipelines together; it is no identifier of Concourse's.
-const all = "*"
+// allPipelines is the pipeline of a team's total. It is not an identifier in Concourse.
+const allPipelines = "*"
 
-// usageCSV is a line for each team and each of its pipelines. Hours have six places: of a
-// GPU-second nothing is lost.
+// usageCSV writes a line for each team and each of its pipelines. Hours have six decimal
+// places, which is finer than one GPU-second.
 func usageCSV(to io.Writer, r usagereport.Report) error {
 	w := csv.NewWriter(to)
-	w.Write([]string{"team", "pipeline", "builds", "gpu_hours", "busy_gpu_hours", "peak_memory_bytes", "wait_hours"}) // Error tells
+	// see Error
+	w.Write([]string{"team", "pipeline", "builds", "gpu_hours", "busy_gpu_hours", "peak_memory_bytes", "wait_hours"})
 	hours := func(n float64) string { return strconv.FormatFloat(n, 'f', 6, 64) }
 	line := func(team, pipeline string, u usagereport.Usage, wait string) {
 		busy, memory := "", ""
@@ -64,10 +71,13 @@ func usageCSV(to io.Writer, r usagereport.Report) error {
 		if u.Memory != nil {
 			memory = strconv.FormatFloat(*u.Memory, 'f', 0, 64)
 		}
-		w.Write([]string{formula(team), formula(pipeline), strconv.Itoa(u.Builds), hours(u.GPUHours), busy, memory, wait})
+		w.Write([]string{
+			escapeFormula(team), escapeFormula(pipeline), strconv.Itoa(u.Builds), hours(u.GPUHours),
+			busy, memory, wait,
+		})
 	}
 	for _, t := range r.Teams {
-		line(t.Name, all, t.Usage, hours(t.WaitHours))
+		line(t.Name, allPipelines, t.Usage, hours(t.WaitHours))
 		for _, p := range t.Pipelines {
 			line(t.Name, p.Name, p.Usage, "")
 		}
@@ -76,9 +86,9 @@ func usageCSV(to io.Writer, r usagereport.Report) error {
 	return w.Error()
 }
 
-// formula is a name as text: a spreadsheet would compute one that begins like a formula.
-func formula(name string) string {
-	if name != "" && name != all && strings.ContainsRune("=+-@\t\r", rune(name[0])) {
+// escapeFormula quotes a name that a spreadsheet would compute as a formula.
+func escapeFormula(name string) string {
+	if name != "" && name != allPipelines && strings.ContainsRune("=+-@\t\r", rune(name[0])) {
 		return "'" + name
 	}
 	return name
@@ -87,7 +97,9 @@ func formula(name string) string {
 func usageText(b *strings.Builder, r usagereport.Report) {
 	fmt.Fprintf(b, "GPUs that builds had in the last %s, until %s\n", r.Since, r.Until.Format(time.DateTime+" MST"))
 	if len(r.Teams) == 0 {
-		b.WriteString("none: no build had one, or this Prometheus lacks the charm's rules or does not scrape webs and workers\n")
+		b.WriteString(
+			"none: no build had one, or this Prometheus lacks the charm's rules or does not scrape webs and workers\n",
+		)
 		return
 	}
 	rows := [][]term.Cell{cells("TEAM", "PIPELINE", "BUILDS", "GPU-HOURS", "BUSY", "MOST MEMORY", "HOURS WAITED")}
@@ -99,10 +111,13 @@ func usageText(b *strings.Builder, r usagereport.Report) {
 		if u.Memory != nil {
 			memory = fmt.Sprintf("%.1f GiB", *u.Memory/(1<<30))
 		}
-		rows = append(rows, cells(gpuhealth.Printable(team), gpuhealth.Printable(pipeline), strconv.Itoa(u.Builds), fmt.Sprintf("%.2f", u.GPUHours), busy, memory, wait))
+		rows = append(rows, cells(
+			gpuhealth.Printable(team), gpuhealth.Printable(pipeline), strconv.Itoa(u.Builds),
+			fmt.Sprintf("%.2f", u.GPUHours), busy, memory, wait,
+		))
 	}
 	for _, t := range r.Teams {
-		row(t.Name, all, t.Usage, fmt.Sprintf("%.2f", t.WaitHours))
+		row(t.Name, allPipelines, t.Usage, fmt.Sprintf("%.2f", t.WaitHours))
 		for _, p := range t.Pipelines {
 			if p.Name == "" {
 				p.Name = "(fly execute)"

@@ -15,7 +15,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// answers are what Prometheus gives for a query with a text in it, in the order of looking.
+// answers maps a text in a query to Prometheus' answer, in the order of the search.
 var answers = []struct{ has, result string }{
 	{"steps_wait", `{"metric":{"teamName":"main"},"value":[0,"3.4"]}`},
 	{"busy_ratio", `{"metric":{"team":"main","pipeline":"rocm"},"value":[0,"20.8"]},{"metric":{"team":"dev","pipeline":"deploy/branch:main,n:1"},"value":[0,"0.9"]}`},
@@ -24,8 +24,8 @@ var answers = []struct{ has, result string }{
 	{"held_seconds", `{"metric":{"team":"main","pipeline":"rocm"},"value":[0,"34.25"]},{"metric":{"team":"main"},"value":[0,"0.75"]},{"metric":{"team":"dev","pipeline":"deploy/branch:main,n:1"},"value":[0,"1.5"]}`},
 }
 
-// usageOf is an action on a web whose Prometheus gives these answers.
-func usageOf(t *testing.T, results func(query string) string) (*Actions, unitNow) {
+// usageOf runs the action on a web with these answers of Prometheus.
+func usageOf(t *testing.T, results func(query string) string) (*Actions, unitState) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, results(r.FormValue("query")))
@@ -36,7 +36,7 @@ func usageOf(t *testing.T, results func(query string) string) (*Actions, unitNow
 	return &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t)), Event: juju.Event{Unit: "ci/0", ModelUUID: "f47ac10b"}}}, u
 }
 
-func TestUsageIsToldByTeamAndPipeline(t *testing.T) {
+func TestUsageIsGroupedByTeamAndPipeline(t *testing.T) {
 	c, u := usageOf(t, func(query string) string {
 		require.Regexp(t, `web=~"f47ac10b/ci\|/\.\*"|juju_application=~"ci\|"`, query)
 		require.Contains(t, query, "[30d]")
@@ -54,7 +54,7 @@ func TestUsageIsToldByTeamAndPipeline(t *testing.T) {
 	}
 }
 
-func TestUsageThatNobodyKeepsIsNotMadeUp(t *testing.T) {
+func TestUsageRequiresPrometheus(t *testing.T) {
 	c, u := usageOf(t, func(string) string { return "" })
 	got, err := c.gpuUsage(t.Context(), u, nil)
 	require.NoError(t, err)
@@ -70,8 +70,8 @@ func TestUsageThatNobodyKeepsIsNotMadeUp(t *testing.T) {
 	require.ErrorContains(t, err, "this unit is a worker; run it on the web's unit")
 }
 
-// A team may be called what a spreadsheet or a terminal would obey.
-func TestNamesInUsageAreText(t *testing.T) {
+// A team's name may be a formula in a spreadsheet or a control sequence in a terminal.
+func TestNamesInUsageAreEscaped(t *testing.T) {
 	c, u := usageOf(t, func(string) string {
 		return `{"metric":{"team":"=cmd()","pipeline":"\u001b[2J,\"x"},"value":[0,"1"]}`
 	})

@@ -20,25 +20,24 @@ import (
 	"concourse-ci-machine/internal/gpu/drm"
 )
 
-// NodeCheck is what came of trying one device node.
+// NodeCheck holds the result of opening one device node.
 type NodeCheck struct {
 	Node   string `json:"node"`
 	GPU    string `json:"gpu,omitempty"` // name and PCI address; "" for /dev/kfd
 	OK     bool   `json:"ok"`
-	Detail string `json:"detail"` // what works, or why it does not
+	Detail string `json:"detail"` // what works, or why the node does not work
 }
 
 const (
-	// probeTime is for one node: opening one wakes a sleeping GPU, which takes
-	// a second or two; one that is in reset answers when that is over, or never.
-	probeTime = 10 * time.Second
-	// probesAtOnce bounds the processes on machines with many GPUs.
-	probesAtOnce = 8
+	// probeTimeout bounds one node. To open a node wakes a sleeping GPU, which takes a
+	// second or two. A GPU in reset answers after the reset, or never.
+	probeTimeout = 10 * time.Second
+	// maxProbes bounds the processes on machines with many GPUs.
+	maxProbes = 8
 )
 
-// VerifyGPUs opens /dev/kfd and every render node as a task's program would,
-// writes what came of it, and fails where one does not work, or where there is
-// none to try.
+// VerifyGPUs opens /dev/kfd and every render node as a task's program would, and writes the
+// results. It fails if a node does not work, or without a node.
 func (c *Actions) VerifyGPUs(ctx context.Context, w io.Writer, f term.Format) error {
 	inv, err := gpu.Discover(c.Host.Root)
 	if err != nil {
@@ -56,9 +55,15 @@ func (c *Actions) VerifyGPUs(ctx context.Context, w io.Writer, f term.Format) er
 	}
 	switch {
 	case len(checks) == 0:
-		return errors.New("cannot verify: No GPU detected; gpu list, or the action list-gpus, has the reason for each that does not count")
+		return errors.New(
+			"cannot verify: No GPU detected; gpu list, or the action list-gpus, has the reason for each that " +
+				"does not count",
+		)
 	case len(failed) > 0:
-		return fmt.Errorf("cannot use every GPU node: %d of %d failed: %s", len(failed), len(checks), strings.Join(failed, "; "))
+		return fmt.Errorf(
+			"cannot use every GPU node: %d of %d failed: %s", len(failed), len(checks),
+			strings.Join(failed, "; "),
+		)
 	}
 	return nil
 }
@@ -83,21 +88,20 @@ func writeChecks(w io.Writer, f term.Format, checks []NodeCheck, ok bool) error 
 	return err
 }
 
-// verify tries /dev/kfd where there is an AMD GPU to use it, and each render
-// node. A GPU that was given to this unit and whose node can't be used is a
-// failure too, though it does not count.
+// verify opens /dev/kfd if there is an AMD GPU, and each render node. A GPU that was passed
+// through with an unusable node is a failure too.
 func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 	var checks []NodeCheck
 	var work []func()
 	try := func(node, name, driver string) {
 		i := len(checks)
 		checks = append(checks, NodeCheck{Node: node, GPU: name})
-		work = append(work, func() { checks[i].Detail, checks[i].OK = c.try(ctx, node, driver) })
+		work = append(work, func() { checks[i].Detail, checks[i].OK = c.tryNode(ctx, node, driver) })
 	}
 	var broken []NodeCheck
 	amd := len(inv.Of(gpu.AMD)) > 0
 	for _, l := range inv.Left {
-		if worker.GivenAndUnusable(l) {
+		if worker.Unusable(l) {
 			amd = amd || l.Vendor == gpu.AMD
 			broken = append(broken, NodeCheck{Node: "GPU " + l.PCI, GPU: l.Name, Detail: l.Detail})
 		}
@@ -111,12 +115,12 @@ func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 	for _, g := range inv.GPUs {
 		driver := g.Driver
 		if driver == "nvidia" {
-			driver = "nvidia-drm" // the module that makes the DRM nodes
+			driver = "nvidia-drm" // the module that creates the DRM nodes
 		}
 		try(g.Render.Path, g.Name+"  "+g.PCI, driver)
 	}
 	var all sync.WaitGroup
-	room := make(chan struct{}, probesAtOnce)
+	room := make(chan struct{}, maxProbes)
 	for _, do := range work {
 		room <- struct{}{}
 		all.Go(func() { do(); <-room })
@@ -125,9 +129,9 @@ func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 	return append(checks, broken...)
 }
 
-// try says what works with a node, or why it does not. driver is the DRM
-// driver that it has to be of, "" for a node that is no DRM node.
-func (c *Actions) try(ctx context.Context, node, driver string) (detail string, ok bool) {
+// tryNode returns what works with a node, or why it does not. driver is the required DRM
+// driver, "" for a node that is not a DRM node.
+func (c *Actions) tryNode(ctx context.Context, node, driver string) (detail string, ok bool) {
 	probe := c.Probe
 	if probe == nil {
 		probe = func(_ context.Context, node string) (string, error) { return ProbeNode(c.Host.Root, node) }
@@ -136,7 +140,10 @@ func (c *Actions) try(ctx context.Context, node, driver string) (detail string, 
 	var command *host.CommandError
 	switch name, _, _ := strings.Cut(got, " "); {
 	case errors.As(err, &command) && command.Timeout > 0:
-		return fmt.Sprintf("the kernel does not answer within %s: the GPU may hang; see dispatch explain 2", command.Timeout), false
+		return fmt.Sprintf(
+			"the kernel does not answer within %s: the GPU may hang; see dispatch explain 2",
+			command.Timeout,
+		), false
 	case errors.As(err, &command) && command.Stderr != "":
 		return command.LastLine(), false
 	case err != nil:
@@ -149,39 +156,43 @@ func (c *Actions) try(ctx context.Context, node, driver string) (detail string, 
 	return "answers: DRM driver " + got, true
 }
 
-// ProbeNode opens a node and returns its DRM driver's name and version, ""
-// for a node outside /dev/dri. It may hang in the kernel, beyond any signal,
-// and then its process can't end: see NewProbe.
+// ProbeNode opens a node and returns its DRM driver's name and version, "" for a node
+// outside /dev/dri. It may hang in the kernel, beyond any signal. Its process cannot end
+// then: see NewProbe.
 func ProbeNode(r host.Root, node string) (string, error) {
 	if !strings.HasPrefix(node, "/dev/dri/") {
-		return "", hint(drm.Open(r.Path(node)))
+		return "", addHint(drm.Open(r.Path(node)))
 	}
 	v, err := drm.Ask(r.Path(node))
 	if err != nil {
-		return "", hint(err)
+		return "", addHint(err)
 	}
 	return v.String(), nil
 }
 
-// hint adds the way out where the kernel does not let this process in.
-func hint(err error) error {
+// addHint adds the remedy if the kernel denies access.
+func addHint(err error) error {
 	switch {
 	case err == nil || !errors.Is(err, fs.ErrPermission):
 		return err
 	case os.Geteuid() != 0:
 		return fmt.Errorf("%w; run it with sudo", err)
-	case errors.Is(err, unix.EPERM): // what the device cgroup answers to root
-		return fmt.Errorf("%w; this container may not use the device: pass it through anew, or restart the container", err)
+	case errors.Is(err, unix.EPERM): // the device cgroup's error for root
+		return fmt.Errorf(
+			"%w; this container may not use the device: pass it through anew, or restart the container",
+			err,
+		)
 	}
 	return err
 }
 
-// NewProbe tries each node in a process of its own, argv with the node's name
-// added, so that a node that hangs costs that process and not this one, which
-// Juju waits for.
+// NewProbe opens each node in a separate process, argv with the node's name added. A node
+// that hangs blocks that process and not this one, which Juju waits for.
 func NewProbe(r host.Runner, argv ...string) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, node string) (string, error) {
-		out, err := r.Run(ctx, host.Command{Argv: append(append([]string{}, argv...), node), ReadOnly: true, Deadline: probeTime})
+		out, err := r.Run(ctx, host.Command{
+			Argv: append(append([]string{}, argv...), node), ReadOnly: true, Deadline: probeTimeout,
+		})
 		return strings.TrimSpace(string(out)), err
 	}
 }

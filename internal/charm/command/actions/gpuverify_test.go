@@ -36,8 +36,8 @@ func TestDetectHasTheFixedWords(t *testing.T) {
 	}
 }
 
-// verified runs VerifyGPUs on a fixture host whose nodes answer as given; other
-// nodes must not be opened.
+// verified runs VerifyGPUs on a fixture host with these answers of nodes. Other nodes must
+// not be opened.
 func verified(t *testing.T, host string, answers map[string]any) (string, error) {
 	t.Helper()
 	var mu sync.Mutex
@@ -86,7 +86,7 @@ func TestVerify(t *testing.T) {
 			"cannot use every GPU node: 1 of 2 failed: /dev/dri/renderD128: it is a node of driver , and sysfs says amdgpu"},
 		"each reason is told": {"amd", map[string]any{kfd: errors.New("broken"), r128: errors.New("worn out")}, "FAILED",
 			"cannot use every GPU node: 2 of 2 failed: /dev/kfd: broken; /dev/dri/renderD128: worn out"},
-		"the kernel keeps the call": {"amd", map[string]any{kfd: "", r128: &host.CommandError{Argv: []string{"dispatch"}, Code: -1, Timeout: probeTime}}, "FAILED",
+		"the kernel keeps the call": {"amd", map[string]any{kfd: "", r128: &host.CommandError{Argv: []string{"dispatch"}, Code: -1, Timeout: probeTimeout}}, "FAILED",
 			"cannot use every GPU node: 1 of 2 failed: /dev/dri/renderD128: the kernel does not answer within 10s: the GPU may hang; see dispatch explain 2"},
 		"the process says why": {"amd", map[string]any{kfd: "", r128: &host.CommandError{Code: 1, Stderr: "noise\nit is no DRM device"}}, "FAILED",
 			"cannot use every GPU node: 1 of 2 failed: /dev/dri/renderD128: it is no DRM device"},
@@ -145,14 +145,14 @@ func TestVerifyAsJSON(t *testing.T) {
 	require.JSONEq(t, `{"ok": false, "checks": []}`, b.String())
 }
 
-// Without a seam: the nodes of a fixture are files, and no device.
-func TestFilesAreNotTakenForGPUs(t *testing.T) {
+// The nodes of a fixture are plain files, and not devices.
+func TestPlainFilesFailVerification(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}}
 	err := c.VerifyGPUs(t.Context(), &strings.Builder{}, term.Format{})
 	require.EqualError(t, err, "cannot use every GPU node: 2 of 2 failed: /dev/kfd: not a character device; /dev/dri/renderD128: not a character device")
 }
 
-// Device nodes with the right numbers, and no GPU behind them.
+// Device nodes with the right numbers and without a GPU.
 func TestNodesWithoutAGPUFail(t *testing.T) {
 	if found, _ := filepath.Glob("/dev/dri/*"); len(found) > 0 {
 		t.Skip("this machine has a GPU behind those numbers")
@@ -173,21 +173,21 @@ func TestNodesWithoutAGPUFail(t *testing.T) {
 	require.ErrorContains(t, err, "/dev/dri/renderD128: cannot open it for reading and writing: no such device")
 }
 
-func TestProbeRunsInAProcessOfItsOwn(t *testing.T) {
+func TestProbeRunsInASeparateProcess(t *testing.T) {
 	runner := hosttest.NewRunner(t).Answer("dispatch gpu probe /dev/dri/renderD128", "amdgpu 3.57.0\n")
 	got, err := NewProbe(runner, "dispatch", "gpu", "probe")(t.Context(), "/dev/dri/renderD128")
 	require.NoError(t, err)
 	require.Equal(t, "amdgpu 3.57.0", got)
-	require.Less(t, probeTime, time.Minute)
+	require.Less(t, probeTimeout, time.Minute)
 }
 
-func TestHintsSayTheWayOut(t *testing.T) {
-	require.NoError(t, hint(nil))
-	require.Equal(t, unix.ENODEV, hint(unix.ENODEV))
+func TestDeniedAccessHasARemedy(t *testing.T) {
+	require.NoError(t, addHint(nil))
+	require.Equal(t, unix.ENODEV, addHint(unix.ENODEV))
 	if os.Geteuid() != 0 {
-		require.EqualError(t, hint(unix.EACCES), "permission denied; run it with sudo")
+		require.EqualError(t, addHint(unix.EACCES), "permission denied; run it with sudo")
 		return
 	}
-	require.Equal(t, unix.EACCES, hint(unix.EACCES))
-	require.EqualError(t, hint(unix.EPERM), "operation not permitted; this container may not use the device: pass it through anew, or restart the container")
+	require.Equal(t, unix.EACCES, addHint(unix.EACCES))
+	require.EqualError(t, addHint(unix.EPERM), "operation not permitted; this container may not use the device: pass it through anew, or restart the container")
 }

@@ -59,7 +59,7 @@ func TestCheckStatusFailsForALeaseInDoubt(t *testing.T) {
 	require.Empty(t, r.checks, "they are shared")
 }
 
-func TestLeaseActionsTakeWhatPeopleType(t *testing.T) {
+func TestLeaseActionsAcceptAllNamesOfAGPU(t *testing.T) {
 	unit := leasing(t)
 	a := acted(t, "mi210x4", "gpu-status", map[string]any{"format": "json"}, unit)
 	require.Equal(t, "completed", a.Status, a.Message)
@@ -79,7 +79,7 @@ func TestLeaseActionsTakeWhatPeopleType(t *testing.T) {
 
 func TestActionsWithholdAndReturn(t *testing.T) {
 	watchedUnit := func(c *Actions) {
-		require.NoError(t, quarantine.Write(c.Host.Root, sickness(c, nil, "0000:23:00.0", "0000:43:00.0")))
+		require.NoError(t, quarantine.Write(c.Host.Root, faultyRecord(c, nil, "0000:23:00.0", "0000:43:00.0")))
 		require.NoError(t, c.Host.MkdirAll("/run", 0o755))
 	}
 	a := acted(t, "mi210x4", "gpu-withhold", map[string]any{"gpu": 0, "reason": "noisy fan"}, watchedUnit)

@@ -13,16 +13,16 @@ import (
 	"concourse-ci-machine/internal/charm/model"
 )
 
-func (c *Actions) planAction(ctx context.Context, u unitNow, _ map[string]any) (map[string]any, error) {
-	text, steps, err := c.planOf(ctx, u.Want, u.Problems)
+func (c *Actions) planAction(ctx context.Context, u unitState, _ map[string]any) (map[string]any, error) {
+	text, steps, err := c.formatPlan(ctx, u.Want, u.Problems)
 	if err != nil {
 		return nil, err
 	}
 	return map[string]any{"plan": strings.TrimSpace(text), "steps": steps}, nil
 }
 
-// ShowPlan prints what the next hook would do, from what Juju said in the last
-// one. It changes nothing.
+// ShowPlan prints what the next hook would do, with Juju's facts from the last hook. It
+// changes nothing.
 func (c *Actions) ShowPlan(ctx context.Context, w io.Writer) error {
 	facts, err := model.LoadFor(c.Host.Root, "plan")
 	if err != nil {
@@ -40,16 +40,16 @@ func (c *Actions) ShowPlan(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// planText is the plan as people read it, and its number of steps.
+// planText returns the plan as text, and its number of steps.
 func (c *Actions) planText(ctx context.Context) (string, int, error) {
 	d, err := c.Decide(ctx)
 	if err != nil {
 		return "", 0, err
 	}
-	return c.planOf(ctx, d.Want, d.Problems)
+	return c.formatPlan(ctx, d.Want, d.Problems)
 }
 
-func (c *Actions) planOf(ctx context.Context, want charm.Desired, problems []config.Problem) (string, int, error) {
+func (c *Actions) formatPlan(ctx context.Context, want charm.Desired, problems []config.Problem) (string, int, error) {
 	var b strings.Builder
 	if len(problems) > 0 {
 		b.WriteString("nothing is done until these options are right:\n")

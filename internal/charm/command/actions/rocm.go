@@ -15,9 +15,9 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 )
 
-// ShowDriver prints what was seen of AMD's driver and what is decided on it,
-// whatever compute-runtime says. On a machine that no hook has run on the
-// options have their defaults. It changes nothing.
+// ShowDriver prints the observed state of AMD's driver and the decision on it, for any
+// compute-runtime. Before the first hook the options have their defaults. It changes
+// nothing.
 func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 	facts, err := model.LoadFor(c.Host.Root, "look at the driver")
 	if err != nil {
@@ -29,7 +29,7 @@ func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	f, err := amd.ObserveDriver(ctx, c.Host, worker.ROCmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
+	f, err := amd.ObserveDriver(ctx, c.Host, worker.AMDMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
 	if err != nil {
 		return err
 	}
@@ -41,13 +41,13 @@ func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	return amd.Decide(f, worker.DriverWanted(cfg, facts.Unit)).Print(w)
+	return amd.Decide(f, worker.DriverOptions(cfg, facts.Unit)).Print(w)
 }
 
-// resetROCm takes all of AMD's software off the unit, where apply says so; else
-// it tells what would go.
-func (c *Actions) resetROCm(ctx context.Context, _ unitNow, params map[string]any) (map[string]any, error) {
-	f, err := amd.ObserveDriver(ctx, c.Host, worker.ROCmMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
+// resetROCm removes all of AMD's software from the unit if apply is set. Otherwise it
+// returns the plan of the removal.
+func (c *Actions) resetROCm(ctx context.Context, _ unitState, params map[string]any) (map[string]any, error) {
+	f, err := amd.ObserveDriver(ctx, c.Host, worker.AMDMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (c *Actions) resetROCm(ctx context.Context, _ unitNow, params map[string]an
 		results["message"] = "nothing was changed; with apply=true it is done"
 		return results, nil
 	}
-	_, err = p.Apply(ctx, c.say(ctx))
+	_, err = p.Apply(ctx, c.logProgress(ctx))
 	if err == nil {
 		results["message"] = "done; the next hook installs what the options ask for"
 	}

@@ -15,8 +15,8 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// `dispatch rocm plan` works before the first hook, and says what it saw.
-func TestDriverPlanForAPerson(t *testing.T) {
+// `dispatch rocm plan` works before the first hook, and shows the observed state.
+func TestDriverPlanBeforeTheFirstHook(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{Host: host.Host{Root: roletest.DriverHost(t, "metal-blacklisted"), Runner: roletest.DriverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}}}
 	var b strings.Builder
 	require.NoError(t, c.ShowDriver(t.Context(), &b))
@@ -30,7 +30,7 @@ func TestDriverPlanForAPerson(t *testing.T) {
 	require.Contains(t, b.String(), `wrong option: install-driver: "sometimes" is not one of auto, always, never`)
 }
 
-// Destructive clean-up shows its plan and does nothing, unless told to.
+// The reset shows its plan and changes nothing by default.
 func TestResetShowsItsPlanFirst(t *testing.T) {
 	reset := func(r host.Root, run host.Runner, params map[string]any) *jujutest.Action {
 		t.Helper()

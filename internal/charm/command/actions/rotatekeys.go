@@ -15,10 +15,10 @@ import (
 
 func rotatable() string { return strings.Join(slices.Sorted(maps.Keys(web.Rotated)), ", ") }
 
-// rotateKeys makes new keys: on the web's leader those of the application, on a
-// worker its own.
-func (c *Actions) rotateKeys(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error) {
-	if err := u.usable("rotate keys", ""); err != nil {
+// rotateKeys creates new keys: the application's keys on the web's leader, the worker's own
+// key on a worker.
+func (c *Actions) rotateKeys(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("rotate keys", ""); err != nil {
 		return nil, err
 	}
 	which, _ := params["keys"].(string)
@@ -29,11 +29,18 @@ func (c *Actions) rotateKeys(ctx context.Context, u unitNow, params map[string]a
 	case !ok:
 		return nil, fmt.Errorf("cannot rotate %q: want one of %s", which, rotatable())
 	case u.Facts.Role == model.WorkerRole && which != "all":
-		return nil, fmt.Errorf("cannot rotate %s: this unit is a worker, whose one key keys=all makes anew; the others are the web's", which)
+		return nil, fmt.Errorf(
+			"cannot rotate %s: this unit is a worker, whose one key keys=all makes anew; the others are the web's",
+			which,
+		)
 	case u.Facts.Role == model.WorkerRole:
 		return c.rotateWorkerKey(ctx, u)
 	case !u.Facts.Leader:
-		return nil, fmt.Errorf("cannot rotate keys on this unit: the leader owns them; run it on the leader (juju run %s/leader rotate-keys keys=%s)", c.Event.App(), which)
+		return nil, fmt.Errorf(
+			"cannot rotate keys on this unit: the leader owns them; run it on the leader (juju run %s/leader "+
+				"rotate-keys keys=%s)",
+			c.Event.App(), which,
+		)
 	case u.Facts.Web.SecretID == "":
 		return nil, fmt.Errorf("cannot rotate keys: there are none yet; juju status says what the web waits for")
 	}
@@ -52,7 +59,7 @@ func (c *Actions) rotateKeys(ctx context.Context, u unitNow, params map[string]a
 	if err != nil {
 		return nil, err
 	}
-	// What Juju has is the old content: publish sees the difference.
+	// Juju has the old content: publish compares with it.
 	was := *u.Facts.Web
 	published := facts
 	published.Web = &was
@@ -71,7 +78,10 @@ func (c *Actions) rotateKeys(ctx context.Context, u unitNow, params map[string]a
 func rotationNote(keys []string) string {
 	var notes []string
 	if slices.Contains(keys, model.SessionKey) {
-		notes = append(notes, "logins under way begin anew; who is logged in stays so until the token ends, a day later")
+		notes = append(
+			notes,
+			"logins under way begin anew; who is logged in stays so until the token ends, a day later",
+		)
 	}
 	if slices.Contains(keys, model.TSAHostKey) {
 		notes = append(notes, "workers are told the web's new key and connect again")
@@ -82,7 +92,7 @@ func rotationNote(keys []string) string {
 	return strings.Join(notes, "; ")
 }
 
-func (c *Actions) rotateWorkerKey(ctx context.Context, u unitNow) (map[string]any, error) {
+func (c *Actions) rotateWorkerKey(ctx context.Context, u unitState) (map[string]any, error) {
 	for _, path := range []string{concourse.WorkerKey, concourse.WorkerKeyPublic} {
 		if err := c.Host.Remove(path); err != nil {
 			return nil, err
@@ -91,7 +101,7 @@ func (c *Actions) rotateWorkerKey(ctx context.Context, u unitNow) (map[string]an
 	if err := c.apply(ctx, u.Facts, u.Want); err != nil {
 		return nil, err
 	}
-	if u.Want.Worker.Up { // it takes its tasks over, and asks until the web knows the new key
+	if u.Want.Worker.Up { // it adopts its tasks, and retries until the web has the new key
 		if _, err := c.Host.Run(ctx, resource.Systemctl("restart", concourse.Unit)); err != nil {
 			return nil, err
 		}

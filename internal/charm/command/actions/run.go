@@ -4,9 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	jujuerrors "github.com/juju/errors"
+	"gopkg.in/yaml.v3"
 
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/term"
@@ -15,8 +20,8 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// Action runs the action that the event names. A failed action is no failed
-// run: Juju hears of it through action-fail, beside what results there are.
+// Action runs the action of the event. A failed action is not a failed run: Juju gets the
+// error through action-fail, with the results.
 func (c *Actions) Action(ctx context.Context) error {
 	results, failed := c.actionResults(ctx)
 	if err := c.Tools.ActionSet(ctx, results); err != nil {
@@ -41,60 +46,67 @@ func (c *Actions) actionResults(ctx context.Context) (map[string]any, error) {
 	return do(ctx, params)
 }
 
-// action is what runs with an action's parameters. One that finds something broken
-// has its results all the same, beside the error.
+// action runs with an action's parameters. If it finds a failure it returns the results and
+// the error.
 type action func(ctx context.Context, params map[string]any) (map[string]any, error)
 
-// unitNow is the unit as an action finds it.
-type unitNow struct {
+// unitState holds the unit's state for an action.
+type unitState struct {
 	Facts    model.Facts
 	Config   config.Config
 	Want     charm.Desired
 	Problems []config.Problem
 }
 
-// work is an action that looks at or changes the running unit. It holds the lock
-// that hooks hold.
-func (c *Actions) work(do func(ctx context.Context, u unitNow, params map[string]any) (map[string]any, error)) action {
+// lockedAction returns an action that reads or changes the running unit. It holds the lock
+// of the hooks.
+func (c *Actions) lockedAction(
+	do func(ctx context.Context, u unitState, params map[string]any) (map[string]any, error),
+) action {
 	return func(ctx context.Context, params map[string]any) (map[string]any, error) {
 		unlock, err := c.Host.Lock(charm.LockFile)
 		if err != nil {
 			return nil, fmt.Errorf("cannot lock %s: %w", charm.LockFile, err)
 		}
 		defer unlock()
-		var u unitNow
 		d, err := c.Decide(ctx)
 		if err != nil {
 			return nil, err
 		}
-		u.Facts, u.Want, u.Problems = d.Facts, d.Want, d.Problems
+		u := unitState{Facts: d.Facts, Want: d.Want, Problems: d.Problems}
 		u.Config, _ = config.Parse(u.Facts.Config, u.Facts.Secrets)
 		return do(ctx, u, params)
 	}
 }
 
-// usable is what actions need that change something.
-func (u unitNow) usable(action string, role model.Role) error {
+// checkUsable returns an error if the unit cannot run an action that changes it.
+func (u unitState) checkUsable(action string, role model.Role) error {
 	if len(u.Problems) > 0 {
 		return fmt.Errorf("cannot %s: options are wrong: %s", action, u.Problems[0])
 	}
 	if len(u.Want.Refused) > 0 {
-		return fmt.Errorf("cannot %s: the unit is not taken over from the Python charm yet: %s", action, u.Want.Refused[0].Text)
+		return fmt.Errorf(
+			"cannot %s: the unit is not taken over from the Python charm yet: %s", action,
+			u.Want.Refused[0].Text,
+		)
 	}
 	if role != "" && u.Facts.Role != role {
-		other := map[model.Role]string{model.WebRole: "a worker; run it on the web's unit", model.WorkerRole: "the web; run it on a worker's unit"}[role]
+		other := map[model.Role]string{
+			model.WebRole:    "a worker; run it on the web's unit",
+			model.WorkerRole: "the web; run it on a worker's unit",
+		}[role]
 		return fmt.Errorf("cannot %s: this unit is %s", action, other)
 	}
 	return nil
 }
 
-// apply is a hook's work in an action, after the action changed what is wanted.
+// apply does a hook's work in an action, after the action changed the desired state.
 func (c *Actions) apply(ctx context.Context, facts model.Facts, want charm.Desired) error {
 	due, _, err := c.Plan(ctx, want)
 	if err != nil {
 		return err
 	}
-	if _, err := due.Apply(ctx, c.say(ctx)); err != nil {
+	if _, err := due.Apply(ctx, c.logProgress(ctx)); err != nil {
 		return err
 	}
 	if err := model.Save(c.Host.Root, model.Facts{}, facts); err != nil {
@@ -103,19 +115,24 @@ func (c *Actions) apply(ctx context.Context, facts model.Facts, want charm.Desir
 	return c.Publish(ctx, facts, want)
 }
 
-// say shows who waits for the action how far it is. That it can't be shown is no
-// reason to stop.
-func (c *Actions) say(ctx context.Context) func(string) {
+// logProgress returns a function that shows the action's progress in Juju. Its errors are
+// ignored, because progress is not essential.
+func (c *Actions) logProgress(ctx context.Context) func(string) {
 	return func(text string) { _ = c.Tools.ActionLog(ctx, text) }
 }
 
-func (c *Actions) api(u unitNow) *concourse.API {
-	return concourse.NewAPI(u.Want.Web.LocalURL, u.Config.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword], "")
+func (c *Actions) webAPI(u unitState) *concourse.API {
+	return concourse.NewAPI(
+		u.Want.Web.LocalURL, u.Config.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword], "",
+	)
 }
 
-// answer is an action whose result, called key, is the text that a person gets on
-// the unit.
-func (c *Actions) answer(key string, write func(ctx context.Context, w io.Writer, params map[string]any, f term.Format) error) action {
+// textAction returns an action with one result, called key. The result is the text that the
+// command prints on the unit.
+func (c *Actions) textAction(
+	key string,
+	write func(ctx context.Context, w io.Writer, params map[string]any, f term.Format) error,
+) action {
 	return func(ctx context.Context, params map[string]any) (map[string]any, error) {
 		var b strings.Builder
 		err := write(ctx, &b, params, term.Format{JSON: params["format"] == "json"})
@@ -125,4 +142,35 @@ func (c *Actions) answer(key string, write func(ctx context.Context, w io.Writer
 		}
 		return map[string]any{key: text}, err
 	}
+}
+
+// params returns the action's parameters, and refuses unknown ones. Versions of Juju differ
+// in the parameters that they let through, and a misspelt parameter must not run the action
+// with the default.
+func (c *Actions) params(ctx context.Context) (map[string]any, error) {
+	given, err := c.Tools.ActionGet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(filepath.Join(c.CharmDir, "actions.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("cannot check the action's parameters: %w", err)
+	}
+	var declared map[string]struct{ Params map[string]any }
+	if err := yaml.Unmarshal(data, &declared); err != nil {
+		return nil, fmt.Errorf("cannot check the action's parameters: actions.yaml: %w", err)
+	}
+	name := c.Event.Action.Name
+	known := declared[name].Params
+	for _, p := range slices.Sorted(maps.Keys(given)) {
+		if _, ok := known[p]; ok {
+			continue
+		}
+		takes := "takes none"
+		if len(known) > 0 {
+			takes = "takes " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+		}
+		return nil, fmt.Errorf("cannot run %s with the parameter %q: it %s; nothing was done", name, p, takes)
+	}
+	return given, nil
 }

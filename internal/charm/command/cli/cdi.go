@@ -36,12 +36,12 @@ func (p *caller) cdiListCommand() command {
 					Left []string     `json:"left_out"`
 				}{cdi.Kind, list, append([]string{}, m.Left...)})
 			}
-			p.leftOut(m.Left)
+			p.printLeftOut(m.Left)
 			return cdi.WriteList(p.stdout, list)
 		}}
 }
 
-func (p *caller) leftOut(left []string) {
+func (p *caller) printLeftOut(left []string) {
 	for _, l := range left {
 		fmt.Fprintln(p.stderr, "left out:", l)
 	}
@@ -51,12 +51,16 @@ func (p *caller) cdiGenerateCommand() command {
 	output, format, dry := cdi.Path, "", false
 	return command{words: "cdi generate", text: "write the CDI description of this machine's AMD GPUs",
 		long: "Writes the CDI description of this machine's AMD GPUs, and prints what it changes. A description " +
-			"by another tool at " + cdi.Path + " is moved to " + cdi.Path + ".before-concourse. A correct file is left alone.\n\n" +
+			"by another tool at " + cdi.Path + " is moved to " + cdi.Path + ".before-concourse. A correct file " +
+			"is left alone.\n\n" +
 			"It fails if there is no GPU. Without a usable /dev/kfd it writes the description and fails, " +
 			"because containers cannot compute with it.",
 		flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&output, "output", output, "`FILE` to write; - is standard output")
-			fs.StringVar(&format, "format", "", "`NAME` of the format, json or yaml (default: by FILE's name, else json)")
+			fs.StringVar(
+				&format, "format", "",
+				"`NAME` of the format, json or yaml (default: by FILE's name, else json)",
+			)
 			fs.BoolVar(&dry, "dry-run", false, "print what would be done, change nothing")
 		},
 		run: func([]string) error {
@@ -68,11 +72,15 @@ func (p *caller) cdiGenerateCommand() command {
 			}
 			switch {
 			case output == "":
-				return &wrongLine{text: "cannot describe GPUs in a file without a name: want --output=FILE, or - for standard output"}
+				return &usageError{
+					text: "cannot describe GPUs in a file without a name: want --output=FILE, or - for standard output",
+				}
 			case format != "json" && format != "yaml":
-				return &wrongLine{text: fmt.Sprintf("cannot describe GPUs as %q: want json or yaml", format)}
+				return &usageError{text: fmt.Sprintf("cannot describe GPUs as %q: want json or yaml", format)}
 			case format == "yaml" && output == cdi.Path:
-				return &wrongLine{text: "cannot write YAML to " + cdi.Path + ": want another --output, or - for standard output"}
+				return &usageError{
+					text: "cannot write YAML to " + cdi.Path + ": want another --output, or - for standard output",
+				}
 			}
 			return p.generateCDI(output, format, dry)
 		}}
@@ -85,9 +93,12 @@ func (p *caller) generateCDI(output, format string, dry bool) error {
 	if err != nil {
 		return err
 	}
-	p.leftOut(m.Left)
+	p.printLeftOut(m.Left)
 	if m.Spec == nil {
-		return errors.New("cannot describe GPUs: this machine has no AMD GPU that a container could use; dispatch gpu list says what it has")
+		return errors.New(
+			"cannot describe GPUs: this machine has no AMD GPU that a container could use; dispatch gpu list " +
+				"says what it has",
+		)
 	}
 	data, err := encodeSpec(m.Spec, format, output == cdi.Path)
 	if err != nil {
@@ -95,7 +106,7 @@ func (p *caller) generateCDI(output, format string, dry bool) error {
 	}
 	if output == "-" {
 		_, err := p.stdout.Write(data)
-		return errors.Join(err, canCompute(m.KFD))
+		return errors.Join(err, checkCompute(m.KFD))
 	}
 	file, err := filepath.Abs(output)
 	if err != nil {
@@ -105,21 +116,24 @@ func (p *caller) generateCDI(output, format string, dry bool) error {
 	if file == cdi.Path {
 		want = append(want, cdi.Keep{})
 	}
-	err = p.carryOut(dry, append(want, resource.File{Path: file, Data: data, Mode: 0o644})...)
-	return errors.Join(err, canCompute(m.KFD))
+	err = p.applyPlan(dry, append(want, resource.File{Path: file, Data: data, Mode: 0o644})...)
+	return errors.Join(err, checkCompute(m.KFD))
 }
 
-// canCompute returns an error if containers can only render and decode with the GPUs. They
-// get the description all the same: that may be all they need.
-func canCompute(kfd gpu.KFD) error {
+// checkCompute returns an error if containers can only render and decode with the GPUs.
+// They get the description in any case, because that may be enough.
+func checkCompute(kfd gpu.KFD) error {
 	if kfd.Usable() {
 		return nil
 	}
-	return fmt.Errorf("cannot let containers compute with these GPUs: %s; %s; then: dispatch cdi generate", kfd.Text(), kfd.Help())
+	return fmt.Errorf(
+		"cannot let containers compute with these GPUs: %s; %s; then: dispatch cdi generate",
+		kfd.Text(), kfd.Help(),
+	)
 }
 
-// encodeSpec is compact where the wrapper reads it for every container, and byte for
-// byte what a unit of the charm writes there.
+// encodeSpec returns compact JSON for the file that the wrapper reads for every container,
+// equal to the file of a unit.
 func encodeSpec(s *specs.Spec, format string, compact bool) (data []byte, err error) {
 	switch {
 	case format == "yaml":
@@ -138,8 +152,8 @@ func encodeSpec(s *specs.Spec, format string, compact bool) (data []byte, err er
 	return data, nil
 }
 
-// carryOut prints what is missing and, unless dry, does it.
-func (p *caller) carryOut(dry bool, want ...plan.Resource) error {
+// applyPlan prints the missing resources and, unless dry, creates them.
+func (p *caller) applyPlan(dry bool, want ...plan.Resource) error {
 	steps, err := plan.Diff(p.ctx, p.charm.Host, want...)
 	if err != nil {
 		return err
@@ -163,7 +177,7 @@ func (p *caller) cdiValidateCommand() command {
 				words = append(words, path)
 			}
 			if len(words) > 1 {
-				return &wrongLine{text: fmt.Sprintf("cannot validate %q: want one file", strings.Join(words, " "))}
+				return &usageError{text: fmt.Sprintf("cannot validate %q: want one file", strings.Join(words, " "))}
 			}
 			return p.validateCDI(append(words, cdi.Path)[0])
 		}}
@@ -197,7 +211,7 @@ func (p *caller) showDifferences(file string, diffs, left []string) error {
 			return err
 		}
 	} else {
-		p.leftOut(left)
+		p.printLeftOut(left)
 		fmt.Fprintf(p.stdout, "Validating CDI spec: %s\n", file)
 		for _, d := range diffs {
 			fmt.Fprintln(p.stdout, d)

@@ -16,7 +16,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// at runs a command line on a machine that the test goes on with.
+// at runs a command line on a machine that the test uses further.
 func at(root host.Root, words ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = Main(append([]string{"dispatch"}, words...), func(name string) string {
@@ -25,7 +25,7 @@ func at(root host.Root, words ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// The whole of what three commands say of each fixture host.
+// The complete output of three commands on each fixture host.
 func TestGPUsOfEachHostHaveCDINames(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		root := hosttest.Host(t, name)
@@ -47,8 +47,8 @@ func TestGPUsOfEachHostHaveCDINames(t *testing.T) {
 	}
 }
 
-// CDI's own rules allow both forms, and what is written is what is read.
-func TestDescriptionInBothFormsIsValid(t *testing.T) {
+// CDI allows both formats, and the parser accepts the output.
+func TestDescriptionIsValidAsJSONAndYAML(t *testing.T) {
 	root := hosttest.Host(t, "mi210x4")
 	for _, file := range []string{"/run/cdi/amd.yaml", "/run/cdi/x.json", "/srv/any"} {
 		code, out, errs := at(root, "cdi", "generate", "--output="+file)
@@ -69,8 +69,8 @@ func TestDescriptionInBothFormsIsValid(t *testing.T) {
 	require.Equal(t, yaml, strings.TrimSpace(printed))
 }
 
-// On a unit a person and the charm write the same, and neither undoes the other's.
-func TestGeneratedDescriptionIsTheCharms(t *testing.T) {
+// On a unit the command and the charm write the same file.
+func TestGeneratedDescriptionEqualsTheUnits(t *testing.T) {
 	for _, name := range []string{"amd", "mi210x4", "mi300x-cpx"} {
 		root := hosttest.Host(t, name)
 		code, _, errs := at(root, "cdi", "generate")
@@ -97,7 +97,7 @@ const ofAMD = `{"cdiVersion":"0.6.0","kind":"amd.com/gpu","containerEdits":{},"d
   {"path":"/dev/kfd","type":"c","major":235,"fileMode":432,"permissions":"rwm","uid":0,"gid":44},
   {"path":"/dev/kfd","type":"c","major":235,"fileMode":432,"permissions":"rwm","uid":0,"gid":44}]}}]}`
 
-func TestFileOfAMDsToolIsJudgedByWhatContainersGet(t *testing.T) {
+func TestFileOfAMDsToolIsComparedByContent(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, says string }{
 		"as the machine":   {"", "", ""},
 		"another number":   {`"minor":128`, `"minor":129`, "amd.com/gpu=0: /dev/dri/renderD128 is 226:129, on the machine 226:128\n"},
@@ -127,7 +127,7 @@ func TestFileOfAMDsToolIsJudgedByWhatContainersGet(t *testing.T) {
 	}
 }
 
-func TestDescriptionThatCantBeReadIsNamed(t *testing.T) {
+func TestUnreadableDescriptionIsNamed(t *testing.T) {
 	for content, says := range map[string]string{
 		"":                       "cannot decode /etc/cdi/amd.json: ",
 		"[]":                     "cannot decode /etc/cdi/amd.json: ",

@@ -1,5 +1,6 @@
-// Package cli implements the command line of dispatch. It distinguishes a call by Juju from a
-// call by a person, and hands both to packages charm and actions. It decides nothing else.
+// Package cli implements the command line of dispatch. It distinguishes a call by Juju from
+// a user's command, and passes both to packages charm and actions. It makes no other
+// decision.
 package cli
 
 import (
@@ -23,9 +24,9 @@ import (
 	"concourse-ci-machine/internal/charm/juju"
 )
 
-// Main runs dispatch on this machine, below CHARM_ROOT. It returns what Run returns.
+// Main runs dispatch on this machine, below CHARM_ROOT. It returns the exit status of Run.
 func Main(args []string, env func(string) string, stdout, stderr io.Writer) int {
-	// The programs that it starts, as apt, make files that all have to read.
+	// Programs that dispatch starts, such as apt, create files that all users must read.
 	syscall.Umask(0o022)
 	exe, err := os.Executable()
 	if err != nil {
@@ -34,21 +35,23 @@ func Main(args []string, env func(string) string, stdout, stderr io.Writer) int 
 	return Run(host.New(env("CHARM_ROOT")), exe, args, env, stdout, stderr)
 }
 
-// Run runs dispatch, whose file is exe, on a machine. It returns the exit status: 0 done or
-// honestly reported in the unit's status, 1 failed (Juju runs the hook again), 2 called wrongly.
+// Run runs dispatch on a machine. exe is the program's file. It returns the exit status: 0
+// if done or reported in the unit's status, 1 if failed (Juju retries the hook), 2 if the
+// command line is invalid.
 func Run(h host.Host, exe string, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	ctx := context.Background()
 	c := &actions.Actions{Charm: &charm.Charm{Host: h, NewID: newID, Stderr: stderr, CharmDir: charmDir(exe, env)}}
 	if filepath.Base(exe) == wellknown.Dispatch {
 		c.Start = func(args ...string) error { return host.Detach(exe, args...) }
-		c.Probe, c.Read = actions.NewProbe(c.Host, exe, "gpu", probe), gpuhealth.NewReader(c.Host, exe, "gpu", read)
+		c.Probe = actions.NewProbe(c.Host, exe, "gpu", probe)
+		c.ReadStates = gpuhealth.NewReader(c.Host, exe, "gpu", read)
 	}
 	if len(args) > 1 {
-		return runPerson(ctx, c, args[1:], env, stdout, stderr)
+		return runCommand(ctx, c, args[1:], env, stdout, stderr)
 	}
 	event, err := juju.ParseEvent(env)
 	if errors.Is(err, juju.ErrNotJuju) {
-		return runPerson(ctx, c, []string{"--help"}, env, stdout, stderr)
+		return runCommand(ctx, c, []string{"--help"}, env, stdout, stderr)
 	}
 	if err != nil {
 		return fail(stderr, err)
@@ -59,7 +62,7 @@ func Run(h host.Host, exe string, args []string, env func(string) string, stdout
 		run = c.Action
 	}
 	if err := run(ctx); err != nil {
-		// Juju puts stderr into the unit's log; the trace says where it began.
+		// Juju writes stderr to the unit's log. The trace has the origin of the error.
 		fmt.Fprintln(stderr, jujuerrors.ErrorStack(err))
 		return 1
 	}
@@ -71,8 +74,7 @@ func fail(stderr io.Writer, err error) int {
 	return 1
 }
 
-// charmDir is where the charm's files are: Juju says so, and for a person it
-// is where the program lies.
+// charmDir returns the charm's folder: from Juju, or the program's folder in a command.
 func charmDir(exe string, env func(string) string) string {
 	if d := env("JUJU_CHARM_DIR"); d != "" {
 		return d
@@ -82,6 +84,17 @@ func charmDir(exe string, env func(string) string) string {
 
 func newID() string {
 	var b [4]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	rand.Read(b[:]) // never fails: on an error crypto/rand ends the program
 	return hex.EncodeToString(b[:])
+}
+
+// becomeProgram replaces this process with another program. Tests replace the variable.
+var execProgram = syscall.Exec
+
+// becomeBaseline replaces dispatch with the charm's program gpu-baseline, which is not
+// linked into dispatch. It returns only if the program cannot be started.
+func (p *caller) execBaseline(args []string) error {
+	file := filepath.Join(p.charm.CharmDir, "bin", "gpu-baseline")
+	err := execProgram(file, append([]string{file}, args...), os.Environ())
+	return fmt.Errorf("cannot start %s: %w", file, err)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,7 +32,7 @@ func dispatchWords(t *testing.T, host string, words ...string) (code int, stdout
 	return code, out.String(), errs.String()
 }
 
-func TestExitStatusTellsHowItIs(t *testing.T) {
+func TestExitStatus(t *testing.T) {
 	for line, want := range map[string]struct {
 		host           string
 		code           int
@@ -158,7 +159,7 @@ func TestExitStatusTellsHowItIs(t *testing.T) {
 	}
 }
 
-// pseudoTerminal is a pseudo-terminal: what is written to slave is read from master.
+// pseudoTerminal opens a pseudo-terminal: master reads what is written to slave.
 func pseudoTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -211,4 +212,18 @@ func TestColoursAreForTerminals(t *testing.T) {
 	require.NoError(t, err)
 	defer null.Close()
 	require.Nil(t, term.Terminal(null, func(string) string { return "" }), "a character device, and no terminal")
+}
+
+func TestGPUBaselineIsTheCharmsProgram(t *testing.T) {
+	var started []string
+	execProgram = func(file string, argv, env []string) error {
+		started = append([]string{file}, argv[1:]...)
+		return syscall.ENOENT
+	}
+	t.Cleanup(func() { execProgram = syscall.Exec })
+	code, _, stderr := dispatch(t, "no-gpu", "gpu-baseline compare a b --help")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "gpu-baseline: no such file or directory")
+	require.Regexp(t, "/bin/gpu-baseline$", started[0])
+	require.Equal(t, []string{"compare", "a", "b", "--help"}, started[1:])
 }

@@ -33,7 +33,7 @@ type command struct {
 	args     string               // its arguments in the usage line, such as "GPU REASON"
 	min, max int                  // number of arguments; max -1 for any number
 	text     string               // one line for the list of commands
-	long     string               // what else its own help shows
+	long     string               // additional help of the command
 	example  string               // lines of an example
 	json     bool                 // it has the flag --json
 	flags    func(*pflag.FlagSet) // its other flags
@@ -74,8 +74,10 @@ func (p *caller) commands() []command {
 		{words: "gpu withhold", args: "GPU REASON", min: 2, max: -1, values: p.gpuNames,
 			text: "give a GPU to no new task until it is returned", example: "dispatch gpu withhold 0 noisy fan",
 			run: func(a []string) error { return c.GPUs().Withhold(p.stdout, a[0], strings.Join(a[1:], " ")) }},
-		{words: "gpu return", args: "GPU", min: 1, max: 1, values: p.gpuNames, text: "give a withheld GPU to tasks again",
-			run: func(a []string) error { return c.GPUs().Return(p.stdout, a[0]) }},
+		{
+			words: "gpu return", args: "GPU", min: 1, max: 1, values: p.gpuNames,
+			text: "give a withheld GPU to tasks again",
+			run:  func(a []string) error { return c.GPUs().Return(p.stdout, a[0]) }},
 		{words: "gpu prove", args: "GPU", min: 1, max: 1, values: p.gpuNames,
 			text: "run the program of gpu-proof on a withheld GPU now, and show its output",
 			run:  func(a []string) error { return c.GPUs().Prove(p.ctx, p.stdout, a[0]) }},
@@ -101,13 +103,13 @@ func (p *caller) commands() []command {
 			text: "explain error N: its meaning, its causes, and what to do",
 			run: func(a []string) error {
 				if err := c.ExplainError(p.stdout, a[0], p.format); err != nil {
-					return &wrongLine{text: err.Error()}
+					return &usageError{text: err.Error()}
 				}
 				return nil
 			}},
 		{words: "gpu-baseline", args: "[ARGS]", max: -1, raw: true,
 			text: "compare profiles of GPU programs, and find the commit that is slower",
-			run:  p.becomeBaseline},
+			run:  p.execBaseline},
 		{words: "version", hidden: true, text: "print the version", run: func([]string) error {
 			_, err := fmt.Fprintln(p.stdout, "concourse-ci-machine", version.Version)
 			return err
@@ -115,7 +117,7 @@ func (p *caller) commands() []command {
 	}, p.ownCommands()...)
 }
 
-// ownCommands returns the commands that dispatch and Pebble start, and people do not.
+// ownCommands returns the commands that dispatch and Pebble start.
 func (p *caller) ownCommands() []command {
 	c := p.charm
 	all := []command{
@@ -126,21 +128,33 @@ func (p *caller) ownCommands() []command {
 			}
 			return err
 		}},
-		{words: "gpu " + wellknown.ReadGPUFiles, run: func([]string) error { return gpu.ServeFiles(c.Host.Root, os.Stdin, p.stdout) }},
-		{words: "gpu " + read, run: func([]string) error { return gpuhealth.Write(p.stdout, gpuhealth.Read(c.Host.Root)) }},
+		{
+			words: "gpu " + wellknown.ReadGPUFiles,
+			run:   func([]string) error { return gpu.ServeFiles(c.Host.Root, os.Stdin, p.stdout) },
+		},
+		{
+			words: "gpu " + read,
+			run:   func([]string) error { return gpuhealth.Write(p.stdout, gpuhealth.Read(c.Host.Root)) },
+		},
 		// The watcher's loop, and what Pebble starts in its place if GPUs are only leased.
 		{words: "gpu watch", run: func([]string) error { return c.GPUs().Look(p.ctx, p.stdout) }},
 		{words: "gpu leases", run: func([]string) error { return c.GPUs().ReportLeases(p.ctx, p.stdout) }},
-		{words: "gpu open", args: "GPU", min: 1, max: 1, run: func(a []string) error { return c.GPUs().OpenNode(p.ctx, p.stdout, a[0]) }},
-		{words: "gpu proof", args: "GPU", min: 1, max: 1, run: func(a []string) error { return c.GPUs().RecordProof(p.ctx, p.stdout, a[0]) }},
+		{
+			words: "gpu open", args: "GPU", min: 1, max: 1,
+			run: func(a []string) error { return c.GPUs().OpenNode(p.ctx, p.stdout, a[0]) },
+		},
+		{
+			words: "gpu proof", args: "GPU", min: 1, max: 1,
+			run: func(a []string) error { return c.GPUs().RecordProof(p.ctx, p.stdout, a[0]) },
+		},
 		{words: "gpu bench", args: "GPU [back|end]", min: 1, max: 2, run: func(a []string) error {
 			switch {
 			case len(a) == 1:
-				return c.GPUs().SeeBench(p.ctx, a[0], watcher.BenchLooks)
+				return c.GPUs().WatchBench(p.ctx, a[0], watcher.BenchLooks)
 			case a[1] == "back" || a[1] == "end":
 				return c.GPUs().EndBench(p.stdout, a[0], a[1] == "end")
 			}
-			return &wrongLine{text: fmt.Sprintf("cannot end a bench with %q: want back or end", a[1])}
+			return &usageError{text: fmt.Sprintf("cannot end a bench with %q: want back or end", a[1])}
 		}},
 	}
 	for i := range all {

@@ -10,12 +10,14 @@ import (
 )
 
 const labelsText = "Names and values are those of AMD's node labeller, and gpu=true and amd.com/gpu=true. " +
-	"The command reads sysfs only: it opens no GPU and contacts no cluster. It works on any machine, with or without Juju.\n\n"
+	"The command reads sysfs only: it opens no GPU and contacts no cluster. It works on any machine, with or " +
+	"without Juju.\n\n"
 
 func (p *caller) labelsCommand() command {
 	return command{words: "kubernetes labels", json: true,
 		text: "print labels of this machine's AMD GPUs for Node Feature Discovery",
-		long: "Prints the labels as Node Feature Discovery reads them, for a file in " + nodelabels.Dir + ".\n\n" + labelsText,
+		long: "Prints the labels as Node Feature Discovery reads them, for a file " +
+			"in " + nodelabels.Dir + ".\n\n" + labelsText,
 		run: func([]string) error {
 			labels, err := p.nodeLabels()
 			switch {
@@ -55,7 +57,9 @@ func (p *caller) nodeLabels() (map[string]string, error) {
 	}
 	labels := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, inv.Of(gpu.AMD)))
 	if len(labels) == 0 {
-		return nil, errors.New("cannot label a node: this machine has no AMD GPU that counts; dispatch gpu list says what it has")
+		return nil, errors.New(
+			"cannot label a node: this machine has no AMD GPU that counts; dispatch gpu list says what it has",
+		)
 	}
 	return labels, nil
 }

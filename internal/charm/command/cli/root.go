@@ -20,23 +20,23 @@ import (
 // width is the number of columns of help texts.
 const width = 80
 
-// caller is a person, or a script, that calls dispatch.
+// caller holds the input and output of a command, for a user or a script.
 type caller struct {
 	ctx            context.Context
 	charm          *actions.Actions
 	stdout, stderr io.Writer
-	screen         *os.File // stdout if it is a terminal, else nil
+	screen         *os.File // stdout if it is a terminal, or nil
 	format         term.Format
 	env            func(string) string
 }
 
 // wrongLine reports a wrong command line: exit status 2.
-type wrongLine struct {
+type usageError struct {
 	text string
 	help string // the command with the help on it, "" for none
 }
 
-func (w *wrongLine) Error() string {
+func (w *usageError) Error() string {
 	if w.help == "" {
 		return w.text
 	}
@@ -44,7 +44,10 @@ func (w *wrongLine) Error() string {
 }
 
 // runPerson runs the command of a person and returns the exit status.
-func runPerson(ctx context.Context, c *actions.Actions, args []string, env func(string) string, stdout, stderr io.Writer) int {
+func runCommand(
+	ctx context.Context, c *actions.Actions, args []string, env func(string) string,
+	stdout, stderr io.Writer,
+) int {
 	screen := term.Terminal(stdout, env)
 	// See no-color.org.
 	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}, env}
@@ -55,7 +58,7 @@ func runPerson(ctx context.Context, c *actions.Actions, args []string, env func(
 		return 0
 	}
 	fmt.Fprintln(stderr, err)
-	var wrong *wrongLine
+	var wrong *usageError
 	if errors.As(err, &wrong) {
 		return 2
 	}
@@ -75,7 +78,7 @@ func (p *caller) root() *cobra.Command {
 	root.SetVersionTemplate("concourse-ci-machine {{.Version}}\n")
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &wrongLine{fmt.Sprintf("cannot run %s: %v", c.CommandPath(), err), c.CommandPath()}
+		return &usageError{fmt.Sprintf("cannot run %s: %v", c.CommandPath(), err), c.CommandPath()}
 	})
 	root.CompletionOptions.DisableDescriptions = true
 	parents := map[string]*cobra.Command{}
@@ -83,7 +86,9 @@ func (p *caller) root() *cobra.Command {
 		parent, name := root, c.words
 		if group, word, ok := strings.Cut(c.words, " "); ok {
 			if parents[group] == nil {
-				parents[group] = &cobra.Command{Use: group, Short: groups[group], Args: cobra.ArbitraryArgs, RunE: wantCommand}
+				parents[group] = &cobra.Command{
+					Use: group, Short: groups[group], Args: cobra.ArbitraryArgs, RunE: wantCommand,
+				}
 				root.AddCommand(parents[group])
 			}
 			parent, name = parents[group], word
@@ -107,11 +112,14 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 			if len(args) >= c.min && (c.max < 0 || len(args) <= c.max) {
 				return nil
 			}
-			return &wrongLine{fmt.Sprintf("cannot run %s with %q: want %s", cc.CommandPath(), strings.Join(args, " "), synopsis(cc)), cc.CommandPath()}
+			return &usageError{
+				fmt.Sprintf("cannot run %s with %q: want %s", cc.CommandPath(), strings.Join(args, " "), synopsis(cc)),
+				cc.CommandPath(),
+			}
 		},
 		RunE: func(cc *cobra.Command, args []string) error {
 			err := c.run(args)
-			if wrong := (*wrongLine)(nil); errors.As(err, &wrong) && wrong.help == "" {
+			if wrong := (*usageError)(nil); errors.As(err, &wrong) && wrong.help == "" {
 				wrong.help = cc.CommandPath()
 			}
 			return err
@@ -123,7 +131,9 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 			case c.values == nil || len(args) > 0:
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return slices.DeleteFunc(c.values(), func(v string) bool { return !strings.HasPrefix(v, begun) }), cobra.ShellCompDirectiveNoFileComp
+			return slices.DeleteFunc(
+				c.values(), func(v string) bool { return !strings.HasPrefix(v, begun) },
+			), cobra.ShellCompDirectiveNoFileComp
 		}}
 	if c.json {
 		cc.Flags().BoolVar(&p.format.JSON, "json", false, "print JSON")
@@ -143,14 +153,17 @@ func wantCommand(c *cobra.Command, args []string) error {
 		}
 	}
 	if len(args) == 0 {
-		return &wrongLine{fmt.Sprintf("cannot run %s without a command: want one of %s", c.CommandPath(), strings.Join(names, ", ")), c.CommandPath()}
+		return &usageError{
+			fmt.Sprintf("cannot run %s without a command: want one of %s", c.CommandPath(), strings.Join(names, ", ")),
+			c.CommandPath(),
+		}
 	}
 	text := fmt.Sprintf("cannot run %s %q: no such command", c.CommandPath(), args[0])
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		text += "; did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return &wrongLine{text, c.CommandPath()}
+	return &usageError{text, c.CommandPath()}
 }
 
 // synopsis returns the usage line of a command.

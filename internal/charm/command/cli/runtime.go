@@ -24,15 +24,23 @@ func (p *caller) runtimeCommand() command {
 		long: "Adds runc-amd-wrapper to a container engine as the runtime \"amd\", and turns CDI on if the " +
 			"engine needs that. It prints what it does, adds only its own keys or its own file, and " +
 			"restarts nothing unless told to. Without root, podman is that of the calling user.",
-		example: "sudo dispatch cdi generate\nsudo dispatch runtime configure docker --restart\ndocker run --runtime amd IMAGE",
+		example: "sudo dispatch cdi generate\nsudo dispatch runtime configure docker --restart\n" +
+			"docker run --runtime amd IMAGE",
 		flags: func(fs *pflag.FlagSet) {
 			fs.BoolVar(&set, "set-as-default", false, "use it for containers that name no runtime")
 			fs.BoolVar(&unset, "unset-as-default", false, "stop using it for them")
 			fs.BoolVar(&r.Remove, "remove", false, "remove exactly what was added")
 			fs.BoolVar(&r.Restart, "restart", false, "restart or reload the engine if it needs that")
 			fs.BoolVar(&dry, "dry-run", false, "print what would be done, change nothing")
-			fs.StringVar(&r.Wrapper, "wrapper", "", "`PATH` of runc-amd-wrapper (default: beside this program, else on PATH)")
-			fs.StringVar(&r.File, "config-path", "", "`PATH` of the engine's file (daemon.json, config.toml), or for podman and crio of the file that is made")
+			fs.StringVar(
+				&r.Wrapper, "wrapper", "",
+				"`PATH` of runc-amd-wrapper (default: beside this program, else on PATH)",
+			)
+			fs.StringVar(
+				&r.File, "config-path", "",
+				"`PATH` of the engine's file (daemon.json, config.toml), or for podman and crio "+
+					"of the file that is made",
+			)
 			fs.StringVar(&r.Engine, "runtime", "", "the same as `NAME` after configure")
 		},
 		run: func(words []string) error {
@@ -41,9 +49,14 @@ func (p *caller) runtimeCommand() command {
 			}
 			switch {
 			case len(words) != 1 || !slices.Contains(engines.Names(), words[0]):
-				return &wrongLine{text: fmt.Sprintf("cannot configure %q: want one of %s", strings.Join(words, " "), strings.Join(engines.Names(), ", "))}
+				return &usageError{text: fmt.Sprintf(
+					"cannot configure %q: want one of %s", strings.Join(words, " "),
+					strings.Join(engines.Names(), ", "),
+				)}
 			case set && unset, r.Remove && (set || unset):
-				return &wrongLine{text: "cannot do both: --set-as-default, --unset-as-default and --remove exclude each other"}
+				return &usageError{
+					text: "cannot do both: --set-as-default, --unset-as-default and --remove exclude each other",
+				}
 			case set:
 				r.Default = engines.Set
 			case unset:
@@ -79,7 +92,7 @@ func (p *caller) configure(r engines.Request, dry bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.carryOut(dry, want...); err != nil {
+	if err := p.applyPlan(dry, want...); err != nil {
 		return err
 	}
 	if !r.Remove && !p.charm.Host.Exists(cdi.Path) {
@@ -91,10 +104,13 @@ func (p *caller) configure(r engines.Request, dry bool) (err error) {
 	return nil
 }
 
-// findWrapper looks where the charm has it, and where people put programs.
+// findWrapper searches the charm's folder, and then PATH.
 func (p *caller) findWrapper() string {
 	dir := p.charm.CharmDir
-	for _, path := range append([]string{filepath.Join(dir, wrapperProgram), filepath.Join(dir, "bin", wrapperProgram)}, onPath(p.env("PATH"))...) {
+	for _, path := range append(
+		[]string{filepath.Join(dir, wrapperProgram), filepath.Join(dir, "bin", wrapperProgram)},
+		searchPath(p.env("PATH"))...,
+	) {
 		if st, err := p.charm.Host.Stat(path); err == nil && st.Mode().IsRegular() {
 			return path
 		}
@@ -102,7 +118,7 @@ func (p *caller) findWrapper() string {
 	return "/usr/local/bin/" + wrapperProgram
 }
 
-func onPath(path string) (all []string) {
+func searchPath(path string) (all []string) {
 	for _, dir := range filepath.SplitList(path) {
 		if filepath.IsAbs(dir) {
 			all = append(all, filepath.Join(dir, wrapperProgram))

@@ -9,8 +9,8 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// What is printed is what a person does next; a dry run changes nothing.
-func TestRuntimeConfigureSaysWhatItDoesAndWhatIsNext(t *testing.T) {
+// The output has the next steps for the user. A dry run changes nothing.
+func TestRuntimeConfigurePrintsStepsAndAdvice(t *testing.T) {
 	root := hosttest.Host(t, "amd")
 	hosttest.Put(t, root, "/usr/local/bin/runc-amd-wrapper", "#!/bin/sh\n")
 	require.NoError(t, os.Chmod(root.Path("/usr/local/bin/runc-amd-wrapper"), 0o755))
@@ -37,7 +37,7 @@ func TestRuntimeConfigureSaysWhatItDoesAndWhatIsNext(t *testing.T) {
 	require.False(t, root.Exists(file))
 }
 
-func TestRuntimeConfigureTakesAnotherFile(t *testing.T) {
+func TestRuntimeConfigureAcceptsAnotherFile(t *testing.T) {
 	root := hosttest.Host(t, "amd")
 	hosttest.Put(t, root, "/opt/x", "#!/bin/sh\n")
 	require.NoError(t, os.Chmod(root.Path("/opt/x"), 0o755))

@@ -25,7 +25,9 @@ func (p *caller) topCommand() command {
 		},
 		run: func([]string) error {
 			if interval < time.Second {
-				return &wrongLine{text: fmt.Sprintf("cannot show who uses the GPUs every %s: want 1s or more", interval)}
+				return &usageError{text: fmt.Sprintf(
+					"cannot show who uses the GPUs every %s: want 1s or more", interval,
+				)}
 			}
 			if once || p.format.JSON || p.screen == nil {
 				return p.charm.GPUTop(p.ctx, p.stdout, p.format, actions.Top{})
@@ -41,7 +43,7 @@ func (p *caller) repeatTop(interval time.Duration) error {
 	again := time.NewTicker(interval)
 	defer again.Stop()
 	fmt.Fprint(p.stdout, "\x1b[2J")
-	return p.charm.GPUTop(ctx, p.stdout, p.format, actions.Top{Again: again.C, Rows: func() int {
+	return p.charm.GPUTop(ctx, p.stdout, p.format, actions.Top{Refresh: again.C, Rows: func() int {
 		_, rows := term.Size(p.screen)
 		return rows
 	}})

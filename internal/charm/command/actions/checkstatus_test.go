@@ -1,0 +1,124 @@
+package actions
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// onHost returns a unit on a fixture host.
+func onHost(t *testing.T, host string) *Actions {
+	t.Helper()
+	return &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, host))}}
+}
+
+// faultyRecord returns a record of GPUs with these faults.
+func faultyRecord(c *Actions, faults map[string]health.Fault, names ...string) quarantine.Record {
+	l := quarantine.Look{At: c.Host.Now().Add(-time.Hour), Policy: quarantine.Auto}
+	for i, name := range names {
+		l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+	}
+	r := quarantine.Decide(quarantine.Record{}, l)
+	l.At = l.At.Add(time.Second)
+	for i, name := range names {
+		if f, sick := faults[name]; sick {
+			l.GPUs[i].State, l.GPUs[i].Faults = health.Critical, []health.Fault{f}
+		}
+	}
+	return quarantine.Decide(r, l)
+}
+
+func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
+	const a, b, d, away = "0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:99:00.0"
+	const one, two = "GPU 0 (GPU-7c1e55a90b34d2f6, 0000:23:00.0)", "GPU 1 (GPU-2f90ab16c8e7431d, 0000:43:00.0)"
+	hang := health.Fault{Kind: health.Hang, Signals: []string{"kernel_log"}}
+	c := onHost(t, "mi210x4")
+	at := c.Host.Now().Add(-time.Hour + time.Second).UTC().Format("2006-01-02 15:04:05 UTC")
+	for name, tc := range map[string]struct {
+		record func() quarantine.Record
+		want   []string
+	}{
+		"nobody watches": {func() quarantine.Record { return quarantine.Record{} }, nil},
+		"all are well":   {func() quarantine.Record { return faultyRecord(c, nil, a, b) }, []string{"ok      gpus in service: 2 of 2"}},
+		"one hangs": {func() quarantine.Record { return faultyRecord(c, map[string]health.Fault{b: hang}, a, b, d) }, []string{
+			"warn    service of " + two + ": is withheld since " + at + ": hangs or is in reset (kernel_log); what to do: juju run w/0 explain-error code=2",
+			"ok      gpus in service: 2 of 3"}},
+		"KFD does not know one": {func() quarantine.Record {
+			return faultyRecord(c, map[string]health.Fault{b: {Kind: "not_in_kfd"}}, a, b)
+		}, []string{
+			"warn    service of " + two + ": is withheld since " + at + ": the kernel's KFD does not know it any more; more: juju run w/0 gpu-status",
+			"ok      gpus in service: 1 of 2"}},
+		"one is gone": {func() quarantine.Record { return faultyRecord(c, map[string]health.Fault{away: hang}, a, away) }, []string{
+			"warn    service of GPU 0000:99:00.0: is withheld since " + at +
+				": hangs or is in reset (kernel_log); give it back to the unit, or go on without it: juju run w/0 gpu-return gpu=0000:99:00.0",
+			"ok      gpus in service: 1 of 2"}},
+		"on trial": {func() quarantine.Record {
+			r := faultyRecord(c, map[string]health.Fault{b: hang}, a, b)
+			l := quarantine.Look{At: c.Host.Now().Add(-30 * time.Minute), Policy: quarantine.Auto}
+			for i, name := range []string{a, b} {
+				l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+			}
+			return quarantine.Decide(r, l)
+		}, []string{
+			"warn    service of " + two + ": is withheld since " + at + ": hangs or is in reset (kernel_log); well again since " +
+				c.Host.Now().Add(-30*time.Minute).UTC().Format("2006-01-02 15:04:05 UTC") + ", and on trial; it comes back by itself; at once: juju run w/0 gpu-return gpu=1",
+			"ok      gpus in service: 1 of 2"}},
+		"too often": {func() quarantine.Record {
+			r := faultyRecord(c, map[string]health.Fault{b: hang}, a, b)
+			r.Find(b).ManualReturn = true
+			return r
+		}, []string{
+			"FAILED  service of " + two + ": is withheld since " + at +
+				": hangs or is in reset (kernel_log); too often within a day, so a person has to return it; once it is mended: juju run w/0 gpu-return gpu=1",
+			"ok      gpus in service: 1 of 2"}},
+		"its tasks end badly": {func() quarantine.Record {
+			r := faultyRecord(c, nil, a, b)
+			r.Find(b).Warning = &health.Fault{Kind: "failed_tasks", Value: 4, Limit: 4}
+			return r
+		}, []string{
+			"warn    tasks of " + two + ": 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it with a result that you know",
+			"ok      gpus in service: 2 of 2"}},
+		"by hand, and none is left": {func() quarantine.Record {
+			r, err := faultyRecord(c, nil, a).Withhold(a, "noisy fan", c.Host.Now().Add(-time.Hour+time.Second))
+			require.NoError(t, err)
+			return r
+		}, []string{
+			"warn    service of " + one + ": is withheld since " + at + " by hand: noisy fan; give it back: juju run w/0 gpu-return gpu=0",
+			"FAILED  gpus in service: 0 of 1; tasks that ask for a GPU are refused"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, quarantine.Write(c.Host.Root, tc.record()))
+			var r report
+			c.checkService("w/0", &r)
+			want := bytes.Buffer{}
+			for _, line := range tc.want {
+				fmt.Fprintln(&want, line)
+			}
+			require.Equal(t, want.String(), r.text())
+		})
+	}
+	hosttest.Put(t, c.Host.Root, quarantine.File, "{")
+	var r report
+	c.checkService("w/0", &r)
+	require.Empty(t, r.checks, "it is made anew within seconds")
+}
+
+func TestListNamesQuarantinedGPUs(t *testing.T) {
+	c := onHost(t, "mi210x4")
+	const b = "0000:43:00.0"
+	require.NoError(t, quarantine.Write(c.Host.Root, faultyRecord(c, map[string]health.Fault{b: {Kind: health.Hang, Signals: []string{"kernel_log"}}}, b)))
+	var text bytes.Buffer
+	require.NoError(t, c.ListGPUs(t.Context(), &text, false))
+	require.Regexp(t, `\n {5}is withheld since .* UTC: hangs or is in reset \(kernel_log\)\n`, text.String())
+	text.Reset()
+	require.NoError(t, c.ListGPUs(t.Context(), &text, true))
+	require.Contains(t, text.String(), `"service": "withheld"`)
+}

@@ -1,0 +1,143 @@
+package actions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/concourse"
+)
+
+// landWorker makes the worker finish its tasks and stop. It stays stopped until
+// restart-services. The web keeps its volumes.
+func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("land the worker", model.WorkerRole); err != nil {
+		return nil, err
+	}
+	if !u.Want.Worker.Up {
+		return nil, fmt.Errorf("cannot land the worker: it is not to be running; juju status says why")
+	}
+	if err := c.Host.WriteFile(role.LandedFile, nil, 0o600); err != nil {
+		return nil, err
+	}
+	// Disabled, because it would start again with the machine.
+	for _, command := range []host.Command{resource.Systemctl("disable", concourse.Unit),
+		resource.Systemctl("kill", "--kill-whom=main", "--signal=SIGUSR1", concourse.Unit)} {
+		if _, err := c.Host.Run(ctx, command); err != nil {
+			return nil, errors.Join(err, c.Host.Remove(role.LandedFile)) // the next hook enables the unit
+		}
+	}
+	for waited := time.Duration(0); waited < u.Config.WorkerDrainTimeout; waited += landPoll {
+		states, err := resource.ShowUnits(ctx, c.Host, concourse.Unit)
+		if err != nil {
+			return nil, err
+		}
+		if s := states[concourse.Unit]; !s.Running() {
+			return map[string]any{"landed": true, "message": "the worker takes no work until restart-services"}, nil
+		}
+		c.Host.Sleep(landPoll)
+	}
+	return map[string]any{"landed": false}, fmt.Errorf(
+		"cannot wait longer than worker-drain-timeout (%s) for the running tasks: the worker lands when they "+
+			"end, and takes no new ones",
+		u.Config.WorkerDrainTimeout,
+	)
+}
+
+const landPoll = 2 * time.Second
+
+// pruneWorker removes a worker that no longer exists from the web's list.
+func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("prune a worker", model.WebRole); err != nil {
+		return nil, err
+	}
+	name, _ := params["worker"].(string)
+	if name == "" {
+		return nil, fmt.Errorf("cannot prune a worker without its name: give worker=<name> as fly workers shows it")
+	}
+	if !u.Want.Web.Up {
+		return nil, fmt.Errorf("cannot prune a worker: the web is not running; juju status says why")
+	}
+	if err := c.expel(ctx, u, name); err != nil {
+		return nil, err
+	}
+	api := c.webAPI(u)
+	workers, err := api.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, w := range workers {
+		names = append(names, w.Name+" ("+w.State+")")
+		if w.Name != name {
+			continue
+		}
+		// A worker stays as retiring if its tasks did not end before its unit was removed.
+		leaves := w.State == "landing" || w.State == "retiring"
+		if w.State == "running" && u.Facts.Web.HasLeft(name) && !u.Facts.Web.Related(name) {
+			// Without its key it is listed as running for a while.
+			if err := api.Land(ctx, w); err != nil {
+				return nil, err
+			}
+			w.State = "landing"
+		}
+		if w.State == "running" || leaves && u.Facts.Web.Related(name) {
+			return nil, fmt.Errorf(
+				"cannot prune worker %s: it is %s; stop it first (juju run <its unit> land-worker)",
+				name, w.State,
+			)
+		}
+		if err := api.Prune(ctx, name); err != nil {
+			return nil, err
+		}
+		return map[string]any{"pruned": name}, nil
+	}
+	return nil, fmt.Errorf("cannot prune worker %q: the web has %s", name, workerList(names))
+}
+
+// expel removes the key of a removed worker that still drains, and disconnects it: prune
+// does not wait for the worker's tasks. The next hook removes its record.
+func (c *Actions) expel(ctx context.Context, u unitState, name string) error {
+	if !u.Facts.Web.HasLeft(name) {
+		return nil
+	}
+	facts, web := u.Facts, *u.Facts.Web
+	web.Departed = slices.Clone(web.Departed)
+	for i := range web.Departed {
+		if web.Departed[i].Name == name {
+			web.Departed[i].Until = time.Time{}
+		}
+	}
+	facts.Web = &web
+	want, err := c.Redesire(ctx, facts, u.Config)
+	if err != nil {
+		return err
+	}
+	return c.apply(ctx, facts, want)
+}
+
+func workerList(names []string) string {
+	if len(names) == 0 {
+		return "no workers"
+	}
+	return strings.Join(names, ", ")
+}
+
+// acceptGPUs makes the current GPUs the expected GPUs, from the next hook on.
+func (c *Actions) acceptGPUs(_ context.Context, u unitState, _ map[string]any) (map[string]any, error) {
+	if err := u.checkUsable("accept the GPUs", model.WorkerRole); err != nil {
+		return nil, err
+	}
+	if err := c.Host.Remove(worker.GPUsFile); err != nil {
+		return nil, err
+	}
+	return map[string]any{"gpus": fmt.Sprintf("%d, from the next hook on", u.Want.Worker.GPUs.Count)}, nil
+}

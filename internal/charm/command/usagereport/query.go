@@ -1,0 +1,104 @@
+package usagereport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+const (
+	timeout   = 30 * time.Second // of one query
+	maxAnswer = 16 << 20         // bytes
+)
+
+// sample holds one series of an answer.
+type sample struct {
+	Metric map[string]string `json:"metric"`
+	Value  value             `json:"value"`
+}
+
+func (s sample) key() [2]string { return [2]string{s.Metric["team"], s.Metric["pipeline"]} }
+
+// number returns the value, or 0 if it is not a number, so that it does not change a sum.
+func (s sample) number() float64 {
+	n := float64(s.Value)
+	if math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// value decodes Prometheus' [time, "number"].
+type value float64
+
+func (v *value) UnmarshalJSON(data []byte) error {
+	var pair []any
+	if err := json.Unmarshal(data, &pair); err != nil || len(pair) != 2 {
+		return errors.New("a value is no pair of a time and a number")
+	}
+	text, _ := pair[1].(string)
+	n, err := strconv.ParseFloat(text, 64)
+	*v = value(n)
+	return err
+}
+
+// query runs an instant query of Prometheus' HTTP API.
+func query(ctx context.Context, prometheus, expr string, at time.Time) ([]sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	q := url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, prometheus+"/api/v1/query?"+q.Encode(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("cannot ask %s: %w", prometheus, err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err // without the query
+		}
+		return nil, fmt.Errorf("cannot reach %s: %w; is prometheus-url right?", prometheus, err)
+	}
+	defer resp.Body.Close()
+	got, err := decode(io.LimitReader(resp.Body, maxAnswer))
+	switch {
+	case resp.StatusCode != http.StatusOK && err == nil:
+		err = errors.New(resp.Status)
+	case resp.StatusCode != http.StatusOK:
+		err = fmt.Errorf("%s: %w", resp.Status, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf(
+			"cannot use the answer of %s: %w; is prometheus-url that of a Prometheus?", prometheus, err,
+		)
+	}
+	return got, nil
+}
+
+// decode decodes the answer to an instant query.
+func decode(r io.Reader) ([]sample, error) {
+	var answer struct {
+		Status, Error string
+		Data          struct {
+			Type   string   `json:"resultType"`
+			Result []sample `json:"result"`
+		}
+	}
+	if err := json.NewDecoder(r).Decode(&answer); err != nil {
+		return nil, errors.New("it is no answer to a query")
+	}
+	if answer.Status != "success" {
+		return nil, fmt.Errorf("it says %.200q", answer.Error)
+	}
+	if answer.Data.Type != "vector" {
+		return nil, errors.New("it is no vector")
+	}
+	return answer.Data.Result, nil
+}

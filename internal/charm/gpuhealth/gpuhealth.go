@@ -1,0 +1,103 @@
+// Package gpuhealth reads the health of a unit's GPUs: from the exporter, which watches
+// them, or once from the driver, without a history.
+package gpuhealth
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"concourse-ci-machine/internal/exporter/api"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu/health"
+)
+
+// State describes the health of one GPU in the action gpu-health.
+type State struct {
+	Index     int          `json:"index"` // the number in gpu-device-ids
+	Name      string       `json:"name"`
+	PCI       string       `json:"pci"`
+	Partition int          `json:"partition"`
+	State     health.State `json:"state"`
+	Score     *float64     `json:"score"` // 0 to 100; null if the state is unknown
+	Reason    string       `json:"reason"`
+	Codes     []int        `json:"codes"` // of explain-error, for the reason
+}
+
+// SeeCodes refers to explain-error.
+func SeeCodes(codes []int) string {
+	if len(codes) == 0 {
+		return ""
+	}
+	texts := make([]string, len(codes))
+	for i, n := range codes {
+		texts[i] = fmt.Sprint(n)
+	}
+	return " (see explain-error " + strings.Join(texts, ", ") + ")"
+}
+
+// Read reads the GPUs once. It returns even if a GPU hangs, but its process cannot end
+// before the kernel returns: see NewReader.
+func Read(r host.Root) []State {
+	return States(api.StatusOf(monitor.New(r, monitor.All(r), monitor.Options{}).Snapshot()))
+}
+
+// readTimeout is longer than Read takes.
+const readTimeout = 3 * monitor.Deadline
+
+// NewReader runs argv, a process that writes the result of Read as JSON. A GPU that hangs
+// blocks that process and not this one, which Juju waits for.
+func NewReader(r host.Runner, argv ...string) func(context.Context) ([]State, error) {
+	return func(ctx context.Context) ([]State, error) {
+		out, err := r.Run(ctx, host.Command{Argv: argv, ReadOnly: true, Deadline: readTimeout})
+		var command *host.CommandError
+		switch {
+		case errors.As(err, &command) && command.Timeout > 0:
+			return nil, fmt.Errorf(
+				"reading the GPUs does not end within %s: one hangs; see explain-error 2",
+				command.Timeout,
+			)
+		case err != nil:
+			return nil, err
+		}
+		var states []State
+		if err := json.Unmarshal(out, &states); err != nil {
+			return nil, fmt.Errorf("cannot read the answer of %q: %w", strings.Join(argv, " "), err)
+		}
+		return states, nil
+	}
+}
+
+// Write writes the input of NewReader.
+func Write(w io.Writer, states []State) error { return term.JSON(w, states) }
+
+// States extracts the health from the exporter's list.
+func States(all []api.Status) (out []State) {
+	for _, s := range all {
+		g := State{Index: s.Index, Name: Printable(s.Name), PCI: Printable(s.PCI), Partition: s.Partition,
+			State: health.State(cmp.Or(Printable(string(s.Health.State)), string(health.Unknown))),
+			Score: s.Health.Score, Reason: cmp.Or(
+				Printable(s.Health.Reason), "nothing is known of it",
+			), Codes: knownCodes(s.Health.Codes)}
+		out = append(out, g)
+	}
+	return out
+}
+
+// knownCodes returns the codes that explain-error has.
+func knownCodes(codes []int) []int {
+	known := []int{}
+	for _, n := range codes {
+		if n >= 1 && n <= 8 {
+			known = append(known, n)
+		}
+	}
+	return known
+}

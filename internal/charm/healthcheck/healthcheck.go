@@ -1,0 +1,105 @@
+// Package healthcheck runs gpu-proof, the operator's health check for a GPU. The program
+// runs in a container with this GPU alone, and the result is written to a file. Decisions
+// on GPUs are made in package quarantine. The program gets no more than a task could have:
+// no network, no privileges, no file that only root can read.
+package healthcheck
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/cdi"
+	"concourse-ci-machine/internal/oci"
+)
+
+const (
+	// Dir has the locks, the results and the containers' bundles.
+	Dir = "/run/concourse-gpu-proof"
+	// OutputDir has the last output of each GPU's health check. It survives a reboot, which
+	// often follows a failed health check.
+	OutputDir = wellknown.StateDir + "/gpu-proof"
+)
+
+// Job describes a health check to run.
+type Job struct {
+	Name    string // see gpu.Slot
+	Index   int    // the number in gpu-device-ids
+	PCI     string
+	Command string
+	Runc    string              // the release's own
+	Nodes   []*specs.DeviceNode // of this GPU, see cdi.Nodes
+	// Recursive is machine.Machine.RecursiveReadonly.
+	Recursive bool
+}
+
+// Prepare finds what a health check needs on the machine. The error is the reason why it
+// cannot run now, and not a fault of the GPU.
+func Prepare(r host.Root, name, command string) (j Job, err error) {
+	if err := checkProgram(r, command); err != nil {
+		return j, err
+	}
+	data, err := r.ReadFile(oci.DefaultConfig)
+	var wrapper oci.Config
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return j, fmt.Errorf("there is no %s: tasks get no GPU on this unit yet; see its status", oci.DefaultConfig)
+	case err != nil:
+		return j, err
+	case json.Unmarshal(data, &wrapper) != nil:
+		return j, fmt.Errorf("cannot decode %s; the next hook writes it anew", oci.DefaultConfig)
+	case !r.Exists(wrapper.Runtime):
+		return j, fmt.Errorf("there is no %s: Concourse is not installed yet; see the unit's status", wrapper.Runtime)
+	}
+	inv, err := gpu.Discover(r)
+	if err != nil {
+		return j, err
+	}
+	for i, g := range inv.Of(gpu.AMD) {
+		if gpu.Slot(g.PCI, g.Partition) != name {
+			continue
+		}
+		j = Job{Name: name, Index: i, PCI: g.PCI, Command: command, Runc: r.Path(wrapper.Runtime)}
+		j.Nodes, err = cdi.Nodes(r, i, g)
+		return j, err
+	}
+	return j, fmt.Errorf("GPU %s has no node that this unit may use; dispatch gpu list says why", name)
+}
+
+// checkProgram checks the program before root starts it as another user. The file and its
+// folders must belong to root, so that no other user can replace the program.
+func checkProgram(r host.Root, command string) error {
+	for p := command; ; p = path.Dir(p) {
+		st, err := r.Lstat(p)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("there is no %s; put it there, or take it out of the option gpu-proof", p)
+		case err != nil:
+			return fmt.Errorf("cannot look at %s: %w", p, err)
+		case st.Mode()&fs.ModeSymlink != 0:
+			return fmt.Errorf("%s is a link; name what it leads to in gpu-proof", p)
+		case p == command && !st.Mode().IsRegular():
+			return fmt.Errorf("%s is no file", p)
+		case p == command && st.Mode().Perm()&0o001 == 0:
+			return fmt.Errorf("%s can't be executed by everybody; chmod 755 it", p)
+		case p != command && !st.IsDir():
+			return fmt.Errorf("%s is no folder", p)
+		case p != command && st.Mode().Perm()&0o001 == 0:
+			return fmt.Errorf("%s can't be entered by everybody; chmod 755 it", p)
+		}
+		if err := host.OnlyRoots(p, st); err != nil || p == "/" {
+			return err
+		}
+	}
+}
+
+// id returns the name of the container and of its folder.
+func (j Job) id() string { return "concourse-gpu-proof-" + strings.ReplaceAll(j.Name, ":", "-") }

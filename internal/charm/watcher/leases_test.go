@@ -1,0 +1,201 @@
+package watcher
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/pool/admission"
+	"concourse-ci-machine/internal/pool/clockpin"
+	"concourse-ci-machine/internal/pool/lease"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// openIn makes the exporter report that containers have the first GPU open.
+func openIn(t *testing.T, u *Unit, containers ...string) {
+	t.Helper()
+	watchedBy(t, u)
+	resp, err := http.Get(u.ExporterURL)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	var report api.Report
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&report))
+	report.GPUs[0].Users = []api.User{}
+	for _, c := range containers {
+		report.GPUs[0].Users = append(report.GPUs[0].Users, api.User{Container: c, Processes: 1})
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(report) }))
+	t.Cleanup(s.Close)
+	u.ExporterURL = s.URL
+}
+
+// A task can pass an open node to another process, which keeps it after the lease.
+func TestGPUOpenWithoutALeaseIsNotLeased(t *testing.T) {
+	const holder, other = "4f1c0000-0000-4000-8000-000000000001", "4f1c0000-0000-4000-8000-000000000002"
+	u := leaseUnit(t, leasing())
+	runs(t, u.Host.Root, "4711")
+	first := leasedName(t, u, 0)
+	open := func() []admission.Quarantined {
+		f, _ := admission.Decode([]byte(withheldNow(t, u.Host.Root)))
+		return f.GPUs
+	}
+	want := []admission.Quarantined{{Name: first, Reason: "is open in container " + other + ", which has not leased it (fly containers shows its build)"}}
+	watched := func(containers ...string) {
+		openIn(t, u, containers...)
+		watched(t, u)
+		u.after(15 * time.Second)
+	}
+
+	watched("") // no container, such as a person's tool
+	require.Empty(t, open())
+	watched("c0ffee123456")
+	require.Empty(t, open(), "another engine's")
+	taken(t, u, holder, 4711, 0, lease.Want{Count: 1, Of: []int{0}})
+	watched(holder)
+	require.Empty(t, open())
+	watched(holder, other)
+	require.Equal(t, want, open(), "before the lease ends, so that nobody gets the GPU then")
+	require.NoError(t, u.Host.Remove("/proc/4711/stat"))
+	watched(other)
+	require.Equal(t, want, open())
+	require.NoError(t, (&Unit{Host: u.Host}).changeRecord(func(r quarantine.Record) (quarantine.Record, error) { return r, nil }))
+	require.Equal(t, want, open(), "a person's change leaves it")
+	watched()
+	require.Empty(t, open())
+}
+
+// inside adds a process of container c1 to /proc.
+func inside(t *testing.T, u *Unit, pid, parent int) {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d", pid)
+	hosttest.Put(t, u.Host.Root, dir+"/stat", fmt.Sprintf("%d (sh) S %d 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1 1 1 1\n", pid, parent))
+	hosttest.Put(t, u.Host.Root, dir+"/cgroup", "0::/garden/c1\n")
+	require.NoError(t, u.Host.MkdirAll(dir+"/ns", 0o755))
+	require.NoError(t, os.Symlink("pid:[2]", u.Host.Path(dir+"/ns/pid")))
+}
+
+// The look ends leftovers of a task unless gpu-leftovers=keep.
+func TestLookEndsLeftoversOfTasks(t *testing.T) {
+	for option, ends := range map[string]bool{"end": true, "keep": false} {
+		t.Run(option, func(t *testing.T) {
+			u := leaseUnit(t, leasing("gpu-leftovers", option))
+			var sent []string
+			u.Signal = func(p lease.Process, sig unix.Signal) error {
+				sent = append(sent, fmt.Sprint(unix.SignalName(sig), " ", p.PID))
+				return nil
+			}
+			require.NoError(t, u.Host.MkdirAll("/proc/self/ns", 0o755))
+			require.NoError(t, os.Symlink("pid:[1]", u.Host.Path("/proc/self/ns/pid")))
+			runs(t, u.Host.Root, "4711")
+			c := lease.Call{Container: "c1", Bundle: u.Host.Path("/run/b"), PidFile: u.Host.Path("/run/b/init.pid"), Cgroup: "c1", PID: 4711}
+			l, err := u.readLeases()
+			require.NoError(t, err)
+			gpus, err := l.Take(c, lease.Want{Count: 1})
+			require.NoError(t, err)
+			inside(t, u, 5000, 4711)
+			hosttest.Put(t, u.Host.Root, "/run/b/init.pid", "5000")
+			require.NoError(t, l.Enter(c, gpus))
+			hosttest.Put(t, u.Host.Root, "/run/b/task.pid", "5001") // it is gone
+			inside(t, u, 5002, 5000)
+			require.NoError(t, u.Host.Remove("/proc/4711/stat"))
+
+			var out bytes.Buffer
+			for range 3 {
+				require.NoError(t, u.ReportLeases(t.Context(), &out))
+				u.after(6 * time.Second)
+			}
+			require.Contains(t, gpuStatus(t, u, term.Format{}), "by the ended task of container c1 since ")
+			if !ends {
+				require.Empty(t, sent)
+				require.Empty(t, out.String())
+				return
+			}
+			require.Equal(t, "SIGTERM 5002", sent[0])
+			require.Equal(t, "SIGKILL 5002", sent[len(sent)-1])
+			require.Contains(t, out.String(), "container c1: sent SIGKILL to 1 process that its task left behind, as it holds GPU ")
+		})
+	}
+}
+
+const engineID = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// kindsUnit has GPUs held by a Docker container, a pod, a measuring task and an expected
+// pod.
+func kindsUnit(t *testing.T) *Unit {
+	t.Helper()
+	u := leaseUnit(t, leasing())
+	runs(t, u.Host.Root, "4711")
+	l, err := u.readLeases()
+	require.NoError(t, err)
+	_, err = l.Take(lease.Call{Container: engineID, Bundle: "/run/containerd/io.containerd.runtime.v2.task/moby/" + engineID, PidFile: "/run/none", Cgroup: engineID, OwnProcess: true, PID: 4711},
+		lease.Want{Of: []int{0}, Count: 1})
+	require.NoError(t, err)
+	require.NoError(t, l.HoldForPod("team-a/train-0/main", []int{1}, nil))
+	taken(t, u, "4f1c", 4711, time.Minute, lease.Want{Of: []int{2}, Count: 1})
+	require.NoError(t, l.HoldForPod(lease.StartingPod, []int{3}, nil))
+	hosttest.Put(t, u.Host.Root, clockpin.DefaultDir+"/"+leasedName(t, u, 2), `{"container":"4f1c","bundle":"/run/b","boot":"5f0c-boot","level":"profile_standard","since":1767322920000}`)
+	hosttest.Put(t, u.Host.Root, clockpin.DefaultDir+"/"+leasedName(t, u, 3), `{"container":"old","bundle":"/run/b","boot":"another","level":"profile_standard","since":1767322920000}`)
+	return u
+}
+
+func TestGPUStatusShowsTheKindOfTheHolder(t *testing.T) {
+	u := kindsUnit(t)
+	hosttest.Golden(t, "testdata/lease-kinds.golden", gpuStatus(t, u, term.Format{}))
+	var report monitor.LeaseReport
+	require.NoError(t, json.Unmarshal([]byte(gpuStatus(t, u, term.Format{JSON: true})), &report))
+	for i := range report.GPUs {
+		g := &report.GPUs[i]
+		g.Name, g.Index, g.PCI, g.Since = "", nil, "", nil
+	}
+	require.Equal(t, []monitor.LeasedGPU{
+		{Held: true, Kind: lease.Container, Container: "0123456789ab", Engine: "docker"},
+		{Held: true, Kind: lease.Pod, Container: "main", Namespace: "team-a", Pod: "train-0"},
+		{Held: true, Kind: lease.Task, Container: "4f1c", Clocks: &monitor.Clocks{Level: "profile_standard", Container: "4f1c", Since: time.UnixMilli(1767322920000).UTC()}},
+		{Held: true, Kind: lease.Pod, Container: lease.StartingPod},
+	}, report.GPUs)
+}
+
+func TestGPUReleaseNamesHowToEndTheHolder(t *testing.T) {
+	u := kindsUnit(t)
+	for which, want := range map[string]string{
+		"0": "container 0123456789ab of docker holds it since 2026-01-02 03:04:05 UTC (0s); stop the container (docker ps --filter id=0123456789ab shows it); force=true",
+		"1": "pod team-a/train-0, container main holds it since 2026-01-02 03:04:05 UTC (0s); delete the pod (kubectl --namespace team-a get pod train-0 shows it); force=true",
+	} {
+		var b bytes.Buffer
+		require.ErrorContains(t, u.Release(&b, which, false), want)
+		require.NoError(t, u.Release(&b, which, true))
+		require.Contains(t, b.String(), "It can still open the GPU")
+	}
+}
+
+// A container of another engine has no output that the charm may write to, and no verdict.
+func TestOnlyTasksAreJudged(t *testing.T) {
+	u := kindsUnit(t)
+	users, err := u.users(nil)
+	require.NoError(t, err)
+	var l quarantine.Look
+	u.addTasks(&l)
+	require.Len(t, l.Tasks, 1)
+	require.Equal(t, "4f1c", l.Tasks[0].Container)
+	for i, want := range [][]string{nil, nil, {"4f1c"}, nil} {
+		require.Equal(t, want, users[leasedName(t, u, i)])
+	}
+}
+
+func TestUnreadableClocksAreShown(t *testing.T) {
+	u := kindsUnit(t)
+	hosttest.Put(t, u.Host.Root, clockpin.DefaultDir+"/"+leasedName(t, u, 2), "{")
+	require.Contains(t, gpuStatus(t, u, term.Format{}), "      nothing is known of its clocks: it ends too early")
+}

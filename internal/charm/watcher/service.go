@@ -1,0 +1,308 @@
+package watcher
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool/admission"
+	"concourse-ci-machine/internal/pool/quarantine"
+)
+
+// recordedGPU joins a GPU of the record with its names.
+type recordedGPU struct {
+	unitGPU
+	quarantine.GPU
+}
+
+// String returns the name of the GPU in texts.
+func (s recordedGPU) String() string { return s.unitGPU.String() }
+
+// recorded returns the GPUs of the record, with all their names.
+func (u *Unit) recorded(r quarantine.Record) (all []recordedGPU, err error) {
+	inv, err := gpu.Discover(u.Host.Root)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range r.GPUs {
+		all = append(all, recordedGPU{findUnitGPU(inv, g.Name), g})
+	}
+	return all, nil
+}
+
+func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (g recordedGPU, err error) {
+	all, err := u.recorded(r)
+	if err != nil {
+		return g, err
+	}
+	if len(all) == 0 {
+		return g, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this unit is watched yet; see juju status", verb, which)
+	}
+	var gpus []unitGPU
+	for _, s := range all {
+		gpus = append(gpus, s.unitGPU)
+	}
+	i, err := findGPU(gpus, verb, "has", which)
+	if err != nil {
+		return g, err
+	}
+	return all[i], nil
+}
+
+// readRecorded reads the GPUs of the record. It returns none before the first decision.
+func (u *Unit) readRecorded() ([]recordedGPU, error) {
+	r, err := quarantine.Read(u.Host.Root)
+	if errors.Is(err, quarantine.ErrDamaged) {
+		return nil, nil // the watcher recreates it within seconds
+	}
+	if err != nil || len(r.GPUs) == 0 {
+		return nil, err
+	}
+	return u.recorded(r)
+}
+
+// serviceText returns a line for each GPU that is not in service, and for each warning.
+func serviceText(all []recordedGPU) string {
+	var b strings.Builder
+	for _, s := range all {
+		if warning := s.WarningText(); warning != "" {
+			fmt.Fprintf(&b, "warning: %s: %s\n", s, warning)
+		}
+		if s.State == quarantine.InService {
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %s %s\n", s.State, s, s.Text())
+		if now := quarantine.DescribeFaults(s.ActiveFaults); s.State == quarantine.Quarantined && now != "" {
+			fmt.Fprintf(&b, "      at the last look: %s\n", now)
+		}
+	}
+	return b.String()
+}
+
+// ServiceStatus describes the service state of a GPU in JSON.
+type ServiceStatus struct {
+	Name     string           `json:"name"`
+	Index    int              `json:"index"`
+	State    quarantine.State `json:"state"`
+	Since    string           `json:"since"`
+	Why      string           `json:"why"`
+	By       quarantine.Actor `json:"by,omitempty"`
+	Standing []health.Fault   `json:"standing,omitempty"` // at the last look
+	Seconds  float64          `json:"withheld_seconds"`
+	Times    uint64           `json:"withheld_times"` // because of faults
+	Warning  string           `json:"warning,omitempty"`
+}
+
+func (u *Unit) serviceJSON(all []recordedGPU) (list []ServiceStatus) {
+	for _, s := range all {
+		list = append(list, ServiceStatus{
+			s.name, s.Index, s.State, s.Since.UTC().Format("2006-01-02T15:04:05Z"), s.Reason, s.QuarantinedBy,
+			s.ActiveFaults, s.OutFor(u.Host.Now()), s.Times, s.WarningText(),
+		})
+	}
+	return list
+}
+
+// changeRecord changes the record, and the wrapper's copy of it.
+func (u *Unit) changeRecord(change func(quarantine.Record) (quarantine.Record, error)) error {
+	unlock, err := u.Host.Lock(quarantine.LockFile)
+	if err != nil {
+		return fmt.Errorf("cannot lock %s: %w; run it with sudo", quarantine.LockFile, err)
+	}
+	defer unlock()
+	r, err := quarantine.Read(u.Host.Root)
+	if err != nil && !errors.Is(err, quarantine.ErrDamaged) {
+		return err
+	}
+	// The next look recreates a damaged record: faulty GPUs are quarantined again at once.
+	// The manual quarantine is lost. Files are replaced in one step, so only another
+	// program can have damaged the record.
+	if r, err = change(r); err != nil {
+		return err
+	}
+	// The wrapper's file is written first: a kill in between quarantines a GPU too early,
+	// never too late.
+	if err := u.writeAdmission(r); err != nil {
+		return err
+	}
+	return quarantine.Write(u.Host.Root, r)
+}
+
+// writeAdmission writes the file that the wrapper reads for each container, if it differs.
+// It removes the file if all GPUs are available.
+func (u *Unit) writeAdmission(r quarantine.Record) error {
+	var f admission.File
+	for _, g := range r.OutOfService() {
+		f.GPUs = append(f.GPUs, admission.Quarantined{Name: g.Name, Reason: g.Text()})
+	}
+	for _, g := range r.GPUs {
+		if g.State == quarantine.InService && g.OpenIn != "" {
+			f.GPUs = append(f.GPUs, admission.Quarantined{
+				Name: g.Name,
+				Reason: "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows " +
+					"its build)",
+			})
+		}
+	}
+	for _, a := range r.Avoid() {
+		f.Avoid = append(f.Avoid, admission.Avoided{Name: a.GPU, StepHash: a.StepHash})
+	}
+	if l, err := u.readLeases(); err == nil && l != nil {
+		for _, g := range r.GPUs {
+			if most, ok := g.MaxIdleMemory(); ok && g.State == quarantine.InService {
+				f.Memory = append(f.Memory, admission.IdleMemory{
+					Name: g.Name, File: "/sys/bus/pci/devices/" + g.Name + "/mem_info_vram_used",
+					Most: most,
+				})
+			}
+		}
+	}
+	if len(f.GPUs)+len(f.Avoid)+len(f.Memory) == 0 {
+		return u.Host.Remove(quarantine.AdmissionFile)
+	}
+	want := admission.Encode(f)
+	if have, err := u.Host.ReadFile(quarantine.AdmissionFile); err == nil && string(have) == string(want) {
+		if st, err := u.Host.Lstat(quarantine.AdmissionFile); err == nil && st.Mode() == 0o644 {
+			return nil
+		}
+	}
+	return u.Host.WriteFile(quarantine.AdmissionFile, want, 0o644)
+}
+
+// Withhold keeps a GPU from new containers until a person returns it.
+func (u *Unit) Withhold(w io.Writer, which, reason string) error {
+	return u.changeByHand(
+		w, "withhold", which, func(r quarantine.Record, g recordedGPU) (quarantine.Record, string, error) {
+			now, err := r.Withhold(g.name, reason, u.Host.Now().UTC())
+			return now, fmt.Sprintf(
+				"%s is withheld: no new container gets it; one that has it keeps it. gpu-return gives it back. The "+
+					"status follows at the next hook, tags once it was out for 10 minutes",
+				g,
+			), err
+		})
+}
+
+// Return makes a GPU available to tasks again, whatever the reason for its quarantine.
+func (u *Unit) Return(w io.Writer, which string) error {
+	return u.changeByHand(
+		w, "return", which, func(r quarantine.Record, g recordedGPU) (quarantine.Record, string, error) {
+			now, standing, err := r.Return(g.name, u.Host.Now().UTC())
+			text := g.String() + " is in service again"
+			switch {
+			case now.Find(g.name) == nil:
+				text = g.String() + " is gone, and forgotten: it counts anew when it is back"
+			case len(standing) > 0:
+				text += ", though this stands: " + quarantine.DescribeFaults(standing) + ". It is not withheld " +
+					"for that any more; for anything new it is"
+			}
+			return now, text + ". Tags and status follow by the next hooks, within 10 minutes", err
+		})
+}
+
+func (u *Unit) changeByHand(
+	w io.Writer, verb, which string,
+	change func(quarantine.Record, recordedGPU) (quarantine.Record, string, error),
+) error {
+	text := ""
+	if err := u.changeRecord(func(r quarantine.Record) (quarantine.Record, error) {
+		g, err := u.findRecorded(r, verb, which)
+		if err != nil {
+			return r, err
+		}
+		r.Policy = u.quarantinePolicy(r)
+		r, text, err = change(r, g)
+		return r, err
+	}); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
+// Lease describes a lease in doubt, for check-status.
+type Lease struct {
+	GPU   string // its name in texts
+	Doubt string // the reason
+}
+
+// LeaseSummary counts the leases of a unit.
+type LeaseSummary struct {
+	Enabled bool // false if tasks share the GPUs
+	GPUs    int  // with leases
+	Held    int
+	Doubts  []Lease
+}
+
+// Leases summarizes the leases of the unit.
+func (u *Unit) Leases() (s LeaseSummary, err error) {
+	l, err := u.readLeases()
+	if l == nil {
+		return s, err
+	}
+	now, _, err := u.leaseReport(l)
+	s.Enabled, s.GPUs = true, len(now.GPUs)
+	for i, g := range now.GPUs {
+		if g.Held {
+			s.Held++
+		}
+		if g.Doubt != "" {
+			s.Doubts = append(s.Doubts, Lease{l.gpus[i].String(), g.Doubt})
+		}
+	}
+	return s, err
+}
+
+// Problem describes a GPU for check-status.
+type Problem struct {
+	GPU    string // its name in texts
+	Text   string // why, and the command that helps
+	Manual bool   // a person must return it
+}
+
+// OutOfService returns the GPUs that no new task gets, and the number of watched GPUs. unit
+// is the unit's name, for commands.
+func (u *Unit) OutOfService(unit string) (out []Problem, total int, err error) {
+	all, err := u.readRecorded()
+	for _, s := range all {
+		if s.State != quarantine.InService {
+			out = append(out, Problem{s.String(), s.Text() + "; " + s.remedy(unit), s.ManualReturn})
+		}
+	}
+	return out, len(all), err
+}
+
+// Warnings returns the warnings on GPUs that are in service.
+func (u *Unit) Warnings() (list []Problem, err error) {
+	all, err := u.readRecorded()
+	for _, s := range all {
+		if warning := s.WarningText(); warning != "" {
+			list = append(list, Problem{GPU: s.String(), Text: warning})
+		}
+	}
+	return list, err
+}
+
+// remedy returns the command that helps with a GPU that is not in service.
+func (s recordedGPU) remedy(unit string) string {
+	which := fmt.Sprint(s.index)
+	if s.index < 0 {
+		which = s.name
+	}
+	back := fmt.Sprintf("juju run %s gpu-return gpu=%s", unit, which)
+	switch code := s.Code(); {
+	case s.ManualReturn:
+		return "once it is mended: " + back
+	case s.QuarantinedBy == quarantine.ByHand:
+		return "give it back: " + back
+	case s.index < 0:
+		return "give it back to the unit, or go on without it: " + back
+	case s.State == quarantine.Proving:
+		return "it comes back by itself; at once: " + back
+	case code > 0:
+		return fmt.Sprintf("what to do: juju run %s explain-error code=%d", unit, code)
+	}
+	return fmt.Sprintf("more: juju run %s gpu-status", unit)
+}

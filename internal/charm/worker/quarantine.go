@@ -1,0 +1,185 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/healthcheck"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/pool/quarantine"
+)
+
+// The watcher decides every few seconds which GPUs are quarantined, without Juju; see
+// watcher.Look. A hook updates the tags and the status.
+
+// observeQuarantine reads the quarantine record. A damaged record is ignored: the watcher
+// recreates it within seconds.
+func (o *Observed) observeQuarantine(r host.Root) (err error) {
+	if o.Quarantine, err = quarantine.Read(r); err != nil && !errors.Is(err, quarantine.ErrDamaged) {
+		return jujuerrors.Annotate(err, "cannot observe which GPUs are withheld")
+	}
+	data, err := r.ReadFile(tagsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return jujuerrors.Annotate(err, "cannot observe which GPUs the tags leave out")
+	}
+	if json.Unmarshal(data, &o.TagState) != nil {
+		o.TagState = tagState{} // at worst the worker restarts too early
+	}
+	return nil
+}
+
+// applyQuarantine finds the quarantined GPUs and the GPUs for the tags, and returns the
+// record of the tags.
+func (g *GPUs) applyQuarantine(o Observed) (p part) {
+	g.Tagged = g.Chosen
+	if g.Vendor != gpu.AMD || o.Config.GPUQuarantine == string(quarantine.Off) {
+		p.add(resource.Absent{Path: tagsFile, Why: "no GPU is withheld"})
+		return p
+	}
+	for _, chosen := range g.Chosen {
+		one := o.Quarantine.Find(gpu.Slot(chosen.PCI, chosen.Partition))
+		if one == nil {
+			continue
+		}
+		if warning := one.WarningText(); warning != "" {
+			g.Warnings = append(g.Warnings, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
+				"GPU %d: %s", one.Index, warning,
+			)})
+		}
+		if one.State != quarantine.InService {
+			g.Quarantined = append(g.Quarantined, *one)
+			if one.PendingProof != nil && one.PendingProof.Stuck {
+				g.Warnings = append(g.Warnings, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
+					"GPU %d is well and not returned: %s", one.Index, one.PendingProof.Text,
+				)})
+			}
+			if one.ManualReturn {
+				g.Warnings = append(g.Warnings, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
+					"GPU %d fell sick too often to come back by itself; once it is mended: juju run %s "+
+						"gpu-return gpu=%d", one.Index, o.Facts.Unit, one.Index)})
+			}
+		}
+	}
+	tagged := o.TagState.update(g.Chosen, g.Quarantined, o.Now)
+	g.Tagged = slices.DeleteFunc(
+		slices.Clone(g.Chosen),
+		func(chosen gpu.GPU) bool {
+			return slices.Contains(tagged.Excluded, gpu.Slot(chosen.PCI, chosen.Partition))
+		},
+	)
+	if tagged.ChangedAt.IsZero() {
+		return p // the tags never excluded a GPU
+	}
+	data, err := json.Marshal(tagged)
+	if err != nil {
+		p.err = err
+		return p
+	}
+	p.add(resource.File{Path: tagsFile, Data: append(data, '\n'), Mode: 0o600})
+	return p
+}
+
+// quarantineText returns the part of the status on quarantined GPUs: ", 1 withheld: hang".
+func (g GPUs) quarantineText() (text string) {
+	for _, shown := range []struct {
+		state  quarantine.State
+		format string
+	}{{quarantine.Quarantined, ", %d withheld: %s"}, {quarantine.Proving, ", %d proving: %s"}} {
+		n := 0
+		var words []string
+		for _, w := range g.Quarantined {
+			if w.State != shown.state {
+				continue
+			}
+			n++
+			word := w.ShortReason()
+			if w.CommonCause {
+				word = quarantine.AllAtOnce
+			}
+			if !slices.Contains(words, word) {
+				words = append(words, word)
+			}
+		}
+		if n > 0 {
+			text += fmt.Sprintf(shown.format, n, strings.Join(words, ", "))
+		}
+	}
+	return text
+}
+
+// removeWatch removes the state of the watch of AMD GPUs. The record and its copy for the
+// wrapper stay: they have the GPUs that a person quarantined, and the errors that are
+// already handled.
+func removeWatch(charmDir, why string) []plan.Resource {
+	return append(
+		append([]plan.Resource{clockReset{charmDir, why}}, resource.AllAbsent(why, quarantine.EvidenceFile)...),
+		resource.Absent{Path: quarantine.NodeDir, Why: why, Tree: true}, resource.Absent{
+			Path: healthcheck.Dir, Why: why, Tree: true,
+		}, resource.Absent{Path: healthcheck.OutputDir, Why: why, Tree: true})
+}
+
+// A change of the tags restarts the worker's process, which fails builds while Concourse
+// makes their volumes. The wrapper keeps quarantined GPUs from tasks without a change of
+// the tags, so the tags follow late.
+
+// tagsFile has the GPUs that the tags exclude, and the time of the last change.
+const tagsFile = model.StateDir + "/gpu-tags.json"
+
+const (
+	// tagChangeInterval is the least time between two changes of the tags for quarantined
+	// GPUs.
+	tagChangeInterval = 5 * time.Minute
+	// excludeAfter is the time in quarantine after which the tags exclude a GPU. Most GPUs
+	// return earlier: the first health check runs after half of it.
+	excludeAfter = 10 * time.Minute
+)
+
+// tagState holds the content of tagsFile.
+type tagState struct {
+	Excluded  []string  `json:"out"` // slots
+	ChangedAt time.Time `json:"at"`
+}
+
+// update returns the chosen GPUs to exclude from the tags. A GPU is excluded if it is
+// quarantined for long. It is excluded at once if no GPU of its architecture is in service,
+// because a step that requires the architecture cannot run here. An excluded GPU stays
+// excluded until it returns. A clock that was set back does not delay changes.
+func (t tagState) update(chosen []gpu.GPU, quarantined []quarantine.GPU, now time.Time) tagState {
+	inService := map[string]bool{} // architectures
+	bySlot := map[string]quarantine.GPU{}
+	for _, g := range quarantined {
+		bySlot[g.Name] = g
+	}
+	for _, g := range chosen {
+		if _, is := bySlot[gpu.Slot(g.PCI, g.Partition)]; !is {
+			inService[g.GFX] = true
+		}
+	}
+	var excluded []string
+	for _, g := range chosen {
+		slot := gpu.Slot(g.PCI, g.Partition)
+		if w, is := bySlot[slot]; is &&
+			(!inService[g.GFX] || slices.Contains(t.Excluded, slot) || now.Sub(*w.OutSince).Abs() >= excludeAfter) {
+			excluded = append(excluded, slot)
+		}
+	}
+	if slices.Equal(t.Excluded, excluded) || now.Sub(t.ChangedAt).Abs() < tagChangeInterval {
+		return t
+	}
+	return tagState{excluded, now.UTC()}
+}

@@ -1,0 +1,108 @@
+package worker
+
+import (
+	"time"
+
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/gpu/cdi"
+	"concourse-ci-machine/internal/gpu/nvidia"
+	"concourse-ci-machine/internal/kube/nodelabels"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/lease"
+	"concourse-ci-machine/internal/pool/quarantine"
+)
+
+// Stop ends the worker and its services, after tasks had limit to finish.
+func Stop(o role.Observed, why, disrupts string, limit time.Duration) []plan.Resource {
+	return []plan.Resource{
+		concourse.Drain{State: o.Units[concourse.Unit], Limit: limit, Why: why, Disrupts: disrupts},
+		resource.Service{Unit: RefreshUnit, State: o.Units[RefreshUnit], Why: why},
+		resource.Service{Unit: PluginUnit, State: o.Units[PluginUnit], Why: why},
+	}
+}
+
+// RemoveForWeb removes the worker from a unit that is now the web: a role can change when
+// another unit becomes the leader (D3, D21). The key and what was installed for GPUs stay,
+// because the role may change back.
+func RemoveForWeb(o role.Observed) []plan.Resource {
+	why := "this unit is the web"
+	rs := append(Stop(o, why, "", 0), resource.AllAbsent(why, refreshFiles()...)...)
+	rs = append(
+		append(rs, removeWatch(o.CharmDir, why)...),
+		resource.AllAbsent(why, pluginFile, pluginBin, nodelabels.File)...,
+	)
+	rs = append(
+		append(rs, resource.Absent{Path: role.ToolsDir, Why: why, Tree: true}, resource.Absent{
+			Path: concourse.CertsFolders, Why: why, Tree: true,
+		}),
+		removeEngines(why)...,
+	)
+	return append(
+		rs,
+		resource.AllAbsent(
+			why, concourse.UnitFile, concourse.EnvFile, concourse.TSAHostKey, role.LandedFile,
+			WorkerLimitFile, tagsFile,
+		)...,
+	)
+}
+
+// RemoveAll removes everything that a worker installed, after Stop. Volumes stay: they may
+// be shared, and hold no secret.
+func RemoveAll(o role.Observed, why string) []plan.Resource {
+	rs := append(
+		[]plan.Resource{clockReset{o.CharmDir, why}},
+		resource.AllAbsent(
+			why, concourse.UnitFile, oci.DefaultConfig, LeaseReport, pluginFile, pluginBin,
+			nodelabels.File,
+		)...,
+	)
+	rs = append(append(rs, removeGPUs(o, why)...), removeEngines(why)...)
+	for _, dir := range []string{concourse.ConfigDir, lease.DefaultDir, quarantine.Dir} {
+		rs = append(rs, resource.Absent{Path: dir, Why: why, Tree: true})
+	}
+	return rs
+}
+
+// What the charm installed for GPUs is found without a record that could be lost: the files
+// have unique names, or a mark in the content if the name is fixed. Only packages are
+// recorded, before they are installed (resource.Brought).
+
+// removeOtherVendor removes what the charm installed for a vendor that the options exclude.
+// With compute-runtime=auto a missing GPU may come back. Only GPUs of another vendor
+// exclude the vendor then.
+func removeOtherVendor(o Observed, g GPUs) []plan.Resource {
+	wanted := func(v gpu.Vendor) bool {
+		return g.Vendor == v || g.Vendor == "" && o.Config.ComputeRuntime == "auto"
+	}
+	why := "compute-runtime is " + o.Config.ComputeRuntime
+	var rs []plan.Resource
+	if !wanted(gpu.AMD) {
+		rs = append(append(rs, removeAMD(o.Observed, why)...), removeWatch(o.CharmDir, why)...)
+		rs = append(rs, resource.AllAbsent(why, quarantine.File, quarantine.AdmissionFile)...)
+	}
+	if !wanted(gpu.NVIDIA) {
+		rs = append(rs, nvidia.Leave(why)...)
+	}
+	return rs
+}
+
+// removeAMD removes what the charm installed for AMD GPUs, including user space and driver.
+// The CDI description is removed separately, with the last GPU of the tasks.
+func removeAMD(o role.Observed, why string) []plan.Resource {
+	rs := amd.Gone(amd.DriverFacts{Kernel: o.Kernel}, amd.Environment{Seen: o.Install}, why)
+	return append(
+		append(rs, resource.AllAbsent(why, amd.ToolkitFiles()...)...), amd.ForgetToolkit(why),
+		amd.LeaveToolkit(why),
+	)
+}
+
+// removeGPUs removes everything that the charm installed for GPUs.
+func removeGPUs(o role.Observed, why string) []plan.Resource {
+	rs := append(resource.AllAbsent(why, refreshFiles()...), removeAMD(o, why)...)
+	return append(append(rs, nvidia.Leave(why)...), cdi.Gone{Why: why})
+}
