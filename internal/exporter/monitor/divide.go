@@ -2,10 +2,9 @@ package monitor
 
 import "concourse-ci-machine/internal/gpu/amd/amdgpu"
 
-// divide gives each partition of a divided GPU its own part of what the GPU's table
-// tells by partition, so that nothing is told twice, and nothing of partitions that are
-// not this unit's. A partition that told of its engines itself (xcp_metrics) is left as
-// it is.
+// divide assigns each partition of a GPU its own part of the GPU's table. No value appears
+// twice, and values of partitions outside this unit are dropped. A partition with its own
+// table of engines (xcp_metrics) keeps it.
 func divide(gpus []GPU) {
 	whole := map[string]*amdgpu.State{}
 	number := map[string]int{}
@@ -37,8 +36,8 @@ func divide(gpus []GPU) {
 	}
 }
 
-// filter gives those that belong to a partition, in memory of their own: others may read what
-// the GPU told.
+// filter returns the values that belong to a partition in a new slice, because other
+// goroutines may read the original.
 func filter[T any](all []T, belongs func(T) bool) (own []T) {
 	for _, v := range all {
 		if belongs(v) {
@@ -48,7 +47,7 @@ func filter[T any](all []T, belongs func(T) bool) (own []T) {
 	return own
 }
 
-// mean is the busy time of all engines of a kind.
+// mean returns the average busy time of all engines of a kind.
 func mean(engines []amdgpu.Engine, kind string) amdgpu.Number {
 	sum, n := 0.0, 0.0
 	for _, e := range engines {

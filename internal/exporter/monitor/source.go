@@ -13,25 +13,24 @@ import (
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// Source lists the GPUs to report on, by Index. It is asked when the lists of
-// DRM devices and nodes have changed, and once a minute.
+// Source lists the GPUs to report on, by Index. It is called when the lists of DRM devices
+// and nodes have changed, and once a minute.
 type Source func() ([]amdgpu.Device, error)
 
-// AMD, NVIDIA and All list the GPUs that are passed through to the machine below root:
-// sysfs shows a container all GPUs of its host, and the others are somebody
-// else's. Each has its index among those of its vendor, as gpu-device-ids takes it.
-func AMD(root host.Root) Source { return listed(root, gpu.AMD) }
+// AMD lists the GPUs of AMD that are passed through to the machine below root. sysfs shows
+// a container all GPUs of its host, but the others belong to other machines. Each has its
+// index among the GPUs of its vendor, as gpu-device-ids takes it.
+func AMD(root host.Root) Source { return sourceOf(root, gpu.AMD) }
 
-// NVIDIA is AMD for NVIDIA's GPUs.
-func NVIDIA(root host.Root) Source { return listed(root, gpu.NVIDIA) }
+// NVIDIA lists the GPUs of NVIDIA as AMD does.
+func NVIDIA(root host.Root) Source { return sourceOf(root, gpu.NVIDIA) }
 
-// All is AMD for the GPUs of all vendors.
-func All(root host.Root) Source { return listed(root, gpu.Vendors()...) }
+// All lists the GPUs of all vendors as AMD does.
+func All(root host.Root) Source { return sourceOf(root, gpu.Vendors()...) }
 
-// listed lists the GPUs of vendors. Below a root without /dev, which is a bare capture of sysfs and no
-// machine, nothing can be passed through, and all that the amdgpu driver holds
-// are listed.
-func listed(root host.Root, vendors ...gpu.Vendor) Source {
+// sourceOf lists the GPUs of vendors. A root without /dev is a bare capture of sysfs, where
+// nothing is passed through: all GPUs of the amdgpu driver are listed.
+func sourceOf(root host.Root, vendors ...gpu.Vendor) Source {
 	return func() ([]amdgpu.Device, error) {
 		inv, err := gpu.Discover(root)
 		if err != nil {
@@ -51,8 +50,8 @@ func listed(root host.Root, vendors ...gpu.Vendor) Source {
 	}
 }
 
-// owner is the directory of the device that the GPU's own DRM nodes are below:
-// a partition after the first has a platform device (amdxcp).
+// owner returns the device directory above the GPU's own DRM nodes. Each partition after
+// the first has a platform device (amdxcp).
 func owner(g gpu.GPU) string {
 	if g.Partition > 0 {
 		return g.DRM
@@ -60,8 +59,8 @@ func owner(g gpu.GPU) string {
 	return g.Sysfs
 }
 
-// captured lists the cards of a capture by PCI address. Their names come from
-// the inventory, which has them among the GPUs that do not count.
+// captured lists the cards of a capture by PCI address. Their names come from the
+// inventory, which lists them as unusable.
 func captured(root host.Root, inv gpu.Inventory) ([]amdgpu.Device, error) {
 	entries, err := root.ReadDir("/sys/class/drm")
 	if err != nil {
@@ -97,15 +96,15 @@ func captured(root host.Root, inv gpu.Inventory) ([]amdgpu.Device, error) {
 	return out, nil
 }
 
-// isCard tells cards ("card12") from their connectors ("card12-DP-1").
+// isCard reports whether name is a card ("card12") and not its connector ("card12-DP-1").
 func isCard(name string) bool {
 	digits, ok := strings.CutPrefix(name, "card")
 	_, err := strconv.ParseUint(digits, 10, 20)
 	return ok && err == nil
 }
 
-// capturedDevice reads uevent, which has all of a PCI device's identity in one
-// file (pci_uevent in drivers/pci/pci-driver.c).
+// capturedDevice reads uevent, which holds the identity of a PCI device in one file
+// (pci_uevent in drivers/pci/pci-driver.c).
 func capturedDevice(root host.Root, dir string) (amdgpu.Device, bool) {
 	b, err := sysfile.ReadOnce(root.Path(path.Join(dir, "uevent")))
 	if err != nil {
@@ -119,7 +118,7 @@ func capturedDevice(root host.Root, dir string) (amdgpu.Device, bool) {
 	return d, ok
 }
 
-// parseUevent is false for what is not an AMD GPU in the hands of amdgpu.
+// parseUevent returns false unless the device is an AMD GPU that amdgpu drives.
 func parseUevent(text string) (amdgpu.Device, bool) {
 	v := map[string]string{}
 	for line := range strings.Lines(text) {
