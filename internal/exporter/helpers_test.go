@@ -25,7 +25,7 @@ const dev = exportertest.Dir
 // collector is a source whose clock and deadlines a test may change as it goes.
 type collector struct {
 	*Source
-	shown    Shown
+	shown    MetricOptions
 	now      func() time.Time
 	deadline func(dir string) <-chan time.Time
 }

@@ -152,7 +152,8 @@ func (d *discovery) count(f function, dev *drmDevice) *GPU {
 	}
 	g := GPU{
 		Vendor: vendorOf(f.vendor), PCI: f.addr, DeviceID: f.device, Class: f.class, Driver: f.driver,
-		Revision: d.revision(f), Render: render, KFDNode: -1, Sysfs: f.dir, DRM: dev.class[cmp.Or(dev.card, dev.render)],
+		Revision: d.revision(f), Render: render, KFDNode: -1, Sysfs: f.dir,
+		DRM: dev.class[cmp.Or(dev.card, dev.render)],
 	}
 	if dev.card != "" {
 		if card, bad := d.node(dev, dev.card); bad == nil {

@@ -50,7 +50,8 @@ func (r Reason) Text() string {
 	case NoRenderNode:
 		return "its driver made no render node"
 	case NoCompute:
-		return "it can draw and not compute: the kernel's KFD does not know it, as all GPUs of GCN 1; for a newer one see: sudo dmesg | grep kfd"
+		return "it can draw and not compute: the kernel's KFD does not know it, as all GPUs of GCN 1; for a " +
+			"newer one see: sudo dmesg | grep kfd"
 	case Hangs:
 		return "it hangs: the kernel does not come back from reading it, see explain-error 2"
 	case SysfsUnreadable:
@@ -68,7 +69,8 @@ func (r Reason) Text() string {
 }
 
 func left(f function, why Reason, format string, args ...any) Left {
-	l := Left{PCI: f.addr, Vendor: vendorOf(f.vendor), DeviceID: f.device, Reason: why, Detail: fmt.Sprintf(format, args...)}
+	l := Left{PCI: f.addr, Vendor: vendorOf(f.vendor), DeviceID: f.device, Reason: why,
+		Detail: fmt.Sprintf(format, args...)}
 	switch {
 	case f.hangs:
 		l.Name = l.Vendor.Label() + " GPU"

@@ -74,5 +74,6 @@ func reachable(r host.Root, n host.Node) bool {
 }
 
 func unreachableText(n host.Node) string {
-	return fmt.Sprintf("%s has mode %04o and belongs to an owner outside this container (%d:%d)", n.Path, n.Mode, n.UID, n.GID)
+	return fmt.Sprintf("%s has mode %04o and belongs to an owner outside this container (%d:%d)", n.Path, n.Mode,
+		n.UID, n.GID)
 }

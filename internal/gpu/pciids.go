@@ -42,7 +42,8 @@ func (p *pciIDs) startVendor(line []byte) (more bool) {
 		return line[0] != 'C' // the classes come after all vendors
 	}
 	p.vendor = vendorOf(uint16(id))
-	return id <= uint64(traits[AMD].PCI) && p.names.missing(AMD) || id <= uint64(traits[NVIDIA].PCI) && p.names.missing(NVIDIA)
+	return id <= uint64(traits[AMD].PCI) && p.names.missing(AMD) || id <= uint64(traits[NVIDIA].PCI) &&
+		p.names.missing(NVIDIA)
 }
 
 // marketing is the name in brackets where there is one ("AD102 [GeForce RTX

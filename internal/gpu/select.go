@@ -56,7 +56,8 @@ func (s *selection) add(part string) {
 	lower := strings.ToLower(part)
 	switch {
 	case part == "":
-		s.problems = append(s.problems, "gpu-device-ids: there is an empty entry; write indexes with one comma between them")
+		s.problems = append(s.problems,
+			"gpu-device-ids: there is an empty entry; write indexes with one comma between them")
 	case lower == "all":
 		s.problem(part, "stands alone; it cannot be combined with other entries")
 	case strings.HasPrefix(lower, "gpu-"):

@@ -13,7 +13,8 @@ import (
 func Style(r host.Root, g GPU) string {
 	var compute, memory string
 	_ = withFiles(r, func(f files) error {
-		compute, memory = changing(f, path.Join(g.Sysfs, "current_compute_partition")), changing(f, path.Join(g.Sysfs, "current_memory_partition"))
+		compute, memory = changing(f, path.Join(g.Sysfs, "current_compute_partition")),
+			changing(f, path.Join(g.Sysfs, "current_memory_partition"))
 		return nil
 	})
 	if compute == "" || memory == "" {

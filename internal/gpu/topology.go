@@ -161,7 +161,8 @@ func (d *discovery) missing(nodes []topologyNode, found map[uint32]bool) {
 		if !ok || f.driver != "amdgpu" || found[n.render] || rank(nodes, n) == 0 {
 			continue // the first of a GPU is the GPU's own, which was judged
 		}
-		d.leave(f, NoRenderNode, "partition %d: KFD gives it renderD%d, and no DRM device has that", rank(nodes, n), n.render)
+		d.leave(f, NoRenderNode, "partition %d: KFD gives it renderD%d, and no DRM device has that", rank(nodes, n),
+			n.render)
 	}
 }
 

@@ -35,8 +35,10 @@ const (
 )
 
 var traits = map[Vendor]Traits{
-	AMD:    {Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: "amdgpu", Kind: AMDKind, Spec: AMDSpec, ByID: true, Visible: wellknown.AMDVisible},
-	NVIDIA: {Label: "NVIDIA", Runtime: "cuda", PCI: 0x10de, Module: "nvidia", Kind: NVIDIAKind, Spec: NVIDIASpec, Visible: "NVIDIA_VISIBLE_DEVICES"},
+	AMD: {Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: "amdgpu", Kind: AMDKind, Spec: AMDSpec, ByID: true,
+		Visible: wellknown.AMDVisible},
+	NVIDIA: {Label: "NVIDIA", Runtime: "cuda", PCI: 0x10de, Module: "nvidia", Kind: NVIDIAKind, Spec: NVIDIASpec,
+		Visible: "NVIDIA_VISIBLE_DEVICES"},
 }
 
 // Vendors are all of them.

@@ -150,7 +150,7 @@ func Out(all []api.Status) (seen []string) {
 	more := 0
 	for _, s := range all {
 		switch {
-		case !s.Out():
+		case !s.Excluded():
 		case len(seen) == MaxRemarks:
 			more++
 		default:

@@ -27,10 +27,12 @@ func divide(gpus []GPU) {
 			g.Socket, s.Activity.Engines, s.Throttling.Limited = s.Activity.Graphics, nil, nil
 		}
 		if len(s.Throttling.Limited) == 0 {
-			s.Throttling.Limited = filter(all.Throttling.Limited, func(l amdgpu.Limited) bool { return l.Partition == g.Device.Partition })
+			s.Throttling.Limited = filter(all.Throttling.Limited,
+				func(l amdgpu.Limited) bool { return l.Partition == g.Device.Partition })
 		}
 		if len(s.Activity.Engines) == 0 {
-			s.Activity.Engines = filter(all.Activity.Engines, func(e amdgpu.Engine) bool { return e.Partition == g.Device.Partition })
+			s.Activity.Engines = filter(all.Activity.Engines,
+				func(e amdgpu.Engine) bool { return e.Partition == g.Device.Partition })
 		}
 		s.Activity.Graphics = mean(s.Activity.Engines, "gfx")
 	}

@@ -22,7 +22,8 @@ type kernelLog struct {
 }
 
 // hangTexts are amdgpu's messages about a hang (amdgpu_job.c, amdgpu_device.c).
-var hangTexts = [...]string{" timeout, signaled seq=", "GPU reset begin!", "GPU reset(", "GPU Recovery Failed", "GPU reset end with ret ="}
+var hangTexts = [...]string{" timeout, signaled seq=", "GPU reset begin!", "GPU reset(", "GPU Recovery Failed",
+	"GPU reset end with ret ="}
 
 // find returns the reports about a GPU, the zero value if the log has none.
 func (k *kernelLog) find(pci string) amdgpu.Seen {

@@ -24,7 +24,7 @@ type LeasedGPU struct {
 	PCI       string     `json:"pci,omitempty"`
 	Held      bool       `json:"held"`
 	Kind      lease.Kind `json:"kind,omitempty"`      // kind of holder
-	Container string     `json:"container,omitempty"` // holder: a task's handle, an engine's short id, a pod's container
+	Container string     `json:"container,omitempty"` // holder: task handle, short id of an engine, container of a pod
 	Namespace string     `json:"namespace,omitempty"` // namespace of the pod
 	Pod       string     `json:"pod,omitempty"`
 	Engine    string     `json:"engine,omitempty"` // engine of the container, see lease.State
@@ -39,7 +39,7 @@ type Clocks struct {
 	Level     clockpin.Level `json:"level,omitempty"`
 	Container string         `json:"container,omitempty"` // that requested the clocks
 	Since     time.Time      `json:"since,omitzero"`
-	Why       string         `json:"why,omitempty"` // why some of the last measurement is invalid, or why the clocks are unknown
+	Why       string         `json:"why,omitempty"` // why the last measurement is partly invalid, or the clocks unknown
 }
 
 // LeaseCounters holds counts since the boot.

@@ -95,7 +95,7 @@ type Monitor struct {
 
 	searches  *flights[search]
 	known     atomic.Pointer[search]
-	refresh     atomic.Bool // search even if the lists have not changed
+	refresh   atomic.Bool // search even if the lists have not changed
 	watch     *watch      // used by searches only
 	dumpClass string
 	reads     *flights[amdgpu.State]
@@ -104,7 +104,7 @@ type Monitor struct {
 	users     *users // nil: disabled
 	nvidia    cachedReport[nvidiagpu.Report]
 	kernel    kernelLog
-	histories      histories
+	histories histories
 
 	mu      sync.Mutex
 	readers map[flightKey]reader

@@ -61,8 +61,8 @@ func decodeReport[T any](m *Monitor, name string, data []byte) *T {
 
 // cachedReport decodes a report once, as long as its file stays the same.
 type cachedReport[T any] struct {
-	mu   sync.Mutex
-	data []byte
+	mu      sync.Mutex
+	data    []byte
 	decoded *T
 }
 

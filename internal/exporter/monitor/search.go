@@ -41,7 +41,8 @@ func (m *Monitor) search(deadline <-chan time.Time) search {
 			m.watch.reset()
 			return search{err: err}
 		}
-		return search{devices: devices, drivers: driverVersions(m.root, devices), dumps: m.dumps(), module: readModule(m.root)}
+		return search{devices: devices, drivers: driverVersions(m.root, devices), dumps: m.dumps(),
+			module: readModule(m.root)}
 	})
 	s, ok := f.wait(deadline)
 	switch {

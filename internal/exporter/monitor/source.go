@@ -42,8 +42,9 @@ func sourceOf(root host.Root, vendors ...gpu.Vendor) Source {
 		var out []amdgpu.Device
 		for _, v := range vendors {
 			for i, g := range inv.Of(v) {
-				out = append(out, amdgpu.Device{Vendor: v, Index: i, PCI: g.PCI, Partition: g.Partition, UniqueID: g.UniqueID,
-					Name: g.Name, GFX: g.GFX, Dir: g.Sysfs, Own: owner(g)})
+				out = append(out, amdgpu.Device{Vendor: v, Index: i, PCI: g.PCI, Partition: g.Partition,
+					UniqueID: g.UniqueID,
+					Name:     g.Name, GFX: g.GFX, Dir: g.Sysfs, Own: owner(g)})
 			}
 		}
 		return out, nil

@@ -18,7 +18,7 @@ import (
 type users struct {
 	scanner *usage.Scanner
 	busy    atomic.Bool   // a scan has not returned
-	maxAge     time.Duration // age at which a scan is no longer shown
+	maxAge  time.Duration // age at which a scan is no longer shown
 
 	report cachedReport[usage.Result]
 }

@@ -5,7 +5,7 @@ import (
 	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 )
 
-// putDCGM repeats the contract's values under NVIDIA's names and units.
+// putDCGM adds the contract's values again under NVIDIA's names and units.
 func putDCGM(r *rows, g *monitor.GPU) {
 	s, uuid, model := &g.State, g.State.Identity.UUID, g.Device.Name
 	const mib = 1 << 20

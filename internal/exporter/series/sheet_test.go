@@ -159,10 +159,10 @@ func TestSeriesShareTheirLabels(t *testing.T) {
 	require.Same(t, m[0].Label[0], m[1].Label[0])
 	require.Same(t, m[0].Label[1], m[2].Label[1])
 	require.NotSame(t, m[0].Label[1], m[1].Label[1])
-	for i := range 3 * keptPairs {
+	for i := range 3 * maxPairs {
 		s.pair("container", itoa(i))
 	}
-	require.LessOrEqual(t, len(s.pairs), keptPairs)
+	require.LessOrEqual(t, len(s.pairs), maxPairs)
 	require.Equal(t, "edge", m[0].Label[1].GetValue())
 }
 

@@ -18,7 +18,8 @@ import (
 func ReadSpec(r host.Root, file string) (*specs.Spec, error) {
 	st, err := r.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot read %s: there is no such file; dispatch cdi generate --output %[1]s makes it", file)
+		return nil, fmt.Errorf("cannot read %s: there is no such file; dispatch cdi generate --output %[1]s makes it",
+			file)
 	}
 	if err == nil && st.Size() > specLimit {
 		err = fmt.Errorf("it has %d bytes, more than %d", st.Size(), specLimit)
@@ -133,9 +134,11 @@ func unlike(has, want []*specs.DeviceNode) (texts []string) {
 		case n.HostPath != "" && n.HostPath != n.Path:
 			texts = append(texts, fmt.Sprintf("%s is %s of the host", n.Path, n.HostPath))
 		case n.Major != w.Major || n.Minor != w.Minor:
-			texts = append(texts, fmt.Sprintf("%s is %d:%d, on the machine %d:%d", n.Path, n.Major, n.Minor, w.Major, w.Minor))
+			texts = append(texts, fmt.Sprintf("%s is %d:%d, on the machine %d:%d", n.Path, n.Major, n.Minor, w.Major,
+				w.Minor))
 		case n.FileMode != nil && n.FileMode.Perm() != w.FileMode.Perm():
-			texts = append(texts, fmt.Sprintf("%s has mode %04o, on the machine %04o", n.Path, n.FileMode.Perm(), w.FileMode.Perm()))
+			texts = append(texts, fmt.Sprintf("%s has mode %04o, on the machine %04o", n.Path, n.FileMode.Perm(),
+				w.FileMode.Perm()))
 		case n.GID != nil && *n.GID != *w.GID:
 			texts = append(texts, fmt.Sprintf("%s has group %d, on the machine %d", n.Path, *n.GID, *w.GID))
 		}

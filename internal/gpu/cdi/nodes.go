@@ -27,11 +27,13 @@ func Nodes(r host.Root, index int, g gpu.GPU) ([]*specs.DeviceNode, error) {
 	for _, d := range spec.Devices {
 		nodes := d.ContainerEdits.DeviceNodes
 		is := func(n *specs.DeviceNode) bool {
-			return n != nil && n.Path == g.Render.Path && n.Major == int64(g.Render.Major) && n.Minor == int64(g.Render.Minor)
+			return n != nil && n.Path == g.Render.Path && n.Major == int64(g.Render.Major) &&
+				n.Minor == int64(g.Render.Minor)
 		}
 		if d.Name == strconv.Itoa(index) && slices.ContainsFunc(nodes, is) {
 			return append(slices.Clone(spec.ContainerEdits.DeviceNodes), nodes...), nil
 		}
 	}
-	return nil, fmt.Errorf("cannot find GPU %d with its node %s in %s: it is described anew within a minute", index, g.Render.Path, Path)
+	return nil, fmt.Errorf("cannot find GPU %d with its node %s in %s: it is described anew within a minute", index,
+		g.Render.Path, Path)
 }

@@ -62,7 +62,8 @@ func (e *Edits) add(file string, v rawjson.Value) error {
 	return nil
 }
 
-var errUnsupported = errors.New("this wrapper can't apply that; only deviceNodes, mounts, env, hooks and additionalGids")
+var errUnsupported = errors.New("this wrapper can't apply that; only deviceNodes, mounts, env, hooks and " +
+	"additionalGids")
 
 func (e *Edits) addPart(file, key string, v rawjson.Value) error {
 	switch key {

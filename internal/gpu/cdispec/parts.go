@@ -29,7 +29,8 @@ func (e *Edits) addMount(v rawjson.Value) (err error) {
 	for _, o := range m.Options {
 		// Files that a task makes there would belong to the host's root.
 		if strings.HasSuffix(o, "idmap") {
-			return fmt.Errorf("%s has the option %s, which would make tasks write as root of the host", m.Destination, o)
+			return fmt.Errorf("%s has the option %s, which would make tasks write as root of the host", m.Destination,
+				o)
 		}
 	}
 	e.Mounts = append(e.Mounts, m)
@@ -73,7 +74,10 @@ func (e *Edits) addHook(v rawjson.Value) error {
 		out = append(append(out, `,"timeout":`...), timeout.Raw()...)
 	}
 	h := edits.Hook{Name: name, JSON: append(out, '}')}
-	if !slices.ContainsFunc(e.Hooks, func(k edits.Hook) bool { return k.Name == h.Name && string(k.JSON) == string(h.JSON) }) {
+	if !slices.ContainsFunc(e.Hooks, func(k edits.Hook) bool {
+		return k.Name == h.Name &&
+			string(k.JSON) == string(h.JSON)
+	}) {
 		e.Hooks = append(e.Hooks, h)
 	}
 	return nil

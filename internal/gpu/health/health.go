@@ -82,7 +82,8 @@ func Assess(s *amdgpu.State) Judgement {
 
 // Silent judges a GPU whose driver does not come back from reading a file.
 func Silent(file string) Judgement {
-	return judge([]Fault{{Kind: Hang, Signals: []string{amdgpu.SignalTimeout}}, {Kind: Unreadable, File: file}}, nil, false)
+	return judge([]Fault{{Kind: Hang, Signals: []string{amdgpu.SignalTimeout}}, {Kind: Unreadable, File: file}}, nil,
+		false)
 }
 
 // judge weighs the parts; the package comment has the rules.

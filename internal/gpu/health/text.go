@@ -95,7 +95,8 @@ type Explanation struct {
 var explanations = map[int]string{
 	1: "The GPU has memory pages that lost data and are no longer used. What ran on it at that time can't be trusted.",
 	2: "The GPU does not go on, or was reset by its driver. Work that was on it is lost.",
-	3: "The link to the machine is slower or narrower than it can be, or repeats damaged packets: transfers take longer.",
+	3: "The link to the machine is slower or narrower than it can be, or repeats damaged packets: transfers " +
+		"take longer.",
 	4: "The GPU is so warm that it slows itself down, or soon will. See to its fans and the air around it.",
 	6: "Errors were found and repaired. Nothing is lost; a rising number announces worse.",
 	7: "Data was lost and could not be repaired. Results of the work that ran on the GPU can't be trusted.",

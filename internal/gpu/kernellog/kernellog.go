@@ -50,7 +50,8 @@ func (r reader) Read(data []byte) (int, error) {
 	for {
 		n, err := unix.Read(int(r), data)
 		switch {
-		case errors.Is(err, syscall.EINTR), errors.Is(err, syscall.EPIPE): // with EPIPE records were overwritten: the next is there
+		case errors.Is(err, syscall.EINTR),
+			errors.Is(err, syscall.EPIPE): // with EPIPE records were overwritten: the next is there
 			continue
 		case errors.Is(err, syscall.EAGAIN), err == nil && n == 0:
 			return 0, io.EOF

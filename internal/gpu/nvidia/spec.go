@@ -89,7 +89,8 @@ func (s specified) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		why = "the driver or the GPUs are others than those it was made from"
 	}
 	return plan.Plan{{Op: "write " + Path, Why: why, Do: func(ctx context.Context) error {
-		out, err := h.Run(ctx, host.Command{Argv: []string{"nvidia-ctk", "cdi", "generate", "--format=json"}, Deadline: generateTime})
+		out, err := h.Run(ctx, host.Command{Argv: []string{"nvidia-ctk", "cdi", "generate", "--format=json"},
+			Deadline: generateTime})
 		if err != nil {
 			return s.explain(err)
 		}
@@ -116,7 +117,8 @@ func (s specified) explain(err error) error {
 	case c.Code == -1:
 		return &specError{"nvidia-ctk can't be started: " + c.Err.Error()}
 	case strings.Contains(c.Stderr, "ERROR_LIBRARY_NOT_FOUND") && s.Container != "":
-		return &specError{fmt.Sprintf("nvidia-ctk finds no libnvidia-ml.so.1 — restart the container after, on the LXD host: lxc config set %s nvidia.runtime=true", s.Container)}
+		return &specError{fmt.Sprintf("nvidia-ctk finds no libnvidia-ml.so.1 — restart the container after, on "+
+			"the LXD host: lxc config set %s nvidia.runtime=true", s.Container)}
 	case strings.Contains(c.Stderr, "ERROR_LIBRARY_NOT_FOUND"):
 		return &specError{"nvidia-ctk finds no libnvidia-ml.so.1: install the driver's libnvidia-compute"}
 	case c.LastLine() == "":

@@ -51,7 +51,8 @@ func Files() []string { return []string{resource.AptSource{Name: sourceName}.Pat
 
 // Leave is what takes away all that the charm brought for NVIDIA's GPUs.
 func Leave(why string) []plan.Resource {
-	return append(resource.AllAbsent(why, append(Files(), attemptPath)...), unspecified{Why: why}, resource.TakeBack{Name: Package, Why: why})
+	return append(resource.AllAbsent(why, append(Files(), attemptPath)...), unspecified{Why: why},
+		resource.TakeBack{Name: Package, Why: why})
 }
 
 // Toolkit is NVIDIA's container toolkit as it is wanted on this unit.
@@ -120,7 +121,8 @@ type Want struct {
 // installed a toolkit keeps theirs.
 func (t Toolkit) Want() Want {
 	if t.Seen.Foreign {
-		return Want{Resources: []plan.Resource{resource.Absent{Path: attemptPath, Why: "nothing is left to be tried again"}}}
+		return Want{Resources: []plan.Resource{resource.Absent{Path: attemptPath,
+			Why: "nothing is left to be tried again"}}}
 	}
 	own := !t.Seen.Tool || t.Seen.Brought || t.Seen.Package.Broken()
 	if problem := t.problem(); own && problem != "" {
@@ -137,14 +139,18 @@ func (t Toolkit) Want() Want {
 	if last != nil {
 		number = last.Attempt + 1
 	}
-	c := resource.Chain{Tolerate: true, File: attemptPath, Done: "NVIDIA's GPUs are described", Host: t.hostname(), Vendor: "NVIDIA",
-		Next: resource.Attempt{Attempt: number, Inputs: t.inputs(), What: undescribed}, Soon: isSpecError}
+	c := resource.Chain{Tolerate: true, File: attemptPath, Done: "NVIDIA's GPUs are described", Host: t.hostname(),
+		Vendor: "NVIDIA",
+		Next:   resource.Attempt{Attempt: number, Inputs: t.inputs(), What: undescribed}, Soon: isSpecError}
 	if own {
-		source := resource.AptSource{Name: sourceName, URIs: []string{t.base() + repoURL + t.Arch}, Suites: []string{"/"},
+		source := resource.AptSource{Name: sourceName, URIs: []string{t.base() + repoURL + t.Arch},
+			Suites:        []string{"/"},
 			Architectures: []string{t.Arch}, SignedBy: keyPath}
-		key := resource.AptKey{Path: keyPath, URL: t.base() + keyURL, Fingerprint: cmp.Or(t.fingerprint, KeyFingerprint), Proxies: t.Proxies}
+		key := resource.AptKey{Path: keyPath, URL: t.base() + keyURL,
+			Fingerprint: cmp.Or(t.fingerprint, KeyFingerprint), Proxies: t.Proxies}
 		c.Links = []plan.Resource{key, source,
-			resource.Brought{Package: resource.Package{Name: Package, Version: t.Version, Source: &source, Proxies: t.Proxies}}}
+			resource.Brought{Package: resource.Package{Name: Package, Version: t.Version, Source: &source,
+				Proxies: t.Proxies}}}
 	}
 	c.Links = append(c.Links, specified{From: t.from(), Container: t.Container})
 	return Want{Resources: []plan.Resource{c}, Describes: true}
@@ -168,7 +174,8 @@ func (t Toolkit) problem() string {
 	switch {
 	case t.Version != "" && !versionForm.MatchString(t.Version):
 		return fmt.Sprintf("nvidia-container-toolkit-version: %q is not a version like 1.17.8", t.Version)
-	case err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(t.base(), " ?#") || u.Scheme != "http" && u.Scheme != "https":
+	case err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(t.base(), " ?#") || u.Scheme != "http" &&
+		u.Scheme != "https":
 		return "the repository's address is not a URL like " + BaseURL
 	case !slices.Contains(toolkitArches, t.Arch):
 		return fmt.Sprintf("NVIDIA has no packages for %s, only for %s", t.Arch, strings.Join(toolkitArches, " and "))
@@ -204,5 +211,6 @@ func (t Toolkit) from() string {
 // inputs stands for everything that an operator can change to make a failed
 // attempt worth repeating at once.
 func (t Toolkit) inputs() string {
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", []string{t.from(), t.base(), t.Arch, t.Proxies.HTTP, t.Proxies.HTTPS, t.Proxies.No})))
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", []string{t.from(), t.base(), t.Arch, t.Proxies.HTTP,
+		t.Proxies.HTTPS, t.Proxies.No})))
 }

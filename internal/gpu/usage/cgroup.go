@@ -88,7 +88,8 @@ func isHex(s string) bool {
 }
 
 func isUUID(s string) bool {
-	return len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' && isHex(strings.ReplaceAll(s, "-", "")) &&
+	return len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' &&
+		isHex(strings.ReplaceAll(s, "-", "")) &&
 		strings.Count(s, "-") == 4
 }
 

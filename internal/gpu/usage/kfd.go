@@ -124,7 +124,8 @@ type kfdOf struct {
 // join finds out which of the processes are here: through a DRM client with the
 // same memory space, which works in a container too, else through their number,
 // where that is the same here.
-func (s *Scanner) join(procs []kfdProcess, clients map[Device]map[uint64]owner, own []string, left *LeftOut) map[Device][]kfdOf {
+func (s *Scanner) join(procs []kfdProcess, clients map[Device]map[uint64]owner, own []string,
+	left *LeftOut) map[Device][]kfdOf {
 	numbers := hostNumbers(s.root)
 	out := map[Device][]kfdOf{}
 	for _, p := range procs {
@@ -163,7 +164,8 @@ func readKFD(root host.Root, all []kfdOf) []use {
 		if err != nil {
 			continue
 		}
-		u := use{client: clientKey{true, n}, place: k.owner.place, pid: k.owner.pid, memory: [numKinds]int64{-1, -1, -1, -1}, units: -1}
+		u := use{client: clientKey{true, n}, place: k.owner.place, pid: k.owner.pid,
+			memory: [numKinds]int64{-1, -1, -1, -1}, units: -1}
 		u.memory[kindKFD] = k.sum(root, "vram_"+k.id)
 		if v := k.sum(root, "sdma_"+k.id); v > 0 {
 			u.engines = []engine{{sdmaTime, uint64(v) * 1000}}

@@ -52,7 +52,8 @@ func (s *Scanner) Scan(ctx context.Context, devices []Device) {
 		}
 		ledgers[d] = l
 		if _, answered := answers[d.PCI]; answered || len(byGPU[d.PCI]) == 0 && !s.outstanding(d.PCI) {
-			rows := l.update(r.At, s.walk.turn, uses[d], s.options.Containers, func(p place) bool { return p.gone(s.root) })
+			rows := l.update(r.At, s.walk.turn, uses[d], s.options.Containers,
+				func(p place) bool { return p.gone(s.root) })
 			s.addPeaks(rows, l, d, devices)
 			r.Devices = append(r.Devices, Used{d, rows})
 		}
@@ -136,7 +137,8 @@ func (s *Scanner) readAll(ctx context.Context, all map[string][]descriptor) map[
 func (s *Scanner) readKFDs(ctx context.Context, all map[Device][]kfdOf) map[Device][]use {
 	open := map[Device]<-chan []use{}
 	for d, list := range all {
-		if c := start(s, "kfd "+d.PCI+" "+strconv.Itoa(d.Partition), func() []use { return readKFD(s.root, list) }); c != nil {
+		if c := start(s, "kfd "+d.PCI+" "+strconv.Itoa(d.Partition),
+			func() []use { return readKFD(s.root, list) }); c != nil {
 			open[d] = c
 		}
 	}

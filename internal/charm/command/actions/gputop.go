@@ -75,7 +75,7 @@ func topLines(r api.Report, f term.Format, rows int) []string {
 	head = append(head, gpuhealth.Out(r.GPUs)...)
 	divided, out := false, false
 	for i := range r.GPUs {
-		divided, out = divided || r.GPUs[i].Partitions > 1, out || r.GPUs[i].Out()
+		divided, out = divided || r.GPUs[i].Partitions > 1, out || r.GPUs[i].Excluded()
 	}
 	title := []term.Cell{{Text: "GPU"}, {Text: "PART"}, {Text: "HEALTH"}, {Text: "SERVICE"}, {Text: "BUSY"}, {Text: "USED BY"}, {Text: "LEASED"}, {Text: "MEMORY"},
 		{Text: "ENGINES"}, {Text: "CU"}, {Text: "PROC"}, {Text: "TEMP"}, {Text: "POWER"}, {Text: "VRAM"}}
@@ -126,9 +126,9 @@ func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell, used bool) {
 		memory.Text += fmt.Sprintf("/%.1f GiB", *s.MemoryTotal/(1<<30))
 	}
 	uses := api.UsesOf(*s, at)
-	used = len(uses) > 0 || state != health.Healthy || s.Out()
+	used = len(uses) > 0 || state != health.Healthy || s.Excluded()
 	if len(uses) == 0 {
-		uses = []api.Use{{Who: api.Unused(*s)}}
+		uses = []api.Use{{Name: api.Unused(*s)}}
 	}
 	for i, u := range uses {
 		line := make([]term.Cell, 14)
@@ -138,13 +138,13 @@ func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell, used bool) {
 			if v := s.Service; v != nil {
 				line[3].Text = strings.ReplaceAll(string(v.State), "_", " ")
 			}
-			if s.Out() {
+			if s.Excluded() {
 				line[3].Colour = term.Red
 			}
 			line[4] = value("%.0f %%", s.Activity, .01)
 			line[11], line[12], line[13] = value("%.0f °C", s.Temperature, 1), value("%.0f W", s.Power, 1), memory
 		}
-		line[5].Text, line[6].Text, line[7].Text, line[8].Text, line[9].Text = u.Who, u.Lease, u.Memory, u.Engines, u.Units
+		line[5].Text, line[6].Text, line[7].Text, line[8].Text, line[9].Text = u.Name, u.Lease, u.Memory, u.Engines, u.Units
 		if u.Processes > 0 {
 			line[10].Text = fmt.Sprint(u.Processes)
 		}

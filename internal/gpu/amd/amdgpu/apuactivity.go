@@ -19,7 +19,8 @@ const (
 )
 
 // apuActivities are the fields whose scale it is.
-var apuActivities = []gm.Field{gm.AverageGFXActivity, gm.AverageMMActivity, gm.AverageUMCActivity, gm.AverageVCNActivity}
+var apuActivities = []gm.Field{gm.AverageGFXActivity, gm.AverageMMActivity, gm.AverageUMCActivity,
+	gm.AverageVCNActivity}
 
 // scaleActivities puts the activities of an APU's table right, and takes them out as
 // long as their scale is not known; 0 is the same in both. What the firmware counts in

@@ -27,15 +27,18 @@ func (r *Reader) readBoard(s *slowState) {
 		dir, name string
 		to        *Number
 	}{
-		{power, "node_power", &b.Node}, {power, "cur_node_power_limit", &b.NodeLimit}, {power, "max_node_power_limit", &b.NodeLimitMax},
+		{power, "node_power", &b.Node}, {power, "cur_node_power_limit", &b.NodeLimit},
+		{power, "max_node_power_limit", &b.NodeLimitMax},
 		{dir, "baseboard_power", &b.Power}, {dir, "baseboard_power_limit", &b.PowerLimit},
 	} {
 		*file.to = r.slowNumber(path.Join(file.dir, file.name), maxNodeWatts, 1, 1)
 	}
-	b.Temperatures = append(r.boardTable(dir, "baseboard_temp", gm.DecodeBaseboard), r.boardTable(dir, "gpuboard_temp", gm.DecodeGPUBoard)...)
+	b.Temperatures = append(r.boardTable(dir, "baseboard_temp", gm.DecodeBaseboard),
+		r.boardTable(dir, "gpuboard_temp", gm.DecodeGPUBoard)...)
 }
 
-func (r *Reader) boardTable(dir, name string, decode func([]byte) ([]gm.BoardTemperature, error)) []gm.BoardTemperature {
+func (r *Reader) boardTable(dir, name string,
+	decode func([]byte) ([]gm.BoardTemperature, error)) []gm.BoardTemperature {
 	r.at.Store(&name)
 	b, err := sysfile.ReadOnce(r.root.Path(path.Join(dir, name)))
 	if err != nil {

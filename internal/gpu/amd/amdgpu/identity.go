@@ -30,7 +30,8 @@ func readIdentity(root host.Root, at func(string), d Device) Identity {
 		return sysfile.Clean(b)
 	}
 	serial := read("serial_number")
-	id := Identity{UUID: UUID(d, serial), Serial: serial, VBIOS: read("vbios_version"), ProductNumber: read("product_number"), NUMANode: read("numa_node")}
+	id := Identity{UUID: UUID(d, serial), Serial: serial, VBIOS: read("vbios_version"),
+		ProductNumber: read("product_number"), NUMANode: read("numa_node")}
 	if id.NUMANode == "-1" {
 		id.NUMANode = ""
 	}

@@ -149,8 +149,10 @@ func (r *Reader) readLive() bool {
 // told reports whether the reading gave any value.
 func (r *Reader) told() bool {
 	s := &r.s
-	for _, n := range []Number{s.Activity.Graphics, s.Activity.Memory, s.Activity.Video, s.Memory.VRAM.Used, s.Memory.VRAM.Total,
-		s.Memory.Visible.Used, s.Memory.Visible.Total, s.Memory.GTT.Used, s.Memory.GTT.Total, s.Power.Now, s.Power.Average,
+	for _, n := range []Number{s.Activity.Graphics, s.Activity.Memory, s.Activity.Video, s.Memory.VRAM.Used,
+		s.Memory.VRAM.Total,
+		s.Memory.Visible.Used, s.Memory.Visible.Total, s.Memory.GTT.Used, s.Memory.GTT.Total, s.Power.Now,
+		s.Power.Average,
 		s.Fan.RPM, s.Fan.Drive, s.PCIe.Speed, s.PCIe.Lanes, s.PCIe.Replays} {
 		if n.Known {
 			return true
@@ -201,7 +203,8 @@ func (r *Reader) fallBack(t tableValues, settled bool) (fan float64) {
 	for _, n := range []struct {
 		to   *Number
 		from Number
-	}{{&s.Activity.Graphics, t.graphics}, {&s.Activity.Memory, t.memory}, {&s.Power.Now, t.power}, {&s.Power.Now, t.averagePower}} {
+	}{{&s.Activity.Graphics, t.graphics}, {&s.Activity.Memory, t.memory}, {&s.Power.Now, t.power},
+		{&s.Power.Now, t.averagePower}} {
 		if n.from.Known {
 			n.to.put(n.from.Value)
 		}

@@ -97,8 +97,10 @@ func (r *Reader) readPartition() {
 	for _, v := range values {
 		to := &fields[v.Field]
 		if to.late ||
-			to.kind == engine && slices.ContainsFunc(engines, func(e Engine) bool { return e.Kind == to.name && e.Partition == own }) ||
-			to.kind == limited && slices.ContainsFunc(limits, func(l Limited) bool { return l.Reason == to.name && l.Partition == own }) {
+			to.kind == engine &&
+				slices.ContainsFunc(engines, func(e Engine) bool { return e.Kind == to.name && e.Partition == own }) ||
+			to.kind == limited &&
+				slices.ContainsFunc(limits, func(l Limited) bool { return l.Reason == to.name && l.Partition == own }) {
 			continue // gpu_metrics said it
 		}
 		v.Partition = uint8(own)
@@ -106,7 +108,8 @@ func (r *Reader) readPartition() {
 	}
 }
 
-func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Revision, []gm.Value, error)) ([]gm.Value, gm.Revision, bool) {
+func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Revision, []gm.Value, error)) ([]gm.Value,
+	gm.Revision, bool) {
 	b, err := f.Read()
 	r.answers.note(f.Base(), err)
 	if err != nil {

@@ -51,7 +51,8 @@ var throttleBits = [...]throttleBit{
 	{21, "edc_cpu"}, {22, "edc_gfx"}, {23, "apcc"},
 	{32, "temp_gpu"}, {33, "temp_core"}, {34, "temp_mem"}, {35, "temp_edge"}, {36, "temp_hotspot"}, {37, "temp_soc"},
 	{38, "temp_vr_gfx"}, {39, "temp_vr_soc"}, {40, "temp_vr_mem0"}, {41, "temp_vr_mem1"},
-	{42, "temp_liquid0"}, {43, "temp_liquid1"}, {44, "vrhot0"}, {45, "vrhot1"}, {46, "prochot_cpu"}, {47, "prochot_gfx"},
+	{42, "temp_liquid0"}, {43, "temp_liquid1"}, {44, "vrhot0"}, {45, "vrhot1"}, {46, "prochot_cpu"},
+	{47, "prochot_gfx"},
 	{56, "ppm"}, {57, "fit"},
 }
 

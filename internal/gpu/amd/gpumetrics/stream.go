@@ -39,7 +39,8 @@ func (s *attributes) next() (a attribute, err error) {
 	}
 	encoding := binary.LittleEndian.Uint64(s.b)
 	s.b = s.b[8:]
-	a = attribute{id: int(encoding >> 10 & 0x3ff), instances: int(encoding & 0x3ff), unit: int(encoding >> 24 & 0xff), kind: kind(encoding >> 20 & 0xf)}
+	a = attribute{id: int(encoding >> 10 & 0x3ff), instances: int(encoding & 0x3ff), unit: int(encoding >> 24 & 0xff),
+		kind: kind(encoding >> 20 & 0xf)}
 	if a.kind >= numKinds {
 		return a, fmt.Errorf("%w: attribute %d of type %d", errDamaged, a.id, a.kind)
 	}

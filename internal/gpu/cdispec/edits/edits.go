@@ -34,7 +34,8 @@ func (e *Edits) Apply(doc *rawjson.Doc) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, kind := range []func(*rawjson.Node) error{e.applyMounts, e.applyDevices, e.applyRules, e.applyProcess, e.applyHooks} {
+	for _, kind := range []func(*rawjson.Node) error{e.applyMounts, e.applyDevices, e.applyRules, e.applyProcess,
+		e.applyHooks} {
 		if err := kind(edit.Root()); err != nil {
 			return nil, err
 		}

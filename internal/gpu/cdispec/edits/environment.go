@@ -33,7 +33,10 @@ func (v Environment) apply(process *rawjson.Node) error {
 		}
 	}
 	// A variable with another value, or twice, goes; one that is right stays.
-	want = slices.DeleteFunc(want, func(text string) bool { return count(own, nameOf(text)) == 1 && slices.Contains(own, text) })
+	want = slices.DeleteFunc(want, func(text string) bool {
+		return count(own, nameOf(text)) == 1 &&
+			slices.Contains(own, text)
+	})
 	quoted := func(s string, out []byte) []byte { return rawjson.AppendString(out, s) }
 	return process.Append("env", encode(want, quoted), func(e rawjson.Value) bool {
 		name := nameOf(e.Text())

@@ -151,7 +151,8 @@ func (r *Reader) identify(told *Told) {
 		info.uuid = told.UUID
 	}
 	before := r.id
-	r.id = amdgpu.Identity{UUID: cmp.Or(info.uuid, before.UUID, amdgpu.UUID(r.device, "")), VBIOS: cmp.Or(info.vbios, before.VBIOS),
+	r.id = amdgpu.Identity{UUID: cmp.Or(info.uuid, before.UUID, amdgpu.UUID(r.device, "")),
+		VBIOS: cmp.Or(info.vbios, before.VBIOS),
 		Model: cmp.Or(info.model, before.Model), NUMANode: r.text("numa_node")}
 	if r.id.NUMANode == "-1" {
 		r.id.NUMANode = ""
@@ -215,7 +216,8 @@ func (r *Reader) readSensors(s *amdgpu.State) {
 	}
 	file := func(name string) string { return path.Join("hwmon", entries[0].Name(), name) }
 	t := amdgpu.Temperature{Sensor: gpuSensor, Now: r.number(file("temp1_input"), maxCelsius*1000, .001),
-		Critical: r.number(file("temp1_crit"), maxCelsius*1000, .001), Emergency: r.number(file("temp1_emergency"), maxCelsius*1000, .001)}
+		Critical:  r.number(file("temp1_crit"), maxCelsius*1000, .001),
+		Emergency: r.number(file("temp1_emergency"), maxCelsius*1000, .001)}
 	if t.Now.Known {
 		s.Temperature, s.Temperatures = t, []amdgpu.Temperature{t}
 	}

@@ -78,20 +78,25 @@ var fields = []field{
 	}},
 	{name: "power.draw", max: maxWatts, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Power.Now }, 1)},
 	{name: "power.limit", max: maxWatts, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Power.Cap }, 1)},
-	{name: "power.max_limit", max: maxWatts, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Power.CapMax }, 1)},
+	{name: "power.max_limit", max: maxWatts,
+		put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Power.CapMax }, 1)},
 	{name: "clocks.current.sm", max: 20_000, put: clock("gfx")},
 	{name: "clocks.current.memory", max: 50_000, put: clock("mem")},
 	{name: "clocks.max.sm", max: 20_000, put: clockMax("gfx")},
 	{name: "clocks.max.memory", max: 50_000, put: clockMax("mem")},
-	{name: "utilization.gpu", max: 100, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Activity.Graphics }, .01)},
-	{name: "utilization.memory", max: 100, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Activity.Memory }, .01)},
+	{name: "utilization.gpu", max: 100,
+		put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Activity.Graphics }, .01)},
+	{name: "utilization.memory", max: 100,
+		put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Activity.Memory }, .01)},
 	{name: "utilization.encoder", max: 100, put: engine("encoder")},
 	{name: "utilization.decoder", max: 100, put: engine("decoder")},
 	{name: "pcie.link.gen.current", min: 1, max: float64(len(generations)), put: func(s *amdgpu.State, v float64) {
 		s.PCIe.Speed = amdgpu.Known(generations[int(v)-1] * 1e9)
 	}},
-	{name: "memory.used", max: 1 << 30, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Memory.VRAM.Used }, mib)},
-	{name: "memory.total", max: 1 << 30, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Memory.VRAM.Total }, mib)},
+	{name: "memory.used", max: 1 << 30,
+		put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Memory.VRAM.Used }, mib)},
+	{name: "memory.total", max: 1 << 30,
+		put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Memory.VRAM.Total }, mib)},
 	{name: "fan.speed", max: 100, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Fan.Drive }, .01)},
 	{name: "clocks_event_reasons.active", old: "clocks_throttle_reasons.active", max: 1 << 53, put: putReasons},
 	{name: "ecc.errors.corrected.volatile.total", max: 1 << 53, put: func(s *amdgpu.State, v float64) {
@@ -108,7 +113,8 @@ var fields = []field{
 	{name: "remapped_rows.correctable", max: 1 << 20, put: replaced},
 	{name: "remapped_rows.uncorrectable", max: 1 << 20, put: replaced},
 	{name: "remapped_rows.pending", max: 1 << 20, put: func(s *amdgpu.State, v float64) { pages(s).Pending += int(v) }},
-	{name: "remapped_rows.failure", max: 1 << 20, put: func(s *amdgpu.State, v float64) { pages(s).Unreservable += int(v) }},
+	{name: "remapped_rows.failure", max: 1 << 20,
+		put: func(s *amdgpu.State, v float64) { pages(s).Unreservable += int(v) }},
 }
 
 // fill puts what was told into a state.
