@@ -25,7 +25,7 @@ type options struct {
 	nvidiaWrite string
 	vendor      string
 	unit        string
-	metrics       MetricOptions
+	metrics     MetricOptions
 	collect     monitor.Options
 }
 

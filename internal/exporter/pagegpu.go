@@ -19,13 +19,13 @@ import (
 type shownGPU struct {
 	ID, Name   string // "GPU 3", "GPU 8 to 15"
 	Model, PCI string
-	Details       string // further identification
+	Details    string // further identification
 	State      health.State
 	Mark       string // of the state, for readers who do not see colours
 	Score      string
 	Reason     string
 	Explained  []explanation
-	Excluded        *exclusion
+	Excluded   *exclusion
 	Bars       []bar
 	Divided    bool
 	Parts      []shownPart // one part for a whole GPU
@@ -44,9 +44,9 @@ type shownPart struct {
 	ID, Name string // "partition 3"
 	GPU      string // "GPU 11"
 	Bar      bar    // activity of a partition
-	Users     string // short text of the users
+	Users    string // short text of the users
 	Doubt    string // of its lease
-	Excluded      *exclusion
+	Excluded *exclusion
 	Uses     []api.Use
 }
 

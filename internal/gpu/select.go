@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Select picks GPUs by what an operator wrote into the option gpu-device-ids:
-// "all" (also for an empty text), or a list of indexes ("0"), ranges ("2-3"),
-// PCI addresses ("0000:03:00.0", "03:00.0"; all partitions of that GPU) and
-// unique ids ("GPU-" and 16 hex digits), with commas between, in any case.
-// gpus is one vendor's list, whose places are the indexes; the chosen come in
-// its order.
+// Select returns the GPUs that an operator selected with the option gpu-device-ids. Its
+// value is "all" (or empty), or a list of entries with commas, in any case:
 //
-// Every problem is reported, each as a whole status text; with any problem
-// nothing is chosen. The work grows with the text and the GPUs, never with
-// the size of a number.
+//  - indexes ("0") and ranges ("2-3")
+//  - PCI addresses ("0000:03:00.0", "03:00.0"), which select all partitions of a GPU
+//  - unique ids ("GPU-" and 16 hex digits)
+//
+// gpus is one vendor's list, in which the indexes are positions. The result has its order.
+// Every problem is reported as a whole status text, and any problem makes the result empty.
+// The work grows with the text and the GPUs, never with the size of a number.
 func Select(gpus []GPU, spec string) (chosen []GPU, problems []string) {
 	spec = strings.TrimSpace(spec)
 	if spec == "" || strings.EqualFold(spec, "all") {
@@ -39,12 +39,12 @@ func Select(gpus []GPU, spec string) (chosen []GPU, problems []string) {
 
 type selection struct {
 	gpus     []GPU
-	by       []string // by which part of the text a GPU was chosen
+	by       []string // the part of the text that selected each GPU
 	problems []string
 }
 
-// problem reports what is wrong with a part of the text, which is shortened
-// where somebody pasted a file.
+// problem reports a problem of a part of the text, which is shortened in case a file was
+// pasted.
 func (s *selection) problem(part, format string, args ...any) {
 	if len(part) > 60 {
 		part = strings.ToValidUTF8(part[:60], "") + "..."
@@ -87,8 +87,8 @@ func (s *selection) add(part string) {
 	}
 }
 
-// matchID chooses by unique id. One that older kernels give all partitions of a GPU
-// stands at the first of them alone, and names them all, as the address does.
+// matchID selects by unique id. Older kernels give all partitions of a GPU one id, which
+// only the first partition keeps. It then selects all of them, as the address does.
 func (s *selection) matchID(part, id string) {
 	owner := slices.IndexFunc(s.gpus, func(g GPU) bool { return g.UniqueID != "" && g.UniqueID == id })
 	s.match(part, func(g GPU) bool {
@@ -96,7 +96,7 @@ func (s *selection) matchID(part, id string) {
 	})
 }
 
-// match chooses the GPUs that fit; an address fits all partitions.
+// match selects the GPUs that fit; an address fits all partitions.
 func (s *selection) match(part string, fits func(GPU) bool) {
 	none := true
 	for i, g := range s.gpus {
@@ -112,7 +112,7 @@ func (s *selection) match(part string, fits func(GPU) bool) {
 	}
 }
 
-// span chooses the indexes from..to, which are the same for a single one.
+// span selects the indexes from..to, which are equal for a single index.
 func (s *selection) span(part, from, to string) {
 	a, b := index(from), index(to)
 	switch {
@@ -133,7 +133,7 @@ func (s *selection) span(part, from, to string) {
 	}
 }
 
-// choose reports a GPU that was chosen before, once for a part of the text.
+// choose reports a GPU that was already selected, once for a part of the text.
 func (s *selection) choose(i int, part string) bool {
 	if s.by[i] != "" {
 		s.problem(part, "names GPU %d, which %q named before", i, s.by[i])
@@ -143,7 +143,7 @@ func (s *selection) choose(i int, part string) bool {
 	return true
 }
 
-// have says what the unit has: "it has 0, 1".
+// available lists the indexes of the unit: "it has 0, 1".
 func (s *selection) have() string {
 	switch n := len(s.gpus); {
 	case n == 0:
@@ -163,7 +163,8 @@ func isDigits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// index is the number, or one beyond every list for numbers of any length.
+// index converts digits to a number. Numbers of more than nine digits become an index
+// beyond every list.
 func index(digits string) int {
 	digits = strings.TrimLeft(digits, "0")
 	if len(digits) > 9 {
@@ -173,7 +174,7 @@ func index(digits string) int {
 	return n
 }
 
-// greater reports whether the number a is greater than b, of any length.
+// greater reports whether the number a is greater than b, at any length.
 func greater(a, b string) bool {
 	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	return len(a) > len(b) || len(a) == len(b) && a > b

@@ -38,8 +38,8 @@ func takeBack(o Observed, g GPUs) []plan.Resource {
 // leaveAMD is all that the charm brought for AMD's GPUs, user space and driver
 // among it, but their description, which goes with the last GPU of a task.
 func leaveAMD(o role.Observed, why string) []plan.Resource {
-	rs := amd.Gone(amd.DriverFacts{Kernel: o.Kernel}, amd.Environment{Seen: o.Install}, why)
-	return append(append(rs, resource.AllAbsent(why, amd.ToolkitFiles()...)...), amd.ForgetToolkit(why), amd.LeaveToolkit(why))
+	rs := amd.Uninstall(amd.DriverFacts{Kernel: o.Kernel}, amd.Environment{Seen: o.Install}, why)
+	return append(append(rs, resource.AllAbsent(why, amd.ToolkitFiles()...)...), amd.ClearToolkitAttempt(why), amd.UninstallToolkit(why))
 }
 
 // leaveGPUs is a unit without GPUs, and without all that the charm brought for

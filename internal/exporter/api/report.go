@@ -22,7 +22,7 @@ type Report struct {
 	Time    time.Time `json:"time"`
 	// UsersTime is the time of the last scan of the processes for users; null: no scan.
 	UsersTime *time.Time `json:"users_time"`
-	GPUs   []Status   `json:"gpus"`
+	GPUs      []Status   `json:"gpus"`
 }
 
 // Status describes one GPU in /api/v1/gpus. An unknown value is null or missing.

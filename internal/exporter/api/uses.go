@@ -12,7 +12,7 @@ import (
 
 // Use describes a container that uses a GPU, leases it, or both.
 type Use struct {
-	Name       string
+	Name      string
 	Processes int
 	Memory    string // "1.0 GiB vram, 2.0 MiB gtt"
 	Engines   string // "gfx 83 % (2m3s)": share of the time between two scans, and total

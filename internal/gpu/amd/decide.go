@@ -33,7 +33,7 @@ type Wanted struct {
 }
 
 // set returns the command that sets an option.
-func (w Wanted) set(setting string) string { return "juju config " + w.app() + " " + setting }
+func (w Wanted) setCommand(setting string) string { return "juju config " + w.app() + " " + setting }
 
 func (w Wanted) app() string  { return cmp.Or(w.App, "<application>") }
 func (w Wanted) unit() string { return cmp.Or(w.Unit, "<unit>") }
@@ -85,7 +85,7 @@ func decideUserSpace(d Decision, f DriverFacts, w Wanted) Decision {
 	if !r.Installs(f.Series) || w.Version != "" && r.ROCm != w.Version { // prefer the row of the running driver
 		found, err := FindRelease(w.Version, f.Series, f.Kernel)
 		if err != nil {
-			return refuseUserSpace(d, err.Error(), w.set("rocm-version=<one of them>"), w)
+			return refuseUserSpace(d, err.Error(), w.setCommand("rocm-version=<one of them>"), w)
 		}
 		r = found
 	}
@@ -102,13 +102,13 @@ func decideUserSpace(d Decision, f DriverFacts, w Wanted) Decision {
 
 func refuseUserSpace(d Decision, reason, remedy string, w Wanted) Decision {
 	d.Reason += "; rocm-tools and rocm-usecases are not installed: " + reason
-	d.Remedies = append(d.Remedies, remedy, "or do without: "+w.set("rocm-tools=none rocm-usecases="))
+	d.Remedies = append(d.Remedies, remedy, "or do without: "+w.setCommand("rocm-tools=none rocm-usecases="))
 	return d
 }
 
 // decideDriver decides without user space.
 func decideDriver(f DriverFacts, w Wanted) Decision {
-	if f.Where.Contained() {
+	if f.Kind.Contained() {
 		return decideContainer(f, w)
 	}
 	free, bound, foreign := f.split()
@@ -116,7 +116,7 @@ func decideDriver(f DriverFacts, w Wanted) Decision {
 	case len(f.GPUs) == 0:
 		return Decision{State: StateNone, Reason: "there is no AMD GPU on the PCI bus", Remedies: []string{
 			"check that the GPU is seen: lspci -nn -d 1002:",
-			"or use no GPU here: " + w.set("compute-runtime=none")}}
+			"or use no GPU here: " + w.setCommand("compute-runtime=none")}}
 	case len(free)+len(bound) == 0:
 		return Decision{State: StateNone, Reason: fmt.Sprintf("the AMD GPUs of this machine are another driver's: %s",
 			describe(foreign)),
@@ -171,7 +171,7 @@ const KFDDevice = "kfd unix-char source=/dev/kfd path=/dev/kfd gid=44 required=f
 // decideContainer never changes the driver, because the kernel belongs to the host.
 func decideContainer(f DriverFacts, w Wanted) Decision {
 	host := "the host"
-	if f.Where == LXD {
+	if f.Kind == LXD {
 		host = "the LXD host"
 	}
 	d := Decision{State: StateContainer}
@@ -182,7 +182,7 @@ func decideContainer(f DriverFacts, w Wanted) Decision {
 			version = " " + f.Module.Version
 		}
 		d.Reason = fmt.Sprintf("%s has the driver amdgpu%s loaded, and it alone decides on it", host, version)
-	case f.Where == LXD:
+	case f.Kind == LXD:
 		d.Reason = "the driver is the LXD host's, and it has none loaded"
 		d.Remedies = []string{
 			"on the LXD host: sudo modprobe amdgpu",
@@ -196,7 +196,7 @@ func decideContainer(f DriverFacts, w Wanted) Decision {
 	}
 	if w.InstallDriver == DriverAlways {
 		d.Reason += "; install-driver=always can do nothing in a container"
-		d.Remedies = append(d.Remedies, w.set("install-driver=auto"))
+		d.Remedies = append(d.Remedies, w.setCommand("install-driver=auto"))
 	}
 	return d
 }
@@ -208,7 +208,7 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 		return blacklisted(f, no)
 	}
 	on := f.Module.OnDisk()
-	if !f.Module.Loaded && on.Path != "" && !(f.Own() && w.InstallDriver != DriverNever) {
+	if !f.Module.Loaded && on.Path != "" && !(f.OwnsDriver() && w.InstallDriver != DriverNever) {
 		d := Decision{State: StateNone, Reason: no + ": " + on.Path + " is not loaded"}
 		d.Remedies = []string{"the charm loads it; by hand: sudo modprobe amdgpu",
 			"if it stays without a GPU: sudo dmesg | grep -i amdgpu"}
@@ -216,7 +216,7 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 	}
 	if w.InstallDriver == DriverNever {
 		d := Decision{State: StateNone, Reason: no, Remedies: []string{"let the charm install AMD's driver: " +
-			w.set("install-driver=auto")}}
+			w.setCommand("install-driver=auto")}}
 		if on.Path == "" {
 			d.Remedies = append(d.Remedies, "or install the kernel's own: sudo apt-get install linux-modules-extra-"+
 				f.Kernel+" && sudo modprobe amdgpu")
@@ -230,24 +230,24 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 	has, installed := f.Package(driverPackage)
 	switch {
 	case f.Module.Stale():
-		return stale(Decision{Release: r, Driver: f.Own()}, f, w)
+		return addReboot(Decision{Release: r, Driver: f.OwnsDriver()}, f, w)
 	case installed && has.Version == r.Package(f.Series) && f.Module.Loaded:
-		return Decision{State: StateUnsupported, Release: r, Driver: f.Own(),
+		return Decision{State: StateUnsupported, Release: r, Driver: f.OwnsDriver(),
 			Reason: no + ", though amdgpu " + r.DKMSVersion + " of ROCm " + r.ROCm + " is loaded", Remedies: []string{
 				"see why: sudo dmesg | grep -i amdgpu", "try another release: juju run " + w.unit() +
-					" rocm-matrix, then " + w.set("rocm-version=<one of them>")}}
-	case installed && has.Version != r.Package(f.Series) && !f.Own() && !w.AllowDriverChange:
+					" rocm-matrix, then " + w.setCommand("rocm-version=<one of them>")}}
+	case installed && has.Version != r.Package(f.Series) && !f.OwnsDriver() && !w.AllowDriverChange:
 		return Decision{State: StateUnsupported, Reason: no + ", and amdgpu-dkms " + has.Version +
 			" is not the charm's to replace",
 			Remedies: []string{"see why it does not: sudo dmesg | grep -i amdgpu",
-				"let the charm change it to amdgpu " + r.DKMSVersion + ": " + w.set("allow-driver-change=true")}}
+				"let the charm change it to amdgpu " + r.DKMSVersion + ": " + w.setCommand("allow-driver-change=true")}}
 	case w.InstallDriver == DriverAuto && !slices.ContainsFunc(free, func(g PCIGPU) bool { return g.Family != APU }):
 		return Decision{State: StateUnsupported, Reason: no +
 			", and AMD's packages are not documented for integrated GPUs", Remedies: []string{
 			"use the kernel's own: sudo apt-get install linux-modules-extra-" + f.Kernel + " && sudo modprobe amdgpu",
-			"or try AMD's all the same: " + w.set("install-driver=always")}}
+			"or try AMD's all the same: " + w.setCommand("install-driver=always")}}
 	}
-	return attempt(Decision{State: StateNone, Release: r}, f, w,
+	return planInstall(Decision{State: StateNone, Release: r}, f, w,
 		fmt.Sprintf("%s: amdgpu %s of ROCm %s is to be installed", no, r.DKMSVersion, r.ROCm))
 }
 
@@ -276,7 +276,7 @@ func blacklisted(f DriverFacts, no string) Decision {
 
 // attempt adds the driver of d's row to d, or returns the reason why this machine cannot
 // have the driver. An installation that is known to fail halfway is never started.
-func attempt(d Decision, f DriverFacts, w Wanted, doing string) Decision {
+func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 	r := d.Release
 	refuse := func(s State, reason string, remedies ...string) Decision {
 		return Decision{State: s, Release: r, Reason: fmt.Sprintf("amdgpu %s of ROCm %s can't be installed: %s",
@@ -291,7 +291,7 @@ func attempt(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 			f.Series)}
 		if others := releasesFor(f.Series, f.Kernel); len(others) > 0 {
 			remedies = []string{fmt.Sprintf("choose a release that knows kernel %s: %s", majorMinor(f.Kernel),
-				w.set("rocm-version="+others[len(others)-1]))}
+				w.setCommand("rocm-version="+others[len(others)-1]))}
 		}
 		return refuse(StateUnsupported, fmt.Sprintf("AMD does not name kernel %s for it on %s, only %s", f.Kernel,
 			f.Series, strings.Join(r.KernelsOn(f.Series), " and ")),
@@ -305,7 +305,7 @@ func attempt(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 			"or enrol this machine's key at its console: sudo mokutil --import "+
 				"/var/lib/shim-signed/mok/MOK.der, reboot, and install amdgpu-dkms by hand",
 			"or switch Secure Boot off in the firmware: sudo systemctl reboot --firmware-setup")
-	case !f.Headers.Present && f.Headers.Asked && f.Headers.Candidate == "":
+	case !f.Headers.Present && f.Headers.Queried && f.Headers.Candidate == "":
 		return refuse(StateUnsupported, "apt has no "+f.Headers.Package+", which the driver is built with",
 			"boot a kernel whose headers apt has: sudo apt-get update && sudo apt-get install linux-generic, "+
 				"then juju ssh "+w.unit()+" sudo reboot")
@@ -313,17 +313,17 @@ func attempt(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 		return refuse(StateNone, fmt.Sprintf("%.1f GB are free on /, and min-disk-gb is %d", float64(f.Disk)/gigabyte,
 			w.MinDisk/gigabyte),
 			"make room: sudo apt-get clean; see what is large with sudo du -xh --max-depth=2 / | sort -h | tail",
-			"or lower the bar: "+w.set("min-disk-gb=<GB>"))
+			"or lower the bar: "+w.setCommand("min-disk-gb=<GB>"))
 	}
 	for _, p := range f.Packages {
 		if p.Held && (p.Name == driverPackage || p.Name == driverPackage+"-firmware") &&
 			build(p.Version) != build(r.Package(f.Series)) {
 			return refuse(StateMixed, fmt.Sprintf("%s %s is on hold", p.Name, p.Version), "sudo apt-mark unhold "+
-				p.Name, "or keep it: "+w.set("install-driver=never"))
+				p.Name, "or keep it: "+w.setCommand("install-driver=never"))
 		}
 	}
 	d.Driver, d.Reason = true, doing
-	d.Remedies = []string{"keep the charm from it: " + w.set("install-driver=never")}
+	d.Remedies = []string{"keep the charm from it: " + w.setCommand("install-driver=never")}
 	return d
 }
 

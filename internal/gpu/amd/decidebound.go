@@ -11,7 +11,7 @@ import (
 func decideBroken(f DriverFacts, w Wanted) (Decision, bool) {
 	driver, installed := f.Package(driverPackage)
 	for _, p := range f.Packages {
-		if p.Broken() && !(f.Own() &&
+		if p.Broken() && !(f.OwnsDriver() &&
 			strings.HasPrefix(p.Name, driverPackage)) { // the charm finishes its own installation
 			return Decision{State: StateMixed,
 				Reason: fmt.Sprintf("the package %s %s is %s: its installation did not finish", p.Name, p.Version,
@@ -21,7 +21,7 @@ func decideBroken(f DriverFacts, w Wanted) (Decision, bool) {
 		}
 	}
 	if firmware, ok := f.Package("amdgpu-dkms-firmware"); ok && installed &&
-		build(firmware.Version) != build(driver.Version) && !f.Own() {
+		build(firmware.Version) != build(driver.Version) && !f.OwnsDriver() {
 		return Decision{State: StateMixed,
 			Reason: fmt.Sprintf("amdgpu-dkms %s has the firmware of another release, %s", driver.Version,
 				firmware.Version),
@@ -86,28 +86,28 @@ func driverRelease(uri string) string {
 
 // decideBound decides for a machine with at least one GPU of amdgpu.
 func decideBound(f DriverFacts, w Wanted, free, bound []PCIGPU) Decision {
-	d := running(f, w)
+	d := decideRunning(f, w)
 	if d.State != StateReboot && d.State != StateUnsupported && len(free) > 0 && !d.Driver {
 		d.State = StateUnsupported
 		d.Reason = fmt.Sprintf("the running driver does not serve %s, only %s", describe(free), describe(bound))
 		d.Remedies = []string{"see why: sudo dmesg | grep -i amdgpu"}
 		if want, err := FindRelease(w.Version, f.Series, f.Kernel); err == nil && !f.newerThan(want, w) {
 			d.Remedies = append(d.Remedies, "or let the charm install AMD's driver: "+
-				w.set("install-driver=always allow-driver-change=true"))
+				w.setCommand("install-driver=always allow-driver-change=true"))
 		}
 	}
 	return d
 }
 
 // running decides on the driver that serves GPUs.
-func running(f DriverFacts, w Wanted) Decision {
+func decideRunning(f DriverFacts, w Wanted) Decision {
 	want, werr := FindRelease(w.Version, f.Series, f.Kernel)
 	has, installed := f.Package(driverPackage)
 	row, known := releaseOfDriver(has.Version, f.Module.Version)
 	newer := f.newerThan(want, w)
 	asked := w.InstallDriver == DriverAlways || w.InstallDriver != DriverNever && w.Version != ""
 	switch {
-	case f.Own() && w.InstallDriver != DriverNever: // installed by the charm, which keeps or changes it
+	case f.OwnsDriver() && w.InstallDriver != DriverNever: // installed by the charm, which keeps or changes it
 		if w.Version == "" && installed && known && row.Package(f.Series) == has.Version {
 			want, newer = row, false
 		}
@@ -120,23 +120,23 @@ func running(f DriverFacts, w Wanted) Decision {
 		d := Decision{State: StateSupported, Release: want, Driver: true, Reason: "amdgpu " + want.DKMSVersion +
 			" of ROCm " + want.ROCm + " is the charm's own"}
 		if has.Version != want.Package(f.Series) {
-			return attempt(d, f, w, fmt.Sprintf("amdgpu %s is to be changed to %s of ROCm %s", has.Version,
+			return planInstall(d, f, w, fmt.Sprintf("amdgpu %s is to be changed to %s of ROCm %s", has.Version,
 				want.DKMSVersion, want.ROCm))
 		}
-		return stale(d, f, w)
+		return addReboot(d, f, w)
 	case f.Module.Stale():
-		return stale(Decision{Release: row}, f, w)
+		return addReboot(Decision{Release: row}, f, w)
 	case newer:
 		return keptDriver(f, row, known, want)
 	case asked && werr != nil:
 		return unknownRelease(werr, w)
 	case asked && w.AllowDriverChange && !(installed && has.Version == want.Package(f.Series)):
-		return attempt(Decision{State: StateSupported, Release: want}, f, w,
+		return planInstall(Decision{State: StateSupported, Release: want}, f, w,
 			fmt.Sprintf("%s is to be changed to amdgpu %s of ROCm %s", f.driverName(), want.DKMSVersion, want.ROCm))
 	case known:
 		d := keptDriver(f, row, known, want)
 		if asked && row.ROCm != want.ROCm {
-			return held(d, f, w, want)
+			return needsApproval(d, f, w, want)
 		}
 		return d
 	case installed || f.Module.Version != "":
@@ -146,14 +146,14 @@ func running(f DriverFacts, w Wanted) Decision {
 				"see what is known to work: juju run " + w.unit() + " rocm-matrix"}}
 		if werr == nil {
 			d.Remedies = append(d.Remedies, fmt.Sprintf("let the charm change it to amdgpu %s: %s", want.DKMSVersion,
-				w.set("install-driver=always allow-driver-change=true")))
+				w.setCommand("install-driver=always allow-driver-change=true")))
 		}
 		return d
 	}
 	d := Decision{State: StateSupported, Reason: "the amdgpu of kernel " + f.Kernel +
 		" serves the GPUs; containers need no more"}
 	if asked {
-		return held(d, f, w, want)
+		return needsApproval(d, f, w, want)
 	}
 	return d
 }
@@ -197,22 +197,22 @@ func (f DriverFacts) driverName() string {
 }
 
 // needsApproval adds that a driver change requires allow-driver-change.
-func held(d Decision, f DriverFacts, w Wanted, want Release) Decision {
+func needsApproval(d Decision, f DriverFacts, w Wanted, want Release) Decision {
 	d.Reason += fmt.Sprintf("; amdgpu %s of ROCm %s is not put in its place without allow-driver-change",
 		want.DKMSVersion, want.ROCm)
-	d.Remedies = append(d.Remedies, "let the charm replace it: "+w.set("allow-driver-change=true"),
-		"or keep it: "+w.set("install-driver=auto rocm-version="))
+	d.Remedies = append(d.Remedies, "let the charm replace it: "+w.setCommand("allow-driver-change=true"),
+		"or keep it: "+w.setCommand("install-driver=auto rocm-version="))
 	return d
 }
 
 func unknownRelease(err error, w Wanted) Decision {
 	return Decision{State: StateUnsupported, Reason: err.Error(), Remedies: []string{
-		"see the table: juju run " + w.unit() + " rocm-matrix", w.set("rocm-version=<one of them>")}}
+		"see the table: juju run " + w.unit() + " rocm-matrix", w.setCommand("rocm-version=<one of them>")}}
 }
 
 // addReboot turns d into a pending reboot if the module on disk differs from the running
 // one.
-func stale(d Decision, f DriverFacts, w Wanted) Decision {
+func addReboot(d Decision, f DriverFacts, w Wanted) Decision {
 	if !f.Module.Stale() {
 		return d
 	}
@@ -221,7 +221,7 @@ func stale(d Decision, f DriverFacts, w Wanted) Decision {
 	d.Reason = fmt.Sprintf("amdgpu %s is on disk and %s runs", version(on.Version, on.SrcVersion),
 		version(f.Module.Version, f.Module.SrcVersion))
 	d.Reboot = "activate amdgpu " + version(on.Version, on.SrcVersion)
-	d.Remedies = []string{w.set("allow-reboot=true"), "or when it suits: juju ssh " + w.unit() + " sudo reboot"}
+	d.Remedies = []string{w.setCommand("allow-reboot=true"), "or when it suits: juju ssh " + w.unit() + " sudo reboot"}
 	return d
 }
 

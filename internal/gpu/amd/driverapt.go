@@ -14,7 +14,7 @@ import (
 
 // amdPackage reports whether a package belongs to AMD's driver, tools or user space. Ubuntu
 // has some packages with the same names; their versions differ.
-func ours(name string) bool {
+func amdPackage(name string) bool {
 	for _, prefix := range []string{"amdgpu", "rocm", "amd-smi", "amd-container-toolkit", "hip-", "hsa-", "comgr"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
@@ -37,7 +37,7 @@ func packages(r host.Root) (found []Installed, err error) {
 		stanza = strings.TrimLeft(stanza, "\n")
 		name, ok := strings.CutPrefix(stanza, "Package: ")
 		name, _, _ = strings.Cut(name, "\n")
-		if !ok || !ours(name) {
+		if !ok || !amdPackage(name) {
 			continue
 		}
 		p := Installed{Name: name}
@@ -151,7 +151,7 @@ func pins(r host.Root) (found []Pin, err error) {
 		number := 0
 		end := func() {
 			if p.Package != "" &&
-				(strings.Contains(p.Pin, "radeon") || slices.ContainsFunc(strings.Fields(p.Package), ours)) {
+				(strings.Contains(p.Pin, "radeon") || slices.ContainsFunc(strings.Fields(p.Package), amdPackage)) {
 				found = append(found, p)
 			}
 			p = Pin{}

@@ -28,7 +28,7 @@ const readLimit = 10 * time.Second
 // file is an error.
 func ObserveDriver(ctx context.Context, h host.Host, m Machine) (DriverFacts, error) {
 	f := DriverFacts{Machine: m}
-	f.Where, f.Hypervisor = where(h.Root, m.Container)
+	f.Kind, f.Hypervisor = machineKind(h.Root, m.Container)
 	f.Kernel, _ = h.ReadText("/proc/sys/kernel/osrelease")
 	f.BootID, _ = h.ReadText("/proc/sys/kernel/random/boot_id")
 	f.Memory, f.CPUs = memory(h.Root), cpus(h.Root)
@@ -50,9 +50,9 @@ func ObserveDriver(ctx context.Context, h host.Host, m Machine) (DriverFacts, er
 	if f.GPUs, err = pciGPUs(h.Root); err != nil {
 		return f, err
 	}
-	f.Module = loaded(h.Root)
+	f.Module = loadedModule(h.Root)
 	f.RebootFor = rebootFor(h.Root)
-	if f.Where.Contained() {
+	if f.Kind.Contained() {
 		return f, nil // the kernel and its modules belong to the host
 	}
 	f.SecureBoot = secureBoot(h.Root)
@@ -66,7 +66,7 @@ func ObserveDriver(ctx context.Context, h host.Host, m Machine) (DriverFacts, er
 
 // machineKind detects the kind of machine. A VM has the processor flag hypervisor or a
 // known vendor in DMI.
-func where(r host.Root, container string) (Where, string) {
+func machineKind(r host.Root, container string) (MachineKind, string) {
 	switch container {
 	case "":
 	case "lxc":
@@ -197,7 +197,7 @@ func parseGPU(pci, uevent string) (g PCIGPU, ok bool) {
 
 // loaded returns the running module. Only AMD's module has a version (modinfo of
 // amdgpu-dkms), and /sys/module shows the version that a module declares.
-func loaded(r host.Root) (m Module) {
+func loadedModule(r host.Root) (m Module) {
 	m.Loaded = r.Exists("/sys/module/amdgpu")
 	m.Version, _ = r.ReadText("/sys/module/amdgpu/version")
 	m.SrcVersion, _ = r.ReadText("/sys/module/amdgpu/srcversion")
@@ -212,7 +212,7 @@ func observeFiles(ctx context.Context, h host.Host, f *DriverFacts) {
 	}
 	base := "/lib/modules/" + f.Kernel + "/"
 	deps, _ := h.ReadFile(base + "modules.dep")
-	if rel := selected(deps); rel != "" {
+	if rel := selectedModule(deps); rel != "" {
 		f.Module.Selected = base + rel
 	}
 	// The folders of amdgpu-dkms, of hand-built modules and of the kernel's own modules.
@@ -241,7 +241,7 @@ func observeFiles(ctx context.Context, h host.Host, f *DriverFacts) {
 // selectedModule returns the file of amdgpu in modules.dep(5), relative to its folder.
 // depmod lists only the module that modprobe loads: updates precede the kernel's own
 // modules, see depmod.d(5).
-func selected(deps []byte) string {
+func selectedModule(deps []byte) string {
 	for line := range bytes.Lines(deps) {
 		file, _, ok := bytes.Cut(line, []byte(":"))
 		if name := path.Base(string(file)); ok && (name == "amdgpu.ko" || strings.HasPrefix(name, "amdgpu.ko.")) {
@@ -281,7 +281,7 @@ func observeHeaders(ctx context.Context, h host.Host, f *DriverFacts) {
 	if err != nil {
 		return
 	}
-	f.Headers.Asked, f.Headers.Candidate = true, candidate(out)
+	f.Headers.Queried, f.Headers.Candidate = true, candidate(out)
 }
 
 // candidate reads apt-cache policy, which prints nothing for an unknown package.

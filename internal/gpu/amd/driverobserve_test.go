@@ -126,7 +126,7 @@ func (r recorder) Run(_ context.Context, c host.Command) ([]byte, error) {
 func TestWhereAMachineIs(t *testing.T) {
 	for _, c := range []struct {
 		container, vendor, product, flags string
-		want                              Where
+		want                              MachineKind
 	}{
 		{"lxc", "QEMU", "", "", LXD},
 		{"docker", "", "", "", OtherContainer},
@@ -143,7 +143,7 @@ func TestWhereAMachineIs(t *testing.T) {
 		hosttest.Put(t, r, "/sys/class/dmi/id/sys_vendor", c.vendor+"\n")
 		hosttest.Put(t, r, "/sys/class/dmi/id/product_name", c.product+"\n")
 		hosttest.Put(t, r, "/proc/cpuinfo", "processor\t: 0\nflags\t\t: "+c.flags+"\n\nprocessor\t: 1\n")
-		got, _ := where(r, c.container)
+		got, _ := machineKind(r, c.container)
 		require.Equal(t, c.want, got, "%+v", c)
 		require.Equal(t, 2, cpus(r))
 	}

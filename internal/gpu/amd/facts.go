@@ -16,24 +16,24 @@ type Machine struct {
 }
 
 // MachineKind is the kind of a unit's machine.
-type Where string
+type MachineKind string
 
 // The kinds of machine. In a container the host owns the driver.
 const (
-	LXD            Where = "lxd"
-	OtherContainer Where = "container"
-	VM             Where = "vm"
-	Metal          Where = "metal"
+	LXD            MachineKind = "lxd"
+	OtherContainer MachineKind = "container"
+	VM             MachineKind = "vm"
+	Metal          MachineKind = "metal"
 )
 
 // Contained reports whether the machine shares its kernel with a host.
-func (w Where) Contained() bool { return w == LXD || w == OtherContainer }
+func (w MachineKind) Contained() bool { return w == LXD || w == OtherContainer }
 
 // DriverFacts holds the input of Decide as plain data. Equal facts give equal decisions.
 // Paths are relative to the machine's root.
 type DriverFacts struct {
 	Machine
-	Where      Where
+	Kind      MachineKind
 	Hypervisor string // why the machine is a VM, otherwise ""
 	Kernel     string // uname -r: "6.8.0-31-generic"
 	BootID     string // of this boot
@@ -56,7 +56,7 @@ type DriverFacts struct {
 type Headers struct {
 	Present   bool   // for the running kernel
 	Package   string // "linux-headers-6.8.0-31-generic"
-	Asked     bool   // apt was queried: only if headers are missing and a GPU has no driver
+	Queried     bool   // apt was queried: only if headers are missing and a GPU has no driver
 	Candidate string // version that apt can install, or ""
 }
 
@@ -151,7 +151,7 @@ func (f DriverFacts) Package(name string) (p Installed, ok bool) {
 
 // OwnsDriver reports whether the charm's own apt source of the driver exists. The charm may
 // change a driver that it installed.
-func (f DriverFacts) Own() bool {
+func (f DriverFacts) OwnsDriver() bool {
 	for _, s := range f.Sources {
 		if s.File == DriverSourceFile {
 			return true
@@ -178,7 +178,7 @@ func (f DriverFacts) Print(w io.Writer) error {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-11s %s\n", name+":", fmt.Sprintf(format, args...))
 	}
-	what := string(f.Where)
+	what := string(f.Kind)
 	for _, detail := range []string{f.Hypervisor, f.Container} {
 		if detail != "" && detail != what {
 			what += " (" + detail + ")"
@@ -215,7 +215,7 @@ func (f DriverFacts) Print(w io.Writer) error {
 		line("headers", "%s: there", h.Package)
 	case h.Candidate != "":
 		line("headers", "%s: apt has %s", h.Package, h.Candidate)
-	case h.Asked:
+	case h.Queried:
 		line("headers", "%s: apt has none", h.Package)
 	}
 	for _, l := range f.Blacklists {

@@ -73,7 +73,7 @@ func Install(d Decision, f DriverFacts, w Wanted, e Environment) (InstallWant, e
 	if err != nil {
 		return want, err
 	}
-	if f.Where.Contained() {
+	if f.Kind.Contained() {
 		want.Remarks = containerRemarks(f, w)
 		return want, nil
 	}
@@ -113,7 +113,7 @@ func wantsModule(f DriverFacts, d Decision) bool {
 func containerRemarks(f DriverFacts, w Wanted) (remarks []string) {
 	if cmp.Or(w.DeviceMode, modeGroup) != modeGroup {
 		text := "gpu-device-mode does nothing: the host owns the GPU nodes of this container"
-		if f.Where == LXD {
+		if f.Kind == LXD {
 			text += "; on the LXD host run: lxc config device set " + cmp.Or(f.Hostname, "<container>") +
 				" <gpu device> mode=" + w.DeviceMode
 		}
@@ -130,7 +130,7 @@ func containerRemarks(f DriverFacts, w Wanted) (remarks []string) {
 // installPackages returns the packages as one chain.
 func installPackages(d Decision, f DriverFacts, w Wanted, e Environment) (InstallWant, error) {
 	forget := resource.Absent{Path: installFile, Why: "nothing is left to be tried again"}
-	driver := d.Driver && !f.Where.Contained() // even if decided otherwise: a container has no kernel
+	driver := d.Driver && !f.Kind.Contained() // even if decided otherwise: a container has no kernel
 	if !driver && !d.Tools && len(d.Usecases) == 0 {
 		return InstallWant{Resources: []plan.Resource{forget}}, nil
 	}
@@ -236,7 +236,7 @@ func ownSource(file string) bool {
 
 // Uninstall removes everything that Install may have installed, even without records:
 // sources, packages, the module's files and the rules.
-func Gone(f DriverFacts, e Environment, why string) []plan.Resource {
+func Uninstall(f DriverFacts, e Environment, why string) []plan.Resource {
 	var all []plan.Resource
 	names := append([]string{driverPackage}, toolPackages...)
 	for _, u := range Usecases() {
@@ -249,7 +249,7 @@ func Gone(f DriverFacts, e Environment, why string) []plan.Resource {
 		resource.AptSource{Name: rocmSource}.Path(), pinFile,
 		installFile, verifiedStamp, loadFile)...)
 	params := moduleParams("", f.Kernel, e.Seen.Initramfs).(applied)
-	params.gone = why
+	params.absentWhy = why
 	return append(all, params, udev(resource.File{Path: UdevRules}, why))
 }
 

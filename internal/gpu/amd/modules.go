@@ -35,10 +35,10 @@ const (
 // again.
 type applied struct {
 	file  resource.File
-	gone  string // why the file must be absent; "" if it is wanted
+	absentWhy  string // why the file must be absent; "" if it is wanted
 	stamp string // file name below wellknown.StateDir
 	op    string // "reload udev's rules"
-	then  []host.Command
+	commands  []host.Command
 }
 
 // Diff implements plan.Resource. A foreign file at the path stays as it is.
@@ -52,8 +52,8 @@ func (a applied) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	}
 	var p plan.Plan
 	want := ""
-	if a.gone != "" {
-		p, err = resource.Absent{Path: a.file.Path, Why: a.gone}.Diff(ctx, h)
+	if a.absentWhy != "" {
+		p, err = resource.Absent{Path: a.file.Path, Why: a.absentWhy}.Diff(ctx, h)
 	} else {
 		p, err = a.file.Diff(ctx, h)
 		want = fmt.Sprintf("%x\n", sha256.Sum256(a.file.Data))
@@ -70,11 +70,11 @@ func (a applied) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 		return nil, nil
 	}
 	why := a.file.Path + " changed"
-	if a.gone != "" {
+	if a.absentWhy != "" {
 		why = a.file.Path + " is gone"
 	}
 	return append(p, plan.Step{Op: a.op, Why: why, Tolerate: true, Do: func(ctx context.Context) error {
-		for _, c := range a.then {
+		for _, c := range a.commands {
 			if _, err := h.Run(ctx, c); err != nil {
 				return err
 			}
@@ -93,10 +93,10 @@ func moduleParams(params, kernel string, initramfs bool) plan.Resource {
 		op: "note the options of amdgpu"}
 	if initramfs {
 		a.op = "make the initial RAM disk anew"
-		a.then = []host.Command{{Argv: []string{"update-initramfs", "-u", "-k", kernel}, Deadline: bootLimit}}
+		a.commands = []host.Command{{Argv: []string{"update-initramfs", "-u", "-k", kernel}, Deadline: bootLimit}}
 	}
 	if params == "" {
-		a.gone = "amdgpu-module-params is empty"
+		a.absentWhy = "amdgpu-module-params is empty"
 		return a
 	}
 	a.file.Data = []byte(mark + "options amdgpu " + params + "\n")
@@ -143,11 +143,11 @@ func udevRules(mode string) (plan.Resource, error) {
 
 // udev is a file of rules. A change is applied to the present nodes, and waited for, so
 // that the same hook sees the result.
-func udev(f resource.File, gone string) applied {
+func udev(f resource.File, absentWhy string) applied {
 	run := func(argv ...string) host.Command {
 		return host.Command{Argv: append([]string{"udevadm"}, argv...), Deadline: udevLimit}
 	}
-	return applied{file: f, gone: gone, stamp: "udev-rules", op: "reload udev's rules", then: []host.Command{
+	return applied{file: f, absentWhy: absentWhy, stamp: "udev-rules", op: "reload udev's rules", commands: []host.Command{
 		run("control", "--reload-rules"),
 		run("trigger", "--action=change", "--subsystem-match=drm", "--subsystem-match=kfd"),
 		run("settle", "--timeout=30"),

@@ -65,16 +65,16 @@ func RebootDue(r host.Root, reason, bootID string) (bool, error) {
 
 // ClearReboots removes the record when no reboot is needed, so that the same reason gets
 // another attempt later.
-func ForgetReboots(r host.Root) error { return r.Remove(RebootFile) }
+func ClearReboots(r host.Root) error { return r.Remove(RebootFile) }
 
 // RebootPending returns the status text while a reboot is needed and not requested, or did
 // not help.
 func RebootPending(r host.Root, reason string, f DriverFacts, w Wanted) string {
 	need := "reboot needed: " + strings.TrimSuffix(reason, ".")
 	switch {
-	case f.Where == LXD:
+	case f.Kind == LXD:
 		return need + "; reboot the LXD host of this container: its kernel has the driver"
-	case f.Where.Contained():
+	case f.Kind.Contained():
 		return need + "; reboot the host of this container: its kernel has the driver"
 	}
 	all, err := readReboots(r)

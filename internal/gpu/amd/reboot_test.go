@@ -28,7 +28,7 @@ func TestRebootIsAskedForOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.due, due, i)
 	}
-	require.NoError(t, ForgetReboots(r))
+	require.NoError(t, ClearReboots(r))
 	due, err := RebootDue(r, activate, "b4")
 	require.NoError(t, err)
 	require.True(t, due, "it was not needed in between")
@@ -57,9 +57,9 @@ func TestRebootThatCannotBeNotedIsNotAskedFor(t *testing.T) {
 
 func TestPendingRebootNamesItsWayOut(t *testing.T) {
 	r := hosttest.Root(t)
-	metal, lxd := DriverFacts{Where: Metal, BootID: "b1"}, DriverFacts{Where: LXD, BootID: "b1"}
+	metal, lxd := DriverFacts{Kind: Metal, BootID: "b1"}, DriverFacts{Kind: LXD, BootID: "b1"}
 	require.Contains(t, RebootPending(r, activate, lxd, Wanted{AllowReboot: true}), "reboot the LXD host of this container")
-	require.Contains(t, RebootPending(r, activate, DriverFacts{Where: OtherContainer}, Wanted{}), "reboot the host of this container")
+	require.Contains(t, RebootPending(r, activate, DriverFacts{Kind: OtherContainer}, Wanted{}), "reboot the host of this container")
 	require.Equal(t, "reboot needed: "+activate+"; set allow-reboot=true or run: juju ssh <unit> sudo reboot", RebootPending(r, activate, metal, Wanted{}))
 	require.Contains(t, RebootPending(r, activate, metal, Wanted{AllowReboot: true}), "Juju is asked for it")
 	_, err := RebootDue(r, activate, "b1")

@@ -108,10 +108,10 @@ func FindRelease(version, series, kernel string) (Release, error) {
 			continue
 		case r.Unknown != "":
 			return Release{}, fmt.Errorf("ROCm %s is recognised and not installed: %s%s", version, r.Unknown,
-				instead(series))
+				alternatives(series))
 		case !r.Installs(series):
 			return Release{}, fmt.Errorf("ROCm %s is not known to work on %s, only on %s%s", version, series,
-				strings.Join(r.Series, " and "), instead(series))
+				strings.Join(r.Series, " and "), alternatives(series))
 		}
 		return r, nil
 	}
@@ -143,7 +143,7 @@ func installed(series string) (versions []string) {
 }
 
 // alternatives lists the versions of a series.
-func instead(series string) string {
+func alternatives(series string) string {
 	versions := installed(series)
 	switch {
 	case len(versions) == 0:

@@ -35,7 +35,7 @@ func ResetPlan(f DriverFacts) []plan.Resource {
 		}
 	}
 	all = append(all, resource.AllAbsent(why, pinFile, installFile, verifiedStamp, RebootFile, attemptPath)...)
-	if f.Where.Contained() {
+	if f.Kind.Contained() {
 		return all
 	}
 	return append(all, orphan{kernel: f.Kernel, why: why})
@@ -196,7 +196,7 @@ func Leftovers(f DriverFacts) (all []Problem) {
 				"sudo rm "+p.File)
 		}
 	}
-	if f.Where.Contained() {
+	if f.Kind.Contained() {
 		return all // modules belong to the host
 	}
 	for _, b := range f.Blacklists {

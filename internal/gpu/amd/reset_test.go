@@ -41,7 +41,7 @@ func TestLeftoversAreNamedWithTheirFix(t *testing.T) {
 		"not built": {DriverFacts{Packages: []Installed{driver}, Kernel: rigKernel, Headers: Headers{Present: true}},
 			"is installed and has no module for kernel " + rigKernel, "sudo dkms autoinstall"},
 		"a module of nobody": {DriverFacts{Module: Module{Files: []ModuleFile{built}}}, built.Path + " is of no package", "sudo dkms remove amdgpu/<version> --all"},
-		"not a container's":  {DriverFacts{Where: LXD, Module: Module{Files: []ModuleFile{built}}, Blacklists: []Blacklist{{"/etc/modprobe.d/b.conf", 2, "x"}}}, "", ""},
+		"not a container's":  {DriverFacts{Kind: LXD, Module: Module{Files: []ModuleFile{built}}, Blacklists: []Blacklist{{"/etc/modprobe.d/b.conf", 2, "x"}}}, "", ""},
 	} {
 		got := Leftovers(c.f)
 		if c.what == "" {
@@ -87,7 +87,7 @@ func TestResetTakesWhatIsAMDs(t *testing.T) {
 
 	hosttest.Put(t, g.h.Root, "/lib/modules/"+rigKernel+"/modules.dep", "updates/dkms/amdgpu.ko: kernel/x.ko\n")
 	require.Contains(t, printed(t, g.diff(ResetPlan(g.f))), "DKMS's amdgpu", "it died before depmod")
-	g.f.Where = LXD
+	g.f.Kind = LXD
 	require.NotContains(t, printed(t, g.diff(ResetPlan(g.f))), "DKMS", "a container's modules are the host's")
 }
 

@@ -74,22 +74,22 @@ func ToolkitFiles() []string {
 	return []string{resource.AptSource{Name: sourceName}.Path(), keyPath}
 }
 
-// kept names the files that the package's prerm deletes and edits, even if others created
+// toolkitKept names the files that the package's prerm deletes and edits, even if others created
 // them, when the package is removed or replaced (build/cleanup.sh of ROCm/container-toolkit
 // 1.1.0 to 1.3.0).
-var kept = resource.Kept{Package: ToolkitPackage, Folder: "/etc/cdi", File: "/etc/docker/daemon.json"}
+var toolkitKept = resource.Kept{Package: ToolkitPackage, Folder: "/etc/cdi", File: "/etc/docker/daemon.json"}
 
 // ToolkitKept restores those files after a run that was killed while apt changed the
 // package.
-func ToolkitKept() resource.Kept { return kept }
+func ToolkitKept() resource.Kept { return toolkitKept }
 
 // UninstallToolkit removes the toolkit if the charm installed it.
-func LeaveToolkit(why string) plan.Resource {
-	return resource.TakeBack{Name: ToolkitPackage, Why: why, Kept: &kept}
+func UninstallToolkit(why string) plan.Resource {
+	return resource.TakeBack{Name: ToolkitPackage, Why: why, Kept: &toolkitKept}
 }
 
 // ClearToolkitAttempt removes the record of a failed installation.
-func ForgetToolkit(why string) plan.Resource { return resource.Absent{Path: attemptPath, Why: why} }
+func ClearToolkitAttempt(why string) plan.Resource { return resource.Absent{Path: attemptPath, Why: why} }
 
 // ToolkitState holds the result of ObserveToolkit.
 type ToolkitState struct {
@@ -169,7 +169,7 @@ func (t Toolkit) Want() ToolkitWant {
 				Proxies: t.Proxies, Remedy: keyRemedy},
 			source,
 			resource.Brought{Package: resource.Package{Name: ToolkitPackage, Version: t.Version, Source: &source,
-				Proxies: t.Proxies, Kept: &kept}},
+				Proxies: t.Proxies, Kept: &toolkitKept}},
 		},
 		Tolerate: t.Mode == toolkitAuto, File: attemptPath, Done: ToolkitPackage + " is installed", Host: t.hostname(),
 		Vendor: "AMD",

@@ -75,7 +75,7 @@ func (v verify) check(ctx context.Context, h host.Host) error {
 	if !v.Tools || v.reboots(h) {
 		return nil
 	}
-	return v.askTool(ctx, h)
+	return v.runTool(ctx, h)
 }
 
 // reboots reports whether the running driver differs from the installed one. Its tools work
@@ -85,7 +85,7 @@ func (v verify) reboots(h host.Host) bool {
 	return v.Driver && (err != nil || runs != v.Release.DKMSVersion)
 }
 
-func (v verify) askTool(ctx context.Context, h host.Host) error {
+func (v verify) runTool(ctx context.Context, h host.Host) error {
 	for _, t := range smiTools {
 		for _, dir := range []string{"/opt/rocm-" + v.Release.ROCm + "/bin/", "/opt/rocm/bin/", "/usr/bin/"} {
 			if !h.Exists(dir + t.name) {

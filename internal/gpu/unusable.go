@@ -2,39 +2,39 @@ package gpu
 
 import "fmt"
 
-// Left is a GPU that sysfs shows and that does not count.
+// Unusable describes a GPU that sysfs shows and that this machine cannot use.
 type Left struct {
 	PCI    string
-	Vendor Vendor // "" for a maker whose GPUs never count
+	Vendor Vendor // "" for a vendor without usable GPUs
 	Name   string
 	Reason Reason
-	Detail string // one line for people: what exactly is in the way
+	Detail string // exact cause, one line for people
 
 	DeviceID uint16
 	Revision uint8 // read for AMD and NVIDIA only
 }
 
-// Reason is why a GPU does not count.
+// Reason classifies why a GPU is unusable.
 type Reason string
 
-// The reasons, from the outside in: of several the first is given.
+// The reasons, from the outside in. The first that applies is given.
 const (
 	BMC              Reason = "bmc"                // display of a server's management controller
-	OtherVendor      Reason = "other-vendor"       // display of a maker whose GPUs never count
-	NoDriver         Reason = "no-driver"          // nothing is bound to it
-	VFIO             Reason = "vfio"               // set aside for a virtual machine
+	OtherVendor      Reason = "other-vendor"       // display of a vendor without usable GPUs
+	NoDriver         Reason = "no-driver"          // no driver is bound
+	VFIO             Reason = "vfio"               // reserved for a virtual machine
 	OtherDriver      Reason = "other-driver"       // bound to a driver that cannot compute
-	NoRenderNode     Reason = "no-render-node"     // its driver made none
-	NoCompute        Reason = "no-compute"         // KFD does not know it
-	Hangs            Reason = "hangs"              // reading it does not end, and it was not seen before
-	SysfsUnreadable  Reason = "sysfs-unreadable"   // sysfs does not give its number or identity
+	NoRenderNode     Reason = "no-render-node"     // its driver created none
+	NoCompute        Reason = "no-compute"         // KFD does not list it
+	Hangs            Reason = "hangs"              // reading it does not end, and no previous reading exists
+	SysfsUnreadable  Reason = "sysfs-unreadable"   // sysfs lacks its number or identity
 	NotPassedThrough Reason = "not-passed-through" // the render node is not in this /dev
-	NotADevice       Reason = "not-a-device"       // something else has the node's name
-	WrongNumber      Reason = "wrong-number"       // the node is another device than sysfs means
-	Unreadable       Reason = "unreadable"         // not even root of this container may open the node
+	NotADevice       Reason = "not-a-device"       // another file has the node's name
+	WrongNumber      Reason = "wrong-number"       // the device number differs from the one in sysfs
+	Unreadable       Reason = "unreadable"         // even root of this container may not open the node
 )
 
-// Text is the reason as one line for people.
+// Text returns the reason as one line for people.
 func (r Reason) Text() string {
 	switch r {
 	case BMC:
