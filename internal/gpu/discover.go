@@ -39,7 +39,7 @@ func discover(r files) (Inventory, error) {
 		d.fromTopology(nodes, whole)
 	}
 	d.inv.sort()
-	d.inv.uniqueOnce()
+	d.inv.clearDuplicateIDs()
 	d.inv.KFD = readKFD(r)
 	return d.inv, nil
 }
@@ -121,33 +121,33 @@ func (d *discovery) judge(f function, dev *drmDevice) {
 		if dev.render != "" && !d.root.Exists(path.Join(driDir, dev.render)) {
 			why = NotPassedThrough // belongs to another unit
 		}
-		d.leave(f, why, "%s", why.Text())
+		d.addUnusable(f, why, "%s", why.Text())
 	case f.class == 0 && vendor != "":
-		d.leave(f, SysfsUnreadable, "sysfs gives no PCI class for it")
+		d.addUnusable(f, SysfsUnreadable, "sysfs gives no PCI class for it")
 	case !f.gpuClass() || vendor == "" && f.base() != classDisplay:
 		return
 	case isBMC(f.vendor):
-		d.leave(f, BMC, "%s", BMC.Text())
+		d.addUnusable(f, BMC, "%s", BMC.Text())
 	case vendor == "":
-		d.leave(f, OtherVendor, "PCI vendor %#04x is %s", f.vendor, OtherVendor.Text())
+		d.addUnusable(f, OtherVendor, "PCI vendor %#04x is %s", f.vendor, OtherVendor.Text())
 	case f.driver == "":
-		d.leave(f, NoDriver, "%s", NoDriver.Text())
+		d.addUnusable(f, NoDriver, "%s", NoDriver.Text())
 	case f.driver == "vfio-pci" || f.driver == "pci-stub" || f.driver == "pciback":
-		d.leave(f, VFIO, "bound to %s: %s", f.driver, VFIO.Text())
+		d.addUnusable(f, VFIO, "bound to %s: %s", f.driver, VFIO.Text())
 	case !computes(vendor, f.driver):
-		d.leave(f, OtherDriver, "bound to %s: %s", f.driver, OtherDriver.Text())
+		d.addUnusable(f, OtherDriver, "bound to %s: %s", f.driver, OtherDriver.Text())
 	case dev.render == "":
-		d.leave(f, NoRenderNode, "driver %s made no render node", f.driver)
+		d.addUnusable(f, NoRenderNode, "driver %s made no render node", f.driver)
 	default:
-		d.count(f, dev)
+		d.addUsable(f, dev)
 	}
 }
 
 // addUsable adds the GPU if its render node belongs to this machine.
-func (d *discovery) count(f function, dev *drmDevice) *GPU {
+func (d *discovery) addUsable(f function, dev *drmDevice) *GPU {
 	render, bad := d.node(dev, dev.render)
 	if bad != nil {
-		d.leave(f, bad.reason, "%s", bad.text)
+		d.addUnusable(f, bad.reason, "%s", bad.text)
 		return nil
 	}
 	g := GPU{
@@ -168,12 +168,12 @@ func (d *discovery) count(f function, dev *drmDevice) *GPU {
 	return &d.inv.GPUs[len(d.inv.GPUs)-1]
 }
 
-func (d *discovery) leave(f function, why Reason, format string, args ...any) {
-	l := left(f, why, format, args...)
+func (d *discovery) addUnusable(f function, why Reason, format string, args ...any) {
+	l := newUnusable(f, why, format, args...)
 	if l.Vendor != "" {
 		l.Revision = d.revision(f)
 	}
-	d.inv.Left = append(d.inv.Left, l)
+	d.inv.Unusable = append(d.inv.Unusable, l)
 }
 
 func (d *discovery) revision(f function) uint8 {

@@ -58,7 +58,7 @@ func Slot(pci string, partition int) string {
 // Inventory holds the result of Discover.
 type Inventory struct {
 	GPUs []GPU  // by PCI address, then render minor
-	Left []Left // by PCI address
+	Unusable []Unusable // by PCI address
 	KFD  KFD    // /dev/kfd
 }
 
@@ -75,9 +75,9 @@ func (i Inventory) Of(v Vendor) []GPU {
 }
 
 // UnusableOf returns the vendor's unusable GPUs.
-func (i Inventory) LeftOf(v Vendor) []Left {
-	var of []Left
-	for _, l := range i.Left {
+func (i Inventory) UnusableOf(v Vendor) []Unusable {
+	var of []Unusable
+	for _, l := range i.Unusable {
 		if l.Vendor == v {
 			of = append(of, l)
 		}
@@ -90,7 +90,7 @@ func (i *Inventory) sort() {
 		return cmp.Or(compareAddresses(a.PCI, b.PCI), cmp.Compare(a.Render.Minor, b.Render.Minor),
 			cmp.Compare(a.Partition, b.Partition))
 	})
-	slices.SortStableFunc(i.Left, func(a, b Left) int {
+	slices.SortStableFunc(i.Unusable, func(a, b Unusable) int {
 		return cmp.Or(compareAddresses(a.PCI, b.PCI), cmp.Compare(a.Detail, b.Detail))
 	})
 }

@@ -63,9 +63,9 @@ func TestCardThatKFDDoesNotKnowIsListedAndDoesNotCount(t *testing.T) {
 	hosttest.Put(t, r, nodes+"/0/properties", "cpu_cores_count 16\n")
 	inv := discover(t, r)
 	require.Len(t, inv.GPUs, 1)
-	require.Len(t, inv.Left, 1)
-	require.Equal(t, gpu.NoCompute, inv.Left[0].Reason)
-	require.Equal(t, "0000:83:00.0", inv.Left[0].PCI)
+	require.Len(t, inv.Unusable, 1)
+	require.Equal(t, gpu.NoCompute, inv.Unusable[0].Reason)
+	require.Equal(t, "0000:83:00.0", inv.Unusable[0].PCI)
 
 	// In a container KFD keeps nodes back, and a missing one says nothing.
 	hosttest.Put(t, r, nodes+"/7/name", "refused")

@@ -41,13 +41,13 @@ type known struct {
 	Files map[string]attribute `json:"files"`
 
 	fresh   map[string]bool // read by the reader of this process
-	wanted  []string
+	requested  []string
 	changed bool
 }
 
 // attribute holds the content of one file.
 type attribute struct {
-	Of     string     `json:"of"` // identifies the file among files with the same name
+	Inode     string     `json:"of"` // identifies the file among files with the same name
 	Text   string     `json:"text,omitempty"`
 	Errno  unix.Errno `json:"errno,omitempty"`
 	Reader string     `json:"reader,omitempty"` // the process with an unfinished reading
@@ -66,13 +66,13 @@ func withFiles(r host.Root, look func(files) error) error {
 func withKnown(r host.Root, reader []string, look func(files) error) error {
 	k := loadKnown(r)
 	for {
-		k.wanted = nil
+		k.requested = nil
 		err := look(files{r, k})
-		if len(k.wanted) == 0 {
+		if len(k.requested) == 0 {
 			k.save()
 			return err
 		}
-		k.take(readElsewhere(r, reader, k.wanted))
+		k.store(readElsewhere(r, reader, k.requested))
 	}
 }
 
@@ -105,13 +105,13 @@ func (k *known) read(p string) (string, error) {
 		return "", err
 	}
 	switch a := k.Files[p]; {
-	case a.Of != of: // not yet read, or from another device
+	case a.Inode != of: // not yet read, or from another device
 	case a.Text != "" || k.fresh[p] || a.Errno == 0 && a.Reader == "":
 		return a.value()
 	case a.Errno == unix.EPERM: // KFD returns it for foreign GPUs, before it accesses one
 		return readNow(k.root, p)
 	}
-	return "", k.want(p)
+	return "", k.request(p)
 }
 
 // readChanging returns a file that may change. Its previous content is returned only while
@@ -119,10 +119,10 @@ func (k *known) read(p string) (string, error) {
 func (k *known) readChanging(p string) (string, error) {
 	if of, err := fileOf(k.root, p); err != nil {
 		return "", err
-	} else if a := k.Files[p]; a.Of == of && (k.fresh[p] || k.hangs(path.Dir(p))) {
+	} else if a := k.Files[p]; a.Inode == of && (k.fresh[p] || k.hangs(path.Dir(p))) {
 		return a.value()
 	}
-	return "", k.want(p)
+	return "", k.request(p)
 }
 
 func (a attribute) value() (string, error) {
@@ -139,11 +139,11 @@ func (a attribute) value() (string, error) {
 
 // request marks a file for reading, unless a reading in its folder hangs already: one
 // hanging process is enough.
-func (k *known) want(p string) error {
+func (k *known) request(p string) error {
 	if k.hangs(path.Dir(p)) {
 		return errHangs
 	}
-	k.wanted = append(k.wanted, p)
+	k.requested = append(k.requested, p)
 	return errUnread
 }
 
@@ -157,17 +157,17 @@ func (k *known) hangs(dir string) bool {
 }
 
 // store saves the content of the requested files. A file without an answer hangs.
-func (k *known) take(answers map[string]attribute, reader string) {
-	for _, p := range k.wanted {
+func (k *known) store(answers map[string]attribute, reader string) {
+	for _, p := range k.requested {
 		of, _ := fileOf(k.root, p)
 		a, ok := answers[p]
 		if !ok {
 			a = attribute{Reader: cmp.Or(reader, "this process")}
-			if was := k.Files[p]; was.Of == of {
+			if was := k.Files[p]; was.Inode == of {
 				a.Text = was.Text
 			}
 		}
-		a.Of = of
+		a.Inode = of
 		if k.Files[p] != a {
 			k.Files[p], k.changed = a, true
 		}

@@ -38,15 +38,15 @@ func TestGPUThatHangsWhenFirstSeenIsLeftOut(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 2)
 	inv := asReal(t, r, hangs...)
 	require.Empty(t, inv.GPUs)
-	for _, l := range inv.Left {
+	for _, l := range inv.Unusable {
 		require.Equal(t, Hangs, l.Reason)
 		require.Equal(t, "AMD GPU", l.Name)
 	}
-	require.Len(t, inv.Left, 2)
+	require.Len(t, inv.Unusable, 2)
 	other := hosttest.ManyGPUs(t, 2)
 	require.NoError(t, os.Remove(other.Path("/dev/dri/renderD129")))
 	inv = asReal(t, other, hangs...)
-	require.Equal(t, []Reason{Hangs, NotPassedThrough}, []Reason{inv.Left[0].Reason, inv.Left[1].Reason})
+	require.Equal(t, []Reason{Hangs, NotPassedThrough}, []Reason{inv.Unusable[0].Reason, inv.Unusable[1].Reason})
 	require.Len(t, asReal(t, r).GPUs, 2, "it answers again, and the process that hung has ended")
 }
 
@@ -64,7 +64,7 @@ func TestGPUInAnothersPlaceIsReadAgain(t *testing.T) {
 	hosttest.Link(t, r, dir+"/driver", "../../../../bus/pci/drivers/vfio-pci")
 	inv := asReal(t, r)
 	require.Empty(t, inv.GPUs, "another driver is bound")
-	require.Equal(t, VFIO, inv.Left[0].Reason)
+	require.Equal(t, VFIO, inv.Unusable[0].Reason)
 }
 
 func TestDamagedMemoryIsReadAgain(t *testing.T) {
@@ -85,7 +85,7 @@ func TestPartitionModeIsReadEachTime(t *testing.T) {
 	for _, want := range []string{"SPX", "CPX"} {
 		hosttest.Put(t, r, dir+"/current_compute_partition", want+"\n")
 		require.NoError(t, withKnown(r, nil, func(f files) error {
-			if got := changing(f, dir+"/current_compute_partition"); len(f.known.wanted) == 0 {
+			if got := changing(f, dir+"/current_compute_partition"); len(f.known.requested) == 0 {
 				require.Equal(t, want, got)
 			}
 			return nil

@@ -48,7 +48,7 @@ func fillNames(r host.Root, inv *Inventory) {
 			want[model{g.Vendor, g.DeviceID, g.Revision}] = ""
 		}
 	}
-	for _, l := range inv.Left {
+	for _, l := range inv.Unusable {
 		if l.Name == "" {
 			want[model{l.Vendor, l.DeviceID, l.Revision}] = ""
 		}
@@ -64,19 +64,19 @@ func fillNames(r host.Root, inv *Inventory) {
 	}
 	for i := range inv.GPUs {
 		if g := &inv.GPUs[i]; g.Name == "" {
-			g.Name = want.of(model{g.Vendor, g.DeviceID, g.Revision})
+			g.Name = want.find(model{g.Vendor, g.DeviceID, g.Revision})
 		}
 	}
-	for i := range inv.Left {
-		if l := &inv.Left[i]; l.Name == "" {
-			l.Name = want.of(model{l.Vendor, l.DeviceID, l.Revision})
+	for i := range inv.Unusable {
+		if l := &inv.Unusable[i]; l.Name == "" {
+			l.Name = want.find(model{l.Vendor, l.DeviceID, l.Revision})
 		}
 	}
 }
 
 // find returns the name found, otherwise the name in knownName, otherwise a name made of
 // the id.
-func (n names) of(m model) string {
+func (n names) find(m model) string {
 	if name := n[m]; name != "" {
 		return name
 	}

@@ -126,7 +126,7 @@ func readElsewhere(r host.Root, command, paths []string) (answers map[string]att
 	if len(command) == 0 {
 		return readFiles(r, paths), ""
 	}
-	answers, reader, err := askReader(r, command, paths)
+	answers, reader, err := queryReader(r, command, paths)
 	if err != nil { // it could not be started, for example while this program is being replaced
 		return readFiles(r, paths), ""
 	}
@@ -135,7 +135,7 @@ func readElsewhere(r host.Root, command, paths []string) (answers map[string]att
 
 // queryReader waits for the answer, not for the process, which cannot exit while one of the
 // files hangs.
-func askReader(r host.Root, command, paths []string) (answers map[string]attribute, reader string, err error) {
+func queryReader(r host.Root, command, paths []string) (answers map[string]attribute, reader string, err error) {
 	in, err := json.Marshal(paths)
 	if err != nil {
 		return nil, "", err

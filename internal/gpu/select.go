@@ -10,9 +10,9 @@ import (
 // Select returns the GPUs that an operator selected with the option gpu-device-ids. Its
 // value is "all" (or empty), or a list of entries with commas, in any case:
 //
-//  - indexes ("0") and ranges ("2-3")
-//  - PCI addresses ("0000:03:00.0", "03:00.0"), which select all partitions of a GPU
-//  - unique ids ("GPU-" and 16 hex digits)
+//   - indexes ("0") and ranges ("2-3")
+//   - PCI addresses ("0000:03:00.0", "03:00.0"), which select all partitions of a GPU
+//   - unique ids ("GPU-" and 16 hex digits)
 //
 // gpus is one vendor's list, in which the indexes are positions. The result has its order.
 // Every problem is reported as a whole status text, and any problem makes the result empty.
@@ -22,14 +22,14 @@ func Select(gpus []GPU, spec string) (chosen []GPU, problems []string) {
 	if spec == "" || strings.EqualFold(spec, "all") {
 		return slices.Clone(gpus), nil
 	}
-	s := selection{gpus: gpus, by: make([]string, len(gpus))}
+	s := selection{gpus: gpus, chosenBy: make([]string, len(gpus))}
 	for part := range strings.SplitSeq(spec, ",") {
 		s.add(strings.TrimSpace(part))
 	}
 	if len(s.problems) > 0 {
 		return nil, s.problems
 	}
-	for i, by := range s.by {
+	for i, by := range s.chosenBy {
 		if by != "" {
 			chosen = append(chosen, gpus[i])
 		}
@@ -39,7 +39,7 @@ func Select(gpus []GPU, spec string) (chosen []GPU, problems []string) {
 
 type selection struct {
 	gpus     []GPU
-	by       []string // the part of the text that selected each GPU
+	chosenBy       []string // the part of the text that selected each GPU
 	problems []string
 }
 
@@ -73,14 +73,14 @@ func (s *selection) add(part string) {
 			return isAddr && a == want
 		})
 	case part[0] == '-' && isDigits(part[1:]):
-		s.problem(part, "is negative; %s", s.have())
+		s.problem(part, "is negative; %s", s.available())
 	case isDigits(part):
 		s.span(part, part, part)
 	default:
 		from, to, found := strings.Cut(part, "-")
 		from, to = strings.TrimSpace(from), strings.TrimSpace(to)
 		if !found || !isDigits(from) || !isDigits(to) {
-			s.problem(part, "is not all, an index, a range such as 0-1, a PCI address or GPU-<unique id>; %s", s.have())
+			s.problem(part, "is not all, an index, a range such as 0-1, a PCI address or GPU-<unique id>; %s", s.available())
 			return
 		}
 		s.span(part, from, to)
@@ -108,7 +108,7 @@ func (s *selection) match(part string, fits func(GPU) bool) {
 		}
 	}
 	if none {
-		s.problem(part, "is not a GPU of this unit; %s", s.have())
+		s.problem(part, "is not a GPU of this unit; %s", s.available())
 	}
 }
 
@@ -123,7 +123,7 @@ func (s *selection) span(part, from, to string) {
 		if a < len(s.gpus) {
 			what = "reaches beyond the GPUs of this unit"
 		}
-		s.problem(part, "%s; %s", what, s.have())
+		s.problem(part, "%s; %s", what, s.available())
 	default:
 		for i := a; i <= b; i++ {
 			if !s.choose(i, part) {
@@ -135,16 +135,16 @@ func (s *selection) span(part, from, to string) {
 
 // choose reports a GPU that was already selected, once for a part of the text.
 func (s *selection) choose(i int, part string) bool {
-	if s.by[i] != "" {
-		s.problem(part, "names GPU %d, which %q named before", i, s.by[i])
+	if s.chosenBy[i] != "" {
+		s.problem(part, "names GPU %d, which %q named before", i, s.chosenBy[i])
 		return false
 	}
-	s.by[i] = part
+	s.chosenBy[i] = part
 	return true
 }
 
 // available lists the indexes of the unit: "it has 0, 1".
-func (s *selection) have() string {
+func (s *selection) available() string {
 	switch n := len(s.gpus); {
 	case n == 0:
 		return "it has none"

@@ -108,14 +108,14 @@ func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
 		if !whole || g.Vendor != AMD || named || parts[g.PCI] > 0 {
 			return false
 		}
-		d.leave(d.functions[g.PCI], NoCompute, "%s", NoCompute.Text())
+		d.addUnusable(d.functions[g.PCI], NoCompute, "%s", NoCompute.Text())
 		return true
 	})
 	for i := range d.inv.GPUs {
 		g := &d.inv.GPUs[i]
 		n, ok := byRender[g.Render.Minor]
 		if g.Vendor == AMD && ok && sameSlot(n, g.PCI) {
-			n.tell(g, parts[n.address()] > 1)
+			n.fill(g, parts[n.address()] > 1)
 		}
 	}
 	found := map[uint32]bool{}
@@ -137,21 +137,21 @@ func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
 		if f.driver != "amdgpu" {
 			continue
 		}
-		if g := d.count(f, dev); g != nil {
+		if g := d.addUsable(f, dev); g != nil {
 			g.DRM = dev.dir
 			g.Partition = n.partition
 			if g.Partition == 0 {
 				g.Partition = rank(nodes, n)
 			}
-			n.tell(g, true)
+			n.fill(g, true)
 		}
 	}
-	d.missing(nodes, found)
+	d.addMissingPartitions(nodes, found)
 }
 
 // addMissingPartitions adds the partitions in KFD without a DRM device to the unusable
 // GPUs. found holds the render minors of the partitions' devices.
-func (d *discovery) missing(nodes []topologyNode, found map[uint32]bool) {
+func (d *discovery) addMissingPartitions(nodes []topologyNode, found map[uint32]bool) {
 	for _, g := range d.inv.GPUs {
 		found[g.Render.Minor] = true
 	}
@@ -160,13 +160,13 @@ func (d *discovery) missing(nodes []topologyNode, found map[uint32]bool) {
 		if !ok || f.driver != "amdgpu" || found[n.render] || rank(nodes, n) == 0 {
 			continue // the first partition belongs to the GPU, which was judged
 		}
-		d.leave(f, NoRenderNode, "partition %d: KFD gives it renderD%d, and no DRM device has that", rank(nodes, n),
+		d.addUnusable(f, NoRenderNode, "partition %d: KFD gives it renderD%d, and no DRM device has that", rank(nodes, n),
 			n.render)
 	}
 }
 
 // fill copies the node's values into its GPU.
-func (n topologyNode) tell(g *GPU, partitioned bool) {
+func (n topologyNode) fill(g *GPU, partitioned bool) {
 	g.KFDNode, g.GFX = n.number, gfxName(n.target)
 	if n.uniqueID != "" && (partitioned || g.UniqueID == "") {
 		g.UniqueID = n.uniqueID
@@ -193,7 +193,7 @@ func rank(nodes []topologyNode, of topologyNode) (place int) {
 
 // clearDuplicateIDs keeps an id only at its first GPU: older kernels give each partition
 // the id of the whole GPU.
-func (i *Inventory) uniqueOnce() {
+func (i *Inventory) clearDuplicateIDs() {
 	seen := map[string]bool{}
 	for k := range i.GPUs {
 		g := &i.GPUs[k]

@@ -3,7 +3,7 @@ package gpu
 import "fmt"
 
 // Unusable describes a GPU that sysfs shows and that this machine cannot use.
-type Left struct {
+type Unusable struct {
 	PCI    string
 	Vendor Vendor // "" for a vendor without usable GPUs
 	Name   string
@@ -68,8 +68,8 @@ func (r Reason) Text() string {
 	return string(r)
 }
 
-func left(f function, why Reason, format string, args ...any) Left {
-	l := Left{PCI: f.addr, Vendor: vendorOf(f.vendor), DeviceID: f.device, Reason: why,
+func newUnusable(f function, why Reason, format string, args ...any) Unusable {
+	l := Unusable{PCI: f.addr, Vendor: vendorOf(f.vendor), DeviceID: f.device, Reason: why,
 		Detail: fmt.Sprintf(format, args...)}
 	switch {
 	case f.hangs:

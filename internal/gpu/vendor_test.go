@@ -68,8 +68,8 @@ func TestNodesMakeNoGPU(t *testing.T) {
 	require.NoError(t, os.Rename(r.Path("/dev/dri/renderD128"), r.Path("/dev/dri/renderD129")))
 	inv := discover(t, r)
 	require.Empty(t, inv.GPUs)
-	require.Equal(t, gpu.WrongNumber, inv.LeftOf(gpu.NVIDIA)[0].Reason, "the Radeon's node under the GeForce's name")
-	require.Equal(t, gpu.NotPassedThrough, inv.LeftOf(gpu.AMD)[0].Reason)
+	require.Equal(t, gpu.WrongNumber, inv.UnusableOf(gpu.NVIDIA)[0].Reason, "the Radeon's node under the GeForce's name")
+	require.Equal(t, gpu.NotPassedThrough, inv.UnusableOf(gpu.AMD)[0].Reason)
 }
 
 // TestVendorIsWhatSysfsSays turns the AMD card of each host into one of

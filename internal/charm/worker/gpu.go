@@ -120,7 +120,7 @@ func (g *GPUs) chooseVendor(inv gpu.Inventory) {
 		g.Vendor = ""
 		g.block("compute-runtime: auto can't choose, %s GPUs are passed through; set it to %s", strings.Join(labels, " and "), strings.Join(runtimes, " or "))
 	case len(labels) == 1:
-	case slices.ContainsFunc(inv.LeftOf(gpu.AMD), GivenAndUnusable):
+	case slices.ContainsFunc(inv.UnusableOf(gpu.AMD), GivenAndUnusable):
 		g.Vendor = gpu.AMD
 	default:
 		g.Causes = append(g.Causes, status.Cause{Kind: status.Active, Text: "no GPU passed through"})
@@ -129,7 +129,7 @@ func (g *GPUs) chooseVendor(inv gpu.Inventory) {
 
 // GivenAndUnusable reports whether a GPU does not count though somebody gave it to this
 // unit: its node is here and can't be used.
-func GivenAndUnusable(l gpu.Left) bool {
+func GivenAndUnusable(l gpu.Unusable) bool {
 	return l.Reason == gpu.Unreadable || l.Reason == gpu.WrongNumber || l.Reason == gpu.NotADevice
 }
 
@@ -137,7 +137,7 @@ func GivenAndUnusable(l gpu.Left) bool {
 // LXD wants is the host's to know; the PCI address stands in sysfs, which a
 // container shares with its host.
 func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
-	left, name := inv.LeftOf(g.Vendor), g.Vendor.Label()
+	left, name := inv.UnusableOf(g.Vendor), g.Vendor.Label()
 	for _, l := range left {
 		switch l.Reason {
 		case gpu.Unreadable:
@@ -161,7 +161,7 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 			only = fmt.Sprintf(" (only %d %s)", n, other.Label())
 		}
 	}
-	i := slices.IndexFunc(left, func(l gpu.Left) bool { return l.Reason == gpu.NotPassedThrough })
+	i := slices.IndexFunc(left, func(l gpu.Unusable) bool { return l.Reason == gpu.NotPassedThrough })
 	if i < 0 {
 		g.block("no %s GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu id=ID gid=%d, with the id of a card of vendor %04x in: lxc query /1.0/resources",
 			name, only, m.Hostname, videoGID, g.Vendor.Traits().PCI)
@@ -172,7 +172,7 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 }
 
 // explainMetal is explainNoGPU where no LXD host is in between.
-func explainMetal(g *GPUs, left []gpu.Left) {
+func explainMetal(g *GPUs, left []gpu.Unusable) {
 	if len(left) == 0 {
 		g.block("no %s GPU in this machine; set compute-runtime=none or move the unit", g.Vendor.Label())
 	}

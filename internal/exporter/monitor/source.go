@@ -68,7 +68,7 @@ func captured(root host.Root, inv gpu.Inventory) ([]amdgpu.Device, error) {
 		return nil, err
 	}
 	names := map[string]string{}
-	for _, l := range inv.LeftOf(gpu.AMD) {
+	for _, l := range inv.UnusableOf(gpu.AMD) {
 		names[l.PCI] = l.Name
 	}
 	for _, g := range inv.Of(gpu.AMD) {

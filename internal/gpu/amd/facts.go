@@ -33,7 +33,7 @@ func (w MachineKind) Contained() bool { return w == LXD || w == OtherContainer }
 // Paths are relative to the machine's root.
 type DriverFacts struct {
 	Machine
-	Kind      MachineKind
+	Kind       MachineKind
 	Hypervisor string // why the machine is a VM, otherwise ""
 	Kernel     string // uname -r: "6.8.0-31-generic"
 	BootID     string // of this boot
@@ -56,7 +56,7 @@ type DriverFacts struct {
 type Headers struct {
 	Present   bool   // for the running kernel
 	Package   string // "linux-headers-6.8.0-31-generic"
-	Queried     bool   // apt was queried: only if headers are missing and a GPU has no driver
+	Queried   bool   // apt was queried: only if headers are missing and a GPU has no driver
 	Candidate string // version that apt can install, or ""
 }
 

@@ -34,10 +34,10 @@ const (
 // reboots, which apply the file too. A crash before the stamp is written runs the commands
 // again.
 type applied struct {
-	file  resource.File
-	absentWhy  string // why the file must be absent; "" if it is wanted
-	stamp string // file name below wellknown.StateDir
-	op    string // "reload udev's rules"
+	file      resource.File
+	absentWhy string // why the file must be absent; "" if it is wanted
+	stamp     string // file name below wellknown.StateDir
+	op        string // "reload udev's rules"
 	commands  []host.Command
 }
 

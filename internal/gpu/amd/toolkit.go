@@ -89,7 +89,9 @@ func UninstallToolkit(why string) plan.Resource {
 }
 
 // ClearToolkitAttempt removes the record of a failed installation.
-func ClearToolkitAttempt(why string) plan.Resource { return resource.Absent{Path: attemptPath, Why: why} }
+func ClearToolkitAttempt(why string) plan.Resource {
+	return resource.Absent{Path: attemptPath, Why: why}
+}
 
 // ToolkitState holds the result of ObserveToolkit.
 type ToolkitState struct {

@@ -28,7 +28,7 @@ func OfMachine(r host.Root) (m Machine, err error) {
 		return m, err
 	}
 	m.KFD = inv.KFD
-	for _, l := range inv.LeftOf(gpu.AMD) {
+	for _, l := range inv.UnusableOf(gpu.AMD) {
 		m.Left = append(m.Left, l.PCI+": "+l.Detail)
 	}
 	gpus := inv.Of(gpu.AMD)

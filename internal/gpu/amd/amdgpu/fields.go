@@ -6,18 +6,18 @@ import (
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
 )
 
-// target is where a field of a table goes to.
+// target describes the destination of a field of a table.
 type target struct {
 	kind   kind
-	number func(*State) *Number // where the field is a number of its own
-	link   func(*Link) *Number  // where it is one of each XGMI link
+	number func(*State) *Number // for a field with a single number
+	link   func(*Link) *Number  // for a field of each XGMI link
 	name   string               // of a sensor, domain, rail, engine or reason
-	array  bool                 // the place in the array is a part of the name: hbm0
-	from   int                  // number of the array's first element; of traffic 1 for what is written
-	late   bool                 // an average: only where nothing is known of the moment
+	array  bool                 // the array index is part of the name: hbm0
+	from   int                  // number of the array's first element; for traffic 1 means written
+	late   bool                 // an average: used only without a current value
 }
 
-// kind is the list that a field belongs to.
+// kind selects the list of a field.
 type kind uint8
 
 const (
@@ -31,8 +31,8 @@ const (
 	traffic
 )
 
-// fields are those that stand for themselves. Temperatures of the die and power have
-// sensors in hwmon that go first; see fallBack.
+// fields maps the fields to their destinations. Temperatures of the die and power are
+// missing, because sensors in hwmon have precedence; see fallBack.
 var fields = [gm.NumFields]target{
 	gm.TemperatureEdge:    {kind: sensor, name: "edge"},
 	gm.TemperatureHotspot: {kind: sensor, name: "junction"},
@@ -87,7 +87,7 @@ var fields = [gm.NumFields]target{
 	gm.AverageVclk1Frequency:  {kind: clock, name: "vclk", from: 1, late: true},
 	gm.AverageDclk1Frequency:  {kind: clock, name: "dclk", from: 1, late: true},
 
-	gm.VoltageGFX:        {kind: rail, name: "vddgfx"}, // as hwmon has it
+	gm.VoltageGFX:        {kind: rail, name: "vddgfx"}, // as in hwmon
 	gm.VoltageSoC:        {kind: rail, name: "vddsoc"},
 	gm.VoltageMem:        {kind: rail, name: "vddmem"},
 	gm.AverageGFXVoltage: {kind: rail, name: "vddgfx", late: true},
@@ -130,7 +130,7 @@ var fields = [gm.NumFields]target{
 	gm.GFXLowUtilizationAcc:        {kind: limited, name: "low_utilization"},
 }
 
-// take puts a value of a table into its place, unless a source before had it.
+// set stores a value of a table, unless a previous source had a value.
 func (s *State) take(t *target, v gm.Value) {
 	n := int(v.Index) + t.from
 	switch {
@@ -160,7 +160,7 @@ func (s *State) take(t *target, v gm.Value) {
 	}
 }
 
-// sensor is the place of a sensor, which is made where there is none.
+// sensor returns the entry of a sensor, and adds it if it is missing.
 func (s *State) sensor(name string) *Temperature {
 	for i := range s.Temperatures {
 		if s.Temperatures[i].Sensor == name {

@@ -10,32 +10,32 @@ import (
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// hwmon is the sensor directory that amdgpu registers for a GPU
+// hwmon holds the sensor directory that amdgpu registers for a GPU
 // (drivers/gpu/drm/amd/pm/amdgpu_pm.c).
 type hwmon struct {
-	dir                  string // "" where there is none
+	dir                  string // "" without one
 	temps, rails, clocks []channel
 	average, draw        *sysfile.File // of power1
 	fan, pwm             *sysfile.File
 }
 
-// channel is one sensor. Channels are told apart by label: on GPUs made of
-// several dies the first number is not the edge.
+// channel describes one sensor. Channels are identified by label, because the first number
+// is not the edge on GPUs of several dies.
 type channel struct {
 	label string
 	input *sysfile.File
 	base  string // "/…/temp1": the directory and the beginning of the files' names
 }
 
-// Plausible limits, wide of anything that hardware can be: they exist to keep
-// a firmware's "not available" (0xffff, 0xffffffff) out of the series.
+// Plausible limits, far beyond any hardware. They keep a firmware's "not available"
+// (0xffff, 0xffffffff) out of the series.
 const (
 	maxCelsius    = 250
 	maxWatts      = 10_000
 	maxBytes      = 1 << 50
 	maxHertz      = 20_000_000_000
 	maxRPM        = 30_000
-	maxMillivolts = 100_000 // boards of 48 V have vddboard at 52.7
+	maxMillivolts = 100_000 // boards with 48 V have vddboard at 52.7
 )
 
 // openHwmon finds the directory by its name file.
@@ -54,7 +54,7 @@ func (r *Reader) openHwmon() {
 		return
 	}
 	r.sensorDir.open(r.root.Path(h.dir))
-	if r.sensorsWere != "" && r.sensorsWere != h.dir { // a driver that is bound registers anew
+	if r.sensorsWere != "" && r.sensorsWere != h.dir { // a driver that is bound again registers a new directory
 		r.answers.forget()
 	}
 	r.sensorsWere = h.dir
@@ -98,7 +98,7 @@ func (r *Reader) once(p string) string {
 	return sysfile.Clean(b)
 }
 
-// labelFile gets "temp" and 2 from "temp2_label".
+// labelFile splits "temp2_label" into "temp" and 2.
 func labelFile(name string) (kind string, n int, ok bool) {
 	name, isLabel := strings.CutSuffix(name, "_label")
 	digits := strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz")
@@ -109,14 +109,14 @@ func labelFile(name string) (kind string, n int, ok bool) {
 	return name[:len(name)-len(digits)], int(u), len(digits) < len(name)
 }
 
-// dieSensors are those that give the GPU's temperature, the best first.
+// dieSensors lists the sensors of the GPU's temperature, the best first.
 var dieSensors = [2]string{"edge", "junction"}
 
-// readTemperatures gives each sensor, and the GPU's temperature: the edge's, or
-// the junction's where there is no edge sensor (MI300). An edge sensor that
-// fails is not replaced: the junction is warmer by tens of degrees, and the
-// series would jump. A powered die is never at exactly 0: that is a sensor that
-// the firmware does not fill. settled is false where another source may be asked.
+// readTemperatures reads each sensor, and the GPU's temperature: of the edge, or of the
+// junction if the GPU has no edge sensor (MI300). A failing edge sensor is not replaced,
+// because the junction is warmer by tens of degrees and the series would jump. Exactly 0 is
+// ignored: a powered die is warmer, so the firmware does not fill the sensor. settled is
+// false if another source may be used.
 func (r *Reader) readTemperatures() (settled bool) {
 	var values [2]Number // of the sensors in dieSensors
 	var bad [2]bool
@@ -150,9 +150,9 @@ func (r *Reader) readTemperatures() (settled bool) {
 	return false
 }
 
-// readPower is in watts: the average where the GPU has it, else the present
-// draw. 0 is what virtual functions and secondary dies answer for want of a
-// sensor, and some firmware answers 32 ones.
+// readPower reads watts: the average if the GPU has it, otherwise the present draw. Virtual
+// functions and secondary dies without a sensor return 0, and some firmware returns 32
+// ones.
 func (r *Reader) readPower() {
 	if r.sensors.dir == "" {
 		return
@@ -173,8 +173,8 @@ func (r *Reader) readPower() {
 	}
 }
 
-// readRest reads the sensors that no other source stands behind. A rail at 0 V is one
-// that the driver fills in for a board that lacks it.
+// readRest reads the sensors without another source. The driver returns 0 V for a rail that
+// the board lacks.
 func (r *Reader) readRest() {
 	h, s := &r.sensors, &r.s
 	for i := range h.rails {

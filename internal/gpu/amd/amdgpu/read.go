@@ -7,7 +7,7 @@ import (
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// attributes are the device's files that are read at every reading.
+// attributes holds the device's files that every reading reads.
 type attributes struct {
 	status                        *sysfile.File
 	busy, memoryBusy, videoBusy   *sysfile.File
@@ -36,24 +36,23 @@ func newAttributes(set *sysfile.Set, d Device) *attributes {
 	return a
 }
 
-// Seen is what others saw of a GPU that is to be read.
+// Seen holds signs of a GPU's faults from other sources.
 type Seen struct {
-	Dumped bool      // the driver left a dump of the device
-	Logged time.Time // when the kernel's log last spoke of a hang; zero for never
-	Lost   time.Time // when it last said that the GPU fell off the bus
+	Dumped bool      // the driver wrote a dump of the device
+	Logged time.Time // time of the last hang in the kernel's log, or zero
+	Lost   time.Time // time of the last message that the GPU fell off the bus
 	Errors LoggedErrors
 }
 
-// LoggedErrors are memory errors of NVIDIA's GPUs that the kernel's log told of since the
-// exporter was started.
+// LoggedErrors counts memory errors of NVIDIA's GPUs in the kernel's log since the
+// exporter's start.
 type LoggedErrors struct {
 	Uncorrectable   uint64
-	Pending, Failed int // rows or pages to be replaced at the next reset; that could not be
+	Pending, Failed int // replacements of rows or pages: due at the next reset, and failed
 }
 
-// Read reads the device. Where whole is false only its identity and what is the
-// partition's own are read: the sensors belong to the whole GPU, and another
-// partition reports them.
+// Read reads the device. If whole is false, it reads only the identity and the partition's
+// own values: another partition reports the sensors, which belong to the whole GPU.
 func (r *Reader) Read(whole bool, seen Seen) State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +72,7 @@ func (r *Reader) Read(whole bool, seen Seen) State {
 	default:
 		r.answers.begin()
 		if s.Alive = r.readLive(); s.Alive && r.slow == nil {
-			r.readSlow() // the first reading must not be without
+			r.readSlow() // the first reading needs it
 		}
 	}
 	r.addSlow()
@@ -90,7 +89,7 @@ func (r *Reader) Read(whole bool, seen Seen) State {
 	return r.done()
 }
 
-// begin has room for as much as there was the last time.
+// begin resets the state, with the capacity of the previous one.
 func (r *Reader) begin() {
 	r.s = State{
 		Temperatures: make([]Temperature, 0, cap(r.s.Temperatures)), Clocks: make([]Clock, 0, cap(r.s.Clocks)),
@@ -98,19 +97,19 @@ func (r *Reader) begin() {
 	r.hangs.begin()
 }
 
-// done hands the state over: from now on others may read it.
+// finish returns the state, which is not changed from now on.
 func (r *Reader) done() State { return r.s }
 
-// status is the state of runtime power management. Linux 6.1 resumes a GPU to
-// answer nearly any other file of it (pm_runtime_get_sync in amdgpu_pm.c); this
-// one is answered by the core.
+// status returns the state of runtime power management. Linux 6.1 resumes a GPU to read
+// nearly any other file (pm_runtime_get_sync in amdgpu_pm.c), but the core answers this
+// one.
 func (r *Reader) status() string {
 	b, _, _ := r.bytes(r.attrs.status)
 	return string(b)
 }
 
-// readLive reads the values that change, and reports whether there was any. Each
-// has its order of sources.
+// readLive reads the changing values, and reports whether it found any. Each value has an
+// order of sources.
 func (r *Reader) readLive() bool {
 	if r.sensors.dir == "" {
 		r.openHwmon()
@@ -146,7 +145,7 @@ func (r *Reader) readLive() bool {
 	return r.told()
 }
 
-// told reports whether the reading gave any value.
+// hasValues reports whether the reading found any value.
 func (r *Reader) told() bool {
 	s := &r.s
 	for _, n := range []Number{s.Activity.Graphics, s.Activity.Memory, s.Activity.Video, s.Memory.VRAM.Used,
@@ -161,8 +160,8 @@ func (r *Reader) told() bool {
 	return len(s.Temperatures)+len(s.Clocks)+len(s.Rails) > 0 || s.Table.Revision != nil
 }
 
-// readLink reads the link from the PCI core where the driver's table does not
-// have it: behind a switch on the board, the core's is the link to the switch.
+// readLink reads the link from the PCI core if the driver's table lacks it. Behind a switch
+// on the board, the core shows only the link to the switch.
 func (r *Reader) readLink() {
 	p := &r.s.PCIe
 	if !p.Speed.Known {
@@ -184,9 +183,9 @@ func (r *Reader) readLink() {
 	}
 }
 
-// fallBack gives values from the driver's table where their own files gave none. It
-// returns the fan's speed, which has a sensor that comes later. settled says that the
-// temperature is not to be replaced.
+// fallBack sets values from the driver's table if their own files gave none. It returns the
+// fan's speed, which has a sensor that is read later. settled means that the temperature
+// must not be replaced.
 func (r *Reader) fallBack(t tableValues, settled bool) (fan float64) {
 	s := &r.s
 	if !settled {

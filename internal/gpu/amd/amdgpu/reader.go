@@ -5,62 +5,63 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// LookEvery is how long a file system's own word that nothing changed is believed.
+// LookEvery is the longest time without checking directories by path.
 const LookEvery = time.Minute
 
-// Reader reads one device, again and again: it keeps its descriptors and what its
-// counters were. No GPU ever has two readings at once that could hang, of whoever
-// asks. A reading that hangs in the kernel hangs for good: the caller has to mind it,
-// and can ask At and Missed meanwhile.
+// Reader reads one device repeatedly, and keeps its descriptors and counters. At most one
+// reading of a GPU is outstanding, whoever calls. A reading that hangs in the kernel may
+// hang forever: the caller must watch it, and may call At and Missed during it.
 type Reader struct {
 	root   host.Root
 	device Device
 	now    func() time.Time
 	limit  *sysfile.Limit
 	at     atomic.Pointer[string] // the file being read
-	again  atomic.Bool            // open the files anew
+	again  atomic.Bool            // open the files again
 	hangs  HangLog
 
 	mu             sync.Mutex   // of a reading, and of all below
 	files          *sysfile.Set // read at every reading
-	dir, sensorDir directory    // what they were when the files were opened
-	looked         time.Time    // by path, last
+	dir, sensorDir directory    // state when the files were opened
+	looked         time.Time    // last check by path
 	opened         bool
 	id             Identity
 	attrs          *attributes
 	sensors        hwmon
 	table          tableState
 	throttle       throttleState
-	fatal          time.Time  // when a fatal error was counted last
+	fatal          time.Time  // time of the last fatal error
 	slow           *slowState // nil: not read yet
 	replays        rate
 	linked         map[int]bool // XGMI links that were up
 	answers        answers
-	folder         uint64 // the inode of the device's, as it was last
-	sensorsWere    string // where its sensors were last
+	folder         uint64 // last inode of the device's directory
+	sensorsWere    string // last directory of the sensors
 
 	s State // under construction
 }
 
-// NewReader reads the device below root, with descriptors within the limit.
+// NewReader returns a reader of the device below root, with descriptors within the limit.
 func NewReader(root host.Root, d Device, limit *sysfile.Limit, now func() time.Time) *Reader {
 	return &Reader{root: root, device: d, limit: limit, now: now, linked: map[int]bool{}}
 }
 
-// Missed notes that a reading did not come back in time, and tells of the GPU's hangs.
+// Missed records that a reading did not return in time, and returns the GPU's hangs.
 func (r *Reader) Missed(now time.Time) Hangs {
 	r.hangs.Missed(now)
 	return r.hangs.Now(now)
 }
 
-// Device is the one that is read.
+// Device returns the device that is read.
 func (r *Reader) Device() Device { return r.device }
 
-// At is the name of the file that is read now, or was last.
+// At returns the name of the file that is or was last read.
 func (r *Reader) At() string {
 	if p := r.at.Load(); p != nil {
 		return *p
@@ -68,10 +69,10 @@ func (r *Reader) At() string {
 	return ""
 }
 
-// Reopen makes the next reading open all files anew, and waits for nothing.
+// Reopen makes the next reading open all files again. It does not block.
 func (r *Reader) Reopen() { r.again.Store(true) }
 
-// Close closes the descriptors once nobody reads.
+// Close waits for the current reading and closes the descriptors.
 func (r *Reader) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +84,7 @@ func (r *Reader) Close() {
 	r.opened = false
 }
 
-// current reports whether the descriptors are those of the device that is there.
+// current reports whether the descriptors belong to the present device.
 func (r *Reader) current() bool {
 	byPath := r.now().Sub(r.looked) >= LookEvery
 	if byPath {
@@ -92,9 +93,9 @@ func (r *Reader) current() bool {
 	return r.opened && r.dir.path != "" && r.dir.same(byPath) && r.sensorDir.same(byPath)
 }
 
-// refresh makes sure that the descriptors are those of the device that is there
-// now. A device that was removed and found again has other directories; one
-// whose driver was bound again has another hwmon.
+// refresh reopens the files if the descriptors do not belong to the present device. A
+// device that was removed and found again has new directories; a driver that was bound
+// again has a new hwmon.
 func (r *Reader) refresh() {
 	if r.again.Swap(false) && r.files != nil {
 		r.files.Close() // each is opened when it is read
@@ -124,8 +125,8 @@ func (r *Reader) fail(file, errno string) {
 	r.s.Failures = append(r.s.Failures, Failure{File: file, Errno: errno})
 }
 
-// bytes reads an attribute. ok is false where there is no value; failed says
-// that this is a fault and not a trait of the hardware, and that it is noted.
+// bytes reads an attribute. ok is false without a value. failed means that this is a fault,
+// which was recorded, and not a trait of the hardware.
 func (r *Reader) bytes(f *sysfile.File) (b []byte, ok, failed bool) {
 	b, err := f.Read()
 	r.answers.note(f.Base(), err)
@@ -141,8 +142,8 @@ func (r *Reader) bytes(f *sysfile.File) (b []byte, ok, failed bool) {
 	return b, len(b) > 0, false
 }
 
-// number reads an attribute with one decimal number from min to max. Firmware
-// that lacks a sensor may answer all ones, which no plausible range includes.
+// number reads an attribute with one decimal number from min to max. Firmware without a
+// sensor may return all ones, which no plausible range includes.
 func (r *Reader) number(f *sysfile.File, min, max int64) (n int64, ok, failed bool) {
 	b, ok, failed := r.bytes(f)
 	if !ok {
@@ -167,4 +168,56 @@ func (r *Reader) into(to *Number, f *sysfile.File, max int64, per float64) bool 
 		to.put(float64(n) / per)
 	}
 	return ok
+}
+
+// stamp distinguishes a directory from its successor of the same name.
+type stamp struct {
+	dev, ino uint64
+	changed  unix.Timespec
+}
+
+func stampOf(st unix.Stat_t, err error) stamp {
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{st.Dev, st.Ino, st.Mtim}
+}
+
+// directory watches a directory through a descriptor, which is cheap, and by its path,
+// which also detects a replacement.
+type directory struct {
+	path string // as opened by this process
+	fd   int
+	was  stamp
+}
+
+func (d *directory) open(path string) {
+	d.close()
+	var st unix.Stat_t
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	d.path, d.fd = path, fd
+	err = unix.Fstat(fd, &st)
+	d.was = stampOf(st, err)
+}
+
+func (d *directory) close() {
+	if d.path != "" {
+		unix.Close(d.fd)
+	}
+	*d = directory{}
+}
+
+func (d *directory) same(byPath bool) bool {
+	if d.path == "" {
+		return true
+	}
+	var st unix.Stat_t
+	err := unix.Fstat(d.fd, &st)
+	if byPath && err == nil {
+		err = unix.Stat(d.path, &st)
+	}
+	return st.Nlink > 0 && stampOf(st, err) == d.was
 }

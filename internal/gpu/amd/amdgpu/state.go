@@ -6,16 +6,16 @@ import (
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
 )
 
-// Number is a value that may not be known.
+// Number is a value that may be unknown.
 type Number struct {
 	Value float64
 	Known bool
 }
 
-// Known is a number that is known.
+// Known returns a known number.
 func Known(v float64) Number { return Number{v, true} }
 
-// Pointer is nil for what is not known, as JSON wants it.
+// Pointer returns nil for an unknown value, which JSON writes as null.
 func (n Number) Pointer() *float64 {
 	if !n.Known {
 		return nil
@@ -23,32 +23,32 @@ func (n Number) Pointer() *float64 {
 	return &n.Value
 }
 
-// put gives the number, unless a source before this one had it.
+// put sets the number, unless a previous source set it.
 func (n *Number) put(v float64) {
 	if !n.Known {
 		*n = Known(v)
 	}
 }
 
-// lower takes the other number if that is less.
+// lower takes the other number if it is less.
 func (n *Number) lower(other Number) {
 	if other.Known && (!n.Known || other.Value < n.Value) {
 		*n = other
 	}
 }
 
-// State is what one GPU of any maker told in one reading, in base units: readers of other
-// GPUs fill it, too. Nobody changes it once it is read.
+// State holds one reading of one GPU of any vendor, in base units. It is not changed after
+// the reading.
 type State struct {
 	Identity Identity
-	// RuntimePower is the state of runtime power management (power/runtime_status):
-	// active, suspended, unsupported; "" where it is not told.
+	// RuntimePower is the state of runtime power management (power/runtime_status): active,
+	// suspended, unsupported; "" if unknown.
 	RuntimePower string
-	Alive        bool      // it gave values, or it sleeps and was not asked for any
-	Lost         []string  // files that answered before, and do not since a while though it is awake
-	Failures     []Failure // files that should have had a value
+	Alive        bool      // it has values, or is suspended and was not read
+	Lost         []string  // files that answered before, and have failed for a while although it is awake
+	Failures     []Failure // files without their expected value
 
-	Temperature  Temperature // the die's: the edge's, or the junction's where there is no edge sensor
+	Temperature  Temperature // of the die: the edge, or the junction without an edge sensor
 	Temperatures []Temperature
 	Power        Power
 	Board        Board
@@ -71,16 +71,17 @@ type State struct {
 // Suspended reports whether the GPU is asleep to save power.
 func (s *State) Suspended() bool { return strings.HasPrefix(s.RuntimePower, "suspend") }
 
-// Temperature is of one sensor, in degrees Celsius (hwmon tempN, else gpu_metrics).
+// Temperature holds the values of one sensor, in degrees Celsius (hwmon tempN, otherwise
+// gpu_metrics).
 type Temperature struct {
-	Sensor    string // edge, junction, mem, hbm0, ...; "" is none
+	Sensor    string // edge, junction, mem, hbm0, ...; "" means none
 	Now       Number
-	Critical  Number // where the GPU protects itself
-	Emergency Number // where it shuts down
+	Critical  Number // the GPU protects itself
+	Emergency Number // the GPU shuts down
 }
 
-// Nearest is the sensor that is nearest its own limit: junction and memory run hotter
-// than the edge by design, and may go higher. ok is false where no sensor has a limit.
+// Nearest returns the sensor nearest its own limit, because junction and memory run hotter
+// than the edge by design. ok is false if no sensor has a limit.
 func (s *State) Nearest() (nearest Temperature, ok bool) {
 	for _, t := range s.Temperatures {
 		switch {
@@ -92,71 +93,72 @@ func (s *State) Nearest() (nearest Temperature, ok bool) {
 	return nearest, ok
 }
 
-// APULimit limits the heat of an APU, in degrees Celsius, for which amdgpu has no temp1_crit
-// (hwmon_attributes_visible in amdgpu_pm.c). AMD's product page has 95 for a Ryzen 7 7735HS,
-// which laptops let run to 100 (community.amd.com, thread 751979). Other models are not known.
+// APULimit limits the heat of an APU, in degrees Celsius, because amdgpu has no temp1_crit
+// for it (hwmon_attributes_visible in amdgpu_pm.c). AMD's product page has 95 for a Ryzen 7
+// 7735HS, which laptops let run to 100 (community.amd.com, thread 751979). The limits of
+// other models are unknown.
 const APULimit = 100
 
-// APU reports whether the GPU is a part of a processor: gpu_metrics v2 and v3 are of APUs.
+// APU reports whether the GPU is part of a processor: only APUs have gpu_metrics v2 and v3.
 func (s *State) APU() bool {
 	return s.Table.Revision != nil && (s.Table.Revision.Format == 2 || s.Table.Revision.Format == 3)
 }
 
-// Power is in watts, energy in joules.
+// Power holds watts, and energy in joules.
 type Power struct {
-	Now            Number // of the next two, or of gpu_metrics; on an APU with the processor's share
+	Now            Number // one of the next two, or from gpu_metrics; for an APU including the processor
 	Average, Input Number // hwmon power1_average, power1_input
 	Cap, CapMax    Number // power1_cap, power1_cap_max
 	Graphics, NPU  Number // shares of an APU's power (gpu_metrics v3)
-	Energy         Number // since the driver was loaded, where the counter's unit is known
+	Energy         Number // since the driver was loaded, if the counter's unit is known
 }
 
-// Board is what the board and the node tell that a GPU sits in (MI350 and later): each
-// GPU that can tells the same.
+// Board holds values of the board and the node of a GPU (MI350 and later). All GPUs with
+// these values report the same.
 type Board struct {
 	Temperatures []gm.BoardTemperature
 	Power        Number // of the board, W
 	PowerLimit   Number
-	Node         Number // of all GPUs of the node with what belongs to them, W
+	Node         Number // of all GPUs of the node and their supporting parts, W
 	NodeLimit    Number
 	NodeLimitMax Number
 }
 
-// Clock is what a clock domain runs at, in hertz.
+// Clock holds the present clock of a domain, in hertz.
 type Clock struct {
 	Domain   string // gfx, mem, soc, fabric, vclk, dclk
 	Instance int
 	Hertz    float64
 }
 
-// ClockRange is what a domain can be set to (pp_dpm_*), in hertz.
+// ClockRange holds the range of a domain's settings (pp_dpm_*), in hertz.
 type ClockRange struct {
 	Domain string
-	Min    Number // NVIDIA tells none
+	Min    Number // missing for NVIDIA
 	Max    float64
 }
 
-// Rail is a voltage (hwmon inN, else gpu_metrics), in volts.
+// Rail holds a voltage (hwmon inN, otherwise gpu_metrics), in volts.
 type Rail struct {
 	Name  string
 	Volts float64
 }
 
-// Fan has turns per minute, and its drive from 0 to 1.
+// Fan holds turns per minute, and the drive from 0 to 1.
 type Fan struct{ RPM, MaxRPM, Drive Number }
 
-// Activity is busy time, 0 to 1, of the whole GPU.
+// Activity holds the busy time of the whole GPU, 0 to 1.
 type Activity struct {
 	Graphics   Number // gpu_busy_percent: graphics and compute
 	Memory     Number // mem_busy_percent: the memory controller
-	Video      Number // vcn_busy_percent, else gpu_metrics
+	Video      Number // vcn_busy_percent, otherwise gpu_metrics
 	Multimedia Number // gpu_metrics
-	// GraphicsSum and MemorySum are the firmware's own sums, in a unit that it does not tell.
+	// GraphicsSum and MemorySum are the firmware's own sums, in an unknown unit.
 	GraphicsSum, MemorySum Number
 	Engines                []Engine
 }
 
-// Engine is one engine's busy time (xcp_stats of gpu_metrics, or xcp_metrics).
+// Engine holds one engine's busy time (xcp_stats of gpu_metrics, or xcp_metrics).
 type Engine struct {
 	Kind      string // gfx, vcn, jpeg
 	Instance  int
@@ -164,26 +166,26 @@ type Engine struct {
 	Busy      float64 // 0 to 1
 }
 
-// Memory is in bytes, its bandwidth in bytes a second.
+// Memory holds bytes, and the bandwidth in bytes a second.
 type Memory struct {
 	VRAM         Pool // on an APU the carve-out
-	Visible      Pool // the part of it that the processor can see
+	Visible      Pool // the part that the processor can see
 	GTT          Pool // system memory that the GPU may use
 	BandwidthMax Number
 	Traffic      []Traffic // of an APU (gpu_metrics v3)
 }
 
-// Traffic holds what one direction of memory carries, in bytes a second.
+// Traffic holds the traffic of one direction of memory, in bytes a second.
 type Traffic struct {
-	Of        string // package: everything in it, the processor too; npu: its share
+	Of        string // package: everything in it, including the processor; npu: its share
 	Direction string // read, write
 	Bytes     float64
 }
 
-// Pool is a kind of memory (mem_info_*), in bytes.
+// Pool holds a kind of memory (mem_info_*), in bytes.
 type Pool struct{ Used, Total Number }
 
-// PCIe is the link to the machine. Errors count since the GPU was found.
+// PCIe describes the link to the machine. Errors count since the GPU was found.
 type PCIe struct {
 	Speed, SpeedMax Number // transfers/s of a lane
 	Lanes, LanesMax Number
@@ -191,92 +193,91 @@ type PCIe struct {
 	ReplayRate      float64 // a second, over a minute or more
 	Rollovers       Number  // replays that had to retrain the link
 	Recoveries      Number  // from working to recovery
-	OtherEnd        Number  // recoveries that the other end began
+	OtherEnd        Number  // recoveries that the other end started
 	NAKsSent        Number
 	NAKsReceived    Number
 	AER             []AERCount
 }
 
-// AERCount is the errors of one severity: correctable, nonfatal, fatal.
+// AERCount counts the errors of one severity: correctable, nonfatal, fatal.
 type AERCount struct {
 	Severity string
 	Errors   float64
 }
 
-// XGMI is the links between GPUs: transfers/s of a lane.
+// XGMI describes the links between GPUs: transfers/s of a lane.
 type XGMI struct {
 	Links        []Link
 	Lanes, Speed Number
 }
 
-// Link is one XGMI link. Not every link of a board is wired, and in a guest all are
-// told as down: one is missing that was up before.
+// Link describes one XGMI link. Some links of a board are not wired, and a guest sees all
+// links as down. So only a link that was up before can be lost.
 type Link struct {
 	Up            Number // 0 or 1
 	WasUp         bool   // since the files were opened
 	Read, Written Number // bytes
 }
 
-// Throttling is what slows the GPU down.
+// Throttling describes the limits that slow the GPU down.
 type Throttling struct {
 	Active []Throttle
-	// Limits is how many limits of heat slow the GPU down, ThermalShare the share of
-	// the time that it is under one: 0 to 1.
+	// Limits is the number of thermal limits that slow the GPU down. ThermalShare is the
+	// share of time under one of them: 0 to 1.
 	Limits, ThermalShare Number
 	Residency            []Residency
-	Ticks                Number // the firmware's, whatever the limits
+	Ticks                Number // all ticks of the firmware
 	Limited              []Limited
 }
 
-// Throttle is a limit that the driver tells of.
+// Throttle describes a limit that the driver reports.
 type Throttle struct {
 	Reason string
 	Active bool
 }
 
-// Residency is the firmware's ticks under a limit.
+// Residency counts the firmware's ticks under a limit.
 type Residency struct {
 	Reason string
 	Ticks  float64
 }
 
-// Limited is a sum of the time that a compute die ran below the clock that the host
-// asked for.
+// Limited sums the time that a compute die ran below the host's requested clock.
 type Limited struct {
 	Reason              string
 	Instance, Partition int
 	Sum                 float64
 }
 
-// Division is how the GPU is divided, where it can be.
+// Division describes the partitioning of the GPU, if it can be partitioned.
 type Division struct {
 	Partitions      Number
 	Compute, Memory string // current_compute_partition "CPX", current_memory_partition "NPS1"
 }
 
-// Inventory is what a GPU is made of and set to.
+// Inventory holds the components and settings of a GPU.
 type Inventory struct {
 	Firmware         []Firmware
 	MemoryVendor     string
 	PerformanceLevel string // power_dpm_force_performance_level
 }
 
-// Firmware is a component's version, as the driver writes it.
+// Firmware holds a component's version, as the driver writes it.
 type Firmware struct{ Component, Version string }
 
-// Table is what is known of the driver's tables.
+// Table describes the driver's tables.
 type Table struct {
-	Revision *gm.Revision // of gpu_metrics; nil without one that can be read
+	Revision *gm.Revision // of gpu_metrics; nil without a readable one
 	Unknown  []UnknownTable
 }
 
-// UnknownTable counts the readings of a table of a revision that has no layout here.
+// UnknownTable counts the readings of a table with an unknown revision.
 type UnknownTable struct {
 	File, Revision string
 	Readings       float64
 }
 
-// Failure is a file that should have had a value and gave none.
+// Failure describes a file without its expected value.
 type Failure struct {
 	File  string // last part of the name: hwmon numbers change between boots
 	Errno string // symbol as in errno(3); or "format", "range", "damaged", "timeout"

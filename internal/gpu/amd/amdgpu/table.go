@@ -2,13 +2,14 @@ package amdgpu
 
 import (
 	"errors"
+	"math"
 	"slices"
 
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// tableState is what is known of the device's gpu_metrics.
+// tableState holds the state of the device's gpu_metrics.
 type tableState struct {
 	revision gm.Revision
 	scale    activityScale // of an APU's activities
@@ -16,7 +17,7 @@ type tableState struct {
 	unknown  []UnknownTable
 }
 
-// tableValues are those that stand behind a file of their own.
+// tableValues holds the values that also have separate files, which have precedence.
 type tableValues struct {
 	edge, hotspot, gfx  Number // temperatures
 	graphics, memory    Number // activities
@@ -24,8 +25,7 @@ type tableValues struct {
 	fan                 Number
 }
 
-// readTable reads gpu_metrics: first the values that are of the moment, then the
-// averages where there was none.
+// readTable reads gpu_metrics: first the current values, then averages for missing ones.
 func (r *Reader) readTable() (t tableValues) {
 	values, revision, ok := r.decode(r.attrs.table, gm.Decode)
 	if !ok {
@@ -83,8 +83,8 @@ func (t *tableValues) take(v gm.Value) {
 	}
 }
 
-// readPartition reads xcp_metrics: what one partition does. Of the first one,
-// and of a GPU that is whole, gpu_metrics may have said it.
+// readPartition reads xcp_metrics, the values of one partition. gpu_metrics may already
+// have the values of the first partition, or of a whole GPU.
 func (r *Reader) readPartition() {
 	if r.attrs.partition == nil {
 		return
@@ -101,7 +101,7 @@ func (r *Reader) readPartition() {
 				slices.ContainsFunc(engines, func(e Engine) bool { return e.Kind == to.name && e.Partition == own }) ||
 			to.kind == limited &&
 				slices.ContainsFunc(limits, func(l Limited) bool { return l.Reason == to.name && l.Partition == own }) {
-			continue // gpu_metrics said it
+			continue // gpu_metrics had it
 		}
 		v.Partition = uint8(own)
 		r.s.take(to, v)
@@ -119,7 +119,7 @@ func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Rev
 		}
 		return nil, gm.Revision{}, false
 	}
-	revision, values, err := decode(b, r.table.values[:0]) // an empty one is as damaged as one that ends too early
+	revision, values, err := decode(b, r.table.values[:0]) // an empty table is as damaged as a truncated one
 	r.table.values = values
 	switch {
 	case errors.Is(err, gm.ErrUnknown):
@@ -132,7 +132,7 @@ func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Rev
 	return values, revision, true
 }
 
-// countUnknown keeps the counts that were handed over as they are.
+// countUnknown copies the counts, because readers may hold the previous ones.
 func (r *Reader) countUnknown(file, revision string) {
 	all := append([]UnknownTable(nil), r.table.unknown...)
 	r.table.unknown = all
@@ -145,8 +145,51 @@ func (r *Reader) countUnknown(file, revision string) {
 	r.table.unknown = append(all, UnknownTable{file, revision, 1})
 }
 
-// knowsEnergy: the header gives the unit for MI200 and MI300 only, and the
-// latter are the ones with the tables from v1_4 on.
+// energyUnitKnown reports whether the unit of the energy counter is known. The kernel's
+// header gives the unit only for MI200 and MI300; MI300 has the tables from v1_4 on.
 func (r *Reader) knowsEnergy(revision gm.Revision) bool {
 	return r.device.GFX == "gfx90a" || revision.Format == 1 && revision.AtLeast(4)
+}
+
+// activityScale is the unit of the activities in an APU's table (v2_*, v3_0): hundredths of
+// a percent with old firmware, percent with new (smu_v14_0_0_ppt.c: above 0x5d4600). The
+// table does not contain the unit.
+type activityScale float64
+
+const (
+	unknownScale activityScale = 0
+	hundredths   activityScale = 1   // as package gpumetrics reads them
+	percents     activityScale = 100 // times the value of package gpumetrics
+)
+
+// apuActivities lists the fields with this scale.
+var apuActivities = []gm.Field{gm.AverageGFXActivity, gm.AverageMMActivity, gm.AverageUMCActivity,
+	gm.AverageVCNActivity}
+
+// scaleActivities corrects the activities of an APU's table, and removes them until their
+// scale is known; 0 is the same in both. The firmware's scale never changes. It is
+// hundredths after a value above 100, which is not a percentage. It is percent if
+// gpu_busy_percent, read a moment before, has nearly the same value.
+func (r *Reader) scaleActivities(values []gm.Value, revision gm.Revision) []gm.Value {
+	if revision.Format != 2 && revision.Format != 3 {
+		return values
+	}
+	isActivity := func(v gm.Value) bool { return slices.Contains(apuActivities, v.Field) && v.Raw != 0 }
+	busy := r.s.Activity.Graphics
+	for _, v := range values {
+		switch {
+		case !isActivity(v):
+		case v.Raw > 100:
+			r.table.scale = hundredths
+		case v.Field == gm.AverageGFXActivity && r.table.scale == unknownScale && busy.Value >= .05 &&
+			math.Abs(float64(v.Raw)/100-busy.Value) <= .02:
+			r.table.scale = percents
+		}
+	}
+	for i, v := range values {
+		if isActivity(v) && r.table.scale == percents {
+			values[i].Value = min(1, v.Value*float64(percents))
+		}
+	}
+	return slices.DeleteFunc(values, func(v gm.Value) bool { return isActivity(v) && r.table.scale == unknownScale })
 }

@@ -7,38 +7,37 @@ import (
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
 )
 
-// window is how long a residency counter is watched before its growth is told.
-// Each reading looks back one to two windows, so that several Prometheus
-// servers do not take each other's growth away.
+// window is the time over which the growth of a residency counter is measured. Each reading
+// looks back one to two windows, so that several Prometheus servers see the same growth.
 const window = 15 * time.Second
 
-// BitShare is the share of time that a bit counts for: it says that a limit is met now
-// and not for how long.
+// BitShare is the assumed share of time for a bit, which shows a limit now but not its
+// duration.
 const BitShare = .2
 
-// throttleState is what the residency counters were.
+// throttleState holds the previous residency counters.
 type throttleState struct {
 	older   *residencies
 	base    *residencies
 	lastRev gm.Revision
 	status  *uint64      // indep_throttle_status of this reading, see judgeThrottle
-	now     *residencies // the counters of this reading
+	now     *residencies // counters of this reading
 }
 
-// residencies is a reading of the counters: ticks by field.
+// residencies holds one reading of the counters: ticks by field.
 type residencies struct {
 	at     time.Time
-	total  gm.Value // accumulation_counter; Bits 0 where the table has none
+	total  gm.Value // accumulation_counter; Bits is 0 if the table lacks it
 	counts []counter
 }
 
-// counter holds the time under one limit of heat.
+// counter holds the time under one thermal limit.
 type counter struct {
 	gm.Value
 	cool bool // the sensor of the limit is known, and not near its critical temperature
 }
 
-// throttleBit is a bit of indep_throttle_status (SMU_THROTTLER_* in
+// throttleBit describes a bit of indep_throttle_status (SMU_THROTTLER_* in
 // drivers/gpu/drm/amd/pm/swsmu/inc/amdgpu_smu.h).
 type throttleBit struct {
 	bit    int
@@ -56,23 +55,22 @@ var throttleBits = [...]throttleBit{
 	{56, "ppm"}, {57, "fit"},
 }
 
-// thermal reports whether a bit is about heat. Power and current limits are met by
-// every busy GPU and say nothing about it.
+// thermal reports whether a bit means heat. Every busy GPU reaches limits of power and
+// current, which therefore do not show heat.
 func thermal(bit int) bool { return bit >= 32 && bit < 48 }
 
-// bitSensors are the sensors in hwmon that thermal bits speak of.
+// bitSensors maps thermal bits to their sensors in hwmon.
 var bitSensors = map[int]string{32: "junction", 34: "mem", 35: "edge", 36: "junction"}
 
-// residencySensors has the sensors in hwmon for the residencies of heat. The heat of an
-// APU's processor (throttle_residency_thm_core) does not limit the GPU and is not here.
+// residencySensors maps thermal residencies to their sensors in hwmon. The heat of an APU's
+// processor (throttle_residency_thm_core) does not limit the GPU and is left out.
 var residencySensors = map[gm.Field]string{
 	gm.SocketThermalResidencyAcc: "junction", gm.HBMThermalResidencyAcc: "mem",
 	gm.ProchotResidencyAcc: "", gm.VRThermalResidencyAcc: "",
 	gm.ThrottleResidencyProchot: "", gm.ThrottleResidencyThermalGFX: "", gm.ThrottleResidencyThermalSoC: "",
 }
 
-// readThrottle tells what slows the GPU down, from the best of the fields that
-// the table has.
+// readThrottle reads the limits that slow the GPU down, from the best field of the table.
 func (r *Reader) readThrottle(values []gm.Value, revision gm.Revision) {
 	if r.throttle.lastRev != revision {
 		r.throttle = throttleState{lastRev: revision}
@@ -100,33 +98,34 @@ func (r *Reader) readThrottle(values []gm.Value, revision gm.Revision) {
 		return
 	}
 	if raw != nil {
-		// Each GPU has its own codes: there is no telling heat from power, so
-		// this must not count as heat.
+		// Each GPU has its own codes, which mix heat and power, so this must not be
+		// reported as heat.
 		r.s.Throttling.Active = []Throttle{{Unspecified, raw.Raw != 0}}
 	}
 }
 
-// stuck reports whether a residency is the count of all ticks: firmware of MI300X with
-// AMD's driver 6.10.5 adds each tick to some of them, whatever the GPU does.
+// stuck reports whether a residency equals the count of all ticks: firmware of MI300X with
+// AMD's driver 6.10.5 adds each tick to some residencies, whatever the GPU does.
 func stuck(residency float64, ticks Number) bool {
 	return ticks.Known && ticks.Value > 0 && residency == ticks.Value
 }
 
-// dropStuck removes the residencies that mean nothing.
+// dropStuck removes meaningless residencies.
 func (t *Throttling) dropStuck() {
 	t.Residency = slices.DeleteFunc(t.Residency, func(r Residency) bool { return stuck(r.Ticks, t.Ticks) })
 }
 
-// Unspecified is the reason of a limit that the GPU has its own codes for, or of which
-// no sensor says that it is about.
+// Unspecified is the reason of a limit if the GPU has its own codes, or if no sensor
+// confirms the cause.
 const Unspecified = "unspecified"
 
-// judgeThrottle comes when sensors and their limits were read. A thermal bit counts if its
-// sensor is near the limit. If no such sensor is known the bit is unspecified, and no limit
-// of heat. A residency without a sensor counts, because it is the firmware's own measure.
+// judgeThrottle runs after sensors and their limits were read. A thermal bit is valid if
+// its sensor is near the limit. Without a known sensor the bit is unspecified, and not a
+// thermal limit. A residency without a sensor is valid, because it is the firmware's own
+// measure.
 func (r *Reader) judgeThrottle() {
 	if now := r.throttle.now; now != nil {
-		r.throttle.now = nil // the next reading may be without its table
+		r.throttle.now = nil // the next reading may lack the table
 		for i := range now.counts {
 			near, ok := r.s.near(residencySensors[now.counts[i].Field])
 			now.counts[i].cool = ok && !near
@@ -164,13 +163,13 @@ func (r *Reader) judgeThrottle() {
 	r.throttle.status = nil
 }
 
-// nearLimit is the share of a sensor's limit from which on the firmware's word for it
-// counts that it slows the GPU down: RDNA 3 and 4 set the bit of the hotspot on idle,
-// cool cards (drm/amd issue 3251).
+// nearLimit is the share of a sensor's limit above which the firmware's thermal bit is
+// accepted: RDNA 3 and 4 set the bit of the hotspot on idle, cool cards (drm/amd issue
+// 3251).
 const nearLimit = .9
 
-// near reports whether the sensor is near its limit. ok is false where it or its limit
-// is not known.
+// near reports whether the sensor is near its limit. ok is false if the sensor or its limit
+// is unknown.
 func (s *State) near(name string) (near, ok bool) {
 	for _, t := range s.Temperatures {
 		if t.Sensor == name && t.Now.Known && t.Critical.Known {
@@ -195,7 +194,7 @@ func (r *Reader) grow(now *residencies) {
 		since = t.base
 	}
 	n, most, ticks, ok := since.until(now)
-	if !ok { // the firmware started again
+	if !ok { // the firmware restarted
 		t.older, t.base = nil, now
 		return
 	}
@@ -205,9 +204,9 @@ func (r *Reader) grow(now *residencies) {
 	}
 }
 
-// until is how many counters grew, by how much the one that grew most, and how
-// many ticks there were. A counter whose sensor was cool both times is left out. ok is
-// false where they can't have come from b.
+// until returns the number of counters that grew, the largest growth, and the number of
+// ticks. It skips a counter with a cool sensor at both times. ok is false if the counters
+// restarted since b.
 func (b *residencies) until(now *residencies) (n int, most, ticks float64, ok bool) {
 	if len(b.counts) != len(now.counts) || b.total.Bits != now.total.Bits {
 		return 0, 0, 0, false
@@ -221,7 +220,7 @@ func (b *residencies) until(now *residencies) (n int, most, ticks float64, ok bo
 		}
 		g := growth(b.counts[i].Value, v.Value)
 		if b.total.Bits > 0 && g > ticks {
-			return 0, 0, 0, false // more than the time there was: not a wrap but a new start
+			return 0, 0, 0, false // more than the elapsed time: a restart, not a wrap
 		}
 		if b.counts[i].cool && v.cool {
 			continue
@@ -234,7 +233,7 @@ func (b *residencies) until(now *residencies) (n int, most, ticks float64, ok bo
 	return n, most, ticks, true
 }
 
-// growth minds the width at which the counter starts again from 0.
+// growth returns the difference of two values, modulo the width of the counter.
 func growth(from, to gm.Value) float64 {
 	d := to.Raw - from.Raw
 	if to.Bits < 64 {
