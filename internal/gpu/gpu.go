@@ -57,9 +57,9 @@ func Slot(pci string, partition int) string {
 
 // Inventory holds the result of Discover.
 type Inventory struct {
-	GPUs []GPU  // by PCI address, then render minor
+	GPUs     []GPU      // by PCI address, then render minor
 	Unusable []Unusable // by PCI address
-	KFD  KFD    // /dev/kfd
+	KFD      KFD        // /dev/kfd
 }
 
 // Of returns the vendor's GPUs in their stable order. An operator writes the index of this

@@ -40,14 +40,14 @@ type known struct {
 	root  host.Root
 	Files map[string]attribute `json:"files"`
 
-	fresh   map[string]bool // read by the reader of this process
-	requested  []string
-	changed bool
+	fresh     map[string]bool // read by the reader of this process
+	requested []string
+	changed   bool
 }
 
 // attribute holds the content of one file.
 type attribute struct {
-	Inode     string     `json:"of"` // identifies the file among files with the same name
+	Inode  string     `json:"of"` // identifies the file among files with the same name
 	Text   string     `json:"text,omitempty"`
 	Errno  unix.Errno `json:"errno,omitempty"`
 	Reader string     `json:"reader,omitempty"` // the process with an unfinished reading

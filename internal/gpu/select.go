@@ -39,7 +39,7 @@ func Select(gpus []GPU, spec string) (chosen []GPU, problems []string) {
 
 type selection struct {
 	gpus     []GPU
-	chosenBy       []string // the part of the text that selected each GPU
+	chosenBy []string // the part of the text that selected each GPU
 	problems []string
 }
 

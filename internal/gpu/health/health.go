@@ -40,7 +40,7 @@ import (
 // State is the judgement in a word.
 type State string
 
-// The states, best first; Unknown is none of the others.
+// The states, best first; Unknown has no rank.
 const (
 	Healthy  State = "healthy"
 	Warning  State = "warning"
@@ -48,15 +48,15 @@ const (
 	Unknown  State = "unknown"
 )
 
-// Judgement is what a GPU's state comes to.
+// Judgement holds the result of Assess.
 type Judgement struct {
 	State State
-	Score float64 // 0 to 100; NaN where the state is Unknown
-	// Faults are what is wrong; of a healthy GPU, what costs its score.
+	Score float64 // 0 to 100; NaN if the state is Unknown
+	// Faults are the defects; for a healthy GPU, the deductions from its score.
 	Faults []Fault
-	// Checked are the components that there were values for.
+	// Checked lists the components with values.
 	Checked   []Component
-	Suspended bool // most values are missing, for a good reason
+	Suspended bool // most values are missing, which is correct
 }
 
 // Assess judges a GPU by a reading.
@@ -80,7 +80,7 @@ func Assess(s *amdgpu.State) Judgement {
 	return judge(gates, measure(s), s.Suspended())
 }
 
-// Silent judges a GPU whose driver does not come back from reading a file.
+// Silent judges a GPU with a driver that hangs while reading a file.
 func Silent(file string) Judgement {
 	return judge([]Fault{{Kind: Hang, Signals: []string{amdgpu.SignalTimeout}}, {Kind: Unreadable, File: file}}, nil,
 		false)
@@ -133,7 +133,7 @@ func (j *Judgement) checked(c Component) bool {
 	return false
 }
 
-// most is the score that the faults of gates leave.
+// most returns the highest score that the gates allow.
 func most(gates []Fault) float64 {
 	for _, f := range gates {
 		if f.Kind == Hang || f.Kind == Unreadable {

@@ -7,21 +7,21 @@ import (
 	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 )
 
-// Report is what one run of nvidia-smi came to, as Watch writes it down.
+// Report holds the result of one run of nvidia-smi, as Watcher writes it.
 type Report struct {
 	At      time.Time `json:"at"`
-	Failure string    `json:"failure,omitempty"` // timeout, format, or exit_N with its status; "" is none
-	Stuck   bool      `json:"stuck,omitempty"`   // the process does not even end when it is killed
+	Failure string    `json:"failure,omitempty"` // timeout, format, or exit_N with the exit status; "" without a failure
+	Stuck   bool      `json:"stuck,omitempty"`   // the process does not exit even when it is killed
 	GPUs    []Told    `json:"gpus"`
 }
 
-// Told is what it said of one GPU.
+// Answer holds the answer for one GPU.
 type Told struct {
 	PCI   string `json:"pci"` // "0000:0a:00.0"
 	UUID  string `json:"uuid,omitempty"`
-	State string `json:"state,omitempty"` // lost or needs_reset; "" is neither
-	// Values are the answers that are numbers, by the field's first name in fields, in
-	// the field's own unit.
+	State string `json:"state,omitempty"` // lost, needs_reset, or ""
+	// Values are the numeric answers, by the field's first name in fields, in the field's
+	// own unit.
 	Values map[string]float64 `json:"values"`
 }
 
@@ -30,8 +30,8 @@ const (
 	needsReset = "needs_reset"
 )
 
-// staleReport is the age from which a report tells nothing of the moment. One is written
-// every 15 s, or 20 s later where nvidia-smi does not answer.
+// staleReport is the age at which a report is no longer current. Reports are written every
+// 15 s, or 20 s later if nvidia-smi does not answer.
 const staleReport = time.Minute
 
 func (r *Report) fresh(now time.Time) bool { return r != nil && now.Sub(r.At).Abs() < staleReport }
@@ -45,26 +45,27 @@ func (r *Report) of(pci string) *Told {
 
 func (t *Told) is(state string) bool { return t != nil && t.State == state }
 
-// field is a field of nvidia-smi --query-gpu, as --help-query-gpu describes it.
+// field describes a field of nvidia-smi --query-gpu, see --help-query-gpu.
 type field struct {
-	name, old string // old: what drivers before 535 called it; "" is the same
+	name, old string // name in drivers before 535; "" if equal
 	min, max  float64
 	put       func(s *amdgpu.State, v float64)
 }
 
 const mib, megahertz = 1 << 20, 1e6
 
-// generations are the speeds of PCIe's generations from 1 on, in GT/s.
+// generations holds the speeds of PCIe's generations from 1 on, in GT/s.
 var generations = [...]float64{2.5, 5, 8, 16, 32, 64}
 
-// fields are those that are asked for. A value outside min to max is not believed.
+// fields lists the queried fields. A value outside min to max is ignored.
 var fields = []field{
 	{name: "temperature.gpu", max: maxCelsius, put: func(s *amdgpu.State, v float64) {
 		s.Temperature = amdgpu.Temperature{Sensor: gpuSensor, Now: amdgpu.Known(v)}
 		s.Temperatures = []amdgpu.Temperature{s.Temperature}
 	}},
-	// The margin to where the GPU slows itself down, so it comes after the temperature.
-	// It is below 0 beyond that. Older GPUs do not tell it, and have no limit here.
+	// The margin to the temperature at which the GPU slows itself down, so it must follow
+	// the temperature. Beyond that it is negative. Older GPUs lack it, and have no limit
+	// here.
 	{name: "temperature.gpu.tlimit", min: -maxCelsius, max: maxCelsius, put: func(s *amdgpu.State, v float64) {
 		if len(s.Temperatures) > 0 {
 			s.Temperature.Critical = amdgpu.Known(s.Temperature.Now.Value + v)
@@ -117,13 +118,13 @@ var fields = []field{
 		put: func(s *amdgpu.State, v float64) { pages(s).Unreservable += int(v) }},
 }
 
-// fill puts what was told into a state.
+// fill copies the answer into a state.
 func (t *Told) fill(s *amdgpu.State) {
 	if t == nil {
 		return
 	}
-	// The link is slow while the GPU idles, so its speed and how busy the GPU is must be of
-	// the same moment.
+	// The link is slow while the GPU idles, so its speed and the GPU's activity must be
+	// from the same time.
 	s.PCIe.Speed = amdgpu.Number{}
 	for _, f := range fields {
 		if v, ok := t.Values[f.name]; ok && v >= f.min && v <= f.max {
@@ -154,7 +155,7 @@ func engine(kind string) func(*amdgpu.State, float64) {
 	}
 }
 
-// total is the one block that errors are counted of: the whole GPU, since its driver was
+// total returns the only block with error counts: the whole GPU, since its driver was
 // loaded or it was reset.
 func total(s *amdgpu.State) *amdgpu.BlockErrors {
 	if s.RAS.Errors == nil {
@@ -175,9 +176,9 @@ func replaced(s *amdgpu.State, v float64) {
 	*n = amdgpu.Known(n.Value + v)
 }
 
-// reasons are the bits of clocks_event_reasons.active that stand for a limit
-// (nvmlClocksEventReason* and nvmlClocksThrottleReason* in nvml.h). The others say that the
-// GPU is idle, or that somebody set its clocks.
+// reasons are the bits of clocks_event_reasons.active that mean a limit
+// (nvmlClocksEventReason* and nvmlClocksThrottleReason* in nvml.h). Other bits mean an idle
+// GPU, or clocks that were set.
 var reasons = [...]struct {
 	bit     uint64
 	name    string
@@ -187,7 +188,7 @@ var reasons = [...]struct {
 	{0x20, "sw_thermal_slowdown", true}, {0x40, "hw_thermal_slowdown", true}, {0x80, "hw_power_brake_slowdown", false},
 }
 
-// putReasons counts a thermal bit for as much of the time as one of an AMD GPU.
+// putReasons counts a thermal bit for the same share of time as a bit of an AMD GPU.
 func putReasons(s *amdgpu.State, v float64) {
 	t, limits := &s.Throttling, 0.0
 	for _, r := range reasons {
