@@ -160,7 +160,8 @@ func (d *discovery) addMissingPartitions(nodes []topologyNode, found map[uint32]
 		if !ok || f.driver != "amdgpu" || found[n.render] || rank(nodes, n) == 0 {
 			continue // the first partition belongs to the GPU, which was judged
 		}
-		d.addUnusable(f, NoRenderNode, "partition %d: KFD gives it renderD%d, and no DRM device has that", rank(nodes, n),
+		d.addUnusable(f, NoRenderNode, "partition %d: KFD gives it renderD%d, and no DRM device has that",
+			rank(nodes, n),
 			n.render)
 	}
 }

@@ -30,7 +30,7 @@ func takeBack(o Observed, g GPUs) []plan.Resource {
 		rs = append(rs, resource.AllAbsent(why, quarantine.File, quarantine.WithheldFile)...)
 	}
 	if !wanted(gpu.NVIDIA) {
-		rs = append(rs, nvidia.Leave(why)...)
+		rs = append(rs, nvidia.Uninstall(why)...)
 	}
 	return rs
 }
@@ -46,5 +46,5 @@ func leaveAMD(o role.Observed, why string) []plan.Resource {
 // them.
 func leaveGPUs(o role.Observed, why string) []plan.Resource {
 	rs := append(resource.AllAbsent(why, refreshFiles()...), leaveAMD(o, why)...)
-	return append(append(rs, nvidia.Leave(why)...), cdi.Gone{Why: why})
+	return append(append(rs, nvidia.Uninstall(why)...), cdi.Gone{Why: why})
 }

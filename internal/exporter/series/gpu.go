@@ -187,7 +187,7 @@ func putMemory(r *rows, g *monitor.GPU) {
 	r.putKnown(vramBytes, m.GTT.Total, "gtt", "total")
 	r.putKnown(memoryBandwidthMax, m.BandwidthMax)
 	for _, t := range m.Traffic {
-		r.put(memoryTraffic, t.Bytes, t.Of, t.Direction)
+		r.put(memoryTraffic, t.Bytes, t.Scope, t.Direction)
 	}
 }
 

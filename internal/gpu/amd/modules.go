@@ -147,9 +147,10 @@ func udev(f resource.File, absentWhy string) applied {
 	run := func(argv ...string) host.Command {
 		return host.Command{Argv: append([]string{"udevadm"}, argv...), Deadline: udevLimit}
 	}
-	return applied{file: f, absentWhy: absentWhy, stamp: "udev-rules", op: "reload udev's rules", commands: []host.Command{
-		run("control", "--reload-rules"),
-		run("trigger", "--action=change", "--subsystem-match=drm", "--subsystem-match=kfd"),
-		run("settle", "--timeout=30"),
-	}}
+	return applied{file: f, absentWhy: absentWhy, stamp: "udev-rules", op: "reload udev's rules",
+		commands: []host.Command{
+			run("control", "--reload-rules"),
+			run("trigger", "--action=change", "--subsystem-match=drm", "--subsystem-match=kfd"),
+			run("settle", "--timeout=30"),
+		}}
 }

@@ -13,7 +13,7 @@ type Kind string
 // The kinds, with the meaning of a fault's Value and Limit.
 const (
 	Hang                Kind = "hang"                 // Signals has the signs
-	Unreadable          Kind = "unreadable"           // File hangs, or is one of Value lost files; "": no file gives a value
+	Unreadable          Kind = "unreadable"           // File hangs, or one of Value lost files; "": no values
 	UncorrectableErrors Kind = "uncorrectable_errors" // a number
 	BadPages            Kind = "bad_pages"            // a number
 	DeferredErrors      Kind = "deferred_errors"      // a number

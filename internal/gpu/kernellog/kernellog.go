@@ -82,7 +82,7 @@ func read(log io.Reader, boot, from, to time.Time, devices []string) (lines []st
 		}
 		kept = append(kept, line{kindOf(about), at.UTC().Format("15:04:05.000 ") + sanitize.Line(text, maxLine)})
 		if len(kept) > maxLines {
-			kept = lessOfMostFrequent(kept)
+			kept = dropFromMostFrequent(kept)
 		}
 	}
 	for _, l := range kept {
@@ -94,7 +94,7 @@ func read(log io.Reader, boot, from, to time.Time, devices []string) (lines []st
 type line struct{ kind, text string }
 
 // dropFromMostFrequent removes the oldest line of the kind that has the most lines.
-func lessOfMostFrequent(lines []line) []line {
+func dropFromMostFrequent(lines []line) []line {
 	count := map[string]int{}
 	for _, l := range lines {
 		count[l.kind]++

@@ -48,7 +48,7 @@ var toolkitArches = []string{"amd64", "arm64"}
 func Files() []string { return []string{resource.AptSource{Name: sourceName}.Path(), keyPath} }
 
 // Uninstall removes everything that the charm installed for NVIDIA's GPUs.
-func Leave(why string) []plan.Resource {
+func Uninstall(why string) []plan.Resource {
 	return append(resource.AllAbsent(why, append(Files(), attemptPath)...), unspecified{Why: why},
 		resource.TakeBack{Name: Package, Why: why})
 }
@@ -70,7 +70,7 @@ type Toolkit struct {
 // State holds the result of Observe.
 type State struct {
 	Package   resource.PackageState
-	Brought   bool   // the charm installed the package
+	Installed bool   // the charm installed the package
 	Tool      bool   // nvidia-ctk is installed, by anyone
 	Foreign   bool   // Path exists, and the charm did not generate it
 	Described bool   // Path exists, and the charm generated it
@@ -83,7 +83,7 @@ func Observe(r host.Root) (s State, err error) {
 	if s.Package, err = resource.ReadPackage(r, Package); err != nil {
 		return s, err
 	}
-	if s.Brought, err = resource.IsBrought(r, Package); err != nil {
+	if s.Installed, err = resource.IsBrought(r, Package); err != nil {
 		return s, err
 	}
 	for _, path := range []string{"/usr/bin/nvidia-ctk", "/usr/local/bin/nvidia-ctk"} {
@@ -119,7 +119,7 @@ func (t Toolkit) Want() Want {
 		return Want{Resources: []plan.Resource{resource.Absent{Path: attemptPath,
 			Why: "nothing is left to be tried again"}}}
 	}
-	own := !t.Seen.Tool || t.Seen.Brought || t.Seen.Package.Broken()
+	own := !t.Seen.Tool || t.Seen.Installed || t.Seen.Package.Broken()
 	if problem := t.problem(); own && problem != "" {
 		return Want{Note: undescribed + ": " + problem}
 	}

@@ -139,7 +139,7 @@ func TestD52VendorsFilesStay(t *testing.T) {
 		require.Empty(t, ops, name)
 		require.False(t, w.Describes, name)
 		require.Empty(t, r.Ran, name)
-		ops, _ = apply(t, h, Leave("compute-runtime is none")...)
+		ops, _ = apply(t, h, Uninstall("compute-runtime is none")...)
 		require.Empty(t, ops, name)
 		text, err := h.ReadFile(Path)
 		require.NoError(t, err)
@@ -154,7 +154,7 @@ func TestToolkitThatIsThereIsUsed(t *testing.T) {
 	_, ops, _ := hook(t, h, k)
 	require.Equal(t, []string{"write /etc/cdi/nvidia.json (missing)"}, ops)
 	require.Equal(t, []string{"nvidia-ctk cdi generate --format=json"}, r.Ran)
-	ops, _ = apply(t, h, Leave("compute-runtime is none")...)
+	ops, _ = apply(t, h, Uninstall("compute-runtime is none")...)
 	require.Equal(t, []string{"remove /etc/cdi/nvidia.json (compute-runtime is none)"}, ops, "the package was not the charm's")
 }
 
@@ -164,7 +164,7 @@ func TestLeavingTakesBackWhatWasBrought(t *testing.T) {
 	hosttest.Put(t, h.Root, "/etc/apt/sources.list.d/nvidia-container-toolkit.list", "deb x")
 	hook(t, h, k)
 	r.Answer("apt-get remove", "Remv "+Package+" [1.17.8-1]\n")
-	ops, notes := apply(t, h, Leave("compute-runtime is none")...)
+	ops, notes := apply(t, h, Uninstall("compute-runtime is none")...)
 	require.Empty(t, notes)
 	require.Equal(t, []string{
 		"remove /etc/apt/sources.list.d/concourse-ci-nvidia-container-toolkit.sources (compute-runtime is none)",
@@ -174,7 +174,7 @@ func TestLeavingTakesBackWhatWasBrought(t *testing.T) {
 	}, ops)
 	require.True(t, h.Exists("/etc/cdi/other.json"))
 	require.True(t, h.Exists("/etc/apt/sources.list.d/nvidia-container-toolkit.list"))
-	ops, _ = apply(t, h, Leave("compute-runtime is none")...)
+	ops, _ = apply(t, h, Uninstall("compute-runtime is none")...)
 	require.Empty(t, ops)
 }
 

@@ -109,7 +109,7 @@ func groupDirs(controllers string, parts []string) []string {
 }
 
 // removed reports whether the container's control group no longer exists.
-func (p place) gone(root host.Root) bool {
+func (p place) removed(root host.Root) bool {
 	for _, d := range p.dirs {
 		if root.Exists(d) {
 			return false

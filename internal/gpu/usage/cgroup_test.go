@@ -59,10 +59,10 @@ func TestContainerOfAControlGroup(t *testing.T) {
 func TestContainerIsGoneWithItsControlGroup(t *testing.T) {
 	m := newMachine(t)
 	p := placeOf(task, nil)
-	require.True(t, p.gone(m.root))
+	require.True(t, p.removed(m.root))
 	hosttest.Put(t, m.root, "/sys/fs/cgroup/system.slice/concourse-worker.service/garden/"+handle+"/cgroup.procs", "")
-	require.False(t, p.gone(m.root))
-	require.True(t, place{container: "x"}.gone(m.root), "one that can't be looked for")
+	require.False(t, p.removed(m.root))
+	require.True(t, place{container: "x"}.removed(m.root), "one that can't be looked for")
 }
 
 func FuzzPlace(f *testing.F) {

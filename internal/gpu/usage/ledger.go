@@ -10,7 +10,7 @@ import (
 const (
 	// retention is the number of scans that an unseen client is stored for: when it
 	// returns, its time must not be counted twice.
-	remember = 4
+	retention = 4
 	// linger is the shortest time that a container without clients stays, so that its last
 	// numbers are scraped. After that it stays as long as its control group.
 	linger = 5 * time.Minute
@@ -125,7 +125,7 @@ func (l *ledger) update(now time.Time, turn uint64, uses []use, limit int, gone 
 		}
 		r.add(u)
 	}
-	maps.DeleteFunc(l.clients, func(_ clientKey, c *client) bool { return turn-c.turn > remember })
+	maps.DeleteFunc(l.clients, func(_ clientKey, c *client) bool { return turn-c.turn > retention })
 	maps.DeleteFunc(l.totals, func(name string, t *total) bool {
 		return name != "" && name != Other && now.Sub(t.seen) >= linger && gone(t.place)
 	})

@@ -126,7 +126,7 @@ func TestForgottenClientsAreNotKept(t *testing.T) {
 	for turn := range uint64(100) {
 		l.update(hosttest.Now, turn, []use{{client: clientKey{id: turn}, place: place{container: "c"}, pid: 1, units: -1,
 			memory: [numKinds]int64{-1, -1, -1, -1}, engines: []engine{{"gfx", 1e9}}}}, 4, gone)
-		require.LessOrEqual(t, len(l.clients), remember+1)
+		require.LessOrEqual(t, len(l.clients), retention+1)
 	}
 	require.EqualValues(t, 100e9, l.totals["c"].ns["gfx"])
 }

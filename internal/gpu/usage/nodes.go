@@ -42,7 +42,7 @@ func findNodes(root host.Root, devices []Device) nodes {
 // find returns the device of a node and whether to query its driver. The device is empty
 // for an unknown node, which a container may have under another name. GPUs outside the
 // devices are not queried.
-func (n nodes) of(name string) (d Device, ask bool) {
+func (n nodes) find(name string) (d Device, ask bool) {
 	d, ours := n.byName[name]
 	return d, ours || !strings.HasPrefix(name, nvidiaNode) && !n.root.Exists(path.Join("/sys/class/drm", name))
 }

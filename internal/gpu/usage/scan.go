@@ -53,7 +53,7 @@ func (s *Scanner) Scan(ctx context.Context, devices []Device) {
 		ledgers[d] = l
 		if _, answered := answers[d.PCI]; answered || len(byGPU[d.PCI]) == 0 && !s.outstanding(d.PCI) {
 			rows := l.update(r.At, s.walk.turn, uses[d], s.options.Containers,
-				func(p place) bool { return p.gone(s.root) })
+				func(p place) bool { return p.removed(s.root) })
 			s.addPeaks(rows, l, d, devices)
 			r.Devices = append(r.Devices, Used{d, rows})
 		}
@@ -91,7 +91,7 @@ func (s *Scanner) descriptors(users []user, n nodes, own []string, left *LeftOut
 	for _, u := range users {
 		var where *place
 		for _, f := range u.fds {
-			d, ask := n.of(f.node)
+			d, ask := n.find(f.node)
 			switch {
 			case !ask:
 				continue

@@ -18,11 +18,11 @@ import (
 // thousand. So a process without a GPU is scanned only at every fourth scan, users and new
 // processes at each.
 const (
-	again     = 4
-	maxPerOne = 4096 // descriptors of one process
-	maxFiles  = 256  // of those, DRM files
-	perOne    = 5    // cost of opening a process's folder, in descriptors
-	maxProcs  = 1 << 16
+	rescanEvery = 4
+	maxPerOne   = 4096 // descriptors of one process
+	maxFiles    = 256  // of those, DRM files
+	perOne      = 5    // cost of opening a process's folder, in descriptors
+	maxProcs    = 1 << 16
 )
 
 // walk finds the processes that hold DRM nodes open.
@@ -87,7 +87,7 @@ func (w *walk) run(left *LeftOut) []user {
 			budget = &known
 		}
 		switch {
-		case !l.user && l.turn != 0 && w.turn-l.turn < again && (uint64(pid)+w.turn)%again != 0:
+		case !l.user && l.turn != 0 && w.turn-l.turn < rescanEvery && (uint64(pid)+w.turn)%rescanEvery != 0:
 			continue // scanned recently
 		case *budget <= 0:
 			if !stopped && !l.user {

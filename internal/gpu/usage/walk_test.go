@@ -92,7 +92,7 @@ func TestProcessWithoutAGPUIsLookedAtEveryFourthTime(t *testing.T) {
 	}
 	m.link("/idle/fd/9", "/dev/dri/renderD128") // of all of them, which no inode number tells
 	var users []user
-	for range again {
+	for range rescanEvery {
 		users = w.run(&LeftOut{})
 	}
 	require.Len(t, users, 100, "who opens a GPU late is found")

@@ -8,20 +8,20 @@ import (
 
 // target describes the destination of a field of a table.
 type target struct {
-	kind   kind
-	number func(*State) *Number // for a field with a single number
-	link   func(*Link) *Number  // for a field of each XGMI link
-	name   string               // of a sensor, domain, rail, engine or reason
-	array  bool                 // the array index is part of the name: hbm0
-	from   int                  // number of the array's first element; for traffic 1 means written
-	late   bool                 // an average: used only without a current value
+	kind    kind
+	number  func(*State) *Number // for a field with a single number
+	link    func(*Link) *Number  // for a field of each XGMI link
+	name    string               // of a sensor, domain, rail, engine or reason
+	array   bool                 // the array index is part of the name: hbm0
+	from    int                  // number of the array's first element; for traffic 1 means written
+	average bool                 // an average: used only without a current value
 }
 
 // kind selects the list of a field.
 type kind uint8
 
 const (
-	alone kind = iota
+	single kind = iota
 	sensor
 	clock
 	rail
@@ -75,23 +75,23 @@ var fields = [gm.NumFields]target{
 	gm.CurrentDclk0:           {kind: clock, name: "dclk"},
 	gm.CurrentVclk1:           {kind: clock, name: "vclk", from: 1},
 	gm.CurrentDclk1:           {kind: clock, name: "dclk", from: 1},
-	gm.AverageGfxclkFrequency: {kind: clock, name: "gfx", late: true},
-	gm.AverageUclkFrequency:   {kind: clock, name: "mem", late: true},
-	gm.AverageSocclkFrequency: {kind: clock, name: "soc", late: true},
-	gm.AverageFclkFrequency:   {kind: clock, name: "fabric", late: true},
-	gm.AverageVclkFrequency:   {kind: clock, name: "vclk", late: true},
-	gm.AverageDclkFrequency:   {kind: clock, name: "dclk", late: true},
-	gm.AverageIpuclkFrequency: {kind: clock, name: "npu", late: true},
-	gm.AverageVclk0Frequency:  {kind: clock, name: "vclk", late: true},
-	gm.AverageDclk0Frequency:  {kind: clock, name: "dclk", late: true},
-	gm.AverageVclk1Frequency:  {kind: clock, name: "vclk", from: 1, late: true},
-	gm.AverageDclk1Frequency:  {kind: clock, name: "dclk", from: 1, late: true},
+	gm.AverageGfxclkFrequency: {kind: clock, name: "gfx", average: true},
+	gm.AverageUclkFrequency:   {kind: clock, name: "mem", average: true},
+	gm.AverageSocclkFrequency: {kind: clock, name: "soc", average: true},
+	gm.AverageFclkFrequency:   {kind: clock, name: "fabric", average: true},
+	gm.AverageVclkFrequency:   {kind: clock, name: "vclk", average: true},
+	gm.AverageDclkFrequency:   {kind: clock, name: "dclk", average: true},
+	gm.AverageIpuclkFrequency: {kind: clock, name: "npu", average: true},
+	gm.AverageVclk0Frequency:  {kind: clock, name: "vclk", average: true},
+	gm.AverageDclk0Frequency:  {kind: clock, name: "dclk", average: true},
+	gm.AverageVclk1Frequency:  {kind: clock, name: "vclk", from: 1, average: true},
+	gm.AverageDclk1Frequency:  {kind: clock, name: "dclk", from: 1, average: true},
 
 	gm.VoltageGFX:        {kind: rail, name: "vddgfx"}, // as in hwmon
 	gm.VoltageSoC:        {kind: rail, name: "vddsoc"},
 	gm.VoltageMem:        {kind: rail, name: "vddmem"},
-	gm.AverageGFXVoltage: {kind: rail, name: "vddgfx", late: true},
-	gm.AverageSoCVoltage: {kind: rail, name: "vddsoc", late: true},
+	gm.AverageGFXVoltage: {kind: rail, name: "vddgfx", average: true},
+	gm.AverageSoCVoltage: {kind: rail, name: "vddsoc", average: true},
 
 	gm.PCIeLinkWidth:              {number: func(s *State) *Number { return &s.PCIe.Lanes }},
 	gm.PCIeLinkSpeed:              {number: func(s *State) *Number { return &s.PCIe.Speed }},
@@ -131,7 +131,7 @@ var fields = [gm.NumFields]target{
 }
 
 // set stores a value of a table, unless a previous source had a value.
-func (s *State) take(t *target, v gm.Value) {
+func (s *State) set(t *target, v gm.Value) {
 	n := int(v.Index) + t.from
 	switch {
 	case t.number != nil:

@@ -12,17 +12,17 @@ import (
 
 // The signals of a hang or a reset.
 const (
-	SignalTimeout = "timeout"     // a reading does not return from the kernel
-	SignalReset   = "in_reset"    // the driver rejects all readings although the GPU is awake
-	SignalDump    = "devcoredump" // the driver wrote a dump of the device, as in a reset
-	SignalFatal   = "ras_fatal"   // the driver counted another fatal error (ras/event_state)
-	SignalKernel  = "kernel_log"  // the kernel's log reports a hang or reset of this GPU, or such an Xid
-	SignalLost    = "lost"        // NVIDIA's driver reports that the GPU fell off the bus
-	SignalNeeds   = "needs_reset" // NVIDIA's driver reports that the GPU needs a reset
+	SignalTimeout    = "timeout"     // a reading does not return from the kernel
+	SignalReset      = "in_reset"    // the driver rejects all readings although the GPU is awake
+	SignalDump       = "devcoredump" // the driver wrote a dump of the device, as in a reset
+	SignalFatal      = "ras_fatal"   // the driver counted another fatal error (ras/event_state)
+	SignalKernel     = "kernel_log"  // the kernel's log reports a hang or reset of this GPU, or such an Xid
+	SignalLost       = "lost"        // NVIDIA's driver reports that the GPU fell off the bus
+	SignalNeedsReset = "needs_reset" // NVIDIA's driver reports that the GPU needs a reset
 )
 
 // Signals lists all signals.
-var Signals = []string{SignalTimeout, SignalReset, SignalDump, SignalFatal, SignalKernel, SignalLost, SignalNeeds}
+var Signals = []string{SignalTimeout, SignalReset, SignalDump, SignalFatal, SignalKernel, SignalLost, SignalNeedsReset}
 
 const (
 	// ResetReadings rejected readings in a row, over at least resetTime, mean a reset.
@@ -61,7 +61,7 @@ func (h *HangLog) begin() {
 }
 
 // noteError records a failed reading of a file.
-func (h *HangLog) asked(err error) {
+func (h *HangLog) noteError(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if sysfile.Refused(err) {
@@ -70,7 +70,7 @@ func (h *HangLog) asked(err error) {
 }
 
 // noteAnswer records that the driver answered.
-func (h *HangLog) answer() {
+func (h *HangLog) noteAnswer() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answered++
@@ -102,7 +102,7 @@ func (h *HangLog) end(now time.Time, awake bool, seen Seen, fatal time.Time) {
 	if Recent(now, seen.Logged) {
 		signals = append(signals, SignalKernel)
 	}
-	h.stand(now, signals)
+	h.record(now, signals)
 }
 
 // Recent reports whether an event without an end is still shown. The zero time is never
@@ -110,21 +110,21 @@ func (h *HangLog) end(now time.Time, awake bool, seen Seen, fatal time.Time) {
 func Recent(now, event time.Time) bool { return !event.IsZero() && now.Sub(event) < afterEvent }
 
 // Record records the signals of a reading by another reader.
-func (h *HangLog) Stand(now time.Time, signals []string) {
+func (h *HangLog) Record(now time.Time, signals []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.stand(now, signals)
+	h.record(now, signals)
 }
 
 // Missed records that a reading did not return in time. A hanging reading is one event.
 func (h *HangLog) Missed(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.stand(now, []string{SignalTimeout})
+	h.record(now, []string{SignalTimeout})
 }
 
 // record counts an event when signals begin.
-func (h *HangLog) stand(now time.Time, signals []string) {
+func (h *HangLog) record(now time.Time, signals []string) {
 	if len(signals) > 0 && len(h.now) == 0 {
 		h.total++
 		h.events = append(slices.DeleteFunc(h.events, func(t time.Time) bool { return now.Sub(t) >= day }), now)
@@ -153,10 +153,10 @@ func (h *HangLog) Now(now time.Time) Hangs {
 // not prove a fault, because many cards lack some files. A file that answered before and
 // fails now is a sign.
 type answers struct {
-	before map[string]bool // answered since the device was opened
-	now    map[string]bool // answered in this reading
-	spared map[string]bool // rejected for now, or unsupported in the present mode
-	failed map[string]bool // with an error that no healthy GPU returns
+	before  map[string]bool // answered since the device was opened
+	now     map[string]bool // answered in this reading
+	skipped map[string]bool // rejected for now, or unsupported in the present mode
+	failed  map[string]bool // with an error that no healthy GPU returns
 
 	division string // the modes in which before is valid
 	readings int    // readings in a row with lost files
@@ -165,10 +165,10 @@ type answers struct {
 
 // essentialFiles lists prefixes of files that every healthy GPU answers. Fans and limits
 // are left out, because their answers depend on settings.
-var always = []string{"gpu_metrics", "gpu_busy_percent", "mem_info_vram_", "temp", "power1_"}
+var essentialFiles = []string{"gpu_metrics", "gpu_busy_percent", "mem_info_vram_", "temp", "power1_"}
 
 func (a *answers) begin() {
-	a.now, a.spared, a.failed = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	a.now, a.skipped, a.failed = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	if a.before == nil {
 		a.before = map[string]bool{}
 	}
@@ -177,12 +177,13 @@ func (a *answers) begin() {
 // note records the result of reading a file.
 func (a *answers) note(file string, err error) {
 	switch {
-	case a.now == nil || !slices.ContainsFunc(always, func(name string) bool { return strings.HasPrefix(file, name) }):
+	case a.now == nil || !slices.ContainsFunc(essentialFiles,
+		func(name string) bool { return strings.HasPrefix(file, name) }):
 	case err == nil:
 		a.now[file] = true
 	case sysfile.Vanished(err):
 	case sysfile.Refused(err) || sysfile.Absent(err):
-		a.spared[file] = true
+		a.skipped[file] = true
 	default:
 		a.failed[file] = true
 	}
@@ -190,15 +191,15 @@ func (a *answers) note(file string, err error) {
 
 // reset drops the previous answers, because a driver that is bound again may show other
 // files.
-func (a *answers) forget() {
-	*a = answers{now: a.now, spared: a.spared, failed: a.failed, before: map[string]bool{}}
+func (a *answers) reset() {
+	*a = answers{now: a.now, skipped: a.skipped, failed: a.failed, before: map[string]bool{}}
 }
 
 // end returns the lost files, sorted, once they were lost in as many readings and for as
 // long as a reset requires. modes returns the present partitioning of the GPU.
 func (a *answers) end(now time.Time, modes func() string) (lost []string) {
 	for file := range a.before {
-		if !a.now[file] && !a.spared[file] {
+		if !a.now[file] && !a.skipped[file] {
 			lost = append(lost, file)
 		}
 	}
@@ -209,7 +210,7 @@ func (a *answers) end(now time.Time, modes func() string) (lost []string) {
 		a.division = modes()
 	} else if len(lost) > 0 {
 		if division := modes(); division != a.division { // the set of answering files depends on it
-			a.forget()
+			a.reset()
 			a.division, lost = division, nil
 		}
 	}

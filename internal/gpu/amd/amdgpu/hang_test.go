@@ -19,9 +19,9 @@ func TestReadingsThatAreRefusedForLongAreAReset(t *testing.T) {
 	poll := func(err error, awake bool) []string {
 		h.begin()
 		if err == nil {
-			h.answer()
+			h.noteAnswer()
 		} else {
-			h.asked(err)
+			h.noteError(err)
 		}
 		h.end(now, awake, Seen{}, time.Time{})
 		now = now.Add(3 * time.Second)

@@ -54,10 +54,10 @@ func (r *Reader) openHwmon() {
 		return
 	}
 	r.sensorDir.open(r.root.Path(h.dir))
-	if r.sensorsWere != "" && r.sensorsWere != h.dir { // a driver that is bound again registers a new directory
-		r.answers.forget()
+	if r.lastSensorDir != "" && r.lastSensorDir != h.dir { // a driver that is bound again registers a new directory
+		r.answers.reset()
 	}
-	r.sensorsWere = h.dir
+	r.lastSensorDir = h.dir
 	file := func(name string) *sysfile.File { return r.files.File(path.Join(h.dir, name)) }
 	h.average, h.draw = file("power1_average"), file("power1_input")
 	h.fan, h.pwm = file("fan1_input"), file("pwm1")
@@ -128,7 +128,7 @@ func (r *Reader) readTemperatures() (settled bool) {
 			bad[place] = true
 		}
 		if ok {
-			r.hangs.answer()
+			r.hangs.noteAnswer()
 		}
 		if ok && milli != 0 {
 			now := Known(float64(milli) / 1000)
@@ -164,7 +164,7 @@ func (r *Reader) readPower() {
 	}{{r.sensors.average, &p.Average}, {r.sensors.draw, &p.Input}} {
 		micro, ok, _ := r.number(source.file, 0, maxWatts*1_000_000)
 		if ok {
-			r.hangs.answer()
+			r.hangs.noteAnswer()
 		}
 		if ok && micro != 0 && micro != math.MaxUint32 {
 			*source.to = Known(float64(micro) / 1e6)

@@ -66,7 +66,7 @@ func (r *Reader) Read(whole bool, seen Seen) State {
 		if s.Alive = true; !s.Suspended() {
 			r.readPartition()
 		}
-		return r.done()
+		return r.finish()
 	case s.Suspended():
 		s.Alive = true
 	default:
@@ -78,7 +78,7 @@ func (r *Reader) Read(whole bool, seen Seen) State {
 	r.addSlow()
 	r.judgeThrottle()
 	if s.PCIe.Replays.Known {
-		s.PCIe.ReplayRate = r.replays.next(r.now(), s.PCIe.Replays.Value)
+		s.PCIe.ReplayRate = r.replays.update(r.now(), s.PCIe.Replays.Value)
 	}
 	awake := s.RuntimePower == "active" || s.RuntimePower == "unsupported" || s.RuntimePower == ""
 	r.hangs.end(r.now(), awake, seen, r.fatal)
@@ -86,7 +86,7 @@ func (r *Reader) Read(whole bool, seen Seen) State {
 		s.Lost = r.answers.end(r.now(), r.division)
 	}
 	s.Hangs, s.Table.Unknown = r.hangs.Now(r.now()), r.table.unknown
-	return r.done()
+	return r.finish()
 }
 
 // begin resets the state, with the capacity of the previous one.
@@ -98,7 +98,7 @@ func (r *Reader) begin() {
 }
 
 // finish returns the state, which is not changed from now on.
-func (r *Reader) done() State { return r.s }
+func (r *Reader) finish() State { return r.s }
 
 // status returns the state of runtime power management. Linux 6.1 resumes a GPU to read
 // nearly any other file (pm_runtime_get_sync in amdgpu_pm.c), but the core answers this
@@ -117,10 +117,10 @@ func (r *Reader) readLive() bool {
 	s, a := &r.s, r.attrs
 	settled := r.readTemperatures()
 	if r.into(&s.Activity.Graphics, a.busy, 100, 100) {
-		r.hangs.answer()
+		r.hangs.noteAnswer()
 	}
 	if r.into(&s.Activity.Memory, a.memoryBusy, 100, 100) {
-		r.hangs.answer()
+		r.hangs.noteAnswer()
 	}
 	r.into(&s.Memory.VRAM.Used, a.vram.used, maxBytes, 1)
 	if n, ok, _ := r.number(a.vram.total, 1, maxBytes); ok {
@@ -142,11 +142,11 @@ func (r *Reader) readLive() bool {
 		s.Fan.RPM.put(fan)
 	}
 	r.readLink()
-	return r.told()
+	return r.hasValues()
 }
 
 // hasValues reports whether the reading found any value.
-func (r *Reader) told() bool {
+func (r *Reader) hasValues() bool {
 	s := &r.s
 	for _, n := range []Number{s.Activity.Graphics, s.Activity.Memory, s.Activity.Video, s.Memory.VRAM.Used,
 		s.Memory.VRAM.Total,

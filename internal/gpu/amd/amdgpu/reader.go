@@ -23,13 +23,13 @@ type Reader struct {
 	now    func() time.Time
 	limit  *sysfile.Limit
 	at     atomic.Pointer[string] // the file being read
-	again  atomic.Bool            // open the files again
+	reopen atomic.Bool            // open the files again
 	hangs  HangLog
 
 	mu             sync.Mutex   // of a reading, and of all below
 	files          *sysfile.Set // read at every reading
 	dir, sensorDir directory    // state when the files were opened
-	looked         time.Time    // last check by path
+	lastCheck      time.Time    // last check by path
 	opened         bool
 	id             Identity
 	attrs          *attributes
@@ -39,17 +39,17 @@ type Reader struct {
 	fatal          time.Time  // time of the last fatal error
 	slow           *slowState // nil: not read yet
 	replays        rate
-	linked         map[int]bool // XGMI links that were up
+	linksSeen      map[int]bool // XGMI links that were up
 	answers        answers
-	folder         uint64 // last inode of the device's directory
-	sensorsWere    string // last directory of the sensors
+	lastInode      uint64 // last inode of the device's directory
+	lastSensorDir  string // last directory of the sensors
 
 	s State // under construction
 }
 
 // NewReader returns a reader of the device below root, with descriptors within the limit.
 func NewReader(root host.Root, d Device, limit *sysfile.Limit, now func() time.Time) *Reader {
-	return &Reader{root: root, device: d, limit: limit, now: now, linked: map[int]bool{}}
+	return &Reader{root: root, device: d, limit: limit, now: now, linksSeen: map[int]bool{}}
 }
 
 // Missed records that a reading did not return in time, and returns the GPU's hangs.
@@ -70,7 +70,7 @@ func (r *Reader) At() string {
 }
 
 // Reopen makes the next reading open all files again. It does not block.
-func (r *Reader) Reopen() { r.again.Store(true) }
+func (r *Reader) Reopen() { r.reopen.Store(true) }
 
 // Close waits for the current reading and closes the descriptors.
 func (r *Reader) Close() {
@@ -86,9 +86,9 @@ func (r *Reader) Close() {
 
 // current reports whether the descriptors belong to the present device.
 func (r *Reader) current() bool {
-	byPath := r.now().Sub(r.looked) >= LookEvery
+	byPath := r.now().Sub(r.lastCheck) >= LookEvery
 	if byPath {
-		r.looked = r.now()
+		r.lastCheck = r.now()
 	}
 	return r.opened && r.dir.path != "" && r.dir.same(byPath) && r.sensorDir.same(byPath)
 }
@@ -97,9 +97,9 @@ func (r *Reader) current() bool {
 // device that was removed and found again has new directories; a driver that was bound
 // again has a new hwmon.
 func (r *Reader) refresh() {
-	if r.again.Swap(false) && r.files != nil {
+	if r.reopen.Swap(false) && r.files != nil {
 		r.files.Close() // each is opened when it is read
-		r.looked = time.Time{}
+		r.lastCheck = time.Time{}
 	}
 	if r.current() {
 		return
@@ -109,14 +109,15 @@ func (r *Reader) refresh() {
 	}
 	r.files = sysfile.NewSet(r.root, r.limit, &r.at)
 	r.id = readIdentity(r.root, func(name string) { r.at.Store(&name) }, r.device)
-	r.slow, r.throttle, r.table, r.linked = nil, throttleState{}, tableState{unknown: r.table.unknown}, map[int]bool{}
+	r.slow, r.throttle, r.table, r.linksSeen = nil, throttleState{}, tableState{unknown: r.table.unknown},
+		map[int]bool{}
 	r.sensorDir.close()
-	was := r.folder
+	was := r.lastInode
 	r.dir.open(r.root.Path(r.device.Dir))
-	if r.folder = r.dir.was.ino; was != 0 && was != r.folder { // removed and found again
-		r.answers.forget()
+	if r.lastInode = r.dir.stamp.ino; was != 0 && was != r.lastInode { // removed and found again
+		r.answers.reset()
 	}
-	r.looked = r.now()
+	r.lastCheck = r.now()
 	r.attrs = newAttributes(r.files, r.device)
 	r.opened, r.sensors = true, hwmon{}
 }
@@ -131,7 +132,7 @@ func (r *Reader) bytes(f *sysfile.File) (b []byte, ok, failed bool) {
 	b, err := f.Read()
 	r.answers.note(f.Base(), err)
 	if err != nil {
-		r.hangs.asked(err)
+		r.hangs.noteError(err)
 		if sysfile.Absent(err) {
 			return nil, false, false
 		}
@@ -186,9 +187,9 @@ func stampOf(st unix.Stat_t, err error) stamp {
 // directory watches a directory through a descriptor, which is cheap, and by its path,
 // which also detects a replacement.
 type directory struct {
-	path string // as opened by this process
-	fd   int
-	was  stamp
+	path  string // as opened by this process
+	fd    int
+	stamp stamp
 }
 
 func (d *directory) open(path string) {
@@ -200,7 +201,7 @@ func (d *directory) open(path string) {
 	}
 	d.path, d.fd = path, fd
 	err = unix.Fstat(fd, &st)
-	d.was = stampOf(st, err)
+	d.stamp = stampOf(st, err)
 }
 
 func (d *directory) close() {
@@ -219,5 +220,5 @@ func (d *directory) same(byPath bool) bool {
 	if byPath && err == nil {
 		err = unix.Stat(d.path, &st)
 	}
-	return st.Nlink > 0 && stampOf(st, err) == d.was
+	return st.Nlink > 0 && stampOf(st, err) == d.stamp
 }

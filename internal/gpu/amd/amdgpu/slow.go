@@ -193,7 +193,7 @@ type rate struct {
 }
 
 // update takes a value, and returns the rate over the last minute or more.
-func (r *rate) next(now time.Time, v float64) float64 {
+func (r *rate) update(now time.Time, v float64) float64 {
 	switch since := now.Sub(r.at); {
 	case r.at.IsZero() || v < r.value:
 		*r = rate{at: now, value: v}

@@ -177,7 +177,7 @@ type Memory struct {
 
 // Traffic holds the traffic of one direction of memory, in bytes a second.
 type Traffic struct {
-	Of        string // package: everything in it, including the processor; npu: its share
+	Scope     string // package: everything in it, including the processor; npu: its share
 	Direction string // read, write
 	Bytes     float64
 }

@@ -31,7 +31,7 @@ func (r *Reader) readTable() (t tableValues) {
 	if !ok {
 		return t
 	}
-	r.hangs.answer()
+	r.hangs.noteAnswer()
 	if r.table.revision != revision {
 		r.table.revision, r.table.scale = revision, unknownScale
 	}
@@ -40,26 +40,26 @@ func (r *Reader) readTable() (t tableValues) {
 	late := false
 	for _, v := range values {
 		to := &fields[v.Field]
-		if late = late || to.late; !to.late && (v.Field != gm.EnergyAccumulator || r.knowsEnergy(revision)) {
-			r.s.take(to, v)
+		if late = late || to.average; !to.average && (v.Field != gm.EnergyAccumulator || r.energyUnitKnown(revision)) {
+			r.s.set(to, v)
 		}
-		t.take(v)
+		t.set(v)
 	}
 	for _, v := range values {
-		if to := &fields[v.Field]; late && to.late {
-			r.s.take(to, v)
+		if to := &fields[v.Field]; late && to.average {
+			r.s.set(to, v)
 		}
 	}
 	for i := range r.s.XGMI.Links {
 		l := &r.s.XGMI.Links[i]
-		r.linked[i] = r.linked[i] || l.Up.Value == 1
-		l.WasUp = r.linked[i]
+		r.linksSeen[i] = r.linksSeen[i] || l.Up.Value == 1
+		l.WasUp = r.linksSeen[i]
 	}
 	r.readThrottle(values, revision)
 	return t
 }
 
-func (t *tableValues) take(v gm.Value) {
+func (t *tableValues) set(v gm.Value) {
 	if v.Index > 0 || v.Partition > 0 {
 		return
 	}
@@ -96,7 +96,7 @@ func (r *Reader) readPartition() {
 	own, engines, limits := r.device.Partition, r.s.Activity.Engines, r.s.Throttling.Limited
 	for _, v := range values {
 		to := &fields[v.Field]
-		if to.late ||
+		if to.average ||
 			to.kind == engine &&
 				slices.ContainsFunc(engines, func(e Engine) bool { return e.Kind == to.name && e.Partition == own }) ||
 			to.kind == limited &&
@@ -104,7 +104,7 @@ func (r *Reader) readPartition() {
 			continue // gpu_metrics had it
 		}
 		v.Partition = uint8(own)
-		r.s.take(to, v)
+		r.s.set(to, v)
 	}
 }
 
@@ -113,7 +113,7 @@ func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Rev
 	b, err := f.Read()
 	r.answers.note(f.Base(), err)
 	if err != nil {
-		r.hangs.asked(err)
+		r.hangs.noteError(err)
 		if !sysfile.Absent(err) {
 			r.fail(f.Base(), sysfile.ErrnoName(err))
 		}
@@ -147,7 +147,7 @@ func (r *Reader) countUnknown(file, revision string) {
 
 // energyUnitKnown reports whether the unit of the energy counter is known. The kernel's
 // header gives the unit only for MI200 and MI300; MI300 has the tables from v1_4 on.
-func (r *Reader) knowsEnergy(revision gm.Revision) bool {
+func (r *Reader) energyUnitKnown(revision gm.Revision) bool {
 	return r.device.GFX == "gfx90a" || revision.Format == 1 && revision.AtLeast(4)
 }
 

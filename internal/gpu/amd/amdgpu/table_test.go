@@ -56,7 +56,7 @@ func TestEnergyIsToldWhereItsUnitIsKnown(t *testing.T) {
 		"an APU of another format":  {"gfx1103", gm.Revision{Format: 2, Content: 4}, false},
 	} {
 		r := &Reader{device: Device{GFX: tt.gfx}}
-		require.Equal(t, tt.want, r.knowsEnergy(tt.revision), name)
+		require.Equal(t, tt.want, r.energyUnitKnown(tt.revision), name)
 	}
 }
 

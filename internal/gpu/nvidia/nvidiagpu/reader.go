@@ -24,19 +24,19 @@ import (
 // Reader reads one device repeatedly, with one reading at a time. It keeps no file open,
 // because the files are few, and the PCI core answers nearly all of them from memory.
 type Reader struct {
-	root   host.Root
-	device amdgpu.Device
-	report func() *Report // last report of nvidia-smi, or nil
-	now    func() time.Time
-	at     atomic.Pointer[string] // the file being read
-	again  atomic.Bool            // identify the GPU again
-	hangs  amdgpu.HangLog
+	root    host.Root
+	device  amdgpu.Device
+	report  func() *Report // last report of nvidia-smi, or nil
+	now     func() time.Time
+	at      atomic.Pointer[string] // the file being read
+	refresh atomic.Bool            // identify the GPU again
+	hangs   amdgpu.HangLog
 
-	mu       sync.Mutex // of a reading, and of all below
-	id       amdgpu.Identity
-	looked   time.Time // time of the last identification
-	counted  time.Time // report with the last counted failure
-	failures []amdgpu.Failure
+	mu         sync.Mutex // of a reading, and of all below
+	id         amdgpu.Identity
+	identified time.Time // time of the last identification
+	counted    time.Time // report with the last counted failure
+	failures   []amdgpu.Failure
 }
 
 // NewReader returns a reader of the device below root.
@@ -62,7 +62,7 @@ func (r *Reader) Missed(now time.Time) amdgpu.Hangs {
 }
 
 // Reopen makes the next reading identify the GPU again.
-func (r *Reader) Reopen() { r.again.Store(true) }
+func (r *Reader) Reopen() { r.refresh.Store(true) }
 
 // Close does nothing, because no file is open between two readings.
 func (r *Reader) Close() {}
@@ -76,7 +76,7 @@ func (r *Reader) Read(_ bool, seen amdgpu.Seen) amdgpu.State {
 	defer r.mu.Unlock()
 	r.failures = nil
 	s := amdgpu.State{RuntimePower: r.text("power/runtime_status")}
-	told, stuck := r.told()
+	told, stuck := r.answer()
 	r.identify(told)
 	s.Identity = r.id
 	lost := !s.Suspended() && r.lost()
@@ -86,7 +86,7 @@ func (r *Reader) Read(_ bool, seen amdgpu.Seen) amdgpu.State {
 		r.readSensors(&s)
 	}
 	told.fill(&s)
-	logged(&s, seen.Errors)
+	addLogged(&s, seen.Errors)
 	now := r.now()
 	var signals []string
 	for _, of := range []struct {
@@ -96,20 +96,20 @@ func (r *Reader) Read(_ bool, seen amdgpu.Seen) amdgpu.State {
 		{amdgpu.SignalTimeout, stuck},
 		{amdgpu.SignalKernel, amdgpu.Recent(now, seen.Logged)},
 		{amdgpu.SignalLost, lost || told.is(lostState) || amdgpu.Recent(now, seen.Lost)},
-		{amdgpu.SignalNeeds, told.is(needsReset)},
+		{amdgpu.SignalNeedsReset, told.is(needsReset)},
 	} {
 		if of.stands {
 			signals = append(signals, of.signal)
 		}
 	}
-	r.hangs.Stand(now, signals)
+	r.hangs.Record(now, signals)
 	s.Hangs, s.Failures = r.hangs.Now(now), r.failures
 	return s
 }
 
 // answer returns nvidia-smi's answer for this GPU, or nil. stuck means that nvidia-smi
 // hangs in the kernel, which affects all GPUs of the driver.
-func (r *Reader) told() (t *Told, stuck bool) {
+func (r *Reader) answer() (t *Answer, stuck bool) {
 	report := r.report()
 	if !report.fresh(r.now()) {
 		return nil, false
@@ -118,7 +118,7 @@ func (r *Reader) told() (t *Told, stuck bool) {
 		r.counted = report.At
 		r.failures = append(r.failures, amdgpu.Failure{File: Program, Errno: report.Failure})
 	}
-	return report.of(r.device.PCI), report.Stuck
+	return report.find(r.device.PCI), report.Stuck
 }
 
 // lost reports whether the device does not answer on PCIe: its registers then read as all
@@ -133,12 +133,12 @@ func (r *Reader) lost() bool {
 
 // identify reads the GPU's identity once a minute. Until a program has opened the GPU, its
 // driver has neither id nor video BIOS. Known values are kept.
-func (r *Reader) identify(told *Told) {
+func (r *Reader) identify(told *Answer) {
 	now := r.now()
-	if !r.again.Swap(false) && !r.looked.IsZero() && now.Sub(r.looked) < amdgpu.LookEvery {
+	if !r.refresh.Swap(false) && !r.identified.IsZero() && now.Sub(r.identified) < amdgpu.LookEvery {
 		return
 	}
-	r.looked = now
+	r.identified = now
 	file := path.Join(procGPUs, r.device.PCI, "information")
 	name := path.Base(file)
 	r.at.Store(&name)
@@ -234,7 +234,7 @@ const gpuSensor = "gpu"
 
 // addLogged adds the memory errors of the kernel's log, unless nvidia-smi counts them
 // already.
-func logged(s *amdgpu.State, e amdgpu.LoggedErrors) {
+func addLogged(s *amdgpu.State, e amdgpu.LoggedErrors) {
 	ras := &s.RAS
 	if ras.Errors == nil && e.Uncorrectable > 0 {
 		ras.Errors = &amdgpu.Errors{Uncorrectable: e.Uncorrectable}

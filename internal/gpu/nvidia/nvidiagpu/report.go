@@ -10,13 +10,13 @@ import (
 // Report holds the result of one run of nvidia-smi, as Watcher writes it.
 type Report struct {
 	At      time.Time `json:"at"`
-	Failure string    `json:"failure,omitempty"` // timeout, format, or exit_N with the exit status; "" without a failure
+	Failure string    `json:"failure,omitempty"` // timeout, format, or exit_N with the status; or ""
 	Stuck   bool      `json:"stuck,omitempty"`   // the process does not exit even when it is killed
-	GPUs    []Told    `json:"gpus"`
+	GPUs    []Answer  `json:"gpus"`
 }
 
 // Answer holds the answer for one GPU.
-type Told struct {
+type Answer struct {
 	PCI   string `json:"pci"` // "0000:0a:00.0"
 	UUID  string `json:"uuid,omitempty"`
 	State string `json:"state,omitempty"` // lost, needs_reset, or ""
@@ -36,14 +36,14 @@ const staleReport = time.Minute
 
 func (r *Report) fresh(now time.Time) bool { return r != nil && now.Sub(r.At).Abs() < staleReport }
 
-func (r *Report) of(pci string) *Told {
-	if i := slices.IndexFunc(r.GPUs, func(t Told) bool { return t.PCI == pci }); i >= 0 {
+func (r *Report) find(pci string) *Answer {
+	if i := slices.IndexFunc(r.GPUs, func(t Answer) bool { return t.PCI == pci }); i >= 0 {
 		return &r.GPUs[i]
 	}
 	return nil
 }
 
-func (t *Told) is(state string) bool { return t != nil && t.State == state }
+func (t *Answer) is(state string) bool { return t != nil && t.State == state }
 
 // field describes a field of nvidia-smi --query-gpu, see --help-query-gpu.
 type field struct {
@@ -119,7 +119,7 @@ var fields = []field{
 }
 
 // fill copies the answer into a state.
-func (t *Told) fill(s *amdgpu.State) {
+func (t *Answer) fill(s *amdgpu.State) {
 	if t == nil {
 		return
 	}

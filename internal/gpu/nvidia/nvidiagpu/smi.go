@@ -27,7 +27,7 @@ const (
 
 // supportedFields returns the required fields that this nvidia-smi supports. An unknown
 // field would fail the whole query.
-func asked(known map[string]bool) (query []string) {
+func supportedFields(known map[string]bool) (query []string) {
 	add := func(names ...string) {
 		if i := slices.IndexFunc(names, func(n string) bool { return known[n] }); i >= 0 {
 			query = append(query, names[i])
@@ -56,15 +56,15 @@ func parseHelp(text string) map[string]bool {
 
 // parseRows reads the answer to a query with --format=csv,noheader,nounits, with a line for
 // each GPU. It skips other lines, such as one about a lost GPU.
-func parseRows(query []string, text string) (all []Told) {
+func parseRows(query []string, text string) (all []Answer) {
 	for line := range strings.Lines(text[:min(len(text), maxOutput)]) {
 		cells := strings.Split(strings.TrimSpace(line), ", ")
 		if len(cells) != len(query) || len(all) == maxGPUs {
 			continue
 		}
-		t := Told{Values: map[string]float64{}}
+		t := Answer{Values: map[string]float64{}}
 		for i, name := range query {
-			t.take(name, strings.TrimSpace(cells[i]))
+			t.set(name, strings.TrimSpace(cells[i]))
 		}
 		if t.PCI != "" {
 			all = append(all, t)
@@ -75,7 +75,7 @@ func parseRows(query []string, text string) (all []Told) {
 
 // set stores one cell. A text in brackets means an unknown value; two such texts describe
 // the GPU's state.
-func (t *Told) take(name, cell string) {
+func (t *Answer) set(name, cell string) {
 	switch {
 	case cell == "[GPU is lost]":
 		t.State = lostState

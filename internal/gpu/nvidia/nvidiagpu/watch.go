@@ -86,22 +86,22 @@ func (w *Watcher) look(ctx context.Context, program string) Report {
 		w.stuck = nil
 	default:
 		if w.stuck != nil {
-			return Report{At: w.host.Now().UTC(), Failure: timeout, Stuck: true, GPUs: []Told{}}
+			return Report{At: w.host.Now().UTC(), Failure: timeout, Stuck: true, GPUs: []Answer{}}
 		}
 	}
 	var out []byte
 	var err error
 	if w.query == nil {
 		if out, err = w.run(ctx, program, "--help-query-gpu"); err == nil {
-			w.query = asked(parseHelp(string(out)))
+			w.query = supportedFields(parseHelp(string(out)))
 		}
 	}
-	var told []Told
+	var told []Answer
 	if err == nil && len(w.query) > 0 {
 		out, err = w.run(ctx, program, "--query-gpu="+strings.Join(w.query, ","), "--format=csv,noheader,nounits")
 		told = parseRows(w.query, string(out))
 	}
-	r := Report{At: w.host.Now().UTC(), GPUs: append([]Told{}, told...)}
+	r := Report{At: w.host.Now().UTC(), GPUs: append([]Answer{}, told...)}
 	var failed *host.CommandError
 	switch {
 	case errors.As(err, &failed) && failed.Timeout > 0:

@@ -48,7 +48,7 @@ func TestAnswerOfNVIDIASMIIsWrittenDown(t *testing.T) {
 *) echo "Field \"x\" is not a valid field to query."; exit 2 ;;
 esac
 [ "$2" = "" ] || [ "$2" = --format=csv,noheader,nounits ]`)
-	want := &Report{At: hosttest.Now, GPUs: []Told{{PCI: "0000:0a:00.0", UUID: "GPU-1", Values: map[string]float64{"temperature.gpu": 61}}}}
+	want := &Report{At: hosttest.Now, GPUs: []Answer{{PCI: "0000:0a:00.0", UUID: "GPU-1", Values: map[string]float64{"temperature.gpu": 61}}}}
 	require.Equal(t, want, told(t, w))
 	st, err := w.host.Stat(file)
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestNoSecondNVIDIASMIIsBegunBehindOneThatHangs(t *testing.T) {
 	w.host.Runner = runner
 	for range 3 {
 		r := told(t, w)
-		require.Equal(t, &Report{At: hosttest.Now, Failure: "timeout", Stuck: true, GPUs: []Told{}}, r)
+		require.Equal(t, &Report{At: hosttest.Now, Failure: "timeout", Stuck: true, GPUs: []Answer{}}, r)
 	}
 	require.Equal(t, 1, runner.runs)
 	close(runner.ended)
@@ -126,7 +126,7 @@ func TestNVIDIASMIThatIsKilledInTimeIsRunAgain(t *testing.T) {
 	runner := &hung{}
 	w := machine(t, "exit 9")
 	w.host.Runner = runner
-	require.Equal(t, &Report{At: hosttest.Now, Failure: "timeout", GPUs: []Told{}}, told(t, w))
+	require.Equal(t, &Report{At: hosttest.Now, Failure: "timeout", GPUs: []Answer{}}, told(t, w))
 	require.Equal(t, "exit_9", told(t, w).Failure)
 }
 
