@@ -109,7 +109,7 @@ func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
 	}
 }
 
-// known adds a value if it is known.
+// putKnown adds a value if it is known.
 func (r *rows) putKnown(f *Family, n amdgpu.Number, labels ...string) {
 	if n.Known {
 		r.put(f, n.Value, labels...)

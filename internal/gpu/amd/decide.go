@@ -32,7 +32,7 @@ type Wanted struct {
 	MinDisk           uint64 // min-disk-gb in bytes; 0 disables the check
 }
 
-// set returns the command that sets an option.
+// setCommand returns the command that sets an option.
 func (w Wanted) setCommand(setting string) string { return "juju config " + w.app() + " " + setting }
 
 func (w Wanted) app() string  { return cmp.Or(w.App, "<application>") }
@@ -274,7 +274,7 @@ func blacklisted(f DriverFacts, no string) Decision {
 	return d
 }
 
-// attempt adds the driver of d's row to d, or returns the reason why this machine cannot
+// planInstall adds the driver of d's row to d, or returns the reason why this machine cannot
 // have the driver. An installation that is known to fail halfway is never started.
 func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 	r := d.Release

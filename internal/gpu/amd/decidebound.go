@@ -99,7 +99,7 @@ func decideBound(f DriverFacts, w Wanted, free, bound []PCIGPU) Decision {
 	return d
 }
 
-// running decides on the driver that serves GPUs.
+// decideRunning decides on the driver that serves GPUs.
 func decideRunning(f DriverFacts, w Wanted) Decision {
 	want, werr := FindRelease(w.Version, f.Series, f.Kernel)
 	has, installed := f.Package(driverPackage)

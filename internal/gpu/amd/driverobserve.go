@@ -195,7 +195,7 @@ func parseGPU(pci, uevent string) (g PCIGPU, ok bool) {
 	return g, amd && (class>>16 == 0x03 || class>>16 == 0x12)
 }
 
-// loaded returns the running module. Only AMD's module has a version (modinfo of
+// loadedModule returns the running module. Only AMD's module has a version (modinfo of
 // amdgpu-dkms), and /sys/module shows the version that a module declares.
 func loadedModule(r host.Root) (m Module) {
 	m.Loaded = r.Exists("/sys/module/amdgpu")
