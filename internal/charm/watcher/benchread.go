@@ -7,6 +7,7 @@ import (
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 	"concourse-ci-machine/internal/pool/clockpin"
 )
@@ -33,7 +34,7 @@ func (u *benchSight) read(held *clockpin.Held) clockpin.Reading {
 		return now
 	}
 	now.Level = level
-	readingOf(&now, u.reader.Read(true, amdgpu.Seen{}), unread, held.Record)
+	readingOf(&now, u.reader.Read(true, reading.Seen{}), unread, held.Record)
 	return now
 }
 
@@ -58,7 +59,7 @@ func (u *benchSight) open() error {
 const busyAt = .9
 
 // clocksOf are those of a GPU, of several dies the fastest one's.
-func clocksOf(s amdgpu.State) (all []clockpin.MHz) {
+func clocksOf(s reading.State) (all []clockpin.MHz) {
 	for _, domain := range []string{"gfx", "mem"} {
 		most := 0.
 		for _, c := range s.Clocks {
@@ -75,7 +76,7 @@ func clocksOf(s amdgpu.State) (all []clockpin.MHz) {
 
 // readingOf takes what the driver tells of limits. Its tables 1.4 and 1.5 always say that
 // there is none (smu_v13_0_6_ppt.c). unread is why it does not tell the level.
-func readingOf(now *clockpin.Reading, s amdgpu.State, unread error, r clockpin.Record) {
+func readingOf(now *clockpin.Reading, s reading.State, unread error, r clockpin.Record) {
 	now.Clocks, now.Busy = clocksOf(s), s.Activity.Graphics.Known && s.Activity.Graphics.Value >= busyAt
 	switch t := s.Throttling; {
 	case s.Suspended(): // nothing runs that could be slowed down, and the driver tells nothing

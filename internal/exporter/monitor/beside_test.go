@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -25,10 +25,10 @@ func TestKernelLogTellsOfTheRightGPU(t *testing.T) {
 	} {
 		m.kernel.record(record, hosttest.Now)
 	}
-	require.Equal(t, amdgpu.Hangs{}, m.gpu(t).State.Hangs)
+	require.Equal(t, reading.Hangs{}, m.gpu(t).State.Hangs)
 	m.kernel.record("4,816,93847566,-;amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=17, emitted seq=19\n SUBSYSTEM=pci\n", hosttest.Now)
 	g := m.gpu(t)
-	require.Equal(t, amdgpu.Hangs{Signals: []string{amdgpu.SignalKernel}, Events: 1, InDay: 1}, g.State.Hangs)
+	require.Equal(t, reading.Hangs{Signals: []string{reading.SignalKernel}, Events: 1, InDay: 1}, g.State.Hangs)
 	require.Equal(t, health.Critical, g.Health.State)
 }
 

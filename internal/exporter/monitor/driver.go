@@ -11,8 +11,8 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -104,7 +104,7 @@ func srcversion(name string) (string, bool) {
 }
 
 // driverVersions returns the driver version of each vendor among the devices.
-func driverVersions(r host.Root, devices []amdgpu.Device) map[gpu.Vendor]string {
+func driverVersions(r host.Root, devices []reading.Device) map[gpu.Vendor]string {
 	out := map[gpu.Vendor]string{}
 	for _, d := range devices {
 		if _, known := out[d.Vendor]; !known && d.Vendor == gpu.NVIDIA {

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
 const (
@@ -33,7 +33,8 @@ type point [4]float64
 
 func pointOf(g *GPU) (p point) {
 	s := &g.State
-	for i, n := range [len(p)]amdgpu.Number{g.Temperature().Now, s.Power.Now, s.Memory.VRAM.Used, s.Activity.Graphics} {
+	for i, n := range [len(p)]reading.Number{g.Temperature().Now, s.Power.Now, s.Memory.VRAM.Used,
+		s.Activity.Graphics} {
 		if p[i] = math.NaN(); n.Known {
 			p[i] = n.Value
 		}
@@ -98,7 +99,7 @@ func (h *histories) add(now time.Time, all []GPU) {
 }
 
 // find returns the history of a GPU, nil if it has no known values.
-func (h *histories) find(d amdgpu.Device) *History {
+func (h *histories) find(d reading.Device) *History {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.rings[recordKey{d.PCI, d.Partition}]
@@ -126,4 +127,4 @@ func (h *histories) find(d amdgpu.Device) *History {
 func (m *Monitor) Record() { m.histories.add(m.now(), m.Snapshot().GPUs) }
 
 // History returns the recent past of a GPU, nil if it has no known values.
-func (m *Monitor) History(d amdgpu.Device) *History { return m.histories.find(d) }
+func (m *Monitor) History(d reading.Device) *History { return m.histories.find(d) }

@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // warm is a GPU that tells its temperature alone.
 func warm(name string, degrees float64) GPU {
-	g := GPU{Device: amdgpu.Device{Name: name, PCI: exportertest.PCI}}
-	g.State.Temperature = amdgpu.Temperature{Sensor: "edge", Now: amdgpu.Known(degrees)}
+	g := GPU{Device: reading.Device{Name: name, PCI: exportertest.PCI}}
+	g.State.Temperature = reading.Temperature{Sensor: "edge", Now: reading.Known(degrees)}
 	return g
 }
 
@@ -73,7 +73,7 @@ func TestHistoryHasGapsWhereNothingWasRead(t *testing.T) {
 func TestHistoryIsOfTheGPUsThatAreThere(t *testing.T) {
 	var h histories
 	a := warm("a", 0).Device
-	other := GPU{Device: amdgpu.Device{Name: "b", PCI: "0000:04:00.0", Partition: 1}}
+	other := GPU{Device: reading.Device{Name: "b", PCI: "0000:04:00.0", Partition: 1}}
 	require.Nil(t, h.find(a))
 	h.add(hosttest.Now, []GPU{warm("a", 40), other})
 	require.Nil(t, h.find(other.Device), "a partition that shows no readings has no history")

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
 // kernelLog holds the last reports in the kernel's log about GPUs, by PCI address.
 type kernelLog struct {
 	mu   sync.Mutex
-	last map[string]amdgpu.Seen
+	last map[string]reading.Seen
 }
 
 // hangTexts are amdgpu's messages about a hang (amdgpu_job.c, amdgpu_device.c).
@@ -26,7 +26,7 @@ var hangTexts = [...]string{" timeout, signaled seq=", "GPU reset begin!", "GPU 
 	"GPU reset end with ret ="}
 
 // find returns the reports about a GPU, the zero value if the log has none.
-func (k *kernelLog) find(pci string) amdgpu.Seen {
+func (k *kernelLog) find(pci string) reading.Seen {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.last[pci]
@@ -34,19 +34,19 @@ func (k *kernelLog) find(pci string) amdgpu.Seen {
 
 // record adds one record of /dev/kmsg.
 func (k *kernelLog) record(text string, now time.Time) {
-	note := func(s *amdgpu.Seen) { s.Logged = now }
+	note := func(s *reading.Seen) { s.Logged = now }
 	pci, ok := hungDevice(text)
 	if !ok {
 		var number int
 		if pci, number, ok = xidOf(text); !ok || xids[number] == nil {
 			return
 		}
-		note = func(s *amdgpu.Seen) { xids[number](s, now) }
+		note = func(s *reading.Seen) { xids[number](s, now) }
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.last == nil {
-		k.last = map[string]amdgpu.Seen{}
+		k.last = map[string]reading.Seen{}
 	}
 	if s, known := k.last[pci]; known || len(k.last) < 1024 {
 		note(&s)
@@ -122,27 +122,27 @@ func (k *kernelLog) follow(ctx context.Context, root host.Root, now func() time.
 // xids are the errors of NVIDIA's driver that concern the GPU itself, by number
 // (docs.nvidia.com/deploy/xid-errors, the catalog). Errors that a program can cause, such
 // as 13, 31, 43 and 45, are left out.
-var xids = map[int]func(s *amdgpu.Seen, now time.Time){
-	8:   hung,                                                 // stopped processing
-	46:  hung,                                                 // stopped processing
-	61:  hung,                                                 // microcontroller: breakpoint
-	62:  hung,                                                 // microcontroller: halt
-	109: hung,                                                 // context switch timeout
-	119: hung,                                                 // GSP: a call timed out
-	120: hung,                                                 // GSP: error
-	79:  func(s *amdgpu.Seen, now time.Time) { s.Lost = now }, // fell off the bus
+var xids = map[int]func(s *reading.Seen, now time.Time){
+	8:   hung,                                                  // stopped processing
+	46:  hung,                                                  // stopped processing
+	61:  hung,                                                  // microcontroller: breakpoint
+	62:  hung,                                                  // microcontroller: halt
+	109: hung,                                                  // context switch timeout
+	119: hung,                                                  // GSP: a call timed out
+	120: hung,                                                  // GSP: error
+	79:  func(s *reading.Seen, now time.Time) { s.Lost = now }, // fell off the bus
 
-	48:  uncorrectable,                                            // double-bit ECC error
-	94:  uncorrectable,                                            // contained
-	95:  uncorrectable,                                            // uncontained
-	140: uncorrectable,                                            // unrecovered
-	63:  func(s *amdgpu.Seen, _ time.Time) { s.Errors.Pending++ }, // a page or row will be replaced at the next reset
-	64:  func(s *amdgpu.Seen, _ time.Time) { s.Errors.Failed++ },  // the replacement could not be recorded
+	48:  uncorrectable,                                             // double-bit ECC error
+	94:  uncorrectable,                                             // contained
+	95:  uncorrectable,                                             // uncontained
+	140: uncorrectable,                                             // unrecovered
+	63:  func(s *reading.Seen, _ time.Time) { s.Errors.Pending++ }, // a page or row will be replaced at the next reset
+	64:  func(s *reading.Seen, _ time.Time) { s.Errors.Failed++ },  // the replacement could not be recorded
 }
 
-func hung(s *amdgpu.Seen, now time.Time) { s.Logged = now }
+func hung(s *reading.Seen, now time.Time) { s.Logged = now }
 
-func uncorrectable(s *amdgpu.Seen, _ time.Time) { s.Errors.Uncorrectable++ }
+func uncorrectable(s *reading.Seen, _ time.Time) { s.Errors.Uncorrectable++ }
 
 // xidOf finds GPU and number in "3,1207,93847562,-;NVRM: Xid (PCI:0000:0a:00): 79,
 // pid=...". The address lacks the function, which is 0 for a GPU.

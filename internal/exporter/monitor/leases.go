@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/pool/clockpin"
 	"concourse-ci-machine/internal/pool/lease"
 )
@@ -63,7 +63,7 @@ func (m *Monitor) readLeases() *LeaseReport {
 }
 
 // find returns the lease of a device, nil if the report is stale or lacks the device.
-func (r *LeaseReport) find(d amdgpu.Device, now time.Time) *LeasedGPU {
+func (r *LeaseReport) find(d reading.Device, now time.Time) *LeasedGPU {
 	if r == nil || now.Sub(r.At).Abs() >= StaleLeases {
 		return nil
 	}

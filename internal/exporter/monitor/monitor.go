@@ -18,6 +18,7 @@ import (
 	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 	"concourse-ci-machine/internal/gpu/usage"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -62,15 +63,15 @@ type Snapshot struct {
 
 // GPU describes one GPU, or one partition of a GPU.
 type GPU struct {
-	Device amdgpu.Device
+	Device reading.Device
 	Driver string // version of the driver
 	Up     bool   // it answered in time with values, or is suspended
 	Silent bool   // it did not answer: State has only its identity and its hangs
 	Shared bool   // another partition of the GPU shows the sensors
 	// Socket is the activity of a whole divided GPU. State.Activity.Graphics is then the
 	// activity of the partition. Unknown if the GPU is not divided or if Shared.
-	Socket  amdgpu.Number
-	State   amdgpu.State
+	Socket  reading.Number
+	State   reading.State
 	Health  health.Judgement // of the whole GPU, for a partition too
 	Traffic *Traffic
 	Users   []usage.Row
@@ -81,7 +82,7 @@ type GPU struct {
 // ReadErrors counts the readings of a GPU's file without a usable value since the start.
 type ReadErrors struct {
 	GPU string // index; "" for files that belong to no GPU
-	amdgpu.Failure
+	reading.Failure
 	Count float64
 }
 
@@ -98,8 +99,8 @@ type Monitor struct {
 	refresh   atomic.Bool // search even if the lists have not changed
 	watch     *watch      // used by searches only
 	dumpClass string
-	reads     *flights[amdgpu.State]
-	polls     *flights[[]amdgpu.Failure]
+	reads     *flights[reading.State]
+	polls     *flights[[]reading.Failure]
 	traffic   traffic
 	users     *users // nil: disabled
 	nvidia    cachedReport[nvidiagpu.Report]
@@ -108,7 +109,7 @@ type Monitor struct {
 
 	mu      sync.Mutex
 	readers map[flightKey]reader
-	ids     map[amdgpu.Device]amdgpu.Identity
+	ids     map[reading.Device]reading.Identity
 	errors  map[errorKey]float64
 }
 
@@ -118,8 +119,8 @@ type errorKey struct{ gpu, file, errno string }
 func New(root host.Root, source Source, o Options) *Monitor {
 	m := &Monitor{
 		root: root, source: source, options: o, now: o.Now, limit: sysfile.NewLimit(),
-		searches: newFlights[search](), reads: newFlights[amdgpu.State](), polls: newFlights[[]amdgpu.Failure](),
-		readers: map[flightKey]reader{}, ids: map[amdgpu.Device]amdgpu.Identity{}, errors: map[errorKey]float64{},
+		searches: newFlights[search](), reads: newFlights[reading.State](), polls: newFlights[[]reading.Failure](),
+		readers: map[flightKey]reader{}, ids: map[reading.Device]reading.Identity{}, errors: map[errorKey]float64{},
 	}
 	if m.now == nil {
 		m.now = time.Now
@@ -137,7 +138,7 @@ func (m *Monitor) Snapshot() Snapshot {
 	defer stop()
 	found := m.search(deadline(""))
 	s := Snapshot{Module: found.module, GPUs: make([]GPU, len(found.devices))}
-	reads := make([]*flight[amdgpu.State], len(found.devices))
+	reads := make([]*flight[reading.State], len(found.devices))
 	work := batch{work: make([]func(), 0, len(reads))}
 	whole := map[string]*GPU{}        // Dir -> the partition that shows the sensors of the whole GPU
 	for i, d := range found.devices { // start all before waiting for the first
@@ -183,7 +184,7 @@ func (m *Monitor) deadlines() (deadline func(dir string) <-chan time.Time, stop 
 }
 
 // await waits for a reading.
-func (m *Monitor) await(g *GPU, read *flight[amdgpu.State], deadline <-chan time.Time) {
+func (m *Monitor) await(g *GPU, read *flight[reading.State], deadline <-chan time.Time) {
 	state, answered := read.wait(deadline)
 	if answered {
 		g.State, g.Up, g.Health = state, state.Alive, health.Assess(&state)
@@ -193,9 +194,9 @@ func (m *Monitor) await(g *GPU, read *flight[amdgpu.State], deadline <-chan time
 	}
 	r := m.reader(g.Device)
 	file, now := r.At(), m.now()
-	m.count(strconv.Itoa(g.Device.Index), amdgpu.Failure{File: file, Errno: amdgpu.SignalTimeout})
+	m.count(strconv.Itoa(g.Device.Index), reading.Failure{File: file, Errno: reading.SignalTimeout})
 	g.Silent, g.Health = true, health.Silent(file)
-	g.State = amdgpu.State{Identity: m.identity(g.Device, amdgpu.Identity{}, false), Hangs: r.Missed(now)}
+	g.State = reading.State{Identity: m.identity(g.Device, reading.Identity{}, false), Hangs: r.Missed(now)}
 	g.Device.Name = cmp.Or(g.State.Identity.Model, g.Device.Name)
 }
 
@@ -216,7 +217,7 @@ func (m *Monitor) addContext(s *Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k, n := range m.errors {
-		s.Reports = append(s.Reports, ReadErrors{k.gpu, amdgpu.Failure{File: k.file, Errno: k.errno}, n})
+		s.Reports = append(s.Reports, ReadErrors{k.gpu, reading.Failure{File: k.file, Errno: k.errno}, n})
 	}
 	slices.SortFunc(s.Reports, func(a, b ReadErrors) int {
 		return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.File, b.File), cmp.Compare(a.Errno, b.Errno))
@@ -226,20 +227,20 @@ func (m *Monitor) addContext(s *Snapshot) {
 // reader reads one GPU repeatedly, with one reading at a time. Missed records a reading
 // that did not return in time. Poll reads the values of the timer.
 type reader interface {
-	Device() amdgpu.Device
-	Read(whole bool, seen amdgpu.Seen) amdgpu.State
-	Poll() []amdgpu.Failure
-	Missed(now time.Time) amdgpu.Hangs
+	Device() reading.Device
+	Read(whole bool, seen reading.Seen) reading.State
+	Poll() []reading.Failure
+	Missed(now time.Time) reading.Hangs
 	At() string
 	Reopen()
 	Close()
 }
 
 // key returns the key of a device among the readers.
-func key(d amdgpu.Device) flightKey { return flightKey{d.Dir, d.Partition} }
+func key(d reading.Device) flightKey { return flightKey{d.Dir, d.Partition} }
 
 // reader returns the reader of the device, and replaces it if the device changed.
-func (m *Monitor) reader(d amdgpu.Device) reader {
+func (m *Monitor) reader(d reading.Device) reader {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	have := m.readers[key(d)]
@@ -258,7 +259,7 @@ func (m *Monitor) reader(d amdgpu.Device) reader {
 }
 
 // dropReaders drops the readers of removed devices.
-func (m *Monitor) dropReaders(devices []amdgpu.Device) {
+func (m *Monitor) dropReaders(devices []reading.Device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	here := map[flightKey]bool{}
@@ -271,16 +272,16 @@ func (m *Monitor) dropReaders(devices []amdgpu.Device) {
 			delete(m.readers, k)
 		}
 	}
-	maps.DeleteFunc(m.ids, func(d amdgpu.Device, _ amdgpu.Identity) bool { return !here[key(d)] })
+	maps.DeleteFunc(m.ids, func(d reading.Device, _ reading.Identity) bool { return !here[key(d)] })
 }
 
 // read returns the reading of a GPU, with the function to run unless the GPU is being read
 // already. Failures are counted inside, so that snapshots that share a reading count them
 // once.
-func (m *Monitor) read(g *GPU, found search) (*flight[amdgpu.State], func()) {
+func (m *Monitor) read(g *GPU, found search) (*flight[reading.State], func()) {
 	d, whole := g.Device, !g.Shared
 	r := m.reader(d)
-	return m.reads.join(key(d), func() amdgpu.State {
+	return m.reads.join(key(d), func() reading.State {
 		seen := m.kernel.find(d.PCI)
 		seen.Dumped = found.dumps[d.Dir]
 		s := r.Read(whole, seen)
@@ -290,7 +291,7 @@ func (m *Monitor) read(g *GPU, found search) (*flight[amdgpu.State], func()) {
 }
 
 // identity keeps a device's labels stable while it does not answer.
-func (m *Monitor) identity(d amdgpu.Device, id amdgpu.Identity, answered bool) amdgpu.Identity {
+func (m *Monitor) identity(d reading.Device, id reading.Identity, answered bool) reading.Identity {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d.Index = 0 // the index changes if neighbours are added or removed
@@ -301,16 +302,16 @@ func (m *Monitor) identity(d amdgpu.Device, id amdgpu.Identity, answered bool) a
 	if before, ok := m.ids[d]; ok {
 		return before
 	}
-	return amdgpu.Identity{UUID: amdgpu.UUID(d, "")}
+	return reading.Identity{UUID: reading.UUID(d, "")}
 }
 
-func (m *Monitor) countAll(d amdgpu.Device, failures []amdgpu.Failure) {
+func (m *Monitor) countAll(d reading.Device, failures []reading.Failure) {
 	for _, f := range failures {
 		m.count(strconv.Itoa(d.Index), f)
 	}
 }
 
-func (m *Monitor) count(gpu string, f amdgpu.Failure) {
+func (m *Monitor) count(gpu string, f reading.Failure) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.errors[errorKey{gpu, f.File, f.Errno}]++
@@ -318,7 +319,7 @@ func (m *Monitor) count(gpu string, f amdgpu.Failure) {
 
 // Temperature returns the temperature to show: of the sensor nearest its limit, otherwise
 // of the die.
-func (g *GPU) Temperature() amdgpu.Temperature {
+func (g *GPU) Temperature() reading.Temperature {
 	if t, ok := g.State.Nearest(); ok && !g.State.Suspended() {
 		return t
 	}

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
@@ -37,10 +37,10 @@ func (m *Monitor) readReport(name, path string) []byte {
 	}
 	switch {
 	case err != nil:
-		m.count("", amdgpu.Failure{File: name, Errno: sysfile.ErrnoName(err)})
+		m.count("", reading.Failure{File: name, Errno: sysfile.ErrnoName(err)})
 		return nil
 	case len(data) > maxReport:
-		m.count("", amdgpu.Failure{File: name, Errno: damaged})
+		m.count("", reading.Failure{File: name, Errno: damaged})
 		return nil
 	}
 	return data
@@ -53,7 +53,7 @@ func decodeReport[T any](m *Monitor, name string, data []byte) *T {
 	}
 	r := new(T)
 	if json.Unmarshal(data, r) != nil {
-		m.count("", amdgpu.Failure{File: name, Errno: damaged})
+		m.count("", reading.Failure{File: name, Errno: damaged})
 		return nil
 	}
 	return r

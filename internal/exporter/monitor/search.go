@@ -10,13 +10,13 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // search holds the result of a search for GPUs.
 type search struct {
-	devices []amdgpu.Device
+	devices []reading.Device
 	drivers map[gpu.Vendor]string // versions
 	dumps   map[string]bool       // Dir -> the driver wrote a dump of the device
 	module  Module
@@ -25,7 +25,7 @@ type search struct {
 
 // searchEvery is the longest time without a search. Some of its input, such as the owner of
 // a node, changes no list.
-const searchEvery = amdgpu.LookEvery
+const searchEvery = reading.LookEvery
 
 // search finds the GPUs, with a deadline and one search at a time. If it fails, it returns
 // the previous GPUs, because their own files still show the state of each.
@@ -47,9 +47,9 @@ func (m *Monitor) search(deadline <-chan time.Time) search {
 	s, ok := f.wait(deadline)
 	switch {
 	case !ok:
-		m.count("", amdgpu.Failure{File: "search", Errno: amdgpu.SignalTimeout})
+		m.count("", reading.Failure{File: "search", Errno: reading.SignalTimeout})
 	case s.err != nil:
-		m.count("", amdgpu.Failure{File: "search", Errno: sysfile.ErrnoName(s.err)})
+		m.count("", reading.Failure{File: "search", Errno: sysfile.ErrnoName(s.err)})
 	default:
 		if last := m.known.Swap(&s); last == nil || !slices.Equal(last.devices, s.devices) {
 			m.dropReaders(s.devices)

@@ -9,13 +9,13 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // Source lists the GPUs to report on, by Index. It is called when the lists of DRM devices
 // and nodes have changed, and once a minute.
-type Source func() ([]amdgpu.Device, error)
+type Source func() ([]reading.Device, error)
 
 // AMD lists the GPUs of AMD that are passed through to the machine below root. sysfs shows
 // a container all GPUs of its host, but the others belong to other machines. Each has its
@@ -31,7 +31,7 @@ func All(root host.Root) Source { return sourceOf(root, gpu.Vendors()...) }
 // sourceOf lists the GPUs of vendors. A root without /dev is a bare capture of sysfs, where
 // nothing is passed through: all GPUs of the amdgpu driver are listed.
 func sourceOf(root host.Root, vendors ...gpu.Vendor) Source {
-	return func() ([]amdgpu.Device, error) {
+	return func() ([]reading.Device, error) {
 		inv, err := gpu.Discover(root)
 		if err != nil {
 			return nil, err
@@ -39,10 +39,10 @@ func sourceOf(root host.Root, vendors ...gpu.Vendor) Source {
 		if !root.Exists("/dev") && vendors[0] == gpu.AMD {
 			return captured(root, inv)
 		}
-		var out []amdgpu.Device
+		var out []reading.Device
 		for _, v := range vendors {
 			for i, g := range inv.Of(v) {
-				out = append(out, amdgpu.Device{Vendor: v, Index: i, PCI: g.PCI, Partition: g.Partition,
+				out = append(out, reading.Device{Vendor: v, Index: i, PCI: g.PCI, Partition: g.Partition,
 					UniqueID: g.UniqueID,
 					Name:     g.Name, GFX: g.GFX, Dir: g.Sysfs, Own: owner(g)})
 			}
@@ -62,7 +62,7 @@ func owner(g gpu.GPU) string {
 
 // captured lists the cards of a capture by PCI address. Their names come from the
 // inventory, which lists them as unusable.
-func captured(root host.Root, inv gpu.Inventory) ([]amdgpu.Device, error) {
+func captured(root host.Root, inv gpu.Inventory) ([]reading.Device, error) {
 	entries, err := root.ReadDir("/sys/class/drm")
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func captured(root host.Root, inv gpu.Inventory) ([]amdgpu.Device, error) {
 	for _, g := range inv.Of(gpu.AMD) {
 		names[g.PCI] = g.Name
 	}
-	var out []amdgpu.Device
+	var out []reading.Device
 	for _, e := range entries {
 		if !isCard(e.Name()) {
 			continue
@@ -88,7 +88,7 @@ func captured(root host.Root, inv gpu.Inventory) ([]amdgpu.Device, error) {
 			out = append(out, d)
 		}
 	}
-	slices.SortFunc(out, func(a, b amdgpu.Device) int {
+	slices.SortFunc(out, func(a, b reading.Device) int {
 		return cmp.Or(cmp.Compare(len(a.PCI), len(b.PCI)), cmp.Compare(a.PCI, b.PCI))
 	})
 	for i := range out {
@@ -106,10 +106,10 @@ func isCard(name string) bool {
 
 // capturedDevice reads uevent, which holds the identity of a PCI device in one file
 // (pci_uevent in drivers/pci/pci-driver.c).
-func capturedDevice(root host.Root, dir string) (amdgpu.Device, bool) {
+func capturedDevice(root host.Root, dir string) (reading.Device, bool) {
 	b, err := sysfile.ReadOnce(root.Path(path.Join(dir, "uevent")))
 	if err != nil {
-		return amdgpu.Device{}, false
+		return reading.Device{}, false
 	}
 	d, ok := parseUevent(sysfile.Clean(b))
 	d.Dir, d.Own = dir, dir
@@ -120,7 +120,7 @@ func capturedDevice(root host.Root, dir string) (amdgpu.Device, bool) {
 }
 
 // parseUevent returns false unless the device is an AMD GPU that amdgpu drives.
-func parseUevent(text string) (amdgpu.Device, bool) {
+func parseUevent(text string) (reading.Device, bool) {
 	v := map[string]string{}
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -128,7 +128,7 @@ func parseUevent(text string) (amdgpu.Device, bool) {
 	}
 	vendor, id, _ := strings.Cut(v["PCI_ID"], ":")
 	if v["DRIVER"] != "amdgpu" || vendor != "1002" {
-		return amdgpu.Device{}, false
+		return reading.Device{}, false
 	}
-	return amdgpu.Device{Vendor: gpu.AMD, PCI: v["PCI_SLOT_NAME"], Name: "AMD GPU 1002:" + strings.ToLower(id)}, true
+	return reading.Device{Vendor: gpu.AMD, PCI: v["PCI_SLOT_NAME"], Name: "AMD GPU 1002:" + strings.ToLower(id)}, true
 }

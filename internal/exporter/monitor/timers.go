@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
 // DefaultRAS is the time between two readings of error counters, which access the hardware.
@@ -23,9 +23,9 @@ func (m *Monitor) Poll() {
 		readers = append(readers, r)
 	}
 	m.mu.Unlock()
-	open := make([]*flight[[]amdgpu.Failure], len(readers))
+	open := make([]*flight[[]reading.Failure], len(readers))
 	for i, r := range readers {
-		open[i] = m.polls.start(key(r.Device()), func() []amdgpu.Failure {
+		open[i] = m.polls.start(key(r.Device()), func() []reading.Failure {
 			failures := r.Poll()
 			m.countAll(r.Device(), failures)
 			return failures

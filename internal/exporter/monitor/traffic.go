@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -26,7 +26,7 @@ type traffic struct {
 }
 
 // find returns nil for an unknown value. Only the first partition of a GPU has a value.
-func (t *traffic) find(d amdgpu.Device) *Traffic {
+func (t *traffic) find(d reading.Device) *Traffic {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b, ok := t.last[d.PCI]
@@ -80,15 +80,15 @@ func (m *Monitor) readTraffic() {
 	all.Wait()
 }
 
-func (m *Monitor) trafficOf(d amdgpu.Device) (Traffic, bool) {
+func (m *Monitor) trafficOf(d reading.Device) (Traffic, bool) {
 	status, err := sysfile.ReadOnce(m.root.Path(path.Join(d.Dir, "power/runtime_status")))
-	if asleep := (&amdgpu.State{RuntimePower: sysfile.Clean(status)}).Suspended(); err == nil && asleep {
+	if asleep := (&reading.State{RuntimePower: sysfile.Clean(status)}).Suspended(); err == nil && asleep {
 		return Traffic{}, false
 	}
 	b, err := sysfile.ReadOnce(m.root.Path(path.Join(d.Dir, "pcie_bw")))
 	if err != nil {
 		if !sysfile.Absent(err) {
-			m.count(strconv.Itoa(d.Index), amdgpu.Failure{File: "pcie_bw", Errno: sysfile.ErrnoName(err)})
+			m.count(strconv.Itoa(d.Index), reading.Failure{File: "pcie_bw", Errno: sysfile.ErrnoName(err)})
 		}
 		return Traffic{}, false
 	}
@@ -98,7 +98,7 @@ func (m *Monitor) trafficOf(d amdgpu.Device) (Traffic, bool) {
 	}
 	rx, tx, ok := parseTraffic(text)
 	if !ok {
-		m.count(strconv.Itoa(d.Index), amdgpu.Failure{File: "pcie_bw", Errno: "format"})
+		m.count(strconv.Itoa(d.Index), reading.Failure{File: "pcie_bw", Errno: "format"})
 	}
 	return Traffic{rx, tx}, ok
 }

@@ -8,8 +8,8 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/usage"
 )
 
@@ -54,7 +54,7 @@ func (m *Monitor) readUsers(ctx context.Context) {
 	m.users.scanner.Scan(ctx, devices)
 }
 
-func usageDevice(d amdgpu.Device) usage.Device {
+func usageDevice(d reading.Device) usage.Device {
 	return usage.Device{PCI: d.PCI, Partition: d.Partition, Own: d.Own}
 }
 

@@ -2,7 +2,7 @@ package series
 
 import (
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
 // putDCGM adds the contract's values again under NVIDIA's names and units.
@@ -12,7 +12,7 @@ func putDCGM(r *rows, g *monitor.GPU) {
 	vram := s.Memory.VRAM
 	for _, v := range []struct {
 		to     *Family
-		number amdgpu.Number
+		number reading.Number
 		per    float64
 	}{
 		{dcgmTemp, s.Temperature.Now, 1}, {dcgmPower, s.Power.Now, 1},

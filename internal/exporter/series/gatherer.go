@@ -10,7 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -110,7 +110,7 @@ func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
 }
 
 // putKnown adds a value if it is known.
-func (r *rows) putKnown(f *Family, n amdgpu.Number, labels ...string) {
+func (r *rows) putKnown(f *Family, n reading.Number, labels ...string) {
 	if n.Known {
 		r.put(f, n.Value, labels...)
 	}

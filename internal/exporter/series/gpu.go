@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/pool/lease"
 )
 
@@ -164,7 +164,7 @@ func putActivity(r *rows, g *monitor.GPU) {
 	r.putKnown(activitySum, a.MemorySum, "memory")
 }
 
-func putBoard(r *rows, b *amdgpu.Board) {
+func putBoard(r *rows, b *reading.Board) {
 	for _, t := range b.Temperatures {
 		r.put(boardTemperature, t.Celsius, t.Sensor)
 	}

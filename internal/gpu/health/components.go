@@ -1,6 +1,6 @@
 package health
 
-import "concourse-ci-machine/internal/gpu/amd/amdgpu"
+import "concourse-ci-machine/internal/gpu/reading"
 
 // Component is one part of the score.
 type Component string
@@ -28,7 +28,7 @@ type part struct {
 }
 
 // measure returns the components with values.
-func measure(s *amdgpu.State) (parts []part) {
+func measure(s *reading.State) (parts []part) {
 	add := func(c Component, score float64, f Fault) {
 		parts = append(parts, part{c, max(0, min(100, score)), f})
 	}
@@ -42,8 +42,8 @@ func measure(s *amdgpu.State) (parts []part) {
 	} else if t := s.Temperature; s.APU() && t.Now.Known && !s.Suspended() {
 		// The GPU does not report this limit, and APUs are designed to run at it: at most a
 		// warning.
-		add(Temperature, max(30, slope(t.Now.Value/amdgpu.APULimit, .95, 100, 1, 70, 1.05, 30)),
-			Fault{Kind: Hot, Component: t.Sensor, Value: t.Now.Value, Limit: amdgpu.APULimit})
+		add(Temperature, max(30, slope(t.Now.Value/reading.APULimit, .95, 100, 1, 70, 1.05, 30)),
+			Fault{Kind: Hot, Component: t.Sensor, Value: t.Now.Value, Limit: reading.APULimit})
 	}
 	if share := s.Throttling.ThermalShare; share.Known && !s.Suspended() {
 		add(Throttling, throttled(share.Value), Fault{Kind: Throttled, Value: share.Value})
@@ -71,7 +71,7 @@ func measure(s *amdgpu.State) (parts []part) {
 }
 
 // counted judges error counters. Uncorrectable errors have a gate.
-func counted(e *amdgpu.Errors) (float64, Fault) {
+func counted(e *reading.Errors) (float64, Fault) {
 	byDeferred, byCorrectable := 100.0, 100.0
 	switch {
 	case e.Uncorrectable > 0:
@@ -130,7 +130,7 @@ func events(n int) float64 {
 }
 
 // link judges the link to the machine. An idle GPU slows it to save power.
-func link(p *amdgpu.PCIe, busy bool) (score float64, f Fault) {
+func link(p *reading.PCIe, busy bool) (score float64, f Fault) {
 	score, f = 100*p.Lanes.Value/p.LanesMax.Value, Fault{Kind: Narrow, Value: p.Lanes.Value, Limit: p.LanesMax.Value}
 	if busy && p.Speed.Known && p.SpeedMax.Known {
 		if s := 100 * p.Speed.Value / p.SpeedMax.Value; s < score {

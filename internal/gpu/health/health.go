@@ -14,7 +14,7 @@
 //	                  correctable: 1 or more 90, 100 or more 70, 1000 or more 40
 //	temperature  .20  as a share of the sensor's critical temperature:
 //	                  up to .75 100, falling to 70 at .90, to 30 at 1, and 0 from there;
-//	                  of an APU, whose driver gives none, as a share of amdgpu.APULimit:
+//	                  of an APU, whose driver gives none, as a share of reading.APULimit:
 //	                  up to .95 100, falling to 70 at 1 and to 30 at 1.05, and never less
 //	throttling   .15  share of time under a thermal limit: 0 100, falling to
 //	                  70 at .1, to 30 at .5, to 0 at 1
@@ -34,7 +34,7 @@ package health
 import (
 	"math"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
 // State is the judgement in a word.
@@ -60,7 +60,7 @@ type Judgement struct {
 }
 
 // Assess judges a GPU by a reading.
-func Assess(s *amdgpu.State) Judgement {
+func Assess(s *reading.State) Judgement {
 	var gates []Fault
 	if len(s.Hangs.Signals) > 0 {
 		gates = append(gates, Fault{Kind: Hang, Signals: s.Hangs.Signals})
@@ -82,7 +82,7 @@ func Assess(s *amdgpu.State) Judgement {
 
 // Silent judges a GPU with a driver that hangs while reading a file.
 func Silent(file string) Judgement {
-	return judge([]Fault{{Kind: Hang, Signals: []string{amdgpu.SignalTimeout}}, {Kind: Unreadable, File: file}}, nil,
+	return judge([]Fault{{Kind: Hang, Signals: []string{reading.SignalTimeout}}, {Kind: Unreadable, File: file}}, nil,
 		false)
 }
 

@@ -9,48 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
-
-func TestReadingsThatAreRefusedForLongAreAReset(t *testing.T) {
-	var h HangLog
-	now := hosttest.Now
-	poll := func(err error, awake bool) []string {
-		h.begin()
-		if err == nil {
-			h.noteAnswer()
-		} else {
-			h.noteError(err)
-		}
-		h.end(now, awake, Seen{}, time.Time{})
-		now = now.Add(3 * time.Second)
-		return h.Now(now).Signals
-	}
-	for _, refused := range []error{unix.EPERM, unix.EBUSY} {
-		require.Empty(t, poll(refused, true))
-		require.Empty(t, poll(refused, true))
-		require.Equal(t, []string{SignalReset}, poll(refused, true))
-		require.Empty(t, poll(nil, true), "it is back")
-	}
-	require.Equal(t, Hangs{Events: 2, InDay: 2}, h.Now(now))
-	require.Equal(t, Hangs{Events: 2}, h.Now(now.Add(day)))
-	for range 5 {
-		require.Empty(t, poll(unix.EPERM, false), "a sleeping GPU refuses as well")
-		require.Empty(t, poll(unix.EIO, true), "a fault is not a refusal")
-	}
-}
 
 func TestFatalErrorsThatAreNewAreAHang(t *testing.T) {
 	state := func(n string) string { return "current seqno: 9\nFatal Error: count:" + n + ", last_seqno:1\n" }
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "ras/event_state": state("4")})
 	r, now := readerOf(t, root)
-	require.Equal(t, Hangs{}, read(r).Hangs, "what was before the exporter is no news")
+	require.Equal(t, reading.Hangs{}, read(r).Hangs, "what was before the exporter is no news")
 	hosttest.Put(t, root, dev+"/ras/event_state", state("5"))
 	r.Poll()
-	require.Equal(t, Hangs{Signals: []string{SignalFatal}, Events: 1, InDay: 1}, read(r).Hangs)
-	*now = now.Add(afterEvent)
-	require.Equal(t, Hangs{Events: 1, InDay: 1}, read(r).Hangs)
+	require.Equal(t, reading.Hangs{Signals: []string{reading.SignalFatal}, Events: 1, InDay: 1}, read(r).Hangs)
+	*now = now.Add(5 * time.Minute)
+	require.Equal(t, reading.Hangs{Events: 1, InDay: 1}, read(r).Hangs)
 }
 
 // Whoever waits in vain, and however often, it is one hang, which ends when the GPU
@@ -60,22 +33,22 @@ func TestReadingsThatAreMissedAreOneHang(t *testing.T) {
 	for range 2 {
 		for range 3 {
 			r.hangs.Missed(*now)
-			require.Equal(t, []string{SignalTimeout}, r.hangs.Now(*now).Signals)
+			require.Equal(t, []string{reading.SignalTimeout}, r.hangs.Now(*now).Signals)
 		}
 		require.Empty(t, read(r).Hangs.Signals)
 	}
-	require.Equal(t, Hangs{Events: 2, InDay: 2}, r.hangs.Now(*now))
+	require.Equal(t, reading.Hangs{Events: 2, InDay: 2}, r.hangs.Now(*now))
 }
 
 // What others saw is told as long as it is there, or for a while.
 func TestSignalsOfOthersAreTold(t *testing.T) {
 	r, now := readerOf(t, exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}))
-	seen := Seen{Dumped: true, Logged: *now}
-	require.Equal(t, Hangs{Signals: []string{SignalDump, SignalKernel}, Events: 1, InDay: 1}, r.Read(true, seen).Hangs)
+	seen := reading.Seen{Dumped: true, Logged: *now}
+	require.Equal(t, reading.Hangs{Signals: []string{reading.SignalDump, reading.SignalKernel}, Events: 1, InDay: 1}, r.Read(true, seen).Hangs)
 	seen.Dumped = false
-	require.Equal(t, []string{SignalKernel}, r.Read(true, seen).Hangs.Signals)
-	*now = now.Add(afterEvent)
-	require.Equal(t, Hangs{Events: 1, InDay: 1}, r.Read(true, seen).Hangs, "a signal that follows another is the same hang")
+	require.Equal(t, []string{reading.SignalKernel}, r.Read(true, seen).Hangs.Signals)
+	*now = now.Add(5 * time.Minute)
+	require.Equal(t, reading.Hangs{Events: 1, InDay: 1}, r.Read(true, seen).Hangs, "a signal that follows another is the same hang")
 }
 
 // sensors are a GPU's files, of which the PCI core's answer whatever the GPU does.

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -21,34 +22,6 @@ var severities = [...]string{"ue", "ce", "de"}
 // errorCounts holds the counts of one file, by severity; -1 is not counted.
 type errorCounts [len(severities)]int64
 
-// RAS holds the errors that the driver counted since it was loaded.
-type RAS struct {
-	Blocks   []BlockErrors // blocks with an answer in the last reading
-	Errors   *Errors       // of all blocks together; a count never decreases
-	BadPages *BadPages
-}
-
-// BlockErrors holds the counts of one part of the GPU.
-type BlockErrors struct {
-	Block                                string
-	Uncorrectable, Correctable, Deferred Number
-}
-
-// Errors holds the counts of all blocks together.
-type Errors struct{ Uncorrectable, Deferred, Correctable uint64 }
-
-// BadPages counts pages of video memory: retired, pending until the next reboot, or in use
-// and immovable. For NVIDIA's GPUs it counts rows: Unreservable are rows without a spare.
-type BadPages struct {
-	Retired, Pending, Unreservable int
-	// Replaced counts rows with a spare, or retired pages of older GPUs, of NVIDIA.
-	// Replacing is normal operation and no fault.
-	Replaced Number
-}
-
-// Total returns the number of all bad pages.
-func (b *BadPages) Total() int { return b.Retired + b.Pending + b.Unreservable }
-
 // readRAS reads the error counters since the driver was loaded: the driver sums up the
 // hardware's counts, which each reading clears. It skips the file xgmi_error, because
 // reading clears it.
@@ -57,16 +30,16 @@ func (r *Reader) readRAS(s, before *slowState) {
 	if !r.root.Exists(dir) {
 		return
 	}
-	var sum Errors
+	var sum reading.Errors
 	for _, block := range blocks {
 		n, ok := r.countsOf(dir, block)
 		if !ok {
 			continue
 		}
-		b := BlockErrors{Block: block}
-		for i, to := range [...]*Number{&b.Uncorrectable, &b.Correctable, &b.Deferred} {
+		b := reading.BlockErrors{Block: block}
+		for i, to := range [...]*reading.Number{&b.Uncorrectable, &b.Correctable, &b.Deferred} {
 			if n[i] >= 0 {
-				*to = Known(float64(n[i]))
+				*to = reading.Known(float64(n[i]))
 			}
 		}
 		s.ras.Blocks = append(s.ras.Blocks, b)
@@ -138,8 +111,8 @@ func (r *Reader) readBadPages(s *slowState, dir string) {
 
 // countPages counts lines "0x00000001 : 0x00001000 : R" of gpu_vram_bad_pages by their
 // last word.
-func countPages(text string) *BadPages {
-	n := &BadPages{}
+func countPages(text string) *reading.BadPages {
+	n := &reading.BadPages{}
 	for line := range strings.Lines(text) {
 		fields := strings.Split(strings.TrimSpace(line), " : ")
 		if len(fields) != 3 {

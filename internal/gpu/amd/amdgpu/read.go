@@ -2,8 +2,8 @@ package amdgpu
 
 import (
 	"path"
-	"time"
 
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -18,7 +18,7 @@ type attributes struct {
 
 type poolFiles struct{ used, total *sysfile.File }
 
-func newAttributes(set *sysfile.Set, d Device) *attributes {
+func newAttributes(set *sysfile.Set, d reading.Device) *attributes {
 	file := func(name string) *sysfile.File { return set.File(path.Join(d.Dir, name)) }
 	pool := func(kind string) poolFiles {
 		return poolFiles{file("mem_info_" + kind + "_used"), file("mem_info_" + kind + "_total")}
@@ -36,24 +36,9 @@ func newAttributes(set *sysfile.Set, d Device) *attributes {
 	return a
 }
 
-// Seen holds signs of a GPU's faults from other sources.
-type Seen struct {
-	Dumped bool      // the driver wrote a dump of the device
-	Logged time.Time // time of the last hang in the kernel's log, or zero
-	Lost   time.Time // time of the last message that the GPU fell off the bus
-	Errors LoggedErrors
-}
-
-// LoggedErrors counts memory errors of NVIDIA's GPUs in the kernel's log since the
-// exporter's start.
-type LoggedErrors struct {
-	Uncorrectable   uint64
-	Pending, Failed int // replacements of rows or pages: due at the next reset, and failed
-}
-
 // Read reads the device. If whole is false, it reads only the identity and the partition's
 // own values: another partition reports the sensors, which belong to the whole GPU.
-func (r *Reader) Read(whole bool, seen Seen) State {
+func (r *Reader) Read(whole bool, seen reading.Seen) reading.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.begin()
@@ -81,7 +66,7 @@ func (r *Reader) Read(whole bool, seen Seen) State {
 		s.PCIe.ReplayRate = r.replays.update(r.now(), s.PCIe.Replays.Value)
 	}
 	awake := s.RuntimePower == "active" || s.RuntimePower == "unsupported" || s.RuntimePower == ""
-	r.hangs.end(r.now(), awake, seen, r.fatal)
+	r.hangs.End(r.now(), awake, seen, r.fatal)
 	if awake {
 		s.Lost = r.answers.end(r.now(), r.division)
 	}
@@ -91,14 +76,15 @@ func (r *Reader) Read(whole bool, seen Seen) State {
 
 // begin resets the state, with the capacity of the previous one.
 func (r *Reader) begin() {
-	r.s = State{
-		Temperatures: make([]Temperature, 0, cap(r.s.Temperatures)), Clocks: make([]Clock, 0, cap(r.s.Clocks)),
+	r.s = reading.State{
+		Temperatures: make([]reading.Temperature, 0, cap(r.s.Temperatures)),
+		Clocks:       make([]reading.Clock, 0, cap(r.s.Clocks)),
 	}
-	r.hangs.begin()
+	r.hangs.Begin()
 }
 
 // finish returns the state, which is not changed from now on.
-func (r *Reader) finish() State { return r.s }
+func (r *Reader) finish() reading.State { return r.s }
 
 // status returns the state of runtime power management. Linux 6.1 resumes a GPU to read
 // nearly any other file (pm_runtime_get_sync in amdgpu_pm.c), but the core answers this
@@ -117,14 +103,14 @@ func (r *Reader) readLive() bool {
 	s, a := &r.s, r.attrs
 	settled := r.readTemperatures()
 	if r.into(&s.Activity.Graphics, a.busy, 100, 100) {
-		r.hangs.noteAnswer()
+		r.hangs.NoteAnswer()
 	}
 	if r.into(&s.Activity.Memory, a.memoryBusy, 100, 100) {
-		r.hangs.noteAnswer()
+		r.hangs.NoteAnswer()
 	}
 	r.into(&s.Memory.VRAM.Used, a.vram.used, maxBytes, 1)
 	if n, ok, _ := r.number(a.vram.total, 1, maxBytes); ok {
-		s.Memory.VRAM.Total = Known(float64(n))
+		s.Memory.VRAM.Total = reading.Known(float64(n))
 	}
 	r.readPower()
 	fan := r.fallBack(r.readTable(), settled)
@@ -132,14 +118,14 @@ func (r *Reader) readLive() bool {
 	r.into(&s.Activity.Video, a.videoBusy, 100, 100)
 	for _, pool := range []struct {
 		files poolFiles
-		to    *Pool
+		to    *reading.Pool
 	}{{a.visible, &s.Memory.Visible}, {a.gtt, &s.Memory.GTT}} {
 		r.into(&pool.to.Used, pool.files.used, maxBytes, 1)
 		r.into(&pool.to.Total, pool.files.total, maxBytes, 1)
 	}
 	r.readRest()
 	if fan > 0 {
-		s.Fan.RPM.put(fan)
+		s.Fan.RPM.SetDefault(fan)
 	}
 	r.readLink()
 	return r.hasValues()
@@ -148,7 +134,7 @@ func (r *Reader) readLive() bool {
 // hasValues reports whether the reading found any value.
 func (r *Reader) hasValues() bool {
 	s := &r.s
-	for _, n := range []Number{s.Activity.Graphics, s.Activity.Memory, s.Activity.Video, s.Memory.VRAM.Used,
+	for _, n := range []reading.Number{s.Activity.Graphics, s.Activity.Memory, s.Activity.Video, s.Memory.VRAM.Used,
 		s.Memory.VRAM.Total,
 		s.Memory.Visible.Used, s.Memory.Visible.Total, s.Memory.GTT.Used, s.Memory.GTT.Total, s.Power.Now,
 		s.Power.Average,
@@ -167,14 +153,14 @@ func (r *Reader) readLink() {
 	if !p.Speed.Known {
 		if b, ok, _ := r.bytes(r.attrs.linkSpeed); ok {
 			if gt, ok := sysfile.Leading(b); ok && gt > 0 {
-				p.Speed = Known(gt * 1e9)
+				p.Speed = reading.Known(gt * 1e9)
 			}
 		}
 	}
 	if !p.Lanes.Known {
 		if b, ok, _ := r.bytes(r.attrs.linkWidth); ok {
 			if n, err := sysfile.Number(b); err == nil && n > 0 && n <= 64 {
-				p.Lanes = Known(float64(n))
+				p.Lanes = reading.Known(float64(n))
 			}
 		}
 	}
@@ -191,21 +177,21 @@ func (r *Reader) fallBack(t tableValues, settled bool) (fan float64) {
 	if !settled {
 		for _, sensor := range []struct {
 			name  string
-			value Number
+			value reading.Number
 		}{{"edge", t.edge}, {"junction", t.hotspot}, {"gfx", t.gfx}} {
 			if sensor.value.Known {
-				s.Temperature = Temperature{Sensor: sensor.name, Now: sensor.value}
+				s.Temperature = reading.Temperature{Sensor: sensor.name, Now: sensor.value}
 				break
 			}
 		}
 	}
 	for _, n := range []struct {
-		to   *Number
-		from Number
+		to   *reading.Number
+		from reading.Number
 	}{{&s.Activity.Graphics, t.graphics}, {&s.Activity.Memory, t.memory}, {&s.Power.Now, t.power},
 		{&s.Power.Now, t.averagePower}} {
 		if n.from.Known {
-			n.to.put(n.from.Value)
+			n.to.SetDefault(n.from.Value)
 		}
 	}
 	return t.fan.Value

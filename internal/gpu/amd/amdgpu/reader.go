@@ -8,30 +8,28 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
-
-// LookEvery is the longest time without checking directories by path.
-const LookEvery = time.Minute
 
 // Reader reads one device repeatedly, and keeps its descriptors and counters. At most one
 // reading of a GPU is outstanding, whoever calls. A reading that hangs in the kernel may
 // hang forever: the caller must watch it, and may call At and Missed during it.
 type Reader struct {
 	root   host.Root
-	device Device
+	device reading.Device
 	now    func() time.Time
 	limit  *sysfile.Limit
 	at     atomic.Pointer[string] // the file being read
 	reopen atomic.Bool            // open the files again
-	hangs  HangLog
+	hangs  reading.HangLog
 
 	mu             sync.Mutex   // of a reading, and of all below
 	files          *sysfile.Set // read at every reading
 	dir, sensorDir directory    // state when the files were opened
 	lastCheck      time.Time    // last check by path
 	opened         bool
-	id             Identity
+	id             reading.Identity
 	attrs          *attributes
 	sensors        hwmon
 	table          tableState
@@ -44,22 +42,22 @@ type Reader struct {
 	lastInode      uint64 // last inode of the device's directory
 	lastSensorDir  string // last directory of the sensors
 
-	s State // under construction
+	s reading.State // under construction
 }
 
 // NewReader returns a reader of the device below root, with descriptors within the limit.
-func NewReader(root host.Root, d Device, limit *sysfile.Limit, now func() time.Time) *Reader {
+func NewReader(root host.Root, d reading.Device, limit *sysfile.Limit, now func() time.Time) *Reader {
 	return &Reader{root: root, device: d, limit: limit, now: now, linksSeen: map[int]bool{}}
 }
 
 // Missed records that a reading did not return in time, and returns the GPU's hangs.
-func (r *Reader) Missed(now time.Time) Hangs {
+func (r *Reader) Missed(now time.Time) reading.Hangs {
 	r.hangs.Missed(now)
 	return r.hangs.Now(now)
 }
 
 // Device returns the device that is read.
-func (r *Reader) Device() Device { return r.device }
+func (r *Reader) Device() reading.Device { return r.device }
 
 // At returns the name of the file that is or was last read.
 func (r *Reader) At() string {
@@ -86,7 +84,7 @@ func (r *Reader) Close() {
 
 // current reports whether the descriptors belong to the present device.
 func (r *Reader) current() bool {
-	byPath := r.now().Sub(r.lastCheck) >= LookEvery
+	byPath := r.now().Sub(r.lastCheck) >= reading.LookEvery
 	if byPath {
 		r.lastCheck = r.now()
 	}
@@ -123,7 +121,7 @@ func (r *Reader) refresh() {
 }
 
 func (r *Reader) fail(file, errno string) {
-	r.s.Failures = append(r.s.Failures, Failure{File: file, Errno: errno})
+	r.s.Failures = append(r.s.Failures, reading.Failure{File: file, Errno: errno})
 }
 
 // bytes reads an attribute. ok is false without a value. failed means that this is a fault,
@@ -132,7 +130,7 @@ func (r *Reader) bytes(f *sysfile.File) (b []byte, ok, failed bool) {
 	b, err := f.Read()
 	r.answers.note(f.Base(), err)
 	if err != nil {
-		r.hangs.noteError(err)
+		r.hangs.NoteError(err)
 		if sysfile.Absent(err) {
 			return nil, false, false
 		}
@@ -163,10 +161,10 @@ func (r *Reader) number(f *sysfile.File, min, max int64) (n int64, ok, failed bo
 }
 
 // into reads an attribute, divided by per, into a number.
-func (r *Reader) into(to *Number, f *sysfile.File, max int64, per float64) bool {
+func (r *Reader) into(to *reading.Number, f *sysfile.File, max int64, per float64) bool {
 	n, ok, _ := r.number(f, 0, max)
 	if ok {
-		to.put(float64(n) / per)
+		to.SetDefault(float64(n) / per)
 	}
 	return ok
 }

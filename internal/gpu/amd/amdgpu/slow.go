@@ -10,28 +10,29 @@ import (
 	"time"
 
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // slowState holds the values of the timer: values that rarely change, and the error
 // counters, each of which the driver reads from the hardware.
 type slowState struct {
-	limits             []Temperature // of those sensors that have any
-	cap, capMax        Number        // W
-	maxRPM             Number
-	clocks             []ClockRange
-	speedMax, lanesMax Number
-	aer                []AERCount
-	board              Board
+	limits             []reading.Temperature // of those sensors that have any
+	cap, capMax        reading.Number        // W
+	maxRPM             reading.Number
+	clocks             []reading.ClockRange
+	speedMax, lanesMax reading.Number
+	aer                []reading.AERCount
+	board              reading.Board
 	compute, memory    string // partitioning of the GPU
-	inventory          Inventory
-	ras                RAS
+	inventory          reading.Inventory
+	ras                reading.RAS
 	fatal              int64 // events in ras/event_state; -1: no such file
 }
 
 // Poll reads the values of the timer. It skips a suspended GPU, because its counters cannot
 // have changed.
-func (r *Reader) Poll() []Failure {
+func (r *Reader) Poll() []reading.Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.current() {
@@ -66,7 +67,7 @@ func (r *Reader) addSlow() {
 		return
 	}
 	for _, limit := range slow.limits {
-		t := s.sensor(limit.Sensor)
+		t := s.Sensor(limit.Sensor)
 		t.Critical, t.Emergency = limit.Critical, limit.Emergency
 		if s.Temperature.Sensor == limit.Sensor {
 			s.Temperature.Critical, s.Temperature.Emergency = limit.Critical, limit.Emergency
@@ -81,23 +82,23 @@ func (r *Reader) addSlow() {
 
 // slowNumber reads a number from a file that is not kept open. Only numbers above 0 are
 // valid.
-func (r *Reader) slowNumber(p string, max, times, per float64) Number {
+func (r *Reader) slowNumber(p string, max, times, per float64) reading.Number {
 	text := r.once(p)
 	if text == "" {
-		return Number{}
+		return reading.Number{}
 	}
 	v, ok := sysfile.Leading([]byte(text))
 	if !ok || v <= 0 || v > max || v == math.MaxUint32 {
-		return Number{}
+		return reading.Number{}
 	}
-	return Known(v * times / per)
+	return reading.Known(v * times / per)
 }
 
 // readLimits reads the limits of temperatures, power, fan and link. -273 degrees means that
 // there is no limit.
 func (r *Reader) readLimits(s *slowState) {
 	for _, ch := range r.sensors.temps {
-		t := Temperature{Sensor: ch.label}
+		t := reading.Temperature{Sensor: ch.label}
 		t.Critical = r.slowNumber(ch.base+"_crit", maxCelsius*1000, 1, 1000)
 		t.Emergency = r.slowNumber(ch.base+"_emergency", maxCelsius*1000, 1, 1000)
 		if t.Critical.Known || t.Emergency.Known {
@@ -115,10 +116,10 @@ func (r *Reader) readLimits(s *slowState) {
 // linkLimits returns the maximum of the link between the GPU and its slot: the lower
 // maximum of the GPU and of the port above it. The driver's table has the speed of that
 // link. A switch on the GPU's own board, whose ports are AMD's too, is skipped.
-func (r *Reader) linkLimits() (speed, lanes Number) {
+func (r *Reader) linkLimits() (speed, lanes reading.Number) {
 	for dir := r.device.Dir; strings.Count(path.Base(dir), ":") == 2; dir = path.Dir(dir) {
-		speed.lower(r.slowNumber(path.Join(dir, "max_link_speed"), 1000, 1e9, 1))
-		lanes.lower(r.slowNumber(path.Join(dir, "max_link_width"), 64, 1, 1))
+		speed.Lower(r.slowNumber(path.Join(dir, "max_link_speed"), 1000, 1e9, 1))
+		lanes.Lower(r.slowNumber(path.Join(dir, "max_link_width"), 64, 1, 1))
 		if dir != r.device.Dir && r.once(path.Join(dir, "vendor")) != "0x1002" {
 			break
 		}
@@ -133,7 +134,8 @@ var clockFiles = [...][2]string{{"gfx", "pp_dpm_sclk"}, {"mem", "pp_dpm_mclk"}, 
 func (r *Reader) readClockRanges(s *slowState) {
 	for _, f := range clockFiles {
 		if low, high, ok := clockRange(r.once(path.Join(r.device.Dir, f[1]))); ok {
-			s.clocks = append(s.clocks, ClockRange{f[0], Known(low * 1e6), high * 1e6})
+			s.clocks = append(s.clocks, reading.ClockRange{Domain: f[0], Min: reading.Known(low * 1e6),
+				Max: high * 1e6})
 		}
 	}
 }
@@ -220,7 +222,7 @@ func (r *Reader) readBoard(s *slowState) {
 	b := &s.board
 	for _, file := range []struct {
 		dir, name string
-		to        *Number
+		to        *reading.Number
 	}{
 		{power, "node_power", &b.Node}, {power, "cur_node_power_limit", &b.NodeLimit},
 		{power, "max_node_power_limit", &b.NodeLimitMax},
@@ -233,7 +235,7 @@ func (r *Reader) readBoard(s *slowState) {
 }
 
 func (r *Reader) boardTable(dir, name string,
-	decode func([]byte) ([]gm.BoardTemperature, error)) []gm.BoardTemperature {
+	decode func([]byte) ([]gm.BoardTemperature, error)) (out []reading.BoardTemperature) {
 	r.at.Store(&name)
 	b, err := sysfile.ReadOnce(r.root.Path(path.Join(dir, name)))
 	if err != nil {
@@ -249,11 +251,11 @@ func (r *Reader) boardTable(dir, name string,
 	case err != nil:
 		r.fail(name, "damaged")
 	}
-	return all
+	for _, t := range all {
+		out = append(out, reading.BoardTemperature(t))
+	}
+	return out
 }
-
-// Severities lists the severities of PCIe's errors, each with a file aer_dev_*.
-var Severities = []string{"correctable", "nonfatal", "fatal"}
 
 // readInventory reads components, settings and PCIe's error counts of a GPU. They help to
 // compare a faulty GPU with equal ones.
@@ -263,26 +265,15 @@ func (r *Reader) readInventory(s *slowState) {
 		component, ok := strings.CutSuffix(e.Name(), "_fw_version")
 		version := r.once(path.Join(r.device.Dir, "fw_version", e.Name()))
 		if ok && version != "" && strings.Trim(version, "0x") != "" { // all zeros: not loaded
-			s.inventory.Firmware = append(s.inventory.Firmware, Firmware{component, version})
+			s.inventory.Firmware = append(s.inventory.Firmware,
+				reading.Firmware{Component: component, Version: version})
 		}
 	}
 	s.inventory.MemoryVendor = r.once(path.Join(r.device.Dir, "mem_info_vram_vendor"))
 	s.inventory.PerformanceLevel = r.once(path.Join(r.device.Dir, "power_dpm_force_performance_level"))
-	for _, severity := range Severities {
-		if n, ok := AERTotal(r.once(path.Join(r.device.Dir, "aer_dev_"+severity))); ok {
-			s.aer = append(s.aer, AERCount{severity, n})
+	for _, severity := range reading.Severities {
+		if n, ok := reading.AERTotal(r.once(path.Join(r.device.Dir, "aer_dev_"+severity))); ok {
+			s.aer = append(s.aer, reading.AERCount{Severity: severity, Errors: n})
 		}
 	}
-}
-
-// AERTotal finds the line "TOTAL_ERR_COR 3", the sum of the others
-// (drivers/pci/pcie/aer.c).
-func AERTotal(text string) (float64, bool) {
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if n, err := strconv.ParseUint(value, 10, 63); err == nil && strings.HasPrefix(name, "TOTAL_ERR_") {
-			return float64(n), true
-		}
-	}
-	return 0, false
 }

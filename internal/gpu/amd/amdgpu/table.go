@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -14,15 +15,15 @@ type tableState struct {
 	revision gm.Revision
 	scale    activityScale // of an APU's activities
 	values   []gm.Value    // memory for the next reading
-	unknown  []UnknownTable
+	unknown  []reading.UnknownTable
 }
 
 // tableValues holds the values that also have separate files, which have precedence.
 type tableValues struct {
-	edge, hotspot, gfx  Number // temperatures
-	graphics, memory    Number // activities
-	power, averagePower Number
-	fan                 Number
+	edge, hotspot, gfx  reading.Number // temperatures
+	graphics, memory    reading.Number // activities
+	power, averagePower reading.Number
+	fan                 reading.Number
 }
 
 // readTable reads gpu_metrics: first the current values, then averages for missing ones.
@@ -31,23 +32,23 @@ func (r *Reader) readTable() (t tableValues) {
 	if !ok {
 		return t
 	}
-	r.hangs.noteAnswer()
+	r.hangs.NoteAnswer()
 	if r.table.revision != revision {
 		r.table.revision, r.table.scale = revision, unknownScale
 	}
-	r.s.Table.Revision = &revision
+	r.s.Table.Revision = (*reading.Revision)(&revision)
 	values = r.scaleActivities(values, revision)
 	late := false
 	for _, v := range values {
 		to := &fields[v.Field]
 		if late = late || to.average; !to.average && (v.Field != gm.EnergyAccumulator || r.energyUnitKnown(revision)) {
-			r.s.set(to, v)
+			to.set(&r.s, v)
 		}
 		t.set(v)
 	}
 	for _, v := range values {
 		if to := &fields[v.Field]; late && to.average {
-			r.s.set(to, v)
+			to.set(&r.s, v)
 		}
 	}
 	for i := range r.s.XGMI.Links {
@@ -65,21 +66,21 @@ func (t *tableValues) set(v gm.Value) {
 	}
 	switch v.Field {
 	case gm.TemperatureEdge:
-		t.edge = Known(v.Value)
+		t.edge = reading.Known(v.Value)
 	case gm.TemperatureHotspot:
-		t.hotspot = Known(v.Value)
+		t.hotspot = reading.Known(v.Value)
 	case gm.TemperatureGFX:
-		t.gfx = Known(v.Value)
+		t.gfx = reading.Known(v.Value)
 	case gm.AverageGFXActivity:
-		t.graphics = Known(v.Value)
+		t.graphics = reading.Known(v.Value)
 	case gm.AverageUMCActivity:
-		t.memory = Known(v.Value)
+		t.memory = reading.Known(v.Value)
 	case gm.CurrSocketPower:
-		t.power = Known(v.Value)
+		t.power = reading.Known(v.Value)
 	case gm.AverageSocketPower:
-		t.averagePower = Known(v.Value)
+		t.averagePower = reading.Known(v.Value)
 	case gm.CurrentFanSpeed:
-		t.fan = Known(v.Value)
+		t.fan = reading.Known(v.Value)
 	}
 }
 
@@ -98,13 +99,19 @@ func (r *Reader) readPartition() {
 		to := &fields[v.Field]
 		if to.average ||
 			to.kind == engine &&
-				slices.ContainsFunc(engines, func(e Engine) bool { return e.Kind == to.name && e.Partition == own }) ||
+				slices.ContainsFunc(engines, func(e reading.Engine) bool {
+					return e.Kind == to.name &&
+						e.Partition == own
+				}) ||
 			to.kind == limited &&
-				slices.ContainsFunc(limits, func(l Limited) bool { return l.Reason == to.name && l.Partition == own }) {
+				slices.ContainsFunc(limits, func(l reading.Limited) bool {
+					return l.Reason == to.name &&
+						l.Partition == own
+				}) {
 			continue // gpu_metrics had it
 		}
 		v.Partition = uint8(own)
-		r.s.set(to, v)
+		to.set(&r.s, v)
 	}
 }
 
@@ -113,7 +120,7 @@ func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Rev
 	b, err := f.Read()
 	r.answers.note(f.Base(), err)
 	if err != nil {
-		r.hangs.noteError(err)
+		r.hangs.NoteError(err)
 		if !sysfile.Absent(err) {
 			r.fail(f.Base(), sysfile.ErrnoName(err))
 		}
@@ -134,7 +141,7 @@ func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Rev
 
 // countUnknown copies the counts, because readers may hold the previous ones.
 func (r *Reader) countUnknown(file, revision string) {
-	all := append([]UnknownTable(nil), r.table.unknown...)
+	all := append([]reading.UnknownTable(nil), r.table.unknown...)
 	r.table.unknown = all
 	for i := range all {
 		if all[i].File == file && all[i].Revision == revision {
@@ -142,7 +149,7 @@ func (r *Reader) countUnknown(file, revision string) {
 			return
 		}
 	}
-	r.table.unknown = append(all, UnknownTable{file, revision, 1})
+	r.table.unknown = append(all, reading.UnknownTable{File: file, Revision: revision, Readings: 1})
 }
 
 // energyUnitKnown reports whether the unit of the energy counter is known. The kernel's

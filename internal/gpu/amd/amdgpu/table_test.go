@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -27,20 +28,20 @@ func TestTablesThatCantBeReadAreCountedAndCostNothingElse(t *testing.T) {
 	r, _ := readerOf(t, root)
 	before := read(r)
 	s := read(r)
-	require.Equal(t, []UnknownTable{{"gpu_metrics", "v4_2", 2}}, s.Table.Unknown)
+	require.Equal(t, []reading.UnknownTable{{File: "gpu_metrics", Revision: "v4_2", Readings: 2}}, s.Table.Unknown)
 	require.Equal(t, 1.0, before.Table.Unknown[0].Readings, "what was handed over stays as it is")
 	require.Nil(t, s.Table.Revision)
-	require.Equal(t, Known(.05), s.Activity.Graphics)
+	require.Equal(t, reading.Known(.05), s.Activity.Graphics)
 	hosttest.Put(t, root, dev+"/gpu_metrics", "\x00\x00\x00\x00")
 	s = read(r)
-	require.Equal(t, []Failure{{"gpu_metrics", "damaged"}}, s.Failures)
-	require.Equal(t, Known(.05), s.Activity.Graphics)
+	require.Equal(t, []reading.Failure{{File: "gpu_metrics", Errno: "damaged"}}, s.Failures)
+	require.Equal(t, reading.Known(.05), s.Activity.Graphics)
 }
 
 func TestEmptyTableIsACountedError(t *testing.T) {
 	files := exportertest.Sensors("edge", 40, 100)
 	files["gpu_metrics"] = ""
-	require.Equal(t, []Failure{{File: "gpu_metrics", Errno: "damaged"}}, first(t, files).Failures)
+	require.Equal(t, []reading.Failure{{File: "gpu_metrics", Errno: "damaged"}}, first(t, files).Failures)
 }
 
 // The header gives the unit of the counter for MI200 and MI300 only.
@@ -55,7 +56,7 @@ func TestEnergyIsToldWhereItsUnitIsKnown(t *testing.T) {
 		"RDNA 3, of the same table": {"gfx1100", gm.Revision{Format: 1, Content: 3}, false},
 		"an APU of another format":  {"gfx1103", gm.Revision{Format: 2, Content: 4}, false},
 	} {
-		r := &Reader{device: Device{GFX: tt.gfx}}
+		r := &Reader{device: reading.Device{GFX: tt.gfx}}
 		require.Equal(t, tt.want, r.energyUnitKnown(tt.revision), name)
 	}
 }
@@ -81,8 +82,8 @@ func TestPartitionsTableAddsWhatTheGPUsLacks(t *testing.T) {
 	}
 	require.Equal(t, []float64{.30}, busy("vcn"), "once, and as the GPU's table has it")
 	require.Equal(t, []float64{.07}, busy("gfx"))
-	require.Contains(t, s.Throttling.Limited, Limited{Reason: "ppt", Sum: 55})
-	require.Contains(t, s.Clocks, Clock{"gfx", 0, 1.3e9})
+	require.Contains(t, s.Throttling.Limited, reading.Limited{Reason: "ppt", Sum: 55})
+	require.Contains(t, s.Clocks, reading.Clock{Domain: "gfx", Instance: 0, Hertz: 1.3e9})
 }
 
 // A table that repeats itself must not become series that are there twice.
@@ -92,9 +93,9 @@ func TestTableThatRepeatsAnAttributeTellsItOnce(t *testing.T) {
 	}
 	s := first(t, map[string]string{"gpu_metrics": exportertest.Table(attribute(40, 10), attribute(40, 20), // busy time
 		attribute(11, 1), attribute(11, 2), attribute(44, 3), attribute(44, 4), attribute(1, 50), attribute(1, 60))})
-	require.Equal(t, []Engine{{"gfx", 0, 0, .10}}, s.Activity.Engines)
-	require.Equal(t, []Residency{{"ppt", 1}}, s.Throttling.Residency)
-	require.Equal(t, []Limited{{"ppt", 0, 0, 3}}, s.Throttling.Limited)
+	require.Equal(t, []reading.Engine{{Kind: "gfx", Instance: 0, Partition: 0, Busy: .10}}, s.Activity.Engines)
+	require.Equal(t, []reading.Residency{{Reason: "ppt", Ticks: 1}}, s.Throttling.Residency)
+	require.Equal(t, []reading.Limited{{Reason: "ppt", Instance: 0, Partition: 0, Sum: 3}}, s.Throttling.Limited)
 	require.Equal(t, map[string]float64{"mem": 50}, sensorsOf(s))
 }
 
@@ -124,9 +125,9 @@ func TestAPUTellsItsSharesOfPowerAndMemory(t *testing.T) {
 	binary.LittleEndian.PutUint32(b[112:], 9800)
 	binary.LittleEndian.PutUint32(b[124:], 1500)
 	s := first(t, map[string]string{"gpu_busy_percent": "5\n", "gpu_metrics": string(b)})
-	require.Equal(t, Power{Now: Known(9.8), Graphics: Known(1.5), NPU: Known(.45)}, s.Power)
-	require.Equal(t, []Traffic{{"package", "read", 2504e6}, {"package", "write", 637e6}, {"npu", "read", 12e6}, {"npu", "write", 3e6}}, s.Memory.Traffic)
-	require.Contains(t, s.Clocks, Clock{"npu", 0, 800e6})
+	require.Equal(t, reading.Power{Now: reading.Known(9.8), Graphics: reading.Known(1.5), NPU: reading.Known(.45)}, s.Power)
+	require.Equal(t, []reading.Traffic{{Scope: "package", Direction: "read", Bytes: 2504e6}, {Scope: "package", Direction: "write", Bytes: 637e6}, {Scope: "npu", Direction: "read", Bytes: 12e6}, {Scope: "npu", Direction: "write", Bytes: 3e6}}, s.Memory.Traffic)
+	require.Contains(t, s.Clocks, reading.Clock{Domain: "npu", Instance: 0, Hertz: 800e6})
 }
 
 // apuTable is a gpu_metrics v2_1 with its two activities.
@@ -166,10 +167,10 @@ func TestActivitiesOfAnAPUAreReadInTheirFirmwaresUnit(t *testing.T) {
 			}
 			root := exportertest.Put(t, files)
 			r, _ := readerOf(t, root)
-			check := func(got Number, want any) {
+			check := func(got reading.Number, want any) {
 				t.Helper()
 				if want == nil {
-					require.Equal(t, Number{}, got)
+					require.Equal(t, reading.Number{}, got)
 					return
 				}
 				require.True(t, got.Known)

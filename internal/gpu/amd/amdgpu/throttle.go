@@ -5,15 +5,12 @@ import (
 	"time"
 
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
 // window is the time over which the growth of a residency counter is measured. Each reading
 // looks back one to two windows, so that several Prometheus servers see the same growth.
 const window = 15 * time.Second
-
-// BitShare is the assumed share of time for a bit, which shows a limit now but not its
-// duration.
-const BitShare = .2
 
 // throttleState holds the previous residency counters.
 type throttleState struct {
@@ -77,7 +74,7 @@ func (r *Reader) readThrottle(values []gm.Value, revision gm.Revision) {
 	}
 	now := &residencies{at: r.now()}
 	var raw *gm.Value
-	r.s.Throttling.dropStuck()
+	dropStuck(&r.s.Throttling)
 	for i, v := range values {
 		switch v.Field {
 		case gm.IndepThrottleStatus:
@@ -100,24 +97,20 @@ func (r *Reader) readThrottle(values []gm.Value, revision gm.Revision) {
 	if raw != nil {
 		// Each GPU has its own codes, which mix heat and power, so this must not be
 		// reported as heat.
-		r.s.Throttling.Active = []Throttle{{Unspecified, raw.Raw != 0}}
+		r.s.Throttling.Active = []reading.Throttle{{Reason: reading.Unspecified, Active: raw.Raw != 0}}
 	}
 }
 
 // stuck reports whether a residency equals the count of all ticks: firmware of MI300X with
 // AMD's driver 6.10.5 adds each tick to some residencies, whatever the GPU does.
-func stuck(residency float64, ticks Number) bool {
+func stuck(residency float64, ticks reading.Number) bool {
 	return ticks.Known && ticks.Value > 0 && residency == ticks.Value
 }
 
 // dropStuck removes meaningless residencies.
-func (t *Throttling) dropStuck() {
-	t.Residency = slices.DeleteFunc(t.Residency, func(r Residency) bool { return stuck(r.Ticks, t.Ticks) })
+func dropStuck(t *reading.Throttling) {
+	t.Residency = slices.DeleteFunc(t.Residency, func(r reading.Residency) bool { return stuck(r.Ticks, t.Ticks) })
 }
-
-// Unspecified is the reason of a limit if the GPU has its own codes, or if no sensor
-// confirms the cause.
-const Unspecified = "unspecified"
 
 // judgeThrottle runs after sensors and their limits were read. A thermal bit is valid if
 // its sensor is near the limit. Without a known sensor the bit is unspecified, and not a
@@ -127,7 +120,7 @@ func (r *Reader) judgeThrottle() {
 	if now := r.throttle.now; now != nil {
 		r.throttle.now = nil // the next reading may lack the table
 		for i := range now.counts {
-			near, ok := r.s.near(residencySensors[now.counts[i].Field])
+			near, ok := r.s.Near(residencySensors[now.counts[i].Field])
 			now.counts[i].cool = ok && !near
 		}
 		r.grow(now)
@@ -136,12 +129,12 @@ func (r *Reader) judgeThrottle() {
 		return
 	}
 	t := &r.s.Throttling
-	t.Active = make([]Throttle, 0, len(throttleBits)+1)
+	t.Active = make([]reading.Throttle, 0, len(throttleBits)+1)
 	n, judged, unspecified := 0, false, false
 	for _, b := range throttleBits {
 		set := *r.throttle.status>>b.bit&1 == 1
 		if thermal(b.bit) {
-			near, ok := r.s.near(bitSensors[b.bit])
+			near, ok := r.s.Near(bitSensors[b.bit])
 			if !ok {
 				unspecified = unspecified || set
 				continue
@@ -151,32 +144,16 @@ func (r *Reader) judgeThrottle() {
 				n++
 			}
 		}
-		t.Active = append(t.Active, Throttle{b.reason, set})
+		t.Active = append(t.Active, reading.Throttle{Reason: b.reason, Active: set})
 	}
-	t.Active = append(t.Active, Throttle{Unspecified, unspecified})
+	t.Active = append(t.Active, reading.Throttle{Reason: reading.Unspecified, Active: unspecified})
 	if judged {
-		t.Limits, t.ThermalShare = Known(float64(n)), Known(0)
+		t.Limits, t.ThermalShare = reading.Known(float64(n)), reading.Known(0)
 		if n > 0 {
-			t.ThermalShare = Known(BitShare)
+			t.ThermalShare = reading.Known(reading.BitShare)
 		}
 	}
 	r.throttle.status = nil
-}
-
-// nearLimit is the share of a sensor's limit above which the firmware's thermal bit is
-// accepted: RDNA 3 and 4 set the bit of the hotspot on idle, cool cards (drm/amd issue
-// 3251).
-const nearLimit = .9
-
-// near reports whether the sensor is near its limit. ok is false if the sensor or its limit
-// is unknown.
-func (s *State) near(name string) (near, ok bool) {
-	for _, t := range s.Temperatures {
-		if t.Sensor == name && t.Now.Known && t.Critical.Known {
-			return t.Now.Value >= nearLimit*t.Critical.Value, true
-		}
-	}
-	return false, false
 }
 
 // grow compares with the reading of one to two windows ago.
@@ -198,9 +175,9 @@ func (r *Reader) grow(now *residencies) {
 		t.older, t.base = nil, now
 		return
 	}
-	r.s.Throttling.Limits = Known(float64(n))
+	r.s.Throttling.Limits = reading.Known(float64(n))
 	if ticks > 0 {
-		r.s.Throttling.ThermalShare = Known(min(1, most/ticks))
+		r.s.Throttling.ThermalShare = reading.Known(min(1, most/ticks))
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package nvidiagpu reads one NVIDIA GPU into an amdgpu.State without NVIDIA's library:
+// Package nvidiagpu reads one NVIDIA GPU into a reading.State without NVIDIA's library:
 // from the PCI core's files in sysfs, /proc/driver/nvidia, nouveau's sensors, and the last
 // answer of nvidia-smi, which another process of root writes (Watcher). A value without a
 // source is unknown.
@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -25,27 +25,27 @@ import (
 // because the files are few, and the PCI core answers nearly all of them from memory.
 type Reader struct {
 	root    host.Root
-	device  amdgpu.Device
+	device  reading.Device
 	report  func() *Report // last report of nvidia-smi, or nil
 	now     func() time.Time
 	at      atomic.Pointer[string] // the file being read
 	refresh atomic.Bool            // identify the GPU again
-	hangs   amdgpu.HangLog
+	hangs   reading.HangLog
 
 	mu         sync.Mutex // of a reading, and of all below
-	id         amdgpu.Identity
+	id         reading.Identity
 	identified time.Time // time of the last identification
 	counted    time.Time // report with the last counted failure
-	failures   []amdgpu.Failure
+	failures   []reading.Failure
 }
 
 // NewReader returns a reader of the device below root.
-func NewReader(root host.Root, d amdgpu.Device, report func() *Report, now func() time.Time) *Reader {
+func NewReader(root host.Root, d reading.Device, report func() *Report, now func() time.Time) *Reader {
 	return &Reader{root: root, device: d, report: report, now: now}
 }
 
 // Device returns the device that is read.
-func (r *Reader) Device() amdgpu.Device { return r.device }
+func (r *Reader) Device() reading.Device { return r.device }
 
 // At returns the name of the file that is or was last read.
 func (r *Reader) At() string {
@@ -56,7 +56,7 @@ func (r *Reader) At() string {
 }
 
 // Missed records that a reading did not return in time, and returns the GPU's hangs.
-func (r *Reader) Missed(now time.Time) amdgpu.Hangs {
+func (r *Reader) Missed(now time.Time) reading.Hangs {
 	r.hangs.Missed(now)
 	return r.hangs.Now(now)
 }
@@ -68,14 +68,14 @@ func (r *Reader) Reopen() { r.refresh.Store(true) }
 func (r *Reader) Close() {}
 
 // Poll does nothing, because each reading reads all values.
-func (r *Reader) Poll() []amdgpu.Failure { return nil }
+func (r *Reader) Poll() []reading.Failure { return nil }
 
 // Read reads the device, which is always whole: MIG's instances are not separate devices.
-func (r *Reader) Read(_ bool, seen amdgpu.Seen) amdgpu.State {
+func (r *Reader) Read(_ bool, seen reading.Seen) reading.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures = nil
-	s := amdgpu.State{RuntimePower: r.text("power/runtime_status")}
+	s := reading.State{RuntimePower: r.text("power/runtime_status")}
 	told, stuck := r.answer()
 	r.identify(told)
 	s.Identity = r.id
@@ -93,10 +93,10 @@ func (r *Reader) Read(_ bool, seen amdgpu.Seen) amdgpu.State {
 		signal string
 		stands bool
 	}{
-		{amdgpu.SignalTimeout, stuck},
-		{amdgpu.SignalKernel, amdgpu.Recent(now, seen.Logged)},
-		{amdgpu.SignalLost, lost || told.is(lostState) || amdgpu.Recent(now, seen.Lost)},
-		{amdgpu.SignalNeedsReset, told.is(needsReset)},
+		{reading.SignalTimeout, stuck},
+		{reading.SignalKernel, reading.Recent(now, seen.Logged)},
+		{reading.SignalLost, lost || told.is(lostState) || reading.Recent(now, seen.Lost)},
+		{reading.SignalNeedsReset, told.is(needsReset)},
 	} {
 		if of.stands {
 			signals = append(signals, of.signal)
@@ -116,7 +116,7 @@ func (r *Reader) answer() (t *Answer, stuck bool) {
 	}
 	if report.Failure != "" && !report.At.Equal(r.counted) {
 		r.counted = report.At
-		r.failures = append(r.failures, amdgpu.Failure{File: Program, Errno: report.Failure})
+		r.failures = append(r.failures, reading.Failure{File: Program, Errno: report.Failure})
 	}
 	return report.find(r.device.PCI), report.Stuck
 }
@@ -135,7 +135,7 @@ func (r *Reader) lost() bool {
 // driver has neither id nor video BIOS. Known values are kept.
 func (r *Reader) identify(told *Answer) {
 	now := r.now()
-	if !r.refresh.Swap(false) && !r.identified.IsZero() && now.Sub(r.identified) < amdgpu.LookEvery {
+	if !r.refresh.Swap(false) && !r.identified.IsZero() && now.Sub(r.identified) < reading.LookEvery {
 		return
 	}
 	r.identified = now
@@ -151,7 +151,7 @@ func (r *Reader) identify(told *Answer) {
 		info.uuid = told.UUID
 	}
 	before := r.id
-	r.id = amdgpu.Identity{UUID: cmp.Or(info.uuid, before.UUID, amdgpu.UUID(r.device, "")),
+	r.id = reading.Identity{UUID: cmp.Or(info.uuid, before.UUID, reading.UUID(r.device, "")),
 		VBIOS: cmp.Or(info.vbios, before.VBIOS),
 		Model: cmp.Or(info.model, before.Model), NUMANode: r.text("numa_node")}
 	if r.id.NUMANode == "-1" {
@@ -160,7 +160,7 @@ func (r *Reader) identify(told *Answer) {
 }
 
 func (r *Reader) fail(file, errno string) {
-	r.failures = append(r.failures, amdgpu.Failure{File: file, Errno: errno})
+	r.failures = append(r.failures, reading.Failure{File: file, Errno: errno})
 }
 
 // text reads one of the device's files; "" without a value.
@@ -178,24 +178,24 @@ func (r *Reader) text(name string) string {
 }
 
 // number reads one of the device's files; unknown unless it is within 1 to max.
-func (r *Reader) number(name string, max, times float64) amdgpu.Number {
+func (r *Reader) number(name string, max, times float64) reading.Number {
 	text := r.text(name)
 	v, ok := sysfile.Leading([]byte(text))
 	if text == "" || !ok || v <= 0 || v > max {
-		return amdgpu.Number{}
+		return reading.Number{}
 	}
-	return amdgpu.Known(v * times)
+	return reading.Known(v * times)
 }
 
 // readLink reads the link to the machine, and the errors that PCIe reported for it. A link
 // without an answer has the width 63 and no speed.
-func (r *Reader) readLink(s *amdgpu.State) {
+func (r *Reader) readLink(s *reading.State) {
 	p := &s.PCIe
 	p.Speed, p.SpeedMax = r.number("current_link_speed", 1000, 1e9), r.number("max_link_speed", 1000, 1e9)
 	p.Lanes, p.LanesMax = r.number("current_link_width", 32, 1), r.number("max_link_width", 32, 1)
-	for _, severity := range amdgpu.Severities {
-		if n, ok := amdgpu.AERTotal(r.text("aer_dev_" + severity)); ok {
-			p.AER = append(p.AER, amdgpu.AERCount{Severity: severity, Errors: n})
+	for _, severity := range reading.Severities {
+		if n, ok := reading.AERTotal(r.text("aer_dev_" + severity)); ok {
+			p.AER = append(p.AER, reading.AERCount{Severity: severity, Errors: n})
 		}
 	}
 }
@@ -209,23 +209,23 @@ const (
 
 // readSensors reads nouveau's hwmon (drivers/gpu/drm/nouveau/nouveau_hwmon.c). NVIDIA's own
 // driver has none.
-func (r *Reader) readSensors(s *amdgpu.State) {
+func (r *Reader) readSensors(s *reading.State) {
 	entries, _ := r.root.ReadDir(path.Join(r.device.Dir, "hwmon"))
 	if len(entries) == 0 {
 		return
 	}
 	file := func(name string) string { return path.Join("hwmon", entries[0].Name(), name) }
-	t := amdgpu.Temperature{Sensor: gpuSensor, Now: r.number(file("temp1_input"), maxCelsius*1000, .001),
+	t := reading.Temperature{Sensor: gpuSensor, Now: r.number(file("temp1_input"), maxCelsius*1000, .001),
 		Critical:  r.number(file("temp1_crit"), maxCelsius*1000, .001),
 		Emergency: r.number(file("temp1_emergency"), maxCelsius*1000, .001)}
 	if t.Now.Known {
-		s.Temperature, s.Temperatures = t, []amdgpu.Temperature{t}
+		s.Temperature, s.Temperatures = t, []reading.Temperature{t}
 	}
 	s.Power.Input = r.number(file("power1_input"), maxWatts*1e6, 1e-6)
 	s.Power.Now, s.Power.Cap = s.Power.Input, r.number(file("power1_max"), maxWatts*1e6, 1e-6)
 	s.Fan.RPM = r.number(file("fan1_input"), maxRPM, 1)
 	if v := r.number(file("in0_input"), 100_000, .001); v.Known {
-		s.Rails = []amdgpu.Rail{{Name: gpuSensor, Volts: v.Value}}
+		s.Rails = []reading.Rail{{Name: gpuSensor, Volts: v.Value}}
 	}
 }
 
@@ -234,14 +234,14 @@ const gpuSensor = "gpu"
 
 // addLogged adds the memory errors of the kernel's log, unless nvidia-smi counts them
 // already.
-func addLogged(s *amdgpu.State, e amdgpu.LoggedErrors) {
+func addLogged(s *reading.State, e reading.LoggedErrors) {
 	ras := &s.RAS
 	if ras.Errors == nil && e.Uncorrectable > 0 {
-		ras.Errors = &amdgpu.Errors{Uncorrectable: e.Uncorrectable}
-		ras.Blocks = []amdgpu.BlockErrors{{Block: "xid", Uncorrectable: amdgpu.Known(float64(e.Uncorrectable))}}
+		ras.Errors = &reading.Errors{Uncorrectable: e.Uncorrectable}
+		ras.Blocks = []reading.BlockErrors{{Block: "xid", Uncorrectable: reading.Known(float64(e.Uncorrectable))}}
 	}
 	if ras.BadPages == nil && e.Pending+e.Failed > 0 {
-		ras.BadPages = &amdgpu.BadPages{Pending: e.Pending, Unreservable: e.Failed}
+		ras.BadPages = &reading.BadPages{Pending: e.Pending, Unreservable: e.Failed}
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
 // help is how nvidia-smi --help-query-gpu describes fields, cut down.
@@ -77,7 +77,7 @@ func FuzzSMI(f *testing.F) {
 		for _, told := range parseRows(query, text) {
 			require.NotEmpty(t, told.PCI)
 			require.LessOrEqual(t, len(told.UUID), 64)
-			var s amdgpu.State
+			var s reading.State
 			told.fill(&s)
 		}
 		for name := range parseHelp(text) {

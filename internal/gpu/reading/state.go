@@ -1,9 +1,12 @@
-package amdgpu
+// Package reading defines one typed reading of a GPU of any vendor: the State with values
+// that are known or unknown, the GPU's identity, its error counts and its hangs. Packages
+// amdgpu and nvidiagpu fill a State, and package health judges it. This package reads no
+// files.
+package reading
 
 import (
+	"fmt"
 	"strings"
-
-	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
 )
 
 // Number is a value that may be unknown.
@@ -23,15 +26,15 @@ func (n Number) Pointer() *float64 {
 	return &n.Value
 }
 
-// put sets the number, unless a previous source set it.
-func (n *Number) put(v float64) {
+// SetDefault sets the number, unless a previous source set it.
+func (n *Number) SetDefault(v float64) {
 	if !n.Known {
 		*n = Known(v)
 	}
 }
 
-// lower takes the other number if it is less.
-func (n *Number) lower(other Number) {
+// Lower takes the other number if it is less.
+func (n *Number) Lower(other Number) {
 	if other.Known && (!n.Known || other.Value < n.Value) {
 		*n = other
 	}
@@ -116,7 +119,7 @@ type Power struct {
 // Board holds values of the board and the node of a GPU (MI350 and later). All GPUs with
 // these values report the same.
 type Board struct {
-	Temperatures []gm.BoardTemperature
+	Temperatures []BoardTemperature
 	Power        Number // of the board, W
 	PowerLimit   Number
 	Node         Number // of all GPUs of the node and their supporting parts, W
@@ -267,7 +270,7 @@ type Firmware struct{ Component, Version string }
 
 // Table describes the driver's tables.
 type Table struct {
-	Revision *gm.Revision // of gpu_metrics; nil without a readable one
+	Revision *Revision // of gpu_metrics; nil without a readable one
 	Unknown  []UnknownTable
 }
 
@@ -281,4 +284,69 @@ type UnknownTable struct {
 type Failure struct {
 	File  string // last part of the name: hwmon numbers change between boots
 	Errno string // symbol as in errno(3); or "format", "range", "damaged", "timeout"
+}
+
+// BoardTemperature holds one sensor of a GPU's board, in degrees Celsius.
+type BoardTemperature struct {
+	Sensor  string
+	Celsius float64
+}
+
+// Revision is the version of a table, from its header.
+type Revision struct{ Format, Content uint8 }
+
+// String returns the revision as the kernel writes it: "v1_3".
+func (r Revision) String() string { return fmt.Sprintf("v%d_%d", r.Format, r.Content) }
+
+// BitShare is the assumed share of time for a bit, which shows a limit now but not its
+// duration.
+const BitShare = .2
+
+// Unspecified is the reason of a limit if the GPU has its own codes, or if no sensor
+// confirms the cause.
+const Unspecified = "unspecified"
+
+// nearLimit is the share of a sensor's limit above which the firmware's thermal bit is
+// accepted: RDNA 3 and 4 set the bit of the hotspot on idle, cool cards (drm/amd issue
+// 3251).
+const nearLimit = .9
+
+// Near reports whether the sensor is near its limit. ok is false if the sensor or its limit
+// is unknown.
+func (s *State) Near(name string) (near, ok bool) {
+	for _, t := range s.Temperatures {
+		if t.Sensor == name && t.Now.Known && t.Critical.Known {
+			return t.Now.Value >= nearLimit*t.Critical.Value, true
+		}
+	}
+	return false, false
+}
+
+// Sensor returns the entry of a sensor, and adds it if it is missing.
+func (s *State) Sensor(name string) *Temperature {
+	for i := range s.Temperatures {
+		if s.Temperatures[i].Sensor == name {
+			return &s.Temperatures[i]
+		}
+	}
+	s.Temperatures = append(s.Temperatures, Temperature{Sensor: name})
+	return &s.Temperatures[len(s.Temperatures)-1]
+}
+
+func (s *State) AddClock(domain string, instance int, hertz float64) {
+	for _, c := range s.Clocks {
+		if c.Domain == domain && c.Instance == instance {
+			return
+		}
+	}
+	s.Clocks = append(s.Clocks, Clock{domain, instance, hertz})
+}
+
+func (s *State) AddRail(name string, volts float64) {
+	for _, r := range s.Rails {
+		if r.Name == name {
+			return
+		}
+	}
+	s.Rails = append(s.Rails, Rail{name, volts})
 }
