@@ -61,7 +61,7 @@ func TestPageShowsEveryGPUOfEveryFixtureHost(t *testing.T) {
 }
 
 // Who has ten of these pages open finds the one that wants looking at by its title.
-func TestPageSaysWhereItIsAndWhatIsWorstFirst(t *testing.T) {
+func TestPageShowsItsHostAndTheWorstFirst(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	hosttest.Put(t, r, "/proc/sys/kernel/hostname", "juju-4f2a10-0\n")
 	c := newTestCollector(r, monitor.AMD(r))
@@ -95,7 +95,7 @@ func TestPageEscapesNames(t *testing.T) {
 	require.NotContains(t, pageJS, "innerHTML", "the script takes elements over, and makes none of text")
 }
 
-func TestPageAsksNobodyElse(t *testing.T) {
+func TestPageFetchesNothingElse(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	w := newTestCollector(r, monitor.AMD(r)).get(t, "/")
 	text, header := w.Body.String(), w.Header()

@@ -12,7 +12,7 @@ import (
 )
 
 // The clock stands still here, so nothing but the reload makes it look again.
-func TestReloadOpensFilesAnewAndKeepsWhatWasCounted(t *testing.T) {
+func TestReloadOpensFilesAgainAndKeepsCounts(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "ras/umc_err_count": "ue: 2\nce: 0\n"})
 	c := newTestCollector(r, one)
 	require.NotRegexp(t, `rocm_memory_used\{`, scrape(t, c))
@@ -37,7 +37,7 @@ func TestReloadOpensFilesAnewAndKeepsWhatWasCounted(t *testing.T) {
 	require.Regexp(t, `rocm_gpu_healthy\{[^}]*\} 0\n`, text, "what was counted is not forgotten")
 }
 
-func TestReloadFindsGPUsThatNoListShows(t *testing.T) {
+func TestReloadFindsUnlistedGPUs(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"})
 	hosttest.Put(t, r, "/sys/class/drm/version", "drm\n")
 	var list []reading.Device

@@ -17,8 +17,8 @@ const (
 	render = "/dev/dri/renderD128"
 )
 
-// TestWhyAGPUDoesNotCount changes one thing of a host whose GPU counts.
-func TestWhyAGPUDoesNotCount(t *testing.T) {
+// TestReasonsOfUnusableGPUs changes one thing of a host whose GPU counts.
+func TestReasonsOfUnusableGPUs(t *testing.T) {
 	put := func(path, text string) func(*testing.T, host.Root) {
 		return func(t *testing.T, r host.Root) { hosttest.Put(t, r, path, text) }
 	}

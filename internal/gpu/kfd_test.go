@@ -57,7 +57,7 @@ func TestKFDThatIsADirectory(t *testing.T) {
 }
 
 // GCN 1 under amdgpu (R9 280, R7 240): it has a render node, and KFD no node for it.
-func TestCardThatKFDDoesNotKnowIsListedAndDoesNotCount(t *testing.T) {
+func TestCardUnknownToKFDIsUnusable(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	plainGPU(t, r, "0000:83:00.0", 5, 133)
 	hosttest.Put(t, r, nodes+"/0/properties", "cpu_cores_count 16\n")

@@ -24,7 +24,7 @@ func asReal(t *testing.T, r host.Root, reader ...string) (inv Inventory) {
 // hangs answers for no file.
 var hangs = []string{"sh", "-c", "cat >/dev/null; echo '{}'"}
 
-func TestGPUThatWasSeenIsReadByNobody(t *testing.T) {
+func TestKnownGPUIsNotReadAgain(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		r := hosttest.Host(t, name)
 		want, err := Discover(r)
@@ -34,7 +34,7 @@ func TestGPUThatWasSeenIsReadByNobody(t *testing.T) {
 	}
 }
 
-func TestGPUThatHangsWhenFirstSeenIsLeftOut(t *testing.T) {
+func TestUnknownGPUThatHangsIsUnusable(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 2)
 	inv := asReal(t, r, hangs...)
 	require.Empty(t, inv.GPUs)
@@ -51,7 +51,7 @@ func TestGPUThatHangsWhenFirstSeenIsLeftOut(t *testing.T) {
 }
 
 // A file that is another one by now has to be read again.
-func TestGPUInAnothersPlaceIsReadAgain(t *testing.T) {
+func TestReplacedGPUIsReadAgain(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 1)
 	require.Equal(t, "9c31f07ad2480000", asReal(t, r).GPUs[0].UniqueID)
 	file := asReal(t, r).GPUs[0].Sysfs + "/unique_id"
@@ -67,14 +67,14 @@ func TestGPUInAnothersPlaceIsReadAgain(t *testing.T) {
 	require.Equal(t, VFIO, inv.Unusable[0].Reason)
 }
 
-func TestDamagedMemoryIsReadAgain(t *testing.T) {
+func TestDamagedFileOfKnownGPUsIsIgnored(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 1)
 	hosttest.Put(t, r, knownFile, "{")
 	require.Len(t, asReal(t, r).GPUs, 1)
 }
 
 // A process that can't be started is no reason to be without GPUs.
-func TestFilesAreReadHereWhereNoReaderStarts(t *testing.T) {
+func TestFilesAreReadDirectlyIfNoReaderStarts(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 1)
 	require.Len(t, asReal(t, r, "/nonexistent").GPUs, 1)
 }

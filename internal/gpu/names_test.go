@@ -15,8 +15,8 @@ const (
 		"\t75a0  Plain name\n10de  NVIDIA Corporation\n\t2684  AD102 [GeForce of pci.ids]\nfffe  VMWare\nC 03  Display controller\n\t00  VGA\n"
 )
 
-// TestWhereNamesComeFrom: product_name, amdgpu.ids, pci.ids, our table, the id.
-func TestWhereNamesComeFrom(t *testing.T) {
+// TestSourcesOfNames: product_name, amdgpu.ids, pci.ids, our table, the id.
+func TestSourcesOfNames(t *testing.T) {
 	const product = "/sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0/0000:02:00.0/0000:03:00.0/product_name"
 	const misc, hwdata = "/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"
 	for name, tc := range map[string]struct {

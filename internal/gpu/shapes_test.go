@@ -73,8 +73,8 @@ func TestClassEntriesThatAreDirectories(t *testing.T) {
 		fmt.Sprintf("%s %s %06x %s %s %s", g.PCI, g.Driver, g.Class, g.Card.Path, g.Render.Path, g.DRM))
 }
 
-// TestNothingToSee: no sysfs at all, and entries that are no GPU's.
-func TestNothingToSee(t *testing.T) {
+// TestMachineWithoutGPUs: no sysfs at all, and entries that are no GPU's.
+func TestMachineWithoutGPUs(t *testing.T) {
 	r := host.Root(t.TempDir())
 	require.Equal(t, gpu.Inventory{KFD: gpu.KFD{State: gpu.KFDAbsent}}, discover(t, r))
 	for _, name := range []string{"card0-DP-1", "version", "ttm", "card", "renderD", "cardX", "card-1", "renderD99999999999"} {

@@ -41,7 +41,7 @@ func TestEachPartitionHasItsOwnPartOfTheTable(t *testing.T) {
 	require.Equal(t, []reading.Engine{own}, all[2].State.Activity.Engines, "told twice and shown once")
 }
 
-func TestPartitionsThatAreNotTheUnitsAreNotShown(t *testing.T) {
+func TestForeignPartitionsAreNotShown(t *testing.T) {
 	all := []GPU{divided(3, false)}
 	divide(all)
 	require.Len(t, all[0].State.Activity.Engines, 2)
@@ -49,7 +49,7 @@ func TestPartitionsThatAreNotTheUnitsAreNotShown(t *testing.T) {
 	require.Equal(t, .5, all[0].Socket.Value)
 }
 
-func TestWholeGPUIsLeftAsItIs(t *testing.T) {
+func TestWholeGPUIsUnchanged(t *testing.T) {
 	one := divided(0, false)
 	one.State.Division.Partitions = reading.Known(1)
 	all := []GPU{one}

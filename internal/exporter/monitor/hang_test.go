@@ -16,7 +16,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestHungGPUCostsItsOwnSeriesOnly(t *testing.T) {
+func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	list, err := AMD(r)()
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestPartitionThatHangsAloneIsCritical(t *testing.T) {
 	end("")
 }
 
-func TestSearchThatHangsOrFailsReportsTheGPUsKnownBefore(t *testing.T) {
+func TestFailedSearchReportsThePreviousGPUs(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"mem_info_vram_total": "1024\n"})
 	answer := one
 	m := newMonitor(r, func() ([]reading.Device, error) { return answer() }, Options{})
@@ -172,7 +172,7 @@ func TestScrapesAtTheSameTimeShareOneReading(t *testing.T) {
 	}
 }
 
-func TestDescriptorsOfGPUsThatAreGoneAreClosed(t *testing.T) {
+func TestDescriptorsOfRemovedGPUsAreClosed(t *testing.T) {
 	open := func() int { return openFiles(t) }
 	before := open()
 	r := hosttest.ManyGPUs(t, 16)

@@ -51,7 +51,7 @@ func TestHistoryKeepsTheLastFifteenMinutes(t *testing.T) {
 	require.True(t, now.Equal(got.Last))
 }
 
-func TestHistoryHasGapsWhereNothingWasRead(t *testing.T) {
+func TestMissedReadingsAreGapsInTheHistory(t *testing.T) {
 	var h histories
 	a := warm("a", 0).Device
 	at := func(seconds int, degrees float64) {
@@ -70,7 +70,7 @@ func TestHistoryHasGapsWhereNothingWasRead(t *testing.T) {
 	require.NotContains(t, got, 45.0)
 }
 
-func TestHistoryIsOfTheGPUsThatAreThere(t *testing.T) {
+func TestHistoryHasOnlyPresentGPUs(t *testing.T) {
 	var h histories
 	a := warm("a", 0).Device
 	other := GPU{Device: reading.Device{Name: "b", PCI: "0000:04:00.0", Partition: 1}}
@@ -86,7 +86,7 @@ func TestHistoryIsOfTheGPUsThatAreThere(t *testing.T) {
 }
 
 // The temperature that is kept is the one that is shown.
-func TestHistoryIsOfTheSensorNearestItsLimit(t *testing.T) {
+func TestHistoryHasTheSensorNearestItsLimit(t *testing.T) {
 	m := newMonitor(exportertest.Put(t, exportertest.Sensors("edge", 70, 100, "junction", 90, 110)), one, Options{})
 	m.Record()
 	g := m.gpu(t)

@@ -16,7 +16,7 @@ func xidRecord(address, rest string) string {
 }
 
 // The texts are of several releases of the driver.
-func TestXidsTellOfTheGPU(t *testing.T) {
+func TestXidsAreSignalsAndErrors(t *testing.T) {
 	for name, of := range map[string]struct {
 		records []string
 		signals []string
@@ -53,7 +53,7 @@ func TestXidsTellOfTheGPU(t *testing.T) {
 }
 
 // nvidia-smi counts the same errors.
-func TestXidsDoNotCountWhatIsCounted(t *testing.T) {
+func TestXidsAreNotCountedTwice(t *testing.T) {
 	r := hosttest.Host(t, "nvidia-only")
 	hosttest.Put(t, r, "/run/n", `{"at":"2026-01-02T03:04:05Z","gpus":[{"pci":"0000:0a:00.0","values":{
 		"ecc.errors.uncorrected.volatile.total":1,"remapped_rows.pending":0,"remapped_rows.failure":0}}]}`)

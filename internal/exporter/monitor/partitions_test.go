@@ -10,7 +10,7 @@ import (
 )
 
 // xcp_metrics and the GPU's table may both tell of a partition, as they do of engines.
-func TestPartitionThatTellsItsLimitsItselfIsShownOnce(t *testing.T) {
+func TestPartitionWithItsOwnLimitsIsShownOnce(t *testing.T) {
 	all := []GPU{divided(0, false), divided(1, true)}
 	own := reading.Limited{Reason: "ppt", Partition: 1, Sum: 99}
 	all[1].State.Throttling.Limited = []reading.Limited{own}
@@ -20,7 +20,7 @@ func TestPartitionThatTellsItsLimitsItselfIsShownOnce(t *testing.T) {
 }
 
 // Snapshots that share a reading divide it at the same time, each for itself.
-func TestSharedReadingIsNotWrittenTo(t *testing.T) {
+func TestSharedReadingIsNotChanged(t *testing.T) {
 	first, second := divided(0, false), divided(1, true)
 	second.State.Throttling.Limited = append(make([]reading.Limited, 0, 8), reading.Limited{Reason: "any", Partition: 1, Sum: 7})
 	var both sync.WaitGroup

@@ -79,7 +79,7 @@ func TestEveryFamilyIsShownAndPassesLint(t *testing.T) {
 	}
 }
 
-func TestSeriesAreThereOnceOnEveryFixtureHost(t *testing.T) {
+func TestSeriesAreUniqueOnEveryFixtureHost(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		r := hosttest.Host(t, name)
 		m := monitor.New(r, monitor.AMD(r), monitor.Options{})
@@ -125,7 +125,7 @@ func TestEveryNumberOfAStateIsShown(t *testing.T) {
 	}, hidden)
 }
 
-func TestCountersAndGaugesAreWhatTheySay(t *testing.T) {
+func TestNamesMatchCountersAndGauges(t *testing.T) {
 	s, _ := full(1)
 	counters := map[string]bool{}
 	for _, f := range Families {

@@ -85,7 +85,7 @@ func TestSeriesFollowTheSnapshots(t *testing.T) {
 }
 
 // Whatever comes, goes and changes places, in any order.
-func TestSeriesOfOneScrapeAreNotThoseOfTheLast(t *testing.T) {
+func TestSeriesOfAScrapeAreIndependent(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var s monitor.Snapshot
 	g := showing(&s)
@@ -166,7 +166,7 @@ func TestSeriesShareTheirLabels(t *testing.T) {
 	require.Equal(t, "edge", m[0].Label[1].GetValue())
 }
 
-func TestSeriesThatAreGoneAreForgotten(t *testing.T) {
+func TestRemovedSeriesAreDropped(t *testing.T) {
 	s, _ := full(8)
 	g := showing(&s)
 	textOf(t, g)

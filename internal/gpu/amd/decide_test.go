@@ -214,7 +214,7 @@ func TestDecide(t *testing.T) {
 
 // A driver that the charm did not install is never replaced without leave,
 // whatever else is asked for.
-func TestNothingForeignIsReplacedWithoutLeave(t *testing.T) {
+func TestForeignDriverIsReplacedOnlyWithApproval(t *testing.T) {
 	n := 0
 	for _, c := range decisions {
 		foreign := c.facts.Module.Loaded && c.facts.GPUs != nil && c.facts.GPUs[0].Driver == "amdgpu" && !c.facts.OwnsDriver()

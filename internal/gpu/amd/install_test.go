@@ -143,7 +143,7 @@ func TestInstallKilledAnywhereConverges(t *testing.T) {
 
 // Removing a file that udev or the initial RAM disk read tells them, also where
 // the run in which it went died in between.
-func TestGoingBackTellsWhoeverReadTheFiles(t *testing.T) {
+func TestRemovalAppliesTheFilesAgain(t *testing.T) {
 	g := newRig(t)
 	g.w.ModuleParams = "noretry=0"
 	p, _ := g.plan()
@@ -188,7 +188,7 @@ func TestContainerGetsUserSpaceOnly(t *testing.T) {
 
 // B16: a failure is kept with its reason; it is tried again after a pause, or at
 // once where an option changed, and nothing of it remains when it worked.
-func TestFailedInstallationPausesAndIsTriedAgain(t *testing.T) {
+func TestFailedInstallationPausesAndIsRetried(t *testing.T) {
 	g := newRig(t)
 	g.r.Fail("apt-get install", 100, "E: Unable to locate package linux-headers-"+rigKernel)
 	p, _ := g.plan()
@@ -215,7 +215,7 @@ func TestFailedInstallationPausesAndIsTriedAgain(t *testing.T) {
 }
 
 // Whatever keeps the plan from being made is said, and nothing is begun.
-func TestWhatCannotBeInstalledIsSaid(t *testing.T) {
+func TestFailedPartIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(g *rig)
 		want   string

@@ -11,7 +11,7 @@ import (
 )
 
 // B13: udev hears of its rules when they changed, and at no other time.
-func TestUdevIsToldOfAChangeOnly(t *testing.T) {
+func TestUdevReloadsOnlyAfterAChange(t *testing.T) {
 	g := newRig(t)
 	rules := func(mode string) plan.Plan {
 		r, err := udevRules(mode)
@@ -52,7 +52,7 @@ func TestRulesOfTheOperatorStay(t *testing.T) {
 
 // B10: the module is loaded where there is one for a GPU that waits for it, and
 // nowhere else.
-func TestModuleIsLoadedWhereItIsWanted(t *testing.T) {
+func TestModuleIsLoadedIfRequired(t *testing.T) {
 	for name, c := range map[string]struct {
 		change        func(g *rig)
 		loads, atBoot bool

@@ -12,7 +12,7 @@ import (
 const activate = "it would activate amdgpu 6.10.5 (running 6.8.5)"
 
 // B15: one attempt for a reason, whatever boot it is, until it is gone.
-func TestRebootIsAskedForOnce(t *testing.T) {
+func TestRebootIsRequestedOnce(t *testing.T) {
 	r := hosttest.Root(t)
 	for i, c := range []struct {
 		reason, boot string
@@ -35,7 +35,7 @@ func TestRebootIsAskedForOnce(t *testing.T) {
 }
 
 // What can't be noted, or read, is never followed by a reboot.
-func TestRebootThatCannotBeNotedIsNotAskedFor(t *testing.T) {
+func TestUnrecordedRebootIsNotRequested(t *testing.T) {
 	r := hosttest.Root(t)
 	hosttest.Put(t, r, RebootFile, "{")
 	due, err := RebootDue(r, activate, "b1")
@@ -55,7 +55,7 @@ func TestRebootThatCannotBeNotedIsNotAskedFor(t *testing.T) {
 	}
 }
 
-func TestPendingRebootNamesItsWayOut(t *testing.T) {
+func TestPendingRebootNamesItsFix(t *testing.T) {
 	r := hosttest.Root(t)
 	metal, lxd := DriverFacts{Kind: Metal, BootID: "b1"}, DriverFacts{Kind: LXD, BootID: "b1"}
 	require.Contains(t, RebootPending(r, activate, lxd, Wanted{AllowReboot: true}), "reboot the LXD host of this container")

@@ -55,7 +55,7 @@ func TestLeftoversAreNamedWithTheirFix(t *testing.T) {
 }
 
 // reset-rocm takes what is AMD's and leaves what stands beside it.
-func TestResetTakesWhatIsAMDs(t *testing.T) {
+func TestResetRemovesAMDsSoftware(t *testing.T) {
 	g := newRig(t)
 	const list, whole = "/etc/apt/sources.list.d/site.list", "/etc/apt/sources.list.d/rocm.list"
 	const uri = "https://repo.radeon.com/rocm/apt/6.3.2"
@@ -91,7 +91,7 @@ func TestResetTakesWhatIsAMDs(t *testing.T) {
 	require.NotContains(t, printed(t, g.diff(ResetPlan(g.f))), "DKMS", "a container's modules are the host's")
 }
 
-func TestUsecasesAreThoseOfTheRepository(t *testing.T) {
+func TestUsecasesMatchTheRepository(t *testing.T) {
 	got, err := usecasePackages([]string{"hip", "dkms", "rocm", "hip"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"rocm-hip-runtime", "rocm"}, got)

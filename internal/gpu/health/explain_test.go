@@ -8,7 +8,7 @@ import (
 	"concourse-ci-machine/internal/gpu/reading"
 )
 
-func TestWhatIsWrongIsExplained(t *testing.T) {
+func TestFaultsAreExplained(t *testing.T) {
 	counted := func(e reading.Errors) reading.State {
 		return reading.State{Alive: true, RAS: reading.RAS{Errors: &e}}
 	}

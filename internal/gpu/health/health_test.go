@@ -162,7 +162,7 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-func TestGPUThatTellsNothingIsUnknown(t *testing.T) {
+func TestGPUWithoutValuesIsUnknown(t *testing.T) {
 	idle := reading.State{Alive: true}
 	idle.Temperatures = []reading.Temperature{{Sensor: "junction", Now: known(45)}}
 	idle.PCIe = reading.PCIe{Lanes: known(8), LanesMax: known(16)}
@@ -179,7 +179,7 @@ func TestGPUThatTellsNothingIsUnknown(t *testing.T) {
 	}
 }
 
-func TestGPUWhoseDriverDoesNotComeBack(t *testing.T) {
+func TestGPUWithAHangingDriverIsCritical(t *testing.T) {
 	j := Silent("gpu_busy_percent")
 	require.Equal(t, Judgement{State: Critical, Score: 0, Faults: []Fault{{Kind: Hang, Signals: []string{reading.SignalTimeout}},
 		{Kind: Unreadable, File: "gpu_busy_percent"}}}, j)

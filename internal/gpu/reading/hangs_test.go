@@ -10,7 +10,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestReadingsThatAreRefusedForLongAreAReset(t *testing.T) {
+func TestLongRejectedReadingsAreAReset(t *testing.T) {
 	var h HangLog
 	now := hosttest.Now
 	poll := func(err error, awake bool) []string {

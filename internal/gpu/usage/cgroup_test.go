@@ -56,7 +56,7 @@ func TestContainerOfAControlGroup(t *testing.T) {
 	}
 }
 
-func TestContainerIsGoneWithItsControlGroup(t *testing.T) {
+func TestContainerIsRemovedWithItsControlGroup(t *testing.T) {
 	m := newMachine(t)
 	p := placeOf(task, nil)
 	require.True(t, p.removed(m.root))

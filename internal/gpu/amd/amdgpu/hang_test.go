@@ -14,7 +14,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestFatalErrorsThatAreNewAreAHang(t *testing.T) {
+func TestNewFatalErrorsAreAHang(t *testing.T) {
 	state := func(n string) string { return "current seqno: 9\nFatal Error: count:" + n + ", last_seqno:1\n" }
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "ras/event_state": state("4")})
 	r, now := readerOf(t, root)
@@ -28,7 +28,7 @@ func TestFatalErrorsThatAreNewAreAHang(t *testing.T) {
 
 // Whoever waits in vain, and however often, it is one hang, which ends when the GPU
 // answers.
-func TestReadingsThatAreMissedAreOneHang(t *testing.T) {
+func TestMissedReadingsAreOneHang(t *testing.T) {
 	r, now := readerOf(t, exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}))
 	for range 2 {
 		for range 3 {
@@ -41,7 +41,7 @@ func TestReadingsThatAreMissedAreOneHang(t *testing.T) {
 }
 
 // What others saw is told as long as it is there, or for a while.
-func TestSignalsOfOthersAreTold(t *testing.T) {
+func TestSignalsOfOtherSourcesAreReported(t *testing.T) {
 	r, now := readerOf(t, exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}))
 	seen := reading.Seen{Dumped: true, Logged: *now}
 	require.Equal(t, reading.Hangs{Signals: []string{reading.SignalDump, reading.SignalKernel}, Events: 1, InDay: 1}, r.Read(true, seen).Hangs)
@@ -84,7 +84,7 @@ func fails(t *testing.T, r host.Root, names ...string) {
 	trap(t, r, names...)
 }
 
-func TestFilesThatAnsweredBeforeAndFailAreLost(t *testing.T) {
+func TestFailingFilesThatAnsweredBeforeAreLost(t *testing.T) {
 	all := []string{"gpu_busy_percent", "mem_info_vram_total", "mem_info_vram_used", "hwmon/hwmon1/temp1_input"}
 	names := []string{"gpu_busy_percent", "mem_info_vram_total", "mem_info_vram_used", "temp1_input"}
 	got := lostAfter(t, sensors(nil), func(r host.Root) { fails(t, r, all...) })
@@ -100,7 +100,7 @@ func TestFilesThatAnsweredBeforeAndFailAreLost(t *testing.T) {
 	require.Equal(t, []string{"temp1_input"}, got[3])
 }
 
-func TestWhatTheHardwareLacksIsNotLost(t *testing.T) {
+func TestMissingHardwareIsNotLost(t *testing.T) {
 	for why, change := range map[string]func(host.Root){
 		"nothing changed": func(host.Root) {},
 		"it fell asleep": func(r host.Root) {
@@ -123,7 +123,7 @@ func TestWhatTheHardwareLacksIsNotLost(t *testing.T) {
 	require.Empty(t, lostAfter(t, map[string]string{"power/runtime_status": "active\n", "current_link_width": "16\n"}, func(host.Root) {})[3], "it never had one")
 }
 
-func TestFilesThatAreRefusedForNowAreNotLost(t *testing.T) {
+func TestRejectedFilesAreNotLost(t *testing.T) {
 	for err, lost := range map[error][]string{unix.EPERM: nil, unix.EBUSY: nil, unix.EOPNOTSUPP: nil, unix.ENODATA: nil,
 		unix.EIO: {"gpu_metrics"}, unix.ETIME: {"gpu_metrics"}, unix.ENOENT: {"gpu_metrics"}} {
 		var a answers
@@ -143,7 +143,7 @@ func TestFilesThatAreRefusedForNowAreNotLost(t *testing.T) {
 }
 
 // An exporter that was started after the fault knows no better past.
-func TestGPUOfWhichAllFilesFailFromTheStartIsLost(t *testing.T) {
+func TestGPUWithOnlyFailingFilesIsLost(t *testing.T) {
 	root := exportertest.Put(t, sensors(nil))
 	fails(t, root, "gpu_busy_percent", "mem_info_vram_total", "mem_info_vram_used", "hwmon/hwmon1/temp1_input")
 	r, now := readerOf(t, root)

@@ -182,7 +182,7 @@ func FuzzLabelFile(f *testing.F) {
 }
 
 // All ones is what firmware answers that has no sensor.
-func TestPowerOfAllOnesIsNotKnown(t *testing.T) {
+func TestPowerOfAllOnesIsUnknown(t *testing.T) {
 	files := exportertest.Sensors("edge", 40, 100)
 	files["hwmon/hwmon3/power1_average"], files["hwmon/hwmon3/power1_input"] = "4294967295\n", "31000000\n"
 	files["hwmon/hwmon3/power1_cap"], files["hwmon/hwmon3/power1_cap_max"] = "4294967295\n", "250000000\n"

@@ -16,7 +16,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestPollLeavesASleepingGPUAlone(t *testing.T) {
+func TestPollSkipsASuspendedGPU(t *testing.T) {
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "power/runtime_status": "active\n", "ras/umc_err_count": "ue: 0\nce: 3\n"})
 	r, _ := readerOf(t, root)
 	read(r)
@@ -59,7 +59,7 @@ func TestClockRange(t *testing.T) {
 	}
 }
 
-func TestClockRangeIsOfLimits(t *testing.T) {
+func TestClockRangeIgnoresThePresentClock(t *testing.T) {
 	for name, tt := range map[string]struct {
 		table     string
 		low, high float64
@@ -111,7 +111,7 @@ func FuzzAERTotal(f *testing.F) {
 
 // A link is no faster than the slower of its ends. Ports that are on the GPU's own board
 // (vendor 1002) lie between the GPU and its slot.
-func TestLinkIsHeldAgainstTheLesserOfGPUAndSlot(t *testing.T) {
+func TestLinkLimitIsTheLowerOfGPUAndSlot(t *testing.T) {
 	link := func(vendor, speed, lanes string) map[string]string {
 		return map[string]string{"vendor": vendor + "\n", "max_link_speed": speed + "\n", "max_link_width": lanes + "\n"}
 	}
@@ -160,7 +160,7 @@ func boardTable(sensors ...uint32) string {
 	return string(b)
 }
 
-func TestBoardTellsOfItselfAndItsNode(t *testing.T) {
+func TestBoardHasItsOwnAndItsNodesValues(t *testing.T) {
 	for name, power := range map[string]string{"MI350": "board/", "later": "board/npm/"} {
 		t.Run(name, func(t *testing.T) {
 			s := first(t, map[string]string{"gpu_busy_percent": "5\n",
@@ -191,17 +191,17 @@ func TestBoardIsReadOnTheTimer(t *testing.T) {
 	require.Equal(t, []reading.UnknownTable{{File: "baseboard_temp", Revision: "v1_2", Readings: 1}}, read(r).Table.Unknown)
 }
 
-func TestGPUWithoutABoardTellsOfNone(t *testing.T) {
+func TestGPUWithoutABoardHasNoBoardValues(t *testing.T) {
 	require.Equal(t, reading.Board{}, first(t, map[string]string{"gpu_busy_percent": "5\n"}).Board)
 }
 
-func TestBoardSensorThatIsThereTwiceIsToldOnce(t *testing.T) {
+func TestDuplicateBoardSensorIsReportedOnce(t *testing.T) {
 	s := first(t, map[string]string{"gpu_busy_percent": "5\n", "board/baseboard_temp": boardTable(0, 41, 0, 42)})
 	require.Equal(t, []reading.BoardTemperature{{Sensor: "ubb_fpga", Celsius: 41}}, s.Board.Temperatures)
 }
 
 // The node that a GPU is nearest to, where the machine has several.
-func TestIdentityIsOfTheBoardAndItsPlace(t *testing.T) {
+func TestIdentityHasBoardAndPlace(t *testing.T) {
 	s := first(t, map[string]string{"gpu_busy_percent": "5\n", "product_number": "102-G30211-00\n", "numa_node": "1\n"})
 	require.Equal(t, reading.Identity{UUID: exportertest.PCI, ProductNumber: "102-G30211-00", NUMANode: "1"}, s.Identity)
 	require.Empty(t, first(t, map[string]string{"gpu_busy_percent": "5\n", "numa_node": "-1\n"}).Identity.NUMANode)

@@ -23,7 +23,7 @@ func numbers(size int, format, content byte, at map[int]uint16) string {
 	return string(b)
 }
 
-func TestTablesThatCantBeReadAreCountedAndCostNothingElse(t *testing.T) {
+func TestUnreadableTablesAreCountedAndOtherValuesRemain(t *testing.T) {
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "gpu_metrics": "\x08\x00\x04\x02----"})
 	r, _ := readerOf(t, root)
 	before := read(r)
@@ -45,7 +45,7 @@ func TestEmptyTableIsACountedError(t *testing.T) {
 }
 
 // The header gives the unit of the counter for MI200 and MI300 only.
-func TestEnergyIsToldWhereItsUnitIsKnown(t *testing.T) {
+func TestEnergyIsReportedIfItsUnitIsKnown(t *testing.T) {
 	for name, tt := range map[string]struct {
 		gfx      string
 		revision gm.Revision
@@ -62,7 +62,7 @@ func TestEnergyIsToldWhereItsUnitIsKnown(t *testing.T) {
 }
 
 // Of the same engine gpu_metrics goes first, and xcp_metrics has the others.
-func TestPartitionsTableAddsWhatTheGPUsLacks(t *testing.T) {
+func TestPartitionTableAddsMissingValues(t *testing.T) {
 	xcp := numbers(488, 1, 0, map[int]uint16{4: 1300, 48: 7, 160: 9}) // gfx clock, gfx and vcn busy
 	b := []byte(xcp)
 	binary.LittleEndian.PutUint64(b[232:], 55) // GFXBelowHostLimitPPTAcc
@@ -87,7 +87,7 @@ func TestPartitionsTableAddsWhatTheGPUsLacks(t *testing.T) {
 }
 
 // A table that repeats itself must not become series that are there twice.
-func TestTableThatRepeatsAnAttributeTellsItOnce(t *testing.T) {
+func TestRepeatedAttributeIsReadOnce(t *testing.T) {
 	attribute := func(id int, v uint64) exportertest.Attribute {
 		return exportertest.Attribute{ID: id, Values: []uint64{v}}
 	}
@@ -120,7 +120,7 @@ func TestReadingIsNotChangedByTheNext(t *testing.T) {
 }
 
 // A table of a Strix: the graphics' share of the package's power, and traffic of its memory.
-func TestAPUTellsItsSharesOfPowerAndMemory(t *testing.T) {
+func TestAPUReportsItsSharesOfPowerAndMemory(t *testing.T) {
 	b := []byte(numbers(264, 3, 0, map[int]uint16{94: 2504, 96: 637, 98: 12, 100: 3, 116: 450, 180: 800}))
 	binary.LittleEndian.PutUint32(b[112:], 9800)
 	binary.LittleEndian.PutUint32(b[124:], 1500)

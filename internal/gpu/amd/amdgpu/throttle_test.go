@@ -21,7 +21,7 @@ func bitsTable(bits uint64) string {
 	return string(b)
 }
 
-func TestThermalResidencyThatGrowsIsThrottling(t *testing.T) {
+func TestGrowingThermalResidencyIsThrottling(t *testing.T) {
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"})
 	write := func(ticks, prochot, ppt, socket uint64) {
 		hosttest.Put(t, root, dev+"/gpu_metrics", exportertest.Table(exportertest.Attribute{ID: 9, Values: []uint64{ticks}},
@@ -78,7 +78,7 @@ func TestCountersOf32BitsWrapAround(t *testing.T) {
 
 // The firmware of RDNA 3 and 4 sets the hotspot's bit on idle cards: a thermal bit
 // counts where the sensor that it speaks of is near its limit.
-func TestThermalBitsCountWhereTheirSensorIsNearItsLimit(t *testing.T) {
+func TestThermalBitIsValidIfItsSensorIsNearItsLimit(t *testing.T) {
 	const hotspot, mem, vr, prochot = 1 << 36, 1 << 34, 1 << 38, 1 << 47
 	for name, tt := range map[string]struct {
 		bits        uint64
@@ -128,7 +128,7 @@ func TestRawThrottleStatusDoesNotFeedTheThermalAlert(t *testing.T) {
 	require.Equal(t, []reading.Throttle{{Reason: reading.Unspecified, Active: true}}, s.Throttling.Active)
 }
 
-func TestBitsOfATableThatIsGoneAreGone(t *testing.T) {
+func TestBitsOfAMissingTableAreDropped(t *testing.T) {
 	files := exportertest.Sensors("junction", 99, 100)
 	files["gpu_metrics"] = bitsTable(1 << 36)
 	root := exportertest.Put(t, files)
@@ -155,7 +155,7 @@ func residencyTable(counters ...uint32) string {
 
 // An idle MI300X with AMD's driver 6.10.5 had 10657785 ticks and as many of ppt, socket
 // and hbm. They advance together.
-func TestResidencyThatIsTheCountOfAllTicksIsNoThrottling(t *testing.T) {
+func TestResidencyOfAllTicksIsNotThrottling(t *testing.T) {
 	for name, sensors := range map[string]map[string]string{
 		"with limits":               exportertest.Sensors("junction", 42, 100, "mem", 39, 105),
 		"a guest, which has none":   exportertest.Sensors("junction", 42, 0, "mem", 39, 0),
@@ -178,7 +178,7 @@ func TestResidencyThatIsTheCountOfAllTicksIsNoThrottling(t *testing.T) {
 }
 
 // A residency counts if its sensor was near its limit, or if it has no sensor that is known.
-func TestResidencyIsHeldAgainstItsSensor(t *testing.T) {
+func TestResidencyIsComparedWithItsSensor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sensors           map[string]string
 		socket, vr, hbm   uint32 // ticks of 1000
@@ -205,7 +205,7 @@ func TestResidencyIsHeldAgainstItsSensor(t *testing.T) {
 	}
 }
 
-func TestResidencyOfAGPUThatCooledDownCounts(t *testing.T) {
+func TestResidencyOfACooledGPUIsValid(t *testing.T) {
 	root := exportertest.Put(t, exportertest.Sensors("junction", 99, 100))
 	r, now := readerOf(t, root)
 	hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(1000))

@@ -20,7 +20,7 @@ func help(names ...string) string {
 
 // The first fields are asked for by what this release calls them, and none that it
 // does not know.
-func TestQueryIsOfWhatIsKnown(t *testing.T) {
+func TestQueryHasOnlySupportedFields(t *testing.T) {
 	known := parseHelp(help("timestamp", "pci.bus_id", `uuid" or "gpu_uuid`, `clocks.current.sm" or "clocks.sm`, "temperature.gpu", "clocks_throttle_reasons.active"))
 	require.Equal(t, []string{"pci.bus_id", "uuid", "temperature.gpu", "clocks.current.sm", "clocks_throttle_reasons.active"}, supportedFields(known))
 	known["clocks_event_reasons.active"] = true
@@ -54,7 +54,7 @@ func TestRowsAreRead(t *testing.T) {
 	require.Len(t, parseRows(query, many), maxGPUs)
 }
 
-func TestDriversOwnWordsAreRead(t *testing.T) {
+func TestStateTextsOfTheDriverAreRead(t *testing.T) {
 	require.Equal(t, information{"Tesla T4", "GPU-0a1b", "90.04.96.00.9f"},
 		parseInformation("Model: \t\t Tesla T4\nIRQ:   \t\t 57\nGPU UUID: \t GPU-0a1b\nVideo BIOS: \t 90.04.96.00.9f\nBus Type: \t PCIe\n"))
 	require.Equal(t, information{model: "Tesla T4"}, // nobody has opened it yet
