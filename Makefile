@@ -35,7 +35,7 @@ TOOL = go tool -modfile=tools/pinned/go.mod
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check test e2e test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench fuzz clean
+.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check test e2e test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench man fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -80,13 +80,18 @@ check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and 
 	$(TOOL) actionlint .github/workflows/*.yml
 	$(TOOL) staticcheck ./...
 	$(TOOL) staticcheck -tags e2e,controller,kubernetes,terraform ./tests/...
-	@programs=$$($(TOOL) deadcode ./src/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller,kubernetes,terraform ./...) && \
+	@programs=$$($(TOOL) deadcode ./src/... ./tools/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller,kubernetes,terraform ./...) && \
 	dead=$$(echo "$$programs" | grep -v -e '^internal/testutil/'; echo "$$tests") && \
 	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
 
-test: check progress ## every test that needs no root and no special machine
+ifdef PKG
+test: progress
+	$(GOTEST) -timeout 2h $(PKG)
+else
+test: check progress ## every test that needs no root and no special machine (PKG=./internal/gpu/...: those packages alone)
 	@echo "All tests without root: some minutes on two cores." >&2
 	$(GOTEST) -vet=off -timeout 2h ./...
+endif
 
 e2e: build progress ## tests that need root and Debian's or Ubuntu's packages; installs these
 	@scripts/e2e-packages.sh
@@ -115,7 +120,7 @@ test-controller: progress ## the charm deployed by a whole Juju 4.1 controller o
 
 # k8s/ and containerd/ below it are modules of their own, and kept by the cache folder as
 # well; KUBERNETES_CACHED_ONLY=1 skips where there is nothing.
-test-kubernetes: progress ## pods on stand-in GPUs under kubelet, API server and scheduler 1.34; root, ten minutes to build them at first
+test-kubernetes: progress ## pods on stand-in GPUs under kubelet, API server and scheduler 1.37; root, ten minutes to build them at first
 	@E2E_MORE="etcd-server containernetworking-plugins" scripts/e2e-packages.sh
 	E2E=1 $(GOTEST) -tags kubernetes -count=1 -timeout 2h ./tests/kubernetes
 
@@ -150,6 +155,9 @@ bench: build ## run the benchmarks in tests/bench, some 7 minutes: ratios agains
 	@found=$$(go list -e -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./tests/bench/*/) && \
 	if [ -z "$$found" ]; then echo "there is no program in tests/bench"; exit 1; fi; \
 	for p in $$found; do echo "== $$p"; go run -buildvcs=false "$$p" || exit 1; done
+
+man: need-go ## man pages of dispatch, in dist/man
+	@go run -buildvcs=false ./tools/manpages dist/man && ls dist/man | wc -l
 
 fuzz: need-go ## fuzz each parser of outside input for FUZZTIME=10s
 	@scripts/fuzz.sh $(FUZZTIME)

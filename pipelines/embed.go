@@ -13,7 +13,7 @@ import (
 //go:embed *.yml tasks vars
 var files embed.FS
 
-// Write writes the file of that name as it is, and without a name the names of all.
+// Write writes the file of that name, and without a name the names of all files.
 func Write(w io.Writer, name string) error {
 	if name != "" {
 		data, err := files.ReadFile(name)
@@ -23,16 +23,18 @@ func Write(w io.Writer, name string) error {
 		_, err = w.Write(data)
 		return err
 	}
-	var all []string
-	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+	_, err := fmt.Fprintln(w, strings.Join(Names(), "\n"))
+	return err
+}
+
+// Names returns the names of all files, such as "tasks/verify-gpu-amd.yml".
+func Names() (all []string) {
+	// Reading what is compiled in does not fail.
+	fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			all = append(all, path)
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("cannot list the pipelines: %w", err)
-	}
-	_, err = fmt.Fprintln(w, strings.Join(all, "\n"))
-	return err
+	return all
 }

@@ -64,9 +64,10 @@ func (c *Charm) canGoBack(ctx context.Context, want Desired) bool {
 		return true
 	}
 	_, id, ok := release.Previous(c.Host.Root)
-	if !ok {
+	_, now, used := release.Installed(c.Host.Root)
+	if !ok || !used {
 		return false
 	}
-	current, supported, err := concourse.DatabaseVersions(ctx, c.Host, path.Join(release.Dir, id), want.Web.Database, want.Web.Environment)
-	return err == nil && current <= supported
+	can, _, err := concourse.CanUse(ctx, c.Host, path.Join(release.Dir, id), path.Join(release.Dir, now), want.Web.Database, want.Web.Environment)
+	return err == nil && can
 }

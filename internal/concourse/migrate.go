@@ -35,6 +35,21 @@ func DatabaseVersions(ctx context.Context, h host.Host, release string, db WebDa
 	return current, supported, nil
 }
 
+// CanUse reports whether a release can use the database as it is, and the newest version
+// of the schema that the release knows. inUse is the release that runs now, if there is one.
+//
+// A release that lacks a migration takes it for done after another release has undone it:
+// the last entry of the history names that migration. So the release in use is asked, too.
+// A release that knows as much as the release in use can use the database in any case.
+func CanUse(ctx context.Context, h host.Host, release, inUse string, db WebDatabase, env map[string]string) (can bool, supported int, err error) {
+	current, supported, err := DatabaseVersions(ctx, h, release, db, env)
+	if err != nil || current <= supported || inUse == "" {
+		return err == nil && current <= supported, supported, err
+	}
+	current, known, err := DatabaseVersions(ctx, h, inUse, db, env)
+	return err == nil && (current <= supported || known <= supported), supported, err
+}
+
 // noHistory is PostgreSQL's word for the table of versions not being there.
 const noHistory = `relation "migrations_history" does not exist`
 
@@ -47,15 +62,8 @@ func Migrate(ctx context.Context, h host.Host, release string, db WebDatabase, e
 	if err != nil {
 		return err
 	}
-	// Concourse itself reports success for a version that it does not know.
-	if to <= 0 || to > supported {
-		return fmt.Errorf("cannot migrate the database to version %d: this release knows none above %d; current is %d", to, supported, current)
-	}
-	if current > supported {
-		return fmt.Errorf("cannot migrate the database from version %d: this release knows none above %d; use the release that made it", current, supported)
-	}
-	if current == to {
-		return nil
+	if err := CanMigrate(current, supported, to); err != nil || current == to {
+		return err
 	}
 	m := migration{h, release, db, env}
 	if _, err := m.run(ctx, false, "--migrate-db-to-version="+strconv.Itoa(to)); err != nil {
@@ -66,6 +74,18 @@ func Migrate(ctx context.Context, h host.Host, release string, db WebDatabase, e
 	}
 	if current != to {
 		return fmt.Errorf("cannot migrate the database to version %d: it is at %d now, as no migration has that number", to, current)
+	}
+	return nil
+}
+
+// CanMigrate returns why a release can't migrate a database from its current version to
+// another. Concourse itself reports success for a version that it does not know.
+func CanMigrate(current, supported, to int) error {
+	if to <= 0 || to > supported {
+		return fmt.Errorf("cannot migrate the database to version %d: this release knows none above %d; current is %d", to, supported, current)
+	}
+	if current > supported {
+		return fmt.Errorf("cannot migrate the database from version %d: this release knows none above %d; use the release that made it", current, supported)
 	}
 	return nil
 }

@@ -25,8 +25,12 @@ type fakeDatabase struct {
 const fakeRelease = "/var/lib/concourse/releases/x"
 
 func (d *fakeDatabase) machine(t testing.TB) host.Host {
-	h := host.Host{Root: "/", Clock: hosttest.Clock{T: hosttest.Now}}
-	h.Runner = hosttest.NewRunner(t).On(fakeRelease+"/bin/concourse migrate", func(c host.Command) (string, error) {
+	return host.Host{Root: "/", Clock: hosttest.Clock{T: hosttest.Now}, Runner: d.at(hosttest.NewRunner(t), fakeRelease)}
+}
+
+// at lets a release answer.
+func (d *fakeDatabase) at(r *hosttest.Runner, release string) *hosttest.Runner {
+	return r.On(release+"/bin/concourse migrate", func(c host.Command) (string, error) {
 		d.commands = append(d.commands, c)
 		fail := func(text string) (string, error) {
 			return "", &host.CommandError{Argv: c.Argv, Code: 1, Stderr: "error: " + text, Err: fmt.Errorf("exit status 1")}
@@ -48,7 +52,6 @@ func (d *fakeDatabase) machine(t testing.TB) host.Host {
 		}
 		return "Successfully migrated to version: " + value + "\n", nil
 	})
-	return h
 }
 
 func database() WebDatabase {
@@ -74,6 +77,30 @@ func TestDatabaseVersions(t *testing.T) {
 		}
 		require.NoError(t, err, name)
 		require.Equal(t, []int{c.current, c.supply}, []int{current, supported}, name)
+	}
+}
+
+// A release that lacks a migration takes it for done after a newer one has undone it.
+func TestReleaseCanUseTheDatabaseThatANewerOneTookBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		release, inUse fakeDatabase
+		can            bool
+	}{
+		"as it is":                        {fakeDatabase{current: "2", supported: 2}, fakeDatabase{}, true},
+		"migrated by the release in use":  {fakeDatabase{current: "4", supported: 2}, fakeDatabase{current: "4", supported: 4}, false},
+		"taken back by it":                {fakeDatabase{current: "3", supported: 2}, fakeDatabase{current: "2", supported: 4}, true},
+		"taken back in part":              {fakeDatabase{current: "4", supported: 2}, fakeDatabase{current: "3", supported: 4}, false},
+		"taken back before, and upgraded": {fakeDatabase{current: "3", supported: 2}, fakeDatabase{current: "3", supported: 2}, true},
+		"older than the release in use":   {fakeDatabase{current: "3", supported: 1}, fakeDatabase{current: "3", supported: 2}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := c.release.machine(t)
+			h.Runner = c.inUse.at(h.Runner.(*hosttest.Runner), "/var/lib/concourse/releases/used")
+			can, supported, err := CanUse(t.Context(), h, fakeRelease, "/var/lib/concourse/releases/used", database(), nil)
+			require.NoError(t, err)
+			require.Equal(t, c.can, can)
+			require.Equal(t, c.release.supported, supported)
+		})
 	}
 }
 

@@ -104,7 +104,8 @@ func target(r host.Root, p string) string {
 }
 
 const (
-	// readTime is the longest wait for files. A healthy GPU answers within milliseconds.
+	// readTime is the longest wait for the next answer. A healthy GPU answers within
+	// milliseconds.
 	readTime = 5 * time.Second
 	// readerTime is the longest wait for the reading process: a hook has half a minute.
 	readerTime = 3 * readTime
@@ -200,6 +201,9 @@ func readFiles(r host.Root, paths []string) map[string]attribute {
 		select {
 		case a := <-come:
 			answers[a.path] = a.attribute
+			if timer.Stop() { // a busy machine is slow with all files, and hangs with none
+				timer.Reset(readTime)
+			}
 		case <-late:
 			return answers
 		}

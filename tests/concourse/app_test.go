@@ -37,7 +37,7 @@ func (a *app) add(u *unit, set map[string]any) {
 	for option, value := range set {
 		require.NoError(a.t, u.Model.SetConfig(option, value))
 	}
-	u.Model.Relate(1, "peers", "concourse-ci-machine")
+	u.Model.Relate(1, "peers", u.Model.App())
 	a.units = append(a.units, u)
 	a.share(a.units[0])
 }

@@ -18,7 +18,7 @@ func TestTheCharmAndTheDatabase(t *testing.T) {
 	pg := startPostgres(t)
 	stand := filepath.Join(t.TempDir(), "concourse-8.2.5.tgz")
 	require.NoError(t, sandbox.StandInRelease(stand, "8.2.5"))
-	web := newWorld(t, 0, "no-gpu", stand)
+	web := newWorld(t, charmName, 0, "no-gpu", stand)
 	a := &app{t: t}
 	a.add(web, map[string]any{"mode": "web", "web-port": web.Machine.WebPort()})
 	a.begin()

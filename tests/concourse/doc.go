@@ -25,6 +25,7 @@
 // resource types (testdata/resource.py) in an image of a Debian with Python.
 //
 // CONCOURSE_RELEASE names the release, its tarball or the unpacked folder;
-// without it only what needs none runs. Nothing outlives the tests: all is in one
-// process namespace that ends with them.
+// without it only what needs none runs. CONCOURSE_NEXT_RELEASE names a release of another
+// worker protocol, for the tests of upgrades and of the way back. Nothing outlives the
+// tests: all is in one process namespace that ends with them.
 package concourse

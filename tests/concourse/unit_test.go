@@ -29,12 +29,15 @@ type unit struct {
 	shifted bool      // in a user namespace
 }
 
-// newWorld is unit n of the application with the hardware of a fixture host,
+// charmName is the application of most units.
+const charmName = "concourse-ci-machine"
+
+// newWorld returns unit n of an application with the hardware of a fixture host,
 // and no machine.
-func newWorld(t *testing.T, n int, hardware, release string) *unit {
+func newWorld(t *testing.T, app string, n int, hardware, release string) *unit {
 	t.Helper()
 	w, err := sandbox.New(sandbox.Options{Host: filepath.Join(hosttest.HostsDir(), hardware), Charm: charmDir(), Exe: tools(),
-		Unit: fmt.Sprintf("concourse-ci-machine/%d", n)})
+		Unit: fmt.Sprintf("%s/%d", app, n)})
 	require.NoError(t, err)
 	u := &unit{World: w, t: t}
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
@@ -49,7 +52,13 @@ func newWorld(t *testing.T, n int, hardware, release string) *unit {
 // containers are. What changes its machine is called before that starts.
 func newUnit(t *testing.T, n int, hardware, release string, shifted bool, changes ...func(*unit)) *unit {
 	t.Helper()
-	u := newWorld(t, n, hardware, release)
+	return newUnitOf(t, charmName, n, hardware, release, shifted, changes...)
+}
+
+// newUnitOf is newUnit for an application of another name. No two units have the same n.
+func newUnitOf(t *testing.T, app string, n int, hardware, release string, shifted bool, changes ...func(*unit)) *unit {
+	t.Helper()
+	u := newWorld(t, app, n, hardware, release)
 	u.shifted = shifted
 	require.NoError(t, u.Root.WriteFile("/etc/default/concourse", nil, 0o644))
 	// systemd mounts a proc of its own for a service whose hostname it protects.

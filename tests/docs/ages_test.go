@@ -28,6 +28,12 @@ type version struct {
 	tried                string // what ran with it here; "" if nothing did
 }
 
+// passedOver holds the versions that were tried and do not become the default, with the
+// reason.
+var passedOver = map[string]string{
+	"Ubuntu, the default base 26.04": "not the default: no packages of ROCm or of AMD's toolkit are known to work on it",
+}
+
 // parts is the table of what ages. After a run with a newer version, fill its tried:
 // the test then asks for the default to follow.
 func parts(t *testing.T) []part {
@@ -57,17 +63,17 @@ func parts(t *testing.T) []part {
 	return []part{
 		{"Concourse", release.TestedVersion, []version{
 			{"8.2.5", "", "the release itself", "tests/concourse and tests/web, whole"},
-			{"8.3.0", "2026-08", "Concourse's release notes; a build of its source five days older ran the upgrade and most of tests/concourse, and tests/web", ""},
+			{"8.3.0", "2026-08", "Concourse's release notes; a build of its source five days older ran tests/concourse, whole, the upgrade and the way back, and tests/web", ""},
 		}},
 		rocms, toolkit,
 		{"Ubuntu, the default base", one("charmcraft.yaml", `(?m)^platforms:\n  ubuntu@([0-9.]+):`), []version{
 			{"22.04", "2022-04", "its number", "tests/lxd with TEST_BASE"},
 			{"24.04", "2024-04", "its number", "tests/lxd; tests/controller"},
-			{"26.04", "2026-04", "its number", ""},
+			{"26.04", "2026-04", "its number", "tests/lxd with TEST_BASE"},
 		}},
 		{"Kubernetes", one("tests/kubernetes/k8s/go.mod", `k8s.io/kubernetes v(\S+)`), []version{
-			{"1.34.4", "", "the module proxy", "tests/kubernetes"},
-			{"1.37.2", "", "the module proxy; 1.37.0 is of 2026-08", ""},
+			{"1.34.4", "2026-02", "the module proxy", "tests/kubernetes"},
+			{"1.37.2", "2026-10", "the module proxy", "tests/kubernetes"},
 		}},
 		{"Juju, its agent and hook tools", one("Makefile", `test-juju:.* Juju (\S+)'s own agent`), []version{
 			{"3.6.11", "", "the module proxy", "tests/juju"},
@@ -87,7 +93,11 @@ func TestWhatAgesIsOnItsPage(t *testing.T) {
 			if number == p.current {
 				number = "**" + number + "**"
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", p.name, number, cmp.Or(v.date, "not known"), v.source, cmp.Or(v.tried, "not yet"))
+			tried := cmp.Or(v.tried, "not yet")
+			if why := passedOver[p.name+" "+v.number]; why != "" {
+				tried += "; " + why
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", p.name, number, cmp.Or(v.date, "not known"), v.source, tried)
 		}
 	}
 	const name = "docs/reference/versions.md"
@@ -101,6 +111,10 @@ func TestDefaultsAreTheNewestThatWereTried(t *testing.T) {
 		require.GreaterOrEqual(t, current, 0, "%s %s is in no row of the table", p.name, p.current)
 		require.NotEmpty(t, p.versions[current].tried, "%s %s is used and was never tried", p.name, p.current)
 		for _, v := range p.versions[current+1:] {
+			if passedOver[p.name+" "+v.number] != "" {
+				require.NotEmpty(t, v.tried, "%s %s is passed over and was never tried", p.name, v.number)
+				continue
+			}
 			require.Empty(t, v.tried, "%s %s was tried, and the default is still %s", p.name, v.number, p.current)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -74,14 +75,21 @@ func TestCommandsPageIsTrue(t *testing.T) {
 	require.Zero(t, code)
 	require.Contains(t, page, "\n```text\n"+out+"```\n")
 
-	_, usage := dispatch(t, "--help")
 	listed := ""
 	for _, row := range table(page, "command") {
 		listed += spans(row[0])[0] + "\n"
 	}
-	for _, m := range regexp.MustCompile(`(?m)^  (dispatch (?:gpu )?\S+)`).FindAllStringSubmatch(usage, -1) {
-		require.Regexp(t, "(?m)^"+regexp.QuoteMeta(m[1])+"( |$)", listed)
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		for _, s := range c.Commands() {
+			if s.IsAvailableCommand() && s.HasAvailableSubCommands() && s.Name() != "completion" {
+				check(s)
+			} else if s.IsAvailableCommand() {
+				require.Regexp(t, "(?m)^"+regexp.QuoteMeta(s.CommandPath())+"( |$)", listed)
+			}
+		}
 	}
+	check(cli.Root())
 
 	want := map[string][]string{"0": {"--version"}, "1": {"plan"}, "2": {"reboot"}}
 	rows := table(page, "exit status")

@@ -67,6 +67,17 @@ func TestFoldersOfTheArchitectureAreThoseOfTheTree(t *testing.T) {
 	require.ElementsMatch(t, append(there, "src/gpu-baseline", "tools/charmpack", "templates", "pipelines"), listed)
 }
 
+func TestEveryFolderOfTestsIsInItsReadme(t *testing.T) {
+	page := readFile(t, "tests/README.md")
+	entries, err := os.ReadDir(filepath.Join(root, "tests"))
+	require.NoError(t, err)
+	for _, e := range entries {
+		if e.IsDir() {
+			require.Regexp(t, `(^|\W)`+e.Name()+`\W`, page)
+		}
+	}
+}
+
 func TestNamedProgramsAreThoseOfTheMakefile(t *testing.T) {
 	made := regexp.MustCompile(`(?m)^PROGRAMS := (.+)$`).FindStringSubmatch(readFile(t, "Makefile"))
 	require.NotNil(t, made)

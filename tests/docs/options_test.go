@@ -67,23 +67,3 @@ func optionsPage(t *testing.T) string {
 func TestOptionsPageIsConfigYAML(t *testing.T) {
 	hosttest.Golden(t, root+"/docs/reference/options.md", optionsPage(t))
 }
-
-// The README has the options that most people meet, and the way to the others.
-func TestREADMEListsOptionsWithTheirDefaults(t *testing.T) {
-	var doc struct {
-		Options map[string]struct{ Default string }
-	}
-	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "config.yaml")), &doc))
-	rows := table(readFile(t, "README.md"), "option")
-	require.Greater(t, len(rows), 10)
-	for _, row := range rows {
-		names, standard := spans(row[0]), spans(row[1])
-		for _, name := range names {
-			require.Contains(t, doc.Options, name)
-		}
-		if len(names) == 1 && len(standard) == 1 { // other rows have several options
-			require.Equal(t, doc.Options[names[0]].Default, standard[0], names[0])
-		}
-	}
-	require.True(t, strings.Contains(readFile(t, "README.md"), "(docs/reference/options.md)"), "README.md does not lead to the page of all options")
-}

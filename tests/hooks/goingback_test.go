@@ -179,5 +179,5 @@ func TestRefreshOfDescriptionsBetweenHooks(t *testing.T) {
 
 	_, stderr, code = u.person("cdi")
 	require.Equal(t, 2, code)
-	require.Contains(t, stderr, "want cdi list, generate, validate or refresh")
+	require.Contains(t, stderr, "want one of refresh, list, generate, validate")
 }

@@ -5,19 +5,22 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // schedulers answer as webs on one database, and remember whether builds are held.
 type schedulers struct {
-	mu   sync.Mutex
-	held bool
+	mu    sync.Mutex
+	held  bool
+	holds int
 }
 
 func (s *schedulers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -25,7 +28,7 @@ func (s *schedulers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	switch r.URL.Path {
 	case "/api/v1/components/scheduler/pause":
-		s.held = true
+		s.held, s.holds = true, s.holds+1
 	case "/api/v1/components/scheduler/unpause":
 		s.held = false
 	}
@@ -90,4 +93,61 @@ func TestHoldOfBuildsOfALostWebEnds(t *testing.T) {
 	u.hook("leader-elected")
 	require.False(t, s.held)
 	require.Empty(t, relationOf(u, "peers").LocalApp[web.HoldKey])
+}
+
+// The way back over the border: builds are held from run-migrations until the worker has
+// followed.
+func TestWayBackOverTheBorderHoldsBuilds(t *testing.T) {
+	t.Parallel()
+	u, s := overTheBorder(t)
+	follows := func(version string) {
+		relationOf(u, "tsa").Units["gpu/0"]["worker-version"] = version
+		r, err := u.RelationHook(relationOf(u, "tsa"), "changed", "gpu/0")
+		u.fine("the worker follows", r, err)
+	}
+	u.hook("upgrade-charm")
+	u.schema("830")
+	follows("8.3.0")
+	require.False(t, s.held)
+
+	u.Model.Resources["concourse-release"] = releaseTarball("8.2.5")
+	u.set(options{"version": "8.2.5"})
+	r := u.hook("upgrade-charm")
+	require.Contains(t, r.Status().Message, "cannot go from Concourse 8.3.0 back to 8.2.5: ")
+	require.Contains(t, r.Status().Message, "run-migrations target-version=825")
+	require.Equal(t, "8.3.0", u.running())
+	require.False(t, s.held)
+	u.done("run-migrations", map[string]any{"target-version": "825"})
+	require.True(t, s.held)
+	require.False(t, u.Machine.Up("concourse-server.service"))
+	u.hook("update-status")
+	require.Equal(t, "8.2.5", u.running())
+	require.Contains(t, u.hook("update-status").Status().Message, "workers that do not run 8.2.5 yet get no work from it: gpu/0; builds are held until ")
+	require.True(t, s.held)
+	follows("8.2.5")
+	require.False(t, s.held)
+	require.Empty(t, u.hook("update-status").Plan())
+}
+
+// A migration that fails leaves the web as it was, and builds start again.
+func TestMigrationThatFailsHoldsNoBuilds(t *testing.T) {
+	t.Parallel()
+	u, s := overTheBorder(t)
+	u.hook("upgrade-charm")
+	relationOf(u, "tsa").Units["gpu/0"]["worker-version"] = "8.3.0"
+	u.hook("update-status")
+	s.holds = 0
+	u.schema("831")
+	require.Contains(t, u.refused("run-migrations", map[string]any{"target-version": "825"}), "use the release that made it")
+	require.Zero(t, s.holds, "what can't be is refused at once")
+	u.schema("830")
+	_, id, _ := release.Installed(u.Root)
+	program := release.Dir + "/" + id + "/bin/concourse"
+	text := strings.Replace(u.read(program), "rm -f", "echo deadlock detected >&2; exit 1;", 1)
+	require.NoError(t, u.Root.WriteFile(program, []byte(text), 0o755))
+	require.Contains(t, u.refused("run-migrations", map[string]any{"target-version": "825"}), "deadlock detected")
+	require.Equal(t, 1, s.holds)
+	require.False(t, s.held)
+	require.False(t, u.Root.Exists(web.HoldFile))
+	require.True(t, u.Machine.Up("concourse-server.service"))
 }

@@ -23,14 +23,14 @@ func TestWrongCommandLinesAreExplained(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t, fixture("amd"), nil)
 	for line, want := range map[string]string{
-		"nonsense":            `cannot run "nonsense": no such command; see dispatch --help`,
-		"gpu":                 "cannot run gpu without a command: want gpu top, list, detect, verify, health, status, evidence, prove, release, withhold or return; see dispatch --help",
-		"gpu lost":            `cannot run gpu "lost": want gpu top, list, detect, verify, health, status, evidence, prove, release, withhold or return; see dispatch --help`,
-		"explain":             "cannot explain without a number: want explain N; dispatch errors lists them; see dispatch --help",
-		"gpu list --xml":      `cannot list GPUs with "--xml": only --json is known; see dispatch --help`,
-		"gpu list --json now": `cannot list GPUs with "--json now": only --json is known; see dispatch --help`,
-		"plan extra":          `cannot plan "extra": plan takes no arguments; see dispatch --help`,
-		"--verbose":           `cannot run "--verbose": no such command; see dispatch --help`,
+		"nonsense":            `cannot run dispatch "nonsense": no such command; see dispatch --help`,
+		"gpu":                 "cannot run dispatch gpu without a command: want one of top, list, detect, verify, health, status, evidence, withhold, return, prove, release; see dispatch gpu --help",
+		"gpu lost":            `cannot run dispatch gpu "lost": no such command; did you mean list?; see dispatch gpu --help`,
+		"explain":             `cannot run dispatch explain with "": want dispatch explain N [--json]; see dispatch explain --help`,
+		"gpu list --xml":      "cannot run dispatch gpu list: unknown flag: --xml; see dispatch gpu list --help",
+		"gpu list --json now": `cannot run dispatch gpu list with "now": want dispatch gpu list [--json]; see dispatch gpu list --help`,
+		"plan extra":          `cannot run dispatch plan with "extra": want dispatch plan; see dispatch plan --help`,
+		"--verbose":           "cannot run dispatch: unknown flag: --verbose; see dispatch --help",
 	} {
 		stdout, stderr, code := u.person(strings.Fields(line)...)
 		require.Equal(t, 2, code, line)
@@ -47,7 +47,7 @@ func TestHelpAndVersion(t *testing.T) {
 		stdout, stderr, code := u.person(args...)
 		require.Zero(t, code, args)
 		require.Empty(t, stderr, args)
-		for _, word := range []string{"dispatch plan", "dispatch gpu list [--json]", "dispatch explain N", "CHARM_ROOT"} {
+		for _, word := range []string{"Usage: dispatch COMMAND", "\n  plan ", "GPUs of this unit: top, list, detect, ", "CHARM_ROOT"} {
 			require.Contains(t, stdout, word, args)
 		}
 	}

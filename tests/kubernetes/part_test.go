@@ -65,11 +65,15 @@ func (p *part) stop(t *testing.T, signal syscall.Signal) {
 	p.c = nil
 }
 
+// patience is longer than the minute for which a GPU stays leased after its pod ended
+// before the plugin had read its name.
+const patience = 2 * time.Minute
+
 // eventually waits for what a part does, and tells what there was last.
 func eventually(t *testing.T, what string, is func() (string, bool)) {
 	t.Helper()
 	last := ""
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
 		ok := false
 		if last, ok = is(); ok {
 			return

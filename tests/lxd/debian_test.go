@@ -39,6 +39,11 @@ func series() (codename string, files map[string]string, err error) {
 		codename = "noble"
 		files["rootfs/usr/lib/os-release"] = "ID=ubuntu\nVERSION_ID=\"24.04\"\nVERSION_CODENAME=noble\nPRETTY_NAME=\"a Debian that says it is Ubuntu 24.04\"\n"
 	}
+	if codename == "resolute" {
+		// From systemd 258 on it fails in unprivileged containers (systemd#39036, lxd#16860);
+		// an empty file masks it.
+		files["rootfs/etc/systemd/system/console-getty.service"] = ""
+	}
 	return codename, files, err
 }
 

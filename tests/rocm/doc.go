@@ -1,4 +1,4 @@
-// Package amd tests what comes from apt repositories with the real apt: the
+// Package rocm tests what comes from apt repositories with the real apt: the
 // built dispatch, and the plans of internal/gpu/amd, in a throwaway Debian made by
 // debootstrap from this machine's own mirror. The repositories are made here:
 // packages with the names and the habits of AMD's, signed by a key of the

@@ -1,6 +1,7 @@
 package terraform
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -56,17 +57,36 @@ type metadata struct {
 	Provides, Requires, Resources map[string]any
 }
 
+var update = flag.Bool("update", false, "write the endpoints of metadata.yaml into terraform/outputs.tf")
+
+// endpointsOutput returns an output with a row for each endpoint, as `tofu fmt` formats it.
+func endpointsOutput(name, description string, endpoints map[string]any) string {
+	names := slices.Sorted(maps.Keys(endpoints))
+	width := 0
+	for _, n := range names {
+		width = max(width, len(n))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "output %q {\n  description = %q\n  value = {\n", name, description)
+	for _, n := range names {
+		fmt.Fprintf(&b, "    %-*s = %q\n", width, strings.ReplaceAll(n, "-", "_"), n)
+	}
+	b.WriteString("  }\n}\n")
+	return b.String()
+}
+
 func TestOutputsAreTheCharmsEndpoints(t *testing.T) {
 	var m metadata
 	readYAML(t, "metadata.yaml", &m)
-	outputs := read(t, "terraform/outputs.tf")
-	for head, endpoints := range map[string]map[string]any{`output "provides"`: m.Provides, `output "requires"`: m.Requires} {
-		values := block(t, outputs, head)
-		require.ElementsMatch(t, slices.Collect(maps.Keys(endpoints)), quoted(t, values, `(?m)^    \w+ += `), head)
-		for _, m := range regexp.MustCompile(`(?m)^    (\w+) += "(.*)"$`).FindAllStringSubmatch(values, -1) {
-			require.Equal(t, strings.ReplaceAll(m[2], "-", "_"), m[1], head)
-		}
+	want := endpointsOutput("provides", "Endpoints that the charm provides.", m.Provides) + "\n" +
+		endpointsOutput("requires", "Endpoints that the charm requires.", m.Requires)
+	has := read(t, "terraform/outputs.tf")
+	if *update {
+		head, _, _ := strings.Cut(has, `output "provides"`)
+		require.NoError(t, os.WriteFile(filepath.Join(root, "terraform", "outputs.tf"), []byte(head+want), 0o644))
+		return
 	}
+	require.True(t, strings.HasSuffix(has, want), "go test ./tests/terraform -update writes the endpoints")
 }
 
 func TestModuleKnowsTheCharm(t *testing.T) {

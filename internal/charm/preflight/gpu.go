@@ -104,6 +104,8 @@ func (p *preflight) toolkitAMD() Check {
 		return ok(name, "%s %s", amd.ToolkitPackage, s.Package.Version)
 	case s.Package.Broken():
 		return warn(name, "run: sudo dpkg --configure -a", "%s is %s: an installation did not finish", amd.ToolkitPackage, s.Package.Status)
+	case p.cfg.Toolkit == "auto" && amd.MissingToolkit(p.machine.Series) != "":
+		return ok(name, "%s", amd.MissingToolkit(p.machine.Series))
 	case s.Attempt != nil && s.Attempt.Unreachable && p.cfg.Toolkit == "auto":
 		return ok(name, "%s; tasks get their GPUs without it", s.Attempt.Text())
 	case s.Attempt != nil:

@@ -191,9 +191,13 @@ func TestPreflightSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		"no kfd":              {gone("/dev/kfd"), "gpu", Failure, "no /dev/kfd", "lxc config device add"},
 		"no node":             {gone("/dev/dri/renderD128"), "gpu", Failure, "no AMD GPU passed through", "lxc config device add"},
 		"no toolkit":          {file("/var/lib/dpkg/status", ""), "toolkit", Warning, "amd-container-toolkit is not installed", "next hook"},
-		"no way to AMD":       {noToolkit(`{"attempt":2,"error":"cannot reach repo.radeon.com","unreachable":true}`), "toolkit", OK, "cannot reach repo.radeon.com (attempt 2); tasks get their GPUs without it", ""},
-		"AMD refuses":         {noToolkit(`{"attempt":2,"error":"repo.radeon.com answered 404"}`), "toolkit", Warning, "answered 404 (attempt 2)", "amd-container-toolkit=skip"},
-		"half a toolkit":      {file("/var/lib/dpkg/status", "Package: "+amd.ToolkitPackage+"\nStatus: install ok half-configured\nVersion: 1\n\n"), "toolkit", Warning, "half-configured", "dpkg --configure -a"},
+		"no such base": {func(t *testing.T, p *preflight, r *hosttest.Runner) {
+			file("/var/lib/dpkg/status", "")(t, p, r)
+			file("/etc/os-release", "ID=ubuntu\nVERSION_CODENAME=resolute\n")(t, p, r)
+		}, "toolkit", OK, "AMD has no packages for resolute; tasks get their GPUs without it", ""},
+		"no way to AMD":  {noToolkit(`{"attempt":2,"error":"cannot reach repo.radeon.com","unreachable":true}`), "toolkit", OK, "cannot reach repo.radeon.com (attempt 2); tasks get their GPUs without it", ""},
+		"AMD refuses":    {noToolkit(`{"attempt":2,"error":"repo.radeon.com answered 404"}`), "toolkit", Warning, "answered 404 (attempt 2)", "amd-container-toolkit=skip"},
+		"half a toolkit": {file("/var/lib/dpkg/status", "Package: "+amd.ToolkitPackage+"\nStatus: install ok half-configured\nVersion: 1\n\n"), "toolkit", Warning, "half-configured", "dpkg --configure -a"},
 		"no ROCm yet": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) { p.cfg.ROCmUsecases = []string{"hip", "opencl"} }, "toolchain", Warning,
 			"rocm-usecases is hip,opencl, and there is no ROCm in /opt/rocm", "next hook"},
 		"host unreachable": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {

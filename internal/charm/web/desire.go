@@ -78,9 +78,7 @@ func desireOwnWorker(d *Desired, o Observed) {
 // forgetOwnWorker waits for the web, which was just started, and takes the
 // worker from its list.
 func forgetOwnWorker(ctx context.Context, clock host.Clock, api *concourse.API, url, name string) error {
-	for waited := time.Duration(0); concourse.CheckWeb(ctx, url).State != concourse.Healthy && waited < role.WebSettleTime; waited += role.SettlePoll {
-		clock.Sleep(role.SettlePoll)
-	}
+	awaitWeb(ctx, clock, url)
 	workers, err := api.Workers(ctx)
 	if err != nil {
 		return err
@@ -97,4 +95,11 @@ func forgetOwnWorker(ctx context.Context, clock host.Clock, api *concourse.API, 
 		return api.Prune(ctx, name)
 	}
 	return nil
+}
+
+// awaitWeb waits until a web that was just started answers, up to role.WebSettleTime.
+func awaitWeb(ctx context.Context, clock host.Clock, url string) {
+	for waited := time.Duration(0); concourse.CheckWeb(ctx, url).State != concourse.Healthy && waited < role.WebSettleTime; waited += role.SettlePoll {
+		clock.Sleep(role.SettlePoll)
+	}
 }

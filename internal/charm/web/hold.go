@@ -38,8 +38,8 @@ const (
 
 // drainTime returns how long running builds get: the longest time that a worker gives its
 // tasks.
-func drainTime(o Observed) (longest time.Duration) {
-	for _, w := range o.Facts.Web.Workers {
+func drainTime(workers map[string]model.Worker) (longest time.Duration) {
+	for _, w := range workers {
 		longest = max(longest, w.Drain)
 	}
 	return longest
@@ -48,8 +48,15 @@ func drainTime(o Observed) (longest time.Duration) {
 // holdBefore holds builds before a web becomes one of another protocol.
 func holdBefore(o Observed) plan.Resource {
 	fits := o.Release.Version != "" && release.Fits(o.Installed, o.Release.Version)
-	if fits || !o.Units[concourse.WebUnit].Running() {
+	if fits {
 		return role.Series(nil)
+	}
+	if !o.Units[concourse.WebUnit].Running() {
+		if o.HeldUntil.IsZero() {
+			return role.Series(nil)
+		}
+		// The action run-migrations held builds. The time of the workers begins now.
+		return holdFile(o.Now.Add(2*drainTime(o.Facts.Web.Workers) + comeTime))
 	}
 	why := "workers of " + o.Installed + " get none from a web of " + o.Release.Version
 	if o.Release.Version == "" { // an attached release is not unpacked yet
@@ -59,29 +66,42 @@ func holdBefore(o Observed) plan.Resource {
 		if release.Fits(o.Installed, release.VersionOf(h.Root, o.ReleaseID)) {
 			return nil
 		}
-		limit := drainTime(o)
-		f := holdFile(h.Now().Add(2*limit + comeTime))
-		if err := h.WriteFile(f.Path, f.Data, f.Mode); err != nil {
-			return err
-		}
-		api := apiOf(o)
-		if err := api.HoldBuilds(ctx, true); err != nil {
-			return err
-		}
-		for waited := time.Duration(0); ; waited += holdPoll {
-			n, err := api.RunningBuilds(ctx)
-			switch {
-			case err != nil || n == 0:
-				return err
-			case waited >= limit:
-				return fmt.Errorf("%d running builds are errored: they did not end within %s, the longest worker-drain-timeout",
-					n, limit)
-			case ctx.Err() != nil:
-				return ctx.Err()
-			}
-			h.Sleep(holdPoll)
-		}
+		return Hold(ctx, h, apiOf(o), o.Facts.Web.Workers)
 	})
+}
+
+// Hold holds builds and waits for those that run, up to the longest worker-drain-timeout.
+func Hold(ctx context.Context, h host.Host, api *concourse.API, workers map[string]model.Worker) error {
+	limit := drainTime(workers)
+	f := holdFile(h.Now().Add(2*limit + comeTime))
+	if err := h.WriteFile(f.Path, f.Data, f.Mode); err != nil {
+		return err
+	}
+	if err := api.HoldBuilds(ctx, true); err != nil {
+		return err
+	}
+	for waited := time.Duration(0); ; waited += holdPoll {
+		n, err := api.RunningBuilds(ctx)
+		switch {
+		case err != nil || n == 0:
+			return err
+		case waited >= limit:
+			return fmt.Errorf("%d running builds are errored: they did not end within %s, the longest worker-drain-timeout",
+				n, limit)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		h.Sleep(holdPoll)
+	}
+}
+
+// Release lets builds start that Hold held, once the web at url answers.
+func Release(ctx context.Context, h host.Host, api *concourse.API, url string) error {
+	awaitWeb(ctx, h.Clock, url)
+	if err := api.HoldBuilds(ctx, false); err != nil {
+		return err
+	}
+	return h.Remove(HoldFile)
 }
 
 // holdFile returns HoldFile as it is while builds are held.
@@ -112,7 +132,8 @@ func heldUntil(root host.Root, f model.Facts) (time.Time, error) {
 // desireHold lets builds start again once the workers have followed the web, or their
 // time is over.
 func desireHold(d *Desired, o Observed) {
-	if o.HeldUntil.IsZero() || o.InstalledID != o.ReleaseID {
+	stays := o.InstalledID == o.ReleaseID || o.Release.Version != "" && release.Fits(o.Installed, o.Release.Version)
+	if o.HeldUntil.IsZero() || !stays {
 		return
 	}
 	var behind []string
@@ -146,10 +167,7 @@ func letStart(ctx context.Context, h host.Host, o Observed) error {
 			return fmt.Errorf("the web at %s still runs %s", peer, v)
 		}
 	}
-	if err := apiOf(o).HoldBuilds(ctx, false); err != nil {
-		return err
-	}
-	return h.Remove(HoldFile)
+	return Release(ctx, h, apiOf(o), localURL(o))
 }
 
 // firstOf names the first units of many.

@@ -96,6 +96,22 @@ func TestWebHoldsBuildsBeforeItsWorkersGetNoneFromIt(t *testing.T) {
 	}
 }
 
+// The web is stopped since run-migrations held builds. The time of the workers begins with
+// the switch.
+func TestHoldOfAStoppedWebIsRenewed(t *testing.T) {
+	o := upgrading(t, &schedulingWeb{})
+	o.Units = nil
+	h := hosttest.Quiet(t, hosttest.Root(t))
+	p, err := plan.Diff(t.Context(), h, holdBefore(o))
+	require.NoError(t, err)
+	require.Empty(t, p, "no builds are held")
+	o.HeldUntil = o.Now.Add(-time.Hour)
+	require.NoError(t, roletest.Changes(t, h, []plan.Resource{holdBefore(o)})[0].Do(t.Context()))
+	until, err := heldUntil(h.Root, model.Facts{})
+	require.NoError(t, err)
+	require.Equal(t, o.Now.Add(2*10*time.Second+comeTime).UTC(), until)
+}
+
 func TestBuildsStartAgainOnceTheWorkersFollowed(t *testing.T) {
 	for name, c := range map[string]struct {
 		worker string

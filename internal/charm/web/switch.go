@@ -16,13 +16,17 @@ import (
 func beforeWebSwitch(o Observed, db concourse.WebDatabase, env map[string]string) plan.Resource {
 	return role.StepOf("compare the database with the release", "a release that is older than the database can't use it",
 		func(ctx context.Context, h host.Host) error {
-			from, _, _ := release.Installed(h.Root)
-			current, supported, err := concourse.DatabaseVersions(ctx, h, path.Join(release.Dir, o.ReleaseID), db, env)
-			if err == nil && current > supported {
-				return &release.DowngradeError{From: from, To: o.Release.Version, Schema: supported}
+			from, id, used := release.Installed(h.Root)
+			inUse := ""
+			if used {
+				inUse = path.Join(release.Dir, id)
 			}
+			can, supported, err := concourse.CanUse(ctx, h, path.Join(release.Dir, o.ReleaseID), inUse, db, env)
 			if err != nil {
 				return databaseError{err}
+			}
+			if !can {
+				return &release.DowngradeError{From: from, To: release.VersionOf(h.Root, o.ReleaseID), Schema: supported}
 			}
 			return nil
 		})

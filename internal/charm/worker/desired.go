@@ -29,11 +29,12 @@ type Worker struct {
 	Known KnownGPUs           // to be remembered
 	Asked string              // release that was asked for its limit
 
-	Kubernetes bool // the kubelet is offered the GPUs after applying
-	Exporter   bool // rocm-exporter should be running after applying
-	Toolkit    bool // the toolkit is wanted; a failed attempt belongs into the status
-	NVIDIA     bool // the same for NVIDIA's
-	Describes  bool // applying can give tasks NVIDIA GPUs that they have not now
+	Kubernetes bool   // the kubelet is offered the GPUs after applying
+	Exporter   bool   // rocm-exporter should be running after applying
+	Toolkit    bool   // the toolkit is wanted; a failed attempt belongs into the status
+	NoToolkit  string // why this base has no toolkit, for check-status
+	NVIDIA     bool   // the same for NVIDIA's
+	Describes  bool   // applying can give tasks NVIDIA GPUs that they have not now
 	Driver     *Driver
 }
 

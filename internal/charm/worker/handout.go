@@ -27,7 +27,7 @@ func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 		d.Toolkit = true
 		want := amd.Toolkit{Mode: o.Config.Toolkit, Version: o.Config.ToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
 			Series: o.Machine.Series, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), Seen: o.Toolkit, Now: o.Now}.Want()
-		d.Resources = append(d.Resources, want.Resources...)
+		d.Resources, d.NoToolkit = append(d.Resources, want.Resources...), want.Missing
 		if want.Note != "" {
 			d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: want.Note})
 		}

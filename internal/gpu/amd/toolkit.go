@@ -129,6 +129,7 @@ func ObserveToolkit(r host.Root) (ToolkitState, error) {
 type ToolkitWant struct {
 	Resources []plan.Resource
 	Note      string // the unit works without the toolkit
+	Missing   string // why auto continues without the toolkit on this base, only for check-status
 	Blocked   string // the operator must change this first
 }
 
@@ -148,6 +149,12 @@ func (t Toolkit) Want() ToolkitWant {
 		text := notInstalled + ": " + problem
 		if t.Mode == toolkitRequired {
 			return ToolkitWant{Blocked: text + ", or set amd-container-toolkit=auto"}
+		}
+		if why := MissingToolkit(t.Series); why != "" {
+			if !t.Seen.Package.Installed() {
+				forget.Missing = why
+			}
+			return forget
 		}
 		forget.Note = text
 		return forget
@@ -193,6 +200,16 @@ func (t Toolkit) malformed() string {
 		return "rocm-base-url: the value is not a URL like " + BaseURL + " (a password can't be part of it)"
 	}
 	return ""
+}
+
+// MissingToolkit returns why a base of the charm has no toolkit, "" if AMD's repository
+// has packages for the base. An operator can change nothing there, and tasks get their
+// GPUs without the toolkit.
+func MissingToolkit(series string) string {
+	if seriesNumbers[series] == "" || slices.Contains(toolkitSeries, series) {
+		return ""
+	}
+	return fmt.Sprintf("%s: AMD has no packages for %s; tasks get their GPUs without it", notInstalled, series)
 }
 
 // impossible describes why this machine cannot have the package.

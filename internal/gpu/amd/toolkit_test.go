@@ -147,6 +147,34 @@ func TestToolkitNeedsAKnownSeriesArchitectureAndDriver(t *testing.T) {
 	}
 }
 
+// The charm is built for Ubuntu 26.04, which AMD has no toolkit for: with auto nobody
+// can change that, so the status does not show it.
+func TestBaseWithoutToolkitIsForCheckStatusAlone(t *testing.T) {
+	h, r, k := unit(t, "")
+	k.Series = "resolute"
+	const why = "amd-container-toolkit not installed: AMD has no packages for resolute; tasks get their GPUs without it"
+	w, p, _, err := hook(t, h, k)
+	require.NoError(t, err)
+	require.Equal(t, why, w.Missing)
+	require.Empty(t, w.Note+w.Blocked)
+	require.Empty(t, p)
+	require.Empty(t, r.Ran)
+
+	dpkg(t, h, "install ok installed", "1.2.0")
+	w, _, _, err = hook(t, h, k)
+	require.NoError(t, err)
+	require.Empty(t, w.Missing+w.Note+w.Blocked, "a person installed it")
+
+	k.Mode = toolkitRequired
+	w, _, _, err = hook(t, h, k)
+	require.NoError(t, err)
+	require.Equal(t, "amd-container-toolkit not installed: AMD has no packages for resolute, only for jammy and noble; use such a base, or set amd-container-toolkit=auto", w.Blocked)
+
+	for _, series := range []string{"jammy", "noble", "plucky", ""} {
+		require.Empty(t, MissingToolkit(series), series)
+	}
+}
+
 func TestInstalledToolkitStaysWithoutItsDriver(t *testing.T) {
 	h, _, k := unit(t, mirror(t))
 	require.NoError(t, h.Remove(driverDir))

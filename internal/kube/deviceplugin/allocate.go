@@ -3,7 +3,6 @@ package deviceplugin
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
@@ -82,7 +81,7 @@ func (p *plugin) start(ids []string) error {
 // sameNodes refuses a container that would get another GPU's nodes: the kubelet keeps the
 // answer to Allocate over a reboot, which may give a GPU another number.
 func (p *plugin) sameNodes(ids []string, found []int) error {
-	notes, err := readNotes(p.socketDir(), time.Time{})
+	notes, err := readNotes(p.socketDir(), nil)
 	if err != nil {
 		return nil // it has none, or they are not for us to understand
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -76,6 +77,7 @@ func (p *plugin) settle(ctx context.Context) error {
 	err = errors.Join(err, p.seen.leases.GiveBack(c.back))
 	if c.ask && p.now().Sub(p.asked) > askAgain {
 		p.asked = p.now()
+		p.before, _ = os.Stat(filepath.Join(p.socketDir(), notesFile)) // nil if there are none
 		for _, s := range p.services {
 			s.again()
 		}
@@ -86,13 +88,13 @@ func (p *plugin) settle(ctx context.Context) error {
 // askAgain is how often the kubelet is made to write its notes while they are needed.
 const askAgain = 10 * time.Second
 
-// noted are the GPUs of the kubelet's notes, nil where these are older than its last list
-// of pods, or not to be had.
+// noted returns the GPUs of the kubelet's notes, nil if the kubelet has not written them
+// since it was asked to, or if they can't be read.
 func (p *plugin) noted() map[int]bool {
 	if p.asked.IsZero() {
 		return nil
 	}
-	notes, err := readNotes(p.socketDir(), p.asked)
+	notes, err := readNotes(p.socketDir(), p.before)
 	if err != nil || notes == nil {
 		return nil
 	}

@@ -134,6 +134,25 @@ func TestInitContainerHoldsItsGPU(t *testing.T) {
 	require.Empty(t, holders(t, p)[0])
 }
 
+// The kernel stamps files with its last tick, so notes that the kubelet writes at once look
+// older than the question.
+func TestNotesOfTheSameTickAreYoung(t *testing.T) {
+	p, k, w, _ := unit(t)
+	clock := time.Now()
+	p.now = func() time.Time { return clock }
+	turn(t, p)
+	answer, err := w.allocate(gpu0)
+	require.NoError(t, err)
+	k.notes(clock, "main", "amd.com/gpu", answer.ContainerResponses[0], gpu0)
+	turn(t, p)
+	clock = clock.Add(2 * toCome)
+	turn(t, p)
+	require.Equal(t, lease.PodToCome, holders(t, p)[0])
+	k.notes(clock.Add(-4*time.Millisecond), "", "", nil)
+	turn(t, p)
+	require.Empty(t, holders(t, p)[0])
+}
+
 // The clock that the lease was recorded by was an hour ahead.
 func TestPodThatNeverCameGivesItsGPUBackThoughTheClockWasSetBack(t *testing.T) {
 	p, k, w, _ := unit(t)

@@ -28,6 +28,7 @@ type plugin struct {
 	seen machine
 
 	asked   time.Time             // for the kubelet's notes, by turn
+	before  os.FileInfo           // the notes when it asked, nil if there were none
 	awaited map[awaited]time.Time // when turn first saw each
 }
 

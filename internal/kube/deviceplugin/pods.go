@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
@@ -69,14 +68,16 @@ type note struct {
 	AllocResp    []byte              // the plugin's answer
 }
 
-// readNotes reads them where they are not older than since.
-func readNotes(dir string, since time.Time) ([]note, error) {
+// readNotes reads the notes, and returns nil if they are still those of before. It compares
+// no time of a file with the clock: the kernel stamps files with its last tick, which is
+// up to 10 ms old, and the kubelet writes its notes sooner than that.
+func readNotes(dir string, before os.FileInfo) ([]note, error) {
 	file := filepath.Join(dir, notesFile)
 	st, err := os.Stat(file)
 	switch {
 	case err != nil:
 		return nil, err
-	case st.ModTime().Before(since):
+	case before != nil && os.SameFile(st, before) && st.ModTime().Equal(before.ModTime()):
 		return nil, nil
 	case st.Size() > maxNotes:
 		return nil, fmt.Errorf("cannot read %s: it has more than %d bytes", file, maxNotes)

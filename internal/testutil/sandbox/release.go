@@ -13,14 +13,20 @@ import (
 const Schema = "/database-schema"
 
 // standIn is a program of a Concourse release. What it knows beside its version
-// is `concourse migrate`: a release x.y.z has the schema xyz.
+// is `concourse migrate`: a release x.y.z has the schema xyz. As with Concourse, a release
+// that lacks a migration takes it for done after a newer one has undone it.
 const standIn = `#!/bin/sh
 # A stand-in of a Concourse release: it knows its version, and one of a database.
-root=${0%%/var/lib/concourse/*} root=${root%%/opt/concourse-ci-machine/*} schema=$root` + Schema + `
+root=${0%%/var/lib/concourse/*} root=${root%%/opt/concourse-ci-machine/*} schema=$root` + Schema + ` own=$(echo %[1]s | tr -d .)
 case "$1 $2" in
-"migrate --supported-db-version") echo %[1]s | tr -d . ;;
-"migrate --current-db-version") cat "$schema" || { echo 'relation "migrations_history" does not exist' >&2; exit 1; } ;;
-"migrate --migrate-db-to-version="*) echo "${2#*=}" >"$schema" ;;
+"migrate --supported-db-version") echo "$own" ;;
+"migrate --current-db-version")
+	if [ -e "$schema-undone" ] && [ "$own" -lt "$(cat "$schema-undone")" ]; then cat "$schema-undone"; exit; fi
+	cat "$schema" || { echo 'relation "migrations_history" does not exist' >&2; exit 1; } ;;
+"migrate --migrate-db-to-version="*)
+	rm -f "$schema-undone"
+	if [ -e "$schema" ] && [ "${2#*=}" -lt "$(cat "$schema")" ]; then echo "$own" >"$schema-undone"; fi
+	echo "${2#*=}" >"$schema" ;;
 *) echo %[1]s ;;
 esac
 `

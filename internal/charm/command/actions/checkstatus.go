@@ -144,9 +144,12 @@ func (c *Actions) checkServices(ctx context.Context, u unitNow, r *report) {
 	if u.Want.Worker.Exporter {
 		c.checkGPUs(ctx, r)
 	}
-	// The status has no word of it; see amd.ToolkitNote.
+	// The status shows neither; see amd.ToolkitNote and amd.MissingToolkit.
 	if last := amd.ReadAttempt(c.Host.Root); u.Want.Worker.Toolkit && last != nil && last.Unreachable {
 		r.add("toolkit", nil, last.Text()+"; tasks get their GPUs without it")
+	}
+	if why := u.Want.Worker.NoToolkit; why != "" {
+		r.add("toolkit", nil, why)
 	}
 	c.checkLeases(r)
 	c.checkInService(u.Facts.Unit, r)

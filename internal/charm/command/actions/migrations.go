@@ -7,6 +7,7 @@ import (
 
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 )
@@ -35,6 +36,16 @@ func (c *Actions) runMigrations(ctx context.Context, u unitNow, params map[strin
 		results["message"] = "the database has this version"
 		return results, nil
 	}
+	if err := concourse.CanMigrate(current, supported, to); err != nil {
+		return results, err
+	}
+	down, api := to < current, c.api(u)
+	if down { // a web of the older release may have no workers at first
+		c.say(ctx)("Waiting for running builds to end")
+		if err := web.Hold(ctx, c.Host, api, u.Facts.Web.Workers); err != nil {
+			c.say(ctx)(fmt.Sprintf("Builds: %v", err))
+		}
+	}
 	if _, err := c.Host.Run(ctx, resource.Systemctl("stop", concourse.WebUnit)); err != nil {
 		return results, err
 	}
@@ -43,11 +54,15 @@ func (c *Actions) runMigrations(ctx context.Context, u unitNow, params map[strin
 		results["after"] = to
 	}
 	if to < supported && failed == nil {
-		// A web that starts migrates up again.
-		results["message"] = "the web is stopped: set version= to the release that this version is for, or run restart-services to go up again"
+		results["message"] = "the web is stopped: the next hook starts the release that version= names; " +
+			"if that is the newer one, it migrates up again"
 		return results, nil
 	}
-	if _, err := c.Host.Run(ctx, resource.Systemctl("start", concourse.WebUnit)); err != nil && failed == nil {
+	_, err = c.Host.Run(ctx, resource.Systemctl("start", concourse.WebUnit))
+	if err == nil && down {
+		err = web.Release(ctx, c.Host, api, u.Want.Web.LocalURL)
+	}
+	if failed == nil {
 		failed = err
 	}
 	return results, failed

@@ -12,9 +12,8 @@ var becomeProgram = syscall.Exec
 
 // becomeBaseline replaces dispatch with the charm's program gpu-baseline, which is not
 // linked into dispatch. It returns only if the program cannot be started.
-func (p *caller) becomeBaseline(args []string) int {
+func (p *caller) becomeBaseline(args []string) error {
 	file := filepath.Join(p.charm.CharmDir, "bin", "gpu-baseline")
 	err := becomeProgram(file, append([]string{file}, args...), os.Environ())
-	fmt.Fprintf(p.stderr, "dispatch: cannot start %s: %v\n", file, err)
-	return 1
+	return fmt.Errorf("cannot start %s: %w", file, err)
 }

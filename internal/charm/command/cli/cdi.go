@@ -3,12 +3,11 @@ package cli
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
@@ -19,121 +18,27 @@ import (
 	"concourse-ci-machine/internal/gpu/cdi"
 )
 
-const cdiUsage = `Usage: dispatch cdi list|generate|validate|refresh [flags]
-
-Describes AMD's GPUs for container tools (CDI), on any machine; list, generate and
-validate need neither Juju nor AMD's tools. See dispatch cdi COMMAND --help.
-
-  list      the names of this machine's GPUs
-  generate  writes their description
-  validate  tells whether a description is this machine's
-  refresh   of a unit: what its next hook would write
-`
-
-const cdiListUsage = `Usage: dispatch cdi list [--json]
-
-Prints the CDI names of this machine's AMD GPUs, and below each its render node, in
-the form of amd-ctk cdi list. It looks at the machine, not at a file. GPUs that can't
-be used are named on stderr, with the reason.
-
-  --json  names, other names, PCI addresses and all nodes
-  --help  print this text and exit
-
-Exit status: 0 done, 1 failed, 2 wrong command line.
-`
-
-const cdiGenerateUsage = `Usage: dispatch cdi generate [flags]
-
-Writes the CDI description of this machine's AMD GPUs, and prints what it changes. A
-description by another tool that is at ` + cdi.Path + ` is moved to
-` + cdi.Path + `.before-concourse. A file that is right is left alone.
-
-  --output=FILE  where to; - is standard output (default ` + cdi.Path + `)
-  --format=NAME  json or yaml (default: by FILE's name, else json)
-  --dry-run      print what would be done, change nothing
-  --help         print this text and exit
-
-Exit status: 0 done, 1 failed, no GPU to describe, or no usable /dev/kfd: the description
-is written and containers can't compute with it, 2 wrong command line.
-`
-
-const cdiValidateUsage = `Usage: dispatch cdi validate [flags] [FILE]
-
-Compares a CDI description, by any tool, with this machine's AMD GPUs, and prints each
-difference. FILE is ` + cdi.Path + ` where none is named.
-
-  --path=FILE  the same as FILE
-  --json       file, valid and differences, as JSON
-  --help       print this text and exit
-
-Exit status: 0 it is what the machine has, 1 it is not, or can't be read, 2 wrong
-command line.
-`
-
-func (p *caller) cdi(args []string) int {
-	if len(args) == 0 {
-		return p.wrong("cannot run cdi without a command: want cdi list, generate, validate or refresh")
-	}
-	switch name, rest := args[0], args[1:]; {
-	case name == "list":
-		return p.cdiList(rest)
-	case name == "generate":
-		return p.cdiGenerate(rest)
-	case name == "validate":
-		return p.cdiValidate(rest)
-	case name == "refresh" && len(rest) == 0:
-		return p.done(p.charm.RefreshCDI(p.ctx, p.stdout))
-	case isHelp(name) || name == "refresh" && isHelp(rest[0]):
-		fmt.Fprint(p.stdout, cdiUsage)
-		return 0
-	}
-	return p.wrong("cannot run cdi %q: want cdi list, generate, validate or refresh", strings.Join(args, " "))
-}
-
-func isHelp(arg string) bool { return arg == "--help" || arg == "-h" || arg == "help" }
-
-// flags reads a subcommand's flags, which may stand before and after its other words;
-// ended says that code is the exit status: help was asked for, or the line is wrong.
-func (p *caller) flags(fs *flag.FlagSet, usage, what string, args []string) (words []string, code int, ended bool) {
-	fs.SetOutput(io.Discard) // errors and usage are printed here
-	for {
-		switch err := fs.Parse(args); {
-		case errors.Is(err, flag.ErrHelp):
-			fmt.Fprint(p.stdout, usage)
-			return nil, 0, true
-		case err != nil:
-			return nil, p.wrong("cannot %s: %v", what, err), true
-		case fs.NArg() == 0:
-			return words, 0, false
-		}
-		words, args = append(words, fs.Arg(0)), fs.Args()[1:]
-	}
-}
-
-func (p *caller) cdiList(args []string) int {
-	fs := flag.NewFlagSet("cdi list", flag.ContinueOnError)
-	fs.BoolVar(&p.format.JSON, "json", false, "")
-	words, code, ended := p.flags(fs, cdiListUsage, "list CDI names", args)
-	if ended {
-		return code
-	}
-	if len(words) > 0 {
-		return p.wrong("cannot list CDI names with %q: only flags are known", words[0])
-	}
-	m, err := cdi.OfMachine(p.charm.Host.Root)
-	if err != nil {
-		return p.done(err)
-	}
-	list := cdi.List(m.Spec)
-	if p.format.JSON {
-		return p.done(term.JSON(p.stdout, struct {
-			Kind string       `json:"kind"`
-			GPUs []cdi.Listed `json:"gpus"`
-			Left []string     `json:"left_out"`
-		}{cdi.Kind, list, append([]string{}, m.Left...)}))
-	}
-	p.leftOut(m.Left)
-	return p.done(cdi.WriteList(p.stdout, list))
+func (p *caller) cdiListCommand() command {
+	return command{words: "cdi list", json: true, text: "list the names of this machine's AMD GPUs for container tools",
+		long: "Prints the CDI names of this machine's AMD GPUs, and below each its render node, in the form of " +
+			"amd-ctk cdi list. It reads the machine, not a file. GPUs that cannot be used are named on " +
+			"stderr with the reason.",
+		run: func([]string) error {
+			m, err := cdi.OfMachine(p.charm.Host.Root)
+			if err != nil {
+				return err
+			}
+			list := cdi.List(m.Spec)
+			if p.format.JSON {
+				return term.JSON(p.stdout, struct {
+					Kind string       `json:"kind"`
+					GPUs []cdi.Listed `json:"gpus"`
+					Left []string     `json:"left_out"`
+				}{cdi.Kind, list, append([]string{}, m.Left...)})
+			}
+			p.leftOut(m.Left)
+			return cdi.WriteList(p.stdout, list)
+		}}
 }
 
 func (p *caller) leftOut(left []string) {
@@ -142,55 +47,66 @@ func (p *caller) leftOut(left []string) {
 	}
 }
 
-func (p *caller) cdiGenerate(args []string) int {
-	fs := flag.NewFlagSet("cdi generate", flag.ContinueOnError)
-	output, format, dry := fs.String("output", cdi.Path, ""), fs.String("format", "", ""), fs.Bool("dry-run", false, "")
-	words, code, ended := p.flags(fs, cdiGenerateUsage, "describe GPUs", args)
-	if ended {
-		return code
-	}
-	if *format == "" {
-		*format = "json"
-		if ext := filepath.Ext(*output); ext == ".yaml" || ext == ".yml" {
-			*format = "yaml"
-		}
-	}
-	switch {
-	case len(words) > 0:
-		return p.wrong("cannot describe GPUs with %q: only flags are known, as --output=%[1]s", words[0])
-	case *output == "":
-		return p.wrong("cannot describe GPUs in a file without a name: want --output=FILE, or - for standard output")
-	case *format != "json" && *format != "yaml":
-		return p.wrong("cannot describe GPUs as %q: want json or yaml", *format)
-	case *format == "yaml" && *output == cdi.Path:
-		return p.wrong("cannot write YAML to %s: want another --output, or - for standard output", cdi.Path)
-	}
+func (p *caller) cdiGenerateCommand() command {
+	output, format, dry := cdi.Path, "", false
+	return command{words: "cdi generate", text: "write the CDI description of this machine's AMD GPUs",
+		long: "Writes the CDI description of this machine's AMD GPUs, and prints what it changes. A description " +
+			"by another tool at " + cdi.Path + " is moved to " + cdi.Path + ".before-concourse. A correct file is left alone.\n\n" +
+			"It fails if there is no GPU. Without a usable /dev/kfd it writes the description and fails, " +
+			"because containers cannot compute with it.",
+		flags: func(fs *pflag.FlagSet) {
+			fs.StringVar(&output, "output", output, "`FILE` to write; - is standard output")
+			fs.StringVar(&format, "format", "", "`NAME` of the format, json or yaml (default: by FILE's name, else json)")
+			fs.BoolVar(&dry, "dry-run", false, "print what would be done, change nothing")
+		},
+		run: func([]string) error {
+			if format == "" {
+				format = "json"
+				if ext := filepath.Ext(output); ext == ".yaml" || ext == ".yml" {
+					format = "yaml"
+				}
+			}
+			switch {
+			case output == "":
+				return &wrongLine{text: "cannot describe GPUs in a file without a name: want --output=FILE, or - for standard output"}
+			case format != "json" && format != "yaml":
+				return &wrongLine{text: fmt.Sprintf("cannot describe GPUs as %q: want json or yaml", format)}
+			case format == "yaml" && output == cdi.Path:
+				return &wrongLine{text: "cannot write YAML to " + cdi.Path + ": want another --output, or - for standard output"}
+			}
+			return p.generateCDI(output, format, dry)
+		}}
+}
+
+// generateCDI writes the description of the machine's GPUs to a file, or to standard output
+// for "-".
+func (p *caller) generateCDI(output, format string, dry bool) error {
 	m, err := cdi.OfMachine(p.charm.Host.Root)
 	if err != nil {
-		return p.done(err)
+		return err
 	}
 	p.leftOut(m.Left)
 	if m.Spec == nil {
-		return p.done(errors.New("cannot describe GPUs: this machine has no AMD GPU that a container could use; dispatch gpu list says what it has"))
+		return errors.New("cannot describe GPUs: this machine has no AMD GPU that a container could use; dispatch gpu list says what it has")
 	}
-	data, err := encodeSpec(m.Spec, *format, *output == cdi.Path)
+	data, err := encodeSpec(m.Spec, format, output == cdi.Path)
 	if err != nil {
-		return p.done(err)
+		return err
 	}
-	if *output == "-" {
+	if output == "-" {
 		_, err := p.stdout.Write(data)
-		return p.done(errors.Join(err, canCompute(m.KFD)))
+		return errors.Join(err, canCompute(m.KFD))
 	}
-	file, err := filepath.Abs(*output)
+	file, err := filepath.Abs(output)
 	if err != nil {
-		return p.done(err)
+		return err
 	}
 	var want []plan.Resource
 	if file == cdi.Path {
 		want = append(want, cdi.Keep{})
 	}
-	err = p.carryOut(*dry, append(want, resource.File{Path: file, Data: data, Mode: 0o644})...)
-	return p.done(errors.Join(err, canCompute(m.KFD)))
+	err = p.carryOut(dry, append(want, resource.File{Path: file, Data: data, Mode: 0o644})...)
+	return errors.Join(err, canCompute(m.KFD))
 }
 
 // canCompute returns an error if containers can only render and decode with the GPUs. They
@@ -235,36 +151,42 @@ func (p *caller) carryOut(dry bool, want ...plan.Resource) error {
 	return err
 }
 
-func (p *caller) cdiValidate(args []string) int {
-	fs := flag.NewFlagSet("cdi validate", flag.ContinueOnError)
-	path := fs.String("path", "", "")
-	fs.BoolVar(&p.format.JSON, "json", false, "")
-	words, code, ended := p.flags(fs, cdiValidateUsage, "validate a CDI description", args)
-	if ended {
-		return code
-	}
-	if *path != "" {
-		words = append(words, *path)
-	}
-	if len(words) > 1 {
-		return p.wrong("cannot validate %q: want one file", strings.Join(words, " "))
-	}
-	file, err := filepath.Abs(append(words, cdi.Path)[0])
+func (p *caller) cdiValidateCommand() command {
+	path := ""
+	return command{words: "cdi validate", args: "[FILE]", max: 1, json: true,
+		text: "compare a CDI description with this machine",
+		long: "Compares a CDI description, by any tool, with this machine's AMD GPUs, and prints each difference. " +
+			"The default FILE is " + cdi.Path + ". It fails if they differ or the file cannot be read.",
+		flags: func(fs *pflag.FlagSet) { fs.StringVar(&path, "path", "", "the same as `FILE`") },
+		run: func(words []string) error {
+			if path != "" {
+				words = append(words, path)
+			}
+			if len(words) > 1 {
+				return &wrongLine{text: fmt.Sprintf("cannot validate %q: want one file", strings.Join(words, " "))}
+			}
+			return p.validateCDI(append(words, cdi.Path)[0])
+		}}
+}
+
+func (p *caller) validateCDI(name string) error {
+	file, err := filepath.Abs(name)
 	if err != nil {
-		return p.done(err)
+		return err
 	}
 	has, err := cdi.ReadSpec(p.charm.Host.Root, file)
 	if err != nil {
-		return p.done(err)
+		return err
 	}
 	m, err := cdi.OfMachine(p.charm.Host.Root)
 	if err != nil {
-		return p.done(err)
+		return err
 	}
-	return p.validated(file, cdi.Differences(has, m.Spec), m.Left)
+	return p.showDifferences(file, cdi.Differences(has, m.Spec), m.Left)
 }
 
-func (p *caller) validated(file string, diffs, left []string) int {
+// showDifferences prints the differences between a description and the machine.
+func (p *caller) showDifferences(file string, diffs, left []string) error {
 	valid := len(diffs) == 0
 	if p.format.JSON {
 		if err := term.JSON(p.stdout, struct {
@@ -272,7 +194,7 @@ func (p *caller) validated(file string, diffs, left []string) int {
 			Valid       bool     `json:"valid"`
 			Differences []string `json:"differences"`
 		}{file, valid, append([]string{}, diffs...)}); err != nil {
-			return p.done(err)
+			return err
 		}
 	} else {
 		p.leftOut(left)
@@ -285,7 +207,7 @@ func (p *caller) validated(file string, diffs, left []string) int {
 		}
 	}
 	if !valid {
-		return p.done(fmt.Errorf("%s is not what this machine has; run: dispatch cdi generate --output %[1]s", file))
+		return fmt.Errorf("%s is not what this machine has; run: dispatch cdi generate --output %[1]s", file)
 	}
-	return 0
+	return nil
 }

@@ -1,6 +1,5 @@
-// Package cli is the command line of dispatch: it tells a call by Juju from a
-// call by a person, and hands both to packages charm and actions. It holds no logic of its
-// own beyond reading arguments and choosing an exit status.
+// Package cli implements the command line of dispatch. It distinguishes a call by Juju from a
+// call by a person, and hands both to packages charm and actions. It decides nothing else.
 package cli
 
 import (
@@ -45,12 +44,11 @@ func Run(h host.Host, exe string, args []string, env func(string) string, stdout
 		c.Probe, c.Read = actions.NewProbe(c.Host, exe, "gpu", probe), gpuhealth.NewReader(c.Host, exe, "gpu", read)
 	}
 	if len(args) > 1 {
-		return person(ctx, c, args[1:], env, stdout, stderr)
+		return runPerson(ctx, c, args[1:], env, stdout, stderr)
 	}
 	event, err := juju.ParseEvent(env)
 	if errors.Is(err, juju.ErrNotJuju) {
-		fmt.Fprint(stdout, usage())
-		return 0
+		return runPerson(ctx, c, []string{"--help"}, env, stdout, stderr)
 	}
 	if err != nil {
 		return fail(stderr, err)

@@ -2,97 +2,176 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/charm/command/term"
+	"github.com/spf13/pflag"
+
+	"concourse-ci-machine/internal/base/version"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/command/actions"
+	"concourse-ci-machine/internal/charm/gpuhealth"
+	"concourse-ci-machine/internal/charm/preflight"
+	"concourse-ci-machine/internal/charm/watcher"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/pipelines"
 )
 
-// command is one that people type. The usage text, the help on it and the shell's
-// completion are made of it.
+// The hidden commands with which dispatch starts itself, to open one node and to read all
+// GPUs. See actions.NewProbe and gpuhealth.NewReader.
+const (
+	probe = "probe"
+	read  = "read"
+)
+
+// command describes one command of the command line. Help, completion and man pages are
+// made from it.
 type command struct {
-	words   string   // "gpu list"
-	choices []string // one of them follows
-	takes   string   // what else follows: "GPU REASON"
-	flags   []string // that its line shows; those that take a value end with =
-	more    []string // flags that only its own help tells of
-	own     bool     // it answers --help itself
-	text    string
+	words    string               // its place, such as "gpu list"
+	args     string               // its arguments in the usage line, such as "GPU REASON"
+	min, max int                  // number of arguments; max -1 for any number
+	text     string               // one line for the list of commands
+	long     string               // what else its own help shows
+	example  string               // lines of an example
+	json     bool                 // it has the flag --json
+	flags    func(*pflag.FlagSet) // its other flags
+	values   func() []string      // completes its first argument
+	hidden   bool                 // dispatch itself calls it
+	raw      bool                 // its arguments belong to another program
+	run      func(args []string) error
 }
 
-// commands are all, in the order of the usage text.
-var commands = []command{
-	{words: "plan", text: "what the charm would change now, and why; changes nothing"},
-	{words: "gpu top", flags: []string{"--once"}, more: []string{"--interval=", "--json"}, own: true, text: "who uses each AMD GPU, live; gpu top --help has more"},
-	{words: "gpu list", flags: asJSON, text: "the unit's GPUs, and those that do not count with the reason"},
-	{words: "gpu detect", text: "whose GPUs the unit has, in fixed words"},
-	{words: "gpu verify", flags: asJSON, text: "open each GPU's node as a task would; wakes GPUs that sleep"},
-	{words: "gpu health", flags: asJSON, text: "state, score and reason of each AMD GPU"},
-	{words: "gpu status", flags: asJSON, text: "who leases each GPU, with gpu-sharing=exclusive, and which GPUs are withheld from tasks"},
-	{words: "gpu evidence", flags: asJSON, text: "tasks that met faults of GPUs, and whose these are"},
-	{words: "gpu withhold", takes: "GPU REASON", text: "give a GPU to no new task, until it is returned"},
-	{words: "gpu return", takes: "GPU", text: "give a withheld GPU to tasks again"},
-	{words: "gpu prove", takes: "GPU", text: "run gpu-proof on a withheld GPU now, and show what it writes"},
-	{words: "gpu release", takes: "GPU", flags: []string{"--force"}, text: "free a GPU whose lease is damaged or in doubt"},
-	{words: "rocm plan", text: "what was seen of the driver of AMD GPUs, and what is decided"},
-	{words: "rocm matrix", text: "releases of ROCm and driver that are known to work"},
-	{words: "preflight", flags: asJSON, text: "what this machine lacks or has, and what to do about it"},
-	{words: "cdi refresh", own: true, text: "describe the GPUs for tasks anew; restarts nothing"},
-	{words: "cdi list", flags: asJSON, own: true, text: "the GPUs' names for container tools, on any machine"},
-	{words: "cdi generate", more: []string{"--output=", "--format=", "--dry-run"}, own: true, text: "write their description; cdi generate --help has more"},
-	{words: "cdi validate", takes: "[FILE]", more: []string{"--path=", "--json"}, own: true, text: "whether a description is what the machine has"},
-	{words: "runtime configure", choices: []string{"docker", "podman", "containerd", "crio"},
-		more: []string{"--set-as-default", "--unset-as-default", "--remove", "--restart", "--dry-run", "--wrapper=", "--config-path=", "--runtime="},
-		own:  true, text: "the GPUs for another container engine; --help has more"},
-	{words: "kubernetes labels", flags: asJSON, own: true, text: "labels of a node with these GPUs; --help has more"},
-	{words: "kubernetes manifest", takes: "NODE", own: true, text: "the same for kubectl apply --server-side"},
-	{words: "fleet", flags: asJSON, text: "on the web: all workers, with their GPUs, which of them are withheld, and how many can be leased"},
-	{words: "pipelines", takes: "[FILE]", text: "pipelines and tasks that come with the charm, or one of them"},
-	{words: "errors", flags: asJSON, text: "the errors of AMD GPUs, by number"},
-	{words: "explain", takes: "N", flags: asJSON, text: "what error N means, what causes it, and what to do"},
-	{words: "completion", choices: []string{"bash", "zsh"}, text: "a script that lets the shell complete these commands"},
-	{words: "gpu-baseline", takes: "--help", own: true, text: "compare profiles of examples within limits, and find the commit that made one worse"},
+// groups describes the first words that have several commands.
+var groups = map[string]string{
+	"gpu":        "GPUs of this unit",
+	"rocm":       "AMD's driver and ROCm",
+	"cdi":        "descriptions of AMD GPUs for container tools (CDI)",
+	"runtime":    "other container engines",
+	"kubernetes": "labels of a Kubernetes node with AMD GPUs",
 }
 
-var asJSON = []string{"--json"}
-
-// synopsis is the command with what follows.
-func (c command) synopsis() string {
-	s := c.words
-	for _, part := range []string{strings.Join(c.choices, "|"), c.takes} {
-		if part != "" {
-			s += " " + part
-		}
-	}
-	for _, f := range c.flags {
-		s += " [" + f + "]"
-	}
-	return s
+// commands returns all commands in the order of the help text.
+func (p *caller) commands() []command {
+	c := p.charm
+	return append([]command{
+		{words: "plan", text: "show what the charm would change now, and why; changes nothing",
+			run: func([]string) error { return c.ShowPlan(p.ctx, p.stdout) }},
+		p.topCommand(),
+		{words: "gpu list", json: true, text: "list the unit's GPUs, and why others are not used",
+			run: func([]string) error { return c.ListGPUs(p.ctx, p.stdout, p.format.JSON) }},
+		{words: "gpu detect", text: "print which vendors' GPUs the unit has, in fixed words",
+			run: func([]string) error { return c.DetectGPUs(p.stdout) }},
+		{words: "gpu verify", json: true, text: "open each GPU's node as a task would; wakes sleeping GPUs",
+			run: func([]string) error { return c.VerifyGPUs(p.ctx, p.stdout, p.format) }},
+		{words: "gpu health", json: true, text: "show state, score and reason of each AMD GPU",
+			run: func([]string) error { return c.GPUHealth(p.ctx, p.stdout, p.format) }},
+		{words: "gpu status", json: true, text: "show who leases each GPU, and which GPUs are withheld from tasks",
+			run: func([]string) error { return c.GPUs().Status(p.stdout, p.format) }},
+		{words: "gpu evidence", json: true, text: "show the tasks that met GPU faults, and the cause of each fault",
+			run: func([]string) error { return c.GPUs().Evidence(p.stdout, p.format) }},
+		{words: "gpu withhold", args: "GPU REASON", min: 2, max: -1, values: p.gpuNames,
+			text: "give a GPU to no new task until it is returned", example: "dispatch gpu withhold 0 noisy fan",
+			run: func(a []string) error { return c.GPUs().Withhold(p.stdout, a[0], strings.Join(a[1:], " ")) }},
+		{words: "gpu return", args: "GPU", min: 1, max: 1, values: p.gpuNames, text: "give a withheld GPU to tasks again",
+			run: func(a []string) error { return c.GPUs().Return(p.stdout, a[0]) }},
+		{words: "gpu prove", args: "GPU", min: 1, max: 1, values: p.gpuNames,
+			text: "run the program of gpu-proof on a withheld GPU now, and show its output",
+			run:  func(a []string) error { return c.GPUs().Prove(p.ctx, p.stdout, a[0]) }},
+		p.releaseCommand(),
+		{words: "rocm plan", text: "show the driver of the AMD GPUs, and what the charm decides about it",
+			run: func([]string) error { return c.ShowDriver(p.ctx, p.stdout) }},
+		{words: "rocm matrix", text: "list the releases of ROCm and driver that are known to work",
+			run: func([]string) error { return amd.WriteMatrix(p.stdout) }},
+		{words: "preflight", json: true, text: "check this machine, and name the fix of each problem",
+			run: func([]string) error { return preflight.Show(p.ctx, c.Host, p.stdout, "", p.format) }},
+		{words: "cdi refresh", text: "describe the GPUs for tasks again; restarts nothing",
+			run: func([]string) error { return c.RefreshCDI(p.ctx, p.stdout) }},
+		p.cdiListCommand(), p.cdiGenerateCommand(), p.cdiValidateCommand(), p.runtimeCommand(),
+		p.labelsCommand(), p.manifestCommand(),
+		{words: "fleet", json: true, text: "show all workers of this web node, their GPUs and free leases",
+			run: func([]string) error { return c.ShowFleet(p.ctx, p.stdout, p.format) }},
+		{words: "pipelines", args: "[FILE]", max: 1, values: pipelines.Names,
+			text: "list the pipelines and tasks of the charm, or print one",
+			run:  func(a []string) error { return pipelines.Write(p.stdout, strings.Join(a, "")) }},
+		{words: "errors", json: true, text: "list the errors of AMD GPUs by number",
+			run: func([]string) error { return c.ListErrors(p.stdout, p.format) }},
+		{words: "explain", args: "N", min: 1, max: 1, json: true, values: errorNumbers,
+			text: "explain error N: its meaning, its causes, and what to do",
+			run: func(a []string) error {
+				if err := c.ExplainError(p.stdout, a[0], p.format); err != nil {
+					return &wrongLine{text: err.Error()}
+				}
+				return nil
+			}},
+		{words: "gpu-baseline", args: "[ARGS]", max: -1, raw: true,
+			text: "compare profiles of GPU programs, and find the commit that is slower",
+			run:  p.becomeBaseline},
+		{words: "version", hidden: true, text: "print the version", run: func([]string) error {
+			_, err := fmt.Fprintln(p.stdout, "concourse-ci-machine", version.Version)
+			return err
+		}},
+	}, p.ownCommands()...)
 }
 
-// usage is what --help tells.
-func usage() string {
-	const column, width = 32, 60
-	var b strings.Builder
-	b.WriteString("dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions.\n" +
-		"On a unit, as root, it also answers (dispatch COMMAND --help tells of one alone):\n\n")
-	for _, c := range commands {
-		left := "  dispatch " + c.synopsis()
-		if len(left) > column-2 {
-			b.WriteString(left + "\n")
-			left = ""
-		}
-		for _, line := range term.Wrap(c.text, width) {
-			fmt.Fprintf(&b, "%-*s%s\n", column, left, line)
-			left = ""
-		}
+// ownCommands returns the commands that dispatch and Pebble start, and people do not.
+func (p *caller) ownCommands() []command {
+	c := p.charm
+	all := []command{
+		{words: "gpu " + probe, args: "NODE", min: 1, max: 1, run: func(a []string) error {
+			driver, err := actions.ProbeNode(c.Host.Root, a[0])
+			if err == nil {
+				fmt.Fprintln(p.stdout, driver)
+			}
+			return err
+		}},
+		{words: "gpu " + wellknown.ReadGPUFiles, run: func([]string) error { return gpu.ServeFiles(c.Host.Root, os.Stdin, p.stdout) }},
+		{words: "gpu " + read, run: func([]string) error { return gpuhealth.Write(p.stdout, gpuhealth.Read(c.Host.Root)) }},
+		// The watcher's loop, and what Pebble starts in its place if GPUs are only leased.
+		{words: "gpu watch", run: func([]string) error { return c.GPUs().Look(p.ctx, p.stdout) }},
+		{words: "gpu leases", run: func([]string) error { return c.GPUs().ReportLeases(p.ctx, p.stdout) }},
+		{words: "gpu open", args: "GPU", min: 1, max: 1, run: func(a []string) error { return c.GPUs().OpenNode(p.ctx, p.stdout, a[0]) }},
+		{words: "gpu proof", args: "GPU", min: 1, max: 1, run: func(a []string) error { return c.GPUs().RecordProof(p.ctx, p.stdout, a[0]) }},
+		{words: "gpu bench", args: "GPU [back|end]", min: 1, max: 2, run: func(a []string) error {
+			switch {
+			case len(a) == 1:
+				return c.GPUs().SeeBench(p.ctx, a[0], watcher.BenchLooks)
+			case a[1] == "back" || a[1] == "end":
+				return c.GPUs().EndBench(p.stdout, a[0], a[1] == "end")
+			}
+			return &wrongLine{text: fmt.Sprintf("cannot end a bench with %q: want back or end", a[1])}
+		}},
 	}
-	b.WriteString(`  dispatch --version
-  dispatch --help
+	for i := range all {
+		all[i].hidden = true
+	}
+	return all
+}
 
-Exit status: 0 done, 1 failed (gpu verify, gpu health and preflight: something is
-broken, or there is no GPU to look at), 2 wrong command line.
-Environment: CHARM_ROOT=/prefix works on the file tree below /prefix instead of /.
-NO_COLOR=1 leaves colours out; only a terminal gets them.
-`)
-	return b.String()
+func (p *caller) releaseCommand() command {
+	force := false
+	return command{words: "gpu release", args: "GPU", min: 1, max: 1, values: p.gpuNames,
+		text:  "free a GPU with a lease that is damaged or in doubt",
+		flags: func(fs *pflag.FlagSet) { fs.BoolVar(&force, "force", false, "free it even if its task may still run") },
+		run:   func(a []string) error { return p.charm.GPUs().Release(p.stdout, a[0], force) }}
+}
+
+// gpuNames returns the indexes and PCI addresses of the unit's AMD GPUs.
+func (p *caller) gpuNames() (names []string) {
+	inv, err := gpu.Discover(p.charm.Host.Root)
+	if err != nil {
+		return nil
+	}
+	for i, g := range inv.Of(gpu.AMD) {
+		names = append(names, strconv.Itoa(i), gpu.Slot(g.PCI, g.Partition))
+	}
+	return names
+}
+
+func errorNumbers() (numbers []string) {
+	for _, e := range amd.ErrorCodes() {
+		numbers = append(numbers, strconv.Itoa(e.Code))
+	}
+	return numbers
 }

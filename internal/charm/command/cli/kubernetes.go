@@ -2,62 +2,60 @@ package cli
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"strings"
 
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/kube/nodelabels"
 )
 
-const kubernetesUsage = `Usage: dispatch kubernetes labels [--json]
-       dispatch kubernetes manifest NODE
+const labelsText = "Names and values are those of AMD's node labeller, and gpu=true and amd.com/gpu=true. " +
+	"The command reads sysfs only: it opens no GPU and contacts no cluster. It works on any machine, with or without Juju.\n\n"
 
-Tells Kubernetes of AMD's GPUs by labels, on any machine, with or without Juju. It reads
-sysfs, opens no GPU, and asks no cluster. Names and values are those of AMD's node
-labeller, and gpu=true and amd.com/gpu=true.
+func (p *caller) labelsCommand() command {
+	return command{words: "kubernetes labels", json: true,
+		text: "print labels of this machine's AMD GPUs for Node Feature Discovery",
+		long: "Prints the labels as Node Feature Discovery reads them, for a file in " + nodelabels.Dir + ".\n\n" + labelsText,
+		run: func([]string) error {
+			labels, err := p.nodeLabels()
+			switch {
+			case err != nil:
+				return err
+			case p.format.JSON:
+				return term.JSON(p.stdout, labels)
+			}
+			_, err = fmt.Fprintf(p.stdout, "%s", nodelabels.Lines(labels))
+			return err
+		}}
+}
 
-  labels    as Node Feature Discovery reads them, for a file in
-            ` + nodelabels.Dir + `
-  manifest  the node NODE with these labels, where there is no Node Feature Discovery:
-            dispatch kubernetes manifest NODE | kubectl apply --server-side --filename -
+func (p *caller) manifestCommand() command {
+	return command{words: "kubernetes manifest", args: "NODE", min: 1, max: 1,
+		text:    "print the same labels as a manifest of a node",
+		long:    "Prints the node NODE with its labels, for clusters without Node Feature Discovery.\n\n" + labelsText,
+		example: "dispatch kubernetes manifest NODE |\n  kubectl apply --server-side --filename -",
+		run: func(args []string) error {
+			labels, err := p.nodeLabels()
+			if err != nil {
+				return err
+			}
+			data, err := nodelabels.Manifest(args[0], labels)
+			if err == nil {
+				_, err = p.stdout.Write(data)
+			}
+			return err
+		}}
+}
 
-  --json  labels as JSON, by their names on the node
-  --help  print this text and exit
-
-Exit status: 0 done, 1 failed, or there is no AMD GPU, 2 wrong command line.
-`
-
-func (p *caller) kubernetes(args []string) int {
-	fs := flag.NewFlagSet("kubernetes", flag.ContinueOnError)
-	fs.BoolVar(&p.format.JSON, "json", false, "")
-	words, code, ended := p.flags(fs, kubernetesUsage, "label a node", args)
-	labels := len(words) == 1 && words[0] == "labels"
-	manifest := len(words) == 2 && words[0] == "manifest" && !p.format.JSON
-	switch {
-	case ended:
-		return code
-	case !labels && !manifest:
-		return p.wrong("cannot run kubernetes %q: want kubernetes labels [--json], or kubernetes manifest NODE", strings.Join(args, " "))
-	}
+// nodeLabels returns the labels of a node with this machine's AMD GPUs.
+func (p *caller) nodeLabels() (map[string]string, error) {
 	inv, err := gpu.Discover(p.charm.Host.Root)
 	if err != nil {
-		return p.done(err)
+		return nil, err
 	}
-	of := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, inv.Of(gpu.AMD)))
-	switch {
-	case len(of) == 0:
-		return p.done(errors.New("cannot label a node: this machine has no AMD GPU that counts; dispatch gpu list says what it has"))
-	case manifest:
-		data, err := nodelabels.Manifest(words[1], of)
-		if err == nil {
-			_, err = p.stdout.Write(data)
-		}
-		return p.done(err)
-	case p.format.JSON:
-		return p.done(term.JSON(p.stdout, of))
+	labels := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, inv.Of(gpu.AMD)))
+	if len(labels) == 0 {
+		return nil, errors.New("cannot label a node: this machine has no AMD GPU that counts; dispatch gpu list says what it has")
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s", nodelabels.Lines(of))
-	return p.done(err)
+	return labels, nil
 }

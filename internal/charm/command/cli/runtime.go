@@ -1,78 +1,57 @@
 package cli
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/oci/engines"
 )
 
-const runtimeUsage = `Usage: dispatch runtime configure docker|podman|containerd|crio [flags]
-
-Adds runc-amd-wrapper to a container engine as the runtime "amd", and turns CDI on where
-the engine has it and has to be told, on any machine. It prints what it does, adds its
-own keys or its own file only, and restarts nothing by itself. Podman's without root is
-that of the user who calls.
-
-  --set-as-default    containers that name no runtime get it too
-  --unset-as-default  they do no more
-  --remove            take back exactly what was added
-  --restart           have the engine read it, where it does not by itself
-  --dry-run           print what would be done, change nothing
-  --wrapper=PATH      runc-amd-wrapper (default: beside this program, else on PATH)
-  --config-path=PATH  the engine's file (daemon.json, config.toml), or for podman and
-                      crio the one that is made
-  --runtime=NAME      the same as NAME after configure
-  --help              print this text and exit
-
-Exit status: 0 done, 1 failed, 2 wrong command line.
-`
-
 const wrapperProgram = "runc-amd-wrapper"
 
-func (p *caller) runtime(args []string) int {
-	if len(args) > 0 && isHelp(args[0]) {
-		fmt.Fprint(p.stdout, runtimeUsage)
-		return 0
-	}
-	if len(args) == 0 || args[0] != "configure" {
-		return p.wrong("cannot run runtime %q: want runtime configure ENGINE", strings.Join(args, " "))
-	}
-	fs := flag.NewFlagSet("runtime configure", flag.ContinueOnError)
+func (p *caller) runtimeCommand() command {
 	r := engines.Request{}
-	fs.StringVar(&r.Engine, "runtime", "", "")
-	fs.StringVar(&r.Wrapper, "wrapper", "", "")
-	fs.StringVar(&r.File, "config-path", "", "")
-	fs.BoolVar(&r.Remove, "remove", false, "")
-	fs.BoolVar(&r.Restart, "restart", false, "")
-	set, unset, dry := fs.Bool("set-as-default", false, ""), fs.Bool("unset-as-default", false, ""), fs.Bool("dry-run", false, "")
-	words, code, ended := p.flags(fs, runtimeUsage, "configure a runtime", args[1:])
-	if ended {
-		return code
-	}
-	if r.Engine != "" {
-		words = append(words, r.Engine)
-	}
-	known := strings.Join(engines.Names(), ", ")
-	switch {
-	case len(words) != 1:
-		return p.wrong("cannot configure %q: want one of %s", strings.Join(words, " "), known)
-	case !strings.Contains(", "+known+",", " "+words[0]+","):
-		return p.wrong("cannot configure %q: want one of %s", words[0], known)
-	case *set && *unset, r.Remove && (*set || *unset):
-		return p.wrong("cannot do both: --set-as-default, --unset-as-default and --remove exclude each other")
-	case *set:
-		r.Default = engines.Set
-	case *unset:
-		r.Default = engines.Unset
-	}
-	r.Engine = words[0]
-	return p.done(p.configure(r, *dry))
+	set, unset, dry := false, false, false
+	return command{words: "runtime configure", args: strings.Join(engines.Names(), "|"), max: 1, values: engines.Names,
+		text: "add the GPUs to another container engine on any machine",
+		long: "Adds runc-amd-wrapper to a container engine as the runtime \"amd\", and turns CDI on if the " +
+			"engine needs that. It prints what it does, adds only its own keys or its own file, and " +
+			"restarts nothing unless told to. Without root, podman is that of the calling user.",
+		example: "sudo dispatch cdi generate\nsudo dispatch runtime configure docker --restart\ndocker run --runtime amd IMAGE",
+		flags: func(fs *pflag.FlagSet) {
+			fs.BoolVar(&set, "set-as-default", false, "use it for containers that name no runtime")
+			fs.BoolVar(&unset, "unset-as-default", false, "stop using it for them")
+			fs.BoolVar(&r.Remove, "remove", false, "remove exactly what was added")
+			fs.BoolVar(&r.Restart, "restart", false, "restart or reload the engine if it needs that")
+			fs.BoolVar(&dry, "dry-run", false, "print what would be done, change nothing")
+			fs.StringVar(&r.Wrapper, "wrapper", "", "`PATH` of runc-amd-wrapper (default: beside this program, else on PATH)")
+			fs.StringVar(&r.File, "config-path", "", "`PATH` of the engine's file (daemon.json, config.toml), or for podman and crio of the file that is made")
+			fs.StringVar(&r.Engine, "runtime", "", "the same as `NAME` after configure")
+		},
+		run: func(words []string) error {
+			if r.Engine != "" {
+				words = append(words, r.Engine)
+			}
+			switch {
+			case len(words) != 1 || !slices.Contains(engines.Names(), words[0]):
+				return &wrongLine{text: fmt.Sprintf("cannot configure %q: want one of %s", strings.Join(words, " "), strings.Join(engines.Names(), ", "))}
+			case set && unset, r.Remove && (set || unset):
+				return &wrongLine{text: "cannot do both: --set-as-default, --unset-as-default and --remove exclude each other"}
+			case set:
+				r.Default = engines.Set
+			case unset:
+				r.Default = engines.Unset
+			}
+			r.Engine = words[0]
+			return p.configure(r, dry)
+		}}
 }
 
 func (p *caller) configure(r engines.Request, dry bool) (err error) {

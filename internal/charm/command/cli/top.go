@@ -1,61 +1,43 @@
 package cli
 
 import (
-	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/command/term"
 )
 
-const topUsage = `Usage: dispatch gpu top [flags]
-
-Shows who uses each AMD GPU, as rocm-exporter tells: container, memory, engine time
-and lease, with the busy time of each engine between the exporter's last two looks at
-the processes, and what the GPU does. It shows that again and again; Ctrl-C ends it.
-
-  --interval=TIME  time between two questions to the exporter, 1s or more (default 2s)
-  --once           show it once, as is done where the output is no terminal
-  --json           show it once, as JSON: the exporter's /api/v1/gpus without the past
-  --help           print this text and exit
-
-Exit status: 0 done, 1 the exporter does not answer, 2 wrong command line.
-`
-
-// top shows who uses the GPUs.
-func (p *caller) top(args []string) int {
-	fs := flag.NewFlagSet("gpu top", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors and usage are printed here
-	interval, once := fs.Duration("interval", 2*time.Second, ""), fs.Bool("once", false, "")
-	fs.BoolVar(&p.format.JSON, "json", false, "")
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(p.stdout, topUsage)
-		return 0
-	case err != nil:
-		return p.wrong("cannot show who uses the GPUs: %v", err)
-	case fs.NArg() > 0:
-		return p.wrong("cannot show who uses the GPUs with %q: only flags are known", fs.Arg(0))
-	case *interval < time.Second:
-		return p.wrong("cannot show who uses the GPUs every %s: want 1s or more", *interval)
-	}
-	if *once || p.format.JSON || p.screen == nil {
-		return p.done(p.charm.GPUTop(p.ctx, p.stdout, p.format, actions.Top{}))
-	}
-	ctx, stop := signal.NotifyContext(p.ctx, os.Interrupt, unix.SIGTERM)
-	defer stop()
-	return p.done(keepTop(ctx, p, *interval))
+func (p *caller) topCommand() command {
+	interval, once := 2*time.Second, false
+	return command{words: "gpu top", json: true, text: "show live who uses each GPU",
+		long: "Shows who uses each AMD GPU, as rocm-exporter reports: container, memory, engine time " +
+			"and lease. Engine time is the busy share between the exporter's last two looks at the " +
+			"processes. The display repeats until Ctrl-C.",
+		flags: func(fs *pflag.FlagSet) {
+			fs.DurationVar(&interval, "interval", interval, "`TIME` between two requests to the exporter, 1s or more")
+			fs.BoolVar(&once, "once", false, "show it once, as if the output is no terminal")
+		},
+		run: func([]string) error {
+			if interval < time.Second {
+				return &wrongLine{text: fmt.Sprintf("cannot show who uses the GPUs every %s: want 1s or more", interval)}
+			}
+			if once || p.format.JSON || p.screen == nil {
+				return p.charm.GPUTop(p.ctx, p.stdout, p.format, actions.Top{})
+			}
+			return p.repeatTop(interval)
+		}}
 }
 
-func keepTop(ctx context.Context, p *caller, interval time.Duration) error {
+// repeatTop shows who uses the GPUs on a terminal until a signal comes.
+func (p *caller) repeatTop(interval time.Duration) error {
+	ctx, stop := signal.NotifyContext(p.ctx, os.Interrupt, unix.SIGTERM)
+	defer stop()
 	again := time.NewTicker(interval)
 	defer again.Stop()
 	fmt.Fprint(p.stdout, "\x1b[2J")

@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"concourse-ci-machine/internal/base/version"
+	"concourse-ci-machine/internal/charm/command/actions"
+	"concourse-ci-machine/internal/charm/command/term"
+)
+
+// width is the number of columns of help texts.
+const width = 80
+
+// caller is a person, or a script, that calls dispatch.
+type caller struct {
+	ctx            context.Context
+	charm          *actions.Actions
+	stdout, stderr io.Writer
+	screen         *os.File // stdout if it is a terminal, else nil
+	format         term.Format
+	env            func(string) string
+}
+
+// wrongLine reports a wrong command line: exit status 2.
+type wrongLine struct {
+	text string
+	help string // the command with the help on it, "" for none
+}
+
+func (w *wrongLine) Error() string {
+	if w.help == "" {
+		return w.text
+	}
+	return w.text + "; see " + w.help + " --help"
+}
+
+// runPerson runs the command of a person and returns the exit status.
+func runPerson(ctx context.Context, c *actions.Actions, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	screen := term.Terminal(stdout, env)
+	// See no-color.org.
+	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}, env}
+	root := p.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, err)
+	var wrong *wrongLine
+	if errors.As(err, &wrong) {
+		return 2
+	}
+	return 1
+}
+
+// Root returns the tree of commands, for man pages and tests.
+func Root() *cobra.Command { return (&caller{charm: &actions.Actions{}}).root() }
+
+func (p *caller) root() *cobra.Command {
+	root := &cobra.Command{Use: "dispatch", Version: version.Version, SilenceErrors: true, SilenceUsage: true,
+		Args: cobra.ArbitraryArgs, RunE: wantCommand,
+		Short: "the charm concourse-ci-machine",
+		Long: "dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions. " +
+			"People run it on a unit, most commands as root."}
+	root.Flags().Bool("version", false, "print the version")
+	root.SetVersionTemplate("concourse-ci-machine {{.Version}}\n")
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &wrongLine{fmt.Sprintf("cannot run %s: %v", c.CommandPath(), err), c.CommandPath()}
+	})
+	root.CompletionOptions.DisableDescriptions = true
+	parents := map[string]*cobra.Command{}
+	for _, c := range p.commands() {
+		parent, name := root, c.words
+		if group, word, ok := strings.Cut(c.words, " "); ok {
+			if parents[group] == nil {
+				parents[group] = &cobra.Command{Use: group, Short: groups[group], Args: cobra.ArbitraryArgs, RunE: wantCommand}
+				root.AddCommand(parents[group])
+			}
+			parent, name = parents[group], word
+		}
+		parent.AddCommand(p.cobraCommand(c, name))
+	}
+	cobra.EnableCommandSorting = false
+	root.SetOut(p.stdout) // before the command completion is made, which keeps it
+	root.SetErr(p.stderr)
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.Short, c.Args, c.RunE = "print a script for a shell that completes commands", cobra.ArbitraryArgs, wantCommand
+	}
+	return root
+}
+
+func (p *caller) cobraCommand(c command, name string) *cobra.Command {
+	cc := &cobra.Command{Use: strings.TrimSpace(name + " " + c.args), Short: c.text, Long: c.long, Example: c.example,
+		Hidden: c.hidden, DisableFlagParsing: c.raw, DisableFlagsInUseLine: true,
+		Args: func(cc *cobra.Command, args []string) error {
+			if len(args) >= c.min && (c.max < 0 || len(args) <= c.max) {
+				return nil
+			}
+			return &wrongLine{fmt.Sprintf("cannot run %s with %q: want %s", cc.CommandPath(), strings.Join(args, " "), synopsis(cc)), cc.CommandPath()}
+		},
+		RunE: func(cc *cobra.Command, args []string) error {
+			err := c.run(args)
+			if wrong := (*wrongLine)(nil); errors.As(err, &wrong) && wrong.help == "" {
+				wrong.help = cc.CommandPath()
+			}
+			return err
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			switch {
+			case c.max != 0 && c.values == nil:
+				return nil, cobra.ShellCompDirectiveDefault // files
+			case c.values == nil || len(args) > 0:
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return slices.DeleteFunc(c.values(), func(v string) bool { return !strings.HasPrefix(v, begun) }), cobra.ShellCompDirectiveNoFileComp
+		}}
+	if c.json {
+		cc.Flags().BoolVar(&p.format.JSON, "json", false, "print JSON")
+	}
+	if c.flags != nil {
+		c.flags(cc.Flags())
+	}
+	return cc
+}
+
+// wantCommand reports a group without a known command below it.
+func wantCommand(c *cobra.Command, args []string) error {
+	var names []string
+	for _, s := range c.Commands() {
+		if s.IsAvailableCommand() {
+			names = append(names, s.Name())
+		}
+	}
+	if len(args) == 0 {
+		return &wrongLine{fmt.Sprintf("cannot run %s without a command: want one of %s", c.CommandPath(), strings.Join(names, ", ")), c.CommandPath()}
+	}
+	text := fmt.Sprintf("cannot run %s %q: no such command", c.CommandPath(), args[0])
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		text += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return &wrongLine{text, c.CommandPath()}
+}
+
+// synopsis returns the usage line of a command.
+func synopsis(c *cobra.Command) string {
+	line := c.UseLine()
+	if c.HasAvailableSubCommands() {
+		line = c.CommandPath() + " COMMAND"
+	}
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		switch {
+		case f.Name == "help" || f.Name == "version":
+		case f.Value.Type() == "bool":
+			line += " [--" + f.Name + "]"
+		default:
+			name, _ := pflag.UnquoteUsage(f)
+			line += " [--" + f.Name + "=" + name + "]"
+		}
+	})
+	return line
+}
+
+// writeHelp writes the help on one command, or on a group with its commands.
+func writeHelp(w io.Writer, c *cobra.Command) {
+	c.InitDefaultHelpFlag()
+	var b strings.Builder
+	usage := term.Wrap("Usage: "+synopsis(c), width-8)
+	b.WriteString(strings.Join(usage, "\n        ") + "\n\n")
+	text := c.Long
+	if text == "" {
+		text = strings.ToUpper(c.Short[:1]) + c.Short[1:] + "."
+	}
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		if strings.Contains(paragraph, "\n\t") { // cobra's own text of completion
+			b.WriteString(paragraph + "\n\n")
+			continue
+		}
+		b.WriteString(strings.Join(term.Wrap(strings.Join(strings.Fields(paragraph), " "), width), "\n") + "\n\n")
+	}
+	if c.HasAvailableSubCommands() {
+		b.WriteString("Commands:\n")
+		for _, s := range c.Commands() {
+			if s.IsAvailableCommand() {
+				writeRow(&b, s.Name(), 14, short(s))
+			}
+		}
+		b.WriteString("\n")
+	}
+	if !c.DisableFlagParsing {
+		title := "Flags:\n"
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden || f.Name == "help" {
+				return
+			}
+			b.WriteString(title)
+			title = ""
+			name, text := pflag.UnquoteUsage(f)
+			left := "--" + f.Name
+			if f.Value.Type() != "bool" {
+				left += "=" + name
+			}
+			if f.DefValue != "" && f.DefValue != "false" {
+				text += " (default " + f.DefValue + ")"
+			}
+			writeRow(&b, left, 22, text)
+		})
+		if title == "" {
+			b.WriteString("\n")
+		}
+	}
+	if c.Example != "" {
+		b.WriteString("Example:\n  " + strings.ReplaceAll(c.Example, "\n", "\n  ") + "\n\n")
+	}
+	if !c.HasParent() {
+		b.WriteString("dispatch COMMAND --help shows the commands of a group or the flags of a command.\n\n" +
+			"Environment: CHARM_ROOT=/prefix works on the file tree below /prefix, not /.\n" +
+			"NO_COLOR=1 turns colours off; only a terminal gets them.\n\n")
+	}
+	b.WriteString("Exit status: 0 done, 1 failed or something is broken, 2 wrong command line.\n")
+	io.WriteString(w, b.String())
+}
+
+// short returns the line of a command in a list. A group has the names of its commands.
+func short(c *cobra.Command) string {
+	if !c.HasAvailableSubCommands() {
+		return c.Short
+	}
+	var names []string
+	for _, s := range c.Commands() {
+		if s.IsAvailableCommand() {
+			names = append(names, s.Name())
+		}
+	}
+	return c.Short + ": " + strings.Join(names, ", ")
+}
+
+func writeRow(b *strings.Builder, left string, column int, text string) {
+	left = "  " + left
+	if len(left) > column {
+		b.WriteString(left + "\n")
+		left = ""
+	}
+	for _, line := range term.Wrap(text, width-column-2) {
+		fmt.Fprintf(b, "%-*s  %s\n", column, left, line)
+		left = ""
+	}
+}

@@ -1,0 +1,35 @@
+// Command manpages writes a man page for each command of dispatch into a folder.
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra/doc"
+
+	"concourse-ci-machine/internal/base/version"
+	"concourse-ci-machine/internal/charm/command/cli"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "cannot write man pages: want manpages FOLDER")
+		os.Exit(2)
+	}
+	if err := write(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot write man pages:", err)
+		os.Exit(1)
+	}
+}
+
+func write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	// A fixed date: the same source gives the same bytes.
+	date := time.Unix(0, 0).UTC()
+	root := cli.Root()
+	root.DisableAutoGenTag = true
+	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &date, Source: "concourse-ci-machine " + version.Version}, dir)
+}
