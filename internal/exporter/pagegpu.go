@@ -67,7 +67,7 @@ type bar struct {
 
 var marks = map[health.State]string{health.Healthy: "✓", health.Warning: "!", health.Critical: "✕", health.Unknown: "?"}
 
-var exclusionMarks = map[quarantine.State]string{quarantine.Withheld: "⊘", quarantine.Proving: "↻"}
+var exclusionMarks = map[quarantine.State]string{quarantine.Quarantined: "⊘", quarantine.Proving: "↻"}
 
 // exclusionOf returns why parts of one GPU are excluded, nil if tasks get all of them. If several
 // are excluded, it describes the earliest.

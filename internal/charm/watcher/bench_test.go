@@ -239,13 +239,13 @@ func TestReadingOfADriver(t *testing.T) {
 		want  clockpin.Reading
 	}{
 		"dead":             {reading.State{}, clockpin.Reading{Failed: "the GPU does not answer"}},
-		"asleep":           {reading.State{Alive: true, RuntimePower: "suspended"}, clockpin.Reading{Known: true, Level: clockpin.Standard, Counters: was.Counters}},
+		"asleep":           {reading.State{Alive: true, RuntimePower: "suspended"}, clockpin.Reading{ThrottleKnown: true, Level: clockpin.Standard, Counters: was.Counters}},
 		"no level":         {reading.State{Alive: true}, clockpin.Reading{Failed: "operation not permitted"}},
 		"no table":         {reading.State{Alive: true}, clockpin.Reading{}},
-		"bits":             {with(1, 3, reading.Throttling{Active: []reading.Throttle{off, on}}), clockpin.Reading{Known: true, Limits: []string{"temp_mem"}}},
+		"bits":             {with(1, 3, reading.Throttling{Active: []reading.Throttle{off, on}}), clockpin.Reading{ThrottleKnown: true, Limits: []string{"temp_mem"}}},
 		"MI300 on old 6.x": {with(1, 5, reading.Throttling{Active: []reading.Throttle{off}}), clockpin.Reading{}},
 		"counters": {with(1, 9, reading.Throttling{Ticks: reading.Known(7), Residency: []reading.Residency{{Reason: "ppt", Ticks: 3}}}),
-			clockpin.Reading{Known: true, Counters: clockpin.Counters{{Ticks: 7}, {Reason: "ppt", Ticks: 3}}}},
+			clockpin.Reading{ThrottleKnown: true, Counters: clockpin.Counters{{Ticks: 7}, {Reason: "ppt", Ticks: 3}}}},
 	} {
 		var got clockpin.Reading
 		var unread error

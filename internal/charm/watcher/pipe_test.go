@@ -21,7 +21,7 @@ func TestPipeInPlaceOfAStateFileHangsNoLook(t *testing.T) {
 		quarantine.File:         {again: true},
 		tasknotice.File:         {},
 		model.FactsFile:         {},
-		quarantine.WithheldFile: {again: true},
+		quarantine.AdmissionFile: {again: true},
 		quarantine.EvidenceFile: {},
 		oci.DefaultConfig:       {fails: true},
 	} {

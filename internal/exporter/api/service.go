@@ -12,7 +12,7 @@ type Service struct {
 	State quarantine.State `json:"state"`
 	Since time.Time        `json:"since"`        // start of the state
 	Why   string           `json:"why"`          // reason of the state; by hand, the reason that the person gave
-	By    quarantine.By    `json:"by,omitempty"` // who quarantined the GPU; missing in service
+	By    quarantine.Actor `json:"by,omitempty"` // who quarantined the GPU; missing in service
 }
 
 // serviceOf returns nil without a decision.
@@ -20,7 +20,7 @@ func serviceOf(g *quarantine.GPU) *Service {
 	if g == nil {
 		return nil
 	}
-	return &Service{g.State, g.Since.UTC(), g.Why, g.By}
+	return &Service{g.State, g.Since.UTC(), g.Reason, g.QuarantinedBy}
 }
 
 // Excluded reports whether the GPU is excluded from new tasks.
@@ -47,7 +47,7 @@ func excludedText(all []Status, noun string) (text string) {
 			counts[all[i].Service.State]++
 		}
 	}
-	for _, state := range []quarantine.State{quarantine.Withheld, quarantine.Proving} {
+	for _, state := range []quarantine.State{quarantine.Quarantined, quarantine.Proving} {
 		if n := counts[state]; n > 0 {
 			text += fmt.Sprintf("; %d %s%s", n, noun, state)
 		}
