@@ -11,7 +11,7 @@ import (
 type Service struct {
 	State quarantine.State `json:"state"`
 	Since time.Time        `json:"since"`        // start of the state
-	Why   string           `json:"why"`          // reason of the state; by hand, the reason that the person gave
+	Why   string           `json:"why"`          // reason of the state; by hand, text of the person
 	By    quarantine.Actor `json:"by,omitempty"` // who quarantined the GPU; missing in service
 }
 
