@@ -19,7 +19,7 @@ func (c *Charm) reboot(ctx context.Context, want worker.Worker) ([]status.Cause,
 	}
 	reason := want.Driver.Decision.Reboot
 	if reason == "" {
-		return nil, jujuerrors.Annotate(amd.ForgetReboots(c.Host.Root), "cannot forget the reboots")
+		return nil, jujuerrors.Annotate(amd.ClearReboots(c.Host.Root), "cannot forget the reboots")
 	}
 	kind := status.Blocked
 	if want.Driver.HasGPUs {

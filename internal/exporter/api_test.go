@@ -11,8 +11,8 @@ import (
 
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -63,7 +63,7 @@ func TestPartitionsHaveTheHealthOfTheirGPU(t *testing.T) {
 	gpus := c.Report().GPUs
 	require.Len(t, gpus, 9)
 	first := gpus[0]
-	require.Equal(t, []string{amdgpu.SignalTimeout}, first.Health.Hang)
+	require.Equal(t, []string{reading.SignalTimeout}, first.Health.Hang)
 	require.Equal(t, "hangs or is in reset (timeout); does not answer (reading mem_info_vram_used does not end)", first.Health.Reason)
 	require.Equal(t, 0.0, *first.Health.Score)
 	for _, g := range gpus[1:8] {

@@ -9,7 +9,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestDiskOfTheWorkerIsShownWhereThereIsOne(t *testing.T) {
+func TestDiskOfTheWorkerIsShownIfItExists(t *testing.T) {
 	for folder, series := range map[string]int{"/sys": 1, "/gone": 0, "": 0} {
 		r := hosttest.Host(t, "amd")
 		text := scrape(t, newCollector(r, monitor.AMD(r), monitor.Options{Disk: folder}))

@@ -14,16 +14,18 @@ import (
 	"concourse-ci-machine/internal/gpu/usage"
 )
 
-// options are the command line.
+// options holds the command line.
 type options struct {
 	root string
-	// usageWrite is where to write who uses the GPUs, instead of serving anything.
+	// usageWrite is the file to write the users of the GPUs to, instead of serving
+	// anything.
 	usageWrite string
-	// nvidiaWrite is where to write what nvidia-smi tells, instead of serving anything.
+	// nvidiaWrite is the file to write the report of nvidia-smi to, instead of serving
+	// anything.
 	nvidiaWrite string
 	vendor      string
 	unit        string
-	shown       Shown
+	metrics     MetricOptions
 	collect     monitor.Options
 }
 
@@ -34,20 +36,35 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	fs.StringVar(&o.root, "path.root", "/", "`directory` to read as the machine's root")
 	fs.StringVar(&o.vendor, "vendor", "all", "`whose` GPUs to watch: amd, nvidia or all")
 	fs.StringVar(&o.unit, "unit", "", "`name` of the Juju unit, for the page and the API")
-	fs.BoolVar(&o.shown.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")
-	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", true, "read pcie_bw every 30s, in the background, where a GPU has it: it takes a second each time; =false leaves it to others")
-	fs.DurationVar(&o.collect.RASInterval, "ras.interval", monitor.DefaultRAS, "`time` between readings of error counters and limits, 5s or more")
-	fs.BoolVar(&o.collect.Usage, "collect.usage", true, "tell which containers use the GPUs; =false leaves processes alone")
-	fs.DurationVar(&o.collect.UsageInterval, "usage.interval", defaultUsage, "`time` between looks at the users of the GPUs, 5s or more")
-	fs.Process(&o.shown.Process)
-	fs.IntVar(&o.collect.UsageContainers, "usage.containers", usage.DefaultContainers, "`number` of containers to show on each GPU, the rest as one")
-	fs.StringVar(&o.collect.UsageReport, "usage.report", "", "`file` below path.root in which a process of root tells who uses the GPUs; empty: look at the processes itself")
-	fs.StringVar(&o.usageWrite, "usage.write", "", "serve nothing, but look at the processes and write that `file` below path.root")
-	fs.StringVar(&o.collect.NVIDIA, "nvidia.report", "", "`file` below path.root in which a process of root tells what nvidia-smi says; empty: it is not asked")
-	fs.StringVar(&o.nvidiaWrite, "nvidia.write", "", "serve nothing, but run nvidia-smi every 15s, where it is installed, and write that `file` below path.root")
-	fs.StringVar(&o.collect.Leases, "leases.report", "", "`file` below path.root in which a process of root tells who leases the GPUs; empty: they are not leased")
-	fs.StringVar(&o.collect.Disk, "disk.folder", "", "`folder` below path.root whose file system is told of, as that of the worker's volumes; empty: none")
-	fs.StringVar(&o.collect.Service, "service.report", "", "`file` below path.root in which a process of root tells which GPUs are withheld from tasks; empty: nobody withholds any")
+	fs.BoolVar(&o.metrics.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")
+	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", true,
+		"read pcie_bw every 30s, in the background, where a GPU has it: it takes a second each time; =false "+
+			"leaves it to others")
+	fs.DurationVar(&o.collect.RASInterval, "ras.interval", monitor.DefaultRAS,
+		"`time` between readings of error counters and limits, 5s or more")
+	fs.BoolVar(&o.collect.Usage, "collect.usage", true,
+		"tell which containers use the GPUs; =false leaves processes alone")
+	fs.DurationVar(&o.collect.UsageInterval, "usage.interval", defaultUsage,
+		"`time` between looks at the users of the GPUs, 5s or more")
+	fs.Process(&o.metrics.Process)
+	fs.IntVar(&o.collect.UsageContainers, "usage.containers", usage.DefaultContainers,
+		"`number` of containers to show on each GPU, the rest as one")
+	fs.StringVar(&o.collect.UsageReport, "usage.report", "",
+		"`file` below path.root in which a process of root tells who uses the GPUs; empty: look at the "+
+			"processes itself")
+	fs.StringVar(&o.usageWrite, "usage.write", "",
+		"serve nothing, but look at the processes and write that `file` below path.root")
+	fs.StringVar(&o.collect.NVIDIA, "nvidia.report", "",
+		"`file` below path.root in which a process of root tells what nvidia-smi says; empty: it is not asked")
+	fs.StringVar(&o.nvidiaWrite, "nvidia.write", "",
+		"serve nothing, but run nvidia-smi every 15s, where it is installed, and write that `file` below path.root")
+	fs.StringVar(&o.collect.Leases, "leases.report", "",
+		"`file` below path.root in which a process of root tells who leases the GPUs; empty: they are not leased")
+	fs.StringVar(&o.collect.Disk, "disk.folder", "",
+		"`folder` below path.root whose file system is told of, as that of the worker's volumes; empty: none")
+	fs.StringVar(&o.collect.Service, "service.report", "",
+		"`file` below path.root in which a process of root tells which GPUs are withheld from tasks; empty: "+
+			"nobody withholds any")
 	if err := fs.Parse(args); err != nil {
 		return o, fs, err
 	}
@@ -64,13 +81,14 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 		return o, fs, fmt.Errorf("invalid value %s for flag -ras.interval: at least %s", o.collect.RASInterval, minRAS)
 	}
 	if o.collect.UsageInterval < minUsage {
-		return o, fs, fmt.Errorf("invalid value %s for flag -usage.interval: at least %s", o.collect.UsageInterval, minUsage)
+		return o, fs, fmt.Errorf("invalid value %s for flag -usage.interval: at least %s",
+			o.collect.UsageInterval, minUsage)
 	}
 	if n := o.collect.UsageContainers; n < 1 || n > maxContainers {
 		return o, fs, fmt.Errorf("invalid value %d for flag -usage.containers: 1 to %d", n, maxContainers)
 	}
 	if o.usageWrite != "" && fs.Watchdog > 0 {
-		fs.Watchdog += o.collect.UsageInterval // it is put off at each look
+		fs.Watchdog += o.collect.UsageInterval // each scan extends it
 	}
 	if o.nvidiaWrite != "" && fs.Watchdog > 0 {
 		fs.Watchdog += nvidiagpu.Longest
@@ -78,15 +96,16 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	return o, fs, nil
 }
 
-// sources are the values of -vendor.
-var sources = map[string]func(host.Root) monitor.Source{"all": monitor.All, string(gpu.AMD): monitor.AMD, string(gpu.NVIDIA): monitor.NVIDIA}
+// sources maps the values of -vendor.
+var sources = map[string]func(host.Root) monitor.Source{"all": monitor.All, string(gpu.AMD): monitor.AMD,
+	string(gpu.NVIDIA): monitor.NVIDIA}
 
-// minRAS is the least time between readings of the error counters; see
+// minRAS is the shortest time between readings of the error counters; see
 // monitor.DefaultRAS.
 const minRAS = 5 * time.Second
 
-// A look through 10,000 processes takes tens of milliseconds. Each container has
-// about eight series on each GPU.
+// A scan of 10,000 processes takes tens of milliseconds. Each container has about eight
+// series on each GPU.
 const (
 	defaultUsage  = 15 * time.Second
 	minUsage      = 5 * time.Second

@@ -28,7 +28,7 @@ func TestMetricsOfEveryFixtureHost(t *testing.T) {
 	}
 }
 
-func TestSixtyFourGPUsAreAllThere(t *testing.T) {
+func TestSixtyFourGPUsAreComplete(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 64)
 	got := scrape(t, newTestCollector(r, monitor.AMD(r)))
 	for _, name := range []string{"rocm_exporter_device_up", "rocm_gpu_temperature", "rocm_gpu_utilization",
@@ -44,7 +44,7 @@ var acceptedLint = map[string]string{
 	"rocm_memory_total": `non-counter metrics should not have "_total" suffix`,
 }
 
-func TestNamesPassLintButForTheContractsOwn(t *testing.T) {
+func TestNamesExceptTheContractsPassLint(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	list, err := monitor.AMD(r)()
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestNamesPassLintButForTheContractsOwn(t *testing.T) {
 }
 
 // The exporter's own process is told of among its GPUs, in whatever order the names are.
-func TestProcessIsToldOfWhereItIsWanted(t *testing.T) {
+func TestProcessMetricsAreOptional(t *testing.T) {
 	c := newTestCollector(exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}), one)
 	without := scrape(t, c)
 	require.NotRegexp(t, `(?m)^(go|process)_`, without)

@@ -52,7 +52,7 @@ func TestGuestIsJudgedByTheTimeUnderLimits(t *testing.T) {
 	}
 }
 
-func TestGuestIsJudgedByWhatThereIs(t *testing.T) {
+func TestGuestIsJudgedByItsAvailableValues(t *testing.T) {
 	for name, c := range map[string]struct {
 		more   map[string]string
 		state  health.State

@@ -11,7 +11,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestHungGPUCostsItsOwnSeriesOnly(t *testing.T) {
+func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	list, err := monitor.AMD(r)()
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestHungGPUCostsItsOwnSeriesOnly(t *testing.T) {
 	end("55\n")
 }
 
-func TestHungGPUKeepsTheLabelsItHad(t *testing.T) {
+func TestHungGPUKeepsItsLabels(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"serial_number": "692351000123\n", "vbios_version": "113-X\n",
 		"mem_info_vram_total": "1024\n"})
 	c := newTestCollector(r, one)
@@ -99,7 +99,7 @@ func TestHungPollMakesTheScrapeWaitAndNotRead(t *testing.T) {
 	end("ue: 0\nce: 5\n")
 }
 
-func TestDumpOfADeviceIsAHangWhileItIsThere(t *testing.T) {
+func TestDumpOfADeviceIsAHangWhileItExists(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"})
 	c := newTestCollector(r, one)
 	require.Regexp(t, `rocm_gpu_hang\{[^}]*\} 0\n`, scrape(t, c))

@@ -15,7 +15,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -25,7 +25,7 @@ const dev = exportertest.Dir
 // collector is a source whose clock and deadlines a test may change as it goes.
 type collector struct {
 	*Source
-	shown    Shown
+	shown    MetricOptions
 	now      func() time.Time
 	deadline func(dir string) <-chan time.Time
 }
@@ -51,8 +51,8 @@ func newTestCollector(r host.Root, s monitor.Source) *collector {
 }
 
 // one is a source of a single GPU at dev.
-func one() ([]amdgpu.Device, error) {
-	return []amdgpu.Device{{PCI: exportertest.PCI, Dir: dev, Own: dev}}, nil
+func one() ([]reading.Device, error) {
+	return []reading.Device{{PCI: exportertest.PCI, Dir: dev, Own: dev}}, nil
 }
 
 // inBackground runs what ends with its context, until it has nothing to do but wait.

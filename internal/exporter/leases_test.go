@@ -78,7 +78,7 @@ func TestUnitsThatShareTheirGPUsHaveNoSeriesOfLeases(t *testing.T) {
 
 // A report that nobody writes any more must not look like GPUs that are free or
 // held now; counters go on, and its age tells what is wrong.
-func TestOldReportTellsNothingOfNow(t *testing.T) {
+func TestOldReportIsNotShown(t *testing.T) {
 	for _, age := range []time.Duration{2 * time.Minute, time.Hour, -time.Hour} {
 		r := reported(t)
 		r.At = hosttest.Now.Add(-age)
@@ -92,7 +92,7 @@ func TestOldReportTellsNothingOfNow(t *testing.T) {
 	}
 }
 
-func TestClocksThatDifferGiveNoNegativeAges(t *testing.T) {
+func TestDifferentClocksGiveNoNegativeAges(t *testing.T) {
 	r := reported(t)
 	ahead := hosttest.Now.Add(time.Minute)
 	r.At, r.GPUs[1].Since = ahead, &ahead

@@ -47,7 +47,7 @@ func TestMetricsOfNVIDIAHosts(t *testing.T) {
 }
 
 // A person asked for the GPUs of all vendors, each of which counts its own.
-func TestGPUsOfBothVendorsStandBesideOneAnother(t *testing.T) {
+func TestGPUsOfBothVendorsAreShownTogether(t *testing.T) {
 	r := hosttest.Host(t, "both-passed")
 	c := newTestCollector(r, monitor.All(r))
 	got := scrape(t, c)
@@ -66,7 +66,7 @@ func TestGPUsOfBothVendorsStandBesideOneAnother(t *testing.T) {
 }
 
 // What an exporter does not know is no fault, and no health either.
-func TestNVIDIAGPUIsJudgedByWhatIsTold(t *testing.T) {
+func TestNVIDIAGPUIsJudgedByItsAnswer(t *testing.T) {
 	for name, of := range map[string]struct{ told, state, reason string }{
 		"nothing": {"", "unknown", "no error counters, no temperature with its limit and no time under limits"},
 		"all":     {fullAnswer, "healthy", "3 correctable errors"},
@@ -100,7 +100,7 @@ func TestFailureOfNVIDIASMIIsCountedOnce(t *testing.T) {
 }
 
 // Its registers read as all ones.
-func TestGPUThatFellOffTheBusIsLost(t *testing.T) {
+func TestGPUOffTheBusIsLost(t *testing.T) {
 	r, c := newNVIDIA(t, "nvidia-only", "")
 	dir := c.Monitor.Snapshot().GPUs[0].Device.Dir
 	hosttest.Put(t, r, dir+"/config", "\xff\xff\xff\xff\xff\xff\xff\xff")

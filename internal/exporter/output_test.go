@@ -85,7 +85,7 @@ func TestMetricsTheirAliasesAndTheAPIAgree(t *testing.T) {
 	}
 }
 
-func TestPCIeTrafficIsReadOnlyWhenAskedFor(t *testing.T) {
+func TestPCIeTrafficIsReadOnlyIfEnabled(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "pcie_bw": "1000 500 256\n"})
 	c := newTestCollector(r, one)
 	inBackground(t, c.Monitor.Watch)
@@ -108,7 +108,7 @@ func TestPCIeTrafficIsReadOnlyWhenAskedFor(t *testing.T) {
 	})
 }
 
-func TestScrapeIsCompressedAndInOpenMetricsOnlyForWhoAsks(t *testing.T) {
+func TestScrapeIsCompressedAndInOpenMetricsOnRequest(t *testing.T) {
 	h := newTestCollector(exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}), one).handler()
 	get := func(headers ...string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", "/metrics", nil)
@@ -130,7 +130,7 @@ func TestScrapeIsCompressedAndInOpenMetricsOnlyForWhoAsks(t *testing.T) {
 }
 
 // Several Prometheus servers, each with its own rhythm, while values and GPUs change.
-func TestScrapesAtTheSameTimeAreEachWhole(t *testing.T) {
+func TestConcurrentScrapesAreComplete(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	c := newTestCollector(r, monitor.AMD(r))
 	h := c.handler()

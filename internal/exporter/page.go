@@ -14,8 +14,8 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// The page is one document: its script and style are within it, and with them
-// nothing is fetched but the page itself, which the script takes its GPUs from.
+// The page is one document with its script and style. It fetches only itself again, and the
+// script takes the GPUs from that.
 var (
 	//go:embed page/page.html
 	pageHTML string
@@ -25,7 +25,7 @@ var (
 	pageJS string
 )
 
-// page is what all answers have in common.
+// page holds the parts that all answers share.
 type page struct {
 	text   *template.Template
 	policy string
@@ -43,17 +43,17 @@ func newPage() page {
 	}
 }
 
-// crowd is the number of GPUs from which on each has a line that unfolds. A partition
+// denseFrom is the number of GPUs from which each GPU is a line that unfolds. A partition
 // counts as a GPU.
-const crowd = 9
+const denseFrom = 9
 
-// Page shows reports to people. Without the script it is the GPUs of the moment it was
-// asked for; the script makes it live.
+// Page serves reports as a page for people. Without the script it shows the GPUs at the
+// time of the request; the script updates it.
 func Page(report func() api.Report) http.Handler {
-	common := sync.OnceValue(newPage) // for the first who asks: most exporters are asked for metrics alone
+	common := sync.OnceValue(newPage) // made on the first request, because most exporters serve only metrics
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		r := report()
-		gpus := shown(r)
+		gpus := gpusOfPage(r)
 		view := struct {
 			Style                   template.CSS
 			Script                  template.JS
@@ -62,7 +62,7 @@ func Page(report func() api.Report) http.Handler {
 			Dense                   bool
 			GPUs                    []shownGPU
 		}{Style: template.CSS(pageCSS), Script: template.JS(pageJS), Heading: api.Heading(r), Summary: api.Summary(r),
-			Time: r.Time.Format("15:04:05 UTC"), Version: r.Version, Dense: len(r.GPUs) >= crowd, GPUs: gpus}
+			Time: r.Time.Format("15:04:05 UTC"), Version: r.Version, Dense: len(r.GPUs) >= denseFrom, GPUs: gpus}
 		view.Title = view.Heading
 		critical := 0
 		for _, g := range gpus {

@@ -14,7 +14,7 @@ import (
 
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -61,7 +61,7 @@ func TestPageShowsEveryGPUOfEveryFixtureHost(t *testing.T) {
 }
 
 // Who has ten of these pages open finds the one that wants looking at by its title.
-func TestPageSaysWhereItIsAndWhatIsWorstFirst(t *testing.T) {
+func TestPageShowsItsHostAndTheWorstFirst(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	hosttest.Put(t, r, "/proc/sys/kernel/hostname", "juju-4f2a10-0\n")
 	c := newTestCollector(r, monitor.AMD(r))
@@ -79,8 +79,8 @@ func TestPageSaysWhereItIsAndWhatIsWorstFirst(t *testing.T) {
 func TestPageEscapesNames(t *testing.T) {
 	const bad = `<img src=x onerror="alert(1)"></script>'&`
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "1\n"})
-	c := newTestCollector(r, func() ([]amdgpu.Device, error) {
-		return []amdgpu.Device{{PCI: "0000:03:00.0", Name: bad, GFX: "<b>", Dir: dev, Own: dev}}, nil
+	c := newTestCollector(r, func() ([]reading.Device, error) {
+		return []reading.Device{{PCI: "0000:03:00.0", Name: bad, GFX: "<b>", Dir: dev, Own: dev}}, nil
 	})
 	report := c.Report()
 	report.GPUs[0].Users = []api.User{{Container: bad, Processes: 1, Engines: map[string]float64{bad: 1}}}
@@ -95,7 +95,7 @@ func TestPageEscapesNames(t *testing.T) {
 	require.NotContains(t, pageJS, "innerHTML", "the script takes elements over, and makes none of text")
 }
 
-func TestPageAsksNobodyElse(t *testing.T) {
+func TestPageFetchesNothingElse(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	w := newTestCollector(r, monitor.AMD(r)).get(t, "/")
 	text, header := w.Body.String(), w.Header()

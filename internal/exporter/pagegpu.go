@@ -15,66 +15,66 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// shownGPU is a GPU on the page, with its partitions where it is divided.
+// shownGPU describes a GPU on the page, with its partitions if it is divided.
 type shownGPU struct {
 	ID, Name   string // "GPU 3", "GPU 8 to 15"
 	Model, PCI string
-	What       string // what else it is
+	Details    string // further identification
 	State      health.State
-	Mark       string // of the state, for who does not see colours
+	Mark       string // of the state, for readers who do not see colours
 	Score      string
 	Reason     string
 	Explained  []explanation
-	Out        *shownOut
+	Excluded   *exclusion
 	Bars       []bar
 	Divided    bool
-	Parts      []shownPart // one of a GPU that is whole
+	Parts      []shownPart // one part for a whole GPU
 }
 
 type explanation struct {
 	health.Explanation
-	Command string // that tells more
+	Command string // shows more
 }
 
-// Wrong is whether the reason is to be seen at once.
-func (g shownGPU) Wrong() bool { return g.State == health.Critical || g.State == health.Warning }
+// Unfolded reports whether the reason is unfolded.
+func (g shownGPU) Unfolded() bool { return g.State == health.Critical || g.State == health.Warning }
 
-// shownPart is what can be used of a GPU: a partition, or all of it.
+// shownPart describes a part that a task can use: a partition, or the whole GPU.
 type shownPart struct {
 	ID, Name string // "partition 3"
 	GPU      string // "GPU 11"
 	Bar      bar    // activity of a partition
-	Used     string // by whom, in a few words
+	Users    string // short text of the users
 	Doubt    string // of its lease
-	Out      *shownOut
+	Excluded *exclusion
 	Uses     []api.Use
 }
 
-// shownOut is why no new task gets a GPU.
-type shownOut struct {
+// exclusion explains why the GPU is excluded from new tasks.
+type exclusion struct {
 	State quarantine.State
-	Mark  string // for who does not see colours
-	Text  string // since when, and why
+	Mark  string // for readers who do not see colours
+	Text  string // start and reason
 }
 
-// bar is a reading: in words, where the most it can be is known drawn, and its past.
+// bar shows a reading in words, as a bar if its limit is known, and its past.
 type bar struct {
 	Label, Text string
-	Short       string // where there is little room
+	Short       string // for narrow places
 	Value, Max  float64
 	Past, Range string // as an SVG path, and in words
 }
 
 var marks = map[health.State]string{health.Healthy: "✓", health.Warning: "!", health.Critical: "✕", health.Unknown: "?"}
 
-var outMarks = map[quarantine.State]string{quarantine.Quarantined: "⊘", quarantine.Proving: "↻"}
+var exclusionMarks = map[quarantine.State]string{quarantine.Quarantined: "⊘", quarantine.Proving: "↻"}
 
-// outOf takes what can be used of one GPU; nil is that tasks get all of it. Of several
-// partitions it tells of the one that is out for longest.
-func outOf(all []api.Status) *shownOut {
+// exclusionOf returns why parts of one GPU are excluded, nil if tasks get all of them. If several
+// are excluded, it describes the earliest.
+func exclusionOf(all []api.Status) *exclusion {
 	n, first := 0, (*api.Service)(nil)
 	for i := range all {
-		if !all[i].Out() {
+		if !all[i].Excluded() {
 			continue
 		}
 		if n++; first == nil || all[i].Service.Since.Before(first.Since) {
@@ -84,38 +84,40 @@ func outOf(all []api.Status) *shownOut {
 	if n == 0 {
 		return nil
 	}
-	out := &shownOut{first.State, outMarks[first.State], first.Text()}
+	out := &exclusion{first.State, exclusionMarks[first.State], first.Text()}
 	if len(all) > 1 {
 		out.Text = fmt.Sprintf("%d of %d partitions, the first %s", n, len(all), out.Text)
 	}
 	return out
 }
 
-// rank puts GPUs that tasks get behind others of the same health.
-func (o *shownOut) rank() int {
+// rank sorts GPUs that tasks get behind others of the same health.
+func (o *exclusion) rank() int {
 	if o == nil {
 		return 1
 	}
 	return 0
 }
 
-// shown are the GPUs of a report, the worst first.
-func shown(r api.Report) []shownGPU {
+// gpusOfPage returns the GPUs of a report, the worst first.
+func gpusOfPage(r api.Report) []shownGPU {
 	var out []shownGPU
-	for _, partitions := range api.Wholes(r.GPUs) {
-		out = append(out, shownOf(r, partitions))
+	for _, partitions := range api.GroupByGPU(r.GPUs) {
+		out = append(out, gpuOfPage(r, partitions))
 	}
 	slices.SortStableFunc(out, func(a, b shownGPU) int {
-		return cmp.Or(cmp.Compare(slices.Index(api.States, a.State), slices.Index(api.States, b.State)), cmp.Compare(a.Out.rank(), b.Out.rank()))
+		return cmp.Or(cmp.Compare(slices.Index(api.States, a.State), slices.Index(api.States, b.State)),
+			cmp.Compare(a.Excluded.rank(), b.Excluded.rank()))
 	})
 	return out
 }
 
-// shownOf takes the statuses of one GPU, of which the first has the sensors.
-func shownOf(r api.Report, all []api.Status) shownGPU {
+// gpuOfPage converts the statuses of one GPU. The first has the sensors.
+func gpuOfPage(r api.Report, all []api.Status) shownGPU {
 	s := &all[0]
-	g := shownGPU{ID: "gpu-" + s.PCI, Name: fmt.Sprintf("GPU %d", s.Index), Model: s.Name, PCI: s.PCI, State: api.StateOf(*s),
-		Reason: s.Health.Reason, Out: outOf(all), Divided: s.Partitions > 1}
+	g := shownGPU{ID: "gpu-" + s.PCI, Name: fmt.Sprintf("GPU %d", s.Index), Model: s.Name, PCI: s.PCI,
+		State:  api.StateOf(*s),
+		Reason: s.Health.Reason, Excluded: exclusionOf(all), Divided: s.Partitions > 1}
 	g.Mark = marks[g.State]
 	if s.Health.Score != nil {
 		g.Score = fmt.Sprintf(", %.0f of 100", *s.Health.Score)
@@ -141,8 +143,9 @@ func shownOf(r api.Report, all []api.Status) shownGPU {
 			g.Name += fmt.Sprintf(" to %d", last)
 		}
 	}
-	g.What = strings.Join(slices.DeleteFunc(what, func(w string) bool { return w == "" }), ", ")
-	temperature := newBar(s, "Temperature", "%.0f °C", 1, s.Temperature, s.TemperatureLimit, past{history.Temperature, history.Interval})
+	g.Details = strings.Join(slices.DeleteFunc(what, func(w string) bool { return w == "" }), ", ")
+	temperature := newBar(s, "Temperature", "%.0f °C", 1, s.Temperature, s.TemperatureLimit,
+		past{history.Temperature, history.Interval})
 	if s.Sensor != "" {
 		temperature.Text += " (" + s.Sensor + ")"
 	}
@@ -160,28 +163,29 @@ func shownOf(r api.Report, all []api.Status) shownGPU {
 
 func partOf(s *api.Status, at time.Time) shownPart {
 	p := shownPart{ID: fmt.Sprintf("gpu-%s-%d", s.PCI, s.Partition), Name: fmt.Sprintf("partition %d", s.Partition),
-		GPU: fmt.Sprintf("GPU %d", s.Index), Out: outOf([]api.Status{*s}), Uses: api.UsesOf(*s, at), Used: api.Unused(*s)}
+		GPU: fmt.Sprintf("GPU %d", s.Index), Excluded: exclusionOf([]api.Status{*s}), Uses: api.UsesOf(*s, at),
+		Users: api.Unused(*s)}
 	if s.Lease != nil {
 		p.Doubt = s.Lease.Doubt
 	}
 	history := cmp.Or(s.History, &monitor.History{})
 	p.Bar = activityBar(s, s.Activity, past{history.Activity, history.Interval})
 	if len(p.Uses) > 0 {
-		p.Used = p.Uses[0].Who
+		p.Users = p.Uses[0].Name
 	}
 	if n := len(p.Uses) - 1; n > 0 {
-		p.Used += fmt.Sprintf(" and %d more", n)
+		p.Users += fmt.Sprintf(" and %d more", n)
 	}
 	return p
 }
 
-// past has the values of a history, every so many seconds.
+// past holds the values of a history and their distance in seconds.
 type past struct {
 	values []*float64
 	every  float64
 }
 
-// newBar tells value of limit, each divided by per, and the past.
+// newBar shows value and limit, each divided by per, and the past.
 func newBar(s *api.Status, label, format string, per float64, value, limit *float64, p past) bar {
 	b := bar{Label: label, Text: "not known", Short: "–"}
 	words := func(v float64) string { return fmt.Sprintf(format, v/per) }
@@ -199,7 +203,7 @@ func newBar(s *api.Status, label, format string, per float64, value, limit *floa
 	return b
 }
 
-// activityBar needs no limit in words.
+// activityBar shows a value without a limit in words.
 func activityBar(s *api.Status, value *float64, p past) bar {
 	b := newBar(s, "Activity", "%.0f %%", .01, value, nil, p)
 	if value != nil {
@@ -208,8 +212,8 @@ func activityBar(s *api.Status, value *float64, p past) bar {
 	return b
 }
 
-// draw has the newest at the right end of a picture of 89 by 24; what was not known is
-// a gap.
+// draw draws the past in a picture of 89 by 24, the newest point at the right end. An
+// unknown value is a gap.
 func (b *bar) draw(p past, words func(float64) string) {
 	least, most, n := math.Inf(1), math.Inf(-1), 0
 	for _, v := range p.values {
@@ -235,7 +239,7 @@ func (b *bar) draw(p past, words func(float64) string) {
 		if open {
 			path.WriteString("L" + at)
 		} else {
-			path.WriteString("M" + at + "h0") // a point alone is seen, too
+			path.WriteString("M" + at + "h0") // a single point is visible, too
 		}
 		open = true
 	}

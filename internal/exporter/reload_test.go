@@ -6,13 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // The clock stands still here, so nothing but the reload makes it look again.
-func TestReloadOpensFilesAnewAndKeepsWhatWasCounted(t *testing.T) {
+func TestReloadOpensFilesAgainAndKeepsCounts(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "ras/umc_err_count": "ue: 2\nce: 0\n"})
 	c := newTestCollector(r, one)
 	require.NotRegexp(t, `rocm_memory_used\{`, scrape(t, c))
@@ -37,11 +37,11 @@ func TestReloadOpensFilesAnewAndKeepsWhatWasCounted(t *testing.T) {
 	require.Regexp(t, `rocm_gpu_healthy\{[^}]*\} 0\n`, text, "what was counted is not forgotten")
 }
 
-func TestReloadFindsGPUsThatNoListShows(t *testing.T) {
+func TestReloadFindsUnlistedGPUs(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"})
 	hosttest.Put(t, r, "/sys/class/drm/version", "drm\n")
-	var list []amdgpu.Device
-	c := newTestCollector(r, func() ([]amdgpu.Device, error) { return list, nil })
+	var list []reading.Device
+	c := newTestCollector(r, func() ([]reading.Device, error) { return list, nil })
 	scrape(t, c)
 	scrape(t, c) // it knows the lists now
 	list, _ = one()

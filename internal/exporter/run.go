@@ -1,10 +1,10 @@
-// Package exporter is the program rocm-exporter: it serves the state of GPUs to
-// Prometheus, to people and to other programs. It needs no ROCm, no vendor library, no
-// agent, and no privilege but to see other users' processes.
+// Package exporter implements the program rocm-exporter, which serves the state of GPUs to
+// Prometheus, to people and to other programs. It needs no ROCm, no vendor library and no
+// agent. Its only privilege is to see other users' processes.
 //
-// Packages amdgpu and nvidiagpu read one GPU into a typed state, package health judges that, package
-// monitor does so for all GPUs at once and hands out a snapshot, and metrics (package
-// series), the API and the page are made from it.
+// Packages amdgpu and nvidiagpu read one GPU into a typed state, and package health judges
+// the state. Package monitor does both for all GPUs at once and returns a snapshot. Metrics
+// (package series), the API and the page are made from the snapshot.
 package exporter
 
 import (
@@ -21,8 +21,8 @@ import (
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 )
 
-// Run is the program. It serves until SIGTERM or SIGINT, opens everything anew
-// at SIGHUP, and returns its exit status. version is only told, in --version and rocm_exporter_build_info.
+// Run runs the program until SIGTERM or SIGINT and returns its exit status. At SIGHUP it
+// opens all files again. version appears in --version and rocm_exporter_build_info.
 func Run(version string, args []string, stdout, stderr io.Writer) int {
 	o, fs, err := parse(args)
 	return fs.Main(err, intro, version, stdout, stderr, func(stop context.Context, s *metricsserver.Server) error {
@@ -32,9 +32,9 @@ func Run(version string, args []string, stdout, stderr io.Writer) int {
 
 func run(stop context.Context, s *metricsserver.Server, version string, o options) error {
 	if os.Getenv("GOMAXPROCS") == "" {
-		// Waking other processors costs more than a scrape, and they are there
-		// for the machine's own work. Readings wait in the kernel all the same,
-		// each in a thread of its own.
+		// Waking other processors costs more than a scrape, and the machine's own work
+		// needs them. Readings still wait in the kernel in parallel, each in its own
+		// thread.
 		runtime.GOMAXPROCS(1)
 	}
 	root := host.Root(o.root)
@@ -47,17 +47,18 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	}
 	m := monitor.New(root, sources[o.vendor](root), o.collect)
 	if o.usageWrite != "" {
-		return repeat(stop, o.collect.UsageInterval, s.Postpone, func() error { return m.ReportUsers(stop, o.usageWrite) })
+		return repeat(stop, o.collect.UsageInterval, s.Postpone,
+			func() error { return m.ReportUsers(stop, o.usageWrite) })
 	}
 	if err := s.Listen(); err != nil {
 		return err
 	}
 	go m.Watch(stop)
 	go m.Reloads(stop, s.Reload, s.Logs)
-	return s.Serve(stop, Handler(&Source{Root: root, Unit: o.unit, Version: version, Monitor: m}, o.shown))
+	return s.Serve(stop, Handler(&Source{Root: root, Unit: o.unit, Version: version, Monitor: m}, o.metrics))
 }
 
-// repeat looks until stop is done. alive is called before each look.
+// repeat calls alive and then look at each interval until stop is done.
 func repeat(stop context.Context, every time.Duration, alive, look func() error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHelperLooksUntilItIsStoppedOrFails(t *testing.T) {
+func TestHelperRunsUntilItIsStoppedOrFails(t *testing.T) {
 	stop, cancel := context.WithCancel(t.Context())
 	looks := 0
 	fine := func() error { return nil }

@@ -9,18 +9,18 @@ import (
 	"concourse-ci-machine/internal/exporter/series"
 )
 
-// atOnce is room for all that a few Prometheus servers ask at once.
+// atOnce limits the concurrent requests. A few Prometheus servers need fewer.
 const atOnce = 16
 
-// Shown is what the metrics have besides.
-type Shown struct {
-	DCGM    bool // values again under NVIDIA's names and units
-	Process bool // go_ and process_ of the exporter itself
+// MetricOptions selects further metrics.
+type MetricOptions struct {
+	DCGM    bool // repeat values under NVIDIA's names and units
+	Process bool // show go_ and process_ of the exporter itself
 }
 
-// Handler serves /metrics, /api/v1/gpus, /-/healthy and a page. Health is that
-// of the exporter: a sick GPU is in the metrics, and restarting would not heal it.
-func Handler(source *Source, shown Shown) http.Handler {
+// Handler serves /metrics, /api/v1/gpus, /-/healthy and a page. /-/healthy shows the health
+// of the exporter only: a restart would not repair a GPU, which has its own metrics.
+func Handler(source *Source, shown MetricOptions) http.Handler {
 	limited := metricsserver.NewLimited(atOnce)
 	metrics := series.New(source.Monitor.Snapshot, source.Version, shown.DCGM)
 	mux := metricsserver.NewMux("rocm-exporter")

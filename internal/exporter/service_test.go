@@ -61,7 +61,7 @@ func withService(t *testing.T, r host.Root, rec quarantine.Record) *collector {
 	return c
 }
 
-func TestWithheldGPUsAreInTheAPIAndOnThePage(t *testing.T) {
+func TestQuarantinedGPUsAreInTheAPIAndOnThePage(t *testing.T) {
 	for name, out := range map[string][3][]int{"mi210x4": {{1}, {2}, {0}}, "mi300x-cpx": {{0, 1, 2}, {8}, {}}} { // the last has nine
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Host(t, name)
@@ -73,7 +73,7 @@ func TestWithheldGPUsAreInTheAPIAndOnThePage(t *testing.T) {
 }
 
 // Not decided is not the same as in service, and a GPU that is in service looks as ever.
-func TestOnlyWhatIsOutOfServiceIsRemarkedOn(t *testing.T) {
+func TestOnlyQuarantinedGPUsHaveARemark(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	without := usedBy(t, r)
 	require.Contains(t, without.get(t, "/api/v1/gpus").Body.String(), `"service": null`)
@@ -82,7 +82,7 @@ func TestOnlyWhatIsOutOfServiceIsRemarkedOn(t *testing.T) {
 	require.Equal(t, without.get(t, "/").Body.String(), c.get(t, "/").Body.String())
 }
 
-func TestWithheldGPUsComeFirstAmongThoseOfOneHealth(t *testing.T) {
+func TestQuarantinedGPUsComeFirstWithinOneHealth(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4") // whose GPU 3 is critical, and in service here
 	text := html.UnescapeString(withService(t, r, decided(t, r, []int{2}, nil, nil)).get(t, "/").Body.String())
 	var order []string

@@ -6,25 +6,25 @@ import (
 	"concourse-ci-machine/internal/exporter/monitor"
 )
 
-// Source is what the API, the page and the metrics are made from.
+// Source holds the input of the API, the page and the metrics.
 type Source struct {
 	Root    host.Root
-	Unit    string // Juju's name, "" where there is none
+	Unit    string // Juju's name, or ""
 	Version string // of the exporter
 	Monitor *monitor.Monitor
 }
 
-// Report reads all GPUs and adds what is kept of their past.
+// Report reads all GPUs and adds their histories.
 func (s *Source) Report() api.Report {
 	name, err := s.Root.ReadText("/proc/sys/kernel/hostname")
 	if err != nil {
-		name, _ = s.Root.ReadText("/etc/hostname") // a root that is no running machine; "" where there is none either
+		name, _ = s.Root.ReadText("/etc/hostname") // the root of no running machine; "" without this file, too
 	}
 	snapshot := s.Monitor.Snapshot()
 	r := api.Report{Unit: s.Unit, Host: name, Version: s.Version, Time: snapshot.At.UTC(), GPUs: api.StatusOf(snapshot)}
 	if u := snapshot.Users; u != nil {
 		at := u.At.UTC()
-		r.Looked = &at
+		r.UsersTime = &at
 	}
 	for i := range r.GPUs {
 		r.GPUs[i].History = s.Monitor.History(snapshot.GPUs[i].Device)

@@ -14,7 +14,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestGPUThatGoesAndComesBackIsNoticed(t *testing.T) {
+func TestRemovedAndReturnedGPUIsDetected(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	c := newTestCollector(r, monitor.AMD(r))
 	with := scrape(t, c)
@@ -28,7 +28,7 @@ func TestGPUThatGoesAndComesBackIsNoticed(t *testing.T) {
 	require.Equal(t, with, scrape(t, c))
 }
 
-func TestGPUWhoseDriverGoesAwayIsDown(t *testing.T) {
+func TestGPUWithoutItsDriverIsDown(t *testing.T) {
 	r := exportertest.Put(t, nil)
 	got := scrape(t, newTestCollector(r, one))
 	require.Contains(t, got, `rocm_exporter_device_up{gpu="0",pci_bus_id="0000:03:00.0",uuid="0000:03:00.0"} 0`)

@@ -75,7 +75,7 @@ func TestContainersOfAnAPUAreInAScrape(t *testing.T) {
 }
 
 // Two processes: one that looks and writes, one that reads and serves.
-func TestReportIsShownAsAnOwnLook(t *testing.T) {
+func TestReportIsShownLikeAnOwnScan(t *testing.T) {
 	const file = "/run/usage.json"
 	r := hosttest.Host(t, "amd")
 	looks := newWatching(t, r, "renderD128", fdinfoOf("0000:03:00.0"))

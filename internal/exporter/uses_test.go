@@ -74,7 +74,7 @@ func TestUsersAndPartitionsAreInTheAPIAndOnThePage(t *testing.T) {
 }
 
 // Not known is not the same as nobody.
-func TestUsersThatNobodyLookedForAreNull(t *testing.T) {
+func TestUsersWithoutAScanAreNull(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	c := newTestCollector(r, monitor.AMD(r))
 	api := c.get(t, "/api/v1/gpus").Body.String()

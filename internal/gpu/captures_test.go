@@ -49,8 +49,8 @@ func TestCapturedGPUs(t *testing.T) {
 			}
 			inv := discover(t, r)
 			require.Empty(t, inv.GPUs)
-			require.Len(t, inv.Left, 1)
-			require.Equal(t, gpu.NoRenderNode, inv.Left[0].Reason)
+			require.Len(t, inv.Unusable, 1)
+			require.Equal(t, gpu.NoRenderNode, inv.Unusable[0].Reason)
 
 			uevent, err := r.ReadText("/sys/class/drm/card1/device/uevent")
 			require.NoError(t, err)

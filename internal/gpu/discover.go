@@ -11,12 +11,12 @@ import (
 
 const pciDevices = "/sys/bus/pci/devices"
 
-// Discover finds the GPUs of the machine below r. A GPU that cannot be read
-// is in Inventory.Left and hides no other; the error says that sysfs itself
-// cannot be listed. A machine without sysfs has no GPU.
+// Discover finds the GPUs of the machine below r. A GPU that cannot be read is in
+// Inventory.Unusable and hides no other. The error means that sysfs itself cannot be
+// listed. A machine without sysfs has no GPU.
 //
-// Discover returns also if a GPU hangs. It identifies that GPU by what was read before. A GPU
-// that was never read is left out with the reason Hangs.
+// Discover also returns if a GPU hangs. It identifies that GPU by its previous reading. A
+// GPU without one is unusable with the reason Hangs.
 func Discover(r host.Root) (inv Inventory, err error) {
 	err = withFiles(r, func(f files) (err error) {
 		inv, err = discover(f)
@@ -39,7 +39,7 @@ func discover(r files) (Inventory, error) {
 		d.fromTopology(nodes, whole)
 	}
 	d.inv.sort()
-	d.inv.uniqueOnce()
+	d.inv.clearDuplicateIDs()
 	d.inv.KFD = readKFD(r)
 	return d.inv, nil
 }
@@ -51,7 +51,7 @@ type discovery struct {
 	partitions []*drmDevice
 }
 
-// fromDRM judges the devices that have DRM nodes: all GPUs whose driver works.
+// fromDRM judges the devices with DRM nodes: all GPUs with a working driver.
 func (d *discovery) fromDRM(drm *drmList) {
 	var order []function
 	nodes := map[string]*drmDevice{}
@@ -89,12 +89,12 @@ func (d *discovery) fromDRM(drm *drmList) {
 	}
 }
 
-// fromPCI adds what has no DRM node: GPUs without a driver, or set aside for
-// virtual machines.
+// fromPCI adds functions without a DRM node: GPUs without a driver, or reserved for virtual
+// machines.
 func (d *discovery) fromPCI() {
 	entries, err := d.root.ReadDir(pciDevices)
 	if err != nil {
-		return // not on PCI, or not shown: there is nothing more to report
+		return // sysfs shows no PCI bus
 	}
 	for _, e := range entries {
 		if _, seen := d.functions[e.Name()]; seen {
@@ -111,48 +111,49 @@ func (d *discovery) fromPCI() {
 	}
 }
 
-// judge puts a PCI function among the GPUs that count, or among the others
-// with the first reason that is in the way, or nowhere when it is no GPU.
+// judge adds a PCI function to the usable GPUs, or to the unusable ones with the first
+// reason. It skips functions that are not GPUs.
 func (d *discovery) judge(f function, dev *drmDevice) {
 	vendor := vendorOf(f.vendor)
 	switch {
 	case f.hangs:
 		why := Hangs
 		if dev.render != "" && !d.root.Exists(path.Join(driDir, dev.render)) {
-			why = NotPassedThrough // another unit's
+			why = NotPassedThrough // belongs to another unit
 		}
-		d.leave(f, why, "%s", why.Text())
+		d.addUnusable(f, why, "%s", why.Text())
 	case f.class == 0 && vendor != "":
-		d.leave(f, SysfsUnreadable, "sysfs gives no PCI class for it")
+		d.addUnusable(f, SysfsUnreadable, "sysfs gives no PCI class for it")
 	case !f.gpuClass() || vendor == "" && f.base() != classDisplay:
 		return
 	case isBMC(f.vendor):
-		d.leave(f, BMC, "%s", BMC.Text())
+		d.addUnusable(f, BMC, "%s", BMC.Text())
 	case vendor == "":
-		d.leave(f, OtherVendor, "PCI vendor %#04x is %s", f.vendor, OtherVendor.Text())
+		d.addUnusable(f, OtherVendor, "PCI vendor %#04x is %s", f.vendor, OtherVendor.Text())
 	case f.driver == "":
-		d.leave(f, NoDriver, "%s", NoDriver.Text())
+		d.addUnusable(f, NoDriver, "%s", NoDriver.Text())
 	case f.driver == "vfio-pci" || f.driver == "pci-stub" || f.driver == "pciback":
-		d.leave(f, VFIO, "bound to %s: %s", f.driver, VFIO.Text())
+		d.addUnusable(f, VFIO, "bound to %s: %s", f.driver, VFIO.Text())
 	case !computes(vendor, f.driver):
-		d.leave(f, OtherDriver, "bound to %s: %s", f.driver, OtherDriver.Text())
+		d.addUnusable(f, OtherDriver, "bound to %s: %s", f.driver, OtherDriver.Text())
 	case dev.render == "":
-		d.leave(f, NoRenderNode, "driver %s made no render node", f.driver)
+		d.addUnusable(f, NoRenderNode, "driver %s made no render node", f.driver)
 	default:
-		d.count(f, dev)
+		d.addUsable(f, dev)
 	}
 }
 
-// count adds the GPU if its render node is ours.
-func (d *discovery) count(f function, dev *drmDevice) *GPU {
+// addUsable adds the GPU if its render node belongs to this machine.
+func (d *discovery) addUsable(f function, dev *drmDevice) *GPU {
 	render, bad := d.node(dev, dev.render)
 	if bad != nil {
-		d.leave(f, bad.reason, "%s", bad.text)
+		d.addUnusable(f, bad.reason, "%s", bad.text)
 		return nil
 	}
 	g := GPU{
 		Vendor: vendorOf(f.vendor), PCI: f.addr, DeviceID: f.device, Class: f.class, Driver: f.driver,
-		Revision: d.revision(f), Render: render, KFDNode: -1, Sysfs: f.dir, DRM: dev.class[cmp.Or(dev.card, dev.render)],
+		Revision: d.revision(f), Render: render, KFDNode: -1, Sysfs: f.dir,
+		DRM: dev.class[cmp.Or(dev.card, dev.render)],
 	}
 	if dev.card != "" {
 		if card, bad := d.node(dev, dev.card); bad == nil {
@@ -167,12 +168,12 @@ func (d *discovery) count(f function, dev *drmDevice) *GPU {
 	return &d.inv.GPUs[len(d.inv.GPUs)-1]
 }
 
-func (d *discovery) leave(f function, why Reason, format string, args ...any) {
-	l := left(f, why, format, args...)
+func (d *discovery) addUnusable(f function, why Reason, format string, args ...any) {
+	l := newUnusable(f, why, format, args...)
 	if l.Vendor != "" {
 		l.Revision = d.revision(f)
 	}
-	d.inv.Left = append(d.inv.Left, l)
+	d.inv.Unusable = append(d.inv.Unusable, l)
 }
 
 func (d *discovery) revision(f function) uint8 {
@@ -180,8 +181,8 @@ func (d *discovery) revision(f function) uint8 {
 	return uint8(rev)
 }
 
-// computes says which drivers give a render node that a task can use. A card
-// bound to radeon has one too, and no compute stack.
+// computes reports whether a task can compute with the render node of a driver. The driver
+// radeon has render nodes too, but no compute stack.
 func computes(v Vendor, driver string) bool {
 	switch v {
 	case AMD:
@@ -192,12 +193,12 @@ func computes(v Vendor, driver string) bool {
 	return false
 }
 
-// isBMC knows the makers of the display chips in server management
-// controllers: ASPEED, Matrox (G200e), HiSilicon (hibmc).
+// isBMC reports whether a vendor makes display chips of management controllers: ASPEED,
+// Matrox (G200e), HiSilicon (hibmc).
 func isBMC(vendor uint16) bool { return vendor == 0x1a03 || vendor == 0x102b || vendor == 0x19e5 }
 
-// parseUniqueID brings an id to 16 lower-case hex digits. sysfs has hex, KFD
-// decimal; 0 and an empty file both mean that the hardware has none.
+// parseUniqueID converts an id to 16 lower-case hex digits. sysfs has hex, KFD decimal. 0
+// and an empty file both mean that the hardware has no id.
 func parseUniqueID(text string, base int) string {
 	id, err := strconv.ParseUint(text, base, 64)
 	if err != nil || id == 0 {

@@ -17,8 +17,8 @@ const (
 	render = "/dev/dri/renderD128"
 )
 
-// TestWhyAGPUDoesNotCount changes one thing of a host whose GPU counts.
-func TestWhyAGPUDoesNotCount(t *testing.T) {
+// TestReasonsOfUnusableGPUs changes one thing of a host whose GPU counts.
+func TestReasonsOfUnusableGPUs(t *testing.T) {
 	put := func(path, text string) func(*testing.T, host.Root) {
 		return func(t *testing.T, r host.Root) { hosttest.Put(t, r, path, text) }
 	}
@@ -64,10 +64,10 @@ func TestWhyAGPUDoesNotCount(t *testing.T) {
 			tc.change(t, r)
 			inv := discover(t, r)
 			require.Empty(t, inv.GPUs)
-			require.Equal(t, []gpu.Left{{
+			require.Equal(t, []gpu.Unusable{{
 				PCI: "0000:03:00.0", Vendor: gpu.AMD, Name: "AMD Radeon RX 7900 XT", Reason: tc.reason,
 				Detail: tc.detail, DeviceID: 0x744c, Revision: 0xcc,
-			}}, inv.LeftOf(gpu.AMD))
+			}}, inv.UnusableOf(gpu.AMD))
 			require.NotEqual(t, string(tc.reason), tc.reason.Text(), "a reason needs a text")
 		})
 	}

@@ -22,25 +22,25 @@ type KFDState string
 const (
 	KFDAbsent     KFDState = "absent"
 	KFDPresent    KFDState = "present"
-	KFDWrongMajor KFDState = "wrong-major" // a node of another driver, or of none
-	KFDUnreadable KFDState = "unreadable"  // not even root of this container may open it, or no device
+	KFDWrongMajor KFDState = "wrong-major" // the node belongs to another driver, or to none
+	KFDUnreadable KFDState = "unreadable"  // not a device, or even root of this container may not open it
 )
 
-// KFD is /dev/kfd as it is found in this /dev.
+// KFD describes /dev/kfd in this /dev.
 type KFD struct {
 	State KFDState
-	Node  host.Node // zero when absent
-	// WantMajor is the major of the kernel's kfd driver, 0 when it has none
-	// or the kernel does not tell. It is assigned anew at each boot, which is
-	// why a node made by hand can be of another driver.
+	Node  host.Node // zero if absent
+	// WantMajor is the major of the kernel's kfd driver, 0 if it is missing or unknown. The
+	// kernel assigns a new one at each boot, so a node made by hand can belong to another
+	// driver.
 	WantMajor uint32
-	Err       error // why the node could not be looked at
+	Err       error // why the node could not be read
 }
 
 // Usable reports whether ROCm programs can open /dev/kfd.
 func (k KFD) Usable() bool { return k.State == KFDPresent }
 
-// Text is the state as one line for people.
+// Text returns the state as one line for people.
 func (k KFD) Text() string {
 	switch {
 	case k.State == KFDAbsent:
@@ -57,7 +57,7 @@ func (k KFD) Text() string {
 	return unreachableText(k.Node)
 }
 
-// Help returns what makes /dev/kfd usable, "" if it is.
+// Help returns the fix that makes /dev/kfd usable, "" if it is usable.
 func (k KFD) Help() string {
 	switch k.State {
 	case KFDPresent:
@@ -76,7 +76,7 @@ func readKFD(r files) KFD {
 	case errors.Is(err, fs.ErrNotExist):
 		return KFD{State: KFDAbsent}
 	case errors.Is(err, host.ErrNotDevice):
-		return KFD{State: KFDUnreadable, Err: err} // which names the node
+		return KFD{State: KFDUnreadable, Err: err} // the error names the node
 	case err != nil:
 		return KFD{State: KFDUnreadable, Err: fmt.Errorf("cannot use %s: %w", kfdPath, err)}
 	}
@@ -97,8 +97,8 @@ func readKFD(r files) KFD {
 	return k
 }
 
-// charMajor finds a character driver's major in /proc/devices (fs/proc/devices.c):
-// a "Character devices:" block of "%3d name" lines, then one of block devices.
+// charMajor finds a character driver's major in /proc/devices (fs/proc/devices.c): a
+// "Character devices:" block of "%3d name" lines, then a block of block devices.
 func charMajor(text, name string) (uint32, bool) {
 	char := false
 	for line := range strings.Lines(text) {

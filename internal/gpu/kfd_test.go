@@ -57,15 +57,15 @@ func TestKFDThatIsADirectory(t *testing.T) {
 }
 
 // GCN 1 under amdgpu (R9 280, R7 240): it has a render node, and KFD no node for it.
-func TestCardThatKFDDoesNotKnowIsListedAndDoesNotCount(t *testing.T) {
+func TestCardUnknownToKFDIsUnusable(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	plainGPU(t, r, "0000:83:00.0", 5, 133)
 	hosttest.Put(t, r, nodes+"/0/properties", "cpu_cores_count 16\n")
 	inv := discover(t, r)
 	require.Len(t, inv.GPUs, 1)
-	require.Len(t, inv.Left, 1)
-	require.Equal(t, gpu.NoCompute, inv.Left[0].Reason)
-	require.Equal(t, "0000:83:00.0", inv.Left[0].PCI)
+	require.Len(t, inv.Unusable, 1)
+	require.Equal(t, gpu.NoCompute, inv.Unusable[0].Reason)
+	require.Equal(t, "0000:83:00.0", inv.Unusable[0].PCI)
 
 	// In a container KFD keeps nodes back, and a missing one says nothing.
 	hosttest.Put(t, r, nodes+"/7/name", "refused")

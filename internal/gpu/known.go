@@ -15,66 +15,68 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// knownFile keeps the identity of the machine's GPUs until the next boot.
+// knownFile stores the identity of the machine's GPUs until the next boot.
 const knownFile = "/run/concourse-gpu-attributes.json"
 
-// errHangs reports a file without a value, because the kernel does not return from reading it.
+// errHangs reports a file without a value, because the kernel does not return from reading
+// it.
 var errHangs = errors.New("reading it does not end")
 
 // errUnread reports a file without a value yet, because another process must read it first.
 var errUnread = errors.New("not read yet")
 
 // files gives discovery the files of the machine. A process that reads a file of a hanging
-// GPU cannot end before the kernel returns, and Juju waits for the process of a hook. So on
-// a real machine discovery uses what was read before, and another process reads new files.
+// GPU cannot exit before the kernel returns, and Juju waits for the process of a hook. So
+// on a real machine discovery uses the previous readings, and another process reads new
+// files.
 type files struct {
 	host.Root
 	known *known // nil: files are read as they are
 }
 
-// known holds what was read of the files that discovery needs. None of these files changes
+// known holds the content of files that discovery requires. None of these files changes
 // while it exists.
 type known struct {
 	root  host.Root
 	Files map[string]attribute `json:"files"`
 
-	fresh   map[string]bool // read by this process's own reader
-	wanted  []string
-	changed bool
+	fresh     map[string]bool // read by the reader of this process
+	requested []string
+	changed   bool
 }
 
-// attribute holds what was read of one file.
+// attribute holds the content of one file.
 type attribute struct {
-	Of     string     `json:"of"` // tells the file from another one that had its name
+	Inode  string     `json:"of"` // identifies the file among files with the same name
 	Text   string     `json:"text,omitempty"`
 	Errno  unix.Errno `json:"errno,omitempty"`
-	Reader string     `json:"reader,omitempty"` // the process whose reading did not end
+	Reader string     `json:"reader,omitempty"` // the process with an unfinished reading
 }
 
-// withFiles runs look, again and again until all that it wants is read.
+// withFiles repeats look until all requested files are read.
 func withFiles(r host.Root, look func(files) error) error {
-	if !r.Real() { // plain files, which can't hang
+	if !r.Real() { // plain files, which cannot hang
 		return look(files{Root: r})
 	}
 	return withKnown(r, readerCommand(), look)
 }
 
-// withKnown does the work of withFiles on a machine with files that may hang. The command
-// reader reads new files, see readerCommand.
+// withKnown implements withFiles for a machine with files that may hang. The command reader
+// reads new files, see readerCommand.
 func withKnown(r host.Root, reader []string, look func(files) error) error {
 	k := loadKnown(r)
 	for {
-		k.wanted = nil
+		k.requested = nil
 		err := look(files{r, k})
-		if len(k.wanted) == 0 {
+		if len(k.requested) == 0 {
 			k.save()
 			return err
 		}
-		k.take(readElsewhere(r, reader, k.wanted))
+		k.store(readElsewhere(r, reader, k.requested))
 	}
 }
 
-// loadKnown takes a damaged file for none: its content is read again.
+// loadKnown ignores a damaged file, because its content is read again.
 func loadKnown(r host.Root) *known {
 	k := &known{root: r, fresh: map[string]bool{}}
 	data, err := r.ReadFile(knownFile)
@@ -84,8 +86,8 @@ func loadKnown(r host.Root) *known {
 	return k
 }
 
-// save keeps what was read for other processes. Without the right to do so, as the
-// exporter, a process reads again what root has not read.
+// save stores the readings for other processes. A process without write access, such as the
+// exporter, reads again what root has not read.
 func (k *known) save() {
 	if !k.changed {
 		return
@@ -103,23 +105,24 @@ func (k *known) read(p string) (string, error) {
 		return "", err
 	}
 	switch a := k.Files[p]; {
-	case a.Of != of: // never read, or of another device
+	case a.Inode != of: // not yet read, or from another device
 	case a.Text != "" || k.fresh[p] || a.Errno == 0 && a.Reader == "":
 		return a.value()
-	case a.Errno == unix.EPERM: // given by KFD for others' GPUs, before it looks at one
+	case a.Errno == unix.EPERM: // KFD returns it for foreign GPUs, before it accesses one
 		return readNow(k.root, p)
 	}
-	return "", k.want(p)
+	return "", k.request(p)
 }
 
-// readChanging returns a file that may change: what it had before only while it hangs.
+// readChanging returns a file that may change. Its previous content is returned only while
+// it hangs.
 func (k *known) readChanging(p string) (string, error) {
 	if of, err := fileOf(k.root, p); err != nil {
 		return "", err
-	} else if a := k.Files[p]; a.Of == of && (k.fresh[p] || k.hangs(path.Dir(p))) {
+	} else if a := k.Files[p]; a.Inode == of && (k.fresh[p] || k.hangs(path.Dir(p))) {
 		return a.value()
 	}
-	return "", k.want(p)
+	return "", k.request(p)
 }
 
 func (a attribute) value() (string, error) {
@@ -134,13 +137,13 @@ func (a attribute) value() (string, error) {
 	return "", nil
 }
 
-// want notes a file to be read, unless a reading in its folder is known not to end: one
-// process that hangs is enough.
-func (k *known) want(p string) error {
+// request marks a file for reading, unless a reading in its folder hangs already: one
+// hanging process is enough.
+func (k *known) request(p string) error {
 	if k.hangs(path.Dir(p)) {
 		return errHangs
 	}
-	k.wanted = append(k.wanted, p)
+	k.requested = append(k.requested, p)
 	return errUnread
 }
 
@@ -153,18 +156,18 @@ func (k *known) hangs(dir string) bool {
 	return false
 }
 
-// take notes what the wanted files had. What has no answer hangs.
-func (k *known) take(answers map[string]attribute, reader string) {
-	for _, p := range k.wanted {
+// store saves the content of the requested files. A file without an answer hangs.
+func (k *known) store(answers map[string]attribute, reader string) {
+	for _, p := range k.requested {
 		of, _ := fileOf(k.root, p)
 		a, ok := answers[p]
 		if !ok {
 			a = attribute{Reader: cmp.Or(reader, "this process")}
-			if was := k.Files[p]; was.Of == of {
+			if was := k.Files[p]; was.Inode == of {
 				a.Text = was.Text
 			}
 		}
-		a.Of = of
+		a.Inode = of
 		if k.Files[p] != a {
 			k.Files[p], k.changed = a, true
 		}
@@ -172,8 +175,9 @@ func (k *known) take(answers map[string]attribute, reader string) {
 	}
 }
 
-// fileOf names a file by its inode, which the kernel gives to no other. A look at it asks
-// no driver. A PCI device's uevent has the driver in it, which comes and goes.
+// fileOf identifies a file by its inode, which the kernel never reuses. Reading the inode
+// does not involve the driver. The uevent of a PCI device contains the driver, which may
+// change.
 func fileOf(r host.Root, p string) (string, error) {
 	st, err := r.Stat(p)
 	if err != nil {
@@ -187,8 +191,8 @@ func fileOf(r host.Root, p string) (string, error) {
 	return of, nil
 }
 
-// processOf names the process of this name that runs now, "" for none: a process id, and
-// when the process began (proc_pid_stat(5)).
+// processOf identifies the running process of this name, "" if it has ended: process id and
+// start time (proc_pid_stat(5)).
 func processOf(r host.Root, name string) string {
 	pid, _, _ := strings.Cut(name, " ")
 	text, err := r.ReadText(path.Join("/proc", pid, "stat"))
@@ -202,11 +206,11 @@ func processOf(r host.Root, name string) string {
 	return pid + " " + fields[19]
 }
 
-// Attribute returns the value of a file in sysfs that does not change while it exists, "" if
-// it cannot be read. It returns also if the device hangs.
+// Attribute returns the value of a file in sysfs that does not change while it exists, ""
+// if it cannot be read. It also returns if the device hangs.
 func Attribute(r host.Root, p string) string { return Attributes(r, p)[p] }
 
-// Attributes returns what Attribute does, for several files by their paths.
+// Attributes returns the values of several files by their paths, as Attribute does.
 func Attributes(r host.Root, paths ...string) map[string]string {
 	values := map[string]string{}
 	_ = withFiles(r, func(f files) error {

@@ -24,7 +24,7 @@ func asReal(t *testing.T, r host.Root, reader ...string) (inv Inventory) {
 // hangs answers for no file.
 var hangs = []string{"sh", "-c", "cat >/dev/null; echo '{}'"}
 
-func TestGPUThatWasSeenIsReadByNobody(t *testing.T) {
+func TestKnownGPUIsNotReadAgain(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		r := hosttest.Host(t, name)
 		want, err := Discover(r)
@@ -34,24 +34,24 @@ func TestGPUThatWasSeenIsReadByNobody(t *testing.T) {
 	}
 }
 
-func TestGPUThatHangsWhenFirstSeenIsLeftOut(t *testing.T) {
+func TestUnknownGPUThatHangsIsUnusable(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 2)
 	inv := asReal(t, r, hangs...)
 	require.Empty(t, inv.GPUs)
-	for _, l := range inv.Left {
+	for _, l := range inv.Unusable {
 		require.Equal(t, Hangs, l.Reason)
 		require.Equal(t, "AMD GPU", l.Name)
 	}
-	require.Len(t, inv.Left, 2)
+	require.Len(t, inv.Unusable, 2)
 	other := hosttest.ManyGPUs(t, 2)
 	require.NoError(t, os.Remove(other.Path("/dev/dri/renderD129")))
 	inv = asReal(t, other, hangs...)
-	require.Equal(t, []Reason{Hangs, NotPassedThrough}, []Reason{inv.Left[0].Reason, inv.Left[1].Reason})
+	require.Equal(t, []Reason{Hangs, NotPassedThrough}, []Reason{inv.Unusable[0].Reason, inv.Unusable[1].Reason})
 	require.Len(t, asReal(t, r).GPUs, 2, "it answers again, and the process that hung has ended")
 }
 
 // A file that is another one by now has to be read again.
-func TestGPUInAnothersPlaceIsReadAgain(t *testing.T) {
+func TestReplacedGPUIsReadAgain(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 1)
 	require.Equal(t, "9c31f07ad2480000", asReal(t, r).GPUs[0].UniqueID)
 	file := asReal(t, r).GPUs[0].Sysfs + "/unique_id"
@@ -64,17 +64,17 @@ func TestGPUInAnothersPlaceIsReadAgain(t *testing.T) {
 	hosttest.Link(t, r, dir+"/driver", "../../../../bus/pci/drivers/vfio-pci")
 	inv := asReal(t, r)
 	require.Empty(t, inv.GPUs, "another driver is bound")
-	require.Equal(t, VFIO, inv.Left[0].Reason)
+	require.Equal(t, VFIO, inv.Unusable[0].Reason)
 }
 
-func TestDamagedMemoryIsReadAgain(t *testing.T) {
+func TestDamagedFileOfKnownGPUsIsIgnored(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 1)
 	hosttest.Put(t, r, knownFile, "{")
 	require.Len(t, asReal(t, r).GPUs, 1)
 }
 
 // A process that can't be started is no reason to be without GPUs.
-func TestFilesAreReadHereWhereNoReaderStarts(t *testing.T) {
+func TestFilesAreReadDirectlyIfNoReaderStarts(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 1)
 	require.Len(t, asReal(t, r, "/nonexistent").GPUs, 1)
 }
@@ -85,7 +85,7 @@ func TestPartitionModeIsReadEachTime(t *testing.T) {
 	for _, want := range []string{"SPX", "CPX"} {
 		hosttest.Put(t, r, dir+"/current_compute_partition", want+"\n")
 		require.NoError(t, withKnown(r, nil, func(f files) error {
-			if got := changing(f, dir+"/current_compute_partition"); len(f.known.wanted) == 0 {
+			if got := changing(f, dir+"/current_compute_partition"); len(f.known.requested) == 0 {
 				require.Equal(t, want, got)
 			}
 			return nil

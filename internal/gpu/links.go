@@ -10,11 +10,11 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// Link is how two GPUs reach each other.
+// Link describes the connection of two GPUs.
 type Link struct {
-	Same bool // they are partitions of one GPU
-	Hops int  // over XGMI, without the processor; 0 where no XGMI joins them
-	NUMA bool // they hang on the same NUMA node
+	Same bool // partitions of one GPU
+	Hops int  // over XGMI, without the processor; 0 without XGMI
+	NUMA bool // attached to the same NUMA node
 }
 
 // Links of KFD's topology (drivers/gpu/drm/amd/amdkfd/kfd_crat.h).
@@ -24,8 +24,8 @@ const (
 	withinSocket = 13 // KFD_CRAT_INTRA_SOCKET_WEIGHT: from a GPU to the processor in its socket
 )
 
-// hopsOf is how many hops over XGMI a weight stands for. Between GPUs that share
-// their sockets with processors (MI300A) the ways inside both come on top: 41 is
+// hopsOf converts a weight to a number of hops over XGMI. Between GPUs that share their
+// sockets with processors (MI300A), the weight includes the ways inside both sockets: 41 is
 // 13 + 15 + 13, one hop.
 func hopsOf(weight uint32) int {
 	if w := int(weight) - 2*withinSocket; w > 0 && w%xgmiOfOne == 0 {
@@ -34,11 +34,11 @@ func hopsOf(weight uint32) int {
 	return max(int(weight/xgmiOfOne), 1)
 }
 
-// ReadLinks tells how the GPUs are joined: [i][j] is of gpus[i] and gpus[j], the
-// same both ways. Sources are the io_links and p2p_links of KFD's topology, and
-// numa_node of the PCI devices; where that is not known (-1), the processor that
-// KFD says is nearest. What can't be read, as in a container the links to GPUs
-// that are others', counts as no link.
+// ReadLinks reads the connections between GPUs: [i][j] is the link of gpus[i] and gpus[j],
+// equal in both directions. It reads the io_links and p2p_links of KFD's topology, and
+// numa_node of the PCI devices. If numa_node is unknown (-1), it uses the nearest processor
+// in the topology. An unreadable link is no link, for example in a container the links to
+// foreign GPUs.
 func ReadLinks(r host.Root, gpus []GPU) (links [][]Link) {
 	_ = withFiles(r, func(f files) error {
 		links = readLinks(f, gpus)
@@ -64,11 +64,11 @@ func readLinks(r files, gpus []GPU) [][]Link {
 	return links
 }
 
-// end is what is known of one GPU's links.
+// end holds the links of one GPU.
 type end struct {
 	hops map[int]int // over XGMI, by KFD node
-	numa int         // -1: not known
-	cpu  int         // KFD node of the nearest processor; -1: not known
+	numa int         // -1: unknown
+	cpu  int         // KFD node of the nearest processor; -1: unknown
 }
 
 func readEnd(r files, g GPU) end {
@@ -107,14 +107,14 @@ func readEnd(r files, g GPU) end {
 	return e
 }
 
-// kfdLink is the `properties` of a link (kfd_topology.c, iolink_show).
+// kfdLink holds the `properties` of a link (kfd_topology.c, iolink_show).
 type kfdLink struct {
 	kind, weight uint32
 	from, to     int
 }
 
-// parseLink reads "name value" lines, values in decimal. ok is false where an
-// end of the link is missing.
+// parseLink reads "name value" lines with decimal values. ok is false if an end of the link
+// is missing.
 func parseLink(text string) (l kfdLink, ok bool) {
 	l.from, l.to = -1, -1
 	for line := range strings.Lines(text) {
@@ -137,14 +137,14 @@ func parseLink(text string) (l kfdLink, ok bool) {
 	return l, l.from >= 0 && l.to >= 0
 }
 
-// isProcessor: the node of a processor may always be read, and has no render
+// isProcessor reports whether a node is a processor: always readable, without a render
 // node.
 func isProcessor(r files, node int) bool {
 	text, err := read(r, path.Join(topologyNodes, strconv.Itoa(node), "properties"))
 	return err == nil && parseProperties(text).render == 0
 }
 
-// nearer is the smaller number of hops, where 0 is no way.
+// nearer returns the smaller number of hops. 0 means unreachable.
 func nearer(a, b int) int {
 	if a == 0 || b == 0 {
 		return cmp.Or(a, b)

@@ -15,8 +15,8 @@ const (
 		"\t75a0  Plain name\n10de  NVIDIA Corporation\n\t2684  AD102 [GeForce of pci.ids]\nfffe  VMWare\nC 03  Display controller\n\t00  VGA\n"
 )
 
-// TestWhereNamesComeFrom: product_name, amdgpu.ids, pci.ids, our table, the id.
-func TestWhereNamesComeFrom(t *testing.T) {
+// TestSourcesOfNames: product_name, amdgpu.ids, pci.ids, our table, the id.
+func TestSourcesOfNames(t *testing.T) {
 	const product = "/sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0/0000:02:00.0/0000:03:00.0/product_name"
 	const misc, hwdata = "/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"
 	for name, tc := range map[string]struct {
@@ -47,16 +47,16 @@ func TestWhereNamesComeFrom(t *testing.T) {
 
 func TestNamesOfUnknownModels(t *testing.T) {
 	want := names{}
-	require.Equal(t, "AMD GPU 1002:7fff", want.of(model{AMD, 0x7fff, 0}))
-	require.Equal(t, "NVIDIA GPU 10de:0001", want.of(model{NVIDIA, 1, 0}))
-	require.Equal(t, "AMD Radeon RX 7900 XTX", want.of(model{AMD, 0x744c, 0xc8}))
-	require.Equal(t, "AMD GPU 1002:744c", want.of(model{AMD, 0x744c, 0x01}), "of two names for one device id none is a guess")
+	require.Equal(t, "AMD GPU 1002:7fff", want.find(model{AMD, 0x7fff, 0}))
+	require.Equal(t, "NVIDIA GPU 10de:0001", want.find(model{NVIDIA, 1, 0}))
+	require.Equal(t, "AMD Radeon RX 7900 XTX", want.find(model{AMD, 0x744c, 0xc8}))
+	require.Equal(t, "AMD GPU 1002:744c", want.find(model{AMD, 0x744c, 0x01}), "of two names for one device id none is a guess")
 	for name, m := range map[string]model{
 		"AMD Instinct MI210": {AMD, 0x740f, 0x02}, "AMD Instinct MI308X": {AMD, 0x74a2, 0}, "AMD Instinct MI325X VF": {AMD, 0x74b9, 0},
 		"AMD Instinct MI350X": {AMD, 0x75a0, 0xc0}, "AMD Instinct MI350X VF": {AMD, 0x75b0, 0}, "AMD Radeon PRO W7700": {AMD, 0x7470, 0},
 		"AMD Radeon RX 7600S": {AMD, 0x7480, 0xc3}, "AMD Radeon AI PRO R9700": {AMD, 0x7551, 0xc0},
 	} {
-		require.Equal(t, name, want.of(m))
+		require.Equal(t, name, want.find(m))
 	}
 }
 
@@ -97,7 +97,7 @@ func FuzzNameFiles(f *testing.F) {
 		}
 		require.Len(t, want, 2)
 		for m := range want {
-			name := want.of(m)
+			name := want.find(m)
 			require.NotEmpty(t, name)
 			require.LessOrEqual(t, len(name), 110)
 			require.NotContains(t, name, "\n")

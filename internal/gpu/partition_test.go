@@ -38,7 +38,7 @@ func refuse(t *testing.T, r host.Root, n int) {
 
 func TestPartitionsBelongToTheirGPU(t *testing.T) {
 	inv := discover(t, hosttest.Host(t, "mi300x-cpx"))
-	require.Empty(t, inv.Left, "the seven spare partition devices of the whole GPU are nobody's loss")
+	require.Empty(t, inv.Unusable, "the seven spare partition devices of the whole GPU are nobody's loss")
 	var want []string
 	for p := range 8 {
 		want = append(want, fmt.Sprintf("%s/%d 226:%d %d", whole, p, 128+p, 2+p))
@@ -172,7 +172,7 @@ func TestPartitionWithoutADeviceIsListedWithTheReason(t *testing.T) {
 	}
 	inv := discover(t, r)
 	require.Len(t, inv.GPUs, 8)
-	require.Len(t, inv.Left, 1)
-	require.Equal(t, gpu.NoRenderNode, inv.Left[0].Reason)
-	require.Regexp(t, `^partition \d: KFD gives it renderD1\d\d, and no DRM device has that$`, inv.Left[0].Detail)
+	require.Len(t, inv.Unusable, 1)
+	require.Equal(t, gpu.NoRenderNode, inv.Unusable[0].Reason)
+	require.Regexp(t, `^partition \d: KFD gives it renderD1\d\d, and no DRM device has that$`, inv.Unusable[0].Detail)
 }

@@ -15,24 +15,23 @@ const (
 	classAccelerator = 0x12 // processing accelerators: MI300X and later
 )
 
-// function is one PCI function as its sysfs directory describes it
-// (drivers/pci/pci-sysfs.c, pci_uevent in drivers/pci/pci-driver.c).
+// function describes one PCI function from its sysfs directory (drivers/pci/pci-sysfs.c,
+// pci_uevent in drivers/pci/pci-driver.c).
 type function struct {
 	dir            string // machine path
 	addr           string // 0000:03:00.0
 	vendor, device uint16
 	class          uint32 // base class, subclass, interface
-	driver         string // "" when none is bound
-	hangs          bool   // nothing else could be read
+	driver         string // "" if none is bound
+	hangs          bool   // no other field could be read
 }
 
 func (f function) base() uint8 { return uint8(f.class >> 16) }
 
 func (f function) gpuClass() bool { return f.base() == classDisplay || f.base() == classAccelerator }
 
-// readFunction reads what `uevent` gives in one go (class, ids, driver and
-// address) and asks the single files only for what is missing there. ok is
-// false for a device that is not on the PCI bus.
+// readFunction reads class, ids, driver and address from `uevent`, and single files only
+// for missing values. ok is false for a device outside the PCI bus.
 func readFunction(r files, dir string) (f function, ok bool) {
 	text, err := read(r, path.Join(dir, "uevent"))
 	if err == nil {
@@ -69,8 +68,8 @@ func readFunction(r files, dir string) (f function, ok bool) {
 	return f, true
 }
 
-// unread fills in a function that hangs and was never read, by what links show. ok is false
-// if it is not a GPU.
+// unread completes a function that hangs and was never read, from links. ok is false if it
+// is not a GPU.
 func (f function) unread(r host.Root) (_ function, ok bool) {
 	f.hangs = true
 	if f.addr = path.Base(f.dir); !IsAddress(f.addr) {
@@ -85,8 +84,7 @@ func (f function) unread(r host.Root) (_ function, ok bool) {
 	return f, f.vendor != 0 && IsAddress(f.addr)
 }
 
-// parseUevent reads KEY=value lines; a value that is not in the kernel's
-// format counts as missing.
+// parseUevent reads KEY=value lines. A value that is not in the kernel's format is ignored.
 func parseUevent(text string) (f function) {
 	for line := range strings.Lines(text) {
 		key, val, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -112,14 +110,14 @@ func parseUevent(text string) (f function) {
 	return f
 }
 
-// address is a PCI address as numbers, for order and comparison.
+// address holds a PCI address as numbers, for order and comparison.
 type address struct {
 	domain                uint32
 	bus, device, function uint8
 }
 
-// parseAddress reads "0000:03:00.0" or, in domain 0, "03:00.0"; hex, in either
-// case. Domains may have more than four digits (those behind Intel VMD do).
+// parseAddress reads "0000:03:00.0" or, in domain 0, "03:00.0", in hex of either case.
+// Domains may have more than four digits, for example behind Intel VMD.
 func parseAddress(s string) (a address, ok bool) {
 	if len(s) > 16 {
 		return a, false

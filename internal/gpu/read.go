@@ -1,21 +1,27 @@
 package gpu
 
 import (
+	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// maxFile bounds what is read from any one sysfs or procfs file. sysfs
-// attributes end at a page (4 KiB); /proc/devices has a few hundred lines.
+// maxFile bounds the size of any file in sysfs or procfs. sysfs attributes end at a page (4
+// KiB); /proc/devices has a few hundred lines.
 const maxFile = 64 << 10
 
-// read returns a small file that does not change while it is there.
+// read returns a small file that does not change while it exists.
 func read(r files, p string) (string, error) {
 	if r.known == nil || !strings.HasPrefix(p, "/sys/") {
 		return readNow(r.Root, p)
@@ -23,9 +29,8 @@ func read(r files, p string) (string, error) {
 	return r.known.read(p)
 }
 
-// readNow reads a file as it is. Discovery reads hundreds of files of a few bytes;
-// plain system calls spare each of them os.File's poller registration, which sysfs
-// files accept.
+// readNow reads a file directly. Discovery reads hundreds of files of a few bytes; plain
+// system calls avoid os.File's poller registration, which sysfs files accept.
 func readNow(r host.Root, p string) (string, error) {
 	full := r.Path(p)
 	fd, err := unix.Open(full, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -51,7 +56,7 @@ func readNow(r host.Root, p string) (string, error) {
 	return string(text), nil
 }
 
-// changing returns what value does, for a file that may change while it exists.
+// changing returns the value of a file that may change while it exists.
 func changing(r files, p string) string {
 	if r.known == nil {
 		return value(r, p)
@@ -63,7 +68,7 @@ func changing(r files, p string) string {
 	return trim(text)
 }
 
-// value reads a one-value file, "" where there is none to be had.
+// value reads a file with one value, "" if it cannot be read.
 func value(r files, p string) string {
 	text, err := read(r, p)
 	if err != nil {
@@ -72,21 +77,21 @@ func value(r files, p string) string {
 	return trim(text)
 }
 
-// trim cuts off white space and everything from the first zero byte on: some files of sysfs
-// are filled up with zero bytes to a page.
+// trim removes white space and everything after the first zero byte, because some files of
+// sysfs are padded with zero bytes to a page.
 func trim(text string) string {
 	text, _, _ = strings.Cut(text, "\x00")
 	return strings.TrimSpace(strings.ToValidUTF8(text, ""))
 }
 
-// hex reads a value as sysfs writes PCI ids: "0x1002", or without the 0x.
+// hex parses a PCI id of sysfs: "0x1002", or without the 0x.
 func hex(text string, bits int) (uint64, bool) {
 	v, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, bits)
 	return v, err == nil
 }
 
-// target is where the link p points, as a machine path, without following
-// further links; "" where p is no link.
+// target returns the target of the link p as a machine path, without following further
+// links; "" if p is not a link.
 func target(r host.Root, p string) string {
 	to, err := r.Readlink(p)
 	if err != nil || to == "" {
@@ -96,4 +101,138 @@ func target(r host.Root, p string) string {
 		to = path.Join(path.Dir(p), to)
 	}
 	return path.Clean(to)
+}
+
+const (
+	// readTime is the longest wait for the next answer. A healthy GPU answers within
+	// milliseconds.
+	readTime = 5 * time.Second
+	// readerTime is the longest wait for the reading process: a hook has half a minute.
+	readerTime = 3 * readTime
+)
+
+// readerCommand returns the command that runs ServeFiles in a separate process; nil in a
+// program that may block, which reads by itself.
+func readerCommand() []string {
+	exe, err := os.Executable()
+	if err != nil || path.Base(exe) != wellknown.Dispatch {
+		return nil
+	}
+	return []string{exe, "gpu", wellknown.ReadGPUFiles}
+}
+
+// readElsewhere reads files, and returns the results in time and the process that may hang
+// now.
+func readElsewhere(r host.Root, command, paths []string) (answers map[string]attribute, reader string) {
+	if len(command) == 0 {
+		return readFiles(r, paths), ""
+	}
+	answers, reader, err := queryReader(r, command, paths)
+	if err != nil { // it could not be started, for example while this program is being replaced
+		return readFiles(r, paths), ""
+	}
+	return answers, reader
+}
+
+// queryReader waits for the answer, not for the process, which cannot exit while one of the
+// files hangs.
+func queryReader(r host.Root, command, paths []string) (answers map[string]attribute, reader string, err error) {
+	in, err := json.Marshal(paths)
+	if err != nil {
+		return nil, "", err
+	}
+	line, pid, err := host.Answer(command, append(in, '\n'), readerTime)
+	if err == nil && line != nil {
+		err = json.Unmarshal(line, &answers)
+	}
+	return answers, processOf(r, strconv.Itoa(pid)), err
+}
+
+// ServeFiles reads the files named by in, and writes the results in time.
+func ServeFiles(r host.Root, in io.Reader, out io.Writer) error {
+	var paths []string
+	if err := json.NewDecoder(in).Decode(&paths); err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(readFiles(r, paths))
+}
+
+// reading has a channel for each folder that this process reads. The channel is closed when
+// the reading ends. It is global, as are the threads that hang.
+var reading = struct {
+	sync.Mutex
+	folders map[string]chan struct{}
+}{folders: map[string]chan struct{}{}}
+
+// readFiles reads folders in parallel. A folder usually belongs to one device, so a hanging
+// device blocks one thread.
+func readFiles(r host.Root, paths []string) map[string]attribute {
+	type answer struct {
+		path string
+		attribute
+	}
+	late := make(chan struct{})
+	timer := time.AfterFunc(readTime, func() { close(late) })
+	defer timer.Stop()
+	folders := map[string][]string{}
+	for _, p := range paths {
+		folders[path.Dir(p)] = append(folders[path.Dir(p)], p)
+	}
+	come := make(chan answer, len(paths))
+	for dir, of := range folders {
+		go func() {
+			end := beginFolder(r.Path(dir), late)
+			if end == nil {
+				return
+			}
+			defer end()
+			for _, p := range of {
+				a := answer{path: p}
+				text, err := readNow(r, p)
+				if a.Text = text; err != nil && !errors.As(err, &a.Errno) {
+					a.Errno = unix.EIO
+				}
+				come <- a
+			}
+		}()
+	}
+	answers := map[string]attribute{}
+	for range paths {
+		select {
+		case a := <-come:
+			answers[a.path] = a.attribute
+			if timer.Stop() { // a busy machine is slow with all files, and hangs with none
+				timer.Reset(readTime)
+			}
+		case <-late:
+			return answers
+		}
+	}
+	return answers
+}
+
+// beginFolder waits until this process no longer reads a folder; it returns nil after the
+// deadline.
+func beginFolder(dir string, late <-chan struct{}) (end func()) {
+	for {
+		reading.Lock()
+		ended := reading.folders[dir]
+		if ended == nil {
+			ended = make(chan struct{})
+			reading.folders[dir] = ended
+			reading.Unlock()
+			return func() {
+				reading.Lock()
+				delete(reading.folders, dir)
+				reading.Unlock()
+				close(ended)
+			}
+		}
+		reading.Unlock()
+		select {
+		case <-ended:
+		case <-late:
+			return nil
+		}
+	}
 }

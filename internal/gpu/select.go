@@ -7,29 +7,29 @@ import (
 	"strings"
 )
 
-// Select picks GPUs by what an operator wrote into the option gpu-device-ids:
-// "all" (also for an empty text), or a list of indexes ("0"), ranges ("2-3"),
-// PCI addresses ("0000:03:00.0", "03:00.0"; all partitions of that GPU) and
-// unique ids ("GPU-" and 16 hex digits), with commas between, in any case.
-// gpus is one vendor's list, whose places are the indexes; the chosen come in
-// its order.
+// Select returns the GPUs that an operator selected with the option gpu-device-ids. Its
+// value is "all" (or empty), or a list of entries with commas, in any case:
 //
-// Every problem is reported, each as a whole status text; with any problem
-// nothing is chosen. The work grows with the text and the GPUs, never with
-// the size of a number.
+//   - indexes ("0") and ranges ("2-3")
+//   - PCI addresses ("0000:03:00.0", "03:00.0"), which select all partitions of a GPU
+//   - unique ids ("GPU-" and 16 hex digits)
+//
+// gpus is one vendor's list, in which the indexes are positions. The result has its order.
+// Every problem is reported as a whole status text, and any problem makes the result empty.
+// The work grows with the text and the GPUs, never with the size of a number.
 func Select(gpus []GPU, spec string) (chosen []GPU, problems []string) {
 	spec = strings.TrimSpace(spec)
 	if spec == "" || strings.EqualFold(spec, "all") {
 		return slices.Clone(gpus), nil
 	}
-	s := selection{gpus: gpus, by: make([]string, len(gpus))}
+	s := selection{gpus: gpus, chosenBy: make([]string, len(gpus))}
 	for part := range strings.SplitSeq(spec, ",") {
 		s.add(strings.TrimSpace(part))
 	}
 	if len(s.problems) > 0 {
 		return nil, s.problems
 	}
-	for i, by := range s.by {
+	for i, by := range s.chosenBy {
 		if by != "" {
 			chosen = append(chosen, gpus[i])
 		}
@@ -39,12 +39,12 @@ func Select(gpus []GPU, spec string) (chosen []GPU, problems []string) {
 
 type selection struct {
 	gpus     []GPU
-	by       []string // by which part of the text a GPU was chosen
+	chosenBy []string // the part of the text that selected each GPU
 	problems []string
 }
 
-// problem reports what is wrong with a part of the text, which is shortened
-// where somebody pasted a file.
+// problem reports a problem of a part of the text, which is shortened in case a file was
+// pasted.
 func (s *selection) problem(part, format string, args ...any) {
 	if len(part) > 60 {
 		part = strings.ToValidUTF8(part[:60], "") + "..."
@@ -56,7 +56,8 @@ func (s *selection) add(part string) {
 	lower := strings.ToLower(part)
 	switch {
 	case part == "":
-		s.problems = append(s.problems, "gpu-device-ids: there is an empty entry; write indexes with one comma between them")
+		s.problems = append(s.problems,
+			"gpu-device-ids: there is an empty entry; write indexes with one comma between them")
 	case lower == "all":
 		s.problem(part, "stands alone; it cannot be combined with other entries")
 	case strings.HasPrefix(lower, "gpu-"):
@@ -72,22 +73,23 @@ func (s *selection) add(part string) {
 			return isAddr && a == want
 		})
 	case part[0] == '-' && isDigits(part[1:]):
-		s.problem(part, "is negative; %s", s.have())
+		s.problem(part, "is negative; %s", s.available())
 	case isDigits(part):
 		s.span(part, part, part)
 	default:
 		from, to, found := strings.Cut(part, "-")
 		from, to = strings.TrimSpace(from), strings.TrimSpace(to)
 		if !found || !isDigits(from) || !isDigits(to) {
-			s.problem(part, "is not all, an index, a range such as 0-1, a PCI address or GPU-<unique id>; %s", s.have())
+			s.problem(part, "is not all, an index, a range such as 0-1, a PCI address or GPU-<unique id>; %s",
+				s.available())
 			return
 		}
 		s.span(part, from, to)
 	}
 }
 
-// matchID chooses by unique id. One that older kernels give all partitions of a GPU
-// stands at the first of them alone, and names them all, as the address does.
+// matchID selects by unique id. Older kernels give all partitions of a GPU one id, which
+// only the first partition keeps. It then selects all of them, as the address does.
 func (s *selection) matchID(part, id string) {
 	owner := slices.IndexFunc(s.gpus, func(g GPU) bool { return g.UniqueID != "" && g.UniqueID == id })
 	s.match(part, func(g GPU) bool {
@@ -95,7 +97,7 @@ func (s *selection) matchID(part, id string) {
 	})
 }
 
-// match chooses the GPUs that fit; an address fits all partitions.
+// match selects the GPUs that fit; an address fits all partitions.
 func (s *selection) match(part string, fits func(GPU) bool) {
 	none := true
 	for i, g := range s.gpus {
@@ -107,11 +109,11 @@ func (s *selection) match(part string, fits func(GPU) bool) {
 		}
 	}
 	if none {
-		s.problem(part, "is not a GPU of this unit; %s", s.have())
+		s.problem(part, "is not a GPU of this unit; %s", s.available())
 	}
 }
 
-// span chooses the indexes from..to, which are the same for a single one.
+// span selects the indexes from..to, which are equal for a single index.
 func (s *selection) span(part, from, to string) {
 	a, b := index(from), index(to)
 	switch {
@@ -122,7 +124,7 @@ func (s *selection) span(part, from, to string) {
 		if a < len(s.gpus) {
 			what = "reaches beyond the GPUs of this unit"
 		}
-		s.problem(part, "%s; %s", what, s.have())
+		s.problem(part, "%s; %s", what, s.available())
 	default:
 		for i := a; i <= b; i++ {
 			if !s.choose(i, part) {
@@ -132,18 +134,18 @@ func (s *selection) span(part, from, to string) {
 	}
 }
 
-// choose reports a GPU that was chosen before, once for a part of the text.
+// choose reports a GPU that was already selected, once for a part of the text.
 func (s *selection) choose(i int, part string) bool {
-	if s.by[i] != "" {
-		s.problem(part, "names GPU %d, which %q named before", i, s.by[i])
+	if s.chosenBy[i] != "" {
+		s.problem(part, "names GPU %d, which %q named before", i, s.chosenBy[i])
 		return false
 	}
-	s.by[i] = part
+	s.chosenBy[i] = part
 	return true
 }
 
-// have says what the unit has: "it has 0, 1".
-func (s *selection) have() string {
+// available lists the indexes of the unit: "it has 0, 1".
+func (s *selection) available() string {
 	switch n := len(s.gpus); {
 	case n == 0:
 		return "it has none"
@@ -162,7 +164,8 @@ func isDigits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// index is the number, or one beyond every list for numbers of any length.
+// index converts digits to a number. Numbers of more than nine digits become an index
+// beyond every list.
 func index(digits string) int {
 	digits = strings.TrimLeft(digits, "0")
 	if len(digits) > 9 {
@@ -172,7 +175,7 @@ func index(digits string) int {
 	return n
 }
 
-// greater reports whether the number a is greater than b, of any length.
+// greater reports whether the number a is greater than b, at any length.
 func greater(a, b string) bool {
 	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	return len(a) > len(b) || len(a) == len(b) && a > b

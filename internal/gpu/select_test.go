@@ -87,7 +87,7 @@ func TestSelectNamesEveryProblem(t *testing.T) {
 	}
 }
 
-func TestSelectSaysWhatThereIs(t *testing.T) {
+func TestSelectListsTheGPUs(t *testing.T) {
 	_, problems := gpu.Select(nil, "0")
 	require.Equal(t, []string{`gpu-device-ids: "0" is not a GPU of this unit; it has none`}, problems)
 	_, problems = gpu.Select(gpus(64, false), "64")

@@ -16,7 +16,7 @@ import (
 // TestSixtyFourGPUs: cards 10 and above, two PCI domains, order by address.
 func TestSixtyFourGPUs(t *testing.T) {
 	inv := discover(t, hosttest.ManyGPUs(t, 64))
-	require.Empty(t, inv.Left)
+	require.Empty(t, inv.Unusable)
 	require.Len(t, inv.Of(gpu.AMD), 64)
 	for i, g := range inv.Of(gpu.AMD) {
 		require.Equal(t, fmt.Sprintf("%04x:%02x:00.0", i/32, 4+i%32*7), g.PCI)
@@ -66,22 +66,22 @@ func TestClassEntriesThatAreDirectories(t *testing.T) {
 		hosttest.Put(t, r, path.Join("/dev/dri", name), minor)
 	}
 	inv := discover(t, r)
-	require.Empty(t, inv.Left)
+	require.Empty(t, inv.Unusable)
 	require.Len(t, inv.GPUs, 1)
 	g := inv.GPUs[0]
 	require.Equal(t, "0000:1b:00.0 nvidia 030200 /dev/dri/card12 /dev/dri/renderD140 /sys/class/drm/card12",
 		fmt.Sprintf("%s %s %06x %s %s %s", g.PCI, g.Driver, g.Class, g.Card.Path, g.Render.Path, g.DRM))
 }
 
-// TestNothingToSee: no sysfs at all, and entries that are no GPU's.
-func TestNothingToSee(t *testing.T) {
+// TestMachineWithoutGPUs: no sysfs at all, and entries that are no GPU's.
+func TestMachineWithoutGPUs(t *testing.T) {
 	r := host.Root(t.TempDir())
 	require.Equal(t, gpu.Inventory{KFD: gpu.KFD{State: gpu.KFDAbsent}}, discover(t, r))
 	for _, name := range []string{"card0-DP-1", "version", "ttm", "card", "renderD", "cardX", "card-1", "renderD99999999999"} {
 		hosttest.Put(t, r, path.Join("/sys/class/drm", name, "device/uevent"), "DRIVER=amdgpu\nPCI_CLASS=30000\nPCI_ID=1002:744C\nPCI_SLOT_NAME=0000:03:00.0\n")
 	}
 	require.Empty(t, discover(t, r).GPUs)
-	require.Empty(t, discover(t, r).Left)
+	require.Empty(t, discover(t, r).Unusable)
 
 	require.NoError(t, os.RemoveAll(r.Path("/sys/class/drm")))
 	hosttest.Put(t, r, "/sys/class/drm", "a file")

@@ -30,7 +30,7 @@ func (i Inventory) String() string {
 			line("drm", "%s", g.DRM)
 		}
 	}
-	for _, l := range i.Left {
+	for _, l := range i.Unusable {
 		fmt.Fprintf(&b, "left out: %s %s (%s)\n", l.PCI, l.Name, l.Reason)
 		line("because", "%s", l.Detail)
 	}

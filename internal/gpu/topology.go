@@ -10,34 +10,33 @@ import (
 
 const topologyNodes = "/sys/class/kfd/kfd/topology/nodes"
 
-// topologyNode is what a KFD topology node's `properties` say of its GPU
+// topologyNode holds the `properties` of a GPU's KFD topology node
 // (drivers/gpu/drm/amd/amdkfd/kfd_topology.c, node_show).
 type topologyNode struct {
 	number    int
 	render    uint32 // drm_render_minor: 128 and above, 0 for a CPU
 	domain    uint32 // PCI domain
 	location  uint32 // bus<<8 | device<<3 | function; bits 28-31: partition
-	partition int    // from location; 0 also where the kernel does not say
+	partition int    // from location; 0 if the kernel does not report it
 	target    uint64 // gfx_target_version
-	uniqueID  string // of the partition, in kernels that tell them apart
+	uniqueID  string // of the partition, in kernels that distinguish partitions
 }
 
-// address of the GPU that the node is part of.
+// address returns the address of the node's GPU.
 func (n topologyNode) address() string {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", n.domain, n.location>>8&0xff, n.location>>3&0x1f, n.location&7)
 }
 
-// readTopology returns the GPU nodes that may be read. In a container the
-// kernel refuses (EPERM) those whose render node the device cgroup does not
-// allow: they are other tenants', and leaving them out is no fault.
-// whole is true where none was refused, so that a GPU without a node is one that KFD
-// does not know.
+// readTopology returns the readable GPU nodes. In a container the kernel rejects (EPERM)
+// nodes of other tenants, with a render node that the device cgroup does not allow.
+// Skipping them is correct. whole is true if no node was rejected, so that KFD does not
+// know a GPU without a node.
 func readTopology(r files) (nodes []topologyNode, whole bool) {
 	entries, err := r.ReadDir(topologyNodes)
 	if err != nil {
 		return nil, false
 	}
-	whole = len(entries) > 0 // the machine's processors have one, too
+	whole = len(entries) > 0 // the machine's processors have nodes, too
 	for _, e := range entries {
 		number, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -56,8 +55,8 @@ func readTopology(r files) (nodes []topologyNode, whole bool) {
 	return nodes, whole
 }
 
-// parseProperties reads "name value" lines, values in decimal. A value that is
-// missing or not a number of its size counts as 0.
+// parseProperties reads "name value" lines with decimal values. A missing or malformed
+// value is 0.
 func parseProperties(text string) (n topologyNode) {
 	for line := range strings.Lines(text) {
 		key, val, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -86,9 +85,9 @@ func number32(s string) uint32 {
 	return uint32(v)
 }
 
-// gfxName turns KFD's gfx_target_version, major*10000 + minor*100 + stepping
-// in decimal, into the name that compilers use, where minor and stepping are
-// hex digits: 110000 is gfx1100, 90010 gfx90a. 0 gives "".
+// gfxName converts KFD's gfx_target_version, major*10000 + minor*100 + stepping in decimal,
+// to the name that compilers use, in which minor and stepping are hex digits: 110000 is
+// gfx1100, 90010 is gfx90a. 0 gives "".
 func gfxName(target uint64) string {
 	if target == 0 {
 		return ""
@@ -96,10 +95,10 @@ func gfxName(target uint64) string {
 	return fmt.Sprintf("gfx%d%x%x", target/10000, target/100%100, target%100)
 }
 
-// fromTopology adds what KFD knows to the AMD GPUs, and their partitions.
+// fromTopology adds KFD's values to the AMD GPUs, and adds their partitions.
 func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
 	byRender := map[uint32]topologyNode{}
-	parts := map[string]int{} // nodes of each PCI address
+	parts := map[string]int{} // number of nodes by PCI address
 	for _, n := range nodes {
 		byRender[n.render] = n
 		parts[n.address()]++
@@ -109,14 +108,14 @@ func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
 		if !whole || g.Vendor != AMD || named || parts[g.PCI] > 0 {
 			return false
 		}
-		d.leave(d.functions[g.PCI], NoCompute, "%s", NoCompute.Text())
+		d.addUnusable(d.functions[g.PCI], NoCompute, "%s", NoCompute.Text())
 		return true
 	})
 	for i := range d.inv.GPUs {
 		g := &d.inv.GPUs[i]
 		n, ok := byRender[g.Render.Minor]
 		if g.Vendor == AMD && ok && sameSlot(n, g.PCI) {
-			n.tell(g, parts[n.address()] > 1)
+			n.fill(g, parts[n.address()] > 1)
 		}
 	}
 	found := map[uint32]bool{}
@@ -125,10 +124,10 @@ func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
 		found[minor] = true
 		n, ok := byRender[minor]
 		if !ok {
-			continue // a GPU keeps 7 of these at hand in any mode; KFD knows those in use
+			continue // a GPU has 7 of these in any mode; KFD lists only those in use
 		}
 		f, ok := d.functions[n.address()]
-		if !ok { // the first kernels with partitions put them into the function's bits
+		if !ok { // the first kernels with partitions encoded them in the function's bits
 			n.partition = int(n.location & 7)
 			n.location &^= 7
 			if f, ok = d.functions[n.address()]; !ok {
@@ -138,50 +137,52 @@ func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
 		if f.driver != "amdgpu" {
 			continue
 		}
-		if g := d.count(f, dev); g != nil {
+		if g := d.addUsable(f, dev); g != nil {
 			g.DRM = dev.dir
 			g.Partition = n.partition
 			if g.Partition == 0 {
 				g.Partition = rank(nodes, n)
 			}
-			n.tell(g, true)
+			n.fill(g, true)
 		}
 	}
-	d.missing(nodes, found)
+	d.addMissingPartitions(nodes, found)
 }
 
-// missing leaves the partitions that KFD tells of and that no DRM device stands for.
-// found are the render minors of partitions' devices.
-func (d *discovery) missing(nodes []topologyNode, found map[uint32]bool) {
+// addMissingPartitions adds the partitions in KFD without a DRM device to the unusable
+// GPUs. found holds the render minors of the partitions' devices.
+func (d *discovery) addMissingPartitions(nodes []topologyNode, found map[uint32]bool) {
 	for _, g := range d.inv.GPUs {
 		found[g.Render.Minor] = true
 	}
 	for _, n := range nodes {
 		f, ok := d.functions[n.address()]
 		if !ok || f.driver != "amdgpu" || found[n.render] || rank(nodes, n) == 0 {
-			continue // the first of a GPU is the GPU's own, which was judged
+			continue // the first partition belongs to the GPU, which was judged
 		}
-		d.leave(f, NoRenderNode, "partition %d: KFD gives it renderD%d, and no DRM device has that", rank(nodes, n), n.render)
+		d.addUnusable(f, NoRenderNode, "partition %d: KFD gives it renderD%d, and no DRM device has that",
+			rank(nodes, n),
+			n.render)
 	}
 }
 
-// tell copies what the node says into its GPU.
-func (n topologyNode) tell(g *GPU, partitioned bool) {
+// fill copies the node's values into its GPU.
+func (n topologyNode) fill(g *GPU, partitioned bool) {
 	g.KFDNode, g.GFX = n.number, gfxName(n.target)
 	if n.uniqueID != "" && (partitioned || g.UniqueID == "") {
 		g.UniqueID = n.uniqueID
 	}
 }
 
-// sameSlot guards against a topology that counts render minors otherwise than
-// DRM does. Old kernels give neither domain nor function reliably.
+// sameSlot rejects a topology that numbers render minors differently than DRM. Old kernels
+// report neither domain nor function reliably.
 func sameSlot(n topologyNode, pci string) bool {
 	a, _ := parseAddress(pci)
 	return n.location == 0 || n.location>>8&0xff == uint32(a.bus) && n.location>>3&0x1f == uint32(a.device)
 }
 
-// rank is the partition's place among those of its GPU, which get their render
-// minors in order.
+// rank returns the partition's position in its GPU. Partitions get their render minors in
+// order.
 func rank(nodes []topologyNode, of topologyNode) (place int) {
 	for _, n := range nodes {
 		if n.address() == of.address() && n.render < of.render {
@@ -191,9 +192,9 @@ func rank(nodes []topologyNode, of topologyNode) (place int) {
 	return place
 }
 
-// uniqueOnce keeps an id only at the first GPU that has it: older kernels give
-// each partition the id of the whole GPU.
-func (i *Inventory) uniqueOnce() {
+// clearDuplicateIDs keeps an id only at its first GPU: older kernels give each partition
+// the id of the whole GPU.
+func (i *Inventory) clearDuplicateIDs() {
 	seen := map[string]bool{}
 	for k := range i.GPUs {
 		g := &i.GPUs[k]

@@ -6,49 +6,51 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// Vendor is who made a GPU, from its PCI vendor id.
+// Vendor is the maker of a GPU, from its PCI vendor id.
 type Vendor string
 
-// The vendors whose GPUs can count, in the order in which they are listed.
+// The supported vendors, in their order in lists.
 const (
 	AMD    Vendor = "amd"
 	NVIDIA Vendor = "nvidia"
 )
 
-// Traits is what differs from vendor to vendor and needs no code of its own.
+// Traits holds the values that differ between vendors.
 type Traits struct {
-	Label   string // as status texts write it
+	Label   string // in status texts
 	Runtime string // value of the option compute-runtime, and of the tag
 	PCI     uint16 // PCI vendor id
 	Module  string // kernel module of the driver
 
 	Kind    string // vendor and class of its CDI devices
 	Spec    string // file of their CDI description
-	ByID    bool   // the description names GPUs by unique id, too, as GPU-<id>
-	Visible string // variable by which a task chooses among its GPUs
+	ByID    bool   // the description also names GPUs by unique id, as GPU-<id>
+	Visible string // variable with which a task selects among its GPUs
 }
 
-// The CDI descriptions: AMD's is the charm's own, NVIDIA's is its tool's.
+// The CDI descriptions: the charm writes AMD's, NVIDIA's tool writes NVIDIA's.
 const (
 	AMDKind, AMDSpec       = wellknown.AMDKind, wellknown.AMDSpec
 	NVIDIAKind, NVIDIASpec = "nvidia.com/gpu", "/etc/cdi/nvidia.json"
 )
 
 var traits = map[Vendor]Traits{
-	AMD:    {Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: "amdgpu", Kind: AMDKind, Spec: AMDSpec, ByID: true, Visible: wellknown.AMDVisible},
-	NVIDIA: {Label: "NVIDIA", Runtime: "cuda", PCI: 0x10de, Module: "nvidia", Kind: NVIDIAKind, Spec: NVIDIASpec, Visible: "NVIDIA_VISIBLE_DEVICES"},
+	AMD: {Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: "amdgpu", Kind: AMDKind, Spec: AMDSpec, ByID: true,
+		Visible: wellknown.AMDVisible},
+	NVIDIA: {Label: "NVIDIA", Runtime: "cuda", PCI: 0x10de, Module: "nvidia", Kind: NVIDIAKind, Spec: NVIDIASpec,
+		Visible: "NVIDIA_VISIBLE_DEVICES"},
 }
 
-// Vendors are all of them.
+// Vendors returns all supported vendors.
 func Vendors() []Vendor { return []Vendor{AMD, NVIDIA} }
 
-// Traits is the vendor's row; the zero value for any other vendor.
+// Traits returns the vendor's row; the zero value for any other vendor.
 func (v Vendor) Traits() Traits { return traits[v] }
 
-// Label is the vendor as status texts write it; "" for any other vendor.
+// Label returns the vendor's name in status texts; "" for any other vendor.
 func (v Vendor) Label() string { return traits[v].Label }
 
-// OfRuntime is the vendor that a value of compute-runtime names, "" for none or auto.
+// OfRuntime returns the vendor of a value of compute-runtime, "" for none or auto.
 func OfRuntime(runtime string) Vendor {
 	return firstVendor(func(t Traits) bool { return t.Runtime == runtime })
 }

@@ -24,10 +24,10 @@ func expectedCounts() map[string]counts {
 	}
 }
 
-// TestWrongVendorIsNeverCounted: D45, the predecessor took every node below
+// TestOtherVendorsAreUnusable: D45, the predecessor took every node below
 // /dev/dri for AMD's. What the kernel says of each counted GPU is read here
 // again, from the files themselves.
-func TestWrongVendorIsNeverCounted(t *testing.T) {
+func TestOtherVendorsAreUnusable(t *testing.T) {
 	want := expectedCounts()
 	require.Len(t, hosttest.HostNames(), len(want), "each fixture host needs its counts here")
 	for _, name := range hosttest.HostNames() {
@@ -55,10 +55,10 @@ func requireOwn(t *testing.T, r host.Root, g gpu.GPU) {
 	require.Equal(t, number, node.Number())
 }
 
-// TestNodesMakeNoGPU: render nodes alone, whoever's they are, count for
+// TestNodesWithoutAPCIDeviceAreNotGPUs: render nodes alone, whoever's they are, count for
 // nothing without a GPU in sysfs, and every node of the host without its GPU's
 // own one counts for nothing either.
-func TestNodesMakeNoGPU(t *testing.T) {
+func TestNodesWithoutAPCIDeviceAreNotGPUs(t *testing.T) {
 	r := hosttest.Host(t, "no-gpu")
 	hosttest.Put(t, r, "/dev/dri/renderD128", "226:128 0660 0 44")
 	hosttest.Put(t, r, "/dev/kfd", "235:0 0660 0 44")
@@ -68,13 +68,13 @@ func TestNodesMakeNoGPU(t *testing.T) {
 	require.NoError(t, os.Rename(r.Path("/dev/dri/renderD128"), r.Path("/dev/dri/renderD129")))
 	inv := discover(t, r)
 	require.Empty(t, inv.GPUs)
-	require.Equal(t, gpu.WrongNumber, inv.LeftOf(gpu.NVIDIA)[0].Reason, "the Radeon's node under the GeForce's name")
-	require.Equal(t, gpu.NotPassedThrough, inv.LeftOf(gpu.AMD)[0].Reason)
+	require.Equal(t, gpu.WrongNumber, inv.UnusableOf(gpu.NVIDIA)[0].Reason, "the Radeon's node under the GeForce's name")
+	require.Equal(t, gpu.NotPassedThrough, inv.UnusableOf(gpu.AMD)[0].Reason)
 }
 
-// TestVendorIsWhatSysfsSays turns the AMD card of each host into one of
+// TestVendorComesFromSysfs turns the AMD card of each host into one of
 // another maker: whatever driver is bound, AMD's GPUs are gone.
-func TestVendorIsWhatSysfsSays(t *testing.T) {
+func TestVendorComesFromSysfs(t *testing.T) {
 	for name, n := range expectedCounts() {
 		if n.amd == 0 {
 			continue

@@ -13,8 +13,8 @@ import (
 
 	"concourse-ci-machine/internal/concourse/jobexporter"
 	"concourse-ci-machine/internal/exporter/series"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -96,7 +96,7 @@ func TestHangSignalsAreThoseOfTheExporter(t *testing.T) {
 	for _, row := range table(readFile(t, "docs/explanation/gpu-health.md"), "signal") {
 		listed = append(listed, spans(row[0])...)
 	}
-	require.ElementsMatch(t, amdgpu.Signals, listed)
+	require.ElementsMatch(t, reading.Signals, listed)
 }
 
 func TestWeightsOfTheHealthScoreAreThoseOfTheExporter(t *testing.T) {

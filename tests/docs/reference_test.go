@@ -41,7 +41,7 @@ func TestActionsAreThoseOfActionsYAML(t *testing.T) {
 	for _, row := range table(page, "reason") {
 		reasons = append(reasons, spans(row[0])[0])
 	}
-	for _, m := range regexp.MustCompile(`\bReason += "([a-z-]+)"`).FindAllStringSubmatch(readFile(t, "internal/gpu/left.go"), -1) {
+	for _, m := range regexp.MustCompile(`\bReason += "([a-z-]+)"`).FindAllStringSubmatch(readFile(t, "internal/gpu/unusable.go"), -1) {
 		known = append(known, m[1])
 	}
 	require.ElementsMatch(t, known, reasons)

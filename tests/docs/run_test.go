@@ -93,7 +93,7 @@ var notRun = map[string]string{
 	"sudo /opt/concourse-ci-machine/runtime/runc wrapper-info":                                                  "the wrapper is tested in internal/oci and tests/container",
 	"sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble logs":                     "Pebble is tested in tests/pebble",
 	"sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble signal HUP rocm-exporter": "Pebble is tested in tests/pebble",
-	"jq '{at, failure, stuck, gpus: (.gpus | length)}' /run/concourse-gpu-nvidia.json":                          "needs nvidia-smi; TestAnswerOfNVIDIASMIIsWrittenDown has the file's fields",
+	"jq '{at, failure, stuck, gpus: (.gpus | length)}' /run/concourse-gpu-nvidia.json":                          "needs nvidia-smi; TestAnswerOfNVIDIASMIIsWritten has the file's fields",
 	"/opt/concourse-ci-machine/bin/rocm-exporter --web.listen-address=:9443 --web.config.file=/etc/rocm-exporter/web.yml --usage.report=/run/concourse-gpu-usage.json": "a unit's program; TestExportersTakeTheWebConfigFile has its flags and file",
 	"aws s3 sync s3://rocm-build/project/profiles/gfx90a ../profiles":                                                                                                  "needs a bucket",
 	"gpu-baseline bisect v1.2.0..HEAD --profiles ../profiles --max-duration-pct 10 --dry-run -- sh -c true":                                                            "needs a project; src/gpu-baseline/baseline runs it",
@@ -141,7 +141,7 @@ func TestEveryCommandOfABlockIsKnown(t *testing.T) {
 func servers(t *testing.T) *strings.Replacer {
 	t.Helper()
 	root := hosttest.Host(t, "amd")
-	gpus := httptest.NewServer(exporter.Handler(&exporter.Source{Root: root, Version: "test", Monitor: monitor.New(root, monitor.AMD(root), monitor.Options{})}, exporter.Shown{}))
+	gpus := httptest.NewServer(exporter.Handler(&exporter.Source{Root: root, Version: "test", Monitor: monitor.New(root, monitor.AMD(root), monitor.Options{})}, exporter.MetricOptions{}))
 	web := atctest.New(t)
 	web.Set((*atctest.Server).Site)
 	login := filepath.Join(t.TempDir(), "credentials.json")

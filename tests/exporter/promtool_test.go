@@ -30,7 +30,7 @@ func TestPromtoolAcceptsTheMetricsOfEveryFixtureHost(t *testing.T) {
 			r := hosttest.Host(t, name)
 			source := &exporter.Source{Root: r, Version: "e2e", Monitor: monitor.New(r, monitor.AMD(r), monitor.Options{})}
 			w := httptest.NewRecorder()
-			exporter.Handler(source, exporter.Shown{DCGM: true}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+			exporter.Handler(source, exporter.MetricOptions{DCGM: true}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 			require.Equal(t, 200, w.Code)
 			check := exec.Command(promtool, "check", "metrics")
 			check.Stdin = w.Body

@@ -104,7 +104,7 @@ func ours(t *testing.T, r host.Root) map[string][]sample {
 	m.Poll()
 	w := httptest.NewRecorder()
 	source := &exporter.Source{Root: r, Version: "e2e", Monitor: m}
-	exporter.Handler(source, exporter.Shown{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	exporter.Handler(source, exporter.MetricOptions{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	require.Equal(t, 200, w.Code)
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(w.Body)

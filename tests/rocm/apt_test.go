@@ -148,7 +148,7 @@ func TestFailedInstallationSaysWhyAndHeals(t *testing.T) {
 }
 
 // A site without a way to AMD has healthy units; when there is one, the toolkit comes.
-func TestRepositoryOutOfReachIsNoRemark(t *testing.T) {
+func TestUnreachableRepositoryIsNotInTheStatus(t *testing.T) {
 	t.Parallel()
 	u, s := toolkitUnit(t)
 	s.stop()

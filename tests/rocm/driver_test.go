@@ -70,7 +70,7 @@ func newMetal(t *testing.T) *metal {
 	root := host.Root(filepath.Join(string(u.Root), string(u.Root)))
 	return &metal{unit: u, site: s, release: release, commands: c, h: host.Host{Root: root, Runner: c, Clock: hosttest.Clock{T: hosttest.Now}},
 		now: hosttest.Now,
-		facts: amd.DriverFacts{Machine: amd.Machine{Series: "noble", Arch: "amd64"}, Where: amd.Metal, Kernel: kernel, BootID: "b1",
+		facts: amd.DriverFacts{Machine: amd.Machine{Series: "noble", Arch: "amd64"}, Kind: amd.Metal, Kernel: kernel, BootID: "b1",
 			GPUs: []amd.PCIGPU{{PCI: "0000:03:00.0", Driver: "amdgpu"}}},
 		wanted:  amd.Wanted{BaseURL: s.url(), DeviceMode: amd.ModeAll, ModuleParams: "noretry=0"},
 		decided: amd.Decision{Install: true, Driver: true, Tools: true, Release: release}}
@@ -146,7 +146,7 @@ func TestDriverStackComesAndGoes(t *testing.T) {
 	require.Empty(t, text)
 	require.Empty(t, m.commands.ran)
 
-	m.apply(amd.Gone(m.facts, amd.Environment{Seen: amd.ObserveInstall(m.h.Root)}, "compute-runtime is none"))
+	m.apply(amd.Uninstall(m.facts, amd.Environment{Seen: amd.ObserveInstall(m.h.Root)}, "compute-runtime is none"))
 	for _, name := range []string{"amdgpu-dkms", "rocm-smi-lib", "amd-smi-lib"} {
 		require.NotContains(t, m.dpkg(name), "ii ", name)
 	}

@@ -149,7 +149,7 @@ func OutOfService(all []api.Status) (seen []string) {
 	more := 0
 	for _, s := range all {
 		switch {
-		case !s.Out():
+		case !s.Excluded():
 		case len(seen) == MaxNamed:
 			more++
 		default:

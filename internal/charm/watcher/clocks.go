@@ -17,6 +17,7 @@ import (
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 	"concourse-ci-machine/internal/pool/clockpin"
 )
@@ -181,7 +182,7 @@ func (u *benchWatch) read(held *clockpin.HeldPin) clockpin.Reading {
 		return now
 	}
 	now.Level = level
-	addReading(&now, u.reader.Read(true, amdgpu.Seen{}), unread, held.Record)
+	addReading(&now, u.reader.Read(true, reading.Seen{}), unread, held.Record)
 	return now
 }
 
@@ -206,7 +207,7 @@ func (u *benchWatch) open() error {
 const busyThreshold = .9
 
 // fastestClocks returns the clocks of a GPU. Of several dies the fastest counts.
-func fastestClocks(s amdgpu.State) (all []clockpin.MHz) {
+func fastestClocks(s reading.State) (all []clockpin.MHz) {
 	for _, domain := range []string{"gfx", "mem"} {
 		most := 0.
 		for _, c := range s.Clocks {
@@ -223,7 +224,7 @@ func fastestClocks(s amdgpu.State) (all []clockpin.MHz) {
 
 // addReading adds the driver's report on limits. The tables 1.4 and 1.5 always report no
 // limit (smu_v13_0_6_ppt.c). unread is the error of the level.
-func addReading(now *clockpin.Reading, s amdgpu.State, unread error, r clockpin.Record) {
+func addReading(now *clockpin.Reading, s reading.State, unread error, r clockpin.Record) {
 	now.Clocks, now.Busy = fastestClocks(s), s.Activity.Graphics.Known && s.Activity.Graphics.Value >= busyThreshold
 	switch t := s.Throttling; {
 	case s.Suspended(): // no work can be slowed down, and the driver reports nothing

@@ -227,7 +227,7 @@ func TestLeaseReportExistsOnlyWithLeases(t *testing.T) {
 	require.NoError(t, u.Host.WriteFile(worker.LeaseReport, fresh, 0o644))
 	w := httptest.NewRecorder()
 	watched := monitor.New(u.Host.Root, monitor.AMD(u.Host.Root), monitor.Options{Leases: worker.LeaseReport})
-	exporter.Handler(&exporter.Source{Root: u.Host.Root, Monitor: watched}, exporter.Shown{}).
+	exporter.Handler(&exporter.Source{Root: u.Host.Root, Monitor: watched}, exporter.MetricOptions{}).
 		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	metrics := w.Body.String()
 	require.Contains(t, metrics, `rocm_gpu_lease_held{gpu="0",pci_bus_id="0000:23:00.0",uuid="GPU-7c1e55a90b34d2f6"} 1`)

@@ -42,7 +42,7 @@ func watchedBy(t *testing.T, u *Unit) {
 	hosttest.Put(t, h.Root, gpu3+"ras/gpu_vram_bad_pages", "")
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m := monitor.New(h.Root, monitor.AMD(h.Root), monitor.Options{})
-		exporter.Handler(&exporter.Source{Root: h.Root, Monitor: m}, exporter.Shown{}).ServeHTTP(w, r)
+		exporter.Handler(&exporter.Source{Root: h.Root, Monitor: m}, exporter.MetricOptions{}).ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
 	u.ExporterURL = s.URL + "/api/v1/gpus"
@@ -195,7 +195,7 @@ func TestMetricsShowQuarantinedGPUs(t *testing.T) {
 	require.NoError(t, u.Withhold(&bytes.Buffer{}, "1", "x"))
 	m := monitor.New(u.Host.Root, monitor.AMD(u.Host.Root), monitor.Options{Service: quarantine.File, Now: func() time.Time { return u.Host.Now().Add(90 * time.Second) }})
 	w := httptest.NewRecorder()
-	exporter.Handler(&exporter.Source{Root: u.Host.Root, Monitor: m}, exporter.Shown{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	exporter.Handler(&exporter.Source{Root: u.Host.Root, Monitor: m}, exporter.MetricOptions{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, line := range []string{
 		`rocm_gpu_service_state{gpu="0",pci_bus_id="0000:23:00.0",state="in_service",`, `rocm_gpu_service_state{gpu="1",pci_bus_id="0000:43:00.0",state="withheld",`,
 		"rocm_exporter_service_report_age_seconds 90\n",

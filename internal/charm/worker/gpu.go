@@ -127,7 +127,7 @@ func (g *GPUs) chooseVendor(inv gpu.Inventory) {
 			strings.Join(labels, " and "), strings.Join(runtimes, " or "),
 		)
 	case len(labels) == 1:
-	case slices.ContainsFunc(inv.LeftOf(gpu.AMD), Unusable):
+	case slices.ContainsFunc(inv.UnusableOf(gpu.AMD), Unusable):
 		g.Vendor = gpu.AMD
 	default:
 		g.Causes = append(g.Causes, status.Cause{Kind: status.Active, Text: "no GPU passed through"})
@@ -136,14 +136,14 @@ func (g *GPUs) chooseVendor(inv gpu.Inventory) {
 
 // Unusable reports whether a GPU was passed through to this unit but its node cannot be
 // used.
-func Unusable(l gpu.Left) bool {
+func Unusable(l gpu.Unusable) bool {
 	return l.Reason == gpu.Unreadable || l.Reason == gpu.WrongNumber || l.Reason == gpu.NotADevice
 }
 
 // explainNoGPU adds the causes for a missing GPU. Only the host has the id that LXD
 // requires. The PCI address is in sysfs, which a container shares with its host.
 func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
-	left, name := inv.LeftOf(g.Vendor), g.Vendor.Label()
+	left, name := inv.UnusableOf(g.Vendor), g.Vendor.Label()
 	for _, l := range left {
 		switch l.Reason {
 		case gpu.Unreadable:
@@ -167,7 +167,7 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 			only = fmt.Sprintf(" (only %d %s)", n, other.Label())
 		}
 	}
-	i := slices.IndexFunc(left, func(l gpu.Left) bool { return l.Reason == gpu.NotPassedThrough })
+	i := slices.IndexFunc(left, func(l gpu.Unusable) bool { return l.Reason == gpu.NotPassedThrough })
 	if i < 0 {
 		g.block(
 			"no %s GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu id=ID gid=%d, "+
@@ -183,7 +183,7 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 
 // explainNoGPUWithoutLXD adds the causes for a missing GPU on a machine that is not an LXD
 // container.
-func explainNoGPUWithoutLXD(g *GPUs, left []gpu.Left) {
+func explainNoGPUWithoutLXD(g *GPUs, left []gpu.Unusable) {
 	if len(left) == 0 {
 		g.block("no %s GPU in this machine; set compute-runtime=none or move the unit", g.Vendor.Label())
 	}

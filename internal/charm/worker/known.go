@@ -138,7 +138,7 @@ func (g *GPUs) reportMissing(o Observed) KnownGPUs {
 	}
 	g.Requested = true
 	for i, pci := range missing {
-		if slices.ContainsFunc(o.GPUs.Left, func(l gpu.Left) bool { return l.PCI == pci && l.Reason == gpu.Hangs }) {
+		if slices.ContainsFunc(o.GPUs.Unusable, func(l gpu.Unusable) bool { return l.PCI == pci && l.Reason == gpu.Hangs }) {
 			missing[i] = pci + " (it hangs, see explain-error 2)"
 		}
 	}

@@ -74,11 +74,11 @@ func TestAcceptedGPUsAreNotReported(t *testing.T) {
 
 // A GPU that hangs is named as such, because passing it through again does not help.
 func TestHangingGPUIsNamedAmongMissingGPUs(t *testing.T) {
-	hangs := gpu.Left{PCI: "0000:04:00.0", Vendor: gpu.AMD, Reason: gpu.Hangs, Detail: gpu.Hangs.Text()}
+	hangs := gpu.Unusable{PCI: "0000:04:00.0", Vendor: gpu.AMD, Reason: gpu.Hangs, Detail: gpu.Hangs.Text()}
 	for _, container := range []string{"", "lxc"} {
 		o := running(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"}))
 		o.Machine.Container = container
-		o.GPUs.Left = []gpu.Left{hangs}
+		o.GPUs.Unusable = []gpu.Unusable{hangs}
 		o.Known = KnownGPUs{Runtime: "rocm", PCI: []string{hangs.PCI, o.GPUs.GPUs[0].PCI}}
 		d := Desire(o, nil)
 		require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), "active: Ready (GPU: 1x AMD); 1 GPU fewer than before, gone: 0000:04:00.0 (it hangs, see explain-error 2); ")

@@ -9,7 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/internal/testutil/resourcetest"
 )
@@ -22,7 +22,7 @@ func TestFaultyGPUIsQuarantinedWithin20Seconds(t *testing.T) {
 	look, answer := resource.JobPeriod, monitor.Deadline // an answer waits for a GPU that hangs
 	for sign, takes := range map[string]time.Duration{
 		"seen by each answer":  look + answer,
-		"all readings refused": amdgpu.ResetReadings*look + answer, // each look asks for one
+		"all readings refused": reading.ResetReadings*look + answer, // each look asks for one
 		"an error counter":     monitor.DefaultRAS + answer + look + answer,
 	} {
 		require.LessOrEqual(t, takes, most, sign)

@@ -86,7 +86,7 @@ func removeOtherVendor(o Observed, g GPUs) []plan.Resource {
 		rs = append(rs, resource.AllAbsent(why, quarantine.File, quarantine.AdmissionFile)...)
 	}
 	if !wanted(gpu.NVIDIA) {
-		rs = append(rs, nvidia.Leave(why)...)
+		rs = append(rs, nvidia.Uninstall(why)...)
 	}
 	return rs
 }
@@ -94,15 +94,15 @@ func removeOtherVendor(o Observed, g GPUs) []plan.Resource {
 // removeAMD removes what the charm installed for AMD GPUs, including user space and driver.
 // The CDI description is removed separately, with the last GPU of the tasks.
 func removeAMD(o role.Observed, why string) []plan.Resource {
-	rs := amd.Gone(amd.DriverFacts{Kernel: o.Kernel}, amd.Environment{Seen: o.Install}, why)
+	rs := amd.Uninstall(amd.DriverFacts{Kernel: o.Kernel}, amd.Environment{Seen: o.Install}, why)
 	return append(
-		append(rs, resource.AllAbsent(why, amd.ToolkitFiles()...)...), amd.ForgetToolkit(why),
-		amd.LeaveToolkit(why),
+		append(rs, resource.AllAbsent(why, amd.ToolkitFiles()...)...), amd.ClearToolkitAttempt(why),
+		amd.UninstallToolkit(why),
 	)
 }
 
 // removeGPUs removes everything that the charm installed for GPUs.
 func removeGPUs(o role.Observed, why string) []plan.Resource {
 	rs := append(resource.AllAbsent(why, refreshFiles()...), removeAMD(o, why)...)
-	return append(append(rs, nvidia.Leave(why)...), cdi.Gone{Why: why})
+	return append(append(rs, nvidia.Uninstall(why)...), cdi.Gone{Why: why})
 }

@@ -1,5 +1,6 @@
-// Package api is what /api/v1/gpus answers, and the words in which people are told of it:
-// on the page, in dispatch gpu top, in statuses. Who asks the exporter needs no more of it.
+// Package api defines the answer of /api/v1/gpus and its texts for people: on the page, in
+// dispatch gpu top, in statuses. Clients of the exporter need only this package. It reads
+// no GPUs.
 package api
 
 import (
@@ -13,18 +14,18 @@ import (
 	"concourse-ci-machine/internal/pool/lease"
 )
 
-// Report is /api/v1/gpus.
+// Report is the answer of /api/v1/gpus.
 type Report struct {
-	Unit    string    `json:"unit,omitempty"` // Juju's name, where the exporter was given it
+	Unit    string    `json:"unit,omitempty"` // Juju's name, if the exporter has it
 	Host    string    `json:"host"`
 	Version string    `json:"version"` // of the exporter
 	Time    time.Time `json:"time"`
-	// Looked is when the processes were last looked at for users; null: not at all.
-	Looked *time.Time `json:"users_time"`
-	GPUs   []Status   `json:"gpus"`
+	// UsersTime is the time of the last scan of the processes for users; null: no scan.
+	UsersTime *time.Time `json:"users_time"`
+	GPUs      []Status   `json:"gpus"`
 }
 
-// Status is one GPU in /api/v1/gpus. What is not known is null, or missing.
+// Status describes one GPU in /api/v1/gpus. An unknown value is null or missing.
 type Status struct {
 	Index     int    `json:"index"` // among those of its vendor
 	Vendor    string `json:"vendor,omitempty"`
@@ -38,10 +39,10 @@ type Status struct {
 	Suspended bool   `json:"suspended"`
 	Health    Health `json:"health"`
 
-	// Partitions of one GPU have its address, and its sensors: the one of them with the
-	// index SensorsOf, where that is not this one, has their readings.
-	Partition        int    `json:"partition"`  // its number
-	Partitions       int    `json:"partitions"` // that the GPU is divided into, 1 where it is whole
+	// Partitions of one GPU share its address and its sensors. SensorsOf is the index of
+	// the partition with the readings, unless this partition has them.
+	Partition        int    `json:"partition"`  // number of the partition
+	Partitions       int    `json:"partitions"` // number of partitions of the GPU, 1 if it is whole
 	ComputePartition string `json:"compute_partition,omitempty"`
 	MemoryPartition  string `json:"memory_partition,omitempty"`
 	SensorsOf        *int   `json:"sensors_of,omitempty"`
@@ -55,49 +56,49 @@ type Status struct {
 	MemoryTotal      *float64 `json:"memory_total_bytes"`
 	Activity         *float64 `json:"activity_ratio"`
 	MemoryActivity   *float64 `json:"memory_activity_ratio"`
-	SocketActivity   *float64 `json:"socket_activity_ratio,omitempty"` // of the whole GPU, where it is divided
+	SocketActivity   *float64 `json:"socket_activity_ratio,omitempty"` // of the whole GPU, if it is divided
 
-	Users []User `json:"users"` // null: not known
-	Lease *Lease `json:"lease"` // null: not leased, or not known
-	// Service is whether tasks get it; null: nothing was decided, or that is not known.
+	Users []User `json:"users"` // null: unknown
+	Lease *Lease `json:"lease"` // null: not leased, or unknown
+	// Service shows whether tasks get the GPU; null: no decision, or unknown.
 	Service *Service `json:"service"`
 
 	Explained []health.Explanation `json:"explained,omitempty"`
 	History   *monitor.History     `json:"history,omitempty"`
 }
 
-// Health is a GPU's judgement; package health has the formula.
+// Health holds a GPU's judgement; package health has the formula.
 type Health struct {
 	State  health.State `json:"state"`
 	Score  *float64     `json:"score"`
 	Reason string       `json:"reason"`
-	// Faults are what the reason says in words, and Codes the numbers of the errors that
-	// explain-error tells of; none where the GPU is well.
+	// Faults explain the reason in words. Codes are the numbers of the errors for
+	// explain-error. Both are empty for a healthy GPU.
 	Faults []health.Fault `json:"faults,omitempty"`
 	Codes  []int          `json:"codes"`
 	Hang   []string       `json:"hang_signals,omitempty"`
 }
 
-// User is one container's use of a GPU.
+// User describes one container's use of a GPU.
 type User struct {
-	Container string             `json:"container"`               // "" is no container, usage.Other those beyond the limit
-	Processes int                `json:"processes"`               // that hold the GPU open now
-	Memory    map[string]float64 `json:"memory_bytes"`            // by kind; most of kfd is in vram as well
+	Container string             `json:"container"`               // "": no container; usage.Other: beyond the limit
+	Processes int                `json:"processes"`               // with the GPU open now
+	Memory    map[string]float64 `json:"memory_bytes"`            // by kind; vram includes most of kfd
 	Engines   map[string]float64 `json:"engine_seconds"`          // since the container was first seen
-	Busy      map[string]float64 `json:"engine_busy_ratio"`       // between the last two looks; empty where there was one
-	Units     *float64           `json:"compute_units,omitempty"` // with work in them
+	Busy      map[string]float64 `json:"engine_busy_ratio"`       // between the last two scans; empty after one scan
+	Units     *float64           `json:"compute_units,omitempty"` // with running work
 }
 
-// Lease is who has a GPU for its own.
+// Lease describes the holder of a GPU.
 type Lease struct {
 	Held      bool       `json:"held"`
 	Kind      lease.Kind `json:"kind,omitempty"` // task, container or pod
 	Container string     `json:"container,omitempty"`
-	Namespace string     `json:"namespace,omitempty"` // of a pod
+	Namespace string     `json:"namespace,omitempty"` // of the pod
 	Pod       string     `json:"pod,omitempty"`
 	Since     *time.Time `json:"since,omitempty"`
-	Doubt     string     `json:"doubt,omitempty"` // why it counts as held though that can't be seen
-	// Clocks is the level at which they are fixed for a task that measures, "" where they are not.
+	Doubt     string     `json:"doubt,omitempty"` // why the lease is valid although its holder cannot be seen
+	// Clocks is the level of clocks that are fixed for a benchmark, "" without one.
 	Clocks clockpin.Level `json:"clocks,omitempty"`
 }
 
@@ -112,8 +113,8 @@ func leaseOf(l *monitor.LeasedGPU) *Lease {
 	return out
 }
 
-// StatusOf is the GPUs of a snapshot. A partition whose sensors another one shows has the
-// health of its GPU, and no readings but its own.
+// StatusOf returns the GPUs of a snapshot. A partition whose sensors another partition
+// shows has the health of its GPU and only its own readings.
 func StatusOf(snapshot monitor.Snapshot) []Status {
 	out := make([]Status, 0, len(snapshot.GPUs))
 	whole, number := map[string]*monitor.GPU{}, map[string]int{} // by PCI address
@@ -127,13 +128,16 @@ func StatusOf(snapshot monitor.Snapshot) []Status {
 		g := &snapshot.GPUs[i]
 		d, s, j := &g.Device, &g.State, &g.Health
 		st := Status{
-			Index: d.Index, Vendor: string(d.Vendor), Name: d.Name, UUID: s.Identity.UUID, PCI: d.PCI, GFX: d.GFX, VBIOS: s.Identity.VBIOS, Driver: g.Driver,
+			Index: d.Index, Vendor: string(d.Vendor), Name: d.Name, UUID: s.Identity.UUID, PCI: d.PCI,
+			GFX: d.GFX, VBIOS: s.Identity.VBIOS, Driver: g.Driver,
 			Up: g.Up, Suspended: s.Suspended(), Power: s.Power.Now.Pointer(), PowerCap: s.Power.Cap.Pointer(),
 			MemoryUsed: s.Memory.VRAM.Used.Pointer(), MemoryTotal: s.Memory.VRAM.Total.Pointer(),
 			Activity: s.Activity.Graphics.Pointer(), MemoryActivity: s.Activity.Memory.Pointer(),
-			Health:         Health{State: j.State, Reason: j.Reason(), Faults: j.Faults, Codes: j.Codes(), Hang: j.Signals()},
+			Health: Health{State: j.State, Reason: j.Reason(), Faults: j.Faults, Codes: j.Codes(),
+				Hang: j.Signals()},
 			Explained:      health.Explain(j.Codes()),
-			SocketActivity: g.Socket.Pointer(), Partition: d.Partition, Partitions: number[d.PCI], Users: usersOf(g.Users), Service: serviceOf(g.Service), Lease: leaseOf(g.Lease),
+			SocketActivity: g.Socket.Pointer(), Partition: d.Partition, Partitions: number[d.PCI],
+			Users: usersOf(g.Users), Service: serviceOf(g.Service), Lease: leaseOf(g.Lease),
 		}
 		if w := whole[d.PCI]; w != nil {
 			division := &w.State.Division
@@ -154,7 +158,7 @@ func StatusOf(snapshot monitor.Snapshot) []Status {
 	return out
 }
 
-// usersOf is nil where nobody looked, or the driver did not answer.
+// usersOf returns nil without a scan, or if the driver did not answer.
 func usersOf(rows []usage.Row) []User {
 	if rows == nil {
 		return nil

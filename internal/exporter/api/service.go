@@ -7,15 +7,15 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// Service is whether tasks get a GPU, as package quarantine decided.
+// Service shows whether tasks get a GPU, as package quarantine decided.
 type Service struct {
 	State quarantine.State `json:"state"`
-	Since time.Time        `json:"since"`        // of the state
-	Why   string           `json:"why"`          // it came to the state; by hand, what the person said
-	By    quarantine.Actor `json:"by,omitempty"` // who withholds it; missing in service
+	Since time.Time        `json:"since"`        // start of the state
+	Why   string           `json:"why"`          // reason of the state; by hand, text of the person
+	By    quarantine.Actor `json:"by,omitempty"` // who quarantined the GPU; missing in service
 }
 
-// serviceOf is nil where nothing was decided.
+// serviceOf returns nil without a decision.
 func serviceOf(g *quarantine.GPU) *Service {
 	if g == nil {
 		return nil
@@ -23,12 +23,13 @@ func serviceOf(g *quarantine.GPU) *Service {
 	return &Service{g.State, g.Since.UTC(), g.Reason, g.QuarantinedBy}
 }
 
-// Out reports whether no new task gets the GPU.
-func (s Status) Out() bool {
+// Excluded reports whether the GPU is excluded from new tasks.
+func (s Status) Excluded() bool {
 	return s.Service != nil && s.Service.State != quarantine.InService
 }
 
-// Text says since when, and why: "since 2026-08-01 14:03:05 UTC: hangs or is in reset".
+// Text returns the start and the reason: "since 2026-08-01 14:03:05 UTC: hangs or is in
+// reset".
 func (s Service) Text() string {
 	text := "since " + s.Since.UTC().Format("2006-01-02 15:04:05 UTC")
 	if s.By == quarantine.ByHand {
@@ -37,12 +38,12 @@ func (s Service) Text() string {
 	return text + ": " + s.Why
 }
 
-// outText counts the GPUs that no new task gets, "" where there is none: each partition
-// is given by itself.
-func outText(all []Status, noun string) (text string) {
+// excludedText counts the GPUs that are excluded from new tasks, "" without any. Each partition
+// is leased separately.
+func excludedText(all []Status, noun string) (text string) {
 	counts := map[quarantine.State]int{}
 	for i := range all {
-		if all[i].Out() {
+		if all[i].Excluded() {
 			counts[all[i].Service.State]++
 		}
 	}

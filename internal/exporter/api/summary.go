@@ -9,7 +9,7 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// Heading says whose GPUs these are.
+// Heading names the unit and the host of the GPUs.
 func Heading(r Report) string {
 	switch {
 	case r.Unit != "":
@@ -20,12 +20,13 @@ func Heading(r Report) string {
 	return "GPUs"
 }
 
-// States are in the order of the page: what wants looking at comes first.
+// States are in the order of the page: the most urgent first.
 var States = []health.State{health.Critical, health.Warning, health.Unknown, health.Healthy}
 
-// Summary counts the GPUs by state, the worst first, and those that no new task gets.
+// Summary counts the GPUs by state, the worst first, and the GPUs that are excluded from
+// new tasks.
 func Summary(r Report) string {
-	counts, gpus := map[health.State]int{}, Wholes(r.GPUs)
+	counts, gpus := map[health.State]int{}, GroupByGPU(r.GPUs)
 	for _, partitions := range gpus {
 		counts[StateOf(partitions[0])]++
 	}
@@ -42,10 +43,10 @@ func Summary(r Report) string {
 	case all > len(gpus):
 		text, noun = count(all, "partition", "partitions")+" of "+text, "of them "
 	}
-	return text + ": " + strings.Join(parts, ", ") + outText(r.GPUs, noun)
+	return text + ": " + strings.Join(parts, ", ") + excludedText(r.GPUs, noun)
 }
 
-// StateOf is one of States.
+// StateOf returns one of States.
 func StateOf(s Status) health.State {
 	if !slices.Contains(States, s.Health.State) {
 		return health.Unknown
@@ -53,9 +54,8 @@ func StateOf(s Status) health.State {
 	return s.Health.State
 }
 
-// Wholes puts the partitions of one GPU together, which have its address and are beside
-// one another.
-func Wholes(all []Status) (out [][]Status) {
+// GroupByGPU groups the partitions of one GPU, which share its address and are adjacent.
+func GroupByGPU(all []Status) (out [][]Status) {
 	for i := 0; i < len(all); {
 		n := i + 1
 		for n < len(all) && all[n].PCI == all[i].PCI && all[n].Partitions > 1 {

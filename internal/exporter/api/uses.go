@@ -10,17 +10,17 @@ import (
 	"concourse-ci-machine/internal/gpu/usage"
 )
 
-// Use is a container that uses a GPU, leases it, or both, as people are told of it.
+// Use describes a container that uses a GPU, leases it, or both.
 type Use struct {
-	Who       string
+	Name      string
 	Processes int
 	Memory    string // "1.0 GiB vram, 2.0 MiB gtt"
-	Engines   string // "gfx 83 % (2m3s)": of the time between two looks, and in all
-	Units     string // compute units; "" where the GPU does not tell
-	Lease     string // "12m3s", "" where it has none
+	Engines   string // "gfx 83 % (2m3s)": share of the time between two scans, and total
+	Units     string // compute units; "" if the GPU does not report them
+	Lease     string // "12m3s", "" without a lease
 }
 
-// Text is all of it but the name, for one line.
+// Text returns all but the name in one line.
 func (u Use) Text() string {
 	parts := []string{count(u.Processes, "process", "processes"), u.Memory, u.Engines}
 	if u.Units != "" {
@@ -32,18 +32,18 @@ func (u Use) Text() string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "; ")
 }
 
-// UsesOf is who uses and leases a GPU at a time, who leases it first. Containers that
-// are gone, and have no time left to tell of, are left out.
+// UsesOf lists the users and the lease holder of a GPU, the holder first. Removed
+// containers without any time are left out.
 func UsesOf(s Status, at time.Time) []Use {
 	var out []Use
 	holder := ""
 	if l := s.Lease; l != nil && l.Held {
-		use := Use{Who: l.Container, Lease: "held"}
+		use := Use{Name: l.Container, Lease: "held"}
 		switch {
 		case l.Pod != "":
-			use.Who = "pod " + l.Namespace + "/" + l.Pod + ", container " + l.Container
-		case use.Who == "":
-			use.Who = "unknown"
+			use.Name = "pod " + l.Namespace + "/" + l.Pod + ", container " + l.Container
+		case use.Name == "":
+			use.Name = "unknown"
 		}
 		if l.Since != nil {
 			use.Lease = span(at.Sub(*l.Since))
@@ -57,12 +57,12 @@ func UsesOf(s Status, at time.Time) []Use {
 		holder, out = l.Container, append(out, use)
 	}
 	for _, u := range s.Users {
-		use := Use{Who: u.Container, Processes: u.Processes, Memory: memoryText(u.Memory), Engines: enginesText(u)}
-		switch use.Who {
+		use := Use{Name: u.Container, Processes: u.Processes, Memory: memoryText(u.Memory), Engines: enginesText(u)}
+		switch use.Name {
 		case "":
-			use.Who = "no container"
+			use.Name = "no container"
 		case usage.Other:
-			use.Who = "other containers"
+			use.Name = "other containers"
 		}
 		if u.Units != nil {
 			use.Units = fmt.Sprintf("%.0f", *u.Units)
@@ -78,10 +78,10 @@ func UsesOf(s Status, at time.Time) []Use {
 	return out
 }
 
-// Unused is what is said of a GPU without uses.
+// Unused returns the text of a GPU without uses.
 func Unused(s Status) string {
 	switch {
-	case s.Lease != nil && !s.Out():
+	case s.Lease != nil && !s.Excluded():
 		return "free"
 	case s.Users == nil:
 		return "users not known"
@@ -89,7 +89,7 @@ func Unused(s Status) string {
 	return "not in use"
 }
 
-// memoryText has the kinds that there is any of.
+// memoryText lists the kinds with any memory.
 func memoryText(by map[string]float64) string {
 	var parts []string
 	for _, kind := range []string{"vram", "gtt", "kfd", "cpu"} {
@@ -122,7 +122,8 @@ func bytesText(n float64) string {
 	return fmt.Sprintf("%.1f GiB", n)
 }
 
-// span is a time in seconds, and from a minute on in whole ones.
+// span formats a duration: below a minute with tenths of a second, otherwise in whole
+// seconds.
 func span(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%.1fs", max(0, d.Seconds()))

@@ -8,13 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestKernelLogTellsOfTheRightGPU(t *testing.T) {
+func TestKernelLogNamesTheRightGPU(t *testing.T) {
 	m := newMonitor(exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}), one, Options{})
 	for _, record := range []string{
 		"4,812,93847562,-;amdgpu 0000:43:00.0: amdgpu: GPU reset begin!\n",
@@ -25,14 +25,14 @@ func TestKernelLogTellsOfTheRightGPU(t *testing.T) {
 	} {
 		m.kernel.record(record, hosttest.Now)
 	}
-	require.Equal(t, amdgpu.Hangs{}, m.gpu(t).State.Hangs)
+	require.Equal(t, reading.Hangs{}, m.gpu(t).State.Hangs)
 	m.kernel.record("4,816,93847566,-;amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=17, emitted seq=19\n SUBSYSTEM=pci\n", hosttest.Now)
 	g := m.gpu(t)
-	require.Equal(t, amdgpu.Hangs{Signals: []string{amdgpu.SignalKernel}, Events: 1, InDay: 1}, g.State.Hangs)
+	require.Equal(t, reading.Hangs{Signals: []string{reading.SignalKernel}, Events: 1, InDay: 1}, g.State.Hangs)
 	require.Equal(t, health.Critical, g.Health.State)
 }
 
-func TestPCIeTrafficIsReadApartFromSnapshots(t *testing.T) {
+func TestPCIeTrafficIsReadSeparatelyFromSnapshots(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "pcie_bw": "1000 500 256\n"})
 	m := newMonitor(r, one, Options{})
 	m.readTraffic() // nobody has looked for GPUs yet
@@ -52,7 +52,7 @@ func TestPCIeTrafficIsReadApartFromSnapshots(t *testing.T) {
 }
 
 // A reading of pcie_bw sleeps in the kernel, and one of a GPU that hangs may stay there.
-func TestPCIeTrafficOfAHungGPUIsLeftAlone(t *testing.T) {
+func TestPCIeTrafficOfAHungGPUIsNotRead(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "pcie_bw": "1000 500 256\n"})
 	m := newMonitor(r, one, Options{})
 	reached, end := exportertest.FIFO(t, r, dev+"/gpu_busy_percent")
@@ -99,7 +99,7 @@ func TestDriverMatch(t *testing.T) {
 }
 
 // All that is looked at by itself is there soon after the start, and again as time goes on.
-func TestWatchLooksByItself(t *testing.T) {
+func TestWatchScansOnItsTimer(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "pcie_bw": "1000 500 256\n", "ras/umc_err_count": "ue: 0\nce: 0\n"})
 	inBubble(t, func() {
 		m := newMonitor(r, one, Options{PCIeBandwidth: true, Usage: true, UsageInterval: time.Minute})
@@ -123,7 +123,7 @@ func TestWatchLooksByItself(t *testing.T) {
 }
 
 // Leases and processes are told about in files that another process writes.
-func TestReportThatCannotBeReadIsCounted(t *testing.T) {
+func TestUnreadableReportIsCounted(t *testing.T) {
 	const file = "/run/report.json"
 	for name, c := range map[string]struct {
 		put  func(t *testing.T, path string)

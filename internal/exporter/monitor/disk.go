@@ -6,13 +6,14 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// Disk is the file system that a worker keeps its volumes on, in bytes.
+// Disk describes the file system that holds a worker's volumes, in bytes.
 type Disk struct {
 	Size float64
 	Free float64 // for users other than root
 }
 
-// readDisk asks for the file system of a folder; nil where there is none to ask for.
+// readDisk reads the size of the file system of a folder. It returns nil without a folder
+// or if the file system has no blocks.
 func readDisk(root host.Root, folder string) *Disk {
 	var st unix.Statfs_t
 	if folder == "" || unix.Statfs(root.Path(folder), &st) != nil || st.Blocks == 0 {

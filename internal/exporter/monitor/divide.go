@@ -1,13 +1,12 @@
 package monitor
 
-import "concourse-ci-machine/internal/gpu/amd/amdgpu"
+import "concourse-ci-machine/internal/gpu/reading"
 
-// divide gives each partition of a divided GPU its own part of what the GPU's table
-// tells by partition, so that nothing is told twice, and nothing of partitions that are
-// not this unit's. A partition that told of its engines itself (xcp_metrics) is left as
-// it is.
+// divide assigns each partition of a GPU its own part of the GPU's table. No value appears
+// twice, and values of partitions outside this unit are dropped. A partition with its own
+// table of engines (xcp_metrics) keeps it.
 func divide(gpus []GPU) {
-	whole := map[string]*amdgpu.State{}
+	whole := map[string]*reading.State{}
 	number := map[string]int{}
 	for i := range gpus {
 		g := &gpus[i]
@@ -28,17 +27,19 @@ func divide(gpus []GPU) {
 			g.Socket, s.Activity.Engines, s.Throttling.Limited = s.Activity.Graphics, nil, nil
 		}
 		if len(s.Throttling.Limited) == 0 {
-			s.Throttling.Limited = filter(all.Throttling.Limited, func(l amdgpu.Limited) bool { return l.Partition == g.Device.Partition })
+			s.Throttling.Limited = filter(all.Throttling.Limited,
+				func(l reading.Limited) bool { return l.Partition == g.Device.Partition })
 		}
 		if len(s.Activity.Engines) == 0 {
-			s.Activity.Engines = filter(all.Activity.Engines, func(e amdgpu.Engine) bool { return e.Partition == g.Device.Partition })
+			s.Activity.Engines = filter(all.Activity.Engines,
+				func(e reading.Engine) bool { return e.Partition == g.Device.Partition })
 		}
 		s.Activity.Graphics = mean(s.Activity.Engines, "gfx")
 	}
 }
 
-// filter gives those that belong to a partition, in memory of their own: others may read what
-// the GPU told.
+// filter returns the values that belong to a partition in a new slice, because other
+// goroutines may read the original.
 func filter[T any](all []T, belongs func(T) bool) (own []T) {
 	for _, v := range all {
 		if belongs(v) {
@@ -48,8 +49,8 @@ func filter[T any](all []T, belongs func(T) bool) (own []T) {
 	return own
 }
 
-// mean is the busy time of all engines of a kind.
-func mean(engines []amdgpu.Engine, kind string) amdgpu.Number {
+// mean returns the average busy time of all engines of a kind.
+func mean(engines []reading.Engine, kind string) reading.Number {
 	sum, n := 0.0, 0.0
 	for _, e := range engines {
 		if e.Kind == kind {
@@ -58,7 +59,7 @@ func mean(engines []amdgpu.Engine, kind string) amdgpu.Number {
 		}
 	}
 	if n == 0 {
-		return amdgpu.Number{}
+		return reading.Number{}
 	}
-	return amdgpu.Known(sum / n)
+	return reading.Known(sum / n)
 }

@@ -11,28 +11,27 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// Module compares the amdgpu module in use with the one on disk that modprobe would
-// take. Both are "" where that can't be told.
+// Module compares the loaded amdgpu module with the one on disk that modprobe would load.
+// Both names are "" if they cannot be compared.
 type Module struct {
 	Running, Selected string // "dkms" or "kernel"
 	Same              bool
 }
 
-// The kinds of module. AMD's package of the driver gives its module a version;
-// the kernel's own has none.
+// The kinds of module. Only the module of AMD's driver package has a version.
 const (
 	fromDKMS   = "dkms"
 	fromKernel = "kernel"
 )
 
-// readModule reads /sys/module/amdgpu and the modules of the running kernel.
-// A container has no modules of its host's kernel, and a driver built into the
-// kernel has no file: there is nothing to compare then.
+// readModule reads /sys/module/amdgpu and the modules of the running kernel. Nothing can be
+// compared in a container, which lacks the modules of its host's kernel, or if the driver
+// is built into the kernel.
 func readModule(root host.Root) Module {
 	if !root.Exists("/sys/module/amdgpu") {
 		return Module{}
@@ -51,7 +50,7 @@ func readModule(root host.Root) Module {
 		m.Running = fromDKMS
 	}
 	if !strings.HasPrefix(file, "kernel/") {
-		m.Selected = fromDKMS // updates/, extra/, weak-updates/: whatever goes before the kernel's own
+		m.Selected = fromDKMS // updates/, extra/ and weak-updates/ precede the kernel's own modules
 	}
 	m.Same = m.Running == m.Selected
 	if b, err := sysfile.ReadOnce(root.Path("/sys/module/amdgpu/srcversion")); err == nil && m.Same {
@@ -62,8 +61,8 @@ func readModule(root host.Root) Module {
 	return m
 }
 
-// selectedModule finds amdgpu in modules.dep, where depmod lists each module
-// once: the file that its search order prefers.
+// selectedModule finds amdgpu in modules.dep. depmod lists each module once there: the file
+// that its search order prefers.
 func selectedModule(root host.Root, file string) (string, bool) {
 	f, err := os.Open(root.Path(file))
 	if err != nil {
@@ -81,8 +80,7 @@ func selectedModule(root host.Root, file string) (string, bool) {
 	return "", false
 }
 
-// srcversion reads a module's checksum of its sources, if the file is not
-// compressed.
+// srcversion reads the checksum of a module's sources. It fails on a compressed file.
 func srcversion(name string) (string, bool) {
 	f, err := elf.Open(name)
 	if err != nil {
@@ -105,8 +103,8 @@ func srcversion(name string) (string, bool) {
 	return "", false
 }
 
-// driverVersions are those of the drivers of the devices.
-func driverVersions(r host.Root, devices []amdgpu.Device) map[gpu.Vendor]string {
+// driverVersions returns the driver version of each vendor among the devices.
+func driverVersions(r host.Root, devices []reading.Device) map[gpu.Vendor]string {
 	out := map[gpu.Vendor]string{}
 	for _, d := range devices {
 		if _, known := out[d.Vendor]; !known && d.Vendor == gpu.NVIDIA {
@@ -118,8 +116,8 @@ func driverVersions(r host.Root, devices []amdgpu.Device) map[gpu.Vendor]string 
 	return out
 }
 
-// driverVersion is the version of AMD's own driver module where that is
-// loaded, else the kernel's release, whose driver then is in use.
+// driverVersion returns the version of AMD's driver package if its module is loaded,
+// otherwise the kernel's release, which then provides the driver.
 func driverVersion(r host.Root) string {
 	b, _ := sysfile.ReadOnce(r.Path("/sys/module/amdgpu/version"))
 	return cmp.Or(sysfile.Clean(b), kernelRelease(r))

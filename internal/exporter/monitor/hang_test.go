@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestHungGPUCostsItsOwnSeriesOnly(t *testing.T) {
+func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	list, err := AMD(r)()
 	require.NoError(t, err)
@@ -30,14 +30,14 @@ func TestHungGPUCostsItsOwnSeriesOnly(t *testing.T) {
 		require.Equal(t, []bool{true, false, true, true}, ups(s))
 		for i, g := range s.GPUs {
 			told := i != 1
-			for _, n := range []amdgpu.Number{g.State.Temperature.Now, g.State.Activity.Graphics, g.State.Power.Now, g.State.Memory.VRAM.Used} {
+			for _, n := range []reading.Number{g.State.Temperature.Now, g.State.Activity.Graphics, g.State.Power.Now, g.State.Memory.VRAM.Used} {
 				require.Equal(t, told, n.Known, i)
 			}
 			require.Equal(t, !told, g.Silent)
 		}
 		g := s.GPUs[1]
-		require.Equal(t, amdgpu.State{Identity: amdgpu.Identity{UUID: "GPU-" + hung.UniqueID},
-			Hangs: amdgpu.Hangs{Signals: []string{amdgpu.SignalTimeout}, Events: 1, InDay: 1}}, g.State)
+		require.Equal(t, reading.State{Identity: reading.Identity{UUID: "GPU-" + hung.UniqueID},
+			Hangs: reading.Hangs{Signals: []string{reading.SignalTimeout}, Events: 1, InDay: 1}}, g.State)
 		require.Equal(t, health.Silent("gpu_busy_percent"), g.Health)
 	}
 	s := m.Snapshot()
@@ -59,12 +59,12 @@ func TestHungGPUCostsItsOwnSeriesOnly(t *testing.T) {
 	hosttest.Put(t, r, hung.Dir+"/gpu_busy_percent", "56\n")
 	s = m.Snapshot()
 	require.Equal(t, []bool{true, true, true, true}, ups(s))
-	require.Equal(t, amdgpu.Known(.56), s.GPUs[1].State.Activity.Graphics)
-	require.Equal(t, amdgpu.Hangs{Events: 1, InDay: 1}, s.GPUs[1].State.Hangs)
+	require.Equal(t, reading.Known(.56), s.GPUs[1].State.Activity.Graphics)
+	require.Equal(t, reading.Hangs{Events: 1, InDay: 1}, s.GPUs[1].State.Hangs)
 	require.Empty(t, outstanding(m))
 }
 
-func outstanding(m *steered) []*flight[amdgpu.State] {
+func outstanding(m *steered) []*flight[reading.State] {
 	m.reads.mu.Lock()
 	defer m.reads.mu.Unlock()
 	return slices.Collect(maps.Values(m.reads.open))
@@ -72,7 +72,7 @@ func outstanding(m *steered) []*flight[amdgpu.State] {
 
 // of is the deadline of one partition in a snapshot, the others of which have none: they
 // share a folder, and are asked for in their order.
-func of(d amdgpu.Device, partition int, deadline chan time.Time) func(string) <-chan time.Time {
+func of(d reading.Device, partition int, deadline chan time.Time) func(string) <-chan time.Time {
 	next := 0
 	return func(dir string) <-chan time.Time {
 		if dir != d.Dir {
@@ -121,28 +121,28 @@ func TestPartitionThatHangsAloneIsCritical(t *testing.T) {
 	end("")
 }
 
-func TestSearchThatHangsOrFailsReportsTheGPUsKnownBefore(t *testing.T) {
+func TestFailedSearchReportsThePreviousGPUs(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"mem_info_vram_total": "1024\n"})
 	answer := one
-	m := newMonitor(r, func() ([]amdgpu.Device, error) { return answer() }, Options{})
-	total := func() amdgpu.Number { return m.gpu(t).State.Memory.VRAM.Total }
-	require.Equal(t, amdgpu.Known(1024), total())
+	m := newMonitor(r, func() ([]reading.Device, error) { return answer() }, Options{})
+	total := func() reading.Number { return m.gpu(t).State.Memory.VRAM.Total }
+	require.Equal(t, reading.Known(1024), total())
 
-	answer = func() ([]amdgpu.Device, error) { return nil, unix.EIO }
-	require.Equal(t, amdgpu.Known(1024), total())
+	answer = func() ([]reading.Device, error) { return nil, unix.EIO }
+	require.Equal(t, reading.Known(1024), total())
 	m.deadline = never
 	s := m.Snapshot()
 	require.Len(t, s.GPUs, 1)
 	require.Equal(t, map[string]float64{" search EIO": 2}, errorsOf(s))
 
 	block := make(chan struct{})
-	answer = func() ([]amdgpu.Device, error) { <-block; return nil, errors.New("unused") }
+	answer = func() ([]reading.Device, error) { <-block; return nil, errors.New("unused") }
 	now := make(chan time.Time)
 	close(now)
 	m.deadline = only("", now)
 	s = m.Snapshot()
 	require.Len(t, s.GPUs, 1)
-	require.Equal(t, amdgpu.Known(1024), s.GPUs[0].State.Memory.VRAM.Total)
+	require.Equal(t, reading.Known(1024), s.GPUs[0].State.Memory.VRAM.Total)
 	require.Equal(t, map[string]float64{" search EIO": 2, " search timeout": 1}, errorsOf(s))
 	close(block)
 }
@@ -167,19 +167,19 @@ func TestScrapesAtTheSameTimeShareOneReading(t *testing.T) {
 	end("7\n") // ends one reader; a second one would never come back
 	for range 2 {
 		s := <-all
-		require.Equal(t, amdgpu.Known(7), s.GPUs[0].State.Memory.VRAM.Total)
+		require.Equal(t, reading.Known(7), s.GPUs[0].State.Memory.VRAM.Total)
 		require.Equal(t, map[string]float64{"0 mem_busy_percent range": 1}, errorsOf(s), "counted once")
 	}
 }
 
-func TestDescriptorsOfGPUsThatAreGoneAreClosed(t *testing.T) {
+func TestDescriptorsOfRemovedGPUsAreClosed(t *testing.T) {
 	open := func() int { return openFiles(t) }
 	before := open()
 	r := hosttest.ManyGPUs(t, 16)
 	list, err := AMD(r)()
 	require.NoError(t, err)
 	inBubble(t, func() { // in which all that closes can be waited for
-		m := newMonitor(r, func() ([]amdgpu.Device, error) { return list, nil }, Options{})
+		m := newMonitor(r, func() ([]reading.Device, error) { return list, nil }, Options{})
 		m.Snapshot()
 		require.Greater(t, open(), before+16*8)
 		list = nil

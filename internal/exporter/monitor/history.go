@@ -5,20 +5,19 @@ import (
 	"sync"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
 const (
-	// recordEvery is the distance of two points of a history. A GPU falls asleep
-	// 5 s after it was last used (amdgpu's autosuspend), so this is no reason for
-	// it to stay awake.
+	// recordEvery is the distance of two points of a history. A GPU suspends 5 s after its
+	// last use (amdgpu's autosuspend), so recording does not keep it awake.
 	recordEvery = 10 * time.Second
-	// maxPoints is what is kept of a GPU: 15 minutes.
+	// maxPoints is the number of points of a GPU: 15 minutes.
 	maxPoints = 90
 )
 
-// History is a GPU's recent past, oldest point first, at most 15 minutes of it.
-// All series are of the same length and end at Last; null is what was not known.
+// History holds at most the last 15 minutes of a GPU, oldest point first. All series have
+// the same length and end at Last. An unknown value is null.
 type History struct {
 	Interval    float64    `json:"interval_seconds"`
 	Last        time.Time  `json:"last"`
@@ -28,13 +27,14 @@ type History struct {
 	Activity    []*float64 `json:"activity_ratio"`
 }
 
-// point is one reading of a GPU: temperature, power, memory and activity, NaN
-// where it is not known.
+// point holds one reading of a GPU: temperature, power, memory and activity. An unknown
+// value is NaN.
 type point [4]float64
 
 func pointOf(g *GPU) (p point) {
 	s := &g.State
-	for i, n := range [len(p)]amdgpu.Number{g.Temperature().Now, s.Power.Now, s.Memory.VRAM.Used, s.Activity.Graphics} {
+	for i, n := range [len(p)]reading.Number{g.Temperature().Now, s.Power.Now, s.Memory.VRAM.Used,
+		s.Activity.Graphics} {
 		if p[i] = math.NaN(); n.Known {
 			p[i] = n.Value
 		}
@@ -42,16 +42,16 @@ func pointOf(g *GPU) (p point) {
 	return p
 }
 
-// recordKey tells GPUs apart, whether they answer or not.
+// recordKey identifies a GPU, even if it does not answer.
 type recordKey struct {
 	pci       string
 	partition int
 }
 
-// ring has the last points of a GPU.
+// ring holds the last points of a GPU.
 type ring struct {
 	points [maxPoints]point
-	next   int // where the next goes
+	next   int // index of the next point
 	count  int
 	name   string
 }
@@ -62,16 +62,16 @@ func (r *ring) add(p point) {
 	r.count = min(r.count+1, maxPoints)
 }
 
-// record is the past of all GPUs that are there. The zero value is empty.
-type record struct {
+// histories holds the points of all present GPUs. The zero value is empty.
+type histories struct {
 	mu    sync.Mutex
 	rings map[recordKey]*ring
 	last  time.Time
 }
 
-// add takes one reading. Where readings were missed, as while the machine slept,
-// there is a gap. A GPU that is gone, or another in its place, loses its past.
-func (h *record) add(now time.Time, all []GPU) {
+// add appends one reading of all GPUs. Missed readings, for example while the machine
+// slept, become a gap. The points of a removed or replaced GPU are dropped.
+func (h *histories) add(now time.Time, all []GPU) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	missed := 0
@@ -98,8 +98,8 @@ func (h *record) add(now time.Time, all []GPU) {
 	h.rings, h.last = rings, now
 }
 
-// of is a GPU's past, nil where there is none.
-func (h *record) of(d amdgpu.Device) *History {
+// find returns the history of a GPU, nil if it has no known values.
+func (h *histories) find(d reading.Device) *History {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.rings[recordKey{d.PCI, d.Partition}]
@@ -117,14 +117,14 @@ func (h *record) of(d amdgpu.Device) *History {
 			}
 		}
 	}
-	if !any { // a partition that shows no readings
+	if !any { // for example a partition without sensors
 		return nil
 	}
 	return out
 }
 
-// Record adds a reading to the GPUs' histories.
-func (m *Monitor) Record() { m.past.add(m.now(), m.Snapshot().GPUs) }
+// Record adds a reading to the histories of all GPUs.
+func (m *Monitor) Record() { m.histories.add(m.now(), m.Snapshot().GPUs) }
 
-// History is a GPU's recent past, nil where there is none.
-func (m *Monitor) History(d amdgpu.Device) *History { return m.past.of(d) }
+// History returns the recent past of a GPU, nil if it has no known values.
+func (m *Monitor) History(d reading.Device) *History { return m.histories.find(d) }

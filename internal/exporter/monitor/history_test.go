@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // warm is a GPU that tells its temperature alone.
 func warm(name string, degrees float64) GPU {
-	g := GPU{Device: amdgpu.Device{Name: name, PCI: exportertest.PCI}}
-	g.State.Temperature = amdgpu.Temperature{Sensor: "edge", Now: amdgpu.Known(degrees)}
+	g := GPU{Device: reading.Device{Name: name, PCI: exportertest.PCI}}
+	g.State.Temperature = reading.Temperature{Sensor: "edge", Now: reading.Known(degrees)}
 	return g
 }
 
@@ -32,14 +32,14 @@ func told(series []*float64) (out []float64) {
 
 func TestHistoryKeepsTheLastFifteenMinutes(t *testing.T) {
 	require.Equal(t, 15*time.Minute, maxPoints*recordEvery)
-	var h record
+	var h histories
 	now := hosttest.Now
 	for i := range 1000 {
 		now = now.Add(recordEvery)
 		h.add(now, []GPU{warm("a", float64(i))})
-		require.Len(t, h.of(warm("a", 0).Device).Temperature, min(i+1, maxPoints))
+		require.Len(t, h.find(warm("a", 0).Device).Temperature, min(i+1, maxPoints))
 	}
-	got := h.of(warm("a", 0).Device)
+	got := h.find(warm("a", 0).Device)
 	want := make([]float64, maxPoints)
 	for i := range want {
 		want[i] = float64(1000 - maxPoints + i)
@@ -51,8 +51,8 @@ func TestHistoryKeepsTheLastFifteenMinutes(t *testing.T) {
 	require.True(t, now.Equal(got.Last))
 }
 
-func TestHistoryHasGapsWhereNothingWasRead(t *testing.T) {
-	var h record
+func TestMissedReadingsAreGapsInTheHistory(t *testing.T) {
+	var h histories
 	a := warm("a", 0).Device
 	at := func(seconds int, degrees float64) {
 		h.add(hosttest.Now.Add(time.Duration(seconds)*time.Second), []GPU{warm("a", degrees)})
@@ -60,33 +60,33 @@ func TestHistoryHasGapsWhereNothingWasRead(t *testing.T) {
 	at(0, 40)
 	at(11, 41) // late, but not missed
 	at(42, 44)
-	require.Equal(t, []float64{40, 41, -1, -1, 44}, told(h.of(a).Temperature))
+	require.Equal(t, []float64{40, 41, -1, -1, 44}, told(h.find(a).Temperature))
 	at(30, 45) // the clock was set back
-	require.Equal(t, []float64{40, 41, -1, -1, 44, 45}, told(h.of(a).Temperature))
+	require.Equal(t, []float64{40, 41, -1, -1, 44, 45}, told(h.find(a).Temperature))
 	at(86400, 50)
-	got := told(h.of(a).Temperature)
+	got := told(h.find(a).Temperature)
 	require.Len(t, got, maxPoints)
 	require.Equal(t, []float64{-1, 50}, got[maxPoints-2:])
 	require.NotContains(t, got, 45.0)
 }
 
-func TestHistoryIsOfTheGPUsThatAreThere(t *testing.T) {
-	var h record
+func TestHistoryHasOnlyPresentGPUs(t *testing.T) {
+	var h histories
 	a := warm("a", 0).Device
-	other := GPU{Device: amdgpu.Device{Name: "b", PCI: "0000:04:00.0", Partition: 1}}
-	require.Nil(t, h.of(a))
+	other := GPU{Device: reading.Device{Name: "b", PCI: "0000:04:00.0", Partition: 1}}
+	require.Nil(t, h.find(a))
 	h.add(hosttest.Now, []GPU{warm("a", 40), other})
-	require.Nil(t, h.of(other.Device), "a partition that shows no readings has no history")
-	require.Nil(t, h.of(warm("another in its place", 0).Device))
+	require.Nil(t, h.find(other.Device), "a partition that shows no readings has no history")
+	require.Nil(t, h.find(warm("another in its place", 0).Device))
 	h.add(hosttest.Now.Add(recordEvery), []GPU{other})
 	require.Len(t, h.rings, 1)
-	require.Nil(t, h.of(a))
+	require.Nil(t, h.find(a))
 	h.add(hosttest.Now.Add(2*recordEvery), []GPU{warm("a", 42)})
-	require.Equal(t, []float64{42}, told(h.of(a).Temperature))
+	require.Equal(t, []float64{42}, told(h.find(a).Temperature))
 }
 
 // The temperature that is kept is the one that is shown.
-func TestHistoryIsOfTheSensorNearestItsLimit(t *testing.T) {
+func TestHistoryHasTheSensorNearestItsLimit(t *testing.T) {
 	m := newMonitor(exportertest.Put(t, exportertest.Sensors("edge", 70, 100, "junction", 90, 110)), one, Options{})
 	m.Record()
 	g := m.gpu(t)

@@ -4,45 +4,45 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/pool/clockpin"
 	"concourse-ci-machine/internal/pool/lease"
 )
 
-// LeaseReport is who leases this unit's GPUs, as a process that may see it wrote
-// it down: leases and the processes that hold them are root's to look at.
+// LeaseReport lists the leases of this unit's GPUs. A privileged process writes it, because
+// only root can see leases and the processes that hold them.
 type LeaseReport struct {
 	At       time.Time     `json:"at"`
 	GPUs     []LeasedGPU   `json:"gpus"`
 	Counters LeaseCounters `json:"since_boot"`
 }
 
-// LeasedGPU is one GPU's lease.
+// LeasedGPU describes one GPU's lease.
 type LeasedGPU struct {
 	Name      string     `json:"name"`            // see gpu.Slot
-	Index     *int       `json:"index,omitempty"` // the number that gpu-device-ids takes; nil for a GPU that is gone
+	Index     *int       `json:"index,omitempty"` // the number that gpu-device-ids takes; nil for a missing GPU
 	PCI       string     `json:"pci,omitempty"`
 	Held      bool       `json:"held"`
-	Kind      lease.Kind `json:"kind,omitempty"`      // of who holds it
-	Container string     `json:"container,omitempty"` // that holds it: a task's handle, an engine's short id, a pod's container
-	Namespace string     `json:"namespace,omitempty"` // of a pod
+	Kind      lease.Kind `json:"kind,omitempty"`      // kind of holder
+	Container string     `json:"container,omitempty"` // holder: task handle, short id of an engine, container of a pod
+	Namespace string     `json:"namespace,omitempty"` // namespace of the pod
 	Pod       string     `json:"pod,omitempty"`
-	Engine    string     `json:"engine,omitempty"` // of a container, see lease.State
+	Engine    string     `json:"engine,omitempty"` // engine of the container, see lease.State
 	Since     *time.Time `json:"since,omitempty"`
 	PID       int        `json:"pid,omitempty"`   // of the container's init
-	Doubt     string     `json:"doubt,omitempty"` // why it counts as held though that can't be seen
+	Doubt     string     `json:"doubt,omitempty"` // why the lease is valid although its holder cannot be seen
 	Clocks    *Clocks    `json:"clocks,omitempty"`
 }
 
-// Clocks are a GPU's that are fixed for a task that measures, see package pin.
+// Clocks describes a GPU's clocks that are fixed for a benchmark, see package clockpin.
 type Clocks struct {
 	Level     clockpin.Level `json:"level,omitempty"`
-	Container string         `json:"container,omitempty"` // whose
+	Container string         `json:"container,omitempty"` // that requested the clocks
 	Since     time.Time      `json:"since,omitzero"`
-	Why       string         `json:"why,omitempty"` // why not all that it measured counts, last; or why nothing is known of the clocks
+	Why       string         `json:"why,omitempty"` // why the last measurement is partly invalid, or the clocks unknown
 }
 
-// LeaseCounters count since the boot.
+// LeaseCounters holds counts since the boot.
 type LeaseCounters struct {
 	Granted     uint64  `json:"granted"`
 	Busy        uint64  `json:"refused_busy"`
@@ -50,11 +50,11 @@ type LeaseCounters struct {
 	HeldSeconds float64 `json:"held_seconds"`
 }
 
-// StaleLeases is the age from which a report tells nothing of the moment. It is written
-// each time that Pebble looks at the GPUs.
+// StaleLeases is the age at which a report is no longer current. The report is written at
+// each check of the GPUs by Pebble.
 const StaleLeases = 2 * time.Minute
 
-// readLeases reads the report once a snapshot.
+// readLeases reads the report for a snapshot.
 func (m *Monitor) readLeases() *LeaseReport {
 	if m.options.Leases == "" {
 		return nil
@@ -62,8 +62,8 @@ func (m *Monitor) readLeases() *LeaseReport {
 	return decodeReport[LeaseReport](m, "leases", m.readReport("leases", m.options.Leases))
 }
 
-// of is the lease of a device, nil where none is told of.
-func (r *LeaseReport) of(d amdgpu.Device, now time.Time) *LeasedGPU {
+// find returns the lease of a device, nil if the report is stale or lacks the device.
+func (r *LeaseReport) find(d reading.Device, now time.Time) *LeasedGPU {
 	if r == nil || now.Sub(r.At).Abs() >= StaleLeases {
 		return nil
 	}

@@ -1,7 +1,7 @@
-// Package monitor watches all GPUs of a machine: it finds them, reads each under
-// a deadline, so that none whose driver hangs holds up the others, looks at who uses
-// and leases them beside the readings, keeps their recent past, and hands all of it out
-// as one Snapshot. It knows no metric and no HTTP.
+// Package monitor watches all GPUs of a machine. It finds the GPUs, reads each under a
+// deadline, collects their users and leases, keeps their recent past, and returns
+// everything as one Snapshot. A GPU with a hanging driver does not delay the others. The
+// package never formats metrics and serves no HTTP.
 package monitor
 
 import (
@@ -18,74 +18,75 @@ import (
 	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 	"concourse-ci-machine/internal/gpu/usage"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// Deadline is how long a snapshot waits for a GPU. A GPU in good health answers
-// within milliseconds, and Prometheus gives up on the whole scrape after 10 s.
+// Deadline is the longest wait of a snapshot for a GPU. A healthy GPU answers within
+// milliseconds, and Prometheus gives up on the whole scrape after 10 s.
 const Deadline = 2 * time.Second
 
-// Options are what a monitor looks at besides.
+// Options select what a monitor reads beyond the GPUs themselves.
 type Options struct {
 	PCIeBandwidth bool          // read pcie_bw in the background
-	RASInterval   time.Duration // between readings of error counters and limits
+	RASInterval   time.Duration // time between readings of error counters and limits
 
-	Usage           bool          // tell which containers use the GPUs
-	UsageInterval   time.Duration // between looks at the processes
-	UsageContainers int           // shown for each GPU
-	UsageReport     string        // path of what ReportUsers writes; "": this process looks itself
+	Usage           bool          // list the containers that use the GPUs
+	UsageInterval   time.Duration // time between scans of the processes
+	UsageContainers int           // containers shown for each GPU
+	UsageReport     string        // path of the file that ReportUsers writes; "": this process scans itself
 
 	Leases  string // path of the LeaseReport; "": the GPUs are not leased
-	Service string // path of quarantine's Record; "": nobody withholds GPUs
-	Disk    string // path of the folder whose file system is told of; "": none
-	NVIDIA  string // path of what nvidiagpu.Watch writes; "": nvidia-smi is not asked
+	Service string // path of quarantine's Record; "": GPUs are never quarantined
+	Disk    string // path of a folder on the reported file system; "": none
+	NVIDIA  string // path of the file that nvidiagpu.Watch writes; "": nvidia-smi is not used
 
 	Now func() time.Time // nil: time.Now
-	// Deadlines are those of reading what lies in a GPU's folder, and of the search for
-	// GPUs, whose folder is "". nil: Deadline for all.
+	// Deadlines returns the deadline for reading a GPU's folder, or for the search with dir
+	// "". nil: Deadline for all.
 	Deadlines func(dir string) <-chan time.Time
 }
 
-// Snapshot is what was found at one time.
+// Snapshot holds the findings of one time.
 type Snapshot struct {
 	At      time.Time
 	GPUs    []GPU // by index
 	Module  Module
-	Users   *usage.Result      // nil: not looked for, or too old
-	Leases  *LeaseReport       // nil: not leased, or not told
-	Service *quarantine.Record // nil: not told
-	Disk    *Disk              // nil: not asked for, or not there
+	Users   *usage.Result      // nil: disabled, or too old
+	Leases  *LeaseReport       // nil: not leased, or no report
+	Service *quarantine.Record // nil: no record
+	Disk    *Disk              // nil: disabled, or missing
 	Reports []ReadErrors
 }
 
-// GPU is one GPU, or one partition of it.
+// GPU describes one GPU, or one partition of a GPU.
 type GPU struct {
-	Device amdgpu.Device
+	Device reading.Device
 	Driver string // version of the driver
-	Up     bool   // it answered in time, and with values, or sleeps
-	Silent bool   // it did not answer: State has its identity and its hangs alone
-	Shared bool   // the sensors are shown by another partition of the GPU
-	// Socket is how busy the whole of a divided GPU is, where State.Activity.Graphics is
-	// the partition's own; not known where the GPU is not divided, and where Shared.
-	Socket  amdgpu.Number
-	State   amdgpu.State
-	Health  health.Judgement // of a partition its GPU's
+	Up     bool   // it answered in time with values, or is suspended
+	Silent bool   // it did not answer: State has only its identity and its hangs
+	Shared bool   // another partition of the GPU shows the sensors
+	// Socket is the activity of a whole divided GPU. State.Activity.Graphics is then the
+	// activity of the partition. Unknown if the GPU is not divided or if Shared.
+	Socket  reading.Number
+	State   reading.State
+	Health  health.Judgement // of the whole GPU, for a partition too
 	Traffic *Traffic
 	Users   []usage.Row
 	Lease   *LeasedGPU
-	Service *quarantine.GPU // nil: not told
+	Service *quarantine.GPU // nil: not in the record
 }
 
-// ReadErrors counts the files of a GPU that had no usable value since the start.
+// ReadErrors counts the readings of a GPU's file without a usable value since the start.
 type ReadErrors struct {
-	GPU string // index; "" for what is no GPU's
-	amdgpu.Failure
+	GPU string // index; "" for files that belong to no GPU
+	reading.Failure
 	Count float64
 }
 
-// Monitor may be used by several goroutines at once.
+// Monitor reads GPUs. Its methods may be called by several goroutines at once.
 type Monitor struct {
 	root    host.Root
 	source  Source
@@ -95,31 +96,31 @@ type Monitor struct {
 
 	searches  *flights[search]
 	known     atomic.Pointer[search]
-	again     atomic.Bool // search, whatever the lists say
-	watch     *watch      // in a search only
+	refresh   atomic.Bool // search even if the lists have not changed
+	watch     *watch      // used by searches only
 	dumpClass string
-	reads     *flights[amdgpu.State]
-	polls     *flights[[]amdgpu.Failure]
+	reads     *flights[reading.State]
+	polls     *flights[[]reading.Failure]
 	traffic   traffic
-	users     *users // nil: not wanted
-	nvidia    kept[nvidiagpu.Report]
+	users     *users // nil: disabled
+	nvidia    cachedReport[nvidiagpu.Report]
 	kernel    kernelLog
-	past      record
+	histories histories
 
 	mu      sync.Mutex
 	readers map[flightKey]reader
-	ids     map[amdgpu.Device]amdgpu.Identity
+	ids     map[reading.Device]reading.Identity
 	errors  map[errorKey]float64
 }
 
 type errorKey struct{ gpu, file, errno string }
 
-// New watches the GPUs that source lists, with files below root.
+// New returns a monitor of the GPUs that source lists, with files below root.
 func New(root host.Root, source Source, o Options) *Monitor {
 	m := &Monitor{
 		root: root, source: source, options: o, now: o.Now, limit: sysfile.NewLimit(),
-		searches: newFlights[search](), reads: newFlights[amdgpu.State](), polls: newFlights[[]amdgpu.Failure](),
-		readers: map[flightKey]reader{}, ids: map[amdgpu.Device]amdgpu.Identity{}, errors: map[errorKey]float64{},
+		searches: newFlights[search](), reads: newFlights[reading.State](), polls: newFlights[[]reading.Failure](),
+		readers: map[flightKey]reader{}, ids: map[reading.Device]reading.Identity{}, errors: map[errorKey]float64{},
 	}
 	if m.now == nil {
 		m.now = time.Now
@@ -131,16 +132,16 @@ func New(root host.Root, source Source, o Options) *Monitor {
 	return m
 }
 
-// Snapshot returns after the deadlines at the latest, whatever the GPUs do.
+// Snapshot reads all GPUs. It returns after the deadlines at the latest, even if GPUs hang.
 func (m *Monitor) Snapshot() Snapshot {
 	deadline, stop := m.deadlines()
 	defer stop()
 	found := m.search(deadline(""))
 	s := Snapshot{Module: found.module, GPUs: make([]GPU, len(found.devices))}
-	reads := make([]*flight[amdgpu.State], len(found.devices))
+	reads := make([]*flight[reading.State], len(found.devices))
 	work := batch{work: make([]func(), 0, len(reads))}
-	whole := map[string]*GPU{}        // Dir -> the partition that shows the sensors, which are the whole GPU's
-	for i, d := range found.devices { // all start before the first is waited for
+	whole := map[string]*GPU{}        // Dir -> the partition that shows the sensors of the whole GPU
+	for i, d := range found.devices { // start all before waiting for the first
 		g := &s.GPUs[i]
 		g.Device, g.Driver, g.Shared = d, found.drivers[d.Vendor], whole[d.Dir] != nil
 		if !g.Shared {
@@ -159,21 +160,21 @@ func (m *Monitor) Snapshot() Snapshot {
 	}
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		m.take(g, reads[i], waits[i])
+		m.await(g, reads[i], waits[i])
 		if first := whole[g.Device.Dir]; g.Shared {
-			if g.Up = g.Up && first.Up; !g.Silent { // or it has a judgement of its own
+			if g.Up = g.Up && first.Up; !g.Silent { // a silent partition keeps its own judgement
 				g.Health = first.Health
 			}
 		}
 	}
 	divide(s.GPUs)
-	m.accompany(&s)
+	m.addContext(&s)
 	return s
 }
 
-// deadlines are those of one look at all GPUs: one timer for all, at whose end the channel
-// is closed.
-func (m *Monitor) deadlines() (of func(dir string) <-chan time.Time, stop func() bool) {
+// deadlines returns the deadlines of one pass over all GPUs. All share one timer, which
+// closes the channel.
+func (m *Monitor) deadlines() (deadline func(dir string) <-chan time.Time, stop func() bool) {
 	passed := make(chan time.Time)
 	timer := time.AfterFunc(Deadline, func() { close(passed) })
 	if m.options.Deadlines != nil {
@@ -182,32 +183,32 @@ func (m *Monitor) deadlines() (of func(dir string) <-chan time.Time, stop func()
 	return func(string) <-chan time.Time { return passed }, timer.Stop
 }
 
-// take waits for a reading.
-func (m *Monitor) take(g *GPU, read *flight[amdgpu.State], deadline <-chan time.Time) {
+// await waits for a reading.
+func (m *Monitor) await(g *GPU, read *flight[reading.State], deadline <-chan time.Time) {
 	state, answered := read.wait(deadline)
 	if answered {
 		g.State, g.Up, g.Health = state, state.Alive, health.Assess(&state)
-		m.remember(g.Device, state.Identity, true)
+		m.identity(g.Device, state.Identity, true)
 		g.Device.Name = cmp.Or(state.Identity.Model, g.Device.Name)
 		return
 	}
 	r := m.reader(g.Device)
 	file, now := r.At(), m.now()
-	m.count(strconv.Itoa(g.Device.Index), amdgpu.Failure{File: file, Errno: amdgpu.SignalTimeout})
+	m.count(strconv.Itoa(g.Device.Index), reading.Failure{File: file, Errno: reading.SignalTimeout})
 	g.Silent, g.Health = true, health.Silent(file)
-	g.State = amdgpu.State{Identity: m.remember(g.Device, amdgpu.Identity{}, false), Hangs: r.Missed(now)}
+	g.State = reading.State{Identity: m.identity(g.Device, reading.Identity{}, false), Hangs: r.Missed(now)}
 	g.Device.Name = cmp.Or(g.State.Identity.Model, g.Device.Name)
 }
 
-// accompany adds what was seen beside the readings.
-func (m *Monitor) accompany(s *Snapshot) {
+// addContext adds users, leases and records to the readings.
+func (m *Monitor) addContext(s *Snapshot) {
 	s.At, s.Users, s.Leases, s.Service = m.now(), m.lastUsers(), m.readLeases(), m.readService()
 	s.Disk = readDisk(m.root, m.options.Disk)
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		g.Traffic, g.Lease = m.traffic.of(g.Device), s.Leases.of(g.Device, s.At)
+		g.Traffic, g.Lease = m.traffic.find(g.Device), s.Leases.find(g.Device, s.At)
 		if s.Users != nil {
-			g.Users = s.Users.Of(used(g.Device))
+			g.Users = s.Users.Of(usageDevice(g.Device))
 		}
 		if s.Service != nil {
 			g.Service = s.Service.Find(gpu.Slot(g.Device.PCI, g.Device.Partition))
@@ -216,30 +217,30 @@ func (m *Monitor) accompany(s *Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k, n := range m.errors {
-		s.Reports = append(s.Reports, ReadErrors{k.gpu, amdgpu.Failure{File: k.file, Errno: k.errno}, n})
+		s.Reports = append(s.Reports, ReadErrors{k.gpu, reading.Failure{File: k.file, Errno: k.errno}, n})
 	}
 	slices.SortFunc(s.Reports, func(a, b ReadErrors) int {
 		return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.File, b.File), cmp.Compare(a.Errno, b.Errno))
 	})
 }
 
-// reader reads one GPU, again and again: no two readings at once. Missed notes one that
-// did not come back, and Poll is what is read on the timer.
+// reader reads one GPU repeatedly, with one reading at a time. Missed records a reading
+// that did not return in time. Poll reads the values of the timer.
 type reader interface {
-	Device() amdgpu.Device
-	Read(whole bool, seen amdgpu.Seen) amdgpu.State
-	Poll() []amdgpu.Failure
-	Missed(now time.Time) amdgpu.Hangs
+	Device() reading.Device
+	Read(whole bool, seen reading.Seen) reading.State
+	Poll() []reading.Failure
+	Missed(now time.Time) reading.Hangs
 	At() string
 	Reopen()
 	Close()
 }
 
-// key names a device among the readers.
-func key(d amdgpu.Device) flightKey { return flightKey{d.Dir, d.Partition} }
+// key returns the key of a device among the readers.
+func key(d reading.Device) flightKey { return flightKey{d.Dir, d.Partition} }
 
-// reader is the one of the device, made anew when something about it changed.
-func (m *Monitor) reader(d amdgpu.Device) reader {
+// reader returns the reader of the device, and replaces it if the device changed.
+func (m *Monitor) reader(d reading.Device) reader {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	have := m.readers[key(d)]
@@ -247,7 +248,7 @@ func (m *Monitor) reader(d amdgpu.Device) reader {
 		return have
 	}
 	if have != nil {
-		go have.Close() // once nobody reads
+		go have.Close() // waits until its reading has ended
 	}
 	var fresh reader = amdgpu.NewReader(m.root, d, m.limit, m.now)
 	if d.Vendor == gpu.NVIDIA {
@@ -257,8 +258,8 @@ func (m *Monitor) reader(d amdgpu.Device) reader {
 	return fresh
 }
 
-// keep drops the readers of devices that are gone.
-func (m *Monitor) keep(devices []amdgpu.Device) {
+// dropReaders drops the readers of removed devices.
+func (m *Monitor) dropReaders(devices []reading.Device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	here := map[flightKey]bool{}
@@ -271,17 +272,17 @@ func (m *Monitor) keep(devices []amdgpu.Device) {
 			delete(m.readers, k)
 		}
 	}
-	maps.DeleteFunc(m.ids, func(d amdgpu.Device, _ amdgpu.Identity) bool { return !here[key(d)] })
+	maps.DeleteFunc(m.ids, func(d reading.Device, _ reading.Identity) bool { return !here[key(d)] })
 }
 
-// read is the reading of a GPU, with what is to be run for it if nobody reads it
-// already. Failures are counted where they happen, so that snapshots that share one
-// reading do not count them twice.
-func (m *Monitor) read(g *GPU, found search) (*flight[amdgpu.State], func()) {
+// read returns the reading of a GPU, with the function to run unless the GPU is being read
+// already. Failures are counted inside, so that snapshots that share a reading count them
+// once.
+func (m *Monitor) read(g *GPU, found search) (*flight[reading.State], func()) {
 	d, whole := g.Device, !g.Shared
 	r := m.reader(d)
-	return m.reads.join(key(d), func() amdgpu.State {
-		seen := m.kernel.of(d.PCI)
+	return m.reads.join(key(d), func() reading.State {
+		seen := m.kernel.find(d.PCI)
 		seen.Dumped = found.dumps[d.Dir]
 		s := r.Read(whole, seen)
 		m.countAll(d, s.Failures)
@@ -289,11 +290,11 @@ func (m *Monitor) read(g *GPU, found search) (*flight[amdgpu.State], func()) {
 	})
 }
 
-// remember keeps a device's labels the same while it does not answer.
-func (m *Monitor) remember(d amdgpu.Device, id amdgpu.Identity, answered bool) amdgpu.Identity {
+// identity keeps a device's labels stable while it does not answer.
+func (m *Monitor) identity(d reading.Device, id reading.Identity, answered bool) reading.Identity {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	d.Index = 0 // neighbours may come and go
+	d.Index = 0 // the index changes if neighbours are added or removed
 	if answered {
 		m.ids[d] = id
 		return id
@@ -301,23 +302,24 @@ func (m *Monitor) remember(d amdgpu.Device, id amdgpu.Identity, answered bool) a
 	if before, ok := m.ids[d]; ok {
 		return before
 	}
-	return amdgpu.Identity{UUID: amdgpu.UUID(d, "")}
+	return reading.Identity{UUID: reading.UUID(d, "")}
 }
 
-func (m *Monitor) countAll(d amdgpu.Device, failures []amdgpu.Failure) {
+func (m *Monitor) countAll(d reading.Device, failures []reading.Failure) {
 	for _, f := range failures {
 		m.count(strconv.Itoa(d.Index), f)
 	}
 }
 
-func (m *Monitor) count(gpu string, f amdgpu.Failure) {
+func (m *Monitor) count(gpu string, f reading.Failure) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.errors[errorKey{gpu, f.File, f.Errno}]++
 }
 
-// Temperature is the one to show: that of the sensor nearest its limit, else the die's.
-func (g *GPU) Temperature() amdgpu.Temperature {
+// Temperature returns the temperature to show: of the sensor nearest its limit, otherwise
+// of the die.
+func (g *GPU) Temperature() reading.Temperature {
 	if t, ok := g.State.Nearest(); ok && !g.State.Suspended() {
 		return t
 	}

@@ -10,22 +10,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
+	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// maxReport is more than a report of 512 GPUs with 64 containers each has.
+// maxReport exceeds the size of a report of 512 GPUs with 64 containers each.
 const maxReport = 16 << 20
 
-// damaged is the name of what is wrong with a report that was read.
+// damaged is the error name of a report that cannot be decoded.
 const damaged = "damaged"
 
-// readReport reads what a process of root tells in a file below the root; nil is
-// that there is none, or none that can be read. That is counted, as with any
-// other file, under name.
+// readReport reads a file that a process of root wrote. It returns nil if the file is
+// missing or unreadable. An unreadable file is counted under name, as with any other file.
 func (m *Monitor) readReport(name, path string) []byte {
-	// O_NONBLOCK: a FIFO in its place must not hold up a scrape.
+	// O_NONBLOCK: a FIFO at this path must not block a scrape.
 	f, err := os.OpenFile(m.root.Path(path), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -37,49 +37,58 @@ func (m *Monitor) readReport(name, path string) []byte {
 	}
 	switch {
 	case err != nil:
-		m.count("", amdgpu.Failure{File: name, Errno: sysfile.ErrnoName(err)})
+		m.count("", reading.Failure{File: name, Errno: sysfile.ErrnoName(err)})
 		return nil
 	case len(data) > maxReport:
-		m.count("", amdgpu.Failure{File: name, Errno: damaged})
+		m.count("", reading.Failure{File: name, Errno: damaged})
 		return nil
 	}
 	return data
 }
 
-// decodeReport is what a report says; nil where there is none or it can't be read.
+// decodeReport decodes a report. It returns nil without data or if they are damaged.
 func decodeReport[T any](m *Monitor, name string, data []byte) *T {
 	if data == nil {
 		return nil
 	}
 	r := new(T)
 	if json.Unmarshal(data, r) != nil {
-		m.count("", amdgpu.Failure{File: name, Errno: damaged})
+		m.count("", reading.Failure{File: name, Errno: damaged})
 		return nil
 	}
 	return r
 }
 
-// kept is a report that is decoded once, as long as its file stays the same.
-type kept[T any] struct {
-	mu   sync.Mutex
-	data []byte
-	said *T
+// cachedReport decodes a report once, as long as its file stays the same.
+type cachedReport[T any] struct {
+	mu      sync.Mutex
+	data    []byte
+	decoded *T
 }
 
-func (k *kept[T]) read(m *Monitor, name, path string) *T {
+func (k *cachedReport[T]) read(m *Monitor, name, path string) *T {
 	data := m.readReport(name, path)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.said == nil || !bytes.Equal(data, k.data) {
-		k.data, k.said = data, decodeReport[T](m, name, data)
+	if k.decoded == nil || !bytes.Equal(data, k.data) {
+		k.data, k.decoded = data, decodeReport[T](m, name, data)
 	}
-	return k.said
+	return k.decoded
 }
 
-// nvidiaReport is what nvidia-smi told last.
+// nvidiaReport returns the last report of nvidia-smi.
 func (m *Monitor) nvidiaReport() *nvidiagpu.Report {
 	if m.options.NVIDIA == "" {
 		return nil
 	}
 	return m.nvidia.read(m, "nvidia", m.options.NVIDIA)
+}
+
+// readService reads the record of quarantined GPUs for a snapshot. The record is valid at
+// any age, because the wrapper of runc uses the same one.
+func (m *Monitor) readService() *quarantine.Record {
+	if m.options.Service == "" {
+		return nil
+	}
+	return decodeReport[quarantine.Record](m, "service", m.readReport("service", m.options.Service))
 }

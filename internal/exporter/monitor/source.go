@@ -9,30 +9,29 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// Source lists the GPUs to report on, by Index. It is asked when the lists of
-// DRM devices and nodes have changed, and once a minute.
-type Source func() ([]amdgpu.Device, error)
+// Source lists the GPUs to report on, by Index. It is called when the lists of DRM devices
+// and nodes have changed, and once a minute.
+type Source func() ([]reading.Device, error)
 
-// AMD, NVIDIA and All list the GPUs that are passed through to the machine below root:
-// sysfs shows a container all GPUs of its host, and the others are somebody
-// else's. Each has its index among those of its vendor, as gpu-device-ids takes it.
-func AMD(root host.Root) Source { return listed(root, gpu.AMD) }
+// AMD lists the GPUs of AMD that are passed through to the machine below root. sysfs shows
+// a container all GPUs of its host, but the others belong to other machines. Each has its
+// index among the GPUs of its vendor, as gpu-device-ids takes it.
+func AMD(root host.Root) Source { return sourceOf(root, gpu.AMD) }
 
-// NVIDIA is AMD for NVIDIA's GPUs.
-func NVIDIA(root host.Root) Source { return listed(root, gpu.NVIDIA) }
+// NVIDIA lists the GPUs of NVIDIA as AMD does.
+func NVIDIA(root host.Root) Source { return sourceOf(root, gpu.NVIDIA) }
 
-// All is AMD for the GPUs of all vendors.
-func All(root host.Root) Source { return listed(root, gpu.Vendors()...) }
+// All lists the GPUs of all vendors as AMD does.
+func All(root host.Root) Source { return sourceOf(root, gpu.Vendors()...) }
 
-// listed lists the GPUs of vendors. Below a root without /dev, which is a bare capture of sysfs and no
-// machine, nothing can be passed through, and all that the amdgpu driver holds
-// are listed.
-func listed(root host.Root, vendors ...gpu.Vendor) Source {
-	return func() ([]amdgpu.Device, error) {
+// sourceOf lists the GPUs of vendors. A root without /dev is a bare capture of sysfs, where
+// nothing is passed through: all GPUs of the amdgpu driver are listed.
+func sourceOf(root host.Root, vendors ...gpu.Vendor) Source {
+	return func() ([]reading.Device, error) {
 		inv, err := gpu.Discover(root)
 		if err != nil {
 			return nil, err
@@ -40,19 +39,20 @@ func listed(root host.Root, vendors ...gpu.Vendor) Source {
 		if !root.Exists("/dev") && vendors[0] == gpu.AMD {
 			return captured(root, inv)
 		}
-		var out []amdgpu.Device
+		var out []reading.Device
 		for _, v := range vendors {
 			for i, g := range inv.Of(v) {
-				out = append(out, amdgpu.Device{Vendor: v, Index: i, PCI: g.PCI, Partition: g.Partition, UniqueID: g.UniqueID,
-					Name: g.Name, GFX: g.GFX, Dir: g.Sysfs, Own: owner(g)})
+				out = append(out, reading.Device{Vendor: v, Index: i, PCI: g.PCI, Partition: g.Partition,
+					UniqueID: g.UniqueID,
+					Name:     g.Name, GFX: g.GFX, Dir: g.Sysfs, Own: owner(g)})
 			}
 		}
 		return out, nil
 	}
 }
 
-// owner is the directory of the device that the GPU's own DRM nodes are below:
-// a partition after the first has a platform device (amdxcp).
+// owner returns the device directory above the GPU's own DRM nodes. Each partition after
+// the first has a platform device (amdxcp).
 func owner(g gpu.GPU) string {
 	if g.Partition > 0 {
 		return g.DRM
@@ -60,21 +60,21 @@ func owner(g gpu.GPU) string {
 	return g.Sysfs
 }
 
-// captured lists the cards of a capture by PCI address. Their names come from
-// the inventory, which has them among the GPUs that do not count.
-func captured(root host.Root, inv gpu.Inventory) ([]amdgpu.Device, error) {
+// captured lists the cards of a capture by PCI address. Their names come from the
+// inventory, which lists them as unusable.
+func captured(root host.Root, inv gpu.Inventory) ([]reading.Device, error) {
 	entries, err := root.ReadDir("/sys/class/drm")
 	if err != nil {
 		return nil, err
 	}
 	names := map[string]string{}
-	for _, l := range inv.LeftOf(gpu.AMD) {
+	for _, l := range inv.UnusableOf(gpu.AMD) {
 		names[l.PCI] = l.Name
 	}
 	for _, g := range inv.Of(gpu.AMD) {
 		names[g.PCI] = g.Name
 	}
-	var out []amdgpu.Device
+	var out []reading.Device
 	for _, e := range entries {
 		if !isCard(e.Name()) {
 			continue
@@ -88,7 +88,7 @@ func captured(root host.Root, inv gpu.Inventory) ([]amdgpu.Device, error) {
 			out = append(out, d)
 		}
 	}
-	slices.SortFunc(out, func(a, b amdgpu.Device) int {
+	slices.SortFunc(out, func(a, b reading.Device) int {
 		return cmp.Or(cmp.Compare(len(a.PCI), len(b.PCI)), cmp.Compare(a.PCI, b.PCI))
 	})
 	for i := range out {
@@ -97,19 +97,19 @@ func captured(root host.Root, inv gpu.Inventory) ([]amdgpu.Device, error) {
 	return out, nil
 }
 
-// isCard tells cards ("card12") from their connectors ("card12-DP-1").
+// isCard reports whether name is a card ("card12") and not its connector ("card12-DP-1").
 func isCard(name string) bool {
 	digits, ok := strings.CutPrefix(name, "card")
 	_, err := strconv.ParseUint(digits, 10, 20)
 	return ok && err == nil
 }
 
-// capturedDevice reads uevent, which has all of a PCI device's identity in one
-// file (pci_uevent in drivers/pci/pci-driver.c).
-func capturedDevice(root host.Root, dir string) (amdgpu.Device, bool) {
+// capturedDevice reads uevent, which holds the identity of a PCI device in one file
+// (pci_uevent in drivers/pci/pci-driver.c).
+func capturedDevice(root host.Root, dir string) (reading.Device, bool) {
 	b, err := sysfile.ReadOnce(root.Path(path.Join(dir, "uevent")))
 	if err != nil {
-		return amdgpu.Device{}, false
+		return reading.Device{}, false
 	}
 	d, ok := parseUevent(sysfile.Clean(b))
 	d.Dir, d.Own = dir, dir
@@ -119,8 +119,8 @@ func capturedDevice(root host.Root, dir string) (amdgpu.Device, bool) {
 	return d, ok
 }
 
-// parseUevent is false for what is not an AMD GPU in the hands of amdgpu.
-func parseUevent(text string) (amdgpu.Device, bool) {
+// parseUevent returns false unless the device is an AMD GPU that amdgpu drives.
+func parseUevent(text string) (reading.Device, bool) {
 	v := map[string]string{}
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -128,7 +128,7 @@ func parseUevent(text string) (amdgpu.Device, bool) {
 	}
 	vendor, id, _ := strings.Cut(v["PCI_ID"], ":")
 	if v["DRIVER"] != "amdgpu" || vendor != "1002" {
-		return amdgpu.Device{}, false
+		return reading.Device{}, false
 	}
-	return amdgpu.Device{Vendor: gpu.AMD, PCI: v["PCI_SLOT_NAME"], Name: "AMD GPU 1002:" + strings.ToLower(id)}, true
+	return reading.Device{Vendor: gpu.AMD, PCI: v["PCI_SLOT_NAME"], Name: "AMD GPU 1002:" + strings.ToLower(id)}, true
 }

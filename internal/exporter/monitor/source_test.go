@@ -11,7 +11,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestGPUsOfOthersAreNotReported(t *testing.T) {
+func TestForeignGPUsAreNotReported(t *testing.T) {
 	for _, name := range []string{"nvidia-only", "bmc-vfio", "no-gpu"} {
 		t.Run(name, func(t *testing.T) {
 			list, err := AMD(hosttest.Host(t, name))()
@@ -21,7 +21,7 @@ func TestGPUsOfOthersAreNotReported(t *testing.T) {
 	}
 }
 
-func TestBareCaptureListsAllThatTheDriverHolds(t *testing.T) {
+func TestBareCaptureListsAllGPUsOfTheDriver(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	want, err := AMD(r)()
 	require.NoError(t, err)

@@ -2,18 +2,20 @@ package monitor
 
 import (
 	"context"
+	"log"
+	"os"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
-// DefaultRAS is the time between two readings of error counters, each of which asks the
-// hardware: as long as that between two points of the history, whose beat it has, so that
-// an idle GPU can fall asleep in between.
+// DefaultRAS is the time between two readings of error counters, which access the hardware.
+// It equals the distance of two points of the history, so that an idle GPU can suspend
+// between them.
 const DefaultRAS = recordEvery
 
-// Poll reads error counters and limits of all known GPUs. One that hangs is not
-// waited for.
+// Poll reads error counters and limits of all known GPUs. It does not wait for a GPU that
+// hangs.
 func (m *Monitor) Poll() {
 	m.mu.Lock()
 	var readers []reader
@@ -21,9 +23,9 @@ func (m *Monitor) Poll() {
 		readers = append(readers, r)
 	}
 	m.mu.Unlock()
-	open := make([]*flight[[]amdgpu.Failure], len(readers))
+	open := make([]*flight[[]reading.Failure], len(readers))
 	for i, r := range readers {
-		open[i] = m.polls.start(key(r.Device()), func() []amdgpu.Failure {
+		open[i] = m.polls.start(key(r.Device()), func() []reading.Failure {
 			failures := r.Poll()
 			m.countAll(r.Device(), failures)
 			return failures
@@ -73,6 +75,30 @@ func (m *Monitor) Watch(ctx context.Context) {
 			go m.readTraffic()
 		case <-points:
 			m.Record()
+		}
+	}
+}
+
+// Reload makes the next snapshot search for GPUs and open all their files again, including
+// files that were absent. Counters are kept. It returns at once, even if a GPU hangs.
+func (m *Monitor) Reload() {
+	m.refresh.Store(true)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.readers {
+		r.Reopen()
+	}
+}
+
+// Reloads calls Reload at each signal.
+func (m *Monitor) Reloads(stop context.Context, again <-chan os.Signal, logs *log.Logger) {
+	for {
+		select {
+		case <-stop.Done():
+			return
+		case <-again:
+			m.Reload()
+			logs.Print("the next scrape opens everything anew")
 		}
 	}
 }

@@ -7,26 +7,26 @@ import (
 	"sync"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// trafficEvery is how often pcie_bw is read. Each reading sleeps for a second in
-// the kernel and starts the counters of the link anew.
+// trafficEvery is the time between readings of pcie_bw. Each reading sleeps for a second in
+// the kernel and restarts the counters of the link.
 const trafficEvery = 30 * time.Second
 
-// Traffic is bytes a second over PCIe: an upper estimate from message counts.
+// Traffic holds bytes a second over PCIe: an upper estimate from message counts.
 type Traffic struct{ Received, Sent float64 }
 
-// traffic is what pcie_bw said last, by PCI address.
+// traffic holds the last values of pcie_bw, by PCI address.
 type traffic struct {
 	mu   sync.Mutex
 	last map[string]Traffic
 	busy map[string]bool
 }
 
-// of is nil for what is not known. The first partition has it.
-func (t *traffic) of(d amdgpu.Device) *Traffic {
+// find returns nil for an unknown value. Only the first partition of a GPU has a value.
+func (t *traffic) find(d reading.Device) *Traffic {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b, ok := t.last[d.PCI]
@@ -36,7 +36,7 @@ func (t *traffic) of(d amdgpu.Device) *Traffic {
 	return &b
 }
 
-// begin takes the GPU, unless a reading of it is still outstanding.
+// begin marks the GPU as being read. It returns false if a reading is still outstanding.
 func (t *traffic) begin(pci string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,7 +50,7 @@ func (t *traffic) begin(pci string) bool {
 	return true
 }
 
-// end keeps the result; without one there are no series.
+// end stores the result. Without a result the GPU has no series.
 func (t *traffic) end(pci string, b Traffic, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,8 +60,8 @@ func (t *traffic) end(pci string, b Traffic, ok bool) {
 	}
 }
 
-// readTraffic reads pcie_bw of every GPU that has it, apart from any scrape. A
-// GPU whose scrape hangs is left alone.
+// readTraffic reads pcie_bw of every GPU that has it, separately from scrapes. It skips a
+// GPU with a hanging scrape.
 func (m *Monitor) readTraffic() {
 	found := m.known.Load()
 	if found == nil {
@@ -80,15 +80,15 @@ func (m *Monitor) readTraffic() {
 	all.Wait()
 }
 
-func (m *Monitor) trafficOf(d amdgpu.Device) (Traffic, bool) {
+func (m *Monitor) trafficOf(d reading.Device) (Traffic, bool) {
 	status, err := sysfile.ReadOnce(m.root.Path(path.Join(d.Dir, "power/runtime_status")))
-	if asleep := (&amdgpu.State{RuntimePower: sysfile.Clean(status)}).Suspended(); err == nil && asleep {
+	if asleep := (&reading.State{RuntimePower: sysfile.Clean(status)}).Suspended(); err == nil && asleep {
 		return Traffic{}, false
 	}
 	b, err := sysfile.ReadOnce(m.root.Path(path.Join(d.Dir, "pcie_bw")))
 	if err != nil {
 		if !sysfile.Absent(err) {
-			m.count(strconv.Itoa(d.Index), amdgpu.Failure{File: "pcie_bw", Errno: sysfile.ErrnoName(err)})
+			m.count(strconv.Itoa(d.Index), reading.Failure{File: "pcie_bw", Errno: sysfile.ErrnoName(err)})
 		}
 		return Traffic{}, false
 	}
@@ -98,14 +98,14 @@ func (m *Monitor) trafficOf(d amdgpu.Device) (Traffic, bool) {
 	}
 	rx, tx, ok := parseTraffic(text)
 	if !ok {
-		m.count(strconv.Itoa(d.Index), amdgpu.Failure{File: "pcie_bw", Errno: "format"})
+		m.count(strconv.Itoa(d.Index), reading.Failure{File: "pcie_bw", Errno: "format"})
 	}
 	return Traffic{rx, tx}, ok
 }
 
-// parseTraffic reads "received sent size": messages in a second, and the most
-// that one can carry in bytes (amdgpu_get_pcie_bw). Messages may be smaller, so
-// the product is an upper estimate.
+// parseTraffic reads "received sent size": messages in a second, and the most bytes of one
+// message (amdgpu_get_pcie_bw). Messages may be smaller, so the product is an upper
+// estimate.
 func parseTraffic(text string) (rx, tx float64, ok bool) {
 	fields := strings.Fields(text)
 	if len(fields) != 3 {

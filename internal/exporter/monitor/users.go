@@ -2,33 +2,34 @@ package monitor
 
 import (
 	"context"
+	"encoding/json"
 	"sync/atomic"
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/usage"
 )
 
-// users are those who use the GPUs, as the last look at them found. Nothing of
-// a process is read in a scrape.
+// users holds the users of the GPUs, as found by the last scan. A scrape reads no files of
+// processes.
 type users struct {
 	scanner *usage.Scanner
-	busy    atomic.Bool   // a look has not come back
-	old     time.Duration // when a look is no longer shown
+	busy    atomic.Bool   // a scan has not returned
+	maxAge  time.Duration // age at which a scan is no longer shown
 
-	said kept[usage.Result]
+	report cachedReport[usage.Result]
 }
 
 func newUsers(root host.Root, o Options, now func() time.Time) *users {
 	return &users{scanner: usage.New(root, usage.Options{Containers: o.UsageContainers}, now),
-		old: 4 * o.UsageInterval}
+		maxAge: 4 * o.UsageInterval}
 }
 
-// readUsers looks once, unless the last look has not come back. Without a GPU whose
-// users can be known no process is looked at.
+// readUsers scans once, unless the last scan has not returned. Processes are scanned only
+// if a GPU's users can be found.
 func (m *Monitor) readUsers(ctx context.Context) {
 	found := m.known.Load()
 	if found == nil {
@@ -36,7 +37,7 @@ func (m *Monitor) readUsers(ctx context.Context) {
 	}
 	var devices []usage.Device
 	for _, d := range found.devices {
-		u := used(d)
+		u := usageDevice(d)
 		if d.Vendor == gpu.NVIDIA {
 			if u.Node = nvidiagpu.Node(m.root, d.PCI); u.Node == "" {
 				continue
@@ -53,22 +54,40 @@ func (m *Monitor) readUsers(ctx context.Context) {
 	m.users.scanner.Scan(ctx, devices)
 }
 
-func used(d amdgpu.Device) usage.Device {
+func usageDevice(d reading.Device) usage.Device {
 	return usage.Device{PCI: d.PCI, Partition: d.Partition, Own: d.Own}
 }
 
-// lastUsers is the last look, this process's own or the one that another tells
-// of; nil when it is too old to say anything.
+// lastUsers returns the last scan, by this process or from a report; nil if it is too old.
 func (m *Monitor) lastUsers() *usage.Result {
 	if m.users == nil {
 		return nil
 	}
 	r := m.users.scanner.Last()
 	if m.options.UsageReport != "" {
-		r = m.users.said.read(m, "usage", m.options.UsageReport)
+		r = m.users.report.read(m, "usage", m.options.UsageReport)
 	}
-	if r == nil || m.now().Sub(r.At).Abs() > m.users.old {
+	if r == nil || m.now().Sub(r.At).Abs() > m.users.maxAge {
 		return nil
 	}
 	return r
+}
+
+// ReportUsers scans the users of the GPUs once and writes them to a file for an exporter
+// without the rights to scan. The exporter serves the network without rights; this process
+// has rights and serves nothing. Without a GPU it writes nothing, and the previous file
+// soon expires.
+func (m *Monitor) ReportUsers(ctx context.Context, path string) error {
+	before := m.users.scanner.Last()
+	m.search(time.After(Deadline))
+	m.readUsers(ctx)
+	r := m.users.scanner.Last()
+	if r == before {
+		return nil
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return m.root.WriteFile(path, append(data, '\n'), 0o644)
 }

@@ -24,7 +24,7 @@ func withTask(t *testing.T, r host.Root) *steered {
 	return newMonitor(r, AMD(r), Options{Usage: true, UsageInterval: 15 * time.Second, UsageContainers: 4})
 }
 
-func TestUsersAreThoseOfTheLastLook(t *testing.T) {
+func TestUsersComeFromTheLastScan(t *testing.T) {
 	m := withTask(t, hosttest.Host(t, "amd"))
 	require.Nil(t, m.Snapshot().Users, "nothing is read in a snapshot")
 	m.readUsers(context.Background())
@@ -45,7 +45,7 @@ func TestReportIsNotWrittenWithoutAGPU(t *testing.T) {
 }
 
 // Without the flag, and without a GPU, no process is looked at.
-func TestProcessesAreLeftAloneWithoutNeed(t *testing.T) {
+func TestProcessesAreScannedOnlyWithGPUs(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	m := newMonitor(r, AMD(r), Options{})
 	require.Nil(t, m.users)

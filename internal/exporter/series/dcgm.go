@@ -2,17 +2,17 @@ package series
 
 import (
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
-// putDCGM repeats the contract's values under NVIDIA's names and units.
+// putDCGM adds the contract's values again under NVIDIA's names and units.
 func putDCGM(r *rows, g *monitor.GPU) {
 	s, uuid, model := &g.State, g.State.Identity.UUID, g.Device.Name
 	const mib = 1 << 20
 	vram := s.Memory.VRAM
 	for _, v := range []struct {
 		to     *Family
-		number amdgpu.Number
+		number reading.Number
 		per    float64
 	}{
 		{dcgmTemp, s.Temperature.Now, 1}, {dcgmPower, s.Power.Now, 1},

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -79,7 +79,7 @@ func TestEveryFamilyIsShownAndPassesLint(t *testing.T) {
 	}
 }
 
-func TestSeriesAreThereOnceOnEveryFixtureHost(t *testing.T) {
+func TestSeriesAreUniqueOnEveryFixtureHost(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		r := hosttest.Host(t, name)
 		m := monitor.New(r, monitor.AMD(r), monitor.Options{})
@@ -92,7 +92,7 @@ func TestSeriesAreThereOnceOnEveryFixtureHost(t *testing.T) {
 // What a reading has learned to tell must not be forgotten here.
 func TestEveryNumberOfAStateIsShown(t *testing.T) {
 	s, f := full(1)
-	s.GPUs[0].Socket = amdgpu.Number{}
+	s.GPUs[0].Socket = reading.Number{}
 	values := map[float64]bool{}
 	for line := range strings.Lines(textOf(t, showing(&s))) {
 		if line[0] == '#' {
@@ -125,7 +125,7 @@ func TestEveryNumberOfAStateIsShown(t *testing.T) {
 	}, hidden)
 }
 
-func TestCountersAndGaugesAreWhatTheySay(t *testing.T) {
+func TestNamesMatchCountersAndGauges(t *testing.T) {
 	s, _ := full(1)
 	counters := map[string]bool{}
 	for _, f := range Families {

@@ -1,5 +1,5 @@
-// Package series makes Prometheus' metrics of the monitor's snapshots, with
-// github.com/prometheus/client_golang. It reads nothing.
+// Package series converts the monitor's snapshots to Prometheus' metrics, with
+// github.com/prometheus/client_golang. It reads no files.
 package series
 
 import (
@@ -10,12 +10,12 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// Gatherer is a prometheus.TransactionalGatherer: families and labels are made once
-// and their numbers set in place, so a scrape has them for itself until it is done.
+// Gatherer implements prometheus.TransactionalGatherer. Families and labels are made once
+// and their numbers are set in place, so a scrape locks them until it is done.
 type Gatherer struct {
 	look    func() monitor.Snapshot
 	version string
@@ -27,11 +27,11 @@ type Gatherer struct {
 	gpus  map[labels]*rows
 }
 
-// labels are what every series of a GPU has.
+// labels identify a GPU in each of its series.
 type labels struct{ index, pci, uuid string }
 
-// New takes what gives a snapshot, and the version that is told of. With dcgm it
-// repeats values under the names and units of NVIDIA's exporter.
+// New returns a gatherer of the snapshots that look returns. version is the value of a
+// label. With dcgm, values appear again under the names and units of NVIDIA's exporter.
 func New(look func() monitor.Snapshot, version string, dcgm bool) *Gatherer {
 	s := newSheet()
 	return &Gatherer{look: look, version: version, dcgm: dcgm, sheet: s, own: &rows{sheet: s}, gpus: map[labels]*rows{}}
@@ -54,7 +54,8 @@ func (g *Gatherer) fill(s *monitor.Snapshot) {
 		seen[l] = true
 		r := g.gpus[l]
 		if r == nil {
-			r = &rows{sheet: g.sheet, gpu: []*dto.LabelPair{g.sheet.pair("gpu", l.index), g.sheet.pair("pci_bus_id", l.pci), g.sheet.pair("uuid", l.uuid)}}
+			r = &rows{sheet: g.sheet, gpu: []*dto.LabelPair{g.sheet.pair("gpu", l.index),
+				g.sheet.pair("pci_bus_id", l.pci), g.sheet.pair("uuid", l.uuid)}}
 			g.gpus[l] = r
 		}
 		putGPU(r, gpu, s)
@@ -72,8 +73,8 @@ func (g *Gatherer) fill(s *monitor.Snapshot) {
 	g.own.end()
 }
 
-// putOwn adds what concerns no single GPU. Counters of leases outlive a report that
-// nobody writes any more, as its age tells of it.
+// putOwn adds the series without a GPU. Counters of leases remain when the report is no
+// longer written, because its age is shown too.
 func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
 	r.put(buildInfo, 1, g.version, runtime.Version())
 	r.put(gpus, float64(len(s.GPUs)))
@@ -108,8 +109,8 @@ func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
 	}
 }
 
-// known adds a value that is known.
-func (r *rows) known(f *Family, n amdgpu.Number, labels ...string) {
+// putKnown adds a value if it is known.
+func (r *rows) putKnown(f *Family, n reading.Number, labels ...string) {
 	if n.Known {
 		r.put(f, n.Value, labels...)
 	}

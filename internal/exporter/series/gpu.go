@@ -6,17 +6,18 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/pool/lease"
 )
 
-// putGPU adds all that is told of one GPU. One that does not answer, or a partition
-// whose sensors another shows, has little of it.
+// putGPU adds all series of one GPU. Few exist if the GPU does not answer, or for a
+// partition whose sensors another partition shows.
 func putGPU(r *rows, g *monitor.GPU, s *monitor.Snapshot) {
 	d, id := &g.Device, &g.State.Identity
 	r.put(deviceUp, oneIf(g.Up))
-	r.put(gpuInfo, 1, string(d.Vendor), d.Name, d.GFX, id.VBIOS, id.Serial, g.Driver, itoa(d.Partition), id.ProductNumber, id.NUMANode)
+	r.put(gpuInfo, 1, string(d.Vendor), d.Name, d.GFX, id.VBIOS, id.Serial, g.Driver, itoa(d.Partition),
+		id.ProductNumber, id.NUMANode)
 	if !g.Silent && (!g.Shared || g.Up) {
 		putState(r, g)
 	}
@@ -46,7 +47,8 @@ func putGPU(r *rows, g *monitor.GPU, s *monitor.Snapshot) {
 	if l := g.Lease; l != nil {
 		r.put(leaseHeld, oneIf(l.Held))
 		if l.Held && l.Since != nil {
-			r.put(leaseAge, max(s.At.Sub(*l.Since).Seconds(), 0), l.Container[:min(len(l.Container), 64)], string(cmp.Or(l.Kind, lease.Task)), l.Namespace, l.Pod)
+			r.put(leaseAge, max(s.At.Sub(*l.Since).Seconds(), 0), l.Container[:min(len(l.Container), 64)],
+				string(cmp.Or(l.Kind, lease.Task)), l.Namespace, l.Pod)
 		}
 		r.put(leaseDoubtful, oneIf(l.Doubt != ""))
 	}
@@ -58,10 +60,10 @@ func putGPU(r *rows, g *monitor.GPU, s *monitor.Snapshot) {
 	}
 }
 
-// faultTime is how long what containers met on a GPU is told of.
+// faultTime is the time that a fault of a container is shown.
 const faultTime = 24 * time.Hour
 
-// putFaults adds which containers met faults on a GPU. A container is judged once.
+// putFaults adds the containers that had faults on a GPU. A container has one verdict.
 func putFaults(r *rows, s *monitor.Snapshot, name string) {
 	if s.Service == nil {
 		return
@@ -69,7 +71,8 @@ func putFaults(r *rows, s *monitor.Snapshot, name string) {
 	for _, m := range s.Service.FaultyRuns {
 		for _, u := range m.GPUs {
 			if u.Name == name && len(u.NewFaults) > 0 && s.At.Sub(m.Began) < faultTime {
-				r.put(containerFaults, float64(len(u.NewFaults)), m.Container[:min(len(m.Container), 64)], string(m.Verdict))
+				r.put(containerFaults, float64(len(u.NewFaults)), m.Container[:min(len(m.Container), 64)],
+					string(m.Verdict))
 			}
 		}
 	}
@@ -96,35 +99,35 @@ func putState(r *rows, g *monitor.GPU) {
 	if !g.Shared && s.RuntimePower != "" && s.RuntimePower != "unsupported" {
 		r.put(suspended, oneIf(s.Suspended()))
 	}
-	r.known(temperature, s.Temperature.Now)
+	r.putKnown(temperature, s.Temperature.Now)
 	for i := range s.Temperatures {
 		t := &s.Temperatures[i]
-		r.known(temperatureCelsius, t.Now, t.Sensor)
-		r.known(temperatureCrit, t.Critical, t.Sensor)
-		r.known(temperatureEmergency, t.Emergency, t.Sensor)
+		r.putKnown(temperatureCelsius, t.Now, t.Sensor)
+		r.putKnown(temperatureCrit, t.Critical, t.Sensor)
+		r.putKnown(temperatureEmergency, t.Emergency, t.Sensor)
 	}
-	r.known(power, s.Power.Now)
-	r.known(powerWatts, s.Power.Average, "average")
-	r.known(powerWatts, s.Power.Input, "input")
-	r.known(powerWatts, s.Power.Graphics, "gfx")
-	r.known(powerWatts, s.Power.NPU, "npu")
+	r.putKnown(power, s.Power.Now)
+	r.putKnown(powerWatts, s.Power.Average, "average")
+	r.putKnown(powerWatts, s.Power.Input, "input")
+	r.putKnown(powerWatts, s.Power.Graphics, "gfx")
+	r.putKnown(powerWatts, s.Power.NPU, "npu")
 	putBoard(r, &s.Board)
-	r.known(powerCap, s.Power.Cap)
-	r.known(powerCapMax, s.Power.CapMax)
-	r.known(energyJoules, s.Power.Energy)
+	r.putKnown(powerCap, s.Power.Cap)
+	r.putKnown(powerCapMax, s.Power.CapMax)
+	r.putKnown(energyJoules, s.Power.Energy)
 	for _, c := range s.Clocks {
 		r.put(clockHertz, c.Hertz, c.Domain, itoa(c.Instance))
 	}
 	for _, c := range s.ClockRanges {
-		r.known(clockMin, c.Min, c.Domain)
+		r.putKnown(clockMin, c.Min, c.Domain)
 		r.put(clockMax, c.Max, c.Domain)
 	}
 	for _, rail := range s.Rails {
 		r.put(voltage, rail.Volts, rail.Name)
 	}
-	r.known(fanRPM, s.Fan.RPM)
-	r.known(fanMax, s.Fan.MaxRPM)
-	r.known(fanRatio, s.Fan.Drive)
+	r.putKnown(fanRPM, s.Fan.RPM)
+	r.putKnown(fanMax, s.Fan.MaxRPM)
+	r.putKnown(fanRatio, s.Fan.Drive)
 	putActivity(r, g)
 	putMemory(r, g)
 	putLinks(r, g)
@@ -133,7 +136,7 @@ func putState(r *rows, g *monitor.GPU) {
 	putInventory(r, g)
 }
 
-// percent is exact where a source had whole percents or hundredths.
+// percent converts a ratio exactly if the source had whole percents or hundredths.
 func percent(ratio float64) float64 { return float64(int64(ratio*10_000+.5)) / 100 }
 
 func putActivity(r *rows, g *monitor.GPU) {
@@ -151,76 +154,76 @@ func putActivity(r *rows, g *monitor.GPU) {
 	if g.Shared {
 		return
 	}
-	r.known(activity, socket, "gfx")
+	r.putKnown(activity, socket, "gfx")
 	if a.Memory.Known {
 		r.put(memoryUtilization, percent(a.Memory.Value))
 		r.put(activity, a.Memory.Value, "memory")
 	}
-	r.known(activity, a.Multimedia, "multimedia")
-	r.known(activity, a.Video, "vcn")
-	r.known(activitySum, a.GraphicsSum, "gfx")
-	r.known(activitySum, a.MemorySum, "memory")
+	r.putKnown(activity, a.Multimedia, "multimedia")
+	r.putKnown(activity, a.Video, "vcn")
+	r.putKnown(activitySum, a.GraphicsSum, "gfx")
+	r.putKnown(activitySum, a.MemorySum, "memory")
 }
 
-func putBoard(r *rows, b *amdgpu.Board) {
+func putBoard(r *rows, b *reading.Board) {
 	for _, t := range b.Temperatures {
 		r.put(boardTemperature, t.Celsius, t.Sensor)
 	}
-	r.known(boardPower, b.Power)
-	r.known(boardPowerCap, b.PowerLimit)
-	r.known(nodePower, b.Node)
-	r.known(nodePowerCap, b.NodeLimit)
-	r.known(nodePowerCapMax, b.NodeLimitMax)
+	r.putKnown(boardPower, b.Power)
+	r.putKnown(boardPowerCap, b.PowerLimit)
+	r.putKnown(nodePower, b.Node)
+	r.putKnown(nodePowerCap, b.NodeLimit)
+	r.putKnown(nodePowerCapMax, b.NodeLimitMax)
 }
 
 func putMemory(r *rows, g *monitor.GPU) {
 	m := &g.State.Memory
-	r.known(memoryUsed, m.VRAM.Used)
-	r.known(memoryTotal, m.VRAM.Total)
-	r.known(vramBytes, m.VRAM.Used, "vram", "used")
-	r.known(vramBytes, m.VRAM.Total, "vram", "total")
-	r.known(vramBytes, m.Visible.Used, "vis_vram", "used")
-	r.known(vramBytes, m.Visible.Total, "vis_vram", "total")
-	r.known(vramBytes, m.GTT.Used, "gtt", "used")
-	r.known(vramBytes, m.GTT.Total, "gtt", "total")
-	r.known(memoryBandwidthMax, m.BandwidthMax)
+	r.putKnown(memoryUsed, m.VRAM.Used)
+	r.putKnown(memoryTotal, m.VRAM.Total)
+	r.putKnown(vramBytes, m.VRAM.Used, "vram", "used")
+	r.putKnown(vramBytes, m.VRAM.Total, "vram", "total")
+	r.putKnown(vramBytes, m.Visible.Used, "vis_vram", "used")
+	r.putKnown(vramBytes, m.Visible.Total, "vis_vram", "total")
+	r.putKnown(vramBytes, m.GTT.Used, "gtt", "used")
+	r.putKnown(vramBytes, m.GTT.Total, "gtt", "total")
+	r.putKnown(memoryBandwidthMax, m.BandwidthMax)
 	for _, t := range m.Traffic {
-		r.put(memoryTraffic, t.Bytes, t.Of, t.Direction)
+		r.put(memoryTraffic, t.Bytes, t.Scope, t.Direction)
 	}
 }
 
 func putLinks(r *rows, g *monitor.GPU) {
 	p, x := &g.State.PCIe, &g.State.XGMI
-	r.known(pcieSpeed, p.Speed)
-	r.known(pcieSpeedMax, p.SpeedMax)
-	r.known(pcieLanes, p.Lanes)
-	r.known(pcieLanesMax, p.LanesMax)
-	r.known(pcieReplays, p.Replays)
-	r.known(pcieRollovers, p.Rollovers)
-	r.known(pcieRecoveries, p.Recoveries)
-	r.known(pcieOtherEnd, p.OtherEnd)
-	r.known(pcieNAKs, p.NAKsSent, "sent")
-	r.known(pcieNAKs, p.NAKsReceived, "received")
+	r.putKnown(pcieSpeed, p.Speed)
+	r.putKnown(pcieSpeedMax, p.SpeedMax)
+	r.putKnown(pcieLanes, p.Lanes)
+	r.putKnown(pcieLanesMax, p.LanesMax)
+	r.putKnown(pcieReplays, p.Replays)
+	r.putKnown(pcieRollovers, p.Rollovers)
+	r.putKnown(pcieRecoveries, p.Recoveries)
+	r.putKnown(pcieOtherEnd, p.OtherEnd)
+	r.putKnown(pcieNAKs, p.NAKsSent, "sent")
+	r.putKnown(pcieNAKs, p.NAKsReceived, "received")
 	for _, c := range p.AER {
 		r.put(aerErrors, c.Errors, c.Severity)
 	}
 	for i := range x.Links {
 		l := &x.Links[i]
-		r.known(xgmiBytes, l.Read, "read", itoa(i))
-		r.known(xgmiBytes, l.Written, "write", itoa(i))
-		r.known(xgmiUp, l.Up, itoa(i))
+		r.putKnown(xgmiBytes, l.Read, "read", itoa(i))
+		r.putKnown(xgmiBytes, l.Written, "write", itoa(i))
+		r.putKnown(xgmiUp, l.Up, itoa(i))
 	}
-	r.known(xgmiLanes, x.Lanes)
-	r.known(xgmiSpeed, x.Speed)
+	r.putKnown(xgmiLanes, x.Lanes)
+	r.putKnown(xgmiSpeed, x.Speed)
 }
 
 func putRAS(r *rows, g *monitor.GPU) {
 	ras := &g.State.RAS
 	for i := range ras.Blocks {
 		b := &ras.Blocks[i]
-		r.known(rasErrors, b.Uncorrectable, b.Block, "ue")
-		r.known(rasErrors, b.Correctable, b.Block, "ce")
-		r.known(rasErrors, b.Deferred, b.Block, "de")
+		r.putKnown(rasErrors, b.Uncorrectable, b.Block, "ue")
+		r.putKnown(rasErrors, b.Correctable, b.Block, "ce")
+		r.putKnown(rasErrors, b.Deferred, b.Block, "de")
 	}
 	if len(ras.Blocks) > 0 {
 		r.put(eccUncorrectable, float64(ras.Errors.Uncorrectable))
@@ -229,20 +232,20 @@ func putRAS(r *rows, g *monitor.GPU) {
 		r.put(badPages, float64(p.Retired), "retired")
 		r.put(badPages, float64(p.Pending), "pending")
 		r.put(badPages, float64(p.Unreservable), "unreservable")
-		r.known(badPages, p.Replaced, "replaced")
+		r.putKnown(badPages, p.Replaced, "replaced")
 	}
 }
 
 func putThrottling(r *rows, g *monitor.GPU) {
 	t := &g.State.Throttling
-	r.known(throttleStatus, t.Limits)
+	r.putKnown(throttleStatus, t.Limits)
 	for _, a := range t.Active {
 		r.put(throttleActive, oneIf(a.Active), a.Reason)
 	}
 	for _, res := range t.Residency {
 		r.put(throttleResidency, res.Ticks, res.Reason)
 	}
-	r.known(throttleTicks, t.Ticks)
+	r.putKnown(throttleTicks, t.Ticks)
 	for _, l := range t.Limited {
 		r.put(gfxLimited, l.Sum, l.Reason, itoa(l.Instance), itoa(l.Partition))
 	}
@@ -250,7 +253,7 @@ func putThrottling(r *rows, g *monitor.GPU) {
 
 func putInventory(r *rows, g *monitor.GPU) {
 	s := &g.State
-	r.known(partitions, s.Division.Partitions)
+	r.putKnown(partitions, s.Division.Partitions)
 	if s.Division.Compute != "" || s.Division.Memory != "" {
 		r.put(partitionInfo, 1, s.Division.Compute, s.Division.Memory)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/usage"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -33,8 +33,8 @@ func (f *filler) number(path string) float64 {
 
 func (f *filler) fill(v reflect.Value, path string) {
 	switch {
-	case v.Type() == reflect.TypeFor[amdgpu.Number]():
-		v.Set(reflect.ValueOf(amdgpu.Known(f.number(path))))
+	case v.Type() == reflect.TypeFor[reading.Number]():
+		v.Set(reflect.ValueOf(reading.Known(f.number(path))))
 		return
 	case v.Type() == reflect.TypeFor[time.Time]():
 		v.Set(reflect.ValueOf(hosttest.Now))
@@ -73,7 +73,7 @@ func full(n int) (monitor.Snapshot, *filler) {
 	f := &filler{next: 1000, numbers: map[string]float64{}}
 	s := monitor.Snapshot{At: hosttest.Now}
 	for i := range n {
-		g := monitor.GPU{Device: amdgpu.Device{Index: i, PCI: fmt.Sprintf("0000:%02x:00.0", i+3), Name: "Some GPU", GFX: "gfx942"}, Driver: "6.10.5", Up: true}
+		g := monitor.GPU{Device: reading.Device{Index: i, PCI: fmt.Sprintf("0000:%02x:00.0", i+3), Name: "Some GPU", GFX: "gfx942"}, Driver: "6.10.5", Up: true}
 		f.fill(reflect.ValueOf(&g.State).Elem(), fmt.Sprintf("gpu%d", i))
 		g.State.Identity.UUID, g.State.RuntimePower = fmt.Sprintf("GPU-%016x", i), "active"
 		g.Health = health.Judgement{State: health.Critical, Score: 12.34, Faults: []health.Fault{{Kind: health.Hang}}}
@@ -93,7 +93,7 @@ func full(n int) (monitor.Snapshot, *filler) {
 	s.Disk = &monitor.Disk{Size: f.number("disk"), Free: f.number("free")}
 	s.Users = &usage.Result{Took: time.Second}
 	s.Leases = &monitor.LeaseReport{At: hosttest.Now.Add(-time.Second), Counters: monitor.LeaseCounters{Granted: 1, Busy: 2, Impossible: 3, HeldSeconds: 4}}
-	s.Reports = []monitor.ReadErrors{{GPU: "0", Failure: amdgpu.Failure{File: "gpu_metrics", Errno: "EIO"}, Count: 3}}
+	s.Reports = []monitor.ReadErrors{{GPU: "0", Failure: reading.Failure{File: "gpu_metrics", Errno: "EIO"}, Count: 3}}
 	return s, f
 }
 

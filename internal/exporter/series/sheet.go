@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// sheet is the series of one scrape after the other. Most are those of the scrape
-// before: their names and labels are made once, and only their numbers set in place.
+// sheet holds the series of a scrape. Most series are equal to those of the previous
+// scrape: names and labels are made once, and only the numbers are set in place.
 type sheet struct {
 	families []*dto.MetricFamily // by Family.place
 	order    []int               // by name
@@ -24,7 +24,8 @@ func newSheet() *sheet {
 		if f.Counter {
 			kind = dto.MetricType_COUNTER
 		}
-		s.families = append(s.families, &dto.MetricFamily{Name: proto.String(f.Name), Help: proto.String(f.Help), Type: &kind})
+		s.families = append(s.families,
+			&dto.MetricFamily{Name: proto.String(f.Name), Help: proto.String(f.Help), Type: &kind})
 		s.order = append(s.order, f.place)
 	}
 	slices.SortFunc(s.order, func(a, b int) int { return strings.Compare(Families[a].Name, Families[b].Name) })
@@ -38,7 +39,7 @@ func (s *sheet) begin() {
 	}
 }
 
-// filled are the families that have series, by name.
+// filled returns the families that have series, by name.
 func (s *sheet) filled() []*dto.MetricFamily {
 	s.out = s.out[:0]
 	for _, place := range s.order {
@@ -49,15 +50,15 @@ func (s *sheet) filled() []*dto.MetricFamily {
 	return s.out
 }
 
-// rows are the series of one GPU, or those of no GPU, in the order that they are put.
+// rows holds the series of one GPU, or the series without a GPU, in the order of put.
 type rows struct {
 	sheet *sheet
-	gpu   []*dto.LabelPair // labels that all series of a GPU have
-	memo  []*row           // of the last scrape, by place
+	gpu   []*dto.LabelPair // labels of all series of the GPU
+	memo  []*row           // rows of the previous scrape, in order
 	next  int
 }
 
-// row is one series.
+// row holds one series.
 type row struct {
 	family *Family
 	labels []string
@@ -66,8 +67,7 @@ type row struct {
 	value  float64
 }
 
-// ahead is how many rows may have gone since the last scrape for the next one to be
-// found again.
+// ahead is the number of removed rows after which the next row is still found again.
 const ahead = 64
 
 // put adds a series with the values of its family's labels.
@@ -90,7 +90,7 @@ func (r *rows) put(f *Family, v float64, labels ...string) {
 	family.Metric = append(family.Metric, &w.metric)
 }
 
-// end forgets the rows that were not put this time.
+// end drops the rows that were not put in this scrape.
 func (r *rows) end() {
 	clear(r.memo[r.next:])
 	r.memo, r.next = r.memo[:r.next], 0
@@ -114,17 +114,17 @@ func (r *rows) make(f *Family, labels []string) *row {
 	return w
 }
 
-// keptPairs limits the labels that are kept, because names of containers always change.
-const keptPairs = 8192
+// maxPairs limits the stored labels, because names of containers always change.
+const maxPairs = 8192
 
-// pair returns a label, which all series with it share: otherwise the heap and the work of the
-// garbage collector grow faster than the series. Text of a device or a report may be no UTF-8,
-// which no format takes.
+// pair returns a label, which all series with it share. Otherwise the heap and the work of
+// the garbage collector would grow faster than the series. Text of a device or a report may
+// be invalid UTF-8, which every format rejects.
 func (s *sheet) pair(name, value string) *dto.LabelPair {
 	key := [2]string{name, value}
 	p := s.pairs[key]
 	if p == nil {
-		if len(s.pairs) >= keptPairs {
+		if len(s.pairs) >= maxPairs {
 			clear(s.pairs)
 		}
 		p = &dto.LabelPair{Name: proto.String(name), Value: proto.String(strings.ToValidUTF8(value, "\ufffd"))}

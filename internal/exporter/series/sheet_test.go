@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
 // requireFresh: what was made of the scrapes before is what a gatherer without a past
@@ -26,10 +26,10 @@ func requireFresh(t *testing.T, g *Gatherer, s *monitor.Snapshot) {
 }
 
 func TestSeriesFollowTheSnapshots(t *testing.T) {
-	none := amdgpu.Number{}
+	none := reading.Number{}
 	for name, change := range map[string]func(*monitor.Snapshot){
 		"nothing changes":                    func(*monitor.Snapshot) {},
-		"numbers change":                     func(s *monitor.Snapshot) { s.GPUs[0].State.Temperature.Now = amdgpu.Known(99) },
+		"numbers change":                     func(s *monitor.Snapshot) { s.GPUs[0].State.Temperature.Now = reading.Known(99) },
 		"the first value goes":               func(s *monitor.Snapshot) { s.GPUs[0].State.Temperature.Now = none },
 		"a value in the middle goes":         func(s *monitor.Snapshot) { s.GPUs[0].State.Power.Now = none },
 		"the last value goes":                func(s *monitor.Snapshot) { s.GPUs[1].Traffic = nil },
@@ -56,11 +56,11 @@ func TestSeriesFollowTheSnapshots(t *testing.T) {
 		"all GPUs go": func(s *monitor.Snapshot) { s.GPUs = nil },
 		"a GPU is silent": func(s *monitor.Snapshot) {
 			g := &s.GPUs[0]
-			g.Silent, g.Up, g.State = true, false, amdgpu.State{Identity: g.State.Identity}
+			g.Silent, g.Up, g.State = true, false, reading.State{Identity: g.State.Identity}
 		},
 		"reports and leases go": func(s *monitor.Snapshot) { s.Reports, s.Leases, s.Users, s.Module = nil, nil, nil, monitor.Module{} },
 		"an error more, before the others": func(s *monitor.Snapshot) {
-			s.Reports = append([]monitor.ReadErrors{{GPU: "", Failure: amdgpu.Failure{File: "search", Errno: "EIO"}, Count: 1}}, s.Reports...)
+			s.Reports = append([]monitor.ReadErrors{{GPU: "", Failure: reading.Failure{File: "search", Errno: "EIO"}, Count: 1}}, s.Reports...)
 		},
 		"more goes than is looked for": func(s *monitor.Snapshot) { s.GPUs[0].State.Temperatures = nil },
 	} {
@@ -68,8 +68,8 @@ func TestSeriesFollowTheSnapshots(t *testing.T) {
 			many := func() monitor.Snapshot {
 				s, _ := full(2)
 				for len(s.GPUs[0].State.Temperatures) < ahead {
-					s.GPUs[0].State.Temperatures = append(s.GPUs[0].State.Temperatures, amdgpu.Temperature{
-						Sensor: strings.Repeat("x", len(s.GPUs[0].State.Temperatures)), Now: amdgpu.Known(1), Critical: amdgpu.Known(2)})
+					s.GPUs[0].State.Temperatures = append(s.GPUs[0].State.Temperatures, reading.Temperature{
+						Sensor: strings.Repeat("x", len(s.GPUs[0].State.Temperatures)), Now: reading.Known(1), Critical: reading.Known(2)})
 				}
 				return s
 			}
@@ -85,7 +85,7 @@ func TestSeriesFollowTheSnapshots(t *testing.T) {
 }
 
 // Whatever comes, goes and changes places, in any order.
-func TestSeriesOfOneScrapeAreNotThoseOfTheLast(t *testing.T) {
+func TestSeriesOfAScrapeAreIndependent(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var s monitor.Snapshot
 	g := showing(&s)
@@ -114,7 +114,7 @@ func TestSeriesOfOneScrapeAreNotThoseOfTheLast(t *testing.T) {
 func shake(r *rand.Rand, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		if n, ok := v.Addr().Interface().(*amdgpu.Number); ok {
+		if n, ok := v.Addr().Interface().(*reading.Number); ok {
 			n.Known = r.IntN(4) > 0
 			return
 		}
@@ -139,7 +139,7 @@ func TestLabelsAreMadeOnce(t *testing.T) {
 	label := first[0].GetMetric()[0].GetLabel()[0]
 	name := first[0].Name
 	s, _ = full(2)
-	s.GPUs[0].State.Temperature.Now = amdgpu.Number{}
+	s.GPUs[0].State.Temperature.Now = reading.Number{}
 	got, done, err := g.Gather()
 	require.NoError(t, err)
 	defer done()
@@ -159,20 +159,20 @@ func TestSeriesShareTheirLabels(t *testing.T) {
 	require.Same(t, m[0].Label[0], m[1].Label[0])
 	require.Same(t, m[0].Label[1], m[2].Label[1])
 	require.NotSame(t, m[0].Label[1], m[1].Label[1])
-	for i := range 3 * keptPairs {
+	for i := range 3 * maxPairs {
 		s.pair("container", itoa(i))
 	}
-	require.LessOrEqual(t, len(s.pairs), keptPairs)
+	require.LessOrEqual(t, len(s.pairs), maxPairs)
 	require.Equal(t, "edge", m[0].Label[1].GetValue())
 }
 
-func TestSeriesThatAreGoneAreForgotten(t *testing.T) {
+func TestRemovedSeriesAreDropped(t *testing.T) {
 	s, _ := full(8)
 	g := showing(&s)
 	textOf(t, g)
 	require.Len(t, g.gpus, 8)
 	s.GPUs = s.GPUs[:1]
-	s.GPUs[0].State = amdgpu.State{Identity: s.GPUs[0].State.Identity}
+	s.GPUs[0].State = reading.State{Identity: s.GPUs[0].State.Identity}
 	s.Reports = nil
 	textOf(t, g)
 	require.Len(t, g.gpus, 1)
@@ -226,10 +226,10 @@ func FuzzLabels(f *testing.F) {
 func TestScrapesAtTheSameTimeDoNotMix(t *testing.T) {
 	var turn atomic.Int64
 	g := New(func() monitor.Snapshot {
-		n := amdgpu.Known(float64(turn.Add(1)))
+		n := reading.Known(float64(turn.Add(1)))
 		s := monitor.Snapshot{}
 		for i := range 16 {
-			g := monitor.GPU{Device: amdgpu.Device{Index: i}, Up: true}
+			g := monitor.GPU{Device: reading.Device{Index: i}, Up: true}
 			g.State.Temperature.Now, g.State.Power.Now = n, n
 			if int(n.Value)%3 == 0 {
 				g.State.Memory.VRAM.Used = n

@@ -3,22 +3,23 @@ package amd
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // Values of install-driver.
 const (
-	DriverAuto   = "auto"   // where no driver serves the GPUs
-	DriverAlways = "always" // instead of the kernel's own, too
+	DriverAuto   = "auto"   // only if the GPUs have no driver
+	DriverAlways = "always" // also instead of the kernel's own driver
 	DriverNever  = "never"
 )
 
-// ToolsSMI is the value of rocm-tools that brings rocm-smi.
+// ToolsSMI is the value of rocm-tools that installs rocm-smi.
 const ToolsSMI = "smi"
 
-// Wanted is what the options say.
+// Wanted holds the options of the driver and of ROCm.
 type Wanted struct {
-	App, Unit         string   // for texts; "" where not known
+	App, Unit         string   // for texts; "" if unknown
 	Version           string   // rocm-version: a row's ROCm; "" means the newest row for this machine
 	BaseURL           string   // rocm-base-url; "" means BaseURL
 	Usecases          []string // rocm-usecases
@@ -28,47 +29,46 @@ type Wanted struct {
 	ModuleParams      string // amdgpu-module-params
 	DeviceMode        string // 0660, 0666
 	Tools             string // none, smi
-	MinDisk           uint64 // min-disk-gb in bytes; 0 is no check
+	MinDisk           uint64 // min-disk-gb in bytes; 0 disables the check
 }
 
-// set is the command that sets an option.
-func (w Wanted) set(setting string) string { return "juju config " + w.app() + " " + setting }
+// setCommand returns the command that sets an option.
+func (w Wanted) setCommand(setting string) string { return "juju config " + w.app() + " " + setting }
 
 func (w Wanted) app() string  { return cmp.Or(w.App, "<application>") }
 func (w Wanted) unit() string { return cmp.Or(w.Unit, "<unit>") }
 
-// State is what Decide found.
+// State names the result of Decide.
 type State string
 
 // The states of a machine's driver.
 const (
-	StateNone        State = "none"          // no driver serves the GPUs, or there are no GPUs
-	StateSupported   State = "supported"     // the driver that runs is fine as it is
-	StateUnsupported State = "unsupported"   // a driver, kernel or release that no row names
-	StateMixed       State = "mixed"         // parts of different releases, or half of one
+	StateNone        State = "none"          // the GPUs have no driver, or there are no GPUs
+	StateSupported   State = "supported"     // the running driver needs no change
+	StateUnsupported State = "unsupported"   // a driver, kernel or release outside the table
+	StateMixed       State = "mixed"         // parts of different releases, or an unfinished installation
 	StateContainer   State = "container"     // the host owns the driver
-	StateReboot      State = "reboot-needed" // what is on disk is not what runs
+	StateReboot      State = "reboot-needed" // the module on disk differs from the running one
 )
 
-// Decision is what follows, before anything is done.
+// Decision holds the result of Decide.
 type Decision struct {
 	State    State
 	Reason   string   // one clause, for a status
-	Remedies []string // in order, each with a command; empty where nothing is wrong
-	Release  Release  // the row that applies; zero where none does
+	Remedies []string // in order, each with a command; empty without a problem
+	Release  Release  // the row that applies; zero without one
 
-	Install  bool     // there is something to install: any of the next three
-	Driver   bool     // the kernel driver of Release is to be there
-	Tools    bool     // rocm-smi of Release is to be there
-	Usecases []string // user space of Release that is to be there
-	Reboot   string   // what a reboot would do, "" where none would help
+	Install  bool     // any of the next three
+	Driver   bool     // install the kernel driver of Release
+	Tools    bool     // install rocm-smi of Release
+	Usecases []string // user space of Release to install
+	Reboot   string   // effect of a reboot, "" if a reboot would not help
 }
 
-// Decide says what is to become of the driver and of AMD's user space on a
-// machine: a pure function of what was seen and what is wanted. A driver that
-// serves GPUs and is not the charm's own stays as it is unless both
-// install-driver=always or another rocm-version and allow-driver-change ask
-// for its end. Every state but one that is as it should be has remedies.
+// Decide decides on the driver and on AMD's user space of a machine, as a pure function of
+// facts and options. A foreign driver that serves GPUs stays unless the options replace it:
+// allow-driver-change together with install-driver=always or another rocm-version. Every
+// state with a problem has remedies.
 func Decide(f DriverFacts, w Wanted) Decision {
 	d := decideDriver(f, w)
 	if w.Tools == ToolsSMI || len(w.Usecases) > 0 {
@@ -78,19 +78,20 @@ func Decide(f DriverFacts, w Wanted) Decision {
 	return d
 }
 
-// decideUserSpace adds what needs no driver of its own. That it can't be had
-// never changes what was decided on the driver; it is said beside it.
+// decideUserSpace adds the packages that need no driver. If they cannot be installed, it
+// appends the reason and leaves the decision on the driver.
 func decideUserSpace(d Decision, f DriverFacts, w Wanted) Decision {
 	r := d.Release
-	if !r.Installs(f.Series) || w.Version != "" && r.ROCm != w.Version { // the row of the running driver is preferred
+	if !r.Installs(f.Series) || w.Version != "" && r.ROCm != w.Version { // prefer the row of the running driver
 		found, err := FindRelease(w.Version, f.Series, f.Kernel)
 		if err != nil {
-			return refuseUserSpace(d, err.Error(), w.set("rocm-version=<one of them>"), w)
+			return refuseUserSpace(d, err.Error(), w.setCommand("rocm-version=<one of them>"), w)
 		}
 		r = found
 	}
 	if f.Arch != "amd64" {
-		return refuseUserSpace(d, "AMD has no packages for "+f.Arch, "move the unit to an amd64 machine: juju add-unit --constraints arch=amd64", w)
+		return refuseUserSpace(d, "AMD has no packages for "+f.Arch,
+			"move the unit to an amd64 machine: juju add-unit --constraints arch=amd64", w)
 	}
 	if d.Driver && d.Release.ROCm != r.ROCm {
 		r = d.Release
@@ -101,13 +102,13 @@ func decideUserSpace(d Decision, f DriverFacts, w Wanted) Decision {
 
 func refuseUserSpace(d Decision, reason, remedy string, w Wanted) Decision {
 	d.Reason += "; rocm-tools and rocm-usecases are not installed: " + reason
-	d.Remedies = append(d.Remedies, remedy, "or do without: "+w.set("rocm-tools=none rocm-usecases="))
+	d.Remedies = append(d.Remedies, remedy, "or do without: "+w.setCommand("rocm-tools=none rocm-usecases="))
 	return d
 }
 
-// decideDriver is Decide without user space.
+// decideDriver decides without user space.
 func decideDriver(f DriverFacts, w Wanted) Decision {
-	if f.Where.Contained() {
+	if f.Kind.Contained() {
 		return decideContainer(f, w)
 	}
 	free, bound, foreign := f.split()
@@ -115,11 +116,13 @@ func decideDriver(f DriverFacts, w Wanted) Decision {
 	case len(f.GPUs) == 0:
 		return Decision{State: StateNone, Reason: "there is no AMD GPU on the PCI bus", Remedies: []string{
 			"check that the GPU is seen: lspci -nn -d 1002:",
-			"or use no GPU here: " + w.set("compute-runtime=none")}}
+			"or use no GPU here: " + w.setCommand("compute-runtime=none")}}
 	case len(free)+len(bound) == 0:
-		return Decision{State: StateNone, Reason: fmt.Sprintf("the AMD GPUs of this machine are another driver's: %s", describe(foreign)),
+		return Decision{State: StateNone, Reason: fmt.Sprintf("the AMD GPUs of this machine are another driver's: %s",
+			describe(foreign)),
 			Remedies: []string{
-				fmt.Sprintf("give one back: echo %s | sudo tee /sys/bus/pci/devices/%s/driver/unbind", foreign[0].PCI, foreign[0].PCI),
+				fmt.Sprintf("give one back: echo %s | sudo tee /sys/bus/pci/devices/%s/driver/unbind", foreign[0].PCI,
+					foreign[0].PCI),
 				"then: echo " + foreign[0].PCI + " | sudo tee /sys/bus/pci/drivers/amdgpu/bind"}}
 	}
 	if d, decided := decideBroken(f, w); decided {
@@ -131,8 +134,8 @@ func decideDriver(f DriverFacts, w Wanted) Decision {
 	return decideFree(f, w, free)
 }
 
-// split tells the GPUs that no driver serves from those of amdgpu and those of
-// other drivers, such as vfio-pci, which somebody meant for a VM.
+// split groups GPUs into those without a driver, those of amdgpu, and those of other
+// drivers, such as vfio-pci for a VM.
 func (f DriverFacts) split() (free, bound, foreign []PCIGPU) {
 	for _, g := range f.GPUs {
 		switch g.Driver {
@@ -147,7 +150,7 @@ func (f DriverFacts) split() (free, bound, foreign []PCIGPU) {
 	return free, bound, foreign
 }
 
-// describe names GPUs by address, with the driver where it is another's.
+// describe lists GPUs by address, with the driver if it is not amdgpu.
 func describe(gpus []PCIGPU) string {
 	var names []string
 	for _, g := range gpus {
@@ -160,15 +163,15 @@ func describe(gpus []PCIGPU) string {
 	return strings.Join(names, ", ")
 }
 
-// KFDDevice is the compute interface of AMD GPUs as LXD gives it to a container:
-// for the group video, which has this number on every Debian and Ubuntu, and not
-// required, else the container does not start while the host has no kfd.
+// KFDDevice is the LXD device of the compute interface of AMD GPUs. It belongs to the group
+// video, which has this number on every Debian and Ubuntu. It is not required, because a
+// container with a required device does not start while the host has no kfd.
 const KFDDevice = "kfd unix-char source=/dev/kfd path=/dev/kfd gid=44 required=false"
 
-// decideContainer never touches the driver: the kernel is the host's.
+// decideContainer never changes the driver, because the kernel belongs to the host.
 func decideContainer(f DriverFacts, w Wanted) Decision {
 	host := "the host"
-	if f.Where == LXD {
+	if f.Kind == LXD {
 		host = "the LXD host"
 	}
 	d := Decision{State: StateContainer}
@@ -179,11 +182,12 @@ func decideContainer(f DriverFacts, w Wanted) Decision {
 			version = " " + f.Module.Version
 		}
 		d.Reason = fmt.Sprintf("%s has the driver amdgpu%s loaded, and it alone decides on it", host, version)
-	case f.Where == LXD:
+	case f.Kind == LXD:
 		d.Reason = "the driver is the LXD host's, and it has none loaded"
 		d.Remedies = []string{
 			"on the LXD host: sudo modprobe amdgpu",
-			"if it says that there is no such module, on the LXD host: sudo apt-get install linux-modules-extra-$(uname -r)",
+			"if it says that there is no such module, on the LXD host: sudo apt-get install " +
+				"linux-modules-extra-$(uname -r)",
 			"then on the LXD host: lxc config device add " + f.Hostname + " " + KFDDevice,
 		}
 	default:
@@ -192,7 +196,143 @@ func decideContainer(f DriverFacts, w Wanted) Decision {
 	}
 	if w.InstallDriver == DriverAlways {
 		d.Reason += "; install-driver=always can do nothing in a container"
-		d.Remedies = append(d.Remedies, w.set("install-driver=auto"))
+		d.Remedies = append(d.Remedies, w.setCommand("install-driver=auto"))
 	}
 	return d
+}
+
+// decideFree decides for a machine with GPUs without a driver.
+func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
+	no := "no driver serves " + describe(free)
+	if len(f.Blacklists) > 0 {
+		return blacklisted(f, no)
+	}
+	on := f.Module.OnDisk()
+	if !f.Module.Loaded && on.Path != "" && !(f.OwnsDriver() && w.InstallDriver != DriverNever) {
+		d := Decision{State: StateNone, Reason: no + ": " + on.Path + " is not loaded"}
+		d.Remedies = []string{"the charm loads it; by hand: sudo modprobe amdgpu",
+			"if it stays without a GPU: sudo dmesg | grep -i amdgpu"}
+		return d
+	}
+	if w.InstallDriver == DriverNever {
+		d := Decision{State: StateNone, Reason: no, Remedies: []string{"let the charm install AMD's driver: " +
+			w.setCommand("install-driver=auto")}}
+		if on.Path == "" {
+			d.Remedies = append(d.Remedies, "or install the kernel's own: sudo apt-get install linux-modules-extra-"+
+				f.Kernel+" && sudo modprobe amdgpu")
+		}
+		return d
+	}
+	r, err := FindRelease(w.Version, f.Series, f.Kernel)
+	if err != nil {
+		return unknownRelease(err, w)
+	}
+	has, installed := f.Package(driverPackage)
+	switch {
+	case f.Module.Stale():
+		return addReboot(Decision{Release: r, Driver: f.OwnsDriver()}, f, w)
+	case installed && has.Version == r.Package(f.Series) && f.Module.Loaded:
+		return Decision{State: StateUnsupported, Release: r, Driver: f.OwnsDriver(),
+			Reason: no + ", though amdgpu " + r.DKMSVersion + " of ROCm " + r.ROCm + " is loaded", Remedies: []string{
+				"see why: sudo dmesg | grep -i amdgpu", "try another release: juju run " + w.unit() +
+					" rocm-matrix, then " + w.setCommand("rocm-version=<one of them>")}}
+	case installed && has.Version != r.Package(f.Series) && !f.OwnsDriver() && !w.AllowDriverChange:
+		return Decision{State: StateUnsupported, Reason: no + ", and amdgpu-dkms " + has.Version +
+			" is not the charm's to replace",
+			Remedies: []string{"see why it does not: sudo dmesg | grep -i amdgpu",
+				"let the charm change it to amdgpu " + r.DKMSVersion + ": " + w.setCommand("allow-driver-change=true")}}
+	case w.InstallDriver == DriverAuto && !slices.ContainsFunc(free, func(g PCIGPU) bool { return g.Family != APU }):
+		return Decision{State: StateUnsupported, Reason: no +
+			", and AMD's packages are not documented for integrated GPUs", Remedies: []string{
+			"use the kernel's own: sudo apt-get install linux-modules-extra-" + f.Kernel + " && sudo modprobe amdgpu",
+			"or try AMD's all the same: " + w.setCommand("install-driver=always")}}
+	}
+	return planInstall(Decision{State: StateNone, Release: r}, f, w,
+		fmt.Sprintf("%s: amdgpu %s of ROCm %s is to be installed", no, r.DKMSVersion, r.ROCm))
+}
+
+func blacklisted(f DriverFacts, no string) Decision {
+	d := Decision{State: StateNone}
+	var where []string
+	for _, b := range f.Blacklists {
+		where = append(where, fmt.Sprintf("%s:%d", b.File, b.Line))
+		if b.File == "/proc/cmdline" {
+			d.Remedies = append(d.Remedies,
+				fmt.Sprintf("take %s out of GRUB_CMDLINE_LINUX in /etc/default/grub, then: sudo update-grub && "+
+					"sudo reboot", b.Text))
+			continue
+		}
+		d.Remedies = append(d.Remedies, fmt.Sprintf("sudo sed -i '%ds/^/# /' %s   # it has: %s", b.Line, b.File,
+			b.Text))
+		if name, packaged := strings.CutPrefix(b.File, "/usr/lib/modprobe.d/"); packaged { // a file in /etc hides it
+			d.Remedies[len(d.Remedies)-1] = fmt.Sprintf("sed '%ds/^/# /' %s | sudo tee /etc/modprobe.d/%s   # "+
+				"it has: %s", b.Line, b.File, name, b.Text)
+		}
+	}
+	d.Remedies = append(d.Remedies, "then: sudo update-initramfs -u && sudo modprobe amdgpu")
+	d.Reason = fmt.Sprintf("%s: amdgpu is blacklisted in %s", no, strings.Join(where, " and "))
+	return d
+}
+
+// planInstall adds the driver of d's row to d, or returns the reason why this machine cannot
+// have the driver. An installation that is known to fail halfway is never started.
+func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
+	r := d.Release
+	refuse := func(s State, reason string, remedies ...string) Decision {
+		return Decision{State: s, Release: r, Reason: fmt.Sprintf("amdgpu %s of ROCm %s can't be installed: %s",
+			r.DKMSVersion, r.ROCm, reason), Remedies: remedies}
+	}
+	switch {
+	case f.Arch != "amd64":
+		return refuse(StateUnsupported, "AMD has no packages for "+f.Arch, "use an amd64 machine: juju add-unit "+
+			w.app()+" --constraints arch=amd64")
+	case !r.Builds(f.Series, f.Kernel):
+		remedies := []string{fmt.Sprintf("boot a kernel %s of Ubuntu %s", strings.Join(r.KernelsOn(f.Series), " or "),
+			f.Series)}
+		if others := releasesFor(f.Series, f.Kernel); len(others) > 0 {
+			remedies = []string{fmt.Sprintf("choose a release that knows kernel %s: %s", majorMinor(f.Kernel),
+				w.setCommand("rocm-version="+others[len(others)-1]))}
+		}
+		return refuse(StateUnsupported, fmt.Sprintf("AMD does not name kernel %s for it on %s, only %s", f.Kernel,
+			f.Series, strings.Join(r.KernelsOn(f.Series), " and ")),
+			append(remedies, "or use the kernel's own: sudo apt-get install linux-modules-extra-"+f.Kernel+
+				" && sudo modprobe amdgpu")...)
+	case f.SecureBoot:
+		return refuse(StateUnsupported,
+			"Secure Boot is on, and a driver that is built here is signed with a key that the firmware does not know",
+			"use the kernel's own, which is signed: sudo apt-get install linux-modules-extra-"+f.Kernel+
+				" && sudo modprobe amdgpu",
+			"or enrol this machine's key at its console: sudo mokutil --import "+
+				"/var/lib/shim-signed/mok/MOK.der, reboot, and install amdgpu-dkms by hand",
+			"or switch Secure Boot off in the firmware: sudo systemctl reboot --firmware-setup")
+	case !f.Headers.Present && f.Headers.Queried && f.Headers.Candidate == "":
+		return refuse(StateUnsupported, "apt has no "+f.Headers.Package+", which the driver is built with",
+			"boot a kernel whose headers apt has: sudo apt-get update && sudo apt-get install linux-generic, "+
+				"then juju ssh "+w.unit()+" sudo reboot")
+	case w.MinDisk > 0 && f.Disk < w.MinDisk:
+		return refuse(StateNone, fmt.Sprintf("%.1f GB are free on /, and min-disk-gb is %d", float64(f.Disk)/gigabyte,
+			w.MinDisk/gigabyte),
+			"make room: sudo apt-get clean; see what is large with sudo du -xh --max-depth=2 / | sort -h | tail",
+			"or lower the bar: "+w.setCommand("min-disk-gb=<GB>"))
+	}
+	for _, p := range f.Packages {
+		if p.Held && (p.Name == driverPackage || p.Name == driverPackage+"-firmware") &&
+			build(p.Version) != build(r.Package(f.Series)) {
+			return refuse(StateMixed, fmt.Sprintf("%s %s is on hold", p.Name, p.Version), "sudo apt-mark unhold "+
+				p.Name, "or keep it: "+w.setCommand("install-driver=never"))
+		}
+	}
+	d.Driver, d.Reason = true, doing
+	d.Remedies = []string{"keep the charm from it: " + w.setCommand("install-driver=never")}
+	return d
+}
+
+// releasesFor returns the rows that support the kernel on the series.
+func releasesFor(series, kernel string) (versions []string) {
+	for _, r := range Releases() {
+		if r.Installs(series) && r.Builds(series, kernel) {
+			versions = append(versions, r.ROCm)
+		}
+	}
+	return versions
 }

@@ -19,7 +19,7 @@ const testKernel = "6.8.0-52-generic"
 // fresh is a noble machine whose one GPU no driver serves, with what it takes
 // to build one.
 func fresh() DriverFacts {
-	return DriverFacts{Machine: noble(""), Where: Metal, Kernel: testKernel, BootID: "b1",
+	return DriverFacts{Machine: noble(""), Kind: Metal, Kernel: testKernel, BootID: "b1",
 		Headers: Headers{Present: true, Package: "linux-headers-" + testKernel},
 		GPUs:    []PCIGPU{{PCI: "0000:03:00.0", Device: 0x744c, Family: Radeon}}, Disk: 100 * gigabyte, Memory: 64 * gigabyte, CPUs: 8}
 }
@@ -97,7 +97,7 @@ var decisions = []struct {
 	{"no GPU", with(fresh(), func(f *DriverFacts) { f.GPUs = nil }), defaults(), StateNone, "no AMD GPU", "compute-runtime=none", "", false},
 	{"all GPUs are a VM's", with(fresh(), func(f *DriverFacts) { f.GPUs[0].Driver = "vfio-pci" }), defaults(), StateNone, "0000:03:00.0 (vfio-pci)", "/drivers/amdgpu/bind", "", false},
 	{"fresh", fresh(), defaults(), StateNone, "no driver serves 0000:03:00.0: amdgpu 6.16.13 of ROCm 7.2.4 is to be installed", "install-driver=never", "7.2.4", false},
-	{"fresh VM", with(fresh(), func(f *DriverFacts) { f.Where = VM }), defaults(), StateNone, "to be installed", "", "7.2.4", false},
+	{"fresh VM", with(fresh(), func(f *DriverFacts) { f.Kind = VM }), defaults(), StateNone, "to be installed", "", "7.2.4", false},
 	{"fresh, another release", fresh(), wanting(func(w *Wanted) { w.Version = "7.2.3" }), StateNone, "amdgpu 6.16.13 of ROCm 7.2.3", "", "7.2.3", false},
 	{"fresh, never", fresh(), wanting(func(w *Wanted) { w.InstallDriver = DriverNever }), StateNone, "no driver serves", "install-driver=auto", "", false},
 	{"fresh, unknown release", fresh(), wanting(func(w *Wanted) { w.Version = "9.9.9" }), StateUnsupported, "ROCm 9.9.9 is not in the table of releases: it has 6.3.2,", "rocm-matrix", "", false},
@@ -109,7 +109,7 @@ var decisions = []struct {
 	{"not amd64", with(fresh(), func(f *DriverFacts) { f.Arch = "arm64" }), defaults(), StateUnsupported, "no packages for arm64", "arch=amd64", "", false},
 	{"Secure Boot", with(fresh(), func(f *DriverFacts) { f.SecureBoot = true }), defaults(), StateUnsupported, "Secure Boot is on", "mokutil --import", "", false},
 	{"no headers in apt", with(fresh(), func(f *DriverFacts) {
-		f.Headers = Headers{Package: "linux-headers-" + testKernel, Asked: true}
+		f.Headers = Headers{Package: "linux-headers-" + testKernel, Queried: true}
 	}), defaults(), StateUnsupported, "apt has no linux-headers-6.8.0-52-generic", "apt-get install linux-generic", "", false},
 	{"headers not asked for", with(fresh(), func(f *DriverFacts) { f.Headers.Present = false }), defaults(), StateNone, "to be installed", "", "7.2.4", false},
 	{"too little disk", with(fresh(), func(f *DriverFacts) { f.Disk = 12_340_000_000 }), defaults(), StateNone, "12.3 GB are free on /, and min-disk-gb is 20", "min-disk-gb=", "", false},
@@ -175,10 +175,10 @@ var decisions = []struct {
 	{"LXD with a driver", with(fresh(), lxd, runs("6.10.5", "D")), defaults(), StateContainer, "the LXD host has the driver amdgpu 6.10.5 loaded", "", "", false},
 	{"LXD without one", with(fresh(), lxd), defaults(), StateContainer, "the LXD host's, and it has none loaded", "lxc config device add juju-4f2a10-0 kfd unix-char source=/dev/kfd path=/dev/kfd gid=44 required=false", "", false},
 	{"LXD, always", with(fresh(), lxd, runs("6.10.5", "D")), wanting(func(w *Wanted) { w.InstallDriver, w.AllowDriverChange = DriverAlways, true }), StateContainer, "install-driver=always can do nothing in a container", "juju config rocm-worker install-driver=auto", "", false},
-	{"another container", with(fresh(), func(f *DriverFacts) { f.Where, f.Container = OtherContainer, "docker" }), defaults(), StateContainer, "the host's, and it has none loaded", "on the host: sudo modprobe amdgpu", "", false},
+	{"another container", with(fresh(), func(f *DriverFacts) { f.Kind, f.Container = OtherContainer, "docker" }), defaults(), StateContainer, "the host's, and it has none loaded", "on the host: sudo modprobe amdgpu", "", false},
 }
 
-func lxd(f *DriverFacts) { f.Where, f.Container = LXD, "lxc" }
+func lxd(f *DriverFacts) { f.Kind, f.Container = LXD, "lxc" }
 
 var command = regexp.MustCompile(`sudo |juju |lxc |lspci |modprobe |boot a kernel|/etc/`)
 
@@ -214,16 +214,16 @@ func TestDecide(t *testing.T) {
 
 // A driver that the charm did not install is never replaced without leave,
 // whatever else is asked for.
-func TestNothingForeignIsReplacedWithoutLeave(t *testing.T) {
+func TestForeignDriverIsReplacedOnlyWithApproval(t *testing.T) {
 	n := 0
 	for _, c := range decisions {
-		foreign := c.facts.Module.Loaded && c.facts.GPUs != nil && c.facts.GPUs[0].Driver == "amdgpu" && !c.facts.Own()
+		foreign := c.facts.Module.Loaded && c.facts.GPUs != nil && c.facts.GPUs[0].Driver == "amdgpu" && !c.facts.OwnsDriver()
 		for _, mode := range []string{DriverAuto, DriverAlways, DriverNever} {
 			for _, version := range []string{"", "6.3.2", "6.4.3", "7.2.3", "9.9.9"} {
 				w := c.wanted
 				w.InstallDriver, w.Version, w.AllowDriverChange = mode, version, false
 				d := Decide(c.facts, w)
-				if foreign || c.facts.Where.Contained() || mode == DriverNever {
+				if foreign || c.facts.Kind.Contained() || mode == DriverNever {
 					n++
 					require.False(t, d.Driver, "%s %s %s: %s", c.name, mode, version, d.Reason)
 				}

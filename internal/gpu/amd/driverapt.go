@@ -12,9 +12,9 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 )
 
-// ours reports whether a package's name is one of AMD's for driver, tools and
-// user space. Ubuntu has some of the same names; their versions tell them apart.
-func ours(name string) bool {
+// amdPackage reports whether a package belongs to AMD's driver, tools or user space. Ubuntu
+// has some packages with the same names; their versions differ.
+func amdPackage(name string) bool {
 	for _, prefix := range []string{"amdgpu", "rocm", "amd-smi", "amd-container-toolkit", "hip-", "hsa-", "comgr"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
@@ -23,8 +23,8 @@ func ours(name string) bool {
 	return false
 }
 
-// packages reads dpkg's database for AMD's packages, those that are being
-// installed or were removed with their settings kept too.
+// packages reads AMD's packages from dpkg's database, including unfinished packages and
+// removed packages with remaining configuration.
 func packages(r host.Root) (found []Installed, err error) {
 	data, err := r.ReadFile(resource.DpkgStatus)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -37,7 +37,7 @@ func packages(r host.Root) (found []Installed, err error) {
 		stanza = strings.TrimLeft(stanza, "\n")
 		name, ok := strings.CutPrefix(stanza, "Package: ")
 		name, _, _ = strings.Cut(name, "\n")
-		if !ok || !ours(name) {
+		if !ok || !amdPackage(name) {
 			continue
 		}
 		p := Installed{Name: name}
@@ -58,8 +58,8 @@ func packages(r host.Root) (found []Installed, err error) {
 	return found, nil
 }
 
-// amdRepo reports whether a URI is one of AMD's repositories or a mirror's
-// copy under the same path.
+// amdRepo reports whether a URI is one of AMD's repositories, or a mirror with the same
+// path.
 func amdRepo(uri string) bool {
 	for _, part := range []string{"repo.radeon.com", "/rocm/apt/", "/amd-container-toolkit/apt"} {
 		if strings.Contains(uri, part) {
@@ -69,8 +69,8 @@ func amdRepo(uri string) bool {
 	return driverRelease(uri) != ""
 }
 
-// sources are AMD's in apt's two formats (sources.list(5)). What is commented
-// out or switched off does not count.
+// sources returns AMD's repositories in both formats of apt (sources.list(5)). It skips
+// disabled entries.
 func sources(r host.Root) (found []AptEntry, err error) {
 	files, err := confFiles(r, "/etc/apt/sources.list", "/etc/apt/sources.list.d", ".list", ".sources")
 	for _, f := range files {
@@ -122,7 +122,7 @@ func deb822Entries(file, text string) (found []AptEntry) {
 			continue
 		}
 		value := strings.TrimSpace(line)
-		if !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "\t") { // else the last field goes on
+		if !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "\t") { // otherwise the previous field continues
 			key, value, _ = strings.Cut(value, ":")
 			key = strings.ToLower(key)
 		}
@@ -142,15 +142,16 @@ func deb822Entries(file, text string) (found []AptEntry) {
 	return found
 }
 
-// pins are apt's preferences (apt_preferences(5)) that name AMD's repository or
-// one of its packages.
+// pins returns apt's preferences (apt_preferences(5)) that name AMD's repository or one of
+// its packages.
 func pins(r host.Root) (found []Pin, err error) {
 	files, err := confFiles(r, "/etc/apt/preferences", "/etc/apt/preferences.d", "", ".pref")
 	for _, f := range files {
 		var p Pin
 		number := 0
 		end := func() {
-			if p.Package != "" && (strings.Contains(p.Pin, "radeon") || slices.ContainsFunc(strings.Fields(p.Package), ours)) {
+			if p.Package != "" &&
+				(strings.Contains(p.Pin, "radeon") || slices.ContainsFunc(strings.Fields(p.Package), amdPackage)) {
 				found = append(found, p)
 			}
 			p = Pin{}
@@ -178,7 +179,7 @@ func pins(r host.Root) (found []Pin, err error) {
 
 type confFile struct{ path, text string }
 
-// confFiles are a file and those of a folder that apt reads, by extension.
+// confFiles returns a file and the files of a folder that apt reads, by extension.
 func confFiles(r host.Root, single, dir string, extensions ...string) (files []confFile, err error) {
 	paths := []string{single}
 	entries, err := r.ReadDir(dir)

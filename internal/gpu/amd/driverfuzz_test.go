@@ -35,7 +35,7 @@ func FuzzDriverFiles(f *testing.F) {
 			require.Equal(t, familyOf(g.Device), g.Family)
 			require.Contains(t, text, "1002:")
 		}
-		if s := selected([]byte(text)); s != "" {
+		if s := selectedModule([]byte(text)); s != "" {
 			require.Contains(t, text, s+":")
 		}
 		version, src := modinfo([]byte(text))

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -17,16 +19,16 @@ import (
 	"concourse-ci-machine/internal/gpu"
 )
 
-// readLimit bounds each read-only command: modinfo and apt-cache answer in
-// well under a second.
+// readLimit bounds each read-only command: modinfo and apt-cache answer in less than a
+// second.
 const readLimit = 10 * time.Second
 
-// ObserveDriver looks at what Decide needs. It reads files, and runs modinfo
-// and apt-cache, which change nothing, where their answer matters. What is not
-// there is a zero value; an error is a file that is there and can't be read.
+// ObserveDriver collects the facts for Decide. It reads files, and runs modinfo and
+// apt-cache if their answer is needed. A missing file leaves a zero value; an unreadable
+// file is an error.
 func ObserveDriver(ctx context.Context, h host.Host, m Machine) (DriverFacts, error) {
 	f := DriverFacts{Machine: m}
-	f.Where, f.Hypervisor = where(h.Root, m.Container)
+	f.Kind, f.Hypervisor = machineKind(h.Root, m.Container)
 	f.Kernel, _ = h.ReadText("/proc/sys/kernel/osrelease")
 	f.BootID, _ = h.ReadText("/proc/sys/kernel/random/boot_id")
 	f.Memory, f.CPUs = memory(h.Root), cpus(h.Root)
@@ -48,10 +50,10 @@ func ObserveDriver(ctx context.Context, h host.Host, m Machine) (DriverFacts, er
 	if f.GPUs, err = pciGPUs(h.Root); err != nil {
 		return f, err
 	}
-	f.Module = loaded(h.Root)
+	f.Module = loadedModule(h.Root)
 	f.RebootFor = rebootFor(h.Root)
-	if f.Where.Contained() {
-		return f, nil // the kernel, its modules and their settings are the host's
+	if f.Kind.Contained() {
+		return f, nil // the kernel and its modules belong to the host
 	}
 	f.SecureBoot = secureBoot(h.Root)
 	if f.Blacklists, err = blacklists(h.Root); err != nil {
@@ -62,9 +64,9 @@ func ObserveDriver(ctx context.Context, h host.Host, m Machine) (DriverFacts, er
 	return f, nil
 }
 
-// where tells what the machine is. A VM is known by the processor's flag
-// hypervisor or by the maker that DMI names.
-func where(r host.Root, container string) (Where, string) {
+// machineKind detects the kind of machine. A VM has the processor flag hypervisor or a
+// known vendor in DMI.
+func machineKind(r host.Root, container string) (MachineKind, string) {
 	switch container {
 	case "":
 	case "lxc":
@@ -79,7 +81,8 @@ func where(r host.Root, container string) (Where, string) {
 		}
 	}
 	what := strings.Join(dmi, " ")
-	for _, maker := range []string{"QEMU", "KVM", "VMware", "VirtualBox", "Xen", "Bochs", "Virtual Machine", "OpenStack", "Amazon EC2", "Google Compute Engine"} {
+	for _, maker := range []string{"QEMU", "KVM", "VMware", "VirtualBox", "Xen", "Bochs", "Virtual Machine",
+		"OpenStack", "Amazon EC2", "Google Compute Engine"} {
 		if strings.Contains(what, maker) && !strings.Contains(what, ".metal") {
 			return VM, maker
 		}
@@ -91,13 +94,13 @@ func where(r host.Root, container string) (Where, string) {
 			if slices.Contains(strings.Fields(string(value)), "hypervisor") {
 				return VM, "hypervisor"
 			}
-			break // all processors have the same
+			break // all processors have the same flags
 		}
 	}
 	return Metal, ""
 }
 
-// memory is MemTotal of proc(5)'s meminfo, in bytes.
+// memory returns MemTotal of proc(5)'s meminfo, in bytes.
 func memory(r host.Root) uint64 {
 	data, _ := r.ReadFile("/proc/meminfo")
 	for line := range strings.Lines(string(data)) {
@@ -126,8 +129,8 @@ func secureBoot(r host.Root) bool {
 	return err == nil && len(data) == 5 && data[4] == 1
 }
 
-// rebootFor is what Ubuntu's update-notifier notes: a file that says that a
-// reboot is wanted, and one with the packages that want it.
+// rebootFor returns the packages that require a reboot, as Ubuntu's update-notifier records
+// them in two files: the request, and the list of packages.
 func rebootFor(r host.Root) (names []string) {
 	if !r.Exists("/run/reboot-required") {
 		return nil
@@ -145,8 +148,8 @@ func rebootFor(r host.Root) (names []string) {
 	return names
 }
 
-// pciGPUs are AMD's display controllers and accelerators on the bus, with the
-// driver that is bound. A container sees those of its host.
+// pciGPUs returns AMD's display controllers and accelerators on the bus with their drivers.
+// A container sees the GPUs of its host.
 func pciGPUs(r host.Root) (gpus []PCIGPU, err error) {
 	dirs, err := r.Glob("/sys/bus/pci/devices/*")
 	if err != nil {
@@ -160,7 +163,7 @@ func pciGPUs(r host.Root) (gpus []PCIGPU, err error) {
 	for _, file := range files {
 		g, ok := parseGPU(path.Base(path.Dir(file)), texts[file])
 		if driver, _ := r.Readlink(path.Dir(file) + "/driver"); texts[file] == "" && path.Base(driver) == "amdgpu" {
-			g.Driver, ok = "amdgpu", true // it hangs, and amdgpu has no device but AMD's GPUs
+			g.Driver, ok = "amdgpu", true // it hangs, and amdgpu drives only AMD's GPUs
 		}
 		if ok {
 			gpus = append(gpus, g)
@@ -190,4 +193,160 @@ func parseGPU(pci, uevent string) (g PCIGPU, ok bool) {
 		}
 	}
 	return g, amd && (class>>16 == 0x03 || class>>16 == 0x12)
+}
+
+// loadedModule returns the running module. Only AMD's module has a version (modinfo of
+// amdgpu-dkms), and /sys/module shows the version that a module declares.
+func loadedModule(r host.Root) (m Module) {
+	m.Loaded = r.Exists("/sys/module/amdgpu")
+	m.Version, _ = r.ReadText("/sys/module/amdgpu/version")
+	m.SrcVersion, _ = r.ReadText("/sys/module/amdgpu/srcversion")
+	return m
+}
+
+// observeFiles finds the modules on disk for the running kernel, and reads the versions of
+// the selected one.
+func observeFiles(ctx context.Context, h host.Host, f *DriverFacts) {
+	if f.Kernel == "" {
+		return
+	}
+	base := "/lib/modules/" + f.Kernel + "/"
+	deps, _ := h.ReadFile(base + "modules.dep")
+	if rel := selectedModule(deps); rel != "" {
+		f.Module.Selected = base + rel
+	}
+	// The folders of amdgpu-dkms, of hand-built modules and of the kernel's own modules.
+	for _, dir := range []string{"updates/dkms", "updates", "extra", "kernel/drivers/gpu/drm/amd/amdgpu"} {
+		found, _ := h.Glob(base + dir + "/amdgpu.ko*")
+		for _, p := range found {
+			f.Module.Files = append(f.Module.Files, ModuleFile{Path: p, DKMS: !strings.HasPrefix(dir, "kernel/")})
+		}
+	}
+	i := slices.IndexFunc(f.Module.Files, func(m ModuleFile) bool { return m.Path == f.Module.Selected })
+	if i < 0 {
+		f.Module.Selected = "" // removed since depmod ran
+		return
+	}
+	if len(f.GPUs) == 0 {
+		return
+	}
+	out, err := h.Run(ctx, host.Command{Argv: []string{"modinfo", h.Path(f.Module.Selected)}, Deadline: readLimit,
+		ReadOnly: true})
+	if err != nil {
+		return // without kmod, or if the file is not a module, nothing can be compared
+	}
+	f.Module.Files[i].Version, f.Module.Files[i].SrcVersion = modinfo(out)
+}
+
+// selectedModule returns the file of amdgpu in modules.dep(5), relative to its folder.
+// depmod lists only the module that modprobe loads: updates precede the kernel's own
+// modules, see depmod.d(5).
+func selectedModule(deps []byte) string {
+	for line := range bytes.Lines(deps) {
+		file, _, ok := bytes.Cut(line, []byte(":"))
+		if name := path.Base(string(file)); ok && (name == "amdgpu.ko" || strings.HasPrefix(name, "amdgpu.ko.")) {
+			return string(file)
+		}
+	}
+	return ""
+}
+
+// modinfo reads "field:   value" lines.
+func modinfo(out []byte) (version, srcversion string) {
+	for line := range strings.Lines(string(out)) {
+		key, value, _ := strings.Cut(line, ":")
+		switch key {
+		case "version":
+			version = strings.TrimSpace(value)
+		case "srcversion":
+			srcversion = strings.TrimSpace(value)
+		}
+	}
+	return version, srcversion
+}
+
+// observeHeaders queries apt only if a driver must be built.
+func observeHeaders(ctx context.Context, h host.Host, f *DriverFacts) {
+	if f.Kernel == "" {
+		return
+	}
+	f.Headers.Package = "linux-headers-" + f.Kernel
+	f.Headers.Present = h.Exists("/lib/modules/" + f.Kernel + "/build/Makefile")
+	free, _, _ := f.split()
+	if f.Headers.Present || len(free) == 0 {
+		return
+	}
+	out, err := h.Run(ctx, host.Command{Argv: []string{"apt-cache", "policy", f.Headers.Package},
+		Env: []string{"LC_ALL=C.UTF-8"}, Deadline: readLimit, ReadOnly: true})
+	if err != nil {
+		return
+	}
+	f.Headers.Queried, f.Headers.Candidate = true, candidate(out)
+}
+
+// candidate reads apt-cache policy, which prints nothing for an unknown package.
+func candidate(out []byte) string {
+	for line := range strings.Lines(string(out)) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "Candidate: "); ok && v != "(none)" {
+			return v
+		}
+	}
+	return ""
+}
+
+// modprobeDirs lists the folders of modprobe.d(5). A file hides files of the same name in
+// later folders.
+var modprobeDirs = []string{"/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d",
+	"/lib/modprobe.d"}
+
+func blacklists(r host.Root) (found []Blacklist, err error) {
+	seen := map[string]bool{}
+	for _, dir := range modprobeDirs {
+		entries, err := r.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			if !strings.HasSuffix(e.Name(), ".conf") || seen[e.Name()] {
+				continue
+			}
+			seen[e.Name()] = true
+			data, err := r.ReadFile(path.Join(dir, e.Name()))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // a dangling link masks a file
+				return nil, err
+			}
+			found = append(found, blacklistLines(path.Join(dir, e.Name()), data)...)
+		}
+	}
+	cmdline, _ := r.ReadText("/proc/cmdline")
+	for _, word := range strings.Fields(cmdline) {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "modprobe.blacklist", "module_blacklist":
+			if slices.Contains(strings.Split(value, ","), "amdgpu") {
+				found = append(found, Blacklist{"/proc/cmdline", 1, word})
+			}
+		case "nomodeset": // amdgpu then drives no device
+			found = append(found, Blacklist{"/proc/cmdline", 1, word})
+		}
+	}
+	return found, nil
+}
+
+// blacklistLines finds "blacklist amdgpu", and "install amdgpu" with a command that loads
+// nothing.
+func blacklistLines(file string, data []byte) (found []Blacklist) {
+	number := 0
+	for line := range strings.Lines(string(data)) {
+		number++
+		f := strings.Fields(line)
+		if len(f) < 2 || f[1] != "amdgpu" {
+			continue
+		}
+		off := f[0] == "install" && len(f) == 3 && slices.Contains([]string{"true", "false"}, path.Base(f[2]))
+		if f[0] == "blacklist" || off {
+			found = append(found, Blacklist{file, number, strings.TrimSpace(line)})
+		}
+	}
+	return found
 }

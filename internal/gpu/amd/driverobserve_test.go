@@ -56,7 +56,7 @@ func TestDriverFactsOfMachines(t *testing.T) {
 }
 
 // The bus still has a GPU that can't be read, and its driver is known by the link.
-func TestGPUThatCannotBeReadIsOnTheBus(t *testing.T) {
+func TestUnreadableGPUIsListed(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 2)
 	want, err := pciGPUs(r)
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func tree(t *testing.T, r host.Root) (files map[string]string) {
 	return files
 }
 
-func TestWithoutKmodAndAptNothingIsClaimed(t *testing.T) {
+func TestFactsWithoutKmodAndAptAreEmpty(t *testing.T) {
 	r := hosttest.Root(t, "testdata/metal-fresh")
 	run := hosttest.NewRunner(t).Fail("apt-cache", 100, "E: no lists").Fail("modinfo", 1, "not found")
 	f, err := ObserveDriver(context.Background(), host.Host{Root: r, Runner: run, Clock: hosttest.Clock{T: hosttest.Now}}, noble(""))
@@ -103,7 +103,7 @@ func TestWithoutKmodAndAptNothingIsClaimed(t *testing.T) {
 }
 
 // The commands have deadlines and are marked as reading only.
-func TestLookingOnlyReads(t *testing.T) {
+func TestObservingOnlyReads(t *testing.T) {
 	r := hosttest.Root(t, "testdata/metal-blacklisted")
 	var seen []host.Command
 	run := recorder{&seen}
@@ -123,10 +123,10 @@ func (r recorder) Run(_ context.Context, c host.Command) ([]byte, error) {
 	return nil, nil
 }
 
-func TestWhereAMachineIs(t *testing.T) {
+func TestMachineKind(t *testing.T) {
 	for _, c := range []struct {
 		container, vendor, product, flags string
-		want                              Where
+		want                              MachineKind
 	}{
 		{"lxc", "QEMU", "", "", LXD},
 		{"docker", "", "", "", OtherContainer},
@@ -143,7 +143,7 @@ func TestWhereAMachineIs(t *testing.T) {
 		hosttest.Put(t, r, "/sys/class/dmi/id/sys_vendor", c.vendor+"\n")
 		hosttest.Put(t, r, "/sys/class/dmi/id/product_name", c.product+"\n")
 		hosttest.Put(t, r, "/proc/cpuinfo", "processor\t: 0\nflags\t\t: "+c.flags+"\n\nprocessor\t: 1\n")
-		got, _ := where(r, c.container)
+		got, _ := machineKind(r, c.container)
 		require.Equal(t, c.want, got, "%+v", c)
 		require.Equal(t, 2, cpus(r))
 	}

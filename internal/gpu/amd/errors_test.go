@@ -66,7 +66,7 @@ func TestMetricsInTheTableAreExported(t *testing.T) {
 	require.Greater(t, n, 10)
 }
 
-func TestTheTableIsNobodysToChange(t *testing.T) {
+func TestTableIsACopy(t *testing.T) {
 	ErrorCodes()[0].Causes[0] = "gremlins"
 	e, err := explainError(1)
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOverrideIsWhatAllGPUsNeed(t *testing.T) {
+func TestOverrideSuitsAllGPUs(t *testing.T) {
 	for name, c := range map[string]struct {
 		gfx  []string
 		want string
@@ -46,7 +46,7 @@ func TestOverrideTableIsConsistent(t *testing.T) {
 	}
 }
 
-func TestTasksBuildForWhatTheKernelTellsOrTheOperatorSaysAndNothingElse(t *testing.T) {
+func TestBuildTargetsComeFromTheKernelOrTheOperator(t *testing.T) {
 	for name, c := range map[string]struct {
 		gfx, operator []string
 		want          string

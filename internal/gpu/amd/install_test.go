@@ -35,7 +35,7 @@ func newRig(t *testing.T) *rig {
 	g := &rig{t: t, r: r, h: host.Host{Root: hosttest.Root(t), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}}
 	release, err := FindRelease("6.3.2", "noble", "")
 	require.NoError(t, err)
-	g.f = DriverFacts{Where: Metal, Kernel: rigKernel, BootID: "b1", GPUs: []PCIGPU{{PCI: "0000:03:00.0"}}}
+	g.f = DriverFacts{Kind: Metal, Kernel: rigKernel, BootID: "b1", GPUs: []PCIGPU{{PCI: "0000:03:00.0"}}}
 	g.f.Series, g.f.Arch = "noble", "amd64"
 	g.w = Wanted{BaseURL: mirror(t), Tools: ToolsSMI}
 	g.d = Decision{State: StateNone, Install: true, Driver: true, Tools: true, Usecases: []string{"hip"}, Release: release}
@@ -143,7 +143,7 @@ func TestInstallKilledAnywhereConverges(t *testing.T) {
 
 // Removing a file that udev or the initial RAM disk read tells them, also where
 // the run in which it went died in between.
-func TestGoingBackTellsWhoeverReadTheFiles(t *testing.T) {
+func TestRemovalAppliesTheFilesAgain(t *testing.T) {
 	g := newRig(t)
 	g.w.ModuleParams = "noretry=0"
 	p, _ := g.plan()
@@ -151,7 +151,7 @@ func TestGoingBackTellsWhoeverReadTheFiles(t *testing.T) {
 	g.r.Answer("apt-get remove", "")
 	for run := 0; ; run++ { // each dies after its first step
 		require.Less(t, run, 40)
-		gone := g.diff(Gone(g.f, g.e, "compute-runtime is none"))
+		gone := g.diff(Uninstall(g.f, g.e, "compute-runtime is none"))
 		if len(gone) == 0 {
 			break
 		}
@@ -166,12 +166,12 @@ func TestGoingBackTellsWhoeverReadTheFiles(t *testing.T) {
 
 // In a container the kernel and the nodes are the host's, whatever was decided.
 func TestContainerGetsUserSpaceOnly(t *testing.T) {
-	for where, remark := range map[Where]string{
+	for where, remark := range map[MachineKind]string{
 		LXD:            "gpu-device-mode does nothing: the host owns the GPU nodes of this container; on the LXD host run: lxc config device set juju-1 <gpu device> mode=0666",
 		OtherContainer: "gpu-device-mode does nothing: the host owns the GPU nodes of this container",
 	} {
 		g := newRig(t)
-		g.f.Where, g.f.Hostname, g.w.DeviceMode, g.w.ModuleParams = where, "juju-1", ModeAll, "noretry=0"
+		g.f.Kind, g.f.Hostname, g.w.DeviceMode, g.w.ModuleParams = where, "juju-1", ModeAll, "noretry=0"
 		p, want := g.plan()
 		require.Equal(t, remark, want.Remarks[0])
 		require.Contains(t, want.Remarks[1], "amdgpu-module-params does nothing")
@@ -188,7 +188,7 @@ func TestContainerGetsUserSpaceOnly(t *testing.T) {
 
 // B16: a failure is kept with its reason; it is tried again after a pause, or at
 // once where an option changed, and nothing of it remains when it worked.
-func TestFailedInstallationPausesAndIsTriedAgain(t *testing.T) {
+func TestFailedInstallationPausesAndIsRetried(t *testing.T) {
 	g := newRig(t)
 	g.r.Fail("apt-get install", 100, "E: Unable to locate package linux-headers-"+rigKernel)
 	p, _ := g.plan()
@@ -215,7 +215,7 @@ func TestFailedInstallationPausesAndIsTriedAgain(t *testing.T) {
 }
 
 // Whatever keeps the plan from being made is said, and nothing is begun.
-func TestWhatCannotBeInstalledIsSaid(t *testing.T) {
+func TestFailedPartIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(g *rig)
 		want   string

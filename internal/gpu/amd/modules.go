@@ -13,9 +13,10 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/templates"
 )
 
-// Files that concern the kernel module amdgpu.
+// Files of the kernel module amdgpu.
 const (
 	loadFile   = "/etc/modules-load.d/concourse-amdgpu.conf" // modules-load.d(5)
 	paramsFile = "/etc/modprobe.d/concourse-amdgpu.conf"     // modprobe.d(5)
@@ -24,24 +25,23 @@ const (
 	mark = "# Written by the charm concourse-ci-machine; changes are overwritten.\n"
 
 	initramfsTool = "/usr/sbin/update-initramfs"
-	loadLimit     = 2 * time.Minute // a module that brings up many GPUs takes its time
+	loadLimit     = 2 * time.Minute // a module with many GPUs loads slowly
 	bootLimit     = 5 * time.Minute
 )
 
-// applied is a file of the charm's with commands that make it count. They run
-// once for each content: a stamp, written when they succeeded, says for which.
-// It lasts over reboots, after which the file counts by itself. A crash between
-// the two leaves no stamp, and the commands run again.
+// applied is a file of the charm with commands that apply it. They run once for each
+// content: a stamp records the applied content after they succeeded. The stamp survives
+// reboots, which apply the file too. A crash before the stamp is written runs the commands
+// again.
 type applied struct {
-	file  resource.File
-	gone  string // why the file is not wanted; "" where it is
-	stamp string // file name below wellknown.StateDir
-	op    string // "reload udev's rules"
-	then  []host.Command
+	file      resource.File
+	absentWhy string // why the file must be absent; "" if it is wanted
+	stamp     string // file name below wellknown.StateDir
+	op        string // "reload udev's rules"
+	commands  []host.Command
 }
 
-// Diff implements plan.Resource. A file in its place that is not the charm's
-// stays as it is.
+// Diff implements plan.Resource. A foreign file at the path stays as it is.
 func (a applied) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	have, err := h.ReadFile(a.file.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -52,8 +52,8 @@ func (a applied) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	}
 	var p plan.Plan
 	want := ""
-	if a.gone != "" {
-		p, err = resource.Absent{Path: a.file.Path, Why: a.gone}.Diff(ctx, h)
+	if a.absentWhy != "" {
+		p, err = resource.Absent{Path: a.file.Path, Why: a.absentWhy}.Diff(ctx, h)
 	} else {
 		p, err = a.file.Diff(ctx, h)
 		want = fmt.Sprintf("%x\n", sha256.Sum256(a.file.Data))
@@ -70,11 +70,11 @@ func (a applied) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 		return nil, nil
 	}
 	why := a.file.Path + " changed"
-	if a.gone != "" {
+	if a.absentWhy != "" {
 		why = a.file.Path + " is gone"
 	}
 	return append(p, plan.Step{Op: a.op, Why: why, Tolerate: true, Do: func(ctx context.Context) error {
-		for _, c := range a.then {
+		for _, c := range a.commands {
 			if _, err := h.Run(ctx, c); err != nil {
 				return err
 			}
@@ -86,28 +86,29 @@ func (a applied) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	}}), nil
 }
 
-// moduleParams are the module's options, which count when it is loaded the next
-// time. Where the initial RAM disk may load it, that is made anew.
+// moduleParams returns the module's options, which apply at the next load. The initial RAM
+// disk is rebuilt if it may load the module.
 func moduleParams(params, kernel string, initramfs bool) plan.Resource {
-	a := applied{file: resource.File{Path: paramsFile, Mode: 0o644}, stamp: "amdgpu-params", op: "note the options of amdgpu"}
+	a := applied{file: resource.File{Path: paramsFile, Mode: 0o644}, stamp: "amdgpu-params",
+		op: "note the options of amdgpu"}
 	if initramfs {
 		a.op = "make the initial RAM disk anew"
-		a.then = []host.Command{{Argv: []string{"update-initramfs", "-u", "-k", kernel}, Deadline: bootLimit}}
+		a.commands = []host.Command{{Argv: []string{"update-initramfs", "-u", "-k", kernel}, Deadline: bootLimit}}
 	}
 	if params == "" {
-		a.gone = "amdgpu-module-params is empty"
+		a.absentWhy = "amdgpu-module-params is empty"
 		return a
 	}
 	a.file.Data = []byte(mark + "options amdgpu " + params + "\n")
 	return a
 }
 
-// moduleAtBoot has the module loaded at each boot.
+// moduleAtBoot loads the module at each boot.
 func moduleAtBoot() plan.Resource {
 	return resource.File{Path: loadFile, Data: []byte(mark + "amdgpu\n"), Mode: 0o644}
 }
 
-// module is the kernel module, loaded.
+// module is the loaded kernel module.
 type module struct{}
 
 // Diff implements plan.Resource.
@@ -115,8 +116,41 @@ func (module) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if h.Exists(moduleDir) {
 		return nil, nil
 	}
-	return plan.Plan{{Op: "load the kernel module amdgpu", Why: "not loaded", Tolerate: true, Do: func(ctx context.Context) error {
-		_, err := h.Run(ctx, host.Command{Argv: []string{"modprobe", "amdgpu"}, Deadline: loadLimit})
-		return err
-	}}}, nil
+	return plan.Plan{{Op: "load the kernel module amdgpu", Why: "not loaded", Tolerate: true,
+		Do: func(ctx context.Context) error {
+			_, err := h.Run(ctx, host.Command{Argv: []string{"modprobe", "amdgpu"}, Deadline: loadLimit})
+			return err
+		}}}, nil
+}
+
+// UdevRules is the file of the rules for the nodes of AMD GPUs, named as in AMD's
+// documentation.
+const UdevRules = "/etc/udev/rules.d/70-amdgpu.rules"
+
+// Modes of the GPUs' nodes.
+const (
+	modeGroup = "0660" // users in the group render
+	ModeAll   = "0666" // every user
+)
+
+const udevLimit = time.Minute
+
+// udevRules returns the rules and the commands that apply them.
+func udevRules(mode string) (plan.Resource, error) {
+	data, err := templates.Render("70-amdgpu.rules", struct{ Group, Mode string }{"render", mode})
+	return udev(resource.File{Path: UdevRules, Data: data, Mode: 0o644}, ""), err
+}
+
+// udev is a file of rules. A change is applied to the present nodes, and waited for, so
+// that the same hook sees the result.
+func udev(f resource.File, absentWhy string) applied {
+	run := func(argv ...string) host.Command {
+		return host.Command{Argv: append([]string{"udevadm"}, argv...), Deadline: udevLimit}
+	}
+	return applied{file: f, absentWhy: absentWhy, stamp: "udev-rules", op: "reload udev's rules",
+		commands: []host.Command{
+			run("control", "--reload-rules"),
+			run("trigger", "--action=change", "--subsystem-match=drm", "--subsystem-match=kfd"),
+			run("settle", "--timeout=30"),
+		}}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // B13: udev hears of its rules when they changed, and at no other time.
-func TestUdevIsToldOfAChangeOnly(t *testing.T) {
+func TestUdevReloadsOnlyAfterAChange(t *testing.T) {
 	g := newRig(t)
 	rules := func(mode string) plan.Plan {
 		r, err := udevRules(mode)
@@ -44,7 +44,7 @@ func TestRulesOfTheOperatorStay(t *testing.T) {
 	require.NotContains(t, printed(t, p), UdevRules)
 	require.Contains(t, want.Remarks[0], UdevRules+" is not the charm's and stays as it is")
 	g.apply(p)
-	require.NotContains(t, printed(t, g.diff(Gone(g.f, g.e, "gone"))), UdevRules)
+	require.NotContains(t, printed(t, g.diff(Uninstall(g.f, g.e, "gone"))), UdevRules)
 	text, err := g.h.ReadFile(UdevRules)
 	require.NoError(t, err)
 	require.Equal(t, own, string(text))
@@ -52,7 +52,7 @@ func TestRulesOfTheOperatorStay(t *testing.T) {
 
 // B10: the module is loaded where there is one for a GPU that waits for it, and
 // nowhere else.
-func TestModuleIsLoadedWhereItIsWanted(t *testing.T) {
+func TestModuleIsLoadedIfRequired(t *testing.T) {
 	for name, c := range map[string]struct {
 		change        func(g *rig)
 		loads, atBoot bool
@@ -63,7 +63,7 @@ func TestModuleIsLoadedWhereItIsWanted(t *testing.T) {
 		"blacklisted":         {func(g *rig) { g.f.Blacklists = []Blacklist{{File: "/etc/modprobe.d/a.conf", Line: 1}} }, false, false},
 		"given to a VM":       {func(g *rig) { g.f.GPUs[0].Driver = "vfio-pci" }, false, false},
 		"no GPU":              {func(g *rig) { g.f.GPUs = nil }, false, false},
-		"in a container":      {func(g *rig) { g.f.Where = LXD }, false, false},
+		"in a container":      {func(g *rig) { g.f.Kind = LXD }, false, false},
 	} {
 		g := newRig(t)
 		g.d, g.f.Module.Selected = Decision{}, "/lib/modules/"+rigKernel+"/kernel/amdgpu.ko"

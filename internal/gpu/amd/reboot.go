@@ -11,16 +11,16 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// RebootFile keeps for which reasons this machine was rebooted.
+// RebootFile records the reasons of this machine's reboots.
 const RebootFile = wellknown.StateDir + "/reboots.json"
 
 type reboot struct {
 	Reason string `json:"reason"`
-	Boot   string `json:"boot"` // /proc/sys/kernel/random/boot_id when it was asked for
+	Boot   string `json:"boot"` // /proc/sys/kernel/random/boot_id at the request
 }
 
-// readReboots takes a damaged file for an error: without it there is no knowing
-// that a reboot is not the second one.
+// readReboots fails on a damaged file, because a second reboot could not be detected
+// without it.
 func readReboots(r host.Root) (all []reboot, err error) {
 	data, err := r.ReadFile(RebootFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -30,15 +30,16 @@ func readReboots(r host.Root) (all []reboot, err error) {
 		err = json.Unmarshal(data, &all)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell what this machine was rebooted for: %w; look at %s and remove it", err, RebootFile)
+		return nil, fmt.Errorf("cannot tell what this machine was rebooted for: %w; look at %s and remove it", err,
+			RebootFile)
 	}
 	return all, nil
 }
 
-// RebootDue reports whether the machine may be rebooted for a reason, and notes
-// that it is, before anybody asks for the reboot: each reason has one attempt.
-// One that this boot has seen already is under way or was refused, one of an
-// earlier boot did not help; both are over. An error means no reboot.
+// RebootDue reports whether the machine may be rebooted for a reason, and records the
+// attempt before the request. Each reason has one attempt. A reason of this boot is in
+// progress or was refused, and a reason of an earlier boot did not help: both are over. An
+// error means no reboot.
 func RebootDue(r host.Root, reason, bootID string) (bool, error) {
 	if reason == "" || bootID == "" {
 		return false, fmt.Errorf("cannot reboot: want a reason and the boot's id, not %q and %q", reason, bootID)
@@ -62,18 +63,18 @@ func RebootDue(r host.Root, reason, bootID string) (bool, error) {
 	return true, nil
 }
 
-// ForgetReboots is for a machine that needs none: the same reason, met again
-// later, has its attempt again.
-func ForgetReboots(r host.Root) error { return r.Remove(RebootFile) }
+// ClearReboots removes the record when no reboot is needed, so that the same reason gets
+// another attempt later.
+func ClearReboots(r host.Root) error { return r.Remove(RebootFile) }
 
-// RebootPending is the text of a status while a reboot is needed and not asked
-// for, or was asked for in vain.
+// RebootPending returns the status text while a reboot is needed and not requested, or did
+// not help.
 func RebootPending(r host.Root, reason string, f DriverFacts, w Wanted) string {
 	need := "reboot needed: " + strings.TrimSuffix(reason, ".")
 	switch {
-	case f.Where == LXD:
+	case f.Kind == LXD:
 		return need + "; reboot the LXD host of this container: its kernel has the driver"
-	case f.Where.Contained():
+	case f.Kind.Contained():
 		return need + "; reboot the host of this container: its kernel has the driver"
 	}
 	all, err := readReboots(r)
@@ -86,7 +87,8 @@ func RebootPending(r host.Root, reason string, f DriverFacts, w Wanted) string {
 		case was.Boot == f.BootID:
 			return need + "; Juju was asked for it"
 		default:
-			return need + "; it was rebooted for this once, which did not help: see dmesg, then reboot it by hand or run the action reset-rocm"
+			return need + "; it was rebooted for this once, which did not help: see dmesg, then reboot it by " +
+				"hand or run the action reset-rocm"
 		}
 	}
 	if w.AllowReboot {

@@ -12,7 +12,7 @@ import (
 const activate = "it would activate amdgpu 6.10.5 (running 6.8.5)"
 
 // B15: one attempt for a reason, whatever boot it is, until it is gone.
-func TestRebootIsAskedForOnce(t *testing.T) {
+func TestRebootIsRequestedOnce(t *testing.T) {
 	r := hosttest.Root(t)
 	for i, c := range []struct {
 		reason, boot string
@@ -28,14 +28,14 @@ func TestRebootIsAskedForOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.due, due, i)
 	}
-	require.NoError(t, ForgetReboots(r))
+	require.NoError(t, ClearReboots(r))
 	due, err := RebootDue(r, activate, "b4")
 	require.NoError(t, err)
 	require.True(t, due, "it was not needed in between")
 }
 
 // What can't be noted, or read, is never followed by a reboot.
-func TestRebootThatCannotBeNotedIsNotAskedFor(t *testing.T) {
+func TestUnrecordedRebootIsNotRequested(t *testing.T) {
 	r := hosttest.Root(t)
 	hosttest.Put(t, r, RebootFile, "{")
 	due, err := RebootDue(r, activate, "b1")
@@ -55,11 +55,11 @@ func TestRebootThatCannotBeNotedIsNotAskedFor(t *testing.T) {
 	}
 }
 
-func TestPendingRebootNamesItsWayOut(t *testing.T) {
+func TestPendingRebootNamesItsFix(t *testing.T) {
 	r := hosttest.Root(t)
-	metal, lxd := DriverFacts{Where: Metal, BootID: "b1"}, DriverFacts{Where: LXD, BootID: "b1"}
+	metal, lxd := DriverFacts{Kind: Metal, BootID: "b1"}, DriverFacts{Kind: LXD, BootID: "b1"}
 	require.Contains(t, RebootPending(r, activate, lxd, Wanted{AllowReboot: true}), "reboot the LXD host of this container")
-	require.Contains(t, RebootPending(r, activate, DriverFacts{Where: OtherContainer}, Wanted{}), "reboot the host of this container")
+	require.Contains(t, RebootPending(r, activate, DriverFacts{Kind: OtherContainer}, Wanted{}), "reboot the host of this container")
 	require.Equal(t, "reboot needed: "+activate+"; set allow-reboot=true or run: juju ssh <unit> sudo reboot", RebootPending(r, activate, metal, Wanted{}))
 	require.Contains(t, RebootPending(r, activate, metal, Wanted{AllowReboot: true}), "Juju is asked for it")
 	_, err := RebootDue(r, activate, "b1")

@@ -129,7 +129,7 @@ func TestPackageVersionsAreAMDs(t *testing.T) {
 }
 
 // Nothing is compared: a version beside the rows is unknown, however near.
-func TestNoVersionIsTakenForANearOne(t *testing.T) {
+func TestSimilarVersionsAreDistinguished(t *testing.T) {
 	for _, v := range []string{"6.3", "6.3.20", "6.3.1", "6.3.4", "7.2.30", "99.0.0", "6.3.2 "} {
 		_, err := FindRelease(v, "noble", "")
 		require.ErrorContains(t, err, "is not in the table of releases: it has 6.3.2, ", v)

@@ -1,6 +1,6 @@
-// Package amd is what the charm knows of AMD's software for GPUs: which of it
-// a unit needs and can have, and where it comes from. It changes nothing by
-// itself and finds no GPU: that is package gpu's.
+// Package amd decides on AMD's software for GPUs: which packages a unit needs and can have,
+// and their sources. It returns resources and never changes the machine itself. It finds no
+// GPUs: package gpu does.
 package amd
 
 import (
@@ -19,11 +19,11 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// AMD's container toolkit and where it comes from.
+// AMD's container toolkit and its repository.
 const (
 	ToolkitPackage = "amd-container-toolkit"
 	BaseURL        = "https://repo.radeon.com"
-	// KeyFingerprint is the key that signs AMD's repositories.
+	// KeyFingerprint identifies the key that signs AMD's repositories.
 	KeyFingerprint = "CA8BB4727A47B4D09B4EE8969386B48A1A693C5C"
 
 	keyURL     = "/rocm/rocm.gpg.key"
@@ -32,17 +32,17 @@ const (
 	keyPath    = "/etc/apt/keyrings/concourse-ci-amd.gpg"
 	sourceName = "concourse-ci-amd-container-toolkit"
 
-	// attemptPath keeps the last try that failed.
+	// attemptPath records the last failed attempt.
 	attemptPath  = wellknown.StateDir + "/toolkit-attempt.json"
 	notInstalled = ToolkitPackage + " not installed"
 
-	// driverDir is what the package's preinst looks for: it refuses to be
-	// installed where the kernel has no amdgpu.
+	// driverDir is the folder that the package's preinst requires: it refuses to install
+	// without amdgpu in the kernel.
 	driverDir = "/sys/module/amdgpu/drivers"
 )
 
-// The Ubuntu series and architectures that AMD's repository has. Another one
-// is never taken for one of these.
+// The Ubuntu series and architectures in AMD's repository. Packages are never installed on
+// others.
 var (
 	toolkitSeries = []string{"jammy", "noble"}
 	toolkitArches = []string{"amd64"}
@@ -50,12 +50,12 @@ var (
 
 // Modes of the toolkit.
 const (
-	toolkitAuto     = "auto"     // install it where its repository can be reached, go on without it where that fails
+	toolkitAuto     = "auto"     // install it if its repository is reachable, continue without it on failure
 	toolkitRequired = "required" // install it or be blocked
 	toolkitSkip     = "skip"
 )
 
-// Toolkit is AMD's container toolkit as it is wanted on this unit.
+// Toolkit holds the options of AMD's container toolkit and the state of the unit.
 type Toolkit struct {
 	Mode    string // auto, required, skip
 	Version string // x.y.z; also the repository's last path element; "" is the newest row
@@ -66,47 +66,48 @@ type Toolkit struct {
 	Seen    ToolkitState
 	Now     time.Time
 
-	fingerprint string // "" means KeyFingerprint; tests have no key of AMD's
+	fingerprint string // "" means KeyFingerprint; tests lack AMD's key
 }
 
-// ToolkitFiles are the files that the charm makes for the toolkit's repository.
+// ToolkitFiles returns the files that the charm creates for the toolkit's repository.
 func ToolkitFiles() []string {
 	return []string{resource.AptSource{Name: sourceName}.Path(), keyPath}
 }
 
-// kept is what the package's prerm deletes and edits, whoever made it, when the
-// package is removed or replaced (build/cleanup.sh of ROCm/container-toolkit 1.1.0
-// to 1.3.0).
-var kept = resource.Preserved{Package: ToolkitPackage, Folder: "/etc/cdi", File: "/etc/docker/daemon.json"}
+// toolkitKept names the files that the package's prerm deletes and edits, even if others created
+// them, when the package is removed or replaced (build/cleanup.sh of ROCm/container-toolkit
+// 1.1.0 to 1.3.0).
+var toolkitKept = resource.Preserved{Package: ToolkitPackage, Folder: "/etc/cdi", File: "/etc/docker/daemon.json"}
 
-// ToolkitKept is what a run that was killed while apt was at the package has left
-// to be put back.
-func ToolkitKept() resource.Preserved { return kept }
+// ToolkitKept restores those files after a run that was killed while apt changed the
+// package.
+func ToolkitKept() resource.Preserved { return toolkitKept }
 
-// LeaveToolkit is no toolkit of the charm's.
-func LeaveToolkit(why string) plan.Resource {
-	return resource.RemoveOwned{Name: ToolkitPackage, Why: why, Preserve: &kept}
+// UninstallToolkit removes the toolkit if the charm installed it.
+func UninstallToolkit(why string) plan.Resource {
+	return resource.RemoveOwned{Name: ToolkitPackage, Why: why, Preserve: &toolkitKept}
 }
 
-// ForgetToolkit is no failed attempt to install the toolkit.
-func ForgetToolkit(why string) plan.Resource { return resource.Absent{Path: attemptPath, Why: why} }
+// ClearToolkitAttempt removes the record of a failed installation.
+func ClearToolkitAttempt(why string) plan.Resource {
+	return resource.Absent{Path: attemptPath, Why: why}
+}
 
-// ToolkitState is what ObserveToolkit saw.
+// ToolkitState holds the result of ObserveToolkit.
 type ToolkitState struct {
 	Package resource.PackageState
 	Driver  bool              // the kernel has amdgpu
-	Attempt *resource.Attempt // the last one, if it failed
+	Attempt *resource.Attempt // the last attempt, if it failed
 }
 
-// ReadAttempt returns the last attempt to install the toolkit, nil where it did
-// not fail.
+// ReadAttempt returns the last failed attempt to install the toolkit, or nil.
 func ReadAttempt(r host.Root) *resource.Attempt {
 	return resource.ReadAttempt(r, attemptPath, notInstalled)
 }
 
-// ToolkitNote is what a unit's status says of an attempt that failed, nil where none
-// did; "" where the repository was out of reach: auto means where it can be reached, and
-// tasks get their GPUs without. check-status has that attempt.
+// ToolkitNote returns a status text for a failed attempt. It is "" without one, and if the
+// repository was unreachable: with auto, tasks get their GPUs without the toolkit.
+// check-status shows that attempt.
 func ToolkitNote(last *resource.Attempt) string {
 	if last == nil || last.Unreachable {
 		return ""
@@ -114,7 +115,7 @@ func ToolkitNote(last *resource.Attempt) string {
 	return last.Text()
 }
 
-// ObserveToolkit looks at the machine, reading only.
+// ObserveToolkit reads the state of the machine.
 func ObserveToolkit(r host.Root) (ToolkitState, error) {
 	p, err := resource.ReadPackage(r, ToolkitPackage)
 	if err != nil {
@@ -123,17 +124,17 @@ func ObserveToolkit(r host.Root) (ToolkitState, error) {
 	return ToolkitState{Package: p, Driver: r.Exists(driverDir), Attempt: ReadAttempt(r)}, nil
 }
 
-// ToolkitWant is what follows from a Toolkit. At most one of Note and Blocked
-// is set, each a text for the unit's status.
+// ToolkitWant holds the resources for a Toolkit. At most one of Note and Blocked is set,
+// each a text for the unit's status.
 type ToolkitWant struct {
 	Resources []plan.Resource
-	Note      string // the unit works without the toolkit, and says so
-	Missing   string // why auto does without the toolkit on this base, for check-status alone
-	Blocked   string // what an operator has to change first
+	Note      string // the unit works without the toolkit
+	Missing   string // why auto continues without the toolkit on this base, only for check-status
+	Blocked   string // the operator must change this first
 }
 
-// Want decides. Without a change from outside it decides the same again until
-// a pause after a failed attempt is over.
+// Want decides on the toolkit. After a failed attempt it returns the same result until the
+// pause is over or an option changes.
 func (t Toolkit) Want() ToolkitWant {
 	forget := ToolkitWant{Resources: []plan.Resource{
 		resource.Absent{Path: attemptPath, Why: "nothing is left to be tried again"}}}
@@ -173,24 +174,29 @@ func (t Toolkit) Want() ToolkitWant {
 	}
 	return ToolkitWant{Resources: []plan.Resource{resource.Chain{
 		Links: []plan.Resource{
-			resource.AptKey{Path: keyPath, URL: t.base() + keyURL, Fingerprint: cmp.Or(t.fingerprint, KeyFingerprint), Proxies: t.Proxies, Remedy: keyRemedy},
+			resource.AptKey{Path: keyPath, URL: t.base() + keyURL, Fingerprint: cmp.Or(t.fingerprint, KeyFingerprint),
+				Proxies: t.Proxies, Remedy: keyRemedy},
 			source,
-			resource.OwnedPackage{Package: resource.Package{Name: ToolkitPackage, Version: t.Version, Source: &source, Proxies: t.Proxies, Preserve: &kept}},
+			resource.OwnedPackage{Package: resource.Package{Name: ToolkitPackage, Version: t.Version, Source: &source,
+				Proxies: t.Proxies, Preserve: &toolkitKept}},
 		},
-		Tolerate: t.Mode == toolkitAuto, File: attemptPath, Done: ToolkitPackage + " is installed", Host: t.hostname(), Vendor: "AMD",
-		Next: resource.Attempt{Attempt: number, Inputs: t.inputs(), What: notInstalled},
+		Tolerate: t.Mode == toolkitAuto, File: attemptPath, Done: ToolkitPackage + " is installed", Host: t.hostname(),
+		Vendor: "AMD",
+		Next:   resource.Attempt{Attempt: number, Inputs: t.inputs(), What: notInstalled},
 	}}}
 }
 
 var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 
-// malformed says what is wrong with values that would end up in a URL.
+// malformed describes invalid values that would become part of a URL.
 func (t Toolkit) malformed() string {
 	if !versionForm.MatchString(t.Version) {
-		return fmt.Sprintf("amd-container-toolkit-version: %q is not empty or a version like %s", t.Version, DefaultToolkit())
+		return fmt.Sprintf("amd-container-toolkit-version: %q is not empty or a version like %s", t.Version,
+			DefaultToolkit())
 	}
 	u, err := url.Parse(t.base())
-	if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(t.base(), " ?#") || u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(t.base(), " ?#") || u.Scheme != "http" &&
+		u.Scheme != "https" {
 		return "rocm-base-url: the value is not a URL like " + BaseURL + " (a password can't be part of it)"
 	}
 	return ""
@@ -206,7 +212,7 @@ func MissingToolkit(series string) string {
 	return fmt.Sprintf("%s: AMD has no packages for %s; tasks get their GPUs without it", notInstalled, series)
 }
 
-// impossible says what keeps this machine from ever having the package.
+// impossible describes why this machine cannot have the package.
 func (t Toolkit) impossible() string {
 	switch {
 	case !slices.Contains(toolkitSeries, t.Series):
@@ -214,7 +220,8 @@ func (t Toolkit) impossible() string {
 		if series == "" {
 			series = "an unknown series"
 		}
-		return fmt.Sprintf("AMD has no packages for %s, only for %s; use such a base", series, strings.Join(toolkitSeries, " and "))
+		return fmt.Sprintf("AMD has no packages for %s, only for %s; use such a base", series,
+			strings.Join(toolkitSeries, " and "))
 	case !slices.Contains(toolkitArches, t.Arch):
 		return fmt.Sprintf("AMD has no packages for %s, only for %s", t.Arch, strings.Join(toolkitArches, " and "))
 	case !t.Seen.Driver && !t.Seen.Package.Installed():
@@ -231,13 +238,14 @@ func (t Toolkit) base() string {
 }
 
 func (t Toolkit) hostname() string {
-	u, _ := url.Parse(t.base()) // malformed has seen to it
+	u, _ := url.Parse(t.base()) // malformed has checked it
 	return u.Host
 }
 
-// inputs stands for everything that an operator can change to make a failed
-// attempt worth repeating at once.
+// inputs hashes all values of an operator. A change makes a failed attempt worth repeating
+// at once.
 func (t Toolkit) inputs() string {
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", []string{t.Mode, t.Version, t.base(), t.Series, t.Arch,
-		t.Proxies.HTTP, t.Proxies.HTTPS, t.Proxies.No})))
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q",
+		[]string{t.Mode, t.Version, t.base(), t.Series, t.Arch,
+			t.Proxies.HTTP, t.Proxies.HTTPS, t.Proxies.No})))
 }

@@ -252,7 +252,7 @@ func TestChangedInputsAreTriedAtOnce(t *testing.T) {
 
 // Many sites have no way to AMD, and their tasks get GPUs all the same: auto means
 // where the repository can be reached.
-func TestRepositoryOutOfReachIsNoRemark(t *testing.T) {
+func TestUnreachableRepositoryIsNotInTheStatus(t *testing.T) {
 	h, r, k := unit(t, mirror(t))
 	address := strings.TrimPrefix(k.BaseURL, "http://")
 	r.Fail("apt-get update", 100, "W: Some index files failed to download.\nE: Failed to fetch "+k.BaseURL+"/x  Could not connect to "+
@@ -275,7 +275,7 @@ func TestRepositoryOutOfReachIsNoRemark(t *testing.T) {
 	require.Empty(t, ToolkitNote(nil))
 }
 
-func TestFailedToolkitIsLeftAloneForHalfAnHour(t *testing.T) {
+func TestFailedToolkitIsRetriedAfterHalfAnHour(t *testing.T) {
 	h, r, k := unit(t, mirror(t))
 	r.Fail("apt-get update", 100, "E: Release file for "+k.BaseURL+" is expired\n")
 	text := func(n int) string {
@@ -323,7 +323,7 @@ func TestFailedToolkitIsLeftAloneForHalfAnHour(t *testing.T) {
 	require.Empty(t, p)
 }
 
-func TestHookThatIsStoppedIsNoFailedAttempt(t *testing.T) {
+func TestStoppedHookIsNotAFailedAttempt(t *testing.T) {
 	h, r, k := unit(t, mirror(t))
 	ctx, cancel := context.WithCancel(context.Background())
 	r.On("apt-get update", func(host.Command) (string, error) { cancel(); return "", context.Canceled })

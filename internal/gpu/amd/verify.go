@@ -13,25 +13,24 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 )
 
-// verifiedStamp is there once what was installed has proved to work since the
-// machine started.
+// verifiedStamp records that the installation was verified since the machine started.
 const verifiedStamp = resource.StampDir + "/rocm-verified.stamp"
 
-// toolLimit is what a tool has to answer in. On a GPU that hangs it may not even
-// die when it is killed; it is left behind then (host.Exec).
+// toolLimit bounds the answer of a tool. On a hanging GPU a killed tool may not even exit;
+// it is abandoned then (host.Exec).
 const toolLimit = 20 * time.Second
 
-// smiTools are AMD's tools for looking at GPUs, the older one first: it comes
-// with every release of the table.
+// smiTools lists AMD's tools for GPUs. The older one is first, because every release of the
+// table has it.
 var smiTools = []struct{ name, arg string }{{"rocm-smi", "--showid"}, {"amd-smi", "list"}}
 
-// verifyError says what of an installation does not work, and the way out.
+// verifyError describes a defect of an installation and its fix.
 type verifyError struct{ What, Fix string }
 
 func (e *verifyError) Error() string { return e.What + "; " + e.Fix }
 
-// verify looks once a boot whether an installation works: the module, the nodes,
-// and what a tool says.
+// verify checks once a boot that an installation works: the module, the nodes, and the
+// answer of a tool.
 type verify struct {
 	Release Release
 	Driver  bool
@@ -49,17 +48,19 @@ func (v verify) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err == nil && string(have) == string(stamp.Data) {
 		return nil, nil
 	}
-	return plan.Plan{{Op: "verify ROCm " + v.Release.ROCm, Why: "not verified since the machine started", Do: func(ctx context.Context) error {
-		if err := v.check(ctx, h); err != nil {
-			return err
-		}
-		return h.WriteFile(stamp.Path, stamp.Data, stamp.Mode)
-	}}}, nil
+	return plan.Plan{{Op: "verify ROCm " + v.Release.ROCm, Why: "not verified since the machine started",
+		Do: func(ctx context.Context) error {
+			if err := v.check(ctx, h); err != nil {
+				return err
+			}
+			return h.WriteFile(stamp.Path, stamp.Data, stamp.Mode)
+		}}}, nil
 }
 
 func (v verify) check(ctx context.Context, h host.Host) error {
 	if v.Driver && !h.Exists(moduleDir) {
-		return &verifyError{"the kernel module amdgpu is not loaded", "on the unit run: sudo modprobe amdgpu; sudo dmesg | tail"}
+		return &verifyError{"the kernel module amdgpu is not loaded",
+			"on the unit run: sudo modprobe amdgpu; sudo dmesg | tail"}
 	}
 	if _, err := h.Node("/dev/kfd"); err != nil {
 		return &verifyError{"there is no /dev/kfd", "on the unit run: sudo dmesg | grep -i kfd"}
@@ -74,17 +75,17 @@ func (v verify) check(ctx context.Context, h host.Host) error {
 	if !v.Tools || v.reboots(h) {
 		return nil
 	}
-	return v.askTool(ctx, h)
+	return v.runTool(ctx, h)
 }
 
-// reboots reports whether the driver that runs is another one than was
-// installed. Its tools can't work before the reboot that Decide asks for.
+// reboots reports whether the running driver differs from the installed one. Its tools work
+// only after the reboot that Decide requests.
 func (v verify) reboots(h host.Host) bool {
 	runs, err := h.ReadText(moduleDir + "/version")
 	return v.Driver && (err != nil || runs != v.Release.DKMSVersion)
 }
 
-func (v verify) askTool(ctx context.Context, h host.Host) error {
+func (v verify) runTool(ctx context.Context, h host.Host) error {
 	for _, t := range smiTools {
 		for _, dir := range []string{"/opt/rocm-" + v.Release.ROCm + "/bin/", "/opt/rocm/bin/", "/usr/bin/"} {
 			if !h.Exists(dir + t.name) {

@@ -67,7 +67,7 @@ func TestVerify(t *testing.T) {
 }
 
 // Before the reboot that a new driver needs, its tools are not asked.
-func TestToolOfADriverThatDoesNotRunYetIsNotAsked(t *testing.T) {
+func TestToolIsNotRunBeforeTheDriversReboot(t *testing.T) {
 	g := newRig(t)
 	hosttest.Put(t, g.h.Root, moduleDir+"/version", "6.8.5\n")
 	hosttest.Put(t, g.h.Root, "/dev/kfd", "")

@@ -14,11 +14,12 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// ReadSpec reads a description, JSON or YAML, that any tool may have made.
+// ReadSpec reads a description of any tool, in JSON or YAML.
 func ReadSpec(r host.Root, file string) (*specs.Spec, error) {
 	st, err := r.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot read %s: there is no such file; dispatch cdi generate --output %[1]s makes it", file)
+		return nil, fmt.Errorf("cannot read %s: there is no such file; dispatch cdi generate --output %[1]s makes it",
+			file)
 	}
 	if err == nil && st.Size() > specLimit {
 		err = fmt.Errorf("it has %d bytes, more than %d", st.Size(), specLimit)
@@ -37,7 +38,7 @@ func ReadSpec(r host.Root, file string) (*specs.Spec, error) {
 	return s, nil
 }
 
-// Decode reads a description's content and holds it against CDI's rules.
+// Decode reads a description and validates it against CDI's rules.
 func Decode(data []byte) (*specs.Spec, error) {
 	s, err := cdilib.ParseSpec(data)
 	if err != nil {
@@ -61,10 +62,10 @@ func deviceNodes(s *specs.Spec) (all [][]*specs.DeviceNode) {
 	return all
 }
 
-// Differences says in what a description is not the machine's; nil is a machine
-// without GPUs. What counts is what a container gets under each name, so that the file
-// of another tool, which has /dev/kfd in each device and no names by unique id or slot, can be
-// right.
+// Differences lists the differences between a description and the machine; nil means a
+// machine without GPUs. It compares the nodes that a container gets under each name. So the
+// file of another tool can be correct, even with /dev/kfd in each device and without names
+// by unique id or slot.
 func Differences(file, machine *specs.Spec) (diffs []string) {
 	if file.Kind != Kind {
 		return []string{fmt.Sprintf("it describes %s, not %s", file.Kind, Kind)}
@@ -97,7 +98,7 @@ func Differences(file, machine *specs.Spec) (diffs []string) {
 
 const byIndex, byID, bySlot = "index", "unique id", "slot"
 
-// kindOf is what a name goes by; that of all GPUs is there wherever indexes are.
+// kindOf returns the kind of a name. The name of all GPUs belongs to the indexes.
 func kindOf(name string) string {
 	switch {
 	case strings.HasPrefix(name, "GPU-"):
@@ -108,7 +109,7 @@ func kindOf(name string) string {
 	return byIndex
 }
 
-// given are the nodes that a container gets under each name.
+// given returns the nodes that a container gets under each name.
 func given(s *specs.Spec) map[string][]*specs.DeviceNode {
 	of := map[string][]*specs.DeviceNode{}
 	for _, d := range s.Devices {
@@ -117,7 +118,7 @@ func given(s *specs.Spec) map[string][]*specs.DeviceNode {
 	return of
 }
 
-// unlike compares the nodes of one name; one that is there twice is one.
+// unlike compares the nodes of one name, ignoring duplicates.
 func unlike(has, want []*specs.DeviceNode) (texts []string) {
 	find := func(in []*specs.DeviceNode, path string) *specs.DeviceNode {
 		if i := slices.IndexFunc(in, func(n *specs.DeviceNode) bool { return n.Path == path }); i >= 0 {
@@ -133,9 +134,11 @@ func unlike(has, want []*specs.DeviceNode) (texts []string) {
 		case n.HostPath != "" && n.HostPath != n.Path:
 			texts = append(texts, fmt.Sprintf("%s is %s of the host", n.Path, n.HostPath))
 		case n.Major != w.Major || n.Minor != w.Minor:
-			texts = append(texts, fmt.Sprintf("%s is %d:%d, on the machine %d:%d", n.Path, n.Major, n.Minor, w.Major, w.Minor))
+			texts = append(texts, fmt.Sprintf("%s is %d:%d, on the machine %d:%d", n.Path, n.Major, n.Minor, w.Major,
+				w.Minor))
 		case n.FileMode != nil && n.FileMode.Perm() != w.FileMode.Perm():
-			texts = append(texts, fmt.Sprintf("%s has mode %04o, on the machine %04o", n.Path, n.FileMode.Perm(), w.FileMode.Perm()))
+			texts = append(texts, fmt.Sprintf("%s has mode %04o, on the machine %04o", n.Path, n.FileMode.Perm(),
+				w.FileMode.Perm()))
 		case n.GID != nil && *n.GID != *w.GID:
 			texts = append(texts, fmt.Sprintf("%s has group %d, on the machine %d", n.Path, *n.GID, *w.GID))
 		}

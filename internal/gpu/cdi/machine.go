@@ -14,10 +14,10 @@ import (
 	"concourse-ci-machine/internal/gpu"
 )
 
-// Machine holds what a machine has for containers.
+// Machine holds the AMD GPUs of a machine for containers.
 type Machine struct {
 	Spec *specs.Spec // nil if there is no GPU to describe
-	Left []string    // what is left out, with the reason
+	Left []string    // GPUs left out, with the reason
 	KFD  gpu.KFD
 }
 
@@ -28,7 +28,7 @@ func OfMachine(r host.Root) (m Machine, err error) {
 		return m, err
 	}
 	m.KFD = inv.KFD
-	for _, l := range inv.LeftOf(gpu.AMD) {
+	for _, l := range inv.UnusableOf(gpu.AMD) {
 		m.Left = append(m.Left, l.PCI+": "+l.Detail)
 	}
 	gpus := inv.Of(gpu.AMD)
@@ -40,7 +40,7 @@ func OfMachine(r host.Root) (m Machine, err error) {
 	return m, err
 }
 
-// Listed is one GPU of a description under all its names.
+// Listed describes one GPU of a description with all its names.
 type Listed struct {
 	Name  string   `json:"name"`            // amd.com/gpu=0
 	Other []string `json:"other,omitempty"` // amd.com/gpu=GPU-<unique id>, amd.com/gpu=0000:03:00.0
@@ -48,7 +48,7 @@ type Listed struct {
 	Nodes []string `json:"nodes"` // of this GPU alone, without /dev/kfd
 }
 
-// List are the GPUs of a description in its order; nil has none.
+// List returns the GPUs of a description in its order; none for nil.
 func List(s *specs.Spec) []Listed {
 	list := []Listed{}
 	if s == nil {
@@ -73,8 +73,8 @@ func List(s *specs.Spec) []Listed {
 	return list
 }
 
-// WriteList writes the names as `amd-ctk cdi list` does: each GPU's render nodes below
-// it, cards left out.
+// WriteList writes the names as `amd-ctk cdi list` does: each GPU's render nodes below it,
+// cards left out.
 func WriteList(w io.Writer, list []Listed) error {
 	s := "s"
 	if len(list) == 1 {

@@ -14,14 +14,14 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// saved is where a description lies that was at Path before the charm's own.
-// Container tools do not read files of that name. An earlier one has a number after it.
+// saved is the place of a foreign description that the charm replaced at Path. Container
+// tools ignore files of that name. An earlier one has a number appended.
 const saved = Path + ".before-concourse"
 
 const specLimit = 4 << 20 // bytes
 
-// own reports whether the file at Path is the charm's: it names a GPU by
-// its slot, or has the annotation that the charm's had before. There is no record that could be lost or outlive it.
+// own reports whether the charm wrote the file at Path: it names a GPU by its slot, or has
+// the annotation of earlier releases. A separate record could be lost or outlive the file.
 func own(r host.Root) (there, own bool, err error) {
 	st, err := r.Lstat(Path)
 	switch {
@@ -53,8 +53,8 @@ func own(r host.Root) (there, own bool, err error) {
 	return true, false, nil
 }
 
-// Keep moves a description by somebody else out of the way of the charm's own,
-// to where Gone finds it. One that was moved there before stays beside it.
+// Keep moves a foreign description to saved, from which Gone restores it. Descriptions that
+// were moved earlier stay, too.
 type Keep struct{}
 
 // Diff implements plan.Resource.
@@ -76,8 +76,8 @@ func (Keep) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	return plan.Plan{move(saved, earlier, "it is kept, too"), p[0]}, nil
 }
 
-// earlierSaved returns the name for the description at saved, so that another one can be
-// there; "" if there is none, or if a file beside it is the same.
+// earlierSaved returns a new name for the description at saved; "" if there is none, or if
+// another file has the same content.
 func earlierSaved(r host.Root) (string, error) {
 	if _, err := r.Lstat(saved); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -92,14 +92,14 @@ func earlierSaved(r host.Root) (string, error) {
 		case errors.Is(otherErr, fs.ErrNotExist):
 			return name, nil
 		case err == nil && otherErr == nil && bytes.Equal(data, other):
-			return "", nil // its content is kept there
+			return "", nil // its content is stored there
 		}
 		name = fmt.Sprintf("%s.%d", saved, n)
 	}
 }
 
-// Gone is no description of the charm's: that one is removed, and the one that
-// was there before is put back. One that somebody else made stays.
+// Gone removes the charm's description and restores the previous one. A foreign description
+// stays.
 type Gone struct{ Why string }
 
 // Diff implements plan.Resource.
@@ -109,7 +109,7 @@ func (g Gone) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		return nil, err
 	}
 	if _, err := h.Lstat(saved); err == nil {
-		// One rename does both, so that no run ends between the two.
+		// One rename does both, so that an interrupted run leaves no intermediate state.
 		return plan.Plan{{Op: "put " + Path + " back as it was before", Why: g.Why, Do: func(context.Context) error {
 			return os.Rename(h.Path(saved), h.Path(Path))
 		}}}, nil

@@ -17,7 +17,7 @@ func content(t *testing.T, h host.Host) string {
 	return string(data)
 }
 
-func TestGoingBackIsExact(t *testing.T) {
+func TestRemovalRestoresThePreviousFile(t *testing.T) {
 	for name, before := range map[string]string{
 		"AMD's tool":  `{"cdiVersion":"0.6.0","kind":"amd.com/gpu","devices":[{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/dri/card0"}]}}]}`,
 		"not JSON":    "kind: amd.com/gpu\n",
@@ -48,7 +48,7 @@ func TestGoingBackIsExact(t *testing.T) {
 }
 
 // Each description by somebody else is kept, once. The last one comes back.
-func TestSecondDescriptionOfSomebodyElseLosesNoFirst(t *testing.T) {
+func TestSecondForeignDescriptionKeepsTheFirst(t *testing.T) {
 	h := host.Host{Root: hosttest.Root(t), Runner: hosttest.NewRunner(t), Clock: hosttest.Clock{T: hosttest.Now}}
 	r, _, err := Resource([]gpu.GPU{card(0)}, kfd())
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestSecondDescriptionOfSomebodyElseLosesNoFirst(t *testing.T) {
 }
 
 // A run that is killed between the two moves does the second one later.
-func TestDescriptionsKilledBetweenTwoMovesAreAllKept(t *testing.T) {
+func TestInterruptedMovesLoseNoDescription(t *testing.T) {
 	h := host.Host{Root: hosttest.Root(t), Runner: hosttest.NewRunner(t), Clock: hosttest.Clock{T: hosttest.Now}}
 	hosttest.Put(t, h.Root, saved, "first")
 	hosttest.Put(t, h.Root, Path, "second")
@@ -100,7 +100,7 @@ func TestOwnDescriptionIsRemoved(t *testing.T) {
 
 // The charm's descriptions named no slots once, and had annotations instead. An upgrade
 // that moved one away would put it back when the charm goes.
-func TestOlderDescriptionIsWrittenAnew(t *testing.T) {
+func TestOlderDescriptionIsReplaced(t *testing.T) {
 	r, _, err := Resource([]gpu.GPU{card(0)}, kfd())
 	require.NoError(t, err)
 	h, written := install(t, r)

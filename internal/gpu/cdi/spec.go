@@ -1,7 +1,6 @@
-// Package cdi describes the unit's AMD GPUs in the Container Device Interface
-// (CDI), so that they have names that container tools understand. It decides
-// nothing about which GPUs a task gets, looks at no device, and never writes a
-// node without its number.
+// Package cdi describes the unit's AMD GPUs in the Container Device Interface (CDI), so
+// that container tools have names for them. It never assigns GPUs to tasks, opens no
+// device, and never writes a node without its number.
 package cdi
 
 import (
@@ -22,18 +21,18 @@ import (
 )
 
 const (
-	// Path is where the description lies. No other file below /etc/cdi is ours.
+	// Path is the path of the description. Other files below /etc/cdi do not belong to the
+	// charm.
 	Path = gpu.AMDSpec
 	// Kind is the vendor and class of every device in it.
 	Kind = gpu.AMDKind
-	// All is the name of the device that stands for all GPUs.
+	// All is the name of the device with all GPUs.
 	All = "all"
 )
 
-// Resource is the file with the description of gpus: devices "0" to "N-1" in
-// the order given, "GPU-<unique id>" and the slot for those that have one, and "all". What
-// could not be described is left out, each with its reason in left. Where
-// nothing can be described the file is wanted absent.
+// Resource returns the file that describes gpus: devices "0" to "N-1" in the given order,
+// "GPU-<unique id>" and the slot if the GPU has them, and "all". left lists the GPUs that
+// cannot be described, with reasons. If none can be described, the file must be absent.
 func Resource(gpus []gpu.GPU, kfd gpu.KFD) (r plan.Resource, left []string, err error) {
 	spec, left, err := Spec(gpus, kfd)
 	if err != nil {
@@ -49,9 +48,9 @@ func Resource(gpus []gpu.GPU, kfd gpu.KFD) (r plan.Resource, left []string, err 
 	return resource.File{Path: Path, Data: append(data, '\n'), Mode: 0o644}, left, nil
 }
 
-// Spec is the description itself, nil where no GPU can be described. A GPU
-// that is left out leaves a gap: a number never moves on to another GPU. It has no
-// annotations: with them it would be of CDI 0.6.0, which Podman 4.3 does not read.
+// Spec returns the description, nil if no GPU can be described. A GPU that is left out
+// leaves a gap, so that a number never moves to another GPU. It has no annotations, because
+// they require CDI 0.6.0, which Podman 4.3 does not read.
 func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err error) {
 	spec = &specs.Spec{Kind: Kind}
 	var all []*specs.DeviceNode
@@ -69,7 +68,7 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 		}
 		edits := specs.ContainerEdits{DeviceNodes: nodes}
 		spec.Devices = append(spec.Devices, specs.Device{Name: strconv.Itoa(i), ContainerEdits: edits})
-		// A name that two GPUs claim names neither of them.
+		// A name that two GPUs claim is left out.
 		if id := idOf(g); g.UniqueID != "" && named[id] == 1 {
 			byID = append(byID, specs.Device{Name: id, ContainerEdits: edits})
 		}
@@ -83,8 +82,8 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 	}
 	spec.Devices = slices.Concat(spec.Devices, byID, bySlot)
 	spec.Devices = append(spec.Devices, specs.Device{Name: All, ContainerEdits: specs.ContainerEdits{DeviceNodes: all}})
-	// /dev/kfd belongs to no single GPU. Once at the top it comes with every
-	// device, and no container gets it twice.
+	// /dev/kfd belongs to no single GPU. At the top level it is part of every device, and a
+	// container gets it only once.
 	switch n, ok := node(kfd.Node); {
 	case !kfd.Usable():
 		left = append(left, "/dev/kfd: "+kfd.Text())
@@ -104,7 +103,7 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 
 func idOf(g gpu.GPU) string { return "GPU-" + g.UniqueID }
 
-// nodesOf returns the nodes of one GPU, or why there is not all of them.
+// nodesOf returns the nodes of one GPU, or the reason why one is missing.
 func nodesOf(g gpu.GPU) (nodes []*specs.DeviceNode, reason string) {
 	render, ok := node(g.Render)
 	if !ok {
@@ -128,8 +127,8 @@ func noNumber(n host.Node) string {
 	return n.Path + ": its device number is not known"
 }
 
-// node describes a character device. No driver has major 0: such a node is
-// one that nobody looked at, and a container with it would have a dead device.
+// node describes a character device. No driver has major 0: the number of such a node was
+// not read, and a container would get a dead device.
 func node(n host.Node) (*specs.DeviceNode, bool) {
 	if n.Path == "" || n.Major == 0 {
 		return nil, false
@@ -139,8 +138,8 @@ func node(n host.Node) (*specs.DeviceNode, bool) {
 		FileMode: &mode, UID: &uid, GID: &gid, Permissions: "rw"}, true
 }
 
-// validate holds the description against the CDI library's own rules, which
-// container tools apply when they read the file.
+// validate applies the CDI library's own rules, as container tools do when they read the
+// file.
 func validate(spec *specs.Spec) error {
 	if err := specs.ValidateVersion(spec); err != nil {
 		return err
@@ -162,4 +161,30 @@ func validate(spec *specs.Spec) error {
 		}
 	}
 	return nil
+}
+
+// Nodes returns the device nodes of a task that gets only this GPU, which has this index,
+// according to Path: /dev/kfd first. It fails if the description is older than the GPU's
+// place.
+func Nodes(r host.Root, index int, g gpu.GPU) ([]*specs.DeviceNode, error) {
+	data, err := r.ReadFile(Path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read which nodes GPU %d has: %w", index, err)
+	}
+	var spec specs.Spec
+	if err := json.Unmarshal(data, &spec); err != nil {
+		return nil, fmt.Errorf("cannot decode %s: %w", Path, err)
+	}
+	for _, d := range spec.Devices {
+		nodes := d.ContainerEdits.DeviceNodes
+		is := func(n *specs.DeviceNode) bool {
+			return n != nil && n.Path == g.Render.Path && n.Major == int64(g.Render.Major) &&
+				n.Minor == int64(g.Render.Minor)
+		}
+		if d.Name == strconv.Itoa(index) && slices.ContainsFunc(nodes, is) {
+			return append(slices.Clone(spec.ContainerEdits.DeviceNodes), nodes...), nil
+		}
+	}
+	return nil, fmt.Errorf("cannot find GPU %d with its node %s in %s: it is described anew within a minute", index,
+		g.Render.Path, Path)
 }

@@ -145,7 +145,7 @@ func TestNodeWithoutNumberIsNeverWritten(t *testing.T) {
 		"a number never moves on to another GPU")
 }
 
-func TestUnusableKFDIsLeftOutWithItsReason(t *testing.T) {
+func TestUnusableKFDIsReportedWithItsReason(t *testing.T) {
 	for name, k := range map[string]gpu.KFD{
 		"of another driver": {State: gpu.KFDWrongMajor, Node: device("/dev/kfd", 200, 0), WantMajor: 235},
 		"without number":    {State: gpu.KFDPresent, Node: host.Node{Path: "/dev/kfd", Any: true}},
@@ -174,7 +174,7 @@ func TestNameThatTwoGPUsClaimNamesNeither(t *testing.T) {
 }
 
 // AMD's tool names GPUs by index alone.
-func TestKindOfNameThatADescriptionDoesNotHaveIsNotMissing(t *testing.T) {
+func TestAbsentKindOfNameIsNotADifference(t *testing.T) {
 	machine, _, err := Spec([]gpu.GPU{card(0), card(1)}, kfd())
 	require.NoError(t, err)
 	for without, want := range map[string][]string{
@@ -193,7 +193,7 @@ func TestKindOfNameThatADescriptionDoesNotHaveIsNotMissing(t *testing.T) {
 	}
 }
 
-func TestNameThatCDIRefusesIsAnError(t *testing.T) {
+func TestInvalidCDINameIsAnError(t *testing.T) {
 	g := card(0)
 	g.UniqueID = "a b"
 	_, _, err := Resource([]gpu.GPU{g}, kfd())

@@ -1,9 +1,9 @@
-// Package cdispec reads CDI specs (container-device-interface, SPEC.md), as far
-// as the wrapper applies them, and refuses what it would otherwise leave out in
-// silence. It opens no file and looks at no device.
+// Package cdispec reads CDI specs (container-device-interface, SPEC.md) as far as the
+// wrapper applies them. It rejects every other edit instead of dropping it silently. It
+// opens no files and no devices.
 //
-// The CDI library itself is not used here: it costs 0.3 ms at each start, and its
-// way of injecting fails in user namespaces.
+// The CDI library is not used here: it costs 0.3 ms at each start, and its injection fails
+// in user namespaces.
 package cdispec
 
 import (
@@ -17,7 +17,7 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// Spec is one spec file.
+// Spec holds one spec file.
 type Spec struct {
 	File    string
 	Kind    string
@@ -25,12 +25,11 @@ type Spec struct {
 	edits   rawjson.Value // containerEdits of the spec
 }
 
-// Device is one device of a spec. Its edits stay as they are until somebody asks
-// for the device.
+// Device describes one device of a spec. Its edits are decoded on demand.
 type Device struct {
 	Spec  *Spec
 	Name  string
-	PCI   string // of its annotation, or of its name where that is a slot; "" where neither says
+	PCI   string // from its annotation, or from its name if that is a slot; otherwise ""
 	edits rawjson.Value
 }
 
@@ -93,7 +92,7 @@ func (s *Spec) decode(root rawjson.Value) (version string, err error) {
 	return version, nil
 }
 
-// Nodes are the paths of the device's own nodes, sorted. They tell devices apart.
+// Nodes returns the paths of the device's own nodes, sorted. They distinguish devices.
 func (d Device) Nodes() (paths []string, err error) {
 	list, err := d.edits.Of("deviceNodes", rawjson.Array)
 	if err != nil {
@@ -110,7 +109,7 @@ func (d Device) Nodes() (paths []string, err error) {
 	return paths, nil
 }
 
-// Find looks devices up by their full CDI names.
+// Find returns devices by their full CDI names.
 func Find(specs []*Spec, names []string) (devices []Device, err error) {
 	for _, full := range names {
 		kind, name, _ := strings.Cut(full, "=")

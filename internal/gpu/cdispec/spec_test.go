@@ -32,7 +32,7 @@ func file(t testing.TB, path string) string {
 	return string(data)
 }
 
-func TestDevicesGiveEachPathOnceAndTheSpecsOwnFirst(t *testing.T) {
+func TestEditsHaveEachPathOnceAndTheSpecsFirst(t *testing.T) {
 	e, err := resolved(file(t, "../../oci/testdata/amd.json"), "amd.com/gpu=1", "amd.com/gpu=all", "amd.com/gpu=GPU-3c4d")
 	require.NoError(t, err)
 	var paths []string
@@ -43,14 +43,14 @@ func TestDevicesGiveEachPathOnceAndTheSpecsOwnFirst(t *testing.T) {
 	require.Equal(t, []string{"/dev/kfd", "/dev/dri/card1", "/dev/dri/renderD129", "/dev/dri/card0", "/dev/dri/renderD128"}, paths)
 }
 
-func TestUnknownDeviceIsRefusedWithThoseThereAre(t *testing.T) {
+func TestUnknownDeviceErrorListsTheDevices(t *testing.T) {
 	_, err := resolved(file(t, "../../oci/testdata/amd.json"), "amd.com/gpu=GPU-gone")
 	require.EqualError(t, err, "cannot find GPU amd.com/gpu=GPU-gone: the CDI specs have of amd.com/gpu: 0, 1, all, GPU-1a2b, GPU-3c4d")
 	_, err = resolved(file(t, "../../oci/testdata/amd.json"), "nvidia.com/gpu=0")
 	require.ErrorContains(t, err, "have of nvidia.com/gpu: none")
 }
 
-func TestSpecsThatCannotBeAppliedAreRefused(t *testing.T) {
+func TestUnsupportedSpecsAreRejected(t *testing.T) {
 	const head = `{"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[{"name":"0","containerEdits":{`
 	for in, want := range map[string]string{
 		`{"cdiVersion":"2.0.0","kind":"a/b"}`: `is not 0.x or 1.x`,

@@ -1,8 +1,7 @@
-// Package drm asks a GPU's device nodes whether they work: it opens them as a
-// program that computes would, and asks a DRM node for its driver. It is the
-// only part of the charm that opens such a node. It never sends work, maps
-// memory or changes a setting; opening a render node may wake a GPU that
-// sleeps, which is why nothing does this unless somebody asks.
+// Package drm checks that a GPU's device nodes work: it opens them as a compute program
+// would, and queries the driver of a DRM node. It is the only part of the charm that opens
+// such a node. It never sends work, maps memory or changes a setting. Opening a render node
+// may wake a suspended GPU, so this runs only on request.
 package drm
 
 import (
@@ -14,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Version is a driver's answer to DRM_IOCTL_VERSION. The numbers are those of
-// its interface, not of a release.
+// Version holds a driver's answer to DRM_IOCTL_VERSION. The numbers belong to its
+// interface, not to a release.
 type Version struct {
 	Name                string // amdgpu, nvidia-drm, nouveau
 	Major, Minor, Patch int32
@@ -25,8 +24,8 @@ func (v Version) String() string {
 	return fmt.Sprintf("%s %d.%d.%d", v.Name, v.Major, v.Minor, v.Patch)
 }
 
-// version is struct drm_version (include/uapi/drm/drm.h). The lengths are the
-// room at the pointers when asking, and what there is to say in the answer.
+// version is struct drm_version (include/uapi/drm/drm.h). The lengths are the buffer sizes
+// in the request, and the text lengths in the answer.
 type version struct {
 	major, minor, patch int32
 	nameLen             uintptr // __kernel_size_t
@@ -37,19 +36,18 @@ type version struct {
 	desc                *byte
 }
 
-// ioctlVersion is DRM_IOWR(0x00, struct drm_version): read and write in the
-// two highest bits, the size from bit 16, 'd' from bit 8. Size and layout are
-// those of 64-bit machines, as are the charm's builds.
+// ioctlVersion is DRM_IOWR(0x00, struct drm_version): read and write in the two highest
+// bits, the size from bit 16, 'd' from bit 8. Size and layout are for 64-bit machines, as
+// are the charm's builds.
 const ioctlVersion = 3<<30 | unsafe.Sizeof(version{})<<16 | 'd'<<8
 
-// maxName is longer than any driver's name.
+// maxName exceeds the length of any driver's name.
 const maxName = 64
 
 var errNotDevice = errors.New("not a character device")
 
-// Open opens a character device for reading and writing, and closes it. This
-// is what /dev/kfd has to allow. Errors here tell what did not work and leave
-// out the path, which the caller knows.
+// Open opens a character device for reading and writing, as /dev/kfd must allow, and closes
+// it. Errors leave out the path, which the caller has.
 func Open(path string) error {
 	fd, err := open(path)
 	if err != nil {
@@ -58,7 +56,7 @@ func Open(path string) error {
 	return unix.Close(fd)
 }
 
-// Ask opens a DRM node for reading and writing and asks for its driver.
+// Ask opens a DRM node for reading and writing and queries its driver.
 func Ask(path string) (Version, error) {
 	fd, err := open(path)
 	if err != nil {
@@ -88,12 +86,12 @@ func open(path string) (int, error) {
 	return fd, nil
 }
 
-// ask sends the request; ioctl is the kernel's, but in tests.
+// ask sends the request. Tests replace ioctl.
 func ask(ioctl func(*version) unix.Errno) (Version, error) {
 	name := make([]byte, maxName)
 	v := &version{nameLen: maxName, name: &name[0]}
 	errno := ioctl(v)
-	for errno == unix.EINTR || errno == unix.EAGAIN { // as libdrm does
+	for errno == unix.EINTR || errno == unix.EAGAIN { // as in libdrm
 		errno = ioctl(v)
 	}
 	runtime.KeepAlive(name)

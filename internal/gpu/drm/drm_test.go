@@ -21,14 +21,14 @@ func TestRequestIsTheKernels(t *testing.T) {
 }
 
 // Every machine has character devices that are no GPUs.
-func TestOtherDevicesAreNotTakenForDRM(t *testing.T) {
+func TestOtherDevicesAreNotDRM(t *testing.T) {
 	require.NoError(t, Open("/dev/null"))
 	_, err := Ask("/dev/null")
 	require.EqualError(t, err, "it is no DRM device: inappropriate ioctl for device")
 	require.ErrorIs(t, err, unix.ENOTTY)
 }
 
-func TestWhatCannotBeOpenedSaysWhy(t *testing.T) {
+func TestOpenErrorHasTheReason(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -45,7 +45,7 @@ func TestWhatCannotBeOpenedSaysWhy(t *testing.T) {
 	}
 }
 
-func TestClosedNodeIsRefused(t *testing.T) {
+func TestForbiddenNodeIsAnError(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may open everything")
 	}

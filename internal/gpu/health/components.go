@@ -1,6 +1,6 @@
 package health
 
-import "concourse-ci-machine/internal/gpu/amd/amdgpu"
+import "concourse-ci-machine/internal/gpu/reading"
 
 // Component is one part of the score.
 type Component string
@@ -15,20 +15,20 @@ const (
 	PCIe        Component = "PCIe"
 )
 
-// Weights are the parts of the score; those of components that there are no values for
-// are shared out among the others.
+// Weights are the shares of the components in the score. The weights of components without
+// values are distributed over the others.
 var Weights = map[Component]float64{Errors: .25, Temperature: .20, Throttling: .15, Events: .15, Links: .15, PCIe: .10}
 
-// part is a component with its score, 0 to 100, and what costs it. A fault without a
-// kind is told by a gate.
+// part holds the score of a component, 0 to 100, and the fault that lowers it. A gate
+// reports a fault without a kind.
 type part struct {
 	component Component
 	score     float64
 	fault     Fault
 }
 
-// measure gives the components that there are values for.
-func measure(s *amdgpu.State) (parts []part) {
+// measure returns the components with values.
+func measure(s *reading.State) (parts []part) {
 	add := func(c Component, score float64, f Fault) {
 		parts = append(parts, part{c, max(0, min(100, score)), f})
 	}
@@ -40,9 +40,10 @@ func measure(s *amdgpu.State) (parts []part) {
 		add(Temperature, slope(t.Now.Value/t.Critical.Value, .75, 100, .90, 70, 1, 30),
 			Fault{Kind: Hot, Component: t.Sensor, Value: t.Now.Value, Limit: t.Critical.Value})
 	} else if t := s.Temperature; s.APU() && t.Now.Known && !s.Suspended() {
-		// The limit is not the GPU's own word, and APUs are made to run at it: a warning at most.
-		add(Temperature, max(30, slope(t.Now.Value/amdgpu.APULimit, .95, 100, 1, 70, 1.05, 30)),
-			Fault{Kind: Hot, Component: t.Sensor, Value: t.Now.Value, Limit: amdgpu.APULimit})
+		// The GPU does not report this limit, and APUs are designed to run at it: at most a
+		// warning.
+		add(Temperature, max(30, slope(t.Now.Value/reading.APULimit, .95, 100, 1, 70, 1.05, 30)),
+			Fault{Kind: Hot, Component: t.Sensor, Value: t.Now.Value, Limit: reading.APULimit})
 	}
 	if share := s.Throttling.ThermalShare; share.Known && !s.Suspended() {
 		add(Throttling, throttled(share.Value), Fault{Kind: Throttled, Value: share.Value})
@@ -69,8 +70,8 @@ func measure(s *amdgpu.State) (parts []part) {
 	return parts
 }
 
-// counted judges error counters. An uncorrectable one has a gate, which tells of it.
-func counted(e *amdgpu.Errors) (float64, Fault) {
+// counted judges error counters. Uncorrectable errors have a gate.
+func counted(e *reading.Errors) (float64, Fault) {
 	byDeferred, byCorrectable := 100.0, 100.0
 	switch {
 	case e.Uncorrectable > 0:
@@ -94,8 +95,8 @@ func counted(e *amdgpu.Errors) (float64, Fault) {
 	return byCorrectable, Fault{Kind: CorrectableErrors, Value: float64(e.Correctable)}
 }
 
-// slope is 100 up to x1, falls in straight lines to y2 at x2 and y3 at x3, and
-// is 0 beyond.
+// slope returns y1 up to x1, falls in straight lines to y2 at x2 and y3 at x3, and returns
+// 0 beyond.
 func slope(x, x1, y1, x2, y2, x3, y3 float64) float64 {
 	switch {
 	case x <= x1:
@@ -128,8 +129,8 @@ func events(n int) float64 {
 	return 70 - 15*float64(n-1)
 }
 
-// link judges the link to the machine. It is slow to save power unless the GPU is busy.
-func link(p *amdgpu.PCIe, busy bool) (score float64, f Fault) {
+// link judges the link to the machine. An idle GPU slows it to save power.
+func link(p *reading.PCIe, busy bool) (score float64, f Fault) {
 	score, f = 100*p.Lanes.Value/p.LanesMax.Value, Fault{Kind: Narrow, Value: p.Lanes.Value, Limit: p.LanesMax.Value}
 	if busy && p.Speed.Known && p.SpeedMax.Known {
 		if s := 100 * p.Speed.Value / p.SpeedMax.Value; s < score {

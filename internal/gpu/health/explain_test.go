@@ -5,36 +5,36 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
-func TestWhatIsWrongIsExplained(t *testing.T) {
-	counted := func(e amdgpu.Errors) amdgpu.State {
-		return amdgpu.State{Alive: true, RAS: amdgpu.RAS{Errors: &e}}
+func TestFaultsAreExplained(t *testing.T) {
+	counted := func(e reading.Errors) reading.State {
+		return reading.State{Alive: true, RAS: reading.RAS{Errors: &e}}
 	}
-	with := func(change func(*amdgpu.State)) amdgpu.State {
-		s := counted(amdgpu.Errors{})
+	with := func(change func(*reading.State)) reading.State {
+		s := counted(reading.Errors{})
 		change(&s)
 		return s
 	}
-	bad := &amdgpu.BadPages{Retired: 3}
+	bad := &reading.BadPages{Retired: 3}
 	for _, c := range []struct {
-		s    amdgpu.State
+		s    reading.State
 		want []int
 	}{
-		{amdgpu.State{Alive: true}, nil},
-		{counted(amdgpu.Errors{}), nil},
-		{counted(amdgpu.Errors{Correctable: 5}), nil}, // not well, but well enough
-		{amdgpu.State{Alive: true, RAS: amdgpu.RAS{BadPages: bad}}, []int{1}},
-		{amdgpu.State{Hangs: amdgpu.Hangs{Signals: []string{amdgpu.SignalReset}}}, []int{2}},
-		{with(func(s *amdgpu.State) { s.Hangs.InDay = 5 }), []int{2}},
-		{with(func(s *amdgpu.State) { s.PCIe.Lanes, s.PCIe.LanesMax = known(4), known(16) }), []int{3}},
-		{amdgpu.State{Alive: true, Temperatures: hot("edge", 99)}, []int{4}},
-		{with(func(s *amdgpu.State) { s.Throttling.ThermalShare = known(.9) }), []int{4}},
-		{counted(amdgpu.Errors{Correctable: 2000}), []int{6}},
-		{counted(amdgpu.Errors{Deferred: 1}), []int{7}},
-		{amdgpu.State{Alive: true, RAS: amdgpu.RAS{Errors: &amdgpu.Errors{Uncorrectable: 1}, BadPages: bad}}, []int{1, 7}},
-		{with(func(s *amdgpu.State) { s.XGMI.Links = links(1, 8) }), []int{8}},
+		{reading.State{Alive: true}, nil},
+		{counted(reading.Errors{}), nil},
+		{counted(reading.Errors{Correctable: 5}), nil}, // not well, but well enough
+		{reading.State{Alive: true, RAS: reading.RAS{BadPages: bad}}, []int{1}},
+		{reading.State{Hangs: reading.Hangs{Signals: []string{reading.SignalReset}}}, []int{2}},
+		{with(func(s *reading.State) { s.Hangs.InDay = 5 }), []int{2}},
+		{with(func(s *reading.State) { s.PCIe.Lanes, s.PCIe.LanesMax = known(4), known(16) }), []int{3}},
+		{reading.State{Alive: true, Temperatures: hot("edge", 99)}, []int{4}},
+		{with(func(s *reading.State) { s.Throttling.ThermalShare = known(.9) }), []int{4}},
+		{counted(reading.Errors{Correctable: 2000}), []int{6}},
+		{counted(reading.Errors{Deferred: 1}), []int{7}},
+		{reading.State{Alive: true, RAS: reading.RAS{Errors: &reading.Errors{Uncorrectable: 1}, BadPages: bad}}, []int{1, 7}},
+		{with(func(s *reading.State) { s.XGMI.Links = links(1, 8) }), []int{8}},
 	} {
 		j := Assess(&c.s)
 		var got []int

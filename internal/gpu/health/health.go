@@ -1,46 +1,46 @@
-// Package health judges one GPU by what a reading of it told. It is a pure function of
-// that State: it reads nothing and keeps nothing. What is wrong comes as typed faults;
-// text.go alone makes sentences of them.
+// Package health judges one GPU by a reading. It is a pure function of that State: it reads
+// nothing and stores nothing. Faults are typed values; only their Text method turns them into words.
 //
-// First come the gates, each of which alone makes a GPU critical and holds its
-// score at 30 or less, because no average may hide them: the GPU hangs or does
-// not answer (score 0), has had an uncorrectable memory error since the driver
-// was loaded, or has bad memory pages.
+// Each gate alone makes a GPU critical and limits its score to 30, because no average may
+// hide it:
 //
-// Then the score, 0 to 100, is the weighted mean of the components that there
-// are inputs for; the weights of the others are shared out among these:
+//   - the GPU hangs or does not answer (score 0)
+//   - it has had an uncorrectable memory error since the driver was loaded
+//   - it has bad memory pages
+//
+// Otherwise the score, 0 to 100, is the weighted mean of the components with values. The
+// weights of the other components are distributed over these:
 //
 //	errors       .25  deferred: 1 or more 70, 10 or more 40
 //	                  correctable: 1 or more 90, 100 or more 70, 1000 or more 40
 //	temperature  .20  as a share of the sensor's critical temperature:
 //	                  up to .75 100, falling to 70 at .90, to 30 at 1, and 0 from there;
-//	                  of an APU, whose driver gives none, as a share of amdgpu.APULimit:
+//	                  of an APU, which has none, as a share of reading.APULimit:
 //	                  up to .95 100, falling to 70 at 1 and to 30 at 1.05, and never less
 //	throttling   .15  share of time under a thermal limit: 0 100, falling to
 //	                  70 at .1, to 30 at .5, to 0 at 1
 //	events       .15  hangs and resets in a day: 0 100, 1 70, 2 55, 3 40, 4 25, more 0
-//	links        .15  XGMI links that are up: all 100, else 70 times their share
+//	links        .15  XGMI links that are up: all 100, otherwise 70 times their share
 //	pcie         .10  100 times width over maximum, and speed over maximum while
 //	                  the GPU is busy (an idle link is slow to save power);
 //	                  replays: over .1 a second at most 70, over 1 at most 40
 //
-// The state is the worse of two: that of the score (healthy from 80, warning
-// from 50) and that of the worst component (healthy from 80, warning from 30).
-// A score that contradicts the state is lowered to 79 or 49. If neither errors, nor
-// temperature nor throttling are known, the state is unknown and there is no score:
-// a GPU that reports nothing is not a healthy one.
+// The state is the worse of the score's state (healthy from 80, warning from 50) and the
+// worst component's state (healthy from 80, warning from 30). A score that contradicts the
+// state is lowered to 79 or 49. If errors, temperature and throttling are all unknown, the
+// state is unknown without a score: a GPU that reports nothing is not a healthy GPU.
 package health
 
 import (
 	"math"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
 // State is the judgement in a word.
 type State string
 
-// The states, best first; Unknown is none of the others.
+// The states, best first; Unknown has no rank.
 const (
 	Healthy  State = "healthy"
 	Warning  State = "warning"
@@ -48,19 +48,19 @@ const (
 	Unknown  State = "unknown"
 )
 
-// Judgement is what a GPU's state comes to.
+// Judgement holds the result of Assess.
 type Judgement struct {
 	State State
-	Score float64 // 0 to 100; NaN where the state is Unknown
-	// Faults are what is wrong; of a healthy GPU, what costs its score.
+	Score float64 // 0 to 100; NaN if the state is Unknown
+	// Faults are the defects; for a healthy GPU, the deductions from its score.
 	Faults []Fault
-	// Checked are the components that there were values for.
+	// Checked lists the components with values.
 	Checked   []Component
-	Suspended bool // most values are missing, for a good reason
+	Suspended bool // most values are missing, which is correct
 }
 
 // Assess judges a GPU by a reading.
-func Assess(s *amdgpu.State) Judgement {
+func Assess(s *reading.State) Judgement {
 	var gates []Fault
 	if len(s.Hangs.Signals) > 0 {
 		gates = append(gates, Fault{Kind: Hang, Signals: s.Hangs.Signals})
@@ -80,9 +80,10 @@ func Assess(s *amdgpu.State) Judgement {
 	return judge(gates, measure(s), s.Suspended())
 }
 
-// Silent judges a GPU whose driver does not come back from reading a file.
+// Silent judges a GPU with a driver that hangs while reading a file.
 func Silent(file string) Judgement {
-	return judge([]Fault{{Kind: Hang, Signals: []string{amdgpu.SignalTimeout}}, {Kind: Unreadable, File: file}}, nil, false)
+	return judge([]Fault{{Kind: Hang, Signals: []string{reading.SignalTimeout}}, {Kind: Unreadable, File: file}}, nil,
+		false)
 }
 
 // judge weighs the parts; the package comment has the rules.
@@ -132,7 +133,7 @@ func (j *Judgement) checked(c Component) bool {
 	return false
 }
 
-// most is the score that the faults of gates leave.
+// most returns the highest score that the gates allow.
 func most(gates []Fault) float64 {
 	for _, f := range gates {
 		if f.Kind == Hang || f.Kind == Unreadable {

@@ -1,5 +1,5 @@
-// Package kernellog reads what the kernel's log has on some devices. It knows the form of
-// its records, and nothing of what they are about.
+// Package kernellog reads the kernel's log about some devices. It parses the records, and
+// never interprets their meaning.
 package kernellog
 
 import (
@@ -19,16 +19,16 @@ import (
 
 const (
 	file = "/dev/kmsg"
-	// Bounds of what is read, and of what is returned.
+	// Bounds of the input and of the result.
 	maxRecords = 100_000
-	maxRecord  = 8 << 10 // bytes; more than one record can be (CONSOLE_EXT_LOG_MAX)
+	maxRecord  = 8 << 10 // bytes; more than the longest record (CONSOLE_EXT_LOG_MAX)
 	maxLines   = 40
 	maxLine    = 300 // runes
 )
 
-// Lines returns the last lines that the kernel wrote of the devices, each after its time.
-// The devices are PCI addresses. A kind of line that is frequent leaves the other kinds their
-// place, see kindOf. Most containers may not read the log: that is the error.
+// Lines returns the last lines of the kernel about the devices, each with its time. The
+// devices are PCI addresses. A frequent kind of line does not displace the other kinds, see
+// kindOf. It fails if the log cannot be read, as in most containers.
 func Lines(from, to time.Time, devices []string) ([]string, error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -43,14 +43,15 @@ func Lines(from, to time.Time, devices []string) ([]string, error) {
 	return read(reader(fd), boot, from, to, devices)
 }
 
-// reader is the file as it is: os.File would wait for records to come.
+// reader reads without waiting: os.File would block until a record is written.
 type reader int
 
 func (r reader) Read(data []byte) (int, error) {
 	for {
 		n, err := unix.Read(int(r), data)
 		switch {
-		case errors.Is(err, syscall.EINTR), errors.Is(err, syscall.EPIPE): // with EPIPE records were overwritten: the next is there
+		case errors.Is(err, syscall.EINTR),
+			errors.Is(err, syscall.EPIPE): // with EPIPE records were overwritten, the next can be read
 			continue
 		case errors.Is(err, syscall.EAGAIN), err == nil && n == 0:
 			return 0, io.EOF
@@ -61,7 +62,7 @@ func (r reader) Read(data []byte) (int, error) {
 	}
 }
 
-// read gets one record from each Read.
+// read returns one record for each Read.
 func read(log io.Reader, boot, from, to time.Time, devices []string) (lines []string, err error) {
 	var kept []line
 	data := make([]byte, maxRecord)
@@ -81,7 +82,7 @@ func read(log io.Reader, boot, from, to time.Time, devices []string) (lines []st
 		}
 		kept = append(kept, line{kindOf(about), at.UTC().Format("15:04:05.000 ") + sanitize.Line(text, maxLine)})
 		if len(kept) > maxLines {
-			kept = lessOfMostFrequent(kept)
+			kept = dropFromMostFrequent(kept)
 		}
 	}
 	for _, l := range kept {
@@ -92,8 +93,8 @@ func read(log io.Reader, boot, from, to time.Time, devices []string) (lines []st
 
 type line struct{ kind, text string }
 
-// lessOfMostFrequent removes the oldest line of the kind that has the most lines.
-func lessOfMostFrequent(lines []line) []line {
+// dropFromMostFrequent removes the oldest line of the kind that has the most lines.
+func dropFromMostFrequent(lines []line) []line {
 	count := map[string]int{}
 	for _, l := range lines {
 		count[l.kind]++
@@ -107,9 +108,9 @@ func lessOfMostFrequent(lines []line) []line {
 	return slices.Delete(lines, oldest, oldest+1)
 }
 
-// parse takes "4,812,93847562,-;text" apart (Documentation/ABI/testing/dev-kmsg): the time
-// since the boot in microseconds, and the first line. Records of processes, whose facility
-// is not the kernel's 0, are not ok.
+// parse splits "4,812,93847562,-;text" (Documentation/ABI/testing/dev-kmsg) into the time
+// since the boot in microseconds, and the first line. ok is false for records of processes,
+// which have a facility other than the kernel's 0.
 func parse(record string) (after time.Duration, text string, ok bool) {
 	prefix, text, found := strings.Cut(record, ";")
 	fields := strings.SplitN(prefix, ",", 4)
@@ -124,10 +125,11 @@ func parse(record string) (after time.Duration, text string, ok bool) {
 	return time.Duration(us) * time.Microsecond, text, true
 }
 
-// cutDevice cuts "amdgpu 0000:03:00.0: text", as drivers write of a device, into its address
-// and the text (linux/dev_printk.h). An address elsewhere in a line can be a process's name,
-// which a task chooses. The kernel cuts such a name to 15 bytes (TASK_COMM_LEN), so with
-// a driver's name of three letters before the address a line can't begin with one.
+// cutDevice splits "amdgpu 0000:03:00.0: text", the form of drivers' messages about a
+// device, into its address and the text (linux/dev_printk.h). An address elsewhere in a
+// line can be a process's name, which a task chooses. The kernel cuts such a name to 15
+// bytes (TASK_COMM_LEN). So a line cannot begin with a fake one, which requires a driver's
+// name of three letters before the address.
 func cutDevice(line string) (device, text string) {
 	driver, rest, _ := strings.Cut(line, " ")
 	device, text, found := strings.Cut(rest, ": ")
@@ -137,8 +139,8 @@ func cutDevice(line string) (device, text string) {
 	return device, text
 }
 
-// kindOf returns the first two words of a text without digits. What follows can be a task's
-// choice, such as its process's name, and would make each line a kind.
+// kindOf returns the first two words of a text without digits. Further words may be chosen
+// by a task, such as its process's name, and would make each line a separate kind.
 func kindOf(text string) string {
 	words := strings.Fields(text)
 	kind := strings.Join(words[:min(len(words), 2)], " ")

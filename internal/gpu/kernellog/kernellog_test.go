@@ -53,7 +53,7 @@ func TestLinesOfTheDevicesInTheirTime(t *testing.T) {
 }
 
 // A task chooses the names of its processes, and how often they fail.
-func TestTaskForgesNoLine(t *testing.T) {
+func TestTaskCannotForgeALine(t *testing.T) {
 	require.Equal(t, []string{"12:00:12.000 pci 0000:03:00.0: BAR 0: no space"}, lines(t,
 		"6,1,11000000,-;0000:03:00.0[712]: segfault at 0 ip 0000 sp 0000 error 4 in sh",
 		"6,2,11000000,-;traps: 0000:03:00.0[712] trap invalid opcode",
@@ -64,7 +64,7 @@ func TestTaskForgesNoLine(t *testing.T) {
 		"4,7,12000000,-;pci 0000:03:00.0: BAR 0: no space"))
 }
 
-func TestFrequentLinesLeaveOthersTheirPlace(t *testing.T) {
+func TestFrequentLinesDoNotDisplaceOthers(t *testing.T) {
 	log := []string{"4,1,10000001,-;amdgpu 0000:03:00.0: amdgpu: ring gfx timeout, signaled seq=17",
 		"4,2,10000002,-;amdgpu 0000:43:00.0: amdgpu: GPU reset begin!"}
 	for i := range 1000 {
@@ -92,7 +92,7 @@ func TestLinesAreBounded(t *testing.T) {
 }
 
 // The kernel's own log, where this machine lets the test read it.
-func TestRealLogComesToAnEnd(t *testing.T) {
+func TestReadingTheRealLogEnds(t *testing.T) {
 	got, err := Lines(time.Unix(0, 0), time.Now().Add(time.Hour), []string{"0000:00:00.0", "0000:03:00.0"})
 	if err != nil {
 		t.Skip("skipped:", err)

@@ -18,25 +18,24 @@ import (
 )
 
 const (
-	// Path is where the description lies, and where the wrapper looks for it.
+	// Path is the path of the description, which the wrapper reads.
 	Path = gpu.NVIDIASpec
 	// Kind is the vendor and class of every device in it.
 	Kind = gpu.NVIDIAKind
-	// mark is the annotation of a description that the charm had made, with what
-	// it was made from. Being in the file itself, it can't be lost or outlive it.
+	// mark is the annotation with the inputs of a description that the charm generated. It
+	// is part of the file, so it cannot be lost or outlive it.
 	mark = "concourse-ci-machine/from"
 	// markVersion is the first CDI version with annotations (SPEC.md, releases).
 	markVersion = "0.6.0"
 
-	// generateTime is for nvidia-ctk, which asks the driver; one that hangs is
-	// abandoned.
+	// generateTime bounds nvidia-ctk, which queries the driver; a hanging one is abandoned.
 	generateTime = 90 * time.Second
 	specLimit    = 4 << 20 // bytes; a machine with 16 GPUs has some 100 KB
 )
 
 var errForeign = errors.New("it is not the charm's")
 
-// specError says why there is no description.
+// specError explains why there is no description.
 type specError struct{ Reason string }
 
 func (e *specError) Error() string { return e.Reason }
@@ -46,8 +45,8 @@ func isSpecError(err error) bool {
 	return errors.As(err, &e)
 }
 
-// readSpec returns what the description was made from, "" where there is none,
-// errForeign where somebody else made it. A damaged one is somebody else's.
+// readSpec returns the inputs of the description, "" if it is missing, errForeign if the
+// charm did not generate it. A damaged description is foreign.
 func readSpec(r host.Root) (from string, err error) {
 	st, err := r.Lstat(Path)
 	switch {
@@ -69,11 +68,11 @@ func readSpec(r host.Root) (from string, err error) {
 	return spec.Annotations[mark], nil
 }
 
-// specified is the description of the GPUs by NVIDIA's own tool, made anew when
-// From differs from what it was made from.
+// specified is the description of the GPUs by NVIDIA's own tool, generated again when From
+// changes.
 type specified struct {
 	From      string
-	Container string // name of this LXD container on its host, "" elsewhere
+	Container string // name of this LXD container on its host, otherwise ""
 }
 
 // Diff implements plan.Resource.
@@ -89,7 +88,8 @@ func (s specified) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		why = "the driver or the GPUs are others than those it was made from"
 	}
 	return plan.Plan{{Op: "write " + Path, Why: why, Do: func(ctx context.Context) error {
-		out, err := h.Run(ctx, host.Command{Argv: []string{"nvidia-ctk", "cdi", "generate", "--format=json"}, Deadline: generateTime})
+		out, err := h.Run(ctx, host.Command{Argv: []string{"nvidia-ctk", "cdi", "generate", "--format=json"},
+			Deadline: generateTime})
 		if err != nil {
 			return s.explain(err)
 		}
@@ -97,14 +97,14 @@ func (s specified) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		if err != nil {
 			return err
 		}
-		if _, err := readSpec(h.Root); err != nil { // made meanwhile, by a package's script or a person
+		if _, err := readSpec(h.Root); err != nil { // written since by a package's script or a person
 			return fmt.Errorf("cannot write %s: %w", Path, err)
 		}
 		return h.WriteFile(Path, data, 0o644)
 	}}}, nil
 }
 
-// explain adds the way out to what nvidia-ctk says most often.
+// explain adds the fix to nvidia-ctk's most frequent errors.
 func (s specified) explain(err error) error {
 	var c *host.CommandError
 	if !errors.As(err, &c) {
@@ -116,7 +116,8 @@ func (s specified) explain(err error) error {
 	case c.Code == -1:
 		return &specError{"nvidia-ctk can't be started: " + c.Err.Error()}
 	case strings.Contains(c.Stderr, "ERROR_LIBRARY_NOT_FOUND") && s.Container != "":
-		return &specError{fmt.Sprintf("nvidia-ctk finds no libnvidia-ml.so.1 — restart the container after, on the LXD host: lxc config set %s nvidia.runtime=true", s.Container)}
+		return &specError{fmt.Sprintf("nvidia-ctk finds no libnvidia-ml.so.1 — restart the container after, on "+
+			"the LXD host: lxc config set %s nvidia.runtime=true", s.Container)}
 	case strings.Contains(c.Stderr, "ERROR_LIBRARY_NOT_FOUND"):
 		return &specError{"nvidia-ctk finds no libnvidia-ml.so.1: install the driver's libnvidia-compute"}
 	case c.LastLine() == "":
@@ -125,8 +126,8 @@ func (s specified) explain(err error) error {
 	return &specError{"nvidia-ctk: " + c.LastLine()}
 }
 
-// marked checks a description and adds the charm's mark. Everything else in it
-// stays as it was written.
+// marked checks a description and adds the charm's mark. All other members stay as they
+// are.
 func marked(data []byte, from string) ([]byte, error) {
 	bad := func(format string, a ...any) ([]byte, error) {
 		return nil, &specError{"nvidia-ctk wrote no description of GPUs: " + fmt.Sprintf(format, a...)}
@@ -171,7 +172,7 @@ func marked(data []byte, from string) ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// unspecified is no description of the charm's; anybody else's stays.
+// unspecified removes the charm's description; a foreign one stays.
 type unspecified struct{ Why string }
 
 // Diff implements plan.Resource.

@@ -127,7 +127,7 @@ func TestToolkitIsInstalledAndDescribesTheGPUs(t *testing.T) {
 }
 
 // D52: what NVIDIA's tools or people made is not replaced, and not removed.
-func TestD52VendorsFilesStay(t *testing.T) {
+func TestD52ForeignFilesStay(t *testing.T) {
 	for name, content := range map[string]string{
 		"by hand":      `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[{"name":"0"}]}`,
 		"not JSON":     "cdiVersion: 0.5.0\n",
@@ -140,7 +140,7 @@ func TestD52VendorsFilesStay(t *testing.T) {
 		require.Empty(t, ops, name)
 		require.False(t, w.Describes, name)
 		require.Empty(t, r.Ran, name)
-		ops, _ = apply(t, h, Leave("compute-runtime is none")...)
+		ops, _ = apply(t, h, Uninstall("compute-runtime is none")...)
 		require.Empty(t, ops, name)
 		text, err := h.ReadFile(Path)
 		require.NoError(t, err)
@@ -149,23 +149,23 @@ func TestD52VendorsFilesStay(t *testing.T) {
 }
 
 // Whoever installed the toolkit keeps their version and their source.
-func TestToolkitThatIsThereIsUsed(t *testing.T) {
+func TestInstalledToolkitIsUsed(t *testing.T) {
 	h, r, k := unit(t)
 	installed(t, h, "1.16.2-1")
 	_, ops, _ := hook(t, h, k)
 	require.Equal(t, []string{"write /etc/cdi/nvidia.json (missing)"}, ops)
 	require.Equal(t, []string{"nvidia-ctk cdi generate --format=json"}, r.Ran)
-	ops, _ = apply(t, h, Leave("compute-runtime is none")...)
+	ops, _ = apply(t, h, Uninstall("compute-runtime is none")...)
 	require.Equal(t, []string{"remove /etc/cdi/nvidia.json (compute-runtime is none)"}, ops, "the package was not the charm's")
 }
 
-func TestLeavingTakesBackWhatWasBrought(t *testing.T) {
+func TestUninstallRemovesOnlyInstalledParts(t *testing.T) {
 	h, r, k := unit(t)
 	hosttest.Put(t, h.Root, "/etc/cdi/other.json", "{}")
 	hosttest.Put(t, h.Root, "/etc/apt/sources.list.d/nvidia-container-toolkit.list", "deb x")
 	hook(t, h, k)
 	r.Answer("apt-get remove", "Remv "+Package+" [1.17.8-1]\n")
-	ops, notes := apply(t, h, Leave("compute-runtime is none")...)
+	ops, notes := apply(t, h, Uninstall("compute-runtime is none")...)
 	require.Empty(t, notes)
 	require.Equal(t, []string{
 		"remove /etc/apt/sources.list.d/concourse-ci-nvidia-container-toolkit.sources (compute-runtime is none)",
@@ -175,11 +175,11 @@ func TestLeavingTakesBackWhatWasBrought(t *testing.T) {
 	}, ops)
 	require.True(t, h.Exists("/etc/cdi/other.json"))
 	require.True(t, h.Exists("/etc/apt/sources.list.d/nvidia-container-toolkit.list"))
-	ops, _ = apply(t, h, Leave("compute-runtime is none")...)
+	ops, _ = apply(t, h, Uninstall("compute-runtime is none")...)
 	require.Empty(t, ops)
 }
 
-func TestFailuresSayWhatToDoAndHeal(t *testing.T) {
+func TestFailuresNameTheirFixAndAreRetried(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(*hosttest.Runner)
 		want string
@@ -255,7 +255,7 @@ func TestValuesOfAURLAreChecked(t *testing.T) {
 	}
 }
 
-func TestLibraryThatIsMissingOutsideLXDIsToBeInstalled(t *testing.T) {
+func TestMissingLibraryOutsideLXDHasAFix(t *testing.T) {
 	h, r, k := unit(t)
 	k.Container = ""
 	r.Fail("nvidia-ctk", 1, "failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND")
@@ -264,7 +264,7 @@ func TestLibraryThatIsMissingOutsideLXDIsToBeInstalled(t *testing.T) {
 }
 
 // A description that appears while nvidia-ctk runs is somebody else's.
-func TestD52DescriptionMadeMeanwhileStays(t *testing.T) {
+func TestD52DescriptionOfAnotherWriterStays(t *testing.T) {
 	h, r, k := unit(t)
 	r.On("nvidia-ctk", func(host.Command) (string, error) {
 		hosttest.Put(t, h.Root, Path, "{}")

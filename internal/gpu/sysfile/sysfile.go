@@ -1,11 +1,6 @@
-// Package sysfile reads attributes in sysfs, again and again, at the least
-// cost: a descriptor is opened once and read from its start each time, which
-// makes the driver answer anew. It never writes, and opens nothing but what it
-// is told to read.
-//
-// A descriptor is dead when its device was unbound, or was reset in a way that
-// made its files anew: reading gives ENODEV. Such a file is opened again at
-// once.
+// Package sysfile reads attributes in sysfs repeatedly at the lowest cost: a descriptor is
+// opened once and read from its start each time, which makes the driver answer again. It
+// never writes, and opens only the given files.
 package sysfile
 
 import (
@@ -18,18 +13,18 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// maxAttribute is the size of a page, where sysfs attributes end
+// maxAttribute is the size of a page, the limit of sysfs attributes
 // (Documentation/filesystems/sysfs.rst).
 const maxAttribute = 4096
 
-// Limit is how many descriptors may be kept by all sets together. What goes
-// beyond is opened and closed at each reading.
+// Limit bounds the number of open descriptors of all sets together. Beyond it, files are
+// opened and closed at each reading.
 type Limit struct{ left atomic.Int64 }
 
-// reserve is left for sockets, and for all that is not kept.
+// reserve leaves descriptors for sockets and other files.
 const reserve = 256
 
-// NewLimit keeps to what the process may have open.
+// NewLimit returns a limit within the process's own.
 func NewLimit() *Limit {
 	l := &Limit{}
 	var r unix.Rlimit
@@ -42,13 +37,13 @@ func NewLimit() *Limit {
 // File is one attribute in a Set.
 type File struct {
 	set    *Set
-	path   string // as this process opens it
+	path   string // as opened by this process
 	base   string
 	fd     int // -1: not open
 	absent bool
 }
 
-// Set is the files of one device. It is not for use by two goroutines at once.
+// Set holds the files of one device. It must not be used by two goroutines at once.
 type Set struct {
 	root  host.Root
 	limit *Limit
@@ -57,9 +52,8 @@ type Set struct {
 	page  [maxAttribute]byte
 }
 
-// NewSet returns an empty set of files below root. The set stores the name of
-// the file that it is about to read in at: that is what others can tell when the
-// reading hangs in the kernel.
+// NewSet returns an empty set of files below root. The set stores the name of the file that
+// it reads in at, so that others can name the file of a reading that hangs.
 func NewSet(root host.Root, limit *Limit, at *atomic.Pointer[string]) *Set {
 	return &Set{root: root, limit: limit, at: at}
 }
@@ -71,11 +65,10 @@ func (s *Set) File(p string) *File {
 	return f
 }
 
-// Base is the last part of the name.
+// Base returns the last part of the name.
 func (f *File) Base() string { return f.base }
 
-// Close closes all descriptors and forgets what was absent. The set may be
-// used again.
+// Close closes all descriptors and resets the absent files. The set may be used again.
 func (s *Set) Close() {
 	for _, f := range s.files {
 		f.close()
@@ -83,7 +76,7 @@ func (s *Set) Close() {
 	}
 }
 
-// Retry looks for files that were absent once more.
+// Retry makes the next readings try absent files again.
 func (s *Set) Retry() {
 	for _, f := range s.files {
 		f.absent = false
@@ -98,8 +91,8 @@ func (f *File) close() {
 	}
 }
 
-// Read returns the file's bytes, which are valid until the next Read in the
-// set. A file that does not exist is not looked for again before Retry.
+// Read returns the file's bytes, which are valid until the next Read in the set. An absent
+// file is not tried again before Retry.
 func (f *File) Read() ([]byte, error) {
 	if f.absent {
 		return nil, unix.ENOENT
@@ -113,7 +106,7 @@ func (f *File) Read() ([]byte, error) {
 		if err != unix.ENODEV && err != unix.ESTALE {
 			return nil, err
 		}
-		f.close() // the device's files were made anew
+		f.close() // the device's files were created again
 	}
 	return f.open()
 }
@@ -144,16 +137,16 @@ func pread(fd int, b []byte) (int, error) {
 	return retry(func() (int, error) { return unix.Pread(fd, b, 0) })
 }
 
-// ReadOnce reads an attribute without keeping it.
+// ReadOnce reads an attribute and closes it.
 func ReadOnce(name string) ([]byte, error) {
 	page := make([]byte, maxAttribute)
 	n, err := ReadInto(name, page)
 	return page[:n], err
 }
 
-// ReadInto does the same with the caller's memory. It makes plain system calls:
-// os.File would register every file with the poller, for a few bytes that are
-// read once. One read is all of an attribute.
+// ReadInto reads an attribute into the caller's memory. It makes plain system calls,
+// because os.File would register every file with the poller. One read returns the whole
+// attribute.
 func ReadInto(name string, page []byte) (int, error) {
 	fd, err := retry(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {

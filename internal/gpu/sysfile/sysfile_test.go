@@ -20,7 +20,7 @@ func newSet(t *testing.T, limit int64) (*Set, string) {
 	return NewSet(host.Root(dir), l, &atomic.Pointer[string]{}), dir
 }
 
-func TestDescriptorIsKeptAndReadAnew(t *testing.T) {
+func TestOpenDescriptorIsReadAgain(t *testing.T) {
 	for name, limit := range map[string]int64{"kept": 5, "no descriptor to spare": 0} {
 		t.Run(name, func(t *testing.T) {
 			s, dir := newSet(t, limit)
@@ -54,7 +54,7 @@ func TestDirectoryIsAnError(t *testing.T) {
 
 // A real sysfs: the attribute of a device that goes gives ENODEV through the
 // old descriptor, and its successor of the same name is found.
-func TestDescriptorOfADeviceThatCameBackIsOpenedAgain(t *testing.T) {
+func TestFilesOfAReturnedDeviceAreOpenedAgain(t *testing.T) {
 	const device = "rocmtest0"
 	ip := func(args ...string) error { return exec.Command("ip", append([]string{"link"}, args...)...).Run() }
 	kind := ""

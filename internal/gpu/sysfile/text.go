@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Absent reports whether the error means that this hardware has no such value:
-// the driver hides the file, or keeps it and answers "not supported".
+// Absent reports whether the error means that this hardware lacks the value: the driver
+// hides the file, or answers "not supported".
 func Absent(err error) bool {
 	return Vanished(err) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENODATA)
 }
 
-// Vanished reports whether there is no such file, which a driver may have hidden.
+// Vanished reports whether the file does not exist, for example because a driver hides it.
 func Vanished(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }
 
-// Refused reports whether the driver turned the reading away for now: it is in
-// a reset, or asleep (amdgpu_pm_dev_state_check; EPERM before Linux 6.15).
+// Refused reports whether the driver rejected the reading for now: it is in a reset, or
+// asleep (amdgpu_pm_dev_state_check; EPERM before Linux 6.15).
 func Refused(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EBUSY) }
 
-// ErrnoName is the symbol of an error as in errno(3).
+// ErrnoName returns the symbol of an error as in errno(3).
 func ErrnoName(err error) string {
 	var no syscall.Errno
 	if errors.As(err, &no) {
@@ -35,13 +35,13 @@ func ErrnoName(err error) string {
 	return "unknown"
 }
 
-// Clean makes a label of an attribute's bytes. Some captures of sysfs are
-// filled up with zero bytes to a page.
+// Clean converts an attribute to a label. Some captures of sysfs are padded with zero bytes
+// to a page.
 func Clean(b []byte) string {
 	return strings.TrimSpace(strings.ToValidUTF8(string(Trim(b)), ""))
 }
 
-// Trim cuts off white space, and everything from the first zero byte on.
+// Trim removes white space and everything after the first zero byte.
 func Trim(b []byte) []byte {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]
@@ -49,11 +49,10 @@ func Trim(b []byte) []byte {
 	return bytes.TrimSpace(b)
 }
 
-// Number reads one decimal number, as the kernel's "%d\n" writes it. b is
-// trimmed.
+// Number reads one decimal number, as the kernel's "%d\n" writes it. b is trimmed.
 func Number(b []byte) (int64, error) { return strconv.ParseInt(string(b), 10, 64) }
 
-// Leading reads the number that the text begins with, as in "16.0 GT/s PCIe".
+// Leading reads the number at the start of the text, as in "16.0 GT/s PCIe".
 func Leading(b []byte) (float64, bool) {
 	word, _, _ := bytes.Cut(b, []byte(" "))
 	v, err := strconv.ParseFloat(string(word), 64)

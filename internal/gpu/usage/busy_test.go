@@ -8,7 +8,7 @@ import (
 )
 
 // Busy is of the time between two looks, whatever was counted before.
-func TestBusyIsOfTheTimeSinceTheLookBefore(t *testing.T) {
+func TestBusyIsAShareOfTheTimeSinceTheLastScan(t *testing.T) {
 	m := newMachine(t)
 	m.process(100, task)
 	s := m.scanner(Options{})

@@ -3,26 +3,28 @@ package usage
 import (
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// place is where a process runs.
+// place holds the container and the control group of a process.
 type place struct {
-	container string   // "": in none that is known
-	dirs      []string // machine paths where its control group may be; none: not known
+	container string   // "": no known container
+	dirs      []string // machine paths where its control group may be mounted; none if unknown
 }
 
 const (
 	maxContainer = 64
-	hexID        = 64 // of Docker, Podman, containerd and CRI-O
-	shortID      = 12 // as their own tools show it
+	hexID        = 64 // Docker, Podman, containerd and CRI-O
+	shortID      = 12 // as shown by their own tools
 )
 
-// placeOf finds the outermost container in the text of /proc/<pid>/cgroup, but
-// for those that the exporter is in itself: own. What a task of a build starts in
-// containers of its own is the task's.
+// placeOf finds the outermost container in the text of /proc/<pid>/cgroup. It skips own,
+// the containers that the exporter itself runs in. Containers inside a task's container
+// belong to the task.
 func placeOf(text string, own []string) place {
 	for line := range strings.Lines(text) {
 		_, rest, ok := strings.Cut(strings.TrimSpace(line), ":")
@@ -40,7 +42,7 @@ func placeOf(text string, own []string) place {
 	return place{}
 }
 
-// containersOf are all that the text names, outermost first.
+// containersOf lists all containers in the text, outermost first.
 func containersOf(text string) []string {
 	var all []string
 	for {
@@ -52,11 +54,10 @@ func containersOf(text string) []string {
 	}
 }
 
-// containerID is the container whose control group the i-th part of a path is.
-// Concourse's containers are garden/<handle>, and privileged ones <handle> alone,
-// where the handle is a UUID (OciCgroupsPath in worker/runtime/spec); LXC's are
-// lxc.payload.<name>; those of the others have 64 hex digits, bare or as
-// docker-<id>.scope.
+// containerID returns the container with the control group of the i-th part of a path.
+// Concourse's containers are garden/<handle>, privileged ones only <handle>, which is a
+// UUID (OciCgroupsPath in worker/runtime/spec). LXC's are lxc.payload.<name>. Others have
+// 64 hex digits, bare or as docker-<id>.scope.
 func containerID(parts []string, i int) string {
 	part := strings.TrimSuffix(parts[i], ".scope")
 	name, lxc := strings.CutPrefix(part, "lxc.payload.")
@@ -88,14 +89,15 @@ func isHex(s string) bool {
 }
 
 func isUUID(s string) bool {
-	return len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' && isHex(strings.ReplaceAll(s, "-", "")) &&
+	return len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' &&
+		isHex(strings.ReplaceAll(s, "-", "")) &&
 		strings.Count(s, "-") == 4
 }
 
-// groupDirs are where the control group is mounted: in cgroup v2 at one place,
-// in v1 below a folder for each controller.
+// groupDirs returns the mount points of the control group: one in cgroup v2, below a folder
+// for each controller in v1.
 func groupDirs(controllers string, parts []string) []string {
-	if slices.Contains(parts, "..") { // of another namespace: not mounted here
+	if slices.Contains(parts, "..") { // in another namespace: not mounted here
 		return nil
 	}
 	const root = "/sys/fs/cgroup"
@@ -106,12 +108,51 @@ func groupDirs(controllers string, parts []string) []string {
 	return []string{path.Join(root, strings.TrimPrefix(controllers, "name="), group)}
 }
 
-// gone reports whether the container's control group is no longer there.
-func (p place) gone(root host.Root) bool {
+// removed reports whether the container's control group no longer exists.
+func (p place) removed(root host.Root) bool {
 	for _, d := range p.dirs {
 		if root.Exists(d) {
 			return false
 		}
 	}
 	return true
+}
+
+// addPeaks adds the peak of the GPU's own memory for each container, if the kernel counts
+// it in the container's control group. It skips divided GPUs, because a region of memory
+// belongs to the whole GPU.
+func (s *Scanner) addPeaks(rows []Row, l *ledger, d Device, devices []Device) {
+	if slices.ContainsFunc(devices, func(o Device) bool { return o != d && o.PCI == d.PCI }) {
+		return
+	}
+	for i, r := range rows {
+		if r.Container == "" || r.Container == Other {
+			continue
+		}
+		for _, dir := range l.totals[r.Container].place.dirs {
+			if text, err := sysfile.ReadOnce(s.root.Path(path.Join(dir, "dmem.peak"))); err == nil {
+				rows[i].Peak = peakOf(string(text), d.PCI)
+				break
+			}
+		}
+	}
+}
+
+// peakOf reads dmem.peak (Documentation/admin-guide/cgroup-v2.rst, "DMEM"), which has a
+// line for each region of device memory with the most bytes since the control group was
+// created, such as "drm/0000:03:00.0/vram0 8589934592". The sum of several regions may
+// exceed the peak at any single time. A GPU without a line has no peak.
+func peakOf(text, pci string) (peak []Amount) {
+	sum, found := 0.0, false
+	for line := range strings.Lines(text) {
+		region, bytes, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, err := strconv.ParseUint(bytes, 10, 64)
+		if err == nil && strings.HasPrefix(region, "drm/"+pci+"/vram") {
+			sum, found = sum+float64(n), true
+		}
+	}
+	if found {
+		peak = []Amount{{"vram", sum}}
+	}
+	return peak
 }

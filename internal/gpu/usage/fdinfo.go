@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The kinds of memory that are told apart; kindKFD is KFD's own count.
+// The kinds of memory; kindKFD is KFD's own count.
 const (
 	kindVRAM = iota
 	kindGTT
@@ -17,39 +17,38 @@ const (
 var kinds = [numKinds]string{"vram", "gtt", "cpu", "kfd"}
 
 const (
-	maxInfo    = 8 << 10 // bytes of a fdinfo that are read; amdgpu's has about 1000
-	maxEngines = 16      // of a client; amdgpu has 7
+	maxInfo    = 8 << 10 // bytes read of a fdinfo; amdgpu's has about 1000
+	maxEngines = 16      // per client; amdgpu has 7
 	maxName    = 32
-	maxBytes   = 1 << 50 // more than any machine has: a number beyond is no number
+	maxBytes   = 1 << 50 // more than any machine has; larger numbers are invalid
 )
 
-// info is what the fdinfo of a DRM file says.
+// info holds the values of a DRM file's fdinfo.
 type info struct {
 	driver  string
 	pci     string
 	client  uint64
 	known   bool // there is a client id
 	pasid   uint64
-	memory  [numKinds]int64 // bytes; -1 is not said
+	memory  [numKinds]int64 // bytes; -1 is unknown
 	engines []engine
 }
 
-// engine is the busy time of one, for one client.
+// engine holds the busy time of one engine for one client.
 type engine struct {
 	name string
 	ns   uint64
 }
 
-// parseInfo reads the keys of Documentation/gpu/drm-usage-stats.rst, and
-// amdgpu's own pasid (amdgpu_fdinfo.c). Lines it does not understand are passed
-// over. Where a kernel has both, drm-resident-* counts, of which drm-memory-* is
-// the older name.
+// parseInfo reads the keys of Documentation/gpu/drm-usage-stats.rst, and amdgpu's own pasid
+// (amdgpu_fdinfo.c). It skips unknown lines. drm-resident-* has precedence over its older
+// name drm-memory-*.
 func parseInfo(text string) info {
 	in := info{memory: [numKinds]int64{-1, -1, -1, -1}}
 	resident := [numKinds]bool{}
 	for line := range strings.Lines(text) {
 		key, value, ok := strings.Cut(line, ":")
-		if !ok || !strings.HasSuffix(line, "\n") { // the end of what was read may be half a line
+		if !ok || !strings.HasSuffix(line, "\n") { // the last line may be incomplete
 			continue
 		}
 		value = strings.TrimSpace(value)
@@ -75,7 +74,7 @@ func parseInfo(text string) info {
 	return in
 }
 
-// parseID is 0 for what is no number of so many bits.
+// parseID returns 0 unless the text is a number of at most that many bits.
 func parseID(text string, bits int) (uint64, bool) {
 	n, err := strconv.ParseUint(text, 10, bits)
 	if err != nil {
@@ -95,8 +94,7 @@ func (in *info) addMemory(name, value string, resident *[numKinds]bool, better b
 	}
 }
 
-// addEngine takes "1234 ns". The capacity of an engine, whose key begins alike,
-// has no unit.
+// addEngine reads "1234 ns". The capacity of an engine has a similar key but no unit.
 func (in *info) addEngine(name, value string) {
 	number, ok := strings.CutSuffix(value, " ns")
 	n, err := strconv.ParseUint(number, 10, 63)
@@ -111,7 +109,7 @@ func (in *info) addEngine(name, value string) {
 	in.engines = append(in.engines, engine{name, n})
 }
 
-// plain is for what becomes a label.
+// plain reports whether name is valid as a label.
 func plain(name string) bool {
 	for _, c := range []byte(name) {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {

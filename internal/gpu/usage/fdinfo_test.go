@@ -84,7 +84,7 @@ func FuzzInfo(f *testing.F) {
 }
 
 // Of NVIDIA's GPUs only processes are known, by the nodes that they hold open.
-func TestUsersOfNVIDIAGPUsAreThoseThatHoldTheirNodesOpen(t *testing.T) {
+func TestUsersOfNVIDIAGPUsHaveTheirNodesOpen(t *testing.T) {
 	m := newMachine(t)
 	zero := Device{PCI: "0000:0a:00.0", Own: "/sys/devices/pci0000:00/0000:0a:00.0", Node: "nvidia0"}
 	one := Device{PCI: "0000:0b:00.0", Own: "/sys/devices/pci0000:00/0000:0b:00.0", Node: "nvidia1"}

@@ -10,9 +10,9 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// kfdProcs has a folder for each process that uses KFD, on the whole host:
-// sysfs does not know namespaces. The name is the process's number in the
-// namespace of the host (kfd_create_process_sysfs).
+// kfdProcs has a folder for each process of the whole host that uses KFD, because sysfs
+// ignores namespaces. The name is the process's number in the namespace of the host
+// (kfd_create_process_sysfs).
 const kfdProcs = "/sys/class/kfd/kfd/proc"
 
 const (
@@ -21,17 +21,17 @@ const (
 	sdmaTime = "kfd_sdma"
 )
 
-// kfdProcess is one of them, with the GPUs of this machine that it has.
+// kfdProcess describes a process and its GPUs of this machine.
 type kfdProcess struct {
 	number string
 	parts  []string            // its folders: "", and "context_0" of each further context
 	gpus   map[string]Device   // by KFD's number
-	pasids map[string][]uint64 // the same; what DRM says of the same memory spaces
+	pasids map[string][]uint64 // by KFD's number; DRM's numbers of the same memory spaces
 }
 
-// listKFD reads the names, and the numbers that join a process to its DRM
-// clients: pasid, or pasid_<gpu> where each GPU has its own. 0 is none, as it is in
-// the file pasid since KFD uses the numbers of DRM.
+// listKFD reads the names, and the numbers that connect a process to its DRM clients:
+// pasid, or pasid_<gpu> if each GPU has a separate one. 0 means none, as in the file pasid
+// since KFD uses DRM's numbers.
 func listKFD(root host.Root, ids map[string]Device) []kfdProcess {
 	if len(ids) == 0 {
 		return nil
@@ -70,7 +70,7 @@ func listKFD(root host.Root, ids map[string]Device) []kfdProcess {
 	return out
 }
 
-// add notes the GPUs of one folder, and its memory space on each.
+// add records the GPUs of one folder, and its memory space on each.
 func (p *kfdProcess) add(root host.Root, at string, files []os.DirEntry, ids map[string]Device) {
 	all, _ := parseID(readText(root, path.Join(at, "pasid")), 32)
 	for _, f := range files {
@@ -107,13 +107,13 @@ func hostNumbers(root host.Root) bool {
 	return err == nil && ns == initNamespace
 }
 
-// owner is a process here that a KFD process was found to be.
+// owner holds the process here that matches a KFD process.
 type owner struct {
 	pid   int
 	place place
 }
 
-// kfdOf is one process's folder with the owner, for one device.
+// kfdOf holds one process's folder and its owner, for one device.
 type kfdOf struct {
 	number, id string
 	parts      []string
@@ -121,10 +121,11 @@ type kfdOf struct {
 	drm        bool // the owner has a DRM client of the device
 }
 
-// join finds out which of the processes are here: through a DRM client with the
-// same memory space, which works in a container too, else through their number,
-// where that is the same here.
-func (s *Scanner) join(procs []kfdProcess, clients map[Device]map[uint64]owner, own []string, left *LeftOut) map[Device][]kfdOf {
+// join finds the processes that run on this machine: through a DRM client with the same
+// memory space, which works in a container too, otherwise through their number, if numbers
+// are the host's.
+func (s *Scanner) join(procs []kfdProcess, clients map[Device]map[uint64]owner, own []string,
+	left *LeftOut) map[Device][]kfdOf {
 	numbers := hostNumbers(s.root)
 	out := map[Device][]kfdOf{}
 	for _, p := range procs {
@@ -152,10 +153,10 @@ func (s *Scanner) join(procs []kfdProcess, clients map[Device]map[uint64]owner, 
 	return out
 }
 
-// readKFD reads what KFD counts for the processes, on one GPU, of all contexts that a
-// process has (context_N, since Linux 7.0; the folder itself is the first one's). vram_<gpu> is in
-// bytes, sdma_<gpu> the time of copies in microseconds; stats_<gpu>/cu_occupancy
-// is the number of compute units with work in them, on the GPUs that tell.
+// readKFD reads KFD's counts for the processes on one GPU, over all contexts of a process
+// (context_N, since Linux 7.0; the folder itself is the first context's). vram_<gpu> is in
+// bytes, sdma_<gpu> the time of copies in microseconds. stats_<gpu>/cu_occupancy is the
+// number of busy compute units, on GPUs that report it.
 func readKFD(root host.Root, all []kfdOf) []use {
 	var out []use
 	for _, k := range all {
@@ -163,13 +164,14 @@ func readKFD(root host.Root, all []kfdOf) []use {
 		if err != nil {
 			continue
 		}
-		u := use{client: clientKey{true, n}, place: k.owner.place, pid: k.owner.pid, memory: [numKinds]int64{-1, -1, -1, -1}, units: -1}
+		u := use{client: clientKey{true, n}, place: k.owner.place, pid: k.owner.pid,
+			memory: [numKinds]int64{-1, -1, -1, -1}, units: -1}
 		u.memory[kindKFD] = k.sum(root, "vram_"+k.id)
 		if v := k.sum(root, "sdma_"+k.id); v > 0 {
 			u.engines = []engine{{sdmaTime, uint64(v) * 1000}}
 		}
 		u.units = k.sum(root, "stats_"+k.id+"/cu_occupancy")
-		// A process has a place on every GPU, also on those that it leaves alone.
+		// A process has an entry on every GPU, even on unused ones.
 		if k.drm || u.memory[kindKFD] > 0 || len(u.engines) > 0 {
 			out = append(out, u)
 		}
@@ -178,7 +180,7 @@ func readKFD(root host.Root, all []kfdOf) []use {
 	return out
 }
 
-// sum adds up a number of all the process's contexts, -1 if none has it.
+// sum adds up a number over all the process's contexts, -1 if none has it.
 func (k *kfdOf) sum(root host.Root, name string) int64 {
 	sum := int64(-1)
 	for _, part := range k.parts {

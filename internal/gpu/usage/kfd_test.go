@@ -81,7 +81,7 @@ func TestKFDContextIsJoinedByItsMemorySpace(t *testing.T) {
 
 // KFD reads the time of copies from the memory of the process itself, which may
 // not answer: its numbers are missing then, and those of DRM are not.
-func TestKFDThatHangsCostsItsOwnNumbersOnly(t *testing.T) {
+func TestHangingKFDLosesOnlyItsOwnNumbers(t *testing.T) {
 	m := newMachine(t)
 	m.process(100, task)
 	m.opens(100, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 7, 4096, 0))
@@ -105,7 +105,7 @@ func TestKFDThatHangsCostsItsOwnNumbersOnly(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
-func TestNumbersOfKFDThatAreNoneAreLeftOut(t *testing.T) {
+func TestInvalidNumbersOfKFDAreLeftOut(t *testing.T) {
 	m := newMachine(t)
 	m.process(100, task)
 	m.opens(100, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 7, 4096, 0))

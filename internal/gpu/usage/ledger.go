@@ -8,48 +8,48 @@ import (
 )
 
 const (
-	// remember is for how many scans a client that was not seen is known: one
-	// that comes back must not have its time counted twice.
-	remember = 4
-	// linger is how long a container without clients stays at least, so that
-	// its last numbers are scraped; after that, as long as its control group.
+	// retention is the number of scans that an unseen client is stored for: when it
+	// returns, its time must not be counted twice.
+	retention = 4
+	// linger is the shortest time that a container without clients stays, so that its last
+	// numbers are scraped. After that it stays as long as its control group.
 	linger = 5 * time.Minute
 )
 
-// use is what one client holds, and what it has done so far.
+// use holds the resources and the work of one client.
 type use struct {
 	client  clientKey
 	place   place
 	pid     int
-	memory  [numKinds]int64 // bytes; -1 is not said
+	memory  [numKinds]int64 // bytes; -1 is unknown
 	engines []engine
-	units   int64 // compute units at work; -1 is not said
+	units   int64 // busy compute units; -1 is unknown
 }
 
-// clientKey names a client of one GPU: by its DRM id, or as a process of KFD.
+// clientKey identifies a client of one GPU: by its DRM id, or as a process of KFD.
 type clientKey struct {
 	kfd bool
 	id  uint64
 }
 
-// ledger is the account of one GPU.
+// ledger holds the account of one GPU.
 type ledger struct {
 	clients map[clientKey]*client
 	totals  map[string]*total // by container
-	last    time.Time         // of the update before, zero for none
+	last    time.Time         // previous update, or zero
 }
 
-// client is what was counted of a client.
+// client holds the counted work of a client.
 type client struct {
 	done map[string]uint64 // ns by engine
 	turn uint64
 }
 
-// total is what a container's clients have done since it was first seen.
+// total holds the work of a container's clients since the container was first seen.
 type total struct {
 	ns    map[string]uint64
-	now   map[string]uint64 // of ns, what was done since the update before
-	open  time.Duration     // that it had the GPU open
+	now   map[string]uint64 // part of ns since the previous update
+	open  time.Duration     // time with the GPU open
 	place place
 	seen  time.Time
 }
@@ -58,9 +58,8 @@ func newLedger() *ledger {
 	return &ledger{clients: map[clientKey]*client{}, totals: map[string]*total{}}
 }
 
-// less orders the holders of a file that several processes have: it is that of
-// the container rather than of the machine, and then of the process with the
-// lowest number, which is mostly the one that opened it.
+// less orders the holders of a file that several processes hold: a process in a container
+// precedes the machine's, then the lowest number, which usually opened the file.
 func less(a place, apid int, b place, bpid int) bool {
 	if host := a.container == ""; host != (b.container == "") {
 		return !host
@@ -68,7 +67,7 @@ func less(a place, apid int, b place, bpid int) bool {
 	return apid < bpid
 }
 
-// oncePerClient leaves the first of each client's uses, which are sorted.
+// oncePerClient returns the first use of each client. The uses must be sorted.
 func oncePerClient(sorted []use) []use {
 	var out []use
 	seen := map[clientKey]bool{}
@@ -81,9 +80,9 @@ func oncePerClient(sorted []use) []use {
 	return out
 }
 
-// update counts what was done since the last scan, and returns the rows. What
-// a client did is added to the container that it is in now, so the totals never
-// fall, whichever clients end and whichever containers share the row Other.
+// update counts the work since the last scan, and returns the rows. Work is added to the
+// client's current container. So totals never fall, even if clients end or containers share
+// the row Other.
 func (l *ledger) update(now time.Time, turn uint64, uses []use, limit int, gone func(place) bool) []Row {
 	slices.SortStableFunc(uses, func(a, b use) int {
 		switch {
@@ -104,11 +103,11 @@ func (l *ledger) update(now time.Time, turn uint64, uses []use, limit int, gone 
 	}
 	rows := map[string]*row{}
 	processes := map[string]map[int]bool{}
-	for _, u := range uses { // also those of clients that several processes hold
+	for _, u := range uses { // including clients that several processes hold
 		name := l.rowFor(u.place, limit)
 		t := l.totals[name]
 		if t.seen != now {
-			t.open += passed // what is too much of the first look is too little of the last
+			t.open += passed // the excess of the first scan compensates for the last one
 		}
 		t.place, t.seen = u.place, now
 		if processes[name] == nil {
@@ -126,7 +125,7 @@ func (l *ledger) update(now time.Time, turn uint64, uses []use, limit int, gone 
 		}
 		r.add(u)
 	}
-	maps.DeleteFunc(l.clients, func(_ clientKey, c *client) bool { return turn-c.turn > remember })
+	maps.DeleteFunc(l.clients, func(_ clientKey, c *client) bool { return turn-c.turn > retention })
 	maps.DeleteFunc(l.totals, func(name string, t *total) bool {
 		return name != "" && name != Other && now.Sub(t.seen) >= linger && gone(t.place)
 	})
@@ -148,8 +147,8 @@ func (l *ledger) update(now time.Time, turn uint64, uses []use, limit int, gone 
 	return out
 }
 
-// rowFor is the row of a container: its own while there is room, and for as long
-// as it lives then. Those without one go into the row Other until one is free.
+// rowFor returns the row of a container: its own while there is room, and then for its
+// whole life. Containers without room share the row Other until one is free.
 func (l *ledger) rowFor(p place, limit int) string {
 	name := p.container
 	if l.totals[name] == nil && name != "" {
@@ -169,10 +168,9 @@ func (l *ledger) rowFor(p place, limit int) string {
 	return name
 }
 
-// count adds what the client did since it was last seen. A driver may say less
-// than before for a while; the larger number stands until it is reached again. A
-// client that is seen for the first time may have begun before the last look: what it
-// did since then is no more than the time that has passed.
+// count adds the client's work since the last scan. A driver may report less than before
+// for a while; the larger number is kept until it is reached again. A new client may have
+// started before the last scan, so its recent work is limited to the elapsed time.
 func (l *ledger) count(t *total, u use, turn, passed uint64) {
 	c, most := l.clients[u.client], uint64(math.MaxUint64)
 	if c == nil {
@@ -189,7 +187,7 @@ func (l *ledger) count(t *total, u use, turn, passed uint64) {
 	}
 }
 
-// row is what the clients of a container hold together.
+// row sums up the resources of a container's clients.
 type row struct {
 	memory [numKinds]int64
 	units  int64

@@ -109,7 +109,7 @@ func TestContainersBeyondTheLimitAreOne(t *testing.T) {
 `, scan(t, s, first), "c3 has a row of its own from now on; what it did before stays where it was counted")
 }
 
-func TestContainerCalledOtherIsNoRowTwice(t *testing.T) {
+func TestContainerNamedOtherHasOneRow(t *testing.T) {
 	m := newMachine(t)
 	for c, name := range []string{"a", "other", "z"} {
 		m.process(100+c, "0::/garden/"+name+"\n")
@@ -120,18 +120,18 @@ func TestContainerCalledOtherIsNoRowTwice(t *testing.T) {
 `, scan(t, m.scanner(Options{Containers: 1}), first))
 }
 
-func TestForgottenClientsAreNotKept(t *testing.T) {
+func TestOldClientsAreDropped(t *testing.T) {
 	l := newLedger()
 	gone := func(place) bool { return true }
 	for turn := range uint64(100) {
 		l.update(hosttest.Now, turn, []use{{client: clientKey{id: turn}, place: place{container: "c"}, pid: 1, units: -1,
 			memory: [numKinds]int64{-1, -1, -1, -1}, engines: []engine{{"gfx", 1e9}}}}, 4, gone)
-		require.LessOrEqual(t, len(l.clients), remember+1)
+		require.LessOrEqual(t, len(l.clients), retention+1)
 	}
 	require.EqualValues(t, 100e9, l.totals["c"].ns["gfx"])
 }
 
-func TestOpenTimeIsThatOfTheLooksAtWhichItHeldTheGPU(t *testing.T) {
+func TestOpenTimeSumsScansWithTheGPUOpen(t *testing.T) {
 	m := newMachine(t)
 	m.process(100, task)
 	m.opens(100, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 1, 1, 1e9))

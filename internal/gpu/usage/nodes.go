@@ -9,7 +9,7 @@ import (
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// nodes says which device a DRM node is of.
+// nodes maps DRM nodes to devices.
 type nodes struct {
 	root   host.Root
 	byName map[string]Device
@@ -39,16 +39,16 @@ func findNodes(root host.Root, devices []Device) nodes {
 	return n
 }
 
-// of is the device whose driver is to be asked about a node: none for a node
-// that the machine does not know, as a container may have it under another name.
-// A GPU that is not among the devices is not asked.
-func (n nodes) of(name string) (d Device, ask bool) {
+// find returns the device of a node and whether to query its driver. The device is empty
+// for an unknown node, which a container may have under another name. GPUs outside the
+// devices are not queried.
+func (n nodes) find(name string) (d Device, ask bool) {
 	d, ours := n.byName[name]
 	return d, ours || !strings.HasPrefix(name, nvidiaNode) && !n.root.Exists(path.Join("/sys/class/drm", name))
 }
 
-// device is the one that a client is of: the driver gives the PCI address, which
-// the partitions of a GPU share, and the node tells those apart.
+// device returns the device of a client. The driver reports the PCI address, which
+// partitions share; the node distinguishes them.
 func (n nodes) device(in info, name string) (Device, bool) {
 	if d, ok := n.byName[name]; ok && (d.PCI == in.pci || d.Node != "") {
 		return d, true
@@ -57,13 +57,13 @@ func (n nodes) device(in info, name string) (Device, bool) {
 	return d, ok
 }
 
-// nvidiaNode begins the names in /dev of NVIDIA's GPUs.
+// nvidiaNode is the prefix of NVIDIA's GPUs in /dev.
 const nvidiaNode = "nvidia"
 
 const topology = "/sys/class/kfd/kfd/topology/nodes"
 
-// kfdIDs are the numbers that KFD has for the devices (kfd_topology.c). A node of
-// a GPU that this machine may not use can't be read.
+// kfdIDs returns KFD's numbers of the devices (kfd_topology.c). The nodes of forbidden GPUs
+// cannot be read.
 func (n nodes) kfdIDs() map[string]Device {
 	ids := map[string]Device{}
 	entries, err := n.root.ReadDir(topology)

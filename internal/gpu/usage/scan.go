@@ -11,7 +11,7 @@ import (
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// descriptor is a DRM file of a process.
+// descriptor identifies a DRM file of a process.
 type descriptor struct {
 	pid   int
 	place place
@@ -19,15 +19,15 @@ type descriptor struct {
 	node  string
 }
 
-// reading is what one descriptor said.
+// reading holds the fdinfo of one descriptor.
 type reading struct {
 	descriptor
 	info info
 }
 
-// Scan looks at all processes once, and counts for the devices, which are those
-// with a driver to ask. It waits for drivers until the context is done: one that
-// does not answer leaves its own GPU without rows, and is asked again when it has.
+// Scan scans all processes once, and counts for the devices, which have drivers with usage
+// data. It waits for drivers until the context is done. A GPU with a driver that does not
+// answer has no rows, and is queried again after the answer.
 func (s *Scanner) Scan(ctx context.Context, devices []Device) {
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
@@ -52,7 +52,8 @@ func (s *Scanner) Scan(ctx context.Context, devices []Device) {
 		}
 		ledgers[d] = l
 		if _, answered := answers[d.PCI]; answered || len(byGPU[d.PCI]) == 0 && !s.outstanding(d.PCI) {
-			rows := l.update(r.At, s.walk.turn, uses[d], s.options.Containers, func(p place) bool { return p.gone(s.root) })
+			rows := l.update(r.At, s.walk.turn, uses[d], s.options.Containers,
+				func(p place) bool { return p.removed(s.root) })
 			s.addPeaks(rows, l, d, devices)
 			r.Devices = append(r.Devices, Used{d, rows})
 		}
@@ -61,7 +62,7 @@ func (s *Scanner) Scan(ctx context.Context, devices []Device) {
 	s.last.Store(r)
 }
 
-// byDevice gives the clients of each device, and who has which memory space.
+// byDevice groups the clients by device, and returns the owners of memory spaces.
 func byDevice(answers map[string][]reading, n nodes) (map[Device][]use, map[Device]map[uint64]owner) {
 	uses, spaces := map[Device][]use{}, map[Device]map[uint64]owner{}
 	for _, readings := range answers {
@@ -83,14 +84,14 @@ func byDevice(answers map[string][]reading, n nodes) (map[Device][]use, map[Devi
 	return uses, spaces
 }
 
-// descriptors sorts what the processes hold open by the GPU's PCI address, ""
-// where the name does not say.
+// descriptors groups the open descriptors by the GPU's PCI address, "" if the name does not
+// identify the GPU.
 func (s *Scanner) descriptors(users []user, n nodes, own []string, left *LeftOut) map[string][]descriptor {
 	out := map[string][]descriptor{}
 	for _, u := range users {
 		var where *place
 		for _, f := range u.fds {
-			d, ask := n.of(f.node)
+			d, ask := n.find(f.node)
 			switch {
 			case !ask:
 				continue
@@ -113,8 +114,8 @@ func (s *Scanner) cgroup(pid int) (string, bool) {
 	return string(b), err == nil
 }
 
-// readAll reads the descriptors of all GPUs at once. A GPU whose driver has not
-// answered in time is not among the answers.
+// readAll reads the descriptors of all GPUs in parallel. A GPU without an answer in time is
+// missing in the result.
 func (s *Scanner) readAll(ctx context.Context, all map[string][]descriptor) map[string][]reading {
 	open := map[string]<-chan []reading{}
 	for pci, list := range all {
@@ -131,12 +132,13 @@ func (s *Scanner) readAll(ctx context.Context, all map[string][]descriptor) map[
 	return out
 }
 
-// readKFDs does the same with KFD's files, apart from the others: the time of
-// copies is in the memory of the process itself, which may be slow to answer.
+// readKFDs reads KFD's files in the same way. It is separate, because the time of copies is
+// in the memory of the process itself, which may answer slowly.
 func (s *Scanner) readKFDs(ctx context.Context, all map[Device][]kfdOf) map[Device][]use {
 	open := map[Device]<-chan []use{}
 	for d, list := range all {
-		if c := start(s, "kfd "+d.PCI+" "+strconv.Itoa(d.Partition), func() []use { return readKFD(s.root, list) }); c != nil {
+		if c := start(s, "kfd "+d.PCI+" "+strconv.Itoa(d.Partition),
+			func() []use { return readKFD(s.root, list) }); c != nil {
 			open[d] = c
 		}
 	}
@@ -149,8 +151,8 @@ func (s *Scanner) readKFDs(ctx context.Context, all map[Device][]kfdOf) map[Devi
 	return out
 }
 
-// start runs work that may hang in the kernel, unless the last of the same name
-// still does: nil.
+// start runs work that may hang in the kernel. It returns nil if the previous work of the
+// same name has not ended.
 func start[T any](s *Scanner, name string, work func() T) <-chan T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +178,7 @@ func wait[T any](ctx context.Context, c <-chan T) (v T, ok bool) {
 	case <-ctx.Done():
 	}
 	select {
-	case v = <-c: // both at once
+	case v = <-c: // both at the same time
 		return v, true
 	default:
 		return v, false
@@ -189,8 +191,8 @@ func (s *Scanner) outstanding(name string) bool {
 	return s.busy[name]
 }
 
-// readInfos reads the fdinfo of each. One that is closed meanwhile, that may not
-// be read or that is no amdgpu client says nothing.
+// readInfos reads the fdinfo of each descriptor. It skips closed and unreadable ones, and
+// clients of other drivers.
 func readInfos(root host.Root, all []descriptor) []reading {
 	out := []reading{}
 	page := make([]byte, maxInfo)

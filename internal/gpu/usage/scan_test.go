@@ -14,7 +14,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-func TestUseIsThatOfTheContainer(t *testing.T) {
+func TestUseBelongsToTheContainer(t *testing.T) {
 	m := newMachine(t)
 	m.process(100, task)
 	m.opens(100, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 7, 1024, 2_500_000_000, "drm-engine-compute:\t500000000 ns\n"))
@@ -34,7 +34,7 @@ func TestUseIsThatOfTheContainer(t *testing.T) {
 	require.Zero(t, s.Last().Left)
 }
 
-func TestClientIsCountedOnceInWhateverFilesAndProcesses(t *testing.T) {
+func TestClientInSeveralFilesAndProcessesIsCountedOnce(t *testing.T) {
 	m := newMachine(t)
 	m.process(100, system) // opened it and gave it to the container
 	m.opens(100, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 7, 1024, 3_000_000_000))
@@ -68,7 +68,7 @@ func TestAPUIsCoveredLikeTheOthers(t *testing.T) {
 `, rows(s.Last(), apu))
 }
 
-func TestPartitionsAreToldApartByTheirNodes(t *testing.T) {
+func TestPartitionsAreDistinguishedByTheirNodes(t *testing.T) {
 	m := newMachine(t)
 	part := Device{PCI: first.PCI, Partition: 1, Own: "/sys/devices/platform/amdgpu_xcp_0"}
 	require.NoError(t, m.root.MkdirAll(part.Own+"/drm/renderD130", 0o755))
@@ -109,7 +109,7 @@ func TestNodeWithAnotherNameInItsContainerIsFound(t *testing.T) {
 
 // The driver of a GPU that is not reported on is not asked: here its fdinfo
 // would hang for ever.
-func TestGPUThatIsNotReportedOnIsNotAsked(t *testing.T) {
+func TestUnreportedGPUIsNotQueried(t *testing.T) {
 	m := newMachine(t)
 	m.process(100, task)
 	require.NoError(t, m.root.MkdirAll("/sys/class/drm/renderD131", 0o755))
@@ -120,7 +120,7 @@ func TestGPUThatIsNotReportedOnIsNotAsked(t *testing.T) {
 }
 
 // A read that hangs costs its own GPU's rows, and there is one at most.
-func TestGPUThatHangsCostsItsOwnRowsAndIsAskedOnce(t *testing.T) {
+func TestHangingGPULosesItsOwnRowsAndIsQueriedOnce(t *testing.T) {
 	m := newMachine(t)
 	m.process(100, task)
 	m.opens(100, 5, "/dev/dri/renderD128", "")
@@ -157,7 +157,7 @@ func TestGPUThatHangsCostsItsOwnRowsAndIsAskedOnce(t *testing.T) {
 	require.Contains(t, scan(t, s, first), " vram=1.048576e+06 ")
 }
 
-func TestProcessesThatEndOrHideAreLeftOut(t *testing.T) {
+func TestEndedAndHiddenProcessesAreLeftOut(t *testing.T) {
 	m := newMachine(t)
 	m.process(100, task)
 	m.opens(100, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 7, 1, 0))
@@ -174,7 +174,7 @@ func TestProcessesThatEndOrHideAreLeftOut(t *testing.T) {
 	require.Zero(t, s.Last().Left)
 }
 
-func TestProcessThatMayNotBeReadIsCounted(t *testing.T) {
+func TestForbiddenProcessIsCounted(t *testing.T) {
 	m := newMachine(t)
 	m.process(100, task)
 	m.process(101, task)

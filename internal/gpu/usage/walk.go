@@ -14,37 +14,37 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// Each descriptor that is looked at costs one to four microseconds, and a machine
-// may have a hundred thousand. So a process that had no GPU open is looked at again
-// only at every fourth scan; those that have one, and new ones, at each.
+// Each descriptor costs one to four microseconds, and a machine may have a hundred
+// thousand. So a process without a GPU is scanned only at every fourth scan, users and new
+// processes at each.
 const (
-	again     = 4
-	maxPerOne = 4096 // descriptors of one process
-	maxFiles  = 256  // of those, DRM files
-	perOne    = 5    // what opening a process's folder costs, in descriptors
-	maxProcs  = 1 << 16
+	rescanEvery = 4
+	maxPerOne   = 4096 // descriptors of one process
+	maxFiles    = 256  // of those, DRM files
+	perOne      = 5    // cost of opening a process's folder, in descriptors
+	maxProcs    = 1 << 16
 )
 
 // walk finds the processes that hold DRM nodes open.
 type walk struct {
-	proc  string // as this process opens it
+	proc  string // as opened by this process
 	links int
 	turn  uint64
 	seen  map[int]looked
-	next  int // where the last scan had to stop
+	next  int // where the last scan stopped
 	buf   [32 << 10]byte
 	link  [256]byte
 }
 
-// looked is what is remembered of a process. The inode number of its folder
-// tells it from another one that has the same number later.
+// looked records the last scan of a process. The inode number of its folder distinguishes
+// it from a later process with the same number.
 type looked struct {
 	inode uint64
 	turn  uint64
 	user  bool
 }
 
-// user is a process that holds DRM nodes open.
+// user describes a process with open DRM nodes.
 type user struct {
 	pid int
 	fds []open
@@ -79,7 +79,7 @@ func (w *walk) run(left *LeftOut) []user {
 	}
 	w.seen = now
 	w.sort(order)
-	users, rest := []user(nil), w.links // users have a budget of their own, or they could hide others
+	users, rest := []user(nil), w.links // users have a separate budget, so that others cannot hide them
 	known, stopped := w.links, false
 	for _, pid := range order {
 		l, budget := now[pid], &rest
@@ -87,8 +87,8 @@ func (w *walk) run(left *LeftOut) []user {
 			budget = &known
 		}
 		switch {
-		case !l.user && l.turn != 0 && w.turn-l.turn < again && (uint64(pid)+w.turn)%again != 0:
-			continue // looked at lately
+		case !l.user && l.turn != 0 && w.turn-l.turn < rescanEvery && (uint64(pid)+w.turn)%rescanEvery != 0:
+			continue // scanned recently
 		case *budget <= 0:
 			if !stopped && !l.user {
 				stopped, w.next = true, pid
@@ -113,7 +113,7 @@ func (w *walk) run(left *LeftOut) []user {
 	return users
 }
 
-// sort puts the users first, then those that the last scan did not come to.
+// sort puts the users first, then the processes that the last scan did not reach.
 func (w *walk) sort(order []int) {
 	rank := func(pid int) int {
 		switch {
@@ -127,8 +127,7 @@ func (w *walk) sort(order []int) {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
 }
 
-// look goes through the descriptors of a process. ok is false when it is gone,
-// or may not be looked at.
+// look reads the descriptors of a process. ok is false if it has ended, or may not be read.
 func (w *walk) look(pid int, budget *int, left *LeftOut) (u user, ok bool) {
 	u.pid = pid
 	number, full := 0, false
@@ -144,7 +143,7 @@ func (w *walk) look(pid int, budget *int, left *LeftOut) (u user, ok bool) {
 		*budget--
 		n, err := unix.Readlinkat(dir, name, w.link[:])
 		if err != nil || n <= 0 {
-			return true // closed meanwhile
+			return true // closed since
 		}
 		if node := gpuNode(w.link[:n]); node != "" {
 			u.fds = append(u.fds, open{name, node})
@@ -164,8 +163,7 @@ func (w *walk) look(pid int, budget *int, left *LeftOut) (u user, ok bool) {
 	return u, true
 }
 
-// gpuNode returns the name of the DRM node, or of the node of NVIDIA's driver, that a
-// descriptor is of, "" for others.
+// gpuNode returns the name of a descriptor's DRM node or NVIDIA node, "" for others.
 func gpuNode(target []byte) string {
 	const nvidia = "/dev/" + nvidiaNode
 	if len(target) > len(nvidia) && string(target[:len(nvidia)]) == nvidia {
@@ -173,12 +171,12 @@ func gpuNode(target []byte) string {
 		if _, err := strconv.ParseUint(digits, 10, 8); err == nil {
 			return nvidiaNode + digits
 		}
-		return "" // nvidiactl, nvidia-uvm: of no one GPU
+		return "" // nvidiactl, nvidia-uvm: shared by all GPUs
 	}
 	return drmNode(target)
 }
 
-// drmNode is the name of the DRM node that a descriptor is of, "" for others.
+// drmNode returns the name of a descriptor's DRM node, "" for others.
 func drmNode(target []byte) string {
 	const folder = "/dev/dri/"
 	if len(target) <= len(folder) || string(target[:len(folder)]) != folder {
@@ -204,8 +202,8 @@ func (w *walk) entriesAt(dir string, each func(dir int, name string) bool) error
 	return w.readDir(dir, func(fd int, name string, _ uint64) bool { return each(fd, name) })
 }
 
-// readDir makes plain system calls: os.ReadDir sorts, makes an object of each
-// entry, and does not give the inode numbers that the kernel sends along.
+// readDir makes plain system calls: os.ReadDir sorts, allocates an object for each entry,
+// and drops the inode numbers from the kernel.
 func (w *walk) readDir(dir string, each func(fd int, name string, inode uint64) bool) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -59,7 +59,7 @@ func TestTenThousandProcessesAreBounded(t *testing.T) {
 }
 
 // Those who use a GPU can't use up the looks at the others.
-func TestUsersWithManyDescriptorsHideNobody(t *testing.T) {
+func TestUsersWithManyDescriptorsHideNoOthers(t *testing.T) {
 	m := newMachine(t)
 	m.process(100, task)
 	for fd := range 50 {
@@ -72,7 +72,7 @@ func TestUsersWithManyDescriptorsHideNobody(t *testing.T) {
 	require.Equal(t, []int{100, 200}, pids(w.run(&LeftOut{})))
 }
 
-func TestProcessWithoutAGPUIsLookedAtEveryFourthTime(t *testing.T) {
+func TestProcessWithoutAGPUIsScannedEveryFourthTime(t *testing.T) {
 	m := newMachine(t)
 	crowd(t, m.root, 100)
 	w := newWalk(m.root, defaultLinks)
@@ -92,13 +92,13 @@ func TestProcessWithoutAGPUIsLookedAtEveryFourthTime(t *testing.T) {
 	}
 	m.link("/idle/fd/9", "/dev/dri/renderD128") // of all of them, which no inode number tells
 	var users []user
-	for range again {
+	for range rescanEvery {
 		users = w.run(&LeftOut{})
 	}
 	require.Len(t, users, 100, "who opens a GPU late is found")
 }
 
-func TestNewProcessOfAnOldNumberIsLookedAtAtOnce(t *testing.T) {
+func TestNewProcessWithAnOldNumberIsScannedAtOnce(t *testing.T) {
 	m := newMachine(t)
 	for pid := 100; pid < 110; pid++ {
 		m.process(pid, system)

@@ -19,7 +19,7 @@ func machine(t testing.TB, n int) (string, http.Handler) {
 	root := host.Root(t.TempDir())
 	require.NoError(t, synthesize(string(root), n))
 	m := monitor.New(root, monitor.AMD(root), monitor.Options{RASInterval: time.Minute})
-	return string(root), exporter.Handler(&exporter.Source{Root: root, Version: "bench", Monitor: m}, exporter.Shown{})
+	return string(root), exporter.Handler(&exporter.Source{Root: root, Version: "bench", Monitor: m}, exporter.MetricOptions{})
 }
 
 func scrape(h http.Handler) string {

@@ -161,7 +161,7 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 		return err
 	}
 	left := []UncountedGPU{}
-	for _, l := range inv.Left {
+	for _, l := range inv.Unusable {
 		left = append(left, UncountedGPU{l.PCI, l.Name, string(l.Reason), l.Detail})
 	}
 	return term.JSON(w, struct {
@@ -210,7 +210,7 @@ func listText(all []ListedGPU, inv gpu.Inventory) string {
 	if b.Len() == 0 {
 		b.WriteString("No GPU detected\n")
 	}
-	for _, l := range inv.Left {
+	for _, l := range inv.Unusable {
 		fmt.Fprintf(&b, "not counted: %s %s: %s\n", l.PCI, l.Name, l.Detail)
 	}
 	fmt.Fprintf(&b, "%s\n", inv.KFD.Text())

@@ -96,7 +96,7 @@ func topLines(r api.Report, f term.Format, rows int) []string {
 	head = append(head, gpuhealth.OutOfService(r.GPUs)...)
 	divided, out := false, false
 	for i := range r.GPUs {
-		divided, out = divided || r.GPUs[i].Partitions > 1, out || r.GPUs[i].Out()
+		divided, out = divided || r.GPUs[i].Partitions > 1, out || r.GPUs[i].Excluded()
 	}
 	title := cells("GPU", "PART", "HEALTH", "SERVICE", "BUSY", "USED BY", "LEASED", "MEMORY", "ENGINES", "CU", "PROC",
 		"TEMP", "POWER", "VRAM")
@@ -149,9 +149,9 @@ func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell, used bool) {
 		memory.Text += fmt.Sprintf("/%.1f GiB", *s.MemoryTotal/(1<<30))
 	}
 	uses := api.UsesOf(*s, at)
-	used = len(uses) > 0 || state != health.Healthy || s.Out()
+	used = len(uses) > 0 || state != health.Healthy || s.Excluded()
 	if len(uses) == 0 {
-		uses = []api.Use{{Who: api.Unused(*s)}}
+		uses = []api.Use{{Name: api.Unused(*s)}}
 	}
 	for i, u := range uses {
 		line := make([]term.Cell, columns)
@@ -161,14 +161,14 @@ func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell, used bool) {
 			if v := s.Service; v != nil {
 				line[colService].Text = strings.ReplaceAll(string(v.State), "_", " ")
 			}
-			if s.Out() {
+			if s.Excluded() {
 				line[colService].Colour = term.Red
 			}
 			line[colBusy] = value("%.0f %%", s.Activity, .01)
 			line[colTemperature] = value("%.0f °C", s.Temperature, 1)
 			line[colPower], line[colVRAM] = value("%.0f W", s.Power, 1), memory
 		}
-		line[colUser].Text, line[colLease].Text, line[colMemory].Text = u.Who, u.Lease, u.Memory
+		line[colUser].Text, line[colLease].Text, line[colMemory].Text = u.Name, u.Lease, u.Memory
 		line[colEngines].Text, line[colUnits].Text = u.Engines, u.Units
 		if u.Processes > 0 {
 			line[colProcesses].Text = fmt.Sprint(u.Processes)

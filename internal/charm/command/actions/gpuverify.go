@@ -100,7 +100,7 @@ func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 	}
 	var broken []NodeCheck
 	amd := len(inv.Of(gpu.AMD)) > 0
-	for _, l := range inv.Left {
+	for _, l := range inv.Unusable {
 		if worker.Unusable(l) {
 			amd = amd || l.Vendor == gpu.AMD
 			broken = append(broken, NodeCheck{Node: "GPU " + l.PCI, GPU: l.Name, Detail: l.Detail})

@@ -1,25 +1,34 @@
-// Package amdgpu reads one AMD GPU: from sysfs, as the amdgpu driver shows it,
-// into a State whose fields are known or not. It knows no metric, no HTTP and no
-// health: whoever tells of a GPU reads this one value.
+// Package amdgpu reads one AMD GPU from amdgpu's files in sysfs into a State, with fields
+// that are known or unknown. It exports no metrics, serves no HTTP and judges no health.
 //
-// It is made to be a good neighbour to the machine. It writes nothing, never wakes a
-// GPU that runtime power management has suspended, never reads xgmi_error (reading
-// clears it) or pcie_bw (each read sleeps for a second in the kernel), and keeps a
-// file open between readings. A value that the hardware does not have is not known:
-// it is never 0 and never a firmware's 65535.
+// It must not disturb the machine. It writes nothing and never wakes a suspended GPU. It
+// never reads xgmi_error, because reading clears it, or pcie_bw, because each read sleeps
+// for a second in the kernel. It keeps files open between readings. A value that the
+// hardware lacks is unknown: never 0 and never a firmware's 65535.
 package amdgpu
 
-import "concourse-ci-machine/internal/gpu"
+import (
+	"path"
 
-// Device is one GPU, or one partition of it.
-type Device struct {
-	Vendor    gpu.Vendor
-	Index     int    // place in the stable order, from 0
-	PCI       string // "0000:03:00.0"; partitions have their parent's address
-	Partition int    // 0 for a whole GPU or the first partition
-	UniqueID  string // 16 hex digits, "" where the hardware has none
-	Name      string
-	GFX       string // "gfx1100", "" where it is not known
-	Dir       string // machine path of the PCI device's directory in sysfs
-	Own       string // the same, or that of the partition's own device; "" where it has none
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/reading"
+	"concourse-ci-machine/internal/gpu/sysfile"
+)
+
+func readIdentity(root host.Root, at func(string), d reading.Device) reading.Identity {
+	read := func(name string) string {
+		at(name)
+		b, err := sysfile.ReadOnce(root.Path(path.Join(d.Dir, name)))
+		if err != nil {
+			return ""
+		}
+		return sysfile.Clean(b)
+	}
+	serial := read("serial_number")
+	id := reading.Identity{UUID: reading.UUID(d, serial), Serial: serial, VBIOS: read("vbios_version"),
+		ProductNumber: read("product_number"), NUMANode: read("numa_node")}
+	if id.NUMANode == "-1" {
+		id.NUMANode = ""
+	}
+	return id
 }

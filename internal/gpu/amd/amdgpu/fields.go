@@ -4,24 +4,25 @@ import (
 	"strconv"
 
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
-// target is where a field of a table goes to.
+// target describes the destination of a field of a table.
 type target struct {
-	kind   kind
-	number func(*State) *Number // where the field is a number of its own
-	link   func(*Link) *Number  // where it is one of each XGMI link
-	name   string               // of a sensor, domain, rail, engine or reason
-	array  bool                 // the place in the array is a part of the name: hbm0
-	from   int                  // number of the array's first element; of traffic 1 for what is written
-	late   bool                 // an average: only where nothing is known of the moment
+	kind    kind
+	number  func(*reading.State) *reading.Number // for a field with a single number
+	link    func(*reading.Link) *reading.Number  // for a field of each XGMI link
+	name    string                               // of a sensor, domain, rail, engine or reason
+	array   bool                                 // the array index is part of the name: hbm0
+	from    int                                  // number of the array's first element; for traffic 1 means written
+	average bool                                 // an average: used only without a current value
 }
 
-// kind is the list that a field belongs to.
+// kind selects the list of a field.
 type kind uint8
 
 const (
-	alone kind = iota
+	single kind = iota
 	sensor
 	clock
 	rail
@@ -31,8 +32,8 @@ const (
 	traffic
 )
 
-// fields are those that stand for themselves. Temperatures of the die and power have
-// sensors in hwmon that go first; see fallBack.
+// fields maps the fields to their destinations. Temperatures of the die and power are
+// missing, because sensors in hwmon have precedence; see fallBack.
 var fields = [gm.NumFields]target{
 	gm.TemperatureEdge:    {kind: sensor, name: "edge"},
 	gm.TemperatureHotspot: {kind: sensor, name: "junction"},
@@ -48,17 +49,17 @@ var fields = [gm.NumFields]target{
 	gm.TemperatureAid:     {kind: sensor, name: "aid", array: true},
 	gm.TemperatureXcd:     {kind: sensor, name: "xcd", array: true},
 
-	gm.AverageGFXPower:    {number: func(s *State) *Number { return &s.Power.Graphics }},
-	gm.AverageIPUPower:    {number: func(s *State) *Number { return &s.Power.NPU }},
+	gm.AverageGFXPower:    {number: func(s *reading.State) *reading.Number { return &s.Power.Graphics }},
+	gm.AverageIPUPower:    {number: func(s *reading.State) *reading.Number { return &s.Power.NPU }},
 	gm.AverageDRAMReads:   {kind: traffic, name: "package"},
 	gm.AverageDRAMWrites:  {kind: traffic, name: "package", from: 1},
 	gm.AverageIPUReads:    {kind: traffic, name: "npu"},
 	gm.AverageIPUWrites:   {kind: traffic, name: "npu", from: 1},
-	gm.EnergyAccumulator:  {number: func(s *State) *Number { return &s.Power.Energy }},
-	gm.GFXActivityAcc:     {number: func(s *State) *Number { return &s.Activity.GraphicsSum }},
-	gm.MemActivityAcc:     {number: func(s *State) *Number { return &s.Activity.MemorySum }},
-	gm.AverageMMActivity:  {number: func(s *State) *Number { return &s.Activity.Multimedia }},
-	gm.AverageVCNActivity: {number: func(s *State) *Number { return &s.Activity.Video }},
+	gm.EnergyAccumulator:  {number: func(s *reading.State) *reading.Number { return &s.Power.Energy }},
+	gm.GFXActivityAcc:     {number: func(s *reading.State) *reading.Number { return &s.Activity.GraphicsSum }},
+	gm.MemActivityAcc:     {number: func(s *reading.State) *reading.Number { return &s.Activity.MemorySum }},
+	gm.AverageMMActivity:  {number: func(s *reading.State) *reading.Number { return &s.Activity.Multimedia }},
+	gm.AverageVCNActivity: {number: func(s *reading.State) *reading.Number { return &s.Activity.Video }},
 	gm.VCNActivity:        {kind: engine, name: "vcn"},
 	gm.JPEGActivity:       {kind: engine, name: "jpeg"},
 	gm.GFXBusyInst:        {kind: engine, name: "gfx"},
@@ -75,41 +76,41 @@ var fields = [gm.NumFields]target{
 	gm.CurrentDclk0:           {kind: clock, name: "dclk"},
 	gm.CurrentVclk1:           {kind: clock, name: "vclk", from: 1},
 	gm.CurrentDclk1:           {kind: clock, name: "dclk", from: 1},
-	gm.AverageGfxclkFrequency: {kind: clock, name: "gfx", late: true},
-	gm.AverageUclkFrequency:   {kind: clock, name: "mem", late: true},
-	gm.AverageSocclkFrequency: {kind: clock, name: "soc", late: true},
-	gm.AverageFclkFrequency:   {kind: clock, name: "fabric", late: true},
-	gm.AverageVclkFrequency:   {kind: clock, name: "vclk", late: true},
-	gm.AverageDclkFrequency:   {kind: clock, name: "dclk", late: true},
-	gm.AverageIpuclkFrequency: {kind: clock, name: "npu", late: true},
-	gm.AverageVclk0Frequency:  {kind: clock, name: "vclk", late: true},
-	gm.AverageDclk0Frequency:  {kind: clock, name: "dclk", late: true},
-	gm.AverageVclk1Frequency:  {kind: clock, name: "vclk", from: 1, late: true},
-	gm.AverageDclk1Frequency:  {kind: clock, name: "dclk", from: 1, late: true},
+	gm.AverageGfxclkFrequency: {kind: clock, name: "gfx", average: true},
+	gm.AverageUclkFrequency:   {kind: clock, name: "mem", average: true},
+	gm.AverageSocclkFrequency: {kind: clock, name: "soc", average: true},
+	gm.AverageFclkFrequency:   {kind: clock, name: "fabric", average: true},
+	gm.AverageVclkFrequency:   {kind: clock, name: "vclk", average: true},
+	gm.AverageDclkFrequency:   {kind: clock, name: "dclk", average: true},
+	gm.AverageIpuclkFrequency: {kind: clock, name: "npu", average: true},
+	gm.AverageVclk0Frequency:  {kind: clock, name: "vclk", average: true},
+	gm.AverageDclk0Frequency:  {kind: clock, name: "dclk", average: true},
+	gm.AverageVclk1Frequency:  {kind: clock, name: "vclk", from: 1, average: true},
+	gm.AverageDclk1Frequency:  {kind: clock, name: "dclk", from: 1, average: true},
 
-	gm.VoltageGFX:        {kind: rail, name: "vddgfx"}, // as hwmon has it
+	gm.VoltageGFX:        {kind: rail, name: "vddgfx"}, // as in hwmon
 	gm.VoltageSoC:        {kind: rail, name: "vddsoc"},
 	gm.VoltageMem:        {kind: rail, name: "vddmem"},
-	gm.AverageGFXVoltage: {kind: rail, name: "vddgfx", late: true},
-	gm.AverageSoCVoltage: {kind: rail, name: "vddsoc", late: true},
+	gm.AverageGFXVoltage: {kind: rail, name: "vddgfx", average: true},
+	gm.AverageSoCVoltage: {kind: rail, name: "vddsoc", average: true},
 
-	gm.PCIeLinkWidth:              {number: func(s *State) *Number { return &s.PCIe.Lanes }},
-	gm.PCIeLinkSpeed:              {number: func(s *State) *Number { return &s.PCIe.Speed }},
-	gm.PCIeReplayCountAcc:         {number: func(s *State) *Number { return &s.PCIe.Replays }},
-	gm.PCIeReplayRoverCountAcc:    {number: func(s *State) *Number { return &s.PCIe.Rollovers }},
-	gm.PCIeL0ToRecovCountAcc:      {number: func(s *State) *Number { return &s.PCIe.Recoveries }},
-	gm.PCIeLCPerfOtherEndRecovery: {number: func(s *State) *Number { return &s.PCIe.OtherEnd }},
-	gm.PCIeNAKSentCountAcc:        {number: func(s *State) *Number { return &s.PCIe.NAKsSent }},
-	gm.PCIeNAKRcvdCountAcc:        {number: func(s *State) *Number { return &s.PCIe.NAKsReceived }},
-	gm.XGMIReadDataAcc:            {link: func(l *Link) *Number { return &l.Read }},
-	gm.XGMIWriteDataAcc:           {link: func(l *Link) *Number { return &l.Written }},
-	gm.XGMILinkStatus:             {link: func(l *Link) *Number { return &l.Up }},
-	gm.XGMILinkWidth:              {number: func(s *State) *Number { return &s.XGMI.Lanes }},
-	gm.XGMILinkSpeed:              {number: func(s *State) *Number { return &s.XGMI.Speed }},
-	gm.MemMaxBandwidth:            {number: func(s *State) *Number { return &s.Memory.BandwidthMax }},
-	gm.NumPartition:               {number: func(s *State) *Number { return &s.Division.Partitions }},
+	gm.PCIeLinkWidth:              {number: func(s *reading.State) *reading.Number { return &s.PCIe.Lanes }},
+	gm.PCIeLinkSpeed:              {number: func(s *reading.State) *reading.Number { return &s.PCIe.Speed }},
+	gm.PCIeReplayCountAcc:         {number: func(s *reading.State) *reading.Number { return &s.PCIe.Replays }},
+	gm.PCIeReplayRoverCountAcc:    {number: func(s *reading.State) *reading.Number { return &s.PCIe.Rollovers }},
+	gm.PCIeL0ToRecovCountAcc:      {number: func(s *reading.State) *reading.Number { return &s.PCIe.Recoveries }},
+	gm.PCIeLCPerfOtherEndRecovery: {number: func(s *reading.State) *reading.Number { return &s.PCIe.OtherEnd }},
+	gm.PCIeNAKSentCountAcc:        {number: func(s *reading.State) *reading.Number { return &s.PCIe.NAKsSent }},
+	gm.PCIeNAKRcvdCountAcc:        {number: func(s *reading.State) *reading.Number { return &s.PCIe.NAKsReceived }},
+	gm.XGMIReadDataAcc:            {link: func(l *reading.Link) *reading.Number { return &l.Read }},
+	gm.XGMIWriteDataAcc:           {link: func(l *reading.Link) *reading.Number { return &l.Written }},
+	gm.XGMILinkStatus:             {link: func(l *reading.Link) *reading.Number { return &l.Up }},
+	gm.XGMILinkWidth:              {number: func(s *reading.State) *reading.Number { return &s.XGMI.Lanes }},
+	gm.XGMILinkSpeed:              {number: func(s *reading.State) *reading.Number { return &s.XGMI.Speed }},
+	gm.MemMaxBandwidth:            {number: func(s *reading.State) *reading.Number { return &s.Memory.BandwidthMax }},
+	gm.NumPartition:               {number: func(s *reading.State) *reading.Number { return &s.Division.Partitions }},
 
-	gm.AccumulationCounter:          {number: func(s *State) *Number { return &s.Throttling.Ticks }},
+	gm.AccumulationCounter:          {number: func(s *reading.State) *reading.Number { return &s.Throttling.Ticks }},
 	gm.ProchotResidencyAcc:          {kind: residency, name: "prochot"},
 	gm.PPTResidencyAcc:              {kind: residency, name: "ppt"},
 	gm.SocketThermalResidencyAcc:    {kind: residency, name: "socket_thermal"},
@@ -130,61 +131,35 @@ var fields = [gm.NumFields]target{
 	gm.GFXLowUtilizationAcc:        {kind: limited, name: "low_utilization"},
 }
 
-// take puts a value of a table into its place, unless a source before had it.
-func (s *State) take(t *target, v gm.Value) {
+// set stores a value of a table, unless a previous source had a value.
+func (t *target) set(s *reading.State, v gm.Value) {
 	n := int(v.Index) + t.from
 	switch {
 	case t.number != nil:
-		t.number(s).put(v.Value)
+		t.number(s).SetDefault(v.Value)
 	case t.link != nil:
 		for len(s.XGMI.Links) <= n {
-			s.XGMI.Links = append(s.XGMI.Links, Link{})
+			s.XGMI.Links = append(s.XGMI.Links, reading.Link{})
 		}
-		t.link(&s.XGMI.Links[n]).put(v.Value)
+		t.link(&s.XGMI.Links[n]).SetDefault(v.Value)
 	case t.kind == sensor && t.array:
-		s.sensor(t.name + strconv.Itoa(n)).Now.put(v.Value)
+		s.Sensor(t.name + strconv.Itoa(n)).Now.SetDefault(v.Value)
 	case t.kind == sensor:
-		s.sensor(t.name).Now.put(v.Value)
+		s.Sensor(t.name).Now.SetDefault(v.Value)
 	case t.kind == clock:
-		s.clock(t.name, n, v.Value)
+		s.AddClock(t.name, n, v.Value)
 	case t.kind == rail:
-		s.rail(t.name, v.Value)
+		s.AddRail(t.name, v.Value)
 	case t.kind == engine:
-		s.Activity.Engines = append(s.Activity.Engines, Engine{t.name, n, int(v.Partition), v.Value})
+		s.Activity.Engines = append(s.Activity.Engines,
+			reading.Engine{Kind: t.name, Instance: n, Partition: int(v.Partition), Busy: v.Value})
 	case t.kind == residency:
-		s.Throttling.Residency = append(s.Throttling.Residency, Residency{t.name, v.Value})
+		s.Throttling.Residency = append(s.Throttling.Residency, reading.Residency{Reason: t.name, Ticks: v.Value})
 	case t.kind == traffic:
-		s.Memory.Traffic = append(s.Memory.Traffic, Traffic{t.name, [...]string{"read", "write"}[n], v.Value})
+		s.Memory.Traffic = append(s.Memory.Traffic,
+			reading.Traffic{Scope: t.name, Direction: [...]string{"read", "write"}[n], Bytes: v.Value})
 	case t.kind == limited:
-		s.Throttling.Limited = append(s.Throttling.Limited, Limited{t.name, n, int(v.Partition), v.Value})
+		s.Throttling.Limited = append(s.Throttling.Limited,
+			reading.Limited{Reason: t.name, Instance: n, Partition: int(v.Partition), Sum: v.Value})
 	}
-}
-
-// sensor is the place of a sensor, which is made where there is none.
-func (s *State) sensor(name string) *Temperature {
-	for i := range s.Temperatures {
-		if s.Temperatures[i].Sensor == name {
-			return &s.Temperatures[i]
-		}
-	}
-	s.Temperatures = append(s.Temperatures, Temperature{Sensor: name})
-	return &s.Temperatures[len(s.Temperatures)-1]
-}
-
-func (s *State) clock(domain string, instance int, hertz float64) {
-	for _, c := range s.Clocks {
-		if c.Domain == domain && c.Instance == instance {
-			return
-		}
-	}
-	s.Clocks = append(s.Clocks, Clock{domain, instance, hertz})
-}
-
-func (s *State) rail(name string, volts float64) {
-	for _, r := range s.Rails {
-		if r.Name == name {
-			return
-		}
-	}
-	s.Rails = append(s.Rails, Rail{name, volts})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -18,22 +19,22 @@ const dev = exportertest.Dir
 // readerOf reads the GPU at dev, with a clock that the test sets.
 func readerOf(t testing.TB, r host.Root) (*Reader, *time.Time) {
 	now := hosttest.Now
-	reader := NewReader(r, Device{PCI: exportertest.PCI, Dir: dev, Own: dev}, sysfile.NewLimit(), func() time.Time { return now })
+	reader := NewReader(r, reading.Device{PCI: exportertest.PCI, Dir: dev, Own: dev}, sysfile.NewLimit(), func() time.Time { return now })
 	t.Cleanup(reader.Close)
 	return reader, &now
 }
 
-func read(r *Reader) State { return r.Read(true, Seen{}) }
+func read(r *Reader) reading.State { return r.Read(true, reading.Seen{}) }
 
 // first is a first reading of the GPU at dev.
-func first(t testing.TB, files map[string]string) State {
+func first(t testing.TB, files map[string]string) reading.State {
 	t.Helper()
 	r, _ := readerOf(t, exportertest.Put(t, files))
 	return read(r)
 }
 
 // sensorsOf are the temperatures by sensor.
-func sensorsOf(s State) map[string]float64 {
+func sensorsOf(s reading.State) map[string]float64 {
 	out := map[string]float64{}
 	for _, t := range s.Temperatures {
 		if t.Now.Known {
@@ -44,7 +45,7 @@ func sensorsOf(s State) map[string]float64 {
 }
 
 // activeOf are the limits that the driver tells of, by reason.
-func activeOf(s State) map[string]bool {
+func activeOf(s reading.State) map[string]bool {
 	out := map[string]bool{}
 	for _, a := range s.Throttling.Active {
 		out[a.Reason] = a.Active

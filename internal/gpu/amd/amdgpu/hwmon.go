@@ -7,35 +7,36 @@ import (
 	"strconv"
 	"strings"
 
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// hwmon is the sensor directory that amdgpu registers for a GPU
+// hwmon holds the sensor directory that amdgpu registers for a GPU
 // (drivers/gpu/drm/amd/pm/amdgpu_pm.c).
 type hwmon struct {
-	dir                  string // "" where there is none
+	dir                  string // "" without one
 	temps, rails, clocks []channel
 	average, draw        *sysfile.File // of power1
 	fan, pwm             *sysfile.File
 }
 
-// channel is one sensor. Channels are told apart by label: on GPUs made of
-// several dies the first number is not the edge.
+// channel describes one sensor. Channels are identified by label, because the first number
+// is not the edge on GPUs of several dies.
 type channel struct {
 	label string
 	input *sysfile.File
 	base  string // "/…/temp1": the directory and the beginning of the files' names
 }
 
-// Plausible limits, wide of anything that hardware can be: they exist to keep
-// a firmware's "not available" (0xffff, 0xffffffff) out of the series.
+// Plausible limits, far beyond any hardware. They keep a firmware's "not available"
+// (0xffff, 0xffffffff) out of the series.
 const (
 	maxCelsius    = 250
 	maxWatts      = 10_000
 	maxBytes      = 1 << 50
 	maxHertz      = 20_000_000_000
 	maxRPM        = 30_000
-	maxMillivolts = 100_000 // boards of 48 V have vddboard at 52.7
+	maxMillivolts = 100_000 // boards with 48 V have vddboard at 52.7
 )
 
 // openHwmon finds the directory by its name file.
@@ -54,10 +55,10 @@ func (r *Reader) openHwmon() {
 		return
 	}
 	r.sensorDir.open(r.root.Path(h.dir))
-	if r.sensorsWere != "" && r.sensorsWere != h.dir { // a driver that is bound registers anew
-		r.answers.forget()
+	if r.lastSensorDir != "" && r.lastSensorDir != h.dir { // a driver that is bound again registers a new directory
+		r.answers.reset()
 	}
-	r.sensorsWere = h.dir
+	r.lastSensorDir = h.dir
 	file := func(name string) *sysfile.File { return r.files.File(path.Join(h.dir, name)) }
 	h.average, h.draw = file("power1_average"), file("power1_input")
 	h.fan, h.pwm = file("fan1_input"), file("pwm1")
@@ -98,7 +99,7 @@ func (r *Reader) once(p string) string {
 	return sysfile.Clean(b)
 }
 
-// labelFile gets "temp" and 2 from "temp2_label".
+// labelFile splits "temp2_label" into "temp" and 2.
 func labelFile(name string) (kind string, n int, ok bool) {
 	name, isLabel := strings.CutSuffix(name, "_label")
 	digits := strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz")
@@ -109,16 +110,16 @@ func labelFile(name string) (kind string, n int, ok bool) {
 	return name[:len(name)-len(digits)], int(u), len(digits) < len(name)
 }
 
-// dieSensors are those that give the GPU's temperature, the best first.
+// dieSensors lists the sensors of the GPU's temperature, the best first.
 var dieSensors = [2]string{"edge", "junction"}
 
-// readTemperatures gives each sensor, and the GPU's temperature: the edge's, or
-// the junction's where there is no edge sensor (MI300). An edge sensor that
-// fails is not replaced: the junction is warmer by tens of degrees, and the
-// series would jump. A powered die is never at exactly 0: that is a sensor that
-// the firmware does not fill. settled is false where another source may be asked.
+// readTemperatures reads each sensor, and the GPU's temperature: of the edge, or of the
+// junction if the GPU has no edge sensor (MI300). A failing edge sensor is not replaced,
+// because the junction is warmer by tens of degrees and the series would jump. Exactly 0 is
+// ignored: a powered die is warmer, so the firmware does not fill the sensor. settled is
+// false if another source may be used.
 func (r *Reader) readTemperatures() (settled bool) {
-	var values [2]Number // of the sensors in dieSensors
+	var values [2]reading.Number // of the sensors in dieSensors
 	var bad [2]bool
 	for i := range r.sensors.temps {
 		ch := &r.sensors.temps[i]
@@ -128,11 +129,11 @@ func (r *Reader) readTemperatures() (settled bool) {
 			bad[place] = true
 		}
 		if ok {
-			r.hangs.answer()
+			r.hangs.NoteAnswer()
 		}
 		if ok && milli != 0 {
-			now := Known(float64(milli) / 1000)
-			r.s.sensor(ch.label).Now.put(now.Value)
+			now := reading.Known(float64(milli) / 1000)
+			r.s.Sensor(ch.label).Now.SetDefault(now.Value)
 			if place >= 0 {
 				values[place] = now
 			}
@@ -143,16 +144,16 @@ func (r *Reader) readTemperatures() (settled bool) {
 			return true
 		}
 		if values[i].Known {
-			r.s.Temperature = Temperature{Sensor: sensor, Now: values[i]}
+			r.s.Temperature = reading.Temperature{Sensor: sensor, Now: values[i]}
 			return true
 		}
 	}
 	return false
 }
 
-// readPower is in watts: the average where the GPU has it, else the present
-// draw. 0 is what virtual functions and secondary dies answer for want of a
-// sensor, and some firmware answers 32 ones.
+// readPower reads watts: the average if the GPU has it, otherwise the present draw. Virtual
+// functions and secondary dies without a sensor return 0, and some firmware returns 32
+// ones.
 func (r *Reader) readPower() {
 	if r.sensors.dir == "" {
 		return
@@ -160,35 +161,35 @@ func (r *Reader) readPower() {
 	p := &r.s.Power
 	for _, source := range []struct {
 		file *sysfile.File
-		to   *Number
+		to   *reading.Number
 	}{{r.sensors.average, &p.Average}, {r.sensors.draw, &p.Input}} {
 		micro, ok, _ := r.number(source.file, 0, maxWatts*1_000_000)
 		if ok {
-			r.hangs.answer()
+			r.hangs.NoteAnswer()
 		}
 		if ok && micro != 0 && micro != math.MaxUint32 {
-			*source.to = Known(float64(micro) / 1e6)
-			p.Now.put(source.to.Value)
+			*source.to = reading.Known(float64(micro) / 1e6)
+			p.Now.SetDefault(source.to.Value)
 		}
 	}
 }
 
-// readRest reads the sensors that no other source stands behind. A rail at 0 V is one
-// that the driver fills in for a board that lacks it.
+// readRest reads the sensors without another source. The driver returns 0 V for a rail that
+// the board lacks.
 func (r *Reader) readRest() {
 	h, s := &r.sensors, &r.s
 	for i := range h.rails {
 		if v, ok, _ := r.number(h.rails[i].input, 0, maxMillivolts); ok && v > 0 {
-			s.rail(h.rails[i].label, float64(v)/1000)
+			s.AddRail(h.rails[i].label, float64(v)/1000)
 		}
 	}
 	for i := range h.clocks {
 		domain := h.clocks[i].label
-		if slices.ContainsFunc(s.Clocks, func(c Clock) bool { return c.Domain == domain && c.Instance == 0 }) {
+		if slices.ContainsFunc(s.Clocks, func(c reading.Clock) bool { return c.Domain == domain && c.Instance == 0 }) {
 			continue // the table had it
 		}
 		if v, ok, _ := r.number(h.clocks[i].input, 0, maxHertz); ok {
-			s.clock(domain, 0, float64(v))
+			s.AddClock(domain, 0, float64(v))
 		}
 	}
 	if h.dir != "" {

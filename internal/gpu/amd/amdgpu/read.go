@@ -2,12 +2,12 @@ package amdgpu
 
 import (
 	"path"
-	"time"
 
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// attributes are the device's files that are read at every reading.
+// attributes holds the device's files that every reading reads.
 type attributes struct {
 	status                        *sysfile.File
 	busy, memoryBusy, videoBusy   *sysfile.File
@@ -18,7 +18,7 @@ type attributes struct {
 
 type poolFiles struct{ used, total *sysfile.File }
 
-func newAttributes(set *sysfile.Set, d Device) *attributes {
+func newAttributes(set *sysfile.Set, d reading.Device) *attributes {
 	file := func(name string) *sysfile.File { return set.File(path.Join(d.Dir, name)) }
 	pool := func(kind string) poolFiles {
 		return poolFiles{file("mem_info_" + kind + "_used"), file("mem_info_" + kind + "_total")}
@@ -36,25 +36,9 @@ func newAttributes(set *sysfile.Set, d Device) *attributes {
 	return a
 }
 
-// Seen is what others saw of a GPU that is to be read.
-type Seen struct {
-	Dumped bool      // the driver left a dump of the device
-	Logged time.Time // when the kernel's log last spoke of a hang; zero for never
-	Lost   time.Time // when it last said that the GPU fell off the bus
-	Errors LoggedErrors
-}
-
-// LoggedErrors are memory errors of NVIDIA's GPUs that the kernel's log told of since the
-// exporter was started.
-type LoggedErrors struct {
-	Uncorrectable   uint64
-	Pending, Failed int // rows or pages to be replaced at the next reset; that could not be
-}
-
-// Read reads the device. Where whole is false only its identity and what is the
-// partition's own are read: the sensors belong to the whole GPU, and another
-// partition reports them.
-func (r *Reader) Read(whole bool, seen Seen) State {
+// Read reads the device. If whole is false, it reads only the identity and the partition's
+// own values: another partition reports the sensors, which belong to the whole GPU.
+func (r *Reader) Read(whole bool, seen reading.Seen) reading.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.begin()
@@ -67,50 +51,51 @@ func (r *Reader) Read(whole bool, seen Seen) State {
 		if s.Alive = true; !s.Suspended() {
 			r.readPartition()
 		}
-		return r.done()
+		return r.finish()
 	case s.Suspended():
 		s.Alive = true
 	default:
 		r.answers.begin()
 		if s.Alive = r.readLive(); s.Alive && r.slow == nil {
-			r.readSlow() // the first reading must not be without
+			r.readSlow() // the first reading needs it
 		}
 	}
 	r.addSlow()
 	r.judgeThrottle()
 	if s.PCIe.Replays.Known {
-		s.PCIe.ReplayRate = r.replays.next(r.now(), s.PCIe.Replays.Value)
+		s.PCIe.ReplayRate = r.replays.update(r.now(), s.PCIe.Replays.Value)
 	}
 	awake := s.RuntimePower == "active" || s.RuntimePower == "unsupported" || s.RuntimePower == ""
-	r.hangs.end(r.now(), awake, seen, r.fatal)
+	r.hangs.End(r.now(), awake, seen, r.fatal)
 	if awake {
 		s.Lost = r.answers.end(r.now(), r.division)
 	}
 	s.Hangs, s.Table.Unknown = r.hangs.Now(r.now()), r.table.unknown
-	return r.done()
+	return r.finish()
 }
 
-// begin has room for as much as there was the last time.
+// begin resets the state, with the capacity of the previous one.
 func (r *Reader) begin() {
-	r.s = State{
-		Temperatures: make([]Temperature, 0, cap(r.s.Temperatures)), Clocks: make([]Clock, 0, cap(r.s.Clocks)),
+	r.s = reading.State{
+		Temperatures: make([]reading.Temperature, 0, cap(r.s.Temperatures)),
+		Clocks:       make([]reading.Clock, 0, cap(r.s.Clocks)),
 	}
-	r.hangs.begin()
+	r.hangs.Begin()
 }
 
-// done hands the state over: from now on others may read it.
-func (r *Reader) done() State { return r.s }
+// finish returns the state, which is not changed from now on.
+func (r *Reader) finish() reading.State { return r.s }
 
-// status is the state of runtime power management. Linux 6.1 resumes a GPU to
-// answer nearly any other file of it (pm_runtime_get_sync in amdgpu_pm.c); this
-// one is answered by the core.
+// status returns the state of runtime power management. Linux 6.1 resumes a GPU to read
+// nearly any other file (pm_runtime_get_sync in amdgpu_pm.c), but the core answers this
+// one.
 func (r *Reader) status() string {
 	b, _, _ := r.bytes(r.attrs.status)
 	return string(b)
 }
 
-// readLive reads the values that change, and reports whether there was any. Each
-// has its order of sources.
+// readLive reads the changing values, and reports whether it found any. Each value has an
+// order of sources.
 func (r *Reader) readLive() bool {
 	if r.sensors.dir == "" {
 		r.openHwmon()
@@ -118,14 +103,14 @@ func (r *Reader) readLive() bool {
 	s, a := &r.s, r.attrs
 	settled := r.readTemperatures()
 	if r.into(&s.Activity.Graphics, a.busy, 100, 100) {
-		r.hangs.answer()
+		r.hangs.NoteAnswer()
 	}
 	if r.into(&s.Activity.Memory, a.memoryBusy, 100, 100) {
-		r.hangs.answer()
+		r.hangs.NoteAnswer()
 	}
 	r.into(&s.Memory.VRAM.Used, a.vram.used, maxBytes, 1)
 	if n, ok, _ := r.number(a.vram.total, 1, maxBytes); ok {
-		s.Memory.VRAM.Total = Known(float64(n))
+		s.Memory.VRAM.Total = reading.Known(float64(n))
 	}
 	r.readPower()
 	fan := r.fallBack(r.readTable(), settled)
@@ -133,24 +118,26 @@ func (r *Reader) readLive() bool {
 	r.into(&s.Activity.Video, a.videoBusy, 100, 100)
 	for _, pool := range []struct {
 		files poolFiles
-		to    *Pool
+		to    *reading.Pool
 	}{{a.visible, &s.Memory.Visible}, {a.gtt, &s.Memory.GTT}} {
 		r.into(&pool.to.Used, pool.files.used, maxBytes, 1)
 		r.into(&pool.to.Total, pool.files.total, maxBytes, 1)
 	}
 	r.readRest()
 	if fan > 0 {
-		s.Fan.RPM.put(fan)
+		s.Fan.RPM.SetDefault(fan)
 	}
 	r.readLink()
-	return r.told()
+	return r.hasValues()
 }
 
-// told reports whether the reading gave any value.
-func (r *Reader) told() bool {
+// hasValues reports whether the reading found any value.
+func (r *Reader) hasValues() bool {
 	s := &r.s
-	for _, n := range []Number{s.Activity.Graphics, s.Activity.Memory, s.Activity.Video, s.Memory.VRAM.Used, s.Memory.VRAM.Total,
-		s.Memory.Visible.Used, s.Memory.Visible.Total, s.Memory.GTT.Used, s.Memory.GTT.Total, s.Power.Now, s.Power.Average,
+	for _, n := range []reading.Number{s.Activity.Graphics, s.Activity.Memory, s.Activity.Video, s.Memory.VRAM.Used,
+		s.Memory.VRAM.Total,
+		s.Memory.Visible.Used, s.Memory.Visible.Total, s.Memory.GTT.Used, s.Memory.GTT.Total, s.Power.Now,
+		s.Power.Average,
 		s.Fan.RPM, s.Fan.Drive, s.PCIe.Speed, s.PCIe.Lanes, s.PCIe.Replays} {
 		if n.Known {
 			return true
@@ -159,21 +146,21 @@ func (r *Reader) told() bool {
 	return len(s.Temperatures)+len(s.Clocks)+len(s.Rails) > 0 || s.Table.Revision != nil
 }
 
-// readLink reads the link from the PCI core where the driver's table does not
-// have it: behind a switch on the board, the core's is the link to the switch.
+// readLink reads the link from the PCI core if the driver's table lacks it. Behind a switch
+// on the board, the core shows only the link to the switch.
 func (r *Reader) readLink() {
 	p := &r.s.PCIe
 	if !p.Speed.Known {
 		if b, ok, _ := r.bytes(r.attrs.linkSpeed); ok {
 			if gt, ok := sysfile.Leading(b); ok && gt > 0 {
-				p.Speed = Known(gt * 1e9)
+				p.Speed = reading.Known(gt * 1e9)
 			}
 		}
 	}
 	if !p.Lanes.Known {
 		if b, ok, _ := r.bytes(r.attrs.linkWidth); ok {
 			if n, err := sysfile.Number(b); err == nil && n > 0 && n <= 64 {
-				p.Lanes = Known(float64(n))
+				p.Lanes = reading.Known(float64(n))
 			}
 		}
 	}
@@ -182,28 +169,29 @@ func (r *Reader) readLink() {
 	}
 }
 
-// fallBack gives values from the driver's table where their own files gave none. It
-// returns the fan's speed, which has a sensor that comes later. settled says that the
-// temperature is not to be replaced.
+// fallBack sets values from the driver's table if their own files gave none. It returns the
+// fan's speed, which has a sensor that is read later. settled means that the temperature
+// must not be replaced.
 func (r *Reader) fallBack(t tableValues, settled bool) (fan float64) {
 	s := &r.s
 	if !settled {
 		for _, sensor := range []struct {
 			name  string
-			value Number
+			value reading.Number
 		}{{"edge", t.edge}, {"junction", t.hotspot}, {"gfx", t.gfx}} {
 			if sensor.value.Known {
-				s.Temperature = Temperature{Sensor: sensor.name, Now: sensor.value}
+				s.Temperature = reading.Temperature{Sensor: sensor.name, Now: sensor.value}
 				break
 			}
 		}
 	}
 	for _, n := range []struct {
-		to   *Number
-		from Number
-	}{{&s.Activity.Graphics, t.graphics}, {&s.Activity.Memory, t.memory}, {&s.Power.Now, t.power}, {&s.Power.Now, t.averagePower}} {
+		to   *reading.Number
+		from reading.Number
+	}{{&s.Activity.Graphics, t.graphics}, {&s.Activity.Memory, t.memory}, {&s.Power.Now, t.power},
+		{&s.Power.Now, t.averagePower}} {
 		if n.from.Known {
-			n.to.put(n.from.Value)
+			n.to.SetDefault(n.from.Value)
 		}
 	}
 	return t.fan.Value

@@ -6,15 +6,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 )
 
 // basics are the values that every dashboard asks for.
 type basics struct {
-	Temperature, Power, Graphics, Memory, Used, Total Number
+	Temperature, Power, Graphics, Memory, Used, Total reading.Number
 }
 
-func basicsOf(s State) basics {
+func basicsOf(s reading.State) basics {
 	return basics{s.Temperature.Now, s.Power.Now, s.Activity.Graphics, s.Activity.Memory, s.Memory.VRAM.Used, s.Memory.VRAM.Total}
 }
 
@@ -23,34 +24,34 @@ func TestSourcesOfEachValue(t *testing.T) {
 		files    map[string]string
 		want     basics
 		sensors  map[string]float64
-		failures []Failure
+		failures []reading.Failure
 	}{
 		"channels are told apart by label, not by number": {
 			files: map[string]string{"hwmon/hwmon4/temp1_label": "mem\n", "hwmon/hwmon4/temp1_input": "70000\n",
 				"hwmon/hwmon4/temp7_label": "edge\n", "hwmon/hwmon4/temp7_input": "41500\n"},
-			want:    basics{Temperature: Known(41.5)},
+			want:    basics{Temperature: reading.Known(41.5)},
 			sensors: map[string]float64{"mem": 70, "edge": 41.5},
 		},
 		"a GPU without an edge sensor gives its junction": {
 			files:   map[string]string{"hwmon/hwmon4/temp2_label": "junction\n", "hwmon/hwmon4/temp2_input": "68000\n"},
-			want:    basics{Temperature: Known(68)},
+			want:    basics{Temperature: reading.Known(68)},
 			sensors: map[string]float64{"junction": 68},
 		},
 		"an edge sensor without a reading is passed over": {
 			files: map[string]string{"hwmon/hwmon4/temp1_label": "edge\n", "hwmon/hwmon4/temp1_input": "0\n",
 				"hwmon/hwmon4/temp2_label": "junction\n", "hwmon/hwmon4/temp2_input": "68000\n"},
-			want:    basics{Temperature: Known(68)},
+			want:    basics{Temperature: reading.Known(68)},
 			sensors: map[string]float64{"junction": 68},
 		},
 		"an edge sensor that fails is not replaced": {
 			files: map[string]string{"hwmon/hwmon4/temp1_label": "edge\n", "hwmon/hwmon4/temp1_input/x": "",
 				"hwmon/hwmon4/temp2_label": "junction\n", "hwmon/hwmon4/temp2_input": "68000\n"},
 			sensors:  map[string]float64{"junction": 68},
-			failures: []Failure{{"temp1_input", "EISDIR"}},
+			failures: []reading.Failure{{File: "temp1_input", Errno: "EISDIR"}},
 		},
 		"frost is a temperature": {
 			files:   map[string]string{"hwmon/hwmon4/temp1_label": "edge\n", "hwmon/hwmon4/temp1_input": "-5000\n"},
-			want:    basics{Temperature: Known(-5)},
+			want:    basics{Temperature: reading.Known(-5)},
 			sensors: map[string]float64{"edge": -5},
 		},
 		"unlabelled channels and other labels are no temperature of the GPU": {
@@ -60,30 +61,30 @@ func TestSourcesOfEachValue(t *testing.T) {
 		},
 		"average power goes before the present draw": {
 			files: map[string]string{"hwmon/hwmon4/power1_average": "31250000\n", "hwmon/hwmon4/power1_input": "90000000\n"},
-			want:  basics{Power: Known(31.25)},
+			want:  basics{Power: reading.Known(31.25)},
 		},
 		"present draw where there is no average": {
 			files: map[string]string{"hwmon/hwmon4/power1_input": "90000000\n"},
-			want:  basics{Power: Known(90)},
+			want:  basics{Power: reading.Known(90)},
 		},
 		"no power is no value": {
 			files: map[string]string{"hwmon/hwmon4/power1_average": "0\n", "hwmon/hwmon4/power1_input": "0\n"},
 		},
 		"idle and empty are values": {
 			files: map[string]string{"gpu_busy_percent": "0\n", "mem_busy_percent": "0\n", "mem_info_vram_used": "0\n"},
-			want:  basics{Graphics: Known(0), Memory: Known(0), Used: Known(0)},
+			want:  basics{Graphics: reading.Known(0), Memory: reading.Known(0), Used: reading.Known(0)},
 		},
 		"a firmware's all ones are no value": {
 			files: map[string]string{"gpu_busy_percent": "65535\n", "mem_busy_percent": "4294967295\n",
 				"mem_info_vram_total":      "18446744073709551615\n",
 				"hwmon/hwmon4/temp1_label": "edge\n", "hwmon/hwmon4/temp1_input": "65535000\n",
 				"hwmon/hwmon4/power1_average": "65535000000\n"},
-			failures: []Failure{{"temp1_input", "range"}, {"gpu_busy_percent", "range"}, {"mem_busy_percent", "range"},
-				{"mem_info_vram_total", "format"}, {"power1_average", "range"}},
+			failures: []reading.Failure{{File: "temp1_input", Errno: "range"}, {File: "gpu_busy_percent", Errno: "range"}, {File: "mem_busy_percent", Errno: "range"},
+				{File: "mem_info_vram_total", Errno: "format"}, {File: "power1_average", Errno: "range"}},
 		},
 		"words are no value": {
 			files:    map[string]string{"gpu_busy_percent": "Query currently inaccessible\n"},
-			failures: []Failure{{"gpu_busy_percent", "format"}},
+			failures: []reading.Failure{{File: "gpu_busy_percent", Errno: "format"}},
 		},
 		"an empty file is no value and no fault": {
 			files: map[string]string{"gpu_busy_percent": ""},
@@ -131,7 +132,7 @@ func TestSuspendedGPUIsNotWoken(t *testing.T) {
 func TestGPUWithoutRuntimePowerManagementIsRead(t *testing.T) {
 	for _, status := range []string{"active", "unsupported", ""} {
 		s := first(t, map[string]string{"power/runtime_status": status + "\n", "gpu_busy_percent": "3\n"})
-		require.Equal(t, basics{Graphics: Known(.03)}, basicsOf(s), status)
+		require.Equal(t, basics{Graphics: reading.Known(.03)}, basicsOf(s), status)
 	}
 }
 
@@ -147,27 +148,11 @@ func TestIdentityPartitionReadsNoSensor(t *testing.T) {
 	root := exportertest.Put(t, map[string]string{"vbios_version": "113-X\n"})
 	trap(t, root, "gpu_busy_percent", "gpu_metrics", "hwmon/hwmon4/name", "ras/umc_err_count")
 	r, _ := readerOf(t, root)
-	s := r.Read(false, Seen{})
+	s := r.Read(false, reading.Seen{})
 	require.Empty(t, s.Temperatures)
 	require.Empty(t, s.Clocks)
 	s.Temperatures, s.Clocks = nil, nil
-	require.Equal(t, State{Identity: Identity{UUID: exportertest.PCI, VBIOS: "113-X"}, Alive: true}, s)
-}
-
-func TestUUID(t *testing.T) {
-	for name, c := range map[string]struct {
-		device Device
-		serial string
-		want   string
-	}{
-		"unique id, as HIP has it":          {Device{PCI: "0000:03:00.0", UniqueID: "4be2f10c93d57a68"}, "692", "GPU-4be2f10c93d57a68"},
-		"else the serial number":            {Device{PCI: "0000:03:00.0"}, "692", "692"},
-		"else the slot":                     {Device{PCI: "0000:03:00.0"}, "", "0000:03:00.0"},
-		"partitions do not share a name":    {Device{PCI: "0000:03:00.0", Partition: 2}, "692", "0000:03:00.0/2"},
-		"a partition with an id of its own": {Device{PCI: "0000:03:00.0", Partition: 2, UniqueID: "1d00c4a87e3f956f"}, "692", "GPU-1d00c4a87e3f956f"},
-	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, UUID(c.device, c.serial)) })
-	}
+	require.Equal(t, reading.State{Identity: reading.Identity{UUID: exportertest.PCI, VBIOS: "113-X"}, Alive: true}, s)
 }
 
 func TestRails(t *testing.T) {
@@ -179,7 +164,7 @@ func TestRails(t *testing.T) {
 	s := first(t, files)
 	require.Empty(t, s.Failures)
 	// 0 V is what the driver says of a rail that is not there.
-	require.Equal(t, []Rail{{"vddboard", 52.693}, {"vddnb", .812}}, s.Rails)
+	require.Equal(t, []reading.Rail{{Name: "vddboard", Volts: 52.693}, {Name: "vddnb", Volts: .812}}, s.Rails)
 }
 
 func FuzzLabelFile(f *testing.F) {
@@ -197,11 +182,11 @@ func FuzzLabelFile(f *testing.F) {
 }
 
 // All ones is what firmware answers that has no sensor.
-func TestPowerOfAllOnesIsNotKnown(t *testing.T) {
+func TestPowerOfAllOnesIsUnknown(t *testing.T) {
 	files := exportertest.Sensors("edge", 40, 100)
 	files["hwmon/hwmon3/power1_average"], files["hwmon/hwmon3/power1_input"] = "4294967295\n", "31000000\n"
 	files["hwmon/hwmon3/power1_cap"], files["hwmon/hwmon3/power1_cap_max"] = "4294967295\n", "250000000\n"
 	s := first(t, files)
-	require.Equal(t, Power{Now: Known(31), Input: Known(31), CapMax: Known(250)}, s.Power)
+	require.Equal(t, reading.Power{Now: reading.Known(31), Input: reading.Known(31), CapMax: reading.Known(250)}, s.Power)
 	require.Empty(t, s.Failures, "it is no fault")
 }

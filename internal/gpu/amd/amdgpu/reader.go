@@ -5,62 +5,61 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// LookEvery is how long a file system's own word that nothing changed is believed.
-const LookEvery = time.Minute
-
-// Reader reads one device, again and again: it keeps its descriptors and what its
-// counters were. No GPU ever has two readings at once that could hang, of whoever
-// asks. A reading that hangs in the kernel hangs for good: the caller has to mind it,
-// and can ask At and Missed meanwhile.
+// Reader reads one device repeatedly, and keeps its descriptors and counters. At most one
+// reading of a GPU is outstanding, whoever calls. A reading that hangs in the kernel may
+// hang forever: the caller must watch it, and may call At and Missed during it.
 type Reader struct {
 	root   host.Root
-	device Device
+	device reading.Device
 	now    func() time.Time
 	limit  *sysfile.Limit
 	at     atomic.Pointer[string] // the file being read
-	again  atomic.Bool            // open the files anew
-	hangs  HangLog
+	reopen atomic.Bool            // open the files again
+	hangs  reading.HangLog
 
 	mu             sync.Mutex   // of a reading, and of all below
 	files          *sysfile.Set // read at every reading
-	dir, sensorDir directory    // what they were when the files were opened
-	looked         time.Time    // by path, last
+	dir, sensorDir directory    // state when the files were opened
+	lastCheck      time.Time    // last check by path
 	opened         bool
-	id             Identity
+	id             reading.Identity
 	attrs          *attributes
 	sensors        hwmon
 	table          tableState
 	throttle       throttleState
-	fatal          time.Time  // when a fatal error was counted last
+	fatal          time.Time  // time of the last fatal error
 	slow           *slowState // nil: not read yet
 	replays        rate
-	linked         map[int]bool // XGMI links that were up
+	linksSeen      map[int]bool // XGMI links that were up
 	answers        answers
-	folder         uint64 // the inode of the device's, as it was last
-	sensorsWere    string // where its sensors were last
+	lastInode      uint64 // last inode of the device's directory
+	lastSensorDir  string // last directory of the sensors
 
-	s State // under construction
+	s reading.State // under construction
 }
 
-// NewReader reads the device below root, with descriptors within the limit.
-func NewReader(root host.Root, d Device, limit *sysfile.Limit, now func() time.Time) *Reader {
-	return &Reader{root: root, device: d, limit: limit, now: now, linked: map[int]bool{}}
+// NewReader returns a reader of the device below root, with descriptors within the limit.
+func NewReader(root host.Root, d reading.Device, limit *sysfile.Limit, now func() time.Time) *Reader {
+	return &Reader{root: root, device: d, limit: limit, now: now, linksSeen: map[int]bool{}}
 }
 
-// Missed notes that a reading did not come back in time, and tells of the GPU's hangs.
-func (r *Reader) Missed(now time.Time) Hangs {
+// Missed records that a reading did not return in time, and returns the GPU's hangs.
+func (r *Reader) Missed(now time.Time) reading.Hangs {
 	r.hangs.Missed(now)
 	return r.hangs.Now(now)
 }
 
-// Device is the one that is read.
-func (r *Reader) Device() Device { return r.device }
+// Device returns the device that is read.
+func (r *Reader) Device() reading.Device { return r.device }
 
-// At is the name of the file that is read now, or was last.
+// At returns the name of the file that is or was last read.
 func (r *Reader) At() string {
 	if p := r.at.Load(); p != nil {
 		return *p
@@ -68,10 +67,10 @@ func (r *Reader) At() string {
 	return ""
 }
 
-// Reopen makes the next reading open all files anew, and waits for nothing.
-func (r *Reader) Reopen() { r.again.Store(true) }
+// Reopen makes the next reading open all files again. It does not block.
+func (r *Reader) Reopen() { r.reopen.Store(true) }
 
-// Close closes the descriptors once nobody reads.
+// Close waits for the current reading and closes the descriptors.
 func (r *Reader) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,22 +82,22 @@ func (r *Reader) Close() {
 	r.opened = false
 }
 
-// current reports whether the descriptors are those of the device that is there.
+// current reports whether the descriptors belong to the present device.
 func (r *Reader) current() bool {
-	byPath := r.now().Sub(r.looked) >= LookEvery
+	byPath := r.now().Sub(r.lastCheck) >= reading.LookEvery
 	if byPath {
-		r.looked = r.now()
+		r.lastCheck = r.now()
 	}
 	return r.opened && r.dir.path != "" && r.dir.same(byPath) && r.sensorDir.same(byPath)
 }
 
-// refresh makes sure that the descriptors are those of the device that is there
-// now. A device that was removed and found again has other directories; one
-// whose driver was bound again has another hwmon.
+// refresh reopens the files if the descriptors do not belong to the present device. A
+// device that was removed and found again has new directories; a driver that was bound
+// again has a new hwmon.
 func (r *Reader) refresh() {
-	if r.again.Swap(false) && r.files != nil {
+	if r.reopen.Swap(false) && r.files != nil {
 		r.files.Close() // each is opened when it is read
-		r.looked = time.Time{}
+		r.lastCheck = time.Time{}
 	}
 	if r.current() {
 		return
@@ -108,29 +107,30 @@ func (r *Reader) refresh() {
 	}
 	r.files = sysfile.NewSet(r.root, r.limit, &r.at)
 	r.id = readIdentity(r.root, func(name string) { r.at.Store(&name) }, r.device)
-	r.slow, r.throttle, r.table, r.linked = nil, throttleState{}, tableState{unknown: r.table.unknown}, map[int]bool{}
+	r.slow, r.throttle, r.table, r.linksSeen = nil, throttleState{}, tableState{unknown: r.table.unknown},
+		map[int]bool{}
 	r.sensorDir.close()
-	was := r.folder
+	was := r.lastInode
 	r.dir.open(r.root.Path(r.device.Dir))
-	if r.folder = r.dir.was.ino; was != 0 && was != r.folder { // removed and found again
-		r.answers.forget()
+	if r.lastInode = r.dir.stamp.ino; was != 0 && was != r.lastInode { // removed and found again
+		r.answers.reset()
 	}
-	r.looked = r.now()
+	r.lastCheck = r.now()
 	r.attrs = newAttributes(r.files, r.device)
 	r.opened, r.sensors = true, hwmon{}
 }
 
 func (r *Reader) fail(file, errno string) {
-	r.s.Failures = append(r.s.Failures, Failure{File: file, Errno: errno})
+	r.s.Failures = append(r.s.Failures, reading.Failure{File: file, Errno: errno})
 }
 
-// bytes reads an attribute. ok is false where there is no value; failed says
-// that this is a fault and not a trait of the hardware, and that it is noted.
+// bytes reads an attribute. ok is false without a value. failed means that this is a fault,
+// which was recorded, and not a trait of the hardware.
 func (r *Reader) bytes(f *sysfile.File) (b []byte, ok, failed bool) {
 	b, err := f.Read()
 	r.answers.note(f.Base(), err)
 	if err != nil {
-		r.hangs.asked(err)
+		r.hangs.NoteError(err)
 		if sysfile.Absent(err) {
 			return nil, false, false
 		}
@@ -141,8 +141,8 @@ func (r *Reader) bytes(f *sysfile.File) (b []byte, ok, failed bool) {
 	return b, len(b) > 0, false
 }
 
-// number reads an attribute with one decimal number from min to max. Firmware
-// that lacks a sensor may answer all ones, which no plausible range includes.
+// number reads an attribute with one decimal number from min to max. Firmware without a
+// sensor may return all ones, which no plausible range includes.
 func (r *Reader) number(f *sysfile.File, min, max int64) (n int64, ok, failed bool) {
 	b, ok, failed := r.bytes(f)
 	if !ok {
@@ -161,10 +161,62 @@ func (r *Reader) number(f *sysfile.File, min, max int64) (n int64, ok, failed bo
 }
 
 // into reads an attribute, divided by per, into a number.
-func (r *Reader) into(to *Number, f *sysfile.File, max int64, per float64) bool {
+func (r *Reader) into(to *reading.Number, f *sysfile.File, max int64, per float64) bool {
 	n, ok, _ := r.number(f, 0, max)
 	if ok {
-		to.put(float64(n) / per)
+		to.SetDefault(float64(n) / per)
 	}
 	return ok
+}
+
+// stamp distinguishes a directory from its successor of the same name.
+type stamp struct {
+	dev, ino uint64
+	changed  unix.Timespec
+}
+
+func stampOf(st unix.Stat_t, err error) stamp {
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{st.Dev, st.Ino, st.Mtim}
+}
+
+// directory watches a directory through a descriptor, which is cheap, and by its path,
+// which also detects a replacement.
+type directory struct {
+	path  string // as opened by this process
+	fd    int
+	stamp stamp
+}
+
+func (d *directory) open(path string) {
+	d.close()
+	var st unix.Stat_t
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	d.path, d.fd = path, fd
+	err = unix.Fstat(fd, &st)
+	d.stamp = stampOf(st, err)
+}
+
+func (d *directory) close() {
+	if d.path != "" {
+		unix.Close(d.fd)
+	}
+	*d = directory{}
+}
+
+func (d *directory) same(byPath bool) bool {
+	if d.path == "" {
+		return true
+	}
+	var st unix.Stat_t
+	err := unix.Fstat(d.fd, &st)
+	if byPath && err == nil {
+		err = unix.Stat(d.path, &st)
+	}
+	return st.Nlink > 0 && stampOf(st, err) == d.stamp
 }

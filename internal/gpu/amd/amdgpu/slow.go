@@ -1,6 +1,7 @@
 package amdgpu
 
 import (
+	"errors"
 	"math"
 	"path"
 	"slices"
@@ -8,28 +9,30 @@ import (
 	"strings"
 	"time"
 
+	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// slowState is what is read on a timer only: what hardly changes, and the error
-// counters, each of which the driver gets from the hardware.
+// slowState holds the values of the timer: values that rarely change, and the error
+// counters, each of which the driver reads from the hardware.
 type slowState struct {
-	limits             []Temperature // limits of those sensors that have any
-	cap, capMax        Number        // W
-	maxRPM             Number
-	clocks             []ClockRange
-	speedMax, lanesMax Number
-	aer                []AERCount
-	board              Board
-	compute, memory    string // how the GPU is divided
-	inventory          Inventory
-	ras                RAS
-	fatal              int64 // events in ras/event_state; -1: there is none
+	limits             []reading.Temperature // of those sensors that have any
+	cap, capMax        reading.Number        // W
+	maxRPM             reading.Number
+	clocks             []reading.ClockRange
+	speedMax, lanesMax reading.Number
+	aer                []reading.AERCount
+	board              reading.Board
+	compute, memory    string // partitioning of the GPU
+	inventory          reading.Inventory
+	ras                reading.RAS
+	fatal              int64 // events in ras/event_state; -1: no such file
 }
 
-// Poll is the timer's reading. It leaves a sleeping GPU alone, whose counters
-// can't have changed.
-func (r *Reader) Poll() []Failure {
+// Poll reads the values of the timer. It skips a suspended GPU, because its counters cannot
+// have changed.
+func (r *Reader) Poll() []reading.Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.current() {
@@ -40,12 +43,12 @@ func (r *Reader) Poll() []Failure {
 	if r.s.Suspended() || r.sensors.dir == "" && r.slow == nil {
 		return nil
 	}
-	r.files.Retry() // the driver may have made more by now
+	r.files.Retry() // the driver may have created more files
 	r.readSlow()
 	return r.s.Failures
 }
 
-// readSlow reads all of it anew.
+// readSlow reads all values of the timer.
 func (r *Reader) readSlow() {
 	s := &slowState{fatal: -1}
 	r.readLimits(s)
@@ -57,14 +60,14 @@ func (r *Reader) readSlow() {
 	r.slow = s
 }
 
-// addSlow adds what the timer read last.
+// addSlow adds the last values of the timer.
 func (r *Reader) addSlow() {
 	slow, s := r.slow, &r.s
 	if slow == nil {
 		return
 	}
 	for _, limit := range slow.limits {
-		t := s.sensor(limit.Sensor)
+		t := s.Sensor(limit.Sensor)
 		t.Critical, t.Emergency = limit.Critical, limit.Emergency
 		if s.Temperature.Sensor == limit.Sensor {
 			s.Temperature.Critical, s.Temperature.Emergency = limit.Critical, limit.Emergency
@@ -77,25 +80,25 @@ func (r *Reader) addSlow() {
 	s.Inventory, s.RAS, s.Board = slow.inventory, slow.ras, slow.board
 }
 
-// slowNumber reads a file that is not kept open, with a number that says
-// something only where it is more than 0.
-func (r *Reader) slowNumber(p string, max, times, per float64) Number {
+// slowNumber reads a number from a file that is not kept open. Only numbers above 0 are
+// valid.
+func (r *Reader) slowNumber(p string, max, times, per float64) reading.Number {
 	text := r.once(p)
 	if text == "" {
-		return Number{}
+		return reading.Number{}
 	}
 	v, ok := sysfile.Leading([]byte(text))
 	if !ok || v <= 0 || v > max || v == math.MaxUint32 {
-		return Number{}
+		return reading.Number{}
 	}
-	return Known(v * times / per)
+	return reading.Known(v * times / per)
 }
 
-// readLimits reads the limits of temperatures, power, fan and link. A limit of -273
-// degrees is one that there is none of.
+// readLimits reads the limits of temperatures, power, fan and link. -273 degrees means that
+// there is no limit.
 func (r *Reader) readLimits(s *slowState) {
 	for _, ch := range r.sensors.temps {
-		t := Temperature{Sensor: ch.label}
+		t := reading.Temperature{Sensor: ch.label}
 		t.Critical = r.slowNumber(ch.base+"_crit", maxCelsius*1000, 1, 1000)
 		t.Emergency = r.slowNumber(ch.base+"_emergency", maxCelsius*1000, 1, 1000)
 		if t.Critical.Known || t.Emergency.Known {
@@ -110,13 +113,13 @@ func (r *Reader) readLimits(s *slowState) {
 	}
 }
 
-// linkLimits returns the most that the link of the GPU to its slot can do: what the GPU can,
-// or the port above it if that can less. The driver's table has the speed of that link, and
-// a switch on the GPU's own board, whose ports are AMD's as well, is passed over.
-func (r *Reader) linkLimits() (speed, lanes Number) {
+// linkLimits returns the maximum of the link between the GPU and its slot: the lower
+// maximum of the GPU and of the port above it. The driver's table has the speed of that
+// link. A switch on the GPU's own board, whose ports are AMD's too, is skipped.
+func (r *Reader) linkLimits() (speed, lanes reading.Number) {
 	for dir := r.device.Dir; strings.Count(path.Base(dir), ":") == 2; dir = path.Dir(dir) {
-		speed.lower(r.slowNumber(path.Join(dir, "max_link_speed"), 1000, 1e9, 1))
-		lanes.lower(r.slowNumber(path.Join(dir, "max_link_width"), 64, 1, 1))
+		speed.Lower(r.slowNumber(path.Join(dir, "max_link_speed"), 1000, 1e9, 1))
+		lanes.Lower(r.slowNumber(path.Join(dir, "max_link_width"), 64, 1, 1))
 		if dir != r.device.Dir && r.once(path.Join(dir, "vendor")) != "0x1002" {
 			break
 		}
@@ -124,24 +127,24 @@ func (r *Reader) linkLimits() (speed, lanes Number) {
 	return speed, lanes
 }
 
-// clockFiles are the clock tables, by the name of the domain.
+// clockFiles maps domains to their clock tables.
 var clockFiles = [...][2]string{{"gfx", "pp_dpm_sclk"}, {"mem", "pp_dpm_mclk"}, {"soc", "pp_dpm_socclk"},
 	{"fabric", "pp_dpm_fclk"}, {"vclk", "pp_dpm_vclk"}, {"dclk", "pp_dpm_dclk"}}
 
 func (r *Reader) readClockRanges(s *slowState) {
 	for _, f := range clockFiles {
 		if low, high, ok := clockRange(r.once(path.Join(r.device.Dir, f[1]))); ok {
-			s.clocks = append(s.clocks, ClockRange{f[0], Known(low * 1e6), high * 1e6})
+			s.clocks = append(s.clocks, reading.ClockRange{Domain: f[0], Min: reading.Known(low * 1e6),
+				Max: high * 1e6})
 		}
 	}
 }
 
-// clockRange finds the ends of a table of lines "1: 2310Mhz *", in MHz. While
-// the GPU is idle some drivers add the present clock as a line of its own,
-// "S: 19Mhz *", which is no setting; without the mark it is level 0 by another name
-// (RX 9070). Fine-grained tables (RDNA and newer) have three levels, of which the
-// middle one is the present clock and not a limit either: 31 MHz between 500 and 2526
-// on an RX 7900 XTX.
+// clockRange returns the ends of a table of lines "1: 2310Mhz *", in MHz. While the GPU is
+// idle, some drivers add the present clock as a line "S: 19Mhz *", which is not a setting.
+// Without the mark it is level 0 by another name (RX 9070). Fine-grained tables (RDNA and
+// newer) have three levels, and the middle one is the present clock, not a limit: 31 MHz
+// between 500 and 2526 on an RX 7900 XTX.
 func clockRange(text string) (low, high float64, ok bool) {
 	var levels []float64
 	present := -1
@@ -171,28 +174,28 @@ func clockRange(text string) (low, high float64, ok bool) {
 	return slices.Min(levels), slices.Max(levels), true
 }
 
-// readModes reads how the GPU is divided, where it can be.
+// readModes reads the partitioning of the GPU, if it can be partitioned.
 func (r *Reader) readModes(s *slowState) {
 	s.compute = r.once(path.Join(r.device.Dir, "current_compute_partition"))
 	s.memory = r.once(path.Join(r.device.Dir, "current_memory_partition"))
 }
 
-// division returns the current modes as readModes reads them, "-" if the GPU has none.
+// division returns the current modes from readModes, "-" if the GPU has none.
 func (r *Reader) division() string {
 	var s slowState
 	r.readModes(&s)
 	return s.compute + "-" + s.memory
 }
 
-// rate is the growth of a counter.
+// rate computes the growth of a counter.
 type rate struct {
 	at    time.Time
 	value float64
 	last  float64 // per second
 }
 
-// next takes a value, and gives the rate over the last minute or more.
-func (r *rate) next(now time.Time, v float64) float64 {
+// update takes a value, and returns the rate over the last minute or more.
+func (r *rate) update(now time.Time, v float64) float64 {
 	switch since := now.Sub(r.at); {
 	case r.at.IsZero() || v < r.value:
 		*r = rate{at: now, value: v}
@@ -200,4 +203,77 @@ func (r *rate) next(now time.Time, v float64) float64 {
 		*r = rate{at: now, value: v, last: (v - r.value) / since.Seconds()}
 	}
 	return r.last
+}
+
+// maxNodeWatts exceeds the power of a node of eight GPUs.
+const maxNodeWatts = 100_000
+
+// readBoard reads board/ (MI350) or board/npm/ (later). It runs on the timer, because the
+// driver queries the firmware for each of these files.
+func (r *Reader) readBoard(s *slowState) {
+	dir := path.Join(r.device.Dir, "board")
+	if !r.root.Exists(dir) {
+		return
+	}
+	power := path.Join(dir, "npm")
+	if !r.root.Exists(power) {
+		power = dir
+	}
+	b := &s.board
+	for _, file := range []struct {
+		dir, name string
+		to        *reading.Number
+	}{
+		{power, "node_power", &b.Node}, {power, "cur_node_power_limit", &b.NodeLimit},
+		{power, "max_node_power_limit", &b.NodeLimitMax},
+		{dir, "baseboard_power", &b.Power}, {dir, "baseboard_power_limit", &b.PowerLimit},
+	} {
+		*file.to = r.slowNumber(path.Join(file.dir, file.name), maxNodeWatts, 1, 1)
+	}
+	b.Temperatures = append(r.boardTable(dir, "baseboard_temp", gm.DecodeBaseboard),
+		r.boardTable(dir, "gpuboard_temp", gm.DecodeGPUBoard)...)
+}
+
+func (r *Reader) boardTable(dir, name string,
+	decode func([]byte) ([]gm.BoardTemperature, error)) (out []reading.BoardTemperature) {
+	r.at.Store(&name)
+	b, err := sysfile.ReadOnce(r.root.Path(path.Join(dir, name)))
+	if err != nil {
+		if !sysfile.Absent(err) {
+			r.fail(name, sysfile.ErrnoName(err))
+		}
+		return nil
+	}
+	all, err := decode(b)
+	switch {
+	case errors.Is(err, gm.ErrUnknown):
+		r.countUnknown(name, gm.Revision{Format: b[2], Content: b[3]}.String())
+	case err != nil:
+		r.fail(name, "damaged")
+	}
+	for _, t := range all {
+		out = append(out, reading.BoardTemperature(t))
+	}
+	return out
+}
+
+// readInventory reads components, settings and PCIe's error counts of a GPU. They help to
+// compare a faulty GPU with equal ones.
+func (r *Reader) readInventory(s *slowState) {
+	entries, _ := r.root.ReadDir(path.Join(r.device.Dir, "fw_version"))
+	for _, e := range entries {
+		component, ok := strings.CutSuffix(e.Name(), "_fw_version")
+		version := r.once(path.Join(r.device.Dir, "fw_version", e.Name()))
+		if ok && version != "" && strings.Trim(version, "0x") != "" { // all zeros: not loaded
+			s.inventory.Firmware = append(s.inventory.Firmware,
+				reading.Firmware{Component: component, Version: version})
+		}
+	}
+	s.inventory.MemoryVendor = r.once(path.Join(r.device.Dir, "mem_info_vram_vendor"))
+	s.inventory.PerformanceLevel = r.once(path.Join(r.device.Dir, "power_dpm_force_performance_level"))
+	for _, severity := range reading.Severities {
+		if n, ok := reading.AERTotal(r.once(path.Join(r.device.Dir, "aer_dev_"+severity))); ok {
+			s.aer = append(s.aer, reading.AERCount{Severity: severity, Errors: n})
+		}
+	}
 }

@@ -2,89 +2,90 @@ package amdgpu
 
 import (
 	"errors"
+	"math"
 	"slices"
 
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// tableState is what is known of the device's gpu_metrics.
+// tableState holds the state of the device's gpu_metrics.
 type tableState struct {
 	revision gm.Revision
 	scale    activityScale // of an APU's activities
 	values   []gm.Value    // memory for the next reading
-	unknown  []UnknownTable
+	unknown  []reading.UnknownTable
 }
 
-// tableValues are those that stand behind a file of their own.
+// tableValues holds the values that also have separate files, which have precedence.
 type tableValues struct {
-	edge, hotspot, gfx  Number // temperatures
-	graphics, memory    Number // activities
-	power, averagePower Number
-	fan                 Number
+	edge, hotspot, gfx  reading.Number // temperatures
+	graphics, memory    reading.Number // activities
+	power, averagePower reading.Number
+	fan                 reading.Number
 }
 
-// readTable reads gpu_metrics: first the values that are of the moment, then the
-// averages where there was none.
+// readTable reads gpu_metrics: first the current values, then averages for missing ones.
 func (r *Reader) readTable() (t tableValues) {
 	values, revision, ok := r.decode(r.attrs.table, gm.Decode)
 	if !ok {
 		return t
 	}
-	r.hangs.answer()
+	r.hangs.NoteAnswer()
 	if r.table.revision != revision {
 		r.table.revision, r.table.scale = revision, unknownScale
 	}
-	r.s.Table.Revision = &revision
+	r.s.Table.Revision = (*reading.Revision)(&revision)
 	values = r.scaleActivities(values, revision)
 	late := false
 	for _, v := range values {
 		to := &fields[v.Field]
-		if late = late || to.late; !to.late && (v.Field != gm.EnergyAccumulator || r.knowsEnergy(revision)) {
-			r.s.take(to, v)
+		if late = late || to.average; !to.average && (v.Field != gm.EnergyAccumulator || r.energyUnitKnown(revision)) {
+			to.set(&r.s, v)
 		}
-		t.take(v)
+		t.set(v)
 	}
 	for _, v := range values {
-		if to := &fields[v.Field]; late && to.late {
-			r.s.take(to, v)
+		if to := &fields[v.Field]; late && to.average {
+			to.set(&r.s, v)
 		}
 	}
 	for i := range r.s.XGMI.Links {
 		l := &r.s.XGMI.Links[i]
-		r.linked[i] = r.linked[i] || l.Up.Value == 1
-		l.WasUp = r.linked[i]
+		r.linksSeen[i] = r.linksSeen[i] || l.Up.Value == 1
+		l.WasUp = r.linksSeen[i]
 	}
 	r.readThrottle(values, revision)
 	return t
 }
 
-func (t *tableValues) take(v gm.Value) {
+func (t *tableValues) set(v gm.Value) {
 	if v.Index > 0 || v.Partition > 0 {
 		return
 	}
 	switch v.Field {
 	case gm.TemperatureEdge:
-		t.edge = Known(v.Value)
+		t.edge = reading.Known(v.Value)
 	case gm.TemperatureHotspot:
-		t.hotspot = Known(v.Value)
+		t.hotspot = reading.Known(v.Value)
 	case gm.TemperatureGFX:
-		t.gfx = Known(v.Value)
+		t.gfx = reading.Known(v.Value)
 	case gm.AverageGFXActivity:
-		t.graphics = Known(v.Value)
+		t.graphics = reading.Known(v.Value)
 	case gm.AverageUMCActivity:
-		t.memory = Known(v.Value)
+		t.memory = reading.Known(v.Value)
 	case gm.CurrSocketPower:
-		t.power = Known(v.Value)
+		t.power = reading.Known(v.Value)
 	case gm.AverageSocketPower:
-		t.averagePower = Known(v.Value)
+		t.averagePower = reading.Known(v.Value)
 	case gm.CurrentFanSpeed:
-		t.fan = Known(v.Value)
+		t.fan = reading.Known(v.Value)
 	}
 }
 
-// readPartition reads xcp_metrics: what one partition does. Of the first one,
-// and of a GPU that is whole, gpu_metrics may have said it.
+// readPartition reads xcp_metrics, the values of one partition. gpu_metrics may already
+// have the values of the first partition, or of a whole GPU.
 func (r *Reader) readPartition() {
 	if r.attrs.partition == nil {
 		return
@@ -96,27 +97,36 @@ func (r *Reader) readPartition() {
 	own, engines, limits := r.device.Partition, r.s.Activity.Engines, r.s.Throttling.Limited
 	for _, v := range values {
 		to := &fields[v.Field]
-		if to.late ||
-			to.kind == engine && slices.ContainsFunc(engines, func(e Engine) bool { return e.Kind == to.name && e.Partition == own }) ||
-			to.kind == limited && slices.ContainsFunc(limits, func(l Limited) bool { return l.Reason == to.name && l.Partition == own }) {
-			continue // gpu_metrics said it
+		if to.average ||
+			to.kind == engine &&
+				slices.ContainsFunc(engines, func(e reading.Engine) bool {
+					return e.Kind == to.name &&
+						e.Partition == own
+				}) ||
+			to.kind == limited &&
+				slices.ContainsFunc(limits, func(l reading.Limited) bool {
+					return l.Reason == to.name &&
+						l.Partition == own
+				}) {
+			continue // gpu_metrics had it
 		}
 		v.Partition = uint8(own)
-		r.s.take(to, v)
+		to.set(&r.s, v)
 	}
 }
 
-func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Revision, []gm.Value, error)) ([]gm.Value, gm.Revision, bool) {
+func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Revision, []gm.Value, error)) ([]gm.Value,
+	gm.Revision, bool) {
 	b, err := f.Read()
 	r.answers.note(f.Base(), err)
 	if err != nil {
-		r.hangs.asked(err)
+		r.hangs.NoteError(err)
 		if !sysfile.Absent(err) {
 			r.fail(f.Base(), sysfile.ErrnoName(err))
 		}
 		return nil, gm.Revision{}, false
 	}
-	revision, values, err := decode(b, r.table.values[:0]) // an empty one is as damaged as one that ends too early
+	revision, values, err := decode(b, r.table.values[:0]) // an empty table is as damaged as a truncated one
 	r.table.values = values
 	switch {
 	case errors.Is(err, gm.ErrUnknown):
@@ -129,9 +139,9 @@ func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Rev
 	return values, revision, true
 }
 
-// countUnknown keeps the counts that were handed over as they are.
+// countUnknown copies the counts, because readers may hold the previous ones.
 func (r *Reader) countUnknown(file, revision string) {
-	all := append([]UnknownTable(nil), r.table.unknown...)
+	all := append([]reading.UnknownTable(nil), r.table.unknown...)
 	r.table.unknown = all
 	for i := range all {
 		if all[i].File == file && all[i].Revision == revision {
@@ -139,11 +149,54 @@ func (r *Reader) countUnknown(file, revision string) {
 			return
 		}
 	}
-	r.table.unknown = append(all, UnknownTable{file, revision, 1})
+	r.table.unknown = append(all, reading.UnknownTable{File: file, Revision: revision, Readings: 1})
 }
 
-// knowsEnergy: the header gives the unit for MI200 and MI300 only, and the
-// latter are the ones with the tables from v1_4 on.
-func (r *Reader) knowsEnergy(revision gm.Revision) bool {
+// energyUnitKnown reports whether the unit of the energy counter is known. The kernel's
+// header gives the unit only for MI200 and MI300; MI300 has the tables from v1_4 on.
+func (r *Reader) energyUnitKnown(revision gm.Revision) bool {
 	return r.device.GFX == "gfx90a" || revision.Format == 1 && revision.AtLeast(4)
+}
+
+// activityScale is the unit of the activities in an APU's table (v2_*, v3_0): hundredths of
+// a percent with old firmware, percent with new (smu_v14_0_0_ppt.c: above 0x5d4600). The
+// table does not contain the unit.
+type activityScale float64
+
+const (
+	unknownScale activityScale = 0
+	hundredths   activityScale = 1   // as package gpumetrics reads them
+	percents     activityScale = 100 // times the value of package gpumetrics
+)
+
+// apuActivities lists the fields with this scale.
+var apuActivities = []gm.Field{gm.AverageGFXActivity, gm.AverageMMActivity, gm.AverageUMCActivity,
+	gm.AverageVCNActivity}
+
+// scaleActivities corrects the activities of an APU's table, and removes them until their
+// scale is known; 0 is the same in both. The firmware's scale never changes. It is
+// hundredths after a value above 100, which is not a percentage. It is percent if
+// gpu_busy_percent, read a moment before, has nearly the same value.
+func (r *Reader) scaleActivities(values []gm.Value, revision gm.Revision) []gm.Value {
+	if revision.Format != 2 && revision.Format != 3 {
+		return values
+	}
+	isActivity := func(v gm.Value) bool { return slices.Contains(apuActivities, v.Field) && v.Raw != 0 }
+	busy := r.s.Activity.Graphics
+	for _, v := range values {
+		switch {
+		case !isActivity(v):
+		case v.Raw > 100:
+			r.table.scale = hundredths
+		case v.Field == gm.AverageGFXActivity && r.table.scale == unknownScale && busy.Value >= .05 &&
+			math.Abs(float64(v.Raw)/100-busy.Value) <= .02:
+			r.table.scale = percents
+		}
+	}
+	for i, v := range values {
+		if isActivity(v) && r.table.scale == percents {
+			values[i].Value = min(1, v.Value*float64(percents))
+		}
+	}
+	return slices.DeleteFunc(values, func(v gm.Value) bool { return isActivity(v) && r.table.scale == unknownScale })
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -22,29 +23,29 @@ func numbers(size int, format, content byte, at map[int]uint16) string {
 	return string(b)
 }
 
-func TestTablesThatCantBeReadAreCountedAndCostNothingElse(t *testing.T) {
+func TestUnreadableTablesAreCountedAndOtherValuesRemain(t *testing.T) {
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "gpu_metrics": "\x08\x00\x04\x02----"})
 	r, _ := readerOf(t, root)
 	before := read(r)
 	s := read(r)
-	require.Equal(t, []UnknownTable{{"gpu_metrics", "v4_2", 2}}, s.Table.Unknown)
+	require.Equal(t, []reading.UnknownTable{{File: "gpu_metrics", Revision: "v4_2", Readings: 2}}, s.Table.Unknown)
 	require.Equal(t, 1.0, before.Table.Unknown[0].Readings, "what was handed over stays as it is")
 	require.Nil(t, s.Table.Revision)
-	require.Equal(t, Known(.05), s.Activity.Graphics)
+	require.Equal(t, reading.Known(.05), s.Activity.Graphics)
 	hosttest.Put(t, root, dev+"/gpu_metrics", "\x00\x00\x00\x00")
 	s = read(r)
-	require.Equal(t, []Failure{{"gpu_metrics", "damaged"}}, s.Failures)
-	require.Equal(t, Known(.05), s.Activity.Graphics)
+	require.Equal(t, []reading.Failure{{File: "gpu_metrics", Errno: "damaged"}}, s.Failures)
+	require.Equal(t, reading.Known(.05), s.Activity.Graphics)
 }
 
 func TestEmptyTableIsACountedError(t *testing.T) {
 	files := exportertest.Sensors("edge", 40, 100)
 	files["gpu_metrics"] = ""
-	require.Equal(t, []Failure{{File: "gpu_metrics", Errno: "damaged"}}, first(t, files).Failures)
+	require.Equal(t, []reading.Failure{{File: "gpu_metrics", Errno: "damaged"}}, first(t, files).Failures)
 }
 
 // The header gives the unit of the counter for MI200 and MI300 only.
-func TestEnergyIsToldWhereItsUnitIsKnown(t *testing.T) {
+func TestEnergyIsReportedIfItsUnitIsKnown(t *testing.T) {
 	for name, tt := range map[string]struct {
 		gfx      string
 		revision gm.Revision
@@ -55,13 +56,13 @@ func TestEnergyIsToldWhereItsUnitIsKnown(t *testing.T) {
 		"RDNA 3, of the same table": {"gfx1100", gm.Revision{Format: 1, Content: 3}, false},
 		"an APU of another format":  {"gfx1103", gm.Revision{Format: 2, Content: 4}, false},
 	} {
-		r := &Reader{device: Device{GFX: tt.gfx}}
-		require.Equal(t, tt.want, r.knowsEnergy(tt.revision), name)
+		r := &Reader{device: reading.Device{GFX: tt.gfx}}
+		require.Equal(t, tt.want, r.energyUnitKnown(tt.revision), name)
 	}
 }
 
 // Of the same engine gpu_metrics goes first, and xcp_metrics has the others.
-func TestPartitionsTableAddsWhatTheGPUsLacks(t *testing.T) {
+func TestPartitionTableAddsMissingValues(t *testing.T) {
 	xcp := numbers(488, 1, 0, map[int]uint16{4: 1300, 48: 7, 160: 9}) // gfx clock, gfx and vcn busy
 	b := []byte(xcp)
 	binary.LittleEndian.PutUint64(b[232:], 55) // GFXBelowHostLimitPPTAcc
@@ -81,20 +82,20 @@ func TestPartitionsTableAddsWhatTheGPUsLacks(t *testing.T) {
 	}
 	require.Equal(t, []float64{.30}, busy("vcn"), "once, and as the GPU's table has it")
 	require.Equal(t, []float64{.07}, busy("gfx"))
-	require.Contains(t, s.Throttling.Limited, Limited{Reason: "ppt", Sum: 55})
-	require.Contains(t, s.Clocks, Clock{"gfx", 0, 1.3e9})
+	require.Contains(t, s.Throttling.Limited, reading.Limited{Reason: "ppt", Sum: 55})
+	require.Contains(t, s.Clocks, reading.Clock{Domain: "gfx", Instance: 0, Hertz: 1.3e9})
 }
 
 // A table that repeats itself must not become series that are there twice.
-func TestTableThatRepeatsAnAttributeTellsItOnce(t *testing.T) {
+func TestRepeatedAttributeIsReadOnce(t *testing.T) {
 	attribute := func(id int, v uint64) exportertest.Attribute {
 		return exportertest.Attribute{ID: id, Values: []uint64{v}}
 	}
 	s := first(t, map[string]string{"gpu_metrics": exportertest.Table(attribute(40, 10), attribute(40, 20), // busy time
 		attribute(11, 1), attribute(11, 2), attribute(44, 3), attribute(44, 4), attribute(1, 50), attribute(1, 60))})
-	require.Equal(t, []Engine{{"gfx", 0, 0, .10}}, s.Activity.Engines)
-	require.Equal(t, []Residency{{"ppt", 1}}, s.Throttling.Residency)
-	require.Equal(t, []Limited{{"ppt", 0, 0, 3}}, s.Throttling.Limited)
+	require.Equal(t, []reading.Engine{{Kind: "gfx", Instance: 0, Partition: 0, Busy: .10}}, s.Activity.Engines)
+	require.Equal(t, []reading.Residency{{Reason: "ppt", Ticks: 1}}, s.Throttling.Residency)
+	require.Equal(t, []reading.Limited{{Reason: "ppt", Instance: 0, Partition: 0, Sum: 3}}, s.Throttling.Limited)
 	require.Equal(t, map[string]float64{"mem": 50}, sensorsOf(s))
 }
 
@@ -119,12 +120,67 @@ func TestReadingIsNotChangedByTheNext(t *testing.T) {
 }
 
 // A table of a Strix: the graphics' share of the package's power, and traffic of its memory.
-func TestAPUTellsItsSharesOfPowerAndMemory(t *testing.T) {
+func TestAPUReportsItsSharesOfPowerAndMemory(t *testing.T) {
 	b := []byte(numbers(264, 3, 0, map[int]uint16{94: 2504, 96: 637, 98: 12, 100: 3, 116: 450, 180: 800}))
 	binary.LittleEndian.PutUint32(b[112:], 9800)
 	binary.LittleEndian.PutUint32(b[124:], 1500)
 	s := first(t, map[string]string{"gpu_busy_percent": "5\n", "gpu_metrics": string(b)})
-	require.Equal(t, Power{Now: Known(9.8), Graphics: Known(1.5), NPU: Known(.45)}, s.Power)
-	require.Equal(t, []Traffic{{"package", "read", 2504e6}, {"package", "write", 637e6}, {"npu", "read", 12e6}, {"npu", "write", 3e6}}, s.Memory.Traffic)
-	require.Contains(t, s.Clocks, Clock{"npu", 0, 800e6})
+	require.Equal(t, reading.Power{Now: reading.Known(9.8), Graphics: reading.Known(1.5), NPU: reading.Known(.45)}, s.Power)
+	require.Equal(t, []reading.Traffic{{Scope: "package", Direction: "read", Bytes: 2504e6}, {Scope: "package", Direction: "write", Bytes: 637e6}, {Scope: "npu", Direction: "read", Bytes: 12e6}, {Scope: "npu", Direction: "write", Bytes: 3e6}}, s.Memory.Traffic)
+	require.Contains(t, s.Clocks, reading.Clock{Domain: "npu", Instance: 0, Hertz: 800e6})
+}
+
+// apuTable is a gpu_metrics v2_1 with its two activities.
+func apuTable(gfx, multimedia uint16) string {
+	b := make([]byte, 120)
+	binary.LittleEndian.PutUint16(b, 120)
+	b[2], b[3] = 2, 1
+	binary.LittleEndian.PutUint16(b[28:], gfx)
+	binary.LittleEndian.PutUint16(b[30:], multimedia)
+	return string(b)
+}
+
+func TestActivitiesOfAnAPUAreReadInTheirFirmwaresUnit(t *testing.T) {
+	for name, tt := range map[string]struct {
+		busy              string // gpu_busy_percent
+		gfx, multimedia   uint16
+		want              any // of multimedia, nil for none
+		wantGraphics      any
+		nextGFX, nextMult uint16 // of a second reading
+		wantNext          any
+	}{
+		"gpu_busy_percent says percent":           {"50\n", 50, 40, .40, .50, 5, 4, .04},
+		"gpu_busy_percent says hundredths":        {"50\n", 5000, 40, .004, .50, 5000, 80, .008},
+		"a small one, in hundredths":              {"3\n", 310, 90, .009, .03, 0, 0, 0.0},
+		"only hundredths can be more than 100":    {"", 7350, 40, .004, .735, 20, 40, .004},
+		"nothing tells":                           {"", 50, 40, nil, nil, 50, 40, nil},
+		"too idle to tell, and busy later":        {"1\n", 1, 40, nil, .01, 900, 40, .004},
+		"busy came after gpu_busy_percent":        {"6\n", 30, 40, nil, .06, 6, 4, .04},
+		"taken for percent, and then beyond it":   {"50\n", 50, 40, .40, .50, 5000, 40, .004},
+		"0 is the same in both":                   {"", 0, 0, 0.0, 0.0, 0, 0, 0.0},
+		"100 is more likely all than a hundredth": {"100\n", 100, 100, 1.0, 1.0, 100, 100, 1.0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"gpu_metrics": apuTable(tt.gfx, tt.multimedia), "mem_info_vram_used": "1\n"}
+			if tt.busy != "" {
+				files["gpu_busy_percent"] = tt.busy
+			}
+			root := exportertest.Put(t, files)
+			r, _ := readerOf(t, root)
+			check := func(got reading.Number, want any) {
+				t.Helper()
+				if want == nil {
+					require.Equal(t, reading.Number{}, got)
+					return
+				}
+				require.True(t, got.Known)
+				require.InDelta(t, want, got.Value, 1e-9)
+			}
+			got := read(r).Activity
+			check(got.Multimedia, tt.want)
+			check(got.Graphics, tt.wantGraphics)
+			hosttest.Put(t, root, dev+"/gpu_metrics", apuTable(tt.nextGFX, tt.nextMult))
+			check(read(r).Activity.Multimedia, tt.wantNext)
+		})
+	}
 }

@@ -5,40 +5,36 @@ import (
 	"time"
 
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
-// window is how long a residency counter is watched before its growth is told.
-// Each reading looks back one to two windows, so that several Prometheus
-// servers do not take each other's growth away.
+// window is the time over which the growth of a residency counter is measured. Each reading
+// looks back one to two windows, so that several Prometheus servers see the same growth.
 const window = 15 * time.Second
 
-// BitShare is the share of time that a bit counts for: it says that a limit is met now
-// and not for how long.
-const BitShare = .2
-
-// throttleState is what the residency counters were.
+// throttleState holds the previous residency counters.
 type throttleState struct {
 	older   *residencies
 	base    *residencies
 	lastRev gm.Revision
 	status  *uint64      // indep_throttle_status of this reading, see judgeThrottle
-	now     *residencies // the counters of this reading
+	now     *residencies // counters of this reading
 }
 
-// residencies is a reading of the counters: ticks by field.
+// residencies holds one reading of the counters: ticks by field.
 type residencies struct {
 	at     time.Time
-	total  gm.Value // accumulation_counter; Bits 0 where the table has none
+	total  gm.Value // accumulation_counter; Bits is 0 if the table lacks it
 	counts []counter
 }
 
-// counter holds the time under one limit of heat.
+// counter holds the time under one thermal limit.
 type counter struct {
 	gm.Value
 	cool bool // the sensor of the limit is known, and not near its critical temperature
 }
 
-// throttleBit is a bit of indep_throttle_status (SMU_THROTTLER_* in
+// throttleBit describes a bit of indep_throttle_status (SMU_THROTTLER_* in
 // drivers/gpu/drm/amd/pm/swsmu/inc/amdgpu_smu.h).
 type throttleBit struct {
 	bit    int
@@ -51,34 +47,34 @@ var throttleBits = [...]throttleBit{
 	{21, "edc_cpu"}, {22, "edc_gfx"}, {23, "apcc"},
 	{32, "temp_gpu"}, {33, "temp_core"}, {34, "temp_mem"}, {35, "temp_edge"}, {36, "temp_hotspot"}, {37, "temp_soc"},
 	{38, "temp_vr_gfx"}, {39, "temp_vr_soc"}, {40, "temp_vr_mem0"}, {41, "temp_vr_mem1"},
-	{42, "temp_liquid0"}, {43, "temp_liquid1"}, {44, "vrhot0"}, {45, "vrhot1"}, {46, "prochot_cpu"}, {47, "prochot_gfx"},
+	{42, "temp_liquid0"}, {43, "temp_liquid1"}, {44, "vrhot0"}, {45, "vrhot1"}, {46, "prochot_cpu"},
+	{47, "prochot_gfx"},
 	{56, "ppm"}, {57, "fit"},
 }
 
-// thermal reports whether a bit is about heat. Power and current limits are met by
-// every busy GPU and say nothing about it.
+// thermal reports whether a bit means heat. Every busy GPU reaches limits of power and
+// current, which therefore do not show heat.
 func thermal(bit int) bool { return bit >= 32 && bit < 48 }
 
-// bitSensors are the sensors in hwmon that thermal bits speak of.
+// bitSensors maps thermal bits to their sensors in hwmon.
 var bitSensors = map[int]string{32: "junction", 34: "mem", 35: "edge", 36: "junction"}
 
-// residencySensors has the sensors in hwmon for the residencies of heat. The heat of an
-// APU's processor (throttle_residency_thm_core) does not limit the GPU and is not here.
+// residencySensors maps thermal residencies to their sensors in hwmon. The heat of an APU's
+// processor (throttle_residency_thm_core) does not limit the GPU and is left out.
 var residencySensors = map[gm.Field]string{
 	gm.SocketThermalResidencyAcc: "junction", gm.HBMThermalResidencyAcc: "mem",
 	gm.ProchotResidencyAcc: "", gm.VRThermalResidencyAcc: "",
 	gm.ThrottleResidencyProchot: "", gm.ThrottleResidencyThermalGFX: "", gm.ThrottleResidencyThermalSoC: "",
 }
 
-// readThrottle tells what slows the GPU down, from the best of the fields that
-// the table has.
+// readThrottle reads the limits that slow the GPU down, from the best field of the table.
 func (r *Reader) readThrottle(values []gm.Value, revision gm.Revision) {
 	if r.throttle.lastRev != revision {
 		r.throttle = throttleState{lastRev: revision}
 	}
 	now := &residencies{at: r.now()}
 	var raw *gm.Value
-	r.s.Throttling.dropStuck()
+	dropStuck(&r.s.Throttling)
 	for i, v := range values {
 		switch v.Field {
 		case gm.IndepThrottleStatus:
@@ -99,35 +95,32 @@ func (r *Reader) readThrottle(values []gm.Value, revision gm.Revision) {
 		return
 	}
 	if raw != nil {
-		// Each GPU has its own codes: there is no telling heat from power, so
-		// this must not count as heat.
-		r.s.Throttling.Active = []Throttle{{Unspecified, raw.Raw != 0}}
+		// Each GPU has its own codes, which mix heat and power, so this must not be
+		// reported as heat.
+		r.s.Throttling.Active = []reading.Throttle{{Reason: reading.Unspecified, Active: raw.Raw != 0}}
 	}
 }
 
-// stuck reports whether a residency is the count of all ticks: firmware of MI300X with
-// AMD's driver 6.10.5 adds each tick to some of them, whatever the GPU does.
-func stuck(residency float64, ticks Number) bool {
+// stuck reports whether a residency equals the count of all ticks: firmware of MI300X with
+// AMD's driver 6.10.5 adds each tick to some residencies, whatever the GPU does.
+func stuck(residency float64, ticks reading.Number) bool {
 	return ticks.Known && ticks.Value > 0 && residency == ticks.Value
 }
 
-// dropStuck removes the residencies that mean nothing.
-func (t *Throttling) dropStuck() {
-	t.Residency = slices.DeleteFunc(t.Residency, func(r Residency) bool { return stuck(r.Ticks, t.Ticks) })
+// dropStuck removes meaningless residencies.
+func dropStuck(t *reading.Throttling) {
+	t.Residency = slices.DeleteFunc(t.Residency, func(r reading.Residency) bool { return stuck(r.Ticks, t.Ticks) })
 }
 
-// Unspecified is the reason of a limit that the GPU has its own codes for, or of which
-// no sensor says that it is about.
-const Unspecified = "unspecified"
-
-// judgeThrottle comes when sensors and their limits were read. A thermal bit counts if its
-// sensor is near the limit. If no such sensor is known the bit is unspecified, and no limit
-// of heat. A residency without a sensor counts, because it is the firmware's own measure.
+// judgeThrottle runs after sensors and their limits were read. A thermal bit is valid if
+// its sensor is near the limit. Without a known sensor the bit is unspecified, and not a
+// thermal limit. A residency without a sensor is valid, because it is the firmware's own
+// measure.
 func (r *Reader) judgeThrottle() {
 	if now := r.throttle.now; now != nil {
-		r.throttle.now = nil // the next reading may be without its table
+		r.throttle.now = nil // the next reading may lack the table
 		for i := range now.counts {
-			near, ok := r.s.near(residencySensors[now.counts[i].Field])
+			near, ok := r.s.Near(residencySensors[now.counts[i].Field])
 			now.counts[i].cool = ok && !near
 		}
 		r.grow(now)
@@ -136,12 +129,12 @@ func (r *Reader) judgeThrottle() {
 		return
 	}
 	t := &r.s.Throttling
-	t.Active = make([]Throttle, 0, len(throttleBits)+1)
+	t.Active = make([]reading.Throttle, 0, len(throttleBits)+1)
 	n, judged, unspecified := 0, false, false
 	for _, b := range throttleBits {
 		set := *r.throttle.status>>b.bit&1 == 1
 		if thermal(b.bit) {
-			near, ok := r.s.near(bitSensors[b.bit])
+			near, ok := r.s.Near(bitSensors[b.bit])
 			if !ok {
 				unspecified = unspecified || set
 				continue
@@ -151,32 +144,16 @@ func (r *Reader) judgeThrottle() {
 				n++
 			}
 		}
-		t.Active = append(t.Active, Throttle{b.reason, set})
+		t.Active = append(t.Active, reading.Throttle{Reason: b.reason, Active: set})
 	}
-	t.Active = append(t.Active, Throttle{Unspecified, unspecified})
+	t.Active = append(t.Active, reading.Throttle{Reason: reading.Unspecified, Active: unspecified})
 	if judged {
-		t.Limits, t.ThermalShare = Known(float64(n)), Known(0)
+		t.Limits, t.ThermalShare = reading.Known(float64(n)), reading.Known(0)
 		if n > 0 {
-			t.ThermalShare = Known(BitShare)
+			t.ThermalShare = reading.Known(reading.BitShare)
 		}
 	}
 	r.throttle.status = nil
-}
-
-// nearLimit is the share of a sensor's limit from which on the firmware's word for it
-// counts that it slows the GPU down: RDNA 3 and 4 set the bit of the hotspot on idle,
-// cool cards (drm/amd issue 3251).
-const nearLimit = .9
-
-// near reports whether the sensor is near its limit. ok is false where it or its limit
-// is not known.
-func (s *State) near(name string) (near, ok bool) {
-	for _, t := range s.Temperatures {
-		if t.Sensor == name && t.Now.Known && t.Critical.Known {
-			return t.Now.Value >= nearLimit*t.Critical.Value, true
-		}
-	}
-	return false, false
 }
 
 // grow compares with the reading of one to two windows ago.
@@ -194,19 +171,19 @@ func (r *Reader) grow(now *residencies) {
 		since = t.base
 	}
 	n, most, ticks, ok := since.until(now)
-	if !ok { // the firmware started again
+	if !ok { // the firmware restarted
 		t.older, t.base = nil, now
 		return
 	}
-	r.s.Throttling.Limits = Known(float64(n))
+	r.s.Throttling.Limits = reading.Known(float64(n))
 	if ticks > 0 {
-		r.s.Throttling.ThermalShare = Known(min(1, most/ticks))
+		r.s.Throttling.ThermalShare = reading.Known(min(1, most/ticks))
 	}
 }
 
-// until is how many counters grew, by how much the one that grew most, and how
-// many ticks there were. A counter whose sensor was cool both times is left out. ok is
-// false where they can't have come from b.
+// until returns the number of counters that grew, the largest growth, and the number of
+// ticks. It skips a counter with a cool sensor at both times. ok is false if the counters
+// restarted since b.
 func (b *residencies) until(now *residencies) (n int, most, ticks float64, ok bool) {
 	if len(b.counts) != len(now.counts) || b.total.Bits != now.total.Bits {
 		return 0, 0, 0, false
@@ -220,7 +197,7 @@ func (b *residencies) until(now *residencies) (n int, most, ticks float64, ok bo
 		}
 		g := growth(b.counts[i].Value, v.Value)
 		if b.total.Bits > 0 && g > ticks {
-			return 0, 0, 0, false // more than the time there was: not a wrap but a new start
+			return 0, 0, 0, false // more than the elapsed time: a restart, not a wrap
 		}
 		if b.counts[i].cool && v.cool {
 			continue
@@ -233,7 +210,7 @@ func (b *residencies) until(now *residencies) (n int, most, ticks float64, ok bo
 	return n, most, ticks, true
 }
 
-// growth minds the width at which the counter starts again from 0.
+// growth returns the difference of two values, modulo the width of the counter.
 func growth(from, to gm.Value) float64 {
 	d := to.Raw - from.Raw
 	if to.Bits < 64 {

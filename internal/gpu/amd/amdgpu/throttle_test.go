@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -20,7 +21,7 @@ func bitsTable(bits uint64) string {
 	return string(b)
 }
 
-func TestThermalResidencyThatGrowsIsThrottling(t *testing.T) {
+func TestGrowingThermalResidencyIsThrottling(t *testing.T) {
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"})
 	write := func(ticks, prochot, ppt, socket uint64) {
 		hosttest.Put(t, root, dev+"/gpu_metrics", exportertest.Table(exportertest.Attribute{ID: 9, Values: []uint64{ticks}},
@@ -29,34 +30,34 @@ func TestThermalResidencyThatGrowsIsThrottling(t *testing.T) {
 	}
 	r, now := readerOf(t, root)
 	write(1000, 0, 0, 0)
-	require.Equal(t, Number{}, read(r).Throttling.Limits, "one reading tells no growth")
+	require.Equal(t, reading.Number{}, read(r).Throttling.Limits, "one reading tells no growth")
 
 	*now = now.Add(window)
 	write(2000, 0, 900, 0)
 	got := read(r).Throttling
-	require.Equal(t, Known(0), got.Limits, "power is not heat")
-	require.Equal(t, []Residency{{"prochot", 0}, {"ppt", 900}, {"socket_thermal", 0}}, got.Residency)
-	require.Equal(t, Known(2000), got.Ticks)
+	require.Equal(t, reading.Known(0), got.Limits, "power is not heat")
+	require.Equal(t, []reading.Residency{{Reason: "prochot", Ticks: 0}, {Reason: "ppt", Ticks: 900}, {Reason: "socket_thermal", Ticks: 0}}, got.Residency)
+	require.Equal(t, reading.Known(2000), got.Ticks)
 
 	*now = now.Add(window)
 	write(3000, 10, 900, 250)
 	got = read(r).Throttling
-	require.Equal(t, Known(2), got.Limits)
+	require.Equal(t, reading.Known(2), got.Limits)
 	require.InDelta(t, .25, got.ThermalShare.Value, 1e-9)
-	require.Equal(t, Known(2), read(r).Throttling.Limits, "a second server sees the same growth")
+	require.Equal(t, reading.Known(2), read(r).Throttling.Limits, "a second server sees the same growth")
 
 	*now = now.Add(window)
 	write(4000, 10, 900, 250)
 	read(r)
 	*now = now.Add(window)
 	write(5000, 10, 900, 250)
-	require.Equal(t, Known(0), read(r).Throttling.Limits)
+	require.Equal(t, reading.Known(0), read(r).Throttling.Limits)
 
 	*now = now.Add(window)
 	write(50, 9, 0, 9) // the firmware began again
 	got = read(r).Throttling
-	require.Equal(t, Number{}, got.Limits)
-	require.Equal(t, Number{}, got.ThermalShare)
+	require.Equal(t, reading.Number{}, got.Limits)
+	require.Equal(t, reading.Number{}, got.ThermalShare)
 }
 
 func TestCountersOf32BitsWrapAround(t *testing.T) {
@@ -77,23 +78,23 @@ func TestCountersOf32BitsWrapAround(t *testing.T) {
 
 // The firmware of RDNA 3 and 4 sets the hotspot's bit on idle cards: a thermal bit
 // counts where the sensor that it speaks of is near its limit.
-func TestThermalBitsCountWhereTheirSensorIsNearItsLimit(t *testing.T) {
+func TestThermalBitIsValidIfItsSensorIsNearItsLimit(t *testing.T) {
 	const hotspot, mem, vr, prochot = 1 << 36, 1 << 34, 1 << 38, 1 << 47
 	for name, tt := range map[string]struct {
 		bits        uint64
 		junction    string // millidegrees, of 100,000; "" for no sensor
-		limits      Number
+		limits      reading.Number
 		active      bool // the hotspot's
 		unspecified bool
 	}{
-		"none":                          {0, "54000", Known(0), false, false},
-		"power and current limits":      {1<<1 | 1<<16 | 1<<57, "54000", Known(0), false, false},
-		"hotspot on a cool card":        {hotspot, "54000", Known(0), false, false},
-		"hotspot near the limit":        {hotspot, "90000", Known(1), true, false},
-		"hotspot without a sensor":      {hotspot, "", Number{}, false, true},
-		"memory without a sensor":       {mem, "95000", Known(0), false, true},
-		"nobody knows these sensors":    {vr | prochot, "95000", Known(0), false, true},
-		"hotspot and one not known, on": {hotspot | vr, "99000", Known(1), true, true},
+		"none":                          {0, "54000", reading.Known(0), false, false},
+		"power and current limits":      {1<<1 | 1<<16 | 1<<57, "54000", reading.Known(0), false, false},
+		"hotspot on a cool card":        {hotspot, "54000", reading.Known(0), false, false},
+		"hotspot near the limit":        {hotspot, "90000", reading.Known(1), true, false},
+		"hotspot without a sensor":      {hotspot, "", reading.Number{}, false, true},
+		"memory without a sensor":       {mem, "95000", reading.Known(0), false, true},
+		"nobody knows these sensors":    {vr | prochot, "95000", reading.Known(0), false, true},
+		"hotspot and one not known, on": {hotspot | vr, "99000", reading.Known(1), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"gpu_busy_percent": "5\n", "hwmon/hwmon0/name": "amdgpu\n", "gpu_metrics": bitsTable(tt.bits)}
@@ -104,13 +105,13 @@ func TestThermalBitsCountWhereTheirSensorIsNearItsLimit(t *testing.T) {
 			s := first(t, files)
 			got := s.Throttling
 			require.Equal(t, tt.limits, got.Limits)
-			share := Number{} // health leaves it out
+			share := reading.Number{} // health leaves it out
 			if tt.limits.Known {
-				share = Known(BitShare * tt.limits.Value)
+				share = reading.Known(reading.BitShare * tt.limits.Value)
 			}
 			require.Equal(t, share, got.ThermalShare)
 			require.Equal(t, tt.active, activeOf(s)["temp_hotspot"])
-			require.Equal(t, tt.unspecified, activeOf(s)[Unspecified])
+			require.Equal(t, tt.unspecified, activeOf(s)[reading.Unspecified])
 			require.Equal(t, tt.bits>>1&1 == 1, activeOf(s)["ppt1"])
 			_, told := activeOf(s)["temp_vr_gfx"]
 			require.False(t, told, "no sensor is known that it is about")
@@ -122,21 +123,21 @@ func TestRawThrottleStatusDoesNotFeedTheThermalAlert(t *testing.T) {
 	b := make([]byte, 80)
 	b[0], b[2], b[68] = 80, 1, 4
 	s := first(t, map[string]string{"gpu_metrics": string(b)})
-	require.Equal(t, Number{}, s.Throttling.Limits)
-	require.Equal(t, Number{}, s.Throttling.ThermalShare)
-	require.Equal(t, []Throttle{{Unspecified, true}}, s.Throttling.Active)
+	require.Equal(t, reading.Number{}, s.Throttling.Limits)
+	require.Equal(t, reading.Number{}, s.Throttling.ThermalShare)
+	require.Equal(t, []reading.Throttle{{Reason: reading.Unspecified, Active: true}}, s.Throttling.Active)
 }
 
-func TestBitsOfATableThatIsGoneAreGone(t *testing.T) {
+func TestBitsOfAMissingTableAreDropped(t *testing.T) {
 	files := exportertest.Sensors("junction", 99, 100)
 	files["gpu_metrics"] = bitsTable(1 << 36)
 	root := exportertest.Put(t, files)
 	r, _ := readerOf(t, root)
-	require.Equal(t, Known(1), read(r).Throttling.Limits)
+	require.Equal(t, reading.Known(1), read(r).Throttling.Limits)
 	hosttest.Put(t, root, dev+"/gpu_metrics", "")
 	got := read(r).Throttling
-	require.Equal(t, Number{}, got.Limits)
-	require.Equal(t, Number{}, got.ThermalShare)
+	require.Equal(t, reading.Number{}, got.Limits)
+	require.Equal(t, reading.Number{}, got.ThermalShare)
 	require.Empty(t, got.Active)
 }
 
@@ -154,7 +155,7 @@ func residencyTable(counters ...uint32) string {
 
 // An idle MI300X with AMD's driver 6.10.5 had 10657785 ticks and as many of ppt, socket
 // and hbm. They advance together.
-func TestResidencyThatIsTheCountOfAllTicksIsNoThrottling(t *testing.T) {
+func TestResidencyOfAllTicksIsNotThrottling(t *testing.T) {
 	for name, sensors := range map[string]map[string]string{
 		"with limits":               exportertest.Sensors("junction", 42, 100, "mem", 39, 105),
 		"a guest, which has none":   exportertest.Sensors("junction", 42, 0, "mem", 39, 0),
@@ -163,21 +164,21 @@ func TestResidencyThatIsTheCountOfAllTicksIsNoThrottling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := exportertest.Put(t, sensors)
 			r, now := readerOf(t, root)
-			var got Throttling
+			var got reading.Throttling
 			for _, ticks := range []uint32{10657785, 10672785, 10687785} {
 				hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(ticks, 0, ticks, ticks, 0, ticks))
 				got = read(r).Throttling
 				*now = now.Add(window)
 			}
-			require.Equal(t, Known(0), got.Limits)
-			require.Equal(t, Known(0), got.ThermalShare)
-			require.Equal(t, []Residency{{"prochot", 0}, {"vr_thermal", 0}}, got.Residency, "no series for what means nothing")
+			require.Equal(t, reading.Known(0), got.Limits)
+			require.Equal(t, reading.Known(0), got.ThermalShare)
+			require.Equal(t, []reading.Residency{{Reason: "prochot", Ticks: 0}, {Reason: "vr_thermal", Ticks: 0}}, got.Residency, "no series for what means nothing")
 		})
 	}
 }
 
 // A residency counts if its sensor was near its limit, or if it has no sensor that is known.
-func TestResidencyIsHeldAgainstItsSensor(t *testing.T) {
+func TestResidencyIsComparedWithItsSensor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sensors           map[string]string
 		socket, vr, hbm   uint32 // ticks of 1000
@@ -198,13 +199,13 @@ func TestResidencyIsHeldAgainstItsSensor(t *testing.T) {
 			*now = now.Add(window)
 			hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(2000, 0, 0, tt.socket, tt.vr, tt.hbm))
 			got := read(r).Throttling
-			require.Equal(t, Known(tt.limits), got.Limits)
+			require.Equal(t, reading.Known(tt.limits), got.Limits)
 			require.InDelta(t, tt.thermally, got.ThermalShare.Value, 1e-9)
 		})
 	}
 }
 
-func TestResidencyOfAGPUThatCooledDownCounts(t *testing.T) {
+func TestResidencyOfACooledGPUIsValid(t *testing.T) {
 	root := exportertest.Put(t, exportertest.Sensors("junction", 99, 100))
 	r, now := readerOf(t, root)
 	hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(1000))
@@ -212,7 +213,7 @@ func TestResidencyOfAGPUThatCooledDownCounts(t *testing.T) {
 	*now = now.Add(window)
 	hosttest.Put(t, root, dev+"/hwmon/hwmon3/temp1_input", "70000\n")
 	hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(2000, 0, 0, 500))
-	require.Equal(t, Known(1), read(r).Throttling.Limits, "it was hot within the time of the ticks")
+	require.Equal(t, reading.Known(1), read(r).Throttling.Limits, "it was hot within the time of the ticks")
 }
 
 // The heat of an APU's processor is no limit of its GPU (thm_core of a Strix).
@@ -229,9 +230,9 @@ func TestHeatOfAProcessorDoesNotThrottleItsGPU(t *testing.T) {
 	*now = now.Add(window)
 	hosttest.Put(t, root, dev+"/gpu_metrics", table(9000, 0))
 	got := read(r).Throttling
-	require.Equal(t, Known(0), got.Limits)
-	require.Contains(t, got.Residency, Residency{"core_thermal", 9000}, "it is shown all the same")
+	require.Equal(t, reading.Known(0), got.Limits)
+	require.Contains(t, got.Residency, reading.Residency{Reason: "core_thermal", Ticks: 9000}, "it is shown all the same")
 	*now = now.Add(window)
 	hosttest.Put(t, root, dev+"/gpu_metrics", table(9000, 5))
-	require.Equal(t, Known(1), read(r).Throttling.Limits)
+	require.Equal(t, reading.Known(1), read(r).Throttling.Limits)
 }

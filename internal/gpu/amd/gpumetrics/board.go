@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// BoardTemperature is one sensor of the board that a GPU sits on, in degrees Celsius.
+// BoardTemperature holds one sensor of a GPU's board, in degrees Celsius.
 type BoardTemperature struct {
 	Sensor  string
 	Celsius float64
@@ -23,33 +23,34 @@ var (
 		"vddcr_socio_a", "vddcr_socio_c", "vdd_085_hbm", "vddcr_11_hbm_b", "vddcr_11_hbm_d", "vdd_usr", "vddio_11_e32"}
 )
 
-// streamVRSensors are the voltage regulators of later boards (SMU 15.0.8).
+// streamVRSensors lists the voltage regulators of later boards (SMU 15.0.8).
 var streamVRSensors = []string{"vddcr_socio_a", "vddcr_socio_c", "vddcr_x0", "vddcr_x1", "vddio_hbm_b", "vddio_hbm_d",
 	"vddio_04_hbm_b", "vddio_04_hbm_d", "vddcr_hbm_b", "vddcr_hbm_d", "vddcr_075_hbm_b", "vddcr_075_hbm_d",
 	"vddio_11_gta_a", "vddio_11_gta_c", "vddan_075_gta_a", "vddan_075_gta_c", "vddcr_075_ucie", "vddio_065_ucieaa",
 	"vddio_065_ucieam_a", "vddio_065_ucieam_c", "vddan_075"}
 
-// boardAttributes are the sensors of tables v1_1 by the number of their first attribute (enum
-// amdgpu_metrics_attr_id in kgd_pp_interface.h): 52 and 53 are label_version and node_id.
+// boardAttributes lists the sensors of tables v1_1 by the number of their first attribute
+// (enum amdgpu_metrics_attr_id in kgd_pp_interface.h): 52 and 53 are label_version and
+// node_id.
 var boardAttributes = []struct {
 	first int
 	names []string
 }{{54, nodeSensors}, {60, streamVRSensors}, {81, baseboardSensors}}
 
-// boardBegin is where the first sensor stands: after the header, label_version, node_id
+// boardBegin is the offset of the first sensor: after the header, label_version, node_id
 // and accumulation_counter.
 const boardBegin = 16
 
-// nodeEntries are the places that a table has for sensors of the GPU's own board, before
-// those of its voltage regulators.
+// nodeEntries is the number of places for sensors of the GPU's own board. Those of its
+// voltage regulators follow.
 const nodeEntries = 12
 
-// DecodeBaseboard gives the sensors of a baseboard_temp table.
+// DecodeBaseboard returns the sensors of a baseboard_temp table.
 func DecodeBaseboard(b []byte) ([]BoardTemperature, error) {
 	return decodeBoard(b, func(b []byte) []BoardTemperature { return boardSensors(nil, b, baseboardSensors) })
 }
 
-// DecodeGPUBoard gives the sensors of a gpuboard_temp table.
+// DecodeGPUBoard returns the sensors of a gpuboard_temp table.
 func DecodeGPUBoard(b []byte) ([]BoardTemperature, error) {
 	return decodeBoard(b, func(b []byte) []BoardTemperature {
 		split := min(4*nodeEntries, len(b))
@@ -58,7 +59,7 @@ func DecodeGPUBoard(b []byte) ([]BoardTemperature, error) {
 }
 
 // decodeBoard checks the header, and reads a table of either revision: v1_0 has places of
-// one size, which depend on the table, and v1_1 attributes with numbers of their own.
+// one size, which depend on the table, and v1_1 has numbered attributes.
 func decodeBoard(b []byte, places func([]byte) []BoardTemperature) ([]BoardTemperature, error) {
 	if len(b) < headerSize+4 {
 		return nil, fmt.Errorf("%w: %d bytes", errDamaged, len(b))
@@ -102,10 +103,10 @@ func boardStreamSensors(b []byte) (out []BoardTemperature, err error) {
 	return out, nil
 }
 
-// boardSensors reads numbers with a sensor in their upper 8 bits and degrees in the
-// lower 24. One that is not there is all ones.
+// boardSensors reads numbers with a sensor in their upper 8 bits and degrees in the lower
+// 24. A missing sensor is all ones.
 func boardSensors(out []BoardTemperature, b []byte, names []string) []BoardTemperature {
-	seen := uint32(0) // what is told twice is told once; no list of names is longer
+	seen := uint32(0) // skips duplicates; no list of names is longer
 	for ; len(b) >= 4; b = b[4:] {
 		n := binary.LittleEndian.Uint32(b)
 		id, t := int(n>>24), float64(n&0xffffff)

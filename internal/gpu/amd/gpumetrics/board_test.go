@@ -58,7 +58,7 @@ func TestBoardStreamsHaveTheSensorsOfTheirNumbers(t *testing.T) {
 	require.ErrorIs(t, err, errDamaged)
 }
 
-func TestBoardTablesThatCantBeReadAreErrors(t *testing.T) {
+func TestUnreadableBoardTablesAreErrors(t *testing.T) {
 	later := board(32, nil)
 	later[3] = 2
 	_, err := DecodeBaseboard(later)

@@ -37,7 +37,7 @@ func leftOut(table, name string) bool {
 }
 
 // Every member of every structure is read where C puts it, and nothing else is.
-func TestEveryMemberIsReadWhereItIs(t *testing.T) {
+func TestEveryMemberIsReadAtItsOffset(t *testing.T) {
 	for _, name := range names() {
 		t.Run(name, func(t *testing.T) {
 			for i, m := range newTable(t, name).members {
@@ -69,7 +69,7 @@ func fieldNamed(t *testing.T, name string) Field {
 	return Field(i)
 }
 
-func TestSizesAreThoseOfC(t *testing.T) {
+func TestSizesEqualTheStructsOfC(t *testing.T) {
 	want := map[string]int{"v1_0": 80, "v1_1": 96, "v1_2": 104, "v1_3": 120, "v1_4": 288, "v1_5": 360, "v1_6": 1664,
 		"v1_7": 2208, "v1_8": 3872, "v2_0": 120, "v2_1": 120, "v2_2": 128, "v2_3": 152, "v2_4": 168, "v3_0": 264, "partition": 488}
 	for _, name := range names() {
@@ -83,7 +83,7 @@ func TestSizesAreThoseOfC(t *testing.T) {
 	}
 }
 
-func TestNothingAvailableIsNoValue(t *testing.T) {
+func TestUnavailableNumbersAreLeftOut(t *testing.T) {
 	for _, name := range names() {
 		require.Empty(t, decodeNamed(t, name, newTable(t, name).b), name)
 	}
@@ -161,7 +161,7 @@ func TestTablesThatEndEarlyOrLate(t *testing.T) {
 	require.Equal(t, map[string]float64{"temperature_edge": 51}, decodeNamed(t, "v1_3", short))
 }
 
-func TestUnknownRevisionsAreToldAndPassedOver(t *testing.T) {
+func TestUnknownRevisionsAreReportedAndSkipped(t *testing.T) {
 	for name, b := range map[string][]byte{"v1_10": {8, 0, 1, 10, 0, 0, 0, 0}, "v2_5": {4, 0, 2, 5}, "v4_0": {4, 0, 4, 0}} {
 		r, values, err := Decode(b, nil)
 		require.ErrorIs(t, err, ErrUnknown)

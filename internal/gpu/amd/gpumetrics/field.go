@@ -1,6 +1,6 @@
 package gpumetrics
 
-// Field is a value of the structures, by the name it has in the kernel.
+// Field is a value of the structures, with its name from the kernel.
 type Field uint8
 
 // The fields of all revisions.

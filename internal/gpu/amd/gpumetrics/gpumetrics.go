@@ -1,11 +1,11 @@
-// Package gpumetrics decodes the binary tables that amdgpu shows in the sysfs
-// files gpu_metrics and xcp/xcp_metrics. Their layouts are those of the
-// kernel's drivers/gpu/drm/amd/include/kgd_pp_interface.h (7.1), kept here as
-// tables of offsets, one a revision. All numbers are little-endian.
+// Package gpumetrics decodes the binary tables in amdgpu's sysfs files gpu_metrics and
+// xcp/xcp_metrics. Their layouts are from the kernel's
+// drivers/gpu/drm/amd/include/kgd_pp_interface.h (7.1), as tables of offsets for each
+// revision. All numbers are little-endian.
 //
-// A value that the firmware does not give is left out; it is never 0 and never
-// all ones. Values come in Prometheus' base units. The package reads no file,
-// and no input makes it panic or read past what it was given.
+// A value that the firmware lacks is left out; it is never 0 and never all ones. Values are
+// in Prometheus' base units. The package reads no files. It never panics and never reads
+// past its input.
 package gpumetrics
 
 import (
@@ -17,40 +17,40 @@ import (
 // Revision is the version of a table, from its header.
 type Revision struct{ Format, Content uint8 }
 
-// String is the revision as the kernel writes it: "v1_3".
+// String returns the revision as the kernel writes it: "v1_3".
 func (r Revision) String() string { return fmt.Sprintf("v%d_%d", r.Format, r.Content) }
 
 // AtLeast compares within one format.
 func (r Revision) AtLeast(content uint8) bool { return r.Content >= content }
 
-// Value is one number of a table.
+// Value holds one number of a table.
 type Value struct {
 	Field     Field
-	Partition uint8   // in the statistics by partition (v1_6 to v1_8), else 0
-	Bits      uint8   // width of the number: where a counter wraps around
-	Index     uint16  // place in an array, else 0
-	Raw       uint64  // as it stands; the one to use for bit masks
+	Partition uint8   // in the statistics by partition (v1_6 to v1_8), otherwise 0
+	Bits      uint8   // width of the number, after which a counter wraps around
+	Index     uint16  // index in an array, otherwise 0
+	Raw       uint64  // unconverted; for bit masks
 	Value     float64 // in base units: degrees Celsius, W, J, Hz, V, A, s, bytes, ratio
 }
 
 // Errors of the decoders.
 var (
-	// ErrUnknown means a revision that has no table here.
+	// ErrUnknown means a revision without a layout in this package.
 	ErrUnknown = errors.New("unknown revision")
-	// errDamaged means a table that contradicts itself or ends too early.
+	// errDamaged means a table that is inconsistent or truncated.
 	errDamaged = errors.New("damaged table")
 )
 
 const headerSize = 4
 
-// Decode appends the values of a gpu_metrics table to values. The revision is
-// valid also with ErrUnknown. b may be longer than the table.
+// Decode appends the values of a gpu_metrics table to values. The revision is also valid
+// with ErrUnknown. b may be longer than the table.
 func Decode(b []byte, values []Value) (Revision, []Value, error) {
 	return decode(b, values, layoutOf, Revision{1, 9})
 }
 
-// DecodePartition does the same for an xcp_metrics table, whose revisions have
-// the same numbers as those of gpu_metrics, and other layouts.
+// DecodePartition decodes an xcp_metrics table as Decode does. Its revisions have the
+// numbers of gpu_metrics', but other layouts.
 func DecodePartition(b []byte, values []Value) (Revision, []Value, error) {
 	return decode(b, values, partitionLayoutOf, Revision{1, 1})
 }

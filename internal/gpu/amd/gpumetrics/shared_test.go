@@ -12,7 +12,7 @@ import (
 // Tables made by others, kept outside this tree: all ones, and numbered.
 const blobs = "../../../../../shared/gpu_metrics"
 
-func TestTablesOfOthers(t *testing.T) {
+func TestTablesFromOtherProjects(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(blobs, "*.bin"))
 	require.NoError(t, err)
 	if len(files) == 0 {

@@ -1,9 +1,9 @@
-// Package edits changes config.json, the OCI runtime spec's, and the process file
-// of an exec. Each kind of edit has a file: what it adds, its form in JSON, and
-// what it takes out. A new kind is a file, a field of Edits, and a case in Apply.
+// Package edits changes config.json of the OCI runtime spec, and the process file of an
+// exec. Each kind of edit is a type with its JSON and its removals. A new kind needs a
+// type, a field of Edits, and a case in Apply.
 //
-// It never asks why, and never looks at the machine. Doing an edit twice gives
-// the same as doing it once, and all other bytes stay as they are.
+// It never reads the machine. Repeating an edit has no further effect, and all other bytes
+// stay as they are.
 package edits
 
 import (
@@ -14,7 +14,7 @@ import (
 	"concourse-ci-machine/internal/base/rawjson"
 )
 
-// Edits are all that is to be changed in one config.json.
+// Edits holds all changes of one config.json.
 type Edits struct {
 	Mounts  []Mount
 	Devices []Device
@@ -23,18 +23,19 @@ type Edits struct {
 	Hooks   []Hook
 }
 
-// None reports whether nothing is to be changed.
+// None reports whether there are no changes.
 func (e *Edits) None() bool {
 	return len(e.Mounts)+len(e.Devices)+len(e.Rules)+len(e.Hooks) == 0 && e.Process.None()
 }
 
-// Apply returns the changed config.json in pieces, none where nothing changes.
+// Apply returns the changed config.json in pieces, none without a change.
 func (e *Edits) Apply(doc *rawjson.Doc) ([][]byte, error) {
 	edit, err := rawjson.NewEdit(doc)
 	if err != nil {
 		return nil, err
 	}
-	for _, kind := range []func(*rawjson.Node) error{e.applyMounts, e.applyDevices, e.applyRules, e.applyProcess, e.applyHooks} {
+	for _, kind := range []func(*rawjson.Node) error{e.applyMounts, e.applyDevices, e.applyRules, e.applyProcess,
+		e.applyHooks} {
 		if err := kind(edit.Root()); err != nil {
 			return nil, err
 		}
@@ -42,14 +43,13 @@ func (e *Edits) Apply(doc *rawjson.Doc) ([][]byte, error) {
 	return edit.Parts(), nil
 }
 
-// Has reports whether something of these edits is at a path of the container.
+// Has reports whether these edits place something at a path of the container.
 func (e *Edits) Has(path string) bool {
 	return slices.ContainsFunc(e.Mounts, func(m Mount) bool { return m.Destination == path }) ||
 		slices.ContainsFunc(e.Devices, func(d Device) bool { return d.Path == path })
 }
 
-// taken finds what the container has itself where these edits put something, by
-// the path at key.
+// taken finds the container's own entries at the paths of these edits, by the path at key.
 func (e *Edits) taken(key string) func(rawjson.Value) bool {
 	return func(v rawjson.Value) bool {
 		path, err := v.StringOf(key)
@@ -57,9 +57,9 @@ func (e *Edits) taken(key string) func(rawjson.Value) bool {
 	}
 }
 
-// encode writes each element in JSON.
+// encode returns each element in JSON.
 func encode[T any](list []T, appendTo func(T, []byte) []byte) [][]byte {
-	const usual = 160 // bytes of one
+	const usual = 160 // bytes of one element
 	out, elements := make([]byte, 0, usual*len(list)), make([][]byte, len(list))
 	for i, element := range list {
 		from := len(out)

@@ -33,7 +33,7 @@ func everyEdit() *Edits {
 	}
 }
 
-func TestEditMakesWhatIsMissing(t *testing.T) {
+func TestEditAddsMissingParts(t *testing.T) {
 	const want = `{"mounts":[{"destination":"/dev/a","type":"bind","source":"/x","options":["bind","rw","nosuid","noexec"]}],
 		"linux":{"devices":[{"path":"/dev/b","type":"c","major":0,"minor":0,"fileMode":0,"uid":0,"gid":0}],
 			"resources":{"devices":[{"allow":true,"type":"c","major":1,"minor":2,"access":"rw"}]}},
@@ -48,7 +48,7 @@ func TestEditMakesWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestWhatNeedsNoChangeIsNotChanged(t *testing.T) {
+func TestSecondEditChangesNothing(t *testing.T) {
 	require.Equal(t, ` {"a": 1}`, change(t, &Edits{}, ` {"a": 1}`))
 }
 
@@ -86,7 +86,7 @@ func compact(t testing.TB, text string) string {
 	return b.String()
 }
 
-func TestLastOfANameThatIsSetCountsAndTheFirstOfADefault(t *testing.T) {
+func TestLastSetValueAndFirstDefaultWin(t *testing.T) {
 	e := &Edits{Process: Process{Env: Environment{Set: []string{"A=1", "B=2", "A=3"}, Defaults: []string{"B=unit", "C=unit", "C=image"}}}}
 	const want = `{"process":{"env":["X=y","B=2","A=3","C=unit"]}}`
 	once := change(t, e, `{"process":{"env":["A=task","X=y","B=task"]}}`)

@@ -1,9 +1,9 @@
-// Package nvidiagpu reads one NVIDIA GPU into an amdgpu.State, as far as the machine tells
-// of it without NVIDIA's library: the PCI core's files in sysfs, /proc/driver/nvidia, the
-// sensors that nouveau has, and the last answer of nvidia-smi, which another process of
-// root writes down (Watch). A value that none of them tells is not known.
+// Package nvidiagpu reads one NVIDIA GPU into a reading.State without NVIDIA's library:
+// from the PCI core's files in sysfs, /proc/driver/nvidia, nouveau's sensors, and the last
+// answer of nvidia-smi, which another process of root writes (Watcher). A value without a
+// source is unknown.
 //
-// A reading never starts a program, opens no node and does not wake a GPU that sleeps.
+// A reading never starts a program, opens no node and does not wake a suspended GPU.
 package nvidiagpu
 
 import (
@@ -17,37 +17,37 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// Reader reads one device, again and again, with one reading at a time. No file stays
-// open: there are few, and the PCI core answers nearly all of them from memory.
+// Reader reads one device repeatedly, with one reading at a time. It keeps no file open,
+// because the files are few, and the PCI core answers nearly all of them from memory.
 type Reader struct {
-	root   host.Root
-	device amdgpu.Device
-	report func() *Report // what nvidia-smi told last; nil is nothing
-	now    func() time.Time
-	at     atomic.Pointer[string] // the file being read
-	again  atomic.Bool            // find out anew who the GPU is
-	hangs  amdgpu.HangLog
+	root    host.Root
+	device  reading.Device
+	report  func() *Report // last report of nvidia-smi, or nil
+	now     func() time.Time
+	at      atomic.Pointer[string] // the file being read
+	refresh atomic.Bool            // identify the GPU again
+	hangs   reading.HangLog
 
-	mu       sync.Mutex // of a reading, and of all below
-	id       amdgpu.Identity
-	looked   time.Time // when id was read
-	counted  time.Time // the report whose failure was counted
-	failures []amdgpu.Failure
+	mu         sync.Mutex // of a reading, and of all below
+	id         reading.Identity
+	identified time.Time // time of the last identification
+	counted    time.Time // report with the last counted failure
+	failures   []reading.Failure
 }
 
-// NewReader reads the device below root.
-func NewReader(root host.Root, d amdgpu.Device, report func() *Report, now func() time.Time) *Reader {
+// NewReader returns a reader of the device below root.
+func NewReader(root host.Root, d reading.Device, report func() *Report, now func() time.Time) *Reader {
 	return &Reader{root: root, device: d, report: report, now: now}
 }
 
-// Device is the one that is read.
-func (r *Reader) Device() amdgpu.Device { return r.device }
+// Device returns the device that is read.
+func (r *Reader) Device() reading.Device { return r.device }
 
-// At is the name of the file that is read now, or was last.
+// At returns the name of the file that is or was last read.
 func (r *Reader) At() string {
 	if p := r.at.Load(); p != nil {
 		return *p
@@ -55,74 +55,74 @@ func (r *Reader) At() string {
 	return ""
 }
 
-// Missed notes that a reading did not come back in time, and tells of the GPU's hangs.
-func (r *Reader) Missed(now time.Time) amdgpu.Hangs {
+// Missed records that a reading did not return in time, and returns the GPU's hangs.
+func (r *Reader) Missed(now time.Time) reading.Hangs {
 	r.hangs.Missed(now)
 	return r.hangs.Now(now)
 }
 
-// Reopen makes the next reading find out anew who the GPU is.
-func (r *Reader) Reopen() { r.again.Store(true) }
+// Reopen makes the next reading identify the GPU again.
+func (r *Reader) Reopen() { r.refresh.Store(true) }
 
-// Close has nothing to do: no file is open between two readings.
+// Close does nothing, because no file is open between two readings.
 func (r *Reader) Close() {}
 
-// Poll has nothing to do: all is read at each reading.
-func (r *Reader) Poll() []amdgpu.Failure { return nil }
+// Poll does nothing, because each reading reads all values.
+func (r *Reader) Poll() []reading.Failure { return nil }
 
-// Read reads the device, which is always whole: MIG's instances are no devices of their own.
-func (r *Reader) Read(_ bool, seen amdgpu.Seen) amdgpu.State {
+// Read reads the device, which is always whole: MIG's instances are not separate devices.
+func (r *Reader) Read(_ bool, seen reading.Seen) reading.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures = nil
-	s := amdgpu.State{RuntimePower: r.text("power/runtime_status")}
-	told, stuck := r.told()
+	s := reading.State{RuntimePower: r.text("power/runtime_status")}
+	told, stuck := r.answer()
 	r.identify(told)
 	s.Identity = r.id
 	lost := !s.Suspended() && r.lost()
-	s.Alive = !lost && r.text("vendor") != "" // which is there as long as the device is
+	s.Alive = !lost && r.text("vendor") != "" // exists as long as the device
 	if s.Alive && !s.Suspended() {
 		r.readLink(&s)
 		r.readSensors(&s)
 	}
 	told.fill(&s)
-	logged(&s, seen.Errors)
+	addLogged(&s, seen.Errors)
 	now := r.now()
 	var signals []string
 	for _, of := range []struct {
 		signal string
 		stands bool
 	}{
-		{amdgpu.SignalTimeout, stuck},
-		{amdgpu.SignalKernel, amdgpu.Recent(now, seen.Logged)},
-		{amdgpu.SignalLost, lost || told.is(lostState) || amdgpu.Recent(now, seen.Lost)},
-		{amdgpu.SignalNeeds, told.is(needsReset)},
+		{reading.SignalTimeout, stuck},
+		{reading.SignalKernel, reading.Recent(now, seen.Logged)},
+		{reading.SignalLost, lost || told.is(lostState) || reading.Recent(now, seen.Lost)},
+		{reading.SignalNeedsReset, told.is(needsReset)},
 	} {
 		if of.stands {
 			signals = append(signals, of.signal)
 		}
 	}
-	r.hangs.Stand(now, signals)
+	r.hangs.Record(now, signals)
 	s.Hangs, s.Failures = r.hangs.Now(now), r.failures
 	return s
 }
 
-// told is what nvidia-smi said of this GPU, nil for nothing. stuck says that it does not
-// come back from the kernel, which holds for all GPUs of the driver.
-func (r *Reader) told() (t *Told, stuck bool) {
+// answer returns nvidia-smi's answer for this GPU, or nil. stuck means that nvidia-smi
+// hangs in the kernel, which affects all GPUs of the driver.
+func (r *Reader) answer() (t *Answer, stuck bool) {
 	report := r.report()
 	if !report.fresh(r.now()) {
 		return nil, false
 	}
 	if report.Failure != "" && !report.At.Equal(r.counted) {
 		r.counted = report.At
-		r.failures = append(r.failures, amdgpu.Failure{File: Program, Errno: report.Failure})
+		r.failures = append(r.failures, reading.Failure{File: Program, Errno: report.Failure})
 	}
-	return report.of(r.device.PCI), report.Stuck
+	return report.find(r.device.PCI), report.Stuck
 }
 
 // lost reports whether the device does not answer on PCIe: its registers then read as all
-// ones. The first four bytes are its ids, which everybody may read.
+// ones. The first four bytes are its ids, which every user may read.
 func (r *Reader) lost() bool {
 	var ids [4]byte
 	name := "config"
@@ -131,14 +131,14 @@ func (r *Reader) lost() bool {
 	return err == nil && n == len(ids) && bytes.Equal(ids[:], []byte{0xff, 0xff, 0xff, 0xff})
 }
 
-// identify reads who the GPU is, once a minute. Before the first program opened the GPU
-// its driver knows neither id nor video BIOS; what it told once stays.
-func (r *Reader) identify(told *Told) {
+// identify reads the GPU's identity once a minute. Until a program has opened the GPU, its
+// driver has neither id nor video BIOS. Known values are kept.
+func (r *Reader) identify(told *Answer) {
 	now := r.now()
-	if !r.again.Swap(false) && !r.looked.IsZero() && now.Sub(r.looked) < amdgpu.LookEvery {
+	if !r.refresh.Swap(false) && !r.identified.IsZero() && now.Sub(r.identified) < reading.LookEvery {
 		return
 	}
-	r.looked = now
+	r.identified = now
 	file := path.Join(procGPUs, r.device.PCI, "information")
 	name := path.Base(file)
 	r.at.Store(&name)
@@ -151,7 +151,8 @@ func (r *Reader) identify(told *Told) {
 		info.uuid = told.UUID
 	}
 	before := r.id
-	r.id = amdgpu.Identity{UUID: cmp.Or(info.uuid, before.UUID, amdgpu.UUID(r.device, "")), VBIOS: cmp.Or(info.vbios, before.VBIOS),
+	r.id = reading.Identity{UUID: cmp.Or(info.uuid, before.UUID, reading.UUID(r.device, "")),
+		VBIOS: cmp.Or(info.vbios, before.VBIOS),
 		Model: cmp.Or(info.model, before.Model), NUMANode: r.text("numa_node")}
 	if r.id.NUMANode == "-1" {
 		r.id.NUMANode = ""
@@ -159,10 +160,10 @@ func (r *Reader) identify(told *Told) {
 }
 
 func (r *Reader) fail(file, errno string) {
-	r.failures = append(r.failures, amdgpu.Failure{File: file, Errno: errno})
+	r.failures = append(r.failures, reading.Failure{File: file, Errno: errno})
 }
 
-// text reads one of the device's files; "" where there is no value.
+// text reads one of the device's files; "" without a value.
 func (r *Reader) text(name string) string {
 	base := path.Base(name)
 	r.at.Store(&base)
@@ -176,30 +177,30 @@ func (r *Reader) text(name string) string {
 	return sysfile.Clean(b)
 }
 
-// number reads one of the device's files; not known where it is not within 1 to max.
-func (r *Reader) number(name string, max, times float64) amdgpu.Number {
+// number reads one of the device's files; unknown unless it is within 1 to max.
+func (r *Reader) number(name string, max, times float64) reading.Number {
 	text := r.text(name)
 	v, ok := sysfile.Leading([]byte(text))
 	if text == "" || !ok || v <= 0 || v > max {
-		return amdgpu.Number{}
+		return reading.Number{}
 	}
-	return amdgpu.Known(v * times)
+	return reading.Known(v * times)
 }
 
-// readLink reads the link to the machine, and the errors that PCIe reported of it. A link
-// that does not answer has the width 63 and no speed.
-func (r *Reader) readLink(s *amdgpu.State) {
+// readLink reads the link to the machine, and the errors that PCIe reported for it. A link
+// without an answer has the width 63 and no speed.
+func (r *Reader) readLink(s *reading.State) {
 	p := &s.PCIe
 	p.Speed, p.SpeedMax = r.number("current_link_speed", 1000, 1e9), r.number("max_link_speed", 1000, 1e9)
 	p.Lanes, p.LanesMax = r.number("current_link_width", 32, 1), r.number("max_link_width", 32, 1)
-	for _, severity := range amdgpu.Severities {
-		if n, ok := amdgpu.AERTotal(r.text("aer_dev_" + severity)); ok {
-			p.AER = append(p.AER, amdgpu.AERCount{Severity: severity, Errors: n})
+	for _, severity := range reading.Severities {
+		if n, ok := reading.AERTotal(r.text("aer_dev_" + severity)); ok {
+			p.AER = append(p.AER, reading.AERCount{Severity: severity, Errors: n})
 		}
 	}
 }
 
-// Limits of what can be, wide of any hardware.
+// Limits far beyond any hardware.
 const (
 	maxCelsius = 250
 	maxWatts   = 10_000
@@ -208,45 +209,47 @@ const (
 
 // readSensors reads nouveau's hwmon (drivers/gpu/drm/nouveau/nouveau_hwmon.c). NVIDIA's own
 // driver has none.
-func (r *Reader) readSensors(s *amdgpu.State) {
+func (r *Reader) readSensors(s *reading.State) {
 	entries, _ := r.root.ReadDir(path.Join(r.device.Dir, "hwmon"))
 	if len(entries) == 0 {
 		return
 	}
 	file := func(name string) string { return path.Join("hwmon", entries[0].Name(), name) }
-	t := amdgpu.Temperature{Sensor: gpuSensor, Now: r.number(file("temp1_input"), maxCelsius*1000, .001),
-		Critical: r.number(file("temp1_crit"), maxCelsius*1000, .001), Emergency: r.number(file("temp1_emergency"), maxCelsius*1000, .001)}
+	t := reading.Temperature{Sensor: gpuSensor, Now: r.number(file("temp1_input"), maxCelsius*1000, .001),
+		Critical:  r.number(file("temp1_crit"), maxCelsius*1000, .001),
+		Emergency: r.number(file("temp1_emergency"), maxCelsius*1000, .001)}
 	if t.Now.Known {
-		s.Temperature, s.Temperatures = t, []amdgpu.Temperature{t}
+		s.Temperature, s.Temperatures = t, []reading.Temperature{t}
 	}
 	s.Power.Input = r.number(file("power1_input"), maxWatts*1e6, 1e-6)
 	s.Power.Now, s.Power.Cap = s.Power.Input, r.number(file("power1_max"), maxWatts*1e6, 1e-6)
 	s.Fan.RPM = r.number(file("fan1_input"), maxRPM, 1)
 	if v := r.number(file("in0_input"), 100_000, .001); v.Known {
-		s.Rails = []amdgpu.Rail{{Name: gpuSensor, Volts: v.Value}}
+		s.Rails = []reading.Rail{{Name: gpuSensor, Volts: v.Value}}
 	}
 }
 
-// gpuSensor is the name of the die's sensor and rail, which have none.
+// gpuSensor names the die's sensor and rail.
 const gpuSensor = "gpu"
 
-// logged adds the memory errors that the kernel's log told of, where nvidia-smi counts
-// none: it counts the same ones.
-func logged(s *amdgpu.State, e amdgpu.LoggedErrors) {
+// addLogged adds the memory errors of the kernel's log, unless nvidia-smi counts them
+// already.
+func addLogged(s *reading.State, e reading.LoggedErrors) {
 	ras := &s.RAS
 	if ras.Errors == nil && e.Uncorrectable > 0 {
-		ras.Errors = &amdgpu.Errors{Uncorrectable: e.Uncorrectable}
-		ras.Blocks = []amdgpu.BlockErrors{{Block: "xid", Uncorrectable: amdgpu.Known(float64(e.Uncorrectable))}}
+		ras.Errors = &reading.Errors{Uncorrectable: e.Uncorrectable}
+		ras.Blocks = []reading.BlockErrors{{Block: "xid", Uncorrectable: reading.Known(float64(e.Uncorrectable))}}
 	}
 	if ras.BadPages == nil && e.Pending+e.Failed > 0 {
-		ras.BadPages = &amdgpu.BadPages{Pending: e.Pending, Unreservable: e.Failed}
+		ras.BadPages = &reading.BadPages{Pending: e.Pending, Unreservable: e.Failed}
 	}
 }
 
-// Where NVIDIA's driver tells of its GPUs (nv-procfs.c of its open modules).
+// procGPUs is the folder of NVIDIA's driver with its GPUs (nv-procfs.c of its open
+// modules).
 const procGPUs = "/proc/driver/nvidia/gpus"
 
-// Node returns the name in /dev of a GPU, such as nvidia0; "" if the driver gives none.
+// Node returns the name in /dev of a GPU, such as nvidia0; "" if it has none.
 func Node(root host.Root, pci string) string {
 	b, err := sysfile.ReadOnce(root.Path(path.Join(procGPUs, pci, "information")))
 	if err != nil {
@@ -262,11 +265,11 @@ func Node(root host.Root, pci string) string {
 	return ""
 }
 
-// information is a file of that name below procGPUs.
+// information holds a file of that name below procGPUs.
 type information struct{ model, uuid, vbios string }
 
-// parseInformation reads lines "GPU UUID: 	 GPU-4d0a...". What the driver does not know
-// yet has question marks in it.
+// parseInformation reads lines "GPU UUID: GPU-4d0a...". A value that the driver does not
+// have yet contains question marks.
 func parseInformation(text string) (i information) {
 	places := map[string]*string{"Model": &i.model, "GPU UUID": &i.uuid, "Video BIOS": &i.vbios}
 	for line := range strings.Lines(text) {
@@ -279,7 +282,7 @@ func parseInformation(text string) (i information) {
 	return i
 }
 
-// DriverVersion is the version of NVIDIA's driver, "" where another one is loaded, or none.
+// DriverVersion returns the version of NVIDIA's driver, "" if it is not loaded.
 func DriverVersion(r host.Root) string {
 	if b, err := sysfile.ReadOnce(r.Path("/sys/module/nvidia/version")); err == nil {
 		return sysfile.Clean(b)

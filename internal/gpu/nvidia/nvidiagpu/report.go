@@ -4,24 +4,24 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
-// Report is what one run of nvidia-smi came to, as Watch writes it down.
+// Report holds the result of one run of nvidia-smi, as Watcher writes it.
 type Report struct {
 	At      time.Time `json:"at"`
-	Failure string    `json:"failure,omitempty"` // timeout, format, or exit_N with its status; "" is none
-	Stuck   bool      `json:"stuck,omitempty"`   // the process does not even end when it is killed
-	GPUs    []Told    `json:"gpus"`
+	Failure string    `json:"failure,omitempty"` // timeout, format, or exit_N with the status; or ""
+	Stuck   bool      `json:"stuck,omitempty"`   // the process does not exit even when it is killed
+	GPUs    []Answer  `json:"gpus"`
 }
 
-// Told is what it said of one GPU.
-type Told struct {
+// Answer holds the answer for one GPU.
+type Answer struct {
 	PCI   string `json:"pci"` // "0000:0a:00.0"
 	UUID  string `json:"uuid,omitempty"`
-	State string `json:"state,omitempty"` // lost or needs_reset; "" is neither
-	// Values are the answers that are numbers, by the field's first name in fields, in
-	// the field's own unit.
+	State string `json:"state,omitempty"` // lost, needs_reset, or ""
+	// Values are the numeric answers, by the field's first name in fields, in the field's
+	// own unit.
 	Values map[string]float64 `json:"values"`
 }
 
@@ -30,95 +30,105 @@ const (
 	needsReset = "needs_reset"
 )
 
-// staleReport is the age from which a report tells nothing of the moment. One is written
-// every 15 s, or 20 s later where nvidia-smi does not answer.
+// staleReport is the age at which a report is no longer current. Reports are written every
+// 15 s, or 20 s later if nvidia-smi does not answer.
 const staleReport = time.Minute
 
 func (r *Report) fresh(now time.Time) bool { return r != nil && now.Sub(r.At).Abs() < staleReport }
 
-func (r *Report) of(pci string) *Told {
-	if i := slices.IndexFunc(r.GPUs, func(t Told) bool { return t.PCI == pci }); i >= 0 {
+func (r *Report) find(pci string) *Answer {
+	if i := slices.IndexFunc(r.GPUs, func(t Answer) bool { return t.PCI == pci }); i >= 0 {
 		return &r.GPUs[i]
 	}
 	return nil
 }
 
-func (t *Told) is(state string) bool { return t != nil && t.State == state }
+func (t *Answer) is(state string) bool { return t != nil && t.State == state }
 
-// field is a field of nvidia-smi --query-gpu, as --help-query-gpu describes it.
+// field describes a field of nvidia-smi --query-gpu, see --help-query-gpu.
 type field struct {
-	name, old string // old: what drivers before 535 called it; "" is the same
+	name, old string // name in drivers before 535; "" if equal
 	min, max  float64
-	put       func(s *amdgpu.State, v float64)
+	put       func(s *reading.State, v float64)
 }
 
 const mib, megahertz = 1 << 20, 1e6
 
-// generations are the speeds of PCIe's generations from 1 on, in GT/s.
+// generations holds the speeds of PCIe's generations from 1 on, in GT/s.
 var generations = [...]float64{2.5, 5, 8, 16, 32, 64}
 
-// fields are those that are asked for. A value outside min to max is not believed.
+// fields lists the queried fields. A value outside min to max is ignored.
 var fields = []field{
-	{name: "temperature.gpu", max: maxCelsius, put: func(s *amdgpu.State, v float64) {
-		s.Temperature = amdgpu.Temperature{Sensor: gpuSensor, Now: amdgpu.Known(v)}
-		s.Temperatures = []amdgpu.Temperature{s.Temperature}
+	{name: "temperature.gpu", max: maxCelsius, put: func(s *reading.State, v float64) {
+		s.Temperature = reading.Temperature{Sensor: gpuSensor, Now: reading.Known(v)}
+		s.Temperatures = []reading.Temperature{s.Temperature}
 	}},
-	// The margin to where the GPU slows itself down, so it comes after the temperature.
-	// It is below 0 beyond that. Older GPUs do not tell it, and have no limit here.
-	{name: "temperature.gpu.tlimit", min: -maxCelsius, max: maxCelsius, put: func(s *amdgpu.State, v float64) {
+	// The margin to the temperature at which the GPU slows itself down, so it must follow
+	// the temperature. Beyond that it is negative. Older GPUs lack it, and have no limit
+	// here.
+	{name: "temperature.gpu.tlimit", min: -maxCelsius, max: maxCelsius, put: func(s *reading.State, v float64) {
 		if len(s.Temperatures) > 0 {
-			s.Temperature.Critical = amdgpu.Known(s.Temperature.Now.Value + v)
+			s.Temperature.Critical = reading.Known(s.Temperature.Now.Value + v)
 			s.Temperatures[0] = s.Temperature
 		}
 	}},
-	{name: "temperature.memory", max: maxCelsius, put: func(s *amdgpu.State, v float64) {
+	{name: "temperature.memory", max: maxCelsius, put: func(s *reading.State, v float64) {
 		if v > 0 {
-			s.Temperatures = append(s.Temperatures, amdgpu.Temperature{Sensor: "mem", Now: amdgpu.Known(v)})
+			s.Temperatures = append(s.Temperatures, reading.Temperature{Sensor: "mem", Now: reading.Known(v)})
 		}
 	}},
-	{name: "power.draw", max: maxWatts, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Power.Now }, 1)},
-	{name: "power.limit", max: maxWatts, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Power.Cap }, 1)},
-	{name: "power.max_limit", max: maxWatts, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Power.CapMax }, 1)},
+	{name: "power.draw", max: maxWatts, put: number(func(s *reading.State) *reading.Number { return &s.Power.Now }, 1)},
+	{name: "power.limit", max: maxWatts, put: number(func(s *reading.State) *reading.Number { return &s.Power.Cap },
+		1)},
+	{name: "power.max_limit", max: maxWatts,
+		put: number(func(s *reading.State) *reading.Number { return &s.Power.CapMax }, 1)},
 	{name: "clocks.current.sm", max: 20_000, put: clock("gfx")},
 	{name: "clocks.current.memory", max: 50_000, put: clock("mem")},
 	{name: "clocks.max.sm", max: 20_000, put: clockMax("gfx")},
 	{name: "clocks.max.memory", max: 50_000, put: clockMax("mem")},
-	{name: "utilization.gpu", max: 100, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Activity.Graphics }, .01)},
-	{name: "utilization.memory", max: 100, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Activity.Memory }, .01)},
+	{name: "utilization.gpu", max: 100,
+		put: number(func(s *reading.State) *reading.Number { return &s.Activity.Graphics }, .01)},
+	{name: "utilization.memory", max: 100,
+		put: number(func(s *reading.State) *reading.Number { return &s.Activity.Memory }, .01)},
 	{name: "utilization.encoder", max: 100, put: engine("encoder")},
 	{name: "utilization.decoder", max: 100, put: engine("decoder")},
-	{name: "pcie.link.gen.current", min: 1, max: float64(len(generations)), put: func(s *amdgpu.State, v float64) {
-		s.PCIe.Speed = amdgpu.Known(generations[int(v)-1] * 1e9)
+	{name: "pcie.link.gen.current", min: 1, max: float64(len(generations)), put: func(s *reading.State, v float64) {
+		s.PCIe.Speed = reading.Known(generations[int(v)-1] * 1e9)
 	}},
-	{name: "memory.used", max: 1 << 30, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Memory.VRAM.Used }, mib)},
-	{name: "memory.total", max: 1 << 30, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Memory.VRAM.Total }, mib)},
-	{name: "fan.speed", max: 100, put: number(func(s *amdgpu.State) *amdgpu.Number { return &s.Fan.Drive }, .01)},
+	{name: "memory.used", max: 1 << 30,
+		put: number(func(s *reading.State) *reading.Number { return &s.Memory.VRAM.Used }, mib)},
+	{name: "memory.total", max: 1 << 30,
+		put: number(func(s *reading.State) *reading.Number { return &s.Memory.VRAM.Total }, mib)},
+	{name: "fan.speed", max: 100, put: number(func(s *reading.State) *reading.Number { return &s.Fan.Drive }, .01)},
 	{name: "clocks_event_reasons.active", old: "clocks_throttle_reasons.active", max: 1 << 53, put: putReasons},
-	{name: "ecc.errors.corrected.volatile.total", max: 1 << 53, put: func(s *amdgpu.State, v float64) {
-		total(s).Correctable = amdgpu.Known(v)
+	{name: "ecc.errors.corrected.volatile.total", max: 1 << 53, put: func(s *reading.State, v float64) {
+		total(s).Correctable = reading.Known(v)
 		s.RAS.Errors.Correctable = uint64(v)
 	}},
-	{name: "ecc.errors.uncorrected.volatile.total", max: 1 << 53, put: func(s *amdgpu.State, v float64) {
-		total(s).Uncorrectable = amdgpu.Known(v)
+	{name: "ecc.errors.uncorrected.volatile.total", max: 1 << 53, put: func(s *reading.State, v float64) {
+		total(s).Uncorrectable = reading.Known(v)
 		s.RAS.Errors.Uncorrectable = uint64(v)
 	}},
 	{name: "retired_pages.single_bit_ecc.count", max: 1 << 20, put: replaced},
 	{name: "retired_pages.double_bit.count", max: 1 << 20, put: replaced},
-	{name: "retired_pages.pending", max: 1 << 20, put: func(s *amdgpu.State, v float64) { pages(s).Pending += int(v) }},
+	{name: "retired_pages.pending", max: 1 << 20,
+		put: func(s *reading.State, v float64) { pages(s).Pending += int(v) }},
 	{name: "remapped_rows.correctable", max: 1 << 20, put: replaced},
 	{name: "remapped_rows.uncorrectable", max: 1 << 20, put: replaced},
-	{name: "remapped_rows.pending", max: 1 << 20, put: func(s *amdgpu.State, v float64) { pages(s).Pending += int(v) }},
-	{name: "remapped_rows.failure", max: 1 << 20, put: func(s *amdgpu.State, v float64) { pages(s).Unreservable += int(v) }},
+	{name: "remapped_rows.pending", max: 1 << 20,
+		put: func(s *reading.State, v float64) { pages(s).Pending += int(v) }},
+	{name: "remapped_rows.failure", max: 1 << 20,
+		put: func(s *reading.State, v float64) { pages(s).Unreservable += int(v) }},
 }
 
-// fill puts what was told into a state.
-func (t *Told) fill(s *amdgpu.State) {
+// fill copies the answer into a state.
+func (t *Answer) fill(s *reading.State) {
 	if t == nil {
 		return
 	}
-	// The link is slow while the GPU idles, so its speed and how busy the GPU is must be of
-	// the same moment.
-	s.PCIe.Speed = amdgpu.Number{}
+	// The link is slow while the GPU idles, so its speed and the GPU's activity must be
+	// from the same time.
+	s.PCIe.Speed = reading.Number{}
 	for _, f := range fields {
 		if v, ok := t.Values[f.name]; ok && v >= f.min && v <= f.max {
 			f.put(s, v)
@@ -126,52 +136,52 @@ func (t *Told) fill(s *amdgpu.State) {
 	}
 }
 
-func number(of func(*amdgpu.State) *amdgpu.Number, times float64) func(*amdgpu.State, float64) {
-	return func(s *amdgpu.State, v float64) { *of(s) = amdgpu.Known(v * times) }
+func number(of func(*reading.State) *reading.Number, times float64) func(*reading.State, float64) {
+	return func(s *reading.State, v float64) { *of(s) = reading.Known(v * times) }
 }
 
-func clock(domain string) func(*amdgpu.State, float64) {
-	return func(s *amdgpu.State, v float64) {
-		s.Clocks = append(s.Clocks, amdgpu.Clock{Domain: domain, Hertz: v * megahertz})
+func clock(domain string) func(*reading.State, float64) {
+	return func(s *reading.State, v float64) {
+		s.Clocks = append(s.Clocks, reading.Clock{Domain: domain, Hertz: v * megahertz})
 	}
 }
 
-func clockMax(domain string) func(*amdgpu.State, float64) {
-	return func(s *amdgpu.State, v float64) {
-		s.ClockRanges = append(s.ClockRanges, amdgpu.ClockRange{Domain: domain, Max: v * megahertz})
+func clockMax(domain string) func(*reading.State, float64) {
+	return func(s *reading.State, v float64) {
+		s.ClockRanges = append(s.ClockRanges, reading.ClockRange{Domain: domain, Max: v * megahertz})
 	}
 }
 
-func engine(kind string) func(*amdgpu.State, float64) {
-	return func(s *amdgpu.State, v float64) {
-		s.Activity.Engines = append(s.Activity.Engines, amdgpu.Engine{Kind: kind, Busy: v / 100})
+func engine(kind string) func(*reading.State, float64) {
+	return func(s *reading.State, v float64) {
+		s.Activity.Engines = append(s.Activity.Engines, reading.Engine{Kind: kind, Busy: v / 100})
 	}
 }
 
-// total is the one block that errors are counted of: the whole GPU, since its driver was
+// total returns the only block with error counts: the whole GPU, since its driver was
 // loaded or it was reset.
-func total(s *amdgpu.State) *amdgpu.BlockErrors {
+func total(s *reading.State) *reading.BlockErrors {
 	if s.RAS.Errors == nil {
-		s.RAS.Errors, s.RAS.Blocks = &amdgpu.Errors{}, []amdgpu.BlockErrors{{Block: "total"}}
+		s.RAS.Errors, s.RAS.Blocks = &reading.Errors{}, []reading.BlockErrors{{Block: "total"}}
 	}
 	return &s.RAS.Blocks[0]
 }
 
-func pages(s *amdgpu.State) *amdgpu.BadPages {
+func pages(s *reading.State) *reading.BadPages {
 	if s.RAS.BadPages == nil {
-		s.RAS.BadPages = &amdgpu.BadPages{}
+		s.RAS.BadPages = &reading.BadPages{}
 	}
 	return s.RAS.BadPages
 }
 
-func replaced(s *amdgpu.State, v float64) {
+func replaced(s *reading.State, v float64) {
 	n := &pages(s).Replaced
-	*n = amdgpu.Known(n.Value + v)
+	*n = reading.Known(n.Value + v)
 }
 
-// reasons are the bits of clocks_event_reasons.active that stand for a limit
-// (nvmlClocksEventReason* and nvmlClocksThrottleReason* in nvml.h). The others say that the
-// GPU is idle, or that somebody set its clocks.
+// reasons are the bits of clocks_event_reasons.active that mean a limit
+// (nvmlClocksEventReason* and nvmlClocksThrottleReason* in nvml.h). Other bits mean an idle
+// GPU, or clocks that were set.
 var reasons = [...]struct {
 	bit     uint64
 	name    string
@@ -181,18 +191,18 @@ var reasons = [...]struct {
 	{0x20, "sw_thermal_slowdown", true}, {0x40, "hw_thermal_slowdown", true}, {0x80, "hw_power_brake_slowdown", false},
 }
 
-// putReasons counts a thermal bit for as much of the time as one of an AMD GPU.
-func putReasons(s *amdgpu.State, v float64) {
+// putReasons counts a thermal bit for the same share of time as a bit of an AMD GPU.
+func putReasons(s *reading.State, v float64) {
 	t, limits := &s.Throttling, 0.0
 	for _, r := range reasons {
 		active := uint64(v)&r.bit != 0
-		t.Active = append(t.Active, amdgpu.Throttle{Reason: r.name, Active: active})
+		t.Active = append(t.Active, reading.Throttle{Reason: r.name, Active: active})
 		if active && r.thermal {
 			limits++
 		}
 	}
-	t.Limits, t.ThermalShare = amdgpu.Known(limits), amdgpu.Known(0)
+	t.Limits, t.ThermalShare = reading.Known(limits), reading.Known(0)
 	if limits > 0 {
-		t.ThermalShare = amdgpu.Known(amdgpu.BitShare)
+		t.ThermalShare = reading.Known(reading.BitShare)
 	}
 }

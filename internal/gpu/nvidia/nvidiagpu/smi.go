@@ -9,25 +9,25 @@ import (
 	"concourse-ci-machine/internal/gpu"
 )
 
-// Program is NVIDIA's tool, which comes with its driver's libraries.
+// Program is NVIDIA's tool, which is part of its driver's libraries.
 const Program = "nvidia-smi"
 
-// What is taken of nvidia-smi at most.
+// Bounds of nvidia-smi's output.
 const (
 	maxOutput = 1 << 20
 	maxGPUs   = 512
 )
 
-// Fields that are no numbers: who the GPU is, and what is to be done for it to work again.
+// Non-numeric fields: identity and recovery action.
 const (
 	addressField  = "pci.bus_id"
 	uuidField     = "uuid"
 	recoveryField = "gpu_recovery_action" // since driver 570
 )
 
-// asked are the names of the fields that this nvidia-smi knows, of those that are wanted:
-// one that it does not know would fail the query for all of them.
-func asked(known map[string]bool) (query []string) {
+// supportedFields returns the required fields that this nvidia-smi supports. An unknown
+// field would fail the whole query.
+func supportedFields(known map[string]bool) (query []string) {
 	add := func(names ...string) {
 		if i := slices.IndexFunc(names, func(n string) bool { return known[n] }); i >= 0 {
 			query = append(query, names[i])
@@ -54,17 +54,17 @@ func parseHelp(text string) map[string]bool {
 	return known
 }
 
-// parseRows reads the answer to a query with --format=csv,noheader,nounits, a line for each
-// GPU. A line that is none of these, such as the one about a GPU that is lost, is left out.
-func parseRows(query []string, text string) (all []Told) {
+// parseRows reads the answer to a query with --format=csv,noheader,nounits, with a line for
+// each GPU. It skips other lines, such as one about a lost GPU.
+func parseRows(query []string, text string) (all []Answer) {
 	for line := range strings.Lines(text[:min(len(text), maxOutput)]) {
 		cells := strings.Split(strings.TrimSpace(line), ", ")
 		if len(cells) != len(query) || len(all) == maxGPUs {
 			continue
 		}
-		t := Told{Values: map[string]float64{}}
+		t := Answer{Values: map[string]float64{}}
 		for i, name := range query {
-			t.take(name, strings.TrimSpace(cells[i]))
+			t.set(name, strings.TrimSpace(cells[i]))
 		}
 		if t.PCI != "" {
 			all = append(all, t)
@@ -73,9 +73,9 @@ func parseRows(query []string, text string) (all []Told) {
 	return all
 }
 
-// take takes one cell. What stands in brackets is not known, whatever the reason; two
-// reasons say something about the GPU.
-func (t *Told) take(name, cell string) {
+// set stores one cell. A text in brackets means an unknown value; two such texts describe
+// the GPU's state.
+func (t *Answer) set(name, cell string) {
 	switch {
 	case cell == "[GPU is lost]":
 		t.State = lostState
@@ -115,7 +115,7 @@ func value(cell string) (v float64, ok bool) {
 	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
-// address is a PCI address as sysfs has it of "00000000:0A:00.0"; "" for anything else.
+// address converts "00000000:0A:00.0" to a PCI address as in sysfs; "" for anything else.
 func address(cell string) string {
 	domain, rest, _ := strings.Cut(strings.ToLower(cell), ":")
 	n, err := strconv.ParseUint(domain, 16, 32)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 )
 
 // help is how nvidia-smi --help-query-gpu describes fields, cut down.
@@ -20,21 +20,21 @@ func help(names ...string) string {
 
 // The first fields are asked for by what this release calls them, and none that it
 // does not know.
-func TestQueryIsOfWhatIsKnown(t *testing.T) {
+func TestQueryHasOnlySupportedFields(t *testing.T) {
 	known := parseHelp(help("timestamp", "pci.bus_id", `uuid" or "gpu_uuid`, `clocks.current.sm" or "clocks.sm`, "temperature.gpu", "clocks_throttle_reasons.active"))
-	require.Equal(t, []string{"pci.bus_id", "uuid", "temperature.gpu", "clocks.current.sm", "clocks_throttle_reasons.active"}, asked(known))
+	require.Equal(t, []string{"pci.bus_id", "uuid", "temperature.gpu", "clocks.current.sm", "clocks_throttle_reasons.active"}, supportedFields(known))
 	known["clocks_event_reasons.active"] = true
-	require.Contains(t, asked(known), "clocks_event_reasons.active")
-	require.NotContains(t, asked(known), "clocks_throttle_reasons.active")
-	require.Empty(t, asked(parseHelp("Failed to initialize NVML: Driver/library version mismatch\n")))
+	require.Contains(t, supportedFields(known), "clocks_event_reasons.active")
+	require.NotContains(t, supportedFields(known), "clocks_throttle_reasons.active")
+	require.Empty(t, supportedFields(parseHelp("Failed to initialize NVML: Driver/library version mismatch\n")))
 }
 
 func TestRowsAreRead(t *testing.T) {
 	query := []string{addressField, uuidField, recoveryField, "temperature.gpu", "power.draw", "remapped_rows.pending", "clocks_throttle_reasons.active"}
-	told := func(pci, state string, values map[string]float64) []Told {
-		return []Told{{PCI: pci, UUID: "GPU-1", State: state, Values: values}}
+	told := func(pci, state string, values map[string]float64) []Answer {
+		return []Answer{{PCI: pci, UUID: "GPU-1", State: state, Values: values}}
 	}
-	for line, want := range map[string][]Told{
+	for line, want := range map[string][]Answer{
 		"00000000:0A:00.0, GPU-1, None, 61, 312.44, No, 0x0000000000000024":                     told("0000:0a:00.0", "", map[string]float64{"temperature.gpu": 61, "power.draw": 312.44, "remapped_rows.pending": 0, "clocks_event_reasons.active": 36}),
 		"00010000:3B:00.0, GPU-1, [N/A], 61, [Not Supported], Yes, [Unknown Error]":             told("10000:3b:00.0", "", map[string]float64{"temperature.gpu": 61, "remapped_rows.pending": 1}),
 		"0000:0a:00.0, GPU-1, N/A, ERR!, [N/A], N/A, 0xZZ":                                      told("0000:0a:00.0", "", map[string]float64{}),
@@ -54,7 +54,7 @@ func TestRowsAreRead(t *testing.T) {
 	require.Len(t, parseRows(query, many), maxGPUs)
 }
 
-func TestDriversOwnWordsAreRead(t *testing.T) {
+func TestStateTextsOfTheDriverAreRead(t *testing.T) {
 	require.Equal(t, information{"Tesla T4", "GPU-0a1b", "90.04.96.00.9f"},
 		parseInformation("Model: \t\t Tesla T4\nIRQ:   \t\t 57\nGPU UUID: \t GPU-0a1b\nVideo BIOS: \t 90.04.96.00.9f\nBus Type: \t PCIe\n"))
 	require.Equal(t, information{model: "Tesla T4"}, // nobody has opened it yet
@@ -70,14 +70,14 @@ func TestDriversOwnWordsAreRead(t *testing.T) {
 }
 
 func FuzzSMI(f *testing.F) {
-	query := asked(parseHelp(help(addressField, uuidField, recoveryField, "temperature.gpu", "pcie.link.gen.current", "memory.used", "clocks_event_reasons.active")))
+	query := supportedFields(parseHelp(help(addressField, uuidField, recoveryField, "temperature.gpu", "pcie.link.gen.current", "memory.used", "clocks_event_reasons.active")))
 	f.Add("00000000:0A:00.0, GPU-1, None, 61, 4, 20310, 0x0000000000000024\n")
 	f.Add(help("pci.bus_id", "uuid"))
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, told := range parseRows(query, text) {
 			require.NotEmpty(t, told.PCI)
 			require.LessOrEqual(t, len(told.UUID), 64)
-			var s amdgpu.State
+			var s reading.State
 			told.fill(&s)
 		}
 		for name := range parseHelp(text) {

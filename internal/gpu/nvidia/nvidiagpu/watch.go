@@ -15,31 +15,31 @@ import (
 )
 
 const (
-	// Every is how often nvidia-smi is to be asked: without persistence mode each run has
-	// the driver wake the GPUs anew, which takes seconds for each of them.
+	// Every is the time between runs of nvidia-smi. Without persistence mode each run makes
+	// the driver wake the GPUs, which takes seconds for each.
 	Every    = 15 * time.Second
 	deadline = 20 * time.Second
-	// Longest is the time between the beginnings of two calls of Write.
+	// Longest is the longest time between the starts of two calls of Write.
 	Longest = Every + 2*deadline
 )
 
-// places are where nvidia-smi is looked for; the last is a container's whose host brought
-// the driver.
+// places lists the possible paths of nvidia-smi; the last is for a container with its
+// host's driver.
 var places = []string{"/usr/bin/" + Program, "/usr/local/bin/" + Program, "/usr/local/nvidia/bin/" + Program}
 
-// Watcher asks nvidia-smi for all GPUs.
+// Watcher runs nvidia-smi for all GPUs.
 type Watcher struct {
 	host  host.Host
-	query []string        // the fields that are asked for; nil: not known yet
-	stuck <-chan struct{} // a run that was abandoned, until it is closed
+	query []string        // queried fields; nil: not yet read
+	stuck <-chan struct{} // closed when an abandoned run ends
 }
 
-// NewWatcher makes one of this machine's.
+// NewWatcher returns a watcher of this machine.
 func NewWatcher(h host.Host) *Watcher { return &Watcher{host: h} }
 
-// Write asks once and writes down what nvidia-smi says, for an exporter that may not be
-// held up. Where there is no nvidia-smi, or no GPU that NVIDIA's driver holds, it writes
-// nothing; while one of the GPUs sleeps, too, as a run would wake it.
+// Write runs nvidia-smi once and writes its answer for an exporter that must not block. It
+// writes nothing without nvidia-smi, or without a GPU of NVIDIA's driver. It also writes
+// nothing while a GPU is suspended, because a run would wake it.
 func (w *Watcher) Write(ctx context.Context, file string) error {
 	program := w.program()
 	if program == "" {
@@ -47,7 +47,7 @@ func (w *Watcher) Write(ctx context.Context, file string) error {
 	}
 	report := w.look(ctx, program)
 	if ctx.Err() != nil {
-		return nil // it was killed for that
+		return nil // the run was killed because of that
 	}
 	data, err := json.Marshal(report)
 	if err != nil {
@@ -56,7 +56,7 @@ func (w *Watcher) Write(ctx context.Context, file string) error {
 	return w.host.WriteFile(file, append(data, '\n'), 0o644)
 }
 
-// program is nvidia-smi's path, "" where it must not be run.
+// program returns nvidia-smi's path, "" if it must not run.
 func (w *Watcher) program() string {
 	inv, err := gpu.Discover(w.host.Root)
 	if err != nil {
@@ -79,29 +79,29 @@ func (w *Watcher) program() string {
 }
 
 // look runs nvidia-smi once, unless the last run hangs in the kernel: a second one would
-// hang behind it.
+// hang too.
 func (w *Watcher) look(ctx context.Context, program string) Report {
 	select {
-	case <-w.stuck: // nil, which nothing ever comes from, where none is
+	case <-w.stuck: // a nil channel never receives
 		w.stuck = nil
 	default:
 		if w.stuck != nil {
-			return Report{At: w.host.Now().UTC(), Failure: timeout, Stuck: true, GPUs: []Told{}}
+			return Report{At: w.host.Now().UTC(), Failure: timeout, Stuck: true, GPUs: []Answer{}}
 		}
 	}
 	var out []byte
 	var err error
 	if w.query == nil {
 		if out, err = w.run(ctx, program, "--help-query-gpu"); err == nil {
-			w.query = asked(parseHelp(string(out)))
+			w.query = supportedFields(parseHelp(string(out)))
 		}
 	}
-	var told []Told
+	var told []Answer
 	if err == nil && len(w.query) > 0 {
 		out, err = w.run(ctx, program, "--query-gpu="+strings.Join(w.query, ","), "--format=csv,noheader,nounits")
 		told = parseRows(w.query, string(out))
 	}
-	r := Report{At: w.host.Now().UTC(), GPUs: append([]Told{}, told...)}
+	r := Report{At: w.host.Now().UTC(), GPUs: append([]Answer{}, told...)}
 	var failed *host.CommandError
 	switch {
 	case errors.As(err, &failed) && failed.Timeout > 0:
@@ -113,7 +113,7 @@ func (w *Watcher) look(ctx context.Context, program string) Report {
 		r.Failure = "format"
 	}
 	if r.Failure != "" && !r.Stuck {
-		w.query = nil // another version may have come
+		w.query = nil // the version may have changed
 	}
 	return r
 }

@@ -41,14 +41,14 @@ func machine(t *testing.T, script string) *Watcher {
 	return &Watcher{host: h}
 }
 
-func TestAnswerOfNVIDIASMIIsWrittenDown(t *testing.T) {
+func TestAnswerOfNVIDIASMIIsWritten(t *testing.T) {
 	w := machine(t, `case "$1" in
 --help-query-gpu) printf '"pci.bus_id"\nIt.\n\n"uuid" or "gpu_uuid"\nIt.\n\n"temperature.gpu"\nIt.\n' ;;
 "--query-gpu=pci.bus_id,uuid,temperature.gpu") echo "00000000:0A:00.0, GPU-1, 61" ;;
 *) echo "Field \"x\" is not a valid field to query."; exit 2 ;;
 esac
 [ "$2" = "" ] || [ "$2" = --format=csv,noheader,nounits ]`)
-	want := &Report{At: hosttest.Now, GPUs: []Told{{PCI: "0000:0a:00.0", UUID: "GPU-1", Values: map[string]float64{"temperature.gpu": 61}}}}
+	want := &Report{At: hosttest.Now, GPUs: []Answer{{PCI: "0000:0a:00.0", UUID: "GPU-1", Values: map[string]float64{"temperature.gpu": 61}}}}
 	require.Equal(t, want, told(t, w))
 	st, err := w.host.Stat(file)
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ esac
 	require.Nil(t, w.query, "it is asked again what it knows")
 }
 
-func TestNVIDIASMIThatFailsIsSaid(t *testing.T) {
+func TestFailureOfNVIDIASMIIsReported(t *testing.T) {
 	for script, want := range map[string]string{
 		"exit 9":           "exit_9", // no driver
 		"echo Hello World": "format",
@@ -72,7 +72,7 @@ func TestNVIDIASMIThatFailsIsSaid(t *testing.T) {
 	}
 }
 
-func TestNVIDIASMIIsRunOnlyWhereItMayBe(t *testing.T) {
+func TestNVIDIASMIRunsOnlyForAwakeGPUs(t *testing.T) {
 	require.Nil(t, told(t, machine(t, "")), "there is none")
 	const device = "/sys/devices/pci0000:00/0000:00:06.0/0000:0a:00.0"
 	for name, change := range map[string]func(host.Root){
@@ -108,13 +108,13 @@ func (h *hung) Run(_ context.Context, c host.Command) ([]byte, error) {
 
 // A process in the kernel's hands does not end when it is killed (state D): until it
 // does, no second one is begun behind it.
-func TestNoSecondNVIDIASMIIsBegunBehindOneThatHangs(t *testing.T) {
+func TestHangingNVIDIASMIIsNotStartedAgain(t *testing.T) {
 	runner := &hung{ended: make(chan struct{})}
 	w := machine(t, "exit 9")
 	w.host.Runner = runner
 	for range 3 {
 		r := told(t, w)
-		require.Equal(t, &Report{At: hosttest.Now, Failure: "timeout", Stuck: true, GPUs: []Told{}}, r)
+		require.Equal(t, &Report{At: hosttest.Now, Failure: "timeout", Stuck: true, GPUs: []Answer{}}, r)
 	}
 	require.Equal(t, 1, runner.runs)
 	close(runner.ended)
@@ -122,16 +122,16 @@ func TestNoSecondNVIDIASMIIsBegunBehindOneThatHangs(t *testing.T) {
 	require.Equal(t, 2, runner.runs)
 }
 
-func TestNVIDIASMIThatIsKilledInTimeIsRunAgain(t *testing.T) {
+func TestKilledNVIDIASMIIsRunAgain(t *testing.T) {
 	runner := &hung{}
 	w := machine(t, "exit 9")
 	w.host.Runner = runner
-	require.Equal(t, &Report{At: hosttest.Now, Failure: "timeout", GPUs: []Told{}}, told(t, w))
+	require.Equal(t, &Report{At: hosttest.Now, Failure: "timeout", GPUs: []Answer{}}, told(t, w))
 	require.Equal(t, "exit_9", told(t, w).Failure)
 }
 
 // A real program that waits for ever is ended with Write, which writes nothing of it.
-func TestWriteEndsWithANVIDIASMIThatWaits(t *testing.T) {
+func TestWriteEndsWhileNVIDIASMIWaits(t *testing.T) {
 	w := machine(t, `echo begun > "$0.begun"; exec cat "$0.pipe"`)
 	pipe(t, w.host.Path(places[0]+".pipe"))
 	stop, cancel := context.WithCancel(t.Context())

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -16,16 +16,16 @@ func xidRecord(address, rest string) string {
 }
 
 // The texts are of several releases of the driver.
-func TestXidsTellOfTheGPU(t *testing.T) {
+func TestXidsAreSignalsAndErrors(t *testing.T) {
 	for name, of := range map[string]struct {
 		records []string
 		signals []string
 		reason  string // "" is a GPU of which nothing is known
 	}{
-		"fell off the bus": {[]string{xidRecord("0000:0a:00", "79, pid=1122, GPU has fallen off the bus.")}, []string{amdgpu.SignalLost}, "hangs or is in reset (lost)"},
-		"GSP":              {[]string{xidRecord("0000:0a:00", "119, pid=1834, name=python3, Timeout after 45s of waiting for RPC response from GPU0 GSP!")}, []string{amdgpu.SignalKernel}, "hangs or is in reset (kernel_log)"},
-		"stopped":          {[]string{xidRecord("0000:0a:00", "8, Channel 00000010")}, []string{amdgpu.SignalKernel}, "hangs or is in reset (kernel_log)"},
-		"two at once":      {[]string{xidRecord("0000:0a:00", "62, 0000(0000)"), xidRecord("0000:0a:00", "79, x")}, []string{amdgpu.SignalKernel, amdgpu.SignalLost}, "hangs or is in reset (kernel_log, lost)"},
+		"fell off the bus": {[]string{xidRecord("0000:0a:00", "79, pid=1122, GPU has fallen off the bus.")}, []string{reading.SignalLost}, "hangs or is in reset (lost)"},
+		"GSP":              {[]string{xidRecord("0000:0a:00", "119, pid=1834, name=python3, Timeout after 45s of waiting for RPC response from GPU0 GSP!")}, []string{reading.SignalKernel}, "hangs or is in reset (kernel_log)"},
+		"stopped":          {[]string{xidRecord("0000:0a:00", "8, Channel 00000010")}, []string{reading.SignalKernel}, "hangs or is in reset (kernel_log)"},
+		"two at once":      {[]string{xidRecord("0000:0a:00", "62, 0000(0000)"), xidRecord("0000:0a:00", "79, x")}, []string{reading.SignalKernel, reading.SignalLost}, "hangs or is in reset (kernel_log, lost)"},
 		"errors":           {[]string{xidRecord("0000:0a:00", "48, pid=1, An uncorrectable double bit error"), xidRecord("0000:0a:00", "94, Contained")}, nil, "2 uncorrectable errors"},
 		"remapped":         {[]string{xidRecord("0000:0a:00", "63, pid=1896, Row Remapper: New row marked for remapping")}, nil, "1 bad memory page"},
 		"not remapped":     {[]string{xidRecord("0000:0a:00", "64, Row Remapper: failure")}, nil, "1 bad memory page"},
@@ -53,7 +53,7 @@ func TestXidsTellOfTheGPU(t *testing.T) {
 }
 
 // nvidia-smi counts the same errors.
-func TestXidsDoNotCountWhatIsCounted(t *testing.T) {
+func TestXidsAreNotCountedTwice(t *testing.T) {
 	r := hosttest.Host(t, "nvidia-only")
 	hosttest.Put(t, r, "/run/n", `{"at":"2026-01-02T03:04:05Z","gpus":[{"pci":"0000:0a:00.0","values":{
 		"ecc.errors.uncorrected.volatile.total":1,"remapped_rows.pending":0,"remapped_rows.failure":0}}]}`)

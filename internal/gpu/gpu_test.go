@@ -8,7 +8,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestStyleIsHowAGPUIsPartitioned(t *testing.T) {
+func TestStyleNamesThePartitioning(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files map[string]string
 		want  string

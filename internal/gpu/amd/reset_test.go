@@ -41,7 +41,7 @@ func TestLeftoversAreNamedWithTheirFix(t *testing.T) {
 		"not built": {DriverFacts{Packages: []Installed{driver}, Kernel: rigKernel, Headers: Headers{Present: true}},
 			"is installed and has no module for kernel " + rigKernel, "sudo dkms autoinstall"},
 		"a module of nobody": {DriverFacts{Module: Module{Files: []ModuleFile{built}}}, built.Path + " is of no package", "sudo dkms remove amdgpu/<version> --all"},
-		"not a container's":  {DriverFacts{Where: LXD, Module: Module{Files: []ModuleFile{built}}, Blacklists: []Blacklist{{"/etc/modprobe.d/b.conf", 2, "x"}}}, "", ""},
+		"not a container's":  {DriverFacts{Kind: LXD, Module: Module{Files: []ModuleFile{built}}, Blacklists: []Blacklist{{"/etc/modprobe.d/b.conf", 2, "x"}}}, "", ""},
 	} {
 		got := Leftovers(c.f)
 		if c.what == "" {
@@ -55,7 +55,7 @@ func TestLeftoversAreNamedWithTheirFix(t *testing.T) {
 }
 
 // reset-rocm takes what is AMD's and leaves what stands beside it.
-func TestResetTakesWhatIsAMDs(t *testing.T) {
+func TestResetRemovesAMDsSoftware(t *testing.T) {
 	g := newRig(t)
 	const list, whole = "/etc/apt/sources.list.d/site.list", "/etc/apt/sources.list.d/rocm.list"
 	const uri = "https://repo.radeon.com/rocm/apt/6.3.2"
@@ -87,11 +87,11 @@ func TestResetTakesWhatIsAMDs(t *testing.T) {
 
 	hosttest.Put(t, g.h.Root, "/lib/modules/"+rigKernel+"/modules.dep", "updates/dkms/amdgpu.ko: kernel/x.ko\n")
 	require.Contains(t, printed(t, g.diff(ResetPlan(g.f))), "DKMS's amdgpu", "it died before depmod")
-	g.f.Where = LXD
+	g.f.Kind = LXD
 	require.NotContains(t, printed(t, g.diff(ResetPlan(g.f))), "DKMS", "a container's modules are the host's")
 }
 
-func TestUsecasesAreThoseOfTheRepository(t *testing.T) {
+func TestUsecasesMatchTheRepository(t *testing.T) {
 	got, err := usecasePackages([]string{"hip", "dkms", "rocm", "hip"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"rocm-hip-runtime", "rocm"}, got)
