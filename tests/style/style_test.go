@@ -20,7 +20,7 @@ import (
 const (
 	maxWeakVerbs = 0.03  // share of comments of functions and types that begin "X is" or "X tells"
 	maxLong      = 0.001 // share of lines with more than 120 columns
-	maxWords     = 20.0 // words of the table below in 10,000 words of comments
+	maxWords     = 20.0  // words of the table below in 10,000 words of comments
 )
 
 // weakVerb matches a comment that begins with its name and describes instead of acting.
