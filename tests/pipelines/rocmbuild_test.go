@@ -308,10 +308,10 @@ func TestVariablesAreOneList(t *testing.T) {
 	build, pr := used(t, "rocm-build.yml"), used(t, "rocm-pr.yml")
 	require.Equal(t, given(t, "rocm-build.yml"), without(build, buildSecrets))
 	require.Equal(t, given(t, "rocm-pr.yml"), without(without(pr, append(prImage, prSecrets...)), given(t, "rocm-build.yml")))
-	page, err := os.ReadFile("../../docs/how-to/rocm-ci.md")
+	page, err := os.ReadFile("../../docs/reference/rocm-variables.md")
 	require.NoError(t, err)
 	for _, name := range append(build, pr...) {
-		require.Contains(t, string(page), "`"+name+"`", "docs/how-to/rocm-ci.md")
+		require.Contains(t, string(page), "`"+name+"`", "docs/reference/rocm-variables.md")
 	}
 }
 
