@@ -15,7 +15,7 @@ import (
 )
 
 // From the first sign of a gate in the kernel to the GPU withheld, as
-// docs/explanation/gpu-service.md promises: the sum of all times that somebody waits. A
+// docs/explanation/gpu-health.md promises: the sum of all times that somebody waits. A
 // sign comes at the worst moment, which is right after a reading.
 func TestSickGPUIsWithheldWithin20Seconds(t *testing.T) {
 	const most = 20 * time.Second

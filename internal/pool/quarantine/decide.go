@@ -9,7 +9,7 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// The times. docs/explanation/gpu-service.md has their reasons.
+// The times. docs/explanation/gpu-health.md has their reasons.
 const (
 	// criticalTime is how long a GPU has to be critical by its score alone, as when it
 	// is hot, before it is withheld.
